@@ -1,0 +1,82 @@
+// Semantic axes: tokens, the axis rules they stand for, run-time modes.
+#ifndef SHARDC_MODEL_AXIS_RULES_H_
+#define SHARDC_MODEL_AXIS_RULES_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/spec.h"
+
+namespace shardc {
+
+enum class Mode : uint8_t { kTrain, kPrefill, kDecode, kInsert };
+inline constexpr std::array<Mode, 4> kAllModes = {
+    Mode::kTrain, Mode::kPrefill, Mode::kDecode, Mode::kInsert};
+
+std::string_view ModeName(Mode mode);       // "decode"
+std::string_view ModeLongName(Mode mode);   // "__autoregressive__"
+std::optional<Mode> ParseMode(std::string_view text);  // either spelling
+bool IsGeneration(Mode mode);               // decode and insert
+
+// The axis rules in the order of their definition; the parallelism axes come
+// first, decode rules last.
+enum class AxisRule : uint8_t {
+  kDataParallel, kFullyShardedDataParallel, kTensorParallel,
+  kSequenceParallel, kExpertParallel,
+  kBatch, kSequence, kQuerySequence, kHead, kKeySequence, kHiddenState,
+  kMlpIntermediate, kVocab, kExpert, kExpertGate, kAttentionDim, kKvHead,
+  kAttentionKvDim, kBiasHeadSequence, kBiasKeySequence,
+  kDecodeBatch, kDecodeQuerySequence, kDecodeHead, kDecodeKeySequence,
+  kDecodeAttentionDim, kDecodeKvHead, kDecodeAttentionKvDim,
+};
+inline constexpr size_t kAxisRuleCount = 27;
+
+std::string_view AxisRuleName(AxisRule rule);  // "kv_head"
+std::optional<AxisRule> ParseAxisRule(std::string_view name);
+// The rule that replaces `rule` in a generation mode, if it has one.
+std::optional<AxisRule> DecodeTwin(AxisRule rule);
+std::span<const AxisRule> ParallelismRules();  // the five
+
+// A rule's value: one or more mesh axes, or none. `null` differs from an
+// empty list only for decode rules, where null leaves the standard rule in
+// force.
+struct AxisValue {
+  bool is_null = true;
+  AxisGroup axes;
+  bool operator==(const AxisValue&) const = default;
+};
+
+// What files say; an absent rule takes its default.
+struct AxisRules {
+  std::array<std::optional<AxisValue>, kAxisRuleCount> given;
+
+  const std::optional<AxisValue>& Given(AxisRule rule) const {
+    return given[static_cast<size_t>(rule)];
+  }
+  void Set(AxisRule rule, AxisValue value) {
+    given[static_cast<size_t>(rule)] = std::move(value);
+  }
+  // The value in force: the given one, else derived (SEMANTICS: batch is
+  // [fsdp, dp], head is tensor_parallel's, decode_head is head's ...).
+  AxisValue Value(AxisRule rule) const;
+  bool operator==(const AxisRules&) const = default;
+};
+
+// A built-in token: short name, long name, and its rule. `_` has no rule.
+struct Token {
+  std::string_view short_name;  // "KV_HEAD"
+  std::string_view long_name;   // "__KV_HEAD__"
+  std::optional<AxisRule> rule;
+};
+std::span<const Token> BuiltinTokens();
+// By short or long name.
+const Token* FindToken(std::string_view name);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_AXIS_RULES_H_

@@ -1,0 +1,32 @@
+// Data types of tensors, in safetensors' spelling.
+#ifndef SHARDC_MODEL_DTYPE_H_
+#define SHARDC_MODEL_DTYPE_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace shardc {
+
+enum class Dtype : uint8_t {
+  kBool, kU8, kI8, kI16, kU16, kI32, kU32, kI64, kU64,
+  kF16, kBF16, kF32, kF64, kC64,
+  kF8E4M3, kF8E5M2, kF8E8M0, kF4, kF6E2M3, kF6E3M2, kI4, kU4,
+};
+
+std::string_view DtypeName(Dtype dtype);  // "BF16", "F8_E4M3"
+// Bits of one element: 4 for the packed ones, 8 for BOOL.
+int DtypeBits(Dtype dtype);
+// Accepts safetensors' ("BF16") and numpy's ("bfloat16", "<f4", "float32")
+// spellings.
+std::optional<Dtype> ParseDtype(std::string_view text);
+std::span<const Dtype> AllDtypes();
+
+// Bytes of `elements` elements, rounded up to whole bytes; nothing when they
+// do not fit in 63 bits.
+std::optional<int64_t> BytesOf(int64_t elements, Dtype dtype);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_DTYPE_H_

@@ -1,0 +1,67 @@
+// A parameter tree as a list: names, shapes and data types.
+#ifndef SHARDC_MODEL_MANIFEST_H_
+#define SHARDC_MODEL_MANIFEST_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/dtype.h"
+#include "source/source.h"
+
+namespace shardc {
+
+using Shape = std::vector<int64_t>;
+
+std::string ShapeText(const Shape& shape);  // "[4096, 11008]"
+
+// Shape and dtype, either unknown where only names are.
+struct TensorType {
+  std::optional<Shape> shape;
+  std::optional<Dtype> dtype;
+
+  // Product of the shape; nothing when unknown (readers refuse overflow).
+  std::optional<int64_t> Elements() const;
+  std::optional<int64_t> Bytes() const;
+
+  bool operator==(const TensorType&) const = default;
+  auto operator<=>(const TensorType&) const = default;
+};
+
+struct Tensor {
+  std::string name;
+  uint32_t type = 0;  // index into Manifest::types
+};
+
+struct Manifest {
+  std::vector<Tensor> tensors;    // in the file's order, names distinct
+  std::vector<TensorType> types;  // each distinct one once
+  std::string model;              // as the file says, may be empty
+  std::string naming;
+  // The separator of path parts: '/', '.', or 0 where no name holds either.
+  char separator = 0;
+  SourceRef source;               // for messages
+  std::vector<std::string> notes;  // such as "names only: no file is present"
+
+  const TensorType& TypeOf(const Tensor& tensor) const {
+    return types[tensor.type];
+  }
+};
+
+// Interns types while a manifest is read.
+class ManifestBuilder {
+ public:
+  void Add(std::string name, TensorType type);
+  Manifest Take();  // leaves the builder empty
+  Manifest& manifest() { return manifest_; }
+
+ private:
+  Manifest manifest_;
+  std::map<TensorType, uint32_t> ids_;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_MANIFEST_H_

@@ -1,0 +1,67 @@
+// The project file: what to compile, and how to lint it.
+#ifndef SHARDC_MODEL_PROJECT_H_
+#define SHARDC_MODEL_PROJECT_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/axis_rules.h"
+#include "source/finding.h"
+#include "source/source.h"
+
+namespace shardc {
+
+// A mesh given in place is carried as the text of its mapping's source range.
+struct MeshInput {
+  std::string file;                   // or
+  std::string text;                   // `dp:2,tp:4`, or
+  std::optional<Place> inline_place;  // a mapping inside the project file
+};
+
+// Paths are already relative to the working directory.
+struct Target {
+  std::string name;
+  Place place;
+  MeshInput mesh;
+  std::vector<std::string> rules;  // paths and `builtin:NAME`
+  std::string manifest;
+  std::string model;               // config.json
+  std::vector<Mode> modes;         // empty: all
+  std::vector<std::string> operations;
+  std::optional<int64_t> batch;
+  std::optional<int64_t> kv_len;
+  std::optional<int64_t> memory_bytes;
+  std::string plan;                // the committed plan
+};
+
+struct LintSettings {
+  std::vector<std::string> select;  // codes or names
+  std::vector<std::string> ignore;
+  std::map<std::string, Level> severity;
+  std::string fail_on = "error";    // error | warning | note | never
+};
+
+struct Project {
+  std::string path;  // of the file
+  std::vector<Target> targets;
+  LintSettings lint;
+};
+
+// What a model's config.json says of its structure; absent keys stay empty.
+struct ModelConfig {
+  std::string model_type;
+  std::optional<int64_t> heads, kv_heads, head_dim, hidden, intermediate,
+      layers, vocab, experts, experts_per_token, moe_intermediate,
+      sliding_window, max_positions;
+  bool tied_embeddings = false;
+  // Quantisation group along the input dimension, if any.
+  std::optional<int64_t> quant_group;
+  SourceRef source;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_PROJECT_H_

@@ -1,0 +1,29 @@
+// Rules files, with what they extend.
+#ifndef SHARDC_PARSE_RULES_H_
+#define SHARDC_PARSE_RULES_H_
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "model/rules.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+// Gives the source of a `builtin:NAME[/flax|/hf]` pack, or null. Set by
+// whoever knows which naming the manifest has.
+using PackLookup = std::function<SourceRef(std::string_view name)>;
+
+// Reads each file followed by what it extends, depth first; a file reached
+// twice counts once; earlier is nearer. Settings merge key by key, the
+// nearest wins. Circles are findings.
+std::optional<RuleSet> ReadRules(std::span<const std::string> files,
+                                 const PackLookup& packs,
+                                 Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_RULES_H_

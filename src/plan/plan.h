@@ -1,0 +1,93 @@
+// Room: plan. What every device holds. Knows source, model, match, resolve
+// and legalize (the last three through compile.* only).
+//
+// A compiled plan is immutable and owns everything. Parameters that share
+// rule, type and outcome share one layout, so a plan of 90,000 parameters
+// has some hundred layouts.
+#ifndef SHARDC_PLAN_PLAN_H_
+#define SHARDC_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "legalize/legalize.h"
+#include "match/match.h"
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/rules.h"
+#include "resolve/attention.h"
+#include "resolve/resolve.h"
+
+namespace shardc {
+
+// One mode's spec of a layout, with its why.
+struct ModeLayout {
+  Mode mode = Mode::kTrain;
+  Spec resolved;               // before legalization
+  Spec spec;                   // final
+  std::vector<Edit> edits;
+  std::vector<Edit> problems;  // not empty: illegal in this mode
+  std::optional<Shape> shard_shape;         // nothing when unknown or illegal
+  std::optional<int64_t> bytes_per_device;
+  // Bytes of the uncorrected spec, for `bytes_per_device_added`.
+  std::optional<int64_t> uncorrected_bytes_per_device;
+
+  bool operator==(const ModeLayout&) const = default;
+};
+
+struct ParamLayout {
+  int32_t rule = -1;       // index into rules, -1: unmatched or scalar
+  bool unmatched = false;
+  uint32_t type = 0;       // index into Manifest::types
+  std::vector<ModeLayout> modes;  // one per plan mode, train first
+};
+
+struct PlannedParam {
+  uint32_t tensor = 0;  // index into manifest.tensors (the same order)
+  uint32_t layout = 0;  // index into layouts
+  std::optional<int64_t> coordinate;  // of `place`, along the rule's axis
+  bool weight_decay = true;
+};
+
+struct PlannedRule {
+  std::string match;
+  std::string source;   // "rules.yaml:12"
+  int64_t params = 0;   // won
+};
+
+struct ModeAttention {
+  Mode mode = Mode::kTrain;
+  std::vector<std::pair<std::string, Spec>> specs;
+};
+
+struct PlanSummary {
+  int64_t params = 0;
+  std::optional<int64_t> elements;
+  std::optional<int64_t> bytes;
+  std::optional<int64_t> bytes_per_device;  // fullest device, train
+  int64_t unmatched = 0;
+  int64_t illegal = 0;
+  int64_t corrected = 0;
+};
+
+struct Plan {
+  Mesh mesh;
+  std::vector<Mode> modes;      // asked for, in canonical order
+  std::vector<PlannedRule> rules;
+  std::vector<TensorType> types;
+  std::vector<std::string> names;   // parameters, manifest order
+  std::vector<PlannedParam> params;
+  std::vector<ParamLayout> layouts;
+  std::vector<std::string> placement_axes;  // by rule; empty where none
+  std::vector<ModeAttention> attention;
+  bool has_weight_decay = false;
+  PlanSummary summary;
+  std::string fingerprint;  // "sha256:..."
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_PLAN_H_

@@ -1,0 +1,39 @@
+// The specs of attention's tensors in a mode and layout.
+#ifndef SHARDC_RESOLVE_ATTENTION_H_
+#define SHARDC_RESOLVE_ATTENTION_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "resolve/resolve.h"
+
+namespace shardc {
+
+enum class Layout : uint8_t { kBthd, kBhtd, kThd };
+std::string_view LayoutName(Layout layout);
+std::optional<Layout> ParseLayout(std::string_view text);
+
+struct AttentionOptions {
+  Layout layout = Layout::kBthd;
+  bool mni = false;  // HEAD and HEAD_DIM in place of the KV pair for k and v
+  std::optional<int> softmax_aux_rank;
+};
+
+struct AttentionTensor {
+  std::string_view name;  // "query", "key", "value", "output", "bias", ...
+  std::vector<std::string_view> tokens;  // "BATCH", "_" ...
+  Resolved resolved;
+};
+
+// In the order query3d, query, key, value, bias, mask, output,
+// q_segment_ids, kv_segment_ids, softmax_aux (when asked for); thd adds
+// cu_seqlens, which is unsharded.
+std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver,
+                                            Mode mode,
+                                            const AttentionOptions& options);
+
+}  // namespace shardc
+
+#endif  // SHARDC_RESOLVE_ATTENTION_H_

@@ -1,0 +1,77 @@
+// Room: resolve. Semantic axes x mode to mesh axes. Knows source and model.
+//
+// Native semantics of CONTRACT (the recorded behaviour of the reference
+// systems is resolve/reference.h). A name is looked up as registered or
+// built-in token, then axis-rule name, then bundle (whole spec only), then
+// mesh axis. Resolution does not look at shapes; legality is the next room.
+#ifndef SHARDC_RESOLVE_RESOLVE_H_
+#define SHARDC_RESOLVE_RESOLVE_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/axis_rules.h"
+#include "model/mesh.h"
+#include "model/rules.h"
+#include "model/spec.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+// How one written name became axes, for `explain`.
+struct NameTrace {
+  std::string name;   // as written
+  // "token", "registered", "axis rule", "mesh axis"
+  std::string_view kind;
+  std::string rule;   // the rule used, such as "decode_kv_head"; may be empty
+  AxisGroup axes;     // what it became, before absent parallelism axes go
+  // The decode rule was null, so the standard rule stayed (SEMANTICS 2.4).
+  bool decode_fallback = false;
+};
+
+struct Resolved {
+  Spec spec;  // groups flattened; axes in the order they arose
+  std::vector<std::vector<NameTrace>> traces;  // per entry, per name
+  std::string bundle;  // name of the bundle, if it was one
+};
+
+class Resolver {
+ public:
+  // Checks registrations (existing token without override, empty name,
+  // circles: findings `cycle`, `duplicate-key`) and bundles' names.
+  static std::optional<Resolver> Make(const RuleSet& rules, const Mesh& mesh,
+                                      Findings& findings);
+
+  // Unknown names are findings (`unknown-name`, with suggestions) whatever
+  // the policy. An axis that an axis rule or registration brings and the
+  // mesh lacks stays in the spec for legalize to judge, unless it is a
+  // parallelism axis, which counts as size 1 and is left out.
+  std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
+                                  Findings& findings) const;
+  std::optional<Resolved> Resolve(const SpecList& list, Mode mode,
+                                  Findings& findings) const;
+
+  // Built in or from files; nothing if unknown.
+  const Bundle* FindBundle(std::string_view name) const;
+  // Parallelism axes as `axes` names them, and absent from the mesh.
+  bool IsAbsentParallelism(std::string_view axis) const;
+
+  const AxisRules& axes() const { return axes_; }
+  const Mesh& mesh() const { return mesh_; }
+
+ private:
+  Resolver() = default;
+  AxisRules axes_;
+  Mesh mesh_;
+  std::map<std::string, Registration, std::less<>> registered_;
+  std::map<std::string, Bundle, std::less<>> bundles_;
+  std::set<std::string, std::less<>> absent_parallelism_;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_RESOLVE_RESOLVE_H_

@@ -1,0 +1,42 @@
+// 64-bit arithmetic that says when it does not fit.
+#ifndef SHARDC_SOURCE_CHECKED_H_
+#define SHARDC_SOURCE_CHECKED_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace shardc {
+
+inline std::optional<int64_t> CheckedMul(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;
+  return out;
+}
+
+inline std::optional<int64_t> CheckedAdd(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (__builtin_add_overflow(a, b, &out)) return std::nullopt;
+  return out;
+}
+
+// The product of all factors (1 for none). A zero does not hide an overflow
+// of the others.
+inline std::optional<int64_t> CheckedProduct(std::span<const int64_t> factors) {
+  int64_t out = 1;
+  bool zero = false;
+  for (int64_t factor : factors) {
+    if (factor == 0) {
+      zero = true;
+      continue;
+    }
+    auto next = CheckedMul(out, factor);
+    if (!next) return std::nullopt;
+    out = *next;
+  }
+  return zero ? 0 : out;
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_CHECKED_H_

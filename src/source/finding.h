@@ -1,0 +1,59 @@
+// What is said about an input: a code, a level, a place, the observation
+// with its numbers, and a way out. Findings are gathered, never thrown.
+#ifndef SHARDC_SOURCE_FINDING_H_
+#define SHARDC_SOURCE_FINDING_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "source/code.h"
+#include "source/source.h"
+
+namespace shardc {
+
+// A second place that explains a finding, such as the rule that shadows.
+struct Label {
+  Place place;
+  std::string text;
+};
+
+struct Finding {
+  const Code* code = nullptr;  // one of the tables' entries, never null
+  Level level = Level::kError;
+  // Lower case, no final period, code in backticks, as raw UTF-8: whoever
+  // prints it escapes control characters.
+  std::string message;
+  Place place;
+  std::string help;  // empty: nothing more to say
+  std::vector<Label> labels;
+  std::vector<std::string> params;  // parameters concerned, manifest order
+};
+
+class Findings {
+ public:
+  // Past this many errors a reader may stop; the count goes on.
+  static constexpr size_t kErrorLimit = 50;
+
+  Finding& Add(const Code& code, Place place, std::string message,
+               std::string help = {});
+  void Add(Finding finding);
+  void Append(Findings other);
+
+  bool HasErrors() const { return errors_ > 0; }
+  size_t errors() const { return errors_; }
+  bool Full() const { return errors_ >= kErrorLimit; }
+  bool empty() const { return all_.empty(); }
+  std::span<const Finding> all() const { return all_; }
+
+  // By file, line, column and code; equal ones keep their order.
+  void Sort();
+
+ private:
+  std::vector<Finding> all_;
+  size_t errors_ = 0;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_FINDING_H_

@@ -1,0 +1,160 @@
+// JSON text to values that know where they stand.
+//
+// One flat tape of nodes in document order, so that a manifest of a million
+// tensors costs one array. Strict: UTF-8, no duplicate keys, bounded depth,
+// nothing after the value. Integers keep their 64 bits; -0, fractions and
+// exponents are kept apart from integers.
+#ifndef SHARDC_SOURCE_JSON_H_
+#define SHARDC_SOURCE_JSON_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "source/finding.h"
+#include "source/source.h"
+
+namespace shardc {
+
+enum class JsonKind : uint8_t {
+  kNull, kBool, kInteger, kUnsigned, kReal, kString, kArray, kObject
+};
+// kInteger: fits int64. kUnsigned: above it, fits uint64. kReal: the rest,
+// written with a fraction or exponent, "-0", or beyond 64 bits.
+
+class JsonDocument;
+
+// A cursor into a JsonDocument, valid while the document lives.
+class JsonValue {
+ public:
+  JsonValue() = default;
+  JsonKind kind() const;
+  bool IsNull() const { return kind() == JsonKind::kNull; }
+  bool IsObject() const { return kind() == JsonKind::kObject; }
+  bool IsArray() const { return kind() == JsonKind::kArray; }
+  bool IsString() const { return kind() == JsonKind::kString; }
+
+  bool boolean() const;
+  int64_t integer() const;     // kInteger only
+  uint64_t unsigned_() const;  // kUnsigned only
+  double real() const;         // any number
+  std::string_view string() const;
+
+  size_t size() const;  // members or elements
+  Place place() const;  // of the value, its whole text
+
+  // `for (JsonValue v : array.items())`; an object's items are key, value,
+  // key, value ... (keys are strings): use members() there.
+  class Iterator;
+  class ItemRange;
+  ItemRange items() const;
+  // `for (JsonMember m : object.members())`
+  class MemberIterator;
+  class MemberRange;
+  MemberRange members() const;
+  // Linear in the number of members; nothing if absent.
+  std::optional<JsonValue> Find(std::string_view key) const;
+
+ private:
+  friend class JsonDocument;
+  JsonValue(const JsonDocument* document, uint32_t node)
+      : document_(document), node_(node) {}
+  const JsonDocument* document_ = nullptr;
+  uint32_t node_ = 0;
+};
+
+class JsonValue::Iterator {
+ public:
+  Iterator(const JsonDocument* document, uint32_t node)
+      : document_(document), node_(node) {}
+  JsonValue operator*() const { return JsonValue(document_, node_); }
+  Iterator& operator++();
+  bool operator!=(const Iterator& o) const { return node_ != o.node_; }
+
+ private:
+  const JsonDocument* document_;
+  uint32_t node_;
+};
+
+class JsonValue::ItemRange {
+ public:
+  ItemRange(Iterator begin, Iterator end) : begin_(begin), end_(end) {}
+  Iterator begin() const { return begin_; }
+  Iterator end() const { return end_; }
+
+ private:
+  Iterator begin_, end_;
+};
+
+struct JsonMember {
+  JsonValue key;  // a string with its own place
+  JsonValue value;
+  std::string_view name() const { return key.string(); }
+};
+
+class JsonValue::MemberIterator {
+ public:
+  explicit MemberIterator(Iterator at) : at_(at) {}
+  JsonMember operator*() const {
+    Iterator value = at_;
+    ++value;
+    return {*at_, *value};
+  }
+  MemberIterator& operator++() {
+    ++at_;
+    ++at_;
+    return *this;
+  }
+  bool operator!=(const MemberIterator& o) const { return at_ != o.at_; }
+
+ private:
+  Iterator at_;
+};
+
+class JsonValue::MemberRange {
+ public:
+  explicit MemberRange(ItemRange items) : items_(items) {}
+  MemberIterator begin() const { return MemberIterator(items_.begin()); }
+  MemberIterator end() const { return MemberIterator(items_.end()); }
+
+ private:
+  ItemRange items_;
+};
+
+struct JsonLimits {
+  int depth = 200;
+  bool allow_null_root = false;
+};
+
+// Errors: encoding, empty, json-syntax (with position), json-depth,
+// duplicate-key, limit.
+class JsonDocument {
+ public:
+  // Parses `source->text()` from `begin` to `end` (whole by default).
+  static std::unique_ptr<const JsonDocument> Parse(
+      SourceRef source, Findings& findings, JsonLimits limits = {},
+      size_t begin = 0, size_t end = Place::kWhole);
+
+  JsonValue root() const { return JsonValue(this, 0); }
+  const SourceRef& source() const { return source_; }
+
+ private:
+  friend class JsonValue;
+  struct Node {
+    JsonKind kind;
+    uint32_t next;      // index of the next sibling, past all children
+    uint64_t offset;    // byte where the value begins
+    uint64_t payload;   // number bits, or string position in `strings_`
+    uint32_t length;    // string length, or number of children
+  };
+  SourceRef source_;
+  std::vector<Node> nodes_;  // an object's members: key node, value node, ...
+  std::string strings_;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_JSON_H_
