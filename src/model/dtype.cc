@@ -1,0 +1,101 @@
+#include "model/dtype.h"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "source/checked.h"
+
+namespace shardc {
+namespace {
+
+struct Row {
+  Dtype dtype;
+  std::string_view name;  // safetensors
+  int bits;
+  // numpy (with ml_dtypes): its long name, and its array-protocol code.
+  std::string_view numpy;
+  std::string_view code;
+};
+
+// In the enumeration's order.
+constexpr std::array<Row, 22> kRows = {{
+    {Dtype::kBool, "BOOL", 8, "bool", "b1"},
+    {Dtype::kU8, "U8", 8, "uint8", "u1"},
+    {Dtype::kI8, "I8", 8, "int8", "i1"},
+    {Dtype::kI16, "I16", 16, "int16", "i2"},
+    {Dtype::kU16, "U16", 16, "uint16", "u2"},
+    {Dtype::kI32, "I32", 32, "int32", "i4"},
+    {Dtype::kU32, "U32", 32, "uint32", "u4"},
+    {Dtype::kI64, "I64", 64, "int64", "i8"},
+    {Dtype::kU64, "U64", 64, "uint64", "u8"},
+    {Dtype::kF16, "F16", 16, "float16", "f2"},
+    {Dtype::kBF16, "BF16", 16, "bfloat16", ""},
+    {Dtype::kF32, "F32", 32, "float32", "f4"},
+    {Dtype::kF64, "F64", 64, "float64", "f8"},
+    {Dtype::kC64, "C64", 64, "complex64", "c8"},
+    {Dtype::kF8E4M3, "F8_E4M3", 8, "float8_e4m3fn", ""},
+    {Dtype::kF8E5M2, "F8_E5M2", 8, "float8_e5m2", ""},
+    {Dtype::kF8E8M0, "F8_E8M0", 8, "float8_e8m0fnu", ""},
+    {Dtype::kF4, "F4", 4, "float4_e2m1fn", ""},
+    {Dtype::kF6E2M3, "F6_E2M3", 6, "float6_e2m3fn", ""},
+    {Dtype::kF6E3M2, "F6_E3M2", 6, "float6_e3m2fn", ""},
+    {Dtype::kI4, "I4", 4, "int4", ""},
+    {Dtype::kU4, "U4", 4, "uint4", ""},
+}};
+
+// Other names that numpy, JAX and torch print for the same types.
+constexpr std::pair<std::string_view, Dtype> kAliases[] = {
+    {"bool_", Dtype::kBool},         {"?", Dtype::kBool},
+    {"half", Dtype::kF16},           {"single", Dtype::kF32},
+    {"double", Dtype::kF64},         {"float8_e4m3", Dtype::kF8E4M3},
+    {"float8_e8m0", Dtype::kF8E8M0}, {"F8_E4M3FN", Dtype::kF8E4M3},
+    {"F8_E8M0FNU", Dtype::kF8E8M0},  {"F4_E2M1", Dtype::kF4},
+    {"float4_e2m1", Dtype::kF4},     {"float6_e2m3", Dtype::kF6E2M3},
+    {"float6_e3m2", Dtype::kF6E3M2},
+};
+
+constexpr std::array<Dtype, kRows.size()> kAll = [] {
+  std::array<Dtype, kRows.size()> all{};
+  for (size_t i = 0; i < kRows.size(); ++i) all[i] = kRows[i].dtype;
+  return all;
+}();
+
+const Row& RowOf(Dtype dtype) { return kRows[static_cast<size_t>(dtype)]; }
+
+}  // namespace
+
+std::string_view DtypeName(Dtype dtype) { return RowOf(dtype).name; }
+
+int DtypeBits(Dtype dtype) { return RowOf(dtype).bits; }
+
+std::span<const Dtype> AllDtypes() { return kAll; }
+
+std::optional<Dtype> ParseDtype(std::string_view text) {
+  for (const Row& row : kRows) {
+    if (text == row.name || text == row.numpy) return row.dtype;
+  }
+  for (const auto& [name, dtype] : kAliases) {
+    if (text == name) return dtype;
+  }
+  // An array-protocol code. Big-endian data has no safetensors spelling.
+  if (!text.empty() && (text[0] == '<' || text[0] == '|' || text[0] == '=')) {
+    text.remove_prefix(1);
+  }
+  if (text.empty()) return std::nullopt;
+  for (const Row& row : kRows) {
+    if (text == row.code) return row.dtype;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> BytesOf(int64_t elements, Dtype dtype) {
+  const int bits = DtypeBits(dtype);
+  if (bits % 8 == 0) return CheckedMul(elements, bits / 8);
+  // Split so that the count of bits itself need not fit.
+  auto whole = CheckedMul(elements / 8, bits);
+  if (!whole) return std::nullopt;
+  return CheckedAdd(*whole, ((elements % 8) * bits + 7) / 8);
+}
+
+}  // namespace shardc

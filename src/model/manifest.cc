@@ -1,0 +1,41 @@
+#include "model/manifest.h"
+
+#include <utility>
+
+#include "source/checked.h"
+
+namespace shardc {
+
+std::string ShapeText(const Shape& shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) out += ", ";
+    out += std::to_string(shape[i]);
+  }
+  return out + "]";
+}
+
+std::optional<int64_t> TensorType::Elements() const {
+  if (!shape) return std::nullopt;
+  return CheckedProduct(*shape);
+}
+
+std::optional<int64_t> TensorType::Bytes() const {
+  auto elements = Elements();
+  if (!elements || !dtype) return std::nullopt;
+  return BytesOf(*elements, *dtype);
+}
+
+void ManifestBuilder::Add(std::string name, TensorType type) {
+  auto [it, added] = ids_.try_emplace(
+      std::move(type), static_cast<uint32_t>(manifest_.types.size()));
+  if (added) manifest_.types.push_back(it->first);
+  manifest_.tensors.push_back({std::move(name), it->second});
+}
+
+Manifest ManifestBuilder::Take() {
+  ids_.clear();
+  return std::exchange(manifest_, Manifest{});
+}
+
+}  // namespace shardc

@@ -1,0 +1,50 @@
+#include "model/mesh.h"
+
+#include "source/checked.h"
+
+namespace shardc {
+
+std::string_view AxisTypeName(AxisType type) {
+  switch (type) {
+    case AxisType::kAuto:
+      return "auto";
+    case AxisType::kExplicit:
+      return "explicit";
+    case AxisType::kManual:
+      return "manual";
+  }
+  return "auto";
+}
+
+std::optional<size_t> Mesh::Find(std::string_view axis) const {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].name == axis) return i;
+  }
+  return std::nullopt;
+}
+
+int64_t Mesh::SizeOf(std::string_view axis) const {
+  auto index = Find(axis);
+  return index ? axes[*index].size : 1;
+}
+
+std::optional<int64_t> Mesh::Parts(const AxisGroup& group) const {
+  int64_t parts = 1;
+  for (const std::string& axis : group) {
+    auto next = CheckedMul(parts, SizeOf(axis));
+    if (!next) return std::nullopt;
+    parts = *next;
+  }
+  return parts;
+}
+
+std::string MeshText(const Mesh& mesh) {
+  std::string out;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (!out.empty()) out += ' ';
+    out += axis.name + "=" + std::to_string(axis.size);
+  }
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,95 @@
+#include "model/rules.h"
+
+#include <initializer_list>
+#include <utility>
+
+namespace shardc {
+namespace {
+
+using Entry = std::initializer_list<std::string_view>;
+
+// `{"_"}` is an unsharded dimension; more than one name is a group.
+Bundle Make(std::string name, std::initializer_list<Entry> axes,
+            std::variant<Mode, int> mode) {
+  Bundle bundle;
+  bundle.name = std::move(name);
+  bundle.mode = mode;
+  for (const Entry& names : axes) {
+    SpecEntry entry;
+    entry.is_group = names.size() > 1;
+    for (std::string_view text : names) {
+      if (text != "_") entry.names.push_back({std::string(text), {}});
+    }
+    bundle.axes.entries.push_back(std::move(entry));
+  }
+  return bundle;
+}
+
+std::vector<Bundle> MakeBundles() {
+  const Mode train = Mode::kTrain;
+  std::vector<Bundle> all;
+  all.push_back(
+      Make("HiddenState", {{"BATCH"}, {"QUERY_LENGTH"}, {"EMBED"}}, 1));
+  all.push_back(
+      Make("AttnQ", {{"BATCH"}, {"QUERY_LENGTH"}, {"HEAD"}, {"HEAD_DIM"}}, 1));
+  all.push_back(Make(
+      "AttnKV", {{"BATCH"}, {"KV_LENGTH"}, {"KV_HEAD"}, {"KV_HEAD_DIM"}}, 1));
+  all.push_back(Make("RowWise", {{"TP"}, {"FSDP", "SP"}}, train));
+  all.push_back(Make("SRowWise", {{"TP"}}, train));
+  all.push_back(Make("ColumnWise", {{"FSDP", "SP"}, {"TP"}}, train));
+  all.push_back(Make("SColumnWise", {{"FSDP", "SP"}}, train));
+  all.push_back(Make("Replicated", {{"_"}}, train));
+  all.push_back(Make("ExpertColumnWise", {{"EP"}, {"FSDP"}, {"TP"}}, train));
+  all.push_back(Make("ExpertRowWise", {{"EP"}, {"TP"}, {"FSDP"}}, train));
+  all.push_back(
+      Make("ExpertColumnWiseAlt", {{"EP"}, {"FSDP", "SP"}, {"TP"}}, train));
+  all.push_back(
+      Make("ExpertRowWiseAlt", {{"EP"}, {"TP"}, {"FSDP", "SP"}}, train));
+  all.push_back(Make("UnifiedExpertColumnWise",
+                     {{"FSDP", "SP", "EP"}, {"_"}, {"TP"}}, train));
+  all.push_back(Make("UnifiedExpertRowWise",
+                     {{"FSDP", "SP", "EP"}, {"TP"}, {"_"}}, train));
+  all.push_back(
+      Make("ExpertActivations", {{"DP"}, {"SP"}, {"EP"}, {"TP"}}, train));
+  all.push_back(
+      Make("ExpertActivationsAlt", {{"DP"}, {"SP"}, {"TP", "FSDP"}}, train));
+  all.push_back(Make("ExpertTensorParallel", {{"TP"}, {"_"}, {"_"}}, train));
+  return all;
+}
+
+}  // namespace
+
+std::string_view IllegalPolicyName(IllegalPolicy policy) {
+  switch (policy) {
+    case IllegalPolicy::kError:
+      return "error";
+    case IllegalPolicy::kDrop:
+      return "drop";
+    case IllegalPolicy::kShrink:
+      return "shrink";
+  }
+  return "error";
+}
+
+std::string_view UnmatchedPolicyName(UnmatchedPolicy policy) {
+  return policy == UnmatchedPolicy::kError ? "error" : "replicate";
+}
+
+std::string_view CompatName(Compat compat) {
+  switch (compat) {
+    case Compat::kNone:
+      return "none";
+    case Compat::kEformer:
+      return "eformer";
+    case Compat::kFjformer:
+      return "fjformer";
+  }
+  return "none";
+}
+
+std::span<const Bundle> BuiltinBundles() {
+  static const std::vector<Bundle> bundles = MakeBundles();
+  return bundles;
+}
+
+}  // namespace shardc
