@@ -38,6 +38,7 @@ THIRD_PARTY = {
     r"CLI/": {"cli"},
     r"hwy/": {"exec", "checkpoint"},
     r"nlohmann/": {"source"},
+    r"openssl/": {"source"},
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([a-z_0-9]+)/|<([^>]+)>)', re.M)

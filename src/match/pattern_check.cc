@@ -1,0 +1,123 @@
+#include "match/pattern_check.h"
+
+#include <array>
+
+namespace shardc {
+namespace {
+
+struct Lacking {
+  std::string_view text;
+  std::string_view reason;
+  std::string_view help;
+};
+
+// What Python's `re` offers and RE2 leaves out, longest spelling first.
+constexpr std::array kLacking = {
+    Lacking{"(?<=", "look-behind is not part of RE2",
+            "write the text before as part of the pattern: `(?<=a/)b` becomes "
+            "`a/b`"},
+    Lacking{"(?<!", "negative look-behind is not part of RE2",
+            "put a rule for the excluded names above this one: the first "
+            "match wins"},
+    Lacking{"(?=", "look-ahead is not part of RE2",
+            "write the text after as part of the pattern: `a(?=/b)` becomes "
+            "`a/b`"},
+    Lacking{"(?!", "negative look-ahead is not part of RE2",
+            "put a rule for the excluded names above this one: the first "
+            "match wins"},
+    Lacking{"(?>", "atomic groups are not part of RE2",
+            "RE2 never backtracks: write `(?:...)`"},
+    Lacking{"(?P=", "back-references are not part of RE2",
+            "spell the alternatives out, one rule each"},
+    Lacking{"(?P<", "the group's name is not usable",
+            "a name is one or more letters, digits or `_`, closed by `>`"},
+    Lacking{"(?<", "this spelling of a named group is not part of RE2",
+            "write `(?P<name>...)`"},
+    Lacking{"(?#", "comments inside a pattern are not part of RE2",
+            "put the comment behind a `#` of the YAML file"},
+    Lacking{"(?(", "conditional groups are not part of RE2",
+            "spell the alternatives out, one rule each"},
+};
+
+// A back-reference is an escaped digit other than 0.
+size_t FindBackReference(std::string_view pattern) {
+  for (size_t i = 0; i + 1 < pattern.size(); ++i) {
+    if (pattern[i] != '\\') continue;
+    if (pattern[i + 1] >= '1' && pattern[i + 1] <= '9') return i;
+    ++i;
+  }
+  return std::string_view::npos;
+}
+
+std::string_view EscapeHelp(char letter) {
+  switch (letter) {
+    case 'Z':
+      return "write `\\z` or `$` for the end of the text";
+    case 'h':
+      return "write `[ \\t]`";
+    case 'K':
+      return "leave it out: a match is found anywhere in the name";
+    default:
+      return "double the backslash for a literal one, or leave it out";
+  }
+}
+
+}  // namespace
+
+PatternFault ExplainFault(std::string_view pattern, std::string_view error,
+                          std::string_view argument) {
+  PatternFault fault;
+  fault.end = pattern.size();
+  if (error.find("invalid perl operator") != std::string_view::npos ||
+      error.find("invalid named capture") != std::string_view::npos) {
+    for (const Lacking& lacking : kLacking) {
+      const size_t at = pattern.find(lacking.text);
+      if (at == std::string_view::npos) continue;
+      fault.reason = lacking.reason;
+      fault.help = lacking.help;
+      fault.begin = at;
+      fault.end = at + lacking.text.size();
+      return fault;
+    }
+  }
+  if (error.find("invalid escape") != std::string_view::npos) {
+    const size_t at = FindBackReference(pattern);
+    const bool about_digit = argument.size() >= 2 && argument[0] == '\\' &&
+                             argument[1] >= '1' && argument[1] <= '9';
+    if (at != std::string_view::npos && about_digit) {
+      fault.reason = "back-references are not part of RE2";
+      fault.help = "spell the alternatives out, one rule each";
+      fault.begin = at;
+      fault.end = at + 2;
+      return fault;
+    }
+  }
+  fault.reason = std::string(error);
+  if (!argument.empty()) {
+    const size_t at = pattern.find(argument);
+    if (at != std::string_view::npos) {
+      fault.begin = at;
+      fault.end = at + argument.size();
+    }
+    if (error.find("invalid escape") != std::string_view::npos &&
+        argument.size() >= 2) {
+      fault.help = EscapeHelp(argument[1]);
+    }
+  }
+  if (error.find("repetition size") != std::string_view::npos) {
+    fault.help = "RE2 repeats at most 1000 times, nested counts multiplied: "
+                 "write `+` or `*`";
+  } else if (error.find("no argument for repetition") !=
+             std::string_view::npos) {
+    fault.help = "put something before it, or escape it: `\\*`";
+  } else if (error.find("missing )") != std::string_view::npos) {
+    fault.help = "close the group, or escape the parenthesis: `\\(`";
+  } else if (error.find("unexpected )") != std::string_view::npos) {
+    fault.help = "open the group, or escape the parenthesis: `\\)`";
+  } else if (error.find("missing ]") != std::string_view::npos) {
+    fault.help = "close the class, or escape the bracket: `\\[`";
+  }
+  return fault;
+}
+
+}  // namespace shardc

@@ -1,0 +1,25 @@
+// Why a pattern cannot be used, in words that help: RE2's reason, the place
+// in the pattern, and a rewrite for what Python's `re` has and RE2 lacks.
+#ifndef SHARDC_MATCH_PATTERN_CHECK_H_
+#define SHARDC_MATCH_PATTERN_CHECK_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace shardc {
+
+struct PatternFault {
+  std::string reason;  // "look-ahead is not supported by RE2"
+  std::string help;    // a rewrite, or empty
+  size_t begin = 0;    // byte range inside the pattern
+  size_t end = 0;
+};
+
+// For a pattern that RE2 refused with `error` about the text `argument`.
+PatternFault ExplainFault(std::string_view pattern, std::string_view error,
+                          std::string_view argument);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MATCH_PATTERN_CHECK_H_

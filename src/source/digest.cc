@@ -1,0 +1,47 @@
+#include "source/digest.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <memory>
+
+namespace shardc {
+namespace {
+
+// Python's hashlib spells some names with an underscore where OpenSSL has a
+// dash or a size.
+std::string OpensslName(std::string_view algorithm) {
+  if (algorithm == "blake2b") return "BLAKE2b512";
+  if (algorithm == "blake2s") return "BLAKE2s256";
+  std::string name(algorithm);
+  for (char& c : name) {
+    if (c == '_') c = '-';
+  }
+  return name;
+}
+
+}  // namespace
+
+std::optional<std::string> HexDigest(std::string_view algorithm,
+                                     std::string_view bytes) {
+  std::unique_ptr<EVP_MD, decltype(&EVP_MD_free)> digest(
+      EVP_MD_fetch(nullptr, OpensslName(algorithm).c_str(), nullptr),
+      &EVP_MD_free);
+  if (digest == nullptr) return std::nullopt;
+  std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
+  unsigned int length = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), raw.data(), &length, digest.get(),
+                 nullptr) != 1) {
+    return std::nullopt;
+  }
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(size_t{length} * 2);
+  for (unsigned int i = 0; i < length; ++i) {
+    hex += kDigits[raw[i] >> 4];
+    hex += kDigits[raw[i] & 15];
+  }
+  return hex;
+}
+
+}  // namespace shardc
