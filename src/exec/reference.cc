@@ -28,7 +28,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::string ShapeText(const Array& x) {
+std::string ShapeText(const DenseArray& x) {
   std::string text = "[";
   for (size_t i = 0; i < x.shape.size(); ++i) {
     if (i > 0) text += ", ";
@@ -45,7 +45,7 @@ bool OneOf(int64_t size, std::initializer_list<int64_t> allowed) {
   return std::find(allowed.begin(), allowed.end(), size) != allowed.end();
 }
 
-bool Broadcasts(const Array& x, const Sizes& n, bool key_heads_too) {
+bool Broadcasts(const DenseArray& x, const Sizes& n, bool key_heads_too) {
   if (x.shape.empty()) return true;
   if (x.rank() != 4 || !OneOf(x.dim(0), {1, n.batch})) return false;
   if (!OneOf(x.dim(1), {1, n.heads}) &&
@@ -60,7 +60,7 @@ bool Counts(const std::vector<int64_t>& x, int64_t count) {
 }
 
 std::optional<Sizes> SizesOf(const ReferenceInputs& in, std::string& why) {
-  const Array &q = in.query, &k = in.key, &v = in.value;
+  const DenseArray &q = in.query, &k = in.key, &v = in.value;
   const std::string shapes = "query " + ShapeText(q) + ", key " + ShapeText(k) +
                              ", value " + ShapeText(v);
   if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) {
@@ -111,7 +111,8 @@ bool ExtrasFit(const ReferenceInputs& in, const Sizes& n, std::string& why) {
   return false;
 }
 
-double Broadcast(const Array& x, int64_t b, int64_t h, int64_t i, int64_t j) {
+double Broadcast(const DenseArray& x, int64_t b, int64_t h, int64_t i,
+                 int64_t j) {
   return x.At(x.dim(0) == 1 ? 0 : b, x.dim(1) == 1 ? 0 : h,
               x.dim(2) == 1 ? 0 : i, j);
 }
@@ -122,10 +123,12 @@ class Dense {
       : in_(in), options_(options), n_(n), scale_(options.ScaleFor(n.dim)) {}
 
   ReferenceResult Run(bool keep_weights) {
-    out_.output = Array::Zeros({n_.batch, n_.queries, n_.heads, n_.value_dim});
-    out_.lse = Array::Zeros({n_.batch, n_.queries, n_.heads, 1});
+    out_.output =
+        DenseArray::Zeros({n_.batch, n_.queries, n_.heads, n_.value_dim});
+    out_.lse = DenseArray::Zeros({n_.batch, n_.queries, n_.heads, 1});
     if (keep_weights) {
-      out_.weights = Array::Zeros({n_.batch, n_.heads, n_.queries, n_.keys});
+      out_.weights =
+          DenseArray::Zeros({n_.batch, n_.heads, n_.queries, n_.keys});
     }
     for (int64_t b = 0; b < n_.batch; ++b) {
       for (int64_t i = 0; i < n_.queries; ++i) {
@@ -261,8 +264,8 @@ std::optional<ReferenceResult> ReferenceAttention(
   return Dense(in, options, *sizes).Run(keep_weights);
 }
 
-std::optional<Array> SinksOf(const Array& aux, int64_t heads, int64_t key_heads,
-                             std::string& why) {
+std::optional<DenseArray> SinksOf(const DenseArray& aux, int64_t heads,
+                                  int64_t key_heads, std::string& why) {
   const bool by_head = aux.rank() == 1 && aux.dim(0) == heads;
   if (!by_head &&
       (aux.rank() < 1 || aux.rank() > 2 || aux.shape.back() != key_heads)) {
@@ -273,7 +276,7 @@ std::optional<Array> SinksOf(const Array& aux, int64_t heads, int64_t key_heads,
   }
   const int64_t width = aux.shape.back();
   const int64_t rows = aux.rank() == 1 ? 1 : aux.dim(0);
-  Array out = Array::Zeros({rows, heads});
+  DenseArray out = DenseArray::Zeros({rows, heads});
   for (int64_t a = 0; a < rows; ++a) {
     for (int64_t h = 0; h < heads; ++h) {
       out.data[a * heads + h] = aux.data[a * width + h / (heads / width)];

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/array.h"
 #include "exec/attention_options.h"
+#include "exec/dense_array.h"
 
 namespace shardc::exec {
 
@@ -19,14 +19,14 @@ namespace shardc::exec {
 // divides H), D and Dv dims. Query head h reads key head h / (H/K). An empty
 // array or vector means that the input is absent.
 struct ReferenceInputs {
-  Array query;  // [B, T, H, D]
-  Array key;    // [B, S, K, D]
-  Array value;  // [B, S, K, Dv]
+  DenseArray query;  // [B, T, H, D]
+  DenseArray key;    // [B, S, K, D]
+  DenseArray value;  // [B, S, K, Dv]
 
-  Array bias;           // [B|1, H|K|1, T|1, S]
-  Array mask;           // [B|1, H|1, T|1, S], not 0: may attend
-  Array additive_mask;  // the same; at or below kMaskValue/2: masked
-  Array sinks;          // [sinks, H]: further logits of the denominator
+  DenseArray bias;           // [B|1, H|K|1, T|1, S]
+  DenseArray mask;           // [B|1, H|1, T|1, S], not 0: may attend
+  DenseArray additive_mask;  // the same; at or below kMaskValue/2: masked
+  DenseArray sinks;          // [sinks, H]: further logits of the denominator
 
   std::vector<int64_t> query_segments;   // [B, T]
   std::vector<int64_t> key_segments;     // [B, S]
@@ -38,9 +38,9 @@ struct ReferenceInputs {
 };
 
 struct ReferenceResult {
-  Array output;   // [B, T, H, Dv]
-  Array lse;      // [B, T, H, 1]: log of the denominator, sinks included
-  Array weights;  // [B, H, T, S] before dropout, when asked for
+  DenseArray output;   // [B, T, H, Dv]
+  DenseArray lse;      // [B, T, H, 1]: log of the denominator, sinks included
+  DenseArray weights;  // [B, H, T, S] before dropout, when asked for
 };
 
 // Nothing, and the reason in `why`, when the shapes do not fit each other.
@@ -50,12 +50,12 @@ std::optional<ReferenceResult> ReferenceAttention(
 
 // softmax_aux to `sinks`: rank 1 is one sink per query head (H values) or
 // per key head (K values); rank 2 is [sinks, K], every group's heads alike.
-std::optional<Array> SinksOf(const Array& aux, int64_t heads, int64_t key_heads,
-                             std::string& why);
+std::optional<DenseArray> SinksOf(const DenseArray& aux, int64_t heads,
+                                  int64_t key_heads, std::string& why);
 
 // [B, L, N, D] and back. From kThd gives [1, all tokens, N, D].
-Array ToBthd(const Array& x, Layout layout);
-Array FromBthd(const Array& x, Layout layout);
+DenseArray ToBthd(const DenseArray& x, Layout layout);
+DenseArray FromBthd(const DenseArray& x, Layout layout);
 
 // What tells packed sequences apart: segments and positions of each token,
 // one after the other, for cumulative lengths (0, ..., all tokens). Tokens

@@ -10,8 +10,8 @@
 namespace shardc::exec {
 namespace {
 
-Array Normal(std::vector<int64_t> shape, uint64_t seed) {
-  Array x = Array::Zeros(std::move(shape));
+DenseArray Normal(std::vector<int64_t> shape, uint64_t seed) {
+  DenseArray x = DenseArray::Zeros(std::move(shape));
   const Random random(seed);
   for (size_t i = 0; i < x.data.size(); ++i) x.data[i] = random.Normal(i);
   return x;
@@ -33,7 +33,7 @@ ReferenceResult Run(const ReferenceInputs& in, const AttentionOptions& o = {}) {
   return *out;
 }
 
-double Distance(const Array& a, const Array& b) {
+double Distance(const DenseArray& a, const DenseArray& b) {
   REQUIRE(a.shape == b.shape);
   double worst = 0;
   for (size_t i = 0; i < a.data.size(); ++i) {
@@ -44,8 +44,8 @@ double Distance(const Array& a, const Array& b) {
 
 // [1, 1, T, S] of what `f(i, j)` allows.
 template <typename F>
-Array MaskOf(int64_t t, int64_t s, F f) {
-  Array mask = Array::Zeros({1, 1, t, s});
+DenseArray MaskOf(int64_t t, int64_t s, F f) {
+  DenseArray mask = DenseArray::Zeros({1, 1, t, s});
   for (int64_t i = 0; i < t; ++i) {
     for (int64_t j = 0; j < s; ++j) mask.At(0, 0, i, j) = f(i, j);
   }
@@ -71,7 +71,7 @@ TEST_CASE("two keys by hand") {
 TEST_CASE("grouped heads equal repeated ones") {
   const ReferenceInputs grouped = Inputs(2, 3, 5, 6, 2, 4);
   ReferenceInputs repeated = grouped;
-  repeated.key = Array::Zeros({2, 5, 6, 4});
+  repeated.key = DenseArray::Zeros({2, 5, 6, 4});
   repeated.value = repeated.key;
   for (int64_t b = 0; b < 2; ++b) {
     for (int64_t j = 0; j < 5; ++j) {
@@ -112,7 +112,7 @@ TEST_CASE("causal and windows are masks aligned to the last query") {
     ReferenceInputs masked = in;
     masked.mask = MaskOf(
         t, s, [&](int64_t i, int64_t j) { return c.keeps(s - t + i, j); });
-    const Array got = Run(in, options).output;
+    const DenseArray got = Run(in, options).output;
     CHECK(Distance(got, Run(masked).output) == 0);
     CHECK(Distance(got, Run(in).output) > 0.01);
     // A mask of very negative numbers says the same.
@@ -129,11 +129,11 @@ TEST_CASE("positions as data move with their keys") {
   ReferenceInputs in = Inputs(1, 3, 5, 1, 1, 2);
   AttentionOptions options;
   options.causal = true;
-  const Array want = Run(in, options).output;
+  const DenseArray want = Run(in, options).output;
   in.query_positions = {2, 3, 4};
   in.key_positions = {4, 3, 2, 1, 0};
-  for (Array* x : {&in.key, &in.value}) {
-    const Array old = *x;
+  for (DenseArray* x : {&in.key, &in.value}) {
+    const DenseArray old = *x;
     for (int64_t j = 0; j < 5; ++j) {
       for (int64_t d = 0; d < 2; ++d)
         x->At(0, j, 0, d) = old.At(0, 4 - j, 0, d);
@@ -151,7 +151,7 @@ TEST_CASE("lengths and starts cut columns") {
   ReferenceInputs masked = in;
   masked.key_lengths.clear();
   masked.key_starts.clear();
-  masked.mask = Array::Zeros({2, 1, 1, 6});
+  masked.mask = DenseArray::Zeros({2, 1, 1, 6});
   masked.mask.data = {1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1};
   CHECK(Distance(Run(in).output, Run(masked).output) == 0);
   AttentionOptions options;
@@ -172,7 +172,7 @@ TEST_CASE("segments are separate runs, and packing is segments") {
   in.query_positions = in.key_positions = packed.positions;
   AttentionOptions options;
   options.causal = true;
-  const Array got = Run(in, options).output;
+  const DenseArray got = Run(in, options).output;
   for (int r = 0; r < 2; ++r) {
     const int64_t n = cu[r + 1] - cu[r];
     ReferenceInputs one = Inputs(1, n, n, 2, 1, 4);
@@ -185,7 +185,7 @@ TEST_CASE("segments are separate runs, and packing is segments") {
         one.value.At(0, i, 0, d) = in.value.At(0, cu[r] + i, 0, d);
       }
     }
-    const Array want = Run(one, options).output;
+    const DenseArray want = Run(one, options).output;
     for (int64_t i = 0; i < n; ++i) {
       CHECK(got.At(0, cu[r] + i, 1, 3) ==
             doctest::Approx(want.At(0, i, 1, 3)).epsilon(1e-14));
@@ -295,12 +295,12 @@ TEST_CASE("large logits stay finite") {
 }
 
 TEST_CASE("layouts convert and come back") {
-  const Array x = Normal({2, 3, 4, 5}, 4);
-  const Array swapped = ToBthd(x, Layout::kBhtd);
+  const DenseArray x = Normal({2, 3, 4, 5}, 4);
+  const DenseArray swapped = ToBthd(x, Layout::kBhtd);
   CHECK(swapped.shape == std::vector<int64_t>{2, 4, 3, 5});
   CHECK(swapped.At(1, 3, 2, 4) == x.At(1, 2, 3, 4));
   CHECK(FromBthd(swapped, Layout::kBhtd).data == x.data);
-  const Array packed = ToBthd(Normal({6, 4, 5}, 4), Layout::kThd);
+  const DenseArray packed = ToBthd(Normal({6, 4, 5}, 4), Layout::kThd);
   CHECK(packed.shape == std::vector<int64_t>{1, 6, 4, 5});
   CHECK(FromBthd(packed, Layout::kThd).shape == std::vector<int64_t>{6, 4, 5});
 }

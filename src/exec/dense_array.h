@@ -1,7 +1,7 @@
 // A whole, unsharded array in float64: what the dense reference reads and
 // writes.
-#ifndef SHARDC_EXEC_ARRAY_H_
-#define SHARDC_EXEC_ARRAY_H_
+#ifndef SHARDC_EXEC_DENSE_ARRAY_H_
+#define SHARDC_EXEC_DENSE_ARRAY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace shardc::exec {
 
-struct Array {
+struct DenseArray {
   std::vector<int64_t> shape;
   std::vector<double> data;  // row-major
 
-  static Array Zeros(std::vector<int64_t> shape);
+  static DenseArray Zeros(std::vector<int64_t> shape);
 
   int64_t dim(size_t i) const { return shape[i]; }
   size_t rank() const { return shape.size(); }
@@ -36,4 +36,4 @@ struct Array {
 
 }  // namespace shardc::exec
 
-#endif  // SHARDC_EXEC_ARRAY_H_
+#endif  // SHARDC_EXEC_DENSE_ARRAY_H_

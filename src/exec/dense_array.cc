@@ -1,14 +1,14 @@
 // Layouts of the reference's tensors, and packed sequences as segments.
 #include <utility>
 
-#include "exec/array.h"
+#include "exec/dense_array.h"
 #include "exec/reference.h"
 
 namespace shardc::exec {
 namespace {
 
-Array SwapMiddle(const Array& x) {
-  Array out = Array::Zeros({x.dim(0), x.dim(2), x.dim(1), x.dim(3)});
+DenseArray SwapMiddle(const DenseArray& x) {
+  DenseArray out = DenseArray::Zeros({x.dim(0), x.dim(2), x.dim(1), x.dim(3)});
   for (int64_t a = 0; a < x.dim(0); ++a) {
     for (int64_t b = 0; b < x.dim(1); ++b) {
       for (int64_t c = 0; c < x.dim(2); ++c) {
@@ -23,22 +23,22 @@ Array SwapMiddle(const Array& x) {
 
 }  // namespace
 
-Array Array::Zeros(std::vector<int64_t> shape) {
+DenseArray DenseArray::Zeros(std::vector<int64_t> shape) {
   int64_t count = 1;
   for (int64_t size : shape) count *= size;
   return {std::move(shape), std::vector<double>(count, 0.0)};
 }
 
-Array ToBthd(const Array& x, Layout layout) {
+DenseArray ToBthd(const DenseArray& x, Layout layout) {
   if (layout == Layout::kBhtd) return SwapMiddle(x);
-  Array out = x;
+  DenseArray out = x;
   if (layout == Layout::kThd) out.shape.insert(out.shape.begin(), 1);
   return out;
 }
 
-Array FromBthd(const Array& x, Layout layout) {
+DenseArray FromBthd(const DenseArray& x, Layout layout) {
   if (layout == Layout::kBhtd) return SwapMiddle(x);
-  Array out = x;
+  DenseArray out = x;
   if (layout == Layout::kThd) out.shape.erase(out.shape.begin());
   return out;
 }
