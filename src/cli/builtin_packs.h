@@ -1,0 +1,39 @@
+// Rule packs inside the program: `builtin:llama`, `builtin:llama/flax`,
+// `auto`.
+#ifndef SHARDC_CLI_BUILTIN_PACKS_H_
+#define SHARDC_CLI_BUILTIN_PACKS_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/manifest.h"
+#include "source/source.h"
+
+namespace shardc::cli {
+
+struct BuiltinPack {
+  std::string name;    // "llama"
+  std::string naming;  // "flax" or "hf"
+  std::string_view text;
+
+  std::string FullName() const { return "builtin:" + name + "/" + naming; }
+};
+
+std::vector<BuiltinPack> BuiltinPacks();  // sorted by name, then naming
+
+// The pack that `name` asks for, with or without `builtin:` before it. A
+// name without /flax or /hf takes the naming of `separator`: hf for '.',
+// else flax. Null when there is none.
+SourceRef FindPack(std::string_view name, char separator);
+
+// The full name of the pack that fits a manifest, for `auto`: by what its
+// names, its `model` and the configuration's model type (may be empty) say.
+// Nothing when no pack knows such names.
+std::optional<std::string> PickPack(const Manifest& manifest,
+                                    std::string_view model_type);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_BUILTIN_PACKS_H_
