@@ -15,8 +15,8 @@ enum class Level { kError, kWarning, kNote };
 std::string_view LevelName(Level level);  // "error", "warning", "note"
 
 struct Code {
-  int number = 0;            // 203 is printed as SHD203
-  std::string_view name;     // kebab-case
+  int number = 0;         // 203 is printed as SHD203
+  std::string_view name;  // kebab-case
   Level level = Level::kError;
   std::string_view meaning;  // one line, lower case, no final period
 

@@ -20,7 +20,14 @@
 namespace shardc {
 
 enum class JsonKind : uint8_t {
-  kNull, kBool, kInteger, kUnsigned, kReal, kString, kArray, kObject
+  kNull,
+  kBool,
+  kInteger,
+  kUnsigned,
+  kReal,
+  kString,
+  kArray,
+  kObject
 };
 // kInteger: fits int64. kUnsigned: above it, fits uint64. kReal: the rest,
 // written with a fraction or exponent, "-0", or beyond 64 bits.
@@ -129,30 +136,40 @@ struct JsonLimits {
   bool allow_null_root = false;
 };
 
-// Errors: encoding, empty, json-syntax (with position), json-depth,
-// duplicate-key, limit.
+// Errors: encoding, json-syntax (with position; also for no text at all),
+// json-depth, duplicate-key, number (a real too large for a double), limit,
+// and schema for a null root unless allowed. The text of a value is
+// `place()`, so that a reader can quote a number as it was written.
 class JsonDocument {
  public:
   // Parses `source->text()` from `begin` to `end` (whole by default).
-  static std::unique_ptr<const JsonDocument> Parse(
-      SourceRef source, Findings& findings, JsonLimits limits = {},
-      size_t begin = 0, size_t end = Place::kWhole);
+  static std::unique_ptr<const JsonDocument> Parse(SourceRef source,
+                                                   Findings& findings,
+                                                   JsonLimits limits = {},
+                                                   size_t begin = 0,
+                                                   size_t end = Place::kWhole);
 
   JsonValue root() const { return JsonValue(this, 0); }
   const SourceRef& source() const { return source_; }
 
  private:
   friend class JsonValue;
+  friend class JsonReader;  // builds the tape (json.cc)
   struct Node {
     JsonKind kind;
-    uint32_t next;      // index of the next sibling, past all children
-    uint64_t offset;    // byte where the value begins
-    uint64_t payload;   // number bits, or string position in `strings_`
-    uint32_t length;    // string length, or number of children
+    bool escaped;      // a string with escapes: it lies in `strings_`
+    uint32_t next;     // index of the next sibling, past all children
+    uint32_t length;   // string length, or number of children
+    uint64_t offset;   // byte where the value begins
+    uint64_t payload;  // number bits, or string position in the text or
+                       // in `strings_`
   };
+  std::string_view StringAt(uint32_t node) const;
+  size_t EndOf(uint32_t node) const;  // byte past the value's text
+
   SourceRef source_;
   std::vector<Node> nodes_;  // an object's members: key node, value node, ...
-  std::string strings_;
+  std::string strings_;      // those that escapes make differ from the text
 };
 
 }  // namespace shardc

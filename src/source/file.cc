@@ -1,0 +1,356 @@
+// Reading opens without blocking and asks what was opened, so that a FIFO
+// without a writer or a device cannot hang or fill the memory. Writing goes
+// to a temporary file beside the target, so that a reader sees the old bytes
+// or the new ones and nothing between.
+#include "source/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr size_t kChunk = size_t{1} << 20;
+constexpr std::string_view kNoSpace = "free some space or choose another place";
+
+// Closes on every path out.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { Close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  bool Close() {
+    const int fd = std::exchange(fd_, -1);
+    return fd < 0 || ::close(fd) == 0 || errno == EINTR;
+  }
+
+ private:
+  int fd_;
+};
+
+int Open(const std::string& path, int flags, mode_t mode = 0) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+std::string Why(int error) { return std::string(::strerror(error)); }
+
+std::string Quoted(const std::string& path) {
+  return "`" + Printable(path) + "`";
+}
+
+std::string KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "not a regular file";
+}
+
+enum class Outcome { kOk, kLimit, kBroken };
+
+// Up to `limit` bytes; one more tells that there are too many.
+Outcome ReadAll(int fd, int64_t expected, int64_t limit, std::string& out,
+                int* error) {
+  size_t used = 0;
+  out.resize(static_cast<size_t>(std::min(expected, limit)) + 1);
+  for (;;) {
+    if (used == out.size()) {
+      if (used > static_cast<size_t>(limit)) return Outcome::kLimit;
+      out.resize(std::max(used + kChunk, used + used / 2));
+    }
+    const ssize_t got = ::read(fd, out.data() + used, out.size() - used);
+    if (got > 0) {
+      used += static_cast<size_t>(got);
+      if (used > static_cast<size_t>(limit)) return Outcome::kLimit;
+    } else if (got == 0) {
+      break;
+    } else if (errno == EAGAIN) {
+      struct pollfd wait = {fd, POLLIN, 0};
+      ::poll(&wait, 1, -1);
+    } else if (errno != EINTR) {
+      *error = errno;
+      return Outcome::kBroken;
+    }
+  }
+  out.resize(used);
+  return Outcome::kOk;
+}
+
+Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
+                    std::string* why) {
+  z_stream stream = {};
+  // 16: gzip only, with its checksum.
+  if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) {
+    *why = "zlib could not start";
+    return Outcome::kBroken;
+  }
+  const auto finish = [&](Outcome outcome, std::string text) {
+    ::inflateEnd(&stream);
+    *why = std::move(text);
+    return outcome;
+  };
+  std::string chunk(kChunk / 4, '\0');
+  size_t fed = 0;
+  int status = Z_OK;
+  for (;;) {
+    if (stream.avail_in == 0 && fed < gzip.size()) {
+      const size_t count = std::min(gzip.size() - fed, kChunk);
+      stream.next_in =
+          reinterpret_cast<Bytef*>(const_cast<char*>(gzip.data() + fed));
+      stream.avail_in = static_cast<uInt>(count);
+      fed += count;
+    }
+    if (status == Z_STREAM_END) {
+      const size_t rest = gzip.size() - fed + stream.avail_in;
+      const std::string_view tail = gzip.substr(gzip.size() - rest);
+      // Tapes and block devices pad with zeros, which gzip ignores too.
+      if (tail.find_first_not_of('\0') == std::string_view::npos) {
+        return finish(Outcome::kOk, {});
+      }
+      if (!IsGzip(tail)) {
+        return finish(Outcome::kBroken,
+                      "there are " +
+                          Counted(static_cast<int64_t>(rest), "byte") +
+                          " of something else after its end");
+      }
+      ::inflateReset(&stream);
+    }
+    stream.next_out = reinterpret_cast<Bytef*>(chunk.data());
+    stream.avail_out = static_cast<uInt>(chunk.size());
+    status = ::inflate(&stream, Z_NO_FLUSH);
+    const size_t got = chunk.size() - stream.avail_out;
+    if (out.size() + got > static_cast<size_t>(limit)) {
+      return finish(Outcome::kLimit,
+                    "it inflates to more than " + BytesText(limit));
+    }
+    out.append(chunk, 0, got);
+    if (status == Z_OK || status == Z_STREAM_END) continue;
+    if (status == Z_BUF_ERROR && got > 0) continue;
+    if (status == Z_BUF_ERROR) {
+      return finish(Outcome::kBroken,
+                    "it is cut off after " +
+                        Counted(static_cast<int64_t>(gzip.size()), "byte"));
+    }
+    return finish(Outcome::kBroken,
+                  stream.msg != nullptr ? stream.msg : "its data is damaged");
+  }
+}
+
+void AddOpenFinding(const std::string& path, int error, Findings& findings) {
+  const Place place{MakeSource(path, {})};
+  if (error == ENOENT || error == ENOTDIR) {
+    findings.Add(code::kMissing, place, "there is no file " + Quoted(path));
+  } else if (error == ENXIO) {
+    findings.Add(code::kNotRegular, place,
+                 Quoted(path) + " is not a regular file");
+  } else {
+    findings.Add(code::kUnreadable, place,
+                 "cannot open " + Quoted(path) + ": " + Why(error));
+  }
+}
+
+// What a new file beside the target is called until it is whole.
+std::string TemporaryName(const std::string& path, int attempt) {
+  const size_t slash = path.rfind('/');
+  const size_t base = slash == std::string::npos ? 0 : slash + 1;
+  // The name must stay under the 255 bytes that file systems take.
+  return path.substr(0, base) + "." + path.substr(base, 200) + "." +
+         std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp";
+}
+
+void SyncDirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string directory =
+      slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const Descriptor fd(Open(directory, O_RDONLY | O_DIRECTORY));
+  // Best effort: some file systems refuse it, and the file itself is synced.
+  if (fd.get() >= 0) (void)::fsync(fd.get());
+}
+
+// 0, or the errno of what failed; then the temporary file is gone.
+int WriteTemporary(const std::string& temporary, int fd, mode_t mode,
+                   std::string_view bytes) {
+  Descriptor file(fd);
+  int error = 0;
+  if (mode != 0 && ::fchmod(file.get(), mode) != 0) error = errno;
+  if (error == 0 && !WriteAll(file.get(), bytes)) error = errno;
+  if (error == 0 && ::fsync(file.get()) != 0) error = errno;
+  if (!file.Close() && error == 0) error = errno;
+  if (error != 0) ::unlink(temporary.c_str());
+  return error;
+}
+
+// The file that a link leads to, so that the link itself stays.
+std::string LinkTarget(const std::string& path) {
+  char* resolved = ::realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) return path;
+  std::string out(resolved);
+  ::free(resolved);
+  return out;
+}
+
+int Replace(const std::string& path, mode_t mode, std::string_view bytes) {
+  std::string temporary;
+  int fd = -1;
+  for (int attempt = 0; attempt < 100 && fd < 0; ++attempt) {
+    temporary = TemporaryName(path, attempt);
+    fd = Open(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (fd < 0 && errno != EEXIST) return errno;
+  }
+  if (fd < 0) return EEXIST;
+  if (const int error = WriteTemporary(temporary, fd, mode, bytes)) {
+    return error;
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    return error;
+  }
+  SyncDirectoryOf(path);
+  return 0;
+}
+
+int WriteInPlace(const std::string& path, std::string_view bytes) {
+  Descriptor file(Open(path, O_WRONLY));
+  if (file.get() < 0) return errno;
+  if (!WriteAll(file.get(), bytes)) return errno;
+  return file.Close() ? 0 : errno;
+}
+
+}  // namespace
+
+bool IsGzip(std::string_view bytes) {
+  return bytes.size() >= 3 && bytes.starts_with("\x1f\x8b\x08");
+}
+
+std::optional<std::string> Inflate(std::string_view gzip, int64_t limit_bytes,
+                                   std::string* why) {
+  std::string out;
+  std::string reason;
+  const Outcome outcome = InflateInto(gzip, limit_bytes, out, &reason);
+  if (outcome == Outcome::kOk) return out;
+  if (why != nullptr) *why = std::move(reason);
+  return std::nullopt;
+}
+
+SourceRef ReadSource(const std::string& path, Findings& findings,
+                     int64_t limit_bytes) {
+  const bool standard_input = path == "-";
+  const Descriptor file(
+      standard_input ? -1 : Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
+  const int fd = standard_input ? STDIN_FILENO : file.get();
+  if (fd < 0) {
+    AddOpenFinding(path, errno, findings);
+    return nullptr;
+  }
+  const Place place{MakeSource(path, {})};
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) {
+    findings.Add(code::kUnreadable, place,
+                 "cannot read " + Quoted(path) + ": " + Why(errno));
+    return nullptr;
+  }
+  if (!standard_input && !S_ISREG(status.st_mode)) {
+    findings.Add(code::kNotRegular, place,
+                 Quoted(path) + " is " + KindOf(status.st_mode) +
+                     ", not a regular file");
+    return nullptr;
+  }
+  const int64_t expected = S_ISREG(status.st_mode) ? status.st_size : 0;
+  std::string text;
+  int error = 0;
+  Outcome outcome = Outcome::kLimit;
+  if (expected <= limit_bytes) {
+    outcome = ReadAll(fd, expected, limit_bytes, text, &error);
+  }
+  if (outcome == Outcome::kBroken) {
+    findings.Add(code::kUnreadable, place,
+                 "cannot read " + Quoted(path) + ": " + Why(error));
+    return nullptr;
+  }
+  if (outcome == Outcome::kLimit) {
+    findings.Add(code::kLimit, place,
+                 Quoted(path) + " holds more than " + BytesText(limit_bytes));
+    return nullptr;
+  }
+  if (IsGzip(text)) {
+    std::string inflated;
+    std::string why;
+    outcome = InflateInto(text, limit_bytes, inflated, &why);
+    if (outcome != Outcome::kOk) {
+      findings.Add(
+          outcome == Outcome::kLimit ? code::kLimit : code::kUnreadable, place,
+          "cannot inflate " + Quoted(path) + ": " + why);
+      return nullptr;
+    }
+    text = std::move(inflated);
+  }
+  return MakeSource(path, std::move(text));
+}
+
+bool WriteAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(put));
+    } else if (errno == EAGAIN) {
+      struct pollfd wait = {fd, POLLOUT, 0};
+      ::poll(&wait, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool WriteWhole(const std::string& path, std::string_view bytes,
+                Findings& findings) {
+  int error = 0;
+  struct stat status = {};
+  if (path == "-") {
+    if (!WriteAll(STDOUT_FILENO, bytes)) error = errno;
+  } else if (::stat(path.c_str(), &status) != 0) {
+    error = path.empty() ? ENOENT : Replace(path, 0, bytes);
+  } else if (S_ISREG(status.st_mode)) {
+    error = Replace(LinkTarget(path), status.st_mode & 07777, bytes);
+  } else if (S_ISDIR(status.st_mode)) {
+    error = EISDIR;
+  } else {
+    error = WriteInPlace(path, bytes);  // a terminal, a pipe, /dev/null
+  }
+  if (error == 0) return true;
+  findings.Add(
+      code::kWrite, Place{MakeSource(path, {})},
+      "cannot write " +
+          (path == "-" ? std::string("standard output") : Quoted(path)) + ": " +
+          Why(error),
+      error == ENOSPC || error == EDQUOT ? std::string(kNoSpace)
+                                         : std::string());
+  return false;
+}
+
+std::string PathBeside(const std::string& file, const std::string& relative) {
+  if (relative.starts_with('/')) return relative;
+  const size_t slash = file.rfind('/');
+  if (slash == std::string::npos) return relative;
+  return file.substr(0, slash + 1) + relative;
+}
+
+}  // namespace shardc

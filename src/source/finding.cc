@@ -1,0 +1,69 @@
+#include "source/finding.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace shardc {
+namespace {
+
+struct SortKey {
+  std::string_view file;
+  LineColumn at;
+  int code = 0;
+
+  explicit SortKey(const Finding& finding) {
+    if (finding.place.source != nullptr) {
+      file = finding.place.source->name();
+      if (finding.place.HasPosition()) {
+        at = finding.place.source->At(finding.place.begin);
+      }
+    }
+    if (finding.code != nullptr) code = finding.code->number;
+  }
+  auto Tie() const { return std::tie(file, at.line, at.column, code); }
+};
+
+}  // namespace
+
+Finding& Findings::Add(const Code& code, Place place, std::string message,
+                       std::string help) {
+  Finding finding;
+  finding.code = &code;
+  finding.level = code.level;
+  finding.place = std::move(place);
+  finding.message = std::move(message);
+  finding.help = std::move(help);
+  Add(std::move(finding));
+  return all_.back();
+}
+
+void Findings::Add(Finding finding) {
+  if (finding.level == Level::kError) ++errors_;
+  all_.push_back(std::move(finding));
+}
+
+void Findings::Append(Findings other) {
+  errors_ += other.errors_;
+  std::move(other.all_.begin(), other.all_.end(), std::back_inserter(all_));
+}
+
+void Findings::Sort() {
+  std::vector<SortKey> keys;
+  keys.reserve(all_.size());
+  for (const Finding& finding : all_) keys.emplace_back(finding);
+  std::vector<size_t> order(all_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return keys[a].Tie() < keys[b].Tie();
+  });
+  std::vector<Finding> sorted;
+  sorted.reserve(all_.size());
+  for (size_t index : order) sorted.push_back(std::move(all_[index]));
+  all_ = std::move(sorted);
+}
+
+}  // namespace shardc

@@ -1,0 +1,448 @@
+// nlohmann's SAX parser judges the text; it does not say where a value
+// stands. Each event comes after the whole token has been accepted, so a
+// second cursor that walks the same text token by token is always on the
+// token of the event: white space, `,` and `:` are skipped, and what is left
+// is the token. Its end needs no judgement either: a string runs to the next
+// unescaped quote, a number to the first byte no number holds.
+//
+// The parser takes a NUL for the end of input, so what the cursor has not
+// walked over must be white space.
+#include "source/json.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxNodes = size_t{1} << 26;  // 2 GiB of nodes
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+bool IsNumberByte(char c) {
+  return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' ||
+         c == 'e' || c == 'E';
+}
+
+// Past the string that begins at `at` with its quote.
+size_t SkipString(std::string_view text, size_t at) {
+  for (++at; at < text.size(); ++at) {
+    if (text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      return at + 1;
+    }
+  }
+  return text.size();
+}
+
+// Past the scalar or the single bracket at `at`.
+size_t SkipToken(std::string_view text, size_t at) {
+  if (at >= text.size()) return text.size();
+  const char first = text[at];
+  if (first == '"') return SkipString(text, at);
+  const auto run = [&](auto holds) {
+    while (at < text.size() && holds(text[at])) ++at;
+    return at;
+  };
+  if (IsNumberByte(first)) return run(IsNumberByte);
+  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return letter(first) ? run(letter) : at + 1;
+}
+
+// Past the array or object that begins at `at`.
+size_t SkipContainer(std::string_view text, size_t at) {
+  int depth = 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '"') {
+      at = SkipString(text, at);
+      continue;
+    }
+    ++at;
+    if (c == '[' || c == '{') ++depth;
+    if ((c == ']' || c == '}') && --depth == 0) break;
+  }
+  return at;
+}
+
+// No fewer than the values in the text: each follows the beginning or one of
+// these. What is not used of the array is never touched.
+size_t MostValues(std::string_view text) {
+  size_t count = 1;
+  for (const char c : text) {
+    count +=
+        static_cast<size_t>((c == ',') | (c == ':') | (c == '[') | (c == '{'));
+  }
+  return count;
+}
+
+// "syntax error while parsing value - unexpected end of input" out of
+// nlohmann's sentence, and not a long token with it.
+std::string Reason(std::string_view what) {
+  const size_t colon = what.find(": ");
+  if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
+  constexpr std::string_view kPrefix = "syntax error ";
+  if (what.starts_with(kPrefix)) what.remove_prefix(kPrefix.size());
+  const size_t last = what.find("; last read: ");
+  if (last != std::string_view::npos) {
+    const size_t expected = what.rfind("; expected ");
+    std::string out(what.substr(0, last));
+    if (expected != std::string_view::npos && expected > last) {
+      out += what.substr(expected);
+    }
+    return out;
+  }
+  return std::string(what);
+}
+
+}  // namespace
+
+// The SAX handler; its members are named as nlohmann calls them.
+class JsonReader : public nlohmann::json_sax<Json> {
+ public:
+  JsonReader(JsonDocument& document, size_t begin, size_t end,
+             const JsonLimits& limits, Findings& findings)
+      : document_(document),
+        text_(document.source_->text().substr(0, end)),
+        cursor_(begin),
+        begin_(begin),
+        limits_(limits),
+        findings_(findings) {
+    if (text_.substr(begin).starts_with(kByteOrderMark)) {
+      cursor_ += kByteOrderMark.size();
+    }
+  }
+
+  bool null() override { return Add(JsonKind::kNull, 0); }
+  bool boolean(bool value) override {
+    return Add(JsonKind::kBool, value ? 1 : 0);
+  }
+  bool number_integer(number_integer_t value) override {
+    if (value == 0) {  // only "-0" arrives here as zero
+      return Add(JsonKind::kReal, std::bit_cast<uint64_t>(-0.0));
+    }
+    return Add(JsonKind::kInteger, std::bit_cast<uint64_t>(value));
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    const bool fits = value <= uint64_t{INT64_MAX};
+    return Add(fits ? JsonKind::kInteger : JsonKind::kUnsigned, value);
+  }
+  bool number_float(number_float_t value, const string_t&) override {
+    return Add(JsonKind::kReal, std::bit_cast<uint64_t>(value));
+  }
+  bool string(string_t& value) override { return AddString(value); }
+  bool key(string_t& value) override { return AddString(value); }
+  bool binary(binary_t&) override { return false; }
+
+  bool start_object(size_t) override { return Open(JsonKind::kObject); }
+  bool start_array(size_t) override { return Open(JsonKind::kArray); }
+  bool end_object() override {
+    CheckKeys(open_.back());
+    return Close();
+  }
+  bool end_array() override { return Close(); }
+
+  bool parse_error(size_t position, const std::string&,
+                   const Json::exception& error) override {
+    // 406 is a number beyond the range of a double: well-formed JSON.
+    if (error.id == 406) {
+      SkipSeparators();
+      findings_.Add(code::kNumber, PlaceOf(cursor_, SkipToken(text_, cursor_)),
+                    "a number is too large even for a double");
+      return false;
+    }
+    // The position counts the bytes taken in, the offending one included.
+    size_t at = begin_ + (position > 0 ? position - 1 : 0);
+    at = std::min(at, text_.size());
+    while (at > begin_ && at < text_.size() &&
+           (static_cast<unsigned char>(text_[at]) & 0xC0) == 0x80) {
+      --at;
+    }
+    findings_.Add(code::kJsonSyntax, PlaceOf(at, at + 1),
+                  "not well-formed JSON " + Reason(error.what()));
+    return false;
+  }
+
+  // After the parser is content: nothing may follow, and no key twice.
+  bool Finish() {
+    while (cursor_ < text_.size() && IsSpace(text_[cursor_])) ++cursor_;
+    if (cursor_ < text_.size()) {
+      findings_.Add(code::kJsonSyntax, PlaceOf(cursor_, cursor_ + 1),
+                    text_[cursor_] == '\0'
+                        ? "a NUL byte follows the JSON value"
+                        : "something follows the JSON value");
+      return false;
+    }
+    return !duplicates_;
+  }
+
+ private:
+  Place PlaceOf(size_t begin, size_t end) const {
+    return {document_.source_, begin, std::min(end, text_.size())};
+  }
+
+  void SkipSeparators() {
+    while (cursor_ < text_.size() &&
+           (IsSpace(text_[cursor_]) || text_[cursor_] == ',' ||
+            text_[cursor_] == ':')) {
+      ++cursor_;
+    }
+  }
+
+  bool Push(JsonKind kind, uint64_t payload) {
+    auto& nodes = document_.nodes_;
+    if (nodes.size() >= kMaxNodes) {
+      findings_.Add(code::kLimit, PlaceOf(cursor_, cursor_ + 1),
+                    "the JSON holds more than " +
+                        CountText(static_cast<int64_t>(kMaxNodes)) + " values");
+      return false;
+    }
+    if (!open_.empty()) ++nodes[open_.back()].length;
+    const auto next = static_cast<uint32_t>(nodes.size() + 1);
+    nodes.push_back({kind, false, next, 0, cursor_, payload});
+    return true;
+  }
+
+  bool Add(JsonKind kind, uint64_t payload) {
+    SkipSeparators();
+    if (!Push(kind, payload)) return false;
+    cursor_ = SkipToken(text_, cursor_);
+    return true;
+  }
+
+  bool AddString(const std::string& value) {
+    SkipSeparators();
+    const size_t end = SkipString(text_, cursor_);
+    if (!Push(JsonKind::kString, cursor_ + 1)) return false;
+    auto& node = document_.nodes_.back();
+    node.length = static_cast<uint32_t>(value.size());
+    // An escape is always longer than what it stands for.
+    if (end - cursor_ != value.size() + 2) {
+      node.escaped = true;
+      node.payload = document_.strings_.size();
+      document_.strings_ += value;
+    }
+    cursor_ = end;
+    return true;
+  }
+
+  bool Open(JsonKind kind) {
+    SkipSeparators();
+    if (open_.size() >= static_cast<size_t>(limits_.depth)) {
+      findings_.Add(code::kJsonDepth, PlaceOf(cursor_, cursor_ + 1),
+                    "the JSON is nested more than " +
+                        std::to_string(limits_.depth) + " levels deep");
+      return false;
+    }
+    if (!Push(kind, 0)) return false;
+    open_.push_back(static_cast<uint32_t>(document_.nodes_.size() - 1));
+    ++cursor_;
+    return true;
+  }
+
+  bool Close() {
+    SkipSeparators();
+    ++cursor_;
+    auto& node = document_.nodes_[open_.back()];
+    node.next = static_cast<uint32_t>(document_.nodes_.size());
+    if (node.kind == JsonKind::kObject) node.length /= 2;
+    open_.pop_back();
+    return true;
+  }
+
+  // Sorting by (hash, text) instead of a hash table: nobody can make it
+  // slow by choosing names that collide.
+  void CheckKeys(uint32_t object) {
+    const auto& nodes = document_.nodes_;
+    keys_.clear();
+    for (uint32_t at = object + 1; at < nodes.size(); at = nodes[at + 1].next) {
+      keys_.emplace_back(std::hash<std::string_view>{}(document_.StringAt(at)),
+                         at);
+    }
+    if (keys_.size() < 2) return;
+    const auto less = [&](const auto& a, const auto& b) {
+      if (a.first != b.first) return a.first < b.first;
+      const int order =
+          document_.StringAt(a.second).compare(document_.StringAt(b.second));
+      return order != 0 ? order < 0 : a.second < b.second;
+    };
+    std::sort(keys_.begin(), keys_.end(), less);
+    std::vector<std::pair<uint32_t, uint32_t>> twice;  // second, first
+    for (size_t i = 1; i < keys_.size(); ++i) {
+      const auto [hash, node] = keys_[i];
+      const auto [last_hash, last] = keys_[i - 1];
+      if (hash == last_hash &&
+          document_.StringAt(node) == document_.StringAt(last)) {
+        twice.emplace_back(node, last);
+      }
+    }
+    std::sort(twice.begin(), twice.end());
+    for (const auto& [second, first] : twice) Report(second, first);
+  }
+
+  void Report(uint32_t second, uint32_t first) {
+    duplicates_ = true;
+    if (findings_.Full()) return;
+    constexpr size_t kShown = 100;
+    const std::string_view name = document_.StringAt(second);
+    const std::string shown(name.substr(0, kShown));
+    const auto place = [&](uint32_t node) {
+      return PlaceOf(document_.nodes_[node].offset, document_.EndOf(node));
+    };
+    Finding& finding = findings_.Add(
+        code::kDuplicateKey, place(second),
+        "the key `" + shown + (name.size() > kShown ? "...` is" : "` is") +
+            " given twice in one object",
+        "keep one of the two");
+    finding.labels.push_back({place(first), "first given here"});
+  }
+
+  JsonDocument& document_;
+  std::string_view text_;
+  size_t cursor_;
+  size_t begin_;
+  JsonLimits limits_;
+  Findings& findings_;
+  std::vector<uint32_t> open_;  // nodes of the containers around the cursor
+  std::vector<std::pair<size_t, uint32_t>> keys_;  // scratch of CheckKeys
+  bool duplicates_ = false;
+};
+
+std::unique_ptr<const JsonDocument> JsonDocument::Parse(SourceRef source,
+                                                        Findings& findings,
+                                                        JsonLimits limits,
+                                                        size_t begin,
+                                                        size_t end) {
+  const std::string_view whole = source->text();
+  end = std::min(end, whole.size());
+  begin = std::min(begin, end);
+  const std::string_view text = whole.substr(begin, end - begin);
+  if (text.size() >= UINT32_MAX) {
+    findings.Add(code::kLimit, Place{source}, "the JSON is over 4 GiB long");
+    return nullptr;
+  }
+  size_t bad = 0;
+  if (!IsUtf8(text, &bad)) {
+    findings.Add(code::kEncoding, Place{source, begin + bad, begin + bad + 1},
+                 "byte " + std::to_string(begin + bad) + " is not UTF-8",
+                 "save the file as UTF-8");
+    return nullptr;
+  }
+  auto document = std::make_unique<JsonDocument>();
+  document->source_ = source;
+  document->nodes_.reserve(std::min(MostValues(text), kMaxNodes));
+  JsonReader reader(*document, begin, end, limits, findings);
+  bool content = false;
+  try {
+    content = Json::sax_parse(text.begin(), text.end(), &reader,
+                              Json::input_format_t::json, /*strict=*/true);
+  } catch (const Json::exception& error) {
+    findings.Add(code::kJsonSyntax, Place{source},
+                 "not well-formed JSON: " + Reason(error.what()));
+  }
+  if (!content || !reader.Finish()) return nullptr;
+  if (document->root().IsNull() && !limits.allow_null_root) {
+    findings.Add(code::kSchema, document->root().place(),
+                 "the whole document is `null`");
+    return nullptr;
+  }
+  return document;
+}
+
+std::string_view JsonDocument::StringAt(uint32_t index) const {
+  const Node& node = nodes_[index];
+  const std::string_view held =
+      node.escaped ? std::string_view(strings_) : source_->text();
+  return held.substr(node.payload, node.length);
+}
+
+size_t JsonDocument::EndOf(uint32_t index) const {
+  const Node& node = nodes_[index];
+  const std::string_view text = source_->text();
+  const bool container =
+      node.kind == JsonKind::kArray || node.kind == JsonKind::kObject;
+  return container ? SkipContainer(text, node.offset)
+                   : SkipToken(text, node.offset);
+}
+
+JsonKind JsonValue::kind() const {
+  return document_ == nullptr ? JsonKind::kNull : document_->nodes_[node_].kind;
+}
+
+bool JsonValue::boolean() const {
+  return kind() == JsonKind::kBool && document_->nodes_[node_].payload != 0;
+}
+
+int64_t JsonValue::integer() const {
+  if (kind() != JsonKind::kInteger) return 0;
+  return std::bit_cast<int64_t>(document_->nodes_[node_].payload);
+}
+
+uint64_t JsonValue::unsigned_() const {
+  if (kind() != JsonKind::kUnsigned) return 0;
+  return document_->nodes_[node_].payload;
+}
+
+double JsonValue::real() const {
+  switch (kind()) {
+    case JsonKind::kInteger:
+      return static_cast<double>(integer());
+    case JsonKind::kUnsigned:
+      return static_cast<double>(unsigned_());
+    case JsonKind::kReal:
+      return std::bit_cast<double>(document_->nodes_[node_].payload);
+    default:
+      return 0.0;
+  }
+}
+
+std::string_view JsonValue::string() const {
+  return IsString() ? document_->StringAt(node_) : std::string_view{};
+}
+
+size_t JsonValue::size() const {
+  const bool container = IsArray() || IsObject();
+  return container ? document_->nodes_[node_].length : 0;
+}
+
+Place JsonValue::place() const {
+  if (document_ == nullptr) return {};
+  return {document_->source_,
+          static_cast<size_t>(document_->nodes_[node_].offset),
+          document_->EndOf(node_)};
+}
+
+JsonValue::Iterator& JsonValue::Iterator::operator++() {
+  node_ = document_->nodes_[node_].next;
+  return *this;
+}
+
+JsonValue::ItemRange JsonValue::items() const {
+  if (!IsArray() && !IsObject()) return {{nullptr, 0}, {nullptr, 0}};
+  return {{document_, node_ + 1}, {document_, document_->nodes_[node_].next}};
+}
+
+JsonValue::MemberRange JsonValue::members() const {
+  return MemberRange(IsObject() ? items()
+                                : ItemRange({nullptr, 0}, {nullptr, 0}));
+}
+
+std::optional<JsonValue> JsonValue::Find(std::string_view key) const {
+  for (const JsonMember member : members()) {
+    if (member.name() == key) return member.value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardc

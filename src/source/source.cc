@@ -1,0 +1,77 @@
+#include "source/source.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+bool IsContinuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+}  // namespace
+
+Source::Source(std::string name, std::string text)
+    : name_(std::move(name)), text_(std::move(text)) {
+  line_starts_.push_back(0);
+  for (size_t at = text_.find('\n'); at != std::string::npos;
+       at = text_.find('\n', at + 1)) {
+    line_starts_.push_back(at + 1);
+  }
+}
+
+LineColumn Source::At(size_t offset) const {
+  offset = std::min(offset, text_.size());
+  const auto after =
+      std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);
+  size_t at = *(after - 1);
+  // An editor does not show the mark, so it takes no column.
+  if (at == 0 && text().starts_with(kByteOrderMark)) {
+    at = std::min(offset, kByteOrderMark.size());
+  }
+  int column = 1;
+  for (; at < offset; ++at) {
+    if (!IsContinuation(text_[at])) ++column;
+  }
+  // Inside a code point: the column of its first byte.
+  if (offset < text_.size() && IsContinuation(text_[offset]) && column > 1) {
+    --column;
+  }
+  return {static_cast<int>(after - line_starts_.begin()), column};
+}
+
+size_t Source::LineStart(int line) const {
+  if (line < 1) return 0;
+  const auto index = static_cast<size_t>(line - 1);
+  return index < line_starts_.size() ? line_starts_[index] : text_.size();
+}
+
+std::string_view Source::Line(int line) const {
+  if (line < 1 || static_cast<size_t>(line) > line_starts_.size()) return {};
+  const size_t begin = LineStart(line);
+  size_t end = LineStart(line + 1);
+  if (end > begin && text_[end - 1] == '\n') --end;
+  if (end > begin && text_[end - 1] == '\r') --end;
+  std::string_view out = text().substr(begin, end - begin);
+  if (line == 1 && out.starts_with(kByteOrderMark)) {
+    out.remove_prefix(kByteOrderMark.size());
+  }
+  return out;
+}
+
+SourceRef MakeSource(std::string name, std::string text) {
+  return std::make_shared<const Source>(std::move(name), std::move(text));
+}
+
+std::string Place::ToString() const {
+  if (source == nullptr) return {};
+  if (!HasPosition()) return source->name();
+  const LineColumn at = source->At(begin);
+  return source->name() + ":" + std::to_string(at.line) + ":" +
+         std::to_string(at.column);
+}
+
+}  // namespace shardc

@@ -1,0 +1,250 @@
+#include "source/wording.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kHex = "0123456789abcdef";
+
+// One decoded code point; `length` 0 where the bytes are not UTF-8.
+struct CodePoint {
+  uint32_t value = 0;
+  size_t length = 0;
+};
+
+CodePoint Decode(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) -> uint32_t {
+    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0;
+  };
+  const uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  size_t length = 0;
+  uint32_t value = 0;
+  uint32_t least = 0;
+  if (lead >= 0xC2 && lead <= 0xDF) {
+    length = 2, value = lead & 0x1F, least = 0x80;
+  } else if (lead >= 0xE0 && lead <= 0xEF) {
+    length = 3, value = lead & 0x0F, least = 0x800;
+  } else if (lead >= 0xF0 && lead <= 0xF4) {
+    length = 4, value = lead & 0x07, least = 0x10000;
+  } else {
+    return {};
+  }
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return {};
+    value = value << 6 | (byte(i) & 0x3F);
+  }
+  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
+  if (value < least || value > 0x10FFFF || surrogate) return {};
+  return {value, length};
+}
+
+void AppendHex(std::string& out, uint32_t value, int digits) {
+  for (int shift = (digits - 1) * 4; shift >= 0; shift -= 4) {
+    out += kHex[(value >> shift) & 0xF];
+  }
+}
+
+bool IsControl(uint32_t c) { return c < 0x20 || (c >= 0x7F && c <= 0x9F); }
+
+// Marks that reorder or break the text around them.
+bool IsLayoutMark(uint32_t c) {
+  return c == 0x061C || c == 0x200E || c == 0x200F ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) ||
+         c == 0xFEFF;
+}
+
+std::string Lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+// Levenshtein with swaps of neighbours.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1);
+  std::vector<size_t> now(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      now[j] = std::min({last[j] + 1, now[j - 1] + 1, change});
+      const bool swapped =
+          i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) now[j] = std::min(now[j], before[j - 2] + 1);
+    }
+    before.swap(last);
+    last.swap(now);
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::string BytesText(int64_t bytes) {
+  static constexpr std::array<std::string_view, 7> kUnits = {
+      "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  const bool negative = bytes < 0;
+  const uint64_t size = negative ? ~static_cast<uint64_t>(bytes) + 1
+                                 : static_cast<uint64_t>(bytes);
+  size_t unit = 0;
+  uint64_t scale = 1;
+  while (unit + 1 < kUnits.size() && size / scale >= 1024) {
+    scale *= 1024;
+    ++unit;
+  }
+  // In millionths (2^20ths) of the unit, so that times 100 fits.
+  const uint64_t parts = std::min(scale, uint64_t{1} << 20);
+  const uint64_t in_parts = size / (scale / parts);
+  const uint64_t whole = size / scale;
+  const uint64_t digit = whole >= 1000 ? 100 : whole >= 100 ? 10 : 1;
+  const uint64_t divisor = parts * digit;
+  uint64_t hundredths = (in_parts * 100 + divisor / 2) / divisor * digit;
+  if (hundredths >= 102400 && unit + 1 < kUnits.size()) {
+    hundredths = 100;
+    ++unit;
+  }
+  std::string out = negative ? "-" : "";
+  out += std::to_string(hundredths / 100);
+  if (const uint64_t tail = hundredths % 100; tail != 0) {
+    out += '.';
+    out += kHex[tail / 10];
+    if (tail % 10 != 0) out += kHex[tail % 10];
+  }
+  out += ' ';
+  out += kUnits[unit];
+  return out;
+}
+
+std::string CountText(int64_t count) {
+  std::string digits = std::to_string(count);
+  const size_t first = count < 0 ? 1 : 0;
+  for (size_t at = digits.size(); at > first + 3;) {
+    at -= 3;
+    digits.insert(at, 1, ',');
+  }
+  return digits;
+}
+
+std::string Counted(int64_t count, std::string_view singular,
+                    std::string_view plural) {
+  std::string out = CountText(count) + " ";
+  if (count == 1) return out.append(singular);
+  if (!plural.empty()) return out.append(plural);
+  return out.append(singular) + "s";
+}
+
+std::string Printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = Decode(text, at);
+    if (point.length == 0) {
+      out += "\\x";
+      AppendHex(out, static_cast<unsigned char>(text[at]), 2);
+      ++at;
+      continue;
+    }
+    if (point.value < 0x80 && IsControl(point.value)) {
+      out += "\\x";
+      AppendHex(out, point.value, 2);
+    } else if (IsControl(point.value) || IsLayoutMark(point.value)) {
+      out += "\\u";
+      AppendHex(out, point.value, 4);
+    } else {
+      out += text.substr(at, point.length);
+    }
+    at += point.length;
+  }
+  return out;
+}
+
+std::optional<std::string> Nearest(std::string_view word,
+                                   std::span<const std::string> candidates) {
+  constexpr size_t kLongest = 256;  // the distance is quadratic
+  if (word.size() > kLongest) return std::nullopt;
+  const std::string wanted = Lower(word);
+  const size_t most = wanted.size() / 3;
+  std::optional<std::string> best;
+  size_t best_distance = most + 1;
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() > wanted.size() + most ||
+        wanted.size() > candidate.size() + most) {
+      continue;
+    }
+    const size_t distance = EditDistance(wanted, Lower(candidate));
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+void AppendJsonString(std::string& out, std::string_view text) {
+  out += '"';
+  for (size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if (byte >= 0x80) {
+      const CodePoint point = Decode(text, at);
+      if (point.length == 0) {
+        out += "\xEF\xBF\xBD";
+        ++at;
+      } else {
+        out += text.substr(at, point.length);
+        at += point.length;
+      }
+      continue;
+    }
+    ++at;
+    static constexpr std::string_view kShort = "\"\\\b\f\n\r\t";
+    static constexpr std::string_view kLetters = "\"\\bfnrt";
+    const size_t known = kShort.find(static_cast<char>(byte));
+    if (known != std::string_view::npos) {
+      out += '\\';
+      out += kLetters[known];
+    } else if (byte < 0x20) {
+      out += "\\u";
+      AppendHex(out, byte, 4);
+    } else {
+      out += static_cast<char>(byte);
+    }
+  }
+  out += '"';
+}
+
+std::string JsonString(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + 2);
+  AppendJsonString(out, text);
+  return out;
+}
+
+bool IsUtf8(std::string_view text, size_t* bad_offset) {
+  for (size_t at = 0; at < text.size();) {
+    // Eight ASCII bytes at a time: manifests are nearly all ASCII.
+    uint64_t word = 0;
+    while (at + sizeof(word) <= text.size()) {
+      std::memcpy(&word, text.data() + at, sizeof(word));
+      if ((word & 0x8080808080808080u) != 0) break;
+      at += sizeof(word);
+    }
+    if (at >= text.size()) break;
+    const CodePoint point = Decode(text, at);
+    if (point.length == 0) {
+      if (bad_offset != nullptr) *bad_offset = at;
+      return false;
+    }
+    at += point.length;
+  }
+  return true;
+}
+
+}  // namespace shardc

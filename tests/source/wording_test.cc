@@ -1,0 +1,79 @@
+#include "source/wording.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+namespace shardc {
+namespace {
+
+TEST_CASE("wording: bytes") {
+  const struct {
+    int64_t bytes;
+    const char* text;
+  } cases[] = {
+      {0, "0 B"},
+      {512, "512 B"},
+      {1023, "1023 B"},
+      {1024, "1 KiB"},
+      {1536, "1.5 KiB"},
+      {16060522496, "14.96 GiB"},
+      {int64_t{80} << 30, "80 GiB"},
+      {(int64_t{1} << 20) - 1, "1 MiB"},
+      {1023 * 1024, "1023 KiB"},
+      {127900, "124.9 KiB"},
+      {-1536, "-1.5 KiB"},
+      {INT64_MAX, "8 EiB"},
+      {INT64_MIN, "-8 EiB"},
+  };
+  for (const auto& c : cases) CHECK(BytesText(c.bytes) == c.text);
+}
+
+TEST_CASE("wording: counts") {
+  CHECK(CountText(8030261248) == "8,030,261,248");
+  CHECK(CountText(-1000) == "-1,000");
+  CHECK(CountText(999) == "999");
+  CHECK(Counted(1, "parameter") == "1 parameter");
+  CHECK(Counted(2, "parameter") == "2 parameters");
+  CHECK(Counted(0, "axis", "axes") == "0 axes");
+}
+
+TEST_CASE("wording: hostile names are shown harmless") {
+  CHECK(Printable("a\x1b[31m\n") == "a\\x1b[31m\\x0a");
+  CHECK(Printable("\xE2\x80\xAEx") == "\\u202ex");
+  CHECK(Printable("\xC2\x9B") == "\\u009b");
+  CHECK(Printable("\xFFz\xC3") == "\\xffz\\xc3");
+  CHECK(Printable("h\xC3\xA9llo \xF0\x9F\x98\x80") ==
+        "h\xC3\xA9llo \xF0\x9F\x98\x80");
+}
+
+TEST_CASE("wording: the nearest name") {
+  const std::vector<std::string> names = {"fsdp", "tp", "replicated", "TP2"};
+  CHECK(Nearest("fdsp", names) == "fsdp");
+  CHECK(Nearest("REPLICATE", names) == "replicated");
+  CHECK(Nearest("Tp", names) == "tp");
+  CHECK_FALSE(Nearest("expert", names));
+  CHECK_FALSE(Nearest("", names));
+}
+
+TEST_CASE("wording: JSON strings") {
+  CHECK(JsonString("a\"b\\\n\x01\x7f") == "\"a\\\"b\\\\\\n\\u0001\x7f\"");
+  CHECK(JsonString("\xC3\xA9\xFF") == "\"\xC3\xA9\xEF\xBF\xBD\"");
+}
+
+TEST_CASE("wording: UTF-8, wherever the bad byte lies") {
+  const char* bad[] = {"\x80",         "\xC1\xBF",         "\xE0\x80\x80",
+                       "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80",
+                       "\xC3",         "\xE2\x82"};
+  for (const char* bytes : bad) {
+    for (size_t before = 0; before < 20; ++before) {
+      size_t at = 99;
+      CHECK_FALSE(IsUtf8(std::string(before, 'x') + bytes + "tail", &at));
+      CHECK(at == before);
+    }
+  }
+  CHECK(IsUtf8("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 \xF4\x8F\xBF\xBF"));
+}
+
+}  // namespace
+}  // namespace shardc
