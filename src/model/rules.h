@@ -73,7 +73,8 @@ struct Rule {
   std::optional<int64_t> min_size;   // elements
   std::optional<Placement> placement;
   std::string note;
-  char separator = '/';  // of the file it stands in
+  char separator = '/';     // of the file it stands in
+  std::string source_name;  // that file as the plan names it
   Place place;           // of the whole rule
   Place match_place;     // of the pattern's text
 };

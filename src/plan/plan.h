@@ -40,7 +40,6 @@ struct ModeLayout {
 
 struct ParamLayout {
   int32_t rule = -1;       // index into rules, -1: unmatched or scalar
-  bool unmatched = false;
   uint32_t type = 0;       // index into Manifest::types
   std::vector<ModeLayout> modes;  // one per plan mode, train first
 };
@@ -49,6 +48,7 @@ struct PlannedParam {
   uint32_t tensor = 0;  // index into manifest.tensors (the same order)
   uint32_t layout = 0;  // index into layouts
   std::optional<int64_t> coordinate;  // of `place`, along the rule's axis
+  bool unmatched = false;     // no rule found its name
   bool weight_decay = true;
 };
 
