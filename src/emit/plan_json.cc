@@ -54,8 +54,7 @@ void AppendCorrections(std::string& out,
     for (size_t i = 0; i < mode->edits.size(); ++i) {
       out += first ? ", \"corrections\": [" : ", ";
       first = false;
-      AppendCorrection(out, mode->edits[i], *mode,
-                       i + 1 == mode->edits.size());
+      AppendCorrection(out, mode->edits[i], *mode, i + 1 == mode->edits.size());
     }
   }
   if (!first) out += ']';

@@ -59,13 +59,12 @@ void AddReplicated(std::string& out, const Plan& plan) {
     return *plan.layouts[plan.params[i].layout].modes[0].bytes_per_device;
   };
   const size_t shown = std::min(kLargest, replicated.size());
-  std::partial_sort(replicated.begin(),
-                    replicated.begin() + static_cast<std::ptrdiff_t>(shown),
-                    replicated.end(), [&](size_t a, size_t b) {
-                      return bytes_of(a) != bytes_of(b)
-                                 ? bytes_of(a) > bytes_of(b)
-                                 : a < b;
-                    });
+  std::partial_sort(
+      replicated.begin(),
+      replicated.begin() + static_cast<std::ptrdiff_t>(shown), replicated.end(),
+      [&](size_t a, size_t b) {
+        return bytes_of(a) != bytes_of(b) ? bytes_of(a) > bytes_of(b) : a < b;
+      });
   out += "\nlargest replicated parameters (" +
          CountText(static_cast<int64_t>(replicated.size())) + " in all)\n";
   for (size_t k = 0; k < shown; ++k) {
@@ -100,8 +99,7 @@ void AddCorrections(std::string& out, const Plan& plan) {
         const Edit& edit = mode.edits[e];
         std::string key = std::string(ReasonName(edit.reason)) + ": ";
         key += edit.dim ? "dimension " + std::to_string(*edit.dim) + " " +
-                              GroupText(edit.from) + " to " +
-                              GroupText(edit.to)
+                              GroupText(edit.from) + " to " + GroupText(edit.to)
                         : SpecText(mode.resolved) + " to []";
         key += " in " + std::string(ModeName(mode.mode));
         Group& group = groups[key];
@@ -133,8 +131,7 @@ void AddUnmatched(std::string& out, const Plan& plan,
     if (!plan.params[i].unmatched) continue;
     if (listed++ == kListed) {
       out += "            and " +
-             CountText(plan.summary.unmatched -
-                       static_cast<int64_t>(kListed)) +
+             CountText(plan.summary.unmatched - static_cast<int64_t>(kListed)) +
              " more\n";
       break;
     }

@@ -85,7 +85,7 @@ class Compiler {
   using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<Terminal>>;
   std::map<LayoutKey, uint32_t> layouts_;
   std::unordered_map<uint64_t, uint32_t> plain_layouts_;
-  std::vector<bool> has_like_;  // by rule
+  std::vector<bool> has_like_;                        // by rule
   std::vector<std::optional<Regex>> index_patterns_;  // by rule
   std::vector<Regex> decay_exclusions_;
 };
@@ -185,8 +185,8 @@ void Compiler::MatchNames() {
   for (const Tensor& tensor : c_.manifest.tensors) {
     names.push_back(tensor.name);
   }
-  c_.matches = c_.matcher->Match(names, c_.manifest.separator,
-                                 c_.options.threads);
+  c_.matches =
+      c_.matcher->Match(names, c_.manifest.separator, c_.options.threads);
 }
 
 // The target of a `like`, or a finding.
@@ -198,9 +198,8 @@ std::optional<uint32_t> Compiler::LikeTarget(uint32_t tensor, int32_t rule,
       by_name_.emplace(c_.manifest.tensors[i].name, i);
     }
   }
-  const auto target =
-      c_.matcher->Rewrite(static_cast<size_t>(rule), name,
-                          c_.manifest.separator, like.rewrite);
+  const auto target = c_.matcher->Rewrite(static_cast<size_t>(rule), name,
+                                          c_.manifest.separator, like.rewrite);
   if (!target) {
     findings_.Add(code::kReference, like.place,
                   "`like: " + like.rewrite + "` uses a group that pattern `" +
@@ -211,11 +210,11 @@ std::optional<uint32_t> Compiler::LikeTarget(uint32_t tensor, int32_t rule,
   }
   const auto found = by_name_.find(*target);
   if (found != by_name_.end()) return found->second;
-  Finding& finding = findings_.Add(
-      code::kReference, like.place,
-      "`" + name + "` takes its spec from `" + *target +
-          "`, which the manifest does not have",
-      "the rewrite must give the whole name of a parameter");
+  Finding& finding =
+      findings_.Add(code::kReference, like.place,
+                    "`" + name + "` takes its spec from `" + *target +
+                        "`, which the manifest does not have",
+                    "the rewrite must give the whole name of a parameter");
   finding.params.push_back(name);
   return std::nullopt;
 }
@@ -249,14 +248,12 @@ std::optional<Terminal> Compiler::FollowLike(uint32_t tensor, Mode mode) {
   }
 }
 
-ModeLayout Compiler::MakeMode(Mode mode, int32_t rule,
-                              const Terminal& terminal, bool is_like,
-                              const TensorType& type) {
+ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
+                              bool is_like, const TensorType& type) {
   ModeLayout out;
   out.mode = mode;
   if (terminal.rule != kNoRule) {
-    out.resolved =
-        resolved_[static_cast<size_t>(terminal.rule)].at(mode).spec;
+    out.resolved = resolved_[static_cast<size_t>(terminal.rule)].at(mode).spec;
   }
   // Another parameter's spec is fitted to this rank; that is no correction.
   if (is_like && type.shape) out.resolved.resize(type.shape->size());
@@ -329,8 +326,8 @@ uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
     terminals.push_back(*terminal);
   }
   const LayoutKey key{rule, type, terminals};
-  const auto [at, inserted] = layouts_.try_emplace(
-      key, static_cast<uint32_t>(c_.plan.layouts.size()));
+  const auto [at, inserted] =
+      layouts_.try_emplace(key, static_cast<uint32_t>(c_.plan.layouts.size()));
   if (inserted) c_.plan.layouts.push_back(MakeLayout(rule, type, terminals));
   if (plain) plain_layouts_.emplace(plain_key, at->second);
   return at->second;
@@ -343,11 +340,9 @@ std::optional<int64_t> Compiler::Coordinate(const Tensor& tensor,
   if (!r.placement || !c_.mesh.Find(r.placement->axis)) return std::nullopt;
   std::string name = tensor.name;
   if (c_.manifest.separator != 0 && c_.manifest.separator != r.separator) {
-    std::replace(name.begin(), name.end(), c_.manifest.separator,
-                 r.separator);
+    std::replace(name.begin(), name.end(), c_.manifest.separator, r.separator);
   }
-  const auto text =
-      index_patterns_[static_cast<size_t>(rule)]->Group1(name);
+  const auto text = index_patterns_[static_cast<size_t>(rule)]->Group1(name);
   int64_t index = -1;
   if (text) {
     const auto [end, error] =
@@ -356,8 +351,7 @@ std::optional<int64_t> Compiler::Coordinate(const Tensor& tensor,
   }
   if (index >= 0 && index < r.placement->count) {
     // index < count, so the quotient is below the axis's size.
-    const auto product =
-        CheckedMul(index, c_.mesh.SizeOf(r.placement->axis));
+    const auto product = CheckedMul(index, c_.mesh.SizeOf(r.placement->axis));
     if (product) return *product / r.placement->count;
   }
   Finding& finding = findings_.Add(
@@ -365,8 +359,7 @@ std::optional<int64_t> Compiler::Coordinate(const Tensor& tensor,
       index < 0 ? "`index` pattern `" + r.placement->index_pattern +
                       "` finds no number in `" + tensor.name + "`"
                 : "`" + tensor.name + "` has index " + std::to_string(index) +
-                      ", but `count` is " +
-                      std::to_string(r.placement->count),
+                      ", but `count` is " + std::to_string(r.placement->count),
       index < 0 ? "its first group must be the digits of the index"
                 : "`count` is the number of experts");
   finding.params.push_back(tensor.name);
@@ -401,8 +394,8 @@ void Compiler::PlanRules() {
     planned.match = rule.match;
     planned.source = rule.source_name;
     if (rule.place.HasPosition()) {
-      planned.source += ":" + std::to_string(
-                                  rule.place.source->At(rule.place.begin).line);
+      planned.source +=
+          ":" + std::to_string(rule.place.source->At(rule.place.begin).line);
     }
     plan.rules.push_back(std::move(planned));
     plan.placement_axes.push_back(rule.placement ? rule.placement->axis : "");

@@ -25,10 +25,10 @@ void AppendNumber(std::string& out, int64_t value) {
   }
   // ECMAScript: the shortest digits of the double, padded with zeros.
   char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof(digits),
-                                 static_cast<double>(value),
-                                 std::chars_format::scientific)
-                       .ptr;
+  const auto end =
+      std::to_chars(digits, digits + sizeof(digits), static_cast<double>(value),
+                    std::chars_format::scientific)
+          .ptr;
   std::string text(digits, end);
   const size_t e = text.find('e');
   const size_t exponent = std::stoul(text.substr(e + 2));
@@ -44,7 +44,10 @@ std::u16string Utf16(std::string_view text) {
   std::u16string out;
   for (size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    const size_t length = lead < 0x80   ? 1
+                          : lead < 0xe0 ? 2
+                          : lead < 0xf0 ? 3
+                                        : 4;
     char32_t point = length == 1 ? lead : lead & (0xffu >> (length + 1));
     for (size_t k = 1; k < length && i + k < text.size(); ++k) {
       point = (point << 6) | (static_cast<unsigned char>(text[i + k]) & 0x3f);

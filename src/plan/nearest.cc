@@ -48,8 +48,7 @@ double Likeness(std::span<const std::string_view> pattern,
     double diagonal = 0;
     for (size_t n = 0; n < name.size(); ++n) {
       const double above = row[n + 1];
-      const double taken =
-          pattern[p] == name[n] ? diagonal + weight : 0.0;
+      const double taken = pattern[p] == name[n] ? diagonal + weight : 0.0;
       row[n + 1] = std::max({row[n], above, taken});
       diagonal = above;
     }
