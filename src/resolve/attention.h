@@ -30,8 +30,7 @@ struct AttentionTensor {
 // In the order query3d, query, key, value, bias, mask, output,
 // q_segment_ids, kv_segment_ids, softmax_aux (when asked for); thd adds
 // cu_seqlens, which is unsharded.
-std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver,
-                                            Mode mode,
+std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
                                             const AttentionOptions& options);
 
 }  // namespace shardc

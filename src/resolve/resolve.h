@@ -4,6 +4,10 @@
 // systems is resolve/reference.h). A name is looked up as registered or
 // built-in token, then axis-rule name, then bundle (whole spec only), then
 // mesh axis. Resolution does not look at shapes; legality is the next room.
+//
+// Registered names and tokens are compared in their long form, so `X` serves
+// for `__X__`. In a registration, rule names come first, then registered
+// names and tokens (which follow the mode), then mesh axes.
 #ifndef SHARDC_RESOLVE_RESOLVE_H_
 #define SHARDC_RESOLVE_RESOLVE_H_
 
@@ -24,11 +28,11 @@ namespace shardc {
 
 // How one written name became axes, for `explain`.
 struct NameTrace {
-  std::string name;   // as written
+  std::string name;  // as written
   // "token", "registered", "axis rule", "mesh axis"
   std::string_view kind;
-  std::string rule;   // the rule used, such as "decode_kv_head"; may be empty
-  AxisGroup axes;     // what it became, before absent parallelism axes go
+  std::string rule;  // the rule used, such as "decode_kv_head"; may be empty
+  AxisGroup axes;    // what it became, before absent parallelism axes go
   // The decode rule was null, so the standard rule stayed (SEMANTICS 2.4).
   bool decode_fallback = false;
 };
@@ -42,14 +46,18 @@ struct Resolved {
 class Resolver {
  public:
   // Checks registrations (existing token without override, empty name,
-  // circles: findings `cycle`, `duplicate-key`) and bundles' names.
+  // circles: findings `cycle`, `duplicate-key`) and bundles' names. Under
+  // `rules.policy.compat` eformer, parallelism axes that the mesh lacks stay
+  // in the specs, so that legalize drops their whole group as eformer does.
   static std::optional<Resolver> Make(const RuleSet& rules, const Mesh& mesh,
                                       Findings& findings);
 
   // Unknown names are findings (`unknown-name`, with suggestions) whatever
   // the policy. An axis that an axis rule or registration brings and the
   // mesh lacks stays in the spec for legalize to judge, unless it is a
-  // parallelism axis, which counts as size 1 and is left out.
+  // parallelism axis, which counts as size 1 and is left out. A mesh axis
+  // written twice is a finding (`spec`); repetition that arises by resolution
+  // stays. A `like` is the compiler's to follow and is refused here.
   std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
                                   Findings& findings) const;
   std::optional<Resolved> Resolve(const SpecList& list, Mode mode,
@@ -57,6 +65,7 @@ class Resolver {
 
   // Built in or from files; nothing if unknown.
   const Bundle* FindBundle(std::string_view name) const;
+  std::vector<std::string> BundleNames() const;
   // Parallelism axes as `axes` names them, and absent from the mesh.
   bool IsAbsentParallelism(std::string_view axis) const;
 
@@ -65,9 +74,20 @@ class Resolver {
 
  private:
   Resolver() = default;
+  void Register(const Registration& registration, Findings& findings);
+  bool CheckCircles(Findings& findings) const;
+  const Registration* FindRegistered(std::string_view name) const;
+  std::optional<NameTrace> Lookup(const SpecName& name, Mode mode,
+                                  Findings& findings) const;
+  void ReportUnknown(const SpecName& name, Findings& findings) const;
+  NameTrace OfRule(AxisRule rule, Mode mode) const;
+  AxisGroup OfRegistration(const Registration& registration, Mode mode) const;
+  AxisGroup OfRegisteredRule(const RegisteredRule& rule, Mode mode) const;
+
   AxisRules axes_;
+  bool keep_absent_ = false;
   Mesh mesh_;
-  std::map<std::string, Registration, std::less<>> registered_;
+  std::map<std::string, Registration, std::less<>> registered_;  // long form
   std::map<std::string, Bundle, std::less<>> bundles_;
   std::set<std::string, std::less<>> absent_parallelism_;
 };

@@ -1,0 +1,95 @@
+#include "resolve/attention.h"
+
+#include <array>
+#include <utility>
+
+namespace shardc {
+namespace {
+
+using Tokens = std::vector<std::string_view>;
+
+constexpr std::array<std::string_view, 3> kLayouts = {"bthd", "bhtd", "thd"};
+
+// A tensor [batch, length, heads, dim] in the layout's order. Packed tokens
+// are one dimension that holds batch and length together: it is split as the
+// batch is.
+Tokens Laid(Layout layout, std::string_view length, std::string_view heads,
+            std::string_view dim) {
+  switch (layout) {
+    case Layout::kBthd:
+      return {"BATCH", length, heads, dim};
+    case Layout::kBhtd:
+      return {"BATCH", heads, length, dim};
+    case Layout::kThd:
+      return {"BATCH", heads, dim};
+  }
+  return {};
+}
+
+Tokens Segments(Layout layout, std::string_view length) {
+  if (layout == Layout::kThd) return {"BATCH"};
+  return {"BATCH", length};
+}
+
+SpecList ListOf(const Tokens& tokens) {
+  SpecList list;
+  for (std::string_view token : tokens) {
+    SpecEntry entry;
+    if (token != "_") entry.names.push_back({std::string(token), {}});
+    list.entries.push_back(std::move(entry));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string_view LayoutName(Layout layout) {
+  return kLayouts[static_cast<size_t>(layout)];
+}
+
+std::optional<Layout> ParseLayout(std::string_view text) {
+  for (size_t i = 0; i < kLayouts.size(); ++i) {
+    if (text == kLayouts[i]) return static_cast<Layout>(i);
+  }
+  return std::nullopt;
+}
+
+std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
+                                            const AttentionOptions& options) {
+  const Layout layout = options.layout;
+  const std::string_view kv_head = options.mni ? "HEAD" : "KV_HEAD";
+  const std::string_view kv_dim = options.mni ? "HEAD_DIM" : "KV_HEAD_DIM";
+  const Tokens query = Laid(layout, "QUERY_LENGTH", "HEAD", "HEAD_DIM");
+  const Tokens kv = Laid(layout, "KV_LENGTH", kv_head, kv_dim);
+
+  std::vector<std::pair<std::string_view, Tokens>> rows = {
+      {"query3d", {"BATCH", "HEAD", "HEAD_DIM"}},
+      {"query", query},
+      {"key", kv},
+      {"value", kv},
+      {"bias", {"BATCH", "BIAS_HEAD_SEQ", "QUERY_LENGTH", "BIAS_KV_SEQ"}},
+      {"mask", {"BATCH", "_", "QUERY_LENGTH", "BIAS_KV_SEQ"}},
+      {"output", query},
+      {"q_segment_ids", Segments(layout, "QUERY_LENGTH")},
+      {"kv_segment_ids", Segments(layout, "KV_LENGTH")},
+  };
+  if (options.softmax_aux_rank) {
+    rows.push_back({"softmax_aux", *options.softmax_aux_rank == 2
+                                       ? Tokens{"_", "KV_HEAD"}
+                                       : Tokens{"HEAD"}});
+  }
+  // Cumulative lengths are read whole by every device.
+  if (layout == Layout::kThd) rows.push_back({"cu_seqlens", {"_"}});
+
+  std::vector<AttentionTensor> out;
+  out.reserve(rows.size());
+  Findings none;  // built-in tokens always resolve
+  for (auto& [name, tokens] : rows) {
+    auto resolved = resolver.Resolve(ListOf(tokens), mode, none);
+    out.push_back({name, std::move(tokens),
+                   resolved ? std::move(*resolved) : Resolved{}});
+  }
+  return out;
+}
+
+}  // namespace shardc

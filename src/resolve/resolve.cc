@@ -1,0 +1,365 @@
+#include "resolve/resolve.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kToken = "token";
+constexpr std::string_view kRegistered = "registered";
+constexpr std::string_view kAxisRuleKind = "axis rule";
+constexpr std::string_view kMeshAxis = "mesh axis";
+
+// The one spelling that a token or a registered name is kept under:
+// `__BATCH__` for BATCH, `__X__` for X.
+std::string LongForm(std::string_view name) {
+  if (const Token* token = FindToken(name)) {
+    return std::string(token->long_name);
+  }
+  if (name.size() > 4 && name.starts_with("__") && name.ends_with("__")) {
+    return std::string(name);
+  }
+  return "__" + std::string(name) + "__";
+}
+
+bool IsBlank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+// A mesh axis that a spec names twice; one that only arises by resolution is
+// for legalize to judge.
+void CheckWrittenTwice(const SpecList& list, const Resolved& resolved,
+                       Findings& findings) {
+  std::set<std::string_view> seen;
+  for (size_t i = 0; i < resolved.traces.size(); ++i) {
+    for (size_t j = 0; j < resolved.traces[i].size(); ++j) {
+      const NameTrace& trace = resolved.traces[i][j];
+      if (trace.kind != kMeshAxis || seen.insert(trace.name).second) continue;
+      findings.Add(code::kSpec, list.entries[i].names[j].place,
+                   "axis `" + trace.name + "` is written twice in one spec",
+                   "a mesh axis can split one dimension only: leave one out");
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<Resolver> Resolver::Make(const RuleSet& rules, const Mesh& mesh,
+                                       Findings& findings) {
+  const size_t errors = findings.errors();
+  Resolver resolver;
+  resolver.axes_ = rules.axes;
+  resolver.mesh_ = mesh;
+  resolver.keep_absent_ = rules.policy.compat == Compat::kEformer;
+  for (AxisRule rule : ParallelismRules()) {
+    for (const std::string& axis : rules.axes.Value(rule).axes) {
+      if (!mesh.Find(axis)) resolver.absent_parallelism_.insert(axis);
+    }
+  }
+  for (const Registration& registration : rules.registrations) {
+    resolver.Register(registration, findings);
+  }
+  for (const Bundle& bundle : rules.bundles) {
+    if (IsBlank(bundle.name)) {
+      findings.Add(code::kSchema, bundle.place, "a bundle has an empty name",
+                   "give it a name that rules can use as their spec");
+      continue;
+    }
+    resolver.bundles_.try_emplace(bundle.name, bundle);
+  }
+  for (const Bundle& bundle : BuiltinBundles()) {
+    resolver.bundles_.try_emplace(bundle.name, bundle);
+  }
+  if (findings.errors() > errors) return std::nullopt;
+  if (!resolver.CheckCircles(findings)) return std::nullopt;
+  return resolver;
+}
+
+void Resolver::Register(const Registration& registration, Findings& findings) {
+  const std::string& name = registration.name;
+  if (IsBlank(name)) {
+    findings.Add(code::kSchema, registration.place,
+                 "a registered token has an empty name", "give it a name");
+    return;
+  }
+  if (name == "_") {
+    findings.Add(code::kSchema, registration.place,
+                 "`_` always means unsharded and cannot be registered",
+                 "choose another name");
+    return;
+  }
+  if (FindToken(name) != nullptr && !registration.override_existing) {
+    findings.Add(code::kDuplicateKey, registration.place,
+                 "token `" + name + "` is built in",
+                 "choose another name, or write `override: true`");
+    return;
+  }
+  auto [it, added] = registered_.try_emplace(LongForm(name), registration);
+  // Of two files the nearer one, which comes first, wins.
+  if (!added && it->second.place.source == registration.place.source) {
+    findings.Add(code::kDuplicateKey, registration.place,
+                 "token `" + name + "` is registered twice",
+                 "`" + it->second.name + "` is the same token: keep one");
+  }
+}
+
+const Registration* Resolver::FindRegistered(std::string_view name) const {
+  if (registered_.empty()) return nullptr;
+  auto it = registered_.find(LongForm(name));
+  return it == registered_.end() ? nullptr : &it->second;
+}
+
+// Depth first over what each registration refers to, by its rule and its
+// generation rule alike; a circle in either can never be resolved.
+bool Resolver::CheckCircles(Findings& findings) const {
+  std::set<const Registration*> done;
+  bool ok = true;
+  struct Frame {
+    const Registration* registration;
+    std::vector<const Registration*> next;
+  };
+  auto references = [this](const Registration& registration) {
+    std::vector<const Registration*> out;
+    auto gather = [&](const RegisteredRule& rule) {
+      for (const auto& name : rule.names) {
+        if (name.forced_axis || ParseAxisRule(name.text)) continue;
+        if (const auto* other = FindRegistered(name.text)) {
+          out.push_back(other);
+        }
+      }
+    };
+    gather(registration.rule);
+    if (registration.generation) gather(*registration.generation);
+    return out;
+  };
+  for (const auto& [key, start] : registered_) {
+    if (done.contains(&start)) continue;
+    std::vector<Frame> path = {{&start, references(start)}};
+    while (!path.empty()) {
+      if (path.back().next.empty()) {
+        done.insert(path.back().registration);
+        path.pop_back();
+        continue;
+      }
+      const Registration* next = path.back().next.back();
+      path.back().next.pop_back();
+      if (done.contains(next)) continue;
+      auto at = std::find_if(path.begin(), path.end(), [&](const Frame& f) {
+        return f.registration == next;
+      });
+      if (at == path.end()) {
+        path.push_back({next, references(*next)});
+        continue;
+      }
+      ok = false;
+      std::string circle;
+      for (; at != path.end(); ++at) {
+        circle += "`" + at->registration->name + "` -> ";
+      }
+      findings.Add(code::kCycle, next->place,
+                   "registrations refer to each other in a circle: " + circle +
+                       "`" + next->name + "`",
+                   "`{axis: NAME}` means the mesh axis of that name");
+    }
+  }
+  return ok;
+}
+
+NameTrace Resolver::OfRule(AxisRule rule, Mode mode) const {
+  NameTrace trace;
+  AxisValue value = axes_.Value(rule);
+  AxisRule used = rule;
+  if (auto twin = DecodeTwin(rule); twin && IsGeneration(mode)) {
+    AxisValue decode = axes_.Value(*twin);
+    if (decode.is_null) {
+      trace.decode_fallback = !value.axes.empty();
+    } else {
+      value = std::move(decode);
+      used = *twin;
+    }
+  }
+  trace.rule = AxisRuleName(used);
+  trace.axes = std::move(value.axes);
+  return trace;
+}
+
+AxisGroup Resolver::OfRegistration(const Registration& registration,
+                                   Mode mode) const {
+  if (!IsGeneration(mode)) return OfRegisteredRule(registration.rule, mode);
+  if (registration.generation) {
+    return OfRegisteredRule(*registration.generation, mode);
+  }
+  const auto& names = registration.rule.names;
+  if (names.size() == 1 && !names[0].forced_axis) {
+    if (auto rule = ParseAxisRule(names[0].text)) {
+      // The inferred decode rule holds even where it is null.
+      if (auto twin = DecodeTwin(*rule)) return axes_.Value(*twin).axes;
+    }
+  }
+  return OfRegisteredRule(registration.rule, mode);
+}
+
+AxisGroup Resolver::OfRegisteredRule(const RegisteredRule& rule,
+                                     Mode mode) const {
+  AxisGroup out;
+  auto append = [&out](const AxisGroup& axes) {
+    out.insert(out.end(), axes.begin(), axes.end());
+  };
+  for (const auto& name : rule.names) {
+    if (name.forced_axis) {
+      out.push_back(name.text);
+    } else if (name.text == "_") {
+      continue;
+    } else if (auto axis_rule = ParseAxisRule(name.text)) {
+      append(axes_.Value(*axis_rule).axes);
+    } else if (const auto* other = FindRegistered(name.text)) {
+      append(OfRegistration(*other, mode));
+    } else if (const Token* token = FindToken(name.text)) {
+      append(OfRule(*token->rule, mode).axes);
+    } else {
+      out.push_back(name.text);
+    }
+  }
+  return out;
+}
+
+std::optional<NameTrace> Resolver::Lookup(const SpecName& name, Mode mode,
+                                          Findings& findings) const {
+  NameTrace trace;
+  if (name.text == "_") {
+    trace.kind = kToken;
+  } else if (const auto* registration = FindRegistered(name.text)) {
+    trace.kind = kRegistered;
+    trace.axes = OfRegistration(*registration, mode);
+  } else if (const Token* token = FindToken(name.text)) {
+    trace = OfRule(*token->rule, mode);
+    trace.kind = kToken;
+  } else if (auto rule = ParseAxisRule(name.text)) {
+    trace = OfRule(*rule, mode);
+    trace.kind = kAxisRuleKind;
+  } else if (mesh_.Find(name.text) || IsAbsentParallelism(name.text)) {
+    trace.kind = kMeshAxis;
+    trace.axes = {name.text};
+  } else {
+    ReportUnknown(name, findings);
+    return std::nullopt;
+  }
+  trace.name = name.text;
+  return trace;
+}
+
+void Resolver::ReportUnknown(const SpecName& name, Findings& findings) const {
+  if (FindBundle(name.text) != nullptr) {
+    findings.Add(code::kUnknownName, name.place,
+                 "bundle `" + name.text + "` cannot stand inside a list",
+                 "a bundle is a whole spec: write `spec: " + name.text + "`");
+    return;
+  }
+  std::vector<std::string> known;
+  for (const MeshAxis& axis : mesh_.axes) known.push_back(axis.name);
+  const bool long_form = name.text.starts_with("__");
+  for (const Token& token : BuiltinTokens()) {
+    known.emplace_back(long_form ? token.long_name : token.short_name);
+  }
+  for (const auto& [key, registration] : registered_) {
+    known.push_back(registration.name);
+  }
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    known.emplace_back(AxisRuleName(static_cast<AxisRule>(i)));
+  }
+  std::string help;
+  if (auto nearest = Nearest(name.text, known)) {
+    help = "did you mean `" + *nearest + "`?";
+  } else if (mesh_.axes.empty()) {
+    help = "the mesh has no axes; tokens are BATCH, HEAD, EMBED and so on";
+  } else {
+    help = "the mesh's axes are";
+    for (size_t i = 0; i < mesh_.axes.size(); ++i) {
+      help += (i > 0 ? ", `" : " `") + mesh_.axes[i].name + "`";
+    }
+    help += "; tokens are BATCH, HEAD, EMBED and so on";
+  }
+  findings.Add(
+      code::kUnknownName, name.place,
+      "`" + name.text + "` is neither a token nor an axis rule nor a mesh axis",
+      std::move(help));
+}
+
+std::optional<Resolved> Resolver::Resolve(const SpecList& list, Mode mode,
+                                          Findings& findings) const {
+  const size_t errors = findings.errors();
+  Resolved out;
+  out.spec.reserve(list.entries.size());
+  out.traces.reserve(list.entries.size());
+  for (const SpecEntry& entry : list.entries) {
+    AxisGroup group;
+    std::vector<NameTrace> traces;
+    for (const SpecName& name : entry.names) {
+      auto trace = Lookup(name, mode, findings);
+      if (!trace) continue;
+      for (const std::string& axis : trace->axes) {
+        if (keep_absent_ || !IsAbsentParallelism(axis)) group.push_back(axis);
+      }
+      traces.push_back(std::move(*trace));
+    }
+    out.spec.push_back(std::move(group));
+    out.traces.push_back(std::move(traces));
+  }
+  if (findings.errors() > errors) return std::nullopt;
+  CheckWrittenTwice(list, out, findings);
+  if (findings.errors() > errors) return std::nullopt;
+  return out;
+}
+
+std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
+                                          Findings& findings) const {
+  if (const auto* list = std::get_if<SpecList>(&source)) {
+    return Resolve(*list, mode, findings);
+  }
+  if (const auto* like = std::get_if<SpecLike>(&source)) {
+    findings.Add(code::kReference, like->place,
+                 "`like` names a parameter, and there is none here",
+                 "write the spec as a list or as a bundle's name");
+    return std::nullopt;
+  }
+  const auto& written = std::get<SpecBundle>(source);
+  const Bundle* bundle = FindBundle(written.name);
+  if (bundle == nullptr) {
+    auto nearest = Nearest(written.name, BundleNames());
+    const bool axis = mesh_.Find(written.name) || FindToken(written.name) ||
+                      ParseAxisRule(written.name) ||
+                      FindRegistered(written.name) != nullptr ||
+                      IsAbsentParallelism(written.name);
+    findings.Add(
+        code::kUnknownName, written.place,
+        "there is no bundle `" + written.name + "`",
+        axis ? "to shard the first dimension, write `[" + written.name + "]`"
+        : nearest ? "did you mean `" + *nearest + "`?"
+                  : "write the spec as a list, such as `[[FSDP, SP], TP]`");
+    return std::nullopt;
+  }
+  auto resolved = Resolve(bundle->axes, mode, findings);
+  if (resolved) resolved->bundle = bundle->name;
+  return resolved;
+}
+
+const Bundle* Resolver::FindBundle(std::string_view name) const {
+  auto it = bundles_.find(name);
+  return it == bundles_.end() ? nullptr : &it->second;
+}
+
+std::vector<std::string> Resolver::BundleNames() const {
+  std::vector<std::string> names;
+  names.reserve(bundles_.size());
+  for (const auto& [name, bundle] : bundles_) names.push_back(name);
+  return names;
+}
+
+bool Resolver::IsAbsentParallelism(std::string_view axis) const {
+  return absent_parallelism_.contains(axis);
+}
+
+}  // namespace shardc

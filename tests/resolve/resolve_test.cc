@@ -1,0 +1,286 @@
+#include "resolve/resolve.h"
+
+#include <doctest/doctest.h>
+
+#include <initializer_list>
+#include <string>
+
+namespace shardc {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Mesh MeshOf(std::initializer_list<std::pair<const char*, int64_t>> axes) {
+  Mesh mesh;
+  for (const auto& [name, size] : axes) {
+    mesh.axes.push_back({name, size});
+    mesh.devices *= size;
+  }
+  return mesh;
+}
+
+Mesh Full() {
+  return MeshOf({{"dp", 2}, {"fsdp", 2}, {"ep", 2}, {"tp", 2}, {"sp", 2}});
+}
+
+SpecList List(const std::vector<Names>& entries) {
+  SpecList list;
+  for (const Names& names : entries) {
+    SpecEntry entry;
+    entry.is_group = names.size() > 1;
+    for (const std::string& name : names) entry.names.push_back({name, {}});
+    list.entries.push_back(entry);
+  }
+  return list;
+}
+
+AxisValue Value(AxisGroup axes) {
+  return {.is_null = false, .axes = std::move(axes)};
+}
+
+Registration Reg(std::string name, Names rule, bool override_it = false) {
+  Registration registration;
+  registration.name = std::move(name);
+  registration.rule.is_null = rule.empty();
+  for (std::string& text : rule) {
+    registration.rule.names.push_back({std::move(text), false});
+  }
+  registration.override_existing = override_it;
+  return registration;
+}
+
+RegisteredRule RuleOf(Names names) { return Reg("x", std::move(names)).rule; }
+
+std::string Text(const RuleSet& rules, const Mesh& mesh,
+                 const std::vector<Names>& entries, Mode mode) {
+  Findings findings;
+  auto resolver = Resolver::Make(rules, mesh, findings);
+  if (!resolver) return "make: " + findings.all()[0].message;
+  auto resolved = resolver->Resolve(List(entries), mode, findings);
+  if (!resolved) return findings.all()[0].message;
+  return SpecText(resolved->spec);
+}
+
+std::string Made(const RuleSet& rules) {
+  Findings findings;
+  if (Resolver::Make(rules, Full(), findings)) return "ok";
+  return findings.all()[0].code->Id() + " " + findings.all()[0].message;
+}
+
+TEST_CASE("names of every kind") {
+  const RuleSet none;
+  struct {
+    std::vector<Names> entries;
+    Mode mode;
+    std::string expected;
+  } const cases[] = {
+      {{{"BATCH"}, {"__EMBED__"}}, Mode::kTrain, R"([["fsdp", "dp"], "tp"])"},
+      {{{"FSDP", "SP"}, {"TP"}}, Mode::kTrain, R"([["fsdp", "sp"], "tp"])"},
+      {{{"BATCH", "SP"}}, Mode::kTrain, R"([["fsdp", "dp", "sp"]])"},
+      {{{"head"}, {"dp"}, {}}, Mode::kTrain, R"(["tp", "dp", null])"},
+      {{{"_"}, {"_", "tp"}}, Mode::kTrain, R"([null, "tp"])"},
+      {{}, Mode::kTrain, "[]"},
+      {{{"HEAD_DIM"}, {"EXPERT"}}, Mode::kPrefill, R"([null, "ep"])"},
+      // A null decode rule leaves the standard one in force.
+      {{{"QUERY_LENGTH"}}, Mode::kDecode, R"(["sp"])"},
+      // What arises twice stays for legality to judge.
+      {{{"HEAD"}, {"VOCAB"}}, Mode::kTrain, R"(["tp", "tp"])"},
+      {{{"HEAD"}, {"HEAD"}}, Mode::kTrain, R"(["tp", "tp"])"},
+      {{{"tp"}, {"HEAD"}}, Mode::kTrain, R"(["tp", "tp"])"},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.expected);
+    CHECK(Text(none, Full(), c.entries, c.mode) == c.expected);
+  }
+}
+
+TEST_CASE("unknown names have suggestions") {
+  Findings findings;
+  auto resolver = Resolver::Make({}, Full(), findings);
+  REQUIRE(resolver);
+  auto finding = [&](const std::vector<Names>& entries) {
+    Findings out;
+    CHECK_FALSE(resolver->Resolve(List(entries), Mode::kTrain, out));
+    REQUIRE(out.errors() > 0);
+    const Finding& f = out.all()[0];
+    return f.code->Id() + " " + f.message + " | " + f.help;
+  };
+  CHECK(finding({{"KV_HEDA"}}) ==
+        "SHD028 `KV_HEDA` is neither a token nor an axis rule nor a mesh axis"
+        " | did you mean `KV_HEAD`?");
+  CHECK(finding({{"ColumnWise"}}) ==
+        "SHD028 bundle `ColumnWise` cannot stand inside a list"
+        " | a bundle is a whole spec: write `spec: ColumnWise`");
+  CHECK(finding({{"tp"}, {"dp", "tp"}})
+            .starts_with("SHD027 axis `tp` is written twice in one spec"));
+  Findings both;
+  CHECK_FALSE(
+      resolver->Resolve(List({{"nope1"}, {"nope2"}}), Mode::kTrain, both));
+  CHECK(both.errors() == 2);
+}
+
+TEST_CASE("bundles are whole specs") {
+  RuleSet rules;
+  Bundle ours;
+  ours.name = "Ours";
+  ours.axes = List({{"FSDP", "SP"}, {"TP"}, {}});
+  rules.bundles.push_back(ours);
+  Findings findings;
+  auto resolver = Resolver::Make(rules, Full(), findings);
+  REQUIRE(resolver);
+  auto resolved =
+      resolver->Resolve(SpecBundle{"Ours", {}}, Mode::kTrain, findings);
+  REQUIRE(resolved);
+  CHECK(SpecText(resolved->spec) == R"([["fsdp", "sp"], "tp", null])");
+  CHECK(resolved->bundle == "Ours");
+  resolved =
+      resolver->Resolve(SpecBundle{"RowWise", {}}, Mode::kTrain, findings);
+  REQUIRE(resolved);
+  CHECK(SpecText(resolved->spec) == R"(["tp", ["fsdp", "sp"]])");
+  CHECK(resolver->BundleNames().size() == 18);
+  CHECK_FALSE(
+      resolver->Resolve(SpecBundle{"RowWide", {}}, Mode::kTrain, findings));
+  CHECK(findings.all()[0].help == "did you mean `RowWise`?");
+  CHECK_FALSE(resolver->Resolve(SpecBundle{"tp", {}}, Mode::kTrain, findings));
+  CHECK(findings.all()[1].help == "to shard the first dimension, write `[tp]`");
+  CHECK_FALSE(
+      resolver->Resolve(SpecLike{"\\1.weight", {}}, Mode::kTrain, findings));
+}
+
+TEST_CASE("parallelism axes that the mesh lacks are left out") {
+  const Mesh mesh = MeshOf({{"fsdp", 4}, {"tp", 2}});
+  RuleSet rules;
+  CHECK(Text(rules, mesh, {{"BATCH"}, {"SP"}, {"ep"}}, Mode::kTrain) ==
+        R"(["fsdp", null, null])");
+  SUBCASE("any other axis stays") {
+    rules.axes.Set(AxisRule::kHead, Value({"heads"}));
+    CHECK(Text(rules, mesh, {{"HEAD"}}, Mode::kTrain) == R"(["heads"])");
+    CHECK(Text(rules, mesh, {{"heads"}}, Mode::kTrain).starts_with("`heads`"));
+  }
+  SUBCASE("a renamed one loses its default name") {
+    rules.axes.Set(AxisRule::kSequenceParallel, Value({"seq"}));
+    CHECK(Text(rules, mesh, {{"SP"}, {"seq"}}, Mode::kTrain) == "[null, null]");
+    CHECK(Text(rules, mesh, {{"sp"}}, Mode::kTrain).starts_with("`sp`"));
+  }
+  SUBCASE("eformer keeps them, to drop their group") {
+    rules.policy.compat = Compat::kEformer;
+    CHECK(Text(rules, mesh, {{"BATCH"}}, Mode::kTrain) ==
+          R"([["fsdp", "dp"]])");
+  }
+}
+
+TEST_CASE("decode rules") {
+  RuleSet rules;
+  rules.axes.Set(AxisRule::kDecodeHead, Value({"tp", "ep"}));
+  rules.axes.Set(AxisRule::kDecodeKvHead, Value({}));
+  rules.axes.Set(AxisRule::kDecodeKeySequence, {});
+  const std::vector<Names> entries = {
+      {"HEAD"}, {"KV_HEAD"}, {"KV_LENGTH"}, {"head", "dp"}};
+  CHECK(Text(rules, Full(), entries, Mode::kPrefill) ==
+        R"(["tp", "tp", "sp", ["tp", "dp"]])");
+  for (Mode mode : {Mode::kDecode, Mode::kInsert}) {
+    CHECK(Text(rules, Full(), entries, mode) ==
+          R"([["tp", "ep"], null, "sp", ["tp", "ep", "dp"]])");
+  }
+  Findings findings;
+  auto resolver = Resolver::Make(rules, Full(), findings);
+  REQUIRE(resolver);
+  auto resolved = resolver->Resolve(List(entries), Mode::kDecode, findings);
+  REQUIRE(resolved);
+  const NameTrace& head = resolved->traces[0][0];
+  CHECK(head.name == "HEAD");
+  CHECK(head.kind == "token");
+  CHECK(head.rule == "decode_head");
+  CHECK_FALSE(head.decode_fallback);
+  const NameTrace& length = resolved->traces[2][0];
+  CHECK(length.rule == "key_sequence");
+  CHECK(length.decode_fallback);
+  CHECK_FALSE(resolved->traces[1][0].decode_fallback);
+  CHECK(resolved->traces[3][0].kind == "axis rule");
+  CHECK(resolved->traces[3][1].kind == "mesh axis");
+}
+
+TEST_CASE("registered tokens") {
+  RuleSet rules;
+  rules.axes.Set(AxisRule::kDecodeKvHead, Value({"sp"}));
+  SUBCASE("either spelling serves") {
+    rules.registrations = {Reg("KV_GROUP", {"kv_head"}),
+                           Reg("__STAGE__", {"stage"})};
+    CHECK(Text(rules, Full(), {{"KV_GROUP"}, {"STAGE"}}, Mode::kTrain) ==
+          R"(["tp", "stage"])");
+    CHECK(Text(rules, Full(), {{"__KV_GROUP__"}}, Mode::kTrain) == R"(["tp"])");
+  }
+  SUBCASE("a decode rule is inferred from a rule's name") {
+    rules.registrations = {Reg("X", {"kv_head"}), Reg("Q", {"query_sequence"}),
+                           Reg("L", {"kv_head", "dp"})};
+    CHECK(Text(rules, Full(), {{"X"}, {"Q"}, {"L"}}, Mode::kDecode) ==
+          R"(["sp", null, ["tp", "dp"]])");
+  }
+  SUBCASE("a generation rule wins, also a null one") {
+    Registration x = Reg("X", {"kv_head"});
+    x.generation = RuleOf({"ep"});
+    Registration y = Reg("Y", {"kv_head"});
+    y.generation = RegisteredRule{};
+    rules.registrations = {x, y};
+    CHECK(Text(rules, Full(), {{"X"}, {"Y"}}, Mode::kInsert) ==
+          R"(["ep", null])");
+    CHECK(Text(rules, Full(), {{"X"}, {"Y"}}, Mode::kPrefill) ==
+          R"(["tp", "tp"])");
+  }
+  SUBCASE("null is unsharded, and so is an empty list") {
+    rules.registrations = {Reg("X", {})};
+    CHECK(Text(rules, Full(), {{"X"}, {"X", "dp"}}, Mode::kTrain) ==
+          R"([null, "dp"])");
+  }
+  SUBCASE("rule names win over mesh axes unless the axis is forced") {
+    Mesh mesh = MeshOf({{"expert", 2}, {"ep", 2}});
+    Registration forced = Reg("F", {"expert"});
+    forced.rule.names[0].forced_axis = true;
+    rules.registrations = {Reg("R", {"expert"}), forced};
+    CHECK(Text(rules, mesh, {{"R"}, {"F"}}, Mode::kTrain) ==
+          R"(["ep", "expert"])");
+  }
+  SUBCASE("they refer to one another and to tokens") {
+    rules.registrations = {Reg("A", {"B", "C"}), Reg("B", {"KV_HEAD"}),
+                           Reg("C", {"__BATCH__"})};
+    CHECK(Text(rules, Full(), {{"A"}}, Mode::kTrain) ==
+          R"([["tp", "fsdp", "dp"]])");
+    CHECK(Text(rules, Full(), {{"A"}}, Mode::kDecode) ==
+          R"([["sp", "fsdp", "dp"]])");
+  }
+  SUBCASE("a token may be overridden, under both names") {
+    rules.registrations = {Reg("FSDP", {"dp"}, true)};
+    CHECK(Text(rules, Full(), {{"FSDP"}, {"__FULLY_SHARDED_DATA_PARALLEL__"}},
+               Mode::kTrain) == R"(["dp", "dp"])");
+  }
+}
+
+TEST_CASE("registrations that cannot be") {
+  RuleSet rules;
+  rules.registrations = {Reg("HEAD", {"tp"})};
+  CHECK(Made(rules) == "SHD020 token `HEAD` is built in");
+  rules.registrations = {Reg("__BATCH__", {"tp"})};
+  CHECK(Made(rules) == "SHD020 token `__BATCH__` is built in");
+  rules.registrations = {Reg("X", {"tp"}), Reg("__X__", {"tp"})};
+  CHECK(Made(rules) == "SHD020 token `__X__` is registered twice");
+  rules.registrations = {Reg("  ", {"tp"})};
+  CHECK(Made(rules) == "SHD022 a registered token has an empty name");
+  rules.registrations = {Reg("_", {"tp"}, true)};
+  CHECK(Made(rules).starts_with("SHD022 `_` always means unsharded"));
+  rules.registrations = {Reg("A", {"B", "tp"}), Reg("B", {"A", "sp"})};
+  CHECK(Made(rules) ==
+        "SHD029 registrations refer to each other in a circle:"
+        " `A` -> `B` -> `A`");
+  rules.registrations = {Reg("tp", {"tp"})};
+  CHECK(Made(rules) ==
+        "SHD029 registrations refer to each other in a circle: `tp` -> `tp`");
+  rules.registrations = {Reg("A", {"B", "B"}), Reg("B", {"tp"})};
+  CHECK(Made(rules) == "ok");
+  Registration late = Reg("A", {"tp"});
+  late.generation = RuleOf({"A"});
+  rules.registrations = {late};
+  CHECK(Made(rules).starts_with("SHD029"));
+}
+
+}  // namespace
+}  // namespace shardc
