@@ -20,7 +20,12 @@
 namespace shardc {
 
 enum class Reason : uint8_t {
-  kIndivisible, kMissingAxis, kRepeatedAxis, kTooLong, kMinSize, kScalar
+  kIndivisible,
+  kMissingAxis,
+  kRepeatedAxis,
+  kTooLong,
+  kMinSize,
+  kScalar
 };
 std::string_view ReasonName(Reason reason);  // "missing_axis"
 
@@ -39,8 +44,8 @@ struct Edit {
 };
 
 struct Legal {
-  Spec spec;                // legal unless `problems` is not empty
-  std::vector<Edit> edits;  // made, in dimension order
+  Spec spec;                   // legal unless `problems` is not empty
+  std::vector<Edit> edits;     // made, in dimension order
   std::vector<Edit> problems;  // left standing: an illegal parameter
 };
 

@@ -1,0 +1,206 @@
+#include "legalize/legalize.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "source/checked.h"
+
+namespace shardc {
+namespace {
+
+using Axes = std::set<std::string_view>;
+
+// First axis of a group that the mesh lacks, as an index; size() if none.
+size_t FirstMissing(const AxisGroup& group, const Mesh& mesh) {
+  size_t i = 0;
+  while (i < group.size() && mesh.Find(group[i])) ++i;
+  return i;
+}
+
+// First axis that an earlier dimension or this group uses already.
+size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
+  Axes seen = used;
+  size_t i = 0;
+  while (i < group.size() && seen.insert(group[i]).second) ++i;
+  return i;
+}
+
+// A dimension of size 0 divides by everything, also by what does not fit.
+bool Divides(int64_t size, std::optional<int64_t> parts) {
+  return size == 0 || (parts && size % *parts == 0);
+}
+
+AxisGroup Prefix(const AxisGroup& group, size_t count) {
+  return {group.begin(), group.begin() + static_cast<ptrdiff_t>(count)};
+}
+
+// What is judged of one dimension: its number, and its size where known.
+struct Dimension {
+  int index = 0;
+  std::optional<int64_t> size;
+};
+
+Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
+              AxisGroup to, const Mesh& mesh) {
+  Edit edit;
+  edit.reason = reason;
+  edit.dim = dim.index;
+  edit.from = from;
+  edit.to = std::move(to);
+  edit.size = dim.size.value_or(0);
+  edit.parts = mesh.Parts(from).value_or(0);
+  return edit;
+}
+
+// The first thing wrong with a dimension, in the order of CONTRACT. eformer
+// looks for repeated axes only in what its correction leaves.
+std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
+                          const Axes& used, const Mesh& mesh,
+                          bool repeated_last) {
+  auto fault = [&](Reason reason, std::string axis) {
+    Edit edit = MakeEdit(reason, dim, group, {}, mesh);
+    edit.axis = std::move(axis);
+    return edit;
+  };
+  if (size_t i = FirstMissing(group, mesh); i < group.size()) {
+    return fault(Reason::kMissingAxis, group[i]);
+  }
+  const size_t repeated = FirstRepeated(group, used);
+  const bool indivisible = dim.size && !Divides(*dim.size, mesh.Parts(group));
+  if (repeated < group.size() && !(repeated_last && indivisible)) {
+    return fault(Reason::kRepeatedAxis, group[repeated]);
+  }
+  if (indivisible) return fault(Reason::kIndivisible, {});
+  return std::nullopt;
+}
+
+// The longest leading run that is legal and divides; of repeated axes only
+// the later occurrence goes. One edit per reason.
+AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
+                 const Mesh& mesh, std::vector<Edit>& edits) {
+  if (size_t i = FirstMissing(group, mesh); i < group.size()) {
+    AxisGroup kept = Prefix(group, i);
+    edits.push_back(MakeEdit(Reason::kMissingAxis, dim, group, kept, mesh));
+    edits.back().axis = group[i];
+    group = std::move(kept);
+  }
+  if (size_t i = FirstRepeated(group, used); i < group.size()) {
+    Axes seen = used;
+    AxisGroup kept;
+    for (const std::string& axis : group) {
+      if (seen.insert(axis).second) kept.push_back(axis);
+    }
+    edits.push_back(MakeEdit(Reason::kRepeatedAxis, dim, group, kept, mesh));
+    edits.back().axis = group[i];
+    group = std::move(kept);
+  }
+  if (!dim.size) return group;
+  size_t count = group.size();
+  while (!Divides(*dim.size, mesh.Parts(Prefix(group, count)))) --count;
+  if (count < group.size()) {
+    AxisGroup kept = Prefix(group, count);
+    edits.push_back(MakeEdit(Reason::kIndivisible, dim, group, kept, mesh));
+    group = std::move(kept);
+  }
+  return group;
+}
+
+// An outcome that does not look at the axes: the whole spec becomes [].
+std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
+                            const LegalizeOptions& options) {
+  const auto elements = CheckedProduct(shape);
+  const bool scalar = shape.empty() || (options.compat == Compat::kFjformer &&
+                                        elements && *elements == 1);
+  if (!scalar && !(elements && *elements < options.min_size && !spec.empty())) {
+    return std::nullopt;
+  }
+  Legal legal;
+  if (scalar && options.compat == Compat::kNone) return legal;
+  Edit edit;
+  edit.reason = scalar ? Reason::kScalar : Reason::kMinSize;
+  edit.size = elements.value_or(0);
+  legal.edits.push_back(std::move(edit));
+  return legal;
+}
+
+// Entries beyond the rank, also null ones, which JAX refuses as well.
+void JudgeSurplus(const Spec& spec, size_t rank, const Mesh& mesh, bool cut,
+                  Legal& legal) {
+  for (size_t i = rank; i < spec.size(); ++i) {
+    Edit edit = MakeEdit(Reason::kTooLong, {static_cast<int>(i), {}}, spec[i],
+                         {}, mesh);
+    (cut ? legal.edits : legal.problems).push_back(std::move(edit));
+    if (!cut) legal.spec.push_back(spec[i]);
+  }
+}
+
+}  // namespace
+
+std::string_view ReasonName(Reason reason) {
+  switch (reason) {
+    case Reason::kIndivisible:
+      return "indivisible";
+    case Reason::kMissingAxis:
+      return "missing_axis";
+    case Reason::kRepeatedAxis:
+      return "repeated_axis";
+    case Reason::kTooLong:
+      return "too_long";
+    case Reason::kMinSize:
+      return "min_size";
+    case Reason::kScalar:
+      return "scalar";
+  }
+  return "indivisible";
+}
+
+Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,
+               const Mesh& mesh, const LegalizeOptions& options) {
+  if (shape) {
+    if (auto legal = BySize(spec, *shape, options)) return std::move(*legal);
+  }
+  const bool eformer = options.compat == Compat::kEformer;
+  // eformer corrects by itself, whatever the policy of errors.
+  const IllegalPolicy policy =
+      eformer && options.illegal == IllegalPolicy::kError ? IllegalPolicy::kDrop
+                                                          : options.illegal;
+  const size_t rank = shape ? shape->size() : spec.size();
+  Legal legal;
+  Axes used;  // of the dimensions so far, as the result has them
+  for (size_t i = 0; i < std::min(rank, spec.size()); ++i) {
+    const Dimension dim{static_cast<int>(i),
+                        shape ? std::optional((*shape)[i]) : std::nullopt};
+    AxisGroup group = spec[i];
+    if (policy == IllegalPolicy::kShrink) {
+      group = Shrink(std::move(group), dim, used, mesh, legal.edits);
+    } else if (auto edit = Judge(group, dim, used, mesh, eformer)) {
+      const bool drop = policy == IllegalPolicy::kDrop &&
+                        edit->reason != Reason::kRepeatedAxis;
+      if (drop) group.clear();
+      (drop ? legal.edits : legal.problems).push_back(std::move(*edit));
+    }
+    for (const std::string& axis : spec[i]) {
+      if (std::find(group.begin(), group.end(), axis) != group.end()) {
+        used.insert(axis);  // the view is of `spec`, which outlives it
+      }
+    }
+    legal.spec.push_back(std::move(group));
+  }
+  JudgeSurplus(spec, rank, mesh, policy != IllegalPolicy::kError, legal);
+  if (eformer && !legal.edits.empty() && IsReplicated(legal.spec)) {
+    legal.spec.clear();
+  }
+  return legal;
+}
+
+Shape ShardShape(const Spec& spec, const Shape& shape, const Mesh& mesh) {
+  Shape out = shape;
+  for (size_t i = 0; i < std::min(spec.size(), shape.size()); ++i) {
+    out[i] /= mesh.Parts(spec[i]).value_or(1);
+  }
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,301 @@
+#include "legalize/legalize.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <string>
+
+namespace shardc {
+namespace {
+
+Mesh Small() {
+  Mesh mesh;
+  mesh.axes = {{"dp", 2}, {"fsdp", 4}, {"tp", 8}, {"one", 1}};
+  mesh.devices = 64;
+  return mesh;
+}
+
+std::string Text(const std::vector<Edit>& edits) {
+  std::string out;
+  for (const Edit& edit : edits) {
+    if (!out.empty()) out += "; ";
+    out += edit.dim ? std::to_string(*edit.dim) : "-";
+    out += " " + GroupText(edit.from) + " -> " + GroupText(edit.to) + " " +
+           std::string(ReasonName(edit.reason));
+    if (!edit.axis.empty()) out += " " + edit.axis;
+  }
+  return out;
+}
+
+struct Case {
+  Spec spec;
+  std::optional<Shape> shape;
+  IllegalPolicy policy;
+  std::string expected;  // the spec's text
+  std::string edits;
+  std::string problems;
+  Compat compat = Compat::kNone;
+  int64_t min_size = 0;
+};
+
+constexpr auto kError = IllegalPolicy::kError;
+constexpr auto kDrop = IllegalPolicy::kDrop;
+constexpr auto kShrink = IllegalPolicy::kShrink;
+
+void Check(const Case& c) {
+  CAPTURE(SpecText(c.spec));
+  CAPTURE(c.expected);
+  const Legal legal =
+      Legalize(c.spec, c.shape, Small(), {c.policy, c.compat, c.min_size});
+  CHECK(SpecText(legal.spec) == c.expected);
+  CHECK(Text(legal.edits) == c.edits);
+  CHECK(Text(legal.problems) == c.problems);
+}
+
+TEST_CASE("legal specs pass as they are") {
+  for (auto policy : {kError, kDrop, kShrink}) {
+    Check({{{"tp"}, {}, {"fsdp", "dp"}},
+           Shape{8, 3, 16},
+           policy,
+           R"(["tp", null, ["fsdp", "dp"]])",
+           "",
+           ""});
+    Check({{{"tp"}}, Shape{8, 3}, policy, R"(["tp"])", "", ""});
+    Check({{{"one"}}, Shape{7}, policy, R"(["one"])", "", ""});
+    Check({{{"tp", "fsdp"}}, Shape{0}, policy, R"([["tp", "fsdp"]])", "", ""});
+    Check({{{}, {}}, Shape{3, 3}, policy, "[null, null]", "", ""});
+    Check({{}, Shape{3, 3}, policy, "[]", "", ""});
+  }
+}
+
+TEST_CASE("error leaves the spec and says what is wrong") {
+  Check({{{"tp"}, {"fsdp"}},
+         Shape{12, 4},
+         kError,
+         R"(["tp", "fsdp"])",
+         "",
+         R"(0 "tp" -> null indivisible)"});
+  Check({{{"nope", "tp"}},
+         Shape{3},
+         kError,
+         R"([["nope", "tp"]])",
+         "",
+         R"(0 ["nope", "tp"] -> null missing_axis nope)"});
+  Check({{{"tp"}, {"dp", "tp"}},
+         Shape{12, 12},
+         kError,
+         R"(["tp", ["dp", "tp"]])",
+         "",
+         R"(0 "tp" -> null indivisible; )"
+         R"(1 ["dp", "tp"] -> null repeated_axis tp)"});
+  Check({{{}, {"dp"}, {}},
+         Shape{4},
+         kError,
+         R"([null, "dp", null])",
+         "",
+         R"(1 "dp" -> null too_long; 2 null -> null too_long)"});
+}
+
+TEST_CASE("drop takes whole dimensions") {
+  Check({{{"fsdp", "nope"}, {"tp"}},
+         Shape{4, 8},
+         kDrop,
+         R"([null, "tp"])",
+         R"(0 ["fsdp", "nope"] -> null missing_axis nope)",
+         ""});
+  Check({{{"fsdp", "dp"}, {"tp"}},
+         Shape{4, 9},
+         kDrop,
+         "[null, null]",
+         R"(0 ["fsdp", "dp"] -> null indivisible; )"
+         R"(1 "tp" -> null indivisible)",
+         ""});
+  Check({{{"tp"}, {}, {"dp"}},
+         Shape{8, 4},
+         kDrop,
+         R"(["tp", null])",
+         R"(2 "dp" -> null too_long)",
+         ""});
+  // A repeated axis stays an error, unless its first use was dropped.
+  Check({{{"tp"}, {"tp"}},
+         Shape{8, 8},
+         kDrop,
+         R"(["tp", "tp"])",
+         "",
+         R"(1 "tp" -> null repeated_axis tp)"});
+  Check({{{"tp"}, {"tp"}},
+         Shape{9, 8},
+         kDrop,
+         R"([null, "tp"])",
+         R"(0 "tp" -> null indivisible)",
+         ""});
+  Check({{{"tp"}, {"tp"}},
+         Shape{8, 9},
+         kDrop,
+         R"(["tp", "tp"])",
+         "",
+         R"(1 "tp" -> null repeated_axis tp)"});
+}
+
+TEST_CASE("shrink keeps the longest leading run") {
+  Check({{{"fsdp", "dp"}},
+         Shape{4},
+         kShrink,
+         R"(["fsdp"])",
+         R"(0 ["fsdp", "dp"] -> "fsdp" indivisible)",
+         ""});
+  // A longer run may divide where a shorter one does, too.
+  Check({{{"dp", "fsdp", "tp"}},
+         Shape{24},
+         kShrink,
+         R"([["dp", "fsdp"]])",
+         R"(0 ["dp", "fsdp", "tp"] -> ["dp", "fsdp"] indivisible)",
+         ""});
+  Check({{{"fsdp", "nope", "dp"}},
+         Shape{8},
+         kShrink,
+         R"(["fsdp"])",
+         R"(0 ["fsdp", "nope", "dp"] -> "fsdp" missing_axis nope)",
+         ""});
+  Check({{{"nope", "dp"}},
+         Shape{8},
+         kShrink,
+         "[null]",
+         R"(0 ["nope", "dp"] -> null missing_axis nope)",
+         ""});
+  Check({{{"fsdp"}, {"fsdp", "dp"}},
+         Shape{4, 2},
+         kShrink,
+         R"(["fsdp", "dp"])",
+         R"(1 ["fsdp", "dp"] -> "dp" repeated_axis fsdp)",
+         ""});
+  // Only axes that survived count as used.
+  Check({{{"dp", "fsdp"}, {"fsdp"}},
+         Shape{2, 4},
+         kShrink,
+         R"(["dp", "fsdp"])",
+         R"(0 ["dp", "fsdp"] -> "dp" indivisible)",
+         ""});
+  // Every reason of a dimension, in order.
+  Check({{{"dp"}, {"fsdp", "dp", "tp", "nope"}},
+         Shape{2, 8},
+         kShrink,
+         R"(["dp", "fsdp"])",
+         R"(1 ["fsdp", "dp", "tp", "nope"] -> ["fsdp", "dp", "tp"])"
+         R"( missing_axis nope; )"
+         R"(1 ["fsdp", "dp", "tp"] -> ["fsdp", "tp"] repeated_axis dp; )"
+         R"(1 ["fsdp", "tp"] -> "fsdp" indivisible)",
+         ""});
+  Check({{{"tp"}, {}},
+         Shape{8},
+         kShrink,
+         R"(["tp"])",
+         "1 null -> null too_long",
+         ""});
+}
+
+TEST_CASE("scalars and small tensors") {
+  Check({{{"tp"}}, Shape{}, kError, "[]", "", ""});
+  for (auto compat : {Compat::kEformer, Compat::kFjformer}) {
+    Check({{}, Shape{}, kError, "[]", "- null -> null scalar", "", compat});
+  }
+  Check({{{"tp"}},
+         Shape{1, 1},
+         kError,
+         "[]",
+         "- null -> null scalar",
+         "",
+         Compat::kFjformer});
+  Check({{{"one"}}, Shape{1}, kError, R"(["one"])", "", "", Compat::kEformer});
+  // min_size comes before legality, under every policy.
+  for (auto policy : {kError, kDrop, kShrink}) {
+    Check({{{"nope"}, {"tp"}},
+           Shape{3, 3},
+           policy,
+           "[]",
+           "- null -> null min_size",
+           "",
+           Compat::kNone,
+           10});
+    Check({{}, Shape{3, 3}, policy, "[]", "", "", Compat::kNone, 10});
+  }
+  Check(
+      {{{"one"}}, Shape{10}, kError, R"(["one"])", "", "", Compat::kNone, 10});
+}
+
+TEST_CASE("eformer corrects by itself") {
+  Check({{{"fsdp", "nope"}, {}, {"dp"}},
+         Shape{4, 3},
+         kError,
+         "[]",
+         R"(0 ["fsdp", "nope"] -> null missing_axis nope; )"
+         R"(2 "dp" -> null too_long)",
+         "",
+         Compat::kEformer});
+  Check({{{"tp"}, {"tp"}},
+         Shape{8, 9},
+         kError,
+         R"(["tp", null])",
+         R"(1 "tp" -> null indivisible)",
+         "",
+         Compat::kEformer});
+  Check({{{"tp"}, {"tp"}},
+         Shape{8, 8},
+         kError,
+         R"(["tp", "tp"])",
+         "",
+         R"(1 "tp" -> null repeated_axis tp)",
+         Compat::kEformer});
+}
+
+TEST_CASE("unknown shapes are judged by their axes only") {
+  Check({{{"tp"}, {"nope"}, {"tp"}},
+         std::nullopt,
+         kError,
+         R"(["tp", "nope", "tp"])",
+         "",
+         R"(1 "nope" -> null missing_axis nope; )"
+         R"(2 "tp" -> null repeated_axis tp)"});
+  Check({{{"tp"}, {"nope"}, {"tp"}},
+         std::nullopt,
+         kShrink,
+         R"(["tp", null, null])",
+         R"(1 "nope" -> null missing_axis nope; )"
+         R"(2 "tp" -> null repeated_axis tp)",
+         "",
+         Compat::kNone,
+         100});
+}
+
+TEST_CASE("an edit carries its numbers") {
+  const Legal legal = Legalize({{"fsdp", "dp"}}, Shape{12}, Small(), {});
+  REQUIRE(legal.problems.size() == 1);
+  CHECK(legal.problems[0].size == 12);
+  CHECK(legal.problems[0].parts == 8);
+}
+
+TEST_CASE("sizes near the limit") {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  Mesh mesh;
+  mesh.axes = {{"big", int64_t{1} << 40}};
+  Check({{{"tp"}},
+         Shape{kMax},
+         kError,
+         R"(["tp"])",
+         "",
+         R"(0 "tp" -> null indivisible)"});
+  // A product that does not fit divides nothing, and never crashes.
+  const Legal legal =
+      Legalize({{"big"}, {"big"}, {"big"}}, Shape{kMax, kMax, kMax}, mesh, {});
+  CHECK(legal.problems.size() == 3);
+}
+
+TEST_CASE("shard shapes") {
+  CHECK(ShardShape({{"tp"}, {}, {"dp", "fsdp"}}, {16, 3, 8}, Small()) ==
+        Shape{2, 3, 1});
+  CHECK(ShardShape({}, {5}, Small()) == Shape{5});
+  CHECK(ShardShape({{"tp"}}, {0, 4}, Small()) == Shape{0, 4});
+}
+
+}  // namespace
+}  // namespace shardc
