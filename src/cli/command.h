@@ -4,14 +4,12 @@
 #define SHARDC_CLI_COMMAND_H_
 
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "model/project.h"
-#include "plan/compile.h"
 #include "source/finding.h"
 
 namespace CLI {
@@ -25,45 +23,30 @@ enum ExitStatus : int { kDone = 0, kFound = 1, kFailed = 2 };
 // Flags that every command has.
 struct Common {
   bool quiet = false;
-  std::string color = "auto";  // auto | always | never
-  std::string format = "text";
-  int threads = 0;  // 0: one per core
+  std::string color = "auto";   // auto | always | never
+  std::string format = "text";  // of results, where the command prints one
+  int threads = 0;              // 0: one per core
 };
 
-// A command declares its options on `app` and returns what runs it. One file
-// per command, one line in table.cc.
+// What a command runs; gathers its errors, which main reports.
+using Run = std::function<int(const Common& common, Findings& findings)>;
+
+// A command declares its options on `app` (which lives as long as main) and
+// returns what runs it: one file per command, one line in table.cc.
 struct Command {
   std::string_view name;
-  std::string_view summary;  // one line for `shardc --help`
-  std::string_view example;  // one runnable line for its own `--help`
-  std::function<int()> (*declare)(CLI::App& app, Common& common);
+  std::string_view summary;  // one line, lower case, for `shardc --help`
+  std::string_view example;  // runnable lines for its own `--help`
+  Run (*declare)(CLI::App& app);
+  // The formats that `--format` takes; empty: the command prints no result.
+  std::string_view formats = "";  // "text json"
 };
+
 std::span<const Command> Commands();
 
-// Prints findings on stderr in the asked format and says whether any is an
-// error. Sorted.
-bool Report(Findings& findings, const Common& common);
-
-// Results on stdout: flushed and checked, so that a full disk is an error.
-bool PutOut(std::string_view text, Findings& findings);
-
-// --mesh, --rules, --manifest and so on, or --target of a project.
-struct Inputs {
-  std::string mesh;
-  std::string devices;
-  std::vector<std::string> rules;
-  std::string manifest;
-  std::string model;
-  std::string attention;
-  std::vector<std::string> modes;
-  std::string memory;
-  std::string target;
-  std::string project;
-  bool no_project = false;
-  bool header_only = false;
-  std::string stdin_filename;
-  std::string unmatched, illegal, min_size, compat;
-};
+// The whole argument parser with every command; `common` is filled by it.
+void DeclareAll(CLI::App& app, Common& common,
+                std::vector<std::pair<CLI::App*, Run>>& runs);
 
 }  // namespace shardc::cli
 

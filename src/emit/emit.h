@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "model/rules.h"
 #include "plan/plan.h"
 #include "source/finding.h"
 
@@ -15,9 +16,10 @@ namespace shardc {
 // shardc.plan/v1, with `diagnostics` when there are findings to carry.
 std::string PlanJson(const Plan& plan, std::span<const Finding> diagnostics);
 
-// The SHA-256 of the plan's meaning as canonical JSON (RFC 8785), as
-// "sha256:" and 64 hex digits. Field layout: CONTRACT, fine print.
-std::string FingerprintInput(const Plan& plan);
+// What `plan` tells people: totals, bytes per device, the largest replicated
+// parameters, hits per rule, corrections with their bytes, the unmatched with
+// the nearest rule.
+std::string PlanSummaryText(const Plan& plan, std::span<const Rule> rules);
 
 struct TextStyle {
   bool color = false;

@@ -77,10 +77,10 @@ bool Check(const RE2& re, const Pattern& pattern, Findings& findings) {
   std::string message = "pattern `" + std::string(pattern.text) +
                         "` is not usable: " + fault.reason;
   if (fault.begin > 0 || fault.end < pattern.text.size()) {
-    message += " at position " + std::to_string(fault.begin + 1) + " (`" +
-               std::string(pattern.text.substr(fault.begin,
-                                               fault.end - fault.begin)) +
-               "`)";
+    message +=
+        " at position " + std::to_string(fault.begin + 1) + " (`" +
+        std::string(pattern.text.substr(fault.begin, fault.end - fault.begin)) +
+        "`)";
   }
   std::string help = fault.help;
   if (re.error_code() == RE2::ErrorPatternTooLarge) {
@@ -169,8 +169,7 @@ std::optional<Matcher> Matcher::Compile(std::span<const Pattern> patterns,
       instructions += re->ProgramSize();
       if (instructions > kTotalInstructions) {
         findings.Add(code::kRegexLimit, pattern.place,
-                     "the patterns up to here take " +
-                         CountText(instructions) +
+                     "the patterns up to here take " + CountText(instructions) +
                          " automaton instructions together",
                      "the limit is " + CountText(kTotalInstructions) +
                          ": write fewer repetitions of large classes");
@@ -185,9 +184,8 @@ std::optional<Matcher> Matcher::Compile(std::span<const Pattern> patterns,
 
   for (size_t i = 0; i < patterns.size(); ++i) {
     auto group = std::find_if(
-        state->groups.begin(), state->groups.end(), [&](const auto& g) {
-          return g.separator == patterns[i].separator;
-        });
+        state->groups.begin(), state->groups.end(),
+        [&](const auto& g) { return g.separator == patterns[i].separator; });
     if (group == state->groups.end()) {
       RE2::Options options = PatternOptions();
       options.set_max_mem(kSetBytes);
@@ -198,9 +196,9 @@ std::optional<Matcher> Matcher::Compile(std::span<const Pattern> patterns,
       group = std::prev(state->groups.end());
     }
     std::string error;
-    if (group->set->Add(re2::StringPiece(patterns[i].text.data(),
-                                         patterns[i].text.size()),
-                        &error) < 0) {
+    if (group->set->Add(
+            re2::StringPiece(patterns[i].text.data(), patterns[i].text.size()),
+            &error) < 0) {
       findings.Add(code::kRegexSyntax, patterns[i].place,
                    "pattern `" + std::string(patterns[i].text) +
                        "` is not usable: " + error);
@@ -228,8 +226,8 @@ Matches Matcher::Match(std::span<const std::string_view> names, char separator,
   const size_t wanted = std::max<size_t>(
       1, std::min<size_t>(static_cast<size_t>(std::max(threads, 1)),
                           names.size() / kNamesPerThread));
-  const size_t per_part = (names.size() + wanted - 1) / std::max<size_t>(
-                                                            wanted, 1);
+  const size_t per_part =
+      (names.size() + wanted - 1) / std::max<size_t>(wanted, 1);
   std::vector<Part> parts(wanted);
   auto work = [&](size_t p) {
     Part& part = parts[p];
@@ -255,9 +253,8 @@ Matches Matcher::Match(std::span<const std::string_view> names, char separator,
   for (const Part& part : parts) {
     size_t at = 0;
     for (uint32_t count : part.counts) {
-      matches.first.push_back(count == 0
-                                  ? Matches::kNone
-                                  : static_cast<int32_t>(part.all[at]));
+      matches.first.push_back(count == 0 ? Matches::kNone
+                                         : static_cast<int32_t>(part.all[at]));
       at += count;
       matches.begin.push_back(matches.begin.back() + count);
     }
@@ -282,8 +279,7 @@ std::optional<std::pair<size_t, size_t>> Matcher::Find(size_t index,
   return std::pair(begin, begin + match.size());
 }
 
-std::optional<std::string> Matcher::Rewrite(size_t index,
-                                            std::string_view name,
+std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
                                             char separator,
                                             std::string_view rewrite) const {
   const RE2& re = *state_->patterns[index];

@@ -105,8 +105,9 @@ PatternFault ExplainFault(std::string_view pattern, std::string_view error,
     }
   }
   if (error.find("repetition size") != std::string_view::npos) {
-    fault.help = "RE2 repeats at most 1000 times, nested counts multiplied: "
-                 "write `+` or `*`";
+    fault.help =
+        "RE2 repeats at most 1000 times, nested counts multiplied: "
+        "write `+` or `*`";
   } else if (error.find("no argument for repetition") !=
              std::string_view::npos) {
     fault.help = "put something before it, or escape it: `\\*`";

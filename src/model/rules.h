@@ -70,12 +70,13 @@ struct Rule {
   SpecSource spec;
   std::map<Mode, SpecSource> modes;  // only where a mode differs
   std::optional<IllegalPolicy> illegal;
-  std::optional<int64_t> min_size;   // elements
+  std::optional<int64_t> min_size;  // elements
   std::optional<Placement> placement;
   std::string note;
-  char separator = '/';  // of the file it stands in
-  Place place;           // of the whole rule
-  Place match_place;     // of the pattern's text
+  char separator = '/';     // of the file it stands in
+  std::string source_name;  // that file as the plan names it
+  Place place;              // of the whole rule
+  Place match_place;        // of the pattern's text
 };
 
 // A registration's rule: null, or names (axis-rule names or mesh axes); a

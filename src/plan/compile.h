@@ -21,10 +21,9 @@ namespace shardc {
 // What the command line says over the files.
 struct CompileOptions {
   std::vector<Mode> modes = {kAllModes.begin(), kAllModes.end()};
-  Policy policy;     // wins over files' and rules' own
-  int threads = 1;   // never changes the result
+  Policy policy;    // wins over files' and rules' own
+  int threads = 1;  // never changes the result
   std::vector<std::string> weight_decay_exclude;  // patterns
-  std::string project_dir;  // sources are shown relative to it, if given
 };
 
 // Everything the pipeline found, owned: the facts that plan, explain, check

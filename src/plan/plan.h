@@ -26,11 +26,11 @@ namespace shardc {
 // One mode's spec of a layout, with its why.
 struct ModeLayout {
   Mode mode = Mode::kTrain;
-  Spec resolved;               // before legalization
-  Spec spec;                   // final
+  Spec resolved;  // before legalization
+  Spec spec;      // final
   std::vector<Edit> edits;
-  std::vector<Edit> problems;  // not empty: illegal in this mode
-  std::optional<Shape> shard_shape;         // nothing when unknown or illegal
+  std::vector<Edit> problems;        // not empty: illegal in this mode
+  std::optional<Shape> shard_shape;  // nothing when unknown or illegal
   std::optional<int64_t> bytes_per_device;
   // Bytes of the uncorrected spec, for `bytes_per_device_added`.
   std::optional<int64_t> uncorrected_bytes_per_device;
@@ -39,9 +39,8 @@ struct ModeLayout {
 };
 
 struct ParamLayout {
-  int32_t rule = -1;       // index into rules, -1: unmatched or scalar
-  bool unmatched = false;
-  uint32_t type = 0;       // index into Manifest::types
+  int32_t rule = -1;              // index into rules, -1: unmatched or scalar
+  uint32_t type = 0;              // index into Manifest::types
   std::vector<ModeLayout> modes;  // one per plan mode, train first
 };
 
@@ -49,13 +48,14 @@ struct PlannedParam {
   uint32_t tensor = 0;  // index into manifest.tensors (the same order)
   uint32_t layout = 0;  // index into layouts
   std::optional<int64_t> coordinate;  // of `place`, along the rule's axis
+  bool unmatched = false;             // no rule found its name
   bool weight_decay = true;
 };
 
 struct PlannedRule {
   std::string match;
-  std::string source;   // "rules.yaml:12"
-  int64_t params = 0;   // won
+  std::string source;  // "rules.yaml:12"
+  int64_t params = 0;  // won
 };
 
 struct ModeAttention {
@@ -75,10 +75,10 @@ struct PlanSummary {
 
 struct Plan {
   Mesh mesh;
-  std::vector<Mode> modes;      // asked for, in canonical order
+  std::vector<Mode> modes;  // asked for, in canonical order
   std::vector<PlannedRule> rules;
   std::vector<TensorType> types;
-  std::vector<std::string> names;   // parameters, manifest order
+  std::vector<std::string> names;  // parameters, manifest order
   std::vector<PlannedParam> params;
   std::vector<ParamLayout> layouts;
   std::vector<std::string> placement_axes;  // by rule; empty where none

@@ -1,0 +1,130 @@
+#include "cli/output.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "emit/emit.h"
+#include "emit/findings_json.h"
+#include "source/checked.h"
+#include "source/file.h"
+
+namespace shardc::cli {
+namespace {
+
+bool IsSet(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+struct Unit {
+  std::string_view name;
+  int64_t bytes;
+};
+constexpr std::array kUnits = {
+    Unit{"", 1},
+    Unit{"B", 1},
+    Unit{"KB", 1'000},
+    Unit{"MB", 1'000'000},
+    Unit{"GB", 1'000'000'000},
+    Unit{"TB", 1'000'000'000'000},
+    Unit{"KiB", int64_t{1} << 10},
+    Unit{"MiB", int64_t{1} << 20},
+    Unit{"GiB", int64_t{1} << 30},
+    Unit{"TiB", int64_t{1} << 40},
+};
+
+}  // namespace
+
+bool WantsColor(const Common& common, int fd) {
+  if (common.color == "always") return true;
+  if (common.color == "never") return false;
+  if (IsSet("NO_COLOR")) return false;
+  const char* force = std::getenv("CLICOLOR_FORCE");
+  if (force != nullptr && *force != '\0' && std::strcmp(force, "0") != 0) {
+    return true;
+  }
+  const char* term = std::getenv("TERM");
+  if (term != nullptr && std::strcmp(term, "dumb") == 0) return false;
+  return isatty(fd) == 1;
+}
+
+bool PutOut(std::string_view text, Findings& findings) {
+  if (WriteAll(STDOUT_FILENO, text)) return true;
+  // A reader that left early (`| head`) is nobody's error.
+  if (errno == EPIPE) return true;
+  findings.Add(
+      code::kWrite, {},
+      std::string("standard output cannot be written: ") + std::strerror(errno),
+      "check the space on its device");
+  return false;
+}
+
+void Tell(const Common& common, std::string_view text) {
+  if (!common.quiet) WriteAll(STDERR_FILENO, text);
+}
+
+void Report(Findings& findings, const Common& common) {
+  if (findings.empty()) return;
+  findings.Sort();
+  std::string out;
+  if (common.format == "json") {
+    AppendFindingsJson(out, findings.all(), "");
+    out += '\n';
+  } else {
+    const TextStyle style{WantsColor(common, STDERR_FILENO)};
+    for (const Finding& finding : findings.all()) {
+      out += FindingText(finding, style);
+    }
+  }
+  WriteAll(STDERR_FILENO, out);
+}
+
+bool PutResult(std::string_view text, const std::string& path,
+               Findings& findings) {
+  if (path.empty() || path == "-") return PutOut(text, findings);
+  return WriteWhole(path, text, findings);
+}
+
+std::optional<int64_t> ParseInteger(std::string_view flag,
+                                    const std::string& text, int64_t least,
+                                    Findings& findings) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool leading_zero =
+      text.size() > 1 && (text[0] == '0' || text.starts_with("-0"));
+  if (error == std::errc() && stop == end && value >= least && !leading_zero) {
+    return value;
+  }
+  findings.Add(code::kNumber,
+               {MakeSource(std::string(flag), text), 0, text.size()},
+               "`" + text + "` is not a whole number from " +
+                   std::to_string(least) + " on");
+  return std::nullopt;
+}
+
+std::optional<int64_t> ParseBytes(std::string_view flag,
+                                  const std::string& text, Findings& findings) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && value >= 0) {
+    const std::string_view unit(stop, static_cast<size_t>(end - stop));
+    for (const Unit& known : kUnits) {
+      if (known.name != unit) continue;
+      if (const auto bytes = CheckedMul(value, known.bytes)) return bytes;
+    }
+  }
+  findings.Add(code::kNumber,
+               {MakeSource(std::string(flag), text), 0, text.size()},
+               "`" + text + "` is not a size in bytes",
+               "write a whole number and a unit: 16GiB, 80GB, 1048576");
+  return std::nullopt;
+}
+
+}  // namespace shardc::cli

@@ -1,0 +1,84 @@
+// Every command, in the order of `shardc --help`.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/version.h"
+
+namespace shardc::cli {
+namespace {
+
+constexpr std::array kCommands = {
+    kSchemaCommand,
+};
+
+// "text json" to its words.
+std::vector<std::string> Words(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const size_t space = std::min(text.find(' '), text.size());
+    words.emplace_back(text.substr(0, space));
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+  return words;
+}
+
+// CLI11's IsMember would print the choices a second time.
+CLI::Validator OneOf(const std::vector<std::string>& choices) {
+  return CLI::Validator(
+      [choices](std::string& value) {
+        if (std::find(choices.begin(), choices.end(), value) != choices.end()) {
+          return std::string();
+        }
+        std::string known;
+        for (const std::string& choice : choices) {
+          known += (known.empty() ? "" : ", ") + choice;
+        }
+        return "`" + value + "` is none of: " + known;
+      },
+      "");
+}
+
+void DeclareCommon(CLI::App& app, const Command& command, Common& common) {
+  app.add_flag("-q,--quiet", common.quiet, "say nothing on stderr but errors");
+  app.add_option("--color", common.color, "colour on stderr")
+      ->check(OneOf({"auto", "always", "never"}))
+      ->type_name("auto|always|never");
+  const auto formats = Words(command.formats);
+  if (!formats.empty()) {
+    std::string names;
+    for (const std::string& format : formats) {
+      names += (names.empty() ? "" : "|") + format;
+    }
+    app.add_option("--format", common.format, "format of the result")
+        ->check(OneOf(formats))
+        ->type_name(names);
+  }
+}
+
+}  // namespace
+
+std::span<const Command> Commands() { return kCommands; }
+
+void DeclareAll(CLI::App& app, Common& common,
+                std::vector<std::pair<CLI::App*, Run>>& runs) {
+  app.name("shardc");
+  app.description(
+      "Compile sharding rules to plans, lint them, and prove by numbers that\n"
+      "sharded attention computes what the dense model computes.");
+  app.set_version_flag("--version", std::string("shardc ") + kVersion);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  for (const Command& command : Commands()) {
+    CLI::App* sub = app.add_subcommand(std::string(command.name),
+                                       std::string(command.summary));
+    sub->footer("Example:\n  " + std::string(command.example) + "\n");
+    Run run = command.declare(*sub);
+    DeclareCommon(*sub, command, common);
+    runs.emplace_back(sub, std::move(run));
+  }
+}
+
+}  // namespace shardc::cli

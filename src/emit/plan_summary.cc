@@ -1,0 +1,159 @@
+// The plan in words, for the person who ran it.
+#include <algorithm>
+#include <map>
+
+#include "emit/emit.h"
+#include "plan/nearest.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr size_t kLargest = 5;
+constexpr size_t kListed = 10;
+
+std::string Pad(std::string text, size_t width) {
+  if (text.size() < width) text.insert(0, width - text.size(), ' ');
+  return text;
+}
+
+std::string BytesOrUnknown(const std::optional<int64_t>& bytes) {
+  return bytes ? BytesText(*bytes) : "unknown";
+}
+
+void AddTotals(std::string& out, const Plan& plan) {
+  const PlanSummary& summary = plan.summary;
+  out += "mesh        " + MeshText(plan.mesh) + " (" +
+         Counted(plan.mesh.devices, "device") + ")\n";
+  out += "parameters  " + CountText(summary.params);
+  if (summary.elements) {
+    out += " (" + CountText(*summary.elements) + " elements)";
+  }
+  out += "\nbytes       " + BytesOrUnknown(summary.bytes) + " in total, " +
+         BytesOrUnknown(summary.bytes_per_device) + " per device";
+  if (summary.bytes && summary.bytes_per_device && *summary.bytes > 0 &&
+      plan.mesh.devices > 0) {
+    // Tenths of a percent in integers: no locale, no rounding surprises.
+    const double share = 1000.0 * static_cast<double>(plan.mesh.devices) *
+                         static_cast<double>(*summary.bytes_per_device) /
+                         static_cast<double>(*summary.bytes);
+    const auto tenths = static_cast<int64_t>(share / 100.0 + 0.5);
+    out += " (" + std::to_string(tenths / 10) + "." +
+           std::to_string(tenths % 10) + " times the ideal split)";
+  }
+  out += '\n';
+}
+
+void AddReplicated(std::string& out, const Plan& plan) {
+  std::vector<size_t> replicated;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const ParamLayout& layout = plan.layouts[plan.params[i].layout];
+    if (plan.params[i].coordinate) continue;
+    if (IsReplicated(layout.modes[0].spec) &&
+        layout.modes[0].bytes_per_device) {
+      replicated.push_back(i);
+    }
+  }
+  if (replicated.empty()) return;
+  const auto bytes_of = [&](size_t i) {
+    return *plan.layouts[plan.params[i].layout].modes[0].bytes_per_device;
+  };
+  const size_t shown = std::min(kLargest, replicated.size());
+  std::partial_sort(
+      replicated.begin(),
+      replicated.begin() + static_cast<std::ptrdiff_t>(shown), replicated.end(),
+      [&](size_t a, size_t b) {
+        return bytes_of(a) != bytes_of(b) ? bytes_of(a) > bytes_of(b) : a < b;
+      });
+  out += "\nlargest replicated parameters (" +
+         CountText(static_cast<int64_t>(replicated.size())) + " in all)\n";
+  for (size_t k = 0; k < shown; ++k) {
+    const size_t i = replicated[k];
+    const auto& layout = plan.layouts[plan.params[i].layout];
+    out += Pad(BytesText(bytes_of(i)), 12) + "  " + Printable(plan.names[i]) +
+           " " + ShapeText(*plan.types[layout.type].shape) + "\n";
+  }
+}
+
+void AddRules(std::string& out, const Plan& plan) {
+  out += "\nrules\n";
+  for (size_t i = 0; i < plan.rules.size(); ++i) {
+    out += Pad(CountText(plan.rules[i].params), 10) + "  [" +
+           std::to_string(i) + "] " + Printable(plan.rules[i].match) + "  (" +
+           Printable(plan.rules[i].source) + ")\n";
+  }
+}
+
+// Equal corrections of many layers are one line.
+void AddCorrections(std::string& out, const Plan& plan) {
+  struct Group {
+    int64_t params = 0;
+    int64_t bytes = 0;
+    std::string example;
+  };
+  std::map<std::string, Group> groups;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const ParamLayout& layout = plan.layouts[plan.params[i].layout];
+    for (const ModeLayout& mode : layout.modes) {
+      for (size_t e = 0; e < mode.edits.size(); ++e) {
+        const Edit& edit = mode.edits[e];
+        std::string key = std::string(ReasonName(edit.reason)) + ": ";
+        key += edit.dim ? "dimension " + std::to_string(*edit.dim) + " " +
+                              GroupText(edit.from) + " to " + GroupText(edit.to)
+                        : SpecText(mode.resolved) + " to []";
+        key += " in " + std::string(ModeName(mode.mode));
+        Group& group = groups[key];
+        if (group.params++ == 0) group.example = plan.names[i];
+        const bool last = e + 1 == mode.edits.size();
+        if (last && mode.bytes_per_device &&
+            mode.uncorrected_bytes_per_device) {
+          group.bytes +=
+              *mode.bytes_per_device - *mode.uncorrected_bytes_per_device;
+        }
+      }
+    }
+  }
+  if (groups.empty()) return;
+  out += "\ncorrections\n";
+  for (const auto& [key, group] : groups) {
+    out += Pad(CountText(group.params), 10) + "  " + Printable(key) + ", +" +
+           BytesText(group.bytes) + " per device, such as " +
+           Printable(group.example) + "\n";
+  }
+}
+
+void AddUnmatched(std::string& out, const Plan& plan,
+                  std::span<const Rule> rules) {
+  if (plan.summary.unmatched == 0) return;
+  out += "\nunmatched (" + CountText(plan.summary.unmatched) + ")\n";
+  size_t listed = 0;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    if (!plan.params[i].unmatched) continue;
+    if (listed++ == kListed) {
+      out += "            and " +
+             CountText(plan.summary.unmatched - static_cast<int64_t>(kListed)) +
+             " more\n";
+      break;
+    }
+    out += "            " + Printable(plan.names[i]);
+    if (const auto near = NearestRule(rules, plan.names[i])) {
+      out += "  (nearest: [" + std::to_string(*near) + "] " +
+             Printable(rules[*near].match) + ")";
+    }
+    out += '\n';
+  }
+}
+
+}  // namespace
+
+std::string PlanSummaryText(const Plan& plan, std::span<const Rule> rules) {
+  std::string out;
+  AddTotals(out, plan);
+  AddReplicated(out, plan);
+  AddRules(out, plan);
+  AddCorrections(out, plan);
+  AddUnmatched(out, plan, rules);
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,504 @@
+// The pipeline, in the order data flows:
+//
+//   names --match--> winner --source of each mode--> resolved spec
+//         --legalize by shape--> layout --> parameter
+//
+// Parameters that share winner, type and terminal source share one layout,
+// so resolving and legalizing cost per class: a 90,000-tensor model has some
+// hundred of them. `like` is followed per parameter, since its target is.
+#include "plan/compile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "plan/fingerprint.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr int32_t kNoRule = -1;
+
+// Where a parameter's spec of one mode is written in the end.
+struct Terminal {
+  int32_t rule = kNoRule;  // kNoRule: a scalar or unmatched target
+  bool operator<(const Terminal& o) const { return rule < o.rule; }
+};
+
+const SpecSource& SourceOf(const Rule& rule, Mode mode) {
+  const auto found = rule.modes.find(mode);
+  return found == rule.modes.end() ? rule.spec : found->second;
+}
+
+// Train first, then the modes asked for in canonical order.
+std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
+  std::vector<Mode> modes = {Mode::kTrain};
+  for (Mode mode : kAllModes) {
+    if (mode != Mode::kTrain &&
+        std::find(asked.begin(), asked.end(), mode) != asked.end()) {
+      modes.push_back(mode);
+    }
+  }
+  return modes;
+}
+
+class Compiler {
+ public:
+  Compiler(Compiled& compiled, Findings& findings)
+      : c_(compiled), findings_(findings) {}
+
+  bool Run();
+
+ private:
+  bool CompilePatterns();
+  void ResolveRules();
+  void MatchNames();
+  void PlanParams();
+  void PlanRules();
+  void PlanAttention();
+  void MarkWeightDecay();
+
+  bool IsScalar(const TensorType& type) const;
+  std::optional<Terminal> FollowLike(uint32_t tensor, Mode mode);
+  std::optional<uint32_t> LikeTarget(uint32_t tensor, int32_t rule,
+                                     const SpecLike& like);
+  uint32_t LayoutFor(uint32_t tensor, int32_t rule);
+  ParamLayout MakeLayout(int32_t rule, uint32_t type,
+                         const std::vector<Terminal>& terminals);
+  ModeLayout MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
+                      bool is_like, const TensorType& type);
+  std::optional<int64_t> Coordinate(const Tensor& tensor, int32_t rule);
+  void CheckPlacements();
+  void CompilePlacements();
+
+  Compiled& c_;
+  Findings& findings_;
+  std::vector<Mode> modes_;  // computed ones, train first
+  // resolved_[rule][mode]; empty for `like` sources.
+  std::vector<std::map<Mode, Resolved>> resolved_;
+  std::unordered_map<std::string_view, uint32_t> by_name_;
+  using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<Terminal>>;
+  std::map<LayoutKey, uint32_t> layouts_;
+  std::unordered_map<uint64_t, uint32_t> plain_layouts_;
+  std::vector<bool> has_like_;                        // by rule
+  std::vector<std::optional<Regex>> index_patterns_;  // by rule
+  std::vector<Regex> decay_exclusions_;
+};
+
+bool Compiler::CompilePatterns() {
+  std::vector<Pattern> patterns;
+  patterns.reserve(c_.rules.rules.size());
+  for (const Rule& rule : c_.rules.rules) {
+    patterns.push_back({rule.match, rule.match_place, rule.separator});
+  }
+  c_.matcher = Matcher::Compile(patterns, findings_);
+  for (const std::string& text : c_.options.weight_decay_exclude) {
+    Place place{MakeSource("--weight-decay-exclude", text), 0, text.size()};
+    auto regex = Regex::Compile({text, place, '/'}, findings_);
+    if (regex) decay_exclusions_.push_back(std::move(*regex));
+  }
+  CompilePlacements();
+  return c_.matcher.has_value();
+}
+
+void Compiler::CompilePlacements() {
+  index_patterns_.resize(c_.rules.rules.size());
+  for (size_t i = 0; i < c_.rules.rules.size(); ++i) {
+    const auto& placement = c_.rules.rules[i].placement;
+    if (!placement) continue;
+    auto regex = Regex::Compile(
+        {placement->index_pattern, placement->place, '/'}, findings_);
+    if (!regex) continue;
+    if (regex->groups() < 1) {
+      findings_.Add(code::kRegexSemantic, placement->place,
+                    "`index` pattern `" + placement->index_pattern +
+                        "` has no group that captures the index",
+                    "put parentheses around the digits: `experts\\.(\\d+)\\.`");
+      continue;
+    }
+    index_patterns_[i] = std::move(*regex);
+  }
+}
+
+void Compiler::ResolveRules() {
+  const auto& rules = c_.rules.rules;
+  resolved_.resize(rules.size());
+  has_like_.resize(rules.size());
+  for (size_t i = 0; i < rules.size(); ++i) {
+    // An unknown name is told once, not once a mode.
+    const SpecSource* told = nullptr;
+    for (Mode mode : kAllModes) {
+      const SpecSource& source = SourceOf(rules[i], mode);
+      if (std::holds_alternative<SpecLike>(source)) {
+        has_like_[i] = true;
+        continue;
+      }
+      Findings own;
+      auto resolved = c_.resolver->Resolve(source, mode, own);
+      if (resolved) {
+        resolved_[i].emplace(mode, std::move(*resolved));
+      } else if (told != &source) {
+        findings_.Append(std::move(own));
+      }
+      told = &source;
+    }
+  }
+  CheckPlacements();
+}
+
+void Compiler::CheckPlacements() {
+  for (size_t i = 0; i < c_.rules.rules.size(); ++i) {
+    const auto& placement = c_.rules.rules[i].placement;
+    if (!placement) continue;
+    for (const auto& [mode, resolved] : resolved_[i]) {
+      const bool used = std::any_of(
+          resolved.spec.begin(), resolved.spec.end(), [&](const auto& group) {
+            return std::find(group.begin(), group.end(), placement->axis) !=
+                   group.end();
+          });
+      if (!used) continue;
+      findings_.Add(code::kSpec, placement->place,
+                    "axis `" + placement->axis +
+                        "` places the tensor and splits it too: spec " +
+                        SpecText(resolved.spec) + " in " +
+                        std::string(ModeName(mode)),
+                    "take `" + placement->axis + "` out of the spec");
+      break;
+    }
+  }
+}
+
+bool Compiler::IsScalar(const TensorType& type) const {
+  if (!type.shape) return false;
+  if (type.shape->empty()) return true;
+  return c_.CompatMode() == Compat::kFjformer && type.Elements() == 1;
+}
+
+void Compiler::MatchNames() {
+  std::vector<std::string_view> names;
+  names.reserve(c_.manifest.tensors.size());
+  for (const Tensor& tensor : c_.manifest.tensors) {
+    names.push_back(tensor.name);
+  }
+  c_.matches =
+      c_.matcher->Match(names, c_.manifest.separator, c_.options.threads);
+}
+
+// The target of a `like`, or a finding.
+std::optional<uint32_t> Compiler::LikeTarget(uint32_t tensor, int32_t rule,
+                                             const SpecLike& like) {
+  const std::string& name = c_.manifest.tensors[tensor].name;
+  if (by_name_.empty()) {
+    for (uint32_t i = 0; i < c_.manifest.tensors.size(); ++i) {
+      by_name_.emplace(c_.manifest.tensors[i].name, i);
+    }
+  }
+  const auto target = c_.matcher->Rewrite(static_cast<size_t>(rule), name,
+                                          c_.manifest.separator, like.rewrite);
+  if (!target) {
+    findings_.Add(code::kReference, like.place,
+                  "`like: " + like.rewrite + "` uses a group that pattern `" +
+                      c_.rules.rules[static_cast<size_t>(rule)].match +
+                      "` does not have",
+                  "groups are numbered from 1 in the order of their `(`");
+    return std::nullopt;
+  }
+  const auto found = by_name_.find(*target);
+  if (found != by_name_.end()) return found->second;
+  Finding& finding =
+      findings_.Add(code::kReference, like.place,
+                    "`" + name + "` takes its spec from `" + *target +
+                        "`, which the manifest does not have",
+                    "the rewrite must give the whole name of a parameter");
+  finding.params.push_back(name);
+  return std::nullopt;
+}
+
+std::optional<Terminal> Compiler::FollowLike(uint32_t tensor, Mode mode) {
+  std::vector<uint32_t> seen;
+  uint32_t at = tensor;
+  while (true) {
+    const TensorType& type = c_.manifest.TypeOf(c_.manifest.tensors[at]);
+    const int32_t rule = c_.matches.first[at];
+    if (rule == kNoRule || IsScalar(type)) return Terminal{};
+    const SpecSource& source =
+        SourceOf(c_.rules.rules[static_cast<size_t>(rule)], mode);
+    const auto* like = std::get_if<SpecLike>(&source);
+    if (like == nullptr) return Terminal{rule};
+    if (std::find(seen.begin(), seen.end(), at) != seen.end()) {
+      std::string circle;
+      for (uint32_t i : seen) {
+        circle += "`" + c_.manifest.tensors[i].name + "` -> ";
+      }
+      findings_.Add(code::kCycle, like->place,
+                    "`like` goes in a circle: " + circle + "`" +
+                        c_.manifest.tensors[at].name + "`",
+                    "give one of them a spec of its own");
+      return std::nullopt;
+    }
+    seen.push_back(at);
+    const auto target = LikeTarget(at, rule, *like);
+    if (!target) return std::nullopt;
+    at = *target;
+  }
+}
+
+ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
+                              bool is_like, const TensorType& type) {
+  ModeLayout out;
+  out.mode = mode;
+  if (terminal.rule != kNoRule) {
+    out.resolved = resolved_[static_cast<size_t>(terminal.rule)].at(mode).spec;
+  }
+  // Another parameter's spec is fitted to this rank; that is no correction.
+  if (is_like && type.shape) out.resolved.resize(type.shape->size());
+
+  LegalizeOptions options;
+  options.illegal = c_.IllegalFor(rule);
+  options.min_size = c_.MinSizeFor(rule);
+  options.compat = c_.CompatMode();
+  Legal legal = Legalize(out.resolved, type.shape, c_.mesh, options);
+  out.spec = std::move(legal.spec);
+  out.edits = std::move(legal.edits);
+  out.problems = std::move(legal.problems);
+  if (!out.problems.empty()) {
+    // Illegal: the spec is shown as it was resolved, with no sizes.
+    out.spec = out.resolved;
+    out.edits.clear();
+    return out;
+  }
+  if (!type.shape) return out;
+
+  out.shard_shape = ShardShape(out.spec, *type.shape, c_.mesh);
+  if (!type.dtype) return out;
+  const auto elements = CheckedProduct(*out.shard_shape);
+  if (elements) out.bytes_per_device = BytesOf(*elements, *type.dtype);
+  if (const auto bytes = type.Bytes()) {
+    int64_t parts = 1;
+    for (const AxisGroup& group : out.resolved) {
+      const auto of_group = c_.mesh.Parts(group);
+      const auto all = of_group ? CheckedMul(parts, *of_group) : of_group;
+      parts = all.value_or(std::numeric_limits<int64_t>::max());
+    }
+    out.uncorrected_bytes_per_device = *bytes / parts;
+  }
+  return out;
+}
+
+ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
+                                 const std::vector<Terminal>& terminals) {
+  ParamLayout layout;
+  layout.rule = rule;
+  layout.type = type;
+  for (size_t m = 0; m < modes_.size(); ++m) {
+    const bool is_like =
+        rule != kNoRule &&
+        std::holds_alternative<SpecLike>(
+            SourceOf(c_.rules.rules[static_cast<size_t>(rule)], modes_[m]));
+    layout.modes.push_back(MakeMode(modes_[m], rule, terminals[m], is_like,
+                                    c_.manifest.types[type]));
+  }
+  return layout;
+}
+
+uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
+  const uint32_t type = c_.manifest.tensors[tensor].type;
+  const bool plain = rule == kNoRule || !has_like_[static_cast<size_t>(rule)];
+  const uint64_t plain_key =
+      (uint64_t{static_cast<uint32_t>(rule)} << 32) | type;
+  if (plain) {
+    const auto found = plain_layouts_.find(plain_key);
+    if (found != plain_layouts_.end()) return found->second;
+  }
+  std::vector<Terminal> terminals;
+  for (Mode mode : modes_) {
+    if (rule == kNoRule) {
+      terminals.push_back({});
+      continue;
+    }
+    const auto terminal = FollowLike(tensor, mode);
+    if (!terminal) return 0;  // a finding says why; the plan is not used
+    terminals.push_back(*terminal);
+  }
+  const LayoutKey key{rule, type, terminals};
+  const auto [at, inserted] =
+      layouts_.try_emplace(key, static_cast<uint32_t>(c_.plan.layouts.size()));
+  if (inserted) c_.plan.layouts.push_back(MakeLayout(rule, type, terminals));
+  if (plain) plain_layouts_.emplace(plain_key, at->second);
+  return at->second;
+}
+
+std::optional<int64_t> Compiler::Coordinate(const Tensor& tensor,
+                                            int32_t rule) {
+  if (rule == kNoRule) return std::nullopt;
+  const Rule& r = c_.rules.rules[static_cast<size_t>(rule)];
+  if (!r.placement || !c_.mesh.Find(r.placement->axis)) return std::nullopt;
+  std::string name = tensor.name;
+  if (c_.manifest.separator != 0 && c_.manifest.separator != r.separator) {
+    std::replace(name.begin(), name.end(), c_.manifest.separator, r.separator);
+  }
+  const auto text = index_patterns_[static_cast<size_t>(rule)]->Group1(name);
+  int64_t index = -1;
+  if (text) {
+    const auto [end, error] =
+        std::from_chars(text->data(), text->data() + text->size(), index);
+    if (error != std::errc() || end != text->data() + text->size()) index = -1;
+  }
+  if (index >= 0 && index < r.placement->count) {
+    // index < count, so the quotient is below the axis's size.
+    const auto product = CheckedMul(index, c_.mesh.SizeOf(r.placement->axis));
+    if (product) return *product / r.placement->count;
+  }
+  Finding& finding = findings_.Add(
+      code::kReference, r.placement->place,
+      index < 0 ? "`index` pattern `" + r.placement->index_pattern +
+                      "` finds no number in `" + tensor.name + "`"
+                : "`" + tensor.name + "` has index " + std::to_string(index) +
+                      ", but `count` is " + std::to_string(r.placement->count),
+      index < 0 ? "its first group must be the digits of the index"
+                : "`count` is the number of experts");
+  finding.params.push_back(tensor.name);
+  return std::nullopt;
+}
+
+void Compiler::PlanParams() {
+  Plan& plan = c_.plan;
+  const auto& tensors = c_.manifest.tensors;
+  plan.params.reserve(tensors.size());
+  plan.names.reserve(tensors.size());
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    if (findings_.Full()) return;
+    const TensorType& type = c_.manifest.TypeOf(tensors[i]);
+    // A scalar cannot be split: no rule is tried, and it is never unmatched.
+    const bool scalar = IsScalar(type);
+    const int32_t rule = scalar ? kNoRule : c_.matches.first[i];
+    PlannedParam param;
+    param.tensor = i;
+    param.layout = LayoutFor(i, rule);
+    param.unmatched = !scalar && rule == kNoRule;
+    param.coordinate = Coordinate(tensors[i], rule);
+    plan.params.push_back(param);
+    plan.names.push_back(tensors[i].name);
+  }
+}
+
+void Compiler::PlanRules() {
+  Plan& plan = c_.plan;
+  for (const Rule& rule : c_.rules.rules) {
+    PlannedRule planned;
+    planned.match = rule.match;
+    planned.source = rule.source_name;
+    if (rule.place.HasPosition()) {
+      planned.source +=
+          ":" + std::to_string(rule.place.source->At(rule.place.begin).line);
+    }
+    plan.rules.push_back(std::move(planned));
+    plan.placement_axes.push_back(rule.placement ? rule.placement->axis : "");
+  }
+  for (const PlannedParam& param : plan.params) {
+    const int32_t rule = plan.layouts[param.layout].rule;
+    if (rule != kNoRule) ++plan.rules[static_cast<size_t>(rule)].params;
+  }
+}
+
+void Compiler::PlanAttention() {
+  for (Mode mode : c_.plan.modes) {
+    ModeAttention attention;
+    attention.mode = mode;
+    for (const AttentionTensor& tensor :
+         AttentionSpecs(*c_.resolver, mode, {})) {
+      attention.specs.emplace_back(tensor.name, tensor.resolved.spec);
+    }
+    c_.plan.attention.push_back(std::move(attention));
+  }
+}
+
+void Compiler::MarkWeightDecay() {
+  c_.plan.has_weight_decay = !decay_exclusions_.empty();
+  if (!c_.plan.has_weight_decay) return;
+  for (size_t i = 0; i < c_.plan.params.size(); ++i) {
+    c_.plan.params[i].weight_decay = std::none_of(
+        decay_exclusions_.begin(), decay_exclusions_.end(),
+        [&](const Regex& regex) { return regex.Found(c_.plan.names[i]); });
+  }
+}
+
+bool Compiler::Run() {
+  auto resolver = Resolver::Make(c_.rules, c_.mesh, findings_);
+  CompilePatterns();
+  if (!resolver || findings_.HasErrors()) return false;
+  c_.resolver = std::move(resolver);
+  modes_ = ComputedModes(c_.options.modes);
+  ResolveRules();
+  if (findings_.HasErrors()) return false;
+  MatchNames();
+
+  Plan& plan = c_.plan;
+  plan.mesh = c_.mesh;
+  for (Mode mode : kAllModes) {
+    if (std::find(c_.options.modes.begin(), c_.options.modes.end(), mode) !=
+        c_.options.modes.end()) {
+      plan.modes.push_back(mode);
+    }
+  }
+  plan.types = c_.manifest.types;
+  PlanParams();
+  if (findings_.HasErrors()) return false;
+  PlanRules();
+  PlanAttention();
+  MarkWeightDecay();
+  plan.summary = Summarize(plan);
+  plan.fingerprint = Fingerprint(plan);
+  return true;
+}
+
+}  // namespace
+
+IllegalPolicy Compiled::IllegalFor(int32_t rule) const {
+  if (options.policy.illegal) return *options.policy.illegal;
+  if (rule >= 0 && rules.rules[static_cast<size_t>(rule)].illegal) {
+    return *rules.rules[static_cast<size_t>(rule)].illegal;
+  }
+  return rules.policy.illegal.value_or(IllegalPolicy::kError);
+}
+
+int64_t Compiled::MinSizeFor(int32_t rule) const {
+  if (options.policy.min_size) return *options.policy.min_size;
+  if (rule >= 0 && rules.rules[static_cast<size_t>(rule)].min_size) {
+    return *rules.rules[static_cast<size_t>(rule)].min_size;
+  }
+  return rules.policy.min_size.value_or(0);
+}
+
+UnmatchedPolicy Compiled::Unmatched() const {
+  if (options.policy.unmatched) return *options.policy.unmatched;
+  return rules.policy.unmatched.value_or(UnmatchedPolicy::kError);
+}
+
+Compat Compiled::CompatMode() const {
+  if (options.policy.compat) return *options.policy.compat;
+  return rules.policy.compat.value_or(Compat::kNone);
+}
+
+std::unique_ptr<const Compiled> Compile(Mesh mesh, RuleSet rules,
+                                        Manifest manifest,
+                                        const CompileOptions& options,
+                                        Findings& findings) {
+  auto compiled = std::make_unique<Compiled>();
+  compiled->mesh = std::move(mesh);
+  compiled->rules = std::move(rules);
+  compiled->manifest = std::move(manifest);
+  compiled->options = options;
+  const size_t before = findings.errors();
+  if (!Compiler(*compiled, findings).Run() || findings.errors() > before) {
+    return nullptr;
+  }
+  return compiled;
+}
+
+}  // namespace shardc

@@ -1,0 +1,27 @@
+// A plan's totals and the digest of its meaning.
+#ifndef SHARDC_PLAN_FINGERPRINT_H_
+#define SHARDC_PLAN_FINGERPRINT_H_
+
+#include <string>
+
+#include "plan/plan.h"
+
+namespace shardc {
+
+// Totals are nothing where a size is unknown or does not fit.
+PlanSummary Summarize(const Plan& plan);
+
+// The plan's meaning as canonical JSON (RFC 8785): mesh, modes and, by name,
+// each parameter's dtype, shape, spec, other modes' specs and placement.
+std::string CanonicalPlan(const Plan& plan);
+
+// "sha256:" and the hex digest of CanonicalPlan.
+std::string Fingerprint(const Plan& plan);
+
+// The modes whose spec differs from train's, in canonical order.
+std::vector<const ModeLayout*> DifferingModes(const Plan& plan,
+                                              const ParamLayout& layout);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_FINGERPRINT_H_
