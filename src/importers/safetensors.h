@@ -15,6 +15,7 @@
 
 #include "model/manifest.h"
 #include "source/finding.h"
+#include "source/json.h"
 
 namespace shardc {
 
@@ -34,8 +35,9 @@ struct SafetensorsHeader {
 
 // Reads and checks the header of a file. `header_only`: the data is absent
 // and the file's size is not judged (also for `*.safetensors.header` names).
-std::optional<SafetensorsHeader> ReadSafetensorsHeader(
-    const std::string& path, bool header_only, Findings& findings);
+std::optional<SafetensorsHeader> ReadSafetensorsHeader(const std::string& path,
+                                                       bool header_only,
+                                                       Findings& findings);
 
 // The same over bytes in memory (gzipped ones are inflated by the caller).
 std::optional<SafetensorsHeader> ParseSafetensorsHeader(
@@ -47,8 +49,10 @@ struct HfIndex {
   std::vector<std::pair<std::string, std::string>> weight_map;
   std::string directory;  // of the index, with no trailing slash
 };
-std::optional<HfIndex> ReadHfIndex(const std::string& path,
-                                   Findings& findings);
+std::optional<HfIndex> ReadHfIndex(const std::string& path, Findings& findings);
+std::optional<HfIndex> ParseHfIndex(const JsonDocument& document,
+                                    const std::string& path,
+                                    Findings& findings);
 
 }  // namespace shardc
 

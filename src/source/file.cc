@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "source/input_file.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -51,17 +52,7 @@ int Open(const std::string& path, int flags, mode_t mode = 0) {
 
 std::string Why(int error) { return std::string(::strerror(error)); }
 
-std::string Quoted(const std::string& path) {
-  return "`" + Printable(path) + "`";
-}
-
-std::string KindOf(mode_t mode) {
-  if (S_ISDIR(mode)) return "a directory";
-  if (S_ISFIFO(mode)) return "a FIFO";
-  if (S_ISSOCK(mode)) return "a socket";
-  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
-  return "not a regular file";
-}
+std::string Quoted(const std::string& path) { return "`" + path + "`"; }
 
 enum class Outcome { kOk, kLimit, kBroken };
 
@@ -153,19 +144,6 @@ Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
   }
 }
 
-void AddOpenFinding(const std::string& path, int error, Findings& findings) {
-  const Place place{MakeSource(path, {})};
-  if (error == ENOENT || error == ENOTDIR) {
-    findings.Add(code::kMissing, place, "there is no file " + Quoted(path));
-  } else if (error == ENXIO) {
-    findings.Add(code::kNotRegular, place,
-                 Quoted(path) + " is not a regular file");
-  } else {
-    findings.Add(code::kUnreadable, place,
-                 "cannot open " + Quoted(path) + ": " + Why(error));
-  }
-}
-
 // What a new file beside the target is called until it is whole.
 std::string TemporaryName(const std::string& path, int attempt) {
   const size_t slash = path.rfind('/');
@@ -253,32 +231,19 @@ std::optional<std::string> Inflate(std::string_view gzip, int64_t limit_bytes,
 SourceRef ReadSource(const std::string& path, Findings& findings,
                      int64_t limit_bytes) {
   const bool standard_input = path == "-";
-  const Descriptor file(
-      standard_input ? -1 : Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
-  const int fd = standard_input ? STDIN_FILENO : file.get();
-  if (fd < 0) {
-    AddOpenFinding(path, errno, findings);
-    return nullptr;
+  std::optional<InputFile> file;
+  if (!standard_input) {
+    file = InputFile::Open(path, findings);
+    if (!file) return nullptr;
   }
   const Place place{MakeSource(path, {})};
-  struct stat status = {};
-  if (::fstat(fd, &status) != 0) {
-    findings.Add(code::kUnreadable, place,
-                 "cannot read " + Quoted(path) + ": " + Why(errno));
-    return nullptr;
-  }
-  if (!standard_input && !S_ISREG(status.st_mode)) {
-    findings.Add(code::kNotRegular, place,
-                 Quoted(path) + " is " + KindOf(status.st_mode) +
-                     ", not a regular file");
-    return nullptr;
-  }
-  const int64_t expected = S_ISREG(status.st_mode) ? status.st_size : 0;
+  const int64_t expected = file ? file->size() : 0;
   std::string text;
   int error = 0;
   Outcome outcome = Outcome::kLimit;
   if (expected <= limit_bytes) {
-    outcome = ReadAll(fd, expected, limit_bytes, text, &error);
+    outcome = ReadAll(file ? file->fd() : STDIN_FILENO, expected, limit_bytes,
+                      text, &error);
   }
   if (outcome == Outcome::kBroken) {
     findings.Add(code::kUnreadable, place,

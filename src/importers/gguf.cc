@@ -1,0 +1,454 @@
+// GGUF versions 2 and 3: magic, version, counts, key-value pairs, tensor
+// descriptions, padding to the alignment, data. The header's length is known
+// only after it has been read, so the file's beginning is taken in growing
+// pieces and parsed again from the start of each: at most twice the work.
+//
+// Lengths and counts come from the file, so each is compared with what is
+// left of the file before anything is allocated.
+#include "importers/gguf.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "source/checked.h"
+#include "source/input_file.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr size_t kFirstPiece = size_t{1} << 20;
+constexpr int kMaxNesting = 16;
+constexpr uint32_t kMaxDimensions = 4;
+
+struct BlockType {
+  uint32_t id;
+  std::string_view name;
+  int64_t block;  // elements
+  int64_t bytes;  // of a block
+  std::optional<Dtype> dtype;
+};
+
+// ggml's types; numbers that it took back (4, 5, 31 to 33, 36 to 38) lack.
+constexpr BlockType kTypes[] = {
+    {0, "F32", 1, 4, Dtype::kF32},    {1, "F16", 1, 2, Dtype::kF16},
+    {2, "Q4_0", 32, 18, {}},          {3, "Q4_1", 32, 20, {}},
+    {6, "Q5_0", 32, 22, {}},          {7, "Q5_1", 32, 24, {}},
+    {8, "Q8_0", 32, 34, {}},          {9, "Q8_1", 32, 36, {}},
+    {10, "Q2_K", 256, 84, {}},        {11, "Q3_K", 256, 110, {}},
+    {12, "Q4_K", 256, 144, {}},       {13, "Q5_K", 256, 176, {}},
+    {14, "Q6_K", 256, 210, {}},       {15, "Q8_K", 256, 292, {}},
+    {16, "IQ2_XXS", 256, 66, {}},     {17, "IQ2_XS", 256, 74, {}},
+    {18, "IQ3_XXS", 256, 98, {}},     {19, "IQ1_S", 256, 50, {}},
+    {20, "IQ4_NL", 32, 18, {}},       {21, "IQ3_S", 256, 110, {}},
+    {22, "IQ2_S", 256, 82, {}},       {23, "IQ4_XS", 256, 136, {}},
+    {24, "I8", 1, 1, Dtype::kI8},     {25, "I16", 1, 2, Dtype::kI16},
+    {26, "I32", 1, 4, Dtype::kI32},   {27, "I64", 1, 8, Dtype::kI64},
+    {28, "F64", 1, 8, Dtype::kF64},   {29, "IQ1_M", 256, 56, {}},
+    {30, "BF16", 1, 2, Dtype::kBF16}, {34, "TQ1_0", 256, 54, {}},
+    {35, "TQ2_0", 256, 66, {}},       {39, "MXFP4", 32, 17, {}},
+};
+
+// Types of metadata values.
+enum ValueType : uint32_t {
+  kUint32 = 4,
+  kString = 8,
+  kArray = 9,
+  kValueTypes = 13,
+};
+// Bytes of a value by type; 0 for texts and arrays.
+constexpr std::array<size_t, kValueTypes> kValueBytes = {1, 1, 2, 2, 4, 4, 4,
+                                                         1, 0, 0, 8, 8, 8};
+
+struct Stored {
+  std::string name;
+  Shape shape;
+  const BlockType* type = nullptr;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+enum class Need { kNothing, kMore };
+
+class Reader {
+ public:
+  // `text` is the beginning of a file of `size` bytes.
+  Reader(std::string_view text, int64_t size, Place place, Findings& findings)
+      : text_(text),
+        size_(static_cast<uint64_t>(size)),
+        place_(std::move(place)),
+        findings_(findings) {}
+
+  bool Read() { return ReadStart() && ReadKeys() && ReadTensors(); }
+  // After a failed Read: the piece ended before the file does.
+  Need need() const { return need_; }
+
+  bool CheckData(bool header_only) const;
+  Manifest Take() const;
+
+ private:
+  bool Refuse(const Code& code, std::string message, std::string help = {}) {
+    findings_.Add(code, place_, std::move(message), std::move(help));
+    return false;
+  }
+
+  // The next `count` bytes are there; otherwise more is needed, or the file
+  // is cut off.
+  bool Has(uint64_t count) {
+    if (count <= text_.size() - at_) return true;
+    if (count <= size_ - at_) {
+      need_ = Need::kMore;
+      return false;
+    }
+    return Refuse(code::kHeader,
+                  "the header is cut off at byte " +
+                      CountText(static_cast<int64_t>(size_)),
+                  "copy or download the file again");
+  }
+
+  template <typename T>
+  bool Integer(T* out) {
+    if (!Has(sizeof(T))) return false;
+    T value = 0;
+    for (size_t i = 0; i < sizeof(T); ++i) {
+      value |= static_cast<T>(
+          static_cast<T>(static_cast<unsigned char>(text_[at_ + i])) << 8 * i);
+    }
+    *out = value;
+    at_ += sizeof(T);
+    return true;
+  }
+
+  // A count or length of things that take a byte each at least.
+  bool Count(std::string_view what, uint64_t* out) {
+    if (!Integer(out)) return false;
+    const uint64_t left = size_ - at_;
+    if (*out <= left || *out <= 1) return true;
+    return Refuse(
+        code::kLimit,
+        std::string(what) + " is " + std::to_string(*out) + ", and " +
+            Counted(static_cast<int64_t>(left), "byte is", "bytes are") +
+            " left in the file");
+  }
+
+  bool String(std::string_view what, std::string* out) {
+    uint64_t length = 0;
+    if (!Count(std::string("the length of ") + std::string(what), &length) ||
+        !Has(length)) {
+      return false;
+    }
+    *out = std::string(text_.substr(at_, length));
+    at_ += length;
+    if (IsUtf8(*out)) return true;
+    return Refuse(code::kEncoding, std::string(what) + " is not UTF-8");
+  }
+
+  bool ReadStart();
+  bool ReadKeys();
+  bool ReadAlignment(uint32_t type);
+  bool SkipValue(uint32_t type, int depth);
+  bool SkipText();
+  bool ReadTensors();
+  bool ReadTensor();
+  bool ReadShape(Stored& tensor);
+  bool MeasureTensor(Stored& tensor, uint32_t type);
+
+  std::string_view text_;
+  uint64_t size_;
+  Place place_;
+  Findings& findings_;
+  Need need_ = Need::kNothing;
+  size_t at_ = 0;
+  uint64_t tensor_count_ = 0;
+  uint64_t key_count_ = 0;
+  uint64_t alignment_ = 32;
+  std::vector<Stored> tensors_;
+  std::unordered_set<std::string> names_;
+};
+
+bool Reader::ReadStart() {
+  if (text_.size() < 4) {
+    return Refuse(code::kHeader,
+                  "a GGUF file begins with `GGUF`, and this one"
+                  " holds " +
+                      Counted(static_cast<int64_t>(size_), "byte"));
+  }
+  if (text_.starts_with("FUGG")) {
+    return Refuse(code::kHeader, "the file's bytes are swapped (`FUGG`)");
+  }
+  if (!text_.starts_with("GGUF")) {
+    return Refuse(code::kHeader,
+                  "a GGUF file begins with `GGUF`, and this one"
+                  " does not");
+  }
+  at_ = 4;
+  uint32_t version = 0;
+  if (!Integer(&version)) return false;
+  if (version != 2 && version != 3) {
+    const uint32_t swapped = __builtin_bswap32(version);
+    if (swapped == 2 || swapped == 3) {
+      return Refuse(code::kHeader, "this is a big-endian GGUF file",
+                    "convert it to little-endian first");
+    }
+    return Refuse(code::kHeader,
+                  "GGUF version " + std::to_string(version) + " is not known",
+                  "versions 2 and 3 are read");
+  }
+  return Count("the number of tensors", &tensor_count_) &&
+         Count("the number of keys", &key_count_);
+}
+
+bool Reader::ReadKeys() {
+  for (uint64_t i = 0; i < key_count_; ++i) {
+    std::string key;
+    if (!String("a key", &key)) return false;
+    if (key.empty()) return Refuse(code::kHeader, "a key is empty");
+    uint32_t type = 0;
+    if (!Integer(&type)) return false;
+    const bool read =
+        key == "general.alignment" ? ReadAlignment(type) : SkipValue(type, 0);
+    if (!read) return false;
+  }
+  return true;
+}
+
+bool Reader::ReadAlignment(uint32_t type) {
+  if (type != kUint32) {
+    return Refuse(code::kAlignment, "`general.alignment` is of type " +
+                                        std::to_string(type) +
+                                        " and not a 32-bit unsigned integer");
+  }
+  uint32_t value = 0;
+  if (!Integer(&value)) return false;
+  if (value == 0 || value % 8 != 0) {
+    return Refuse(code::kAlignment, "`general.alignment` is " +
+                                        std::to_string(value) +
+                                        ", not a multiple of 8");
+  }
+  alignment_ = value;
+  return true;
+}
+
+bool Reader::SkipText() {
+  uint64_t length = 0;
+  if (!Count("the length of a text", &length) || !Has(length)) return false;
+  at_ += length;
+  return true;
+}
+
+bool Reader::SkipValue(uint32_t type, int depth) {
+  if (type >= kValueTypes) {
+    return Refuse(code::kHeader,
+                  "the value type " + std::to_string(type) + " is not known");
+  }
+  if (type == kString) return SkipText();
+  if (type != kArray) {
+    if (!Has(kValueBytes[type])) return false;
+    at_ += kValueBytes[type];
+    return true;
+  }
+  if (depth >= kMaxNesting) {
+    return Refuse(code::kLimit, "arrays are nested more than " +
+                                    std::to_string(kMaxNesting) +
+                                    " levels deep");
+  }
+  uint32_t element = 0;
+  uint64_t count = 0;
+  if (!Integer(&element) || !Count("the length of an array", &count)) {
+    return false;
+  }
+  if (element >= kValueTypes) return SkipValue(element, depth);
+  const size_t bytes = kValueBytes[element];
+  if (bytes > 0) {
+    if (count > (size_ - at_) / bytes) {
+      return Refuse(code::kLimit,
+                    "an array of " + std::to_string(count) +
+                        " elements is longer than what is left of the file");
+    }
+    if (!Has(count * bytes)) return false;
+    at_ += count * bytes;
+    return true;
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    if (!SkipValue(element, depth + 1)) return false;
+  }
+  return true;
+}
+
+bool Reader::ReadTensors() {
+  for (uint64_t i = 0; i < tensor_count_; ++i) {
+    if (!ReadTensor()) return false;
+  }
+  return true;
+}
+
+bool Reader::ReadTensor() {
+  Stored tensor;
+  if (!String("a tensor's name", &tensor.name)) return false;
+  if (!names_.insert(tensor.name).second) {
+    return Refuse(code::kDuplicateKey,
+                  "the tensor `" + tensor.name + "` is described twice");
+  }
+  uint32_t type = 0;
+  uint64_t offset = 0;
+  if (!ReadShape(tensor) || !Integer(&type) || !Integer(&offset)) return false;
+  if (offset > size_) {
+    return Refuse(code::kOffsets, "the data of `" + tensor.name +
+                                      "` begins at " + std::to_string(offset) +
+                                      ", outside the file");
+  }
+  tensor.offset = static_cast<int64_t>(offset);
+  if (!MeasureTensor(tensor, type)) return false;
+  tensors_.push_back(std::move(tensor));
+  return true;
+}
+
+bool Reader::ReadShape(Stored& tensor) {
+  uint32_t rank = 0;
+  if (!Integer(&rank)) return false;
+  if (rank > kMaxDimensions) {
+    return Refuse(
+        code::kLimit,
+        "`" + tensor.name + "` has " + std::to_string(rank) + " dimensions",
+        "GGUF tensors have four at most");
+  }
+  for (uint32_t i = 0; i < rank; ++i) {
+    uint64_t size = 0;
+    if (!Integer(&size)) return false;
+    if (size == 0) {
+      return Refuse(code::kNumber, "a dimension of `" + tensor.name + "` is 0");
+    }
+    if (size > uint64_t{INT64_MAX}) {
+      return Refuse(code::kOverflow, "a dimension of `" + tensor.name +
+                                         "` is " + std::to_string(size));
+    }
+    tensor.shape.push_back(static_cast<int64_t>(size));
+  }
+  // The file begins with the innermost dimension.
+  std::reverse(tensor.shape.begin(), tensor.shape.end());
+  return true;
+}
+
+bool Reader::MeasureTensor(Stored& tensor, uint32_t type) {
+  const auto known = std::find_if(
+      std::begin(kTypes), std::end(kTypes),
+      [&](const BlockType& candidate) { return candidate.id == type; });
+  if (known == std::end(kTypes)) {
+    return Refuse(code::kDtype, "the data type " + std::to_string(type) +
+                                    " of `" + tensor.name + "` is not known");
+  }
+  tensor.type = known;
+  const int64_t innermost = tensor.shape.empty() ? 1 : tensor.shape.back();
+  const std::optional<int64_t> elements = CheckedProduct(tensor.shape);
+  const std::optional<int64_t> bytes =
+      elements ? CheckedMul(*elements / known->block, known->bytes)
+               : std::nullopt;
+  if (!bytes) {
+    return Refuse(code::kOverflow, "the size of `" + tensor.name +
+                                       "` of shape " + ShapeText(tensor.shape) +
+                                       " does not fit in 64 bits");
+  }
+  if (innermost % known->block != 0) {
+    return Refuse(code::kSize,
+                  "the last dimension of `" + tensor.name + "` is " +
+                      std::to_string(innermost) + ", not a multiple of the " +
+                      std::to_string(known->block) +
+                      " elements of a block of " + std::string(known->name));
+  }
+  tensor.bytes = *bytes;
+  return true;
+}
+
+// Ranges inside the file, aligned, and apart from each other.
+bool Reader::CheckData(bool header_only) const {
+  const auto refuse = [&](const Code& code, std::string message) {
+    findings_.Add(code, place_, std::move(message));
+    return false;
+  };
+  const auto align = static_cast<int64_t>(alignment_);
+  const int64_t start = (static_cast<int64_t>(at_) + align - 1) / align * align;
+  std::vector<const Stored*> order;
+  for (const Stored& tensor : tensors_) order.push_back(&tensor);
+  std::sort(order.begin(), order.end(), [](const Stored* a, const Stored* b) {
+    return a->offset < b->offset;
+  });
+  int64_t end = 0;
+  for (const Stored* tensor : order) {
+    if (tensor->offset % align != 0) {
+      return refuse(code::kOffsets, "the data of `" + tensor->name +
+                                        "` begins at " +
+                                        CountText(tensor->offset) +
+                                        ", not a multiple of the alignment " +
+                                        CountText(align));
+    }
+    if (tensor->offset < end) {
+      return refuse(code::kOffsets, "the data of `" + tensor->name +
+                                        "` overlaps that of another tensor");
+    }
+    const auto next = CheckedAdd(tensor->offset, tensor->bytes);
+    const auto last = next ? CheckedAdd(start, *next) : std::nullopt;
+    if (!last || (!header_only && *last > static_cast<int64_t>(size_))) {
+      return refuse(code::kOffsets,
+                    "the data of `" + tensor->name + "` ends outside the file");
+    }
+    end = *next;
+  }
+  return true;
+}
+
+Manifest Reader::Take() const {
+  ManifestBuilder builder;
+  int64_t blocks = 0;
+  for (const Stored& tensor : tensors_) {
+    builder.Add(tensor.name, {tensor.shape, tensor.type->dtype});
+    if (!tensor.type->dtype) ++blocks;
+  }
+  Manifest manifest = builder.Take();
+  manifest.source = place_.source;
+  manifest.naming = "gguf";
+  if (blocks > 0) {
+    manifest.notes.push_back(
+        Counted(blocks, "tensor is", "tensors are") +
+        " quantised in blocks, so their sizes are unknown");
+  }
+  return manifest;
+}
+
+std::optional<Manifest> Finish(Reader& reader, bool header_only) {
+  if (!reader.CheckData(header_only)) return std::nullopt;
+  return reader.Take();
+}
+
+}  // namespace
+
+bool IsGguf(std::string_view first_bytes) {
+  return first_bytes.starts_with("GGUF") || first_bytes.starts_with("FUGG");
+}
+
+std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
+                                 Findings& findings) {
+  const auto file = InputFile::Open(path, findings);
+  if (!file) return std::nullopt;
+  const Place place{MakeSource(path, {})};
+  for (size_t piece = kFirstPiece;; piece *= 2) {
+    const auto text = file->Head(piece, findings);
+    if (!text) return std::nullopt;
+    Reader reader(*text, file->size(), place, findings);
+    if (reader.Read()) return Finish(reader, header_only);
+    if (reader.need() == Need::kNothing) return std::nullopt;
+  }
+}
+
+std::optional<Manifest> ParseGguf(const SourceRef& source, bool header_only,
+                                  Findings& findings) {
+  Reader reader(source->text(), static_cast<int64_t>(source->text().size()),
+                Place{MakeSource(source->name(), {})}, findings);
+  if (!reader.Read()) return std::nullopt;
+  return Finish(reader, header_only);
+}
+
+}  // namespace shardc

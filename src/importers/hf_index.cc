@@ -1,0 +1,104 @@
+// A Hugging Face index, `model.safetensors.index.json`: which file holds
+// which tensor. It comes from a download, so a file's name is never a path.
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "importers/safetensors.h"
+#include "source/file.h"
+#include "source/json.h"
+
+namespace shardc {
+namespace {
+
+constexpr size_t kLongestName = 255;
+
+// In any case: whether the file is there is for the file system to say.
+bool HasSuffix(std::string_view name) {
+  constexpr std::string_view kSuffix = ".safetensors";
+  if (name.size() < kSuffix.size()) return false;
+  const std::string_view tail = name.substr(name.size() - kSuffix.size());
+  return std::equal(tail.begin(), tail.end(), kSuffix.begin(),
+                    [](char a, char b) {
+                      return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b;
+                    });
+}
+
+// Why a file name cannot be used; empty: it can.
+std::string_view Fault(std::string_view name) {
+  if (name.empty()) return "is empty";
+  if (name.size() > kLongestName) return "is longer than file names may be";
+  if (name == "." || name == "..") return "is a directory";
+  if (name.find_first_of("/\\") != std::string_view::npos) {
+    return "leads out of the index's own directory";
+  }
+  if (name.find(':') != std::string_view::npos) {
+    return "names a drive or an address";
+  }
+  for (const char c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      return "holds control characters";
+    }
+  }
+  if (!HasSuffix(name)) return "is no safetensors file";
+  return {};
+}
+
+bool CheckName(const JsonMember& member, Findings& findings) {
+  if (!member.value.IsString()) {
+    findings.Add(code::kSchema, member.value.place(),
+                 "the file of `" + std::string(member.name().substr(0, 200)) +
+                     "` is not a text");
+    return false;
+  }
+  const std::string_view name = member.value.string();
+  const std::string_view fault = Fault(name);
+  if (fault.empty()) return true;
+  findings.Add(code::kPath, member.value.place(),
+               "the file name `" + std::string(name.substr(0, 100)) +
+                   (name.size() > 100 ? "...` " : "` ") + std::string(fault),
+               "an index names files of its own directory");
+  return false;
+}
+
+}  // namespace
+
+std::optional<HfIndex> ParseHfIndex(const JsonDocument& document,
+                                    const std::string& path,
+                                    Findings& findings) {
+  const JsonValue root = document.root();
+  const std::optional<JsonValue> map = root.Find("weight_map");
+  if (!map || !map->IsObject()) {
+    findings.Add(
+        code::kSchema, map ? map->place() : root.place(),
+        map ? "`weight_map` is not an object" : "the index has no `weight_map`",
+        "it maps tensor names to file names");
+    return std::nullopt;
+  }
+  const size_t before = findings.errors();
+  HfIndex index;
+  const size_t slash = path.rfind('/');
+  index.directory = slash == std::string::npos ? "."
+                    : slash == 0               ? "/"
+                                               : path.substr(0, slash);
+  index.weight_map.reserve(map->size());
+  for (const JsonMember member : map->members()) {
+    if (findings.Full()) break;
+    if (!CheckName(member, findings)) continue;
+    index.weight_map.emplace_back(member.name(), member.value.string());
+  }
+  if (findings.errors() > before) return std::nullopt;
+  return index;
+}
+
+std::optional<HfIndex> ReadHfIndex(const std::string& path,
+                                   Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return std::nullopt;
+  return ParseHfIndex(*document, path, findings);
+}
+
+}  // namespace shardc

@@ -1,0 +1,160 @@
+#include "importers/manifest.h"
+
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "importers/gguf.h"
+#include "importers/safetensors.h"
+#include "importers/safetensors_set.h"
+#include "source/file.h"
+#include "source/input_file.h"
+
+namespace shardc {
+namespace {
+
+enum class Kind { kSafetensors, kGguf, kText };
+
+// What a file calls itself, without `.gz`.
+struct Name {
+  std::string_view base;
+  bool safetensors = false;
+  bool header_only = false;
+  bool gguf = false;
+  bool index = false;
+
+  explicit Name(std::string_view path) : base(path) {
+    if (base.ends_with(".gz")) base.remove_suffix(3);
+    header_only = base.ends_with(".safetensors.header");
+    safetensors = header_only || base.ends_with(".safetensors");
+    gguf = base.ends_with(".gguf");
+    index = base.ends_with(".safetensors.index.json");
+  }
+};
+
+// The content decides, the name only where it leaves nothing to guess: a
+// header's length is below 2^32, so that four zeros stand where JSON, which
+// holds no NUL, cannot have them.
+Kind KindOf(std::string_view first, const Name& name) {
+  if (IsGguf(first)) return Kind::kGguf;
+  constexpr std::string_view kZeros("\0\0\0\0", 4);
+  if (first.size() > 8 && first.substr(4, 4) == kZeros && first[8] == '{') {
+    return Kind::kSafetensors;
+  }
+  if (name.safetensors) return Kind::kSafetensors;
+  if (name.gguf) return Kind::kGguf;
+  return Kind::kText;
+}
+
+Manifest FromHeader(const SafetensorsHeader& header, SourceRef source) {
+  ManifestBuilder builder;
+  for (const SafetensorsEntry& entry : header.entries) {
+    builder.Add(entry.name, {entry.shape, entry.dtype});
+  }
+  Manifest manifest = builder.Take();
+  manifest.source = std::move(source);
+  return manifest;
+}
+
+std::optional<Manifest> FromSet(std::optional<SafetensorsSet> set,
+                                const std::string& path) {
+  if (!set) return std::nullopt;
+  ManifestBuilder builder;
+  for (const SafetensorsSet::Tensor& tensor : set->tensors) {
+    TensorType type;
+    if (tensor.file >= 0) {
+      const SafetensorsEntry& entry = set->EntryOf(tensor);
+      type = {entry.shape, entry.dtype};
+    }
+    builder.Add(tensor.name, std::move(type));
+  }
+  Manifest manifest = builder.Take();
+  manifest.source = MakeSource(path, {});
+  manifest.notes = std::move(set->notes);
+  return manifest;
+}
+
+std::optional<Manifest> FromJson(const SourceRef& source,
+                                 const std::string& path, const Name& name,
+                                 const JsonManifestParser& json,
+                                 const ManifestOptions& options,
+                                 Findings& findings) {
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return std::nullopt;
+  const auto map = document->root().Find("weight_map");
+  if (name.index || (map && map->IsObject())) {
+    const auto index = ParseHfIndex(*document, path, findings);
+    if (!index) return std::nullopt;
+    return FromSet(ReadIndexedSet(*index, path, options.header_only, findings),
+                   path);
+  }
+  auto manifest = json(*document, findings);
+  if (manifest && manifest->source == nullptr) manifest->source = source;
+  return manifest;
+}
+
+std::optional<Manifest> FromSource(const SourceRef& source,
+                                   const std::string& path,
+                                   const JsonManifestParser& json,
+                                   const ManifestOptions& options,
+                                   Findings& findings) {
+  const Name name(source->name());
+  const bool header_only = options.header_only || name.header_only;
+  switch (KindOf(source->text(), name)) {
+    case Kind::kSafetensors: {
+      std::optional<int64_t> size;
+      if (!header_only) size = static_cast<int64_t>(source->text().size());
+      const auto header = ParseSafetensorsHeader(source, size, findings);
+      if (!header) return std::nullopt;
+      return FromHeader(*header, MakeSource(source->name(), {}));
+    }
+    case Kind::kGguf:
+      return ParseGguf(source, header_only, findings);
+    case Kind::kText:
+      break;
+  }
+  return FromJson(source, path, name, json, options, findings);
+}
+
+}  // namespace
+
+std::optional<Manifest> ReadManifest(const std::string& path,
+                                     const JsonManifestParser& json,
+                                     const ManifestOptions& options,
+                                     Findings& findings) {
+  if (path == "-") {
+    const SourceRef read = ReadSource(path, findings);
+    if (read == nullptr) return std::nullopt;
+    return FromSource(MakeSource(options.stdin_name, std::string(read->text())),
+                      "", json, options, findings);
+  }
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return FromSet(ReadSafetensorsSet(path, options.header_only, findings),
+                   path);
+  }
+  std::string first;
+  {
+    const auto file = InputFile::Open(path, findings);
+    if (!file) return std::nullopt;
+    auto head = file->Head(16, findings);
+    if (!head) return std::nullopt;
+    first = std::move(*head);
+  }
+  const Kind kind = IsGzip(first) ? Kind::kText : KindOf(first, Name(path));
+  if (kind == Kind::kSafetensors) {
+    const auto header =
+        ReadSafetensorsHeader(path, options.header_only, findings);
+    if (!header) return std::nullopt;
+    return FromHeader(*header, MakeSource(path, {}));
+  }
+  if (kind == Kind::kGguf) {
+    return ReadGguf(path, options.header_only, findings);
+  }
+  const SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  return FromSource(source, path, json, options, findings);
+}
+
+}  // namespace shardc

@@ -1,0 +1,345 @@
+// The format: u64 little-endian N, N bytes of a JSON object padded with
+// spaces, then the data, which the tensors' ranges cover without holes or
+// overlaps. Each tensor is judged alone first (types, numbers, dtype, size),
+// the ranges together afterwards.
+#include "importers/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "source/checked.h"
+#include "source/file.h"
+#include "source/input_file.h"
+#include "source/json.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr int64_t kMaxHeader = 100'000'000;  // the reference reader's
+constexpr int64_t kLengthBytes = 8;
+
+uint64_t LittleEndian64(std::string_view bytes) {
+  uint64_t out = 0;
+  for (size_t i = 0; i < 8; ++i) {
+    out |= uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+  }
+  return out;
+}
+
+std::string Quoted(std::string_view name) {
+  constexpr size_t kShown = 200;
+  return "`" + std::string(name.substr(0, kShown)) +
+         (name.size() > kShown ? "...`" : "`");
+}
+
+// What people save under this name by mistake.
+std::string Guess(std::string_view text) {
+  if (text.starts_with("version https://git-lfs")) {
+    return "this is a Git LFS pointer: run `git lfs pull` to fetch the weights";
+  }
+  if (text.starts_with('<')) {
+    return "this looks like a saved web page: download the file again";
+  }
+  if (text.starts_with('{')) return "this looks like bare JSON";
+  if (text.starts_with("PK\x03\x04")) {
+    return "this looks like a zip archive, such as a torch checkpoint";
+  }
+  if (text.starts_with("GGUF")) return "this is a GGUF file";
+  return {};
+}
+
+// The header's length, judged before anything is allocated for it.
+// `file_size` nothing: only the header's bytes are there.
+std::optional<int64_t> HeaderLength(const SourceRef& source,
+                                    std::string_view first, int64_t available,
+                                    Findings& findings) {
+  const Place place{source};
+  const auto refuse = [&](std::string message, std::string help) {
+    findings.Add(code::kHeader, place, std::move(message), std::move(help));
+    return std::nullopt;
+  };
+  if (first.size() < static_cast<size_t>(kLengthBytes)) {
+    return refuse(
+        "a safetensors file begins with the header's length in 8 "
+        "bytes, and this one holds " +
+            Counted(available, "byte"),
+        Guess(first));
+  }
+  const uint64_t length = LittleEndian64(first);
+  if (length > uint64_t{kMaxHeader}) {
+    std::string help = Guess(first);
+    if (help.empty() && __builtin_bswap64(length) <= uint64_t{kMaxHeader}) {
+      help = "the length is big-endian; the format is little-endian";
+    }
+    return refuse("the header would be " + std::to_string(length) +
+                      " bytes long, and a safetensors header has at most " +
+                      CountText(kMaxHeader),
+                  std::move(help));
+  }
+  const auto count = static_cast<int64_t>(length);
+  if (count > available - kLengthBytes) {
+    return refuse("the header should be " + CountText(count) +
+                      " bytes long, and the file holds only " +
+                      CountText(available - kLengthBytes) +
+                      " bytes after its length",
+                  "the file is cut off: copy or download it again");
+  }
+  return count;
+}
+
+class HeaderReader {
+ public:
+  HeaderReader(Findings& findings, std::optional<int64_t> data_size)
+      : findings_(findings), data_size_(data_size) {}
+
+  std::optional<SafetensorsHeader> Read(const JsonValue& root) {
+    const size_t before = findings_.errors();
+    for (const JsonMember member : root.members()) {
+      if (findings_.Full()) return std::nullopt;
+      if (member.name() == "__metadata__") {
+        ReadMetadata(member.value);
+      } else {
+        ReadEntry(member);
+      }
+    }
+    if (findings_.errors() == before) CheckRanges(root.place());
+    if (findings_.errors() > before) return std::nullopt;
+    return std::move(header_);
+  }
+
+ private:
+  void Refuse(const Code& code, const JsonValue& at, std::string message,
+              std::string help = {}) {
+    findings_.Add(code, at.place(), std::move(message), std::move(help));
+  }
+
+  void ReadMetadata(const JsonValue& value) {
+    if (!value.IsObject()) {
+      Refuse(code::kHeader, value, "`__metadata__` is not an object of texts");
+      return;
+    }
+    for (const JsonMember member : value.members()) {
+      if (!member.value.IsString()) {
+        Refuse(code::kHeader, member.value,
+               "the value of " + Quoted(member.name()) +
+                   " in `__metadata__` is not a text");
+        return;
+      }
+      header_.metadata.emplace_back(member.name(), member.value.string());
+    }
+  }
+
+  // A dimension or an offset: an integer from 0 to 2^63 - 1.
+  std::optional<int64_t> Number(const JsonValue& value, const std::string& of) {
+    if (value.kind() == JsonKind::kInteger && value.integer() >= 0) {
+      return value.integer();
+    }
+    const Place place = value.place();
+    std::string text(
+        place.source->text().substr(place.begin, place.end - place.begin));
+    if (text.size() > 40) text = text.substr(0, 40) + "...";
+    Refuse(code::kNumber, value,
+           "`" + text + "` in " + of + " is not an integer from 0 to 2^63 - 1");
+    return std::nullopt;
+  }
+
+  std::optional<std::vector<int64_t>> Numbers(const JsonMember& tensor,
+                                              std::string_view key) {
+    const std::optional<JsonValue> list = tensor.value.Find(key);
+    const std::string of =
+        "`" + std::string(key) + "` of " + Quoted(tensor.name());
+    if (!list || !list->IsArray()) {
+      Refuse(code::kHeader, list ? *list : tensor.value,
+             of + (list ? " is not a list of integers" : " is missing"));
+      return std::nullopt;
+    }
+    std::vector<int64_t> out;
+    for (const JsonValue item : list->items()) {
+      if (item.IsString() || item.IsArray() || item.IsObject()) {
+        Refuse(code::kHeader, item, of + " is not a list of integers");
+        return std::nullopt;
+      }
+      const std::optional<int64_t> number = Number(item, of);
+      if (!number) return std::nullopt;
+      out.push_back(*number);
+    }
+    return out;
+  }
+
+  std::optional<Dtype> ReadDtype(const JsonMember& tensor) {
+    const std::optional<JsonValue> value = tensor.value.Find("dtype");
+    if (!value || !value->IsString()) {
+      Refuse(code::kHeader, value ? *value : tensor.value,
+             "`dtype` of " + Quoted(tensor.name()) +
+                 (value ? " is not a text" : " is missing"));
+      return std::nullopt;
+    }
+    for (const Dtype dtype : AllDtypes()) {
+      if (DtypeName(dtype) == value->string()) return dtype;
+    }
+    const std::optional<Dtype> meant = ParseDtype(value->string());
+    Refuse(
+        code::kDtype, *value,
+        "the data type " + Quoted(value->string()) + " of " +
+            Quoted(tensor.name()) + " is not known",
+        meant ? "safetensors spells it `" + std::string(DtypeName(*meant)) + "`"
+              : std::string());
+    return std::nullopt;
+  }
+
+  void ReadEntry(const JsonMember& tensor) {
+    if (!tensor.value.IsObject()) {
+      Refuse(code::kHeader, tensor.value,
+             "the entry of " + Quoted(tensor.name()) + " is not an object");
+      return;
+    }
+    const std::optional<Dtype> dtype = ReadDtype(tensor);
+    if (!dtype) return;
+    auto shape = Numbers(tensor, "shape");
+    if (!shape) return;
+    const auto offsets = Numbers(tensor, "data_offsets");
+    if (!offsets) return;
+    if (offsets->size() != 2) {
+      Refuse(code::kHeader, *tensor.value.Find("data_offsets"),
+             "`data_offsets` of " + Quoted(tensor.name()) + " holds " +
+                 Counted(static_cast<int64_t>(offsets->size()), "number") +
+                 " and not a begin and an end");
+      return;
+    }
+    SafetensorsEntry entry{std::string(tensor.name()), std::move(*shape),
+                           *dtype, (*offsets)[0], (*offsets)[1]};
+    if (!CheckSize(entry, tensor)) return;
+    header_.entries.push_back(std::move(entry));
+    places_.push_back(tensor.value);
+  }
+
+  bool CheckSize(const SafetensorsEntry& entry, const JsonMember& tensor) {
+    const JsonValue offsets = *tensor.value.Find("data_offsets");
+    if (entry.end < entry.begin) {
+      Refuse(code::kOffsets, offsets,
+             "the data of " + Quoted(entry.name) + " ends at " +
+                 std::to_string(entry.end) + ", before it begins at " +
+                 std::to_string(entry.begin));
+      return false;
+    }
+    const std::optional<int64_t> elements = CheckedProduct(entry.shape);
+    const std::optional<int64_t> bits =
+        elements ? CheckedMul(*elements, DtypeBits(entry.dtype)) : std::nullopt;
+    if (!bits) {
+      Refuse(code::kOverflow, *tensor.value.Find("shape"),
+             "the size of " + Quoted(entry.name) + " of shape " +
+                 ShapeText(entry.shape) + " does not fit in 64 bits");
+      return false;
+    }
+    const std::string what =
+        ShapeText(entry.shape) + " of " + std::string(DtypeName(entry.dtype));
+    if (*bits % 8 != 0) {
+      Refuse(code::kSize, tensor.value,
+             Quoted(entry.name) + ", " + what + ", does not end on a byte");
+      return false;
+    }
+    if (*bits / 8 == entry.end - entry.begin) return true;
+    Refuse(code::kSize, offsets,
+           Quoted(entry.name) + ", " + what + ", takes " +
+               CountText(*bits / 8) + " bytes, and its range holds " +
+               CountText(entry.end - entry.begin));
+    return false;
+  }
+
+  // In the order of their ranges each begins where the last ended. An empty
+  // tensor may lie on a border but not inside another.
+  void CheckRanges(const Place& whole) {
+    std::vector<size_t> order(header_.entries.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      const auto& x = header_.entries[a];
+      const auto& y = header_.entries[b];
+      return std::tie(x.begin, x.end, a) < std::tie(y.begin, y.end, b);
+    });
+    int64_t end = 0;
+    std::string last;
+    for (const size_t index : order) {
+      const SafetensorsEntry& entry = header_.entries[index];
+      if (entry.begin != end) {
+        const bool overlap = entry.begin < end;
+        Refuse(code::kOffsets, places_[index],
+               overlap ? "the data of " + Quoted(entry.name) + " begins at " +
+                             CountText(entry.begin) + ", inside that of " +
+                             Quoted(last) + ", which ends at " + CountText(end)
+                       : CountText(entry.begin - end) + " bytes before " +
+                             Quoted(entry.name) + " at " + CountText(end) +
+                             " belong to no tensor");
+        return;
+      }
+      end = entry.end;
+      last = entry.name;
+    }
+    if (!data_size_ || end == *data_size_) return;
+    findings_.Add(
+        code::kOffsets, Place{whole.source},
+        end > *data_size_
+            ? "the tensors take " + CountText(end) +
+                  " bytes of data, and the file holds " + CountText(*data_size_)
+            : CountText(*data_size_ - end) +
+                  " bytes at the end belong to no tensor",
+        end > *data_size_ ? "the file is cut off: copy or download it again"
+                          : "");
+  }
+
+  Findings& findings_;
+  std::optional<int64_t> data_size_;
+  SafetensorsHeader header_;
+  std::vector<JsonValue> places_;  // one per entry
+};
+
+}  // namespace
+
+std::optional<SafetensorsHeader> ParseSafetensorsHeader(
+    SourceRef source, std::optional<int64_t> file_size, Findings& findings) {
+  const std::string_view text = source->text();
+  const auto held = static_cast<int64_t>(text.size());
+  const std::optional<int64_t> length =
+      HeaderLength(source, text, file_size.value_or(held), findings);
+  if (!length) return std::nullopt;
+  const auto end = static_cast<size_t>(kLengthBytes + *length);
+  const size_t begin = static_cast<size_t>(kLengthBytes);
+  if (*length == 0 || text[begin] != '{') {
+    findings.Add(code::kHeader, Place{source},
+                 "the header is not a JSON object", Guess(text.substr(begin)));
+    return std::nullopt;
+  }
+  const auto document = JsonDocument::Parse(source, findings, {}, begin, end);
+  if (document == nullptr) return std::nullopt;
+  std::optional<int64_t> data_size;
+  if (file_size) data_size = *file_size - static_cast<int64_t>(end);
+  auto header = HeaderReader(findings, data_size).Read(document->root());
+  if (header) header->data_offset = static_cast<int64_t>(end);
+  return header;
+}
+
+std::optional<SafetensorsHeader> ReadSafetensorsHeader(const std::string& path,
+                                                       bool header_only,
+                                                       Findings& findings) {
+  header_only = header_only || path.ends_with(".safetensors.header");
+  const std::optional<InputFile> file = InputFile::Open(path, findings);
+  if (!file) return std::nullopt;
+  const auto first = file->Head(4096, findings);
+  if (!first) return std::nullopt;
+  const std::optional<int64_t> length =
+      HeaderLength(MakeSource(path, {}), *first, file->size(), findings);
+  if (!length) return std::nullopt;
+  auto head = file->Head(static_cast<size_t>(kLengthBytes + *length), findings);
+  if (!head) return std::nullopt;
+  std::optional<int64_t> size;
+  if (!header_only) size = file->size();
+  return ParseSafetensorsHeader(MakeSource(path, std::move(*head)), size,
+                                findings);
+}
+
+}  // namespace shardc

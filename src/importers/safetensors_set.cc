@@ -1,0 +1,299 @@
+#include "importers/safetensors_set.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+#include "source/input_file.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
+
+std::string Quoted(std::string_view name) {
+  return "`" + std::string(name.substr(0, 200)) + "`";
+}
+
+std::string Join(const std::string& directory, const std::string& name) {
+  return directory == "." ? name : directory + "/" + name;
+}
+
+// Names in a directory that end so, sorted; nothing where it cannot be read.
+std::optional<std::vector<std::string>> Listing(const std::string& directory,
+                                                std::string_view suffix,
+                                                Findings& findings) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator at(directory, error), end;
+  for (; !error && at != end; at.increment(error)) {
+    std::string name = at->path().filename().string();
+    if (name.ends_with(suffix) && !name.starts_with('.')) {
+      names.push_back(std::move(name));
+    }
+  }
+  if (error) {
+    findings.Add(code::kUnreadable, Place{MakeSource(directory, {})},
+                 "cannot list `" + directory + "`: " + error.message());
+    return std::nullopt;
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// "model-00001-of-00004.safetensors" to {"model-", "-of-00004.safetensors"};
+// two empty texts for other names.
+std::pair<std::string, std::string> Series(const std::string& name) {
+  const size_t of = name.rfind("-of-");
+  if (of == std::string::npos) return {};
+  size_t first = of;
+  while (first > 0 && name[first - 1] >= '0' && name[first - 1] <= '9') --first;
+  if (first == of) return {};
+  return {name.substr(0, first), name.substr(of)};
+}
+
+class IndexedReader {
+ public:
+  IndexedReader(const HfIndex& index, const std::string& path,
+                Findings& findings)
+      : index_(index), place_{MakeSource(path, {})}, findings_(findings) {}
+
+  std::optional<SafetensorsSet> Read(bool header_only) {
+    const size_t before = findings_.errors();
+    ListFiles();
+    if (!Present()) return NamesOnly();
+    if (findings_.errors() > before) return std::nullopt;
+    for (const std::string& name : names_) {
+      const std::string path = Join(index_.directory, name);
+      auto header = ReadSafetensorsHeader(path, header_only, findings_);
+      if (!header) return std::nullopt;
+      set_.files.push_back({path, std::move(*header)});
+    }
+    for (size_t file = 0; file < set_.files.size(); ++file) IndexFile(file);
+    for (const auto& [tensor, file] : index_.weight_map) {
+      if (findings_.Full()) break;
+      Locate(tensor, file_ids_.at(file));
+    }
+    if (findings_.errors() == before) {
+      CheckExtra();
+      CheckUnlistedFiles();
+    }
+    if (findings_.errors() > before) return std::nullopt;
+    return std::move(set_);
+  }
+
+ private:
+  void ListFiles() {
+    for (const auto& [tensor, file] : index_.weight_map) {
+      if (file_ids_.try_emplace(file, names_.size()).second) {
+        names_.push_back(file);
+      }
+    }
+  }
+
+  // Whether any file is there; findings for the others then.
+  bool Present() {
+    std::vector<std::string> missing;
+    for (const std::string& name : names_) {
+      std::error_code error;
+      const auto status =
+          fs::symlink_status(Join(index_.directory, name), error);
+      if (status.type() == fs::file_type::not_found) missing.push_back(name);
+    }
+    if (missing.size() == names_.size()) return false;
+    for (const std::string& name : missing) {
+      if (findings_.Full()) break;
+      findings_.Add(code::kMissing, place_,
+                    "the index names `" + name + "`, and there is no such file",
+                    Counted(static_cast<int64_t>(missing.size()), "file") +
+                        " of " + std::to_string(names_.size()) +
+                        " missing; with none of them present the names are"
+                        " read from the index alone");
+    }
+    return true;
+  }
+
+  std::optional<SafetensorsSet> NamesOnly() {
+    for (const auto& [tensor, file] : index_.weight_map) {
+      set_.tensors.push_back({tensor, -1, -1});
+    }
+    if (!set_.tensors.empty()) {
+      set_.notes.push_back(
+          "names only: none of the index's " +
+          Counted(static_cast<int64_t>(names_.size()), "file") + " is present");
+    }
+    return std::move(set_);
+  }
+
+  void IndexFile(size_t file) {
+    const auto& entries = set_.files[file].header.entries;
+    for (size_t entry = 0; entry < entries.size(); ++entry) {
+      held_[entries[entry].name].emplace_back(file, entry);
+    }
+  }
+
+  void Locate(const std::string& tensor, size_t file) {
+    const auto held = held_.find(tensor);
+    if (held != held_.end()) {
+      for (const auto& [other, entry] : held->second) {
+        if (other != file) continue;
+        set_.tensors.push_back(
+            {tensor, static_cast<int32_t>(file), static_cast<int32_t>(entry)});
+        return;
+      }
+    }
+    findings_.Add(code::kTensorMissing, place_,
+                  Quoted(tensor) + " is not in `" + names_[file] +
+                      "`, where the index has it",
+                  held == held_.end()
+                      ? std::string()
+                      : "it is in `" + names_[held->second[0].first] + "`");
+  }
+
+  void CheckExtra() {
+    std::unordered_map<std::string_view, size_t> listed;
+    for (const auto& [tensor, file] : index_.weight_map) {
+      listed[tensor] = file_ids_.at(file);
+    }
+    for (const SafetensorsFile& file : set_.files) {
+      for (const SafetensorsEntry& entry : file.header.entries) {
+        if (findings_.Full()) return;
+        const auto& copies = held_.at(entry.name);
+        const auto found = listed.find(entry.name);
+        if (found == listed.end()) {
+          findings_.Add(code::kTensorExtra, place_,
+                        "`" + file.path + "` holds " + Quoted(entry.name) +
+                            ", which the index does not list");
+        } else if (copies.size() > 1 && &file == &set_.files[found->second]) {
+          findings_.Add(
+              code::kDuplicateKey, place_,
+              Quoted(entry.name) + " is in " +
+                  Counted(static_cast<int64_t>(copies.size()), "file") +
+                  " of the index");
+        }
+      }
+    }
+  }
+
+  // A file of the same `-of-` series that the index does not know.
+  void CheckUnlistedFiles() {
+    std::map<std::pair<std::string, std::string>, bool> series;
+    for (const std::string& name : names_) series[Series(name)] = true;
+    const auto listing = Listing(index_.directory, kSuffix, findings_);
+    if (!listing) return;
+    for (const std::string& name : *listing) {
+      const auto own = Series(name);
+      if (file_ids_.contains(name) || own.second.empty() ||
+          !series.contains(own)) {
+        continue;
+      }
+      findings_.Add(code::kTensorExtra, place_,
+                    "`" + Join(index_.directory, name) +
+                        "` belongs to the same series, and the index does not"
+                        " list it");
+    }
+  }
+
+  const HfIndex& index_;
+  Place place_;
+  Findings& findings_;
+  SafetensorsSet set_;
+  std::vector<std::string> names_;  // files, in the index's order
+  std::unordered_map<std::string, size_t> file_ids_;
+  // By tensor: every (file, entry) that holds one of the name.
+  std::unordered_map<std::string_view, std::vector<std::pair<size_t, size_t>>>
+      held_;
+};
+
+std::optional<SafetensorsSet> ReadFiles(const std::vector<std::string>& paths,
+                                        bool header_only, Findings& findings) {
+  SafetensorsSet set;
+  const size_t before = findings.errors();
+  std::unordered_map<std::string, size_t> seen;
+  for (const std::string& path : paths) {
+    auto header = ReadSafetensorsHeader(path, header_only, findings);
+    if (!header) return std::nullopt;
+    const auto file = static_cast<int32_t>(set.files.size());
+    for (size_t i = 0; i < header->entries.size(); ++i) {
+      const std::string& name = header->entries[i].name;
+      const auto [other, added] = seen.try_emplace(name, file);
+      if (added) {
+        set.tensors.push_back({name, file, static_cast<int32_t>(i)});
+      } else if (!findings.Full()) {
+        findings.Add(code::kDuplicateKey, Place{MakeSource(path, {})},
+                     Quoted(name) + " is also in `" +
+                         set.files[other->second].path + "`");
+      }
+    }
+    set.files.push_back({path, std::move(*header)});
+  }
+  if (findings.errors() > before) return std::nullopt;
+  return set;
+}
+
+std::optional<SafetensorsSet> ReadDirectory(const std::string& directory,
+                                            bool header_only,
+                                            Findings& findings) {
+  const auto indices = Listing(directory, kIndexSuffix, findings);
+  if (!indices) return std::nullopt;
+  const std::string base = directory.ends_with('/') && directory.size() > 1
+                               ? directory.substr(0, directory.size() - 1)
+                               : directory;
+  if (indices->size() > 1) {
+    findings.Add(
+        code::kUsage, Place{MakeSource(directory, {})},
+        "`" + directory + "` holds " + std::to_string(indices->size()) +
+            " indices",
+        "name one of them, such as `" + Join(base, indices->front()) + "`");
+    return std::nullopt;
+  }
+  if (indices->size() == 1) {
+    const std::string path = Join(base, indices->front());
+    const auto index = ReadHfIndex(path, findings);
+    if (!index) return std::nullopt;
+    return ReadIndexedSet(*index, path, header_only, findings);
+  }
+  auto names = Listing(directory, kSuffix, findings);
+  if (!names) return std::nullopt;
+  if (names->empty()) {
+    findings.Add(code::kMissing, Place{MakeSource(directory, {})},
+                 "`" + directory + "` holds no `.safetensors` file");
+    return std::nullopt;
+  }
+  for (std::string& name : *names) name = Join(base, name);
+  return ReadFiles(*names, header_only, findings);
+}
+
+}  // namespace
+
+std::optional<SafetensorsSet> ReadIndexedSet(const HfIndex& index,
+                                             const std::string& index_path,
+                                             bool header_only,
+                                             Findings& findings) {
+  return IndexedReader(index, index_path, findings).Read(header_only);
+}
+
+std::optional<SafetensorsSet> ReadSafetensorsSet(const std::string& path,
+                                                 bool header_only,
+                                                 Findings& findings) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    return ReadDirectory(path, header_only, findings);
+  }
+  if (path.ends_with(".json") || path.ends_with(".json.gz")) {
+    const auto index = ReadHfIndex(path, findings);
+    if (!index) return std::nullopt;
+    return ReadIndexedSet(*index, path, header_only, findings);
+  }
+  return ReadFiles({path}, header_only, findings);
+}
+
+}  // namespace shardc

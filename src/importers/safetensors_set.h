@@ -1,0 +1,53 @@
+// A checkpoint of one or several safetensors files as one list of tensors: a
+// file, a Hugging Face index with its files, or a directory of either.
+#ifndef SHARDC_IMPORTERS_SAFETENSORS_SET_H_
+#define SHARDC_IMPORTERS_SAFETENSORS_SET_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "importers/safetensors.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+struct SafetensorsFile {
+  std::string path;
+  SafetensorsHeader header;
+};
+
+struct SafetensorsSet {
+  struct Tensor {
+    std::string name;
+    // Indices into `files` and its entries; -1 where no file is present.
+    int32_t file = -1;
+    int32_t entry = -1;
+  };
+  std::vector<SafetensorsFile> files;
+  std::vector<Tensor> tensors;  // names distinct; the index's or files' order
+  std::vector<std::string> notes;
+
+  bool NamesOnly() const { return files.empty() && !tensors.empty(); }
+  const SafetensorsEntry& EntryOf(const Tensor& tensor) const {
+    return files[static_cast<size_t>(tensor.file)]
+        .header.entries[static_cast<size_t>(tensor.entry)];
+  }
+};
+
+// `path` is a `.safetensors` file, a directory or an index (`*.json`). With
+// an index, its files hold exactly the tensors that it lists; with none of
+// them present only names are known, which a note says. Findings: those of
+// the files, missing, tensor-missing, tensor-extra, duplicate-key.
+std::optional<SafetensorsSet> ReadSafetensorsSet(const std::string& path,
+                                                 bool header_only,
+                                                 Findings& findings);
+std::optional<SafetensorsSet> ReadIndexedSet(const HfIndex& index,
+                                             const std::string& index_path,
+                                             bool header_only,
+                                             Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_IMPORTERS_SAFETENSORS_SET_H_

@@ -1,0 +1,116 @@
+#include "source/input_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+std::string Why(int error) { return std::string(::strerror(error)); }
+
+std::string Quoted(const std::string& path) { return "`" + path + "`"; }
+
+std::string KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "not a regular file";
+}
+
+void AddOpenFinding(const std::string& path, int error, Findings& findings) {
+  const Place place{MakeSource(path, {})};
+  if (error == ENOENT || error == ENOTDIR) {
+    findings.Add(code::kMissing, place, "there is no file " + Quoted(path));
+  } else if (error == ENXIO) {
+    findings.Add(code::kNotRegular, place,
+                 Quoted(path) + " is not a regular file");
+  } else {
+    findings.Add(code::kUnreadable, place,
+                 "cannot open " + Quoted(path) + ": " + Why(error));
+  }
+}
+
+}  // namespace
+
+std::optional<InputFile> InputFile::Open(const std::string& path,
+                                         Findings& findings) {
+  InputFile file;
+  file.path_ = path;
+  do {
+    file.fd_ =
+        ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  } while (file.fd_ < 0 && errno == EINTR);
+  if (file.fd_ < 0) {
+    AddOpenFinding(path, errno, findings);
+    return std::nullopt;
+  }
+  const Place place{MakeSource(path, {})};
+  struct stat status = {};
+  if (::fstat(file.fd_, &status) != 0) {
+    findings.Add(code::kUnreadable, place,
+                 "cannot read " + Quoted(path) + ": " + Why(errno));
+    return std::nullopt;
+  }
+  if (!S_ISREG(status.st_mode)) {
+    findings.Add(code::kNotRegular, place,
+                 Quoted(path) + " is " + KindOf(status.st_mode) +
+                     ", not a regular file");
+    return std::nullopt;
+  }
+  file.size_ = status.st_size;
+  file.identity_ = {status.st_dev, status.st_ino};
+  return file;
+}
+
+InputFile::InputFile(InputFile&& other) noexcept { *this = std::move(other); }
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  std::swap(identity_, other.identity_);
+  return *this;
+}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool InputFile::ReadAt(int64_t offset, char* out, size_t count,
+                       Findings& findings) const {
+  while (count > 0) {
+    const ssize_t got = ::pread(fd_, out, count, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      findings.Add(code::kUnreadable, Place{MakeSource(path_, {})},
+                   "cannot read " + Quoted(path_) + ": " +
+                       (got < 0 ? Why(errno)
+                                : "it ends at byte " + CountText(offset) +
+                                      ", so it has been cut since it was"
+                                      " opened"));
+      return false;
+    }
+    out += got;
+    offset += got;
+    count -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+std::optional<std::string> InputFile::Head(size_t count,
+                                           Findings& findings) const {
+  std::string out(std::min(count, static_cast<size_t>(size_)), '\0');
+  if (!ReadAt(0, out.data(), out.size(), findings)) return std::nullopt;
+  return out;
+}
+
+}  // namespace shardc

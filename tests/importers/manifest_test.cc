@@ -1,0 +1,212 @@
+#include "importers/manifest.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "importers/gguf.h"
+#include "importers/safetensors.h"
+#include "importers/safetensors_set.h"
+
+namespace shardc {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "shardc_XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string operator/(const std::string& name) const {
+    return (path_ / name).string();
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+void Put(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+void PutGzip(const std::string& path, const std::string& bytes) {
+  gzFile file = gzopen(path.c_str(), "wb");
+  REQUIRE(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
+          static_cast<int>(bytes.size()));
+  REQUIRE(gzclose(file) == Z_OK);
+}
+
+std::string Safetensors(const std::string& json, size_t data) {
+  std::string out;
+  for (int i = 0; i < 8; ++i) {
+    out += static_cast<char>(json.size() >> (8 * i) & 0xFF);
+  }
+  return out + json + std::string(data, '\x5A');
+}
+
+// One F32 tensor of [2, 3] by that name.
+std::string One(const std::string& name) {
+  return Safetensors("{\"" + name +
+                         "\":{\"dtype\":\"F32\",\"shape\":[2,3],"
+                         "\"data_offsets\":[0,24]}}",
+                     24);
+}
+
+// Names, shapes and types in one line; or the codes of what was found.
+std::string Read(const std::string& path, ManifestOptions options = {}) {
+  Findings findings;
+  const auto json = [](const JsonDocument& document, Findings&) {
+    ManifestBuilder builder;
+    for (const JsonMember member : document.root().members()) {
+      builder.Add("json:" + std::string(member.name()), {});
+    }
+    return std::optional<Manifest>(builder.Take());
+  };
+  const auto manifest = ReadManifest(path, json, options, findings);
+  std::string out;
+  if (!manifest) {
+    for (const Finding& finding : findings.all()) {
+      out += std::string(finding.code->name) + " ";
+    }
+    return out;
+  }
+  CHECK(manifest->source != nullptr);
+  for (const Tensor& tensor : manifest->tensors) {
+    const TensorType& type = manifest->TypeOf(tensor);
+    out += tensor.name;
+    if (type.shape) out += ShapeText(*type.shape);
+    if (type.dtype) out += DtypeName(*type.dtype);
+    out += " ";
+  }
+  for (const std::string& note : manifest->notes) out += "(" + note + ")";
+  return out;
+}
+
+TEST_CASE("manifest: the kind is found by content") {
+  const Folder folder;
+  Put(folder / "a.safetensors", One("w"));
+  Put(folder / "no_suffix", One("w"));
+  PutGzip(folder / "zipped", One("w"));
+  Put(folder / "plain", "{\"x\": 1}");
+  PutGzip(folder / "plain.gz", "{\"x\": 1}");
+  const std::string header = One("w").substr(0, One("w").size() - 24);
+  Put(folder / "h.safetensors.header", header);
+  PutGzip(folder / "h.safetensors.header.gz", header);
+  Put(folder / "cut.safetensors", header);
+  CHECK(Read(folder / "a.safetensors") == "w[2, 3]F32 ");
+  CHECK(Read(folder / "no_suffix") == "w[2, 3]F32 ");
+  CHECK(Read(folder / "zipped") == "w[2, 3]F32 ");
+  CHECK(Read(folder / "plain") == "json:x ");
+  CHECK(Read(folder / "plain.gz") == "json:x ");
+  CHECK(Read(folder / "h.safetensors.header") == "w[2, 3]F32 ");
+  CHECK(Read(folder / "h.safetensors.header.gz") == "w[2, 3]F32 ");
+  CHECK(Read(folder / "cut.safetensors") == "offsets ");
+  CHECK(Read(folder / "cut.safetensors", {.header_only = true}) ==
+        "w[2, 3]F32 ");
+  CHECK(Read(folder / "none") == "missing ");
+}
+
+TEST_CASE("manifest: an index with all, none and some of its files") {
+  const Folder folder;
+  const std::string index = folder / "model.safetensors.index.json";
+  Put(index, R"({"metadata": {"total_size": 48}, "weight_map": {)"
+             R"("b": "model-00002-of-00002.safetensors",)"
+             R"("a": "model-00001-of-00002.safetensors"}})");
+  CHECK(Read(index) ==
+        "b a (names only: none of the index's 2 files is present)");
+  Put(folder / "model-00001-of-00002.safetensors", One("a"));
+  CHECK(Read(index) == "missing ");
+  Put(folder / "model-00002-of-00002.safetensors", One("b"));
+  CHECK(Read(index) == "b[2, 3]F32 a[2, 3]F32 ");
+  CHECK(Read(folder.path()) == "b[2, 3]F32 a[2, 3]F32 ");
+  CHECK(Read(folder.path() + "/") == "b[2, 3]F32 a[2, 3]F32 ");
+  Put(folder / "adapter.safetensors", One("c"));  // of another series
+  CHECK(Read(index) == "b[2, 3]F32 a[2, 3]F32 ");
+}
+
+TEST_CASE("manifest: a directory without an index") {
+  const Folder folder;
+  CHECK(Read(folder.path()) == "missing ");
+  Put(folder / "2.safetensors", One("b"));
+  Put(folder / "1.safetensors", One("a"));
+  Put(folder / "notes.txt", "x");
+  CHECK(Read(folder.path()) == "a[2, 3]F32 b[2, 3]F32 ");
+  Put(folder / "3.safetensors", One("a"));
+  CHECK(Read(folder.path()) == "duplicate-key ");
+}
+
+TEST_CASE("safetensors: metadata, order and offsets are kept") {
+  const std::string json =
+      "{\"z\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[6,8]},"
+      "\"__metadata__\":{\"format\":\"pt\",\"k\":\"\"},"
+      "\"e\":{\"dtype\":\"I64\",\"shape\":[3,0],\"data_offsets\":[6,6]},"
+      "\"a\":{\"dtype\":\"F4\",\"shape\":[4,3],\"data_offsets\":[0,6]}}   ";
+  Findings findings;
+  const std::string bytes = Safetensors(json, 8);
+  const auto header = ParseSafetensorsHeader(
+      MakeSource("t", bytes), static_cast<int64_t>(bytes.size()), findings);
+  REQUIRE(header);
+  CHECK(header->data_offset == static_cast<int64_t>(8 + json.size()));
+  REQUIRE(header->entries.size() == 3);
+  CHECK(header->entries[0].name == "z");
+  CHECK(header->entries[0].begin == 6);
+  CHECK(header->entries[1].shape == Shape{3, 0});
+  CHECK(header->entries[2].dtype == Dtype::kF4);
+  REQUIRE(header->metadata.size() == 2);
+  CHECK(header->metadata[0].second == "pt");
+}
+
+TEST_CASE("safetensors: a finding points at the entry in the header") {
+  const std::string bytes = Safetensors(
+      "{\"a\":{\"dtype\":\"F32\",\n\"shape\":[-2],\"data_offsets\":[0,8]}}", 8);
+  Findings findings;
+  CHECK_FALSE(ParseSafetensorsHeader(
+      MakeSource("t", bytes), static_cast<int64_t>(bytes.size()), findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(
+      findings.all()[0].place.source->At(findings.all()[0].place.begin).line ==
+      2);
+}
+
+TEST_CASE("gguf: blocks have no dtype, and dimensions are turned round") {
+  std::string bytes("GGUF\3\0\0\0", 8);
+  const auto u32 = [&](uint32_t value) {
+    for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> 8 * i);
+  };
+  const auto u64 = [&](uint64_t value) {
+    u32(static_cast<uint32_t>(value));
+    u32(static_cast<uint32_t>(value >> 32));
+  };
+  u64(2), u64(1);
+  u64(5), bytes += "vocab";  // larger than the piece first read
+  u32(9), u32(0), u64(3 << 20);
+  bytes += std::string(3 << 20, 'v');
+  u64(1), bytes += "q";
+  u32(2), u64(64), u64(3), u32(2), u64(0);
+  u64(1), bytes += "f";
+  u32(2), u64(4), u64(2), u32(0), u64(128);
+  bytes.resize((bytes.size() + 31) / 32 * 32 + 128 + 32);
+  const Folder folder;
+  Put(folder / "m.gguf", bytes);
+  PutGzip(folder / "m.gz", bytes);
+  const std::string want =
+      "q[3, 64] f[2, 4]F32 (1 tensor is quantised in blocks, so their sizes"
+      " are unknown)";
+  CHECK(Read(folder / "m.gguf") == want);
+  CHECK(Read(folder / "m.gz") == want);
+  Put(folder / "cut.gguf", bytes.substr(0, bytes.size() - 1));
+  CHECK(Read(folder / "cut.gguf") == "offsets ");
+  CHECK(Read(folder / "cut.gguf", {.header_only = true}) == want);
+}
+
+}  // namespace
+}  // namespace shardc
