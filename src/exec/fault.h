@@ -18,6 +18,24 @@ enum class Fault : uint16_t {
   kCollectiveSkipped,
   kCollectiveWrongGroup,
   kReplicasDiffer,
+  // The key-value cache.
+  kCacheOwnerOff,
+  kCacheAllWrite,
+  kCacheRankZeroWrites,
+  kCacheIndexPlusOne,
+  kCacheIndexByOne,
+  kCacheOverflowClamped,
+  kCacheStaleRows,
+  kCacheSlotOff,
+  kCacheInsertKeepsLength,
+  kCacheNeighbourScale,
+  kCacheFirstScale,
+  kCacheUneven127,
+  kCachePositiveWraps,
+  kCacheZeroRowDivides,
+  kRollingCapacityIsWindow,
+  kRollingSlotAsPosition,
+  kCacheMoveSkipped,
 };
 
 }  // namespace shardc::exec

@@ -39,15 +39,25 @@ Quantized QuantizeRows(const DenseArray& x, int64_t rows, int64_t count,
 
 }  // namespace
 
-float QuantizeInt8(std::span<const float> x, std::span<int8_t> q) {
-  float scale = 0;
+float LargestMagnitude(std::span<const float> x) {
+  float largest = 0;
   for (float value : x) {
     const float size = std::fabs(value);
-    if (!(size <= scale)) scale = size;  // a NaN sticks: nothing is <= it
-    if (std::isnan(scale)) break;
+    if (!(size <= largest)) largest = size;  // a NaN sticks: none is <= it
+    if (std::isnan(largest)) break;
   }
+  return largest;
+}
+
+float QuantizeInt8(std::span<const float> x, std::span<int8_t> q) {
+  const float scale = LargestMagnitude(x);
+  QuantizeInt8(x, scale, q);
+  return scale;
+}
+
+void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q) {
   std::fill(q.begin(), q.end(), int8_t{0});
-  if (scale == 0 || !std::isfinite(scale)) return scale;
+  if (scale == 0 || !std::isfinite(scale)) return;
   const float factor = 127.5f / scale;
   for (size_t i = 0; i < x.size(); ++i) {
     // A subnormal scale has no finite inverse: divide there.
@@ -57,7 +67,6 @@ float QuantizeInt8(std::span<const float> x, std::span<int8_t> q) {
     q[i] =
         static_cast<int8_t>(std::clamp(std::nearbyint(value), -128.0, 127.0));
   }
-  return scale;
 }
 
 float DequantizeInt8(int8_t q, float scale) {

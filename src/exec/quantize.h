@@ -15,6 +15,9 @@ namespace shardc::exec {
 // scale 0 and stays zeros. A row with a NaN has scale NaN.
 // |x - q*scale/127.5| <= scale/255, save at +scale (scale/255 too).
 float QuantizeInt8(std::span<const float> x, std::span<int8_t> q);
+// The two halves of it, for a row that devices share.
+float LargestMagnitude(std::span<const float> x);
+void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q);
 // q * scale / 127.5
 float DequantizeInt8(int8_t q, float scale);
 
