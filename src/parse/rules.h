@@ -13,16 +13,16 @@
 
 namespace shardc {
 
-// Gives the source of a `builtin:NAME[/flax|/hf]` pack, or null. Set by
-// whoever knows which naming the manifest has.
+// Gives the source of a pack, or null. `name` is the whole word as written:
+// `builtin:llama`, `builtin:llama/hf`, or `auto`. Set by whoever knows which
+// naming the manifest has.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
 // Reads each file followed by what it extends, depth first; a file reached
 // twice counts once; earlier is nearer. Settings merge key by key, the
 // nearest wins. Circles are findings.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
-                                 const PackLookup& packs,
-                                 Findings& findings);
+                                 const PackLookup& packs, Findings& findings);
 
 }  // namespace shardc
 

@@ -1,0 +1,62 @@
+#include "parse/keys.h"
+
+#include <array>
+
+namespace shardc {
+namespace {
+
+using Name = std::string_view;
+
+constexpr std::array<Name, 7> kMeshKeys = {
+    "axes", "devices", "axis_types", "processes", "slices", "dcn", "device"};
+constexpr std::array<Name, 2> kDeviceKeys = {"profile", "memory"};
+constexpr std::array<Name, 8> kRulesKeys = {"version", "extends",  "separator",
+                                            "axes",    "register", "bundles",
+                                            "rules",   "policy"};
+constexpr std::array<Name, 7> kRuleKeys = {
+    "match", "spec", "modes", "illegal", "min_size", "place", "note"};
+constexpr std::array<Name, 1> kLikeKeys = {"like"};
+constexpr std::array<Name, 3> kPlaceKeys = {"axis", "index", "count"};
+constexpr std::array<Name, 3> kRegistrationKeys = {"rule", "generation",
+                                                   "override"};
+constexpr std::array<Name, 1> kForcedAxisKeys = {"axis"};
+constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
+constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
+                                             "compat"};
+constexpr std::array<Name, 3> kProjectKeys = {"version", "targets", "lint"};
+constexpr std::array<Name, 10> kTargetKeys = {
+    "mesh",       "rules", "manifest", "model",  "modes",
+    "operations", "batch", "kv_len",   "memory", "plan"};
+constexpr std::array<Name, 4> kLintKeys = {"select", "ignore", "severity",
+                                           "fail_on"};
+
+}  // namespace
+
+namespace keys {
+const KeyTable kMesh{"mesh", "a mesh", kMeshKeys};
+const KeyTable kDevice{"mesh.device", "a device", kDeviceKeys};
+const KeyTable kRules{"rules", "a rules file", kRulesKeys};
+const KeyTable kRule{"rules.rules", "a rule", kRuleKeys};
+const KeyTable kLike{"rules.like", "a spec", kLikeKeys};
+const KeyTable kPlace{"rules.place", "`place`", kPlaceKeys};
+const KeyTable kRegistration{"rules.register", "a registration",
+                             kRegistrationKeys};
+const KeyTable kForcedAxis{"rules.forced_axis", "a registration's rule",
+                           kForcedAxisKeys};
+const KeyTable kBundle{"rules.bundle", "a bundle", kBundleKeys};
+const KeyTable kPolicy{"rules.policy", "`policy`", kPolicyKeys};
+const KeyTable kProject{"project", "a project file", kProjectKeys};
+const KeyTable kTarget{"project.target", "a target", kTargetKeys};
+const KeyTable kLint{"project.lint", "`lint`", kLintKeys};
+}  // namespace keys
+
+std::span<const KeyTable* const> AllKeyTables() {
+  static constexpr std::array<const KeyTable*, 13> kAll = {
+      &keys::kMesh,   &keys::kDevice, &keys::kRules,        &keys::kRule,
+      &keys::kLike,   &keys::kPlace,  &keys::kRegistration, &keys::kForcedAxis,
+      &keys::kBundle, &keys::kPolicy, &keys::kProject,      &keys::kTarget,
+      &keys::kLint};
+  return kAll;
+}
+
+}  // namespace shardc

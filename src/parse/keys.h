@@ -1,0 +1,38 @@
+// The keys that each mapping of our files knows: the readers' tables, which
+// the JSON schemas are held against.
+#ifndef SHARDC_PARSE_KEYS_H_
+#define SHARDC_PARSE_KEYS_H_
+
+#include <span>
+#include <string_view>
+
+namespace shardc {
+
+struct KeyTable {
+  // Where the mapping stands: `rules.rules[]` is a rule of a rules file.
+  std::string_view path;
+  std::string_view what;  // for messages: "a rule"
+  std::span<const std::string_view> keys;
+};
+
+namespace keys {
+extern const KeyTable kMesh;
+extern const KeyTable kDevice;
+extern const KeyTable kRules;
+extern const KeyTable kRule;
+extern const KeyTable kLike;
+extern const KeyTable kPlace;
+extern const KeyTable kRegistration;
+extern const KeyTable kForcedAxis;
+extern const KeyTable kBundle;
+extern const KeyTable kPolicy;
+extern const KeyTable kProject;
+extern const KeyTable kTarget;
+extern const KeyTable kLint;
+}  // namespace keys
+
+std::span<const KeyTable* const> AllKeyTables();
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_KEYS_H_

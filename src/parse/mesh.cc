@@ -1,0 +1,199 @@
+#include "parse/mesh.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "parse/mesh_finish.h"
+#include "parse/mesh_yaml.h"
+#include "parse/yaml_error.h"
+#include "source/file.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+bool Exists(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0;
+}
+
+// The mapping that stands at a place of a file read before.
+const YamlNode* FindNode(const YamlNode& node, const Place& place) {
+  if (node.begin == place.begin && node.end == place.end) return &node;
+  for (const YamlNode& item : node.items) {
+    if (const YamlNode* found = FindNode(item, place)) return found;
+  }
+  for (const YamlMember& member : node.members) {
+    if (const YamlNode* found = FindNode(member.value, place)) return found;
+  }
+  return nullptr;
+}
+
+std::optional<Mesh> ParseInline(const Place& place,
+                                std::optional<int64_t> devices,
+                                Findings& findings) {
+  const auto document = YamlDocument::Parse(place.source, findings);
+  if (!document) return std::nullopt;
+  const YamlNode* node = FindNode(document->root(), place);
+  if (node == nullptr) return std::nullopt;
+  return ReadMeshNode({*document, findings}, *node, devices);
+}
+
+bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+// One entry of a mesh string, `dp:2`, at a byte range of the source.
+class EntryReader {
+ public:
+  EntryReader(SourceRef source, Findings& findings)
+      : source_(std::move(source)), findings_(findings) {}
+
+  std::optional<MeshDraft::Axis> Read(size_t begin, size_t end) {
+    Trim(begin, end);
+    const std::string_view text = source_->text();
+    const size_t mark = text.substr(0, end).find_first_of(":=", begin);
+    if (mark == std::string_view::npos) {
+      Add(code::kSchema, begin, end,
+          begin == end
+              ? "an empty entry between commas"
+              : "entry " + Shown(begin, end) + " is no axis with a size",
+          "write `name:size`, such as `dp:2,tp:4`");
+      return std::nullopt;
+    }
+    size_t name_end = mark;
+    size_t name_begin = begin;
+    Trim(name_begin, name_end);
+    size_t size_begin = mark + 1;
+    size_t size_end = end;
+    Trim(size_begin, size_end);
+    const auto name = Name(name_begin, name_end);
+    const auto size = Size(size_begin, size_end,
+                           text.substr(name_begin, name_end - name_begin));
+    if (!name || !size) return std::nullopt;
+    return MeshDraft::Axis{
+        *name, *size, AxisType::kAuto, {source_, begin, end}};
+  }
+
+ private:
+  void Trim(size_t& begin, size_t& end) const {
+    const std::string_view text = source_->text();
+    while (begin < end && IsBlank(text[begin])) ++begin;
+    while (end > begin && IsBlank(text[end - 1])) --end;
+  }
+  std::string Shown(size_t begin, size_t end) const {
+    return ShortQuote(source_->text().substr(begin, end - begin));
+  }
+  Finding& Add(const Code& code, size_t begin, size_t end, std::string message,
+               std::string help = {}) {
+    return findings_.Add(code, {source_, begin, end}, std::move(message),
+                         std::move(help));
+  }
+
+  std::optional<std::string> Name(size_t begin, size_t end) {
+    const std::string name(source_->text().substr(begin, end - begin));
+    const std::string fault = AxisNameFault(name);
+    if (fault.empty()) return name;
+    Add(code::kAxisName, begin, end,
+        "axis name " + Shown(begin, end) + " " + fault);
+    return std::nullopt;
+  }
+
+  std::optional<int64_t> Size(size_t begin, size_t end, std::string_view axis) {
+    const std::string subject = "the size of axis " + ShortQuote(axis) + " ";
+    IntegerFault fault;
+    const auto size =
+        ParseInteger(source_->text().substr(begin, end - begin), {-1}, &fault);
+    if (!size) {
+      Add(code::kNumber, begin, end, subject + fault.message, fault.help);
+    } else if (*size == 0) {
+      Add(code::kNumber, begin, end, subject + "is 0",
+          "a size is 1 or more, or -1 for what remains");
+      return std::nullopt;
+    }
+    return size;
+  }
+
+  SourceRef source_;
+  Findings& findings_;
+};
+
+bool CheckDistinct(const MeshDraft& draft, Findings& findings) {
+  bool good = true;
+  for (size_t i = 0; i < draft.axes.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (draft.axes[i].name != draft.axes[j].name) continue;
+      findings
+          .Add(code::kDuplicateKey, draft.axes[i].place,
+               "axis `" + draft.axes[i].name + "` is given twice",
+               "remove one of the two")
+          .labels.push_back({draft.axes[j].place, "first given here"});
+      good = false;
+      break;
+    }
+  }
+  return good;
+}
+
+}  // namespace
+
+std::optional<Mesh> ParseMesh(SourceRef source, std::optional<int64_t> devices,
+                              Findings& findings) {
+  const size_t before = findings.errors();
+  const auto document = YamlDocument::Parse(std::move(source), findings);
+  if (!document) return std::nullopt;
+  auto mesh = ReadMeshNode({*document, findings}, document->root(), devices);
+  if (findings.errors() > before) return std::nullopt;
+  return mesh;
+}
+
+std::optional<Mesh> ParseMeshString(SourceRef source,
+                                    std::optional<int64_t> devices,
+                                    Findings& findings) {
+  const size_t before = findings.errors();
+  const std::string_view text = source->text();
+  MeshDraft draft;
+  draft.place = {source, 0, text.size()};
+  if (devices) draft.devices = {*devices, draft.place};
+  EntryReader reader(source, findings);
+  // `!` asks eformer for plain row-major order, which is ours anyway.
+  size_t begin = text.starts_with('!') ? 1 : 0;
+  while (begin <= text.size() && !findings.Full()) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (auto axis = reader.Read(begin, end)) {
+      draft.axes.push_back(std::move(*axis));
+    }
+    begin = end + 1;
+  }
+  if (findings.errors() > before || !CheckDistinct(draft, findings)) {
+    return std::nullopt;
+  }
+  return FinishMesh(draft, findings);
+}
+
+std::optional<Mesh> ReadMesh(const std::string& file_or_text,
+                             std::optional<int64_t> devices,
+                             Findings& findings) {
+  if (file_or_text.find_first_of(":=") != std::string::npos &&
+      !Exists(file_or_text)) {
+    return ParseMeshString(MakeSource("--mesh", file_or_text), devices,
+                           findings);
+  }
+  SourceRef source = ReadSource(file_or_text, findings);
+  if (source == nullptr) return std::nullopt;
+  return ParseMesh(std::move(source), devices, findings);
+}
+
+std::optional<Mesh> ReadMesh(const MeshInput& input,
+                             std::optional<int64_t> devices,
+                             Findings& findings) {
+  if (input.inline_place) {
+    return ParseInline(*input.inline_place, devices, findings);
+  }
+  if (!input.text.empty()) {
+    return ParseMeshString(MakeSource("--mesh", input.text), devices, findings);
+  }
+  return ReadMesh(input.file, devices, findings);
+}
+
+}  // namespace shardc

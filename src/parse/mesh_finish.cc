@@ -1,0 +1,196 @@
+#include "parse/mesh_finish.h"
+
+#include <utility>
+
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kOneFree = "one size at most can be -1";
+
+// The product of the sizes that are given, and the axis that is not.
+struct Sizes {
+  int64_t product = 1;
+  std::optional<size_t> free;
+};
+
+std::optional<Sizes> Multiply(const MeshDraft& draft, Findings& findings) {
+  Sizes sizes;
+  bool good = true;
+  for (size_t i = 0; i < draft.axes.size(); ++i) {
+    const MeshDraft::Axis& axis = draft.axes[i];
+    if (axis.size == -1) {
+      if (sizes.free) {
+        findings
+            .Add(code::kNumber, axis.place,
+                 "the sizes of both `" + draft.axes[*sizes.free].name +
+                     "` and `" + axis.name + "` are -1",
+                 std::string(kOneFree))
+            .labels.push_back(
+                {draft.axes[*sizes.free].place, "the first is here"});
+        good = false;
+        continue;
+      }
+      sizes.free = i;
+      continue;
+    }
+    const auto product = CheckedMul(sizes.product, axis.size);
+    if (!product) {
+      findings.Add(code::kOverflow, axis.place,
+                   "with axis `" + axis.name + "` of size " +
+                       CountText(axis.size) +
+                       " the device count does not fit in 64 bits");
+      return std::nullopt;
+    }
+    sizes.product = *product;
+  }
+  if (!good) return std::nullopt;
+  return sizes;
+}
+
+std::string SizesText(const MeshDraft& draft) {
+  std::string out;
+  for (const MeshDraft::Axis& axis : draft.axes) {
+    if (axis.size == -1) continue;
+    if (!out.empty()) out += " * ";
+    out += std::to_string(axis.size);
+  }
+  return out;
+}
+
+// The size of the -1 axis and the count of devices.
+std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
+                                     Mesh& mesh, Findings& findings) {
+  if (!sizes.free) {
+    if (draft.devices && draft.devices->value != sizes.product) {
+      findings.Add(code::kDeviceCount, draft.devices->place,
+                   "the axes make " + SizesText(draft) + " = " +
+                       CountText(sizes.product) + " devices, not " +
+                       CountText(draft.devices->value),
+                   "make one axis -1 to let it take what remains");
+      return std::nullopt;
+    }
+    return sizes.product;
+  }
+  const MeshDraft::Axis& free = draft.axes[*sizes.free];
+  if (!draft.devices) {
+    findings.Add(code::kDeviceCount, free.place,
+                 "the size of axis `" + free.name +
+                     "` is -1, and the device count is not given",
+                 "give `devices` in the mesh, or --devices");
+    return std::nullopt;
+  }
+  const int64_t devices = draft.devices->value;
+  if (devices % sizes.product != 0) {
+    findings.Add(code::kDeviceCount, draft.devices->place,
+                 CountText(devices) + " devices cannot be divided by " +
+                     SizesText(draft) + " = " + CountText(sizes.product) +
+                     " to give axis `" + free.name + "` its size");
+    return std::nullopt;
+  }
+  mesh.axes[*sizes.free].size = devices / sizes.product;
+  return devices;
+}
+
+bool SettleProcesses(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
+  if (!draft.processes) return true;
+  mesh.processes = draft.processes->value;
+  if (mesh.devices % mesh.processes == 0) return true;
+  findings.Add(code::kDeviceCount, draft.processes->place,
+               CountText(mesh.devices) + " devices cannot be divided among " +
+                   CountText(mesh.processes) + " processes");
+  return false;
+}
+
+// Several slices: the factors as given, or the first axis that the number of
+// slices divides carries them.
+bool InferSlices(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
+  mesh.dcn.assign(mesh.axes.size(), 1);
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    if (mesh.axes[i].size % mesh.slices != 0) continue;
+    mesh.dcn[i] = mesh.slices;
+    return true;
+  }
+  findings.Add(
+      code::kDeviceCount, draft.slices->place,
+      "no axis can be divided among " + CountText(mesh.slices) + " slices",
+      "say with `dcn` which axes run over the slices");
+  return false;
+}
+
+bool SettleDcn(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
+  mesh.dcn = draft.dcn;
+  std::optional<size_t> free;
+  int64_t product = 1;
+  for (size_t i = 0; i < mesh.dcn.size(); ++i) {
+    if (mesh.dcn[i] == -1) {
+      if (free) {
+        findings.Add(code::kNumber, draft.dcn_place,
+                     "two factors of `dcn` are -1",
+                     "one factor at most can be -1");
+        return false;
+      }
+      free = i;
+      continue;
+    }
+    const auto next = CheckedMul(product, mesh.dcn[i]);
+    if (!next) {
+      findings.Add(code::kOverflow, draft.dcn_place,
+                   "the product of `dcn` does not fit in 64 bits");
+      return false;
+    }
+    product = *next;
+  }
+  if (free && mesh.slices % product == 0) {
+    mesh.dcn[*free] = mesh.slices / product;
+    product = mesh.slices;
+  }
+  if (product != mesh.slices) {
+    findings.Add(code::kDeviceCount, draft.dcn_place,
+                 "the factors of `dcn` make " + CountText(product) +
+                     ", and there are " + Counted(mesh.slices, "slice"),
+                 "the product of the factors is the number of slices");
+    return false;
+  }
+  for (size_t i = 0; i < mesh.dcn.size(); ++i) {
+    if (mesh.axes[i].size % mesh.dcn[i] == 0) continue;
+    findings.Add(code::kDeviceCount, draft.dcn_place,
+                 "axis `" + mesh.axes[i].name + "` of size " +
+                     CountText(mesh.axes[i].size) +
+                     " cannot be divided by its factor " +
+                     CountText(mesh.dcn[i]));
+    return false;
+  }
+  if (mesh.slices == 1) mesh.dcn.clear();
+  return true;
+}
+
+bool SettleSlices(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
+  if (draft.slices) mesh.slices = draft.slices->value;
+  if (!draft.dcn.empty()) return SettleDcn(draft, mesh, findings);
+  if (mesh.slices == 1) return true;
+  return InferSlices(draft, mesh, findings);
+}
+
+}  // namespace
+
+std::optional<Mesh> FinishMesh(const MeshDraft& draft, Findings& findings) {
+  const auto sizes = Multiply(draft, findings);
+  if (!sizes) return std::nullopt;
+  Mesh mesh;
+  for (const MeshDraft::Axis& axis : draft.axes) {
+    mesh.axes.push_back({axis.name, axis.size, axis.type});
+  }
+  mesh.device = draft.device;
+  const auto devices = SettleDevices(draft, *sizes, mesh, findings);
+  if (!devices) return std::nullopt;
+  mesh.devices = *devices;
+  const bool processes = SettleProcesses(draft, mesh, findings);
+  const bool slices = SettleSlices(draft, mesh, findings);
+  if (!processes || !slices) return std::nullopt;
+  return mesh;
+}
+
+}  // namespace shardc

@@ -1,0 +1,187 @@
+#include "parse/mesh_yaml.h"
+
+#include <algorithm>
+#include <array>
+
+#include "parse/mesh_finish.h"
+#include "parse/yaml_error.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::array<std::string_view, 3> kAxisTypes = {"auto", "explicit",
+                                                        "manual"};
+constexpr std::array<AxisType, 3> kAxisTypeValues = {
+    AxisType::kAuto, AxisType::kExplicit, AxisType::kManual};
+
+class Reader {
+ public:
+  Reader(const YamlContext& context, const Fields& fields)
+      : context_(context), fields_(fields) {}
+
+  MeshDraft Read(const YamlNode& node, std::optional<int64_t> devices) {
+    ReadAxes(node);
+    ReadCount("devices", draft_.devices);
+    ReadCount("processes", draft_.processes);
+    ReadCount("slices", draft_.slices);
+    // The flag wins over the file, as flags do.
+    if (devices) {
+      draft_.devices = {*devices,
+                        draft_.devices ? draft_.devices->place : draft_.place};
+    }
+    if (const YamlNode* types = fields_.Find("axis_types")) ReadTypes(*types);
+    if (const YamlNode* dcn = fields_.Find("dcn")) ReadDcn(*dcn);
+    if (const YamlNode* device = fields_.Find("device")) ReadDevice(*device);
+    return std::move(draft_);
+  }
+
+ private:
+  void ReadAxes(const YamlNode& node) {
+    const YamlNode* axes = fields_.Require(context_, node, "axes");
+    if (axes == nullptr) return;
+    draft_.place = context_.document.PlaceOf(*axes);
+    if (!axes->IsMapping()) {
+      context_.Add(
+          code::kSchema, *axes,
+          "`axes` is " + Describe(*axes) + ", not a mapping of names to sizes",
+          "write `axes: {dp: 2, tp: 4}`");
+      return;
+    }
+    if (axes->members.empty()) {
+      context_.Add(code::kSchema, *axes, "`axes` names no axis",
+                   "write `axes: {dp: 2, tp: 4}`");
+    }
+    for (const YamlMember& member : axes->members) ReadAxis(member);
+  }
+
+  void ReadAxis(const YamlMember& member) {
+    const YamlNode& key = member.key;
+    const auto name =
+        ReadKey(context_, key, code::kAxisName, "the name of an axis");
+    if (!name) return;
+    const std::string fault = AxisNameFault(*name);
+    if (!fault.empty()) {
+      context_.Add(code::kAxisName, key,
+                   "axis name " + ShortQuote(*name) + " " + fault);
+      return;
+    }
+    const auto size = ReadInteger(context_, member.value,
+                                  "the size of axis `" + *name + "`", {-1});
+    if (!size) return;
+    if (*size == 0) {
+      context_.Add(code::kNumber, member.value,
+                   "the size of axis `" + *name + "` is 0",
+                   "a size is 1 or more, or -1 for what remains");
+      return;
+    }
+    draft_.axes.push_back({*name, *size, AxisType::kAuto,
+                           context_.document.PlaceOf(member.value)});
+  }
+
+  void ReadCount(std::string_view key, std::optional<Counted64>& out) {
+    const YamlNode* node = fields_.Find(key);
+    if (node == nullptr) return;
+    const auto value =
+        ReadInteger(context_, *node, "`" + std::string(key) + "`", {1});
+    if (value) out = Counted64{*value, context_.document.PlaceOf(*node)};
+  }
+
+  // The axis that a key of `what` names.
+  std::optional<size_t> AxisOf(const YamlNode& key, std::string_view what) {
+    const auto name = ReadKey(context_, key, code::kAxisName,
+                              "a key of " + std::string(what));
+    if (!name) return std::nullopt;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < draft_.axes.size(); ++i) {
+      if (draft_.axes[i].name == *name) return i;
+      names.push_back(draft_.axes[i].name);
+    }
+    const auto nearest = Nearest(*name, names);
+    context_.Add(code::kReference, key,
+                 std::string(what) + " names " + ShortQuote(*name) +
+                     ", which is no axis of this mesh",
+                 nearest ? "did you mean `" + *nearest + "`?" : "");
+    return std::nullopt;
+  }
+
+  void ReadTypes(const YamlNode& node) {
+    if (!node.IsMapping()) {
+      const auto type = ReadChoice(context_, node, "`axis_types`", kAxisTypes);
+      if (!type) return;
+      for (MeshDraft::Axis& axis : draft_.axes) {
+        axis.type = kAxisTypeValues[*type];
+      }
+      return;
+    }
+    for (const YamlMember& member : node.members) {
+      const auto axis = AxisOf(member.key, "`axis_types`");
+      const auto type =
+          ReadChoice(context_, member.value, "the type of an axis", kAxisTypes);
+      if (axis && type) draft_.axes[*axis].type = kAxisTypeValues[*type];
+    }
+  }
+
+  void ReadDcn(const YamlNode& node) {
+    if (!node.IsMapping()) {
+      context_.Add(
+          code::kSchema, node,
+          "`dcn` is " + Describe(node) + ", not a mapping of axes to factors",
+          "write `dcn: {dp: 2}`");
+      return;
+    }
+    draft_.dcn_place = context_.document.PlaceOf(node);
+    draft_.dcn.assign(draft_.axes.size(), 1);
+    for (const YamlMember& member : node.members) {
+      const auto axis = AxisOf(member.key, "`dcn`");
+      const auto factor =
+          ReadInteger(context_, member.value, "a factor of `dcn`", {-1});
+      if (factor && *factor == 0) {
+        context_.Add(code::kNumber, member.value, "a factor of `dcn` is 0");
+        continue;
+      }
+      if (axis && factor) draft_.dcn[*axis] = *factor;
+    }
+  }
+
+  void ReadDevice(const YamlNode& node) {
+    Device device;
+    if (node.IsScalar()) {
+      if (auto name = ReadText(context_, node, "`device`", true)) {
+        device.profile = *name;
+        draft_.device = device;
+      }
+      return;
+    }
+    const auto fields = Fields::Read(context_, node, keys::kDevice);
+    if (!fields) return;
+    if (const YamlNode* profile = fields->Find("profile")) {
+      if (auto name = ReadText(context_, *profile, "`profile`", true)) {
+        device.profile = *name;
+      }
+    }
+    if (const YamlNode* memory = fields->Find("memory")) {
+      device.memory_bytes = ReadBytes(context_, *memory, "`memory`");
+    }
+    draft_.device = device;
+  }
+
+  const YamlContext& context_;
+  const Fields& fields_;
+  MeshDraft draft_;
+};
+
+}  // namespace
+
+std::optional<Mesh> ReadMeshNode(const YamlContext& context,
+                                 const YamlNode& node,
+                                 std::optional<int64_t> devices) {
+  const size_t before = context.findings.errors();
+  const auto fields = Fields::Read(context, node, keys::kMesh);
+  if (!fields) return std::nullopt;
+  const MeshDraft draft = Reader(context, *fields).Read(node, devices);
+  if (context.findings.errors() > before) return std::nullopt;
+  return FinishMesh(draft, context.findings);
+}
+
+}  // namespace shardc

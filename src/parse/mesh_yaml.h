@@ -1,0 +1,19 @@
+// A mesh as a YAML mapping: a mesh file, or part of a project file.
+#ifndef SHARDC_PARSE_MESH_YAML_H_
+#define SHARDC_PARSE_MESH_YAML_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "model/mesh.h"
+#include "parse/yaml_read.h"
+
+namespace shardc {
+
+std::optional<Mesh> ReadMeshNode(const YamlContext& context,
+                                 const YamlNode& node,
+                                 std::optional<int64_t> devices);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_MESH_YAML_H_

@@ -1,0 +1,55 @@
+#include "parse/policy_read.h"
+
+#include <array>
+
+namespace shardc {
+
+std::optional<IllegalPolicy> ReadIllegal(const YamlContext& context,
+                                         const YamlNode& node) {
+  static constexpr std::array<std::string_view, 3> kChoices = {"error", "drop",
+                                                               "shrink"};
+  const auto choice = ReadChoice(context, node, "`illegal`", kChoices);
+  if (!choice) return std::nullopt;
+  constexpr std::array<IllegalPolicy, 3> kValues = {
+      IllegalPolicy::kError, IllegalPolicy::kDrop, IllegalPolicy::kShrink};
+  return kValues[*choice];
+}
+
+std::optional<int64_t> ReadMinSize(const YamlContext& context,
+                                   const YamlNode& node) {
+  return ReadInteger(context, node, "`min_size`", {0});
+}
+
+Policy ReadPolicy(const YamlContext& context, const YamlNode& node) {
+  Policy policy;
+  if (node.IsNull()) return policy;
+  const auto fields = Fields::Read(context, node, keys::kPolicy);
+  if (!fields) return policy;
+  if (const YamlNode* unmatched = fields->Find("unmatched")) {
+    static constexpr std::array<std::string_view, 2> kChoices = {"error",
+                                                                 "replicate"};
+    const auto choice =
+        ReadChoice(context, *unmatched, "`unmatched`", kChoices);
+    if (choice) {
+      policy.unmatched =
+          *choice == 0 ? UnmatchedPolicy::kError : UnmatchedPolicy::kReplicate;
+    }
+  }
+  if (const YamlNode* illegal = fields->Find("illegal")) {
+    policy.illegal = ReadIllegal(context, *illegal);
+  }
+  if (const YamlNode* min_size = fields->Find("min_size")) {
+    policy.min_size = ReadMinSize(context, *min_size);
+  }
+  if (const YamlNode* compat = fields->Find("compat")) {
+    static constexpr std::array<std::string_view, 3> kChoices = {
+        "none", "eformer", "fjformer"};
+    const auto choice = ReadChoice(context, *compat, "`compat`", kChoices);
+    constexpr std::array<Compat, 3> kValues = {Compat::kNone, Compat::kEformer,
+                                               Compat::kFjformer};
+    if (choice) policy.compat = kValues[*choice];
+  }
+  return policy;
+}
+
+}  // namespace shardc

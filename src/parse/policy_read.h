@@ -1,0 +1,20 @@
+// Policies in a rules file, its own or one rule's.
+#ifndef SHARDC_PARSE_POLICY_READ_H_
+#define SHARDC_PARSE_POLICY_READ_H_
+
+#include <optional>
+
+#include "model/rules.h"
+#include "parse/yaml_read.h"
+
+namespace shardc {
+
+Policy ReadPolicy(const YamlContext& context, const YamlNode& node);
+std::optional<IllegalPolicy> ReadIllegal(const YamlContext& context,
+                                         const YamlNode& node);
+std::optional<int64_t> ReadMinSize(const YamlContext& context,
+                                   const YamlNode& node);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_POLICY_READ_H_

@@ -1,0 +1,225 @@
+#include "parse/rule_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "parse/policy_read.h"
+#include "parse/rule_read.h"
+#include "parse/spec_read.h"
+#include "parse/yaml_error.h"
+#include "parse/yaml_read.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+class Reader {
+ public:
+  explicit Reader(const YamlContext& context) : context_(context) {}
+
+  std::optional<RuleFile> Read() {
+    const YamlNode& root = context_.document.root();
+    const auto fields = Fields::Read(context_, root, keys::kRules);
+    if (!fields) return std::nullopt;
+    file_.source = context_.document.source();
+    CheckVersion(context_, fields->Find("version"));
+    if (const YamlNode* node = fields->Find("extends")) ReadExtends(*node);
+    char separator = '/';
+    if (const YamlNode* node = fields->Find("separator")) {
+      separator = ReadSeparator(*node);
+    }
+    if (const YamlNode* node = fields->Find("axes")) ReadAxes(*node);
+    if (const YamlNode* node = fields->Find("register")) {
+      ReadRegistrations(*node);
+    }
+    if (const YamlNode* node = fields->Find("bundles")) ReadBundles(*node);
+    if (const YamlNode* node = fields->Find("policy")) {
+      file_.policy = ReadPolicy(context_, *node);
+    }
+    if (const YamlNode* node = fields->Find("rules")) {
+      ReadRules(*node, separator);
+    }
+    return std::move(file_);
+  }
+
+ private:
+  Place PlaceOf(const YamlNode& node) const {
+    return context_.document.PlaceOf(node);
+  }
+
+  // A mapping of names to things; null counts as empty.
+  bool IsMap(const YamlNode& node, std::string_view what,
+             std::string_view example) {
+    if (node.IsMapping()) return true;
+    if (node.IsNull()) return false;
+    context_.Add(
+        code::kSchema, node,
+        "`" + std::string(what) + "` is " + Describe(node) + ", not a mapping",
+        "write `" + std::string(example) + "`");
+    return false;
+  }
+
+  void ReadExtends(const YamlNode& node) {
+    if (node.IsNull()) return;
+    const auto add = [&](const YamlNode& item) {
+      auto name = ReadText(context_, item, "an entry of `extends`", true);
+      if (!name) return;
+      if (name->empty()) {
+        context_.Add(code::kSchema, item, "an entry of `extends` is empty");
+        return;
+      }
+      file_.extends.push_back({std::move(*name), PlaceOf(item)});
+    };
+    if (node.IsScalar()) {
+      add(node);
+    } else if (node.IsSequence()) {
+      for (const YamlNode& item : node.items) add(item);
+    } else {
+      context_.Add(code::kSchema, node,
+                   "`extends` is " + Describe(node) + ", not a list of files",
+                   "write `extends: [builtin:llama, ./base.yaml]`");
+    }
+  }
+
+  char ReadSeparator(const YamlNode& node) {
+    static constexpr std::array<std::string_view, 2> kChoices = {"/", "."};
+    const auto choice = ReadChoice(context_, node, "`separator`", kChoices);
+    return choice ? kChoices[*choice][0] : '/';
+  }
+
+  void ReadAxes(const YamlNode& node) {
+    if (!IsMap(node, "axes", "axes: {head: tp}")) return;
+    for (const YamlMember& member : node.members) {
+      const auto name = ReadKey(context_, member.key, code::kSchema,
+                                "the name of an axis rule");
+      if (!name) continue;
+      const auto rule = ParseAxisRule(*name);
+      if (!rule) {
+        context_.Add(code::kUnknownKey, member.key,
+                     "unknown axis rule " + ShortQuote(*name),
+                     SuggestAxisRule(*name));
+        continue;
+      }
+      auto value = ReadAxisValue(context_, member.value, "`" + *name + "`");
+      if (!value) continue;
+      file_.axes.Set(*rule, std::move(*value));
+      file_.axes_places[static_cast<size_t>(*rule)] = {
+          context_.document.source(), member.key.begin,
+          std::max(member.key.end, member.value.end)};
+    }
+  }
+
+  static std::string SuggestAxisRule(const std::string& name) {
+    std::vector<std::string_view> names;
+    for (size_t i = 0; i < kAxisRuleCount; ++i) {
+      names.push_back(AxisRuleName(static_cast<AxisRule>(i)));
+    }
+    // eformer's field names end in `_axis`.
+    if (name.ends_with("_axis")) {
+      const std::string_view stem =
+          std::string_view(name).substr(0, name.size() - 5);
+      if (ParseAxisRule(stem)) {
+        return "did you mean `" + std::string(stem) + "`?";
+      }
+    }
+    const std::string nearest = Suggest(name, names);
+    if (!nearest.empty()) return nearest;
+    return "the axis rules are " + Alternatives(names);
+  }
+
+  void ReadRegistrations(const YamlNode& node) {
+    if (!IsMap(node, "register", "register: {MY_AXIS: {rule: head}}")) return;
+    for (const YamlMember& member : node.members) {
+      auto name = ReadKey(context_, member.key, code::kSchema,
+                          "the name of a registration");
+      if (!name) continue;
+      const auto same = std::find_if(
+          file_.registrations.begin(), file_.registrations.end(),
+          [&](const Registration& other) {
+            return CanonicalToken(other.name) == CanonicalToken(*name);
+          });
+      if (same != file_.registrations.end() && same->name != *name) {
+        context_.Add(
+            code::kDuplicateKey, member.key,
+            "`" + *name + "` and `" + same->name + "` are the same token",
+            "remove one of the two");
+        continue;
+      }
+      if (same != file_.registrations.end()) continue;  // said already
+      ReadRegistration(std::move(*name), member);
+    }
+  }
+
+  void ReadRegistration(std::string name, const YamlMember& member) {
+    const auto fields =
+        Fields::Read(context_, member.value, keys::kRegistration);
+    if (!fields) return;
+    Registration registration;
+    registration.name = std::move(name);
+    registration.place = {context_.document.source(), member.key.begin,
+                          std::max(member.key.end, member.value.end)};
+    const YamlNode* rule = fields->Require(context_, member.value, "rule");
+    if (rule == nullptr) return;
+    auto read = ReadRegisteredRule(context_, *rule);
+    if (!read) return;
+    registration.rule = std::move(*read);
+    if (const YamlNode* node = fields->Find("generation")) {
+      registration.generation = ReadRegisteredRule(context_, *node);
+      if (!registration.generation) return;
+    }
+    if (const YamlNode* node = fields->Find("override")) {
+      registration.override_existing =
+          ReadBool(context_, *node, "`override`").value_or(false);
+    }
+    file_.registrations.push_back(std::move(registration));
+  }
+
+  void ReadBundles(const YamlNode& node) {
+    if (!IsMap(node, "bundles", "bundles: {QKV: [[FSDP, SP], TP]}")) return;
+    for (const YamlMember& member : node.members) {
+      auto name =
+          ReadKey(context_, member.key, code::kSchema, "the name of a bundle");
+      if (!name) continue;
+      auto bundle = ReadBundle(context_, member.value);
+      if (!bundle) continue;
+      bundle->name = std::move(*name);
+      bundle->place = {context_.document.source(), member.key.begin,
+                       std::max(member.key.end, member.value.end)};
+      const bool repeated = std::any_of(
+          file_.bundles.begin(), file_.bundles.end(),
+          [&](const Bundle& other) { return other.name == bundle->name; });
+      if (!repeated) file_.bundles.push_back(std::move(*bundle));
+    }
+  }
+
+  void ReadRules(const YamlNode& node, char separator) {
+    if (node.IsNull()) return;
+    if (!node.IsSequence()) {
+      context_.Add(code::kSchema, node,
+                   "`rules` is " + Describe(node) + ", not a list of rules",
+                   "begin each rule with `- match:`");
+      return;
+    }
+    for (const YamlNode& item : node.items) {
+      if (context_.findings.Full()) return;
+      if (auto rule = ReadRule(context_, item)) {
+        rule->separator = separator;
+        file_.rules.push_back(std::move(*rule));
+      }
+    }
+  }
+
+  const YamlContext& context_;
+  RuleFile file_;
+};
+
+}  // namespace
+
+std::optional<RuleFile> ParseRuleFile(SourceRef source, Findings& findings) {
+  const auto document = YamlDocument::Parse(std::move(source), findings);
+  if (!document) return std::nullopt;
+  const YamlContext context{*document, findings};
+  return Reader(context).Read();
+}
+
+}  // namespace shardc

@@ -1,0 +1,36 @@
+// One rules file, before what it extends is read.
+#ifndef SHARDC_PARSE_RULE_FILE_H_
+#define SHARDC_PARSE_RULE_FILE_H_
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/rules.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+struct RuleFile {
+  struct Extension {
+    std::string name;  // as written: a path or `builtin:NAME`
+    Place place;
+  };
+  SourceRef source;
+  std::vector<Extension> extends;
+  std::vector<Rule> rules;
+  AxisRules axes;
+  std::array<Place, kAxisRuleCount> axes_places;
+  std::vector<Registration> registrations;
+  std::vector<Bundle> bundles;
+  Policy policy;
+};
+
+// Nothing where the file is no YAML mapping; otherwise what could be read,
+// with findings for the rest.
+std::optional<RuleFile> ParseRuleFile(SourceRef source, Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_RULE_FILE_H_

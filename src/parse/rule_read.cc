@@ -1,0 +1,216 @@
+#include "parse/rule_read.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "parse/policy_read.h"
+#include "parse/spec_read.h"
+#include "parse/yaml_error.h"
+
+namespace shardc {
+namespace {
+
+// Characters that nobody sees and no parameter's name holds.
+constexpr std::array<std::string_view, 12> kInvisible = {
+    "\xc2\xa0",      // no-break space
+    "\xc2\xad",      // soft hyphen
+    "\xe2\x80\x8b",  // zero-width space
+    "\xe2\x80\x8c",  // zero-width non-joiner
+    "\xe2\x80\x8d",  // zero-width joiner
+    "\xe2\x80\x8e",  // left-to-right mark
+    "\xe2\x80\x8f",  // right-to-left mark
+    "\xe2\x80\xa8",  // line separator
+    "\xe2\x80\xa9",  // paragraph separator
+    "\xe2\x80\xae",  // right-to-left override
+    "\xe2\x81\xa0",  // word joiner
+    "\xef\xbb\xbf",  // byte order mark
+};
+
+// A pattern that says something else than its writer sees.
+bool CheckPattern(const YamlContext& context, const YamlNode& node,
+                  std::string_view what) {
+  const std::string subject(what);
+  const std::string_view written = context.document.source()->text().substr(
+      node.begin, node.end - node.begin);
+  if (node.text.find('\n') != std::string::npos) {
+    context.Add(code::kRegexSemantic, node,
+                subject + " holds a line break, which no name does",
+                "write it on one line in single quotes");
+    return false;
+  }
+  if (written.find('\n') != std::string_view::npos) {
+    context.Add(code::kRegexSemantic, node,
+                subject +
+                    " runs over several lines, which puts a space "
+                    "into it",
+                "write it on one line in single quotes");
+    return false;
+  }
+  for (std::string_view invisible : kInvisible) {
+    if (node.text.find(invisible) == std::string::npos) continue;
+    context.Add(code::kRegexSemantic, node,
+                subject + " holds a character that nobody sees",
+                "type it again; `\\x{200b}` says that it is meant");
+    return false;
+  }
+  return true;
+}
+
+std::optional<std::string> ReadPattern(const YamlContext& context,
+                                       const YamlNode& node,
+                                       std::string_view what) {
+  auto text = ReadText(context, node, what, true);
+  if (!text || !CheckPattern(context, node, what)) return std::nullopt;
+  return text;
+}
+
+std::optional<Placement> ReadPlacement(const YamlContext& context,
+                                       const YamlNode& node) {
+  const auto fields = Fields::Read(context, node, keys::kPlace);
+  if (!fields) return std::nullopt;
+  const YamlNode* axis = fields->Require(context, node, "axis");
+  const YamlNode* index = fields->Require(context, node, "index");
+  const YamlNode* count = fields->Require(context, node, "count");
+  if (axis == nullptr || index == nullptr || count == nullptr) {
+    return std::nullopt;
+  }
+  Placement placement;
+  placement.place = context.document.PlaceOf(node);
+  const auto axis_name = ReadText(context, *axis, "`axis`", true);
+  auto pattern = ReadPattern(context, *index, "`index`");
+  const auto number = ReadInteger(context, *count, "`count`", {1});
+  if (!axis_name || !pattern || !number) return std::nullopt;
+  const std::string fault = AxisNameFault(*axis_name);
+  if (!fault.empty()) {
+    context.Add(code::kAxisName, *axis,
+                "axis name " + ShortQuote(*axis_name) + " " + fault);
+    return std::nullopt;
+  }
+  placement.axis = *axis_name;
+  placement.index_pattern = std::move(*pattern);
+  placement.count = *number;
+  return placement;
+}
+
+std::string ModeHelp() {
+  return "the modes are `train`, `prefill`, `decode` and `insert`";
+}
+
+void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
+  if (node.IsNull()) return;
+  if (!node.IsMapping()) {
+    context.Add(
+        code::kSchema, node,
+        "`modes` is " + Describe(node) + ", not a mapping of modes to specs",
+        "write `modes: {decode: [...]}`");
+    return;
+  }
+  for (const YamlMember& member : node.members) {
+    const auto name =
+        ReadKey(context, member.key, code::kSchema, "a key of `modes`");
+    if (!name) continue;
+    const auto mode = ParseMode(*name);
+    if (!mode) {
+      static constexpr std::array<std::string_view, 4> kModes = {
+          "train", "prefill", "decode", "insert"};
+      const std::string nearest = Suggest(*name, kModes);
+      context.Add(code::kUnknownKey, member.key,
+                  "unknown mode " + ShortQuote(*name),
+                  nearest.empty() ? ModeHelp() : nearest);
+      continue;
+    }
+    if (member.value.IsMapping()) {
+      context.Add(code::kSpec, member.value, "the spec of a mode is a mapping",
+                  "`like` stands in `spec` only, and serves every mode");
+      continue;
+    }
+    auto spec = ReadSpecSource(context, member.value, false);
+    if (!spec) continue;
+    if (!rule.modes.emplace(*mode, std::move(*spec)).second &&
+        *name == ModeLongName(*mode)) {
+      context.Add(code::kDuplicateKey, member.key,
+                  "mode `" + std::string(ModeName(*mode)) + "` is given twice",
+                  "remove one of the two");
+    }
+  }
+}
+
+void ReadOptions(const YamlContext& context, const Fields& fields, Rule& rule) {
+  if (const YamlNode* node = fields.Find("modes")) {
+    ReadModes(context, *node, rule);
+  }
+  if (const YamlNode* node = fields.Find("illegal")) {
+    rule.illegal = ReadIllegal(context, *node);
+  }
+  if (const YamlNode* node = fields.Find("min_size")) {
+    rule.min_size = ReadMinSize(context, *node);
+  }
+  if (const YamlNode* node = fields.Find("place")) {
+    rule.placement = ReadPlacement(context, *node);
+  }
+  if (const YamlNode* node = fields.Find("note")) {
+    rule.note = ReadText(context, *node, "`note`").value_or("");
+  }
+}
+
+}  // namespace
+
+std::optional<Rule> ReadRule(const YamlContext& context, const YamlNode& node) {
+  const auto fields = Fields::Read(context, node, keys::kRule);
+  if (!fields) return std::nullopt;
+  Rule rule;
+  rule.place = context.document.PlaceOf(node);
+  const YamlNode* match = fields->Require(context, node, "match");
+  const YamlNode* spec = fields->Require(context, node, "spec");
+  ReadOptions(context, *fields, rule);
+  std::optional<std::string> pattern;
+  std::optional<SpecSource> source;
+  if (match != nullptr) pattern = ReadPattern(context, *match, "`match`");
+  if (spec != nullptr) source = ReadSpecSource(context, *spec, true);
+  if (!pattern || !source) return std::nullopt;
+  rule.match = std::move(*pattern);
+  rule.match_place = context.document.PlaceOf(*match);
+  rule.spec = std::move(*source);
+  return rule;
+}
+
+std::optional<Bundle> ReadBundle(const YamlContext& context,
+                                 const YamlNode& node) {
+  Bundle bundle;
+  const YamlNode* axes = &node;
+  if (node.IsMapping()) {
+    const auto fields = Fields::Read(context, node, keys::kBundle);
+    if (!fields) return std::nullopt;
+    axes = fields->Require(context, node, "axes");
+    if (axes == nullptr) return std::nullopt;
+    if (const YamlNode* mode = fields->Find("mode")) {
+      const auto known =
+          mode->IsScalar() ? ParseMode(mode->text) : std::nullopt;
+      if (known) {
+        bundle.mode = *known;
+      } else if (mode->IsScalar() && CoreTypeOf(*mode) == CoreType::kInteger) {
+        const auto dim = ReadInteger(context, *mode, "`mode`", {-64, 63});
+        if (!dim) return std::nullopt;
+        bundle.mode = static_cast<int>(*dim);
+      } else {
+        context.Add(code::kSchema, *mode,
+                    "the mode of a bundle is " + Describe(*mode),
+                    ModeHelp() + ", or a dimension's number");
+        return std::nullopt;
+      }
+    }
+  }
+  if (!axes->IsSequence()) {
+    context.Add(code::kSpec, *axes,
+                "a bundle is " + Describe(*axes) + ", not a list of axes",
+                "write a list such as `[[FSDP, SP], TP]`");
+    return std::nullopt;
+  }
+  auto list = ReadSpecList(context, *axes);
+  if (!list) return std::nullopt;
+  bundle.axes = std::move(*list);
+  return bundle;
+}
+
+}  // namespace shardc

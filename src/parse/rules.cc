@@ -1,0 +1,173 @@
+#include "parse/rules.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "parse/rule_file.h"
+#include "parse/spec_read.h"
+#include "source/file.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kBuiltin = "builtin:";
+constexpr size_t kFileLimit = 1000;
+
+// One name for a file, however it is reached.
+std::string Identity(const std::string& path) {
+  if (path == "-") return path;
+  std::error_code error;
+  const auto whole = std::filesystem::weakly_canonical(path, error);
+  return error ? path : whole.string();
+}
+
+bool IsBuiltin(std::string_view name) { return name.starts_with(kBuiltin); }
+
+class Collector {
+ public:
+  Collector(const PackLookup& packs, Findings& findings)
+      : packs_(packs), findings_(findings) {}
+
+  // `place`: of the entry that extends, or nowhere for the command line.
+  void Visit(const std::string& name, const Place& place) {
+    if (findings_.Full()) return;
+    const std::string identity =
+        IsBuiltin(name) || name == "auto" ? name : Identity(name);
+    const auto open = std::find(stack_.begin(), stack_.end(), identity);
+    if (open != stack_.end()) {
+      findings_.Add(code::kCycle, place,
+                    "a file extends itself: " +
+                        Chain(static_cast<size_t>(open - stack_.begin())),
+                    "remove this entry");
+      return;
+    }
+    if (!seen_.insert(identity).second) return;
+    if (seen_.size() > kFileLimit) {
+      findings_.Add(code::kLimit, place,
+                    "more than " + std::to_string(kFileLimit) + " rules files");
+      return;
+    }
+    SourceRef source = Load(name, place);
+    if (source == nullptr) return;
+    auto file = ParseRuleFile(source, findings_);
+    if (!file) return;
+    stack_.push_back(identity);
+    names_.push_back(name);
+    const auto extends = std::move(file->extends);
+    Merge(std::move(*file));
+    for (const RuleFile::Extension& extension : extends) {
+      Visit(Resolve(name, extension.name), extension.place);
+    }
+    stack_.pop_back();
+    names_.pop_back();
+  }
+
+  RuleSet Take() {
+    for (const Rule& rule : set_.rules) {
+      CheckSource(rule.spec);
+      for (const auto& [mode, source] : rule.modes) CheckSource(source);
+    }
+    for (const Bundle& bundle : set_.bundles) {
+      CheckRepeats(bundle.axes, set_.registrations, findings_);
+    }
+    return std::move(set_);
+  }
+
+ private:
+  std::string Chain(size_t from) const {
+    std::string out;
+    for (size_t i = from; i < names_.size(); ++i) {
+      out += "`" + names_[i] + "` -> ";
+    }
+    return out + "`" + names_[from] + "`";
+  }
+
+  // A pack has no folder: what it extends is a pack or a path as written.
+  static std::string Resolve(const std::string& file, const std::string& name) {
+    if (IsBuiltin(name) || IsBuiltin(file) || file == "auto") return name;
+    return PathBeside(file, name);
+  }
+
+  SourceRef Load(const std::string& name, const Place& place) {
+    if (IsBuiltin(name) || name == "auto") {
+      SourceRef source = packs_ ? packs_(name) : nullptr;
+      if (source == nullptr) {
+        findings_.Add(code::kMissing, place,
+                      "there is no rule pack `" + name + "`",
+                      "`shardc rules` lists the packs");
+      }
+      return source;
+    }
+    if (place.source == nullptr) return ReadSource(name, findings_);
+    Findings own;
+    SourceRef source = ReadSource(name, own);
+    for (Finding finding : own.all()) {
+      // Where the name was written helps more than the name again.
+      if (source == nullptr) finding.place = place;
+      findings_.Add(std::move(finding));
+    }
+    return source;
+  }
+
+  // What was read before is nearer and wins, key by key.
+  void Merge(RuleFile file) {
+    set_.sources.push_back(file.source);
+    std::move(file.rules.begin(), file.rules.end(),
+              std::back_inserter(set_.rules));
+    for (size_t i = 0; i < kAxisRuleCount; ++i) {
+      if (set_.axes.given[i] || !file.axes.given[i]) continue;
+      set_.axes.given[i] = std::move(file.axes.given[i]);
+      set_.axes_places[i] = file.axes_places[i];
+    }
+    for (Registration& registration : file.registrations) {
+      const std::string token = CanonicalToken(registration.name);
+      if (tokens_.insert(token).second) {
+        set_.registrations.push_back(std::move(registration));
+      }
+    }
+    for (Bundle& bundle : file.bundles) {
+      if (bundles_.insert(bundle.name).second) {
+        set_.bundles.push_back(std::move(bundle));
+      }
+    }
+    Policy& policy = set_.policy;
+    if (!policy.unmatched) policy.unmatched = file.policy.unmatched;
+    if (!policy.illegal) policy.illegal = file.policy.illegal;
+    if (!policy.min_size) policy.min_size = file.policy.min_size;
+    if (!policy.compat) policy.compat = file.policy.compat;
+  }
+
+  void CheckSource(const SpecSource& source) {
+    if (const auto* list = std::get_if<SpecList>(&source)) {
+      CheckRepeats(*list, set_.registrations, findings_);
+    }
+  }
+
+  const PackLookup& packs_;
+  Findings& findings_;
+  RuleSet set_;
+  std::vector<std::string> stack_;  // identities of the files being read
+  std::vector<std::string> names_;  // and their names
+  std::set<std::string> seen_;
+  std::set<std::string> tokens_;
+  std::set<std::string> bundles_;
+};
+
+}  // namespace
+
+std::optional<RuleSet> ReadRules(std::span<const std::string> files,
+                                 const PackLookup& packs, Findings& findings) {
+  const size_t before = findings.errors();
+  Collector collector(packs, findings);
+  for (const std::string& file : files) collector.Visit(file, {});
+  RuleSet set = collector.Take();
+  if (findings.errors() > before) return std::nullopt;
+  return set;
+}
+
+}  // namespace shardc

@@ -1,0 +1,267 @@
+#include "parse/spec_read.h"
+
+#include <algorithm>
+#include <map>
+
+#include "parse/yaml_error.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// The message's end where `name` cannot be a name in a spec; empty if it can.
+std::string NameFault(const YamlNode& node) {
+  if (node.text == "None") return "is Python's null";
+  const bool null_word = node.text == "null" || node.text == "~" ||
+                         node.text == "Null" || node.text == "NULL";
+  if (null_word) return "is the string, not null";
+  if (CoreTypeOf(node) != CoreType::kString) return "is no name";
+  if (node.text.empty()) return "is empty";
+  if (node.text.find(' ') != std::string::npos) return "holds a space";
+  for (char c : node.text) {
+    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                      (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                      c == '.';
+    if (!good) {
+      return "holds something else than letters, digits, `_`, `-` and `.`";
+    }
+  }
+  if (node.text[0] >= '0' && node.text[0] <= '9') {
+    return "does not begin with a letter";
+  }
+  return {};
+}
+
+std::string NameHelp(const YamlNode& node) {
+  if (node.text == "None" || node.text == "null" || node.text == "~" ||
+      node.text == "Null" || node.text == "NULL") {
+    return "write `null` without quotes for a dimension that is not split";
+  }
+  if (node.text.find(' ') != std::string::npos) {
+    return "separate the names with a comma";
+  }
+  return "write a token such as `BATCH`, an axis rule or a mesh axis";
+}
+
+// A name in a spec; nothing for null and `_`, which are good as well.
+struct NameResult {
+  bool good = false;
+  std::optional<SpecName> name;
+};
+NameResult ReadName(const YamlContext& context, const YamlNode& node,
+                    std::string_view where) {
+  if (node.IsNull()) return {true, std::nullopt};
+  if (!node.tag.empty()) {
+    context.Add(code::kYamlTag, node, "tag `!!" + node.tag + "`",
+                "remove the tag");
+    return {};
+  }
+  if (!node.IsScalar()) {
+    const bool list = node.IsSequence();
+    context.Add(code::kSpec, node,
+                Describe(node) + " inside " + std::string(where),
+                list ? "a group is a flat list of names"
+                     : "`{axis: ...}` is for `register` only");
+    return {};
+  }
+  if (node.text == "_") return {true, std::nullopt};
+  const std::string fault = NameFault(node);
+  if (!fault.empty()) {
+    context.Add(code::kSpec, node,
+                ShortQuote(node.text) + " in a spec " + fault, NameHelp(node));
+    return {};
+  }
+  return {true, SpecName{node.text, context.document.PlaceOf(node)}};
+}
+
+bool ReadEntry(const YamlContext& context, const YamlNode& node,
+               SpecEntry& entry) {
+  if (!node.IsSequence()) {
+    NameResult result = ReadName(context, node, "a spec");
+    if (result.name) entry.names.push_back(std::move(*result.name));
+    return result.good;
+  }
+  entry.is_group = true;
+  bool good = true;
+  for (const YamlNode& item : node.items) {
+    NameResult result = ReadName(context, item, "a group of a spec");
+    good &= result.good;
+    if (result.name) entry.names.push_back(std::move(*result.name));
+  }
+  return good;
+}
+
+std::optional<SpecSource> ReadLike(const YamlContext& context,
+                                   const YamlNode& node) {
+  const auto fields = Fields::Read(context, node, keys::kLike);
+  if (!fields) return std::nullopt;
+  const YamlNode* like = fields->Require(context, node, "like");
+  if (like == nullptr) return std::nullopt;
+  auto rewrite = ReadText(context, *like, "`like`", true);
+  if (!rewrite) return std::nullopt;
+  if (rewrite->empty()) {
+    context.Add(code::kSchema, *like, "`like` is empty",
+                "write the other parameter's name, such as '\\1.weight'");
+    return std::nullopt;
+  }
+  return SpecLike{std::move(*rewrite), context.document.PlaceOf(*like)};
+}
+
+// The name of a mesh axis in `axes` or `register`.
+std::optional<std::string> ReadAxisName(const YamlContext& context,
+                                        const YamlNode& node,
+                                        std::string_view what) {
+  auto name = ReadText(context, node, what, true);
+  if (!name) return std::nullopt;
+  const std::string fault = AxisNameFault(*name);
+  if (fault.empty()) return name;
+  context.Add(code::kAxisName, node,
+              "axis name " + ShortQuote(*name) + " " + fault);
+  return std::nullopt;
+}
+
+bool ReadRegisteredName(const YamlContext& context, const YamlNode& node,
+                        RegisteredRule& rule) {
+  if (node.IsNull()) return true;  // left out
+  if (!node.IsMapping()) {
+    const auto name = ReadText(context, node, "a registration's rule", true);
+    if (!name) return false;
+    if (name->empty()) {
+      context.Add(code::kAxisName, node, "a registration's rule is empty");
+      return false;
+    }
+    rule.names.push_back({*name, false});
+    return true;
+  }
+  const auto fields = Fields::Read(context, node, keys::kForcedAxis);
+  if (!fields) return false;
+  const YamlNode* axis = fields->Require(context, node, "axis");
+  if (axis == nullptr) return false;
+  const auto name = ReadAxisName(context, *axis, "`axis`");
+  if (!name) return false;
+  rule.names.push_back({*name, true});
+  return true;
+}
+
+}  // namespace
+
+std::optional<SpecList> ReadSpecList(const YamlContext& context,
+                                     const YamlNode& node) {
+  SpecList list;
+  list.place = context.document.PlaceOf(node);
+  bool good = true;
+  for (const YamlNode& item : node.items) {
+    SpecEntry entry;
+    good &= ReadEntry(context, item, entry);
+    list.entries.push_back(std::move(entry));
+  }
+  if (!good) return std::nullopt;
+  return list;
+}
+
+std::optional<SpecSource> ReadSpecSource(const YamlContext& context,
+                                         const YamlNode& node,
+                                         bool like_allowed) {
+  if (node.IsSequence()) {
+    auto list = ReadSpecList(context, node);
+    if (!list) return std::nullopt;
+    return SpecSource(std::move(*list));
+  }
+  if (node.IsMapping() && like_allowed) return ReadLike(context, node);
+  if (node.IsScalar() && node.tag.empty() &&
+      CoreTypeOf(node) == CoreType::kString && !node.text.empty()) {
+    return SpecBundle{node.text, context.document.PlaceOf(node)};
+  }
+  std::string help = "write a list such as `[fsdp, tp]`, or a bundle's name";
+  if (node.IsNull()) help = "write `[]` for a parameter that is not split";
+  context.Add(code::kSpec, node, "a spec is " + Describe(node),
+              std::move(help));
+  return std::nullopt;
+}
+
+std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
+                                       const YamlNode& node,
+                                       std::string_view what) {
+  AxisValue value;
+  if (node.IsNull()) return value;
+  value.is_null = false;
+  if (!node.IsSequence()) {
+    auto name = ReadAxisName(context, node, what);
+    if (!name) return std::nullopt;
+    value.axes.push_back(std::move(*name));
+    return value;
+  }
+  bool good = true;
+  for (const YamlNode& item : node.items) {
+    if (item.IsNull()) continue;
+    auto name = ReadAxisName(context, item, "an entry of " + std::string(what));
+    good &= name.has_value();
+    if (!name) continue;
+    if (std::find(value.axes.begin(), value.axes.end(), *name) !=
+        value.axes.end()) {
+      context.Add(code::kDuplicateKey, item,
+                  "axis `" + *name + "` is given twice in " + std::string(what),
+                  "remove one of the two");
+      good = false;
+    }
+    value.axes.push_back(std::move(*name));
+  }
+  if (!good) return std::nullopt;
+  return value;
+}
+
+std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
+                                                 const YamlNode& node) {
+  RegisteredRule rule;
+  if (node.IsNull()) return rule;
+  rule.is_null = false;
+  bool good = true;
+  if (node.IsSequence()) {
+    for (const YamlNode& item : node.items) {
+      good &= ReadRegisteredName(context, item, rule);
+    }
+  } else {
+    good = ReadRegisteredName(context, node, rule);
+  }
+  if (!good) return std::nullopt;
+  return rule;
+}
+
+std::string CanonicalToken(std::string_view name) {
+  if (const Token* token = FindToken(name)) {
+    return std::string(token->short_name);
+  }
+  if (name.size() > 4 && name.starts_with("__") && name.ends_with("__")) {
+    name = name.substr(2, name.size() - 4);
+  }
+  return std::string(name);
+}
+
+bool IsSemanticName(std::string_view name,
+                    const std::vector<Registration>& registrations) {
+  if (FindToken(name) != nullptr || ParseAxisRule(name)) return true;
+  const std::string token = CanonicalToken(name);
+  return std::any_of(registrations.begin(), registrations.end(),
+                     [&](const Registration& registration) {
+                       return CanonicalToken(registration.name) == token;
+                     });
+}
+
+void CheckRepeats(const SpecList& list,
+                  const std::vector<Registration>& registrations,
+                  Findings& findings) {
+  std::map<std::string_view, const SpecName*> seen;
+  for (const SpecEntry& entry : list.entries) {
+    for (const SpecName& name : entry.names) {
+      const auto [first, is_new] = seen.emplace(name.text, &name);
+      if (is_new || IsSemanticName(name.text, registrations)) continue;
+      findings
+          .Add(code::kSpec, name.place,
+               "axis `" + name.text + "` is given twice in one spec",
+               "an axis can split one dimension only")
+          .labels.push_back({first->second->place, "first given here"});
+    }
+  }
+}
+
+}  // namespace shardc

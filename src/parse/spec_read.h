@@ -1,0 +1,43 @@
+// Partition specs and what else names axes, as YAML.
+#ifndef SHARDC_PARSE_SPEC_READ_H_
+#define SHARDC_PARSE_SPEC_READ_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/axis_rules.h"
+#include "model/rules.h"
+#include "parse/yaml_read.h"
+
+namespace shardc {
+
+// A list with an entry for each dimension: null, a name, or a group.
+std::optional<SpecList> ReadSpecList(const YamlContext& context,
+                                     const YamlNode& node);
+// The above, a bundle's name, or (where `like_allowed`) `{like: ...}`.
+std::optional<SpecSource> ReadSpecSource(const YamlContext& context,
+                                         const YamlNode& node,
+                                         bool like_allowed);
+// null, the name of a mesh axis, or a list of such names.
+std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
+                                       const YamlNode& node,
+                                       std::string_view what);
+// A registration's rule: null, a name, `{axis: x}`, or a list of these.
+std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
+                                                 const YamlNode& node);
+
+// Names that a spec may hold twice: tokens and axis-rule names, whose
+// repetition arises by resolution and is judged there.
+bool IsSemanticName(std::string_view name,
+                    const std::vector<Registration>& registrations);
+// The token that a registration's name stands for: `X` serves for `__X__`.
+std::string CanonicalToken(std::string_view name);
+// An axis that `list` names twice (finding `spec`).
+void CheckRepeats(const SpecList& list,
+                  const std::vector<Registration>& registrations,
+                  Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_SPEC_READ_H_

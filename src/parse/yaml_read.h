@@ -1,0 +1,110 @@
+// Typed reading of YAML nodes: each reader gives the value or says, at the
+// value's place, what it saw instead.
+#ifndef SHARDC_PARSE_YAML_READ_H_
+#define SHARDC_PARSE_YAML_READ_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parse/keys.h"
+#include "parse/yaml.h"
+
+namespace shardc {
+
+// A file being read, and where its findings go.
+struct YamlContext {
+  const YamlDocument& document;
+  Findings& findings;
+
+  Finding& Add(const Code& code, const YamlNode& node, std::string message,
+               std::string help = {}) const {
+    return findings.Add(code, document.PlaceOf(node), std::move(message),
+                        std::move(help));
+  }
+};
+
+// What YAML's core schema takes a plain scalar for. Quoted ones are strings.
+enum class CoreType : uint8_t { kString, kBool, kInteger, kReal };
+CoreType CoreTypeOf(const YamlNode& scalar);
+// "a list", "the number `8`", "the string `x`", "null" ...
+std::string Describe(const YamlNode& node);
+
+// The members of a mapping by a table of keys.
+class Fields {
+ public:
+  // Findings: not a mapping (schema), unknown keys with a suggestion.
+  static std::optional<Fields> Read(const YamlContext& context,
+                                    const YamlNode& node,
+                                    const KeyTable& table);
+  // Null where the key is absent.
+  const YamlNode* Find(std::string_view key) const;
+  // A finding (schema) where the key is absent.
+  const YamlNode* Require(const YamlContext& context, const YamlNode& node,
+                          std::string_view key) const;
+
+ private:
+  explicit Fields(const KeyTable& table) : table_(&table) {}
+  const KeyTable* table_;
+  std::vector<const YamlNode*> values_;  // in the table's order
+};
+
+struct IntegerRange {
+  int64_t least = 0;
+  int64_t most = std::numeric_limits<int64_t>::max();
+};
+// Decimal digits with an optional minus, unquoted; `number` otherwise. `what`
+// is the subject of the message: "`devices`".
+std::optional<int64_t> ReadInteger(const YamlContext& context,
+                                   const YamlNode& node, std::string_view what,
+                                   IntegerRange range);
+// The same over bare text: the error's wording, or nothing if it is good.
+struct IntegerFault {
+  std::string message;  // continues `what`: "is `0x10`, not ..."
+  std::string help;
+};
+std::optional<int64_t> ParseInteger(std::string_view text, IntegerRange range,
+                                    IntegerFault* fault);
+
+// A string. What YAML reads as a number or a boolean is refused when
+// `strict`: a pattern `123` or `true` is a slip.
+std::optional<std::string> ReadText(const YamlContext& context,
+                                    const YamlNode& node, std::string_view what,
+                                    bool strict = false);
+std::optional<bool> ReadBool(const YamlContext& context, const YamlNode& node,
+                             std::string_view what);
+// The index of one of `choices`.
+std::optional<size_t> ReadChoice(const YamlContext& context,
+                                 const YamlNode& node, std::string_view what,
+                                 std::span<const std::string_view> choices);
+// A size in bytes: `80GiB`, `1.5 GB`, `1024`.
+std::optional<int64_t> ReadBytes(const YamlContext& context,
+                                 const YamlNode& node, std::string_view what);
+// A list of strings; one string serves for a list of one.
+std::optional<std::vector<std::string>> ReadTexts(const YamlContext& context,
+                                                  const YamlNode& node,
+                                                  std::string_view what);
+// `version: 1`.
+void CheckVersion(const YamlContext& context, const YamlNode* node);
+
+// A key as text; a finding of `code` where it is not a plain word or string.
+std::optional<std::string> ReadKey(const YamlContext& context,
+                                   const YamlNode& key, const Code& code,
+                                   std::string_view what);
+
+// Why a text cannot be a mesh axis's name; empty if it can.
+std::string AxisNameFault(std::string_view name);
+
+// "`a`, `b` or `c`"
+std::string Alternatives(std::span<const std::string_view> choices);
+// "did you mean `x`?", or nothing.
+std::string Suggest(std::string_view word,
+                    std::span<const std::string_view> candidates);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_YAML_READ_H_
