@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <thread>
 
 #include "match/pattern_check.h"
@@ -60,6 +61,27 @@ Place Inside(const Place& place, std::string_view pattern, size_t begin,
   return place;
 }
 
+// RE2 names `{1001}` and the `{1000}` of `(.{1000}){1000}` alike: the first
+// is no repetition at all, the second is one of many that are too many.
+bool IsBadRepetition(std::string_view argument) {
+  std::vector<int> numbers;
+  for (size_t at = 0; at < argument.size();) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(
+        argument.data() + at, argument.data() + argument.size(), number);
+    if (error == std::errc::result_out_of_range) return true;
+    if (error != std::errc()) {
+      ++at;
+      continue;
+    }
+    numbers.push_back(number);
+    at = static_cast<size_t>(end - argument.data());
+  }
+  const bool too_many = std::any_of(numbers.begin(), numbers.end(),
+                                    [](int number) { return number > 1000; });
+  return too_many || !std::is_sorted(numbers.begin(), numbers.end());
+}
+
 bool Check(const RE2& re, const Pattern& pattern, Findings& findings) {
   if (re.ok()) {
     if (pattern.text.find('\0') != std::string_view::npos) {
@@ -71,7 +93,8 @@ bool Check(const RE2& re, const Pattern& pattern, Findings& findings) {
     return true;
   }
   const bool too_large = re.error_code() == RE2::ErrorPatternTooLarge ||
-                         re.error_code() == RE2::ErrorRepeatSize;
+                         (re.error_code() == RE2::ErrorRepeatSize &&
+                          !IsBadRepetition(re.error_arg()));
   const PatternFault fault =
       ExplainFault(pattern.text, re.error(), re.error_arg());
   std::string message = "pattern `" + std::string(pattern.text) +
