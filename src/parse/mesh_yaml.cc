@@ -61,6 +61,12 @@ class Reader {
         ReadKey(context_, key, code::kAxisName, "the name of an axis");
     if (!name) return;
     const std::string fault = AxisNameFault(*name);
+    if (!fault.empty() && member.value.IsNull()) {
+      context_.Add(code::kNumber, key,
+                   "axis " + ShortQuote(*name) + " has no size",
+                   "write `name: size`, with a space after the colon");
+      return;
+    }
     if (!fault.empty()) {
       context_.Add(code::kAxisName, key,
                    "axis name " + ShortQuote(*name) + " " + fault);

@@ -1,0 +1,259 @@
+#include "parse/manifest.h"
+
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "parse/manifest_leaf.h"
+#include "parse/yaml_error.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kSchemaName = "shardc.manifest/v1";
+
+// A dot that separates, unlike those of `..` and of a leading or last dot.
+bool HoldsDot(std::string_view name) {
+  const auto separates = [](char c) { return c != '.' && c != '/'; };
+  for (size_t at = name.find('.'); at != std::string_view::npos;
+       at = name.find('.', at + 1)) {
+    if (at > 0 && at + 1 < name.size() && separates(name[at - 1]) &&
+        separates(name[at + 1])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+class Reader {
+ public:
+  Reader(const JsonDocument& document, Findings& findings)
+      : document_(document), findings_(findings) {}
+
+  std::optional<Manifest> Read() {
+    const JsonValue root = document_.root();
+    builder_.manifest().source = document_.source();
+    if (!root.IsObject()) {
+      Add(code::kSchema, root.place(),
+          "a manifest is " + Describe(root) + ", not an object",
+          "write an object of parameters, or `{\"schema\": "
+          "\"shardc.manifest/v1\", \"params\": [...]}`");
+      return std::nullopt;
+    }
+    const size_t before = findings_.errors();
+    if (IsOurs(root)) {
+      ReadOurs(root);
+    } else {
+      ReadTree(root, {});
+      // The parts were joined here, so there is nothing to settle.
+      if (joined_) builder_.manifest().separator = '/';
+    }
+    if (findings_.errors() > before) return std::nullopt;
+    return builder_.Take();
+  }
+
+ private:
+  void Add(const Code& code, Place place, std::string message,
+           std::string help = {}) {
+    findings_.Add(code, std::move(place), std::move(message), std::move(help));
+  }
+
+  // `schema` tells, or a list of objects that have names. A tree may well
+  // have a branch called `params`.
+  static bool IsOurs(const JsonValue& root) {
+    const auto schema = root.Find("schema");
+    if (schema && schema->IsString()) return true;
+    const auto params = root.Find("params");
+    if (!params || !params->IsArray()) return false;
+    for (const JsonValue item : params->items()) {
+      if (!item.IsObject()) return false;
+      const auto name = item.Find("name");
+      return name && name->IsString();
+    }
+    return true;
+  }
+
+  void ReadOurs(const JsonValue& root) {
+    std::optional<JsonValue> params;
+    for (const JsonMember member : root.members()) {
+      const JsonValue& value = member.value;
+      if (member.name() == "schema") {
+        CheckSchema(value);
+      } else if (member.name() == "params") {
+        params = value;
+      } else if (member.name() == "model") {
+        ReadText(value, "model", builder_.manifest().model);
+      } else if (member.name() == "naming") {
+        ReadText(value, "naming", builder_.manifest().naming);
+      } else if (member.name() == "separator") {
+        ReadSeparator(value);
+      }
+    }
+    if (!params) {
+      Add(code::kSchema, root.place(), "a manifest has no `params`",
+          "write `\"params\": [{\"name\": ..., \"shape\": ..., \"dtype\": "
+          "...}]`");
+    } else if (params->IsArray()) {
+      for (const JsonValue item : params->items()) ReadItem(item);
+    } else if (params->IsObject()) {
+      for (const JsonMember member : params->members()) {
+        if (findings_.Full()) return;
+        ReadParameter(std::string(member.name()), member.key.place(),
+                      member.value);
+      }
+    } else {
+      Add(code::kSchema, params->place(),
+          "`params` is " + Describe(*params) +
+              ", neither a list nor an object");
+    }
+  }
+
+  void CheckSchema(const JsonValue& value) {
+    if (value.IsString() && value.string() == kSchemaName) return;
+    Add(code::kSchema, value.place(),
+        "`schema` is " + Describe(value) + ", not `" +
+            std::string(kSchemaName) + "`");
+  }
+
+  void ReadText(const JsonValue& value, std::string_view key,
+                std::string& out) {
+    if (value.IsString()) {
+      out = value.string();
+    } else if (!value.IsNull()) {
+      Add(code::kSchema, value.place(),
+          "`" + std::string(key) + "` is " + Describe(value) +
+              ", not a string");
+    }
+  }
+
+  void ReadSeparator(const JsonValue& value) {
+    if (value.IsString() && (value.string() == "/" || value.string() == ".")) {
+      builder_.manifest().separator = value.string()[0];
+    } else if (!value.IsNull()) {
+      Add(code::kSchema, value.place(), "`separator` is " + Describe(value),
+          "it can be `/` or `.`");
+    }
+  }
+
+  // {"name": ..., "shape": ..., "dtype": ...}
+  void ReadItem(const JsonValue& item) {
+    if (findings_.Full()) return;
+    if (!item.IsObject()) {
+      Add(code::kSchema, item.place(),
+          "a parameter is " + Describe(item) + ", not an object");
+      return;
+    }
+    const auto name = item.Find("name");
+    if (!name || !name->IsString()) {
+      Add(code::kSchema, item.place(),
+          name ? "the name of a parameter is " + Describe(*name) +
+                     ", not a string"
+               : "a parameter has no `name`");
+      return;
+    }
+    ReadParameter(std::string(name->string()), name->place(), item);
+  }
+
+  void ReadParameter(std::string name, const Place& place,
+                     const JsonValue& leaf) {
+    if (!CheckParameterName(name, place, findings_)) return;
+    if (!leaf.IsObject()) {
+      Add(code::kSchema, leaf.place(),
+          "parameter " + ShortQuote(name) + " is " + Describe(leaf) +
+              ", not an object");
+      return;
+    }
+    auto type = ReadTensorType(leaf, name, place, findings_);
+    if (!type) return;
+    if (!names_.insert(name).second) {
+      Add(code::kDuplicateKey, place,
+          "parameter " + ShortQuote(name) + " is given twice",
+          "remove one of the two");
+      return;
+    }
+    builder_.Add(std::move(name), std::move(*type));
+  }
+
+  // A leaf says its type; `shape` and `dtype` can be branches as well.
+  static bool IsLeaf(const JsonValue& value) {
+    if (!value.IsObject()) return false;
+    const auto dtype = value.Find("dtype");
+    if (dtype && (dtype->IsString() || dtype->IsNull())) return true;
+    const auto shape = value.Find("shape");
+    return shape && !shape->IsObject();
+  }
+
+  void ReadTree(const JsonValue& node, const std::string& prefix) {
+    size_t index = 0;
+    if (node.IsArray()) {
+      for (const JsonValue item : node.items()) {
+        ReadBranch(std::to_string(index++), item.place(), item, prefix);
+      }
+      return;
+    }
+    for (const JsonMember member : node.members()) {
+      ReadBranch(std::string(member.name()), member.key.place(), member.value,
+                 prefix);
+    }
+  }
+
+  void ReadBranch(const std::string& part, const Place& place,
+                  const JsonValue& value, const std::string& prefix) {
+    if (findings_.Full()) return;
+    if (value.IsNull()) return;  // a branch without leaves
+    if (!CheckParameterName(part, place, findings_)) return;
+    std::string name = prefix.empty() ? part : prefix + "/" + part;
+    if (IsLeaf(value)) {
+      joined_ |= !prefix.empty();
+      ReadParameter(std::move(name), place, value);
+    } else if (value.IsObject() || value.IsArray()) {
+      ReadTree(value, name);
+    } else {
+      Add(code::kSchema, value.place(),
+          ShortQuote(name) + " is " + Describe(value) +
+              ", neither a parameter nor a tree of them",
+          "a parameter is `{\"shape\": [...], \"dtype\": \"BF16\"}`");
+    }
+  }
+
+  static std::string Describe(const JsonValue& value) {
+    return DescribeJson(value);
+  }
+
+  const JsonDocument& document_;
+  Findings& findings_;
+  ManifestBuilder builder_;
+  std::unordered_set<std::string> names_;
+  bool joined_ = false;
+};
+
+}  // namespace
+
+std::optional<Manifest> ParseManifest(const JsonDocument& document,
+                                      Findings& findings) {
+  return Reader(document, findings).Read();
+}
+
+void SettleSeparator(Manifest& manifest, Findings& findings) {
+  if (manifest.separator != 0) return;
+  int64_t slashes = 0;
+  int64_t dots = 0;
+  for (const Tensor& tensor : manifest.tensors) {
+    slashes += tensor.name.find('/') != std::string::npos ? 1 : 0;
+    dots += HoldsDot(tensor.name) ? 1 : 0;
+  }
+  if (slashes == 0 && dots == 0) return;
+  if (slashes == dots) {
+    findings.Add(
+        code::kSeparator, {manifest.source, Place::kWhole, Place::kWhole},
+        "as many names hold `/` as hold `.`: " + CountText(slashes) + " of " +
+            Counted(static_cast<int64_t>(manifest.tensors.size()), "parameter"),
+        "say `\"separator\": \"/\"` or `\".\"` in the manifest");
+    return;
+  }
+  manifest.separator = slashes > dots ? '/' : '.';
+}
+
+}  // namespace shardc

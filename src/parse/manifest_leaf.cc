@@ -1,0 +1,180 @@
+#include "parse/manifest_leaf.h"
+
+#include <array>
+#include <vector>
+
+#include "parse/yaml_error.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// The text of a number as the file has it.
+std::string Written(const JsonValue& value) {
+  const Place place = value.place();
+  return ShortQuote(
+      place.source->text().substr(place.begin, place.end - place.begin));
+}
+
+std::optional<int64_t> ReadSize(const JsonValue& item, std::string_view name,
+                                Findings& findings) {
+  const std::string subject = "a dimension of " + ShortQuote(name) + " is ";
+  std::string fault;
+  switch (item.kind()) {
+    case JsonKind::kInteger:
+      if (item.integer() >= 0) return item.integer();
+      fault = Written(item) + ", less than 0";
+      break;
+    case JsonKind::kUnsigned:
+      fault = Written(item) + ", which does not fit in 64 bits";
+      break;
+    case JsonKind::kReal:
+      fault = Written(item) + ", which is not a decimal integer";
+      break;
+    default:
+      fault = DescribeJson(item) + ", not an integer";
+  }
+  findings.Add(code::kNumber, item.place(), subject + fault);
+  return std::nullopt;
+}
+
+std::optional<Shape> ReadShape(const JsonValue& value, std::string_view name,
+                               Findings& findings) {
+  Shape shape;
+  bool good = true;
+  for (const JsonValue item : value.items()) {
+    const auto size = ReadSize(item, name, findings);
+    good &= size.has_value();
+    if (size) shape.push_back(*size);
+    if (findings.Full()) return std::nullopt;
+  }
+  if (!good) return std::nullopt;
+  return shape;
+}
+
+// Elements and bytes must fit, so that nobody need check again.
+bool Fits(const TensorType& type, std::string_view name, const JsonValue& leaf,
+          Findings& findings) {
+  if (!type.shape) return true;
+  const Place place = leaf.Find("shape")->place();
+  const auto elements = CheckedProduct(*type.shape);
+  if (!elements) {
+    findings.Add(code::kOverflow, place,
+                 "the elements of " + ShortQuote(name) + " with shape " +
+                     ShapeText(*type.shape) + " do not fit in 64 bits");
+    return false;
+  }
+  if (type.dtype && !BytesOf(*elements, *type.dtype)) {
+    findings.Add(code::kOverflow, place,
+                 "the bytes of " + ShortQuote(name) + " with " +
+                     CountText(*elements) + " elements of " +
+                     std::string(DtypeName(*type.dtype)) +
+                     " do not fit in 64 bits");
+    return false;
+  }
+  return true;
+}
+
+void AddMissing(std::string_view key, std::string_view name,
+                const JsonValue& leaf, const Place& place, Findings& findings) {
+  std::vector<std::string> keys;
+  for (const JsonMember member : leaf.members()) {
+    keys.emplace_back(member.name());
+  }
+  const auto near = Nearest(key, keys);
+  findings.Add(
+      code::kSchema, place,
+      "parameter " + ShortQuote(name) + " has no `" + std::string(key) + "`",
+      near ? "is `" + Printable(*near) + "` meant?"
+           : "write null where it is not known");
+}
+
+}  // namespace
+
+std::string DescribeJson(const JsonValue& value) {
+  switch (value.kind()) {
+    case JsonKind::kNull:
+      return "null";
+    case JsonKind::kBool:
+      return value.boolean() ? "the boolean `true`" : "the boolean `false`";
+    case JsonKind::kInteger:
+    case JsonKind::kUnsigned:
+    case JsonKind::kReal:
+      return "the number " + Written(value);
+    case JsonKind::kString:
+      return "the string " + ShortQuote(value.string());
+    case JsonKind::kArray:
+      return "a list";
+    case JsonKind::kObject:
+      return "an object";
+  }
+  return "unknown";
+}
+
+bool CheckParameterName(std::string_view name, const Place& place,
+                        Findings& findings) {
+  if (name.empty()) {
+    findings.Add(code::kName, place, "the name of a parameter is empty");
+    return false;
+  }
+  for (size_t at = 0; at < name.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(name[at]);
+    const auto next =
+        static_cast<unsigned char>(at + 1 < name.size() ? name[at + 1] : 0);
+    const bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+    if (byte >= 0x20 && byte != 0x7f && !c1) continue;
+    findings.Add(code::kName, place,
+                 "the name " + ShortQuote(name) + " holds a control character");
+    return false;
+  }
+  return true;
+}
+
+std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
+                                         std::string_view name,
+                                         const Place& place,
+                                         Findings& findings) {
+  std::optional<JsonValue> shape;
+  std::optional<JsonValue> dtype;
+  for (const JsonMember member : leaf.members()) {
+    if (member.name() == "shape") shape = member.value;
+    if (member.name() == "dtype") dtype = member.value;
+  }
+  TensorType type;
+  bool good = true;
+  if (!shape) {
+    AddMissing("shape", name, leaf, place, findings);
+    good = false;
+  } else if (shape->IsArray()) {
+    type.shape = ReadShape(*shape, name, findings);
+    good = type.shape.has_value();
+  } else if (!shape->IsNull()) {
+    findings.Add(code::kSchema, shape->place(),
+                 "the shape of " + ShortQuote(name) + " is " +
+                     DescribeJson(*shape) + ", not a list of integers");
+    good = false;
+  }
+  if (!dtype) {
+    AddMissing("dtype", name, leaf, place, findings);
+    good = false;
+  } else if (dtype->IsString()) {
+    type.dtype = ParseDtype(dtype->string());
+    if (!type.dtype) {
+      findings.Add(code::kDtype, dtype->place(),
+                   "the dtype of " + ShortQuote(name) + " is " +
+                       ShortQuote(dtype->string()) + ", which is not known",
+                   "write it as safetensors or numpy do: `BF16`, `float32`");
+      good = false;
+    }
+  } else if (!dtype->IsNull()) {
+    findings.Add(code::kSchema, dtype->place(),
+                 "the dtype of " + ShortQuote(name) + " is " +
+                     DescribeJson(*dtype) + ", not a string");
+    good = false;
+  }
+  if (!good || !Fits(type, name, leaf, findings)) return std::nullopt;
+  return type;
+}
+
+}  // namespace shardc
