@@ -45,14 +45,11 @@ bool OneOf(int64_t size, std::initializer_list<int64_t> allowed) {
   return std::find(allowed.begin(), allowed.end(), size) != allowed.end();
 }
 
-bool Broadcasts(const DenseArray& x, const Sizes& n, bool key_heads_too) {
+bool Broadcasts(const DenseArray& x, const Sizes& n) {
   if (x.shape.empty()) return true;
-  if (x.rank() != 4 || !OneOf(x.dim(0), {1, n.batch})) return false;
-  if (!OneOf(x.dim(1), {1, n.heads}) &&
-      !(key_heads_too && x.dim(1) == n.key_heads)) {
-    return false;
-  }
-  return OneOf(x.dim(2), {1, n.queries}) && x.dim(3) == n.keys;
+  return x.rank() == 4 && OneOf(x.dim(0), {1, n.batch}) &&
+         OneOf(x.dim(1), {1, n.heads, n.key_heads}) &&
+         OneOf(x.dim(2), {1, n.queries}) && x.dim(3) == n.keys;
 }
 
 bool Counts(const std::vector<int64_t>& x, int64_t count) {
@@ -84,9 +81,9 @@ std::optional<Sizes> SizesOf(const ReferenceInputs& in, std::string& why) {
 }
 
 bool ExtrasFit(const ReferenceInputs& in, const Sizes& n, std::string& why) {
-  if (!Broadcasts(in.bias, n, true)) why = "bias " + ShapeText(in.bias);
-  if (!Broadcasts(in.mask, n, false)) why = "mask " + ShapeText(in.mask);
-  if (!Broadcasts(in.additive_mask, n, false)) {
+  if (!Broadcasts(in.bias, n)) why = "bias " + ShapeText(in.bias);
+  if (!Broadcasts(in.mask, n)) why = "mask " + ShapeText(in.mask);
+  if (!Broadcasts(in.additive_mask, n)) {
     why = "additive mask " + ShapeText(in.additive_mask);
   }
   if (!in.sinks.shape.empty() &&
@@ -109,12 +106,6 @@ bool ExtrasFit(const ReferenceInputs& in, const Sizes& n, std::string& why) {
   why += " do not fit query " + ShapeText(in.query) + " and key " +
          ShapeText(in.key);
   return false;
-}
-
-double Broadcast(const DenseArray& x, int64_t b, int64_t h, int64_t i,
-                 int64_t j) {
-  return x.At(x.dim(0) == 1 ? 0 : b, x.dim(1) == 1 ? 0 : h,
-              x.dim(2) == 1 ? 0 : i, j);
 }
 
 class Dense {
@@ -161,6 +152,14 @@ class Dense {
     return id != options_.padding_segment;
   }
 
+  // One value for all heads, for each key head or for each query head.
+  double Broadcast(const DenseArray& x, int64_t b, int64_t h, int64_t i,
+                   int64_t j) const {
+    if (x.dim(1) == n_.key_heads) h /= n_.group;
+    return x.At(x.dim(0) == 1 ? 0 : b, x.dim(1) == 1 ? 0 : h,
+                x.dim(2) == 1 ? 0 : i, j);
+  }
+
   bool MayAttend(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const int64_t pq = QueryPosition(b, i), pk = KeyPosition(b, j);
     const int64_t start = in_.key_starts.empty() ? 0 : in_.key_starts[b];
@@ -188,11 +187,7 @@ class Dense {
     if (options_.soft_cap > 0) {
       s = options_.soft_cap * std::tanh(s / options_.soft_cap);
     }
-    if (!in_.bias.empty()) {
-      const bool by_key_head =
-          in_.bias.dim(1) == n_.key_heads && n_.key_heads != n_.heads;
-      s += Broadcast(in_.bias, b, by_key_head ? h / n_.group : h, i, j);
-    }
+    if (!in_.bias.empty()) s += Broadcast(in_.bias, b, h, i, j);
     if (!in_.additive_mask.empty()) {
       s += Broadcast(in_.additive_mask, b, h, i, j);
     }

@@ -24,7 +24,7 @@ struct ReferenceInputs {
   DenseArray value;  // [B, S, K, Dv]
 
   DenseArray bias;           // [B|1, H|K|1, T|1, S]
-  DenseArray mask;           // [B|1, H|1, T|1, S], not 0: may attend
+  DenseArray mask;           // [B|1, H|K|1, T|1, S], not 0: may attend
   DenseArray additive_mask;  // the same; at or below kMaskValue/2: masked
   DenseArray sinks;          // [sinks, H]: further logits of the denominator
 

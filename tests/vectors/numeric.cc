@@ -1,0 +1,313 @@
+#include "numeric.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "exec/quantize.h"
+#include "exec/reference.h"
+#include "exec/rotary.h"
+#include "numeric_cache.h"
+#include "numeric_json.h"
+
+namespace shardc::vectors {
+namespace {
+
+using exec::DenseArray;
+
+// A case's members with short access.
+struct Case {
+  JsonValue input;
+  std::optional<JsonValue> expect;
+  double rtol = 0, atol = 0;
+
+  explicit Case(const JsonValue& c)
+      : input(*c.Find("input")), expect(c.Find("expect")) {
+    if (!expect) return;
+    const auto tolerance = expect->Find("tolerance");
+    if (!tolerance) return;
+    if (auto r = tolerance->Find("rtol")) rtol = r->real();
+    if (auto a = tolerance->Find("atol")) atol = a->real();
+  }
+
+  bool Has(std::string_view key) const {
+    const auto value = input.Find(key);
+    return value && !value->IsNull();
+  }
+  int64_t Int(std::string_view key) const { return input.Find(key)->integer(); }
+  DenseArray Array(std::string_view key) const {
+    return ArrayOf(*input.Find(key));
+  }
+  std::vector<double> Want(std::string_view key) const {
+    return ArrayOf(*expect->Find(key)).data;
+  }
+};
+
+std::string RotateHalfCase(const Case& c) {
+  const DenseArray x = c.Array("x");
+  const auto row = static_cast<size_t>(x.shape.back());
+  const std::vector<float> in = Floats(x);
+  std::vector<float> out(in.size());
+  for (size_t at = 0; at < in.size(); at += row) {
+    exec::RotateHalf(std::span(in).subspan(at, row),
+                     std::span(out).subspan(at, row));
+  }
+  return Compare("y", {out.begin(), out.end()}, c.Want("y"), c.rtol, c.atol);
+}
+
+std::string FrequencyCase(const Case& c) {
+  exec::RopeScaling scaling;
+  const int64_t length = c.Int("max_position_embeddings");
+  std::string_view kind = "none";
+  if (c.Has("rope_type")) kind = c.input.Find("rope_type")->string();
+  // What the source calls yarn is su (see NumericDifferences).
+  if (kind == "yarn") kind = "su";
+  scaling.kind = *exec::ParseRopeKind(kind);
+  if (c.Has("scaling_factor")) {
+    scaling.factor = c.input.Find("scaling_factor")->real();
+  }
+  if (c.Has("original_max_position_embeddings")) {
+    scaling.original_length = c.Int("original_max_position_embeddings");
+  }
+  if (c.Has("short_factor")) {
+    scaling.short_factors = c.Array("short_factor").data;
+    scaling.long_factors = c.Array("long_factor").data;
+  }
+  std::string why;
+  const auto f = exec::Frequencies(c.Int("dim"), c.input.Find("base")->real(),
+                                   length, scaling, why);
+  if (!f) return why;
+  std::vector<double> sin, cos;
+  for (int64_t p = 0; p < length; ++p) {
+    const exec::RopeRow row = exec::RowAt(*f, p);
+    sin.insert(sin.end(), row.sin.begin(), row.sin.end());
+    cos.insert(cos.end(), row.cos.begin(), row.cos.end());
+  }
+  const std::string text = Compare("sin", sin, c.Want("sin"), c.rtol, c.atol);
+  return text.empty() ? Compare("cos", cos, c.Want("cos"), c.rtol, c.atol)
+                      : text;
+}
+
+std::string RotaryCase(const Case& c) {
+  const DenseArray x = c.Array("tensor");   // [b, h, s, d]
+  const DenseArray table = c.Array("sin");  // [b|1, 1, s or longer, d]
+  const std::vector<float> sin = Floats(table);
+  const std::vector<float> cos = Floats(c.Array("cos"));
+  std::vector<float> out = Floats(x);
+  const auto dim = static_cast<size_t>(x.shape[3]);
+  const auto length = static_cast<size_t>(x.shape[2]);
+  const auto rows = static_cast<size_t>(x.shape[1]) * length;
+  const auto table_rows = static_cast<size_t>(table.shape[2]);
+  for (size_t row = 0; row * dim < out.size(); ++row) {
+    const size_t b = table.shape[0] == 1 ? 0 : row / rows;
+    const size_t position = b * table_rows + row % length;
+    exec::ApplyRotary(std::span(out).subspan(row * dim, dim),
+                      std::span(sin).subspan(position * dim, dim),
+                      std::span(cos).subspan(position * dim, dim));
+  }
+  return Compare("y", {out.begin(), out.end()}, c.Want("y"), c.rtol, c.atol);
+}
+
+// [b, h, s, d] of [b, s, h, d].
+std::vector<double> Swapped(const DenseArray& x) {
+  return exec::ToBthd(x, exec::Layout::kBhtd).data;
+}
+
+std::string RepeatCase(const Case& c, std::string_view op) {
+  const DenseArray x = c.Array("x");
+  const int64_t times = c.Int("n_rep");
+  const bool heads_first = op == "repeat_kv_bnsh";
+  const int64_t inner = heads_first ? x.shape[2] * x.shape[3] : x.shape[3];
+  const std::vector<float> got = exec::RepeatBlocks(Floats(x), inner, times);
+  const std::vector<double> y(got.begin(), got.end());
+  if (op != "repeat_kv_bsnh") return Compare("y", y, c.Want("y"));
+  // The source's own form: transposed for n_rep 1, failing else.
+  if (times > 1) return c.expect ? "the source did not fail" : std::string();
+  return Compare("transposed y", Swapped(x), c.Want("y"));
+}
+
+std::string QuantizeCase(const Case& c) {
+  const DenseArray x = c.Array("x");
+  const auto row = static_cast<size_t>(x.shape.back());
+  const std::vector<float> in = Floats(x);
+  std::vector<double> q, scale, back, shifted;
+  for (size_t at = 0; at < in.size(); at += row) {
+    std::vector<int8_t> values(row);
+    const float s = exec::QuantizeInt8(std::span(in).subspan(at, row), values);
+    scale.push_back(s);
+    for (int8_t value : values) {
+      q.push_back(value);
+      back.push_back(exec::DequantizeInt8(value, s));
+      // The source's default adds a threshold; the library never does.
+      shifted.push_back(back.back() + 1e-6);
+    }
+  }
+  const double allowed = c.expect->Find("tolerance")->Find("q")->real();
+  for (const std::string& text :
+       {Compare("q", q, c.Want("q"), 0, allowed),
+        Compare("scale", scale, c.Want("scale"), c.rtol, c.atol),
+        Compare("dequantized", back, c.Want("dequantized"), c.rtol, c.atol),
+        Compare("dequantized with threshold", shifted,
+                c.Want("dequantized_default_threshold"), c.rtol, c.atol)}) {
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+// The forms that the source takes, to the reference's.
+DenseArray MaskOf(const Case& c) {
+  DenseArray mask = c.Array("mask");
+  if (mask.rank() == 2) mask.shape = {mask.dim(0), 1, 1, mask.dim(1)};
+  if (mask.rank() == 3) {
+    mask.shape = {mask.dim(0), 1, mask.dim(1), mask.dim(2)};
+  }
+  return mask;
+}
+
+// [K, H/K] and [K, 1] hold one sink a head, which the library takes as rank
+// 1; its own rank 2 is [sinks, K].
+std::optional<DenseArray> SinksFrom(const Case& c, int64_t heads,
+                                    int64_t key_heads, std::string& why) {
+  DenseArray aux = c.Array("softmax_aux");
+  if (aux.rank() == 2 && aux.dim(0) == key_heads) {
+    aux.shape = {aux.dim(0) * aux.dim(1)};
+  }
+  return exec::SinksOf(aux, heads, key_heads, why);
+}
+
+std::vector<int64_t> Ids(const Case& c, std::string_view key) {
+  const DenseArray x = c.Array(key);
+  return {x.data.begin(), x.data.end()};
+}
+
+exec::Window WindowOf(const JsonValue& value) {
+  exec::Window window;
+  if (auto left = value.Find("left"); left && !left->IsNull()) {
+    window.left = left->integer();
+  }
+  if (auto right = value.Find("right"); right && !right->IsNull()) {
+    window.right = right->integer();
+  }
+  return window;
+}
+
+bool BiasSwitchesMaskOff(const Case& c) {
+  return c.Has("bias") && c.input.Find("combine")->string() == "source";
+}
+
+std::string AttentionCase(const Case& c) {
+  exec::ReferenceInputs in;
+  exec::AttentionOptions options;
+  options.masked_rows = exec::MaskedRows::kMean;
+  in.query = c.Array("query");
+  in.key = c.Array("key");
+  in.value = c.Array("value");
+  if (c.Has("softmax_scale")) {
+    options.scale = c.input.Find("softmax_scale")->real();
+  }
+  if (c.Has("bias")) in.bias = c.Array("bias");
+  if (!BiasSwitchesMaskOff(c)) {
+    if (c.Has("mask")) in.mask = MaskOf(c);
+    options.causal = c.Has("causal");
+    if (c.Has("window")) options.window = WindowOf(*c.input.Find("window"));
+    if (c.Has("q_segment_ids")) {
+      in.query_segments = Ids(c, "q_segment_ids");
+      in.key_segments = Ids(c, "kv_segment_ids");
+    }
+  }
+  std::string why;
+  if (c.Has("softmax_aux")) {
+    const auto sinks = SinksFrom(c, in.query.dim(2), in.key.dim(2), why);
+    if (!sinks) return c.expect ? why : std::string();
+    in.sinks = *sinks;
+  }
+  const auto got = exec::ReferenceAttention(in, options, why, true);
+  if (!c.expect) return got ? "accepted what the source refuses" : "";
+  if (!got) return why;
+  std::vector<double> output, weights;
+  AppendDoubles(*c.expect->Find("output"), output);
+  AppendDoubles(*c.expect->Find("weights"), weights);
+  const std::string text =
+      Compare("output", got->output.data, output, c.rtol, c.atol);
+  return text.empty()
+             ? Compare("weights", got->weights.data, weights, c.rtol, c.atol)
+             : text;
+}
+
+constexpr Difference kDifferences[] = {
+    {"repeat_kv_bsnh",
+     "the source transposes its result or fails; ours is what it documents"},
+    {"yarn", "the source's yarn is su; ours is YaRN, and su is longrope"},
+    {"default threshold",
+     "the source adds 1e-6 to every dequantised value; ours adds nothing, so "
+     "that zeros stay zeros"},
+    {"bias without mask",
+     "the source's bias switches its mask off; ours applies both"},
+    {"sinks by key head",
+     "the source reads rank 2 as [key heads, group]; ours as [sinks, key "
+     "heads], which is how the rules split it"},
+    {"clamped write",
+     "the source writes over old entries when the end is passed; ours is an "
+     "error"},
+    {"dropped write",
+     "the source's sharded decode drops what is past the end; ours is an "
+     "error"},
+    {"initial scale",
+     "the source's first scale has a shape that cannot broadcast; ours is "
+     "[batch, length, heads] throughout"},
+    {"quantised again",
+     "the source quantises the whole cache at every step, so that old entries "
+     "drift; ours quantises a token once, when it is written"},
+};
+
+bool Tagged(const JsonValue& test_case, std::string_view tag) {
+  const auto tags = test_case.Find("tags");
+  if (!tags) return false;
+  for (JsonValue t : tags->items()) {
+    if (t.string() == tag) return true;
+  }
+  return false;
+}
+
+bool IsYarn(const Case& c) {
+  return c.Has("rope_type") && c.input.Find("rope_type")->string() == "yarn";
+}
+
+}  // namespace
+
+std::string CheckNumeric(const JsonValue& test_case) {
+  const Case c(test_case);
+  const std::string_view op = c.input.Find("op")->string();
+  if (op == "rotate_half") return RotateHalfCase(c);
+  if (op == "precompute_freq_cis") return FrequencyCase(c);
+  if (op == "apply_rotary_pos_emb") return RotaryCase(c);
+  if (op.starts_with("repeat_kv")) return RepeatCase(c, op);
+  if (op == "quantize_int8") return QuantizeCase(c);
+  if (op == "concatenate_to_cache") {
+    return CheckCacheSteps(c.input, *c.expect, c.rtol, c.atol);
+  }
+  if (op == "attention") return AttentionCase(c);
+  return "no check for " + std::string(op);
+}
+
+std::span<const Difference> NumericDifferences() { return kDifferences; }
+
+std::string_view NumericDifferenceOf(const JsonValue& test_case) {
+  const Case c(test_case);
+  const std::string_view op = c.input.Find("op")->string();
+  if (op == "repeat_kv_bsnh") return "repeat_kv_bsnh";
+  if (op == "precompute_freq_cis" && IsYarn(c)) return "yarn";
+  if (op == "quantize_int8") return "default threshold";
+  if (op == "attention" && BiasSwitchesMaskOff(c) && c.Has("mask")) {
+    return "bias without mask";
+  }
+  if (op == "attention" && c.Has("softmax_aux") && c.expect &&
+      c.Array("softmax_aux").rank() == 2) {
+    return "sinks by key head";
+  }
+  if (op != "concatenate_to_cache") return {};
+  if (Tagged(test_case, "initial_scale_shape_bug")) return "initial scale";
+  if (Tagged(test_case, "quantized")) return "quantised again";
+  return CacheDifference(c.input);
+}
+
+}  // namespace shardc::vectors

@@ -1,0 +1,255 @@
+// Each step is first given to the library as it stands. Where it refuses
+// (past the end), what the source does instead is done by hand: the write is
+// moved back to the last place that has room, or left out, and the index
+// grows all the same.
+#include "numeric_cache.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "exec/kv_cache.h"
+#include "exec/quantize.h"
+#include "exec/reference.h"
+#include "numeric_json.h"
+
+namespace shardc::vectors {
+namespace {
+
+using exec::Buffer;
+using exec::DenseArray;
+using exec::KvCache;
+using exec::ShardedTensor;
+
+size_t U(int64_t i) { return static_cast<size_t>(i); }
+
+struct Config {
+  int64_t batch, length, heads, dim, parts;
+  bool sharded, quantized;
+
+  explicit Config(const JsonValue& input)
+      : batch(input.Find("batch")->integer()),
+        length(input.Find("max_length")->integer()),
+        heads(input.Find("num_heads")->integer()),
+        dim(input.Find("head_dim")->integer()),
+        parts(1) {
+    const JsonValue config = *input.Find("config");
+    sharded = config.Find("use_sharded_kv_caching")->boolean();
+    quantized = config.Find("quantize_kv_cache")->boolean();
+    if (auto sp = config.Find("sp")) parts = sp->integer();
+  }
+};
+
+Buffer BufferOf(const DenseArray& x) {
+  Buffer out = Buffer::Zeros(x.shape, Dtype::kF32);
+  std::copy(x.data.begin(), x.data.end(), out.real.begin());
+  return out;
+}
+
+std::vector<double> Doubles(const Buffer& x) {
+  std::vector<double> out(x.real.begin(), x.real.end());
+  out.insert(out.end(), x.whole.begin(), x.whole.end());
+  return out;
+}
+
+// Whether the source refuses what this step was recorded to refuse.
+std::string Refusal(const JsonValue& error, const JsonValue& step,
+                    bool library_refused) {
+  const std::string_view kind = error.Find("kind")->string();
+  if (kind == "update_larger_than_cache") {
+    return library_refused ? "" : "a write longer than the cache is accepted";
+  }
+  if (kind == "mask_rank_mismatch") {
+    // The library refuses such a mask where it is used.
+    exec::ReferenceInputs in;
+    const DenseArray key = ArrayOf(*step.Find("key"));
+    in.query = in.key = in.value = key;
+    in.mask = ArrayOf(*step.Find("mask"));
+    std::string why;
+    return exec::ReferenceAttention(in, {}, why) ? "the mask is accepted" : "";
+  }
+  if (kind == "broadcast_mismatch") {
+    // The fault of the source's first scale, which the library has not.
+    return library_refused ? "the write is refused" : "";
+  }
+  return "no rule for error " + std::string(kind);
+}
+
+class Replay {
+ public:
+  explicit Replay(const Config& config)
+      : config_(config),
+        mesh_(MeshOf(config.parts)),
+        machine_(mesh_),
+        cache_(Empty()) {}
+
+  std::string Step(const JsonValue& step, const JsonValue& want, double rtol,
+                   double atol) {
+    const DenseArray key = ArrayOf(*step.Find("key"));
+    const DenseArray value = ArrayOf(*step.Find("value"));
+    const int64_t n = key.dim(1);
+    const int64_t before = cache_.index[0];
+    const bool owner_writes = config_.sharded && n == 1;
+    const bool refused = !Write(key, value);
+    if (refused != (before + n > config_.length)) {
+      return "a write of " + std::to_string(n) + " at " +
+             std::to_string(before) + (refused ? " is refused" : " is not");
+    }
+    if (auto error = want.Find("error")) {
+      return Refusal(*error, step, refused);
+    }
+    if (refused) {
+      if (!owner_writes) {
+        cache_.index.assign(U(config_.batch), config_.length - n);
+        Write(key, value);
+      }
+      cache_.index.assign(U(config_.batch), before + n);
+    }
+    if (config_.quantized) Requantize();
+    return Agree(step, want, before, n, owner_writes, rtol, atol);
+  }
+
+ private:
+  static exec::SimMesh MeshOf(int64_t parts) {
+    Mesh mesh;
+    mesh.axes.push_back({"sp", parts, AxisType::kAuto});
+    mesh.devices = parts;
+    return exec::SimMesh(mesh);
+  }
+
+  KvCache Empty() {
+    exec::Complaint why;
+    return *exec::MakeCache(mesh_,
+                            {config_.batch, config_.length, config_.heads,
+                             config_.dim, Dtype::kF32, 0},
+                            {{}, {"sp"}}, why);
+  }
+
+  bool Write(const DenseArray& key, const DenseArray& value) {
+    exec::Complaint why;
+    return exec::AppendTokens(
+        machine_, cache_, exec::Scatter(mesh_, BufferOf(key), {}),
+        exec::Scatter(mesh_, BufferOf(value), {}), {}, why);
+  }
+
+  Buffer Whole(const ShardedTensor& tensor) {
+    exec::Complaint why;
+    auto out = exec::Gather(mesh_, tensor, why);
+    return out ? *out : Buffer{};
+  }
+
+  // The source's step: everything is quantised after it, and what it returns
+  // is the old cache's values with the new ones whole.
+  void Requantize() {
+    const auto again = [&](ShardedTensor& tensor, std::vector<double>& ints,
+                           std::vector<double>& scales,
+                           std::vector<double>& returned) {
+      Buffer whole = Whole(tensor);
+      returned = Doubles(whole);
+      ints.clear();
+      scales.clear();
+      const size_t dim = U(config_.dim);
+      std::vector<int8_t> q(dim);
+      for (size_t at = 0; at < whole.real.size(); at += dim) {
+        const std::span<float> row(whole.real.data() + at, dim);
+        const float scale = exec::QuantizeInt8(row, q);
+        scales.push_back(scale);
+        for (size_t d = 0; d < dim; ++d) {
+          ints.push_back(q[d]);
+          row[d] = exec::DequantizeInt8(q[d], scale);
+        }
+      }
+      tensor = exec::Scatter(mesh_, whole, tensor.spec);
+    };
+    again(cache_.key, key_ints_, key_scales_, returned_key_);
+    again(cache_.value, value_ints_, value_scales_, returned_value_);
+  }
+
+  std::string Agree(const JsonValue& step, const JsonValue& want,
+                    int64_t before, int64_t n, bool owner_writes, double rtol,
+                    double atol) {
+    if (want.Find("index")->integer() != cache_.index[0]) {
+      return "index " + std::to_string(cache_.index[0]);
+    }
+    std::vector<std::string> texts;
+    const auto compare = [&](const char* name, const std::vector<double>& got) {
+      texts.push_back(
+          Compare(name, got, ArrayOf(*want.Find(name)).data, rtol, atol));
+    };
+    const bool q = config_.quantized;
+    compare("key", q ? returned_key_ : Doubles(Whole(cache_.key)));
+    compare("value", q ? returned_value_ : Doubles(Whole(cache_.value)));
+    if (q) {
+      compare("cached_key", key_ints_);
+      compare("cached_value", value_ints_);
+      compare("cached_key_scale", key_scales_);
+      compare("cached_value_scale", value_scales_);
+    }
+    texts.push_back(AgreeMask(step, want, before, n, owner_writes));
+    for (const std::string& text : texts) {
+      if (!text.empty()) return text;
+    }
+    return {};
+  }
+
+  std::string AgreeMask(const JsonValue& step, const JsonValue& want,
+                        int64_t before, int64_t n, bool owner_writes) {
+    const JsonValue mask = *want.Find("mask");
+    std::vector<double> given(U(config_.batch * n * config_.length), 1.0);
+    const auto of_caller = step.Find("mask");
+    if (of_caller && !of_caller->IsNull()) {
+      given = ArrayOf(*of_caller).data;
+    } else if (owner_writes) {
+      return mask.IsNull() ? "" : "a mask where none is";
+    }
+    const std::vector<uint8_t> pad = exec::PadMask(before, n, config_.length);
+    std::vector<double> got;
+    for (size_t i = 0; i < U(config_.batch * n * config_.length); ++i) {
+      // The source's sharded step leaves the caller's mask as it is.
+      const double shown = owner_writes ? 1.0 : pad[i % U(config_.length)];
+      got.push_back(shown * given[i % given.size()]);
+    }
+    return Compare("mask", got, ArrayOf(mask).data);
+  }
+
+  Config config_;
+  exec::SimMesh mesh_;
+  exec::Machine machine_;
+  KvCache cache_;
+  std::vector<double> key_ints_, value_ints_, key_scales_, value_scales_;
+  std::vector<double> returned_key_, returned_value_;
+};
+
+}  // namespace
+
+std::string CheckCacheSteps(const JsonValue& input, const JsonValue& expect,
+                            double rtol, double atol) {
+  Replay replay{Config(input)};
+  const JsonValue wants = *expect.Find("steps");
+  auto want = wants.items().begin();
+  size_t index = 0;
+  for (JsonValue step : input.Find("steps")->items()) {
+    if (index == wants.size()) break;  // a step that failed was the last
+    const std::string text = replay.Step(step, *want, rtol, atol);
+    if (!text.empty()) return "step " + std::to_string(index) + ": " + text;
+    ++want;
+    ++index;
+  }
+  return index == wants.size() ? "" : "fewer steps than recorded";
+}
+
+std::string_view CacheDifference(const JsonValue& input) {
+  const Config config(input);
+  int64_t index = 0;
+  for (JsonValue step : input.Find("steps")->items()) {
+    const auto n =
+        static_cast<int64_t>((*step.Find("key")->items().begin()).size());
+    if (n > config.length) return {};
+    if (index + n > config.length) {
+      return config.sharded && n == 1 ? "dropped write" : "clamped write";
+    }
+    index += n;
+  }
+  return {};
+}
+
+}  // namespace shardc::vectors

@@ -1,0 +1,68 @@
+// Arrays of the numeric vectors.
+#ifndef SHARDC_TESTS_VECTORS_NUMERIC_JSON_H_
+#define SHARDC_TESTS_VECTORS_NUMERIC_JSON_H_
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exec/dense_array.h"
+#include "source/json.h"
+
+namespace shardc::vectors {
+
+inline void AppendNumbers(const JsonValue& value, std::vector<double>& out) {
+  if (!value.IsArray()) {
+    // Numbers are float32 by the file's rule.
+    out.push_back(static_cast<float>(value.real()));
+    return;
+  }
+  for (JsonValue item : value.items()) AppendNumbers(item, out);
+}
+
+inline exec::DenseArray ArrayOf(JsonValue value) {
+  exec::DenseArray out;
+  AppendNumbers(value, out.data);
+  while (value.IsArray()) {
+    out.shape.push_back(static_cast<int64_t>(value.size()));
+    if (value.size() == 0) break;
+    value = *value.items().begin();
+  }
+  return out;
+}
+
+// As they are written, for results in float64.
+inline void AppendDoubles(const JsonValue& value, std::vector<double>& out) {
+  if (!value.IsArray()) {
+    out.push_back(value.real());
+    return;
+  }
+  for (JsonValue item : value.items()) AppendDoubles(item, out);
+}
+
+inline std::vector<float> Floats(const exec::DenseArray& x) {
+  return {x.data.begin(), x.data.end()};
+}
+
+inline std::string Compare(std::string_view name,
+                           const std::vector<double>& got,
+                           const std::vector<double>& want, double rtol = 0,
+                           double atol = 0) {
+  if (got.size() != want.size()) {
+    return std::string(name) + ": " + std::to_string(got.size()) +
+           " elements, want " + std::to_string(want.size());
+  }
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::abs(got[i] - want[i]) <= atol + rtol * std::abs(want[i])) {
+      continue;
+    }
+    return std::string(name) + "[" + std::to_string(i) +
+           "]: " + std::to_string(got[i]) + ", want " + std::to_string(want[i]);
+  }
+  return {};
+}
+
+}  // namespace shardc::vectors
+
+#endif  // SHARDC_TESTS_VECTORS_NUMERIC_JSON_H_
