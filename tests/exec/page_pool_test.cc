@@ -1,0 +1,153 @@
+#include "exec/page_pool.h"
+
+#include <doctest/doctest.h>
+
+#include "exec/half.h"
+#include "mesh_fixture.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t U(int64_t i) { return static_cast<size_t>(i); }
+
+// Distinct for each token, head, side and element; exact in bfloat16.
+float Value(int64_t token, int64_t head, bool values, int64_t d) {
+  return static_cast<float>(token * 8 + head) + (values ? 0.5f : 0.0f) +
+         static_cast<float>(d) * 256.0f;
+}
+
+ShardedTensor Tokens(const SimMesh& mesh, const PoolConfig& c, int64_t count,
+                     bool values) {
+  Buffer out = Buffer::Zeros({count, c.key_heads, c.head_dim}, Dtype::kF32);
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t h = 0; h < c.key_heads; ++h) {
+      for (int64_t d = 0; d < c.head_dim; ++d) {
+        out.real[U((i * c.key_heads + h) * c.head_dim + d)] =
+            Value(i, h, values, d);
+      }
+    }
+  }
+  return Scatter(mesh, out, {{}, c.head_axes});
+}
+
+TEST_CASE("shapes by format") {
+  const SimMesh mesh = MeshOf({{"tp", 2}});
+  struct Case {
+    PageFormat format;
+    int64_t heads, dim;
+    Dtype dtype;
+    Shape want;
+  };
+  const Case cases[] = {
+      {PageFormat::kInterleaved, 2, 8, Dtype::kF32, {4, 2, 4, 8}},
+      {PageFormat::kSeparate, 2, 8, Dtype::kF32, {4, 2, 2, 8}},
+      {PageFormat::kPacked, 2, 8, Dtype::kF32, {4, 2, 4, 1, 128}},
+      {PageFormat::kPacked, 3, 200, Dtype::kBF16, {4, 2, 3, 2, 256}},
+      {PageFormat::kPacked, 3, 64, Dtype::kBF16, {4, 2, 2, 2, 128}},
+  };
+  for (const Case& c : cases) {
+    Complaint why;
+    const auto pool = MakePool(
+        mesh, {c.format, 4, 2, c.heads, c.dim, c.dtype, {}, {}}, 0, why);
+    REQUIRE_MESSAGE(pool, why.message);
+    CHECK(pool->first.shape == c.want);
+  }
+}
+
+TEST_CASE("tokens come back from their slots, and from no other") {
+  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  for (PageFormat format :
+       {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {
+    for (Dtype dtype : {Dtype::kF32, Dtype::kBF16}) {
+      for (int64_t dim : {3, 64}) {
+        for (int64_t heads : {4, 2}) {
+          PoolConfig c{format, 8, 2, heads, dim, dtype, {"dp"}, {"tp"}};
+          if (heads == 2 && dim == 64 && dtype == Dtype::kBF16) {
+            c.head_axes = {};  // two heads share a word
+          }
+          Complaint why;
+          auto pool = MakePool(mesh, c, 1e4f, why);
+          REQUIRE_MESSAGE(pool, why.message);
+          Machine machine(mesh);
+          const PageSlot slots[] = {{1, 0}, {1, 1}, {6, 1}};
+          WriteTokens(machine, *pool, slots, Tokens(mesh, c, 3, false),
+                      Tokens(mesh, c, 3, true));
+          const PageCopy copy[] = {{6, 7}};
+          CopyPages(machine, *pool, copy);
+          int64_t seen = 0;
+          for (int device = 0; device < 4; ++device) {
+            const int64_t rank = mesh.Index(device, {"dp"});
+            const int64_t parts = mesh.Parts(c.head_axes);
+            const int64_t first =
+                mesh.Index(device, c.head_axes) * (heads / parts);
+            for (int64_t h = 0; h < heads / parts; ++h) {
+              for (bool values : {false, true}) {
+                std::vector<float> got(U(dim));
+                const auto expect = [&](int64_t page, int64_t offset,
+                                        int64_t token) {
+                  ReadToken(*pool, device, page, offset, h, values, got);
+                  for (int64_t d = 0; d < dim; ++d) {
+                    const float want =
+                        token < 0 ? 1e4f : Value(token, first + h, values, d);
+                    CHECK(got[U(d)] == RoundTo(dtype, want));
+                  }
+                  ++seen;
+                };
+                if (rank == 0) {
+                  expect(1, 0, 0);
+                  expect(1, 1, 1);
+                  expect(2, 1, -1);
+                } else {
+                  expect(2, 1, 2);
+                  expect(3, 1, 2);  // the copy
+                  expect(2, 0, -1);
+                }
+              }
+            }
+          }
+          CHECK(seen > 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("heads are not parted from their values or queries") {
+  const SimMesh mesh = MeshOf({{"tp", 4}});
+  struct Case {
+    PageFormat format;
+    int64_t heads, dim;
+    Dtype dtype;
+    const char* why;  // empty: legal
+  };
+  const Case cases[] = {
+      {PageFormat::kInterleaved, 4, 8, Dtype::kF32, ""},
+      // 2K = 4 divides, but each device would hold a key or a value.
+      {PageFormat::kInterleaved, 2, 8, Dtype::kF32,
+       "2 key heads do not divide into 4 parts: a device would hold keys "
+       "without their values"},
+      {PageFormat::kSeparate, 6, 8, Dtype::kF32,
+       "6 key heads do not divide into 4 parts: a device would hold keys "
+       "without their values"},
+      {PageFormat::kPacked, 4, 128, Dtype::kBF16, ""},
+      {PageFormat::kPacked, 4, 64, Dtype::kBF16,
+       "4 key heads in 2 words of 2 do not divide into 4 parts: page slices "
+       "would drift off query slices"},
+      {PageFormat::kPacked, 8, 64, Dtype::kBF16, ""},
+      {PageFormat::kPacked, 4, 64, Dtype::kF32, ""},
+  };
+  for (const Case& c : cases) {
+    Complaint why;
+    const auto pool = MakePool(
+        mesh, {c.format, 4, 2, c.heads, c.dim, c.dtype, {}, {"tp"}}, 0, why);
+    CHECK(pool.has_value() == std::string(c.why).empty());
+    CHECK(why.message == c.why);
+    if (!pool) {
+      CHECK(why.axis == "tp");
+      CHECK(why.help == "replicate the pages' heads over \"tp\"");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardc::exec
