@@ -102,12 +102,12 @@ class EntryReader {
   std::optional<int64_t> Size(size_t begin, size_t end, std::string_view axis) {
     const std::string subject = "the size of axis " + ShortQuote(axis) + " ";
     IntegerFault fault;
-    const auto size =
-        ParseInteger(source_->text().substr(begin, end - begin), {-1}, &fault);
+    const auto size = ParseInteger(source_->text().substr(begin, end - begin),
+                                   kAnyInteger, &fault);
     if (!size) {
       Add(code::kNumber, begin, end, subject + fault.message, fault.help);
-    } else if (*size == 0) {
-      Add(code::kNumber, begin, end, subject + "is 0",
+    } else if (*size == 0 || *size < -1) {
+      Add(code::kNumber, begin, end, subject + "is " + std::to_string(*size),
           "a size is 1 or more, or -1 for what remains");
       return std::nullopt;
     }

@@ -50,13 +50,18 @@ std::optional<Sizes> Multiply(const MeshDraft& draft, Findings& findings) {
   return sizes;
 }
 
-std::string SizesText(const MeshDraft& draft) {
+// "2 * 4 = 8", or the one size alone.
+std::string SizesText(const MeshDraft& draft, int64_t product) {
   std::string out;
+  size_t count = 0;
+
   for (const MeshDraft::Axis& axis : draft.axes) {
     if (axis.size == -1) continue;
     if (!out.empty()) out += " * ";
-    out += std::to_string(axis.size);
+    out += CountText(axis.size);
+    ++count;
   }
+  if (count != 1) out += (count > 1 ? " = " : "") + CountText(product);
   return out;
 }
 
@@ -66,9 +71,8 @@ std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
   if (!sizes.free) {
     if (draft.devices && draft.devices->value != sizes.product) {
       findings.Add(code::kDeviceCount, draft.devices->place,
-                   "the axes make " + SizesText(draft) + " = " +
-                       CountText(sizes.product) + " devices, not " +
-                       CountText(draft.devices->value),
+                   "the axes make " + SizesText(draft, sizes.product) +
+                       " devices, not " + CountText(draft.devices->value),
                    "make one axis -1 to let it take what remains");
       return std::nullopt;
     }
@@ -86,8 +90,8 @@ std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
   if (devices % sizes.product != 0) {
     findings.Add(code::kDeviceCount, draft.devices->place,
                  CountText(devices) + " devices cannot be divided by " +
-                     SizesText(draft) + " = " + CountText(sizes.product) +
-                     " to give axis `" + free.name + "` its size");
+                     SizesText(draft, sizes.product) + " to give axis `" +
+                     free.name + "` its size");
     return std::nullopt;
   }
   mesh.axes[*sizes.free].size = devices / sizes.product;

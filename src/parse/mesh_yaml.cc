@@ -72,13 +72,15 @@ class Reader {
                    "axis name " + ShortQuote(*name) + " " + fault);
       return;
     }
-    const auto size = ReadInteger(context_, member.value,
-                                  "the size of axis `" + *name + "`", {-1});
+    const auto size =
+        ReadInteger(context_, member.value, "the size of axis `" + *name + "`",
+                    kAnyInteger);
     if (!size) return;
-    if (*size == 0) {
-      context_.Add(code::kNumber, member.value,
-                   "the size of axis `" + *name + "` is 0",
-                   "a size is 1 or more, or -1 for what remains");
+    if (*size == 0 || *size < -1) {
+      context_.Add(
+          code::kNumber, member.value,
+          "the size of axis `" + *name + "` is " + std::to_string(*size),
+          "a size is 1 or more, or -1 for what remains");
       return;
     }
     draft_.axes.push_back({*name, *size, AxisType::kAuto,
@@ -98,16 +100,17 @@ class Reader {
     const auto name = ReadKey(context_, key, code::kAxisName,
                               "a key of " + std::string(what));
     if (!name) return std::nullopt;
-    std::vector<std::string> names;
+    std::vector<std::string_view> names;
+
     for (size_t i = 0; i < draft_.axes.size(); ++i) {
       if (draft_.axes[i].name == *name) return i;
       names.push_back(draft_.axes[i].name);
     }
-    const auto nearest = Nearest(*name, names);
+
     context_.Add(code::kReference, key,
                  std::string(what) + " names " + ShortQuote(*name) +
                      ", which is no axis of this mesh",
-                 nearest ? "did you mean `" + *nearest + "`?" : "");
+                 "the axes are " + Listed(names));
     return std::nullopt;
   }
 
@@ -141,9 +144,11 @@ class Reader {
     for (const YamlMember& member : node.members) {
       const auto axis = AxisOf(member.key, "`dcn`");
       const auto factor =
-          ReadInteger(context_, member.value, "a factor of `dcn`", {-1});
-      if (factor && *factor == 0) {
-        context_.Add(code::kNumber, member.value, "a factor of `dcn` is 0");
+          ReadInteger(context_, member.value, "a factor of `dcn`", kAnyInteger);
+      if (factor && (*factor == 0 || *factor < -1)) {
+        context_.Add(code::kNumber, member.value,
+                     "a factor of `dcn` is " + std::to_string(*factor),
+                     "a factor is 1 or more, or -1 for what remains");
         continue;
       }
       if (axis && factor) draft_.dcn[*axis] = *factor;

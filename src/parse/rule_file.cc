@@ -124,7 +124,7 @@ class Reader {
     }
     const std::string nearest = Suggest(name, names);
     if (!nearest.empty()) return nearest;
-    return "the axis rules are " + Alternatives(names);
+    return "the axis rules are " + Listed(names);
   }
 
   void ReadRegistrations(const YamlNode& node) {

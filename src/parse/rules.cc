@@ -108,7 +108,10 @@ class Collector {
     SourceRef source = ReadSource(name, own);
     for (Finding finding : own.all()) {
       // Where the name was written helps more than the name again.
-      if (source == nullptr) finding.place = place;
+      if (source == nullptr) {
+        finding.place = place;
+        finding.help = "paths are relative to the file that holds them";
+      }
       findings_.Add(std::move(finding));
     }
     return source;

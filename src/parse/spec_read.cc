@@ -52,7 +52,7 @@ NameResult ReadName(const YamlContext& context, const YamlNode& node,
                     std::string_view where) {
   if (node.IsNull()) return {true, std::nullopt};
   if (!node.tag.empty()) {
-    context.Add(code::kYamlTag, node, "tag `!!" + node.tag + "`",
+    context.Add(code::kYamlTag, node, "a tag: `!!" + node.tag + "`",
                 "remove the tag");
     return {};
   }

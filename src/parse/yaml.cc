@@ -143,6 +143,7 @@ class Builder : public YAML::EventHandler {
       node.end = BlockEnd(text_, node.begin);
     } else {
       node.end = PlainEnd(text_, node.begin, value);
+      CheckBlank(node);
     }
     node.text = value;
     CheckText(node);
@@ -205,7 +206,7 @@ class Builder : public YAML::EventHandler {
     at = std::min(at, text_.size());
     const size_t end =
         std::min(text_.find_first_of(" \t\r\n,[]{}", at), text_.size());
-    return "tag `" + Printable(text_.substr(at, end - at)) + "`";
+    return "a tag: `" + Printable(text_.substr(at, end - at)) + "`";
   }
 
   // Tags of plain values go to the readers, for whom `!!float 4` may be a
@@ -233,6 +234,14 @@ class Builder : public YAML::EventHandler {
       Broken(code::kEncoding, node.begin, node.end,
              "an escape that is no Unicode character");
     }
+  }
+
+  // `\u00a0 dp: 2` is a key with a blank before it that nobody sees.
+  void CheckBlank(const YamlNode& node) {
+    const size_t blank = OddBlank(text_, node.begin);
+    if (blank == 0) return;
+    Fail(code::kYamlSyntax, node.begin, node.begin + blank,
+         std::string(kOddBlankMessage), std::string(kOddBlankHelp));
   }
 
   // In block style the mark of a value that nobody wrote is that of the next

@@ -77,14 +77,8 @@ struct Report {
         Add(at, at + 1, "a tab is used as indentation", "indent with spaces");
         return true;
       }
-      for (std::string_view blank :
-           {"\xc2\xa0", "\xe2\x80\x8b", "\xe3\x80\x80", "\xef\xbb\xbf"}) {
-        if (text.substr(std::min(at, text.size()), blank.size()) != blank) {
-          continue;
-        }
-        Add(at, at + blank.size(),
-            "a blank that is not a space is used as indentation",
-            "indent with spaces");
+      if (const size_t blank = OddBlank(text, at); blank > 0) {
+        Add(at, at + blank, std::string(kOddBlankMessage), kOddBlankHelp);
         return true;
       }
       if (line <= first || line == 0) return false;
@@ -135,7 +129,7 @@ struct Report {
           "give it the same indentation as the " + what + "s above");
     } else {
       Add(failure.offset, failure.offset + 1, "text after a whole value",
-          "quote the whole value");
+          "remove it, or quote the whole value");
     }
     return true;
   }

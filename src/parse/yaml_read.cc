@@ -66,9 +66,19 @@ bool IsCoreInteger(std::string_view text) {
 // A tag that the file's reader left to us.
 bool RefuseTag(const YamlContext& context, const YamlNode& node) {
   if (node.tag.empty()) return false;
-  context.Add(code::kYamlTag, node, "tag `!!" + node.tag + "`",
+  context.Add(code::kYamlTag, node, "a tag: `!!" + node.tag + "`",
               "remove the tag");
   return true;
+}
+
+std::string Join(std::span<const std::string_view> words,
+                 std::string_view last) {
+  std::string out;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) out += i + 1 == words.size() ? last : ", ";
+    out += "`" + std::string(words[i]) + "`";
+  }
+  return out;
 }
 
 struct ByteUnit {
@@ -169,12 +179,11 @@ std::string Describe(const YamlNode& node) {
 }
 
 std::string Alternatives(std::span<const std::string_view> choices) {
-  std::string out;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    if (i > 0) out += i + 1 == choices.size() ? " or " : ", ";
-    out += "`" + std::string(choices[i]) + "`";
-  }
-  return out;
+  return Join(choices, " or ");
+}
+
+std::string Listed(std::span<const std::string_view> names) {
+  return Join(names, " and ");
 }
 
 std::string Suggest(std::string_view word,
@@ -191,7 +200,7 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
     context.Add(
         code::kSchema, node,
         std::string(table.what) + " is " + Describe(node) + ", not a mapping",
-        "its keys are " + Alternatives(table.keys));
+        "its keys are " + Listed(table.keys));
     return std::nullopt;
   }
   Fields fields(table);
@@ -204,7 +213,7 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
         context.Add(code::kSchema, member.key,
                     "a key is " + Describe(member.key),
                     "the keys of " + std::string(table.what) + " are " +
-                        Alternatives(table.keys));
+                        Listed(table.keys));
       }
       bad_key = true;
       continue;
@@ -212,10 +221,17 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
     const auto found =
         std::find(table.keys.begin(), table.keys.end(), member.key.text);
     if (found == table.keys.end()) {
-      std::string help = Suggest(member.key.text, table.keys);
+      std::string help;
+      const std::vector<std::string> names(table.keys.begin(),
+                                           table.keys.end());
+      if (const auto nearest = Nearest(member.key.text, names)) {
+        help = "did you mean `" + *nearest + "`?";
+        fields.meant_.push_back(*nearest);
+      }
+
       if (help.empty()) {
         help = "the keys of " + std::string(table.what) + " are " +
-               Alternatives(table.keys);
+               Listed(table.keys);
       }
       context.Add(code::kUnknownKey, member.key,
                   "unknown key " + ShortQuote(member.key.text) + " in " +
@@ -241,7 +257,10 @@ const YamlNode* Fields::Require(const YamlContext& context,
                                 const YamlNode& node,
                                 std::string_view key) const {
   const YamlNode* value = Find(key);
-  if (value == nullptr) {
+  // A misspelt one has its finding already.
+  const bool misspelt =
+      std::find(meant_.begin(), meant_.end(), key) != meant_.end();
+  if (value == nullptr && !misspelt) {
     context.Add(
         code::kSchema, node,
         std::string(table_->what) + " has no `" + std::string(key) + "`");
@@ -408,7 +427,7 @@ std::optional<std::string> ReadKey(const YamlContext& context,
 
 std::string AxisNameFault(std::string_view name) {
   if (name.empty()) return "is empty";
-  if (name == "_") return "is `_`, which means no axis";
+  if (name == "_") return "means no axis";
   const auto letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };

@@ -51,12 +51,15 @@ class Fields {
   explicit Fields(const KeyTable& table) : table_(&table) {}
   const KeyTable* table_;
   std::vector<const YamlNode*> values_;  // in the table's order
+  std::vector<std::string> meant_;       // by unknown keys
 };
 
 struct IntegerRange {
   int64_t least = 0;
   int64_t most = std::numeric_limits<int64_t>::max();
 };
+inline constexpr IntegerRange kAnyInteger = {
+    std::numeric_limits<int64_t>::min()};
 // Decimal digits with an optional minus, unquoted; `number` otherwise. `what`
 // is the subject of the message: "`devices`".
 std::optional<int64_t> ReadInteger(const YamlContext& context,
@@ -99,8 +102,10 @@ std::optional<std::string> ReadKey(const YamlContext& context,
 // Why a text cannot be a mesh axis's name; empty if it can.
 std::string AxisNameFault(std::string_view name);
 
-// "`a`, `b` or `c`"
+// "`a`, `b` or `c`", "`a`, `b` and `c`"
 std::string Alternatives(std::span<const std::string_view> choices);
+std::string Listed(std::span<const std::string_view> names);
+
 // "did you mean `x`?", or nothing.
 std::string Suggest(std::string_view word,
                     std::span<const std::string_view> candidates);

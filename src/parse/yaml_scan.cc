@@ -51,6 +51,18 @@ bool IsC1(std::string_view text, size_t at) {
 
 }  // namespace
 
+size_t OddBlank(std::string_view text, size_t at) {
+  // No-break, zero-width and ideographic space, byte order mark.
+  constexpr std::array<std::string_view, 4> kBlanks = {
+      "\xc2\xa0", "\xe2\x80\x8b", "\xe3\x80\x80", "\xef\xbb\xbf"};
+  for (std::string_view blank : kBlanks) {
+    if (text.substr(std::min(at, text.size()), blank.size()) == blank) {
+      return blank.size();
+    }
+  }
+  return 0;
+}
+
 size_t LineBegin(std::string_view text, size_t at) {
   at = std::min(at, text.size());
   while (at > 0 && !IsBreak(text[at - 1])) --at;

@@ -42,6 +42,12 @@ std::optional<size_t> NullWordEnd(std::string_view text, size_t at);
 // The first quote from `at` on that opens a scalar and is never closed.
 std::optional<size_t> FindOpenQuote(std::string_view text, size_t at);
 
+// The length of a blank at `at` that looks like a space and is none, or 0.
+size_t OddBlank(std::string_view text, size_t at);
+inline constexpr std::string_view kOddBlankMessage =
+    "a blank that is not a space";
+inline constexpr std::string_view kOddBlankHelp = "use spaces";
+
 size_t LineBegin(std::string_view text, size_t at);
 size_t LineEnd(std::string_view text, size_t at);
 inline size_t ColumnOf(std::string_view text, size_t at) {

@@ -1,0 +1,286 @@
+// A model's config.json. Each family has its own names for the same numbers;
+// the tables below list them, the commonest first. What a family leaves to
+// its code (`n_inner: null` means four times the width) is filled in where
+// every release of it agrees.
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "parse/manifest_leaf.h"
+#include "parse/project.h"
+#include "source/file.h"
+#include "source/json.h"
+
+namespace shardc {
+namespace {
+
+using Key = std::string_view;
+using Number = std::optional<int64_t>;
+
+constexpr std::array<Key, 3> kNested = {"text_config", "llm_config",
+                                        "language_config"};
+constexpr std::array<Key, 6> kHeads = {"num_attention_heads",
+                                       "n_head",
+                                       "num_heads",
+                                       "n_heads",
+                                       "decoder_attention_heads",
+                                       "encoder_attention_heads"};
+constexpr std::array<Key, 5> kKvHeads = {"num_key_value_heads", "num_kv_heads",
+                                         "n_head_kv", "multi_query_group_num",
+                                         "n_kv_heads"};
+constexpr std::array<Key, 4> kHeadDim = {"head_dim", "d_kv", "kv_channels",
+                                         "attention_head_dim"};
+constexpr std::array<Key, 5> kHidden = {"hidden_size", "n_embd", "n_embed",
+                                        "d_model", "dim"};
+constexpr std::array<Key, 7> kIntermediate = {
+    "intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim", "d_ff",
+    "ffn_hidden_size",       "decoder_ffn_dim"};
+constexpr std::array<Key, 5> kLayers = {
+    "num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers"};
+constexpr std::array<Key, 2> kVocab = {"vocab_size", "padded_vocab_size"};
+constexpr std::array<Key, 4> kExperts = {"num_local_experts", "num_experts",
+                                         "n_routed_experts", "moe_num_experts"};
+constexpr std::array<Key, 4> kExpertsPerToken = {
+    "num_experts_per_tok", "experts_per_token", "num_experts_per_token",
+    "moe_top_k"};
+constexpr std::array<Key, 1> kMoeIntermediate = {"moe_intermediate_size"};
+constexpr std::array<Key, 2> kWindow = {"sliding_window",
+                                        "sliding_window_size"};
+constexpr std::array<Key, 6> kPositions = {
+    "max_position_embeddings", "n_positions", "n_ctx",
+    "max_target_positions",    "seq_length",  "max_sequence_length"};
+
+// Families whose configuration class ties the embeddings by default.
+constexpr std::array<Key, 11> kTiedByDefault = {
+    "gpt2", "gemma", "gemma2", "gemma3",  "gemma3_text",    "bloom",
+    "opt",  "t5",    "falcon", "whisper", "RefinedWebModel"};
+// Families whose feed-forward width is four times the hidden one unless
+// said otherwise.
+constexpr std::array<Key, 8> kFourfold = {
+    "gpt2",        "gptj",       "bloom",           "falcon",
+    "gpt_bigcode", "RefinedWeb", "RefinedWebModel", "mixformer-sequential"};
+
+// Python writes the words below for what JSON cannot say, and real files
+// have them. They become values of the same length, so that places hold.
+SourceRef ReplacePythonNumbers(const SourceRef& source) {
+  struct Word {
+    Key word;
+    Key value;
+  };
+  constexpr std::array<Word, 3> kWords = {
+      {{"-Infinity", "null     "}, {"Infinity", "null    "}, {"NaN", "0.0"}}};
+  std::string text(source->text());
+  bool changed = false;
+  bool in_string = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (in_string && text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      for (const Word& word : kWords) {
+        if (text.compare(at, word.word.size(), word.word) != 0) continue;
+        text.replace(at, word.value.size(), word.value);
+        changed = true;
+      }
+    }
+  }
+  return changed ? MakeSource(source->name(), std::move(text)) : source;
+}
+
+bool Holds(std::span<const Key> names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+class Reader {
+ public:
+  Reader(const JsonDocument& document, Findings& findings)
+      : root_(document.root()), findings_(findings) {
+    for (Key key : kNested) {
+      const auto nested = root_.Find(key);
+      if (nested && nested->IsObject()) {
+        nested_ = nested;
+        break;
+      }
+    }
+  }
+
+  ModelConfig Read() {
+    ReadType();
+    config_.heads = First(kHeads);
+    config_.kv_heads = First(kKvHeads);
+    config_.hidden = First(kHidden);
+    config_.layers = First(kLayers);
+    config_.vocab = First(kVocab);
+    config_.experts = First(kExperts);
+    config_.experts_per_token = First(kExpertsPerToken);
+    config_.moe_intermediate = First(kMoeIntermediate);
+    config_.max_positions = First(kPositions);
+    if (IsTrue("use_sliding_window").value_or(true)) {
+      config_.sliding_window = First(kWindow);
+    }
+    ReadIntermediate();
+    ReadAttention();
+    ReadTied();
+    ReadQuantisation();
+    return std::move(config_);
+  }
+
+ private:
+  // The language model's own part wins over the whole model's.
+  std::optional<JsonValue> Find(std::string_view key) const {
+    if (nested_) {
+      const auto inner = nested_->Find(key);
+      if (inner && !inner->IsNull()) return inner;
+    }
+    const auto outer = root_.Find(key);
+    if (outer && !outer->IsNull()) return outer;
+    return std::nullopt;
+  }
+
+  // A positive integer; what says "none" (null, 0, -1, false) or differs by
+  // layer (a list) counts as absent.
+  Number Get(std::string_view key) {
+    const auto value = Find(key);
+    if (!value) return std::nullopt;
+    switch (value->kind()) {
+      case JsonKind::kInteger:
+        if (value->integer() > 0) return value->integer();
+        return std::nullopt;
+      case JsonKind::kBool:
+      case JsonKind::kArray:
+        return std::nullopt;
+      default:
+        findings_.Add(code::kNumber, value->place(),
+                      "`" + std::string(key) + "` is " + DescribeJson(*value) +
+                          ", not an integer");
+        return std::nullopt;
+    }
+  }
+
+  Number First(std::span<const Key> names) {
+    for (Key name : names) {
+      if (const Number value = Get(name)) return value;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<bool> IsTrue(std::string_view key) const {
+    const auto value = Find(key);
+    if (!value || value->kind() != JsonKind::kBool) return std::nullopt;
+    return value->boolean();
+  }
+
+  void ReadType() {
+    const auto outer = root_.Find("model_type");
+    if (outer && outer->IsString()) config_.model_type = outer->string();
+  }
+
+  bool IsA(std::span<const Key> families) const {
+    if (Holds(families, config_.model_type)) return true;
+    const auto inner = nested_ ? nested_->Find("model_type") : std::nullopt;
+    return inner && inner->IsString() && Holds(families, inner->string());
+  }
+
+  void ReadIntermediate() {
+    config_.intermediate = First(kIntermediate);
+    // Llama 4: dense layers have a width of their own, and the common key
+    // is the experts'.
+    if (Get("intermediate_size_mlp") && !config_.moe_intermediate) {
+      config_.moe_intermediate = Get("intermediate_size");
+    }
+    // The first Qwen counts the gate and the up projection together.
+    if (config_.model_type == "qwen" && config_.intermediate) {
+      *config_.intermediate /= 2;
+    }
+    if (!config_.intermediate && config_.hidden && IsA(kFourfold)) {
+      int64_t width = 0;
+      if (!__builtin_mul_overflow(*config_.hidden, int64_t{4}, &width)) {
+        config_.intermediate = width;
+      }
+    }
+  }
+
+  void ReadAttention() {
+    const bool multi_query =
+        IsTrue("multi_query").value_or(false) &&
+        !IsTrue("new_decoder_architecture").value_or(false);
+    if (multi_query && !Find("multi_query_group_num")) config_.kv_heads = 1;
+    if (!config_.kv_heads) config_.kv_heads = config_.heads;
+    // Latent attention: a head's width is that of its two parts.
+    const Number plain = Get("qk_nope_head_dim");
+    const Number rotated = Get("qk_rope_head_dim");
+    int64_t width = 0;
+    if (plain && rotated && !__builtin_add_overflow(*plain, *rotated, &width)) {
+      config_.head_dim = width;
+      return;
+    }
+    config_.head_dim = First(kHeadDim);
+    if (!config_.head_dim && config_.hidden && config_.heads &&
+        *config_.hidden % *config_.heads == 0) {
+      config_.head_dim = *config_.hidden / *config_.heads;
+    }
+  }
+
+  void ReadTied() {
+    const auto said = IsTrue("tie_word_embeddings");
+    config_.tied_embeddings = said ? *said : IsA(kTiedByDefault);
+  }
+
+  // A block [128, 128] has its second side along the input.
+  void ReadQuantisation() {
+    const auto quantisation = root_.Find("quantization_config");
+    if (!quantisation || !quantisation->IsObject()) return;
+    const auto positive = [](const JsonValue& value) {
+      return value.kind() == JsonKind::kInteger && value.integer() > 0;
+    };
+    if (const auto block = quantisation->Find("weight_block_size")) {
+      if (!block->IsArray()) return;
+      for (const JsonValue side : block->items()) {
+        if (positive(side)) config_.quant_group = side.integer();
+      }
+      return;
+    }
+    const auto group = quantisation->Find("group_size");
+    if (group && positive(*group)) {
+      config_.quant_group = group->integer();
+      return;
+    }
+    const auto method = quantisation->Find("quant_method");
+    if (method && method->IsString() && method->string() == "mxfp4") {
+      config_.quant_group = 32;  // OCP microscaling format
+    }
+  }
+
+  JsonValue root_;
+  std::optional<JsonValue> nested_;
+  Findings& findings_;
+  ModelConfig config_;
+};
+
+}  // namespace
+
+std::optional<ModelConfig> ReadModelConfig(const std::string& path,
+                                           Findings& findings) {
+  const size_t before = findings.errors();
+  SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto document =
+      JsonDocument::Parse(ReplacePythonNumbers(source), findings);
+  if (document == nullptr) return std::nullopt;
+  if (!document->root().IsObject()) {
+    findings.Add(code::kSchema, document->root().place(),
+                 "a model's configuration is " +
+                     DescribeJson(document->root()) + ", not an object");
+    return std::nullopt;
+  }
+  ModelConfig config = Reader(*document, findings).Read();
+  config.source = source;
+  if (findings.errors() > before) return std::nullopt;
+  return config;
+}
+
+}  // namespace shardc

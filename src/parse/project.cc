@@ -1,0 +1,233 @@
+#include "parse/project.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "parse/yaml_error.h"
+#include "parse/yaml_read.h"
+#include "source/file.h"
+
+namespace shardc {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kProjectName = "shardc.yaml";
+
+bool Exists(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0;
+}
+
+class Reader {
+ public:
+  Reader(const YamlContext& context, std::string path)
+      : context_(context), path_(std::move(path)) {}
+
+  Project Read() {
+    Project project;
+    project.path = path_;
+    const auto fields =
+        Fields::Read(context_, context_.document.root(), keys::kProject);
+    if (!fields) return project;
+    CheckVersion(context_, fields->Find("version"));
+    if (const YamlNode* node = fields->Find("targets")) {
+      ReadTargets(*node, project);
+    }
+    if (const YamlNode* node = fields->Find("lint")) {
+      ReadLint(*node, project.lint);
+    }
+    return project;
+  }
+
+ private:
+  bool IsMap(const YamlNode& node, std::string_view what) {
+    if (node.IsMapping()) return true;
+    if (!node.IsNull()) {
+      context_.Add(
+          code::kSchema, node,
+          std::string(what) + " is " + Describe(node) + ", not a mapping");
+    }
+    return false;
+  }
+
+  void ReadTargets(const YamlNode& node, Project& project) {
+    if (!IsMap(node, "`targets`")) return;
+    for (const YamlMember& member : node.members) {
+      if (context_.findings.Full()) return;
+      auto name =
+          ReadKey(context_, member.key, code::kSchema, "the name of a target");
+      if (!name) continue;
+      const auto fields = Fields::Read(context_, member.value, keys::kTarget);
+      if (!fields) continue;
+      Target target;
+      target.name = std::move(*name);
+      target.place = context_.document.PlaceOf(member.key);
+      ReadTarget(*fields, target);
+      project.targets.push_back(std::move(target));
+    }
+  }
+
+  void ReadTarget(const Fields& fields, Target& target) {
+    if (const YamlNode* node = fields.Find("mesh")) {
+      ReadMeshInput(*node, target.mesh);
+    }
+    if (const YamlNode* node = fields.Find("rules")) {
+      ReadRuleNames(*node, target.rules);
+    }
+    ReadPath(fields, "manifest", target.manifest);
+    ReadPath(fields, "model", target.model);
+    ReadPath(fields, "plan", target.plan);
+    if (const YamlNode* node = fields.Find("modes")) {
+      ReadModes(*node, target.modes);
+    }
+    if (const YamlNode* node = fields.Find("operations")) {
+      if (auto names = ReadTexts(context_, *node, "`operations`")) {
+        target.operations = std::move(*names);
+      }
+    }
+    ReadCount(fields, "batch", target.batch);
+    ReadCount(fields, "kv_len", target.kv_len);
+    if (const YamlNode* node = fields.Find("memory")) {
+      target.memory_bytes = ReadBytes(context_, *node, "`memory`");
+    }
+  }
+
+  void ReadMeshInput(const YamlNode& node, MeshInput& mesh) {
+    if (node.IsMapping()) {
+      mesh.inline_place = context_.document.PlaceOf(node);
+      return;
+    }
+    auto text = ReadText(context_, node, "`mesh`", true);
+    if (!text) return;
+    const std::string file = PathBeside(path_, *text);
+    if (text->find_first_of(":=") != std::string::npos && !Exists(file)) {
+      mesh.text = std::move(*text);
+    } else {
+      mesh.file = file;
+    }
+  }
+
+  void ReadRuleNames(const YamlNode& node, std::vector<std::string>& out) {
+    auto names = ReadTexts(context_, node, "`rules`");
+    if (!names) return;
+    for (std::string& name : *names) {
+      const bool pack = name == "auto" || name.starts_with("builtin:");
+      out.push_back(pack ? std::move(name) : PathBeside(path_, name));
+    }
+  }
+
+  void ReadPath(const Fields& fields, std::string_view key, std::string& out) {
+    const YamlNode* node = fields.Find(key);
+    if (node == nullptr) return;
+    const auto path =
+        ReadText(context_, *node, "`" + std::string(key) + "`", true);
+    if (path && path->empty()) {
+      context_.Add(code::kSchema, *node, "`" + std::string(key) + "` is empty");
+    } else if (path) {
+      out = PathBeside(path_, *path);
+    }
+  }
+
+  void ReadCount(const Fields& fields, std::string_view key,
+                 std::optional<int64_t>& out) {
+    const YamlNode* node = fields.Find(key);
+    if (node == nullptr) return;
+    out = ReadInteger(context_, *node, "`" + std::string(key) + "`", {1});
+  }
+
+  void ReadModes(const YamlNode& node, std::vector<Mode>& out) {
+    const std::vector<YamlNode> one = {node};
+    const std::vector<YamlNode>& items = node.IsSequence() ? node.items : one;
+    for (const YamlNode& item : items) {
+      const auto mode = item.IsScalar() ? ParseMode(item.text) : std::nullopt;
+      if (!mode) {
+        context_.Add(code::kSchema, item, "a mode is " + Describe(item),
+                     "the modes are `train`, `prefill`, `decode` and "
+                     "`insert`");
+      } else if (std::find(out.begin(), out.end(), *mode) == out.end()) {
+        out.push_back(*mode);
+      }
+    }
+  }
+
+  void ReadLint(const YamlNode& node, LintSettings& lint) {
+    if (node.IsNull()) return;
+    const auto fields = Fields::Read(context_, node, keys::kLint);
+    if (!fields) return;
+    ReadCodes(*fields, "select", lint.select);
+    ReadCodes(*fields, "ignore", lint.ignore);
+    if (const YamlNode* severity = fields->Find("severity")) {
+      ReadSeverity(*severity, lint.severity);
+    }
+    if (const YamlNode* fail_on = fields->Find("fail_on")) {
+      static constexpr std::array<std::string_view, 4> kChoices = {
+          "error", "warning", "note", "never"};
+      const auto choice = ReadChoice(context_, *fail_on, "`fail_on`", kChoices);
+      if (choice) lint.fail_on = kChoices[*choice];
+    }
+  }
+
+  void ReadCodes(const Fields& fields, std::string_view key,
+                 std::vector<std::string>& out) {
+    const YamlNode* node = fields.Find(key);
+    if (node == nullptr || node->IsNull()) return;
+    auto codes = ReadTexts(context_, *node, "`" + std::string(key) + "`");
+    if (codes) out = std::move(*codes);
+  }
+
+  void ReadSeverity(const YamlNode& node, std::map<std::string, Level>& out) {
+    static constexpr std::array<std::string_view, 3> kChoices = {
+        "error", "warning", "note"};
+    constexpr std::array<Level, 3> kValues = {Level::kError, Level::kWarning,
+                                              Level::kNote};
+    if (!IsMap(node, "`severity`")) return;
+    for (const YamlMember& member : node.members) {
+      const auto code =
+          ReadKey(context_, member.key, code::kSchema, "a key of `severity`");
+      const auto level =
+          ReadChoice(context_, member.value, "a severity", kChoices);
+      if (code && level) out[*code] = kValues[*level];
+    }
+  }
+
+  const YamlContext& context_;
+  std::string path_;
+};
+
+}  // namespace
+
+std::optional<std::string> FindProject(const std::string& directory) {
+  std::error_code error;
+  fs::path folder = fs::absolute(directory.empty() ? "." : directory, error);
+  if (error) return std::nullopt;
+  folder = folder.lexically_normal();
+  for (;;) {
+    const fs::path file = folder / kProjectName;
+    if (fs::is_regular_file(file, error)) return file.string();
+    if (fs::exists(folder / ".git", error)) return std::nullopt;
+    const fs::path parent = folder.parent_path();
+    if (parent == folder || parent.empty()) return std::nullopt;
+    folder = parent;
+  }
+}
+
+std::optional<Project> ReadProject(const std::string& path,
+                                   Findings& findings) {
+  const size_t before = findings.errors();
+  SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto document = YamlDocument::Parse(std::move(source), findings);
+  if (!document) return std::nullopt;
+  const YamlContext context{*document, findings};
+  Project project = Reader(context, path).Read();
+  if (findings.errors() > before) return std::nullopt;
+  return project;
+}
+
+}  // namespace shardc
