@@ -1,0 +1,31 @@
+// eformer's automatic correction of specs, exactly: pad or cut to the rank;
+// an entry with an axis that the mesh lacks, or whose product does not
+// divide the dimension, becomes None as a whole; all None is the empty spec.
+// Repeated axes survive it, and JAX then refuses the spec.
+#ifndef SHARDC_LEGALIZE_REFERENCE_H_
+#define SHARDC_LEGALIZE_REFERENCE_H_
+
+#include <optional>
+#include <span>
+
+#include "model/mesh.h"
+#include "model/reference.h"
+
+namespace shardc::reference {
+
+// get_corrected_named_sharding. An empty mesh is `no_mesh`, or the empty spec
+// when `raise_mesh_error` is false. Errors: also `nested_tuple_in_spec`,
+// `duplicate_mesh_axis`.
+Result<PartitionSpec> CorrectedNamedSharding(const Shape& shape,
+                                             std::span<const Value> spec,
+                                             const Mesh& mesh,
+                                             bool raise_mesh_error = true);
+
+// with_sharding_constraint: nothing when the array is returned untouched
+// (an empty mesh or an empty spec).
+Result<std::optional<PartitionSpec>> ShardingConstraint(
+    const Shape& shape, std::span<const Value> spec, const Mesh& mesh);
+
+}  // namespace shardc::reference
+
+#endif  // SHARDC_LEGALIZE_REFERENCE_H_

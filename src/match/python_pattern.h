@@ -1,0 +1,30 @@
+// Patterns of Python's `re`, as far as RE2 can express them: the text is
+// rewritten (`\Z` to `\z`, `[[:alpha:]]` to a class that holds `[`, Unicode
+// digits and words), and what only Python accepts or only RE2 accepts is
+// told apart.
+#ifndef SHARDC_MATCH_PYTHON_PATTERN_H_
+#define SHARDC_MATCH_PYTHON_PATTERN_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace shardc {
+
+enum class PythonSyntax : uint8_t {
+  kFine,
+  kInvalid,    // re.error in Python
+  kPythonOnly  // look-around, back-references: RE2 has nothing for it
+};
+
+struct PythonPattern {
+  PythonSyntax syntax = PythonSyntax::kFine;
+  std::string re2;  // the same in RE2's syntax, when fine
+};
+
+// Does not compile: what RE2 then refuses is invalid in Python, too.
+PythonPattern ReadPythonPattern(std::string_view text);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MATCH_PYTHON_PATTERN_H_

@@ -1,0 +1,162 @@
+#include "model/mesh_layout.h"
+
+#include <algorithm>
+
+#include "source/checked.h"
+
+namespace shardc {
+namespace {
+
+// DCN factors, one per axis; all 1 in a single slice.
+std::vector<int64_t> DcnOf(const Mesh& mesh) {
+  if (mesh.dcn.size() == mesh.axes.size()) return mesh.dcn;
+  return std::vector<int64_t>(mesh.axes.size(), 1);
+}
+
+int64_t DevicesPerProcess(const Mesh& mesh) {
+  return std::max<int64_t>(1,
+                           mesh.devices / std::max<int64_t>(1, mesh.processes));
+}
+
+// Position of a device number.
+int64_t PositionOfDevice(const Mesh& mesh, int64_t device) {
+  const auto dcn = DcnOf(mesh);
+  const int64_t per_slice =
+      std::max<int64_t>(1, mesh.devices / std::max<int64_t>(1, mesh.slices));
+  int64_t slice = device / per_slice;
+  int64_t local = device % per_slice;
+  std::vector<int64_t> coordinates(mesh.axes.size());
+  for (size_t i = mesh.axes.size(); i-- > 0;) {
+    const int64_t inner = mesh.axes[i].size / dcn[i];
+    coordinates[i] = (slice % dcn[i]) * inner + local % inner;
+    slice /= dcn[i];
+    local /= inner;
+  }
+  return PositionOf(mesh, coordinates);
+}
+
+}  // namespace
+
+std::vector<int64_t> CoordinatesOf(const Mesh& mesh, int64_t position) {
+  std::vector<int64_t> out(mesh.axes.size());
+  for (size_t i = out.size(); i-- > 0;) {
+    out[i] = position % mesh.axes[i].size;
+    position /= mesh.axes[i].size;
+  }
+  return out;
+}
+
+int64_t PositionOf(const Mesh& mesh, std::span<const int64_t> coordinates) {
+  int64_t position = 0;
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    position = position * mesh.axes[i].size + coordinates[i];
+  }
+  return position;
+}
+
+DevicePlace PlaceOf(const Mesh& mesh, int64_t position) {
+  const auto dcn = DcnOf(mesh);
+  DevicePlace place;
+  place.position = position;
+  place.coordinates = CoordinatesOf(mesh, position);
+  int64_t local = 0;
+  int64_t per_slice = 1;
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    const int64_t inner = mesh.axes[i].size / dcn[i];
+    place.slice = place.slice * dcn[i] + place.coordinates[i] / inner;
+    local = local * inner + place.coordinates[i] % inner;
+    per_slice *= inner;
+  }
+  place.device = place.slice * per_slice + local;
+  place.process = place.device / DevicesPerProcess(mesh);
+  return place;
+}
+
+std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process) {
+  const int64_t count = DevicesPerProcess(mesh);
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < count; ++i) {
+    out.push_back(PositionOfDevice(mesh, process * count + i));
+  }
+  return out;
+}
+
+std::optional<std::vector<int64_t>> InferDcn(std::span<const int64_t> sizes,
+                                             int64_t slices) {
+  std::vector<int64_t> dcn(sizes.size(), 1);
+  if (slices == 1) return dcn;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] % slices != 0) continue;
+    dcn[i] = slices;
+    return dcn;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> CompleteDcn(std::span<const int64_t> sizes,
+                                                std::span<const int64_t> dcn,
+                                                int64_t slices) {
+  if (dcn.size() != sizes.size()) return std::nullopt;
+  std::vector<int64_t> out(dcn.begin(), dcn.end());
+  int64_t known = 1;
+  std::optional<size_t> unknown;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (out[i] == -1 && !unknown) {
+      unknown = i;
+      continue;
+    }
+    auto next = CheckedMul(known, out[i]);
+    if (out[i] < 1 || !next) return std::nullopt;
+    known = *next;
+  }
+  if (unknown) {
+    if (slices % known != 0) return std::nullopt;
+    out[*unknown] = slices / known;
+  } else if (known != slices) {
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (sizes[i] % out[i] != 0) return std::nullopt;
+  }
+  return out;
+}
+
+std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,
+                                              int64_t local_devices,
+                                              int64_t processes) {
+  std::vector<int64_t> out(global.begin(), global.end());
+  int64_t remaining = processes;
+  for (int64_t& size : out) {
+    if (remaining <= 1) break;
+    const int64_t taken = std::min(size, remaining);
+    if (taken <= 0) return std::nullopt;
+    size /= taken;
+    remaining /= taken;
+  }
+  const auto product = CheckedProduct(out);
+  if (!product || *product != local_devices) return std::nullopt;
+  return out;
+}
+
+NodeRanks RanksOf(int64_t tensor_parallel, int64_t sequence_parallel,
+                  int64_t local_devices, int64_t processes, int64_t process) {
+  NodeRanks out;
+  const auto total = CheckedMul(tensor_parallel, sequence_parallel);
+  out.mp_nodes = std::max<int64_t>(
+      1, total.value_or(1) / std::max<int64_t>(1, local_devices));
+  out.dp_nodes = processes / out.mp_nodes;
+  out.dp_rank = process / out.mp_nodes;
+  out.mp_rank = process % out.mp_nodes;
+  return out;
+}
+
+NodeRanks RanksOf(const Mesh& mesh, const AxisRules& axes, int64_t process) {
+  auto size = [&](AxisRule rule) {
+    return mesh.Parts(axes.Value(rule).axes).value_or(1);
+  };
+  return RanksOf(size(AxisRule::kTensorParallel),
+                 size(AxisRule::kSequenceParallel), DevicesPerProcess(mesh),
+                 mesh.processes, process);
+}
+
+}  // namespace shardc

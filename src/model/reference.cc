@@ -1,0 +1,222 @@
+#include "model/reference.h"
+
+#include <algorithm>
+
+#include "source/digest.h"
+
+namespace shardc::reference {
+namespace {
+
+using R = AxisRule;
+constexpr std::string_view kFieldSuffix = "_axis";
+
+std::optional<Value> MeshName(AxisRule rule) {
+  switch (rule) {
+    case R::kDataParallel:
+      return Value::Name("dp");
+    case R::kFullyShardedDataParallel:
+      return Value::Name("fsdp");
+    case R::kTensorParallel:
+      return Value::Name("tp");
+    case R::kSequenceParallel:
+      return Value::Name("sp");
+    case R::kExpertParallel:
+      return Value::Name("ep");
+    default:
+      return std::nullopt;
+  }
+}
+
+// The field from which one that is not given takes its value.
+std::optional<AxisRule> DerivedFrom(AxisRule rule) {
+  switch (rule) {
+    case R::kSequence:
+    case R::kQuerySequence:
+    case R::kKeySequence:
+      return R::kSequenceParallel;
+    case R::kHead:
+    case R::kKvHead:
+    case R::kHiddenState:
+    case R::kMlpIntermediate:
+    case R::kVocab:
+      return R::kTensorParallel;
+    case R::kExpert:
+      return R::kExpertParallel;
+    case R::kDecodeBatch:
+      return R::kBatch;
+    case R::kDecodeHead:
+      return R::kHead;
+    case R::kDecodeKvHead:
+      return R::kKvHead;
+    case R::kDecodeKeySequence:
+      return R::kKeySequence;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool IsEmpty(const Value& value) {
+  return value.IsNone() || (value.IsName() && value.name.empty()) ||
+         (value.IsSequence() && value.items.empty());
+}
+
+void Walk(const Tree& tree, std::vector<std::string>& path,
+          std::vector<Leaf>& out) {
+  if (tree.kind == Tree::Kind::kNone) return;
+  if (tree.kind != Tree::Kind::kBranch) {
+    out.push_back({path, &tree});
+    return;
+  }
+  std::vector<const std::pair<std::string, Tree>*> members;
+  for (const auto& member : tree.members) members.push_back(&member);
+  if (!tree.is_list) {
+    std::stable_sort(
+        members.begin(), members.end(),
+        [](const auto* a, const auto* b) { return a->first < b->first; });
+  }
+  for (const auto* member : members) {
+    path.push_back(member->first);
+    Walk(member->second, path, out);
+    path.pop_back();
+  }
+}
+
+void GatherNames(const Value& value, std::set<std::string>& out) {
+  if (value.IsName()) out.insert(value.name);
+  for (const Value& item : value.items) GatherNames(item, out);
+}
+
+// Base 16 to base 10, digit by digit: digests have 128 digits at most.
+std::string DecimalOf(std::string_view hex) {
+  std::vector<int> digits = {0};  // least significant first
+  for (char c : hex) {
+    int carry = c <= '9' ? c - '0' : c - 'a' + 10;
+    for (int& digit : digits) {
+      carry += digit * 16;
+      digit = carry % 10;
+      carry /= 10;
+    }
+    for (; carry > 0; carry /= 10) digits.push_back(carry % 10);
+  }
+  std::string out;
+  for (auto it = digits.rbegin(); it != digits.rend(); ++it) {
+    out += static_cast<char>('0' + *it);
+  }
+  return out;
+}
+
+}  // namespace
+
+Value Value::Name(std::string_view name) {
+  Value value;
+  value.kind = Kind::kName;
+  value.name = name;
+  return value;
+}
+
+Value Value::Tuple(std::vector<Value> items) {
+  Value value;
+  value.kind = Kind::kTuple;
+  value.items = std::move(items);
+  return value;
+}
+
+Value Value::List(std::vector<Value> items) {
+  Value value = Tuple(std::move(items));
+  value.kind = Kind::kList;
+  return value;
+}
+
+Result<PartitionSpec> MakePartitionSpec(std::span<const Value> entries) {
+  PartitionSpec spec;
+  for (const Value& entry : entries) {
+    if (IsEmpty(entry)) {
+      spec.push_back(Value::None());
+      continue;
+    }
+    if (!entry.IsSequence()) {
+      spec.push_back(entry);
+      continue;
+    }
+    for (const Value& item : entry.items) {
+      if (item.IsSequence()) {
+        return Error{
+            "ValueError", "nested_tuple_in_spec",
+            "A tuple inside PartitionSpec cannot contain a nested tuple."};
+      }
+    }
+    spec.push_back(entry.items.size() == 1 ? entry.items[0]
+                                           : Value::Tuple(entry.items));
+  }
+  return spec;
+}
+
+PartitionAxis::PartitionAxis(const Given& given) {
+  // Fields derive only from fields before them in this order.
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const auto rule = static_cast<AxisRule>(i);
+    Value& field = fields_[i];
+    if (given[i]) {
+      field = *given[i];
+    } else if (auto name = MeshName(rule)) {
+      field = *name;
+    } else if (rule == R::kBatch) {
+      field = Value::Tuple(
+          {Field(R::kFullyShardedDataParallel), Field(R::kDataParallel)});
+    } else if (auto from = DerivedFrom(rule)) {
+      field = Field(*from);
+    }
+  }
+}
+
+std::string FieldName(AxisRule rule) {
+  return std::string(AxisRuleName(rule)) + std::string(kFieldSuffix);
+}
+
+std::optional<AxisRule> ParseFieldName(std::string_view name) {
+  if (!name.ends_with(kFieldSuffix)) return std::nullopt;
+  return ParseAxisRule(name.substr(0, name.size() - kFieldSuffix.size()));
+}
+
+std::vector<Leaf> Flatten(const Tree& tree) {
+  std::vector<Leaf> out;
+  std::vector<std::string> path;
+  Walk(tree, path, out);
+  return out;
+}
+
+std::string JoinPath(std::span<const std::string> path,
+                     std::string_view separator) {
+  std::string out;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) out += separator;
+    out += path[i];
+  }
+  return out;
+}
+
+std::set<std::string> NamesIn(const Value& value) {
+  std::set<std::string> out;
+  GatherNames(value, out);
+  return out;
+}
+
+bool NamesInMesh(std::span<const std::string> names,
+                 std::span<const std::string> mesh_axes) {
+  return std::all_of(names.begin(), names.end(), [&](const auto& name) {
+    return std::find(mesh_axes.begin(), mesh_axes.end(), name) !=
+           mesh_axes.end();
+  });
+}
+
+Result<std::string> SafeHashInt(std::string_view text,
+                                std::string_view algorithm) {
+  auto hex = HexDigest(algorithm, text);
+  if (!hex) {
+    return Error{"ValueError", "unknown_hash_algorithm",
+                 "Unsupported hash algorithm: " + std::string(algorithm)};
+  }
+  return DecimalOf(*hex);
+}
+
+}  // namespace shardc::reference

@@ -1,0 +1,122 @@
+// Values of the reference systems, kept with all their oddities: nested
+// groups, nulls inside groups, literal `_`. The native model (spec.h,
+// axis_rules.h) has none of these; the `reference.*` files of each room
+// answer exactly as eformer, EasyDeL and fjformer do.
+#ifndef SHARDC_MODEL_REFERENCE_H_
+#define SHARDC_MODEL_REFERENCE_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/axis_rules.h"
+#include "model/manifest.h"
+
+namespace shardc::reference {
+
+// A Python value: None, a string, a tuple or a list of values. Tuples and
+// lists differ in equality only.
+struct Value {
+  enum class Kind : uint8_t { kNone, kName, kTuple, kList };
+  Kind kind = Kind::kNone;
+  std::string name;
+  std::vector<Value> items;
+
+  static Value None() { return {}; }
+  static Value Name(std::string_view name);
+  static Value Tuple(std::vector<Value> items);
+  static Value List(std::vector<Value> items);
+
+  bool IsNone() const { return kind == Kind::kNone; }
+  bool IsName() const { return kind == Kind::kName; }
+  bool IsSequence() const { return kind >= Kind::kTuple; }
+  bool operator==(const Value&) const = default;
+};
+
+// A failure as the reference raises it.
+struct Error {
+  std::string type;     // the Python class: "ValueError"
+  std::string kind;     // language-neutral: "unknown_axis"
+  std::string message;  // the original wording
+};
+
+template <class T>
+using Result = std::variant<T, Error>;
+
+template <class T>
+const T* Get(const Result<T>& result) {
+  return std::get_if<T>(&result);
+}
+template <class T>
+const Error* Failure(const Result<T>& result) {
+  return std::get_if<Error>(&result);
+}
+
+// A PartitionSpec as JAX normalises it: a group of one becomes its member,
+// an empty string or group becomes None, a group inside a group is refused
+// (`nested_tuple_in_spec`).
+using PartitionSpec = std::vector<Value>;
+Result<PartitionSpec> MakePartitionSpec(std::span<const Value> entries);
+
+// The 27 fields of PartitionAxis after construction: what is given, and what
+// derives from it (batch from fsdp and dp, heads from tp ...). A given None
+// stays None.
+class PartitionAxis {
+ public:
+  using Given = std::array<std::optional<Value>, kAxisRuleCount>;
+  explicit PartitionAxis(const Given& given = {});
+  const Value& Field(AxisRule rule) const {
+    return fields_[static_cast<size_t>(rule)];
+  }
+  bool operator==(const PartitionAxis&) const = default;
+
+ private:
+  std::array<Value, kAxisRuleCount> fields_;
+};
+
+// "kv_head_axis", and back.
+std::string FieldName(AxisRule rule);
+std::optional<AxisRule> ParseFieldName(std::string_view name);
+
+// A tree of parameters. Members of a list are keyed "0", "1" ...
+struct Tree {
+  enum class Kind : uint8_t { kNone, kArray, kHost, kBranch };
+  Kind kind = Kind::kNone;
+  Shape shape;            // kArray
+  std::string host_type;  // kHost: the Python type's name, such as "float"
+  std::string host_text;  // kHost: the value as its JSON text
+  bool is_list = false;   // kBranch
+  std::vector<std::pair<std::string, Tree>> members;
+};
+
+struct Leaf {
+  std::vector<std::string> path;
+  const Tree* value = nullptr;
+};
+
+// Leaves in JAX's order: dictionary keys ascending by code point, list
+// members in place; None and empty branches hold no leaf.
+std::vector<Leaf> Flatten(const Tree& tree);
+std::string JoinPath(std::span<const std::string> path,
+                     std::string_view separator);
+
+// Every string inside, however deep; None is skipped.
+std::set<std::string> NamesIn(const Value& value);
+bool NamesInMesh(std::span<const std::string> names,
+                 std::span<const std::string> mesh_axes);
+
+// Decimal digits of the big-endian integer that a digest's bytes are; an
+// unknown algorithm is `unknown_hash_algorithm`.
+Result<std::string> SafeHashInt(std::string_view text,
+                                std::string_view algorithm);
+
+}  // namespace shardc::reference
+
+#endif  // SHARDC_MODEL_REFERENCE_H_

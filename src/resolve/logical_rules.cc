@@ -1,0 +1,37 @@
+#include "resolve/logical_rules.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace shardc {
+
+Spec ResolveLogicalAxes(std::span<const LogicalRule> rules,
+                        std::span<const std::optional<std::string>> names,
+                        const Mesh& mesh) {
+  Spec spec(names.size());
+  std::vector<bool> done(names.size());
+  std::set<std::string> used;
+  for (const LogicalRule& rule : rules) {
+    // The first dimension of that name decides; a name is not given twice.
+    const auto at = std::find(names.begin(), names.end(), rule.name);
+    if (at == names.end()) continue;
+    const auto dim = static_cast<size_t>(at - names.begin());
+    if (done[dim]) continue;
+    AxisGroup axes;
+    for (const std::string& axis : rule.axes) {
+      if (mesh.Find(axis)) axes.push_back(axis);
+    }
+    const bool taken = std::any_of(
+        axes.begin(), axes.end(),
+        [&](const std::string& axis) { return used.contains(axis); });
+    if (taken) continue;
+    used.insert(axes.begin(), axes.end());
+    spec[dim] = std::move(axes);
+    done[dim] = true;
+  }
+  return spec;
+}
+
+}  // namespace shardc

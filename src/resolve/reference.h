@@ -1,0 +1,108 @@
+// eformer's PartitionManager and EasyDeL's attention rules, exactly.
+//
+// What differs from the native resolver (resolve.h): a bare mesh axis or
+// rule name is refused at the top level but accepted in a composite; unknown
+// names in a composite pass as literal axes; nothing is flattened; `_` in a
+// composite stays a literal; registrations live in a registry that steps
+// change.
+#ifndef SHARDC_RESOLVE_REFERENCE_H_
+#define SHARDC_RESOLVE_REFERENCE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/reference.h"
+#include "model/rules.h"
+
+namespace shardc::reference {
+
+// The registry of semantic axes, empty at first.
+class Registry {
+ public:
+  struct Entry {
+    Value rule;
+    std::optional<Value> generation;  // nothing: none is stored
+  };
+
+  // A generation rule that is not given is inferred from a rule that is one
+  // of the seven fields with a decode twin. Errors: `empty_name`,
+  // `already_registered`.
+  std::optional<Error> Register(std::string_view name, Value rule,
+                                std::optional<Value> generation,
+                                bool override_existing);
+  // Errors: `empty_name`, and `not_registered` unless `missing_ok`.
+  std::optional<Error> Unregister(std::string_view name, bool missing_ok);
+  void Clear() { entries_.clear(); }
+  const Entry* Find(std::string_view name) const;
+  const std::map<std::string, Entry, std::less<>>& entries() const {
+    return entries_;
+  }
+
+ private:
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+// PartitionAxis.resolve_axis: raw values, one per entry of `axes`. Any mode
+// but the two generation modes acts as train. Errors: `unknown_axis`,
+// `cyclic_registration`, `nested_composite`.
+Result<std::vector<Value>> ResolveAxis(const PartitionAxis& axis,
+                                       const Registry& registry,
+                                       std::span<const Value> axes,
+                                       std::string_view mode);
+
+// A mode by name, or the dimension whose size decides.
+using ModeArgument = std::variant<std::string, int64_t>;
+
+// DynamicShardingAxes: semantic axes with their mode.
+struct DynamicAxes {
+  std::vector<Value> axes;
+  ModeArgument mode;
+};
+// A predefined one by its class name ("AttnQSharding", "ColumnWise").
+std::optional<DynamicAxes> FindDynamicAxes(std::string_view class_name);
+
+// What PartitionManager.resolve was called with; nothing: not given.
+struct ResolveCall {
+  std::optional<std::vector<Value>> axes;
+  std::optional<DynamicAxes> axes_bundle;  // a bundle passed as `axes`
+  std::optional<ModeArgument> mode;
+  std::optional<DynamicAxes> dynamic_axes;
+  bool dynamic_axes_none = false;  // given as None
+  std::optional<Shape> shape;
+};
+struct ManagerResult {
+  std::string effective_mode;
+  PartitionSpec spec;
+};
+Result<ManagerResult> Resolve(const PartitionAxis& axis,
+                              const Registry& registry,
+                              const ResolveCall& call);
+
+// OperationMetadata.get_shardings: the ten specs, softmax_aux last and
+// nothing when no softmax_aux was given. Layouts other than bthd and bhtd
+// are `layout_not_implemented`.
+struct AttentionSpec {
+  std::string_view name;
+  std::optional<PartitionSpec> spec;
+};
+struct AttentionCall {
+  ModeArgument mode;
+  std::string layout;
+  bool mni = false;
+  std::optional<int64_t> softmax_aux_ndim;
+};
+Result<std::vector<AttentionSpec>> AttentionShardings(
+    const PartitionAxis& axis, const Registry& registry,
+    const AttentionCall& call);
+
+}  // namespace shardc::reference
+
+#endif  // SHARDC_RESOLVE_REFERENCE_H_

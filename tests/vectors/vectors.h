@@ -1,0 +1,88 @@
+// Recorded behaviour of the reference systems, run through the library.
+#ifndef SHARDC_TESTS_VECTORS_VECTORS_H_
+#define SHARDC_TESTS_VECTORS_VECTORS_H_
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "model/mesh.h"
+#include "model/reference.h"
+#include "source/json.h"
+
+namespace shardc::vectors {
+
+enum class Outcome {
+  kPassed,
+  kFailed,
+  kDiffers,    // a deliberate difference of quirks.h, our answer asserted
+  kPythonOnly  // a pattern that RE2 cannot express
+};
+
+struct Verdict {
+  Outcome outcome = Outcome::kPassed;
+  std::string why;  // of a failure; the quirk's name of a difference
+};
+Verdict Pass();
+Verdict Fail(std::string why);
+Verdict Differs(std::string_view quirk);
+
+// One per file; it may keep state from case to case.
+using Runner = std::function<Verdict(JsonValue test)>;
+using MakeRunner = Runner (*)();
+
+Runner ResolveFamily();
+Runner RegisterFamily();
+Runner BundlesFamily();
+Runner AttentionFamily();
+Runner MatchFamily();
+Runner CorrectFamily();
+Runner MeshFamily();
+Runner NamesFamily();
+Runner LogicalFamily();
+
+// A deliberate difference from the reference.
+struct Quirk {
+  std::string_view name;
+  std::string_view family;
+  std::string_view reason;
+  std::string_view ours;
+};
+std::span<const Quirk> Quirks();
+
+// JSON to the library's values. Arrays become tuples, or lists on request.
+reference::Value ToValue(JsonValue json, bool lists = false);
+std::vector<reference::Value> ToValues(JsonValue json, bool lists = false);
+reference::PartitionAxis::Given ToGiven(JsonValue json, bool lists = false);
+reference::PartitionAxis ToPartitionAxis(JsonValue input);
+reference::Tree ToTree(JsonValue json);
+Shape ToShape(JsonValue json);
+Mesh ToMesh(JsonValue json);
+std::vector<std::string> ToStrings(JsonValue json);
+
+std::string Text(JsonValue json);
+std::string Text(const reference::Value& value);
+std::string Text(std::span<const reference::Value> values);
+
+// Tuples and lists alike.
+bool Same(const reference::Value& value, JsonValue json);
+bool Same(std::span<const reference::Value> values, JsonValue json);
+
+// The recorded error against ours: kind, class, and a piece of the message.
+Verdict CompareError(const reference::Error& error, JsonValue expected);
+Verdict CompareValues(std::span<const reference::Value> values,
+                      JsonValue expected, std::string_view what);
+
+// Member of an object that must be there; throws Malformed otherwise, which
+// fails the case.
+struct Malformed {
+  std::string what;
+};
+JsonValue At(JsonValue object, std::string_view key);
+// A string, or the empty one for any other value.
+std::string_view StringAt(JsonValue object, std::string_view key);
+
+}  // namespace shardc::vectors
+
+#endif  // SHARDC_TESTS_VECTORS_VECTORS_H_
