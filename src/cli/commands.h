@@ -1,5 +1,4 @@
-// One line per command, each defined in its own file: the record, and the
-// function that declares its options.
+// One record per command, each declared by the file of its name.
 #ifndef SHARDC_CLI_COMMANDS_H_
 #define SHARDC_CLI_COMMANDS_H_
 
@@ -7,11 +6,14 @@
 
 namespace shardc::cli {
 
+Run DeclareAttention(CLI::App& app);
+Run DeclareExplain(CLI::App& app);
+Run DeclareManifest(CLI::App& app);
+Run DeclareMesh(CLI::App& app);
+Run DeclarePlan(CLI::App& app);
+Run DeclareResolve(CLI::App& app);
+Run DeclareRules(CLI::App& app);
 Run DeclareSchema(CLI::App& app);
-
-inline constexpr Command kSchemaCommand{
-    "schema", "print the JSON schema of a file or an output",
-    "shardc schema rules > rules.schema.json", DeclareSchema};
 
 }  // namespace shardc::cli
 

@@ -11,7 +11,32 @@ namespace shardc::cli {
 namespace {
 
 constexpr std::array kCommands = {
-    kSchemaCommand,
+    Command{"plan", "compile mesh, rules and manifest to a plan",
+            "shardc plan --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
+            "--manifest model.safetensors.index.json -o plan.json",
+            DeclarePlan},
+    Command{"explain",
+            "why a parameter got its spec, or what a diagnostic means",
+            "shardc explain model/embed_tokens/embedding --mesh fsdp:8,tp:4 "
+            "--rules builtin:llama --manifest manifest.json",
+            DeclareExplain, "text json"},
+    Command{"resolve", "resolve semantic axes in a mode to a spec",
+            "shardc resolve '[BATCH, [FSDP, SP], _]' --mode decode",
+            DeclareResolve, "text json"},
+    Command{"attention", "the specs of attention's tensors",
+            "shardc attention --mode decode --layout bthd --format json",
+            DeclareAttention, "text json"},
+    Command{"mesh", "show a mesh: its device grid, processes and ranks",
+            "shardc mesh --mesh dp:2,fsdp:-1,tp:4 --devices 64 --ranks",
+            DeclareMesh, "text json"},
+    Command{"manifest", "show a parameter tree with its totals",
+            "shardc manifest --manifest model.safetensors", DeclareManifest,
+            "text json"},
+    Command{"rules", "show rules files together, or the packs",
+            "shardc rules --rules builtin:llama/flax", DeclareRules,
+            "text json"},
+    Command{"schema", "print the JSON schema of a file or an output",
+            "shardc schema rules > rules.schema.json", DeclareSchema},
 };
 
 // "text json" to its words.
@@ -46,6 +71,11 @@ void DeclareCommon(CLI::App& app, const Command& command, Common& common) {
   app.add_option("--color", common.color, "colour on stderr")
       ->check(OneOf({"auto", "always", "never"}))
       ->type_name("auto|always|never");
+  app.add_option("--threads", common.threads,
+                 "threads to use (default: one per core); never changes a "
+                 "result")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
   const auto formats = Words(command.formats);
   if (!formats.empty()) {
     std::string names;

@@ -128,7 +128,7 @@ void AddUnmatched(std::string& out, const Plan& plan,
   out += "\nunmatched (" + CountText(plan.summary.unmatched) + ")\n";
   size_t listed = 0;
   for (size_t i = 0; i < plan.params.size(); ++i) {
-    if (!plan.params[i].unmatched) continue;
+    if (!plan.layouts[plan.params[i].layout].unmatched) continue;
     if (listed++ == kListed) {
       out += "            and " +
              CountText(plan.summary.unmatched - static_cast<int64_t>(kListed)) +

@@ -25,6 +25,7 @@ struct MeshInput {
 struct Target {
   std::string name;
   Place place;
+  std::string project_dir;  // folder of the project file; empty without one
   MeshInput mesh;
   std::vector<std::string> rules;  // paths and `builtin:NAME`
   std::string manifest;

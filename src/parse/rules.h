@@ -24,6 +24,10 @@ using PackLookup = std::function<SourceRef(std::string_view name)>;
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings);
 
+// One spec by itself, as it would stand behind `spec:` (no `like`): what
+// `shardc resolve` takes on its command line.
+std::optional<SpecSource> ParseSpec(SourceRef source, Findings& findings);
+
 }  // namespace shardc
 
 #endif  // SHARDC_PARSE_RULES_H_

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -85,7 +86,8 @@ class Compiler {
   using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<Terminal>>;
   std::map<LayoutKey, uint32_t> layouts_;
   std::unordered_map<uint64_t, uint32_t> plain_layouts_;
-  std::vector<bool> has_like_;                        // by rule
+  std::vector<bool> has_like_;     // by rule
+  std::set<uint32_t> in_circles_;  // tensors whose `like` never ends
   std::vector<std::optional<Regex>> index_patterns_;  // by rule
   std::vector<Regex> decay_exclusions_;
 };
@@ -231,6 +233,10 @@ std::optional<Terminal> Compiler::FollowLike(uint32_t tensor, Mode mode) {
     const auto* like = std::get_if<SpecLike>(&source);
     if (like == nullptr) return Terminal{rule};
     if (std::find(seen.begin(), seen.end(), at) != seen.end()) {
+      // One finding a circle, whichever parameter reaches it.
+      for (uint32_t i : seen) {
+        if (!in_circles_.insert(i).second) return std::nullopt;
+      }
       std::string circle;
       for (uint32_t i : seen) {
         circle += "`" + c_.manifest.tensors[i].name + "` -> ";
@@ -253,7 +259,9 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
   ModeLayout out;
   out.mode = mode;
   if (terminal.rule != kNoRule) {
-    out.resolved = resolved_[static_cast<size_t>(terminal.rule)].at(mode).spec;
+    out.why = resolved_[static_cast<size_t>(terminal.rule)].at(mode);
+    out.resolved = out.why.spec;
+    out.spec_rule = terminal.rule;
   }
   // Another parameter's spec is fitted to this rank; that is no correction.
   if (is_like && type.shape) out.resolved.resize(type.shape->size());
@@ -295,6 +303,7 @@ ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
   ParamLayout layout;
   layout.rule = rule;
   layout.type = type;
+  layout.unmatched = rule == kNoRule && !IsScalar(c_.manifest.types[type]);
   for (size_t m = 0; m < modes_.size(); ++m) {
     const bool is_like =
         rule != kNoRule &&
@@ -380,7 +389,6 @@ void Compiler::PlanParams() {
     PlannedParam param;
     param.tensor = i;
     param.layout = LayoutFor(i, rule);
-    param.unmatched = !scalar && rule == kNoRule;
     param.coordinate = Coordinate(tensors[i], rule);
     plan.params.push_back(param);
     plan.names.push_back(tensors[i].name);
@@ -429,6 +437,8 @@ void Compiler::MarkWeightDecay() {
 }
 
 bool Compiler::Run() {
+  // Resolving differs under compat, so it must see what is in force.
+  c_.rules.policy.compat = c_.CompatMode();
   auto resolver = Resolver::Make(c_.rules, c_.mesh, findings_);
   CompilePatterns();
   if (!resolver || findings_.HasErrors()) return false;

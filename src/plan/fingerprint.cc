@@ -236,7 +236,7 @@ PlanSummary Summarize(const Plan& plan) {
                            : std::nullopt;
     summary.bytes = summary.bytes && bytes ? CheckedAdd(*summary.bytes, *bytes)
                                            : std::nullopt;
-    if (param.unmatched) ++summary.unmatched;
+    if (layout.unmatched) ++summary.unmatched;
     bool corrected = false;
     bool illegal = false;
     for (const ModeLayout& mode : layout.modes) {

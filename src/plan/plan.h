@@ -26,20 +26,21 @@ namespace shardc {
 // One mode's spec of a layout, with its why.
 struct ModeLayout {
   Mode mode = Mode::kTrain;
-  Spec resolved;  // before legalization
-  Spec spec;      // final
+  Resolved why;            // the names' stories
+  int32_t spec_rule = -1;  // rule whose spec it is; differs under `like`
+  Spec resolved;           // before legalization; cut to the rank under `like`
+  Spec spec;               // final
   std::vector<Edit> edits;
   std::vector<Edit> problems;        // not empty: illegal in this mode
   std::optional<Shape> shard_shape;  // nothing when unknown or illegal
   std::optional<int64_t> bytes_per_device;
   // Bytes of the uncorrected spec, for `bytes_per_device_added`.
   std::optional<int64_t> uncorrected_bytes_per_device;
-
-  bool operator==(const ModeLayout&) const = default;
 };
 
 struct ParamLayout {
   int32_t rule = -1;              // index into rules, -1: unmatched or scalar
+  bool unmatched = false;         // no rule matches: rule is -1, and no scalar
   uint32_t type = 0;              // index into Manifest::types
   std::vector<ModeLayout> modes;  // one per plan mode, train first
 };
@@ -48,7 +49,6 @@ struct PlannedParam {
   uint32_t tensor = 0;  // index into manifest.tensors (the same order)
   uint32_t layout = 0;  // index into layouts
   std::optional<int64_t> coordinate;  // of `place`, along the rule's axis
-  bool unmatched = false;             // no rule found its name
   bool weight_decay = true;
 };
 

@@ -1,0 +1,154 @@
+// `shardc resolve AXES`: semantic axes to a spec in a mode.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/inputs.h"
+#include "cli/open_mesh.h"
+#include "cli/output.h"
+#include "parse/rules.h"
+#include "resolve/resolve.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+struct ResolveFlags {
+  InputFlags inputs;
+  std::string axes;
+  std::string mode;
+  std::string mode_dim;
+  std::string shape;
+};
+
+// "4,128,4096"
+std::optional<Shape> ParseShape(const std::string& text, Findings& findings) {
+  Shape shape;
+  size_t begin = 0;
+  while (begin <= text.size() && !text.empty()) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const auto size =
+        ParseInteger("--shape", text.substr(begin, comma - begin), 0, findings);
+    if (!size) return std::nullopt;
+    shape.push_back(*size);
+    begin = comma + 1;
+  }
+  return shape;
+}
+
+// Python's indexing: -1 is the last dimension.
+std::optional<Mode> ModeFromShape(int64_t dim, const Shape& shape,
+                                  const std::string& shape_text,
+                                  Findings& findings) {
+  const auto rank = static_cast<int64_t>(shape.size());
+  const int64_t at = dim < 0 ? dim + rank : dim;
+  if (at >= 0 && at < rank) {
+    return shape[static_cast<size_t>(at)] == 1 ? Mode::kDecode : Mode::kTrain;
+  }
+  findings.Add(code::kUsage, {},
+               shape.empty()
+                   ? "the mode is taken from dimension " + std::to_string(dim) +
+                         " of a shape, and no shape is given"
+                   : "the mode is taken from dimension " + std::to_string(dim) +
+                         ", but shape `" + shape_text + "` has " +
+                         Counted(rank, "dimension"),
+               "give `--shape 4,1,4096`, or the mode itself with `--mode`");
+  return std::nullopt;
+}
+
+std::optional<Mode> ChooseMode(const ResolveFlags& flags, const Bundle* bundle,
+                               Findings& findings) {
+  if (!flags.mode.empty() && !flags.mode_dim.empty()) {
+    findings.Add(code::kUsage, {},
+                 "`--mode` and `--mode-dim` both choose the mode",
+                 "give one of them");
+    return std::nullopt;
+  }
+  if (!flags.mode.empty()) return ParseModeFlag(flags.mode, findings);
+  const auto shape = ParseShape(flags.shape, findings);
+  if (!shape) return std::nullopt;
+  if (!flags.mode_dim.empty()) {
+    const auto dim = ParseInteger("--mode-dim", flags.mode_dim,
+                                  -static_cast<int64_t>(1000), findings);
+    if (!dim) return std::nullopt;
+    return ModeFromShape(*dim, *shape, flags.shape, findings);
+  }
+  if (bundle == nullptr) return Mode::kTrain;
+  if (const Mode* mode = std::get_if<Mode>(&bundle->mode)) return *mode;
+  return ModeFromShape(std::get<int>(bundle->mode), *shape, flags.shape,
+                       findings);
+}
+
+// The list as written: "BATCH", ["FSDP", "SP"], null.
+void AppendAxes(std::string& out, const SpecList& list) {
+  out += '[';
+  for (size_t i = 0; i < list.entries.size(); ++i) {
+    if (i > 0) out += ", ";
+    const SpecEntry& entry = list.entries[i];
+    if (entry.names.empty()) {
+      out += "null";
+      continue;
+    }
+    if (entry.is_group) out += '[';
+    for (size_t k = 0; k < entry.names.size(); ++k) {
+      if (k > 0) out += ", ";
+      AppendJsonString(out, entry.names[k].text);
+    }
+    if (entry.is_group) out += ']';
+  }
+  out += ']';
+}
+
+int RunResolve(const ResolveFlags& flags, const Common& common,
+               Findings& findings) {
+  const auto resolver = LoadResolver(flags.inputs, findings);
+  const auto written = ParseSpec(MakeSource("AXES", flags.axes), findings);
+  if (!resolver || !written) return kFailed;
+  const auto* named = std::get_if<SpecBundle>(&*written);
+  const Bundle* bundle =
+      named == nullptr ? nullptr : resolver->FindBundle(named->name);
+  const auto mode = ChooseMode(flags, bundle, findings);
+  if (!mode) return kFailed;
+  const auto resolved = resolver->Resolve(*written, *mode, findings);
+  if (!resolved) return kFailed;
+
+  std::string out;
+  if (common.format == "json") {
+    out = "{\"axes\": ";
+    const auto* list = std::get_if<SpecList>(&*written);
+    AppendAxes(out, list != nullptr ? *list : bundle->axes);
+    out += ", \"mode\": ";
+    AppendJsonString(out, ModeName(*mode));
+    out += ", \"spec\": " + SpecText(resolved->spec) + "}\n";
+  } else {
+    out = SpecText(resolved->spec) + "\n";
+  }
+  return PutOut(out, findings) ? kDone : kFailed;
+}
+
+}  // namespace
+
+Run DeclareResolve(CLI::App& app) {
+  auto flags = std::make_shared<ResolveFlags>();
+  app.add_option("AXES", flags->axes,
+                 "semantic axes such as '[BATCH, [FSDP, SP], _]', or the name "
+                 "of a bundle")
+      ->required();
+  app.add_option("--mode", flags->mode,
+                 "train, prefill, decode or insert (default: the bundle's "
+                 "own, else train)")
+      ->type_name("MODE");
+  app.add_option("--mode-dim", flags->mode_dim,
+                 "decode where this dimension of --shape is 1, else train")
+      ->type_name("N");
+  app.add_option("--shape", flags->shape, "shape to take the mode from")
+      ->type_name("N,N,...");
+  AddMeshFlags(app, flags->inputs);
+  AddRulesFlags(app, flags->inputs);
+  AddProjectFlags(app, flags->inputs);
+  return [flags](const Common& common, Findings& findings) {
+    return RunResolve(*flags, common, findings);
+  };
+}
+
+}  // namespace shardc::cli

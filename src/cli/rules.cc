@@ -1,0 +1,72 @@
+// `shardc rules`: rules files together as they are matched, or the packs.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/builtin_packs.h"
+#include "cli/commands.h"
+#include "cli/inputs.h"
+#include "cli/output.h"
+#include "emit/rules_text.h"
+#include "match/match.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+std::string PacksText(bool json) {
+  std::string out = json ? "[" : "";
+  bool first = true;
+  for (const BuiltinPack& pack : BuiltinPacks()) {
+    if (json) {
+      out += (first ? "" : ", ") + JsonString(pack.FullName());
+    } else {
+      out += pack.FullName() + "\n";
+    }
+    first = false;
+  }
+  return json ? out + "]\n" : out;
+}
+
+// Patterns are part of reading a rules file, though another room judges them.
+void CheckPatterns(const RuleSet& rules, Findings& findings) {
+  std::vector<Pattern> patterns;
+  for (const Rule& rule : rules.rules) {
+    patterns.push_back({rule.match, rule.match_place, rule.separator});
+  }
+  Matcher::Compile(patterns, findings);
+}
+
+int RunRules(const InputFlags& flags, const Common& common,
+             Findings& findings) {
+  const bool json = common.format == "json";
+  Target target;
+  target.rules = flags.rules;
+  if (!flags.target.empty() || !flags.project.empty()) {
+    const auto chosen = ChooseTarget(flags, findings);
+    if (!chosen) return kFailed;
+    target = *chosen;
+  }
+  if (target.rules.empty()) {
+    return PutOut(PacksText(json), findings) ? kDone : kFailed;
+  }
+  const auto rules =
+      LoadRules(target.rules, target.project_dir, nullptr, "", findings);
+  if (rules) CheckPatterns(*rules, findings);
+  if (!rules || findings.HasErrors()) return kFailed;
+  return PutOut(json ? RulesJson(*rules) : RulesText(*rules), findings)
+             ? kDone
+             : kFailed;
+}
+
+}  // namespace
+
+Run DeclareRules(CLI::App& app) {
+  auto flags = std::make_shared<InputFlags>();
+  AddRulesFlags(app, *flags);
+  AddProjectFlags(app, *flags);
+  return [flags](const Common& common, Findings& findings) {
+    return RunRules(*flags, common, findings);
+  };
+}
+
+}  // namespace shardc::cli

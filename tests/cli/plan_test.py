@@ -1,0 +1,291 @@
+"""`shardc plan`, `explain`, `resolve`, `attention`, `manifest`, `rules`."""
+
+import json
+import locale
+import os
+import tempfile
+import unittest
+
+from driver import MODELS, ROOT, Case, run
+
+MESH = ["--mesh", "dp:2,fsdp:8,tp:4"]
+LLAMA = os.path.join(MODELS, "llama-3-8b.flax.manifest.json")
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+class Plan(Case):
+    def test_llama_on_64_devices(self):
+        result = self.check(run("plan", *MESH, "--rules", "builtin:llama",
+                                "--manifest", LLAMA), 0)
+        plan = result.json()
+        self.assertEqual(plan["schema"], "shardc.plan/v1")
+        self.assertEqual(plan["mesh"]["devices"], 64)
+        self.assertEqual(plan["summary"]["params"], 291)
+        self.assertEqual(plan["summary"]["elements"], 8030261248)
+        sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}
+        for name, param in plan["params"].items():
+            for dim, shard in enumerate(param["shard_shape"]):
+                entry = (param["spec"] + [None] * 8)[dim] or []
+                axes = [entry] if isinstance(entry, str) else entry
+                for axis in axes:
+                    shard *= sizes[axis]
+                self.assertEqual(shard, param["shape"][dim], name)
+        self.assertIn("291", result.err)
+        self.assertIn("largest replicated", result.err)
+
+    def test_the_same_bytes_whatever_the_surroundings(self):
+        args = ["plan", *MESH, "--rules", "builtin:llama", "--quiet"]
+        first = self.check(run(*args, "--manifest", LLAMA), 0).out
+        with tempfile.TemporaryDirectory() as folder:
+            relative = os.path.relpath(LLAMA, folder)
+            others = [
+                run(*args, "--manifest", LLAMA, "--threads", 8),
+                run(*args, "--manifest", relative, cwd=folder),
+                run(*args, "--manifest", LLAMA,
+                    env={"LC_ALL": "de_DE.UTF-8", "LANG": "de_DE.UTF-8"}),
+                run(*args, "--manifest", LLAMA, env={"LC_ALL": "C"}),
+            ]
+            for other in others:
+                self.assertEqual(first, self.check(other, 0).out)
+
+    def test_rules_are_named_from_their_own_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write(folder, "base.yaml",
+                  "rules: [{match: '.*', spec: Replicated}]\n")
+            rules = write(folder, "ours.yaml",
+                          "extends: [./base.yaml]\nrules:\n"
+                          "  - match: q_proj\n    spec: [fsdp, tp]\n")
+            plan = self.check(run("plan", *MESH, "--rules", rules,
+                                  "--manifest", LLAMA), 0).json()
+            self.assertEqual([r["source"] for r in plan["rules"]],
+                             ["ours.yaml:3", "base.yaml:1"])
+
+    def test_findings_write_nothing_unless_asked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rules = write(folder, "r.yaml",
+                          "rules: [{match: q_proj, spec: [fsdp, tp]}]\n")
+            out = os.path.join(folder, "plan.json")
+            args = ["plan", *MESH, "--rules", rules, "--manifest", LLAMA,
+                    "-o", out]
+            result = self.check(run(*args), 1)
+            self.assertFalse(os.path.exists(out))
+            self.assertIn("unmatched", result.err)
+            self.check(run(*args, "--keep-going"), 1)
+            with open(out, encoding="utf-8") as file:
+                plan = json.load(file)
+            self.assertGreater(len(plan["diagnostics"]), 0)
+            self.assertEqual(plan["summary"]["unmatched"], 291 - 32)
+            self.check(run(*args, "--unmatched", "replicate"), 0)
+
+    def test_illegal_policies(self):
+        with tempfile.TemporaryDirectory() as folder:
+            manifest = write(folder, "m.json", json.dumps(
+                {"schema": "shardc.manifest/v1", "params": {
+                    "wte": {"shape": [50257, 768], "dtype": "F32"}}}))
+            rules = write(folder, "r.yaml",
+                          "rules: [{match: wte, spec: [tp, fsdp]}]\n")
+            args = ["plan", "--mesh", "fsdp:8,tp:4", "--rules", rules,
+                    "--manifest", manifest, "--quiet"]
+            result = self.check(run(*args), 1)
+            self.assertIn("50257 % 4 = 1", result.err)
+            for policy in ("drop", "shrink"):
+                plan = self.check(run(*args, "--illegal", policy), 0).json()
+                param = plan["params"]["wte"]
+                self.assertEqual(param["spec"], [None, "fsdp"])
+                self.assertEqual(param["corrections"], [{
+                    "dim": 0, "from": "tp", "to": None,
+                    "reason": "indivisible",
+                    "bytes_per_device_added": 14474016}])
+
+    def test_plan_is_whole_or_absent(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "no", "plan.json")
+            result = self.check(run("plan", *MESH, "--rules", "builtin:llama",
+                                    "--manifest", LLAMA, "-o", out), 2)
+            self.assertIn(out, result.err)
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_a_full_standard_output_is_an_error(self):
+        import subprocess
+
+        from driver import BIN
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run(
+                [BIN, "plan", *MESH, "--rules", "builtin:llama", "--manifest",
+                 LLAMA, "--quiet"], stdout=full, stderr=subprocess.PIPE,
+                check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"standard output", done.stderr)
+
+
+class BadInput(Case):
+    """Each cause: status 2, one finding that names it, nothing on stdout."""
+
+    def test_table(self):
+        with tempfile.TemporaryDirectory() as folder:
+            good = write(folder, "good.yaml",
+                         "rules: [{match: '.*', spec: Replicated}]\n")
+            one = write(folder, "one.yaml", "extends: [./two.yaml]\n")
+            write(folder, "two.yaml", "extends: [./one.yaml]\n")
+            broken = write(folder, "broken.json", "{\"params\": ")
+            empty = write(folder, "empty.json", "")
+            circle = write(folder, "circle.yaml",
+                           "register:\n  A: {rule: __B__}\n"
+                           "  B: {rule: __A__}\n"
+                           "rules: [{match: '.*', spec: [A]}]\n")
+            regex = write(folder, "regex.yaml",
+                          "rules: [{match: 'a(?=b)', spec: [tp]}]\n")
+            token = write(folder, "token.yaml",
+                          "rules: [{match: '.*', spec: [FSPD]}]\n")
+            cases = [
+                ([], "no mesh"),
+                (["--mesh", "dp:2"], "no manifest"),
+                (["--mesh", os.path.join(folder, "none.yaml"), "--rules",
+                  good, "--manifest", LLAMA], "none.yaml"),
+                (["--mesh", folder, "--rules", good, "--manifest", LLAMA],
+                 "director"),
+                (["--mesh", "dp:0", "--rules", good, "--manifest", LLAMA],
+                 "0"),
+                (["--mesh", "dp:-1,tp:-1", "--devices", "8", "--rules", good,
+                  "--manifest", LLAMA], "-1"),
+                (["--mesh", "dp:-1,tp:2", "--rules", good, "--manifest",
+                  LLAMA], "device"),
+                (["--mesh", "dp:-1,tp:3", "--devices", "8", "--rules", good,
+                  "--manifest", LLAMA], "8"),
+                (["--mesh", "dp:2,dp:4", "--rules", good, "--manifest",
+                  LLAMA], "dp"),
+                (["--mesh", "dp:9223372036854775807,tp:4", "--rules", good,
+                  "--manifest", LLAMA], "64 bits"),
+                (["--mesh", "dp:2", "--rules", one, "--manifest", LLAMA],
+                 "extends itself"),
+                (["--mesh", "dp:2", "--rules", circle, "--manifest", LLAMA],
+                 "circle"),
+                (["--mesh", "dp:2", "--rules", regex, "--manifest", LLAMA],
+                 "look-ahead"),
+                (["--mesh", "dp:2", "--rules", token, "--manifest", LLAMA],
+                 "`FSDP`"),
+                (["--mesh", "dp:2", "--rules", good, "--manifest", broken],
+                 "broken.json"),
+                (["--mesh", "dp:2", "--rules", good, "--manifest", empty],
+                 "empty.json"),
+                (["--mesh", "dp:2", "--rules", "builtin:lama", "--manifest",
+                  LLAMA], "llama"),
+                (["--mesh", "dp:2", "--rules", good, "--manifest", LLAMA,
+                  "--modes", "trian"], "`train`"),
+                (["--mesh", "dp:2", "--rules", good, "--manifest", LLAMA,
+                  "--illegal", "shrnk"], "`shrink`"),
+                (["--mesh", "dp:2", "--rules", good, "--manifest", LLAMA,
+                  "--min-size", "-1"], "--min-size"),
+                (["--mesh", "dp:2", "--rules", good, "--manifest", LLAMA,
+                  "--no-such-flag"], "no-such-flag"),
+            ]
+            for args, word in cases:
+                with self.subTest(args=args):
+                    result = self.check(run("plan", *args), 2)
+                    self.assertEqual(result.out, "")
+                    self.assertIn(word, result.err)
+                    self.assertEqual(result.err.count("error["), 1,
+                                     repr(result))
+
+    def test_every_error_of_every_file_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mesh = write(folder, "m.yaml", "axes: {dp: 0, tp: x}\n")
+            rules = write(folder, "r.yaml",
+                          "rulez: []\nrules: [{match: a, spec: {}}]\n")
+            result = self.check(run("plan", "--mesh", mesh, "--rules", rules,
+                                    "--manifest", "none.json"), 2)
+            self.assertGreaterEqual(result.err.count("error["), 5,
+                                    repr(result))
+
+    def test_unknown_command(self):
+        result = self.check(run("plam"), 2)
+        self.assertIn("`plan`", result.err)
+
+
+class Show(Case):
+    def test_explain(self):
+        name = "model/layers/0/self_attn/q_proj/kernel"
+        args = [*MESH, "--rules", "builtin:llama", "--manifest", LLAMA]
+        text = self.check(run("explain", name, *args), 0).out
+        for word in (name, "no match", "match", "train", "decode", "shard"):
+            self.assertIn(word, text)
+        story = self.check(run("explain", name, *args, "--format", "json"),
+                           0).json()
+        self.assertEqual(story["modes"]["train"]["spec"], ["fsdp", "tp"])
+        dotted = name.replace("/", ".")
+        self.assertEqual(text, self.check(run("explain", dotted, *args),
+                                          0).out)
+        wrong = self.check(run("explain", name[:-2], *args), 2)
+        self.assertIn(name, wrong.err)
+
+    def test_resolve(self):
+        cases = [
+            (["[BATCH, [FSDP, SP], _]"], [["fsdp", "dp"], ["fsdp", "sp"],
+                                          None]),
+            (["AttnQ", "--shape", "4,1,32,128"],
+             [["fsdp", "dp"], "sp", "tp", None]),
+            (["ColumnWise"], [["fsdp", "sp"], "tp"]),
+            (["[BATCH]", "--mesh", "tp:4"], [None]),
+            (["[BATCH, KV_LENGTH]", "--mode", "__autoregressive__"],
+             [["fsdp", "dp"], "sp"]),
+            (["[null, HEAD]", "--mode-dim", "-1", "--shape", "4,1"],
+             [None, "tp"]),
+        ]
+        for args, spec in cases:
+            with self.subTest(args=args):
+                result = self.check(run("resolve", *args, "--format", "json"),
+                                    0)
+                self.assertEqual(result.json()["spec"], spec)
+        self.assertEqual(
+            self.check(run("resolve", "AttnQ", "--shape", "4,1,32,128",
+                           "--format", "json"), 0).json()["mode"], "decode")
+        self.check(run("resolve", "AttnQ"), 2)
+        self.check(run("resolve", "[NOPE]"), 2)
+        self.check(run("resolve", "[BATCH"), 2)
+
+    def test_attention(self):
+        specs = self.check(run("attention", "--mode", "decode", "--layout",
+                               "bhtd", "--softmax-aux-rank", 2, "--format",
+                               "json"), 0).json()
+        self.assertEqual(specs["query"], [["fsdp", "dp"], "tp", "sp", None])
+        self.assertEqual(specs["softmax_aux"], [None, "tp"])
+        self.check(run("attention", "--layout", "tdh"), 2)
+
+    def test_manifest_round_trip(self):
+        first = self.check(run("manifest", "--manifest", LLAMA, "--format",
+                               "json"), 0).out
+        again = self.check(run("manifest", "--manifest", "-", "--format",
+                               "json", stdin=first), 0).out
+        self.assertEqual(first, again)
+        text = self.check(run("manifest", "--manifest", LLAMA), 0).out
+        self.assertIn("8,030,261,248", text)
+        self.assertIn("model/layers/*/self_attn/q_proj/kernel", text)
+
+    def test_rules_lists_packs(self):
+        packs = self.check(run("rules"), 0).out.split()
+        self.assertIn("builtin:llama/flax", packs)
+        for pack in packs:
+            shown = self.check(run("rules", "--rules", pack, "--format",
+                                   "json"), 0).json()
+            self.assertGreater(len(shown["rules"]), 0)
+
+    def test_help_of_every_command_has_an_example(self):
+        text = self.check(run("--help"), 0).out
+        names = [line.split()[0] for line in
+                 text.split("Subcommands:")[1].splitlines() if line.strip()]
+        self.assertGreater(len(names), 5)
+        for name in names:
+            if not name.isalpha():
+                continue
+            shown = self.check(run(name, "--help"), 0).out
+            self.assertIn("shardc " + name, shown.split("Example:")[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

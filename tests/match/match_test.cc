@@ -1,0 +1,186 @@
+#include "match/match.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+namespace shardc {
+namespace {
+
+std::vector<Pattern> Patterns(const std::vector<std::string>& texts,
+                              char separator = '/') {
+  std::vector<Pattern> out;
+  for (const std::string& text : texts) out.push_back({text, {}, separator});
+  return out;
+}
+
+Matcher Compiled(const std::vector<Pattern>& patterns) {
+  Findings findings;
+  auto matcher = Matcher::Compile(patterns, findings);
+  REQUIRE(matcher.has_value());
+  return std::move(*matcher);
+}
+
+TEST_CASE("the first rule in order wins, and what it shadows is told") {
+  const std::vector<std::string> texts = {"attn/kernel$", "layers/\\d+/", ".*"};
+  const Matcher matcher = Compiled(Patterns(texts));
+  const std::vector<std::string_view> names = {
+      "model/layers/0/attn/kernel", "model/layers/11/mlp/kernel", "norm/scale"};
+  const Matches matches = matcher.Match(names, '/');
+  CHECK(matches.first == std::vector<int32_t>{0, 1, 2});
+  CHECK(std::vector<uint32_t>(matches.Of(0).begin(), matches.Of(0).end()) ==
+        std::vector<uint32_t>{0, 1, 2});
+  CHECK(std::vector<uint32_t>(matches.Of(1).begin(), matches.Of(1).end()) ==
+        std::vector<uint32_t>{1, 2});
+}
+
+TEST_CASE("no rule is a fact, not an error") {
+  const std::vector<std::string> texts = {"^bias$"};
+  const Matcher matcher = Compiled(Patterns(texts));
+  const std::vector<std::string_view> names = {"kernel", "bias"};
+  CHECK(matcher.Match(names, '/').first ==
+        std::vector<int32_t>{Matches::kNone, 0});
+}
+
+TEST_CASE("names are converted to the separator a pattern is written for") {
+  std::vector<Pattern> patterns = {{"mlp/up", {}, '/'}, {"mlp\\.up", {}, '.'}};
+  const Matcher matcher = Compiled(patterns);
+  const std::vector<std::string_view> dotted = {"layers.0.mlp.up"};
+  const Matches matches = matcher.Match(dotted, '.');
+  CHECK(matches.first[0] == 0);
+  CHECK(matches.Of(0).size() == 2);
+  // A name with neither separator is taken as it is.
+  const std::vector<std::string_view> plain = {"mlp.up"};
+  CHECK(matcher.Match(plain, 0).first[0] == 1);
+}
+
+TEST_CASE("a rewrite gives a name in the name's own separator") {
+  std::vector<Pattern> patterns = {{"(.*)/weight_scale$", {}, '/'},
+                                   {"(.*)\\.weight_scale$", {}, '.'}};
+  const Matcher matcher = Compiled(patterns);
+  CHECK(matcher.Rewrite(0, "a.b.weight_scale", '.', "\\1/weight") ==
+        "a.b.weight");
+  CHECK(matcher.Rewrite(1, "a.b.weight_scale", '.', "\\1.weight") ==
+        "a.b.weight");
+  CHECK_FALSE(matcher.Rewrite(1, "a.b.weight_scale", '.', "\\2").has_value());
+  CHECK(matcher.Find(1, "a.b.weight_scale", '.') ==
+        std::pair<size_t, size_t>{0, 16});
+}
+
+TEST_CASE("what RE2 lacks is explained with a rewrite and a position") {
+  struct Case {
+    std::string pattern;
+    std::string_view code;
+    std::string_view reason;
+    std::string_view help;
+  };
+  const std::vector<Case> cases = {
+      {"a(?=b)", "regex-syntax", "look-ahead", "`a/b`"},
+      {"layers(?!/0)", "regex-syntax", "negative look-ahead", "above"},
+      {"(?<=a)b", "regex-syntax", "look-behind", "`a/b`"},
+      {"(?<!a)b", "regex-syntax", "negative look-behind", "above"},
+      {"(a)\\1", "regex-syntax", "back-references", "alternatives"},
+      {"(?P<x>a)(?P=x)", "regex-syntax", "back-references", "alternatives"},
+      {"(?>a+)b", "regex-syntax", "atomic", "(?:"},
+      {"a\\Z", "regex-syntax", "invalid escape", "\\z"},
+      {"(?#c)a", "regex-syntax", "comments", "YAML"},
+      {"*a", "regex-syntax", "no argument", "escape"},
+      {"a)", "regex-syntax", "unexpected )", "escape"},
+      {"(a", "regex-syntax", "missing )", "escape"},
+      {"[a", "regex-syntax", "missing ]", "escape"},
+      {"a{1001}", "regex-limit", "repetition", "1000"},
+      {"\\pL{1000}", "regex-limit", "too large", "fewer"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.pattern);
+    Findings findings;
+    const auto matcher = Matcher::Compile(Patterns({c.pattern}), findings);
+    CHECK_FALSE(matcher.has_value());
+    REQUIRE(findings.all().size() == 1);
+    const Finding& finding = findings.all()[0];
+    CHECK(finding.code->name == c.code);
+    CHECK(finding.message.find(c.reason) != std::string::npos);
+    CHECK(finding.help.find(c.help) != std::string::npos);
+  }
+}
+
+TEST_CASE("a fault is placed inside the pattern's text") {
+  const SourceRef source = MakeSource("r.yaml", "match: 'ab(?=c)'\n");
+  const Place place{source, 7, 16};
+  Findings findings;
+  const std::vector<Pattern> patterns = {{"ab(?=c)", place, '/'}};
+  CHECK_FALSE(Matcher::Compile(patterns, findings).has_value());
+  CHECK(findings.all()[0].place.begin == 10);
+  CHECK(findings.all()[0].place.end == 13);
+}
+
+TEST_CASE("every bad pattern is told at once") {
+  Findings findings;
+  CHECK_FALSE(Matcher::Compile(Patterns({"(", "ok", "[", "a**"}), findings)
+                  .has_value());
+  CHECK(findings.errors() == 3);
+}
+
+TEST_CASE("many large patterns are refused as a whole, in bounded time") {
+  const std::vector<std::string> texts(500, "\\pL{100}");
+  Findings findings;
+  CHECK_FALSE(Matcher::Compile(Patterns(texts), findings).has_value());
+  CHECK(findings.all()[0].code->name == "regex-limit");
+}
+
+// Random patterns over a small alphabet: the set, any number of threads and
+// the one-by-one loop give the same winners.
+TEST_CASE("the automaton agrees with trying the patterns one by one") {
+  std::mt19937 random(20240611);
+  const std::vector<std::string> pieces = {"a",  "b",     "/",    "\\d+",  ".",
+                                           ".*", "(a|b)", "[ab]", "0",     "^",
+                                           "$",  "a?",    "b+",   "(?:/a)"};
+  for (int round = 0; round < 40; ++round) {
+    std::vector<std::string> texts;
+    while (texts.size() < 12) {
+      std::string text;
+      for (size_t k = 0; k < 1 + random() % 5; ++k) {
+        text += pieces[random() % pieces.size()];
+      }
+      Findings findings;
+      const std::vector<std::string> one = {text};
+      if (Matcher::Compile(Patterns(one), findings)) texts.push_back(text);
+    }
+    std::vector<std::string> stored;
+    for (int i = 0; i < 9000; ++i) {
+      std::string name;
+      for (size_t k = 0; k < random() % 8; ++k) name += "ab/01"[random() % 5];
+      stored.push_back(name);
+    }
+    const std::vector<std::string_view> names(stored.begin(), stored.end());
+    const Matcher matcher = Compiled(Patterns(texts));
+    const Matches matches = matcher.Match(names, '/');
+    const Matches threaded = matcher.Match(names, '/', 8);
+    CHECK(matches.first == threaded.first);
+    CHECK(matches.all == threaded.all);
+    CHECK(matches.begin == threaded.begin);
+    for (size_t i = 0; i < names.size(); i += 17) {
+      std::vector<uint32_t> expected;
+      for (size_t p = 0; p < texts.size(); ++p) {
+        if (matcher.Find(p, names[i], '/')) {
+          expected.push_back(static_cast<uint32_t>(p));
+        }
+      }
+      REQUIRE(std::vector<uint32_t>(matches.Of(i).begin(),
+                                    matches.Of(i).end()) == expected);
+    }
+  }
+}
+
+TEST_CASE("a single pattern gives its first group") {
+  Findings findings;
+  const auto regex = Regex::Compile({"experts/(\\d+)/", {}, '/'}, findings);
+  REQUIRE(regex.has_value());
+  CHECK(regex->groups() == 1);
+  CHECK(regex->Group1("a/experts/17/w1") == "17");
+  CHECK_FALSE(regex->Group1("a/expert/17/w1").has_value());
+  CHECK(regex->Found("experts/0/"));
+}
+
+}  // namespace
+}  // namespace shardc
