@@ -69,8 +69,8 @@ void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q) {
   }
 }
 
-float DequantizeInt8(int8_t q, float scale) {
-  return static_cast<float>(q) * scale / 127.5f;
+float DequantizeInt8(int8_t q, float scale, float threshold) {
+  return static_cast<float>(q) * scale / 127.5f + threshold;
 }
 
 // With a' = a + da, |da| <= step/2 and b alike, |a'.b' - a.b| is at most

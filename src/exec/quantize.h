@@ -18,8 +18,9 @@ float QuantizeInt8(std::span<const float> x, std::span<int8_t> q);
 // The two halves of it, for a row that devices share.
 float LargestMagnitude(std::span<const float> x);
 void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q);
-// q * scale / 127.5
-float DequantizeInt8(int8_t q, float scale);
+// q * scale / 127.5 + threshold. The reference adds 1e-6 unless told not to;
+// nothing here does, so that zeros stay zeros.
+float DequantizeInt8(int8_t q, float scale, float threshold = 0);
 
 // A matrix product whose operands were cut to `bits` (8 or 4): each row of
 // `a` [m, k] and each column of `b` [k, n] has its own scale, max |x| /

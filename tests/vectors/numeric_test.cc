@@ -17,7 +17,7 @@ TEST_CASE("numeric vectors") {
   REQUIRE(root != nullptr);
   Findings findings;
   const SourceRef source = ReadSource(
-      std::string(root) + "/testdata/vectors/numeric.json.gz", findings);
+      std::string(root) + "/testdata/vectors/numeric.json", findings);
   REQUIRE(source);
   const auto document = JsonDocument::Parse(source, findings);
   REQUIRE(document);

@@ -41,6 +41,7 @@ Runner CorrectFamily();
 Runner MeshFamily();
 Runner NamesFamily();
 Runner LogicalFamily();
+Runner NumericFamily();
 
 // A deliberate difference from the reference.
 struct Quirk {
@@ -49,6 +50,7 @@ struct Quirk {
   std::string_view reason;
   std::string_view ours;
 };
+// Those of the numeric family are in numeric.h.
 std::span<const Quirk> Quirks();
 
 // JSON to the library's values. Arrays become tuples, or lists on request.
