@@ -1,0 +1,187 @@
+// Real configurations of many families: the numbers are those of the models'
+// papers and cards, and agree with the shapes in their checkpoints.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "parse/project.h"
+
+namespace shardc {
+namespace {
+
+namespace fs = std::filesystem;
+
+// 0: the configuration does not say.
+struct Model {
+  std::string_view file;
+  std::string_view type;
+  int64_t heads, kv_heads, head_dim, hidden, intermediate, layers, vocab;
+  int64_t experts, experts_per_token, moe_intermediate;
+  int64_t sliding_window, max_positions;
+  bool tied;
+  int64_t quant_group;
+};
+
+// clang-format off
+constexpr Model kModels[] = {
+    {"bloom-176b", "bloom", 112, 112, 128, 14336, 57344, 70, 250880, 0, 0, 0, 0, 0, true, 0},
+    {"clip-vit-large-patch14.alt-text", "clip_text_model", 12, 12, 64, 768, 3072, 12, 49408, 0, 0, 0, 0, 77, false, 0},
+    {"clip-vit-large-patch14", "clip", 12, 12, 64, 768, 3072, 12, 49408, 0, 0, 0, 0, 77, true, 0},
+    {"deepseek-v3.1", "deepseek_v3", 128, 128, 192, 7168, 18432, 61, 129280, 256, 8, 2048, 0, 163840, false, 128},
+    {"deepseek-v3", "deepseek_v3", 128, 128, 192, 7168, 18432, 61, 129280, 256, 8, 2048, 0, 163840, false, 128},
+    {"devstral-small-24b", "mistral", 32, 8, 128, 5120, 32768, 40, 131072, 0, 0, 0, 0, 131072, false, 0},
+    {"falcon-180b", "falcon", 232, 8, 64, 14848, 59392, 80, 65024, 0, 0, 0, 0, 0, false, 0},
+    {"falcon-40b", "falcon", 128, 8, 64, 8192, 32768, 60, 65024, 0, 0, 0, 0, 0, false, 0},
+    {"falcon-7b.alt-refinedweb", "RefinedWebModel", 71, 1, 64, 4544, 18176, 32, 65024, 0, 0, 0, 0, 0, false, 0},
+    {"falcon-7b", "falcon", 71, 1, 64, 4544, 18176, 32, 65024, 0, 0, 0, 0, 0, false, 0},
+    {"gemma-2-9b", "gemma2", 16, 8, 256, 3584, 14336, 42, 256000, 0, 0, 0, 4096, 8192, true, 0},
+    {"gemma-2b", "gemma", 8, 1, 256, 2048, 16384, 18, 256000, 0, 0, 0, 0, 8192, true, 0},
+    {"gemma-3-1b", "gemma3_text", 4, 1, 256, 1152, 6912, 26, 262144, 0, 0, 0, 512, 32768, true, 0},
+    {"gemma-3-27b", "gemma3", 32, 16, 128, 5376, 21504, 62, 262208, 0, 0, 0, 1024, 131072, true, 0},
+    {"gpt-j-6b", "gptj", 16, 16, 256, 4096, 16384, 28, 50400, 0, 0, 0, 0, 2048, false, 0},
+    {"gpt-neox-20b", "gpt_neox", 64, 64, 96, 6144, 24576, 44, 50432, 0, 0, 0, 0, 2048, false, 0},
+    {"gpt-oss-120b", "gpt_oss", 64, 8, 64, 2880, 2880, 36, 201088, 128, 4, 0, 128, 131072, false, 32},
+    {"gpt-oss-20b", "gpt_oss", 64, 8, 64, 2880, 2880, 24, 201088, 32, 4, 0, 128, 131072, false, 32},
+    {"gpt2-xl", "gpt2", 25, 25, 64, 1600, 6400, 48, 50257, 0, 0, 0, 0, 1024, true, 0},
+    {"gpt2", "gpt2", 12, 12, 64, 768, 3072, 12, 50257, 0, 0, 0, 0, 1024, true, 0},
+    {"granite-3.1-1b-a400m", "granitemoe", 16, 8, 64, 1024, 512, 24, 49155, 32, 8, 0, 0, 131072, true, 0},
+    {"internlm-20b", "llama", 40, 40, 128, 5120, 13824, 60, 103168, 0, 0, 0, 0, 4096, false, 0},
+    {"llama-2-13b", "llama", 40, 40, 128, 5120, 13824, 40, 32000, 0, 0, 0, 0, 4096, false, 0},
+    {"llama-2-70b.alt-neuronx", "llama", 64, 8, 128, 8192, 28672, 80, 32000, 0, 0, 0, 0, 4096, false, 0},
+    {"llama-2-70b", "llama", 64, 8, 128, 8192, 28672, 80, 32000, 0, 0, 0, 0, 4096, false, 0},
+    {"llama-2-7b.alt-neuronx", "llama", 32, 32, 128, 4096, 11008, 32, 32000, 0, 0, 0, 0, 2048, false, 0},
+    {"llama-2-7b", "llama", 32, 32, 128, 4096, 11008, 32, 32000, 0, 0, 0, 0, 4096, false, 0},
+    {"llama-3-70b", "llama", 64, 8, 128, 8192, 28672, 80, 128256, 0, 0, 0, 0, 8192, false, 0},
+    {"llama-3-8b", "llama", 32, 8, 128, 4096, 14336, 32, 128256, 0, 0, 0, 0, 8192, false, 0},
+    {"llama-3.1-405b", "llama", 128, 8, 128, 16384, 53248, 126, 128256, 0, 0, 0, 0, 131072, false, 0},
+    {"llama-3.1-70b", "llama", 64, 8, 128, 8192, 28672, 80, 128256, 0, 0, 0, 0, 131072, false, 0},
+    {"llama-3.1-8b", "llama", 32, 8, 128, 4096, 14336, 32, 128256, 0, 0, 0, 0, 131072, false, 0},
+    {"llama-3.2-1b", "llama", 32, 8, 64, 2048, 8192, 16, 128256, 0, 0, 0, 0, 131072, true, 0},
+    {"llama-4-maverick", "llama4", 40, 8, 128, 5120, 16384, 48, 202048, 128, 1, 8192, 0, 1048576, false, 0},
+    {"mistral-7b", "mistral", 32, 8, 128, 4096, 14336, 32, 32768, 0, 0, 0, 0, 32768, false, 0},
+    {"mixtral-8x22b.alt-wizardlm2", "mixtral", 48, 8, 128, 6144, 16384, 56, 32000, 8, 2, 0, 0, 65536, false, 0},
+    {"mixtral-8x22b", "mixtral", 48, 8, 128, 6144, 16384, 56, 32000, 8, 2, 0, 0, 65536, false, 0},
+    {"mixtral-8x7b", "mixtral", 32, 8, 128, 4096, 14336, 32, 32000, 8, 2, 0, 0, 32768, false, 0},
+    {"nemotron-h-56b", "nemotron_h", 64, 8, 128, 8192, 32768, 118, 131072, 0, 0, 0, 0, 8192, false, 0},
+    {"opt-1.3b", "opt", 32, 32, 64, 2048, 8192, 24, 50272, 0, 0, 0, 0, 2048, true, 0},
+    {"opt-13b", "opt", 40, 40, 128, 5120, 20480, 40, 50272, 0, 0, 0, 0, 2048, true, 0},
+    {"opt-2.7b", "opt", 32, 32, 80, 2560, 10240, 32, 50272, 0, 0, 0, 0, 2048, true, 0},
+    {"opt-30b", "opt", 56, 56, 128, 7168, 28672, 48, 50272, 0, 0, 0, 0, 2048, true, 0},
+    {"opt-6.7b", "opt", 32, 32, 128, 4096, 16384, 32, 50272, 0, 0, 0, 0, 2048, true, 0},
+    {"phi-2.alt-mixformer", "mixformer-sequential", 32, 32, 80, 2560, 10240, 32, 51200, 0, 0, 0, 0, 2048, false, 0},
+    {"phi-2", "phi", 32, 32, 80, 2560, 10240, 32, 51200, 0, 0, 0, 0, 2048, false, 0},
+    {"qwen-72b", "qwen", 64, 64, 128, 8192, 24576, 80, 152064, 0, 0, 0, 0, 8192, false, 0},
+    {"qwen2-0.5b", "qwen2", 14, 2, 64, 896, 4864, 24, 151936, 0, 0, 0, 0, 131072, true, 0},
+    {"qwen2-7b.alt-vl-olmocr", "qwen2_vl", 28, 4, 128, 3584, 18944, 28, 152064, 0, 0, 0, 0, 32768, false, 0},
+    {"qwen2-7b", "qwen2", 28, 4, 128, 3584, 18944, 28, 152064, 0, 0, 0, 0, 32768, false, 0},
+    {"qwen3-0.6b", "qwen3", 16, 8, 128, 1024, 3072, 28, 151936, 0, 0, 0, 0, 40960, true, 0},
+    {"qwen3-235b-a22b", "qwen3_moe", 64, 4, 128, 4096, 12288, 94, 151936, 128, 8, 1536, 0, 40960, false, 0},
+    {"qwen3-30b-a3b", "qwen3_moe", 32, 4, 128, 2048, 6144, 48, 151936, 128, 8, 768, 0, 40960, false, 0},
+    {"qwen3-32b", "qwen3", 64, 8, 128, 5120, 25600, 64, 151936, 0, 0, 0, 0, 40960, false, 0},
+    {"qwen3-8b", "qwen3", 32, 8, 128, 4096, 12288, 36, 151936, 0, 0, 0, 0, 40960, false, 0},
+    {"redpajama-incite-7b", "gpt_neox", 32, 32, 128, 4096, 16384, 32, 50432, 0, 0, 0, 0, 2048, false, 0},
+    {"t5-small", "t5", 8, 8, 64, 512, 2048, 6, 32128, 0, 0, 0, 0, 512, true, 0},
+    {"t5-v1.1-xxl", "t5", 64, 64, 64, 4096, 10240, 24, 32128, 0, 0, 0, 0, 0, false, 0},
+    {"vit-base-patch16-224", "vit", 12, 12, 64, 768, 3072, 12, 0, 0, 0, 0, 0, 0, false, 0},
+    {"whisper-base", "whisper", 8, 8, 64, 512, 2048, 6, 51865, 0, 0, 0, 0, 448, true, 0},
+    {"whisper-large-v3", "whisper", 20, 20, 64, 1280, 5120, 32, 51866, 0, 0, 0, 0, 448, true, 0},
+    {"whisper-tiny", "whisper", 6, 6, 64, 384, 1536, 4, 51865, 0, 0, 0, 0, 448, true, 0},
+};
+// clang-format on
+
+fs::path Folder() {
+  const char* root = std::getenv("SHARDC_SOURCE_ROOT");
+  return fs::path(root == nullptr ? "." : root) / "testdata" / "configs";
+}
+
+TEST_CASE("real configurations of many families") {
+  size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(Folder())) {
+    files += entry.path().filename().string().ends_with(".config.json");
+  }
+  CHECK(files == std::size(kModels));
+  for (const Model& model : kModels) {
+    CAPTURE(model.file);
+    Findings findings;
+    const auto config = ReadModelConfig(
+        (Folder() / (std::string(model.file) + ".config.json")).string(),
+        findings);
+    CHECK(findings.empty());
+    REQUIRE(config);
+    CHECK(config->model_type == model.type);
+    CHECK(config->heads.value_or(0) == model.heads);
+    CHECK(config->kv_heads.value_or(0) == model.kv_heads);
+    CHECK(config->head_dim.value_or(0) == model.head_dim);
+    CHECK(config->hidden.value_or(0) == model.hidden);
+    CHECK(config->intermediate.value_or(0) == model.intermediate);
+    CHECK(config->layers.value_or(0) == model.layers);
+    CHECK(config->vocab.value_or(0) == model.vocab);
+    CHECK(config->experts.value_or(0) == model.experts);
+    CHECK(config->experts_per_token.value_or(0) == model.experts_per_token);
+    CHECK(config->moe_intermediate.value_or(0) == model.moe_intermediate);
+    CHECK(config->sliding_window.value_or(0) == model.sliding_window);
+    CHECK(config->max_positions.value_or(0) == model.max_positions);
+    CHECK(config->tied_embeddings == model.tied);
+    CHECK(config->quant_group.value_or(0) == model.quant_group);
+    CHECK(config->source != nullptr);
+  }
+}
+
+struct Written {
+  explicit Written(std::string_view text) {
+    std::string name =
+        (fs::temp_directory_path() / "shardc_config_XXXXXX").string();
+    const int fd = ::mkstemp(name.data());
+    if (fd < 0) std::abort();
+    path = name;
+    std::ofstream(path) << text;
+  }
+  ~Written() { fs::remove(path); }
+  std::string path;
+};
+
+TEST_CASE("what is no number in a configuration") {
+  struct Case {
+    std::string_view text, said;
+  };
+  constexpr Case kCases[] = {
+      {"{\"hidden_size\": \"4096\"}",
+       "`hidden_size` is the string `4096`, not an integer"},
+      {"{\"n_head\": 8.5}", "`n_head` is the number `8.5`, not an integer"},
+      {"{\"vocab_size\": 9223372036854775808}",
+       "`vocab_size` is the number `9223372036854775808`, not an integer"},
+      {"[]", "a model's configuration is a list, not an object"},
+  };
+  for (const Case& test : kCases) {
+    const Written file(test.text);
+    Findings findings;
+    CHECK_FALSE(ReadModelConfig(file.path, findings));
+    REQUIRE(findings.errors() == 1);
+    CHECK(findings.all()[0].message == test.said);
+  }
+}
+
+TEST_CASE("what a configuration leaves open stays open") {
+  const Written file(
+      "{\"num_attention_heads\": null, \"hidden_size\": 0, "
+      "\"sliding_window\": -1, \"num_key_value_heads\": [1, 2], "
+      "\"s\": \"a NaN in a string \\\" NaN\", \"x\": [NaN, -Infinity]}");
+  Findings findings;
+  const auto config = ReadModelConfig(file.path, findings);
+  CHECK(findings.empty());
+  REQUIRE(config);
+  CHECK_FALSE(config->heads);
+  CHECK_FALSE(config->kv_heads);
+  CHECK_FALSE(config->hidden);
+  CHECK_FALSE(config->sliding_window);
+  CHECK(config->source->text().find("a NaN in a string") !=
+        std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace shardc

@@ -1,0 +1,116 @@
+#include "parse/project.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parse/mesh.h"
+
+namespace shardc {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() {
+    std::string name =
+        (fs::temp_directory_path() / "shardc_project_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    path_ = fs::canonical(name);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string operator/(std::string_view name) const {
+    return (path_ / name).string();
+  }
+  void Write(std::string_view name, std::string_view text) const {
+    fs::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name) << text;
+  }
+
+ private:
+  fs::path path_;
+};
+
+TEST_CASE("a project with everything") {
+  const Folder folder;
+  folder.Write("meshes/a.yaml", "axes: {dp: 2}\n");
+  folder.Write("shardc.yaml", R"(version: 1
+targets:
+  one:
+    mesh: meshes/a.yaml
+    rules: [rules/ours.yaml, builtin:llama, auto, /abs.yaml]
+    manifest: m.json
+    model: c/config.json
+    modes: [train, __autoregressive__, train]
+    operations: [ring, flash_attn2]
+    batch: 64
+    kv_len: 8192
+    memory: 16GiB
+    plan: plans/one.json
+  two: {mesh: 'dp:2,tp=4', rules: auto}
+  three:
+    mesh:
+      axes: {dp: 2, tp: 4}
+lint:
+  select: [SHD203, unmatched]
+  ignore: SHD101
+  severity: {SHD203: error, SHD104: note}
+  fail_on: warning
+)");
+  Findings findings;
+  const auto project = ReadProject(folder / "shardc.yaml", findings);
+  CHECK(findings.empty());
+  REQUIRE(project);
+  REQUIRE(project->targets.size() == 3);
+  const Target& one = project->targets[0];
+  CHECK(one.name == "one");
+  CHECK(one.place.source->At(one.place.begin).line == 3);
+  CHECK(one.mesh.file == folder / "meshes/a.yaml");
+  CHECK(one.rules == std::vector<std::string>{folder / "rules/ours.yaml",
+                                              "builtin:llama", "auto",
+                                              "/abs.yaml"});
+  CHECK(one.manifest == folder / "m.json");
+  CHECK(one.model == folder / "c/config.json");
+  CHECK(one.modes == std::vector<Mode>{Mode::kTrain, Mode::kDecode});
+  CHECK(one.operations == std::vector<std::string>{"ring", "flash_attn2"});
+  CHECK(one.batch == 64);
+  CHECK(one.kv_len == 8192);
+  CHECK(one.memory_bytes == int64_t{16} << 30);
+  CHECK(one.plan == folder / "plans/one.json");
+  const Target& two = project->targets[1];
+  CHECK(two.mesh.text == "dp:2,tp=4");
+  CHECK(two.rules == std::vector<std::string>{"auto"});
+  CHECK(two.modes.empty());
+  const auto mesh = ReadMesh(project->targets[2].mesh, std::nullopt, findings);
+  CHECK(findings.empty());
+  REQUIRE(mesh);
+  CHECK(mesh->devices == 8);
+  CHECK(project->lint.select ==
+        std::vector<std::string>{"SHD203", "unmatched"});
+  CHECK(project->lint.ignore == std::vector<std::string>{"SHD101"});
+  CHECK(project->lint.severity.at("SHD104") == Level::kNote);
+  CHECK(project->lint.fail_on == "warning");
+}
+
+TEST_CASE("the nearest project upwards, to the repository's root") {
+  const Folder folder;
+  folder.Write("shardc.yaml", "version: 1\n");
+  folder.Write("a/b/x", "");
+  folder.Write("repo/.git/HEAD", "");
+  folder.Write("repo/sub/x", "");
+  folder.Write("other/.git", "gitdir: elsewhere\n");
+  folder.Write("other/shardc.yaml", "version: 1\n");
+  CHECK(FindProject(folder / "a/b") == folder / "shardc.yaml");
+  CHECK(FindProject(folder / "") == folder / "shardc.yaml");
+  CHECK(FindProject(folder / "repo/sub") == std::nullopt);
+  CHECK(FindProject(folder / "other") == folder / "other/shardc.yaml");
+}
+
+}  // namespace
+}  // namespace shardc
