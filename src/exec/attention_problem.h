@@ -1,0 +1,90 @@
+// One attention to run: whole inputs, what they mean, and how the mesh holds
+// them.
+#ifndef SHARDC_EXEC_ATTENTION_PROBLEM_H_
+#define SHARDC_EXEC_ATTENTION_PROBLEM_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/attention_options.h"
+#include "exec/buffer.h"
+#include "exec/sharded.h"
+#include "model/spec.h"
+
+namespace shardc::exec {
+
+// B batch, T query length, S key length, H query heads, K key heads, D and Dv
+// dims, N and M packed tokens. Query, key and value are in `layout`.
+struct AttentionProblem {
+  Layout layout = Layout::kBthd;
+  Buffer query;  // [B, T, H, D], [B, H, T, D] or [N, H, D]
+  Buffer key;    // [B, S, K, D], ... or [M, K, D]
+  Buffer value;  // [B, S, K, Dv], ...
+
+  std::optional<Buffer> bias;             // [B|1, H|1, T|1, S]
+  std::optional<Buffer> mask;             // BOOL, the same; not 0: may attend
+  std::optional<Buffer> additive_mask;    // the same
+  std::optional<Buffer> softmax_aux;      // [H] or [sinks, K]
+  std::optional<Buffer> query_segments;   // I32 [B, T]; thd: [1, N]
+  std::optional<Buffer> key_segments;     // I32 [B, S]; thd: [1, M]
+  std::optional<Buffer> query_positions;  // I32 [B, T]; absent: kv_len - T + i
+  std::optional<Buffer> key_positions;    // I32 [B, S]; absent: j
+  std::optional<Buffer> key_lengths;      // I32 [B]; absent: S
+  std::optional<Buffer> key_starts;       // I32 [B]; absent: 0
+  // BOOL [B|1, H|1, blocks of T, blocks of S], blocksparse's own table.
+  std::optional<Buffer> blocks;
+
+  AttentionOptions options;
+};
+
+// How the inputs arrive and how the output is to leave, in `layout`.
+struct AttentionSpecs {
+  Spec query, key, value, output;
+  Spec bias, mask;  // the additive mask is laid out as the mask
+  Spec query_segments, key_segments;
+  Spec softmax_aux;
+};
+
+// The order in which a ring's ranks hold the sequence.
+enum class SequenceOrder : uint8_t {
+  kContiguous,
+  kZigZag,   // 2n chunks, rank r holds r and 2n-1-r: equal causal work
+  kStriped,  // position p is on rank p mod n
+};
+
+// How length-sharded decoding joins its partial softmaxes.
+enum class DecodeMerge : uint8_t {
+  kAllReduce,  // max, then sum and output
+  kAllGather,  // normalised outputs with their log-sum-exp
+};
+
+enum class BlockMask : uint8_t { kCausal, kSliding, kGlobal, kCustom };
+
+struct OperationSettings {
+  int64_t blocksize_q = 512;
+  int64_t blocksize_k = 512;
+  int64_t blocksize_b = 1;  // batch rows a step; never changes a result
+  Dtype runtime_dtype = Dtype::kF32;
+  Dtype softmax_dtype = Dtype::kF32;
+  std::string sequence_axis = "sp";
+  bool scan_ring = true;  // a loop, or its steps unrolled: the same program
+  SequenceOrder order = SequenceOrder::kContiguous;
+  DecodeMerge merge = DecodeMerge::kAllReduce;
+  BlockMask block_mask = BlockMask::kCausal;
+  int64_t global_blocks = 1;  // kGlobal: these first key blocks for all
+};
+
+struct OperationOutcome {
+  // The program cannot be formed: why, and the axis at fault.
+  std::optional<Complaint> unsupported;
+  ShardedTensor output;  // in the problem's layout, by specs.output
+  // No reduction crosses devices, so the bits are the unsharded run's.
+  bool exact = true;
+  std::vector<std::string> remarks;
+};
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_ATTENTION_PROBLEM_H_

@@ -1,0 +1,110 @@
+// Plain attention over whole rows of logits.
+//
+// As a compiler's global view runs it: batch, query length and heads stay
+// where the query has them; keys are gathered over their length, and over
+// their heads where the query's heads do not nest in them. Where the head
+// dimension of query and key is split, partial logits are added (all_reduce)
+// before anything that is not linear. A split of the value's dimension goes
+// through to the output, free.
+//
+// Example that needs nothing: q heads on tp, 8 key heads on tp = 8.
+// Example that is gathered: q heads on [tp2, tp1], key heads on [tp1]: tp1 is
+// no prefix, and a device's key heads are not those its query heads read.
+//
+// sdpa is the same arithmetic as a local kernel: its wrapper keeps batch and
+// head axes and gathers the rest, and its group map trusts the slices.
+#include <utility>
+
+#include "exec/operation.h"
+#include "exec/staging.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int device) { return static_cast<size_t>(device); }
+
+// Layouts of key and value that a device's queries can be answered from.
+void MoveKeys(Machine& machine, Staged& staged) {
+  const SimMesh& mesh = machine.mesh();
+  const Spec& q = staged.query.spec;
+  const AxisGroup heads = CommonPrefix(mesh, staged.key.spec[2], q[2]).size() ==
+                                  DropTrivial(mesh, staged.key.spec[2]).size()
+                              ? staged.key.spec[2]
+                              : AxisGroup{};
+  Move(machine, staged.key, {q[0], {}, heads, q[3]}, "key");
+  AxisGroup dim = staged.value.spec[3];
+  for (size_t d = 0; d < 3; ++d) {
+    if (!Disjoint(dim, q[d])) dim.clear();
+  }
+  Move(machine, staged.value, {q[0], {}, heads, dim}, "value");
+}
+
+// Logits, their sum over `dim_axes`, softmax, output.
+ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
+                         const AxisGroup& dim_axes) {
+  const SimMesh& mesh = machine.mesh();
+  Slices slices;
+  MakeSlices(machine, staged, map, slices);
+  PerDevice scores(At(mesh.devices()));
+  const bool early = machine.Planted(Fault::kReduceAfterExp);
+  machine.Local([&](int device) {
+    scores[At(device)] = DotScores(slices.at[At(device)]);
+    if (early) FinishScores(slices.at[At(device)], scores[At(device)]);
+  });
+  if (mesh.Parts(dim_axes) > 1 && !machine.Planted(Fault::kCollectiveSkipped)) {
+    scores = AllReduce(machine, dim_axes, scores, Reduce::kSum, "logits");
+  }
+  ShardedTensor out;
+  out.shape = staged.query.shape;
+  out.shape[3] = staged.value.shape[3];
+  out.dtype = staged.query.dtype;
+  out.spec = {staged.query.spec[0], staged.query.spec[1], staged.query.spec[2],
+              staged.value.spec[3]};
+  out.local.resize(At(mesh.devices()));
+  machine.Local([&](int device) {
+    const LocalSlice& slice = slices.at[At(device)];
+    if (!early) FinishScores(slice, scores[At(device)]);
+    SoftmaxState state = EmptyState(slice);
+    AttendScores(slice, scores[At(device)], state);
+    if (staged.sinks) {
+      AddSinks(LocalSinks(machine, staged, device, slice), state);
+    }
+    out.local[At(device)] = FinishState(state, out.dtype);
+  });
+  return out;
+}
+
+}  // namespace
+
+OperationOutcome RunVanilla(Machine& machine, const AttentionProblem& problem,
+                            const AttentionSpecs& specs,
+                            const OperationSettings&) {
+  OperationOutcome outcome;
+  Complaint why;
+  auto staged =
+      Stage(machine.mesh(), problem, specs, false, why, outcome.remarks);
+  if (!staged) {
+    outcome.unsupported = std::move(why);
+    return outcome;
+  }
+  MoveKeys(machine, *staged);
+  MoveExtras(machine, *staged);
+  const AxisGroup dim = staged->query.spec[3];
+  outcome.exact = machine.mesh().Parts(dim) == 1;
+  outcome.output = FinishOutput(
+      machine, *staged, RowSoftmax(machine, *staged, GroupMap::kGlobal, dim));
+  return outcome;
+}
+
+OperationOutcome RunSdpa(Machine& machine, const AttentionProblem& problem,
+                         const AttentionSpecs& specs,
+                         const OperationSettings&) {
+  OperationOutcome outcome;
+  auto staged = StageLocal(machine, problem, specs, outcome);
+  if (!staged) return outcome;
+  outcome.output = FinishOutput(
+      machine, *staged, RowSoftmax(machine, *staged, GroupMap::kNaive, {}));
+  return outcome;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,37 @@
+// Orders in which the ranks of a ring hold a sequence.
+#ifndef SHARDC_EXEC_RING_ORDER_H_
+#define SHARDC_EXEC_RING_ORDER_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "exec/attention_problem.h"
+#include "exec/operation.h"
+
+namespace shardc::exec {
+
+// Slot i of the permuted sequence holds token RingOrder(...)[i]; rank r has
+// slots [r L/n, (r+1) L/n). Zig-zag needs 2n to divide the length, striped n.
+std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n,
+                               Fault fault = Fault::kNone);
+
+// Slice `order[i]` of `dim` at i.
+Buffer PermuteDim(const Buffer& from, size_t dim,
+                  const std::vector<int64_t>& order);
+
+// Everything that has a query or key length in the order given: tokens,
+// positions, ids, bias and masks.
+AttentionProblem PermuteProblem(const AttentionProblem& problem,
+                                const std::vector<int64_t>& query_order,
+                                const std::vector<int64_t>& key_order);
+
+// A ring in settings.order: permutes, runs, permutes the output back.
+OperationOutcome RunPermutedRing(Machine& machine,
+                                 const AttentionProblem& problem,
+                                 const AttentionSpecs& specs,
+                                 const OperationSettings& settings);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_RING_ORDER_H_

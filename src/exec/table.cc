@@ -1,0 +1,88 @@
+// The operations and what each supports of a split, by dimension.
+#include <array>
+
+#include "exec/operation.h"
+
+namespace shardc::exec {
+namespace {
+
+constexpr MaskedRows kMean = MaskedRows::kMean;
+constexpr MaskedRows kZero = MaskedRows::kZero;
+
+constexpr std::array kOperations = {
+    Operation{"vanilla",
+              "whole rows of logits, in the global view",
+              {"local", "local", "all_gather k, v", "local, all_gather",
+               "all_reduce logits"},
+              true,
+              false,
+              false,
+              kMean,
+              RunVanilla},
+    Operation{
+        "sdpa",
+        "whole rows of logits, in local slices",
+        {"local", "all_gather q", "all_gather k, v", "local", "all_gather"},
+        false,
+        false,
+        false,
+        kMean,
+        RunSdpa},
+    Operation{
+        "flash_attn2",
+        "blocked online softmax",
+        {"local", "all_gather q", "all_gather k, v", "local", "all_gather"},
+        false,
+        false,
+        false,
+        kZero,
+        RunFlashAttention},
+    Operation{"ring",
+              "key blocks pass round the sequence axes",
+              {"local", "local, as the keys'", "ppermute k, v",
+               "local, key heads as the query's", "-"},
+              false,
+              true,
+              false,
+              kZero,
+              RunRing},
+    Operation{"blocksparse",
+              "blocked online softmax over a block table",
+              {"local", "all_gather q", "all_gather k, v",
+               "local, key heads as the query's", "all_gather"},
+              false,
+              true,
+              false,
+              kZero,
+              RunBlockSparse},
+    Operation{"flash_decoding",
+              "one query row over a split cache",
+              {"local", "-", "all_reduce of partial softmaxes", "local",
+               "all_reduce logits"},
+              false,
+              false,
+              true,
+              kZero,
+              RunFlashDecoding},
+    Operation{"ulysses",
+              "all_to_all between length and heads",
+              {"local", "all_to_all", "all_to_all", "local", "-"},
+              false,
+              false,
+              false,
+              kZero,
+              RunUlysses},
+};
+
+}  // namespace
+
+std::span<const Operation> Operations() { return kOperations; }
+
+const Operation* FindOperation(std::string_view name) {
+  for (const Operation& operation : kOperations) {
+    if (operation.name == name) return &operation;
+  }
+  return nullptr;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,118 @@
+#include "verify/layout_proof.h"
+
+#include <string>
+#include <utility>
+
+#include "exec/collectives.h"
+#include "verify/shapes.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Complaint;
+using exec::Machine;
+using exec::ShardedTensor;
+
+std::optional<Complaint> Named(std::optional<Complaint> bad,
+                               std::string_view tensor, std::string_view step) {
+  if (bad) {
+    bad->message =
+        std::string(tensor) + " " + std::string(step) + ": " + bad->message;
+  }
+  return bad;
+}
+
+// Joins each split dimension, last one first; ids must then be whole.
+std::optional<Complaint> ProveGather(Machine& machine, ShardedTensor t,
+                                     std::string_view name) {
+  for (size_t d = t.shape.size(); d-- > 0;) {
+    if (machine.mesh().Parts(t.spec[d]) == 1) continue;
+    t.local = exec::AllGather(machine, t.spec[d], t.local, d, name);
+    t.spec[d].clear();
+    if (auto bad =
+            Named(CheckCoverage(machine.mesh(), t), name, "after all_gather")) {
+      return bad;
+    }
+  }
+  return std::nullopt;
+}
+
+// Length to heads and back, where shapes allow.
+std::optional<Complaint> ProveExchange(Machine& machine,
+                                       const ShardedTensor& whole,
+                                       std::string_view name) {
+  const AxisGroup axes = whole.spec[1];
+  const int64_t n = machine.mesh().Parts(axes);
+  if (n == 1 || whole.local[0].shape[2] % n != 0) return std::nullopt;
+  ShardedTensor t = whole;
+  t.local = exec::AllToAll(machine, axes, t.local, 2, 1, name);
+  t.spec[1].clear();
+  t.spec[2].insert(t.spec[2].end(), axes.begin(), axes.end());
+  if (auto bad =
+          Named(CheckCoverage(machine.mesh(), t), name, "after all_to_all")) {
+    return bad;
+  }
+  t.local = exec::AllToAll(machine, axes, t.local, 1, 2, name);
+  return Named(CheckCoverage(machine.mesh(),
+                             {whole.shape, whole.dtype, whole.spec, t.local}),
+               name, "after all_to_all there and back");
+}
+
+// Only group member 0 contributes, so that the sum is the ids themselves.
+std::optional<Complaint> ProveReduceScatter(Machine& machine,
+                                            const ShardedTensor& split,
+                                            size_t dim, std::string_view name) {
+  const AxisGroup axes = split.spec[dim];
+  if (machine.mesh().Parts(axes) == 1) return std::nullopt;
+  ShardedTensor t = split;
+  Complaint why;
+  const exec::Buffer ids = exec::UniqueIds(split.shape);
+  Spec joined = split.spec;
+  joined[dim].clear();
+  t = exec::Scatter(machine.mesh(), ids, joined);
+  for (int d = 0; d < machine.devices(); ++d) {
+    if (machine.mesh().Index(d, axes) == 0) continue;
+    auto& local = t.local[static_cast<size_t>(d)];
+    local = exec::Buffer::Zeros(local.shape, local.dtype);
+  }
+  t.local = exec::ReduceScatter(machine, axes, t.local, dim, name);
+  t.spec = split.spec;
+  return Named(CheckCoverage(machine.mesh(), t), name, "after reduce_scatter");
+}
+
+std::optional<Complaint> ProveTensor(Machine& machine, const Laid& laid,
+                                     const Spec& other, std::string_view name) {
+  const exec::SimMesh& mesh = machine.mesh();
+  if (CheckLayout(mesh, laid.shape, laid.spec)) return std::nullopt;
+  const ShardedTensor t =
+      exec::Scatter(mesh, exec::UniqueIds(laid.shape), laid.spec);
+  if (auto bad = Named(CheckCoverage(mesh, t), name, "as scattered")) {
+    return bad;
+  }
+  if (auto bad = ProveGather(machine, t, name)) return bad;
+  if (auto bad = ProveExchange(machine, t, name)) return bad;
+  for (size_t d = 0; d < t.shape.size(); ++d) {
+    if (auto bad = ProveReduceScatter(machine, t, d, name)) return bad;
+  }
+  for (const Spec& target : {other, Spec(laid.shape.size())}) {
+    if (CheckLayout(mesh, laid.shape, target)) continue;
+    const ShardedTensor moved = exec::Reshard(machine, t, target, name);
+    if (auto bad = Named(CheckCoverage(mesh, moved), name, "as moved")) {
+      return bad;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Complaint> ProveLayouts(const Case& test, Machine& machine) {
+  const Laid q = QueryOf(test), k = KeyOf(test), v = ValueOf(test),
+             o = OutputOf(test);
+  if (auto bad = ProveTensor(machine, q, o.spec, "query")) return bad;
+  if (auto bad = ProveTensor(machine, k, q.spec, "key")) return bad;
+  if (auto bad = ProveTensor(machine, v, q.spec, "value")) return bad;
+  return ProveTensor(machine, o, q.spec, "output");
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,253 @@
+#include "verify/run_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "exec/half.h"
+#include "exec/machine.h"
+#include "verify/explain.h"
+#include "verify/layout_proof.h"
+#include "verify/problem_data.h"
+#include "verify/shapes.h"
+#include "verify/tolerance.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Buffer;
+using exec::DenseArray;
+
+// The case on one device, everything whole.
+Case Unsharded(const Case& test) {
+  Case out = test;
+  out.mesh = Mesh{};
+  out.mesh.axes.push_back({"one", 1, AxisType::kAuto});
+  out.specs = {};
+  return out;
+}
+
+class Judge {
+ public:
+  Judge(const Case& test, const exec::AttentionProblem& problem,
+        const RunOptions& options, CaseTensors* tensors)
+      : test_(test), problem_(problem), options_(options), tensors_(tensors) {}
+
+  CaseResult Run() {
+    if (!Layouts() || !Sharded()) return std::move(result_);
+    if (!Whole() || !Dense()) return std::move(result_);
+    if (!Numbers() || !Bits()) return std::move(result_);
+    Bytes();
+    return std::move(result_);
+  }
+
+ private:
+  bool Fail(Check check, std::string reason, std::string axis = {},
+            std::string help = {}) {
+    if (!options_.checks.Has(check)) return true;
+    result_.status = Status::kFail;
+    result_.failed = check;
+    result_.reason = std::move(reason);
+    result_.axis = std::move(axis);
+    result_.help = std::move(help);
+    return false;
+  }
+
+  bool Layouts() {
+    if (!options_.checks.Has(Check::kLayout)) return true;
+    const exec::SimMesh mesh(test_.mesh);
+    exec::Machine machine(mesh, options_.threads, options_.fault);
+    if (auto bad = ProveLayouts(test_, machine)) {
+      return Fail(Check::kLayout, bad->message, bad->axis, bad->help);
+    }
+    return true;
+  }
+
+  exec::OperationOutcome Operate(const Case& test, exec::Ledger& ledger) {
+    const exec::SimMesh mesh(test.mesh);
+    exec::Machine machine(mesh, options_.threads, options_.fault);
+    exec::OperationOutcome out =
+        test.operation->run(machine, problem_, test.specs, test.settings);
+    ledger = machine.ledger();
+    return out;
+  }
+
+  bool Sharded() {
+    outcome_ = Operate(test_, result_.ledger);
+    result_.remarks = outcome_.remarks;
+    if (!outcome_.unsupported) return true;
+    // Left out, what cannot run is taken for what passed.
+    if (options_.checks.Has(Check::kUnsupported)) {
+      result_.status = Status::kUnsupported;
+    }
+    result_.reason = outcome_.unsupported->message;
+    result_.help = outcome_.unsupported->help;
+    result_.axis = outcome_.unsupported->axis;
+    return false;
+  }
+
+  // The whole output, once replicas agree.
+  bool Whole() {
+    const exec::SimMesh mesh(test_.mesh);
+    exec::Complaint why;
+    if (options_.checks.Has(Check::kReplicas)) {
+      auto whole = exec::Gather(mesh, outcome_.output, why);
+      if (!whole) {
+        const auto fault = LayoutFault(test_);
+        return Fail(Check::kReplicas, "output: " + why.message,
+                    fault ? fault->axis : AxisBetween(mesh, why.devices),
+                    fault ? fault->help : "");
+      }
+      output_ = std::move(*whole);
+      return true;
+    }
+    output_ = Buffer::Zeros(outcome_.output.shape, outcome_.output.dtype);
+    for (int d = mesh.devices(); d-- > 0;) {
+      const Buffer& local = outcome_.output.local[static_cast<size_t>(d)];
+      exec::CopyBlock(local, Shape(local.shape.size(), 0), output_,
+                      exec::LocalStart(mesh, outcome_.output.shape,
+                                       outcome_.output.spec, d),
+                      local.shape);
+    }
+    return true;
+  }
+
+  static std::string AxisBetween(const exec::SimMesh& mesh,
+                                 const std::vector<int>& devices) {
+    if (devices.size() < 2) return "";
+    for (const MeshAxis& axis : mesh.mesh().axes) {
+      if (mesh.Coordinate(devices[0], axis.name) !=
+          mesh.Coordinate(devices[1], axis.name)) {
+        return axis.name;
+      }
+    }
+    return "";
+  }
+
+  bool Dense() {
+    std::string why;
+    auto in = ReferenceInputsOf(test_, problem_, why);
+    std::optional<exec::ReferenceResult> reference;
+    if (in) reference = exec::ReferenceAttention(*in, problem_.options, why);
+    if (!reference) {
+      result_.status = Status::kUnsupported;
+      result_.reason = why;
+      return false;
+    }
+    reference_ = std::move(reference->output);
+    logit_ =
+        test_.dtype == Dtype::kF32 ? LargestLogit(*in, problem_.options) : 0;
+    if (tensors_ != nullptr) {
+      tensors_->problem = problem_;
+      tensors_->output = output_;
+      tensors_->reference = reference_;
+    }
+    return true;
+  }
+
+  bool Numbers() {
+    const Case alone = Unsharded(test_);
+    exec::Ledger none;
+    const exec::OperationOutcome whole = Operate(alone, none);
+    if (whole.unsupported) {
+      result_.status = Status::kUnsupported;
+      result_.reason = "on one device: " + whole.unsupported->message;
+      return false;
+    }
+    unsharded_ = whole.output.local[0];
+    got_ = DenseOf(output_, test_.layout);
+    result_.error = CompareOutputs(got_, reference_);
+    result_.unsharded =
+        CompareOutputs(DenseOf(unsharded_, test_.layout), reference_);
+    const double largest = MaxAbs(reference_);
+    result_.tolerance =
+        2 * result_.unsharded.max_abs + ErrorFloor(test_.dtype, largest);
+    result_.cap = ErrorCap(test_.dtype, largest, logit_);
+    result_.device_error = DeviceErrors(test_, got_, reference_);
+    const double limit = std::min(result_.tolerance, result_.cap);
+    if (result_.error.non_finite) {
+      const bool passes =
+          Fail(Check::kFinite,
+               "output is not finite at batch " +
+                   std::to_string(result_.error.worst[0]) + ", token " +
+                   std::to_string(result_.error.worst[1]) + ", head " +
+                   std::to_string(result_.error.worst[2]) +
+                   " where the reference is");
+      if (!passes) {
+        if (const auto fault = LayoutFault(test_)) {
+          result_.axis = fault->axis;
+          result_.help = fault->help;
+        }
+        return false;
+      }
+      return true;
+    }
+    if (Within(result_.error.max_abs, limit)) return true;
+    if (!Fail(Check::kError, "")) {
+      ExplainNumbers(test_, got_, reference_, result_);
+      return false;
+    }
+    return true;
+  }
+
+  bool Bits() {
+    result_.exact = outcome_.exact;
+    if (!outcome_.exact) return true;
+    const int64_t at = exec::FirstDifference(output_, unsharded_);
+    if (at < 0) return true;
+    const Shape position = exec::PositionOf(output_.shape, at);
+    return Fail(Check::kBits,
+                "no reduction crosses devices, but the output's bits differ "
+                "from the unsharded run's at " +
+                    ShapeText(position));
+  }
+
+  void Bytes() {
+    const int64_t expected = ExpectedBytes(test_, problem_);
+    if (expected < 0) return;
+    int64_t sent = 0;
+    for (int64_t bytes : result_.ledger.SentByDevice()) sent += bytes;
+    if (sent == expected) return;
+    Fail(Check::kLedger, "devices sent " + std::to_string(sent) +
+                             " bytes where the closed formulas say " +
+                             std::to_string(expected));
+  }
+
+  const Case& test_;
+  const exec::AttentionProblem& problem_;
+  const RunOptions& options_;
+  CaseTensors* tensors_;
+  CaseResult result_;
+  exec::OperationOutcome outcome_;
+  Buffer output_, unsharded_;
+  DenseArray reference_, got_;
+  double logit_ = 0;
+};
+
+}  // namespace
+
+std::string_view StatusName(Status status) {
+  static constexpr std::array<std::string_view, 3> kNames = {"pass", "fail",
+                                                             "unsupported"};
+  return kNames[static_cast<size_t>(status)];
+}
+
+std::string_view CheckName(Check check) {
+  static constexpr std::array<std::string_view, kCheckCount> kNames = {
+      "layout", "replicas", "finite",     "error",
+      "bits",   "ledger",   "cache-bits", "unsupported"};
+  return kNames[static_cast<size_t>(check)];
+}
+
+CaseResult JudgeProblem(const Case& test, const exec::AttentionProblem& problem,
+                        const RunOptions& options, CaseTensors* tensors) {
+  return Judge(test, problem, options, tensors).Run();
+}
+
+CaseResult RunCase(const Case& test, const RunOptions& options,
+                   CaseTensors* tensors) {
+  const exec::AttentionProblem problem = MakeProblem(test);
+  return JudgeProblem(test, problem, options, tensors);
+}
+
+}  // namespace shardc::verify
