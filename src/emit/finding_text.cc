@@ -1,6 +1,6 @@
 // A finding as people read it:
 //
-//   error[SHD202]: dimension 1 of `lm_head/kernel` is 50257 ...
+//   error[SHD202 indivisible]: dimension 1 of `lm_head/kernel` is 50257 ...
 //     --> rules.yaml:12:5
 //      |
 //   12 |   - match: 'lm_head'
@@ -144,7 +144,8 @@ std::string FindingText(const Finding& finding, const TextStyle& style) {
   const size_t width = GutterWidth(finding);
   const std::string gutter(width, ' ');
   std::string out = paint(color, std::string(LevelName(finding.level)) + "[" +
-                                     finding.code->Id() + "]") +
+                                     finding.code->Id() + " " +
+                                     std::string(finding.code->name) + "]") +
                     paint("1", ": " + Printable(finding.message)) + "\n";
   const std::string where = Printable(finding.place.ToString());
   if (!where.empty()) {
