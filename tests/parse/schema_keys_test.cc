@@ -1,0 +1,110 @@
+// The JSON schemas know the keys that the readers know, no more and no less.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/axis_rules.h"
+#include "parse/keys.h"
+#include "source/file.h"
+#include "source/json.h"
+
+namespace shardc {
+namespace {
+
+// Where a table's mapping is described: a file, and a definition in it (none:
+// the file's own).
+struct Where {
+  std::string_view table, file, definition;
+};
+constexpr std::array<Where, 13> kWhere = {{
+    {"mesh", "mesh", ""},
+    {"mesh.device", "mesh", "device"},
+    {"rules", "rules", ""},
+    {"rules.rules", "rules", "rule"},
+    {"rules.like", "rules", "like"},
+    {"rules.place", "rules", "place"},
+    {"rules.register", "rules", "registration"},
+    {"rules.forced_axis", "rules", "forcedAxis"},
+    {"rules.bundle", "rules", "bundle"},
+    {"rules.policy", "rules", "policy"},
+    {"project", "project", ""},
+    {"project.target", "project", "target"},
+    {"project.lint", "project", "lint"},
+}};
+
+std::unique_ptr<const JsonDocument> Load(std::string_view file) {
+  const char* root = std::getenv("SHARDC_SOURCE_ROOT");
+  Findings findings;
+  const SourceRef source =
+      ReadSource(std::string(root == nullptr ? "." : root) + "/schemas/" +
+                     std::string(file) + ".schema.json",
+                 findings);
+  REQUIRE(source != nullptr);
+  auto document = JsonDocument::Parse(source, findings);
+  REQUIRE(document != nullptr);
+  return document;
+}
+
+JsonValue Described(const JsonDocument& schema, std::string_view definition) {
+  if (definition.empty()) return schema.root();
+  const auto definitions = schema.root().Find("definitions");
+  REQUIRE(definitions);
+  const auto found = definitions->Find(definition);
+  REQUIRE(found);
+  return *found;
+}
+
+std::vector<std::string> Properties(const JsonValue& value) {
+  std::vector<std::string> names;
+  const auto properties = value.Find("properties");
+  REQUIRE(properties);
+  for (const JsonMember member : properties->members()) {
+    names.emplace_back(member.name());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> Sorted(std::span<const std::string_view> keys) {
+  std::vector<std::string> names(keys.begin(), keys.end());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_CASE("schemas and readers know the same keys") {
+  size_t tables = 0;
+  for (const KeyTable* table : AllKeyTables()) {
+    CAPTURE(table->path);
+    const auto where = std::find_if(
+        kWhere.begin(), kWhere.end(),
+        [&](const Where& entry) { return entry.table == table->path; });
+    REQUIRE(where != kWhere.end());
+    ++tables;
+    const auto schema = Load(where->file);
+    const JsonValue described = Described(*schema, where->definition);
+    CHECK(Properties(described) == Sorted(table->keys));
+    const auto additional = described.Find("additionalProperties");
+    REQUIRE(additional);
+    CHECK(additional->kind() == JsonKind::kBool);
+    CHECK_FALSE(additional->boolean());
+  }
+  CHECK(tables == kWhere.size());
+}
+
+TEST_CASE("the schema of rules knows the axis rules") {
+  const auto schema = Load("rules");
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    names.push_back(AxisRuleName(static_cast<AxisRule>(i)));
+  }
+  CHECK(Properties(Described(*schema, "axes")) == Sorted(names));
+}
+
+}  // namespace
+}  // namespace shardc
