@@ -1,0 +1,105 @@
+#include "lint/baseline.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "source/file.h"
+#include "source/json.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// What a finding without parameters is about: the first thing it quotes.
+std::string Subject(const Finding& finding) {
+  const size_t open = finding.message.find('`');
+  if (open == std::string::npos) return {};
+  const size_t close = finding.message.find('`', open + 1);
+  if (close == std::string::npos) return {};
+  return finding.message.substr(open + 1, close - open - 1);
+}
+
+std::vector<std::string> KeysOf(const Finding& finding) {
+  if (!finding.params.empty()) return finding.params;
+  return {Subject(finding)};
+}
+
+}  // namespace
+
+void Baseline::Add(const Finding& finding) {
+  std::set<std::string>& keys = known[finding.code->Id()];
+  for (std::string& key : KeysOf(finding)) keys.insert(std::move(key));
+}
+
+int64_t Baseline::Apply(FindingSink& findings) const {
+  const size_t before = findings.size();
+  std::erase_if(findings, [&](Finding& finding) {
+    const auto at = known.find(finding.code->Id());
+    if (at == known.end()) return false;
+    if (finding.params.empty()) {
+      return at->second.count(Subject(finding)) > 0;
+    }
+    std::erase_if(finding.params, [&](const std::string& name) {
+      return at->second.count(name) > 0;
+    });
+    return finding.params.empty();
+  });
+  return static_cast<int64_t>(before - findings.size());
+}
+
+std::string Baseline::Json() const {
+  std::string out = "{\n  \"schema\": \"shardc.baseline/v1\",\n";
+  out += "  \"findings\": {";
+  bool first_code = true;
+  for (const auto& [code, keys] : known) {
+    out += first_code ? "\n    " : ",\n    ";
+    first_code = false;
+    AppendJsonString(out, code);
+    out += ": [";
+    bool first = true;
+    for (const std::string& key : keys) {
+      out += first ? "\n      " : ",\n      ";
+      first = false;
+      AppendJsonString(out, key);
+    }
+    out += "\n    ]";
+  }
+  out += first_code ? "}\n}\n" : "\n  }\n}\n";
+  return out;
+}
+
+std::optional<Baseline> ReadBaseline(const std::string& path,
+                                     Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return std::nullopt;
+  const JsonValue root = document->root();
+  const auto wrong = [&](const JsonValue& value) {
+    findings.Add(code::kSchema, value.place(),
+                 "this is not a baseline of `shardc check`",
+                 "write it anew with `--write-baseline`");
+    return std::nullopt;
+  };
+  if (!root.IsObject()) return wrong(root);
+  const auto schema = root.Find("schema");
+  const auto by_code = root.Find("findings");
+  if (!schema || !schema->IsString() ||
+      schema->string() != "shardc.baseline/v1" || !by_code ||
+      !by_code->IsObject()) {
+    return wrong(root);
+  }
+  Baseline out;
+  for (const JsonMember member : by_code->members()) {
+    if (!member.value.IsArray()) return wrong(member.value);
+    std::set<std::string>& keys = out.known[std::string(member.name())];
+    for (const JsonValue key : member.value.items()) {
+      if (!key.IsString()) return wrong(key);
+      keys.emplace(key.string());
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,32 @@
+// Findings that are known and accepted for now: by code and parameter, so
+// that moving lines changes nothing.
+#ifndef SHARDC_LINT_BASELINE_H_
+#define SHARDC_LINT_BASELINE_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+
+#include "lint/lint.h"
+
+namespace shardc {
+
+// {"schema": "shardc.baseline/v1", "findings": {"SHD202": ["name", ...]}}
+struct Baseline {
+  std::map<std::string, std::set<std::string>, std::less<>> known;  // by code
+
+  void Add(const Finding& finding);
+  // Takes known parameters out of findings, and findings that have no others.
+  // Returns how many findings went.
+  int64_t Apply(FindingSink& findings) const;
+  std::string Json() const;
+};
+
+std::optional<Baseline> ReadBaseline(const std::string& path,
+                                     Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_BASELINE_H_

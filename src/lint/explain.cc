@@ -1,0 +1,112 @@
+#include "lint/explain.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "lint/lint.h"
+
+namespace shardc {
+namespace {
+
+constexpr size_t kWidth = 76;
+
+void Wrap(std::string& out, std::string_view text) {
+  size_t column = 0;
+  while (!text.empty()) {
+    const size_t space = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, space);
+    if (column > 0 && column + 1 + word.size() > kWidth) {
+      out += '\n';
+      column = 0;
+    }
+    if (column > 0) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+  out += '\n';
+}
+
+void Indented(std::string& out, std::string_view title, std::string_view text) {
+  if (text.empty()) return;
+  out += "  " + std::string(title) + ":\n";
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (end > 0) out += "    " + std::string(text.substr(0, end));
+    out += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+void Numbers(std::string& out, const LintExample& example) {
+  const auto one = [&](std::string_view name, int64_t value) {
+    if (value != 0) {
+      out += "  " + std::string(name) + ": " + std::to_string(value) + "\n";
+    }
+  };
+  one("batch", example.batch);
+  one("kv_len", example.kv_len);
+  one("memory in bytes", example.memory_bytes);
+}
+
+void Example(std::string& out, const LintExample& example) {
+  Indented(out, "mesh", example.mesh);
+  Indented(out, "rules", example.rules);
+  Indented(out, "manifest", example.manifest);
+  Indented(out, "config.json", example.model);
+  Indented(out, "committed plan", example.locked);
+  Numbers(out, example);
+}
+
+std::string Head(const Code& code) {
+  return code.Id() + " " + std::string(code.name) + " (" +
+         std::string(LevelName(code.level)) +
+         "): " + std::string(code.meaning) + "\n";
+}
+
+}  // namespace
+
+std::optional<std::string> ExplainCode(std::string_view text) {
+  const Code* code = FindCode(text);
+  if (code == nullptr) return std::nullopt;
+  std::string out = Head(*code);
+  const Lint* lint = FindLint(*code);
+  if (lint == nullptr) {
+    out += "\n";
+    Wrap(out,
+         "An input cannot be used as it is: the command ends with status 2. "
+         "Such an error cannot be ignored; its message says what to change.");
+    return out;
+  }
+  if (lint->preview) {
+    out += "\n";
+    Wrap(out, "In preview: it runs with --preview, or when it is selected.");
+  }
+  out += "\nWhat it does\n";
+  Wrap(out, lint->what);
+  out += "\nWhy that is bad\n";
+  Wrap(out, lint->why);
+  out += "\nExample\n";
+  Example(out, lint->bad);
+  out += "\nWhat to write instead\n";
+  Wrap(out, lint->instead);
+  Example(out, lint->good);
+  return out;
+}
+
+std::string CodesMarkdown() {
+  std::string out = "| code | name | level | meaning |\n|---|---|---|---|\n";
+  for (const Code* code : AllCodes()) {
+    const Lint* lint = FindLint(*code);
+    out += "| " + code->Id() + " | " + std::string(code->name) + " | " +
+           std::string(LevelName(code->level)) +
+           (lint != nullptr && lint->preview ? ", preview" : "") + " | " +
+           std::string(code->meaning) + " |\n";
+  }
+  return out;
+}
+
+}  // namespace shardc

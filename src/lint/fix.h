@@ -1,0 +1,34 @@
+// Mechanical mends of rules files, as edits of their text: comments and
+// formatting stay.
+#ifndef SHARDC_LINT_FIX_H_
+#define SHARDC_LINT_FIX_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lint/facts.h"
+
+namespace shardc {
+
+struct FixedFile {
+  SourceRef source;
+  std::string text;   // mended
+  int64_t fixes = 0;  // findings that it mends
+};
+
+// Moves catch-alls to the end, removes duplicates, escapes dots and anchors
+// patterns, for those of `findings` that ask for it. Rules written in flow
+// style, and catch-alls above another one, are left to people. Files without
+// a mend are left out.
+std::vector<FixedFile> FixRules(const Facts& facts,
+                                std::span<const Finding> findings);
+
+// What changed, as a unified diff with three lines of context.
+std::string DiffText(const std::string& name, const std::string& before,
+                     const std::string& after);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_FIX_H_

@@ -1,0 +1,29 @@
+// Which rule was written for a parameter that it does not match.
+#ifndef SHARDC_LINT_MEANT_H_
+#define SHARDC_LINT_MEANT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lint/facts.h"
+
+namespace shardc {
+
+struct Meant {
+  int32_t rule = -1;
+  int matched = 0;      // path parts that agree, from the end
+  std::string written;  // the part of the pattern that does not fit
+  std::string found;    // what the name has there
+  // The pattern with the one put for the other, where that is a plain edit.
+  std::string rewrite;
+};
+
+// The rule whose path parts agree best with the kind's, all but one of them:
+// at least two from the end. Dead rules first, then the earlier one.
+std::optional<Meant> MeantFor(const Facts& facts, const Kind& kind,
+                              bool dead_only);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_MEANT_H_

@@ -1,0 +1,108 @@
+#include "lint/facts.h"
+#include "lint/groups.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+// Axes that stay through the matrix product; the others are gathered first.
+AxisGroup Out(const Facts& facts, const Kind& kind) {
+  return facts.TensorAxes(
+      facts.AxesAt(kind, OutDim(kind.role, facts.Rank(kind))));
+}
+AxisGroup In(const Facts& facts, const Kind& kind) {
+  return facts.TensorAxes(
+      facts.AxesAt(kind, InDim(kind.role, facts.Rank(kind))));
+}
+
+bool Empty(const Facts& facts, const AxisGroup& group) {
+  return SameAxes(facts, group, {});
+}
+
+// A projection into heads that splits what enters it, and not the heads.
+void CheckTurned(const Facts& facts, const Kind& kind, FindingSink& sink) {
+  if (!Empty(facts, Out(facts, kind)) || Empty(facts, In(facts, kind))) return;
+  sink.push_back(KindFinding(
+      facts, kAttentionReshard.code, kind,
+      KindText(facts, kind) + " is " + SpecText(facts.Train(kind).spec) +
+          ": it splits what enters the projection over " +
+          GroupText(In(facts, kind)) +
+          " and leaves the heads whole, so its result is summed over that"
+          " axis before attention",
+      "split the dimension that leaves the projection: ColumnWise for a"
+      " kernel, RowWise for a torch weight"));
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const Siblings& module : SiblingsOf(facts)) {
+    for (Role role :
+         {Role::kQuery, Role::kKey, Role::kValue, Role::kFusedQkv}) {
+      const Kind* kind = module.Find(role);
+      if (kind == nullptr || !kind->role.attention) continue;
+      if (facts.Rank(*kind) != 2 || OutDim(kind->role, 2) < 0) continue;
+      CheckTurned(facts, *kind, sink);
+    }
+    const Kind* query = module.Find(Role::kQuery);
+    if (query == nullptr) query = module.Find(Role::kFusedQkv);
+    const Kind* output = module.Find(Role::kOutput);
+    if (query == nullptr || output == nullptr) continue;
+    if (facts.Rank(*query) != 2 || facts.Rank(*output) != 2) continue;
+    if (OutDim(query->role, 2) < 0 || InDim(output->role, 2) < 0) continue;
+    const AxisGroup heads = Out(facts, *query);
+    const AxisGroup entering = In(facts, *output);
+    if (Empty(facts, heads) || SameAxes(facts, heads, entering)) continue;
+    Finding finding = KindFinding(
+        facts, kAttentionReshard.code, *output,
+        "the heads leave " + Quoted(query->name) + " split over " +
+            GroupText(heads) + " and enter " + KindText(facts, *output) +
+            " split over " + GroupText(entering) +
+            ": attention's result is moved in between",
+        "split what enters the output projection over " + GroupText(heads));
+    finding.labels.push_back(
+        {facts.KindPlace(*query), "the heads are split here"});
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kAttentionReshard{
+    .code = {214, "attention-reshard", Level::kWarning,
+             "the projections of attention do not compose"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds query, key and value projections that split what enters "
+        "them and leave their heads whole, and output projections that "
+        "are not split over the axis on which the heads arrive. Axes that "
+        "are gathered before use, such as `fsdp`, do not count.",
+    .why =
+        "Every layer then moves or sums activations that could have "
+        "stayed.",
+    .instead =
+        "Split the heads where they leave, and over the same axis "
+        "where they enter the output projection.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'self_attn/(q|k|v)_proj/kernel'
+    spec: RowWise
+  - match: 'self_attn/o_proj/kernel'
+    spec: RowWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/self_attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
+  "layers/0/self_attn/k_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
+  "layers/0/self_attn/v_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
+  "layers/0/self_attn/o_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'self_attn/(q|k|v)_proj/kernel'
+    spec: ColumnWise
+  - match: 'self_attn/o_proj/kernel'
+    spec: RowWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+// A rule that names axes and splits nothing on this mesh. Says so once for
+// each distinct set of axes, at the first rule.
+void Check(const Facts& facts, FindingSink& sink) {
+  std::vector<AxisGroup> said;
+  for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
+    const RuleFacts& rule = facts.rule_facts()[r];
+    AxisGroup axes;
+    int64_t parts = 1;
+    for (uint32_t index : rule.kinds) {
+      const Kind& kind = facts.kinds()[index];
+      parts *= facts.Parts(kind) > 1 ? 2 : 1;
+      for (const AxisGroup& group : facts.Train(kind).spec) {
+        for (const std::string& axis : group) {
+          if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
+            axes.push_back(axis);
+          }
+        }
+      }
+      if (parts > 1) break;
+    }
+    if (axes.empty() || parts > 1) continue;
+    if (std::find(said.begin(), said.end(), axes) != said.end()) continue;
+    said.push_back(axes);
+    std::vector<std::string> names;
+    for (const std::string& axis : axes) names.push_back(Quoted(axis));
+    Finding finding;
+    finding.code = &kAxisOfSizeOne.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    finding.message = "the spec splits over " + ListText(names) + " only, " +
+                      (axes.size() == 1 ? "which has" : "which have") +
+                      " size 1 on this mesh: it does nothing here";
+    finding.help = "give the axis a size, or split over one that has";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kAxisOfSizeOne{
+    .code = {205, "axis-of-size-one", Level::kNote,
+             "a rule splits over axes of size 1 only"},
+    .what =
+        "Finds rules whose specs name axes, all of which have size 1 on "
+        "the mesh at hand.",
+    .why =
+        "The parameters look sharded in the rules and are whole on every "
+        "device.",
+    .instead = "Split over an axis that has a size, if that was meant.",
+    .bad = {.mesh = "fsdp:8,tp:1",
+            .rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [null, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, TP]
+)"},
+    .check = Check};
+
+}  // namespace shardc

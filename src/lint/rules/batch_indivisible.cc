@@ -1,0 +1,54 @@
+#include "lint/cache.h"
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const int64_t batch = *facts.inputs().batch;
+  for (Mode mode : facts.plan().modes) {
+    const AxisGroup axes = AttentionAxes(facts, mode, "query", kBatchDim);
+    const int64_t parts = facts.mesh().Parts(axes).value_or(1);
+    if (parts <= 1 || batch % parts == 0) continue;
+    Finding finding;
+    finding.code = &kBatchIndivisible.code;
+    finding.level = finding.code->level;
+    finding.message =
+        "the batch is " + std::to_string(batch) + ", " + AxesHave(facts, axes) +
+        " in " + std::string(ModeName(mode)) + ": " + std::to_string(batch) +
+        " % " + std::to_string(parts) + " = " + std::to_string(batch % parts);
+    finding.help = "take a batch of " +
+                   std::to_string((batch / parts + 1) * parts) +
+                   ", or fewer axes in the rule `batch`";
+    sink.push_back(std::move(finding));
+    return;
+  }
+}
+
+}  // namespace
+
+constinit const Lint kBatchIndivisible{
+    .code = {408, "batch-indivisible", Level::kError,
+             "the batch does not divide by its axes"},
+    .needs = kNeedsBatch,
+    .what =
+        "Finds batches that are no multiple of the size of the axes that "
+        "split them.",
+    .why = "Frameworks refuse such a batch when the first step runs.",
+    .instead = "Take a multiple.",
+    .bad = {.mesh = "dp:2,fsdp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'norm'
+    spec: Replicated
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "norm/scale": {"shape": [4096], "dtype": "BF16"}}}
+)",
+            .batch = 1},
+    .good = {.batch = 8},
+    .check = Check};
+
+}  // namespace shardc

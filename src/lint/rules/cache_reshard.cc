@@ -1,0 +1,77 @@
+#include "lint/cache.h"
+#include "lint/facts.h"
+#include "lint/groups.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  if (!Plans(facts, Mode::kPrefill)) return;
+  for (Mode mode : {Mode::kDecode, Mode::kInsert}) {
+    if (!Plans(facts, mode)) continue;
+    const Spec before = AttentionSpecOf(facts, Mode::kPrefill, "key");
+    const Spec after = AttentionSpecOf(facts, mode, "key");
+    bool same = before.size() == after.size();
+    for (size_t dim = 0; same && dim < before.size(); ++dim) {
+      same = SameAxes(facts, before[dim], after[dim]);
+    }
+    if (same) continue;
+    Finding finding;
+    finding.code = &kCacheReshard.code;
+    finding.level = finding.code->level;
+    finding.message = "the KV cache is " + SpecText(before) +
+                      " in prefill and " + SpecText(after) + " in " +
+                      std::string(ModeName(mode)) +
+                      ": it is moved when a request goes over";
+    if (const auto bytes = CacheBytes(facts)) {
+      finding.message += ", " + BytesText(*bytes) + " for the whole batch";
+    }
+    for (AxisRule rule :
+         {AxisRule::kDecodeBatch, AxisRule::kDecodeKeySequence,
+          AxisRule::kDecodeKvHead, AxisRule::kDecodeAttentionKvDim}) {
+      const Place& place =
+          facts.compiled().rules.axes_places[static_cast<size_t>(rule)];
+      if (place.source == nullptr) continue;
+      if (finding.place.source == nullptr) finding.place = place;
+    }
+    finding.help =
+        "give the decode rules the axes of the standard ones, or"
+        " prefill where you decode";
+    sink.push_back(std::move(finding));
+    return;
+  }
+}
+
+}  // namespace
+
+constinit const Lint kCacheReshard{
+    .code = {401, "cache-reshard", Level::kWarning,
+             "prefill and decode hold the KV cache differently"},
+    .what =
+        "Finds axis rules that give keys and values another spec in "
+        "decode or insert than in prefill.",
+    .why =
+        "The cache that prefill wrote is moved before the first token is "
+        "decoded; systems that do not move it read wrong positions.",
+    .instead = "Keep the spec of keys and values the same in both modes.",
+    .bad = {.mesh = "dp:2,sp:2,tp:2",
+            .rules = R"(version: 1
+axes: {decode_key_sequence: []}
+rules:
+  - match: 'k_proj/kernel'
+    spec: ColumnWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/attn/k_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'k_proj/kernel'
+    spec: ColumnWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

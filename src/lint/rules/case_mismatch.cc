@@ -1,0 +1,58 @@
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (size_t r = 0; r < facts.rules().size(); ++r) {
+    const RuleFacts& rule = facts.rule_facts()[r];
+    if (rule.cause != DeadCause::kCase) continue;
+    Finding finding;
+    finding.code = &kCaseMismatch.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    finding.message =
+        "rule " + Quoted(facts.rules()[r].match) +
+        " matches nothing; with other capitals it would match " +
+        Quoted(facts.Example(
+            facts.kinds()[static_cast<size_t>(rule.would_match)]));
+    finding.help = "write it as the names are written";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kCaseMismatch{
+    .code = {114, "case-mismatch", Level::kWarning,
+             "a rule matches nothing but for capital letters"},
+    .what =
+        "Finds rules that match nothing and would match if capitals made "
+        "no difference.",
+    .why = "Patterns distinguish capitals.",
+    .instead = "Write the pattern as the names are written.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'attn/WQKV/kernel'
+    spec: ColumnWise
+  - match: 'out/kernel'
+    spec: RowWise
+policy: {unmatched: replicate}
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/attn/Wqkv/kernel": {"shape": [1024, 3072], "dtype": "BF16"},
+  "layers/0/attn/out/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'attn/Wqkv/kernel'
+    spec: ColumnWise
+  - match: 'out/kernel'
+    spec: RowWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,77 @@
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const auto& rules = facts.rule_facts();
+  for (size_t r = 0; r < rules.size(); ++r) {
+    if (!rules[r].sketch.catch_all || rules[r].builtin) continue;
+    const Source* file = facts.rules()[r].place.source.get();
+    Finding finding;
+    int64_t below = 0;
+    bool same_file = false;
+    for (size_t later = r + 1; later < rules.size(); ++later) {
+      if (rules[later].sketch.catch_all) continue;
+      ++below;
+      if (facts.rules()[later].place.source.get() == file) same_file = true;
+      if (finding.labels.size() < 3) {
+        finding.labels.push_back(
+            {facts.RulePlace(static_cast<int32_t>(later)), "never reached"});
+      }
+    }
+    if (below == 0) continue;
+    finding.code = &kCatchAllNotLast.code;
+    // A file may mean to take no more than definitions from what it extends.
+    finding.level = same_file ? kCatchAllNotLast.code.level : Level::kWarning;
+    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    finding.message = "the catch-all " + Quoted(facts.rules()[r].match) +
+                      " stands above " + Counted(below, "rule") +
+                      (same_file ? "" : " of extended files") +
+                      ", which can never apply";
+    finding.help = same_file ? "move it to the end"
+                             : "leave it to the file that is extended";
+    sink.push_back(std::move(finding));
+    return;
+  }
+}
+
+}  // namespace
+
+constinit const Lint kCatchAllNotLast{
+    .code = {109, "catch-all-not-last", Level::kError,
+             "rules stand below a catch-all and can never apply"},
+    .what =
+        "Finds a catch-all such as `.*` with other rules below it. Where "
+        "those are of extended files only, it is a warning.",
+    .why = "The first match wins, and a catch-all matches everything.",
+    .instead = "Move it to the end. `--fix` does.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: ColumnWise
+  - match: '.*'
+    spec: [[FSDP, SP]]
+  - match: 'ln/kernel'
+    spec: Replicated
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
+  "layers/0/ln/kernel": {"shape": [1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: ColumnWise
+  - match: 'ln/kernel'
+    spec: Replicated
+  - match: '.*'
+    spec: [[FSDP, SP]]
+)"},
+    .check = Check};
+
+}  // namespace shardc

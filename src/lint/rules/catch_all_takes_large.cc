@@ -1,0 +1,97 @@
+#include <string>
+#include <vector>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr int64_t kLargeElements = 65536;
+
+// What catch-all-replicates says louder is left to it.
+bool SaidAlready(const Facts& facts, const RuleFacts& rule) {
+  int64_t bytes = 0;
+  for (uint32_t index : rule.kinds) {
+    const Kind& kind = facts.kinds()[index];
+    if (facts.Elements(kind) >= kLargeElements && facts.Replicated(kind)) {
+      bytes += facts.TotalBytes(kind);
+    }
+  }
+  return bytes > 0 && bytes >= facts.total_bytes() / 20;
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  bool specific = false;
+  for (const RuleFacts& rule : facts.rule_facts()) {
+    if (!rule.sketch.catch_all) specific = true;
+  }
+  if (!specific || facts.OtherNaming()) return;
+  for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
+    const RuleFacts& rule = facts.rule_facts()[r];
+    if (!rule.sketch.catch_all || SaidAlready(facts, rule)) continue;
+    std::vector<std::string> texts;
+    Finding finding;
+    int64_t bytes = 0;
+    for (uint32_t index : rule.kinds) {
+      const Kind& kind = facts.kinds()[index];
+      if (facts.Elements(kind) < kLargeElements) continue;
+      texts.push_back(KindText(facts, kind));
+      bytes += facts.TotalBytes(kind);
+      for (std::string& name : facts.Names(kind)) {
+        finding.params.push_back(std::move(name));
+      }
+    }
+    if (texts.empty()) continue;
+    finding.code = &kCatchAllTakesLarge.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    finding.message =
+        BytesText(bytes) +
+        " in large parameters get their spec from the catch-all " +
+        Quoted(facts.rules()[r].match) + ": " + ListText(texts);
+    finding.help = "write a rule for them, so that the spec is a choice";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kCatchAllTakesLarge{
+    .code = {103, "catch-all-takes-large", Level::kWarning,
+             "large parameters get their spec from the catch-all"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds parameters of 65,536 elements or more that no rule but a "
+        "catch-all matches, where catch-all-replicates does not already "
+        "say so.",
+    .why =
+        "A catch-all is written for what is small or forgotten. A large "
+        "parameter there is most often one whose name has changed.",
+    .instead = "Name the parameter in a rule of its own.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'q_proj/kernel'
+    spec: ColumnWise
+  - match: '.*'
+    spec: [[FSDP, SP]]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
+  "layers/0/out/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'q_proj/kernel'
+    spec: ColumnWise
+  - match: 'out/kernel'
+    spec: RowWise
+  - match: '.*'
+    spec: [[FSDP, SP]]
+)"},
+    .check = Check};
+
+}  // namespace shardc

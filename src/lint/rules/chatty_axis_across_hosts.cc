@@ -1,0 +1,73 @@
+#include <string>
+
+#include "lint/facts.h"
+#include "lint/hosts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const Mesh& mesh = facts.mesh();
+  const int64_t per_host = DevicesPerHost(mesh);
+  if (mesh.processes <= 1 || per_host <= 1) return;
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    const MeshAxis& axis = mesh.axes[i];
+    if (axis.size <= 1 || facts.TensorAxes({axis.name}).empty()) continue;
+    // Only an axis that would fit in a host is out of order.
+    if (axis.size > per_host || SpanOf(mesh, i) <= per_host) continue;
+    std::string inner;
+    for (size_t j = i + 1; j < mesh.axes.size(); ++j) {
+      if (mesh.axes[j].size <= 1 ||
+          !facts.TensorAxes({mesh.axes[j].name}).empty()) {
+        continue;
+      }
+      inner += (inner.empty() ? "" : ", ") + Quoted(mesh.axes[j].name);
+    }
+    if (inner.empty()) continue;
+    Finding finding;
+    finding.code = &kChattyAxisAcrossHosts.code;
+    finding.level = finding.code->level;
+    finding.place = facts.MeshPlace();
+    finding.message =
+        "a group along tensor parallel axis " + Quoted(axis.name) + " spans " +
+        std::to_string(SpanOf(mesh, i)) + " device numbers, and a host has " +
+        std::to_string(per_host) +
+        ": its collectives, several in each layer, cross hosts";
+    finding.help = "write " + Quoted(axis.name) + " after " + inner +
+                   " in the mesh, so that it stays within a host";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kChattyAxisAcrossHosts{
+    .code = {301, "chatty-axis-across-hosts", Level::kWarning,
+             "a tensor parallel axis crosses hosts that it could fit in"},
+    .what =
+        "Finds tensor parallel axes whose groups spread over several "
+        "hosts, though the axis is no larger than a host and axes that "
+        "talk less lie inside of it.",
+    .why =
+        "Tensor parallel collectives run several times in each layer, and "
+        "the network between hosts is many times slower than within one.",
+    .instead = "Write that axis last in the mesh.",
+    .bad = {.mesh = R"(axes: {tp: 4, fsdp: 4}
+processes: 4
+)",
+            .rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.mesh = R"(axes: {fsdp: 4, tp: 4}
+processes: 4
+)"},
+    .check = Check};
+
+}  // namespace shardc

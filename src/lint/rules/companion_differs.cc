@@ -1,0 +1,91 @@
+#include "lint/facts.h"
+#include "lint/groups.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+// A whole bias or scale costs little and is cut where it is used, so only
+// one that is split over other axes than its weight is wrong.
+bool Disagree(const Facts& facts, const Companion& pair, int* dim,
+              AxisGroup* weight_axes, AxisGroup* axes) {
+  const int rank = facts.Rank(*pair.weight);
+  const int own = facts.Rank(*pair.other);
+  if (pair.other->role.leaf == Leaf::kBias) {
+    const int out = OutDim(pair.weight->role, rank);
+    if (own != rank - 1 || out < 0) return false;
+    *dim = own - 1;
+    *axes = facts.AxesAt(*pair.other, own - 1);
+    *weight_axes = facts.AxesAt(*pair.weight, out);
+    // The rest of the weight's axes is gathered before use.
+    return facts.mesh().Parts(*axes).value_or(1) > 1 &&
+           !SameAxes(facts, facts.TensorAxes(*axes),
+                     facts.TensorAxes(*weight_axes));
+  }
+  if (own != rank) return false;
+  for (*dim = 0; *dim < rank; ++*dim) {
+    *axes = facts.AxesAt(*pair.other, *dim);
+    *weight_axes = facts.AxesAt(*pair.weight, *dim);
+    if (facts.mesh().Parts(*axes).value_or(1) > 1 &&
+        !SameAxes(facts, *axes, *weight_axes)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const Companion& pair : CompanionsOf(facts)) {
+    int dim = 0;
+    AxisGroup weight_axes;
+    AxisGroup axes;
+    if (!Disagree(facts, pair, &dim, &weight_axes, &axes)) continue;
+    Finding finding = KindFinding(
+        facts, kCompanionDiffers.code, *pair.other,
+        "dimension " + std::to_string(dim) + " of " +
+            KindText(facts, *pair.other) + " is split over " + GroupText(axes) +
+            ", where its weight has " + GroupText(weight_axes),
+        "split it as its weight, or leave it whole; `spec: {like: ...}` takes"
+        " the weight's spec");
+    finding.labels.push_back({facts.KindPlace(*pair.weight), "the weight"});
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kCompanionDiffers{
+    .code = {212, "companion-differs", Level::kWarning,
+             "a bias, scale or zero point is split unlike its weight"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds biases, scales and zero points that are split over other "
+        "axes than the dimension of the weight they belong to. A whole "
+        "one is fine.",
+    .why =
+        "The two meet element by element, so one of them is moved in every "
+        "step.",
+    .instead = "Split both alike.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'down_proj/kernel'
+    spec: RowWise
+  - match: 'down_proj/bias'
+    spec: [TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/mlp/down_proj/kernel": {"shape": [4096, 1024], "dtype": "BF16"},
+  "layers/0/mlp/down_proj/bias": {"shape": [1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'down_proj/kernel'
+    spec: RowWise
+  - match: 'down_proj/bias'
+    spec: Replicated
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,56 @@
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/repeats.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const Repeat& repeat : RepeatsOf(facts)) {
+    if (repeat.same_spec) continue;
+    Finding finding;
+    finding.code = &kConflictingRules.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(repeat.later);
+    finding.message =
+        "pattern " +
+        Quoted(facts.rules()[static_cast<size_t>(repeat.later)].match) +
+        " stands twice, with different specs: the second is never used";
+    finding.labels.push_back({facts.RulePlace(repeat.first), "first here"});
+    finding.help = "keep the one that is right";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kConflictingRules{
+    .code = {108, "conflicting-rules", Level::kError,
+             "the same pattern stands twice with different specs"},
+    .what =
+        "Finds rules of one file that have the same pattern as an earlier "
+        "one and another spec.",
+    .why =
+        "The first one wins, so the second spec is never used, and one of "
+        "the two is not what was meant.",
+    .instead = "Keep the one that is right.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'lm_head/kernel'
+    spec: ColumnWise
+  - match: 'lm_head/kernel'
+    spec: RowWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "lm_head/kernel": {"shape": [1024, 32000], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'lm_head/kernel'
+    spec: ColumnWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,67 @@
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+constexpr AxisRule kStandard[] = {
+    AxisRule::kBatch,         AxisRule::kQuerySequence, AxisRule::kKeySequence,
+    AxisRule::kHead,          AxisRule::kKvHead,        AxisRule::kAttentionDim,
+    AxisRule::kAttentionKvDim};
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const AxisRules& axes = facts.compiled().rules.axes;
+  for (AxisRule standard : kStandard) {
+    const auto decode = DecodeTwin(standard);
+    if (!decode) continue;
+    const auto& given = axes.Given(*decode);
+    if (!given || !given->is_null) continue;
+    const AxisGroup kept = axes.Value(standard).axes;
+    if (kept.empty()) continue;
+    const std::string name(AxisRuleName(*decode));
+    Finding finding;
+    finding.code = &kDecodeNull.code;
+    finding.level = finding.code->level;
+    finding.place =
+        facts.compiled().rules.axes_places[static_cast<size_t>(*decode)];
+    finding.message = Quoted(name + ": null") +
+                      " does not unshard: " + Quoted(AxisRuleName(standard)) +
+                      ", " + GroupText(kept) + ", stays in force in decode";
+    finding.help =
+        "write " + Quoted(name + ": []") + " to unshard, or leave it out";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kDecodeNull{
+    .code = {403, "decode-null", Level::kWarning,
+             "a null decode rule leaves the standard rule in force"},
+    .what =
+        "Finds decode rules that a file sets to null while the standard "
+        "rule has axes.",
+    .why =
+        "As in the reference, null means that nothing replaces the "
+        "standard rule, so the dimension stays split.",
+    .instead = "Write an empty list to unshard.",
+    .bad = {.mesh = "fsdp:2,tp:2",
+            .rules = R"(version: 1
+axes: {decode_head: null}
+rules:
+  - match: 'q_proj/kernel'
+    spec: ColumnWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+axes: {decode_head: []}
+rules:
+  - match: 'q_proj/kernel'
+    spec: ColumnWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,66 @@
+#include "lint/cache.h"
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  if (!Plans(facts, Mode::kDecode)) return;
+  const AxisGroup axes =
+      AttentionAxes(facts, Mode::kDecode, "query", kLengthDim);
+  if (facts.mesh().Parts(axes).value_or(1) <= 1) return;
+  Finding finding;
+  finding.code = &kDecodeQuerySplit.code;
+  finding.level = finding.code->level;
+  finding.place = facts.compiled().rules.axes_places[static_cast<size_t>(
+      AxisRule::kDecodeQuerySequence)];
+  if (finding.place.source == nullptr) {
+    finding.place =
+        facts.compiled()
+            .rules.axes_places[static_cast<size_t>(AxisRule::kQuerySequence)];
+  }
+  finding.message =
+      "in decode the query is 1 long and its length is split"
+      " over " +
+      GroupText(axes) + ", which " + (axes.size() == 1 ? "has " : "have ") +
+      std::to_string(facts.mesh().Parts(axes).value_or(1)) +
+      ": a null decode rule leaves the standard one in force";
+  finding.help =
+      "write `axes: {decode_query_sequence: []}` to unshard it in"
+      " decode";
+  sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kDecodeQuerySplit{
+    .code = {402, "decode-query-split", Level::kWarning,
+             "the query's length is split while it is 1 long"},
+    .what =
+        "Finds meshes and axis rules under which the query's length is "
+        "split in decode, where it is 1.",
+    .why =
+        "The decode rule of the query's length is null by default, and a "
+        "null decode rule does not replace the standard one, so the length "
+        "stays on the sequence axis. 1 does not divide.",
+    .instead = "Unshard it with an empty list.",
+    .bad = {.mesh = "fsdp:2,sp:2,tp:2",
+            .rules = R"(version: 1
+rules:
+  - match: 'q_proj/kernel'
+    spec: ColumnWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+axes: {decode_query_sequence: []}
+rules:
+  - match: 'q_proj/kernel'
+    spec: ColumnWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

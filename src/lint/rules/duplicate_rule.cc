@@ -1,0 +1,56 @@
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/repeats.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const Repeat& repeat : RepeatsOf(facts)) {
+    if (!repeat.same_spec) continue;
+    Finding finding;
+    finding.code = &kDuplicateRule.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(repeat.later);
+    finding.message =
+        "pattern " +
+        Quoted(facts.rules()[static_cast<size_t>(repeat.later)].match) +
+        " stands twice, with the same spec";
+    finding.labels.push_back({facts.RulePlace(repeat.first), "first here"});
+    finding.help = "remove the second one";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kDuplicateRule{
+    .code = {107, "duplicate-rule", Level::kWarning,
+             "the same pattern stands twice with the same spec"},
+    .what =
+        "Finds rules of one file that have the same pattern and spec as "
+        "an earlier one.",
+    .why =
+        "The second is never used, and whoever edits it alone changes "
+        "nothing.",
+    .instead = "Keep one. `--fix` removes the second.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'kernel'
+    spec: ColumnWise
+  - match: 'kernel'
+    spec: ColumnWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'kernel'
+    spec: ColumnWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,67 @@
+#include "lint/facts.h"
+#include "lint/groups.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const Siblings& module : SiblingsOf(facts)) {
+    const Kind* gate = module.Find(Role::kGate);
+    const Kind* up = module.Find(Role::kUp);
+    if (gate == nullptr || up == nullptr) continue;
+    if (facts.TypeOf(*gate).shape != facts.TypeOf(*up).shape) continue;
+    const int rank = facts.Rank(*gate);
+    bool same = true;
+    for (int dim = 0; dim < rank; ++dim) {
+      if (!SameAxes(facts, facts.AxesAt(*gate, dim), facts.AxesAt(*up, dim))) {
+        same = false;
+      }
+    }
+    if (same) continue;
+    Finding finding = KindFinding(
+        facts, kGateUpDiffer.code, *gate,
+        KindText(facts, *gate) + " is " + SpecText(facts.Train(*gate).spec) +
+            " and " + Quoted(up->name) + " is " +
+            SpecText(facts.Train(*up).spec) +
+            "; their products are multiplied element by element",
+        "give both the same spec");
+    finding.labels.push_back({facts.KindPlace(*up), "the up projection"});
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kGateUpDiffer{
+    .code = {213, "gate-up-differ", Level::kWarning,
+             "the gate and up projections have different specs"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds gate and up projections of one MLP that have one shape and "
+        "different specs.",
+    .why =
+        "Their results are multiplied element by element, so one of them "
+        "is moved first, in every layer.",
+    .instead = "Give both the same spec.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'gate_proj/kernel'
+    spec: ColumnWise
+  - match: 'up_proj/kernel'
+    spec: RowWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/mlp/gate_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
+  "layers/0/mlp/up_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: '(gate|up)_proj/kernel'
+    spec: ColumnWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

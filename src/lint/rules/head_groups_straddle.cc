@@ -1,0 +1,80 @@
+#include "lint/cache.h"
+#include "lint/facts.h"
+#include "lint/groups.h"
+#include "lint/heads.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const auto heads = HeadsOf(*facts.model());
+  if (!heads || heads->kv_heads == heads->heads ||
+      heads->heads % heads->kv_heads != 0) {
+    return;
+  }
+  const int64_t group = heads->heads / heads->kv_heads;
+  for (Mode mode : facts.plan().modes) {
+    const AxisGroup query = AttentionAxes(facts, mode, "query", kHeadsDim);
+    const AxisGroup key = AttentionAxes(facts, mode, "key", kHeadsDim);
+    const int64_t parts = facts.mesh().Parts(query).value_or(1);
+    const int64_t key_parts = facts.mesh().Parts(key).value_or(1);
+    if (parts <= 1 || heads->heads % parts != 0) continue;
+    const int64_t own = heads->heads / parts;
+    // Whole groups, or a part of one, on each device; and where KV heads are
+    // split too, on the devices that hold them.
+    const bool whole = own % group == 0 || group % own == 0;
+    const bool apart = key_parts > 1 && !SameAxes(facts, query, key);
+    if (whole && !apart) continue;
+    Finding finding;
+    finding.code = &kHeadGroupsStraddle.code;
+    finding.level = finding.code->level;
+    finding.place = Place{facts.model()->source, Place::kWhole, Place::kWhole};
+    finding.message =
+        std::to_string(group) + " query heads share a KV head, and in " +
+        std::string(ModeName(mode)) + " a device has " + std::to_string(own) +
+        " query heads over " + GroupText(query) +
+        (apart ? " and KV heads over " + GroupText(key)
+               : ": groups straddle devices");
+    finding.help = "split both over one axis, by whole groups";
+    sink.push_back(std::move(finding));
+    return;
+  }
+}
+
+}  // namespace
+
+constinit const Lint kHeadGroupsStraddle{
+    .code = {405, "head-groups-straddle", Level::kWarning,
+             "query heads and the KV head they share lie on other devices"},
+    .needs = kNeedsModel,
+    .what =
+        "Finds models with grouped heads whose groups the axes cut, or "
+        "whose query and KV heads are split over different axes.",
+    .why =
+        "A query head and its KV head meet in every step. Apart, one of "
+        "them is moved.",
+    .instead = "Split both over the same axis.",
+    .bad = {.mesh = "dp:2,tp:4",
+            .rules = R"(version: 1
+axes: {kv_head: dp, batch: []}
+rules:
+  - match: 'norm'
+    spec: Replicated
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "norm/scale": {"shape": [4096], "dtype": "BF16"}}}
+)",
+            .model = R"({"num_attention_heads": 32, "num_key_value_heads": 8,
+ "hidden_size": 4096}
+)"},
+    .good = {.rules = R"(version: 1
+axes: {kv_head: tp}
+rules:
+  - match: 'norm'
+    spec: Replicated
+)"},
+    .check = Check};
+
+}  // namespace shardc

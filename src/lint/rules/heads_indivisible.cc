@@ -1,0 +1,59 @@
+#include "lint/cache.h"
+#include "lint/facts.h"
+#include "lint/heads.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const auto heads = HeadsOf(*facts.model());
+  if (!heads) return;
+  for (Mode mode : facts.plan().modes) {
+    const AxisGroup axes = AttentionAxes(facts, mode, "query", kHeadsDim);
+    const int64_t parts = facts.mesh().Parts(axes).value_or(1);
+    if (parts <= 1 || heads->heads % parts == 0) continue;
+    Finding finding;
+    finding.code = &kHeadsIndivisible.code;
+    finding.level = finding.code->level;
+    finding.place = Place{facts.model()->source, Place::kWhole, Place::kWhole};
+    finding.message =
+        "the model has " + std::to_string(heads->heads) + " heads, " +
+        AxesHave(facts, axes) + " in " + std::string(ModeName(mode)) + ": " +
+        std::to_string(heads->heads) + " % " + std::to_string(parts) + " = " +
+        std::to_string(heads->heads % parts);
+    finding.help = "give `head` an axis whose size divides the heads";
+    sink.push_back(std::move(finding));
+    return;
+  }
+}
+
+}  // namespace
+
+constinit const Lint kHeadsIndivisible{
+    .code = {409, "heads-indivisible", Level::kError,
+             "attention heads do not divide by their axis"},
+    .needs = kNeedsModel,
+    .what =
+        "Finds models whose query heads are no multiple of the size of "
+        "the axes that the rules give them.",
+    .why =
+        "The query tensor cannot be laid out: frameworks refuse it, or "
+        "hold all heads on every device.",
+    .instead = "Take an axis size that divides the heads.",
+    .bad = {.mesh = "tp:8",
+            .rules = R"(version: 1
+rules:
+  - match: 'norm'
+    spec: Replicated
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "norm/scale": {"shape": [4096], "dtype": "BF16"}}}
+)",
+            .model = R"({"num_attention_heads": 12, "hidden_size": 768}
+)"},
+    .good = {.mesh = "tp:4"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,58 @@
+#include "lint/facts.h"
+#include "lint/legality.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+std::string Observe([[maybe_unused]] const Facts& facts, const Kind& kind,
+                    const Edit& edit) {
+  return "dimension " + std::to_string(edit.dim.value_or(0)) + " of " +
+         KindText(facts, kind) + " is " + std::to_string(edit.size) + ", " +
+         AxesHave(facts, edit.from) + ": " + std::to_string(edit.size) + " % " +
+         std::to_string(edit.parts) + " = " +
+         std::to_string(edit.parts > 0 ? edit.size % edit.parts : 0);
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  ReportEdits(
+      facts, kIndivisibleDimension.code, Reason::kIndivisible,
+      [&](const Kind& kind, const Edit& edit) {
+        return Observe(facts, kind, edit);
+      },
+      "pad the dimension, take an axis that divides it, or let "
+      "the rule shrink with `illegal: shrink`",
+      sink);
+}
+
+}  // namespace
+
+constinit const Lint kIndivisibleDimension{
+    .code = {202, "indivisible-dimension", Level::kError,
+             "a dimension does not divide by its axes"},
+    .what =
+        "Finds dimensions whose size is no multiple of the product "
+        "of the axes that split them.",
+    .why =
+        "Devices must hold equal shards. Frameworks refuse such a "
+        "spec, or drop the axis and hold the dimension whole "
+        "without a word.",
+    .instead = "Take an axis that divides the dimension.",
+    .bad = {.mesh = "fsdp:2,tp:7",
+            .rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 5120], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, null]
+)"},
+    .check = Check};
+
+}  // namespace shardc

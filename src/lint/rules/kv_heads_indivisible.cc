@@ -1,0 +1,66 @@
+#include "lint/cache.h"
+#include "lint/facts.h"
+#include "lint/heads.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const auto heads = HeadsOf(*facts.model());
+  if (!heads) return;
+  for (Mode mode : facts.plan().modes) {
+    const AxisGroup axes = AttentionAxes(facts, mode, "key", kHeadsDim);
+    const int64_t parts = facts.mesh().Parts(axes).value_or(1);
+    if (parts <= 1 || heads->kv_heads % parts == 0) continue;
+    const int64_t kv = heads->kv_heads;
+    Finding finding;
+    finding.code = &kKvHeadsIndivisible.code;
+    finding.level = finding.code->level;
+    finding.place = Place{facts.model()->source, Place::kWhole, Place::kWhole};
+    finding.message =
+        "the model has " + std::to_string(kv) + " KV heads, " +
+        AxesHave(facts, axes) + " in " + std::string(ModeName(mode)) + ": " +
+        (parts % kv == 0
+             ? "each head would lie on " + std::to_string(parts / kv) +
+                   " devices, or be split inside"
+             : std::to_string(kv) + " % " + std::to_string(parts) + " = " +
+                   std::to_string(kv % parts));
+    finding.help = "give `kv_head` an axis whose size divides " +
+                   std::to_string(kv) +
+                   ", or leave it whole and split the length instead";
+    sink.push_back(std::move(finding));
+    return;
+  }
+}
+
+}  // namespace
+
+constinit const Lint kKvHeadsIndivisible{
+    .code = {404, "kv-heads-indivisible", Level::kWarning,
+             "KV heads do not divide by their axis"},
+    .needs = kNeedsModel,
+    .what =
+        "Finds models whose KV heads are no multiple of the size of the "
+        "axes that the rules give them.",
+    .why =
+        "The cache then holds heads several times over, or is split inside "
+        "a head, which costs memory or a transfer in each layer.",
+    .instead = "Take an axis size that divides the KV heads.",
+    .bad = {.mesh = "tp:16",
+            .rules = R"(version: 1
+rules:
+  - match: 'norm'
+    spec: Replicated
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "norm/scale": {"shape": [4096], "dtype": "BF16"}}}
+)",
+            .model = R"({"num_attention_heads": 32, "num_key_value_heads": 8,
+ "hidden_size": 4096}
+)"},
+    .good = {.mesh = "tp:8"},
+    .check = Check};
+
+}  // namespace shardc

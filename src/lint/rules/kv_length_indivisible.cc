@@ -1,0 +1,56 @@
+#include "lint/cache.h"
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const int64_t length = *facts.inputs().kv_len;
+  for (Mode mode : facts.plan().modes) {
+    const AxisGroup axes = AttentionAxes(facts, mode, "key", kLengthDim);
+    const int64_t parts = facts.mesh().Parts(axes).value_or(1);
+    if (parts <= 1 || length % parts == 0) continue;
+    Finding finding;
+    finding.code = &kKvLengthIndivisible.code;
+    finding.level = finding.code->level;
+    finding.message = "the KV cache is " + std::to_string(length) + " long, " +
+                      AxesHave(facts, axes) + " in " +
+                      std::string(ModeName(mode)) + ": " +
+                      std::to_string(length) + " % " + std::to_string(parts) +
+                      " = " + std::to_string(length % parts);
+    finding.help = "make the cache " +
+                   std::to_string((length / parts + 1) * parts) + " long";
+    sink.push_back(std::move(finding));
+    return;
+  }
+}
+
+}  // namespace
+
+constinit const Lint kKvLengthIndivisible{
+    .code = {406, "kv-length-indivisible", Level::kError,
+             "the KV cache's length does not divide by its axis"},
+    .needs = kNeedsKvLen,
+    .what =
+        "Finds KV lengths that are no multiple of the size of the axes "
+        "that split them.",
+    .why =
+        "Each device owns as many positions as the next: the cache cannot "
+        "be laid out.",
+    .instead = "Round the length up.",
+    .bad = {.mesh = "sp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'norm'
+    spec: Replicated
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "norm/scale": {"shape": [4096], "dtype": "BF16"}}}
+)",
+            .kv_len = 8190},
+    .good = {.kv_len = 8192},
+    .check = Check};
+
+}  // namespace shardc

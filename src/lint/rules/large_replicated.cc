@@ -1,0 +1,74 @@
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr int64_t kLargeElements = 65536;
+
+bool FromCatchAll(const Facts& facts, const Kind& kind) {
+  return kind.rule >= 0 &&
+         facts.rule_facts()[static_cast<size_t>(kind.rule)].sketch.catch_all;
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  bool specific = false;
+  for (const RuleFacts& rule : facts.rule_facts()) {
+    if (!rule.sketch.catch_all) specific = true;
+  }
+  if (facts.OtherNaming()) return;
+  const bool unmatched_allowed =
+      facts.compiled().Unmatched() == UnmatchedPolicy::kReplicate;
+  for (const Kind& kind : facts.kinds()) {
+    if (facts.Elements(kind) < kLargeElements || !facts.Replicated(kind)) {
+      continue;
+    }
+    if (facts.Illegal(kind)) continue;
+    // The catch-all's share has lints of its own.
+    if (FromCatchAll(facts, kind) && specific) continue;
+    if (facts.LayoutOf(kind).unmatched && !unmatched_allowed) continue;
+    const int64_t bytes = facts.TotalBytes(kind);
+    if (bytes < facts.total_bytes() / 100) continue;
+    sink.push_back(KindFinding(
+        facts, kLargeReplicated.code, kind,
+        KindText(facts, kind) + ", " + BytesText(bytes) + " (" +
+            PercentText(bytes, facts.total_bytes()) + " of the model), lie" +
+            (kind.count() == 1 ? "s" : "") + " whole on every one of " +
+            Counted(facts.mesh().devices, "device"),
+        "split a dimension, or say why not in the rule's `note`"));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kLargeReplicated{
+    .code = {207, "large-replicated", Level::kWarning,
+             "a large parameter is whole on every device"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds parameters of 65,536 elements or more that a rule of their "
+        "own, or none, leaves whole on every device, from a hundredth of "
+        "the model on.",
+    .why =
+        "Each device pays for all of its bytes, and again for gradients "
+        "and optimizer state.",
+    .instead = "Split a dimension.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'embedding'
+    spec: Replicated
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed/embedding": {"shape": [32000, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'embedding'
+    spec: [VOCAB, FSDP]
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,55 @@
+#include "lint/facts.h"
+#include "lint/memory.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const auto use = MostMemory(facts);
+  const int64_t memory = *facts.inputs().memory_bytes;
+  if (!use || use->Total() <= memory) return;
+  Finding finding;
+  finding.code = &kMemoryOverBudget.code;
+  finding.level = finding.code->level;
+  finding.place = facts.MeshPlace();
+  finding.message = "a device needs " + BytesText(use->Total()) + " in " +
+                    std::string(ModeName(use->mode)) + " and has " +
+                    BytesText(memory) + ": " + use->ToString();
+  finding.help = use->cache > use->parameters
+                     ? "split the cache over more devices, or take a smaller"
+                       " batch or length"
+                     : "split the parameters over more devices";
+  sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kMemoryOverBudget{
+    .code = {501, "memory-over-budget", Level::kError,
+             "parameters and cache do not fit in a device's memory"},
+    .needs = kNeedsShapes | kNeedsMemory,
+    .what =
+        "Adds up what the fullest device holds of parameters and, where "
+        "the model, batch and length are known, of the KV cache, and "
+        "compares it with the device's memory.",
+    .why =
+        "Activations, gradients and optimizer state come on top: it cannot "
+        "run.",
+    .instead = "Split over more devices.",
+    .bad = {.mesh = "tp:2",
+            .rules = R"(version: 1
+rules:
+  - match: 'kernel'
+    spec: [null, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "up/kernel": {"shape": [32768, 32768], "dtype": "BF16"}}}
+)",
+            .memory_bytes = 1 << 29},
+    .good = {.mesh = "tp:8"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,52 @@
+#include "lint/facts.h"
+#include "lint/memory.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const auto use = MostMemory(facts);
+  const int64_t memory = *facts.inputs().memory_bytes;
+  if (!use || use->Total() > memory || use->Total() < memory - memory / 10) {
+    return;
+  }
+  Finding finding;
+  finding.code = &kMemoryTight.code;
+  finding.level = finding.code->level;
+  finding.place = facts.MeshPlace();
+  finding.message = "a device needs " + BytesText(use->Total()) + " of its " +
+                    BytesText(memory) + " in " +
+                    std::string(ModeName(use->mode)) + ": " + use->ToString() +
+                    ", with activations on top";
+  finding.help = "split over more devices, or take a smaller batch";
+  sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kMemoryTight{
+    .code = {502, "memory-tight", Level::kWarning,
+             "parameters and cache leave less than a tenth of the memory"},
+    .needs = kNeedsShapes | kNeedsMemory,
+    .what = "As memory-over-budget, from nine tenths of the memory on.",
+    .why =
+        "Activations, buffers of collectives and the runtime need the "
+        "rest.",
+    .instead = "Leave more room.",
+    .bad = {.mesh = "tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'kernel'
+    spec: [null, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "up/kernel": {"shape": [32768, 32768], "dtype": "BF16"}}}
+)",
+            .memory_bytes = 1 << 29},
+    .good = {.mesh = "tp:8"},
+    .check = Check};
+
+}  // namespace shardc

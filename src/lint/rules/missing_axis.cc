@@ -1,0 +1,57 @@
+#include "lint/facts.h"
+#include "lint/legality.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+std::string Observe([[maybe_unused]] const Facts& facts, const Kind& kind,
+                    const Edit& edit) {
+  return "the spec of " + KindText(facts, kind) + " names axis " +
+         Quoted(edit.axis) + ", which the mesh (" + MeshText(facts.mesh()) +
+         ") lacks";
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  ReportEdits(
+      facts, kMissingAxis.code, Reason::kMissingAxis,
+      [&](const Kind& kind, const Edit& edit) {
+        return Observe(facts, kind, edit);
+      },
+      "add the axis to the mesh, or change the axis rule", sink);
+}
+
+}  // namespace
+
+constinit const Lint kMissingAxis{
+    .code = {201, "missing-axis", Level::kError,
+             "a spec names an axis that the mesh lacks"},
+    .what =
+        "Finds specs that resolve to an axis which is not in the "
+        "mesh and is none of the parallelism axes. A name that a "
+        "spec itself writes and that means nothing is the reading "
+        "error unknown-name.",
+    .why =
+        "The parameter cannot be placed. A policy that corrects it "
+        "leaves the dimension whole on every device.",
+    .instead = "Use an axis of the mesh.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+axes: {mlp_intermediate: model}
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, MLP_INTERMEDIATE]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 5120], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+axes: {mlp_intermediate: tp}
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, MLP_INTERMEDIATE]
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,70 @@
+#include "lint/facts.h"
+#include "lint/groups.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const Siblings& module : SiblingsOf(facts)) {
+    const Kind* up = module.Find(Role::kUp);
+    if (up == nullptr) up = module.Find(Role::kFusedGateUp);
+    const Kind* down = module.Find(Role::kDown);
+    if (up == nullptr || down == nullptr) continue;
+    const int up_rank = facts.Rank(*up);
+    const int down_rank = facts.Rank(*down);
+    if (up_rank != down_rank || OutDim(up->role, up_rank) < 0 ||
+        InDim(down->role, down_rank) < 0) {
+      continue;
+    }
+    const AxisGroup leaving =
+        facts.TensorAxes(facts.AxesAt(*up, OutDim(up->role, up_rank)));
+    const AxisGroup entering =
+        facts.TensorAxes(facts.AxesAt(*down, InDim(down->role, down_rank)));
+    if (SameAxes(facts, leaving, entering)) continue;
+    Finding finding = KindFinding(
+        facts, kMlpReshard.code, *down,
+        "the MLP's activations leave " + Quoted(up->name) + " split over " +
+            GroupText(leaving) + " and enter " + KindText(facts, *down) +
+            " split over " + GroupText(entering),
+        "split what enters the down projection over " + GroupText(leaving));
+    finding.labels.push_back({facts.KindPlace(*up), "the up projection"});
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kMlpReshard{
+    .code = {215, "mlp-reshard", Level::kWarning,
+             "the projections of an MLP do not compose"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds down projections that are not split over the axis on which "
+        "the up projection leaves the activations. Axes that are gathered "
+        "before use, such as `fsdp`, do not count.",
+    .why = "The widest activation of the layer is moved in between.",
+    .instead = "Split the inner dimension of both over the same axis.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'up_proj/kernel'
+    spec: ColumnWise
+  - match: 'down_proj/kernel'
+    spec: ColumnWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/mlp/up_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
+  "layers/0/mlp/down_proj/kernel": {"shape": [4096, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'up_proj/kernel'
+    spec: ColumnWise
+  - match: 'down_proj/kernel'
+    spec: RowWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

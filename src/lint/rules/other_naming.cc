@@ -1,0 +1,87 @@
+#include <string>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  if (!facts.OtherNaming()) return;
+  int64_t specific = 0;
+  int64_t dead = 0;
+  int32_t first = -1;
+  for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
+    const RuleFacts& rule = facts.rule_facts()[r];
+    if (rule.sketch.catch_all) continue;
+    ++specific;
+    if (rule.found > 0) continue;
+    ++dead;
+    if (first < 0) first = static_cast<int32_t>(r);
+  }
+  const auto params = static_cast<int64_t>(facts.plan().params.size());
+  int64_t whole = 0;
+  for (const Kind& kind : facts.kinds()) {
+    if (facts.Replicated(kind)) whole += facts.TotalBytes(kind);
+  }
+  Finding finding;
+  finding.code = &kOtherNaming.code;
+  finding.level = finding.code->level;
+  finding.place = facts.RulePlace(first);
+  finding.message =
+      std::to_string(dead) + " of " + Counted(specific, "rule") +
+      " match nothing here and " + CountText(facts.applied()) + " of " +
+      Counted(params, "parameter") + " (" +
+      PercentText(facts.applied(), params) + ") reach" +
+      (facts.applied() == 1 ? "es" : "") + " one that is not a catch-all" +
+      (whole > 0 ? ": " + BytesText(whole) + " lie whole on every device" : "");
+  finding.help =
+      "the rules seem to be written for other names, such as another"
+      " framework's: a parameter here is " +
+      Quoted(facts.plan().names.front()) + ", the first rule says " +
+      Quoted(facts.rules()[static_cast<size_t>(first)].match);
+  sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kOtherNaming{
+    .code = {102, "other-naming", Level::kError,
+             "the rule set applies to almost none of the parameters"},
+    .what =
+        "Finds rule sets of which at least four fifths of the rules match "
+        "nothing, while at most one parameter in fifty, and one byte in "
+        "fifty, reaches a rule that is not a catch-all. It is said once, "
+        "in place of a finding per rule and per parameter.",
+    .why =
+        "Flax and torch checkpoints name the same weights differently, and "
+        "so do stacked and single experts. Rules for the one leave the "
+        "other whole on every device.",
+    .instead = "Take the rules for the naming at hand, or convert the names.",
+    .bad = {.mesh = "tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'self_attn/q_proj/kernel'
+    spec: ColumnWise
+  - match: 'self_attn/o_proj/kernel'
+    spec: RowWise
+policy: {unmatched: replicate}
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "model.layers.0.self_attn.q_proj.weight": {"shape": [4096, 4096], "dtype": "BF16"},
+  "model.layers.0.self_attn.o_proj.weight": {"shape": [4096, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+separator: "."
+rules:
+  - match: 'self_attn\.q_proj\.weight'
+    spec: RowWise
+  - match: 'self_attn\.o_proj\.weight'
+    spec: ColumnWise
+policy: {unmatched: replicate}
+)"},
+    .check = Check};
+
+}  // namespace shardc

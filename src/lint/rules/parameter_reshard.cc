@@ -1,0 +1,71 @@
+#include "lint/facts.h"
+#include "lint/groups.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+bool SameSpec(const Facts& facts, const Spec& a, const Spec& b) {
+  const size_t dims = a.size() > b.size() ? a.size() : b.size();
+  for (size_t dim = 0; dim < dims; ++dim) {
+    if (!SameAxes(facts, dim < a.size() ? a[dim] : AxisGroup{},
+                  dim < b.size() ? b[dim] : AxisGroup{})) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const Kind& kind : facts.kinds()) {
+    if (facts.Illegal(kind)) continue;
+    const ModeLayout& train = facts.Train(kind);
+    for (const ModeLayout& mode : facts.LayoutOf(kind).modes) {
+      if (SameSpec(facts, train.spec, mode.spec)) continue;
+      const int64_t bytes = facts.TotalBytes(kind);
+      Finding finding = KindFinding(
+          facts, kParameterReshard.code, kind,
+          KindText(facts, kind) + " is " + SpecText(train.spec) +
+              " in train and " + SpecText(mode.spec) + " in " +
+              std::string(ModeName(mode.mode)) +
+              (bytes > 0 ? ": going over moves up to " + BytesText(bytes) : ""),
+          "leave out the mode's spec where the two may be alike");
+      sink.push_back(std::move(finding));
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+constinit const Lint kParameterReshard{
+    .code = {407, "parameter-reshard", Level::kNote,
+             "a change of mode moves a parameter"},
+    .what =
+        "Finds parameters whose spec in another mode differs from the one "
+        "in train.",
+    .why =
+        "Going over moves the parameter. That is fine once, between "
+        "training and serving, and costly where both go on in turn, as in "
+        "reinforcement learning.",
+    .instead = "Use one spec where the modes alternate.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'embedding'
+    spec: [VOCAB, FSDP]
+    modes: {decode: [VOCAB, null]}
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed/embedding": {"shape": [32000, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'embedding'
+    spec: [VOCAB, FSDP]
+)"},
+    .check = Check};
+
+}  // namespace shardc

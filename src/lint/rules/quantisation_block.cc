@@ -1,0 +1,80 @@
+#include "lint/facts.h"
+#include "lint/groups.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Say(const Facts& facts, const Kind& weight, int dim, int64_t block,
+         FindingSink& sink) {
+  const int64_t size = (*facts.TypeOf(weight).shape)[static_cast<size_t>(dim)];
+  const AxisGroup axes = facts.AxesAt(weight, dim);
+  const int64_t parts = facts.mesh().Parts(axes).value_or(1);
+  if (parts <= 1 || size % parts != 0 || (size / parts) % block == 0) return;
+  sink.push_back(KindFinding(
+      facts, kQuantisationBlock.code, weight,
+      "dimension " + std::to_string(dim) + " of " + KindText(facts, weight) +
+          " is " + std::to_string(size) + " in blocks of " +
+          std::to_string(block) + ", " + AxesHave(facts, axes) +
+          ": a shard is " + std::to_string(size / parts) +
+          " and ends inside a block",
+      "take an axis size that leaves whole blocks, or leave the dimension"
+      " whole"));
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const Companion& pair : CompanionsOf(facts)) {
+    if (pair.other->role.leaf != Leaf::kScale) continue;
+    const int rank = facts.Rank(*pair.weight);
+    if (facts.Rank(*pair.other) != rank) continue;
+    for (int dim = 0; dim < rank; ++dim) {
+      const auto at = static_cast<size_t>(dim);
+      const int64_t scales = (*facts.TypeOf(*pair.other).shape)[at];
+      // One scale for the whole dimension is no block.
+      if (scales <= 1) continue;
+      const int64_t block =
+          BlockOf((*facts.TypeOf(*pair.weight).shape)[at], scales);
+      if (block > 1) Say(facts, *pair.weight, dim, block, sink);
+    }
+  }
+}
+
+}  // namespace
+
+constinit const Lint kQuantisationBlock{
+    .code = {222, "quantisation-block", Level::kError,
+             "a shard ends inside a quantisation block"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds quantised weights whose shards are no multiple of the "
+        "block that one scale stands for, as the shapes of weight and "
+        "scale tell.",
+    .why =
+        "Two devices then need the same scale, which only one of them "
+        "holds: kernels refuse, or dequantise with the wrong one.",
+    .instead = "Split so that blocks stay whole.",
+    .bad = {.mesh = "tp:8",
+            .rules = R"(version: 1
+rules:
+  - match: '(^|\.)kv_a_proj\.weight$'
+    spec: [TP, null]
+  - match: 'scale_inv'
+    spec: Replicated
+separator: "."
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers.0.kv_a_proj.weight": {"shape": [576, 7168], "dtype": "F8_E4M3"},
+  "layers.0.kv_a_proj.weight_scale_inv": {"shape": [5, 56], "dtype": "F32"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: '(^|\.)kv_a_proj\.weight$'
+    spec: [null, TP]
+  - match: 'scale_inv'
+    spec: Replicated
+separator: "."
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,55 @@
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (size_t r = 0; r < facts.rules().size(); ++r) {
+    const RuleFacts& rule = facts.rule_facts()[r];
+    if (rule.sketch.catch_all || rule.builtin) continue;
+    const std::string& pattern = facts.rules()[r].match;
+    const bool leading = pattern.starts_with(".*") &&
+                         !pattern.starts_with(".*?") &&
+                         pattern.find('|') == std::string::npos;
+    if (!leading) continue;
+    Finding finding;
+    finding.code = &kRedundantWildcard.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    finding.message = "the leading `.*` of " + Quoted(pattern) +
+                      " does nothing: patterns are searched for anywhere";
+    finding.help = "write " + Quoted(pattern.substr(2));
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kRedundantWildcard{
+    .code = {117, "redundant-wildcard", Level::kNote,
+             "a pattern begins with a wildcard that does nothing"},
+    .preview = true,
+    .what = "Finds patterns that begin with `.*`.",
+    .why =
+        "Patterns are searched for anywhere in the path, so it only makes "
+        "the pattern look anchored.",
+    .instead = "Leave it out.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: '.*q_proj/kernel'
+    spec: ColumnWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'q_proj/kernel'
+    spec: ColumnWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,52 @@
+#include "lint/facts.h"
+#include "lint/legality.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+std::string Observe([[maybe_unused]] const Facts& facts, const Kind& kind,
+                    const Edit& edit) {
+  return "axis " + Quoted(edit.axis) + " stands twice in the spec of " +
+         KindText(facts, kind) + ", " + SpecText(facts.Train(kind).resolved);
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  ReportEdits(
+      facts, kRepeatedAxis.code, Reason::kRepeatedAxis,
+      [&](const Kind& kind, const Edit& edit) {
+        return Observe(facts, kind, edit);
+      },
+      "give one of the two dimensions another axis, or none", sink);
+}
+
+}  // namespace
+
+constinit const Lint kRepeatedAxis{
+    .code = {203, "repeated-axis", Level::kError,
+             "an axis splits two dimensions of one parameter"},
+    .what =
+        "Finds specs in which two names resolve to the same axis. "
+        "One that is written twice is the reading error spec.",
+    .why =
+        "A device has one coordinate along an axis, so the axis can "
+        "split one dimension only.",
+    .instead = "Leave the axis to one dimension.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [EMBED, MLP_INTERMEDIATE]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 5120], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, MLP_INTERMEDIATE]
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,57 @@
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const Kind& kind : facts.kinds()) {
+    if (facts.Rank(kind) != 0 || kind.rule < 0) continue;
+    if (facts.rule_facts()[static_cast<size_t>(kind.rule)].sketch.catch_all) {
+      continue;
+    }
+    const auto spec = facts.RuleSpec(kind.rule);
+    if (!spec || IsReplicated(*spec)) continue;
+    sink.push_back(KindFinding(
+        facts, kScalarSpec.code, kind,
+        KindText(facts, kind) +
+            " is a scalar, and the first rule that"
+            " matches it says " +
+            SpecText(*spec),
+        "narrow the pattern; a scalar is whole on every device whatever the"
+        " rules say"));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kScalarSpec{
+    .code = {209, "scalar-spec", Level::kWarning,
+             "a rule that splits dimensions matches a scalar"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds scalars that a rule other than a catch-all matches whose "
+        "spec names axes.",
+    .why =
+        "A scalar is whole on every device whatever the rules say, so the "
+        "rule was written for another shape.",
+    .instead = "Narrow the pattern.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'logit'
+    spec: [TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "logit/bias": {"shape": [1024], "dtype": "F32"},
+  "logit_scale": {"shape": [], "dtype": "F32"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'logit/bias'
+    spec: [TP]
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,82 @@
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// One finding per file: its separator is what is wrong.
+void Check(const Facts& facts, FindingSink& sink) {
+  std::vector<std::pair<const Source*, std::vector<int32_t>>> files;
+  for (size_t r = 0; r < facts.rules().size(); ++r) {
+    if (facts.rule_facts()[r].cause != DeadCause::kSeparator) continue;
+    const Source* file = facts.rules()[r].place.source.get();
+    if (files.empty() || files.back().first != file) {
+      files.push_back({file, {}});
+    }
+    files.back().second.push_back(static_cast<int32_t>(r));
+  }
+  for (const auto& [file, dead] : files) {
+    const Rule& rule = facts.rules()[static_cast<size_t>(dead.front())];
+    const char other = rule.separator == '/' ? '.' : '/';
+    const auto kind = static_cast<size_t>(
+        facts.rule_facts()[static_cast<size_t>(dead.front())].would_match);
+    Finding finding;
+    finding.code = &kSeparatorMismatch.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(dead.front());
+    finding.message =
+        Counted(static_cast<int64_t>(dead.size()), "rule") +
+        (dead.size() == 1 ? " matches nothing because its pattern is"
+                          : " match nothing because their patterns are") +
+        " written with " + Quoted(std::string(1, other)) +
+        " and the file's separator is " +
+        Quoted(std::string(1, rule.separator)) + ": " + Quoted(rule.match) +
+        " would match " + Quoted(facts.Example(facts.kinds()[kind]));
+    finding.help =
+        "set `separator: \"" + std::string(1, other) + "\"` in the rules file";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kSeparatorMismatch{
+    .code = {113, "separator-mismatch", Level::kError,
+             "patterns are written with another separator than their file"
+             " says"},
+    .what =
+        "Finds rules that match nothing and would match if the file's "
+        "`separator` were the other one.",
+    .why =
+        "Names are converted to the separator of the file before they are "
+        "matched, so such a rule can never match.",
+    .instead = "Set `separator` to what the patterns are written with.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'self_attn\.q_proj\.weight'
+    spec: RowWise
+  - match: 'embed'
+    spec: [VOCAB, null]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed.weight": {"shape": [32000, 1024], "dtype": "BF16"},
+  "layers.0.self_attn.q_proj.weight": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+separator: "."
+rules:
+  - match: 'self_attn\.q_proj\.weight'
+    spec: RowWise
+  - match: 'embed'
+    spec: [VOCAB, null]
+)"},
+    .check = Check};
+
+}  // namespace shardc

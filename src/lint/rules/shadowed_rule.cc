@@ -1,0 +1,94 @@
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// Overriding a rule of an extended file is what extending is for.
+bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
+  const Place& own = facts.rules()[index].place;
+  for (const LostTo& lost : rule.lost) {
+    if (facts.rules()[lost.rule].place.source == own.source) return false;
+  }
+  return true;
+}
+
+bool Check1(const Facts& facts, size_t index) {
+  const RuleFacts& rule = facts.rule_facts()[index];
+  if (rule.found == 0 || rule.won > 0 || rule.builtin) return false;
+  if (Overrides(facts, rule, index)) return false;
+  for (const LostTo& lost : rule.lost) {
+    // Duplicates and what stands below a catch-all have their own lints.
+    if (facts.rule_facts()[lost.rule].sketch.catch_all) return false;
+    if (facts.rules()[lost.rule].match == facts.rules()[index].match) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
+    if (!Check1(facts, r)) continue;
+    const RuleFacts& rule = facts.rule_facts()[r];
+    const auto own = facts.RuleSpec(static_cast<int32_t>(r));
+    bool same = true;
+    Finding finding;
+    for (const LostTo& lost : rule.lost) {
+      const auto winner = static_cast<int32_t>(lost.rule);
+      if (facts.RuleSpec(winner) != own) same = false;
+      finding.labels.push_back({facts.RulePlace(winner),
+                                "takes " + Counted(lost.count, "parameter") +
+                                    ", such as " +
+                                    Quoted(facts.plan().names[lost.example])});
+    }
+    finding.code = &kShadowedRule.code;
+    finding.level = same ? Level::kNote : kShadowedRule.code.level;
+    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    finding.message =
+        "rule " + Quoted(facts.rules()[r].match) + " never applies: " +
+        (rule.found == 1
+             ? "the parameter it matches goes"
+             : "all " + CountText(rule.found) + " parameters it matches go") +
+        " to earlier rules" + (same ? " with the same spec" : "");
+    finding.help = same ? "remove it" : "move it above, or narrow the other";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kShadowedRule{
+    .code = {106, "shadowed-rule", Level::kWarning,
+             "earlier rules take every parameter that a rule matches"},
+    .what =
+        "Finds rules that match parameters and win none, and names the "
+        "earlier rules that take them. With the same spec it is a note; "
+        "a rule of an extended file that the extending file overrides is "
+        "not mentioned.",
+    .why = "The first match wins, so the spec written here is never used.",
+    .instead = "Put the narrower rule first.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'kernel'
+    spec: ColumnWise
+  - match: 'o_proj/kernel'
+    spec: RowWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
+  "layers/0/o_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'o_proj/kernel'
+    spec: RowWise
+  - match: 'kernel'
+    spec: ColumnWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// Kinds of one name and type that differ in their train spec.
+void Check(const Facts& facts, FindingSink& sink) {
+  std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>> alike;
+  for (size_t k = 0; k < facts.kinds().size(); ++k) {
+    const Kind& kind = facts.kinds()[k];
+    if (facts.Illegal(kind) || facts.LayoutOf(kind).unmatched) continue;
+    alike[{kind.name, facts.LayoutOf(kind).type}].push_back(k);
+  }
+  std::vector<Finding> found;
+  for (const auto& [key, members] : alike) {
+    const size_t most = *std::max_element(
+        members.begin(), members.end(), [&](size_t a, size_t b) {
+          return facts.kinds()[a].count() < facts.kinds()[b].count();
+        });
+    const Kind& usual = facts.kinds()[most];
+    for (size_t index : members) {
+      const Kind& kind = facts.kinds()[index];
+      if (facts.Train(kind).spec == facts.Train(usual).spec) continue;
+      Finding finding = KindFinding(
+          facts, kSiblingDiffers.code, kind,
+          Quoted(facts.Example(kind)) +
+              (kind.count() > 1 ? " and " + Counted(kind.count() - 1, "other")
+                                : "") +
+              " " + std::string(kind.count() > 1 ? "are" : "is") + " " +
+              SpecText(facts.Train(kind).spec) + ", the other " +
+              CountText(usual.count()) + " of " + Quoted(kind.name) + " are " +
+              SpecText(facts.Train(usual).spec),
+          "make one rule of the two, or say why in `note`");
+      finding.labels.push_back(
+          {facts.KindPlace(usual), "the rule of the others"});
+      found.push_back(std::move(finding));
+    }
+  }
+  for (Finding& finding : found) sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kSiblingDiffers{
+    .code = {115, "sibling-differs", Level::kWarning,
+             "a layer's parameter has another spec than its siblings"},
+    .what =
+        "Finds parameters whose names differ in layer or expert numbers "
+        "only and that have one shape and type, yet different specs.",
+    .why =
+        "Layers that differ cannot be scanned or stacked, and each change "
+        "of spec between them moves data. Most often a pattern was meant "
+        "for all layers and lists some.",
+    .instead = "Write `\\d+` for the number.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'layers/[0-1]/up/kernel'
+    spec: ColumnWise
+  - match: 'up/kernel'
+    spec: RowWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
+  "layers/1/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
+  "layers/2/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'layers/\d+/up/kernel'
+    spec: ColumnWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

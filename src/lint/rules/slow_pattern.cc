@@ -1,0 +1,92 @@
+#include <string_view>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// Copies that the engine makes of a repeated part, nested ones multiplied:
+// this many states is where a set of rules leaves its fast automaton.
+constexpr int64_t kManyCopies = 500;
+
+// The product of the counted repetitions, as if each held the ones before
+// it; that is exact for `(a{20}){30}` and too much for `a{20}b{30}`, so only
+// closing parentheses multiply.
+int64_t Copies(std::string_view pattern) {
+  int64_t most = 1;
+  int64_t inner = 1;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '\\') {
+      ++i;
+      continue;
+    }
+    if (pattern[i] != '{') continue;
+    int64_t count = 0;
+    int64_t high = 0;
+    size_t j = i + 1;
+    for (; j < pattern.size() && pattern[j] != '}'; ++j) {
+      if (pattern[j] == ',') {
+        count = 0;
+        continue;
+      }
+      if (pattern[j] < '0' || pattern[j] > '9' || count > 100000) break;
+      count = count * 10 + (pattern[j] - '0');
+      high = count > high ? count : high;
+    }
+    if (j >= pattern.size() || pattern[j] != '}') continue;
+    const bool group = i > 0 && pattern[i - 1] == ')';
+    inner = group ? CheckedMul(inner, high).value_or(INT64_MAX) : high;
+    most = inner > most ? inner : most;
+  }
+  return most;
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (size_t r = 0; r < facts.rules().size(); ++r) {
+    const std::string& pattern = facts.rules()[r].match;
+    const int64_t copies = Copies(pattern);
+    if (copies < kManyCopies) continue;
+    Finding finding;
+    finding.code = &kSlowPattern.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    finding.message = "pattern " + Quoted(pattern) + " repeats a part " +
+                      CountText(copies) +
+                      " times, each of them a copy in the"
+                      " automaton";
+    finding.help = "write `+` or `*` where the count does not matter";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kSlowPattern{
+    .code = {112, "slow-pattern", Level::kWarning,
+             "a pattern makes a large automaton"},
+    .what = "Finds counted repetitions of 500 copies or more.",
+    .why =
+        "Each copy is a state. Past its memory the matcher falls back to a "
+        "slower engine for every name.",
+    .instead = "Use `+` or `*`.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'layers/[0-9]{1,600}/up/kernel'
+    spec: ColumnWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'layers/[0-9]+/up/kernel'
+    spec: ColumnWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

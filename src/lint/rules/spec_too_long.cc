@@ -1,0 +1,59 @@
+#include "lint/facts.h"
+#include "lint/legality.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+std::string Observe([[maybe_unused]] const Facts& facts, const Kind& kind,
+                    const Edit& edit) {
+  return "the spec of " + KindText(facts, kind) + " has " +
+         Counted(static_cast<int64_t>(facts.Train(kind).resolved.size()),
+                 "entry", "entries") +
+         ", the parameter " + Counted(facts.Rank(kind), "dimension") +
+         (edit.from.empty() ? "" : "; " + GroupText(edit.from) + " is over");
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  ReportEdits(
+      facts, kSpecTooLong.code, Reason::kTooLong,
+      [&](const Kind& kind, const Edit& edit) {
+        return Observe(facts, kind, edit);
+      },
+      "shorten the spec, or give this parameter a rule of its own", sink);
+}
+
+}  // namespace
+
+constinit const Lint kSpecTooLong{
+    .code = {204, "spec-too-long", Level::kError,
+             "a spec has more entries than the parameter has dimensions"},
+    .what =
+        "Finds specs with more entries than the parameter has "
+        "dimensions, also where the surplus is null.",
+    .why =
+        "The rule was written for another shape, so the entries "
+        "that do fit may stand at the wrong dimensions.",
+    .instead = "Write a rule for the shape.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'up'
+    spec: [FSDP, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 5120], "dtype": "BF16"},
+  "layers/0/up/bias": {"shape": [5120], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, TP]
+  - match: 'up/bias'
+    spec: [TP]
+)"},
+    .check = Check};
+
+}  // namespace shardc

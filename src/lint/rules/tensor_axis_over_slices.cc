@@ -1,0 +1,60 @@
+#include <string>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const Mesh& mesh = facts.mesh();
+  for (size_t i = 0; i < mesh.dcn.size() && i < mesh.axes.size(); ++i) {
+    if (mesh.dcn[i] <= 1 || facts.TensorAxes({mesh.axes[i].name}).empty()) {
+      continue;
+    }
+    Finding finding;
+    finding.code = &kTensorAxisOverSlices.code;
+    finding.level = finding.code->level;
+    finding.place = facts.MeshPlace();
+    finding.message = "tensor parallel axis " + Quoted(mesh.axes[i].name) +
+                      " runs over " + std::to_string(mesh.dcn[i]) +
+                      " slices: every layer waits for the network between"
+                      " them";
+    finding.help = "let a data parallel axis carry the slices: `dcn: {dp: " +
+                   std::to_string(mesh.slices) + "}`";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kTensorAxisOverSlices{
+    .code = {303, "tensor-axis-over-slices", Level::kWarning,
+             "a tensor parallel axis runs over several slices"},
+    .what =
+        "Finds meshes of several slices whose slices are carried by a "
+        "tensor parallel axis.",
+    .why =
+        "The network between slices is the slowest there is, and tensor "
+        "parallel collectives run several times in each layer.",
+    .instead = "Let a data parallel axis carry the slices.",
+    .bad = {.mesh = R"(axes: {dp: 2, tp: 4}
+slices: 2
+dcn: {tp: 2}
+)",
+            .rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [null, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.mesh = R"(axes: {dp: 2, tp: 4}
+slices: 2
+dcn: {dp: 2}
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,72 @@
+#include "lint/facts.h"
+#include "lint/groups.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "lint/vocabulary.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  if (!facts.model()->tied_embeddings) return;
+  const Vocabulary vocabulary = VocabularyOf(facts);
+  const Kind* embedding = vocabulary.embedding;
+  const Kind* head = vocabulary.head;
+  if (embedding == nullptr || head == nullptr) return;
+  const AxisGroup rows = facts.AxesAt(*embedding, 0);
+  const AxisGroup width = facts.AxesAt(*embedding, 1);
+  const AxisGroup head_rows = facts.AxesAt(*head, vocabulary.head_dim);
+  const AxisGroup head_width = facts.AxesAt(*head, 1 - vocabulary.head_dim);
+  if (SameAxes(facts, rows, head_rows) && SameAxes(facts, width, head_width)) {
+    return;
+  }
+  Finding finding = KindFinding(
+      facts, kTiedEmbeddingDiffers.code, *head,
+      KindText(facts, *head) + " is tied to " + KindText(facts, *embedding) +
+          ", yet its vocabulary is split over " + GroupText(head_rows) +
+          " and its width over " + GroupText(head_width) +
+          ", the embedding's over " + GroupText(rows) + " and " +
+          GroupText(width),
+      "give both the same axes for the vocabulary and for the width");
+  finding.labels.push_back({facts.KindPlace(*embedding), "the embedding"});
+  sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kTiedEmbeddingDiffers{
+    .code = {211, "tied-embedding-differs", Level::kWarning,
+             "the embedding and the tied output head have different specs"},
+    .needs = kNeedsShapes | kNeedsModel,
+    .what =
+        "Finds an output head whose spec differs from the embedding's, "
+        "dimension by dimension, where the model's configuration says "
+        "that the two are tied.",
+    .why =
+        "They are one tensor. Two specs mean two copies, or a transfer of "
+        "the whole table in every step.",
+    .instead = "Split vocabulary and width alike in both.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'embedding'
+    spec: [VOCAB, FSDP]
+  - match: 'lm_head/kernel'
+    spec: [TP, FSDP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens/embedding": {"shape": [32000, 4096], "dtype": "BF16"},
+  "lm_head/kernel": {"shape": [4096, 32000], "dtype": "BF16"}}}
+)",
+            .model = R"({"tie_word_embeddings": true, "hidden_size": 4096}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'embedding'
+    spec: [VOCAB, FSDP]
+  - match: 'lm_head/kernel'
+    spec: [FSDP, VOCAB]
+)"},
+    .check = Check};
+
+}  // namespace shardc

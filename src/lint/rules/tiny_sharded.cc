@@ -1,0 +1,71 @@
+#include <string>
+#include <vector>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// Bytes of a shard below which a transfer costs its latency only.
+constexpr int64_t kTinyShardBytes = 256;
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
+    std::vector<std::string> texts;
+    Finding finding;
+    int64_t count = 0;
+    for (uint32_t index : facts.rule_facts()[r].kinds) {
+      const Kind& kind = facts.kinds()[index];
+      const auto shard = facts.Train(kind).bytes_per_device;
+      if (!shard || facts.Illegal(kind) || facts.Parts(kind) <= 1) continue;
+      if (*shard >= kTinyShardBytes || *shard == 0) continue;
+      texts.push_back(KindText(facts, kind));
+      count += kind.count();
+      for (std::string& name : facts.Names(kind)) {
+        finding.params.push_back(std::move(name));
+      }
+    }
+    if (texts.empty()) continue;
+    finding.code = &kTinySharded.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    finding.message = Counted(count, "parameter") +
+                      (count == 1 ? " is" : " are") +
+                      " cut into shards of less than " +
+                      BytesText(kTinyShardBytes) + ": " + ListText(texts);
+    finding.help = "replicate them, or set `min_size`";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kTinySharded{
+    .code = {208, "tiny-sharded", Level::kNote,
+             "a tiny parameter is cut into shards"},
+    .needs = kNeedsShapes,
+    .what = "Finds parameters whose shards are less than 256 bytes.",
+    .why =
+        "Nothing is saved, and gathering them costs a collective's latency "
+        "in every step.",
+    .instead = "Replicate it, or set `min_size`.",
+    .bad = {.mesh = "fsdp:16",
+            .rules = R"(version: 1
+rules:
+  - match: 'norm/scale'
+    spec: [FSDP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "norm/scale": {"shape": [768], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'norm/scale'
+    spec: Replicated
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,90 @@
+#include <string>
+#include <vector>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+bool IsWord(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || c == '_';
+}
+
+// `kernel` found in `kernel_scale`: the match ends inside a word.
+bool EndsInsideWord(const std::string& name, size_t end) {
+  return end > 0 && end < name.size() && IsWord(name[end - 1]) &&
+         IsWord(name[end]);
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
+    const RuleFacts& rule = facts.rule_facts()[r];
+    if (rule.sketch.end_anchor || rule.sketch.catch_all || rule.builtin) {
+      continue;
+    }
+    bool whole = false;
+    std::vector<std::string> texts;
+    Finding finding;
+    for (uint32_t index : rule.kinds) {
+      const Kind& kind = facts.kinds()[index];
+      const std::string& name = facts.Example(kind);
+      const auto found =
+          facts.compiled().matcher->Find(r, name, facts.separator());
+      if (!found) continue;
+      if (!EndsInsideWord(name, found->second)) {
+        whole = true;
+        continue;
+      }
+      texts.push_back(KindText(facts, kind));
+      for (std::string& one : facts.Names(kind)) {
+        finding.params.push_back(std::move(one));
+      }
+    }
+    if (!whole || texts.empty()) continue;
+    finding.code = &kUnanchoredPattern.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    finding.message = "pattern " + Quoted(facts.rules()[r].match) +
+                      " also takes " + ListText(texts) +
+                      ", where it ends inside a word";
+    finding.help = "end it with `$`: " + Quoted(facts.rules()[r].match + "$");
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kUnanchoredPattern{
+    .code = {110, "unanchored-pattern", Level::kWarning,
+             "a pattern also matches longer names than it says"},
+    .what =
+        "Finds patterns without a `$` that match some names up to the end "
+        "of a word and others up to the middle of one, such as `kernel` "
+        "that also takes `kernel_scale`.",
+    .why =
+        "The longer name is another kind of tensor, of another shape, and "
+        "gets a spec that was not written for it.",
+    .instead = "End the pattern with `$`. `--fix` does.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'q_proj/kernel'
+    spec: ColumnWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "I8"},
+  "layers/0/q_proj/kernel_scale": {"shape": [8, 1024], "dtype": "F32"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'q_proj/kernel$'
+    spec: ColumnWise
+  - match: 'q_proj/kernel_scale$'
+    spec: [null, TP]
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,77 @@
+#include "lint/dots.h"
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (size_t r = 0; r < facts.rules().size(); ++r) {
+    const Rule& rule = facts.rules()[r];
+    if (rule.separator != '.' || facts.rule_facts()[r].builtin) continue;
+    const auto escaped = EscapeDots(rule.match);
+    if (!escaped) continue;
+    Finding finding;
+    Findings ignored;
+    const auto regex =
+        shardc::Regex::Compile({*escaped, Place{}, '.'}, ignored);
+    std::string astray;
+    for (uint32_t index : facts.rule_facts()[r].kinds) {
+      const Kind& kind = facts.kinds()[index];
+      std::string name = facts.Example(kind);
+      for (char& c : name) {
+        if (c == facts.separator()) c = '.';
+      }
+      if (!regex || regex->Found(name)) continue;
+      if (astray.empty()) astray = facts.Example(kind);
+      for (std::string& one : facts.Names(kind)) {
+        finding.params.push_back(std::move(one));
+      }
+    }
+    finding.code = &kUnescapedDot.code;
+    finding.level = astray.empty() ? Level::kNote : kUnescapedDot.code.level;
+    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    finding.message = "a dot in " + Quoted(rule.match) +
+                      " stands for any character, not for a dot" +
+                      (astray.empty() ? "" : ": it takes " + Quoted(astray));
+    finding.help = "write " + Quoted(*escaped);
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kUnescapedDot{
+    .code = {111, "unescaped-dot", Level::kWarning,
+             "a path is written with unescaped dots"},
+    .what =
+        "Finds patterns of files whose separator is a dot that hold dots "
+        "between words without a backslash. While none of them has taken "
+        "a name without a dot there, it is a note.",
+    .why =
+        "In a pattern a dot matches any character, so `mlp.up` also takes "
+        "`mlp_up`.",
+    .instead = "Put a backslash before the dot. `--fix` does.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+separator: "."
+rules:
+  - match: 'mlp.up.weight$'
+    spec: RowWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers.0.mlp.up.weight": {"shape": [4096, 1024], "dtype": "BF16"},
+  "layers.0.mlp_up.weight": {"shape": [4096, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+separator: "."
+rules:
+  - match: 'mlp\.up\.weight$'
+    spec: RowWise
+  - match: 'mlp_up\.weight$'
+    spec: RowWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

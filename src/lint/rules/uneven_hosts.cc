@@ -1,0 +1,70 @@
+#include <string>
+
+#include "lint/facts.h"
+#include "lint/hosts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const Mesh& mesh = facts.mesh();
+  if (mesh.processes <= 1) return;
+  const int64_t per_host = DevicesPerHost(mesh);
+  const AxisRules& rules = facts.compiled().rules.axes;
+  AxisGroup model = rules.Value(AxisRule::kTensorParallel).axes;
+  for (const std::string& axis :
+       rules.Value(AxisRule::kSequenceParallel).axes) {
+    model.push_back(axis);
+  }
+  const int64_t group = mesh.Parts(model).value_or(1);
+  if (per_host <= 0 || group <= 1) return;
+  const bool fits =
+      group <= per_host ? per_host % group == 0 : group % per_host == 0;
+  if (fits) return;
+  Finding finding;
+  finding.code = &kUnevenHosts.code;
+  finding.level = finding.code->level;
+  finding.place = facts.MeshPlace();
+  finding.message =
+      "a model replica takes " + std::to_string(group) +
+      " devices (tensor times sequence parallel) and a host has " +
+      std::to_string(per_host) + ": replicas straddle hosts unevenly";
+  finding.help = "take sizes of which one divides the other";
+  sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kUnevenHosts{
+    .code = {302, "uneven-hosts", Level::kWarning,
+             "model replicas straddle hosts unevenly"},
+    .what =
+        "Finds meshes in which the devices of a model replica, tensor "
+        "times sequence parallel, neither divide the devices of a host "
+        "nor are a multiple of them.",
+    .why =
+        "Ranks computed per host are then wrong for some processes, and "
+        "some replicas talk over the network while others do not.",
+    .instead = "Take sizes of which one divides the other.",
+    .bad = {.mesh = R"(axes: {fsdp: 4, tp: 6}
+processes: 3
+)",
+            .rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 6144], "dtype": "BF16"}}}
+)"},
+    .good = {.mesh = R"(axes: {fsdp: 6, tp: 4}
+processes: 3
+)",
+             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [6144, 4096], "dtype": "BF16"}}}
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,68 @@
+#include "lint/facts.h"
+#include "lint/meant.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  if (facts.OtherNaming() ||
+      facts.compiled().Unmatched() != UnmatchedPolicy::kError) {
+    return;
+  }
+  for (const Kind& kind : facts.kinds()) {
+    if (!facts.LayoutOf(kind).unmatched) continue;
+    Finding finding = KindFinding(
+        facts, kUnmatchedParameter.code, kind,
+        "no rule matches " + KindText(facts, kind) +
+            (facts.TotalBytes(kind) > 0
+                 ? ", " + BytesText(facts.TotalBytes(kind)) + " in all"
+                 : ""),
+        "write a rule for it, or set `policy: {unmatched: replicate}`");
+    if (const auto meant = MeantFor(facts, kind, /*dead_only=*/false)) {
+      finding.labels.push_back(
+          {facts.RulePlace(meant->rule),
+           "the nearest rule says " + Quoted(meant->written) +
+               " where the name has " + Quoted(meant->found)});
+      if (!meant->rewrite.empty()) {
+        finding.help = "was " + Quoted(meant->rewrite) + " meant?";
+      }
+    }
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kUnmatchedParameter{
+    .code = {104, "unmatched-parameter", Level::kError,
+             "no rule matches a parameter"},
+    .what =
+        "Finds parameters that no rule matches, where the policy asks for "
+        "a rule for each, and names the nearest rule.",
+    .why = "Without a rule there is no spec, and no plan is written.",
+    .instead = "Write a rule that matches it, above any catch-all.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'attn/q_proj/kernel'
+    spec: ColumnWise
+  - match: 'mlp/experts/down_proj/kernel'
+    spec: RowWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
+  "layers/0/moe/experts/down_proj/kernel": {"shape": [4096, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'attn/q_proj/kernel'
+    spec: ColumnWise
+  - match: 'moe/experts/down_proj/kernel'
+    spec: RowWise
+)"},
+    .check = Check};
+
+}  // namespace shardc

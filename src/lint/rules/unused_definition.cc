@@ -1,0 +1,113 @@
+#include <set>
+#include <string>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+bool InPack(const Place& place) {
+  return place.source != nullptr &&
+         place.source->name().starts_with("builtin:");
+}
+
+std::string Bare(std::string_view name) {
+  if (name.size() > 4 && name.starts_with("__") && name.ends_with("__")) {
+    name = name.substr(2, name.size() - 4);
+  }
+  return std::string(name);
+}
+
+class Uses {
+ public:
+  explicit Uses(const Facts& facts) {
+    const RuleSet& set = facts.compiled().rules;
+    for (const Rule& rule : set.rules) {
+      Take(rule.spec);
+      for (const auto& [mode, spec] : rule.modes) Take(spec);
+    }
+    for (const Bundle& bundle : set.bundles) TakeList(bundle.axes);
+  }
+  bool HasName(const std::string& name) const {
+    return names_.count(Bare(name)) > 0;
+  }
+  bool HasBundle(const std::string& name) const {
+    return bundles_.count(name) > 0;
+  }
+
+ private:
+  void TakeList(const SpecList& list) {
+    for (const SpecEntry& entry : list.entries) {
+      for (const SpecName& name : entry.names) names_.insert(Bare(name.text));
+    }
+  }
+  void Take(const SpecSource& spec) {
+    if (const auto* list = std::get_if<SpecList>(&spec)) TakeList(*list);
+    if (const auto* bundle = std::get_if<SpecBundle>(&spec)) {
+      bundles_.insert(bundle->name);
+    }
+  }
+  std::set<std::string> names_;
+  std::set<std::string> bundles_;
+};
+
+void Say(FindingSink& sink, const Place& place, const std::string& what,
+         const std::string& name) {
+  Finding finding;
+  finding.code = &kUnusedDefinition.code;
+  finding.level = finding.code->level;
+  finding.place = place;
+  finding.message = what + " " + Quoted(name) + " is used by no spec";
+  finding.help = "remove it";
+  sink.push_back(std::move(finding));
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const RuleSet& set = facts.compiled().rules;
+  const Uses uses(facts);
+  for (const Bundle& bundle : set.bundles) {
+    if (!InPack(bundle.place) && !uses.HasBundle(bundle.name)) {
+      Say(sink, bundle.place, "bundle", bundle.name);
+    }
+  }
+  for (const Registration& one : set.registrations) {
+    if (!InPack(one.place) && !uses.HasName(one.name)) {
+      Say(sink, one.place, one.override_existing ? "override" : "registration",
+          one.name);
+    }
+  }
+}
+
+}  // namespace
+
+constinit const Lint kUnusedDefinition{
+    .code = {116, "unused-definition", Level::kWarning,
+             "a bundle, registration or override is used by no spec"},
+    .what =
+        "Finds bundles, registered names and overrides of the rules files "
+        "that no rule's spec and no bundle mentions.",
+    .why =
+        "What is defined and not used was meant to be used: look for the "
+        "rule that should.",
+    .instead = "Use it, or remove it.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+bundles: {QKV: [[FSDP, SP], TP]}
+rules:
+  - match: 'q_proj/kernel'
+    spec: ColumnWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+bundles: {QKV: [[FSDP, SP], TP]}
+rules:
+  - match: 'q_proj/kernel'
+    spec: QKV
+)"},
+    .check = Check};
+
+}  // namespace shardc

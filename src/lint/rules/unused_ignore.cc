@@ -1,0 +1,34 @@
+#include "lint/rules/all.h"
+
+namespace shardc {
+
+// Found by suppress.cc, which knows what each ignore suppressed.
+constinit const Lint kUnusedIgnore{
+    .code = {190, "unused-ignore", Level::kWarning,
+             "a comment ignores what is not found"},
+    .what =
+        "Finds `# shardc: ignore[...]` comments that suppress nothing, or "
+        "that name no diagnostic. Codes whose lint did not run are left "
+        "alone.",
+    .why = "A stale ignore hides the next finding of its kind.",
+    .instead = "Remove it.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  # shardc: ignore[SHD105] for the next model
+  - match: 'up/kernel'
+    spec: ColumnWise
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: ColumnWise
+  # shardc: ignore[SHD105] for the next model
+  - match: 'w_qkv/kernel'
+    spec: ColumnWise
+)"}};
+
+}  // namespace shardc

@@ -1,0 +1,73 @@
+#include <set>
+#include <string>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+void Take(std::set<std::string>& used, const Spec& spec) {
+  for (const AxisGroup& group : spec) used.insert(group.begin(), group.end());
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  std::set<std::string> used;
+  for (const Kind& kind : facts.kinds()) {
+    for (const ModeLayout& mode : facts.LayoutOf(kind).modes) {
+      Take(used, mode.resolved);
+    }
+  }
+  for (const ModeAttention& mode : facts.plan().attention) {
+    for (const auto& [name, spec] : mode.specs) Take(used, spec);
+  }
+  used.insert(facts.plan().placement_axes.begin(),
+              facts.plan().placement_axes.end());
+  for (const MeshAxis& axis : facts.mesh().axes) {
+    if (axis.size <= 1 || used.count(axis.name) > 0) continue;
+    Finding finding;
+    finding.code = &kUnusedMeshAxis.code;
+    finding.level = finding.code->level;
+    finding.place = facts.MeshPlace();
+    finding.message = "nothing uses mesh axis " + Quoted(axis.name) +
+                      " of size " + std::to_string(axis.size) +
+                      ": no parameter and no attention tensor"
+                      " is split over it, so " +
+                      Counted(axis.size, "device") + " do the same work";
+    finding.help =
+        "use it in a spec or an axis rule, or give its devices to"
+        " another axis";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kUnusedMeshAxis{
+    .code = {206, "unused-mesh-axis", Level::kWarning,
+             "nothing is split over a mesh axis"},
+    .what =
+        "Finds mesh axes of size 2 or more that no parameter's spec, in "
+        "any mode, and no attention tensor's spec names.",
+    .why = "Devices along such an axis hold and compute the same.",
+    .instead = "Name the axis in a rule, or leave it out of the mesh.",
+    .bad = {.mesh = "fsdp:2,model:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+axes: {tensor_parallel: model}
+rules:
+  - match: 'up/kernel'
+    spec: [FSDP, TP]
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,59 @@
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "lint/vocabulary.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const Vocabulary vocabulary = VocabularyOf(facts);
+  if (vocabulary.embedding == nullptr || vocabulary.head == nullptr) return;
+  const int64_t rows = (*facts.TypeOf(*vocabulary.embedding).shape)[0];
+  const int64_t out = (*facts.TypeOf(*vocabulary.head)
+                            .shape)[static_cast<size_t>(vocabulary.head_dim)];
+  if (rows == out) return;
+  Finding finding =
+      KindFinding(facts, kVocabularyPadding.code, *vocabulary.head,
+                  KindText(facts, *vocabulary.head) + " has " + CountText(out) +
+                      " outputs and " + KindText(facts, *vocabulary.embedding) +
+                      " has " + CountText(rows) + " rows",
+                  "pad both to the same size");
+  finding.labels.push_back(
+      {facts.KindPlace(*vocabulary.embedding), "the embedding's rule"});
+  sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kVocabularyPadding{
+    .code = {217, "vocabulary-padding", Level::kWarning,
+             "the embedding and the output head are padded differently"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds an output head whose vocabulary has another size than the "
+        "embedding's.",
+    .why =
+        "A token that one of them has and the other has not is read out of "
+        "bounds, and shards of the two do not line up.",
+    .instead = "Pad both to one size.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'embedding'
+    spec: [null, FSDP]
+  - match: 'lm_head/kernel'
+    spec: [FSDP, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens/embedding": {"shape": [50257, 1024], "dtype": "BF16"},
+  "lm_head/kernel": {"shape": [1024, 50304], "dtype": "BF16"}}}
+)"},
+    .good = {.manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens/embedding": {"shape": [50304, 1024], "dtype": "BF16"},
+  "lm_head/kernel": {"shape": [1024, 50304], "dtype": "BF16"}}}
+)"},
+    .check = Check};
+
+}  // namespace shardc

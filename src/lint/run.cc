@@ -1,0 +1,62 @@
+#include "lint/run.h"
+
+#include <iterator>
+#include <set>
+
+#include "lint/rules/all.h"
+#include "lint/suppress.h"
+
+namespace shardc {
+namespace {
+
+std::string MissingText(unsigned missing) {
+  constexpr std::pair<unsigned, std::string_view> kWords[] = {
+      {kNeedsShapes, "shapes and data types"},
+      {kNeedsModel, "a model's config.json"},
+      {kNeedsBatch, "a batch"},
+      {kNeedsKvLen, "a KV length"},
+      {kNeedsMemory, "a device's memory"},
+  };
+  std::string out;
+  for (const auto& [bit, words] : kWords) {
+    if ((missing & bit) == 0) continue;
+    out += (out.empty() ? "" : ", ") + std::string(words);
+  }
+  return out;
+}
+
+}  // namespace
+
+LintResult RunLints(const Facts& facts, const Selection& selection,
+                    FindingSink extra) {
+  LintResult out;
+  out.findings = std::move(extra);
+  std::set<int> ran;
+  for (const Lint* lint : AllLints()) {
+    if (!selection.Wants(*lint) || lint->check == nullptr) continue;
+    const unsigned missing = lint->needs & ~facts.has();
+    if (missing != 0) {
+      out.skipped.push_back({lint, MissingText(missing)});
+      continue;
+    }
+    ran.insert(lint->code.number);
+    lint->check(facts, out.findings);
+  }
+  std::vector<Ignore> ignores;
+  for (const SourceRef& source : facts.compiled().rules.sources) {
+    std::vector<Ignore> more = IgnoresIn(source);
+    std::move(more.begin(), more.end(), std::back_inserter(ignores));
+  }
+  const size_t before = out.findings.size();
+  ApplyIgnores(ignores, out.findings);
+  out.ignored = static_cast<int64_t>(before - out.findings.size());
+  if (selection.Wants(kUnusedIgnore)) {
+    ReportUnused(ignores, ran, out.findings);
+  }
+  for (Finding& finding : out.findings) {
+    finding.level = selection.LevelOf(finding);
+  }
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,31 @@
+// Runs the lints that are wanted and that the inputs allow.
+#ifndef SHARDC_LINT_RUN_H_
+#define SHARDC_LINT_RUN_H_
+
+#include <string>
+#include <vector>
+
+#include "lint/facts.h"
+#include "lint/select.h"
+
+namespace shardc {
+
+struct SkippedLint {
+  const Lint* lint = nullptr;
+  std::string missing;  // "a model's config.json, a batch"
+};
+
+struct LintResult {
+  FindingSink findings;  // unsorted
+  std::vector<SkippedLint> skipped;
+  int64_t ignored = 0;  // suppressed by comments
+};
+
+// `extra` are findings made elsewhere that ignores and severities cover too,
+// such as the committed plan's.
+LintResult RunLints(const Facts& facts, const Selection& selection,
+                    FindingSink extra = {});
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_RUN_H_

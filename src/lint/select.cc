@@ -1,0 +1,88 @@
+#include "lint/select.h"
+
+#include <algorithm>
+
+#include "source/wording.h"
+
+namespace shardc {
+
+std::optional<Selection::Pick> Selection::ParsePick(std::string_view text,
+                                                    std::string_view flag,
+                                                    Findings& findings) {
+  if (const Code* code = FindCode(text)) return Pick{code, -1};
+  if (text.size() == 4 && text.starts_with("SHD") && text[3] >= '0' &&
+      text[3] <= '9') {
+    return Pick{nullptr, text[3] - '0'};
+  }
+  std::vector<std::string> names;
+  for (const Code* code : AllCodes()) {
+    names.emplace_back(code->name);
+    names.push_back(code->Id());
+  }
+  const auto nearest = Nearest(text, names);
+  findings.Add(code::kUsage, {},
+               "`" + std::string(text) + "` in `" + std::string(flag) +
+                   "` is no diagnostic",
+               nearest ? "did you mean `" + *nearest + "`?"
+                       : "give a code such as `SHD101`, a name, or a family"
+                         " such as `SHD1`");
+  return std::nullopt;
+}
+
+std::optional<Selection> Selection::Make(const LintSettings& settings,
+                                         bool preview, Findings& findings) {
+  Selection out;
+  out.preview_ = preview;
+  const size_t before = findings.errors();
+  for (const std::string& text : settings.select) {
+    if (auto pick = ParsePick(text, "select", findings)) {
+      out.select_.push_back(*pick);
+    }
+  }
+  for (const std::string& text : settings.ignore) {
+    if (auto pick = ParsePick(text, "ignore", findings)) {
+      out.ignore_.push_back(*pick);
+    }
+  }
+  for (const auto& [text, level] : settings.severity) {
+    const auto pick = ParsePick(text, "severity", findings);
+    if (!pick) continue;
+    for (const Code* code : AllCodes()) {
+      if (pick->Covers(*code)) out.severity_[code->number] = level;
+    }
+  }
+  const std::string& fail_on = settings.fail_on;
+  if (fail_on == "never") {
+    out.fail_on_.reset();
+  } else if (fail_on == "warning") {
+    out.fail_on_ = Level::kWarning;
+  } else if (fail_on == "note") {
+    out.fail_on_ = Level::kNote;
+  } else if (!fail_on.empty() && fail_on != "error") {
+    findings.Add(code::kUsage, {}, "`" + fail_on + "` in `fail_on` is no level",
+                 "give error, warning, note or never");
+  }
+  if (findings.errors() > before) return std::nullopt;
+  return out;
+}
+
+bool Selection::Wants(const Lint& lint) const {
+  const auto covers = [&](const Pick& pick) { return pick.Covers(lint.code); };
+  if (std::any_of(ignore_.begin(), ignore_.end(), covers)) return false;
+  const bool by_code =
+      std::any_of(select_.begin(), select_.end(),
+                  [&](const Pick& pick) { return pick.code == &lint.code; });
+  if (lint.preview && !preview_ && !by_code) return false;
+  return select_.empty() || std::any_of(select_.begin(), select_.end(), covers);
+}
+
+Level Selection::LevelOf(const Finding& finding) const {
+  const auto at = severity_.find(finding.code->number);
+  return at == severity_.end() ? finding.level : at->second;
+}
+
+bool Selection::Fails(Level level) const {
+  return fail_on_ && static_cast<int>(level) <= static_cast<int>(*fail_on_);
+}
+
+}  // namespace shardc

@@ -1,0 +1,53 @@
+// Which diagnostics are wanted, and how loud.
+#ifndef SHARDC_LINT_SELECT_H_
+#define SHARDC_LINT_SELECT_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lint/lint.h"
+#include "model/project.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+// The project's `lint` and the command line's flags, checked.
+class Selection {
+ public:
+  // Codes, names, or families (`SHD2`). Findings: usage, for names that are
+  // none, with the nearest.
+  static std::optional<Selection> Make(const LintSettings& settings,
+                                       bool preview, Findings& findings);
+
+  // Is the lint to run? A preview lint needs --preview or its own code in
+  // `select`.
+  bool Wants(const Lint& lint) const;
+  Level LevelOf(const Finding& finding) const;
+  // Does a finding of this level fail the check?
+  bool Fails(Level level) const;
+
+ private:
+  struct Pick {
+    const Code* code = nullptr;  // or a family
+    int family = -1;
+    bool Covers(const Code& other) const {
+      return code != nullptr ? code == &other : family == other.number / 100;
+    }
+  };
+  static std::optional<Pick> ParsePick(std::string_view text,
+                                       std::string_view flag,
+                                       Findings& findings);
+
+  std::vector<Pick> select_;
+  std::vector<Pick> ignore_;
+  std::map<int, Level> severity_;
+  std::optional<Level> fail_on_ = Level::kError;  // nothing: never
+  bool preview_ = false;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_SELECT_H_

@@ -1,0 +1,36 @@
+// `# shardc: ignore[SHD203] reason` in rules files.
+#ifndef SHARDC_LINT_SUPPRESS_H_
+#define SHARDC_LINT_SUPPRESS_H_
+
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lint/lint.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+// One code named by one comment.
+struct Ignore {
+  const Code* code = nullptr;  // null: no diagnostic has this name
+  std::string text;            // as written
+  Place place;                 // of `text`
+  int line = 0;                // the comment's
+  int covers = 0;  // the next line that is no comment, where it stands alone
+  bool used = false;
+};
+
+std::vector<Ignore> IgnoresIn(const SourceRef& source);
+
+// Takes suppressed findings out and marks the ignores that did it.
+void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings);
+
+// A finding for each ignore that did nothing, though its lint ran.
+void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
+                  FindingSink& sink);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_SUPPRESS_H_

@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+#include "lint/lint.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::array kLints = {
+    &kCatchAllReplicates,
+    &kOtherNaming,
+    &kCatchAllTakesLarge,
+    &kUnmatchedParameter,
+    &kDeadRule,
+    &kShadowedRule,
+    &kDuplicateRule,
+    &kConflictingRules,
+    &kCatchAllNotLast,
+    &kUnanchoredPattern,
+    &kUnescapedDot,
+    &kSlowPattern,
+    &kSeparatorMismatch,
+    &kCaseMismatch,
+    &kSiblingDiffers,
+    &kUnusedDefinition,
+    &kRedundantWildcard,
+    &kUnusedIgnore,
+    &kPlanOutOfDate,
+    &kMissingAxis,
+    &kIndivisibleDimension,
+    &kRepeatedAxis,
+    &kSpecTooLong,
+    &kAxisOfSizeOne,
+    &kUnusedMeshAxis,
+    &kLargeReplicated,
+    &kTinySharded,
+    &kScalarSpec,
+    &kUnevenDevices,
+    &kTiedEmbeddingDiffers,
+    &kCompanionDiffers,
+    &kGateUpDiffer,
+    &kAttentionReshard,
+    &kMlpReshard,
+    &kExpertAxis,
+    &kVocabularyPadding,
+    &kHeadSplit,
+    &kFusedParts,
+    &kQuantisationBlock,
+    &kChattyAxisAcrossHosts,
+    &kUnevenHosts,
+    &kTensorAxisOverSlices,
+    &kCacheReshard,
+    &kDecodeQuerySplit,
+    &kDecodeNull,
+    &kKvHeadsIndivisible,
+    &kHeadGroupsStraddle,
+    &kKvLengthIndivisible,
+    &kParameterReshard,
+    &kBatchIndivisible,
+    &kHeadsIndivisible,
+    &kMemoryOverBudget,
+    &kMemoryTight,
+};
+
+std::vector<const Code*> MakeCodes() {
+  std::vector<const Code*> out(ReadingCodes().begin(), ReadingCodes().end());
+  for (const Lint* lint : kLints) out.push_back(&lint->code);
+  return out;
+}
+
+}  // namespace
+
+std::span<const Lint* const> AllLints() { return kLints; }
+
+std::span<const Code* const> AllCodes() {
+  static const std::vector<const Code*> codes = MakeCodes();
+  return codes;
+}
+
+const Code* FindCode(std::string_view text) {
+  int number = -1;
+  std::string_view digits = text;
+  if (digits.starts_with("SHD") || digits.starts_with("shd")) {
+    digits.remove_prefix(3);
+  }
+  if (digits.size() == 3) {
+    const char* end = digits.data() + digits.size();
+    const auto [at, error] = std::from_chars(digits.data(), end, number);
+    if (error != std::errc() || at != end) number = -1;
+  }
+  for (const Code* code : AllCodes()) {
+    if (code->number == number || code->name == text) return code;
+  }
+  return nullptr;
+}
+
+const Lint* FindLint(const Code& code) {
+  const auto* at =
+      std::find_if(kLints.begin(), kLints.end(),
+                   [&](const Lint* lint) { return &lint->code == &code; });
+  return at == kLints.end() ? nullptr : *at;
+}
+
+}  // namespace shardc
