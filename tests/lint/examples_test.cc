@@ -1,0 +1,111 @@
+// The documentation's examples are the tests: each lint's bad example gives
+// its code, and its good one does not.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "doctest/doctest.h"
+#include "emit/emit.h"
+#include "lint/explain.h"
+#include "lint/lint.h"
+#include "lint/target.h"
+
+namespace shardc {
+namespace {
+
+const Finding* FindCodeIn(const FindingSink& findings, const Code& code) {
+  const auto at =
+      std::find_if(findings.begin(), findings.end(),
+                   [&](const Finding& f) { return f.code == &code; });
+  return at == findings.end() ? nullptr : &*at;
+}
+
+std::string Texts(const FindingSink& findings) {
+  std::string out;
+  for (const Finding& finding : findings) out += FindingText(finding, {});
+  return out;
+}
+
+TEST_CASE("every lint finds its bad example and passes its good one") {
+  REQUIRE(AllLints().size() >= 45);
+  for (const Lint* lint : AllLints()) {
+    CAPTURE(lint->code.Id());
+    CAPTURE(lint->code.name);
+    std::string errors;
+    const LintResult bad = LintExampleText(lint->bad, &errors);
+    CHECK(errors == "");
+    const Finding* found = FindCodeIn(bad.findings, lint->code);
+    INFO("bad example gives:\n", Texts(bad.findings));
+    CHECK(found != nullptr);
+    if (found != nullptr) CHECK(found->level == lint->code.level);
+
+    const LintResult good =
+        LintExampleText(Filled(lint->bad, lint->good), &errors);
+    CHECK(errors == "");
+    INFO("good example gives:\n", Texts(good.findings));
+    CHECK(FindCodeIn(good.findings, lint->code) == nullptr);
+    // What the text tells people to write may not be an error itself.
+    for (const Finding& finding : good.findings) {
+      CHECK(finding.level != Level::kError);
+    }
+  }
+}
+
+TEST_CASE("every lint says what, why, and what to write instead") {
+  std::set<int> numbers;
+  std::set<std::string_view> names;
+  int errors = 0;
+  for (const Code* code : AllCodes()) {
+    CAPTURE(code->Id());
+    CHECK(numbers.insert(code->number).second);
+    CHECK(names.insert(code->name).second);
+    CHECK(FindCode(code->Id()) == code);
+    CHECK(FindCode(code->name) == code);
+    CHECK_FALSE(code->meaning.empty());
+    CHECK_FALSE(code->meaning.ends_with("."));
+    const auto text = ExplainCode(code->Id());
+    REQUIRE(text);
+    CHECK(text->find(code->meaning) != std::string::npos);
+    CHECK(ExplainCode(code->name) == text);
+  }
+  for (const Lint* lint : AllLints()) {
+    CAPTURE(lint->code.Id());
+    CHECK(lint->code.number >= 100);
+    for (std::string_view text : {lint->what, lint->why, lint->instead}) {
+      CHECK(text.ends_with("."));
+    }
+    if (lint->code.level == Level::kError) ++errors;
+  }
+  // Errors are for what is surely wrong or costly.
+  CHECK(errors >= 10);
+  CHECK(errors <= 20);
+  CHECK_FALSE(ExplainCode("SHD999"));
+  CHECK_FALSE(ExplainCode("no-such-thing"));
+}
+
+TEST_CASE("the table lists every file of the folder, by number") {
+  const char* root = std::getenv("SHARDC_SOURCE_ROOT");
+  REQUIRE(root != nullptr);
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(root) / "src/lint/rules")) {
+    if (entry.path().extension() == ".cc") {
+      files.insert(entry.path().stem().string());
+    }
+  }
+  std::set<std::string> listed;
+  int before = 0;
+  for (const Lint* lint : AllLints()) {
+    std::string name(lint->code.name);
+    std::replace(name.begin(), name.end(), '-', '_');
+    listed.insert(name);
+    CHECK(lint->code.number > before);
+    before = lint->code.number;
+  }
+  CHECK(files == listed);
+}
+
+}  // namespace
+}  // namespace shardc

@@ -1,0 +1,34 @@
+// A small target compiled from literal text, through the real pipeline.
+#ifndef SHARDC_TESTS_LINT_TARGET_H_
+#define SHARDC_TESTS_LINT_TARGET_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lint/facts.h"
+#include "lint/lint.h"
+#include "lint/run.h"
+#include "model/project.h"
+#include "plan/compile.h"
+
+namespace shardc {
+
+struct TestTarget {
+  std::unique_ptr<const Compiled> compiled;
+  std::optional<ModelConfig> model;
+  LintInputs inputs;
+  std::string errors;  // what reading said, if anything
+};
+
+// `good` filled with what it takes from `bad`.
+LintExample Filled(const LintExample& bad, const LintExample& good);
+
+TestTarget Build(const LintExample& example);
+
+// All lints, previews included, with the committed plan compared.
+LintResult LintExampleText(const LintExample& example, std::string* errors);
+
+}  // namespace shardc
+
+#endif  // SHARDC_TESTS_LINT_TARGET_H_
