@@ -37,6 +37,9 @@ constexpr std::array kCommands = {
             "text json"},
     Command{"schema", "print the JSON schema of a file or an output",
             "shardc schema rules > rules.schema.json", DeclareSchema},
+    Command{"completion", "print a completion script for a shell",
+            "shardc completion bash > /etc/bash_completion.d/shardc",
+            DeclareCompletion},
 };
 
 // "text json" to its words.

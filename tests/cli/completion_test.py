@@ -1,0 +1,106 @@
+"""Completion scripts, each run by its own shell."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from driver import Case, run
+
+# What is typed, and what must and must not be offered.
+TABLE = [
+    ("shardc pl", {"plan"}, {"resolve"}),
+    ("shardc plan --illegal ", {"error", "drop", "shrink"}, {"--mesh"}),
+    ("shardc plan --ill", {"--illegal"}, {"--mesh"}),
+    ("shardc plan --rules builtin:llama/", {"builtin:llama/flax",
+                                            "builtin:llama/hf"},
+     {"builtin:gpt2/hf"}),
+    ("shardc plan --rules au", {"auto"}, {"builtin:llama"}),
+    ("shardc resolve --mode de", {"decode"}, {"train"}),
+    ("shardc completion ", {"bash", "fish", "zsh"}, {"plan"}),
+]
+
+BASH = r"""
+source "$1"
+COMP_LINE=$2 COMP_POINT=${#2}
+_shardc
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
+class Completion(Case):
+    def script(self, shell):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        path = os.path.join(folder, "completion." + shell)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.check(run("completion", shell), 0).out)
+        return path
+
+    def shell(self, *command):
+        done = subprocess.run(command, capture_output=True, text=True,
+                              check=False, timeout=60)
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(done.returncode, 0)
+        return done.stdout.splitlines()
+
+    def test_bash(self):
+        script = self.script("bash")
+        for typed, wanted, unwanted in TABLE:
+            with self.subTest(typed):
+                offered = self.shell("bash", "--norc", "-c", BASH, "bash",
+                                     script, typed)
+                # Bash itself keeps what stands before a colon.
+                word = typed.split(" ")[-1]
+                kept = word[:word.rfind(":") + 1]
+                offered = {kept + reply for reply in offered}
+                self.assertLessEqual(wanted, offered)
+                self.assertFalse(unwanted & offered)
+
+    @unittest.skipUnless(shutil.which("fish"), "no fish")
+    def test_fish(self):
+        script = self.script("fish")
+        for typed, wanted, unwanted in TABLE:
+            with self.subTest(typed):
+                lines = self.shell("fish", "--no-config", "-c",
+                                   f"source {script}; complete -C '{typed}'")
+                offered = {line.split("\t")[0] for line in lines}
+                self.assertLessEqual(wanted, offered)
+                self.assertFalse(unwanted & offered)
+
+    @unittest.skipUnless(shutil.which("zsh"), "no zsh")
+    def test_zsh(self):
+        script = self.script("zsh")
+        out = self.shell("zsh", "-f", "-c",
+                         "autoload -Uz compinit; compinit -D; "
+                         f"source {script}; print -- $_comps[shardc]")
+        self.assertEqual(out, ["_shardc"])
+
+    def test_every_option_of_every_command_is_there(self):
+        commands = re.findall(r"^  ([a-z]+)  ",
+                              run("--help").out.split("Subcommands:")[1],
+                              re.M)
+        self.assertIn("plan", commands)
+        scripts = {shell: run("completion", shell).out
+                   for shell in ("bash", "fish", "zsh")}
+        for command in commands:
+            options = re.findall(r"--([a-z-]+)",
+                                 run(command, "--help").out
+                                 .split("Options:")[1].split("Example:")[0])
+            self.assertTrue(options)
+            for option in set(options):
+                self.assertIn("--" + option, scripts["bash"])
+                self.assertIn("--" + option, scripts["zsh"])
+                self.assertIn(f"from {command}' -l {option} ",
+                              scripts["fish"])
+
+    def test_another_shell_is_refused(self):
+        result = self.check(run("completion", "tcsh"), 2)
+        self.assertIn("`tcsh` is none of: bash, fish, zsh", result.err)
+        self.check(run("completion"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
