@@ -1,0 +1,67 @@
+#include "checkpoint/box.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+namespace shardc {
+
+int64_t Box::Elements() const {
+  int64_t out = 1;
+  for (const int64_t size : shape) out *= size;
+  return out;
+}
+
+Box WholeBox(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
+
+std::vector<int64_t> DeviceCoordinates(const Mesh& mesh, int64_t device) {
+  std::vector<int64_t> out(mesh.axes.size());
+  for (size_t i = mesh.axes.size(); i-- > 0;) {
+    out[i] = device % mesh.axes[i].size;
+    device /= mesh.axes[i].size;
+  }
+  return out;
+}
+
+std::optional<Cut> Cut::Make(const Spec& spec, const Shape& shape,
+                             const Mesh& mesh) {
+  if (spec.size() > shape.size()) return std::nullopt;
+  Cut cut;
+  cut.shape_ = shape;
+  cut.divisions_.assign(shape.size(), 1);
+  std::set<std::string> seen;
+  // From the last axis of the last dimension, which counts by one.
+  for (size_t dim = spec.size(); dim-- > 0;) {
+    for (size_t i = spec[dim].size(); i-- > 0;) {
+      const std::string& name = spec[dim][i];
+      const auto axis = mesh.Find(name);
+      if (!axis || !seen.insert(name).second) return std::nullopt;
+      if (shape[dim] == 0) continue;  // all hold the same nothing
+      cut.steps_.push_back({*axis, cut.parts_});
+      cut.parts_ *= mesh.axes[*axis].size;
+      cut.divisions_[dim] *= mesh.axes[*axis].size;
+    }
+    if (shape[dim] % cut.divisions_[dim] != 0) return std::nullopt;
+  }
+  return cut;
+}
+
+int64_t Cut::PartOf(const std::vector<int64_t>& coordinates) const {
+  int64_t part = 0;
+  for (const Step& step : steps_) {
+    part += coordinates[step.axis] * step.weight;
+  }
+  return part;
+}
+
+Box Cut::BoxOf(int64_t part) const {
+  Box box{Shape(shape_.size(), 0), shape_};
+  for (size_t dim = shape_.size(); dim-- > 0;) {
+    box.shape[dim] = shape_[dim] / divisions_[dim];
+    box.offset[dim] = part % divisions_[dim] * box.shape[dim];
+    part /= divisions_[dim];
+  }
+  return box;
+}
+
+}  // namespace shardc

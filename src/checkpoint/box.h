@@ -1,0 +1,59 @@
+// Rectangular parts of tensors, and which part a device holds.
+#ifndef SHARDC_CHECKPOINT_BOX_H_
+#define SHARDC_CHECKPOINT_BOX_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/spec.h"
+
+namespace shardc {
+
+// `offset` and `shape` have an entry per dimension; rank 0 is one element.
+struct Box {
+  Shape offset;
+  Shape shape;
+  bool operator==(const Box&) const = default;
+  auto operator<=>(const Box&) const = default;
+
+  int64_t Elements() const;
+};
+
+Box WholeBox(const Shape& shape);
+
+// Coordinates along the mesh's axes of a device: row-major order.
+std::vector<int64_t> DeviceCoordinates(const Mesh& mesh, int64_t device);
+
+// The distinct parts that a spec cuts a tensor into, and who holds which.
+// Along each dimension the parts are numbered by the coordinates of the
+// group's axes, the first the most significant.
+class Cut {
+ public:
+  // Nothing where the spec is not legal for the shape: an axis twice or not
+  // in the mesh, more entries than dimensions, a dimension that does not
+  // divide.
+  static std::optional<Cut> Make(const Spec& spec, const Shape& shape,
+                                 const Mesh& mesh);
+
+  int64_t parts() const { return parts_; }
+  // Number of the part that a device with these coordinates holds.
+  int64_t PartOf(const std::vector<int64_t>& coordinates) const;
+  Box BoxOf(int64_t part) const;
+
+ private:
+  struct Step {
+    size_t axis = 0;     // index into the mesh's axes
+    int64_t weight = 0;  // of its coordinate in the part's number
+  };
+  std::vector<Step> steps_;
+  Shape shape_;      // of the tensor
+  Shape divisions_;  // parts along each dimension
+  int64_t parts_ = 1;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_BOX_H_

@@ -1,0 +1,22 @@
+// One element at a time by integer arithmetic: the oracle of the vector
+// code, and the tails of its loops.
+#ifndef SHARDC_CHECKPOINT_CAST_SCALAR_H_
+#define SHARDC_CHECKPOINT_CAST_SCALAR_H_
+
+#include <cstdint>
+
+namespace shardc {
+
+// All take and give the bits of IEEE binary64, binary32, binary16 or of
+// bfloat16.
+uint32_t Float32FromFloat64(uint64_t bits);
+uint16_t Float16FromFloat64(uint64_t bits);
+uint16_t Bfloat16FromFloat64(uint64_t bits);
+uint16_t Float16FromFloat32(uint32_t bits);
+uint16_t Bfloat16FromFloat32(uint32_t bits);
+uint32_t Float32FromFloat16(uint16_t bits);
+uint32_t Float32FromBfloat16(uint16_t bits);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_CAST_SCALAR_H_

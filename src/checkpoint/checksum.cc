@@ -1,0 +1,155 @@
+// The instruction takes eight bytes a cycle but gives its result after three,
+// so three runs go side by side. Their remainders are joined by moving one
+// over the zeros that stand for the next: multiplication by x^(8n) modulo the
+// polynomial, which for the runs' fixed length is four table look-ups.
+#include "checkpoint/checksum.h"
+
+#include <array>
+#include <charconv>
+#include <cstring>
+
+namespace shardc {
+namespace {
+
+constexpr uint32_t kPolynomial = 0x82F63B78u;  // bits reversed
+
+// Product modulo the polynomial; bit 31 is x^0.
+constexpr uint32_t Multiply(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = (b & 1) != 0 ? b >> 1 ^ kPolynomial : b >> 1;
+  }
+  return product;
+}
+
+// x^(8 * bytes)
+constexpr uint32_t PowerOfBytes(uint64_t bytes) {
+  uint32_t square = uint32_t{1} << 23;  // x^8
+  uint32_t power = uint32_t{1} << 31;
+  for (; bytes != 0; bytes >>= 1) {
+    if ((bytes & 1) != 0) power = Multiply(square, power);
+    square = Multiply(square, square);
+  }
+  return power;
+}
+
+constexpr std::array<uint32_t, 256> kBytes = [] {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t value = i;
+    for (int bit = 0; bit < 8; ++bit) {
+      value = (value & 1) != 0 ? value >> 1 ^ kPolynomial : value >> 1;
+    }
+    table[i] = value;
+  }
+  return table;
+}();
+
+#if defined(__x86_64__)
+
+constexpr size_t kRun = 4096;  // bytes of each of the three runs
+
+// A remainder moved over `Bytes` zeros, a byte of it at a time.
+template <size_t Bytes>
+struct Mover {
+  std::array<std::array<uint32_t, 256>, 4> table{};
+  constexpr Mover() {
+    const uint32_t power = PowerOfBytes(Bytes);
+    for (uint32_t k = 0; k < 4; ++k) {
+      // Linear: the entries of single bits give all others.
+      for (uint32_t bit = 0; bit < 8; ++bit) {
+        table[k][uint32_t{1} << bit] =
+            Multiply(uint32_t{1} << (8 * k + bit), power);
+      }
+      for (uint32_t i = 1; i < 256; ++i) {
+        table[k][i] = table[k][i & (i - 1)] ^ table[k][i & (~i + 1)];
+      }
+    }
+  }
+  uint32_t operator()(uint32_t value) const {
+    return table[0][value & 0xFF] ^ table[1][value >> 8 & 0xFF] ^
+           table[2][value >> 16 & 0xFF] ^ table[3][value >> 24];
+  }
+};
+
+constexpr Mover<kRun> kOverOne;
+constexpr Mover<2 * kRun> kOverTwo;
+
+__attribute__((target("sse4.2"))) uint32_t Hardware(const char* at,
+                                                    size_t count,
+                                                    uint32_t state) {
+  const auto word = [](const char* from) {
+    uint64_t value = 0;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  };
+  for (; count >= 3 * kRun; count -= 3 * kRun, at += 3 * kRun) {
+    uint64_t a = state, b = 0, c = 0;
+    for (size_t i = 0; i < kRun; i += 8) {
+      a = __builtin_ia32_crc32di(a, word(at + i));
+      b = __builtin_ia32_crc32di(b, word(at + kRun + i));
+      c = __builtin_ia32_crc32di(c, word(at + 2 * kRun + i));
+    }
+    state = kOverTwo(static_cast<uint32_t>(a)) ^
+            kOverOne(static_cast<uint32_t>(b)) ^ static_cast<uint32_t>(c);
+  }
+  uint64_t wide = state;
+  for (; count >= 8; count -= 8, at += 8) {
+    wide = __builtin_ia32_crc32di(wide, word(at));
+  }
+  state = static_cast<uint32_t>(wide);
+  for (; count > 0; --count, ++at) {
+    state = __builtin_ia32_crc32qi(state, static_cast<unsigned char>(*at));
+  }
+  return state;
+}
+
+#endif
+
+}  // namespace
+
+uint32_t Crc32cByTable(std::string_view bytes, uint32_t before) {
+  uint32_t state = ~before;
+  for (const char c : bytes) {
+    state = kBytes[(state ^ static_cast<unsigned char>(c)) & 0xFF] ^ state >> 8;
+  }
+  return ~state;
+}
+
+uint32_t Crc32c(std::string_view bytes, uint32_t before) {
+#if defined(__x86_64__)
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (has_instruction) return ~Hardware(bytes.data(), bytes.size(), ~before);
+#endif
+  return Crc32cByTable(bytes, before);
+}
+
+uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t second_size) {
+  return Multiply(PowerOfBytes(second_size), first) ^ second;
+}
+
+std::string ChecksumText(uint32_t crc) {
+  static constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out = "crc32c:";
+  for (int shift = 28; shift >= 0; shift -= 4) {
+    out += kDigits[crc >> shift & 0xF];
+  }
+  return out;
+}
+
+std::optional<uint32_t> ParseChecksum(std::string_view text) {
+  constexpr std::string_view kPrefix = "crc32c:";
+  if (!text.starts_with(kPrefix) || text.size() != kPrefix.size() + 8) {
+    return std::nullopt;
+  }
+  uint32_t crc = 0;
+  const auto [end, error] = std::from_chars(text.data() + kPrefix.size(),
+                                            text.data() + text.size(), crc, 16);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return crc;
+}
+
+}  // namespace shardc

@@ -1,0 +1,495 @@
+// Workers take blocks of tensors in turn. For a block each source piece is
+// read as one run into a buffer; each wanted part is written from there as
+// one run too: straight, where the block holds it in one run, else after its
+// rows have been gathered. Where little of what one read would take in is
+// wanted and the rows are long, the rows are read one by one instead.
+//
+// A part's checksum is joined from those of its runs when the last is done.
+#include "checkpoint/copy.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "checkpoint/cast.h"
+#include "checkpoint/checksum.h"
+#include "checkpoint/gather.h"
+#include "checkpoint/grid.h"
+#include "source/input_file.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr int64_t kMaxBlock = int64_t{2} << 20;
+constexpr int64_t kMinBlock = int64_t{256} << 10;
+constexpr int64_t kBuffers = 3;  // source, gathered, cast
+// Rows from this length on are worth a system call each.
+constexpr int64_t kLongRun = int64_t{16} << 10;
+
+struct Target {
+  size_t output = 0;
+  size_t piece = 0;
+};
+
+// One checksummed run of a part, by its place in the part.
+struct Chunk {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  uint32_t crc = 0;
+};
+
+// A tensor while it is being copied.
+struct Work {
+  size_t tensor = 0;
+  Grid grid;
+  int64_t blocks = 0;
+  std::vector<std::vector<Target>> targets = {};  // by part
+  std::vector<int64_t> left = {};                 // units to do, by part
+  std::vector<std::vector<Chunk>> chunks = {};    // by part
+};
+
+// Which pieces want each part of each tensor.
+class Wanted {
+ public:
+  Wanted(const Transfer& transfer, const std::vector<CopyTarget>& files,
+         const Checksums& done)
+      : by_tensor_(transfer.tensors.size()) {
+    for (size_t output = 0; output < transfer.outputs.size(); ++output) {
+      if (files[output].fd < 0) continue;
+      const auto& pieces = transfer.outputs[output].pieces;
+      for (size_t piece = 0; piece < pieces.size(); ++piece) {
+        if (done[output][piece]) continue;
+        by_tensor_[pieces[piece].tensor].push_back(
+            {pieces[piece].part, {output, piece}});
+      }
+    }
+  }
+  bool Any(size_t tensor) const { return !by_tensor_[tensor].empty(); }
+  std::vector<std::vector<Target>> TargetsOf(size_t tensor,
+                                             size_t parts) const {
+    std::vector<std::vector<Target>> out(parts);
+    for (const auto& [part, target] : by_tensor_[tensor]) {
+      out[part].push_back(target);
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::vector<std::pair<uint32_t, Target>>> by_tensor_;
+};
+
+bool AllZero(const char* bytes, size_t count) {
+  return count == 0 ||
+         (bytes[0] == 0 && std::memcmp(bytes, bytes + 1, count - 1) == 0);
+}
+
+// A part of a block that is read from one source.
+struct Load {
+  size_t source = 0;
+  Region region;                // one run in the source piece
+  const char* bytes = nullptr;  // null: its rows are read one by one
+};
+
+class Copier {
+ public:
+  Copier(const Transfer& transfer, const std::vector<InputFile>& inputs,
+         const std::vector<CopyTarget>& files, Checksums& checksums,
+         const CopyOptions& options)
+      : transfer_(transfer),
+        inputs_(inputs),
+        files_(files),
+        checksums_(checksums),
+        options_(options),
+        wanted_(transfer, files, checksums) {
+    threads_ = std::max(options.threads, 1);
+    block_bytes_ = std::clamp(options.memory_bytes / (kBuffers * threads_),
+                              kMinBlock, kMaxBlock);
+  }
+
+  bool Run(Findings& findings) {
+    std::vector<std::thread> threads;
+    for (int i = 1; i < threads_; ++i) {
+      threads.emplace_back([this] { Worker(); });
+    }
+    Worker();
+    for (std::thread& thread : threads) thread.join();
+    if (!stop_) return true;
+    findings.Append(std::move(first_error_));
+    return false;
+  }
+
+ private:
+  struct Scratch {
+    std::vector<char> source;
+    std::vector<char> gathered;
+    std::vector<char> cast;
+  };
+
+  void Worker() {
+    Scratch scratch;
+    for (;;) {
+      const auto [work, block] = Next();
+      if (work == nullptr) return;
+      Findings findings;
+      if (!CopyBlock(*work, block, scratch, findings)) {
+        Fail(std::move(findings));
+        return;
+      }
+    }
+  }
+
+  void Fail(Findings findings) {
+    const std::lock_guard lock(mutex_);
+    if (!stop_.exchange(true)) first_error_ = std::move(findings);
+  }
+
+  // The next block, with its tensor; null when all are taken.
+  std::pair<std::shared_ptr<Work>, int64_t> Next() {
+    const std::lock_guard lock(mutex_);
+    while (!stop_) {
+      if (work_ != nullptr && next_block_ < work_->blocks) {
+        return {work_, next_block_++};
+      }
+      while (next_tensor_ < transfer_.tensors.size() &&
+             !wanted_.Any(next_tensor_)) {
+        ++next_tensor_;
+      }
+      if (next_tensor_ == transfer_.tensors.size()) break;
+      work_ = Begin(next_tensor_++);
+      next_block_ = 0;
+    }
+    return {nullptr, 0};
+  }
+
+  std::shared_ptr<Work> Begin(size_t index) {
+    const TransferTensor& tensor = transfer_.tensors[index];
+    std::string why;
+    auto grid = Grid::Make(tensor, &why);  // judged when it was planned
+    auto work = std::make_shared<Work>(Work{index, std::move(*grid)});
+    work->blocks = work->grid.Blocks(block_bytes_);
+    work->targets = wanted_.TargetsOf(index, tensor.parts.size());
+    work->chunks.resize(tensor.parts.size());
+    for (size_t part = 0; part < tensor.parts.size(); ++part) {
+      work->left.push_back(work->grid.parts()[part].Units());
+      if (work->left[part] == 0) FinishPart(*work, part);
+    }
+    return work;
+  }
+
+  bool CopyBlock(Work& work, int64_t index, Scratch& scratch,
+                 Findings& findings) {
+    const Region block = work.grid.Block(index, block_bytes_);
+    std::vector<std::pair<size_t, Region>> parts;
+    for (size_t part = 0; part < work.targets.size(); ++part) {
+      const Region& whole = work.grid.parts()[part];
+      if (work.targets[part].empty() || !Region::Overlap(whole, block)) {
+        continue;
+      }
+      parts.emplace_back(part, Region::Intersect(whole, block));
+    }
+    if (parts.empty()) return true;
+    std::vector<Load> loads;
+    if (!ReadSources(work, block, parts, scratch, loads, findings)) {
+      return false;
+    }
+    for (const auto& [part, region] : parts) {
+      const char* bytes = nullptr;
+      if (!Assemble(work, region, loads, scratch, &bytes, findings)) {
+        return false;
+      }
+      bytes = Cast(work, region.Units(), bytes, scratch);
+      if (!Write(work, part, region, bytes, findings)) return false;
+    }
+    return true;
+  }
+
+  // What of a source's share of the block is worth reading in one run:
+  // nothing less than the rows that some part wants.
+  Load PlanLoad(const Work& work, size_t source, const Region& block,
+                const std::vector<std::pair<size_t, Region>>& parts,
+                bool* in_one) const {
+    Load load{source, Region::Intersect(work.grid.sources()[source], block)};
+    int64_t covered = 0, run = 0;
+    Region hull;
+    for (const auto& [part, region] : parts) {
+      if (!Region::Overlap(region, load.region)) continue;
+      const Region both = Region::Intersect(region, load.region);
+      covered += both.Units();
+      run = std::max(run, both.end.back() - both.begin.back());
+      if (hull.begin.empty()) hull = both;
+      for (size_t i = 0; i < hull.begin.size(); ++i) {
+        hull.begin[i] = std::min(hull.begin[i], both.begin[i]);
+        hull.end[i] = std::max(hull.end[i], both.end[i]);
+      }
+    }
+    if (hull.begin.empty()) {
+      load.region.end = load.region.begin;
+      return load;
+    }
+    // Cutting the first dimension of several steps keeps it one run.
+    for (size_t i = 0; i < hull.begin.size(); ++i) {
+      if (load.region.end[i] - load.region.begin[i] == 1) continue;
+      load.region.begin[i] = hull.begin[i];
+      load.region.end[i] = hull.end[i];
+      break;
+    }
+    *in_one = 2 * covered >= load.region.Units() ||
+              run * work.grid.unit_from() < kLongRun;
+    return load;
+  }
+
+  bool ReadSources(const Work& work, const Region& block,
+                   const std::vector<std::pair<size_t, Region>>& parts,
+                   Scratch& scratch, std::vector<Load>& loads,
+                   Findings& findings) const {
+    const int64_t unit = work.grid.unit_from();
+    const auto& pieces = transfer_.tensors[work.tensor].sources;
+    scratch.source.resize(static_cast<size_t>(block.Units() * unit));
+    size_t used = 0;
+    for (size_t source = 0; source < pieces.size(); ++source) {
+      if (!Region::Overlap(work.grid.sources()[source], block)) continue;
+      bool in_one = true;
+      Load load = PlanLoad(work, source, block, parts, &in_one);
+      if (load.region.Empty()) continue;
+      if (in_one) {
+        char* to = scratch.source.data() + used;
+        const auto count = static_cast<size_t>(load.region.Units() * unit);
+        const int64_t from =
+            pieces[source].offset +
+            work.grid.sources()[source].OffsetOf(load.region) * unit;
+        if (!inputs_[pieces[source].file].ReadAt(from, to, count, findings)) {
+          return false;
+        }
+        load.bytes = to;
+        used += count;
+      }
+      loads.push_back(std::move(load));
+    }
+    return true;
+  }
+
+  // The region's bytes in row-major order, in the source's type.
+  bool Assemble(const Work& work, const Region& region,
+                const std::vector<Load>& loads, Scratch& scratch,
+                const char** out, Findings& findings) const {
+    const int64_t unit = work.grid.unit_from();
+    for (const Load& load : loads) {
+      if (load.bytes == nullptr || !Region::Overlap(region, load.region)) {
+        continue;
+      }
+      const Region both = Region::Intersect(region, load.region);
+      if (both.Units() != region.Units() || !IsOneRun(both, load.region)) {
+        continue;
+      }
+      *out = load.bytes + load.region.OffsetOf(both) * unit;
+      return true;
+    }
+    scratch.gathered.resize(static_cast<size_t>(region.Units() * unit));
+    *out = scratch.gathered.data();
+    for (const Load& load : loads) {
+      if (!Region::Overlap(region, load.region)) continue;
+      const Region both = Region::Intersect(region, load.region);
+      if (load.bytes != nullptr) {
+        CopyRegion(both, load.region, load.bytes, region,
+                   scratch.gathered.data(), unit);
+      } else if (!ReadRows(work, load.source, both, region, scratch,
+                           findings)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool ReadRows(const Work& work, size_t source, const Region& part,
+                const Region& region, Scratch& scratch,
+                Findings& findings) const {
+    const int64_t unit = work.grid.unit_from();
+    const SourcePiece& piece = transfer_.tensors[work.tensor].sources[source];
+    return ForEachRun(part, work.grid.sources()[source], region,
+                      [&](int64_t from, int64_t to, int64_t units) {
+                        return inputs_[piece.file].ReadAt(
+                            piece.offset + from * unit,
+                            scratch.gathered.data() + to * unit,
+                            static_cast<size_t>(units * unit), findings);
+                      });
+  }
+
+  const char* Cast(const Work& work, int64_t units, const char* bytes,
+                   Scratch& scratch) const {
+    const TransferTensor& tensor = transfer_.tensors[work.tensor];
+    if (tensor.from == tensor.to) return bytes;
+    scratch.cast.resize(static_cast<size_t>(units * work.grid.unit_to()));
+    CastElements(tensor.from, tensor.to, bytes, scratch.cast.data(),
+                 static_cast<size_t>(units));
+    return scratch.cast.data();
+  }
+
+  bool Write(Work& work, size_t part, const Region& region, const char* bytes,
+             Findings& findings) {
+    const int64_t unit = work.grid.unit_to();
+    const auto count = static_cast<size_t>(region.Units() * unit);
+    const int64_t at = work.grid.parts()[part].OffsetOf(region) * unit;
+    const uint32_t crc = Crc32c({bytes, count});
+    const bool zero = AllZero(bytes, count);
+    for (const Target& target : work.targets[part]) {
+      const CopyTarget& file = files_[target.output];
+      const OutputFile& output = transfer_.outputs[target.output];
+      const int64_t offset = output.pieces[target.piece].offset + at;
+      if (zero && file.fresh) continue;
+      if (WriteAt(file.fd, bytes, count, offset)) continue;
+      const int error = errno;
+      const std::string path = transfer_.PathOf(output.name);
+      findings.Add(code::kWrite, Place{MakeSource(path, {})},
+                   "cannot write `" + path + "`: " + ::strerror(error),
+                   error == ENOSPC || error == EDQUOT
+                       ? "free some space or choose another place"
+                       : "");
+      return false;
+    }
+    return Account(work, part, {at, static_cast<int64_t>(count), crc},
+                   region.Units(), findings);
+  }
+
+  static bool WriteAt(int fd, const char* bytes, size_t count, int64_t at) {
+    while (count > 0) {
+      const ssize_t put = ::pwrite(fd, bytes, count, at);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return false;
+      bytes += put;
+      at += put;
+      count -= static_cast<size_t>(put);
+    }
+    return true;
+  }
+
+  bool Account(Work& work, size_t part, const Chunk& chunk, int64_t units,
+               Findings& findings) {
+    const std::lock_guard lock(mutex_);
+    work.chunks[part].push_back(chunk);
+    work.left[part] -= units;
+    if (options_.progress) {
+      options_.progress(chunk.bytes *
+                        static_cast<int64_t>(work.targets[part].size()));
+    }
+    if (work.left[part] > 0 || FinishPart(work, part)) return true;
+    findings.Add(code::kWrite, Place{MakeSource(transfer_.directory, {})},
+                 "cannot write the journal in `" + transfer_.directory +
+                     "`: " + ::strerror(errno));
+    return false;
+  }
+
+  bool FinishPart(Work& work, size_t part) {
+    auto& chunks = work.chunks[part];
+    std::sort(chunks.begin(), chunks.end(), [](const Chunk& a, const Chunk& b) {
+      return a.offset < b.offset;
+    });
+    uint32_t crc = 0;
+    for (const Chunk& chunk : chunks) {
+      crc = CombineCrc32c(crc, chunk.crc, static_cast<uint64_t>(chunk.bytes));
+    }
+    chunks = {};
+    for (const Target& target : work.targets[part]) {
+      checksums_[target.output][target.piece] = crc;
+      if (options_.piece_done &&
+          !options_.piece_done(target.output, target.piece, crc)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const Transfer& transfer_;
+  const std::vector<InputFile>& inputs_;
+  const std::vector<CopyTarget>& files_;
+  Checksums& checksums_;
+  const CopyOptions& options_;
+  Wanted wanted_;
+  int threads_ = 1;
+  int64_t block_bytes_ = kMaxBlock;
+
+  std::mutex mutex_;  // guards what follows and the works' left and chunks
+  std::atomic<bool> stop_ = false;
+  Findings first_error_;
+  std::shared_ptr<Work> work_;
+  int64_t next_block_ = 0;
+  size_t next_tensor_ = 0;
+};
+
+// Opens the sources and holds them to what their headers were read from.
+bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
+                 Findings& findings) {
+  for (const SourceFile& source : transfer.sources) {
+    auto file = InputFile::Open(source.path, findings);
+    if (!file) return false;
+    inputs.push_back(std::move(*file));
+  }
+  return true;
+}
+
+bool CheckUnchanged(const Transfer& transfer,
+                    const std::vector<InputFile>& inputs, Findings& findings) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    struct stat status = {};
+    const bool known = ::fstat(inputs[i].fd(), &status) == 0;
+    const int64_t modified =
+        int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+    const SourceFile& source = transfer.sources[i];
+    if (known && status.st_size == source.size &&
+        modified == source.modified_ns) {
+      continue;
+    }
+    findings.Add(code::kUnreadable, Place{MakeSource(source.path, {})},
+                 "`" + source.path + "` has changed while it was read",
+                 "run again when nothing writes to it");
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TransferSize MeasureTransfer(const Transfer& transfer,
+                             const std::vector<bool>& outputs) {
+  TransferSize size;
+  std::vector<std::vector<bool>> read(transfer.tensors.size());
+  for (size_t i = 0; i < transfer.tensors.size(); ++i) {
+    read[i].resize(transfer.tensors[i].parts.size());
+  }
+  for (size_t i = 0; i < transfer.outputs.size(); ++i) {
+    if (!outputs[i]) continue;
+    const OutputFile& output = transfer.outputs[i];
+    ++size.files;
+    size.bytes_written += output.size;
+    size.pieces += static_cast<int64_t>(output.pieces.size());
+    for (const OutputPiece& piece : output.pieces) {
+      if (read[piece.tensor][piece.part]) continue;
+      read[piece.tensor][piece.part] = true;
+      const TransferTensor& tensor = transfer.tensors[piece.tensor];
+      size.bytes_read +=
+          tensor.parts[piece.part].Elements() * DtypeBits(tensor.from) / 8;
+    }
+  }
+  return size;
+}
+
+bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
+                Checksums& checksums, const CopyOptions& options,
+                Findings& findings) {
+  std::vector<InputFile> inputs;
+  if (!OpenSources(transfer, inputs, findings)) return false;
+  Copier copier(transfer, inputs, files, checksums, options);
+  return copier.Run(findings) && CheckUnchanged(transfer, inputs, findings);
+}
+
+}  // namespace shardc

@@ -1,0 +1,121 @@
+#include "checkpoint/gather.h"
+
+#include <cstring>
+#include <vector>
+
+namespace shardc {
+namespace {
+
+// The part as `outer` rows with strides, after folding the dimensions in
+// which it spans both regions.
+struct Rows {
+  std::vector<int64_t> counts;  // of the dimensions before the run
+  std::vector<int64_t> from_strides;
+  std::vector<int64_t> to_strides;
+  int64_t from = 0;  // units before the first run
+  int64_t to = 0;
+  int64_t run = 1;  // units
+};
+
+int64_t Extent(const Region& region, size_t dim) {
+  return region.end[dim] - region.begin[dim];
+}
+
+Rows Measure(const Region& part, const Region& from, const Region& to) {
+  Rows rows;
+  rows.from = from.OffsetOf(part);
+  rows.to = to.OffsetOf(part);
+  int64_t from_stride = 1, to_stride = 1;
+  bool folding = true;
+  for (size_t dim = part.begin.size(); dim-- > 0;) {
+    const int64_t count = Extent(part, dim);
+    if (folding) {
+      rows.run *= count;
+    } else if (count != 1) {
+      rows.counts.insert(rows.counts.begin(), count);
+      rows.from_strides.insert(rows.from_strides.begin(), from_stride);
+      rows.to_strides.insert(rows.to_strides.begin(), to_stride);
+    }
+    folding = folding && count == Extent(from, dim) && count == Extent(to, dim);
+    from_stride *= Extent(from, dim);
+    to_stride *= Extent(to, dim);
+  }
+  return rows;
+}
+
+// Calls `visit(from, to)` for each run, in order, until it returns false.
+template <typename Visit>
+bool Walk(const Rows& rows, Visit visit) {
+  const size_t depth = rows.counts.size();
+  if (depth == 0) return visit(rows.from, rows.to);
+  std::vector<int64_t> at(depth, 0);
+  int64_t from = rows.from, to = rows.to;
+  for (;;) {
+    int64_t inner_from = from, inner_to = to;
+    for (int64_t i = 0; i < rows.counts[depth - 1]; ++i) {
+      if (!visit(inner_from, inner_to)) return false;
+      inner_from += rows.from_strides[depth - 1];
+      inner_to += rows.to_strides[depth - 1];
+    }
+    size_t dim = depth - 1;
+    for (;;) {
+      if (dim == 0) return true;
+      --dim;
+      from += rows.from_strides[dim];
+      to += rows.to_strides[dim];
+      if (++at[dim] < rows.counts[dim]) break;
+      from -= rows.from_strides[dim] * rows.counts[dim];
+      to -= rows.to_strides[dim] * rows.counts[dim];
+      at[dim] = 0;
+    }
+  }
+}
+
+// A known size lets the compiler use plain moves for tiny runs.
+template <size_t Size>
+void CopyFixed(const Rows& rows, const char* from, char* to, int64_t unit) {
+  Walk(rows, [&](int64_t source, int64_t target) {
+    std::memcpy(to + target * unit, from + source * unit, Size);
+    return true;
+  });
+}
+
+}  // namespace
+
+void CopyRegion(const Region& part, const Region& from_region, const char* from,
+                const Region& to_region, char* to, int64_t unit_bytes) {
+  const Rows rows = Measure(part, from_region, to_region);
+  const auto size = static_cast<size_t>(rows.run * unit_bytes);
+  switch (size) {
+    case 1:
+      return CopyFixed<1>(rows, from, to, unit_bytes);
+    case 2:
+      return CopyFixed<2>(rows, from, to, unit_bytes);
+    case 4:
+      return CopyFixed<4>(rows, from, to, unit_bytes);
+    case 8:
+      return CopyFixed<8>(rows, from, to, unit_bytes);
+    case 16:
+      return CopyFixed<16>(rows, from, to, unit_bytes);
+    default:
+      break;
+  }
+  Walk(rows, [&](int64_t source, int64_t target) {
+    std::memcpy(to + target * unit_bytes, from + source * unit_bytes, size);
+    return true;
+  });
+}
+
+bool ForEachRun(
+    const Region& part, const Region& from_region, const Region& to_region,
+    const std::function<bool(int64_t from, int64_t to, int64_t units)>& run) {
+  const Rows rows = Measure(part, from_region, to_region);
+  return Walk(
+      rows, [&](int64_t from, int64_t to) { return run(from, to, rows.run); });
+}
+
+bool IsOneRun(const Region& part, const Region& region) {
+  return Measure(part, region, part).counts.empty();
+}
+
+}  // namespace shardc

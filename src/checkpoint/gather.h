@@ -1,0 +1,29 @@
+// Copies of rectangular parts between buffers in memory.
+#ifndef SHARDC_CHECKPOINT_GATHER_H_
+#define SHARDC_CHECKPOINT_GATHER_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "checkpoint/grid.h"
+
+namespace shardc {
+
+// Copies `part`, which lies in both regions, from a buffer that holds
+// `from_region` in row-major order to one that holds `to_region`.
+void CopyRegion(const Region& part, const Region& from_region, const char* from,
+                const Region& to_region, char* to, int64_t unit_bytes);
+
+// The runs of `part` that are contiguous in both regions: offsets in units
+// from the start of each region, and a length, in row-major order. Stops
+// where `run` returns false, and returns that.
+bool ForEachRun(
+    const Region& part, const Region& from_region, const Region& to_region,
+    const std::function<bool(int64_t from, int64_t to, int64_t units)>& run);
+
+// Whether `part` is one run in the row-major order of `region`.
+bool IsOneRun(const Region& part, const Region& region);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_GATHER_H_

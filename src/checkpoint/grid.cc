@@ -1,0 +1,161 @@
+#include "checkpoint/grid.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardc {
+namespace {
+
+// Whether every box spans the whole dimension.
+bool Uncut(const TransferTensor& tensor, size_t dim) {
+  const auto spans = [&](const Box& box) {
+    return box.shape[dim] == tensor.shape[dim];
+  };
+  return std::all_of(
+             tensor.sources.begin(), tensor.sources.end(),
+             [&](const SourcePiece& piece) { return spans(piece.box); }) &&
+         std::all_of(tensor.parts.begin(), tensor.parts.end(), spans);
+}
+
+struct Folding {
+  std::vector<size_t> first;   // dimension of the tensor that begins it
+  std::vector<int64_t> inner;  // elements of those folded into it
+};
+
+Folding Fold(const TransferTensor& tensor) {
+  Folding fold;
+  for (size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+    if (dim > 0 && Uncut(tensor, dim)) {
+      fold.inner.back() *= tensor.shape[dim];
+    } else {
+      fold.first.push_back(dim);
+      fold.inner.push_back(1);
+    }
+  }
+  return fold;
+}
+
+}  // namespace
+
+bool Region::Empty() const {
+  for (size_t i = 0; i < begin.size(); ++i) {
+    if (begin[i] >= end[i]) return true;
+  }
+  return false;
+}
+
+int64_t Region::Units() const {
+  int64_t out = 1;
+  for (size_t i = 0; i < begin.size(); ++i) {
+    out *= std::max<int64_t>(end[i] - begin[i], 0);
+  }
+  return out;
+}
+
+Region Region::Intersect(const Region& a, const Region& b) {
+  Region out = a;
+  for (size_t i = 0; i < out.begin.size(); ++i) {
+    out.begin[i] = std::max(a.begin[i], b.begin[i]);
+    out.end[i] = std::min(a.end[i], b.end[i]);
+  }
+  return out;
+}
+
+bool Region::Overlap(const Region& a, const Region& b) {
+  for (size_t i = 0; i < a.begin.size(); ++i) {
+    if (std::max(a.begin[i], b.begin[i]) >= std::min(a.end[i], b.end[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int64_t Region::OffsetOf(const Region& inner) const {
+  int64_t out = 0;
+  for (size_t i = 0; i < begin.size(); ++i) {
+    out = out * (end[i] - begin[i]) + inner.begin[i] - begin[i];
+  }
+  return out;
+}
+
+std::optional<Grid> Grid::Make(const TransferTensor& tensor, std::string* why) {
+  Grid grid;
+  const bool cast = tensor.from != tensor.to;
+  const int64_t bits = cast ? 8 : DtypeBits(tensor.from);
+  if (cast) {
+    grid.unit_from_ = DtypeBits(tensor.from) / 8;
+    grid.unit_to_ = DtypeBits(tensor.to) / 8;
+  }
+  const Folding fold = Fold(tensor);
+  bool whole_bytes = true;
+  // The last dimension counts bytes, so its cuts must fall between them.
+  const auto region = [&](const Box& box) {
+    Region out;
+    for (size_t i = 0; i < fold.first.size(); ++i) {
+      const size_t dim = fold.first[i];
+      int64_t begin = box.offset[dim] * fold.inner[i];
+      int64_t end = (box.offset[dim] + box.shape[dim]) * fold.inner[i];
+      if (i + 1 == fold.first.size()) {
+        begin *= bits, end *= bits;
+        whole_bytes = whole_bytes && begin % 8 == 0 && end % 8 == 0;
+        begin /= 8, end /= 8;
+      }
+      out.begin.push_back(begin);
+      out.end.push_back(end);
+    }
+    if (fold.first.empty()) out = {{0}, {bits / 8}};  // a scalar
+    return out;
+  };
+  const Region whole = region(WholeBox(tensor.shape));
+  grid.sizes_ = whole.end;
+  for (const SourcePiece& piece : tensor.sources) {
+    grid.sources_.push_back(region(piece.box));
+  }
+  for (const Box& part : tensor.parts) grid.parts_.push_back(region(part));
+  if (whole_bytes) return grid;
+  *why = "`" + tensor.name + "`, " + ShapeText(tensor.shape) + " of " +
+         std::string(DtypeName(tensor.from)) + ", would be cut inside a byte";
+  return std::nullopt;
+}
+
+Grid::Steps Grid::Walk(int64_t max_bytes) const {
+  const int64_t most =
+      std::max<int64_t>(max_bytes / std::max(unit_from_, unit_to_), 1);
+  Steps walk;
+  int64_t inner = 1;
+  walk.dim = sizes_.size() - 1;
+  // The outermost dimension whose single steps still fit.
+  while (walk.dim > 0 && sizes_[walk.dim] <= most / inner) {
+    inner *= std::max<int64_t>(sizes_[walk.dim], 1);
+    --walk.dim;
+  }
+  walk.step = std::max<int64_t>(most / inner, 1);
+  walk.ranges = (sizes_[walk.dim] + walk.step - 1) / walk.step;
+  for (size_t i = 0; i < walk.dim; ++i) walk.prefixes *= sizes_[i];
+  return walk;
+}
+
+int64_t Grid::Blocks(int64_t max_bytes) const {
+  for (const int64_t size : sizes_) {
+    if (size == 0) return 0;
+  }
+  const Steps walk = Walk(max_bytes);
+  return walk.prefixes * walk.ranges;
+}
+
+Region Grid::Block(int64_t index, int64_t max_bytes) const {
+  const Steps walk = Walk(max_bytes);
+  Region out{std::vector<int64_t>(sizes_.size(), 0), sizes_};
+  int64_t prefix = index / walk.ranges;
+  out.begin[walk.dim] = index % walk.ranges * walk.step;
+  out.end[walk.dim] =
+      std::min(out.begin[walk.dim] + walk.step, sizes_[walk.dim]);
+  for (size_t i = walk.dim; i-- > 0;) {
+    out.begin[i] = prefix % sizes_[i];
+    out.end[i] = out.begin[i] + 1;
+    prefix /= sizes_[i];
+  }
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,30 @@
+// safetensors headers as text, in the form that the format's own library
+// writes: metadata first, no spaces, padded to a multiple of eight bytes.
+#ifndef SHARDC_CHECKPOINT_HEADER_TEXT_H_
+#define SHARDC_CHECKPOINT_HEADER_TEXT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/dtype.h"
+#include "model/manifest.h"
+
+namespace shardc {
+
+struct HeaderEntry {
+  std::string name;
+  Dtype dtype = Dtype::kF32;
+  Shape shape;
+  int64_t bytes = 0;  // entries follow each other without gaps
+};
+
+// The file's bytes before the data: length, JSON, padding.
+std::string HeaderText(
+    const std::vector<HeaderEntry>& entries,
+    const std::vector<std::pair<std::string, std::string>>& metadata);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_HEADER_TEXT_H_

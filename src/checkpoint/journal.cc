@@ -1,0 +1,240 @@
+#include "checkpoint/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "checkpoint/checksum.h"
+#include "source/digest.h"
+#include "source/file.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kFirstWord = "shardc-journal/v1 ";
+constexpr size_t kKeptBack = 4096;
+constexpr size_t kChunk = size_t{1} << 20;
+
+// A digest of numbers and texts, a chunk at a time.
+class Hash {
+ public:
+  void Add(int64_t number) {
+    text_.append(reinterpret_cast<const char*>(&number), sizeof(number));
+    if (text_.size() >= kChunk) Fold();
+  }
+  void Add(std::string_view text) {
+    Add(static_cast<int64_t>(text.size()));
+    text_ += text;
+  }
+  void Add(const Shape& shape) {
+    Add(static_cast<int64_t>(shape.size()));
+    for (const int64_t size : shape) Add(size);
+  }
+  void Add(const Box& box) {
+    Add(box.offset);
+    Add(box.shape);
+  }
+  std::string Take() {
+    Fold();
+    return text_;
+  }
+
+ private:
+  void Fold() { text_ = HexDigest("sha256", text_).value_or(""); }
+  std::string text_;
+};
+
+std::string Digits(int64_t number) {
+  const std::string text = std::to_string(number);
+  return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
+}
+
+// The next number of a line; false at anything else.
+template <typename T>
+bool Take(std::string_view& line, T* out, int base = 10) {
+  if (line.starts_with(' ')) line.remove_prefix(1);
+  const auto [end, error] =
+      std::from_chars(line.data(), line.data() + line.size(), *out, base);
+  if (error != std::errc()) return false;
+  line.remove_prefix(static_cast<size_t>(end - line.data()));
+  return true;
+}
+
+Checksums Unknown(const Transfer& transfer) {
+  Checksums out(transfer.outputs.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i].resize(transfer.outputs[i].pieces.size());
+  }
+  return out;
+}
+
+std::string ReadFrom(int fd) {
+  std::string text;
+  std::string chunk(kChunk, '\0');
+  for (;;) {
+    const ssize_t got = ::pread(fd, chunk.data(), chunk.size(),
+                                static_cast<off_t>(text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(chunk, 0, static_cast<size_t>(got));
+  }
+}
+
+}  // namespace
+
+std::string TransferKey(const Transfer& transfer) {
+  Hash hash;
+  for (const SourceFile& source : transfer.sources) {
+    hash.Add(source.size);
+    hash.Add(source.modified_ns);
+    hash.Add(int64_t{source.header_crc});
+  }
+  for (const TransferTensor& tensor : transfer.tensors) {
+    hash.Add(tensor.name);
+    hash.Add(tensor.shape);
+    hash.Add(static_cast<int64_t>(tensor.from));
+    hash.Add(static_cast<int64_t>(tensor.to));
+    for (const SourcePiece& piece : tensor.sources) {
+      hash.Add(int64_t{piece.file});
+      hash.Add(piece.offset);
+      hash.Add(piece.box);
+    }
+    for (const Box& part : tensor.parts) hash.Add(part);
+  }
+  for (const OutputFile& output : transfer.outputs) {
+    hash.Add(output.name);
+    hash.Add(int64_t{Crc32c(output.header)});
+    hash.Add(output.size);
+    for (const OutputPiece& piece : output.pieces) {
+      hash.Add(int64_t{piece.tensor});
+      hash.Add(int64_t{piece.part});
+      hash.Add(piece.offset);
+    }
+  }
+  return hash.Take();
+}
+
+std::string JournalName(const std::string& tag, int64_t index, int64_t count) {
+  return "." + tag + "-" + Digits(index) + "-of-" + Digits(count) + ".journal";
+}
+
+Journal::Journal(Journal&& other) noexcept { *this = std::move(other); }
+
+Journal& Journal::operator=(Journal&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(pending_, other.pending_);
+  std::swap(recorded_, other.recorded_);
+  std::swap(resumed_, other.resumed_);
+  std::swap(done_, other.done_);
+  return *this;
+}
+
+Journal::~Journal() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void Journal::Parse(const std::string& text, const std::string& key,
+                    const Transfer& transfer) {
+  recorded_ = Unknown(transfer);
+  const std::string first = std::string(kFirstWord) + key + "\n";
+  std::string_view rest(text);
+  if (!rest.starts_with(first)) return;
+  rest.remove_prefix(first.size());
+  // The last line may be torn: only those with their end count.
+  for (size_t end = rest.find('\n'); end != std::string_view::npos;
+       end = rest.find('\n')) {
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    if (line == "done") {
+      done_ = true;
+      continue;
+    }
+    size_t output = 0, piece = 0;
+    uint32_t crc = 0;
+    if (!Take(line, &output) || !Take(line, &piece) || !Take(line, &crc, 16) ||
+        !line.empty() || output >= recorded_.size() ||
+        piece >= recorded_[output].size()) {
+      continue;
+    }
+    recorded_[output][piece] = crc;
+    resumed_ = true;
+  }
+}
+
+std::optional<Journal> Journal::Open(const std::string& path,
+                                     const std::string& key,
+                                     const Transfer& transfer,
+                                     Findings& findings) {
+  const auto refuse = [&](const std::string& why) {
+    const std::string directory = PathBeside(path, "");
+    findings.Add(code::kWrite, Place{MakeSource(directory, {})},
+                 "cannot write in `" + (directory.empty() ? "." : directory) +
+                     "`: " + why);
+    return std::nullopt;
+  };
+  Journal journal;
+  journal.path_ = path;
+  journal.fd_ =
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (journal.fd_ < 0) return refuse(::strerror(errno));
+  if (::flock(journal.fd_, LOCK_EX | LOCK_NB) != 0) {
+    return refuse("another run is writing there");
+  }
+  journal.Parse(ReadFrom(journal.fd_), key, transfer);
+  // Written anew, so that a torn line cannot run into the next one.
+  journal.pending_ = std::string(kFirstWord) + key + "\n";
+  if (::ftruncate(journal.fd_, 0) != 0) return refuse(::strerror(errno));
+  for (size_t i = 0; i < journal.recorded_.size(); ++i) {
+    for (size_t k = 0; k < journal.recorded_[i].size(); ++k) {
+      const auto crc = journal.recorded_[i][k];
+      if (crc && !journal.Add(i, k, *crc)) return refuse(::strerror(errno));
+    }
+  }
+  if (!journal.Flush()) return refuse(::strerror(errno));
+  return journal;
+}
+
+std::optional<Journal> Journal::Read(const std::string& path,
+                                     const std::string& key,
+                                     const Transfer& transfer) {
+  Journal journal;
+  journal.path_ = path;
+  journal.fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (journal.fd_ < 0) return std::nullopt;
+  const std::string text = ReadFrom(journal.fd_);
+  if (!text.starts_with(std::string(kFirstWord) + key + "\n")) {
+    return std::nullopt;
+  }
+  journal.Parse(text, key, transfer);
+  return journal;
+}
+
+bool Journal::Add(size_t output, size_t piece, uint32_t crc) {
+  pending_ += std::to_string(output) + " " + std::to_string(piece) + " " +
+              ChecksumText(crc).substr(std::string_view("crc32c:").size()) +
+              "\n";
+  return pending_.size() < kKeptBack || Flush();
+}
+
+bool Journal::Flush() {
+  const bool written = WriteAll(fd_, pending_);
+  pending_.clear();
+  return written;
+}
+
+bool Journal::MarkDone() {
+  pending_ += "done\n";
+  return Flush();
+}
+
+void Journal::Remove() { ::unlink(path_.c_str()); }
+
+}  // namespace shardc

@@ -1,0 +1,125 @@
+#include "checkpoint/layout.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace shardc {
+namespace {
+
+std::string FileName(std::string_view series, size_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(series) +
+         std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits +
+         ".safetensors";
+}
+
+using Coordinates = std::vector<std::vector<int64_t>>;  // by device
+
+bool Holds(const LaidTensor& tensor, const std::vector<int64_t>& at) {
+  return !tensor.placement ||
+         at[tensor.placement->first] == tensor.placement->second;
+}
+
+// By part, the devices that hold it.
+std::vector<std::vector<int64_t>> Holders(const LaidTensor& tensor,
+                                          const Coordinates& coordinates) {
+  std::vector<std::vector<int64_t>> out(
+      static_cast<size_t>(tensor.cut.parts()));
+  for (size_t device = 0; device < coordinates.size(); ++device) {
+    if (!Holds(tensor, coordinates[device])) continue;
+    out[static_cast<size_t>(tensor.cut.PartOf(coordinates[device]))].push_back(
+        static_cast<int64_t>(device));
+  }
+  return out;
+}
+
+std::vector<LaidFile> PerDevice(const std::vector<LaidTensor>& tensors,
+                                const Coordinates& coordinates) {
+  std::vector<LaidFile> files;
+  for (size_t device = 0; device < coordinates.size(); ++device) {
+    LaidFile file{
+        FileName("device-", device), {static_cast<int64_t>(device)}, {}};
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      if (!Holds(tensors[t], coordinates[device])) continue;
+      file.parts.push_back(
+          {static_cast<uint32_t>(t),
+           static_cast<uint32_t>(tensors[t].cut.PartOf(coordinates[device])),
+           {}});
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::vector<LaidFile> PerProcess(const std::vector<LaidTensor>& tensors,
+                                 const Coordinates& coordinates,
+                                 int64_t processes) {
+  const int64_t each = static_cast<int64_t>(coordinates.size()) / processes;
+  std::vector<LaidFile> files;
+  std::vector<std::set<int64_t>> readers(static_cast<size_t>(processes));
+  for (size_t i = 0; i < readers.size(); ++i) {
+    files.push_back({FileName("process-", i), {}, {}});
+  }
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    auto holders = Holders(tensors[t], coordinates);
+    for (size_t part = 0; part < holders.size(); ++part) {
+      std::set<int64_t> candidates;
+      for (const int64_t device : holders[part]) {
+        candidates.insert(device / each);
+      }
+      if (candidates.empty()) continue;
+      const auto turn = static_cast<std::ptrdiff_t>(t % candidates.size());
+      const auto owner =
+          static_cast<size_t>(*std::next(candidates.begin(), turn));
+      readers[owner].insert(holders[part].begin(), holders[part].end());
+      files[owner].parts.push_back({static_cast<uint32_t>(t),
+                                    static_cast<uint32_t>(part),
+                                    std::move(holders[part])});
+    }
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    files[i].devices.assign(readers[i].begin(), readers[i].end());
+  }
+  return files;
+}
+
+std::vector<LaidFile> PerShard(const std::vector<LaidTensor>& tensors,
+                               const Coordinates& coordinates) {
+  std::map<std::vector<int64_t>, std::vector<LaidPart>> sets;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    auto holders = Holders(tensors[t], coordinates);
+    for (size_t part = 0; part < holders.size(); ++part) {
+      if (holders[part].empty()) continue;
+      sets[std::move(holders[part])].push_back(
+          {static_cast<uint32_t>(t), static_cast<uint32_t>(part), {}});
+    }
+  }
+  std::vector<LaidFile> files;
+  for (auto& [devices, parts] : sets) {
+    files.push_back(
+        {FileName("shard-", files.size()), devices, std::move(parts)});
+  }
+  return files;
+}
+
+}  // namespace
+
+std::vector<LaidFile> LayOut(const std::vector<LaidTensor>& tensors,
+                             const Mesh& mesh, Per per) {
+  Coordinates coordinates;
+  for (int64_t device = 0; device < mesh.devices; ++device) {
+    coordinates.push_back(DeviceCoordinates(mesh, device));
+  }
+  switch (per) {
+    case Per::kDevice:
+      return PerDevice(tensors, coordinates);
+    case Per::kProcess:
+      return PerProcess(tensors, coordinates, mesh.processes);
+    case Per::kShard:
+      break;
+  }
+  return PerShard(tensors, coordinates);
+}
+
+}  // namespace shardc

@@ -1,0 +1,45 @@
+// Which file holds which parts: per device, per process, or per distinct set
+// of devices.
+#ifndef SHARDC_CHECKPOINT_LAYOUT_H_
+#define SHARDC_CHECKPOINT_LAYOUT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/box.h"
+#include "checkpoint/shards_index.h"
+#include "model/mesh.h"
+
+namespace shardc {
+
+// How one tensor is cut, and the coordinate along an axis that holds it.
+struct LaidTensor {
+  Cut cut;
+  std::optional<std::pair<size_t, int64_t>> placement;  // axis, coordinate
+};
+
+struct LaidPart {
+  uint32_t tensor = 0;
+  uint32_t part = 0;
+  std::vector<int64_t> devices;  // per process: those that read it
+};
+
+struct LaidFile {
+  std::string name;
+  std::vector<int64_t> devices;  // that read from it, ascending
+  std::vector<LaidPart> parts;   // in the tensors' order
+};
+
+// Device d is of process d / (devices / processes). Per process and per shard
+// each part is in one file; of the processes that hold a part, tensors take
+// turns, so that replicas weigh on all. Per shard, a file is all that exactly
+// the same devices hold.
+std::vector<LaidFile> LayOut(const std::vector<LaidTensor>& tensors,
+                             const Mesh& mesh, Per per);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_LAYOUT_H_

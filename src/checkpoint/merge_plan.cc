@@ -1,0 +1,146 @@
+#include "checkpoint/merge_plan.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "checkpoint/header_text.h"
+#include "checkpoint/shard_plan.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kIndexName = "model.safetensors.index.json";
+
+std::string Digits(size_t number) {
+  const std::string text = std::to_string(number);
+  return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
+}
+
+// Consecutive tensors to files of at most that much data.
+std::vector<std::vector<uint32_t>> Deal(const Transfer& transfer,
+                                        std::optional<int64_t> most) {
+  std::vector<std::vector<uint32_t>> files(1);
+  int64_t used = 0;
+  for (uint32_t i = 0; i < transfer.tensors.size(); ++i) {
+    const TransferTensor& tensor = transfer.tensors[i];
+    const int64_t bytes = PartBytes(tensor, tensor.parts[0]);
+    if (most && !files.back().empty() && bytes > *most - used) {
+      files.emplace_back();
+      used = 0;
+    }
+    files.back().push_back(i);
+    used += bytes;
+  }
+  return files;
+}
+
+OutputFile MakeOutput(const Transfer& transfer, std::string name,
+                      const std::vector<uint32_t>& tensors,
+                      const Metadata& metadata) {
+  OutputFile output;
+  output.name = std::move(name);
+  std::vector<HeaderEntry> entries;
+  int64_t offset = 0;
+  for (const uint32_t index : tensors) {
+    const TransferTensor& tensor = transfer.tensors[index];
+    const int64_t bytes = PartBytes(tensor, tensor.parts[0]);
+    entries.push_back({tensor.name, tensor.to, tensor.shape, bytes});
+    output.pieces.push_back({index, 0, offset, bytes});
+    offset += bytes;
+  }
+  output.header = HeaderText(entries, metadata);
+  const auto data = static_cast<int64_t>(output.header.size());
+  for (OutputPiece& piece : output.pieces) piece.offset += data;
+  output.size = data + offset;
+  return output;
+}
+
+// Writing over a source would take away what is being read.
+bool CheckApart(const Stored& stored, const Transfer& transfer,
+                Findings& findings) {
+  for (const OutputFile& output : transfer.outputs) {
+    const std::string path = transfer.PathOf(output.name);
+    for (const SourceFile& source : stored.files) {
+      std::error_code error;
+      if (!std::filesystem::equivalent(path, source.path, error)) continue;
+      findings.Add(code::kUsage, {},
+                   "`" + path + "` is one of the files that are read",
+                   "write to another file or directory");
+      return false;
+    }
+  }
+  return true;
+}
+
+void SetPlaces(const MergeOptions& options, Transfer& transfer) {
+  if (options.max_file_bytes) {
+    transfer.directory = options.out;
+    transfer.tag = "merge";
+    transfer.series = {"model-"};
+    return;
+  }
+  const size_t slash = options.out.rfind('/');
+  transfer.directory = slash == std::string::npos ? "."
+                       : slash == 0               ? "/"
+                                    : options.out.substr(0, slash);
+  transfer.tag = options.out.substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
+}  // namespace
+
+std::optional<Transfer> PlanMerge(const Stored& stored,
+                                  const MergeOptions& options,
+                                  Findings& findings) {
+  Transfer transfer;
+  SetPlaces(options, transfer);
+  transfer.sources = stored.files;
+  for (const StoredTensor& tensor : stored.tensors) {
+    if (options.select && !options.select(tensor.name)) continue;
+    TransferTensor moved;
+    moved.name = tensor.name;
+    moved.shape = tensor.shape;
+    moved.from = tensor.dtype;
+    moved.to = CastTo(tensor.dtype, options.dtype);
+    moved.sources = tensor.pieces;
+    moved.parts = {WholeBox(tensor.shape)};
+    if (const auto fault = CheckByteCuts(moved)) {
+      findings.Add(code::kSize, {}, *fault);
+      return std::nullopt;
+    }
+    transfer.tensors.push_back(std::move(moved));
+  }
+  const auto files = Deal(transfer, options.max_file_bytes);
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::string name =
+        options.max_file_bytes ? "model.safetensors" : transfer.tag;
+    if (files.size() > 1) {
+      name = "model-" + Digits(i + 1) + "-of-" + Digits(files.size()) +
+             ".safetensors";
+    }
+    transfer.outputs.push_back(
+        MakeOutput(transfer, std::move(name), files[i], stored.metadata));
+  }
+  if (files.size() > 1) transfer.index_name = std::string(kIndexName);
+  if (!CheckApart(stored, transfer, findings)) return std::nullopt;
+  return transfer;
+}
+
+std::string HfIndexText(const Transfer& transfer) {
+  int64_t total = 0;
+  std::string map;
+  for (const OutputFile& output : transfer.outputs) {
+    for (const OutputPiece& piece : output.pieces) {
+      total += piece.bytes;
+      map += map.empty() ? "\n    " : ",\n    ";
+      AppendJsonString(map, transfer.tensors[piece.tensor].name);
+      map += ": ";
+      AppendJsonString(map, output.name);
+    }
+  }
+  return "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(total) +
+         "\n  },\n  \"weight_map\": {" + map + "\n  }\n}\n";
+}
+
+}  // namespace shardc

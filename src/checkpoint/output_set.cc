@@ -1,0 +1,196 @@
+#include "checkpoint/output_set.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "checkpoint/checksum.h"
+#include "source/file.h"
+#include "source/input_file.h"
+
+namespace shardc {
+namespace {
+
+constexpr int64_t kChunk = int64_t{1} << 20;
+
+bool Exists(const std::string& path) {
+  struct stat status = {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
+                                   int64_t bytes, std::string& buffer) {
+  Findings findings;
+  uint32_t crc = 0;
+  while (bytes > 0) {
+    const auto count = static_cast<size_t>(std::min(bytes, kChunk));
+    buffer.resize(count);
+    if (!file.ReadAt(offset, buffer.data(), count, findings)) {
+      return std::nullopt;
+    }
+    crc = Crc32c(buffer, crc);
+    offset += static_cast<int64_t>(count);
+    bytes -= static_cast<int64_t>(count);
+  }
+  return crc;
+}
+
+bool WriteHeader(int fd, const std::string& header) {
+  size_t at = 0;
+  while (at < header.size()) {
+    const ssize_t put = ::pwrite(fd, header.data() + at, header.size() - at,
+                                 static_cast<off_t>(at));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return false;
+    at += static_cast<size_t>(put);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool IsFileOf(const std::string& path, const OutputFile& output) {
+  Findings findings;  // what cannot be read is not it, and that is all
+  const auto file = InputFile::Open(path, findings);
+  if (!file || file->size() != output.size) return false;
+  const auto header = file->Head(output.header.size(), findings);
+  return header && *header == output.header;
+}
+
+std::vector<std::optional<uint32_t>> CheckFile(
+    const std::string& path, const OutputFile& output,
+    const std::vector<std::optional<uint32_t>>& expected) {
+  std::vector<std::optional<uint32_t>> good(expected.size());
+  Findings findings;
+  const auto file = InputFile::Open(path, findings);
+  if (!file || !IsFileOf(path, output)) return good;
+  std::string buffer;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i]) continue;
+    const OutputPiece& piece = output.pieces[i];
+    const auto crc = ChecksumAt(*file, piece.offset, piece.bytes, buffer);
+    if (crc == expected[i]) good[i] = crc;
+  }
+  return good;
+}
+
+std::string OutputSet::PartPath(size_t output) const {
+  return transfer_.PathOf("." + transfer_.outputs[output].name + ".part");
+}
+
+void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
+                       Checksums& checksums) {
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!own[i]) continue;
+    const OutputFile& output = transfer_.outputs[i];
+    const std::string part = PartPath(i);
+    const auto& recorded = journal.recorded()[i];
+    if (Exists(part)) {
+      if (journal.resumed()) checksums[i] = CheckFile(part, output, recorded);
+      const bool any = std::any_of(checksums[i].begin(), checksums[i].end(),
+                                   [](const auto& crc) { return !!crc; });
+      states_[i].part = any || reuse_;
+      if (!states_[i].part) ::unlink(part.c_str());
+      continue;
+    }
+    const bool all = std::all_of(recorded.begin(), recorded.end(),
+                                 [](const auto& crc) { return !!crc; });
+    // Named already, before the interruption. Without a record of every
+    // piece it is an earlier set's.
+    if (!journal.resumed() || !all) continue;
+    auto good = CheckFile(transfer_.PathOf(output.name), output, recorded);
+    if (good != recorded) continue;
+    checksums[i] = std::move(good);
+    states_[i].complete = true;
+  }
+}
+
+bool OutputSet::Refuse(const std::string& path, Findings& findings) const {
+  const int error = errno;
+  findings.Add(code::kWrite, Place{MakeSource(path, {})},
+               "cannot write `" + path + "`: " + ::strerror(error),
+               error == ENOSPC || error == EDQUOT
+                   ? "free some space or choose another place"
+                   : "");
+  return false;
+}
+
+bool OutputSet::RemoveIndex(Findings& findings) {
+  if (transfer_.index_name.empty()) return true;
+  const std::string index = transfer_.PathOf(transfer_.index_name);
+  if (::unlink(index.c_str()) == 0 || errno == ENOENT) return true;
+  return Refuse(index, findings);
+}
+
+bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
+  const OutputFile& file = transfer_.outputs[output];
+  const std::string part = PartPath(output);
+  const std::string final_path = transfer_.PathOf(file.name);
+  struct stat status = {};
+  if (!states_[output].part && reuse_ &&
+      ::lstat(final_path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+    if (!RemoveIndex(findings)) return false;
+    if (::rename(final_path.c_str(), part.c_str()) != 0) {
+      return Refuse(part, findings);
+    }
+    states_[output].part = true;
+  }
+  target->fresh = !states_[output].part;
+  const int flags = target->fresh ? O_CREAT | O_EXCL : 0;
+  target->fd =
+      ::open(part.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
+  if (target->fd < 0) return Refuse(part, findings);
+  states_[output].part = true;
+  if (::ftruncate(target->fd, file.size) != 0 ||
+      !WriteHeader(target->fd, file.header)) {
+    return Refuse(final_path, findings);
+  }
+  return true;
+}
+
+bool OutputSet::Close(size_t output, CopyTarget* target, bool sync,
+                      Findings& findings) {
+  if (target->fd < 0) return true;
+  const int fd = std::exchange(target->fd, -1);
+  const bool synced = !sync || ::fsync(fd) == 0;
+  const int error = errno;
+  const bool closed = ::close(fd) == 0 || errno == EINTR;
+  if (synced && closed) return true;
+  if (!synced) errno = error;
+  return Refuse(transfer_.PathOf(transfer_.outputs[output].name), findings);
+}
+
+bool OutputSet::Publish(Findings& findings) {
+  const bool any = std::any_of(states_.begin(), states_.end(),
+                               [](const State& state) { return state.part; });
+  if (any && !RemoveIndex(findings)) return false;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (!states_[i].part) continue;
+    const std::string path = transfer_.PathOf(transfer_.outputs[i].name);
+    if (::rename(PartPath(i).c_str(), path.c_str()) != 0) {
+      return Refuse(path, findings);
+    }
+    states_[i] = {false, true};
+  }
+  const int fd =
+      ::open(transfer_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) {
+    (void)::fsync(fd);  // best effort: some file systems refuse it
+    ::close(fd);
+  }
+  return true;
+}
+
+void OutputSet::Discard() {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].part) ::unlink(PartPath(i).c_str());
+    states_[i].part = false;
+  }
+}
+
+}  // namespace shardc

@@ -1,0 +1,77 @@
+#include "checkpoint/ownership.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace shardc {
+namespace {
+
+struct Launcher {
+  const char* index;
+  const char* count;
+};
+
+// SLURM sets SLURM_PROCID in a batch script too, where no srun has divided
+// the work; there the step's own count is absent.
+constexpr Launcher kLaunchers[] = {
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+    {"SLURM_PROCID", "SLURM_NTASKS"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"RANK", "WORLD_SIZE"},
+};
+
+std::optional<int64_t> Number(const char* text) {
+  const std::string_view view(text);
+  int64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(view.data(), view.data() + view.size(), value);
+  if (error != std::errc() || end != view.data() + view.size()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+}  // namespace
+
+std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
+                             const ProcessShare& share) {
+  // An output belongs to the process in whose share its middle lies; each
+  // counts for a byte more, so that empty ones are shared out too.
+  double total = 0;
+  for (const int64_t size : bytes) total += static_cast<double>(size) + 1;
+  std::vector<bool> own(bytes.size());
+  double before = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const double size = static_cast<double>(bytes[i]) + 1;
+    const auto owner = static_cast<int64_t>((before + size / 2) / total *
+                                            static_cast<double>(share.count));
+    own[i] = std::min(owner, share.count - 1) == share.index;
+    before += size;
+  }
+  return own;
+}
+
+std::optional<ProcessShare> DetectProcess(
+    const std::function<const char*(const char*)>& variable,
+    Findings& findings) {
+  for (const Launcher& launcher : kLaunchers) {
+    const char* index = variable(launcher.index);
+    const char* count = variable(launcher.count);
+    if (index == nullptr || count == nullptr) continue;
+    const auto i = Number(index);
+    const auto n = Number(count);
+    if (!i || !n || *n < 1 || *i < 0 || *i >= *n) {
+      findings.Add(code::kUsage, {},
+                   "`" + std::string(launcher.index) + "=" + index + "` and `" +
+                       launcher.count + "=" + count +
+                       "` do not say which process this is",
+                   "give --process-index and --process-count");
+      return std::nullopt;
+    }
+    return ProcessShare{*i, *n, launcher.index};
+  }
+  return ProcessShare{};
+}
+
+}  // namespace shardc

@@ -1,0 +1,350 @@
+#include "checkpoint/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "checkpoint/copy.h"
+#include "checkpoint/journal.h"
+#include "checkpoint/output_set.h"
+#include "source/file.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr size_t kSpareDescriptors = 64;
+constexpr size_t kMostAtOnce = 4096;
+
+// How many outputs may be open together, after asking for all we may have.
+size_t OutputsAtOnce(size_t inputs) {
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  const size_t all = std::min<size_t>(limit.rlim_cur, size_t{1} << 20);
+  const size_t taken = inputs + kSpareDescriptors;
+  return std::clamp<size_t>(all > taken ? all - taken : 1, 1, kMostAtOnce);
+}
+
+class Runner {
+ public:
+  Runner(const Transfer& transfer, const RunOptions& options, RunReport* report,
+         Findings& findings)
+      : transfer_(transfer),
+        options_(options),
+        report_(report),
+        findings_(findings),
+        outputs_(transfer, options.reuse),
+        checksums_(transfer.outputs.size()) {
+    std::vector<int64_t> sizes;
+    for (size_t i = 0; i < transfer.outputs.size(); ++i) {
+      sizes.push_back(transfer.outputs[i].size);
+      checksums_[i].resize(transfer.outputs[i].pieces.size());
+    }
+    own_ = OwnOutputs(sizes, options.share);
+    report->size = MeasureTransfer(transfer, own_);
+  }
+
+  bool Run(const std::function<std::string(const Checksums&)>& index_text) {
+    if (!MakeDirectory() || !CheckStrangers()) return false;
+    key_ = TransferKey(transfer_);
+    if (options_.finalize) return Finalize(index_text);
+    const std::string path =
+        JournalPath(options_.share.index, options_.share.count);
+    auto journal = Journal::Open(path, key_, transfer_, findings_);
+    if (!journal) return false;
+    outputs_.TakeUp(own_, *journal, checksums_);
+    CountKept();
+    if (!Copy(*journal) || !Verify() || !outputs_.Publish(findings_)) {
+      outputs_.Discard();
+      journal->Remove();
+      return false;
+    }
+    if (options_.share.count > 1) {
+      if (journal->MarkDone()) return true;
+      return RefuseJournal();
+    }
+    if (!WriteIndex(index_text)) return false;
+    journal->Remove();
+    return true;
+  }
+
+ private:
+  std::string JournalPath(int64_t index, int64_t count) const {
+    return transfer_.PathOf(JournalName(transfer_.tag, index, count));
+  }
+
+  // How many processes there were: as said, or as their journals' names say.
+  int64_t Processes() const {
+    if (options_.share.count > 1) return options_.share.count;
+    const std::string first = JournalName(transfer_.tag, 0, 1);
+    const size_t head = first.find("00000-of-");
+    std::error_code error;
+    for (std::filesystem::directory_iterator at(transfer_.directory, error),
+         end;
+         !error && at != end; at.increment(error)) {
+      const std::string name = at->path().filename().string();
+      if (!name.starts_with(first.substr(0, head)) ||
+          !name.ends_with(".journal")) {
+        continue;
+      }
+      const size_t of = name.rfind("-of-");
+      int64_t count = 0;
+      for (size_t i = of + 4; i < name.size() && name[i] != '.'; ++i) {
+        if (name[i] < '0' || name[i] > '9' || count > 1'000'000) return 1;
+        count = count * 10 + (name[i] - '0');
+      }
+      return std::max<int64_t>(count, 1);
+    }
+    return 1;
+  }
+
+  bool RefuseJournal() {
+    findings_.Add(code::kWrite, Place{MakeSource(transfer_.directory, {})},
+                  "cannot write the journal in `" + transfer_.directory +
+                      "`: " + ::strerror(errno));
+    return false;
+  }
+
+  bool MakeDirectory() {
+    std::error_code error;
+    std::filesystem::create_directories(transfer_.directory, error);
+    if (!error) return true;
+    findings_.Add(code::kWrite, Place{MakeSource(transfer_.directory, {})},
+                  "cannot make the directory `" + transfer_.directory +
+                      "`: " + error.message());
+    return false;
+  }
+
+  bool InSeries(const std::string& name) const {
+    if (!name.ends_with(".safetensors")) return false;
+    return std::any_of(transfer_.series.begin(), transfer_.series.end(),
+                       [&](const std::string& series) {
+                         return name.starts_with(series) &&
+                                name.size() > series.size() &&
+                                name[series.size()] >= '0' &&
+                                name[series.size()] <= '9';
+                       });
+  }
+
+  bool CheckStrangers() {
+    std::set<std::string> ours;
+    for (const OutputFile& output : transfer_.outputs) ours.insert(output.name);
+    std::vector<std::string> strangers;
+    std::error_code error;
+    for (std::filesystem::directory_iterator at(transfer_.directory, error),
+         end;
+         !error && at != end; at.increment(error)) {
+      std::string name = at->path().filename().string();
+      if (InSeries(name) && !ours.contains(name)) {
+        strangers.push_back(std::move(name));
+      }
+    }
+    if (strangers.empty()) return true;
+    std::sort(strangers.begin(), strangers.end());
+    findings_.Add(code::kWrite, Place{MakeSource(transfer_.directory, {})},
+                  "`" + transfer_.directory + "` holds " +
+                      Counted(static_cast<int64_t>(strangers.size()), "file") +
+                      " of another set, such as `" + strangers.front() + "`",
+                  "choose an empty directory, or remove them first");
+    return false;
+  }
+
+  void CountKept() {
+    for (size_t i = 0; i < own_.size(); ++i) {
+      for (size_t k = 0; k < checksums_[i].size(); ++k) {
+        if (!checksums_[i][k]) continue;
+        ++report_->pieces_kept;
+        written_ += transfer_.outputs[i].pieces[k].bytes;
+      }
+    }
+    for (size_t i = 0; i < own_.size(); ++i) {
+      if (!own_[i]) continue;
+      for (const OutputPiece& piece : transfer_.outputs[i].pieces) {
+        total_ += piece.bytes;
+      }
+    }
+  }
+
+  bool Copy(Journal& journal) {
+    std::vector<size_t> todo;
+    for (size_t i = 0; i < own_.size(); ++i) {
+      if (own_[i] && !outputs_.Complete(i)) todo.push_back(i);
+    }
+    const size_t most = OutputsAtOnce(transfer_.sources.size());
+    for (size_t at = 0; at < todo.size(); at += most) {
+      const size_t end = std::min(at + most, todo.size());
+      if (!CopyBatch({todo.begin() + static_cast<std::ptrdiff_t>(at),
+                      todo.begin() + static_cast<std::ptrdiff_t>(end)},
+                     journal)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool CopyBatch(const std::vector<size_t>& batch, Journal& journal) {
+    std::vector<CopyTarget> files(transfer_.outputs.size());
+    bool good = true;
+    for (const size_t output : batch) {
+      good = good && outputs_.Open(output, &files[output], findings_);
+    }
+    CopyOptions copy;
+    copy.threads = options_.threads;
+    copy.piece_done = [&](size_t output, size_t piece, uint32_t crc) {
+      return journal.Add(output, piece, crc);
+    };
+    if (options_.progress) {
+      copy.progress = [&](int64_t bytes) {
+        written_ += bytes;
+        options_.progress(written_, total_);
+      };
+    }
+    good = good && CopyPieces(transfer_, files, checksums_, copy, findings_);
+    for (const size_t output : batch) {
+      // After a failure the files go away: no need to wait for the disk, and
+      // one finding is enough.
+      Findings closing;
+      const bool closed = outputs_.Close(output, &files[output],
+                                         options_.sync && good, closing);
+      if (good && !closed) findings_.Append(std::move(closing));
+      good = good && closed;
+    }
+    if (!good) return false;
+    return journal.Flush() || RefuseJournal();
+  }
+
+  bool CheckOutput(size_t output, const std::string& path) {
+    if (CheckFile(path, transfer_.outputs[output], checksums_[output]) ==
+        checksums_[output]) {
+      return true;
+    }
+    findings_.Add(code::kWrite, Place{MakeSource(path, {})},
+                  "`" + transfer_.PathOf(transfer_.outputs[output].name) +
+                      "` does not hold what was written to it",
+                  "run again; if it stays so, the disk is at fault");
+    return false;
+  }
+
+  bool Verify() {
+    if (!options_.verify) return true;
+    for (size_t i = 0; i < own_.size(); ++i) {
+      if (!own_[i]) continue;
+      const std::string path = outputs_.Complete(i)
+                                   ? transfer_.PathOf(transfer_.outputs[i].name)
+                                   : outputs_.PartPath(i);
+      if (!CheckOutput(i, path)) return false;
+    }
+    return true;
+  }
+
+  bool WriteIndex(
+      const std::function<std::string(const Checksums&)>& index_text) {
+    if (!transfer_.index_name.empty() &&
+        !WriteWhole(transfer_.PathOf(transfer_.index_name),
+                    index_text(checksums_), findings_)) {
+      return false;
+    }
+    report_->indexed = true;
+    return true;
+  }
+
+  bool Finalize(
+      const std::function<std::string(const Checksums&)>& index_text) {
+    const int64_t count = Processes();
+    std::vector<std::string> unfinished;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto journal =
+          Journal::Read(JournalPath(i, count), key_, transfer_);
+      if (!journal || !journal->done()) {
+        unfinished.push_back(std::to_string(i));
+        continue;
+      }
+      Merge(journal->recorded(), i, count);
+    }
+    if (!unfinished.empty()) return RefuseUnfinished(unfinished, count);
+    for (size_t i = 0; i < transfer_.outputs.size(); ++i) {
+      if (!CheckWritten(i)) return false;
+    }
+    if (!WriteIndex(index_text)) return false;
+    for (int64_t i = 0; i < count; ++i) ::unlink(JournalPath(i, count).c_str());
+    return true;
+  }
+
+  void Merge(const Checksums& recorded, int64_t index, int64_t count) {
+    const ProcessShare share{index, count, {}};
+    std::vector<int64_t> sizes;
+    for (const OutputFile& output : transfer_.outputs) {
+      sizes.push_back(output.size);
+    }
+    const std::vector<bool> own = OwnOutputs(sizes, share);
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (own[i]) checksums_[i] = recorded[i];
+    }
+  }
+
+  bool RefuseUnfinished(const std::vector<std::string>& unfinished,
+                        int64_t count) {
+    std::string list;
+    for (size_t i = 0; i < unfinished.size() && i < 20; ++i) {
+      list += (i == 0 ? "" : ", ") + unfinished[i];
+    }
+    if (unfinished.size() > 20) list += ", ...";
+    findings_.Add(code::kMissing, Place{MakeSource(transfer_.directory, {})},
+                  "the parts of " +
+                      Counted(static_cast<int64_t>(unfinished.size()),
+                              "process", "processes") +
+                      " of " + std::to_string(count) +
+                      " are not complete: " + list,
+                  "run these again with --process-index, then --finalize");
+    return false;
+  }
+
+  // Size and header always, every byte where it was asked for.
+  bool CheckWritten(size_t output) {
+    const OutputFile& file = transfer_.outputs[output];
+    const std::string path = transfer_.PathOf(file.name);
+    const auto& known = checksums_[output];
+    const bool all = std::all_of(known.begin(), known.end(),
+                                 [](const auto& crc) { return !!crc; });
+    if (!all || !IsFileOf(path, file)) {
+      findings_.Add(code::kMissing, Place{MakeSource(path, {})},
+                    "`" + path + "` is not complete",
+                    "run its process again, then --finalize");
+      return false;
+    }
+    return !options_.verify || CheckOutput(output, path);
+  }
+
+  const Transfer& transfer_;
+  const RunOptions& options_;
+  RunReport* report_;
+  Findings& findings_;
+  OutputSet outputs_;
+  Checksums checksums_;
+  std::vector<bool> own_;
+  std::string key_;
+  int64_t written_ = 0;
+  int64_t total_ = 0;
+};
+
+}  // namespace
+
+bool RunTransfer(const Transfer& transfer,
+                 const std::function<std::string(const Checksums&)>& index_text,
+                 const RunOptions& options, RunReport* report,
+                 Findings& findings) {
+  return Runner(transfer, options, report, findings).Run(index_text);
+}
+
+}  // namespace shardc

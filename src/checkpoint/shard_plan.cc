@@ -1,0 +1,255 @@
+#include "checkpoint/shard_plan.h"
+
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "checkpoint/cast.h"
+#include "checkpoint/header_text.h"
+#include "checkpoint/layout.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr int64_t kMaxDevices = int64_t{1} << 20;
+constexpr int64_t kMaxPieces = int64_t{1} << 26;
+
+// "w[0:512,1024:2048]": a part's name where a file may hold several.
+std::string SliceName(const std::string& name, const Box& box) {
+  std::string out = name + "[";
+  for (size_t i = 0; i < box.shape.size(); ++i) {
+    if (i > 0) out += ',';
+    out += std::to_string(box.offset[i]) + ":" +
+           std::to_string(box.offset[i] + box.shape[i]);
+  }
+  return out + "]";
+}
+
+class Planner {
+ public:
+  Planner(const Stored& stored, const ReadPlan& plan,
+          const ShardOptions& options, Findings& findings)
+      : stored_(stored), plan_(plan), options_(options), findings_(findings) {}
+
+  std::optional<ShardJob> Plan() {
+    const size_t before = findings_.errors();
+    if (!SetMesh()) return std::nullopt;
+    Compare();
+    if (findings_.errors() > before) return std::nullopt;
+    job_.transfer.sources = stored_.files;
+    job_.transfer.directory = options_.out;
+    job_.transfer.tag = "shards";
+    job_.transfer.series = {"device-", "process-", "shard-"};
+    job_.transfer.index_name = std::string(kShardsName);
+    job_.index.fingerprint = plan_.fingerprint;
+    job_.index.mode = options_.mode;
+    job_.index.per = options_.per;
+    job_.index.metadata = stored_.metadata;
+    for (const auto& [tensor, param] : chosen_) AddTensor(*tensor, *param);
+    if (findings_.errors() > before || !CheckSize()) return std::nullopt;
+    for (LaidFile& file : LayOut(laid_, job_.index.mesh, options_.per)) {
+      if (!AddFile(std::move(file))) return std::nullopt;
+    }
+    return std::move(job_);
+  }
+
+ private:
+  bool SetMesh() {
+    Mesh& mesh = job_.index.mesh;
+    mesh = plan_.mesh;
+    if (options_.processes) mesh.processes = *options_.processes;
+    if (mesh.devices > kMaxDevices) {
+      findings_.Add(code::kLimit, {},
+                    "the plan has " + CountText(mesh.devices) +
+                        " devices, more than the " + CountText(kMaxDevices) +
+                        " that checkpoints are cut for");
+      return false;
+    }
+    if (mesh.processes < 1 || mesh.devices % mesh.processes != 0) {
+      findings_.Add(code::kDeviceCount, {},
+                    CountText(mesh.devices) +
+                        " devices cannot be dealt out to " +
+                        Counted(mesh.processes, "process", "processes"));
+      return false;
+    }
+    return true;
+  }
+
+  bool Selected(const std::string& name) const {
+    return !options_.select || options_.select(name);
+  }
+
+  // Every difference in names and shapes, not only the first.
+  void Compare() {
+    std::unordered_map<std::string_view, const StoredTensor*> tensors;
+    for (const StoredTensor& tensor : stored_.tensors) {
+      if (Selected(tensor.name)) tensors[tensor.name] = &tensor;
+    }
+    std::unordered_map<std::string_view, const ReadParam*> params;
+    for (const ReadParam& param : plan_.params) {
+      if (!Selected(param.name)) continue;
+      params[param.name] = &param;
+      const auto found = tensors.find(param.name);
+      if (found == tensors.end()) {
+        findings_.Add(
+            code::kReference, param.place,
+            "the plan has `" + param.name + "`, and the checkpoint does not");
+      } else if (param.type.shape &&
+                 *param.type.shape != found->second->shape) {
+        findings_.Add(code::kSize, param.place,
+                      "`" + param.name + "` is " +
+                          ShapeText(*param.type.shape) + " in the plan and " +
+                          ShapeText(found->second->shape) +
+                          " in the checkpoint");
+      }
+    }
+    for (const StoredTensor& tensor : stored_.tensors) {
+      if (!Selected(tensor.name)) continue;
+      const auto found = params.find(tensor.name);
+      if (found == params.end()) {
+        findings_.Add(
+            code::kReference, Place{MakeSource(stored_.files[0].path, {})},
+            "the checkpoint has `" + tensor.name + "`, and the plan does not");
+        continue;
+      }
+      chosen_.emplace_back(&tensor, found->second);
+      NoteDtype(tensor, *found->second);
+    }
+    if (dtype_differs_ > 0) {
+      job_.notes.push_back(
+          Counted(dtype_differs_, "tensor has", "tensors have") +
+          " another data type than the plan, such as " + dtype_example_ +
+          "; --dtype casts");
+    }
+  }
+
+  void NoteDtype(const StoredTensor& tensor, const ReadParam& param) {
+    const Dtype to = CastTo(tensor.dtype, options_.dtype);
+    if (!param.type.dtype || *param.type.dtype == to) return;
+    if (dtype_differs_++ == 0) {
+      dtype_example_ = "`" + tensor.name + "` (" + std::string(DtypeName(to)) +
+                       " for " + std::string(DtypeName(*param.type.dtype)) +
+                       ")";
+    }
+  }
+
+  void AddTensor(const StoredTensor& tensor, const ReadParam& param) {
+    const Spec& spec = param.SpecOf(options_.mode);
+    auto cut = Cut::Make(spec, tensor.shape, job_.index.mesh);
+    if (!cut) {
+      findings_.Add(code::kSpec, param.place,
+                    "the spec " + SpecText(spec) + " of `" + param.name +
+                        "` does not divide " + ShapeText(tensor.shape) +
+                        " over " + MeshText(job_.index.mesh));
+      return;
+    }
+    TransferTensor moved;
+    moved.name = tensor.name;
+    moved.shape = tensor.shape;
+    moved.from = tensor.dtype;
+    moved.to = CastTo(tensor.dtype, options_.dtype);
+    moved.sources = tensor.pieces;
+    for (int64_t i = 0; i < cut->parts(); ++i) {
+      moved.parts.push_back(cut->BoxOf(i));
+    }
+    if (const auto fault = CheckByteCuts(moved)) {
+      findings_.Add(code::kSpec, param.place, *fault,
+                    "its elements are packed: cut it along another dimension");
+      return;
+    }
+    LaidTensor laid{std::move(*cut), {}};
+    if (param.placement) {
+      laid.placement = {*job_.index.mesh.Find(param.placement->axis),
+                        param.placement->coordinate};
+    }
+    laid_.push_back(std::move(laid));
+    job_.index.params.push_back(
+        {moved.name, moved.shape, moved.to, spec, param.placement});
+    job_.transfer.tensors.push_back(std::move(moved));
+  }
+
+  bool CheckSize() {
+    const int64_t pieces =
+        job_.index.mesh.devices * static_cast<int64_t>(laid_.size());
+    if (pieces <= kMaxPieces) return true;
+    findings_.Add(code::kLimit, {},
+                  CountText(static_cast<int64_t>(laid_.size())) +
+                      " parameters on " + CountText(job_.index.mesh.devices) +
+                      " devices are " + CountText(pieces) +
+                      " pieces, more than the " + CountText(kMaxPieces) +
+                      " that one run can make",
+                  "take some of the parameters at a time with --select");
+    return false;
+  }
+
+  bool AddFile(LaidFile file) {
+    IndexedFile indexed{file.name, 0, std::move(file.devices), {}};
+    OutputFile output;
+    output.name = file.name;
+    std::vector<HeaderEntry> entries;
+    std::set<std::string> keys;
+    int64_t offset = 0;
+    for (LaidPart& part : file.parts) {
+      const TransferTensor& tensor = job_.transfer.tensors[part.tensor];
+      const Box& box = tensor.parts[part.part];
+      const bool sliced =
+          options_.per == Per::kProcess && tensor.parts.size() > 1;
+      std::string key = sliced ? SliceName(tensor.name, box) : tensor.name;
+      if (!keys.insert(key).second) {
+        findings_.Add(code::kName, {},
+                      "`" + key + "` would be in `" + file.name + "` twice",
+                      "use --per device or --per shard");
+        return false;
+      }
+      const int64_t bytes = PartBytes(tensor, box);
+      entries.push_back({key, tensor.to, box.shape, bytes});
+      output.pieces.push_back({part.tensor, part.part, offset, bytes});
+      indexed.pieces.push_back({part.tensor, std::move(key), box, std::nullopt,
+                                std::move(part.devices)});
+      offset += bytes;
+    }
+    output.header = HeaderText(entries, stored_.metadata);
+    const auto data = static_cast<int64_t>(output.header.size());
+    for (OutputPiece& piece : output.pieces) piece.offset += data;
+    output.size = indexed.bytes = data + offset;
+    job_.transfer.outputs.push_back(std::move(output));
+    job_.index.files.push_back(std::move(indexed));
+    return true;
+  }
+
+  const Stored& stored_;
+  const ReadPlan& plan_;
+  const ShardOptions& options_;
+  Findings& findings_;
+  ShardJob job_;
+  std::vector<std::pair<const StoredTensor*, const ReadParam*>> chosen_;
+  std::vector<LaidTensor> laid_;
+  int64_t dtype_differs_ = 0;
+  std::string dtype_example_;
+};
+
+}  // namespace
+
+Dtype CastTo(Dtype from, const std::optional<Dtype>& wanted) {
+  return wanted && CanCast(from, *wanted) ? *wanted : from;
+}
+
+std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
+                                   const ShardOptions& options,
+                                   Findings& findings) {
+  return Planner(stored, plan, options, findings).Plan();
+}
+
+std::string FinishedIndexText(const ShardsIndex& index,
+                              const Checksums& checksums) {
+  ShardsIndex finished = index;
+  for (size_t i = 0; i < finished.files.size(); ++i) {
+    for (size_t k = 0; k < finished.files[i].pieces.size(); ++k) {
+      finished.files[i].pieces[k].checksum = checksums[i][k];
+    }
+  }
+  return ShardsIndexText(finished);
+}
+
+}  // namespace shardc

@@ -1,0 +1,318 @@
+#include "checkpoint/shards_index.h"
+
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "checkpoint/checksum.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kSchemaName = "shardc.shards/v1";
+
+void AppendField(std::string& out, std::string_view key) {
+  AppendJsonString(out, key);
+  out += ": ";
+}
+
+void AppendTexts(std::string& out, const Metadata& metadata) {
+  out += '{';
+  for (size_t i = 0; i < metadata.size(); ++i) {
+    if (i > 0) out += ", ";
+    AppendField(out, metadata[i].first);
+    AppendJsonString(out, metadata[i].second);
+  }
+  out += '}';
+}
+
+void AppendMesh(std::string& out, const Mesh& mesh) {
+  out += "{\"axes\": [";
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    out += i > 0 ? ", {\"name\": " : "{\"name\": ";
+    AppendJsonString(out, mesh.axes[i].name);
+    out += ", \"size\": " + std::to_string(mesh.axes[i].size) + "}";
+  }
+  out += "], \"devices\": " + std::to_string(mesh.devices);
+  if (mesh.processes != 1) {
+    out += ", \"processes\": " + std::to_string(mesh.processes);
+  }
+  out += '}';
+}
+
+void AppendParam(std::string& out, const IndexedParam& param) {
+  AppendField(out, param.name);
+  out += "{\"shape\": " + ShapeText(param.shape) + ", \"dtype\": ";
+  AppendJsonString(out, DtypeName(param.dtype));
+  out += ", \"spec\": " + SpecText(param.spec);
+  if (param.placement) {
+    out += ", \"placement\": {\"axis\": ";
+    AppendJsonString(out, param.placement->axis);
+    out += ", \"coordinate\": " + std::to_string(param.placement->coordinate) +
+           "}";
+  }
+  out += '}';
+}
+
+void AppendPiece(std::string& out, const IndexedPiece& piece,
+                 const IndexedParam& param) {
+  AppendField(out, piece.key);
+  out += '{';
+  if (piece.key != param.name) {
+    out += "\"param\": ";
+    AppendJsonString(out, param.name);
+    out += ", ";
+  }
+  out += "\"dtype\": ";
+  AppendJsonString(out, DtypeName(param.dtype));
+  out += ", \"global_shape\": " + ShapeText(param.shape);
+  out += ", \"offset\": " + ShapeText(piece.box.offset);
+  out += ", \"shape\": " + ShapeText(piece.box.shape);
+  if (!piece.devices.empty()) {
+    out += ", \"devices\": " + ShapeText(piece.devices);
+  }
+  if (piece.checksum) {
+    out += ", \"checksum\": \"" + ChecksumText(*piece.checksum) + "\"";
+  }
+  out += '}';
+}
+
+class IndexReader {
+ public:
+  explicit IndexReader(Findings& findings) : findings_(findings) {}
+
+  std::optional<ShardsIndex> Read(const JsonValue& root) {
+    const size_t before = findings_.errors();
+    const auto schema = root.Find("schema");
+    if (!schema || schema->string() != kSchemaName) {
+      Refuse(code::kSchema, schema ? *schema : root,
+             "this is no index of shards: its `schema` is not `" +
+                 std::string(kSchemaName) + "`");
+      return std::nullopt;
+    }
+    if (!ReadHead(root)) return std::nullopt;
+    const auto params = Member(root, "params", JsonKind::kObject);
+    const auto files = Member(root, "files", JsonKind::kArray);
+    if (!params || !files) return std::nullopt;
+    for (const JsonMember param : params->members()) {
+      if (!ReadParamOf(param)) return std::nullopt;
+    }
+    for (const JsonValue file : files->items()) {
+      if (!ReadFile(file)) return std::nullopt;
+    }
+    if (findings_.errors() > before) return std::nullopt;
+    return std::move(index_);
+  }
+
+ private:
+  bool Refuse(const Code& code, const JsonValue& at, std::string message) {
+    findings_.Add(code, at.place(), std::move(message));
+    return false;
+  }
+
+  std::optional<JsonValue> Member(const JsonValue& object, std::string_view key,
+                                  JsonKind kind) {
+    const auto value = object.Find(key);
+    if (value && value->kind() == kind) return value;
+    Refuse(code::kSchema, value ? *value : object,
+           "`" + std::string(key) + "` is " +
+               (value ? "of the wrong type" : "missing"));
+    return std::nullopt;
+  }
+
+  bool ReadHead(const JsonValue& root) {
+    if (const auto text = root.Find("fingerprint")) {
+      index_.fingerprint = text->string();
+    }
+    const auto mode = Member(root, "mode", JsonKind::kString);
+    const auto per = Member(root, "per", JsonKind::kString);
+    const auto mesh = Member(root, "mesh", JsonKind::kObject);
+    if (!mode || !per || !mesh) return false;
+    const auto parsed_mode = ParseMode(mode->string());
+    if (!parsed_mode) return Refuse(code::kSchema, *mode, "this is no mode");
+    const auto parsed_per = ParsePer(per->string());
+    if (!parsed_per) {
+      return Refuse(code::kSchema, *per, "`per` is device, process or shard");
+    }
+    auto parsed_mesh = ParsePlanMesh(*mesh, findings_);
+    if (!parsed_mesh) return false;
+    index_.mode = *parsed_mode;
+    index_.per = *parsed_per;
+    index_.mesh = std::move(*parsed_mesh);
+    const auto metadata = root.Find("metadata");
+    if (metadata) {
+      for (const JsonMember text : metadata->members()) {
+        index_.metadata.emplace_back(text.name(), text.value.string());
+      }
+    }
+    return true;
+  }
+
+  bool ReadNumbers(const JsonValue& object, std::string_view key, Shape* out) {
+    const auto list = Member(object, key, JsonKind::kArray);
+    if (!list) return false;
+    for (const JsonValue item : list->items()) {
+      if (item.kind() != JsonKind::kInteger || item.integer() < 0) {
+        return Refuse(code::kNumber, item,
+                      "this is not an integer from 0 to 2^63 - 1");
+      }
+      out->push_back(item.integer());
+    }
+    return true;
+  }
+
+  bool ReadParamOf(const JsonMember& member) {
+    IndexedParam param;
+    param.name = member.name();
+    const auto dtype = Member(member.value, "dtype", JsonKind::kString);
+    if (!dtype || !ReadNumbers(member.value, "shape", &param.shape)) {
+      return false;
+    }
+    const auto parsed = ParseDtype(dtype->string());
+    if (!parsed) {
+      return Refuse(code::kDtype, *dtype, "this data type is not known");
+    }
+    param.dtype = *parsed;
+    const auto elements = CheckedProduct(param.shape);
+    if (!elements || !CheckedMul(*elements, DtypeBits(param.dtype))) {
+      return Refuse(code::kOverflow, member.key,
+                    "the size does not fit in 64 bits");
+    }
+    ids_[param.name] = static_cast<uint32_t>(index_.params.size());
+    index_.params.push_back(std::move(param));
+    return true;
+  }
+
+  bool ReadFile(const JsonValue& value) {
+    IndexedFile file;
+    const auto name = Member(value, "file", JsonKind::kString);
+    const auto params = Member(value, "params", JsonKind::kObject);
+    if (!name || !params) return false;
+    file.name = name->string();
+    if (file.name.find_first_of("/\\") != std::string::npos ||
+        file.name.find('\0') != std::string::npos ||
+        !file.name.ends_with(".safetensors")) {
+      return Refuse(code::kPath, *name,
+                    "`" + file.name +
+                        "` is not a safetensors file of the"
+                        " index's own directory");
+    }
+    const auto bytes = Member(value, "bytes", JsonKind::kInteger);
+    if (!bytes || !ReadNumbers(value, "devices", &file.devices)) return false;
+    file.bytes = bytes->integer();
+    for (const JsonMember piece : params->members()) {
+      if (!ReadPiece(piece, file)) return false;
+    }
+    index_.files.push_back(std::move(file));
+    return true;
+  }
+
+  bool ReadPiece(const JsonMember& member, IndexedFile& file) {
+    IndexedPiece piece;
+    piece.key = member.name();
+    const auto param = member.value.Find("param");
+    const std::string name(param ? param->string() : member.name());
+    const auto id = ids_.find(name);
+    if (id == ids_.end()) {
+      return Refuse(code::kReference, member.key,
+                    "`" + name + "` is not among the index's parameters");
+    }
+    piece.param = id->second;
+    if (!ReadNumbers(member.value, "offset", &piece.box.offset) ||
+        !ReadNumbers(member.value, "shape", &piece.box.shape)) {
+      return false;
+    }
+    const Shape& whole = index_.params[piece.param].shape;
+    bool inside = piece.box.offset.size() == whole.size() &&
+                  piece.box.shape.size() == whole.size();
+    for (size_t i = 0; inside && i < whole.size(); ++i) {
+      inside = piece.box.shape[i] <= whole[i] &&
+               piece.box.offset[i] <= whole[i] - piece.box.shape[i];
+    }
+    if (!inside) {
+      return Refuse(
+          code::kSchema, member.value,
+          "the piece lies outside its parameter of shape " + ShapeText(whole));
+    }
+    if (member.value.Find("devices") &&
+        !ReadNumbers(member.value, "devices", &piece.devices)) {
+      return false;
+    }
+    if (const auto text = member.value.Find("checksum")) {
+      piece.checksum = ParseChecksum(text->string());
+      if (!piece.checksum) {
+        return Refuse(code::kSchema, *text, "this is not a checksum");
+      }
+    }
+    file.pieces.push_back(std::move(piece));
+    return true;
+  }
+
+  Findings& findings_;
+  ShardsIndex index_;
+  std::unordered_map<std::string, uint32_t> ids_;
+};
+
+}  // namespace
+
+std::string_view PerName(Per per) {
+  switch (per) {
+    case Per::kDevice:
+      return "device";
+    case Per::kProcess:
+      return "process";
+    case Per::kShard:
+      return "shard";
+  }
+  return "device";
+}
+
+std::optional<Per> ParsePer(std::string_view text) {
+  for (const Per per : {Per::kDevice, Per::kProcess, Per::kShard}) {
+    if (PerName(per) == text) return per;
+  }
+  return std::nullopt;
+}
+
+std::string ShardsIndexText(const ShardsIndex& index) {
+  std::string out = "{\n  \"schema\": \"" + std::string(kSchemaName) + "\",\n";
+  out += "  \"fingerprint\": ";
+  AppendJsonString(out, index.fingerprint);
+  out += ",\n  \"mode\": \"" + std::string(ModeName(index.mode)) + "\"";
+  out += ",\n  \"per\": \"" + std::string(PerName(index.per)) + "\"";
+  out += ",\n  \"mesh\": ";
+  AppendMesh(out, index.mesh);
+  out += ",\n  \"metadata\": ";
+  AppendTexts(out, index.metadata);
+  out += ",\n  \"params\": {";
+  for (size_t i = 0; i < index.params.size(); ++i) {
+    out += i == 0 ? "\n    " : ",\n    ";
+    AppendParam(out, index.params[i]);
+  }
+  out += index.params.empty() ? "},\n" : "\n  },\n";
+  out += "  \"files\": [";
+  for (size_t i = 0; i < index.files.size(); ++i) {
+    const IndexedFile& file = index.files[i];
+    out += i == 0 ? "\n    " : ",\n    ";
+    out += "{\"file\": ";
+    AppendJsonString(out, file.name);
+    out += ", \"bytes\": " + std::to_string(file.bytes);
+    out += ", \"devices\": " + ShapeText(file.devices) + ", \"params\": {";
+    for (size_t k = 0; k < file.pieces.size(); ++k) {
+      out += k == 0 ? "\n      " : ",\n      ";
+      AppendPiece(out, file.pieces[k], index.params[file.pieces[k].param]);
+    }
+    out += file.pieces.empty() ? "}}" : "\n    }}";
+  }
+  out += index.files.empty() ? "]\n}\n" : "\n  ]\n}\n";
+  return out;
+}
+
+std::optional<ShardsIndex> ParseShardsIndex(const JsonDocument& document,
+                                            Findings& findings) {
+  return IndexReader(findings).Read(document.root());
+}
+
+}  // namespace shardc

@@ -1,0 +1,69 @@
+// `shards.json` (`shardc.shards/v1`): which piece of which parameter lies in
+// which file, and who reads it.
+#ifndef SHARDC_CHECKPOINT_SHARDS_INDEX_H_
+#define SHARDC_CHECKPOINT_SHARDS_INDEX_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/box.h"
+#include "checkpoint/stored.h"
+#include "model/axis_rules.h"
+#include "model/mesh.h"
+#include "plan/read.h"
+#include "source/finding.h"
+#include "source/json.h"
+
+namespace shardc {
+
+inline constexpr std::string_view kShardsName = "shards.json";
+
+enum class Per : uint8_t { kDevice, kProcess, kShard };
+std::string_view PerName(Per per);  // "device"
+std::optional<Per> ParsePer(std::string_view text);
+
+struct IndexedParam {
+  std::string name;
+  Shape shape;  // of the whole
+  Dtype dtype = Dtype::kF32;
+  Spec spec;
+  std::optional<ReadPlacement> placement;
+};
+
+struct IndexedPiece {
+  uint32_t param = 0;  // index into params
+  std::string key;     // the tensor's name in the file
+  Box box;
+  std::optional<uint32_t> checksum;
+  std::vector<int64_t> devices;  // that read it, where the file's differ
+};
+
+struct IndexedFile {
+  std::string name;
+  int64_t bytes = 0;
+  std::vector<int64_t> devices;  // that read from it
+  std::vector<IndexedPiece> pieces;
+};
+
+struct ShardsIndex {
+  std::string fingerprint;  // of the plan
+  Mode mode = Mode::kTrain;
+  Per per = Per::kDevice;
+  Mesh mesh;
+  Metadata metadata;
+  std::vector<IndexedParam> params;  // the checkpoint's order
+  std::vector<IndexedFile> files;
+};
+
+std::string ShardsIndexText(const ShardsIndex& index);
+
+// Findings: schema, number, dtype, path (a file outside the directory),
+// reference (a parameter that is not listed).
+std::optional<ShardsIndex> ParseShardsIndex(const JsonDocument& document,
+                                            Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_SHARDS_INDEX_H_

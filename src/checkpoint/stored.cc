@@ -1,0 +1,242 @@
+#include "checkpoint/stored.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "checkpoint/checksum.h"
+#include "checkpoint/shards_index.h"
+#include "source/file.h"
+#include "source/input_file.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr int64_t kChunk = int64_t{1} << 20;
+
+std::optional<SourceFile> Describe(const std::string& path,
+                                   int64_t header_bytes, Findings& findings) {
+  const auto file = InputFile::Open(path, findings);
+  if (!file) return std::nullopt;
+  const auto header = file->Head(static_cast<size_t>(header_bytes), findings);
+  if (!header) return std::nullopt;
+  struct stat status = {};
+  if (::fstat(file->fd(), &status) != 0) return std::nullopt;
+  return SourceFile{
+      path, file->size(),
+      int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec,
+      Crc32c(*header)};
+}
+
+void AddMetadata(const Metadata& more, Metadata& all) {
+  for (const auto& entry : more) {
+    const bool known =
+        std::any_of(all.begin(), all.end(),
+                    [&](const auto& old) { return old.first == entry.first; });
+    if (!known) all.push_back(entry);
+  }
+}
+
+// The cells that the pieces' edges make must be the pieces themselves, each
+// once: then they are apart and leave no gap.
+bool MakeWhole(const StoredTensor& tensor) {
+  const size_t rank = tensor.shape.size();
+  int64_t cells = 1;
+  std::vector<std::set<int64_t>> edges(rank);
+  for (size_t dim = 0; dim < rank; ++dim) {
+    edges[dim] = {0, tensor.shape[dim]};
+    for (const SourcePiece& piece : tensor.pieces) {
+      edges[dim].insert(piece.box.offset[dim]);
+      edges[dim].insert(piece.box.offset[dim] + piece.box.shape[dim]);
+    }
+    const auto spans = static_cast<int64_t>(edges[dim].size()) - 1;
+    cells *= std::max<int64_t>(spans, 1);
+    if (cells > static_cast<int64_t>(tensor.pieces.size())) return false;
+  }
+  if (cells != static_cast<int64_t>(tensor.pieces.size())) return false;
+  return std::all_of(
+      tensor.pieces.begin(), tensor.pieces.end(), [&](const auto& piece) {
+        for (size_t dim = 0; dim < rank; ++dim) {
+          const int64_t begin = piece.box.offset[dim];
+          const int64_t end = begin + piece.box.shape[dim];
+          if (begin != end && *edges[dim].upper_bound(begin) != end) {
+            return false;
+          }
+        }
+        return true;
+      });
+}
+
+class PiecesReader {
+ public:
+  PiecesReader(const std::string& directory, Findings& findings)
+      : directory_(directory), findings_(findings) {}
+
+  std::optional<Stored> Read() {
+    const std::string path = Join(std::string(kShardsName));
+    const SourceRef source = ReadSource(path, findings_);
+    if (source == nullptr) return std::nullopt;
+    const auto document = JsonDocument::Parse(source, findings_);
+    if (document == nullptr) return std::nullopt;
+    const auto index = ParseShardsIndex(*document, findings_);
+    if (!index) return std::nullopt;
+    place_ = {source};
+    stored_.metadata = index->metadata;
+    for (const IndexedParam& param : index->params) {
+      stored_.tensors.push_back({param.name, param.shape, param.dtype, {}});
+    }
+    seen_.resize(index->params.size());
+    const size_t before = findings_.errors();
+    for (const IndexedFile& file : index->files) ReadFile(file);
+    if (findings_.errors() > before) return std::nullopt;
+    for (const StoredTensor& tensor : stored_.tensors) {
+      if (MakeWhole(tensor)) continue;
+      findings_.Add(code::kTensorMissing, place_,
+                    "the pieces of `" + tensor.name + "` do not make " +
+                        ShapeText(tensor.shape) + " whole");
+    }
+    if (findings_.errors() > before) return std::nullopt;
+    return std::move(stored_);
+  }
+
+ private:
+  std::string Join(const std::string& name) const {
+    return directory_.ends_with('/') ? directory_ + name
+                                     : directory_ + "/" + name;
+  }
+
+  bool Refuse(const Code& code, std::string message) {
+    findings_.Add(code, place_, std::move(message));
+    return false;
+  }
+
+  bool ReadFile(const IndexedFile& file) {
+    const std::string path = Join(file.name);
+    const auto header = ReadSafetensorsHeader(path, false, findings_);
+    if (!header) return false;
+    const auto source = Describe(path, header->data_offset, findings_);
+    if (!source) return false;
+    const auto id = static_cast<uint32_t>(stored_.files.size());
+    stored_.files.push_back(*source);
+    std::unordered_map<std::string_view, const SafetensorsEntry*> entries;
+    for (const SafetensorsEntry& entry : header->entries) {
+      entries[entry.name] = &entry;
+    }
+    for (const IndexedPiece& piece : file.pieces) {
+      const auto entry = entries.find(piece.key);
+      if (entry == entries.end()) {
+        return Refuse(code::kTensorMissing, "`" + piece.key + "` is not in `" +
+                                                path +
+                                                "`, where the index has it");
+      }
+      if (!AddPiece(piece, *entry->second, id, header->data_offset, path)) {
+        return false;
+      }
+    }
+    if (entries.size() == file.pieces.size()) return true;
+    return Refuse(code::kTensorExtra,
+                  "`" + path + "` holds tensors that the index does not list");
+  }
+
+  bool AddPiece(const IndexedPiece& piece, const SafetensorsEntry& entry,
+                uint32_t file, int64_t data_offset, const std::string& path) {
+    StoredTensor& tensor = stored_.tensors[piece.param];
+    if (entry.shape != piece.box.shape || entry.dtype != tensor.dtype) {
+      return Refuse(code::kSize, "`" + piece.key + "` in `" + path + "` is " +
+                                     ShapeText(entry.shape) + " of " +
+                                     std::string(DtypeName(entry.dtype)) +
+                                     ", and the index has " +
+                                     ShapeText(piece.box.shape) + " of " +
+                                     std::string(DtypeName(tensor.dtype)));
+    }
+    // Of the copies of a piece one is enough.
+    if (!seen_[piece.param].insert(piece.box).second) return true;
+    tensor.pieces.push_back(
+        {file, data_offset + entry.begin, piece.box, piece.checksum});
+    return true;
+  }
+
+  const std::string& directory_;
+  Findings& findings_;
+  Place place_;
+  Stored stored_;
+  std::vector<std::set<Box>> seen_;  // by parameter
+};
+
+}  // namespace
+
+std::optional<Stored> ReadStored(const std::string& path, Findings& findings) {
+  const auto set = ReadSafetensorsSet(path, false, findings);
+  if (!set) return std::nullopt;
+  if (set->NamesOnly()) {
+    findings.Add(code::kMissing, Place{MakeSource(path, {})},
+                 "none of the index's files is present");
+    return std::nullopt;
+  }
+  Stored stored;
+  for (const SafetensorsFile& file : set->files) {
+    auto source = Describe(file.path, file.header.data_offset, findings);
+    if (!source) return std::nullopt;
+    stored.files.push_back(std::move(*source));
+    AddMetadata(file.header.metadata, stored.metadata);
+  }
+  for (const SafetensorsSet::Tensor& tensor : set->tensors) {
+    const SafetensorsEntry& entry = set->EntryOf(tensor);
+    const auto file = static_cast<uint32_t>(tensor.file);
+    stored.tensors.push_back(
+        {tensor.name,
+         entry.shape,
+         entry.dtype,
+         {{file, set->files[file].header.data_offset + entry.begin,
+           WholeBox(entry.shape), std::nullopt}}});
+  }
+  return stored;
+}
+
+std::optional<Stored> ReadStoredPieces(const std::string& directory,
+                                       Findings& findings) {
+  return PiecesReader(directory, findings).Read();
+}
+
+bool VerifyStored(const Stored& stored, Findings& findings) {
+  std::vector<InputFile> files;
+  for (const SourceFile& source : stored.files) {
+    auto file = InputFile::Open(source.path, findings);
+    if (!file) return false;
+    files.push_back(std::move(*file));
+  }
+  std::string buffer;
+  for (const StoredTensor& tensor : stored.tensors) {
+    for (const SourcePiece& piece : tensor.pieces) {
+      if (!piece.checksum) continue;
+      uint32_t crc = 0;
+      int64_t left = piece.box.Elements() * DtypeBits(tensor.dtype) / 8;
+      for (int64_t at = piece.offset; left > 0;) {
+        const int64_t count = std::min(left, kChunk);
+        buffer.resize(static_cast<size_t>(count));
+        if (!files[piece.file].ReadAt(at, buffer.data(), buffer.size(),
+                                      findings)) {
+          return false;
+        }
+        crc = Crc32c(buffer, crc);
+        at += count, left -= count;
+      }
+      if (crc == *piece.checksum) continue;
+      const std::string& path = stored.files[piece.file].path;
+      findings.Add(code::kUnreadable, Place{MakeSource(path, {})},
+                   "the piece of `" + tensor.name + "` at " +
+                       ShapeText(piece.box.offset) + " in `" + path +
+                       "` has the checksum " + ChecksumText(crc) +
+                       ", and the index records " +
+                       ChecksumText(*piece.checksum),
+                   "split the checkpoint again, or restore the file");
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace shardc

@@ -1,0 +1,279 @@
+#include "plan/read.h"
+
+#include <memory>
+#include <set>
+#include <string_view>
+
+#include "source/checked.h"
+#include "source/file.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kSchemaName = "shardc.plan/v1";
+
+class PlanReader {
+ public:
+  explicit PlanReader(Findings& findings) : findings_(findings) {}
+
+  std::optional<ReadPlan> Read(const JsonValue& root) {
+    const size_t before = findings_.errors();
+    if (!CheckSchema(root)) return std::nullopt;
+    if (const auto text = Member(root, "fingerprint", JsonKind::kString)) {
+      plan_.fingerprint = text->string();
+    }
+    if (const auto mesh = Member(root, "mesh", JsonKind::kObject)) {
+      auto read = ParsePlanMesh(*mesh, findings_);
+      if (read) plan_.mesh = std::move(*read);
+    }
+    if (const auto modes = Member(root, "modes", JsonKind::kArray)) {
+      for (const JsonValue item : modes->items()) ReadMode(item);
+    }
+    const auto params = Member(root, "params", JsonKind::kObject);
+    if (!params || findings_.errors() > before) return std::nullopt;
+    plan_.params.reserve(params->size());
+    for (const JsonMember member : params->members()) {
+      if (findings_.Full()) break;
+      ReadParameter(member);
+    }
+    if (findings_.errors() > before) return std::nullopt;
+    return std::move(plan_);
+  }
+
+ private:
+  bool Refuse(const Code& code, const JsonValue& at, std::string message) {
+    findings_.Add(code, at.place(), std::move(message));
+    return false;
+  }
+
+  bool CheckSchema(const JsonValue& root) {
+    const auto schema = root.Find("schema");
+    if (schema && schema->string() == kSchemaName) return true;
+    findings_.Add(code::kSchema, schema ? schema->place() : root.place(),
+                  "this is not a plan: its `schema` is not `" +
+                      std::string(kSchemaName) + "`",
+                  "`shardc plan -o FILE` writes one");
+    return false;
+  }
+
+  std::optional<JsonValue> Member(const JsonValue& object, std::string_view key,
+                                  JsonKind kind) {
+    const auto value = object.Find(key);
+    if (value && value->kind() == kind) return value;
+    Refuse(code::kSchema, value ? *value : object,
+           "`" + std::string(key) + "` is " +
+               (value ? "of the wrong type" : "missing"));
+    return std::nullopt;
+  }
+
+  void ReadMode(const JsonValue& item) {
+    const auto mode = ParseMode(item.string());
+    if (mode) {
+      plan_.modes.push_back(*mode);
+    } else {
+      Refuse(code::kSchema, item, "this is not a mode");
+    }
+  }
+
+  bool ReadShape(const JsonValue& value, std::optional<Shape>& out) {
+    if (value.IsNull()) return true;
+    if (!value.IsArray()) {
+      return Refuse(code::kSchema, value, "a shape is a list of integers");
+    }
+    Shape shape;
+    for (const JsonValue item : value.items()) {
+      if (item.kind() != JsonKind::kInteger || item.integer() < 0) {
+        return Refuse(code::kNumber, item,
+                      "a dimension is an integer from 0 to 2^63 - 1");
+      }
+      shape.push_back(item.integer());
+    }
+    if (!CheckedProduct(shape)) {
+      return Refuse(
+          code::kOverflow, value,
+          "the size of shape " + ShapeText(shape) + " does not fit in 64 bits");
+    }
+    out = std::move(shape);
+    return true;
+  }
+
+  bool ReadAxis(const JsonValue& value, AxisGroup& group) {
+    if (!value.IsString()) {
+      return Refuse(code::kSchema, value, "an axis is a name");
+    }
+    if (!plan_.mesh.Find(value.string())) {
+      return Refuse(
+          code::kUnknownName, value,
+          "the plan's mesh has no axis `" + std::string(value.string()) + "`");
+    }
+    group.emplace_back(value.string());
+    return true;
+  }
+
+  bool ReadSpec(const JsonValue& value, Spec& spec) {
+    if (!value.IsArray()) {
+      return Refuse(code::kSchema, value, "a spec is a list");
+    }
+    for (const JsonValue entry : value.items()) {
+      AxisGroup group;
+      if (entry.IsArray()) {
+        for (const JsonValue axis : entry.items()) {
+          if (!ReadAxis(axis, group)) return false;
+        }
+      } else if (!entry.IsNull() && !ReadAxis(entry, group)) {
+        return false;
+      }
+      spec.push_back(std::move(group));
+    }
+    return true;
+  }
+
+  bool ReadPlacementOf(const JsonValue& value, ReadParam& param) {
+    const auto axis = Member(value, "axis", JsonKind::kString);
+    const auto at = Member(value, "coordinate", JsonKind::kInteger);
+    if (!axis || !at) return false;
+    const int64_t size = plan_.mesh.SizeOf(axis->string());
+    if (!plan_.mesh.Find(axis->string()) || at->integer() < 0 ||
+        at->integer() >= size) {
+      return Refuse(code::kSchema, value,
+                    "the mesh has no coordinate " +
+                        std::to_string(at->integer()) + " along `" +
+                        std::string(axis->string()) + "`");
+    }
+    param.placement = {std::string(axis->string()), at->integer()};
+    return true;
+  }
+
+  bool ReadModes(const JsonValue& value, ReadParam& param) {
+    for (const JsonMember member : value.members()) {
+      const auto mode = ParseMode(member.name());
+      if (!mode) return Refuse(code::kSchema, member.key, "this is no mode");
+      const auto spec = Member(member.value, "spec", JsonKind::kArray);
+      Spec read;
+      if (!spec || !ReadSpec(*spec, read)) return false;
+      param.modes.emplace_back(*mode, std::move(read));
+    }
+    return true;
+  }
+
+  void ReadParameter(const JsonMember& member) {
+    ReadParam param;
+    param.name = std::string(member.name());
+    param.place = member.key.place();
+    if (!member.value.IsObject()) {
+      Refuse(code::kSchema, member.value, "a parameter is an object");
+      return;
+    }
+    bool has_spec = false;
+    for (const JsonMember field : member.value.members()) {
+      const std::string_view key = field.name();
+      bool good = true;
+      if (key == "shape") {
+        good = ReadShape(field.value, param.type.shape);
+      } else if (key == "dtype" && !field.value.IsNull()) {
+        param.type.dtype = ParseDtype(field.value.string());
+        if (!param.type.dtype) {
+          good =
+              Refuse(code::kDtype, field.value, "this data type is not known");
+        }
+      } else if (key == "spec") {
+        has_spec = good = ReadSpec(field.value, param.spec);
+      } else if (key == "modes") {
+        good = ReadModes(field.value, param);
+      } else if (key == "placement") {
+        good = ReadPlacementOf(field.value, param);
+      }
+      if (!good) return;
+    }
+    if (!has_spec) {
+      Refuse(code::kSchema, member.key, "the parameter has no `spec`");
+      return;
+    }
+    plan_.params.push_back(std::move(param));
+  }
+
+  Findings& findings_;
+  ReadPlan plan_;
+};
+
+bool ReadAxes(const JsonValue& axes, Mesh& mesh, Findings& findings) {
+  std::set<std::string_view> seen;
+  for (const JsonValue item : axes.items()) {
+    const auto name = item.Find("name");
+    const auto size = item.Find("size");
+    if (!name || !name->IsString() || !size ||
+        size->kind() != JsonKind::kInteger || size->integer() < 1 ||
+        !seen.insert(name->string()).second) {
+      findings.Add(code::kSchema, item.place(),
+                   "a mesh axis has a name of its own and a size of 1 or more");
+      return false;
+    }
+    MeshAxis axis{std::string(name->string()), size->integer()};
+    if (const auto type = item.Find("type")) {
+      if (type->string() == "explicit") axis.type = AxisType::kExplicit;
+      if (type->string() == "manual") axis.type = AxisType::kManual;
+    }
+    mesh.axes.push_back(std::move(axis));
+  }
+  return true;
+}
+
+}  // namespace
+
+const Spec& ReadParam::SpecOf(Mode mode) const {
+  for (const auto& [own, other] : modes) {
+    if (own == mode) return other;
+  }
+  return spec;
+}
+
+std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings) {
+  Mesh mesh;
+  const auto axes = value.Find("axes");
+  if (!axes || !axes->IsArray()) {
+    findings.Add(code::kSchema, value.place(), "the mesh has no list of axes");
+    return std::nullopt;
+  }
+  if (!ReadAxes(*axes, mesh, findings)) return std::nullopt;
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
+  const auto devices = CheckedProduct(sizes);
+  const auto given = value.Find("devices");
+  if (!devices || (given && given->integer() != *devices)) {
+    findings.Add(code::kDeviceCount, given ? given->place() : value.place(),
+                 devices ? "the axes' sizes multiply to " +
+                               std::to_string(*devices) +
+                               ", which is not the number of devices"
+                         : "the number of devices does not fit in 64 bits");
+    return std::nullopt;
+  }
+  mesh.devices = *devices;
+  if (const auto processes = value.Find("processes")) {
+    const int64_t count = processes->integer();
+    if (count < 1 || mesh.devices % count != 0) {
+      findings.Add(code::kDeviceCount, processes->place(),
+                   CountText(mesh.devices) +
+                       " devices cannot be dealt out to so many processes");
+      return std::nullopt;
+    }
+    mesh.processes = count;
+  }
+  return mesh;
+}
+
+std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
+                                  Findings& findings) {
+  return PlanReader(findings).Read(document.root());
+}
+
+std::optional<ReadPlan> ReadPlanFile(const std::string& path,
+                                     Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return std::nullopt;
+  return ParsePlan(*document, findings);
+}
+
+}  // namespace shardc

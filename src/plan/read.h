@@ -1,0 +1,59 @@
+// A plan read back from its JSON (`shardc.plan/v1`): what other commands
+// need of it. Rules, sizes and attention specs are left in the file.
+#ifndef SHARDC_PLAN_READ_H_
+#define SHARDC_PLAN_READ_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/axis_rules.h"
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/spec.h"
+#include "source/finding.h"
+#include "source/json.h"
+
+namespace shardc {
+
+struct ReadPlacement {
+  std::string axis;
+  int64_t coordinate = 0;
+  bool operator==(const ReadPlacement&) const = default;
+};
+
+struct ReadParam {
+  std::string name;
+  TensorType type;
+  Spec spec;                                 // train's
+  std::vector<std::pair<Mode, Spec>> modes;  // only those that differ
+  std::optional<ReadPlacement> placement;
+  Place place;  // of the name
+
+  const Spec& SpecOf(Mode mode) const;
+};
+
+struct ReadPlan {
+  std::string fingerprint;
+  Mesh mesh;  // names, sizes, types, devices, processes
+  std::vector<Mode> modes;
+  std::vector<ReadParam> params;  // the file's order, names distinct
+};
+
+// The form is judged here, not whether specs fit shapes. Findings: those of
+// reading a file and its JSON, schema, number, dtype, unknown-name (an axis
+// that the mesh lacks).
+std::optional<ReadPlan> ReadPlanFile(const std::string& path,
+                                     Findings& findings);
+std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
+                                  Findings& findings);
+
+// {"axes": [{"name", "size", "type"}], "devices": 64, "processes": 8}, as
+// plans and shard indices have it.
+std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_READ_H_

@@ -1,0 +1,207 @@
+#include "checkpoint/cast.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "checkpoint/cast_scalar.h"
+
+namespace shardc {
+namespace {
+
+// The nearest of all values of a 16-bit format, ties to the even code: by
+// search over the format itself, not by arithmetic on bits.
+class Nearest {
+ public:
+  // `decode` gives the value of each non-negative finite code in order, and
+  // `limit` what the code after the largest would be.
+  Nearest(const std::vector<double>& values, double limit)
+      : values_(values), limit_(limit) {}
+
+  // The code of a magnitude; values_.size() is infinity.
+  uint32_t CodeOf(double magnitude) const {
+    const auto above =
+        std::lower_bound(values_.begin(), values_.end(), magnitude);
+    const auto high = static_cast<uint32_t>(above - values_.begin());
+    const double upper = high < values_.size() ? values_[high] : limit_;
+    if (high == 0 || magnitude == upper) return high;
+    const double to_low = magnitude - values_[high - 1];
+    const double to_high = upper - magnitude;
+    if (to_low != to_high) return to_low < to_high ? high - 1 : high;
+    return high % 2 == 0 ? high : high - 1;
+  }
+
+ private:
+  std::vector<double> values_;
+  double limit_;
+};
+
+double Value(int exponent_bits, int fraction_bits, uint32_t code) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const auto exponent = static_cast<int>(code >> fraction_bits);
+  const uint32_t fraction = code & ((1u << fraction_bits) - 1);
+  if (exponent == 0) {
+    return std::ldexp(static_cast<double>(fraction), 1 - bias - fraction_bits);
+  }
+  return std::ldexp(static_cast<double>(fraction + (1u << fraction_bits)),
+                    exponent - bias - fraction_bits);
+}
+
+Nearest MakeNearest(int exponent_bits, int fraction_bits) {
+  const uint32_t infinity = ((1u << exponent_bits) - 1) << fraction_bits;
+  std::vector<double> values;
+  for (uint32_t code = 0; code < infinity; ++code) {
+    values.push_back(Value(exponent_bits, fraction_bits, code));
+  }
+  return {values, Value(exponent_bits, fraction_bits, infinity)};
+}
+
+std::vector<double> Interesting(const Nearest& half, const Nearest& brain) {
+  (void)half, (void)brain;
+  std::vector<double> out = {0.0,
+                             1.0,
+                             65504.0,
+                             65519.99,
+                             65520.0,
+                             65536.0,
+                             5.9604644775390625e-8,
+                             2.98023223876953125e-8,
+                             2.9802322387695316e-8,
+                             6.103515625e-05,
+                             3.3895313892515355e38,
+                             3.4e38,
+                             1e-45,
+                             1e-40};
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 200000; ++i) {
+    const auto exponent = static_cast<int>(random() % 320) - 160;
+    out.push_back(std::ldexp(
+        1.0 + static_cast<double>(random() >> 11) * 0x1p-53, exponent));
+  }
+  // Half way between neighbours of either format, and a little beside.
+  for (int i = 0; i < 20000; ++i) {
+    const uint32_t h = static_cast<uint32_t>(random() % 0x7BFF);
+    const uint32_t b = static_cast<uint32_t>(random() % 0x7F7F);
+    for (const double tie : {(Value(5, 10, h) + Value(5, 10, h + 1)) / 2,
+                             (Value(8, 7, b) + Value(8, 7, b + 1)) / 2}) {
+      out.push_back(tie);
+      out.push_back(std::nextafter(tie, 0.0));
+      out.push_back(std::nextafter(tie, 1e300));
+    }
+  }
+  return out;
+}
+
+TEST_CASE("cast: narrowing is to the nearest, ties to even") {
+  const Nearest half = MakeNearest(5, 10);
+  const Nearest brain = MakeNearest(8, 7);
+  for (const double value : Interesting(half, brain)) {
+    const auto bits64 = std::bit_cast<uint64_t>(value);
+    const auto narrow = static_cast<float>(value);
+    const auto bits32 = std::bit_cast<uint32_t>(narrow);
+    CHECK(Float32FromFloat64(bits64) == bits32);
+    CHECK(Float16FromFloat64(bits64) == half.CodeOf(value));
+    CHECK(Bfloat16FromFloat64(bits64) == brain.CodeOf(value));
+    CHECK(Float16FromFloat32(bits32) == half.CodeOf(narrow));
+    CHECK(Bfloat16FromFloat32(bits32) == brain.CodeOf(narrow));
+    CHECK(Float16FromFloat32(bits32 | 0x80000000u) ==
+          (half.CodeOf(narrow) | 0x8000u));
+  }
+}
+
+TEST_CASE("cast: every 16-bit value widens and comes back") {
+  for (uint32_t code = 0; code < 0x10000; ++code) {
+    const auto bits = static_cast<uint16_t>(code);
+    const uint32_t wide = Float32FromFloat16(bits);
+    const bool nan = (code & 0x7C00) == 0x7C00 && (code & 0x3FF) != 0;
+    if (nan) {
+      CHECK(std::isnan(std::bit_cast<float>(wide)));
+      CHECK(Float16FromFloat32(wide) == (bits | 0x200));
+    } else {
+      CHECK(Float16FromFloat32(wide) == bits);
+      if ((code & 0x7FFF) < 0x7C00) {
+        CHECK(std::fabs(std::bit_cast<float>(wide)) ==
+              Value(5, 10, code & 0x7FFF));
+      }
+    }
+    const bool brain_nan = (code & 0x7F80) == 0x7F80 && (code & 0x7F) != 0;
+    CHECK(Bfloat16FromFloat32(Float32FromBfloat16(bits)) ==
+          (brain_nan ? (bits | 0x40) : bits));
+  }
+  CHECK(Float16FromFloat32(0x7F800000u) == 0x7C00);
+  CHECK(Bfloat16FromFloat32(0xFF800000u) == 0xFF80);
+  CHECK(Float16FromFloat32(0x7FA00000u) == 0x7F00);  // quiet, payload kept
+}
+
+std::string Cast(Dtype from, Dtype to, const std::string& in, size_t count,
+                 size_t shift) {
+  // Unaligned on both sides.
+  std::string source(shift, 'x');
+  source += in;
+  std::string out(shift + count * static_cast<size_t>(DtypeBits(to)) / 8, 0);
+  CastElements(from, to, source.data() + shift, out.data() + shift, count);
+  return out.substr(shift);
+}
+
+template <typename From, typename To, typename Convert>
+void CheckVector(Dtype from, Dtype to, Convert convert) {
+  std::mt19937_64 random(3);
+  std::vector<From> values;
+  if (sizeof(From) == 2) {
+    for (uint32_t code = 0; code < 0x10000; ++code) {
+      values.push_back(static_cast<From>(code));
+    }
+  } else {
+    for (int i = 0; i < 300000; ++i) {
+      uint64_t bits = random();
+      // Many near the borders of half precision.
+      if (i % 3 == 0) {
+        bits = (bits & 0x8000'1FFFu) |
+               static_cast<uint64_t>(0x33000000u + random() % 0x15000000u);
+      }
+      values.push_back(static_cast<From>(bits));
+    }
+  }
+  for (size_t count : {values.size(), size_t{1}, size_t{7}, size_t{33}}) {
+    std::string in(reinterpret_cast<const char*>(values.data()),
+                   count * sizeof(From));
+    std::string want;
+    for (size_t i = 0; i < count; ++i) {
+      const To result = convert(values[i]);
+      want.append(reinterpret_cast<const char*>(&result), sizeof(To));
+    }
+    CHECK(Cast(from, to, in, count, 1) == want);
+  }
+}
+
+TEST_CASE("cast: vectors give what the plain loops give") {
+  CheckVector<uint32_t, uint16_t>(Dtype::kF32, Dtype::kF16, Float16FromFloat32);
+  CheckVector<uint32_t, uint16_t>(Dtype::kF32, Dtype::kBF16,
+                                  Bfloat16FromFloat32);
+  CheckVector<uint16_t, uint32_t>(Dtype::kF16, Dtype::kF32, Float32FromFloat16);
+  CheckVector<uint16_t, uint32_t>(Dtype::kBF16, Dtype::kF32,
+                                  Float32FromBfloat16);
+  CheckVector<uint16_t, uint16_t>(Dtype::kBF16, Dtype::kF16, [](uint16_t bits) {
+    return Float16FromFloat32(Float32FromBfloat16(bits));
+  });
+  CheckVector<uint16_t, uint16_t>(Dtype::kF16, Dtype::kBF16, [](uint16_t bits) {
+    return Bfloat16FromFloat32(Float32FromFloat16(bits));
+  });
+}
+
+TEST_CASE("cast: which types take part") {
+  CHECK(CanCast(Dtype::kF64, Dtype::kBF16));
+  CHECK(CanCast(Dtype::kF16, Dtype::kF32));
+  CHECK_FALSE(CanCast(Dtype::kF32, Dtype::kF64));
+  CHECK_FALSE(CanCast(Dtype::kF8E4M3, Dtype::kF32));
+  CHECK_FALSE(CanCast(Dtype::kI32, Dtype::kF32));
+}
+
+}  // namespace
+}  // namespace shardc
