@@ -65,6 +65,7 @@ enum class BlockMask : uint8_t { kCausal, kSliding, kGlobal, kCustom };
 struct OperationSettings {
   int64_t blocksize_q = 512;
   int64_t blocksize_k = 512;
+  int64_t page_size = 16;   // tokens a page of the paged operations
   int64_t blocksize_b = 1;  // batch rows a step; never changes a result
   Dtype runtime_dtype = Dtype::kF32;
   Dtype softmax_dtype = Dtype::kF32;

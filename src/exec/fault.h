@@ -86,6 +86,14 @@ enum class Fault : uint16_t {
   kRollingCapacityIsWindow,
   kRollingSlotAsPosition,
   kCacheMoveSkipped,
+  // Pages.
+  kPagedCumulativeOff,
+  kPagedTableTransposed,
+  kPagedKeysAsValues,
+  kPagedIdNotLocal,
+  kPagedForeignClipped,
+  kPagedRowsByModulo,
+  kPagedSharedWritten,
 };
 
 }  // namespace shardc::exec

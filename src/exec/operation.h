@@ -35,6 +35,9 @@ struct Operation {
                           const OperationSettings& settings);
 };
 
+// Keys lie in pages: causal attention of whole requests, without masks.
+bool IsPaged(const Operation& operation);
+
 // blocksparse's table: BOOL [B|1, H|1, blocks of T, blocks of S].
 Buffer BlockTable(const AttentionProblem& problem,
                   const OperationSettings& settings, int64_t rows,
@@ -60,6 +63,15 @@ OperationOutcome RunFlashDecoding(Machine&, const AttentionProblem&,
                                   const OperationSettings&);
 OperationOutcome RunUlysses(Machine&, const AttentionProblem&,
                             const AttentionSpecs&, const OperationSettings&);
+
+OperationOutcome RunRaggedV2(Machine&, const AttentionProblem&,
+                             const AttentionSpecs&, const OperationSettings&);
+OperationOutcome RunRaggedV3(Machine&, const AttentionProblem&,
+                             const AttentionSpecs&, const OperationSettings&);
+OperationOutcome RunUnified(Machine&, const AttentionProblem&,
+                            const AttentionSpecs&, const OperationSettings&);
+OperationOutcome RunPagedFlash(Machine&, const AttentionProblem&,
+                               const AttentionSpecs&, const OperationSettings&);
 
 }  // namespace shardc::exec
 

@@ -72,11 +72,47 @@ constexpr std::array kOperations = {
               false,
               kZero,
               RunUlysses},
+    Operation{"ragged_page_attention_v2",
+              "ragged queries over interleaved pages",
+              {"pages by request, all_reduce outputs", "-", "-", "local", "-"},
+              false,
+              false,
+              false,
+              kZero,
+              RunRaggedV2},
+    Operation{"ragged_page_attention_v3",
+              "writes new tokens to packed pages, then attends",
+              {"pages by request, all_reduce outputs", "-", "-", "local", "-"},
+              false,
+              false,
+              false,
+              kZero,
+              RunRaggedV3},
+    Operation{"unified_attention",
+              "ragged queries over pages of keys and of values",
+              {"pages by request, all_reduce outputs", "-", "-", "local", "-"},
+              false,
+              false,
+              false,
+              kZero,
+              RunUnified},
+    Operation{"paged_flash_attention",
+              "rows of queries over pages of keys and of values",
+              {"pages by request, all_reduce outputs", "-", "-", "local", "-"},
+              false,
+              false,
+              false,
+              kZero,
+              RunPagedFlash},
 };
 
 }  // namespace
 
 std::span<const Operation> Operations() { return kOperations; }
+
+bool IsPaged(const Operation& operation) {
+  return operation.supports.batch.starts_with("pages");
+}
 
 const Operation* FindOperation(std::string_view name) {
   for (const Operation& operation : kOperations) {

@@ -116,6 +116,12 @@ void PickFeatures(RandomSequence& random, Case& test) {
   if (random.Chance(0.1)) f.dropout = 0.25;
   f.large_logits = test.dtype == Dtype::kF32 && random.Chance(0.15);
   if (random.Chance(0.2)) f.scale = 0.37;
+  if (exec::IsPaged(*test.operation)) {
+    f.causal = true;
+    f.bias = f.bias_by_head = f.mask = f.additive_mask = f.masked_row = false;
+    f.segments = f.left_padding = false;
+    f.dropout = 0;
+  }
   f.custom_blocks = test.operation->name == "blocksparse" &&
                     test.settings.block_mask == exec::BlockMask::kCustom;
 }
@@ -214,6 +220,14 @@ Case RandomCase(uint64_t seed, uint64_t index) {
     }
   }
 
+  if (exec::IsPaged(*test.operation)) {
+    // Whole requests; packed ones are not split by tokens.
+    axes.query_length.clear();
+    axes.key_length.clear();
+    if (test.layout == Layout::kThd) axes.batch.clear();
+    test.settings.page_size = Pick(random, std::vector<int64_t>{1, 2, 3, 16});
+  }
+
   Sizes& n = test.sizes;
   n.batch =
       PartsOf(test.mesh, axes.batch) * Pick(random, std::vector<int64_t>{1, 2});
@@ -229,7 +243,11 @@ Case RandomCase(uint64_t seed, uint64_t index) {
   n.head_dim = Pick(random, std::vector<int64_t>{4, 8, 16, 20});
   const int64_t dim_parts = PartsOf(test.mesh, axes.dim);
   if (n.head_dim % dim_parts != 0) n.head_dim = 4 * dim_parts;
-  if (random.Chance(0.2)) n.value_dim = n.head_dim * 2;
+  if (exec::IsPaged(*test.operation)) {
+    if (random.Chance(0.3)) n.head_dim = 64;
+  } else if (random.Chance(0.2)) {
+    n.value_dim = n.head_dim * 2;
+  }
   PickHeads(random, test, axes);
   if (name == "ulysses") {
     // Packed tokens are split over batch and length axes together.

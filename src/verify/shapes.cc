@@ -64,6 +64,8 @@ class Traffic {
       Exchange();
     } else if (name == "flash_decoding") {
       Decode();
+    } else if (exec::IsPaged(*test_.operation)) {
+      Pages();
     } else {
       return -1;
     }
@@ -247,6 +249,30 @@ class Traffic {
       total_ += groups * 2 * (n - 1) * 4 * rows * (dim + 2);
     }
     FinishAs(std::move(out));
+  }
+
+  // Packed pages hold words of several heads' elements.
+  bool PagesSplit(int64_t n) const {
+    const int64_t heads = test_.sizes.key_heads;
+    if (heads % n != 0) return false;
+    if (test_.operation->name != "ragged_page_attention_v3") return true;
+    const int64_t word = 4 / element_;
+    if (test_.sizes.head_dim == 64) return heads % (n * word) == 0;
+    return (2 * heads + word - 1) / word % n == 0;
+  }
+
+  // Queries to every shard of pages, outputs added over them in float32.
+  void Pages() {
+    const AxisGroup rows = q_.spec[0];
+    AxisGroup heads = q_.spec[2];
+    if (!PagesSplit(Parts(heads))) heads.clear();
+    MoveTo(q_, {{}, {}, heads, {}}, element_);
+    MoveTo(k_, {rows, {}, heads, {}}, element_);
+    MoveTo(v_, {rows, {}, heads, {}}, element_);
+    Extras();
+    const int64_t n = Parts(rows);
+    total_ += Devices() / n * 2 * (n - 1) * 4 * LocalElements(q_);
+    FinishAs({{}, {}, heads, {}});
   }
 
   const Case& test_;
