@@ -1,0 +1,104 @@
+"""The manual says what the program and the schemas say, and is well formed."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from driver import BIN, ROOT, Case, run
+
+MAN = os.path.join(ROOT, "man")
+FORMATS = ["manifest", "mesh", "plan", "project", "rules"]
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def commands():
+    listing = run("--help").out.split("Subcommands:")[1]
+    return re.findall(r"^  ([a-z]+) ", listing, re.M)
+
+
+def keys_of(schema):
+    """Every property that a schema names."""
+    if isinstance(schema, list):
+        for part in schema:
+            yield from keys_of(part)
+    elif isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for part in schema.values():
+            yield from keys_of(part)
+
+
+class Man(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.page = os.path.join(cls.folder, "shardc.1")
+        subprocess.run([sys.executable, os.path.join(MAN, "make_page.py"),
+                        BIN, os.path.join(MAN, "shardc.1.in"),
+                        os.path.join(MAN, "commands.mdoc"), cls.page],
+                       check=True)
+        cls.pages = [cls.page] + [os.path.join(MAN, f"shardc-{name}.5")
+                                  for name in FORMATS]
+
+    def test_every_command_has_its_prose_and_options(self):
+        with open(self.page, encoding="utf-8") as file:
+            text = file.read()
+        sections = dict(part.split("\n", 1) for part in
+                        re.split(r"^\.Ss ", text, flags=re.M)[1:])
+        prose = read("man", "commands.mdoc")
+        self.assertIn("plan", commands())
+        for command in commands():
+            self.assertRegex(prose, rf"(?m)^@command {command}$")
+            help_text = run(command, "--help").out
+            section = sections[command].replace("\\-", "-")
+            options = re.findall(r"^  (?:-\w,)?--([a-z-]+)", help_text, re.M)
+            self.assertTrue(options)
+            for option in options:
+                self.assertRegex(section, rf"(?m)^\.It.* Fl -{option}\b")
+            self.assertEqual(
+                len(re.findall(r"^\.It Fl", section, re.M)), len(options))
+
+    def test_every_key_of_a_format_is_described(self):
+        for name in FORMATS:
+            schema = json.loads(read("schemas", f"{name}.schema.json"))
+            words = set(re.findall(
+                r"[a-z_]+", "\n".join(re.findall(
+                    r"^\.(?:It )?(?:Ic|Pq Ic).*", read(
+                        "man", f"shardc-{name}.5"), re.M))))
+            # The table of tokens holds axis rules in its cells.
+            words |= set(re.findall(r"Ta Ic ([a-z_]+)",
+                                    read("man", f"shardc-{name}.5")))
+            # A project's meshes are told in their own page.
+            if name == "project":
+                words |= set(keys_of(json.loads(
+                    read("schemas", "mesh.schema.json"))))
+            missing = sorted(set(keys_of(schema)) - words)
+            self.assertEqual(missing, [], name)
+
+    def lint(self, *command):
+        for page in self.pages:
+            done = subprocess.run([*command, page], capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual(done.stdout + done.stderr, "", page)
+            self.assertEqual(done.returncode, 0)
+
+    @unittest.skipUnless(shutil.which("mandoc"), "no mandoc")
+    def test_mandoc_finds_nothing(self):
+        self.lint("mandoc", "-T", "lint", "-W", "warning")
+
+    @unittest.skipUnless(shutil.which("groff"), "no groff")
+    def test_groff_finds_nothing(self):
+        self.lint("groff", "-mdoc", "-ww", "-z")
+
+
+if __name__ == "__main__":
+    unittest.main()
