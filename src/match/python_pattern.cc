@@ -27,6 +27,9 @@ class Reader {
   PythonPattern Read() {
     while (syntax_ == PythonSyntax::kFine && at_ < text_.size()) Step();
     if (syntax_ == PythonSyntax::kFine && !open_.empty()) Invalid();
+    if (syntax_ == PythonSyntax::kFine && python_only_) {
+      syntax_ = PythonSyntax::kPythonOnly;
+    }
     return {syntax_, std::move(out_)};
   }
 
@@ -35,7 +38,8 @@ class Reader {
   enum class Last : uint8_t { kNothing, kAnchor, kItem, kQuantified };
 
   void Invalid() { syntax_ = PythonSyntax::kInvalid; }
-  void PythonOnly() { syntax_ = PythonSyntax::kPythonOnly; }
+  // The rest is still read, as it may be invalid.
+  void PythonOnly() { python_only_ = true; }
   bool StartsWith(std::string_view prefix) const {
     return text_.substr(at_).starts_with(prefix);
   }
@@ -46,6 +50,7 @@ class Reader {
   }
 
   void Step() {
+    if (!StartsWith("(?")) only_flags_ = false;
     switch (text_[at_]) {
       case '\\':
         return Escape();
@@ -82,7 +87,8 @@ class Reader {
       out_ += '?';
       ++at_;
     } else if (StartsWith("+")) {
-      return PythonOnly();  // possessive
+      ++at_;  // possessive
+      PythonOnly();
     }
     last_ = Last::kQuantified;
   }
@@ -111,7 +117,7 @@ class Reader {
     const int least = number(low, 0);
     const int most = !comma ? least : number(high, least);
     if (most < least) return Invalid();
-    if (most > kRepeatLimit) return PythonOnly();
+    if (most > kRepeatLimit) PythonOnly();
     std::string re2 = "{" + std::to_string(least);
     if (comma) re2 += ",";
     if (comma && !high.empty()) re2 += std::to_string(most);
@@ -124,14 +130,14 @@ class Reader {
       open_.push_back(true);
       return Copy(1, Last::kNothing);
     }
-    if (StartsWith("(?:")) {
-      open_.push_back(false);
-      return Copy(3, Last::kNothing);
+    if (StartsWith("(?:")) return OpenPlain(3);
+    for (std::string_view only : {"(?<=", "(?<!", "(?=", "(?!", "(?>"}) {
+      if (!StartsWith(only)) continue;
+      PythonOnly();
+      return OpenPlain(only.size());
     }
-    for (std::string_view only :
-         {"(?=", "(?!", "(?<=", "(?<!", "(?P=", "(?(", "(?>"}) {
-      if (StartsWith(only)) return PythonOnly();
-    }
+    if (StartsWith("(?P=")) return NamedReference();
+    if (StartsWith("(?(")) return Conditional();
     if (StartsWith("(?#")) {
       const size_t end = text_.find(')', at_);
       if (end == std::string_view::npos) return Invalid();
@@ -142,7 +148,32 @@ class Reader {
     Flags();
   }
 
+  void OpenPlain(size_t length) {
+    only_flags_ = false;
+    open_.push_back(false);
+    Copy(length, Last::kNothing);
+  }
+
+  void NamedReference() {
+    only_flags_ = false;
+    const size_t end = text_.find(')', at_);
+    if (end == std::string_view::npos ||
+        !names_.contains(text_.substr(at_ + 4, end - at_ - 4))) {
+      return Invalid();
+    }
+    PythonOnly();
+    Copy(end + 1 - at_, Last::kItem);
+  }
+
+  void Conditional() {
+    const size_t end = text_.find(')', at_);
+    if (end == std::string_view::npos) return Invalid();
+    PythonOnly();
+    OpenPlain(end + 1 - at_);
+  }
+
   void NamedGroup() {
+    only_flags_ = false;
     const size_t begin = at_ + 4;
     const size_t end = text_.find('>', begin);
     if (end == std::string_view::npos) return Invalid();
@@ -157,9 +188,9 @@ class Reader {
     Copy(end + 1 - at_, Last::kNothing);
   }
 
-  // (?i), (?ms-i:...). `a`, `u` and `L` choose tables that names do not need.
+  // (?i) at the start, (?ms-i:...) anywhere. `a` and `u` choose tables that
+  // names do not need.
   void Flags() {
-    const bool at_start = at_ == 0;
     std::string kept;
     bool minus = false;
     size_t end = at_ + 2;
@@ -171,18 +202,22 @@ class Reader {
         minus = true;
         kept += c;
       } else if (c == 'x') {
-        return PythonOnly();
+        PythonOnly();  // comments and blanks: nothing more can be told
+        at_ = text_.size();
+        open_.clear();
+        return;
       } else if (c == 'i' || c == 'm' || c == 's') {
         kept += c;
-      } else if (c != 'a' && c != 'u' && c != 'L') {
+      } else if (c != 'a' && c != 'u') {
         return Invalid();
       }
     }
     if (end >= text_.size() || end == at_ + 2) return Invalid();
     const bool scoped = text_[end] == ':';
-    if (!scoped && (text_[end] != ')' || minus || !at_start)) {
+    if (!scoped && (text_[end] != ')' || minus || !only_flags_)) {
       return Invalid();
     }
+    if (scoped) only_flags_ = false;
     if (kept == "-") kept.clear();
     if (scoped) open_.push_back(false);
     if (!kept.empty() || scoped) out_ += "(?" + kept + (scoped ? ":" : ")");
@@ -246,6 +281,7 @@ class Reader {
     }
     if (number > groups_) return Invalid();
     PythonOnly();
+    last_ = Last::kItem;
   }
 
   static bool IsOctal(char c) { return c >= '0' && c <= '7'; }
@@ -277,7 +313,7 @@ class Reader {
       case 'U':
         return Hex(8);
       case 'N':
-        return PythonOnly();
+        return NamedCharacter();
       default:
         break;
     }
@@ -285,6 +321,14 @@ class Reader {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x80 && c != '_' && c != ' ') out_ += '\\';
     out_ += c;
+  }
+
+  // \N{DIGIT ONE}: a table of names that RE2 lacks.
+  void NamedCharacter() {
+    const size_t end = text_.find('}', at_);
+    if (!StartsWith("{") || end == std::string_view::npos) return Invalid();
+    at_ = end + 1;
+    PythonOnly();
   }
 
   void Hex(size_t digits) {
@@ -380,6 +424,8 @@ class Reader {
   size_t at_ = 0;
   std::string out_;
   PythonSyntax syntax_ = PythonSyntax::kFine;
+  bool python_only_ = false;
+  bool only_flags_ = true;  // nothing but comments and global flags so far
   Last last_ = Last::kNothing;
   int groups_ = 0;
   std::vector<bool> open_;
