@@ -5,12 +5,18 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "emit/json_text.h"
+#include "emit/mesh_grid.h"
 
 namespace shardc::cli {
 namespace {
 
-int RunMesh(const InputFlags& flags, const Common& common, Findings& findings) {
+struct MeshFlags {
+  InputFlags inputs;
+  bool ranks = false;
+};
+
+int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
+  const InputFlags& flags = all.inputs;
   Target target;
   if (flags.mesh.empty()) {
     const auto chosen = ChooseTarget(flags, findings);
@@ -19,22 +25,28 @@ int RunMesh(const InputFlags& flags, const Common& common, Findings& findings) {
   }
   const auto mesh = LoadMesh(flags, target, findings);
   if (!mesh) return kFailed;
-  std::string out;
-  if (common.format == "json") {
-    AppendMesh(out, *mesh);
-    out += "\n";
-  } else {
-    out = MeshText(*mesh) + "\n";
+  AxisRules axes;  // what tensor and sequence parallelism are called
+  if (!flags.rules.empty()) {
+    const auto rules = LoadRules(flags.rules, "", nullptr, "", findings);
+    if (!rules) return kFailed;
+    axes = rules->axes;
   }
+  const std::string out = common.format == "json"
+                              ? MeshGridJson(*mesh, axes, all.ranks)
+                              : MeshGridText(*mesh, axes, all.ranks);
   return PutOut(out, findings) ? kDone : kFailed;
 }
 
 }  // namespace
 
 Run DeclareMesh(CLI::App& app) {
-  auto flags = std::make_shared<InputFlags>();
-  AddMeshFlags(app, *flags);
-  AddProjectFlags(app, *flags);
+  auto flags = std::make_shared<MeshFlags>();
+  app.add_flag("--ranks", flags->ranks,
+               "each process's devices, and its ranks in data and model "
+               "parallelism");
+  AddMeshFlags(app, flags->inputs);
+  AddRulesFlags(app, flags->inputs);
+  AddProjectFlags(app, flags->inputs);
   return [flags](const Common& common, Findings& findings) {
     return RunMesh(*flags, common, findings);
   };

@@ -81,46 +81,6 @@ std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process) {
   return out;
 }
 
-std::optional<std::vector<int64_t>> InferDcn(std::span<const int64_t> sizes,
-                                             int64_t slices) {
-  std::vector<int64_t> dcn(sizes.size(), 1);
-  if (slices == 1) return dcn;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] % slices != 0) continue;
-    dcn[i] = slices;
-    return dcn;
-  }
-  return std::nullopt;
-}
-
-std::optional<std::vector<int64_t>> CompleteDcn(std::span<const int64_t> sizes,
-                                                std::span<const int64_t> dcn,
-                                                int64_t slices) {
-  if (dcn.size() != sizes.size()) return std::nullopt;
-  std::vector<int64_t> out(dcn.begin(), dcn.end());
-  int64_t known = 1;
-  std::optional<size_t> unknown;
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (out[i] == -1 && !unknown) {
-      unknown = i;
-      continue;
-    }
-    auto next = CheckedMul(known, out[i]);
-    if (out[i] < 1 || !next) return std::nullopt;
-    known = *next;
-  }
-  if (unknown) {
-    if (slices % known != 0) return std::nullopt;
-    out[*unknown] = slices / known;
-  } else if (known != slices) {
-    return std::nullopt;
-  }
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (sizes[i] % out[i] != 0) return std::nullopt;
-  }
-  return out;
-}
-
 std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,
                                               int64_t local_devices,
                                               int64_t processes) {

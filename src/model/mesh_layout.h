@@ -36,16 +36,6 @@ DevicePlace PlaceOf(const Mesh& mesh, int64_t position);
 // Positions of a process's devices, ascending by device number.
 std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process);
 
-// DCN factors for a number of slices: the first axis that it divides carries
-// them all; nothing if there is none.
-std::optional<std::vector<int64_t>> InferDcn(std::span<const int64_t> sizes,
-                                             int64_t slices);
-// Given factors, of which one may be -1, completed; nothing when their
-// product cannot be `slices` or one does not divide its axis.
-std::optional<std::vector<int64_t>> CompleteDcn(std::span<const int64_t> sizes,
-                                                std::span<const int64_t> dcn,
-                                                int64_t slices);
-
 // The part of the mesh that one process holds: processes are taken from the
 // leading axes, whole axes first. Nothing when that does not come out even.
 std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,

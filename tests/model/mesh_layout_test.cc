@@ -1,0 +1,109 @@
+#include "model/mesh_layout.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace shardc {
+namespace {
+
+Mesh Grid(std::vector<int64_t> sizes) {
+  Mesh mesh;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    mesh.axes.push_back({"a" + std::to_string(i), sizes[i]});
+    mesh.devices *= sizes[i];
+  }
+  return mesh;
+}
+
+TEST_CASE("one slice counts devices in row-major order") {
+  Mesh mesh = Grid({2, 3, 4});
+  mesh.processes = 6;
+  for (int64_t position = 0; position < mesh.devices; ++position) {
+    const auto at = CoordinatesOf(mesh, position);
+    CHECK(PositionOf(mesh, at) == position);
+    const DevicePlace place = PlaceOf(mesh, position);
+    CHECK(place.device == position);
+    CHECK(place.process == position / 4);
+    CHECK(place.slice == 0);
+    CHECK(place.coordinates == at);
+  }
+  CHECK(CoordinatesOf(mesh, 23) == std::vector<int64_t>{1, 2, 3});
+  CHECK(PositionsOfProcess(mesh, 5) == std::vector<int64_t>{20, 21, 22, 23});
+}
+
+TEST_CASE("slices are the outer factor of each axis") {
+  Mesh mesh = Grid({4, 2});
+  mesh.slices = 2;
+  mesh.processes = 4;
+  mesh.dcn = {1, 2};
+  // Each slice is a 4 x 1 column; its devices are numbered first.
+  const std::vector<int64_t> expected = {0, 4, 1, 5, 2, 6, 3, 7};
+  for (int64_t position = 0; position < 8; ++position) {
+    const DevicePlace place = PlaceOf(mesh, position);
+    CHECK(place.device == expected[static_cast<size_t>(position)]);
+    CHECK(place.slice == position % 2);
+    CHECK(place.process == place.device / 2);
+  }
+  CHECK(PositionsOfProcess(mesh, 0) == std::vector<int64_t>{0, 2});
+  CHECK(PositionsOfProcess(mesh, 3) == std::vector<int64_t>{5, 7});
+}
+
+TEST_CASE("every device stands at one position, whatever the slices") {
+  Mesh mesh = Grid({4, 6, 2});
+  mesh.slices = 6;
+  mesh.dcn = {2, 3, 1};
+  mesh.processes = 12;
+  std::set<int64_t> devices;
+  std::set<int64_t> positions;
+  for (int64_t i = 0; i < mesh.devices; ++i) {
+    const DevicePlace place = PlaceOf(mesh, i);
+    CHECK(place.slice == place.device / 8);
+    devices.insert(place.device);
+  }
+  CHECK(devices.size() == 48);
+  for (int64_t process = 0; process < 12; ++process) {
+    for (int64_t position : PositionsOfProcess(mesh, process)) {
+      CHECK(PlaceOf(mesh, position).process == process);
+      CHECK(positions.insert(position).second);
+    }
+  }
+  CHECK(positions.size() == 48);
+}
+
+TEST_CASE("processes are taken from the leading axes") {
+  struct {
+    std::vector<int64_t> global;
+    int64_t local, processes;
+    std::optional<std::vector<int64_t>> expected;
+  } const cases[] = {
+      {{2, 2, 2}, 2, 4, {{1, 1, 2}}},
+      {{1, 1, 8}, 2, 4, {{1, 1, 2}}},
+      {{2, 8}, 2, 8, {{1, 2}}},
+      {{6, 4}, 12, 2, {{3, 4}}},
+      {{8}, 8, 1, {{8}}},
+      {{}, 1, 1, {std::vector<int64_t>{}}},
+      {{3, 4}, 6, 2, std::nullopt},
+      {{6, 4}, 3, 8, std::nullopt},
+  };
+  for (const auto& c : cases) {
+    CHECK(HostShape(c.global, c.local, c.processes) == c.expected);
+  }
+}
+
+TEST_CASE("ranks") {
+  CHECK(RanksOf(8, 1, 4, 4, 3) == NodeRanks{2, 2, 1, 1});
+  CHECK(RanksOf(1, 1, 8, 16, 9) == NodeRanks{1, 16, 9, 0});
+  CHECK(RanksOf(4, 4, 4, 2, 1) == NodeRanks{4, 0, 0, 1});
+  Mesh mesh = Grid({2, 8});
+  mesh.axes[1].name = "model";
+  mesh.processes = 4;
+  AxisRules axes;
+  axes.Set(AxisRule::kTensorParallel, {.is_null = false, .axes = {"model"}});
+  CHECK(RanksOf(mesh, axes, 3) == NodeRanks{2, 2, 1, 1});
+  CHECK(RanksOf(mesh, AxisRules(), 3) == NodeRanks{1, 4, 3, 0});
+}
+
+}  // namespace
+}  // namespace shardc
