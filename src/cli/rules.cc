@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "emit/rules_file.h"
 #include "emit/rules_text.h"
 #include "match/match.h"
 #include "source/wording.h"
@@ -36,8 +37,26 @@ void CheckPatterns(const RuleSet& rules, Findings& findings) {
   Matcher::Compile(patterns, findings);
 }
 
-int RunRules(const InputFlags& flags, const Common& common,
-             Findings& findings) {
+struct RulesFlags {
+  InputFlags inputs;
+  bool resolved = false;
+};
+
+// One file that means what all of them mean together.
+std::optional<std::string> ResolvedFile(const RuleSet& rules,
+                                        Findings& findings) {
+  if (HasMixedSeparators(rules)) {
+    findings.Add(code::kSeparator, rules.rules[0].place,
+                 "these rules are written for both separators, and one file "
+                 "has one",
+                 "show the files one at a time");
+    return std::nullopt;
+  }
+  return RulesFileJson(rules);
+}
+
+int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
+  const InputFlags& flags = all.inputs;
   const bool json = common.format == "json";
   Target target;
   target.rules = flags.rules;
@@ -46,13 +65,17 @@ int RunRules(const InputFlags& flags, const Common& common,
     if (!chosen) return kFailed;
     target = *chosen;
   }
-  if (target.rules.empty()) {
+  if (target.rules.empty() && !all.resolved) {
     return PutOut(PacksText(json), findings) ? kDone : kFailed;
   }
   const auto rules =
       LoadRules(target.rules, target.project_dir, nullptr, "", findings);
   if (rules) CheckPatterns(*rules, findings);
   if (!rules || findings.HasErrors()) return kFailed;
+  if (all.resolved) {
+    const auto file = ResolvedFile(*rules, findings);
+    return file && PutOut(*file, findings) ? kDone : kFailed;
+  }
   return PutOut(json ? RulesJson(*rules) : RulesText(*rules), findings)
              ? kDone
              : kFailed;
@@ -61,9 +84,12 @@ int RunRules(const InputFlags& flags, const Common& common,
 }  // namespace
 
 Run DeclareRules(CLI::App& app) {
-  auto flags = std::make_shared<InputFlags>();
-  AddRulesFlags(app, *flags);
-  AddProjectFlags(app, *flags);
+  auto flags = std::make_shared<RulesFlags>();
+  app.add_flag("--resolved", flags->resolved,
+               "one rules file of all, in JSON, with every axis rule's value; "
+               "`--rules` reads it back");
+  AddRulesFlags(app, flags->inputs);
+  AddProjectFlags(app, flags->inputs);
   return [flags](const Common& common, Findings& findings) {
     return RunRules(*flags, common, findings);
   };

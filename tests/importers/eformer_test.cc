@@ -1,0 +1,65 @@
+#include "importers/eformer.h"
+
+#include <doctest/doctest.h>
+
+namespace shardc {
+namespace {
+
+std::optional<AxisRules> Import(std::string text, Findings& findings) {
+  auto document =
+      JsonDocument::Parse(MakeSource("axes.json", std::move(text)), findings);
+  REQUIRE(document);
+  CHECK(IsEformerAxes(*document) ==
+        (document->root().IsObject() && document->root().size() > 0));
+  return ImportEformerAxes(*document, findings);
+}
+
+TEST_CASE("fields come in as they are given") {
+  Findings findings;
+  auto rules = Import(
+      R"({"head_axis": "model", "batch_axis": ["fsdp", "dp"],
+          "vocab_axis": null, "decode_head_axis": [], "expert_axis": ""})",
+      findings);
+  REQUIRE(rules);
+  CHECK(findings.empty());
+  auto given = [&](AxisRule rule) { return rules->Given(rule); };
+  CHECK(given(AxisRule::kHead)->axes == AxisGroup{"model"});
+  CHECK(given(AxisRule::kBatch)->axes == AxisGroup{"fsdp", "dp"});
+  CHECK(given(AxisRule::kVocab)->is_null);
+  CHECK_FALSE(given(AxisRule::kDecodeHead)->is_null);
+  CHECK(given(AxisRule::kDecodeHead)->axes.empty());
+  CHECK(given(AxisRule::kExpert)->axes.empty());
+  CHECK_FALSE(given(AxisRule::kKvHead));
+}
+
+TEST_CASE("a manager's JSON holds the fields one level down") {
+  Findings findings;
+  auto rules = Import(R"({"paxis": {"tensor_parallel_axis": "m"}})", findings);
+  REQUIRE(rules);
+  CHECK(rules->Value(AxisRule::kKvHead).axes == AxisGroup{"m"});
+}
+
+TEST_CASE("unknown fields are left out and told") {
+  Findings findings;
+  auto rules = Import(R"({"head_axis": "tp", "hed_axis": "tp"})", findings);
+  REQUIRE(rules);
+  REQUIRE(findings.all().size() == 1);
+  CHECK(findings.all()[0].level == Level::kWarning);
+  CHECK(findings.all()[0].help == "did you mean `head_axis`?");
+}
+
+TEST_CASE("values of another kind are errors") {
+  for (const char* text :
+       {R"({"head_axis": 4})", R"({"head_axis": [["a"]]})",
+        R"({"head_axis": [null]})", R"({"head_axis": {"a": "b"}})"}) {
+    Findings findings;
+    CHECK_FALSE(Import(text, findings));
+    REQUIRE(findings.errors() == 1);
+    CHECK(findings.all()[0].code->Id() == "SHD022");
+  }
+  Findings findings;
+  CHECK_FALSE(Import("[]", findings));
+}
+
+}  // namespace
+}  // namespace shardc
