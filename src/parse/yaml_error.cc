@@ -117,6 +117,19 @@ struct Report {
     return true;
   }
 
+  // `match: 'foo` runs to the quote that opens the next pattern.
+  bool LongQuote() const {
+    if (!failure.long_quote) return false;
+    const auto end = QuotedEnd(source->text(), *failure.long_quote);
+    if (!end || *end != failure.last_end) return false;
+    Add(*failure.long_quote, *failure.long_quote + 1,
+        std::string("the quote `") + source->text()[*failure.long_quote] +
+            "` is closed on line " + std::to_string(source->At(*end - 1).line) +
+            " only",
+        "close it on the same line");
+    return true;
+  }
+
   bool Misplaced(const std::string& reason) const {
     const bool map = reason.starts_with("end of map");
     if (!map && !reason.starts_with("end of sequence")) return false;
@@ -127,7 +140,7 @@ struct Report {
           "this line is neither the next " + what +
               " of what stands above nor inside it",
           "give it the same indentation as the " + what + "s above");
-    } else {
+    } else if (!LongQuote()) {
       Add(failure.offset, failure.offset + 1, "text after a whole value",
           "remove it, or quote the whole value");
     }

@@ -16,6 +16,8 @@ struct YamlFailure {
   size_t offset = 0;                // where the parser gave up
   size_t last_end = 0;              // end of the last whole token
   std::optional<size_t> open_flow;  // innermost open `[` or `{`
+  // The last quoted string that runs over several lines.
+  std::optional<size_t> long_quote;
 };
 
 // `reason` is the event parser's message.

@@ -11,48 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "parse/keys.h"
-#include "parse/yaml.h"
+#include "parse/yaml_core.h"
+#include "parse/yaml_fields.h"
 
 namespace shardc {
-
-// A file being read, and where its findings go.
-struct YamlContext {
-  const YamlDocument& document;
-  Findings& findings;
-
-  Finding& Add(const Code& code, const YamlNode& node, std::string message,
-               std::string help = {}) const {
-    return findings.Add(code, document.PlaceOf(node), std::move(message),
-                        std::move(help));
-  }
-};
-
-// What YAML's core schema takes a plain scalar for. Quoted ones are strings.
-enum class CoreType : uint8_t { kString, kBool, kInteger, kReal };
-CoreType CoreTypeOf(const YamlNode& scalar);
-// "a list", "the number `8`", "the string `x`", "null" ...
-std::string Describe(const YamlNode& node);
-
-// The members of a mapping by a table of keys.
-class Fields {
- public:
-  // Findings: not a mapping (schema), unknown keys with a suggestion.
-  static std::optional<Fields> Read(const YamlContext& context,
-                                    const YamlNode& node,
-                                    const KeyTable& table);
-  // Null where the key is absent.
-  const YamlNode* Find(std::string_view key) const;
-  // A finding (schema) where the key is absent.
-  const YamlNode* Require(const YamlContext& context, const YamlNode& node,
-                          std::string_view key) const;
-
- private:
-  explicit Fields(const KeyTable& table) : table_(&table) {}
-  const KeyTable* table_;
-  std::vector<const YamlNode*> values_;  // in the table's order
-  std::vector<std::string> meant_;       // by unknown keys
-};
 
 struct IntegerRange {
   int64_t least = 0;
@@ -72,6 +34,9 @@ struct IntegerFault {
 };
 std::optional<int64_t> ParseInteger(std::string_view text, IntegerRange range,
                                     IntegerFault* fault);
+
+// True with a finding for a tag, which the file's reader leaves to readers.
+bool RefuseTag(const YamlContext& context, const YamlNode& node);
 
 // A string. What YAML reads as a number or a boolean is refused when
 // `strict`: a pattern `123` or `true` is a slip.

@@ -17,6 +17,15 @@ struct Case {
 };
 
 constexpr Case kCases[] = {
+    {"rules",
+     "rules:\n"
+     "  - match: 'foo\n"
+     "    spec: [tp]\n"
+     "  - match: 'bar'\n",
+     R"(
+2:12: error: the quote `'` is closed on line 4 only [yaml-syntax]
+    close it on the same line
+)"},
     {"rules", "rules: {match: a, spec: []}\n",
      R"(
 1:8: error: `rules` is a mapping, not a list of rules [schema]
