@@ -18,10 +18,43 @@ HWY_INLINE int64_t RoundUp(int64_t x, int64_t to) {
   return (x + to - 1) / to * to;
 }
 HWY_INLINE void FillZero(float* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = 0;
+  const DF df;
+  const auto n = static_cast<int64_t>(hn::Lanes(df));
+  int64_t i = 0;
+  for (; i + n <= count; i += n) hn::StoreU(hn::Zero(df), df, to + i);
+  for (; i < count; ++i) to[i] = 0;
 }
 HWY_INLINE void CopyFloats(const float* from, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+  const DF df;
+  const auto n = static_cast<int64_t>(hn::Lanes(df));
+  int64_t i = 0;
+  for (; i + n <= count; i += n) {
+    hn::StoreU(hn::LoadU(df, from + i), df, to + i);
+  }
+  for (; i < count; ++i) to[i] = from[i];
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// The sum of v's 128-bit blocks, lane by lane, to four floats.
+template <class D, class V>
+HWY_INLINE void AddBlocks(D d, V v, float* sums) {
+  if constexpr (hn::MaxLanes(D()) > 4) {
+    const hn::Half<D> half;
+    AddBlocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)),
+              sums);
+  } else {
+    hn::StoreU(v, d, sums);
+  }
+}
+#endif
+
+constexpr int64_t kLine = 64;  // bytes that memory moves at once
+
+template <class T>
+HWY_INLINE void PrefetchRow(const T* row, int64_t count) {
+  const auto* const bytes = reinterpret_cast<const char*>(row);
+  const int64_t size = count * static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < size; i += kLine) hwy::Prefetch(bytes + i);
 }
 
 // Keys [begin, end) that query row t sees.

@@ -41,10 +41,10 @@ void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
         sum = sum * factor + Weight(sinks[g], now);
         max = now;
       }
+      const auto dim = static_cast<size_t>(slice.value_dim);
       const float* const from = state.out + row * slice.value_dim;
       float* const to = out + g * out_head_stride + t * out_row_stride;
-      const float inverse = sum == 0 ? 0.0f : factor / sum;
-      for (int64_t d = 0; d < slice.value_dim; ++d) to[d] = from[d] * inverse;
+      Mix(sum == 0 ? 0.0f : factor / sum, {from, dim}, 0, {}, {to, dim});
       if (lse != nullptr) lse[row] = sum == 0 ? kNone : std::log(sum) + max;
     }
   }
@@ -59,9 +59,9 @@ void MergeState(int64_t rows, int64_t value_dim, const AttentionState& from,
     const float b = Weight(from.max[row], max);
     into.max[row] = max;
     into.sum[row] = a * into.sum[row] + b * from.sum[row];
-    float* const to = into.out + row * value_dim;
-    const float* const x = from.out + row * value_dim;
-    for (int64_t d = 0; d < value_dim; ++d) to[d] = a * to[d] + b * x[d];
+    const auto dim = static_cast<size_t>(value_dim);
+    const std::span<float> to(into.out + row * value_dim, dim);
+    Mix(a, to, b, {from.out + row * value_dim, dim}, to);
   }
 }
 

@@ -2,11 +2,14 @@
 // once, and the reading is what takes the time (about 10 bytes a cycle from
 // memory, against 128 that the products could eat).
 //
-// Keys go by in blocks of kDecodeBlock from row 0. A score is one sum per
-// lane over the dims, then a tree over the lanes; an output is one chain over
-// the keys. Query rows of the same key head share the block while it is in
-// the first-level cache. Rows to come are prefetched: the processor's own
-// prefetchers lose the thread where rows lie a page apart.
+// So memory is read in its own order. Keys go by in blocks of kDecodeBlock
+// from row 0, and within a block four positions at a time through all rows
+// (query heads of all slices), first keys, then softmax, then values: the
+// heads of a position lie side by side. Rows to come are prefetched, since
+// the processor's own prefetchers lose several streams within a page.
+//
+// A score is one sum per lane over the dims, then a tree over the lanes; an
+// output is one chain over the keys: neither depends on the other rows.
 //
 // tests/exec/attention_kernels_test.cc compares with kernel_loops.h.
 
@@ -26,16 +29,33 @@ HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
 constexpr int64_t kDecodeBlock = 64;
-constexpr int64_t kLine = 64;  // bytes
+constexpr int64_t kAhead = 8;     // rows prefetched ahead
+constexpr int64_t kTogether = 4;  // keys: share a load of the query or output
 
-template <class E>
-HWY_INLINE void PrefetchRow(const typename E::T* row, int64_t count) {
-  const auto* const bytes = reinterpret_cast<const char*>(row);
-  const int64_t size = count * static_cast<int64_t>(sizeof(typename E::T));
-  for (int64_t i = 0; i < size; i += kLine) hwy::Prefetch(bytes + i);
+// Sums of the lanes of four vectors: each the same tree.
+HWY_INLINE void SumFour(VF s0, VF s1, VF s2, VF s3, float* sums) {
+#if HWY_TARGET == HWY_SCALAR
+  sums[0] = hn::GetLane(s0);
+  sums[1] = hn::GetLane(s1);
+  sums[2] = hn::GetLane(s2);
+  sums[3] = hn::GetLane(s3);
+#else
+  const DF df;
+  const hn::Repartition<double, DF> dd;
+  const auto a0 = hn::BitCast(dd, hn::InterleaveLower(df, s0, s1));
+  const auto a1 = hn::BitCast(dd, hn::InterleaveLower(df, s2, s3));
+  const auto b0 = hn::BitCast(dd, hn::InterleaveUpper(df, s0, s1));
+  const auto b1 = hn::BitCast(dd, hn::InterleaveUpper(df, s2, s3));
+  const VF x = hn::Add(hn::BitCast(df, hn::InterleaveLower(dd, a0, a1)),
+                       hn::BitCast(df, hn::InterleaveUpper(dd, a0, a1)));
+  const VF y = hn::Add(hn::BitCast(df, hn::InterleaveLower(dd, b0, b1)),
+                       hn::BitCast(df, hn::InterleaveUpper(dd, b0, b1)));
+  // Lane r of every block now holds a part of row r.
+  AddBlocks(df, hn::Add(x, y), sums);
+#endif
 }
 
-// q . k for four rows of keys, all lanes' sums still apart.
+// q . k for four rows of keys.
 template <class E>
 HWY_INLINE void DotFour(const float* HWY_RESTRICT q, const typename E::T* k,
                         int64_t stride, int64_t dim, float* scores) {
@@ -61,156 +81,199 @@ HWY_INLINE void DotFour(const float* HWY_RESTRICT q, const typename E::T* k,
     s2 = hn::MulAdd(x, LoadFirst<E>(k + d + 2 * stride, rest), s2);
     s3 = hn::MulAdd(x, LoadFirst<E>(k + d + 3 * stride, rest), s3);
   }
-  scores[0] = hn::GetLane(hn::SumOfLanes(df, s0));
-  scores[1] = hn::GetLane(hn::SumOfLanes(df, s1));
-  scores[2] = hn::GetLane(hn::SumOfLanes(df, s2));
-  scores[3] = hn::GetLane(hn::SumOfLanes(df, s3));
+  SumFour(s0, s1, s2, s3, scores);
 }
 
-// out[0, kWidth vectors) = alpha * out + sum of weights[k] * v[k], k in order.
-template <class E, int64_t kWidth>
-HWY_INLINE void AddValues(const float* weights, const typename E::T* v,
-                          int64_t stride, int64_t count, float alpha,
-                          float* HWY_RESTRICT out) {
+// out = alpha * out + w[0] * v row 0 + w[1] * v row 1 ..., in this order.
+template <class E, int64_t kCount>
+HWY_INLINE void AddRows(const float* w, const typename E::T* v, int64_t stride,
+                        int64_t dim, float alpha, float* HWY_RESTRICT out) {
   const DF df;
   const auto n = static_cast<int64_t>(hn::Lanes(df));
-  VF acc[kWidth];
-#pragma GCC unroll 8
-  for (int64_t i = 0; i < kWidth; ++i) {
-    acc[i] = hn::Mul(hn::Set(df, alpha), hn::LoadU(df, out + i * n));
-  }
-  for (int64_t k = 0; k < count; ++k) {
-    const VF w = hn::Set(df, weights[k]);
-#pragma GCC unroll 8
-    for (int64_t i = 0; i < kWidth; ++i) {
-      acc[i] = hn::MulAdd(w, E::Load(v + i * n), acc[i]);
-    }
-    v += stride;
-  }
-#pragma GCC unroll 8
-  for (int64_t i = 0; i < kWidth; ++i) hn::StoreU(acc[i], df, out + i * n);
-}
-
-// The dims after the last whole vector.
-template <class E>
-HWY_INLINE void AddLastValues(const float* weights, const typename E::T* v,
-                              int64_t stride, int64_t count, float alpha,
-                              size_t rest, float* HWY_RESTRICT out) {
-  const DF df;
-  VF acc = hn::Mul(hn::Set(df, alpha), LoadFirst<F32Element>(out, rest));
-  for (int64_t k = 0; k < count; ++k) {
-    acc = hn::MulAdd(hn::Set(df, weights[k]),
-                     LoadFirst<E>(v + k * stride, rest), acc);
-  }
-  StoreFirst(acc, out, rest);
-}
-
-template <class E>
-HWY_INLINE void AddBlock(const float* weights, const typename E::T* v,
-                         int64_t stride, int64_t count, int64_t dim,
-                         float alpha, float* out) {
-  const auto n = static_cast<int64_t>(hn::Lanes(DF()));
+  const VF factor = hn::Set(df, alpha);
   int64_t d = 0;
-  for (; d + 8 * n <= dim; d += 8 * n) {
-    AddValues<E, 8>(weights, v + d, stride, count, alpha, out + d);
-  }
-  for (; d + 4 * n <= dim; d += 4 * n) {
-    AddValues<E, 4>(weights, v + d, stride, count, alpha, out + d);
-  }
   for (; d + n <= dim; d += n) {
-    AddValues<E, 1>(weights, v + d, stride, count, alpha, out + d);
+    VF sum = hn::Mul(factor, hn::LoadU(df, out + d));
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < kCount; ++k) {
+      sum = hn::MulAdd(hn::Set(df, w[k]), E::Load(v + k * stride + d), sum);
+    }
+    hn::StoreU(sum, df, out + d);
   }
   if (d < dim) {
-    AddLastValues<E>(weights, v + d, stride, count, alpha,
-                     static_cast<size_t>(dim - d), out + d);
+    const auto rest = static_cast<size_t>(dim - d);
+    VF sum = hn::Mul(factor, LoadFirst<F32Element>(out + d, rest));
+    for (int64_t k = 0; k < kCount; ++k) {
+      sum = hn::MulAdd(hn::Set(df, w[k]),
+                       LoadFirst<E>(v + k * stride + d, rest), sum);
+    }
+    StoreFirst(sum, out + d, rest);
   }
 }
 
-// Scores of rows [lo, hi) of the block, four at a time; the last four may
-// overlap, since a score does not depend on its neighbours.
+// One query row of one slice, on its way through a block of keys.
+struct DecodeRow {
+  const AttentionSlice* in;
+  float* max;
+  float* sum;
+  float* out;
+  const float* query;  // [D], scaled
+  float* scores;       // [kDecodeBlock], and room for a vector
+  int64_t head, row;   // g, t
+  Rows seen;
+  int64_t lo, hi;  // of the current block
+  float alpha;
+};
+
 template <class E>
-HWY_INLINE void BlockScores(const float* q, const typename E::T* key,
-                            int64_t stride, int64_t dim, int64_t lo, int64_t hi,
-                            float* scores) {
-  int64_t k = lo;
-  for (; k + 4 <= hi; k += 4) {
-    DotFour<E>(q, key + k * stride, stride, dim, scores + k);
+HWY_INLINE void ScoreRows(const DecodeRow& r, int64_t first, int64_t k,
+                          int64_t count) {
+  const AttentionSlice& in = *r.in;
+  if (k + count <= r.lo || k >= r.hi) return;
+  const auto* const key = static_cast<const typename E::T*>(in.key) +
+                          (first + k) * in.key_row_stride;
+  for (int64_t j = 0; j < count; ++j) {
+    PrefetchRow(key + (kAhead + j) * in.key_row_stride, in.head_dim);
   }
-  for (; k < hi; ++k) {
-    float four[4];
-    DotFour<E>(q, key + k * stride, 0, dim, four);
-    scores[k] = four[0];
+  if (count == kTogether) {
+    DotFour<E>(r.query, key, in.key_row_stride, in.head_dim, r.scores + k);
+    return;
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    float same[kTogether];
+    DotFour<E>(r.query, key + j * in.key_row_stride, 0, in.head_dim, same);
+    r.scores[k + j] = same[0];
   }
 }
 
 template <class E>
-void DecodeWith(const AttentionSlice& in, const AttentionState& state,
-                const float* query) {
-  const auto* const keys = static_cast<const typename E::T*>(in.key);
-  const auto* const values = static_cast<const typename E::T*>(in.value);
-  alignas(64) float scores[kDecodeBlock + 64];  // whole vectors from any start
-  for (int64_t first = 0; first < in.key_rows; first += kDecodeBlock) {
-    const int64_t count = HWY_MIN(kDecodeBlock, in.key_rows - first);
-    const auto* const key = keys + first * in.key_row_stride;
-    const auto* const value = values + first * in.value_row_stride;
-    for (int64_t row = 0; row < in.heads * in.query_rows; ++row) {
-      const int64_t g = row / in.query_rows;
-      const int64_t t = row % in.query_rows;
-      const Rows seen = RowsOf(in, t);
-      const int64_t lo = HWY_MAX(seen.begin - first, int64_t{0});
-      const int64_t hi = HWY_MIN(seen.end - first, count);
-      if (lo >= hi) continue;
-      if (row == 0) {
-        for (int64_t k = lo; k < hi; ++k) {
-          PrefetchRow<E>(value + k * in.value_row_stride, in.value_dim);
-        }
+HWY_INLINE void ValueRows(DecodeRow& r, int64_t first, int64_t k,
+                          int64_t count) {
+  const AttentionSlice& in = *r.in;
+  if (k + count <= r.lo || k >= r.hi) return;
+  const auto* const value = static_cast<const typename E::T*>(in.value) +
+                            (first + k) * in.value_row_stride;
+  for (int64_t j = 0; j < count; ++j) {
+    PrefetchRow(value + (kAhead + j) * in.value_row_stride, in.value_dim);
+  }
+  if (count == kTogether) {
+    AddRows<E, kTogether>(r.scores + k, value, in.value_row_stride,
+                          in.value_dim, r.alpha, r.out);
+    r.alpha = 1;
+    return;
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    AddRows<E, 1>(r.scores + k + j, value + j * in.value_row_stride, 0,
+                  in.value_dim, r.alpha, r.out);
+    r.alpha = 1;
+  }
+}
+
+HWY_INLINE void ScaleScores(const float* scales, int64_t stride, int64_t first,
+                            const DecodeRow& r) {
+  if (scales == nullptr) return;
+  for (int64_t k = r.lo; k < r.hi; ++k) {
+    r.scores[k] *= RowScale(scales, stride, first + k);
+  }
+}
+
+void SoftmaxBlock(DecodeRow& r, int64_t first) {
+  const AttentionSlice& in = *r.in;
+  if (r.lo >= r.hi) return;
+  ScaleScores(in.key_scale, in.scale_stride, first, r);
+  if (AdjustsScores(in)) {
+    AdjustScores(in, r.head, r.row, first + r.lo, r.hi - r.lo, r.scores + r.lo);
+  }
+  r.alpha = SoftmaxRow(0, kDecodeBlock, r.lo, r.hi, r.scores, *r.max, *r.sum);
+  ScaleScores(in.value_scale, in.scale_stride, first, r);
+}
+
+template <class E>
+void DecodeRows(DecodeRow* rows, int64_t row_count) {
+  int64_t begin = std::numeric_limits<int64_t>::max();
+  int64_t end = 0;
+  for (int64_t i = 0; i < row_count; ++i) {
+    begin = HWY_MIN(begin, rows[i].seen.begin);
+    end = HWY_MAX(end, rows[i].seen.end);
+  }
+  if (begin >= end) return;
+  for (int64_t first = begin / kDecodeBlock * kDecodeBlock; first < end;
+       first += kDecodeBlock) {
+    int64_t last = 0;
+    for (int64_t i = 0; i < row_count; ++i) {
+      DecodeRow& r = rows[i];
+      r.lo = HWY_MAX(r.seen.begin - first, int64_t{0});
+      r.hi = HWY_MIN(r.seen.end - first, kDecodeBlock);
+      last = HWY_MAX(last, r.hi);
+    }
+    for (int64_t k = 0; k < last; k += kTogether) {
+      for (int64_t i = 0; i < row_count; ++i) {
+        ScoreRows<E>(rows[i], first, k, HWY_MIN(kTogether, rows[i].hi - k));
       }
-      BlockScores<E>(query + row * in.head_dim, key, in.key_row_stride,
-                     in.head_dim, lo, hi, scores);
-      if (in.key_scale != nullptr) {
-        for (int64_t k = lo; k < hi; ++k) {
-          scores[k] *= RowScale(in.key_scale, in.scale_stride, first + k);
-        }
+    }
+    for (int64_t i = 0; i < row_count; ++i) SoftmaxBlock(rows[i], first);
+    for (int64_t k = 0; k < last; k += kTogether) {
+      for (int64_t i = 0; i < row_count; ++i) {
+        ValueRows<E>(rows[i], first, k, HWY_MIN(kTogether, rows[i].hi - k));
       }
-      if (AdjustsScores(in)) {
-        AdjustScores(in, g, t, first + lo, hi - lo, scores + lo);
-      }
-      const float alpha = SoftmaxRow(0, kDecodeBlock, lo, hi, scores,
-                                     state.max[row], state.sum[row]);
-      if (in.value_scale != nullptr) {
-        for (int64_t k = lo; k < hi; ++k) {
-          scores[k] *= RowScale(in.value_scale, in.scale_stride, first + k);
-        }
-      }
-      if (row + 1 == in.heads * in.query_rows) {
-        const int64_t next = HWY_MIN(kDecodeBlock, in.key_rows - first - count);
-        for (int64_t k = 0; k < next; ++k) {
-          PrefetchRow<E>(key + (count + k) * in.key_row_stride, in.head_dim);
-        }
-      }
-      AddBlock<E>(scores + lo, value + lo * in.value_row_stride,
-                  in.value_row_stride, hi - lo, in.value_dim, alpha,
-                  state.out + row * in.value_dim);
     }
   }
 }
 
-void Decode(const AttentionSlice& in, const AttentionState& state,
-            Scratch& scratch) {
-  const auto size = static_cast<size_t>(in.heads * in.query_rows * in.head_dim);
-  scratch.Reset(Scratch::Bytes<float>(size));
-  float* const query = scratch.Take<float>(size);
-  WithElement(in.query_dtype, [&](auto element) {
-    using E = decltype(element);
-    const auto* const q = static_cast<const typename E::T*>(in.query);
-    for (int64_t row = 0; row < in.heads * in.query_rows; ++row) {
-      ConvertRow<E>(q + row / in.query_rows * in.query_head_stride +
-                        row % in.query_rows * in.query_row_stride,
-                    in.head_dim, in.scale, query + row * in.head_dim);
+template <class E>
+void ConvertQuery(const AttentionSlice& in, int64_t g, int64_t t, float* to) {
+  const auto* const q = static_cast<const typename E::T*>(in.query);
+  ConvertRow<E>(q + g * in.query_head_stride + t * in.query_row_stride,
+                in.head_dim, in.scale, to);
+}
+
+void Decode(const AttentionSlice* slices, const AttentionState* states,
+            size_t count, Scratch& scratch) {
+  const auto size = [](int64_t x) { return static_cast<size_t>(x); };
+  constexpr int64_t kScores = kDecodeBlock + 64;
+  size_t row_count = 0;
+  size_t query_size = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const AttentionSlice& in = slices[i];
+    row_count += size(in.heads * in.query_rows);
+    query_size += size(in.heads * in.query_rows * in.head_dim);
+  }
+  if (row_count == 0) return;
+  const size_t scores_size = row_count * size(kScores);
+  scratch.Reset(Scratch::Bytes<float>(query_size) +
+                Scratch::Bytes<float>(scores_size) +
+                Scratch::Bytes<DecodeRow>(row_count));
+  float* query = scratch.Take<float>(query_size);
+  float* scores = scratch.Take<float>(scores_size);
+  DecodeRow* const rows = scratch.Take<DecodeRow>(row_count);
+  DecodeRow* r = rows;
+  for (size_t i = 0; i < count; ++i) {
+    const AttentionSlice& in = slices[i];
+    for (int64_t g = 0; g < in.heads; ++g) {
+      for (int64_t t = 0; t < in.query_rows; ++t) {
+        WithElement(in.query_dtype, [&](auto element) {
+          ConvertQuery<decltype(element)>(in, g, t, query);
+        });
+        const int64_t at = g * in.query_rows + t;
+        *r++ = {&in,
+                states[i].max + at,
+                states[i].sum + at,
+                states[i].out + at * in.value_dim,
+                query,
+                scores,
+                g,
+                t,
+                RowsOf(in, t),
+                0,
+                0,
+                1};
+        query += in.head_dim;
+        scores += kScores;
+      }
     }
-  });
-  WithElement(in.kv_dtype, [&](auto element) {
-    DecodeWith<decltype(element)>(in, state, query);
+  }
+  WithElement(slices[0].kv_dtype, [&](auto element) {
+    DecodeRows<decltype(element)>(rows, static_cast<int64_t>(row_count));
   });
 }
 
@@ -222,9 +285,10 @@ namespace shardc::exec {
 
 HWY_EXPORT(Decode);
 
-void DecodeAttention(const AttentionSlice& slice, const AttentionState& state,
-                     Scratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(Decode)(slice, state, scratch);
+void DecodeAttention(std::span<const AttentionSlice> slices,
+                     std::span<const AttentionState> states, Scratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(Decode)
+  (slices.data(), states.data(), slices.size(), scratch);
 }
 
 }  // namespace shardc::exec

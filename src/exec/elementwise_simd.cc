@@ -157,6 +157,22 @@ void MaxTo(const float* x, size_t n, float* into) {
   Combine<MaxOp>(x, n, into);
 }
 
+// out = a * x + b * y; y is not read where b is 0.
+void MixRows(float a, const float* x, float b, const float* y, size_t count,
+             float* out) {
+  const DF df;
+  const size_t n = hn::Lanes(df);
+  const VF va = hn::Set(df, a);
+  const VF vb = hn::Set(df, b);
+  size_t i = 0;
+  for (; i + n <= count; i += n) {
+    VF v = hn::Mul(va, hn::LoadU(df, x + i));
+    if (b != 0) v = hn::Add(v, hn::Mul(vb, hn::LoadU(df, y + i)));
+    hn::StoreU(v, df, out + i);
+  }
+  for (; i < count; ++i) out[i] = b != 0 ? a * x[i] + b * y[i] : a * x[i];
+}
+
 void RotateHalves(float* row, const float* cos, const float* sin, size_t half) {
   const DF df;
   const size_t n = hn::Lanes(df);
@@ -247,6 +263,7 @@ HWY_EXPORT(MaxTo);
 HWY_EXPORT(RotateHalves);
 HWY_EXPORT(RotatePairs);
 HWY_EXPORT(LargestOf);
+HWY_EXPORT(MixRows);
 HWY_EXPORT(QuantiseRow);
 HWY_EXPORT(DequantiseRow);
 
@@ -273,6 +290,11 @@ void AddInto(std::span<const float> x, std::span<float> into) {
 }
 void MaxInto(std::span<const float> x, std::span<float> into) {
   HWY_DYNAMIC_DISPATCH(MaxTo)(x.data(), x.size(), into.data());
+}
+void Mix(float a, std::span<const float> x, float b, std::span<const float> y,
+         std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(MixRows)
+  (a, x.data(), b, y.data(), x.size(), out.data());
 }
 void Rotate(std::span<float> row, std::span<const float> cos,
             std::span<const float> sin, bool interleaved) {

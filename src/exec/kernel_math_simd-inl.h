@@ -112,8 +112,13 @@ struct F16Element {
   using T = uint16_t;
   static HWY_INLINE VF Load(const T* p) {
     const DF df;
-    const DU du;
     const hn::Rebind<uint16_t, DF> half;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || \
+    HWY_TARGET == HWY_AVX3_DL
+    const hn::Rebind<hwy::float16_t, DF> d16;
+    return hn::PromoteTo(df, hn::BitCast(d16, hn::LoadU(half, p)));
+#else
+    const DU du;
     // Moves the exponent with a product, exact for subnormals too.
     const auto wide = hn::PromoteTo(du, hn::LoadU(half, p));
     const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(du, 0x8000)));
@@ -125,6 +130,7 @@ struct F16Element {
     const VF magnitude =
         hn::IfThenElse(hn::Ge(hn::BitCast(df, rest), limit), huge, scaled);
     return hn::Or(magnitude, hn::BitCast(df, sign));
+#endif
   }
 };
 

@@ -20,6 +20,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/prefill_simd.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // before highway.h: includes this file again
 #include <hwy/highway.h>
 
@@ -43,6 +44,9 @@ constexpr int64_t kVectors = 2;
 constexpr int64_t kTilesPerBlock = 128 / kRows;
 // Row stride of scores; not a power of two, so rows spread over cache sets.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
+
+// Rows prefetched ahead of packing; past the end that does nothing.
+constexpr int64_t kAhead = 8;
 
 HWY_INLINE int64_t PanelWidth() {  // NR
   return kVectors * static_cast<int64_t>(hn::Lanes(DF()));
@@ -71,31 +75,49 @@ struct Work {
   float* lines;   // [4][D or Dv, to a whole panel]
 };
 
+#if HWY_TARGET != HWY_SCALAR
+// The 128-bit blocks of v, `step` floats apart.
+template <class D, class V>
+HWY_INLINE void StoreBlocks(D d, V v, float* HWY_RESTRICT dst, int64_t step) {
+  if constexpr (hn::MaxLanes(D()) > 4) {
+    const hn::Half<D> half;
+    constexpr auto kBlocks = static_cast<int64_t>(hn::MaxLanes(D()) / 8);
+    StoreBlocks(half, hn::LowerHalf(half, v), dst, step);
+    StoreBlocks(half, hn::UpperHalf(half, v), dst + kBlocks * step, step);
+  } else {
+    hn::StoreU(v, d, dst);
+  }
+}
+
+#endif
+
 // Four rows of `count` floats to columns: dst[c * stride + r] for r < 4.
 HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
                               int64_t count, float* HWY_RESTRICT dst,
                               int64_t stride) {
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const hn::CappedTag<float, 4> d4;
-  const hn::Repartition<double, decltype(d4)> d2;
-  for (; c + 4 <= count; c += 4) {
-    const auto r0 = hn::LoadU(d4, src + c);
-    const auto r1 = hn::LoadU(d4, src + c + src_stride);
-    const auto r2 = hn::LoadU(d4, src + c + 2 * src_stride);
-    const auto r3 = hn::LoadU(d4, src + c + 3 * src_stride);
-    const auto a0 = hn::BitCast(d2, hn::InterleaveLower(d4, r0, r1));
-    const auto a1 = hn::BitCast(d2, hn::InterleaveLower(d4, r2, r3));
-    const auto b0 = hn::BitCast(d2, hn::InterleaveUpper(d4, r0, r1));
-    const auto b1 = hn::BitCast(d2, hn::InterleaveUpper(d4, r2, r3));
+  const DF df;
+  const hn::Repartition<double, DF> dd;
+  const auto n = static_cast<int64_t>(hn::Lanes(df));
+  for (; c + n <= count; c += n) {
+    const VF r0 = hn::LoadU(df, src + c);
+    const VF r1 = hn::LoadU(df, src + c + src_stride);
+    const VF r2 = hn::LoadU(df, src + c + 2 * src_stride);
+    const VF r3 = hn::LoadU(df, src + c + 3 * src_stride);
+    const auto a0 = hn::BitCast(dd, hn::InterleaveLower(df, r0, r1));
+    const auto a1 = hn::BitCast(dd, hn::InterleaveLower(df, r2, r3));
+    const auto b0 = hn::BitCast(dd, hn::InterleaveUpper(df, r0, r1));
+    const auto b1 = hn::BitCast(dd, hn::InterleaveUpper(df, r2, r3));
     float* const to = dst + c * stride;
-    hn::StoreU(hn::BitCast(d4, hn::InterleaveLower(d2, a0, a1)), d4, to);
-    hn::StoreU(hn::BitCast(d4, hn::InterleaveUpper(d2, a0, a1)), d4,
-               to + stride);
-    hn::StoreU(hn::BitCast(d4, hn::InterleaveLower(d2, b0, b1)), d4,
-               to + 2 * stride);
-    hn::StoreU(hn::BitCast(d4, hn::InterleaveUpper(d2, b0, b1)), d4,
-               to + 3 * stride);
+    const int64_t step = 4 * stride;  // a block holds every fourth column
+    StoreBlocks(df, hn::BitCast(df, hn::InterleaveLower(dd, a0, a1)), to, step);
+    StoreBlocks(df, hn::BitCast(df, hn::InterleaveUpper(dd, a0, a1)),
+                to + stride, step);
+    StoreBlocks(df, hn::BitCast(df, hn::InterleaveLower(dd, b0, b1)),
+                to + 2 * stride, step);
+    StoreBlocks(df, hn::BitCast(df, hn::InterleaveUpper(dd, b0, b1)),
+                to + 3 * stride, step);
   }
 #endif
   for (; c < count; ++c) {
@@ -197,9 +219,10 @@ void PackQuery(const AttentionSlice& in, const Work& work) {
           FillZero(line, d);
           continue;
         }
-        ConvertRow<E>(query + tile.head * in.query_head_stride +
-                          (tile.row + r + j) * in.query_row_stride,
-                      d, in.scale, line);
+        const auto* const row = query + tile.head * in.query_head_stride +
+                                (tile.row + r + j) * in.query_row_stride;
+        PrefetchRow(row + kAhead * in.query_row_stride, d);
+        ConvertRow<E>(row, d, in.scale, line);
       }
       TransposeFour(work.lines, d, d, to + r, kRows);
     }
@@ -218,6 +241,7 @@ void PackKeys(const AttentionSlice& in, int64_t first, int64_t count,
       if (k + j >= count) {
         FillZero(line, d);
       } else {
+        PrefetchRow(key + (row + kAhead) * in.key_row_stride, d);
         ConvertRow<E>(key + row * in.key_row_stride, d,
                       RowScale(in.key_scale, in.scale_stride, row), line);
       }
@@ -236,6 +260,7 @@ void PackValues(const AttentionSlice& in, int64_t first, int64_t count,
   for (int64_t k = 0; k < count; ++k) {
     const int64_t row = first + k;
     const float scale = RowScale(in.value_scale, in.scale_stride, row);
+    PrefetchRow(value + (row + kAhead) * in.value_row_stride, in.value_dim);
     for (int64_t p = 0; p < work.out_panels; ++p) {
       float* const to = work.value + (p * kKeyBlock + k) * nr;
       const int64_t dims = HWY_MIN(nr, in.value_dim - p * nr);

@@ -166,7 +166,12 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-constexpr Kernel kKernels[] = {PrefillAttention, DecodeAttention};
+void DecodeOne(const AttentionSlice& slice, const AttentionState& state,
+               Scratch& scratch) {
+  DecodeAttention({&slice, 1}, {&state, 1}, scratch);
+}
+
+constexpr Kernel kKernels[] = {PrefillAttention, DecodeOne};
 constexpr Dtype kDtypes[] = {Dtype::kF32, Dtype::kBF16, Dtype::kF16,
                              Dtype::kI8};
 constexpr Shape kShapes[] = {
@@ -337,6 +342,37 @@ TEST_CASE("a row's bits do not depend on the rows beside it") {
           }
         }
       }
+    }
+  }
+}
+
+// Slices of unlike lengths decode together as they do alone.
+TEST_CASE("a slice's bits do not depend on the slices beside it") {
+  const EachTarget targets;
+  for (const std::string& target : targets.names()) {
+    CAPTURE(target);
+    REQUIRE(UseKernelTarget(target));
+    std::vector<Case> cases;
+    for (const int64_t keys : {200, 0, 65, 1, 130}) {
+      cases.push_back(MakeCase({keys % 2 + 1, 3, keys, 40, 24}, Dtype::kBF16,
+                               static_cast<uint32_t>(keys)));
+    }
+    Window(cases[4], 20);
+    std::vector<AttentionSlice> slices;
+    std::vector<AttentionState> states;
+    std::vector<Result> results(cases.size());
+    for (size_t i = 0; i < cases.size(); ++i) {
+      slices.push_back(cases[i].slice);
+      states.push_back(StateOf(results[i], slices[i]));
+      ClearState(slices[i], states[i]);
+    }
+    Scratch scratch;
+    DecodeAttention(slices, states, scratch);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      Finish(results[i], slices[i], states[i]);
+      const Result alone = RunKernel(slices[i], DecodeOne);
+      CHECK(SameBits(results[i].out, alone.out));
+      CHECK(SameBits(results[i].lse, alone.lse));
     }
   }
 }
