@@ -1,0 +1,114 @@
+#include "match/state_names.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kParams = "params";
+
+// A parameter's path below the collection that holds it.
+std::string_view Core(std::string_view name, char separator) {
+  while (name.size() > kParams.size() && name.starts_with(kParams) &&
+         name[kParams.size()] == separator) {
+    name.remove_prefix(kParams.size() + 1);
+  }
+  return name;
+}
+
+using Cores = std::unordered_map<std::string_view, uint32_t>;
+
+// The parameter whose path stands at the end of `text`, behind other parts.
+std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
+                                 char separator) {
+  for (size_t at = text.find(separator); at != std::string_view::npos;
+       at = text.find(separator, at + 1)) {
+    auto found = cores.find(text.substr(at + 1));
+    if (found != cores.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+// What `(`, `(?:`, `(?P<n>` and `(?i)` leave of a pattern's beginning.
+std::string_view PastOpening(std::string_view pattern) {
+  while (pattern.starts_with('(')) {
+    size_t length = 1;
+    if (pattern.starts_with("(?")) {
+      const size_t end = pattern.find_first_of(":>)");
+      if (end == std::string_view::npos) return pattern;
+      length = end + 1;
+    }
+    pattern.remove_prefix(length);
+  }
+  return pattern;
+}
+
+// A `|` outside every group and class.
+bool HasTopLevelAlternation(std::string_view pattern) {
+  int depth = 0;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\') {
+      ++i;
+    } else if (in_class) {
+      in_class = c != ']';
+    } else if (c == '[') {
+      in_class = true;
+    } else if (c == '(') {
+      ++depth;
+    } else if (c == ')') {
+      --depth;
+    } else if (c == '|' && depth == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsAnchoredAtStart(std::string_view pattern) {
+  if (HasTopLevelAlternation(pattern)) return false;
+  const std::string_view start = PastOpening(pattern);
+  return start.starts_with('^') || start.starts_with("\\A");
+}
+
+std::vector<MissedState> FindMissedStates(
+    std::span<const std::string_view> patterns, const Matches& matches,
+    std::span<const std::string_view> names, char separator) {
+  std::vector<MissedState> out;
+  std::vector<bool> anchored;
+  for (std::string_view pattern : patterns) {
+    anchored.push_back(IsAnchoredAtStart(pattern));
+  }
+  if (std::find(anchored.begin(), anchored.end(), true) == anchored.end()) {
+    return out;
+  }
+  Cores cores;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const int32_t winner = matches.first[i];
+    if (winner == Matches::kNone || !anchored[static_cast<size_t>(winner)]) {
+      continue;
+    }
+    cores.emplace(Core(names[i], separator), static_cast<uint32_t>(i));
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    auto parameter = Embedded(cores, names[i], separator);
+    if (!parameter) {
+      const size_t last = names[i].rfind(separator);
+      if (last == std::string_view::npos) continue;
+      parameter = Embedded(cores, names[i].substr(0, last), separator);
+    }
+    if (!parameter || *parameter == i) continue;
+    const auto pattern = static_cast<uint32_t>(matches.first[*parameter]);
+    const auto found = matches.Of(i);
+    if (std::binary_search(found.begin(), found.end(), pattern)) continue;
+    out.push_back({pattern, *parameter, static_cast<uint32_t>(i)});
+  }
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,38 @@
+// Training states: trees that hold, beside the parameters, copies of their
+// paths under other prefixes (optax moments: `opt_state/0/mu/PATH`). A
+// pattern searched anywhere finds those, too; one that is anchored at the
+// start does not.
+#ifndef SHARDC_MATCH_STATE_NAMES_H_
+#define SHARDC_MATCH_STATE_NAMES_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "match/match.h"
+
+namespace shardc {
+
+// The pattern can only be found at the start of a name: `^`, `\A`, also
+// inside a leading group. Textual; an alternation at the top level is not
+// anchored.
+bool IsAnchoredAtStart(std::string_view pattern);
+
+// A state whose parameter's rule does not find it. All are indices.
+struct MissedState {
+  uint32_t pattern = 0;    // wins the parameter, anchored at the start
+  uint32_t parameter = 0;  // a name
+  uint32_t state = 0;      // the name that embeds it
+  bool operator==(const MissedState&) const = default;
+};
+
+// In the order of the states. A state is a name that ends in another name's
+// path (which may lack a leading `params`), with at most one part after it.
+std::vector<MissedState> FindMissedStates(
+    std::span<const std::string_view> patterns, const Matches& matches,
+    std::span<const std::string_view> names, char separator);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MATCH_STATE_NAMES_H_

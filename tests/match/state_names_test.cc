@@ -1,0 +1,76 @@
+#include "match/state_names.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace shardc {
+namespace {
+
+using Views = std::vector<std::string_view>;
+
+std::vector<MissedState> Missed(const Views& texts, const Views& names,
+                                char separator = '/') {
+  std::vector<Pattern> patterns;
+  for (std::string_view text : texts) patterns.push_back({text, {}, separator});
+  Findings findings;
+  auto matcher = Matcher::Compile(patterns, findings);
+  REQUIRE(matcher);
+  return FindMissedStates(texts, matcher->Match(names, separator), names,
+                          separator);
+}
+
+TEST_CASE("anchors at the start") {
+  for (std::string_view pattern :
+       {"^model", "\\Amodel", "(^model/a)", "(?:^model)", "(?i)^model",
+        "(?P<n>^a)b", "^(a|b)$", "^[|]a"}) {
+    CAPTURE(pattern);
+    CHECK(IsAnchoredAtStart(pattern));
+  }
+  for (std::string_view pattern :
+       {"model", "", "a^b", "^a|b", "(a)^", "\\^a", "[^a]b", ".*^", "("}) {
+    CAPTURE(pattern);
+    CHECK_FALSE(IsAnchoredAtStart(pattern));
+  }
+}
+
+const Views kState = {
+    "step",
+    "params/model/layers/0/kernel",
+    "params/model/norm/scale",
+    "opt_state/0/count",
+    "opt_state/0/mu/model/layers/0/kernel",
+    "opt_state/0/nu/model/layers/0/kernel/value",
+    "opt_state/0/mu/model/norm/scale",
+};
+
+TEST_CASE("a pattern searched anywhere finds the moments") {
+  CHECK(Missed({"layers/0/kernel", "norm/scale$", ".*"}, kState).empty());
+}
+
+TEST_CASE("an anchored one misses them") {
+  const auto missed =
+      Missed({"^params/model/layers", "norm/scale$", ".*"}, kState);
+  REQUIRE(missed.size() == 2);
+  CHECK(missed[0] == MissedState{0, 1, 4});
+  CHECK(missed[1] == MissedState{0, 1, 5});
+  CHECK(Missed({"^(params|opt_state)/.*layers", ".*"}, kState).empty());
+}
+
+TEST_CASE("names that hold one another without a prefix of params") {
+  const Views names = {"model.a.weight", "exp_avg.model.a.weight",
+                       "exp_avg.model.ba.weight", "step"};
+  const auto missed = Missed({"^model\\."}, names, '.');
+  REQUIRE(missed.size() == 1);
+  CHECK(missed[0] == MissedState{0, 0, 1});
+}
+
+TEST_CASE("a tree without states has none to miss") {
+  const Views names = {"model/a", "model/b", "a"};
+  // `model/a` ends in `a`, which is won by another, unanchored rule.
+  CHECK(Missed({"^model", "a"}, names).empty());
+  CHECK(Missed({}, names).empty());
+}
+
+}  // namespace
+}  // namespace shardc
