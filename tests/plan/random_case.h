@@ -1,0 +1,58 @@
+// Random meshes, axis rules, rules and shapes. A case is a function of its
+// seed, which a failed check shows; SHARDC_SEED starts elsewhere.
+#ifndef SHARDC_TESTS_PLAN_RANDOM_CASE_H_
+#define SHARDC_TESTS_PLAN_RANDOM_CASE_H_
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/rules.h"
+
+namespace shardc {
+
+uint64_t FirstSeed();
+
+class RandomCase {
+ public:
+  explicit RandomCase(uint64_t seed) : random_(seed) {}
+
+  int64_t Below(int64_t bound) {
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(bound));
+  }
+  bool Chance(int percent) { return Below(100) < percent; }
+  template <class T>
+  const T& Pick(const std::vector<T>& from) {
+    return from[static_cast<size_t>(Below(static_cast<int64_t>(from.size())))];
+  }
+
+  // One to five axes of 1, 2, 3, 4 or 8.
+  Mesh RandomMesh();
+  // Rank 0 to 4, with zeros, ones and primes.
+  Shape RandomShape();
+  // Groups with axes that the mesh may lack and that may come again.
+  Spec RandomSpec();
+  // Axis rules, registrations, bundles and rules that resolve.
+  RuleSet RandomRules(const Mesh& mesh);
+  Manifest RandomManifest();
+
+ private:
+  AxisGroup RandomGroup(const std::vector<std::string>& axes, int most);
+  SpecList RandomList(const std::vector<std::string>& names);
+
+  std::mt19937_64 random_;
+};
+
+// The same with every mesh axis under another name, in the mesh, in the axis
+// rules (where the parallelism axes are given) and wherever it is written.
+std::string Renamed(const std::string& axis);
+Mesh Renamed(Mesh mesh);
+Spec Renamed(Spec spec);
+RuleSet Renamed(RuleSet rules, const Mesh& mesh);
+
+}  // namespace shardc
+
+#endif  // SHARDC_TESTS_PLAN_RANDOM_CASE_H_
