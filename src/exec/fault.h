@@ -86,6 +86,12 @@ enum class Fault : uint16_t {
   kRollingCapacityIsWindow,
   kRollingSlotAsPosition,
   kCacheMoveSkipped,
+  // Rotary embedding.
+  kRotaryLocal,
+  kRotaryQueryPlusOne,
+  kRotaryShiftedAlike,
+  kRotarySign,
+  kRotaryOtherPairs,
   // Pages.
   kPagedCumulativeOff,
   kPagedTableTransposed,

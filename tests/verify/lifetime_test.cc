@@ -1,0 +1,161 @@
+#include "verify/lifetime.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "verify/grid.h"
+
+namespace shardc::verify {
+namespace {
+
+// The 2 x 2 x 2 mesh, length-sharded while decoding.
+Lifetime Base() {
+  Lifetime life;
+  life.mesh = MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}});
+  life.batch = 4;
+  life.heads = 4;
+  life.key_heads = 2;
+  life.prefill_spec = {{"dp"}, {}, {"tp"}};
+  life.decode_spec = {{"dp"}, {"sp"}, {"tp"}};
+  life.token_spec = {{"dp"}, {"sp"}, {"tp"}};
+  life.query_heads = {"tp"};
+  return life;
+}
+
+LifetimeResult Passes(const Lifetime& life) {
+  LifetimeResult result = RunLifetime(life, {});
+  CAPTURE(result.reason);
+  CAPTURE(result.step);
+  CHECK(result.status == Status::kPass);
+  CHECK(result.worst_ratio < 1);
+  return result;
+}
+
+TEST_CASE("prefill 96, then 64 steps over a split int8 cache") {
+  Lifetime life = Base();
+  life.kv_dtype = Dtype::kI8;
+  const LifetimeResult result = Passes(life);
+  MESSAGE("worst error over tolerance " << result.worst_ratio);
+  // One step, per device: 2(n-1)/n * 4 * B_loc * H_loc * (D + 2), n = 2.
+  CHECK(result.decode_all_reduce == 4 * 2 * 2 * (16 + 2));
+}
+
+TEST_CASE("lives of other dtypes, layouts and windows") {
+  for (Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kF16}) {
+    Lifetime life = Base();
+    life.dtype = life.kv_dtype = dtype;
+    life.prefill = 24;
+    life.chunk = 8;
+    life.steps = 12;
+    life.slots = 40;
+    life.left_padding = true;
+    Passes(life);
+    life.style = exec::RotaryStyle::kInterleaved;
+    life.prefill_spec = {{"dp"}, {"sp", "tp"}};
+    life.decode_spec = {{"dp"}, {"tp", "sp"}};
+    life.query_heads = {};
+    Passes(life);
+    life.decode_spec = {{}, {"dp", "sp"}, {"tp"}};
+    life.query_heads = {"tp"};
+    life.kv_dtype = Dtype::kI8;
+    Passes(life);
+  }
+  Lifetime rolling = Base();
+  rolling.window = 12;
+  rolling.slots = 20;  // 12 + 8 - 1, rounded up to the parts
+  rolling.prefill = 40;
+  rolling.chunk = 8;
+  rolling.steps = 30;
+  Passes(rolling);
+  rolling.kv_dtype = Dtype::kI8;
+  rolling.decode_spec = {{}, {"sp", "dp"}, {"tp"}};
+  Passes(rolling);
+}
+
+TEST_CASE("a cache that is too short or does not divide is refused") {
+  Lifetime life = Base();
+  life.slots = 100;
+  LifetimeResult result = RunLifetime(life, {});
+  CHECK(result.status == Status::kUnsupported);
+  CHECK(result.reason == "row 0 writes 1 at position 100 of 100");
+  CHECK(result.step == 4);
+  life.slots = 161;
+  result = RunLifetime(life, {});
+  CHECK(result.reason ==
+        "the cache: dimension 1 of [4, 161, 2, 16] does not divide into 2 "
+        "parts over \"sp\"");
+}
+
+// Short lives that between them use every part of a cache.
+std::vector<Lifetime> ShortLives() {
+  Lifetime plain = Base();
+  plain.prefill = 24;
+  plain.chunk = 8;
+  plain.steps = 4;
+  plain.slots = 32;
+  Lifetime int8 = plain;
+  int8.kv_dtype = Dtype::kI8;
+  Lifetime turned = plain;
+  turned.prefill_spec = {{}, {"dp", "sp"}, {"tp"}};
+  turned.decode_spec = {{}, {"sp", "dp"}, {"tp"}};
+  Lifetime rolling = plain;
+  rolling.window = 12;
+  rolling.slots = 20;
+  rolling.prefill = 40;
+  Lifetime short_of_slots = plain;
+  short_of_slots.slots = 24;
+  return {plain, int8, turned, rolling, short_of_slots};
+}
+
+TEST_CASE("every fault planted into a cache or a rotation is caught") {
+  using exec::Fault;
+  const Fault faults[] = {Fault::kCacheOwnerOff,
+                          Fault::kCacheAllWrite,
+                          Fault::kCacheRankZeroWrites,
+                          Fault::kCacheIndexPlusOne,
+                          Fault::kCacheIndexByOne,
+                          Fault::kCacheOverflowClamped,
+                          Fault::kCacheStaleRows,
+                          Fault::kCacheSlotOff,
+                          Fault::kCacheInsertKeepsLength,
+                          Fault::kCacheNeighbourScale,
+                          Fault::kCacheFirstScale,
+                          Fault::kCacheUneven127,
+                          Fault::kCachePositiveWraps,
+                          Fault::kCacheZeroRowDivides,
+                          Fault::kRollingCapacityIsWindow,
+                          Fault::kRollingSlotAsPosition,
+                          Fault::kCacheMoveSkipped,
+                          Fault::kRotaryLocal,
+                          Fault::kRotaryQueryPlusOne,
+                          Fault::kRotaryShiftedAlike,
+                          Fault::kRotarySign,
+                          Fault::kRotaryOtherPairs};
+  const auto caught = [](Fault fault, const Checks& checks,
+                         const std::vector<Lifetime>& lives) {
+    std::string by;
+    for (const Lifetime& life : lives) {
+      RunOptions options;
+      const LifetimeResult right = RunLifetime(life, options);
+      options.fault = fault;
+      options.checks = checks;
+      const LifetimeResult wrong = RunLifetime(life, options);
+      if (wrong.status == right.status) continue;
+      by += wrong.failed ? std::string(CheckName(*wrong.failed)) + " "
+                         : "accepted ";
+    }
+    return by;
+  };
+  for (Fault fault : faults) {
+    CAPTURE(static_cast<int>(fault));
+    CHECK(caught(fault, {}, ShortLives()) != "");
+  }
+  // Nothing but the bits of the cached keys shows a shift of both.
+  CHECK(caught(Fault::kRotaryShiftedAlike, Checks().Without(Check::kCacheBits),
+               {ShortLives().front()}) == "");
+}
+
+}  // namespace
+}  // namespace shardc::verify
