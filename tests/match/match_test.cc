@@ -88,7 +88,7 @@ TEST_CASE("what RE2 lacks is explained with a rewrite and a position") {
       {"a)", "regex-syntax", "unexpected )", "escape"},
       {"(a", "regex-syntax", "missing )", "escape"},
       {"[a", "regex-syntax", "missing ]", "escape"},
-      {"a{1001}", "regex-limit", "repetition", "1000"},
+      {"a{1001}", "regex-syntax", "repetition", "1000"},
       {"\\pL{1000}", "regex-limit", "too large", "fewer"},
   };
   for (const Case& c : cases) {
