@@ -1,0 +1,191 @@
+#include "verify/paged_life.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "exec/half.h"
+#include "exec/random.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Buffer;
+using exec::Complaint;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+constexpr float kFree = 1e4f;
+
+class Run {
+ public:
+  Run(const PagedLife& life, const RunOptions& options)
+      : life_(life),
+        options_(options),
+        mesh_(life.mesh),
+        machine_(mesh_, options.threads, options.fault),
+        random_(exec::Random(life.seed)),
+        tokens_(At(life.requests)) {}
+
+  LifetimeResult Go() {
+    Complaint why;
+    if (!Make(why)) return Refused(why);
+    for (int64_t step = 0; step < life_.steps; ++step) {
+      result_.step = step;
+      Step();
+      if (!ReadBack()) return std::move(result_);
+    }
+    result_.step = -1;
+    return std::move(result_);
+  }
+
+ private:
+  LifetimeResult Refused(const Complaint& why) {
+    result_.status = Status::kUnsupported;
+    result_.reason = why.message;
+    return std::move(result_);
+  }
+
+  bool Make(Complaint& why) {
+    exec::PageConfig pages;
+    pages.shards = mesh_.Parts(life_.page_axes);
+    pages.rows = life_.requests;
+    pages.page_size = life_.page_size;
+    pages.pages_per_row = 6;
+    pages.pages = pages.shards * 16;
+    table_ = exec::PageTable::Make(pages, why);
+    if (!table_) return false;
+    table_->ShuffleFree(exec::Random(life_.seed).Split("pages"));
+    if (machine_.Planted(exec::Fault::kPagedSharedWritten)) {
+      table_->ForgetSharing();
+    }
+    pool_ = exec::MakePool(
+        mesh_,
+        {life_.format, pages.pages, pages.page_size, life_.key_heads,
+         life_.head_dim, life_.dtype, life_.page_axes, life_.head_axes},
+        kFree, why);
+    return pool_.has_value();
+  }
+
+  // The first steps share a page that is half full, then write to it.
+  void Step() {
+    const int64_t at = result_.step;
+    if (at == 0) return Grow(0, life_.page_size + 2);
+    if (at == 1) return Share(0, 1);
+    if (at == 2) return Grow(1, 1);
+    if (at == 3) return Grow(0, 1);
+    const int64_t row = random_.Between(0, life_.requests - 1);
+    switch (random_.Below(5)) {
+      case 0:
+        table_->Release(row);
+        tokens_[At(row)].clear();
+        return;
+      case 1:
+        return Share(row, random_.Between(0, life_.requests - 1));
+      default:
+        return Grow(row, random_.Between(1, 5));
+    }
+  }
+
+  void Share(int64_t from, int64_t to) {
+    Complaint why;
+    if (table_->Share(from, to, why)) tokens_[At(to)] = tokens_[At(from)];
+  }
+
+  // A refusal is part of life here; the page table's own test holds it.
+  void Grow(int64_t row, int64_t count) {
+    std::vector<exec::PageCopy> copies;
+    Complaint why;
+    if (!table_->Grow(row, count, copies, why)) return;
+    exec::CopyPages(machine_, *pool_, copies);
+    const Shape shape{count, life_.key_heads, life_.head_dim};
+    Buffer key = Buffer::Zeros(shape, Dtype::kF32), value = key;
+    std::vector<exec::PageSlot> slots;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto position = static_cast<int64_t>(tokens_[At(row)].size());
+      slots.push_back(table_->SlotOf(row, position));
+      tokens_[At(row)].push_back(next_);
+      for (int64_t h = 0; h < life_.key_heads; ++h) {
+        for (int64_t d = 0; d < life_.head_dim; ++d) {
+          const size_t to = At((i * life_.key_heads + h) * life_.head_dim + d);
+          key.real[to] = Element(next_, h, d, false);
+          value.real[to] = Element(next_, h, d, true);
+        }
+      }
+      ++next_;
+    }
+    const Spec spec{{}, life_.head_axes};
+    exec::WriteTokens(machine_, *pool_, slots, exec::Scatter(mesh_, key, spec),
+                      exec::Scatter(mesh_, value, spec));
+  }
+
+  float Element(int64_t token, int64_t head, int64_t d, bool value) const {
+    const exec::Random random =
+        exec::Random(life_.seed).Split(static_cast<uint64_t>(token));
+    const auto at = static_cast<uint64_t>((head * life_.head_dim + d) * 2 +
+                                          (value ? 1 : 0));
+    return exec::RoundTo(life_.dtype, random.Normal(at));
+  }
+
+  bool ReadBack() {
+    if (!options_.checks.Has(Check::kCacheBits)) return true;
+    const int64_t each = table_->config().pages / table_->config().shards;
+    const int64_t heads = life_.key_heads / mesh_.Parts(life_.head_axes);
+    for (int device = 0; device < mesh_.devices(); ++device) {
+      const int64_t shard = mesh_.Index(device, life_.page_axes);
+      const int64_t head = mesh_.Index(device, life_.head_axes) * heads;
+      for (int64_t row = 0; row < life_.requests; ++row) {
+        if (table_->ShardOf(row) != shard) continue;
+        for (size_t p = 0; p < tokens_[At(row)].size(); ++p) {
+          const exec::PageSlot slot =
+              table_->SlotOf(row, static_cast<int64_t>(p));
+          if (!Holds(device, slot.page - shard * each, slot.offset, head, heads,
+                     tokens_[At(row)][p])) {
+            result_.status = Status::kFail;
+            result_.failed = Check::kCacheBits;
+            result_.reason = "request " + std::to_string(row) +
+                             " reads another's token at position " +
+                             std::to_string(p) + " on device " +
+                             std::to_string(device);
+            return false;
+          }
+        }
+      }
+    }
+    return true;
+  }
+
+  bool Holds(int device, int64_t page, int64_t offset, int64_t first,
+             int64_t heads, int64_t token) const {
+    std::vector<float> got(At(life_.head_dim));
+    for (int64_t h = 0; h < heads; ++h) {
+      for (const bool value : {false, true}) {
+        exec::ReadToken(*pool_, device, page, offset, h, value, got);
+        for (int64_t d = 0; d < life_.head_dim; ++d) {
+          if (got[At(d)] != Element(token, first + h, d, value)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  const PagedLife& life_;
+  const RunOptions& options_;
+  exec::SimMesh mesh_;
+  exec::Machine machine_;
+  exec::RandomSequence random_;
+  std::vector<std::vector<int64_t>> tokens_;  // by request: which, in order
+  int64_t next_ = 0;
+  std::optional<exec::PageTable> table_;
+  std::optional<exec::PagePool> pool_;
+  LifetimeResult result_;
+};
+
+}  // namespace
+
+LifetimeResult RunPagedLife(const PagedLife& life, const RunOptions& options) {
+  return Run(life, options).Go();
+}
+
+}  // namespace shardc::verify
