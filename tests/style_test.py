@@ -1,0 +1,119 @@
+"""clang-format and clang-tidy find nothing."""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+ROOT = os.environ.get(
+    "SHARDC_SOURCE_ROOT",
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+BUILD = os.environ.get("SHARDC_BUILD_ROOT", os.path.join(ROOT, "build"))
+
+
+def sources(folders, endings):
+    for folder in folders:
+        for here, _, names in os.walk(os.path.join(ROOT, folder)):
+            for name in names:
+                if name.endswith(endings):
+                    yield os.path.join(here, name)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class Format(unittest.TestCase):
+    maxDiff = None
+
+    @unittest.skipUnless(shutil.which("clang-format"), "no clang-format")
+    def test_every_file_is_formatted(self):
+        files = sorted(sources(["src", "tests", "bench"], (".cc", ".h")))
+        self.assertTrue(files)
+        run = subprocess.run(
+            ["clang-format", "--dry-run", "-Werror", "--ferror-limit=1",
+             *files], capture_output=True, text=True, check=False)
+        self.assertEqual(run.stderr, "")
+        self.assertEqual(run.returncode, 0)
+
+
+class Headers:
+    """Which of our headers a file reads, through all of them."""
+
+    def __init__(self):
+        self.direct = {}
+
+    def included(self, path):
+        if path not in self.direct:
+            names = re.findall(rb'^\s*#\s*include\s+"([^"]+)"', read(path), re.M)
+            places = (os.path.join(ROOT, "src", name.decode())
+                      for name in names)
+            self.direct[path] = [p for p in places if os.path.exists(p)]
+        return self.direct[path]
+
+    def all(self, path):
+        found = []
+        waiting = [path]
+        while waiting:
+            for header in self.included(waiting.pop()):
+                if header not in found:
+                    found.append(header)
+                    waiting.append(header)
+        return sorted(found)
+
+
+class Tidy(unittest.TestCase):
+    """What clang-tidy said of a file holds while the file, the headers that
+    it reads, the configuration and the command stay the same; it is kept in
+    the build folder, so that only what changed is read again."""
+
+    maxDiff = None
+
+    def commands(self):
+        with open(os.path.join(BUILD, "compile_commands.json")) as file:
+            for entry in json.load(file):
+                path = os.path.normpath(
+                    os.path.join(entry["directory"], entry["file"]))
+                inside = os.path.relpath(path, os.path.join(ROOT, "src"))
+                if not inside.startswith(".."):
+                    yield path, entry["command"]
+
+    def check(self, path, state, kept):
+        clean = os.path.join(kept, state)
+        if os.path.exists(clean):
+            return ""
+        run = subprocess.run(
+            ["clang-tidy", "--quiet", "-p", BUILD,
+             "--extra-arg=-Wno-unknown-warning-option", path],
+            capture_output=True, text=True, check=False)
+        if run.returncode == 0:
+            open(clean, "w").close()
+            return ""
+        return run.stdout + run.stderr
+
+    @unittest.skipUnless(shutil.which("clang-tidy"), "no clang-tidy")
+    def test_every_source_is_tidy(self):
+        kept = os.path.join(BUILD, "tidy")
+        os.makedirs(kept, exist_ok=True)
+        headers = Headers()
+        jobs = []
+        for path, command in self.commands():
+            state = hashlib.sha256(read(os.path.join(ROOT, ".clang-tidy")))
+            state.update(command.encode())
+            for file in [path, *headers.all(path)]:
+                state.update(file.encode() + b"\0" + read(file))
+            jobs.append((path, state.hexdigest(), kept))
+        self.assertTrue(jobs)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            said = list(pool.map(lambda job: self.check(*job), jobs))
+        self.assertEqual("".join(said), "")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
