@@ -1,6 +1,7 @@
 #include "model/reference.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "source/digest.h"
 
@@ -67,16 +68,16 @@ void Walk(const Tree& tree, std::vector<std::string>& path,
     out.push_back({path, &tree});
     return;
   }
-  std::vector<const std::pair<std::string, Tree>*> members;
-  for (const auto& member : tree.members) members.push_back(&member);
+  std::vector<size_t> order(tree.members.size());
+  std::iota(order.begin(), order.end(), size_t{0});
   if (!tree.is_list) {
-    std::stable_sort(
-        members.begin(), members.end(),
-        [](const auto* a, const auto* b) { return a->first < b->first; });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return tree.members[a].first < tree.members[b].first;
+    });
   }
-  for (const auto* member : members) {
-    path.push_back(member->first);
-    Walk(member->second, path, out);
+  for (size_t index : order) {
+    path.push_back(tree.members[index].first);
+    Walk(tree.members[index].second, path, out);
     path.pop_back();
   }
 }

@@ -86,6 +86,7 @@ std::string FieldName(AxisRule rule);
 std::optional<AxisRule> ParseFieldName(std::string_view name);
 
 // A tree of parameters. Members of a list are keyed "0", "1" ...
+struct TreeMember;
 struct Tree {
   enum class Kind : uint8_t { kNone, kArray, kHost, kBranch };
   Kind kind = Kind::kNone;
@@ -93,7 +94,13 @@ struct Tree {
   std::string host_type;  // kHost: the Python type's name, such as "float"
   std::string host_text;  // kHost: the value as its JSON text
   bool is_list = false;   // kBranch
-  std::vector<std::pair<std::string, Tree>> members;
+  std::vector<TreeMember> members;
+};
+struct TreeMember {
+  TreeMember(std::string part, Tree tree)
+      : first(std::move(part)), second(std::move(tree)) {}
+  std::string first;  // the part of the path
+  Tree second;
 };
 
 struct Leaf {
