@@ -68,8 +68,11 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
   if (target.rules.empty() && !all.resolved) {
     return PutOut(PacksText(json), findings) ? kDone : kFailed;
   }
+  // Without files, the defaults of every axis rule.
   const auto rules =
-      LoadRules(target.rules, target.project_dir, nullptr, "", findings);
+      target.rules.empty()
+          ? std::optional(RuleSet{})
+          : LoadRules(target.rules, target.project_dir, nullptr, "", findings);
   if (rules) CheckPatterns(*rules, findings);
   if (!rules || findings.HasErrors()) return kFailed;
   if (all.resolved) {

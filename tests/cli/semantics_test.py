@@ -1,0 +1,113 @@
+"""`shardc mesh`, `rules --resolved`, `import eformer`, `resolve`, `attention`."""
+
+import json
+import os
+import tempfile
+import unittest
+
+from driver import Case, run
+
+
+class Mesh(Case):
+    def test_ranks_of_each_process(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mesh.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("axes: {dp: 2, tp: 8, sp: 1}\nprocesses: 4\n")
+            shown = self.check(run("mesh", "--mesh", path, "--ranks",
+                                   "--format", "json"), 0).json()
+            self.assertEqual(shown["host_mesh"], [1, 4, 1])
+            self.assertEqual(shown["grid"],
+                             [[[i] for i in range(8)],
+                              [[i] for i in range(8, 16)]])
+            self.assertEqual(shown["ranks"][3], {
+                "process": 3, "slice": 0, "devices": [12, 13, 14, 15],
+                "mp_node_size": 2, "dp_node_size": 2,
+                "dp_node_rank": 1, "mp_node_rank": 1})
+            text = self.check(run("mesh", "--mesh", path, "--ranks"), 0).out
+            self.assertIn("process 3: devices 12-15, dp rank 1 of 2, "
+                          "mp rank 1 of 2\n", text)
+
+    def test_renamed_tensor_parallelism(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mesh = os.path.join(folder, "mesh.yaml")
+            with open(mesh, "w", encoding="utf-8") as file:
+                file.write("axes: {dp: 2, model: 8}\nprocesses: 4\n")
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\naxes: {tensor_parallel: model}\n")
+            shown = self.check(run("mesh", "--mesh", mesh, "--rules", rules,
+                                   "--ranks", "--format", "json"), 0).json()
+            self.assertEqual(shown["ranks"][0]["mp_node_size"], 2)
+
+
+class Rules(Case):
+    def test_resolved_rules_read_back(self):
+        first = self.check(run("rules", "--rules", "builtin:llama/flax",
+                               "--resolved", "--format", "json"), 0)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "all.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(first.out)
+            second = self.check(run("rules", "--rules", path, "--resolved",
+                                    "--format", "json"), 0)
+        self.assertEqual(first.out, second.out)
+        self.assertEqual(first.json()["axes"]["batch"], ["fsdp", "dp"])
+
+    def test_without_rules_the_defaults_are_shown(self):
+        shown = self.check(run("rules", "--resolved"), 0).json()
+        self.assertEqual(shown["rules"], [])
+        self.assertEqual(len(shown["axes"]), 27)
+
+    def test_two_separators_are_refused(self):
+        result = self.check(run("rules", "--rules", "builtin:llama/flax",
+                                "--rules", "builtin:llama/hf", "--resolved"), 2)
+        self.assertIn("both separators", result.err)
+
+
+class Import(Case):
+    AXES = {"tensor_parallel_axis": "model", "batch_axis": ["fsdp", "dp"],
+            "vocab_axis": None, "decode_head_axis": []}
+
+    def test_eformer_axes_become_a_rules_file(self):
+        for data in (self.AXES, {"paxis": self.AXES}):
+            result = self.check(run("import", "eformer", "-",
+                                    stdin=json.dumps(data)), 0)
+            self.assertEqual(result.out,
+                             "version: 1\n"
+                             "axes:\n"
+                             "  tensor_parallel: model\n"
+                             "  batch: [fsdp, dp]\n"
+                             "  vocab: null\n"
+                             "  decode_head: []\n")
+
+    def test_imported_axes_resolve(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "axes.yaml")
+            self.check(run("import", "eformer", "-", "-o", path,
+                           "--format", "json", stdin=json.dumps(self.AXES)), 0)
+            for mode, spec in (("train", ["model", None]),
+                               ("decode", [None, None])):
+                got = self.check(run("resolve", "[HEAD, VOCAB]", "--rules",
+                                     path, "--mesh", "model:4", "--mode", mode,
+                                     "--format", "json"), 0).json()
+                self.assertEqual(got["spec"], spec)
+
+    def test_what_cannot_be_imported(self):
+        self.check(run("import", "eformer", "-", stdin='{"head_axis": 3}'), 2)
+        self.check(run("import", "eformer", "-", stdin="["), 2)
+        result = self.check(run("import", "unheard", "-", stdin="{}"), 2)
+        self.assertIn("`eformer`", result.err)
+
+
+class Attention(Case):
+    def test_packed_tokens(self):
+        specs = self.check(run("attention", "--layout", "thd", "--mesh",
+                               "fsdp:2,dp:2,tp:2,sp:2", "--format", "json"),
+                           0).json()
+        self.assertEqual(specs["query"], [["fsdp", "dp"], "tp", None])
+        self.assertEqual(specs["cu_seqlens"], [None])
+
+
+if __name__ == "__main__":
+    unittest.main()
