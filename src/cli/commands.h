@@ -8,6 +8,7 @@ namespace shardc::cli {
 
 Run DeclareAttention(CLI::App& app);
 Run DeclareCompletion(CLI::App& app);
+Run DeclareCheck(CLI::App& app);
 Run DeclareExplain(CLI::App& app);
 Run DeclareImport(CLI::App& app);
 Run DeclareManifest(CLI::App& app);

@@ -6,6 +6,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "emit/explain.h"
+#include "lint/explain.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -40,6 +41,9 @@ std::optional<size_t> FindParam(const Compiled& compiled,
 
 int RunExplain(const ExplainFlags& flags, const Common& common,
                Findings& findings) {
+  if (const auto text = ExplainCode(flags.what)) {
+    return PutOut(*text, findings) ? kDone : kFailed;
+  }
   const auto target = ChooseTarget(flags.inputs, findings);
   if (!target) return kFailed;
   const auto compiled = LoadAndCompile(flags.inputs, *target, common, findings);

@@ -15,6 +15,10 @@ constexpr std::array kCommands = {
             "shardc plan --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
             "--manifest model.safetensors.index.json -o plan.json",
             DeclarePlan},
+    Command{"check", "lint: every check that the inputs allow",
+            "shardc check --mesh fsdp:8,tp:4 --rules rules.yaml "
+            "--manifest manifest.json",
+            DeclareCheck, "text concise json sarif github junit markdown"},
     Command{"explain",
             "why a parameter got its spec, or what a diagnostic means",
             "shardc explain model/embed_tokens/embedding --mesh fsdp:8,tp:4 "

@@ -1,0 +1,202 @@
+#include "cli/check_targets.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+#include <tuple>
+
+#include "cli/output.h"
+#include "lint/locked.h"
+#include "lint/rules/all.h"
+#include "source/file.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+ModelConfig WithFlags(std::optional<ModelConfig> model,
+                      const LintFlags& flags) {
+  ModelConfig out = model ? std::move(*model) : ModelConfig();
+  if (flags.heads) out.heads = flags.heads;
+  if (flags.kv_heads) out.kv_heads = flags.kv_heads;
+  if (flags.head_dim) out.head_dim = flags.head_dim;
+  return out;
+}
+
+FindingSink Locked(const Target& target, const Plan& plan, Findings& errors) {
+  if (target.plan.empty()) return {};
+  const SourceRef source = ReadSource(target.plan, errors);
+  if (source == nullptr) return {};
+  return CompareLocked(plan, source, errors);
+}
+
+CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
+                       const Selection& selection, const Common& common) {
+  CheckedTarget out;
+  out.name = target.name;
+  std::optional<ModelConfig> config;
+  const auto compiled =
+      LoadAndCompile(options.inputs, target, common, out.errors, &config);
+  if (compiled == nullptr) return out;
+  const LintFlags& flags = options.lint;
+  const bool has_model = config || flags.heads;
+  const ModelConfig model = WithFlags(std::move(config), flags);
+  LintInputs inputs;
+  inputs.compiled = compiled.get();
+  if (has_model) inputs.model = &model;
+  if (!target.mesh.file.empty()) {
+    inputs.mesh_source = MakeSource(target.mesh.file, "");
+  }
+  inputs.batch = flags.batch ? flags.batch : target.batch;
+  inputs.kv_len = flags.kv_len ? flags.kv_len : target.kv_len;
+  inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
+  FindingSink extra;
+  if (options.locked) extra = Locked(target, compiled->plan, out.errors);
+  if (out.errors.HasErrors()) return out;
+  const Facts facts(inputs);
+  out.result = RunLints(facts, selection, std::move(extra));
+  for (const SourceRef& source : compiled->rules.sources) {
+    out.rule_files.push_back(source->name());
+  }
+  if (options.fix) out.fixed = FixRules(facts, out.result.findings);
+  return out;
+}
+
+// What makes two findings the same: code, level, place and words.
+using Key = std::tuple<int, int, std::string, size_t, std::string>;
+
+Key KeyOf(const Finding& finding) {
+  return {finding.code->number, static_cast<int>(finding.level),
+          finding.place.source == nullptr ? "" : finding.place.source->name(),
+          finding.place.begin, finding.message};
+}
+
+struct Joined {
+  Finding finding;
+  std::vector<std::string> targets;
+  int64_t users = 0;  // targets that use the finding's file, 0: unknown
+};
+
+bool NeedsAllUsers(const Code& code) {
+  return &code == &kDeadRule.code || &code == &kUnusedDefinition.code ||
+         &code == &kUnusedIgnore.code || &code == &kShadowedRule.code ||
+         &code == &kAxisOfSizeOne.code;
+}
+
+std::string TargetsText(const std::vector<std::string>& names) {
+  std::string out;
+  const size_t shown = std::min<size_t>(names.size(), 3);
+  for (size_t i = 0; i < shown; ++i) {
+    out += (i == 0 ? "`" : ", `") + names[i] + "`";
+  }
+  if (names.size() > shown) {
+    out += " and " + std::to_string(names.size() - shown) + " more";
+  }
+  return (names.size() == 1 ? "in target " : "in targets ") + out;
+}
+
+void AddTo(std::map<Key, size_t>& index, std::vector<Joined>& joined,
+           Finding finding, const std::string& target) {
+  const auto [at, fresh] = index.try_emplace(KeyOf(finding), joined.size());
+  if (fresh) joined.push_back({std::move(finding), {}, 0});
+  Joined& one = joined[at->second];
+  if (one.targets.empty() || one.targets.back() != target) {
+    one.targets.push_back(target);
+  }
+}
+
+}  // namespace
+
+bool ParseAttention(const std::string& text, LintFlags& flags,
+                    Findings& findings) {
+  std::optional<int64_t> query_length;
+  const std::pair<std::string_view, std::optional<int64_t>*> known[] = {
+      {"heads", &flags.heads},       {"kv_heads", &flags.kv_heads},
+      {"head_dim", &flags.head_dim}, {"batch", &flags.batch},
+      {"q_len", &query_length},      {"kv_len", &flags.kv_len},
+  };
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    begin = end + 1;
+    const size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    const auto* at =
+        std::find_if(std::begin(known), std::end(known),
+                     [&](const auto& entry) { return entry.first == name; });
+    if (equals == std::string::npos || at == std::end(known)) {
+      findings.Add(
+          code::kUsage, {}, "`" + part + "` in `--attention` is no setting",
+          "write heads=32,kv_heads=8,head_dim=128,batch=4,kv_len=4096");
+      return false;
+    }
+    *at->second =
+        ParseInteger("--attention", part.substr(equals + 1), 1, findings);
+    if (!*at->second) return false;
+  }
+  return true;
+}
+
+std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
+                                        const CheckOptions& options,
+                                        const Selection& selection,
+                                        const Common& common) {
+  std::vector<CheckedTarget> out(targets.size());
+  Common each = common;
+  const auto cores =
+      common.threads > 0
+          ? static_cast<size_t>(common.threads)
+          : std::max<size_t>(1, std::thread::hardware_concurrency());
+  const size_t workers = std::min(cores, targets.size());
+  // Several targets at a time, each on one thread; a single one on all.
+  if (workers > 1) each.threads = 1;
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < targets.size(); i = next++) {
+      out[i] = CheckOne(targets[i], options, selection, each);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < workers; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return out;
+}
+
+JoinedFindings Join(std::vector<CheckedTarget>& targets) {
+  std::map<Key, size_t> index;
+  std::vector<Joined> joined;
+  std::map<std::string, size_t> users;
+  JoinedFindings out;
+  for (CheckedTarget& target : targets) {
+    for (const Finding& finding : target.errors.all()) {
+      out.unreadable = out.unreadable || finding.level == Level::kError;
+      AddTo(index, joined, finding, target.name);
+    }
+    for (const std::string& file : target.rule_files) ++users[file];
+    for (Finding& finding : target.result.findings) {
+      AddTo(index, joined, std::move(finding), target.name);
+    }
+  }
+  for (Joined& one : joined) {
+    Finding& finding = one.finding;
+    const auto file = finding.place.source == nullptr
+                          ? users.end()
+                          : users.find(finding.place.source->name());
+    if (file != users.end() && NeedsAllUsers(*finding.code) &&
+        one.targets.size() < file->second) {
+      continue;
+    }
+    if (targets.size() > 1 && one.targets.size() < targets.size() &&
+        !(file != users.end() && one.targets.size() == file->second)) {
+      finding.message += " (" + TargetsText(one.targets) + ")";
+    }
+    out.findings.Add(std::move(finding));
+  }
+  out.findings.Sort();
+  return out;
+}
+
+}  // namespace shardc::cli

@@ -1,0 +1,58 @@
+// Checks targets side by side and joins what was found.
+#ifndef SHARDC_CLI_CHECK_TARGETS_H_
+#define SHARDC_CLI_CHECK_TARGETS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/inputs.h"
+#include "lint/fix.h"
+#include "lint/run.h"
+#include "lint/select.h"
+#include "model/project.h"
+
+namespace shardc::cli {
+
+// What flags say over the model's config.json and the target.
+struct LintFlags {
+  std::optional<int64_t> heads, kv_heads, head_dim, batch, kv_len, memory;
+};
+// "heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096"
+bool ParseAttention(const std::string& text, LintFlags& flags,
+                    Findings& findings);
+
+struct CheckOptions {
+  InputFlags inputs;
+  LintFlags lint;
+  bool locked = false;
+  bool fix = false;  // make the mended texts too
+};
+
+struct CheckedTarget {
+  std::string name;
+  Findings errors;  // of reading; then there is no result
+  LintResult result;
+  std::vector<std::string> rule_files;
+  std::vector<FixedFile> fixed;
+};
+
+// In the order of `targets`, whatever the number of threads.
+std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
+                                        const CheckOptions& options,
+                                        const Selection& selection,
+                                        const Common& common);
+
+struct JoinedFindings {
+  Findings findings;  // sorted
+  bool unreadable = false;
+};
+
+// One finding where several targets give the same, with their names where
+// not all do. A rule of a shared file is dead only if it is so in every
+// target that uses the file.
+JoinedFindings Join(std::vector<CheckedTarget>& targets);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_CHECK_TARGETS_H_

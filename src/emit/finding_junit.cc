@@ -1,0 +1,111 @@
+#include <map>
+#include <vector>
+
+#include "emit/finding_formats.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// Printable has made control characters and invalid UTF-8 visible; what XML
+// 1.0 still forbids are U+FFFE and U+FFFF.
+std::string Xml(std::string_view raw) {
+  const std::string text = Printable(raw);
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "\xEF\xBF") == 0 && i + 2 < text.size() &&
+        (text[i + 2] == '\xBE' || text[i + 2] == '\xBF')) {
+      out += text[i + 2] == '\xBE' ? "\\ufffe" : "\\uffff";
+      i += 2;
+      continue;
+    }
+    switch (text[i]) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string FileOf(const Finding& finding) {
+  return finding.place.source == nullptr ? "shardc"
+                                         : finding.place.source->name();
+}
+
+void AppendCase(std::string& out, const Finding& finding) {
+  out += "    <testcase name=\"" +
+         Xml(finding.code->Id() + " " + std::string(finding.code->name)) +
+         "\" classname=\"" + Xml(FileOf(finding)) + "\"";
+  if (finding.place.HasPosition()) {
+    const LineColumn at = finding.place.source->At(finding.place.begin);
+    out += " line=\"" + std::to_string(at.line) + "\"";
+  }
+  out += ">\n";
+  std::string text = Xml(finding.message);
+  const std::string place = finding.place.ToString();
+  if (!place.empty()) text = Xml(place) + ": " + text;
+  if (!finding.help.empty()) text += "\nhelp: " + Xml(finding.help);
+  if (finding.level == Level::kError) {
+    out += "      <failure type=\"error\" message=\"" + Xml(finding.message) +
+           "\">" + text + "</failure>\n";
+  } else {
+    out += "      <system-out>" + std::string(LevelName(finding.level)) + ": " +
+           text + "</system-out>\n";
+  }
+  out += "    </testcase>\n";
+}
+
+}  // namespace
+
+std::string FindingsJunit(const FindingReport& report) {
+  // Suites in the order of their first finding.
+  std::vector<std::string> files;
+  std::map<std::string, std::vector<const Finding*>> suites;
+  size_t failures = 0;
+  for (const Finding& finding : report.findings) {
+    const std::string file = FileOf(finding);
+    if (suites.find(file) == suites.end()) files.push_back(file);
+    suites[file].push_back(&finding);
+    if (finding.level == Level::kError) ++failures;
+  }
+  std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+  if (report.findings.empty()) {
+    // Some readers take an empty document for a crash.
+    return out +
+           "<testsuites name=\"shardc\" tests=\"1\" failures=\"0\">\n"
+           "  <testsuite name=\"shardc\" tests=\"1\" failures=\"0\">\n"
+           "    <testcase name=\"check\" classname=\"shardc\"/>\n"
+           "  </testsuite>\n</testsuites>\n";
+  }
+  const auto counts = [](size_t tests, size_t failed) {
+    return " tests=\"" + std::to_string(tests) + "\" failures=\"" +
+           std::to_string(failed) + "\">\n";
+  };
+  out +=
+      "<testsuites name=\"shardc\"" + counts(report.findings.size(), failures);
+  for (const std::string& file : files) {
+    size_t failed = 0;
+    for (const Finding* finding : suites[file]) {
+      if (finding->level == Level::kError) ++failed;
+    }
+    out += "  <testsuite name=\"" + Xml(file) + "\"" +
+           counts(suites[file].size(), failed);
+    for (const Finding* finding : suites[file]) AppendCase(out, *finding);
+    out += "  </testsuite>\n";
+  }
+  return out + "</testsuites>\n";
+}
+
+}  // namespace shardc
