@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <thread>
 #include <tuple>
@@ -22,6 +23,17 @@ ModelConfig WithFlags(std::optional<ModelConfig> model,
   if (flags.kv_heads) out.kv_heads = flags.kv_heads;
   if (flags.head_dim) out.head_dim = flags.head_dim;
   return out;
+}
+
+// What findings about the mesh name: its file, the place in the project
+// file, or the flag.
+SourceRef MeshSource(const MeshInput& mesh) {
+  if (mesh.inline_place) return mesh.inline_place->source;
+  std::error_code error;
+  if (!mesh.file.empty() && std::filesystem::exists(mesh.file, error)) {
+    return MakeSource(mesh.file, "");
+  }
+  return MakeSource("--mesh", mesh.text.empty() ? mesh.file : mesh.text);
 }
 
 FindingSink Locked(const Target& target, const Plan& plan, Findings& errors) {
@@ -45,9 +57,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   LintInputs inputs;
   inputs.compiled = compiled.get();
   if (has_model) inputs.model = &model;
-  if (!target.mesh.file.empty()) {
-    inputs.mesh_source = MakeSource(target.mesh.file, "");
-  }
+  inputs.mesh_source = MeshSource(target.mesh);
   inputs.batch = flags.batch ? flags.batch : target.batch;
   inputs.kv_len = flags.kv_len ? flags.kv_len : target.kv_len;
   inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;

@@ -1,10 +1,31 @@
 #include "cli/plan_findings.h"
 
+#include "lint/facts.h"
+#include "lint/rules/all.h"
+
 namespace shardc::cli {
 
 Findings PlanFindings(const Compiled& compiled) {
   Findings findings;
-  (void)compiled;
+  if (!compiled.HasIllegal() && !compiled.HasUnmatched()) return findings;
+  LintInputs inputs;
+  inputs.compiled = &compiled;
+  const Facts facts(inputs);
+  FindingSink found;
+  const bool refused = compiled.HasUnmatched() &&
+                       compiled.Unmatched() == UnmatchedPolicy::kError;
+  if (refused) {
+    kOtherNaming.check(facts, found);
+    kUnmatchedParameter.check(facts, found);
+  }
+  for (const Lint* lint :
+       {&kMissingAxis, &kIndivisibleDimension, &kRepeatedAxis, &kSpecTooLong}) {
+    lint->check(facts, found);
+  }
+  for (Finding& finding : found) {
+    // What the policy corrected is in the plan.
+    if (finding.level == Level::kError) findings.Add(std::move(finding));
+  }
   return findings;
 }
 

@@ -179,7 +179,7 @@ void Facts::FindNaming() {
   const bool few_bytes =
       total_bytes_ == 0 || applied_bytes <= total_bytes_ / 50;
   other_naming_ = params > 0 && specific > 0 && few_params && few_bytes &&
-                  dead * 5 >= specific * 4;
+                  dead * 4 >= specific * 3;
 }
 
 // Tries each dead rule on one parameter of every kind, with the other

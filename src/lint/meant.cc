@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "source/wording.h"
@@ -11,6 +12,7 @@ namespace {
 
 struct Fit {
   int matched = 0;
+  int run = 0;
   std::string written;
   std::string found;
 };
@@ -35,6 +37,7 @@ std::optional<Fit> FitAt(const std::vector<std::string>& pattern,
     });
     if (SketchFits(part, word)) {
       if (!wild_only) ++fit.matched;
+      if (!wild_only && fit.written.empty()) ++fit.run;
       continue;
     }
     if (!fit.written.empty() || plain.empty()) return std::nullopt;
@@ -63,13 +66,14 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
 }  // namespace
 
 std::optional<Meant> MeantFor(const Facts& facts, const Kind& kind,
-                              bool dead_only) {
+                              bool dead_only, const std::set<int32_t>& taken) {
   const std::vector<std::string_view> parts =
       SplitName(kind.name, facts.separator());
   std::optional<Meant> best;
-  bool best_dead = false;
+  std::tuple<bool, bool, int, int> best_score;
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
+    const auto index = static_cast<int32_t>(r);
     const bool dead = rule.found == 0;
     if (rule.sketch.catch_all || (dead_only && !dead)) continue;
     for (const std::string& text : rule.sketch.texts) {
@@ -78,12 +82,13 @@ std::optional<Meant> MeantFor(const Facts& facts, const Kind& kind,
       for (size_t skip = 0; skip < std::min<size_t>(parts.size(), 2); ++skip) {
         auto fit = FitAt(written, parts, skip, rule.sketch);
         if (!fit || fit->matched < 2 || fit->written.empty()) continue;
-        const bool better = !best || (dead && !best_dead) ||
-                            (dead == best_dead && fit->matched > best->matched);
-        if (!better) continue;
-        best = Meant{static_cast<int32_t>(r), fit->matched, fit->written,
+        const std::tuple score(dead, taken.count(index) == 0, fit->matched,
+                               fit->run);
+        if (best && score <= best_score) continue;
+        best = Meant{index,      fit->matched,
+                     fit->run,   fit->written,
                      fit->found, Rewrite(facts.rules()[r].match, *fit)};
-        best_dead = dead;
+        best_score = score;
       }
     }
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "lint/facts.h"
@@ -12,7 +13,8 @@ namespace shardc {
 
 struct Meant {
   int32_t rule = -1;
-  int matched = 0;      // path parts that agree, from the end
+  int matched = 0;      // path parts that agree
+  int run = 0;          // of them, from the end up to the first that does not
   std::string written;  // the part of the pattern that does not fit
   std::string found;    // what the name has there
   // The pattern with the one put for the other, where that is a plain edit.
@@ -20,9 +22,12 @@ struct Meant {
 };
 
 // The rule whose path parts agree best with the kind's, all but one of them:
-// at least two from the end. Dead rules first, then the earlier one.
+// at least two. Dead rules come first, then those not yet `taken` by another
+// kind, then those that agree in more parts, from the end on; then the
+// earlier one.
 std::optional<Meant> MeantFor(const Facts& facts, const Kind& kind,
-                              bool dead_only);
+                              bool dead_only,
+                              const std::set<int32_t>& taken = {});
 
 }  // namespace shardc
 

@@ -1,7 +1,9 @@
+#include <set>
 #include <string>
 #include <vector>
 
 #include "lint/facts.h"
+#include "lint/fallen.h"
 #include "lint/phrase.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"
@@ -9,29 +11,20 @@
 namespace shardc {
 namespace {
 
-constexpr int64_t kLargeElements = 65536;
-
-// What catch-all-replicates says louder is left to it.
-bool SaidAlready(const Facts& facts, const RuleFacts& rule) {
-  int64_t bytes = 0;
-  for (uint32_t index : rule.kinds) {
-    const Kind& kind = facts.kinds()[index];
-    if (facts.Elements(kind) >= kLargeElements && facts.Replicated(kind)) {
-      bytes += facts.TotalBytes(kind);
-    }
-  }
-  return bytes > 0 && bytes >= facts.total_bytes() / 20;
-}
-
 void Check(const Facts& facts, FindingSink& sink) {
   bool specific = false;
   for (const RuleFacts& rule : facts.rule_facts()) {
     if (!rule.sketch.catch_all) specific = true;
   }
   if (!specific || facts.OtherNaming()) return;
+  // What catch-all-replicates says louder is left to it.
+  std::set<int32_t> said;
+  for (const Fallen& fallen : FallenThrough(facts)) said.insert(fallen.rule);
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
-    if (!rule.sketch.catch_all || SaidAlready(facts, rule)) continue;
+    if (!rule.sketch.catch_all || said.count(static_cast<int32_t>(r)) > 0) {
+      continue;
+    }
     std::vector<std::string> texts;
     Finding finding;
     int64_t bytes = 0;

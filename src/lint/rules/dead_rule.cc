@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 
 #include "lint/facts.h"
+#include "lint/fallen.h"
 #include "lint/phrase.h"
 #include "lint/rules/all.h"
 
@@ -22,7 +24,13 @@ bool IsOptional(std::string_view pattern) {
 
 void Check(const Facts& facts, FindingSink& sink) {
   if (facts.OtherNaming() || facts.plan().params.empty()) return;
+  // A rule that an error already names as the one that was meant.
+  std::set<int32_t> named;
+  for (const Fallen& fallen : FallenThrough(facts)) {
+    for (const MeantFallen& one : fallen.meant) named.insert(one.meant.rule);
+  }
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
+    if (named.count(static_cast<int32_t>(r)) > 0) continue;
     const RuleFacts& rule = facts.rule_facts()[r];
     if (rule.found > 0 || rule.builtin || rule.cause != DeadCause::kUnknown) {
       continue;

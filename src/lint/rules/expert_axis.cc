@@ -1,4 +1,7 @@
+#include <set>
+
 #include "lint/facts.h"
+#include "lint/fallen.h"
 #include "lint/phrase.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"
@@ -19,9 +22,15 @@ void Check(const Facts& facts, FindingSink& sink) {
   const AxisGroup experts =
       facts.compiled().rules.axes.Value(AxisRule::kExpert).axes;
   if (facts.mesh().Parts(experts).value_or(1) <= 1) return;
+  std::set<const Kind*> said;
+  for (const Fallen& fallen : FallenThrough(facts)) {
+    said.insert(fallen.kinds.begin(), fallen.kinds.end());
+  }
   for (const Kind& kind : facts.kinds()) {
+    if (said.count(&kind) > 0) continue;
     if (!kind.role.expert || facts.Illegal(kind) ||
-        facts.LayoutOf(kind).unmatched || facts.Elements(kind) < 65536) {
+        facts.LayoutOf(kind).unmatched ||
+        facts.Elements(kind) < kLargeElements) {
       continue;
     }
     const bool single = kind.name.find("experts/*") != std::string::npos ||

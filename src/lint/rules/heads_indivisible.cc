@@ -10,6 +10,12 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
+  // Said once, at the projection's rule where there is one.
+  FindingSink split;
+  if ((kHeadSplit.needs & ~facts.has()) == 0) kHeadSplit.check(facts, split);
+  for (const Finding& finding : split) {
+    if (finding.level == Level::kError) return;
+  }
   for (Mode mode : facts.plan().modes) {
     const AxisGroup axes = AttentionAxes(facts, mode, "query", kHeadsDim);
     const int64_t parts = facts.mesh().Parts(axes).value_or(1);

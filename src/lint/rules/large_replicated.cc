@@ -1,12 +1,11 @@
 #include "lint/facts.h"
+#include "lint/fallen.h"
 #include "lint/phrase.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"
 
 namespace shardc {
 namespace {
-
-constexpr int64_t kLargeElements = 65536;
 
 bool FromCatchAll(const Facts& facts, const Kind& kind) {
   return kind.rule >= 0 &&

@@ -51,7 +51,7 @@ constinit const Lint kOtherNaming{
     .code = {102, "other-naming", Level::kError,
              "the rule set applies to almost none of the parameters"},
     .what =
-        "Finds rule sets of which at least four fifths of the rules match "
+        "Finds rule sets of which at least three quarters of the rules match "
         "nothing, while at most one parameter in fifty, and one byte in "
         "fifty, reaches a rule that is not a catch-all. It is said once, "
         "in place of a finding per rule and per parameter.",

@@ -5,22 +5,29 @@
 namespace shardc {
 namespace {
 
+// A bundle such as Replicated is written for any shape.
+const SpecList* WrittenSpec(const Rule& rule) {
+  return std::get_if<SpecList>(&rule.spec);
+}
+
 void Check(const Facts& facts, FindingSink& sink) {
   for (const Kind& kind : facts.kinds()) {
     if (facts.Rank(kind) != 0 || kind.rule < 0) continue;
-    if (facts.rule_facts()[static_cast<size_t>(kind.rule)].sketch.catch_all) {
-      continue;
-    }
+    const auto index = static_cast<size_t>(kind.rule);
+    if (facts.rule_facts()[index].sketch.catch_all) continue;
     const auto spec = facts.RuleSpec(kind.rule);
-    if (!spec || IsReplicated(*spec)) continue;
-    sink.push_back(KindFinding(
+    if (!spec || spec->empty()) continue;
+    const bool axes = !IsReplicated(*spec);
+    if (!axes && WrittenSpec(facts.rules()[index]) == nullptr) continue;
+    Finding finding = KindFinding(
         facts, kScalarSpec.code, kind,
         KindText(facts, kind) +
-            " is a scalar, and the first rule that"
-            " matches it says " +
+            " is a scalar, and the first rule that matches it says " +
             SpecText(*spec),
         "narrow the pattern; a scalar is whole on every device whatever the"
-        " rules say"));
+        " rules say");
+    if (!axes) finding.level = Level::kNote;
+    sink.push_back(std::move(finding));
   }
 }
 

@@ -15,9 +15,11 @@ bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
   return true;
 }
 
-bool Check1(const Facts& facts, size_t index) {
+bool IsShadowed(const Facts& facts, size_t index) {
   const RuleFacts& rule = facts.rule_facts()[index];
   if (rule.found == 0 || rule.won > 0 || rule.builtin) return false;
+  // Nothing is left for it: as one hopes.
+  if (rule.sketch.catch_all) return false;
   if (Overrides(facts, rule, index)) return false;
   for (const LostTo& lost : rule.lost) {
     // Duplicates and what stands below a catch-all have their own lints.
@@ -31,7 +33,7 @@ bool Check1(const Facts& facts, size_t index) {
 
 void Check(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
-    if (!Check1(facts, r)) continue;
+    if (!IsShadowed(facts, r)) continue;
     const RuleFacts& rule = facts.rule_facts()[r];
     const auto own = facts.RuleSpec(static_cast<int32_t>(r));
     bool same = true;
