@@ -21,13 +21,12 @@ MAY_INCLUDE = {
     "resolve": BASE,
     "legalize": BASE,
     "plan": BASE | {"match", "resolve", "legalize"},  # only compile.*
-    "cost": BASE | {"plan", "resolve", "legalize"},
-    "lint": PIPELINE | {"plan", "cost"},
-    "emit": BASE | {"resolve", "legalize", "plan", "cost", "lint", "verify"},
+    "lint": PIPELINE | {"plan"},
+    "emit": BASE | {"resolve", "legalize", "plan", "lint", "verify"},
     "checkpoint": BASE | {"importers", "legalize", "plan"},
     "exec": BASE | {"plan", "resolve", "legalize"},
     "verify": BASE | {"plan", "resolve", "legalize", "exec"},
-    "cli": PIPELINE | {"plan", "cost", "lint", "importers", "emit",
+    "cli": PIPELINE | {"plan", "lint", "importers", "emit",
                        "checkpoint", "exec", "verify"},
 }
 

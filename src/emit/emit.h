@@ -1,5 +1,5 @@
 // Room: emit. Plans and findings to bytes, one file per format, listed in
-// table.cc. Knows source, model, plan, cost and the result types of lint and
+// table.cc. Knows source, model, plan and the result types of lint and
 // verify.
 #ifndef SHARDC_EMIT_EMIT_H_
 #define SHARDC_EMIT_EMIT_H_

@@ -1,5 +1,5 @@
 // Room: lint. Facts of a compiled target to findings. Knows source, model,
-// the earlier rooms' facts, plan and cost.
+// the earlier rooms' facts, and plan.
 //
 // A lint is one file in rules/: its check and its text. It is listed in
 // table.cc, from which explain, the SARIF rule list and the documentation
