@@ -96,12 +96,13 @@ class Reader {
           "write `\"params\": [{\"name\": ..., \"shape\": ..., \"dtype\": "
           "...}]`");
     } else if (params->IsArray()) {
+      seen_.reserve(params->size());
+      builder_.manifest().tensors.reserve(params->size());
       for (const JsonValue item : params->items()) ReadItem(item);
     } else if (params->IsObject()) {
       for (const JsonMember member : params->members()) {
         if (findings_.Full()) return;
-        ReadParameter(std::string(member.name()), member.key.place(),
-                      member.value);
+        ReadParameter(std::string(member.name()), member.key, member.value);
       }
     } else {
       Add(code::kSchema, params->place(),
@@ -153,27 +154,32 @@ class Reader {
                : "a parameter has no `name`");
       return;
     }
-    ReadParameter(std::string(name->string()), name->place(), item);
+    // The document's strings outlive the set.
+    if (!seen_.insert(name->string()).second) {
+      AddRepeated(name->string(), *name);
+      return;
+    }
+    ReadParameter(std::string(name->string()), *name, item);
   }
 
-  void ReadParameter(std::string name, const Place& place,
+  void AddRepeated(std::string_view name, const JsonValue& at) {
+    Add(code::kDuplicateKey, at.place(),
+        "parameter " + ShortQuote(name) + " is given twice",
+        "remove one of the two");
+  }
+
+  // `at` is where the name is written, wholly or its last part.
+  void ReadParameter(std::string name, const JsonValue& at,
                      const JsonValue& leaf) {
-    if (!CheckParameterName(name, place, findings_)) return;
+    if (!CheckParameterName(name, at, findings_)) return;
     if (!leaf.IsObject()) {
       Add(code::kSchema, leaf.place(),
           "parameter " + ShortQuote(name) + " is " + Describe(leaf) +
               ", not an object");
       return;
     }
-    auto type = ReadTensorType(leaf, name, place, findings_);
-    if (!type) return;
-    if (!names_.insert(name).second) {
-      Add(code::kDuplicateKey, place,
-          "parameter " + ShortQuote(name) + " is given twice",
-          "remove one of the two");
-      return;
-    }
-    builder_.Add(std::move(name), std::move(*type));
+    auto type = ReadTensorType(leaf, name, at, findings_);
+    if (type) builder_.Add(std::move(name), std::move(*type));
   }
 
   // A leaf says its type; `shape` and `dtype` can be branches as well.
@@ -189,25 +195,29 @@ class Reader {
     size_t index = 0;
     if (node.IsArray()) {
       for (const JsonValue item : node.items()) {
-        ReadBranch(std::to_string(index++), item.place(), item, prefix);
+        ReadBranch(std::to_string(index++), item, item, prefix);
       }
       return;
     }
     for (const JsonMember member : node.members()) {
-      ReadBranch(std::string(member.name()), member.key.place(), member.value,
-                 prefix);
+      ReadBranch(std::string(member.name()), member.key, member.value, prefix);
     }
   }
 
-  void ReadBranch(const std::string& part, const Place& place,
+  void ReadBranch(const std::string& part, const JsonValue& at,
                   const JsonValue& value, const std::string& prefix) {
     if (findings_.Full()) return;
     if (value.IsNull()) return;  // a branch without leaves
-    if (!CheckParameterName(part, place, findings_)) return;
+    if (!CheckParameterName(part, at, findings_)) return;
     std::string name = prefix.empty() ? part : prefix + "/" + part;
     if (IsLeaf(value)) {
       joined_ |= !prefix.empty();
-      ReadParameter(std::move(name), place, value);
+      // `a/b` may be a name, or the path through `a`.
+      if (joined_names_.insert(name).second) {
+        ReadParameter(std::move(name), at, value);
+      } else {
+        AddRepeated(name, at);
+      }
     } else if (value.IsObject() || value.IsArray()) {
       ReadTree(value, name);
     } else {
@@ -225,7 +235,8 @@ class Reader {
   const JsonDocument& document_;
   Findings& findings_;
   ManifestBuilder builder_;
-  std::unordered_set<std::string> names_;
+  std::unordered_set<std::string_view> seen_;     // of a list
+  std::unordered_set<std::string> joined_names_;  // of a tree
   bool joined_ = false;
 };
 

@@ -19,11 +19,16 @@ std::string Written(const JsonValue& value) {
 
 std::optional<int64_t> ReadSize(const JsonValue& item, std::string_view name,
                                 Findings& findings) {
+  if (item.kind() == JsonKind::kInteger && item.integer() >= 0) {
+    return item.integer();
+  }
+  if (item.kind() == JsonKind::kInteger && item.integer() >= 0) {
+    return item.integer();
+  }
   const std::string subject = "a dimension of " + ShortQuote(name) + " is ";
   std::string fault;
   switch (item.kind()) {
     case JsonKind::kInteger:
-      if (item.integer() >= 0) return item.integer();
       fault = Written(item) + ", less than 0";
       break;
     case JsonKind::kUnsigned:
@@ -54,19 +59,18 @@ std::optional<Shape> ReadShape(const JsonValue& value, std::string_view name,
 }
 
 // Elements and bytes must fit, so that nobody need check again.
-bool Fits(const TensorType& type, std::string_view name, const JsonValue& leaf,
+bool Fits(const TensorType& type, std::string_view name, const JsonValue& shape,
           Findings& findings) {
   if (!type.shape) return true;
-  const Place place = leaf.Find("shape")->place();
   const auto elements = CheckedProduct(*type.shape);
   if (!elements) {
-    findings.Add(code::kOverflow, place,
+    findings.Add(code::kOverflow, shape.place(),
                  "the elements of " + ShortQuote(name) + " with shape " +
                      ShapeText(*type.shape) + " do not fit in 64 bits");
     return false;
   }
   if (type.dtype && !BytesOf(*elements, *type.dtype)) {
-    findings.Add(code::kOverflow, place,
+    findings.Add(code::kOverflow, shape.place(),
                  "the bytes of " + ShortQuote(name) + " with " +
                      CountText(*elements) + " elements of " +
                      std::string(DtypeName(*type.dtype)) +
@@ -77,14 +81,15 @@ bool Fits(const TensorType& type, std::string_view name, const JsonValue& leaf,
 }
 
 void AddMissing(std::string_view key, std::string_view name,
-                const JsonValue& leaf, const Place& place, Findings& findings) {
+                const JsonValue& leaf, const JsonValue& at,
+                Findings& findings) {
   std::vector<std::string> keys;
   for (const JsonMember member : leaf.members()) {
     keys.emplace_back(member.name());
   }
   const auto near = Nearest(key, keys);
   findings.Add(
-      code::kSchema, place,
+      code::kSchema, at.place(),
       "parameter " + ShortQuote(name) + " has no `" + std::string(key) + "`",
       near ? "is `" + Printable(*near) + "` meant?"
            : "write null where it is not known");
@@ -112,19 +117,19 @@ std::string DescribeJson(const JsonValue& value) {
   return "unknown";
 }
 
-bool CheckParameterName(std::string_view name, const Place& place,
+bool CheckParameterName(std::string_view name, const JsonValue& at,
                         Findings& findings) {
   if (name.empty()) {
-    findings.Add(code::kName, place, "the name of a parameter is empty");
+    findings.Add(code::kName, at.place(), "the name of a parameter is empty");
     return false;
   }
-  for (size_t at = 0; at < name.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(name[at]);
+  for (size_t i = 0; i < name.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(name[i]);
     const auto next =
-        static_cast<unsigned char>(at + 1 < name.size() ? name[at + 1] : 0);
+        static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
     const bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
     if (byte >= 0x20 && byte != 0x7f && !c1) continue;
-    findings.Add(code::kName, place,
+    findings.Add(code::kName, at.place(),
                  "the name " + ShortQuote(name) + " holds a control character");
     return false;
   }
@@ -133,7 +138,7 @@ bool CheckParameterName(std::string_view name, const Place& place,
 
 std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
                                          std::string_view name,
-                                         const Place& place,
+                                         const JsonValue& at,
                                          Findings& findings) {
   std::optional<JsonValue> shape;
   std::optional<JsonValue> dtype;
@@ -144,7 +149,7 @@ std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
   TensorType type;
   bool good = true;
   if (!shape) {
-    AddMissing("shape", name, leaf, place, findings);
+    AddMissing("shape", name, leaf, at, findings);
     good = false;
   } else if (shape->IsArray()) {
     type.shape = ReadShape(*shape, name, findings);
@@ -156,7 +161,7 @@ std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
     good = false;
   }
   if (!dtype) {
-    AddMissing("dtype", name, leaf, place, findings);
+    AddMissing("dtype", name, leaf, at, findings);
     good = false;
   } else if (dtype->IsString()) {
     type.dtype = ParseDtype(dtype->string());
@@ -173,7 +178,7 @@ std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
                      DescribeJson(*dtype) + ", not a string");
     good = false;
   }
-  if (!good || !Fits(type, name, leaf, findings)) return std::nullopt;
+  if (!good || !Fits(type, name, *shape, findings)) return std::nullopt;
   return type;
 }
 

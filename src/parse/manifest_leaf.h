@@ -17,14 +17,14 @@ std::string DescribeJson(const JsonValue& value);
 
 // False with a finding (`name`) for one that is empty or holds control
 // characters.
-bool CheckParameterName(std::string_view name, const Place& place,
+bool CheckParameterName(std::string_view name, const JsonValue& at,
                         Findings& findings);
 
-// `leaf` is an object; `place` is its name's. Findings: schema, number,
-// dtype, overflow. Keys other than `shape` and `dtype` are left alone.
+// `leaf` is an object; `at` is its name. Findings: schema, number, dtype,
+// overflow. Keys other than `shape` and `dtype` are left alone.
 std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
                                          std::string_view name,
-                                         const Place& place,
+                                         const JsonValue& at,
                                          Findings& findings);
 
 }  // namespace shardc

@@ -165,6 +165,14 @@ std::optional<Mesh> ParseMeshString(SourceRef source,
     }
     begin = end + 1;
   }
+  if (draft.axes.size() > kAxisLimit) {
+    findings.Add(
+        code::kLimit, draft.place,
+        Counted(static_cast<int64_t>(draft.axes.size()), "axis", "axes") +
+            " in a mesh",
+        "the limit is " + CountText(static_cast<int64_t>(kAxisLimit)));
+    return std::nullopt;
+  }
   if (findings.errors() > before || !CheckDistinct(draft, findings)) {
     return std::nullopt;
   }

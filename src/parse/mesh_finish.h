@@ -13,6 +13,9 @@
 
 namespace shardc {
 
+// More axes than any mesh has.
+inline constexpr size_t kAxisLimit = 256;
+
 struct Counted64 {
   int64_t value = 0;
   Place place;

@@ -52,7 +52,18 @@ class Reader {
       context_.Add(code::kSchema, *axes, "`axes` names no axis",
                    "write `axes: {dp: 2, tp: 4}`");
     }
-    for (const YamlMember& member : axes->members) ReadAxis(member);
+    if (axes->members.size() > kAxisLimit) {
+      context_.Add(
+          code::kLimit, *axes,
+          "`axes` names " + Counted(static_cast<int64_t>(axes->members.size()),
+                                    "axis", "axes"),
+          "the limit is " + CountText(static_cast<int64_t>(kAxisLimit)));
+      return;
+    }
+    for (const YamlMember& member : axes->members) {
+      if (context_.findings.Full()) return;
+      ReadAxis(member);
+    }
   }
 
   void ReadAxis(const YamlMember& member) {
@@ -124,6 +135,7 @@ class Reader {
       return;
     }
     for (const YamlMember& member : node.members) {
+      if (context_.findings.Full()) return;
       const auto axis = AxisOf(member.key, "`axis_types`");
       const auto type =
           ReadChoice(context_, member.value, "the type of an axis", kAxisTypes);
@@ -142,6 +154,7 @@ class Reader {
     draft_.dcn_place = context_.document.PlaceOf(node);
     draft_.dcn.assign(draft_.axes.size(), 1);
     for (const YamlMember& member : node.members) {
+      if (context_.findings.Full()) return;
       const auto axis = AxisOf(member.key, "`dcn`");
       const auto factor =
           ReadInteger(context_, member.value, "a factor of `dcn`", kAnyInteger);

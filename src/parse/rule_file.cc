@@ -1,6 +1,9 @@
 #include "parse/rule_file.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "parse/policy_read.h"
@@ -130,22 +133,18 @@ class Reader {
   void ReadRegistrations(const YamlNode& node) {
     if (!IsMap(node, "register", "register: {MY_AXIS: {rule: head}}")) return;
     for (const YamlMember& member : node.members) {
+      if (context_.findings.Full()) return;
       auto name = ReadKey(context_, member.key, code::kSchema,
                           "the name of a registration");
       if (!name) continue;
-      const auto same = std::find_if(
-          file_.registrations.begin(), file_.registrations.end(),
-          [&](const Registration& other) {
-            return CanonicalToken(other.name) == CanonicalToken(*name);
-          });
-      if (same != file_.registrations.end() && same->name != *name) {
+      const auto [same, is_new] = tokens_.emplace(CanonicalToken(*name), *name);
+      if (!is_new && same->second != *name) {
         context_.Add(
             code::kDuplicateKey, member.key,
-            "`" + *name + "` and `" + same->name + "` are the same token",
+            "`" + *name + "` and `" + same->second + "` are the same token",
             "remove one of the two");
-        continue;
       }
-      if (same != file_.registrations.end()) continue;  // said already
+      if (!is_new) continue;
       ReadRegistration(std::move(*name), member);
     }
   }
@@ -185,10 +184,7 @@ class Reader {
       bundle->name = std::move(*name);
       bundle->place = {context_.document.source(), member.key.begin,
                        std::max(member.key.end, member.value.end)};
-      const bool repeated = std::any_of(
-          file_.bundles.begin(), file_.bundles.end(),
-          [&](const Bundle& other) { return other.name == bundle->name; });
-      if (!repeated) file_.bundles.push_back(std::move(*bundle));
+      file_.bundles.push_back(std::move(*bundle));
     }
   }
 
@@ -211,6 +207,8 @@ class Reader {
 
   const YamlContext& context_;
   RuleFile file_;
+  std::map<std::string, std::string> tokens_;  // registered, as written
+  std::set<std::string> bundles_;
 };
 
 }  // namespace

@@ -73,7 +73,7 @@ class Collector {
       for (const auto& [mode, source] : rule.modes) CheckSource(source);
     }
     for (const Bundle& bundle : set_.bundles) {
-      CheckRepeats(bundle.axes, set_.registrations, findings_);
+      CheckRepeats(bundle.axes, tokens_, findings_);
     }
     return std::move(set_);
   }
@@ -147,7 +147,7 @@ class Collector {
 
   void CheckSource(const SpecSource& source) {
     if (const auto* list = std::get_if<SpecList>(&source)) {
-      CheckRepeats(*list, set_.registrations, findings_);
+      CheckRepeats(*list, tokens_, findings_);
     }
   }
 
@@ -157,7 +157,7 @@ class Collector {
   std::vector<std::string> stack_;  // identities of the files being read
   std::vector<std::string> names_;  // and their names
   std::set<std::string> seen_;
-  std::set<std::string> tokens_;
+  TokenSet tokens_;
   std::set<std::string> bundles_;
 };
 

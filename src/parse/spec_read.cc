@@ -237,24 +237,18 @@ std::string CanonicalToken(std::string_view name) {
   return std::string(name);
 }
 
-bool IsSemanticName(std::string_view name,
-                    const std::vector<Registration>& registrations) {
-  if (FindToken(name) != nullptr || ParseAxisRule(name)) return true;
-  const std::string token = CanonicalToken(name);
-  return std::any_of(registrations.begin(), registrations.end(),
-                     [&](const Registration& registration) {
-                       return CanonicalToken(registration.name) == token;
-                     });
-}
-
-void CheckRepeats(const SpecList& list,
-                  const std::vector<Registration>& registrations,
+void CheckRepeats(const SpecList& list, const TokenSet& registered,
                   Findings& findings) {
   std::map<std::string_view, const SpecName*> seen;
   for (const SpecEntry& entry : list.entries) {
     for (const SpecName& name : entry.names) {
       const auto [first, is_new] = seen.emplace(name.text, &name);
-      if (is_new || IsSemanticName(name.text, registrations)) continue;
+      if (is_new || FindToken(name.text) != nullptr ||
+          ParseAxisRule(name.text) ||
+          registered.contains(CanonicalToken(name.text))) {
+        continue;
+      }
+      if (findings.Full()) return;
       findings
           .Add(code::kSpec, name.place,
                "axis `" + name.text + "` is given twice in one spec",

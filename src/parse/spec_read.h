@@ -3,6 +3,7 @@
 #define SHARDC_PARSE_SPEC_READ_H_
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,15 +28,13 @@ std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
 std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
                                                  const YamlNode& node);
 
-// Names that a spec may hold twice: tokens and axis-rule names, whose
-// repetition arises by resolution and is judged there.
-bool IsSemanticName(std::string_view name,
-                    const std::vector<Registration>& registrations);
 // The token that a registration's name stands for: `X` serves for `__X__`.
 std::string CanonicalToken(std::string_view name);
-// An axis that `list` names twice (finding `spec`).
-void CheckRepeats(const SpecList& list,
-                  const std::vector<Registration>& registrations,
+using TokenSet = std::set<std::string, std::less<>>;  // canonical
+// An axis that `list` names twice (finding `spec`). Tokens, built in or
+// registered, and axis-rule names may stand twice: their repetition arises
+// by resolution and is judged there.
+void CheckRepeats(const SpecList& list, const TokenSet& registered,
                   Findings& findings);
 
 }  // namespace shardc

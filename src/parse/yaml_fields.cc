@@ -50,6 +50,7 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
   fields.values_.resize(table.keys.size(), nullptr);
   bool bad_key = false;
   for (const YamlMember& member : node.members) {
+    if (context.findings.Full()) break;
     if (!member.key.IsScalar()) {
       // One such finding is enough: the file is no file of ours.
       if (!bad_key) {

@@ -131,5 +131,24 @@ TEST_CASE("a mesh inside another file keeps its places") {
         "integer [number]\n    write plain decimal digits, such as 16\n");
 }
 
+TEST_CASE("more axes than any mesh has") {
+  std::string file = "axes:\n";
+  std::string text;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    file += "  " + name + ": 1\n";
+    text += (i > 0 ? "," : "") + name + ":1";
+  }
+  for (const bool is_file : {true, false}) {
+    Findings findings;
+    const auto mesh =
+        is_file ? ParseMesh(MakeSource("m.yaml", file), {}, findings)
+                : ParseMeshString(MakeSource("--mesh", text), {}, findings);
+    CHECK_FALSE(mesh.has_value());
+    REQUIRE(findings.errors() == 1);
+    CHECK(findings.all()[0].code == &code::kLimit);
+  }
+}
+
 }  // namespace
 }  // namespace shardc

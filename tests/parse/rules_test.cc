@@ -272,5 +272,24 @@ TEST_CASE("all errors of all files at once, up to a limit") {
   CHECK(findings.errors() == Findings::kErrorLimit);
 }
 
+TEST_CASE("large files take time in proportion") {
+  // Quadratic work over these would take minutes.
+  std::string registers = "register:\n";
+  std::string bundles = "bundles:\n";
+  std::string spec = "rules:\n  - match: a\n    spec: [";
+  for (int i = 0; i < 20000; ++i) {
+    const std::string name = "N" + std::to_string(i);
+    registers += "  " + name + ": {rule: tp}\n";
+    bundles += "  " + name + ": [TP]\n";
+    spec += "N7, ";
+  }
+  Findings findings;
+  const auto set = ReadOne(registers + bundles + spec + "]\n", findings);
+  CHECK(findings.empty());
+  REQUIRE(set);
+  CHECK(set->registrations.size() == 20000);
+  CHECK(set->bundles.size() == 20000);
+}
+
 }  // namespace
 }  // namespace shardc

@@ -106,5 +106,31 @@ TEST_CASE("the schema of rules knows the axis rules") {
   CHECK(Properties(Described(*schema, "axes")) == Sorted(names));
 }
 
+TEST_CASE("the manual pages name every key") {
+  const char* root = std::getenv("SHARDC_SOURCE_ROOT");
+  for (const KeyTable* table : AllKeyTables()) {
+    const std::string file(table->path.substr(0, table->path.find('.')));
+    Findings findings;
+    const SourceRef page =
+        ReadSource(std::string(root == nullptr ? "." : root) + "/man/shardc-" +
+                       file + ".5",
+                   findings);
+    REQUIRE(page != nullptr);
+    for (std::string_view key : table->keys) {
+      CAPTURE(table->path);
+      CAPTURE(key);
+      const std::string word = " " + std::string(key);
+      bool named = false;
+      for (int line = 1; !named && page->LineStart(line) < page->text().size();
+           ++line) {
+        const std::string text = std::string(page->Line(line)) + " ";
+        named =
+            text.starts_with(".") && text.find(word + " ") != std::string::npos;
+      }
+      CHECK(named);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shardc
