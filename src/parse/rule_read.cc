@@ -12,20 +12,24 @@ namespace shardc {
 namespace {
 
 // Characters that nobody sees and no parameter's name holds.
-constexpr std::array<std::string_view, 12> kInvisible = {
-    "\xc2\xa0",      // no-break space
-    "\xc2\xad",      // soft hyphen
-    "\xe2\x80\x8b",  // zero-width space
-    "\xe2\x80\x8c",  // zero-width non-joiner
-    "\xe2\x80\x8d",  // zero-width joiner
-    "\xe2\x80\x8e",  // left-to-right mark
-    "\xe2\x80\x8f",  // right-to-left mark
-    "\xe2\x80\xa8",  // line separator
-    "\xe2\x80\xa9",  // paragraph separator
-    "\xe2\x80\xae",  // right-to-left override
-    "\xe2\x81\xa0",  // word joiner
-    "\xef\xbb\xbf",  // byte order mark
+struct Invisible {
+  std::string_view bytes;
+  std::string_view name;
 };
+constexpr std::array<Invisible, 12> kInvisible = {{
+    {"\xc2\xa0", "a no-break space"},
+    {"\xc2\xad", "a soft hyphen"},
+    {"\xe2\x80\x8b", "a zero-width space"},
+    {"\xe2\x80\x8c", "a zero-width non-joiner"},
+    {"\xe2\x80\x8d", "a zero-width joiner"},
+    {"\xe2\x80\x8e", "a left-to-right mark"},
+    {"\xe2\x80\x8f", "a right-to-left mark"},
+    {"\xe2\x80\xa8", "a line separator"},
+    {"\xe2\x80\xa9", "a paragraph separator"},
+    {"\xe2\x80\xae", "a right-to-left override"},
+    {"\xe2\x81\xa0", "a word joiner"},
+    {"\xef\xbb\xbf", "a byte order mark"},
+}};
 
 // A pattern that says something else than its writer sees.
 bool CheckPattern(const YamlContext& context, const YamlNode& node,
@@ -47,11 +51,12 @@ bool CheckPattern(const YamlContext& context, const YamlNode& node,
                 "write it on one line in single quotes");
     return false;
   }
-  for (std::string_view invisible : kInvisible) {
-    if (node.text.find(invisible) == std::string::npos) continue;
+  for (const Invisible& invisible : kInvisible) {
+    if (node.text.find(invisible.bytes) == std::string::npos) continue;
     context.Add(code::kRegexSemantic, node,
-                subject + " holds a character that nobody sees",
-                "type it again; `\\x{200b}` says that it is meant");
+                subject + " holds " + std::string(invisible.name) +
+                    ", which nobody sees and no name holds",
+                "type the pattern anew");
     return false;
   }
   return true;

@@ -51,11 +51,11 @@ void AppendHex(std::string& out, uint32_t value, int digits) {
 
 bool IsControl(uint32_t c) { return c < 0x20 || (c >= 0x7F && c <= 0x9F); }
 
-// Marks that reorder or break the text around them.
+// Marks that reorder or break the text around them, or that nobody sees.
 bool IsLayoutMark(uint32_t c) {
-  return c == 0x061C || c == 0x200E || c == 0x200F ||
-         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) ||
-         c == 0xFEFF;
+  return c == 0x00AD || c == 0x061C || (c >= 0x200B && c <= 0x200F) ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x2064) ||
+         (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
 }
 
 std::string Lower(std::string_view text) {

@@ -26,6 +26,11 @@ constexpr Case kCases[] = {
 2:12: error: the quote `'` is closed on line 4 only [yaml-syntax]
     close it on the same line
 )"},
+    {"rules", "rules: [{match: 'a\342\200\213', spec: []}]\n",
+     R"(
+1:17: error: `match` holds a zero-width space, which nobody sees and no name holds [regex-semantic]
+    type the pattern anew
+)"},
     {"rules", "rules: {match: a, spec: []}\n",
      R"(
 1:8: error: `rules` is a mapping, not a list of rules [schema]
