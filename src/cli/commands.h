@@ -12,11 +12,14 @@ Run DeclareCheck(CLI::App& app);
 Run DeclareExplain(CLI::App& app);
 Run DeclareImport(CLI::App& app);
 Run DeclareManifest(CLI::App& app);
+Run DeclareMerge(CLI::App& app);
 Run DeclareMesh(CLI::App& app);
 Run DeclarePlan(CLI::App& app);
+Run DeclareReshard(CLI::App& app);
 Run DeclareResolve(CLI::App& app);
 Run DeclareRules(CLI::App& app);
 Run DeclareSchema(CLI::App& app);
+Run DeclareSplit(CLI::App& app);
 
 }  // namespace shardc::cli
 

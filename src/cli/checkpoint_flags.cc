@@ -1,0 +1,261 @@
+#include "cli/checkpoint_flags.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "checkpoint/copy.h"
+#include "cli/output.h"
+#include "match/match.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+constexpr int kMaxThreads = 16;
+
+// A line that is rewritten in place, ten times a second at most.
+class Progress {
+ public:
+  void operator()(int64_t done, int64_t total) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(100) && done < total) return;
+    last_ = now;
+    const auto seconds = std::chrono::duration<double>(now - start_).count();
+    const auto rate = static_cast<int64_t>(static_cast<double>(done) /
+                                           std::max(seconds, 0.001));
+    const int64_t percent =
+        total == 0 ? 100
+                   : static_cast<int64_t>(100.0 * static_cast<double>(done) /
+                                          static_cast<double>(total));
+    const std::string text = "\r\x1b[K" + std::to_string(percent) + "%  " +
+                             BytesText(done) + " of " + BytesText(total) +
+                             "  " + BytesText(rate) + "/s";
+    (void)!::write(STDERR_FILENO, text.data(), text.size());
+    shown_ = true;
+  }
+  ~Progress() {
+    constexpr std::string_view kClear = "\r\x1b[K";
+    if (shown_) (void)!::write(STDERR_FILENO, kClear.data(), kClear.size());
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ =
+      std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_ = start_;
+  bool shown_ = false;
+};
+
+bool ReadShare(const CheckpointFlags& flags, ProcessShare* share,
+               Findings& findings) {
+  if (flags.process_index.empty() && flags.process_count.empty()) {
+    auto found = DetectProcess(
+        [](const char* name) { return std::getenv(name); }, findings);
+    if (!found) return false;
+    *share = std::move(*found);
+    return true;
+  }
+  if (flags.process_count.empty() ||
+      (flags.process_index.empty() && !flags.finalize &&
+       flags.process_count != "1")) {
+    findings.Add(code::kUsage, {},
+                 "one of several processes needs both its number and theirs",
+                 "give --process-index and --process-count together");
+    return false;
+  }
+  const auto count =
+      ParseInteger("--process-count", flags.process_count, 1, findings);
+  const auto index =
+      flags.process_index.empty()
+          ? std::optional<int64_t>(0)
+          : ParseInteger("--process-index", flags.process_index, 0, findings);
+  if (!count || !index) return false;
+  if (*index >= *count) {
+    findings.Add(code::kUsage, {},
+                 "--process-index " + std::to_string(*index) +
+                     " is not below "
+                     "--process-count " +
+                     std::to_string(*count),
+                 "processes are numbered from 0");
+    return false;
+  }
+  *share = {*index, *count, {}};
+  return true;
+}
+
+bool ReadDtype(const std::string& text, std::optional<Dtype>* dtype,
+               Findings& findings) {
+  if (text.empty()) return true;
+  std::string upper = text;
+  for (char& c : upper) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  *dtype = ParseDtype(upper);
+  if (!*dtype) *dtype = ParseDtype(text);
+  if (*dtype == Dtype::kF32 || *dtype == Dtype::kBF16 ||
+      *dtype == Dtype::kF16) {
+    return true;
+  }
+  findings.Add(code::kDtype, {MakeSource("--dtype", text), 0, text.size()},
+               "`" + text + "` is not a type that is cast to",
+               "f32, bf16 and f16 are");
+  return false;
+}
+
+bool ReadSelect(const std::string& text,
+                std::function<bool(const std::string&)>* select,
+                Findings& findings) {
+  if (text.empty()) return true;
+  const SourceRef source = MakeSource("--select", text);
+  const Pattern pattern{source->text(), {source, 0, text.size()}, 0};
+  auto matcher = Matcher::Compile({&pattern, 1}, findings);
+  if (!matcher) return false;
+  *select = [source, shared = std::make_shared<Matcher>(std::move(*matcher))](
+                const std::string& name) {
+    return shared->Find(0, name, 0).has_value();
+  };
+  return true;
+}
+
+std::string SizeJson(const TransferSize& size, const RunReport* report) {
+  std::string out = "{\"files\": " + std::to_string(size.files);
+  out += ", \"pieces\": " + std::to_string(size.pieces);
+  out += ", \"bytes_read\": " + std::to_string(size.bytes_read);
+  out += ", \"bytes_written\": " + std::to_string(size.bytes_written);
+  if (report != nullptr) {
+    out += ", \"pieces_kept\": " + std::to_string(report->pieces_kept);
+    out += ", \"complete\": ";
+    out += report->indexed ? "true" : "false";
+  }
+  return out + "}\n";
+}
+
+std::string SizeText(const TransferSize& size) {
+  return BytesText(size.bytes_written) + " in " +
+         Counted(size.pieces, "piece") + " and " + Counted(size.files, "file");
+}
+
+int DryRun(const Transfer& transfer, const RunOptions& run,
+           const Common& common, Findings& findings) {
+  std::vector<int64_t> bytes;
+  for (const OutputFile& output : transfer.outputs) {
+    bytes.push_back(output.size);
+  }
+  const TransferSize size =
+      MeasureTransfer(transfer, OwnOutputs(bytes, run.share));
+  const std::string text =
+      common.format == "json"
+          ? SizeJson(size, nullptr)
+          : "would read " + BytesText(size.bytes_read) + " (" +
+                CountText(size.bytes_read) + " bytes) of " +
+                Counted(static_cast<int64_t>(transfer.sources.size()), "file") +
+                "\nwould write " + SizeText(size) + " (" +
+                CountText(size.bytes_written) + " bytes)\n";
+  return PutOut(text, findings) ? kDone : kFailed;
+}
+
+void TellReport(const Transfer& transfer, const RunOptions& run,
+                const RunReport& report, const Common& common) {
+  std::string text;
+  if (run.finalize) {
+    text = "all parts are there: " + transfer.directory + " is complete\n";
+  } else {
+    text = "wrote " + SizeText(report.size) + " to " + transfer.directory;
+    if (report.pieces_kept > 0) {
+      text += "; " + Counted(report.pieces_kept, "piece was", "pieces were") +
+              " there already";
+    }
+    text += '\n';
+    if (run.share.count > 1) {
+      text = "process " + std::to_string(run.share.index) + " of " +
+             std::to_string(run.share.count) +
+             (run.share.from.empty() ? "" : " (" + run.share.from + ")") +
+             ": " + text +
+             "when all have ended, run it once more with --finalize\n";
+    }
+  }
+  Tell(common, text);
+}
+
+}  // namespace
+
+void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags) {
+  app.add_option("--dtype", flags.dtype,
+                 "cast the floating types while copying, rounded to nearest")
+      ->type_name("f32|bf16|f16");
+  app.add_option("--select", flags.select,
+                 "only parameters in whose names this is found")
+      ->type_name("REGEX");
+  app.add_flag("--dry-run", flags.dry_run,
+               "say what would be read and written, in bytes");
+  app.add_flag("--verify", flags.verify,
+               "read everything again and compare checksums");
+  app.add_option("--process-index", flags.process_index,
+                 "which of several processes this is (default: what SLURM, "
+                 "Open MPI or torchrun say)")
+      ->type_name("I");
+  app.add_option("--process-count", flags.process_count,
+                 "how many processes share the work")
+      ->type_name("N");
+  app.add_flag("--finalize", flags.finalize,
+               "check that all processes have written their parts, and write "
+               "the index");
+  app.add_flag("--reuse", flags.reuse,
+               "write into an earlier set's files instead of keeping them "
+               "until the new set is whole: no second copy on the disk");
+  app.add_flag("--no-sync", flags.no_sync,
+               "do not wait for the disk: a power cut may lose the set");
+}
+
+std::optional<CheckpointSettings> ReadCheckpointFlags(
+    const CheckpointFlags& flags, const Common& common, Findings& findings) {
+  CheckpointSettings settings;
+  if (!ReadShare(flags, &settings.run.share, findings) ||
+      !ReadDtype(flags.dtype, &settings.dtype, findings) ||
+      !ReadSelect(flags.select, &settings.select, findings)) {
+    return std::nullopt;
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  settings.run.threads =
+      std::clamp(common.threads > 0 ? common.threads : cores, 1, kMaxThreads);
+  settings.run.finalize = flags.finalize;
+  settings.run.verify = flags.verify;
+  settings.run.reuse = flags.reuse;
+  settings.run.sync = !flags.no_sync;
+  return settings;
+}
+
+int RunCheckpoint(const Stored& stored, const Transfer& transfer,
+                  const std::function<std::string(const Checksums&)>& index,
+                  const CheckpointFlags& flags, CheckpointSettings settings,
+                  const Common& common, Findings& findings) {
+  if (flags.dry_run) {
+    return DryRun(transfer, settings.run, common, findings);
+  }
+  if (flags.verify && !flags.finalize && !VerifyStored(stored, findings)) {
+    return kFailed;
+  }
+  RunReport report;
+  bool good = false;
+  {
+    Progress progress;
+    if (!common.quiet && ::isatty(STDERR_FILENO) == 1) {
+      settings.run.progress = std::ref(progress);
+    }
+    good = RunTransfer(transfer, index, settings.run, &report, findings);
+  }
+  if (!good) return kFailed;
+  TellReport(transfer, settings.run, report, common);
+  if (common.format == "json" &&
+      !PutOut(SizeJson(report.size, &report), findings)) {
+    return kFailed;
+  }
+  return kDone;
+}
+
+}  // namespace shardc::cli

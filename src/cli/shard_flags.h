@@ -1,0 +1,29 @@
+// What split and reshard have in common: the plan and how its pieces are
+// laid out in files.
+#ifndef SHARDC_CLI_SHARD_FLAGS_H_
+#define SHARDC_CLI_SHARD_FLAGS_H_
+
+#include <string>
+
+#include "checkpoint/stored.h"
+#include "cli/checkpoint_flags.h"
+#include "cli/command.h"
+
+namespace shardc::cli {
+
+struct ShardFlags {
+  CheckpointFlags checkpoint;
+  std::string plan;
+  std::string per = "device";
+  std::string mode = "train";
+  std::string processes;
+};
+
+void AddShardFlags(CLI::App& app, ShardFlags& flags);
+
+int RunShards(const Stored& stored, const ShardFlags& flags,
+              const Common& common, Findings& findings);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_SHARD_FLAGS_H_
