@@ -168,7 +168,7 @@ class Schemas(Case):
                 rules = [] if "--rules" in args else ["--rules", "auto"]
                 result = run("plan", "--manifest", manifest, "--mesh", mesh,
                              *rules, *args, "--quiet")
-                self.assertLessEqual(result.rc, rc, result.err[:2000])
+                self.assertEqual(result.rc, rc, result.err[:2000])
                 self.accepts(check, result.json(), args)
 
     BROKEN = {
