@@ -91,9 +91,9 @@ def write():
             if fits(output, lines):
                 output = "".join(line + "\n" for line in lines)
             text += f"$ {command}\n{output}"
-        return text + "```\n"
+        return text + "```"
 
-    text = FENCE.sub(block, page() + "\n")[:-1]
+    text = FENCE.sub(block, page())
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write(text)
     shutil.rmtree(folder.path)
