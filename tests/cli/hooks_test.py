@@ -1,0 +1,131 @@
+"""What other tools are given: hooks, the action, the problem matcher."""
+
+import json
+import os
+import re
+import tempfile
+import unittest
+
+import yaml
+from driver import ROOT, TESTDATA, Case, run
+
+QWEN = ["--mesh", "fsdp:8,ep:4,tp:2", "--rules",
+        os.path.join(ROOT, "examples", "qwen3-moe", "rules.yaml"),
+        "--manifest",
+        os.path.join(TESTDATA, "corpus", "manifests",
+                     "qwen3-30b-a3b.easydel.manifest.json.gz")]
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+class Hooks(Case):
+    def known(self, command_line):
+        """Every word of a command line is a command or an option of it."""
+        program, command, *flags = command_line.split()
+        self.assertEqual(program, "shardc")
+        text = self.check(run(command, "--help"), 0).out
+        for flag in flags:
+            self.assertRegex(text, rf"(?m)^  (-\w,)?{flag}\b")
+
+    def test_pre_commit_hooks(self):
+        hooks = yaml.safe_load(read(".pre-commit-hooks.yaml"))
+        self.assertGreater(len(hooks), 1)
+        for hook in hooks:
+            self.assertLessEqual(
+                {"id", "name", "description", "entry", "language"},
+                set(hook))
+            self.known(hook["entry"])
+
+    def test_a_hook_passes_and_fails(self):
+        """As pre-commit runs it: from the folder of the project."""
+        project = os.path.join(ROOT, "examples", "llama3-8b")
+        for hook in yaml.safe_load(read(".pre-commit-hooks.yaml")):
+            words = hook["entry"].split()[1:]
+            self.check(run(*words, cwd=project), 0)
+        self.check(run("check", *QWEN), 1)
+
+    def test_the_action_runs_what_there_is(self):
+        action = yaml.safe_load(read("action.yml"))
+        self.assertEqual(action["runs"]["using"], "composite")
+        steps = action["runs"]["steps"]
+        for step in steps:
+            self.assertLessEqual({"name", "shell", "run"}, set(step))
+        script = "\n".join(step["run"] for step in steps)
+        for path in re.findall(r"\$GITHUB_ACTION_PATH/(tests/[^\" ]+)",
+                               script):
+            self.assertTrue(os.access(os.path.join(ROOT, path), os.X_OK))
+        self.assertIn("check --format github", script)
+        for name in re.findall(r"inputs\.([a-z-]+)", json.dumps(action)):
+            self.assertIn(name, action["inputs"])
+
+    def test_the_matcher_reads_the_concise_format(self):
+        matchers = json.loads(
+            read(".github", "shardc-matcher.json"))["problemMatcher"]
+        lines = run("check", "--format", "concise", *QWEN).out.splitlines()
+        self.assertTrue(lines)
+        levels = set()
+        for line in lines:
+            seen = []
+            for matcher in matchers:
+                pattern = matcher["pattern"][0]
+                match = re.search(pattern["regexp"], line)
+                if match is None:
+                    continue
+                field = {name: match.group(index)
+                         for name, index in pattern.items()
+                         if name != "regexp"}
+                level = field.get("severity") or matcher["severity"]
+                seen.append(level)
+                self.assertRegex(field["code"], r"^SHD\d{3}$")
+                self.assertTrue(field["message"])
+                if field["line"] is not None:
+                    self.assertTrue(field["file"].endswith("rules.yaml"))
+                    self.assertGreater(int(field["column"]), 0)
+            self.assertEqual(len(seen), 1, line)
+            levels.add(seen[0])
+        self.assertEqual(levels, {"error", "warning", "notice"})
+
+    def test_the_matcher_refuses_other_lines(self):
+        pattern = json.loads(read(".github", "shardc-matcher.json"))[
+            "problemMatcher"][0]["pattern"][0]["regexp"]
+        for line in ("src/a.cc:3:4: error: expected `;` [-Wall]",
+                     "everything is well", ""):
+            self.assertIsNone(re.search(pattern, line))
+
+    def test_schemas_serve_editors(self):
+        """The modelines of the examples name schemas that accept them."""
+        import jsonschema
+        seen = 0
+        for here, _, names in os.walk(os.path.join(ROOT, "examples")):
+            for name in names:
+                if not name.endswith(".yaml"):
+                    continue
+                path = os.path.join(here, name)
+                with open(path, encoding="utf-8") as file:
+                    text = file.read()
+                line = re.search(r"\$schema=(\S+)", text)
+                if line is None:
+                    continue
+                with open(os.path.join(here, line.group(1)),
+                          encoding="utf-8") as file:
+                    jsonschema.validate(yaml.safe_load(text), json.load(file))
+                seen += 1
+        self.assertGreater(seen, 1)
+
+    def test_schemas_are_those_of_the_folder(self):
+        with tempfile.TemporaryDirectory() as elsewhere:
+            names = run("schema", cwd=elsewhere).out.split()
+            self.assertEqual(
+                sorted(names + ["meson.build"]),
+                sorted(name.split(".schema.")[0]
+                       for name in os.listdir(os.path.join(ROOT, "schemas"))))
+            for name in names:
+                self.assertEqual(run("schema", name, cwd=elsewhere).out,
+                                 read("schemas", name + ".schema.json"))
+
+
+if __name__ == "__main__":
+    unittest.main()
