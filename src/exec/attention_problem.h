@@ -15,6 +15,15 @@
 
 namespace shardc::exec {
 
+// Latent attention's own inputs, whatever the layout: r latent, p rotated
+// dims; a head's query is [nope, p].
+struct LatentInputs {
+  Buffer latent;    // [B, S, r]
+  Buffer rope_key;  // [B, S, p]
+  Buffer up_key;    // [H, r, nope]
+  Buffer up_value;  // [H, r, Dv]
+};
+
 // B batch, T query length, S key length, H query heads, K key heads, D and Dv
 // dims, N and M packed tokens. Query, key and value are in `layout`.
 struct AttentionProblem {
@@ -35,6 +44,9 @@ struct AttentionProblem {
   std::optional<Buffer> key_starts;       // I32 [B]; absent: 0
   // BOOL [B|1, H|1, blocks of T, blocks of S], blocksparse's own table.
   std::optional<Buffer> blocks;
+
+  // multi_latent_...: key and value are its expansion, for others to read.
+  std::optional<LatentInputs> latent;
 
   AttentionOptions options;
 };

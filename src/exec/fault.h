@@ -100,6 +100,8 @@ enum class Fault : uint16_t {
   kPagedForeignClipped,
   kPagedRowsByModulo,
   kPagedSharedWritten,
+  kLatentScale,
+  kLatentRopeOnEach,
 };
 
 }  // namespace shardc::exec

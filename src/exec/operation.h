@@ -70,6 +70,8 @@ OperationOutcome RunRaggedV3(Machine&, const AttentionProblem&,
                              const AttentionSpecs&, const OperationSettings&);
 OperationOutcome RunUnified(Machine&, const AttentionProblem&,
                             const AttentionSpecs&, const OperationSettings&);
+OperationOutcome RunLatent(Machine&, const AttentionProblem&,
+                           const AttentionSpecs&, const OperationSettings&);
 OperationOutcome RunPagedFlash(Machine&, const AttentionProblem&,
                                const AttentionSpecs&, const OperationSettings&);
 

@@ -104,6 +104,16 @@ constexpr std::array kOperations = {
               false,
               kZero,
               RunPagedFlash},
+    Operation{"multi_latent_ragged_page_attention_v1",
+              "one latent row a token in place of keys and values",
+              {"pages by request, all_reduce outputs", "-",
+               "all_reduce of partial softmaxes", "local, the query's only",
+               "all_reduce logits, outputs"},
+              false,
+              false,
+              false,
+              kZero,
+              RunLatent},
 };
 
 }  // namespace

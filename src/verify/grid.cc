@@ -5,6 +5,7 @@
 
 #include "exec/random.h"
 #include "model/manifest.h"
+#include "verify/latent_data.h"
 
 namespace shardc::verify {
 namespace {
@@ -121,6 +122,7 @@ void PickFeatures(RandomSequence& random, Case& test) {
     f.bias = f.bias_by_head = f.mask = f.additive_mask = f.masked_row = false;
     f.segments = f.left_padding = false;
     f.dropout = 0;
+    if (IsLatent(test) && f.sinks_rank == 2) f.sinks_rank = 1;
   }
   f.custom_blocks = test.operation->name == "blocksparse" &&
                     test.settings.block_mask == exec::BlockMask::kCustom;
@@ -205,7 +207,8 @@ Case RandomCase(uint64_t seed, uint64_t index) {
     }
     if (random.Chance(0.3)) axes.query_length.clear();
   }
-  if ((name == "vanilla" || name == "flash_decoding") && random.Chance(0.25)) {
+  if ((name == "vanilla" || name == "flash_decoding" || IsLatent(test)) &&
+      random.Chance(0.25)) {
     // The head dimension takes what the heads leave.
     axes.dim = axes.heads;
     axes.heads.clear();
@@ -223,7 +226,9 @@ Case RandomCase(uint64_t seed, uint64_t index) {
   if (exec::IsPaged(*test.operation)) {
     // Whole requests; packed ones are not split by tokens.
     axes.query_length.clear();
-    axes.key_length.clear();
+    if (!IsLatent(test) || test.layout == Layout::kThd) {
+      axes.key_length.clear();
+    }
     if (test.layout == Layout::kThd) axes.batch.clear();
     test.settings.page_size = Pick(random, std::vector<int64_t>{1, 2, 3, 16});
   }
@@ -244,11 +249,12 @@ Case RandomCase(uint64_t seed, uint64_t index) {
   const int64_t dim_parts = PartsOf(test.mesh, axes.dim);
   if (n.head_dim % dim_parts != 0) n.head_dim = 4 * dim_parts;
   if (exec::IsPaged(*test.operation)) {
-    if (random.Chance(0.3)) n.head_dim = 64;
+    if (random.Chance(0.3) && 64 % dim_parts == 0) n.head_dim = 64;
   } else if (random.Chance(0.2)) {
     n.value_dim = n.head_dim * 2;
   }
   PickHeads(random, test, axes);
+  if (IsLatent(test)) n.key_heads = n.heads;
   if (name == "ulysses") {
     // Packed tokens are split over batch and length axes together.
     const int64_t ranks = test.layout == Layout::kThd

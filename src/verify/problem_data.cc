@@ -6,6 +6,7 @@
 
 #include "exec/half.h"
 #include "exec/random.h"
+#include "verify/latent_data.h"
 
 namespace shardc::verify {
 namespace {
@@ -273,6 +274,7 @@ exec::AttentionProblem MakeProblem(const Case& test) {
     if (f.segments) AddSegments(test, random.Split("segments"), out);
     AddLengths(test, random.Split("lengths"), out);
   }
+  if (IsLatent(test)) AddLatent(test, out);
   AddMasks(test, random, out);
   AddSinks(test, random.Split("sinks"), out);
   AddBlocks(test, random.Split("blocks"), out);
@@ -352,6 +354,7 @@ std::optional<exec::ReferenceInputs> ReferenceInputsOf(
   in.query = DenseOf(problem.query, problem.layout);
   in.key = DenseOf(problem.key, problem.layout);
   in.value = DenseOf(problem.value, problem.layout);
+  if (problem.latent) ExpandLatent(problem, in);
   in.bias = Extra(problem.bias);
   in.mask = Extra(problem.mask);
   in.additive_mask = Extra(problem.additive_mask);

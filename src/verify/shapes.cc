@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "exec/staging.h"
+#include "verify/latent_data.h"
 
 namespace shardc::verify {
 namespace {
@@ -64,6 +65,8 @@ class Traffic {
       Exchange();
     } else if (name == "flash_decoding") {
       Decode();
+    } else if (IsLatent(test_)) {
+      Latent();
     } else if (exec::IsPaged(*test_.operation)) {
       Pages();
     } else {
@@ -273,6 +276,34 @@ class Traffic {
     const int64_t n = Parts(rows);
     total_ += Devices() / n * 2 * (n - 1) * 4 * LocalElements(q_);
     FinishAs({{}, {}, heads, {}});
+  }
+
+  // The latent moves to its pages' shards; logits and outputs are added over
+  // parts of its dim, partial softmaxes over parts of its length.
+  void Latent() {
+    const exec::LatentInputs& l = *problem_.latent;
+    const AxisGroup rows = q_.spec[0];
+    const Spec k = k_.spec;
+    const Shape tokens{k_.shape[0], k_.shape[1]};
+    Laid c{{tokens[0], tokens[1], l.latent.shape[2]}, {k[0], k[1], k[3]}};
+    Laid pe{{tokens[0], tokens[1], l.rope_key.shape[2]}, {k[0], k[1], {}}};
+    MoveTo(c, {rows, k[1], k[3]}, element_);
+    MoveTo(pe, {rows, k[1], {}}, element_);
+    MoveTo(q_, {{}, {}, q_.spec[2], {}}, element_);
+    if (problem_.softmax_aux) Sinks();
+    const Shape own = exec::LocalShape(mesh_, c.shape, c.spec);
+    const Shape q = exec::LocalShape(mesh_, q_.shape, q_.spec);
+    const int64_t lines = own[0] * q[1] * q[2];
+    const auto reduced = [&](const AxisGroup& axes, int64_t elements) {
+      const int64_t n = Parts(axes);
+      total_ += Devices() / n * 2 * (n - 1) * 4 * elements;
+    };
+    const int64_t value_dim = test_.sizes.ValueDim();
+    reduced(k[3], lines * own[1]);
+    reduced(k[1], lines * (own[2] + 2));
+    reduced(k[3], lines * value_dim);
+    reduced(rows, q[0] * q[1] * q[2] * value_dim);
+    FinishAs({{}, {}, q_.spec[2], {}});
   }
 
   const Case& test_;
