@@ -22,21 +22,18 @@
 #include <utility>
 
 #include "exec/half.h"
+#include "exec/latent_pages.h"
 #include "exec/operation.h"
-#include "exec/page_table.h"
-#include "exec/paged_program.h"
 #include "exec/staging.h"
 
 namespace shardc::exec {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-constexpr float kFreePage = 1e4f;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t Padded(int64_t lanes) { return CeilDiv(lanes, 128) * 128; }
 
 Complaint Said(std::string message, std::string help, std::string axis = {}) {
   Complaint why;
@@ -45,45 +42,6 @@ Complaint Said(std::string message, std::string help, std::string axis = {}) {
   why.axis = std::move(axis);
   return why;
 }
-
-// One device's pages of rows [r | k_pe].
-class LatentPages {
- public:
-  LatentPages(const PageTable& table, int64_t shard, int64_t rank, int64_t rope,
-              Dtype dtype)
-      : table_(&table),
-        first_(shard * (table.config().pages / table.config().shards)),
-        rank_(rank),
-        rope_(rope),
-        word_(32 / DtypeBits(dtype)) {
-    const PageConfig& c = table.config();
-    data_ = Buffer::Zeros({c.pages / c.shards, CeilDiv(c.page_size, word_),
-                           word_, Padded(rank) + Padded(rope)},
-                          dtype);
-    std::fill(data_.real.begin(), data_.real.end(), kFreePage);
-  }
-
-  std::span<float> Latent(int64_t row, int64_t position) {
-    return {data_.real.data() + Offset(row, position), At(rank_)};
-  }
-  std::span<float> Rope(int64_t row, int64_t position) {
-    return {data_.real.data() + Offset(row, position) + Padded(rank_),
-            At(rope_)};
-  }
-
- private:
-  int64_t Offset(int64_t row, int64_t position) const {
-    const PageSlot slot = table_->SlotOf(row, position);
-    const Shape& s = data_.shape;
-    return (((slot.page - first_) * s[1] + slot.offset / word_) * s[2] +
-            slot.offset % word_) *
-           s[3];
-  }
-
-  const PageTable* table_;
-  int64_t first_, rank_, rope_, word_;
-  Buffer data_;
-};
 
 std::optional<Complaint> CheckLatent(const SimMesh& mesh,
                                      const AttentionProblem& problem,
