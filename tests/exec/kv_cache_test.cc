@@ -289,6 +289,31 @@ TEST_CASE("moves between modes keep every element and cost what they must") {
   CHECK(why.axis == "x");
 }
 
+TEST_CASE("new tokens are moved to the cache's layout, and charged") {
+  const SimMesh mesh = MeshOf({{"sp", 2}, {"tp", 2}});
+  KvCache cache =
+      Cache(mesh, {2, 8, 4, 2, Dtype::kF32, 0}, {{}, {"sp"}, {"tp"}});
+  struct Case {
+    Spec spec;
+    int64_t gathered;  // by the busiest device, key and value
+  };
+  const int64_t shard = 2 * 4 * 4 * 2 / 4 * 4;  // bytes of [2, 4, 4, 2] / 4
+  const Case cases[] = {
+      {{}, 0},                           // whole: heads are cut for nothing
+      {{{}, {}, {"tp"}}, 0},             // as the cache takes them
+      {{{}, {"sp"}, {"tp"}}, 2 * shard}  // (n-1) b over sp
+  };
+  for (const Case& c : cases) {
+    Machine machine(mesh);
+    cache.index = {0, 0};
+    const ShardedTensor x = Scatter(mesh, Normal({2, 4, 4, 2}, 1), c.spec);
+    Complaint why;
+    REQUIRE(AppendTokens(machine, cache, x, x, {}, why));
+    CHECK(machine.ledger().MostSent(Collective::kAllGather) == c.gathered);
+    CHECK(machine.ledger().MostSent(Collective::kAllToAll) == 0);
+  }
+}
+
 TEST_CASE("a rolling cache keeps the window of every query of a chunk") {
   const SimMesh mesh = MeshOf({{"sp", 2}});
   for (int64_t n : {1, 2, 3}) {

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "exec/random.h"
 #include "verify/grid.h"
 
 namespace shardc::verify {
@@ -86,6 +88,65 @@ TEST_CASE("a cache that is too short or does not divide is refused") {
   CHECK(result.reason ==
         "the cache: dimension 1 of [4, 161, 2, 16] does not divide into 2 "
         "parts over \"sp\"");
+}
+
+// Any legal life: its layouts are drawn, and sizes that they divide.
+Lifetime RandomLife(uint64_t seed) {
+  exec::RandomSequence random{exec::Random(seed)};
+  Lifetime life;
+  life.seed = seed;
+  std::vector<std::pair<std::string, int64_t>> axes;
+  for (const char* name : {"dp", "sp", "tp"}) {
+    axes.emplace_back(name, random.Between(1, 3));
+  }
+  for (size_t i = 3; i > 1; --i) {
+    std::swap(axes[i - 1], axes[random.Below(i)]);
+  }
+  life.mesh = MeshOf(axes);
+  // Each axis splits the batch, the slots, the heads or nothing.
+  const auto spec = [&] {
+    Spec out(4);
+    for (const auto& [name, size] : axes) {
+      const uint64_t dim = random.Below(4);
+      if (dim < 3) out[dim].push_back(name);
+    }
+    return out;
+  };
+  life.prefill_spec = spec();
+  life.decode_spec = spec();
+  life.token_spec = spec();
+  life.query_heads = life.decode_spec[2];
+  int64_t parts = 1;
+  for (const auto& [name, size] : axes) parts *= size;
+  life.batch = parts;
+  life.key_heads = parts;
+  life.heads = parts * random.Between(1, 2);
+  life.head_dim = 8;
+  life.chunk = parts * random.Between(1, 2);
+  life.prefill = life.chunk * random.Between(1, 2);
+  life.steps = random.Between(1, 3);
+  life.slots = life.prefill + life.steps;
+  life.dtype =
+      std::vector{Dtype::kF32, Dtype::kBF16, Dtype::kF16}[random.Below(3)];
+  life.kv_dtype = random.Chance(0.4) ? Dtype::kI8 : life.dtype;
+  if (random.Chance(0.3)) {
+    life.window = random.Between(1, life.prefill);
+    life.slots = life.window + life.chunk - 1;
+  }
+  life.slots = (life.slots + parts - 1) / parts * parts;
+  // A prefill's chunk is split as its tokens are, so all rows fill it.
+  life.ragged = life.prefill > 5 * life.batch && random.Chance(0.5);
+  life.left_padding = life.prefill > 6 * life.batch && random.Chance(0.5);
+  life.insert = life.prefill >= 2 && random.Chance(0.7);
+  if (random.Chance(0.5)) life.style = exec::RotaryStyle::kInterleaved;
+  return life;
+}
+
+TEST_CASE("random lives") {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    Passes(RandomLife(seed));
+  }
 }
 
 // Short lives that between them use every part of a cache.
