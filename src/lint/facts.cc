@@ -270,6 +270,12 @@ bool Facts::Illegal(const Kind& kind) const {
   });
 }
 
+bool Facts::Judged(const Kind& kind) const {
+  const bool refused = LayoutOf(kind).unmatched &&
+                       compiled().Unmatched() == UnmatchedPolicy::kError;
+  return !refused && !Illegal(kind);
+}
+
 Place Facts::RulePlace(int32_t rule) const {
   if (rule < 0) return Place{manifest().source, Place::kWhole, Place::kWhole};
   const Rule& written = rules()[static_cast<size_t>(rule)];

@@ -110,6 +110,9 @@ class Facts {
   bool Replicated(const Kind& kind) const;
   // Some mode's spec is not legal and stands uncorrected.
   bool Illegal(const Kind& kind) const;
+  // Legal, and matched or replicated by policy: its spec is what a device
+  // gets.
+  bool Judged(const Kind& kind) const;
 
   // A rule's spec in a mode before shapes; nothing for `like`.
   std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;

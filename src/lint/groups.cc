@@ -16,7 +16,7 @@ std::vector<Siblings> SiblingsOf(const Facts& facts) {
   std::vector<Siblings> all;
   for (const Kind& kind : facts.kinds()) {
     if (!IsWeight(kind) || kind.role.role == Role::kOther ||
-        facts.LayoutOf(kind).unmatched || facts.Illegal(kind)) {
+        !facts.Judged(kind)) {
       continue;
     }
     const auto [at, fresh] = ids.try_emplace(kind.role.siblings, all.size());
@@ -44,9 +44,7 @@ std::vector<Companion> CompanionsOf(const Facts& facts) {
     }
     const auto weight = weights.find(kind.role.module);
     if (weight == weights.end()) continue;
-    if (facts.LayoutOf(kind).unmatched || facts.Illegal(kind) ||
-        facts.LayoutOf(*weight->second).unmatched ||
-        facts.Illegal(*weight->second)) {
+    if (!facts.Judged(kind) || !facts.Judged(*weight->second)) {
       continue;
     }
     out.push_back({weight->second, &kind});

@@ -26,6 +26,10 @@ std::string KindText(const Facts& facts, const Kind& kind) {
   return Quoted(kind.name) + " (" + Counted(kind.count(), "parameter") + ")";
 }
 
+const std::string& KindName(const Facts& facts, const Kind& kind) {
+  return kind.count() == 1 ? facts.Example(kind) : kind.name;
+}
+
 std::string AxesHave(const Facts& facts, const AxisGroup& group) {
   std::string out;
   for (const std::string& axis : group) {

@@ -17,6 +17,8 @@ std::string Quoted(std::string_view text);  // in backticks
 std::string PercentText(int64_t part, int64_t whole);
 // "`layers/*/q_proj/kernel` (32 parameters)", or the name of a single one.
 std::string KindText(const Facts& facts, const Kind& kind);
+// The kind's name, or that of its single parameter.
+const std::string& KindName(const Facts& facts, const Kind& kind);
 // "`tp` has 4" or "`fsdp` x `sp` have 8".
 std::string AxesHave(const Facts& facts, const AxisGroup& group);
 // "rules.yaml:12", or "rule 3" where the place is not known.

@@ -18,10 +18,7 @@ inline Vocabulary VocabularyOf(const Facts& facts) {
   int embeddings = 0;
   int heads = 0;
   for (const Kind& kind : facts.kinds()) {
-    if (facts.Rank(kind) != 2 || facts.Illegal(kind) ||
-        facts.LayoutOf(kind).unmatched) {
-      continue;
-    }
+    if (facts.Rank(kind) != 2 || !facts.Judged(kind)) continue;
     if (kind.role.role == Role::kEmbedding) {
       out.embedding = &kind;
       embeddings += static_cast<int>(kind.count());

@@ -54,7 +54,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (Empty(facts, heads) || SameAxes(facts, heads, entering)) continue;
     Finding finding = KindFinding(
         facts, kAttentionReshard.code, *output,
-        "the heads leave " + Quoted(query->name) + " split over " +
+        "the heads leave " + Quoted(KindName(facts, *query)) + " split over " +
             GroupText(heads) + " and enter " + KindText(facts, *output) +
             " split over " + GroupText(entering) +
             ": attention's result is moved in between",

@@ -33,8 +33,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     for (const auto& [meant, kind] : fallen.meant) {
       finding.labels.push_back(
           {facts.RulePlace(meant.rule),
-           "matches nothing; meant for " + Quoted(kind->name) + "? it says " +
-               Quoted(meant.written) + " where the tree has " +
+           "matches nothing; meant for " + Quoted(KindName(facts, *kind)) +
+               "? it says " + Quoted(meant.written) + " where the tree has " +
                Quoted(meant.found)});
       if (!meant.rewrite.empty()) rewrites.push_back(Quoted(meant.rewrite));
     }

@@ -28,8 +28,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   }
   for (const Kind& kind : facts.kinds()) {
     if (said.count(&kind) > 0) continue;
-    if (!kind.role.expert || facts.Illegal(kind) ||
-        facts.LayoutOf(kind).unmatched ||
+    if (!kind.role.expert || !facts.Judged(kind) ||
         facts.Elements(kind) < kLargeElements) {
       continue;
     }

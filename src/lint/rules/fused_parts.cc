@@ -49,9 +49,7 @@ int GateUpDim(const Facts& facts, const Kind& kind) {
 void Check(const Facts& facts, FindingSink& sink) {
   for (const Kind& kind : facts.kinds()) {
     const int rank = facts.Rank(kind);
-    if (rank < 2 || facts.Illegal(kind) || facts.LayoutOf(kind).unmatched) {
-      continue;
-    }
+    if (rank < 2 || !facts.Judged(kind)) continue;
     int dim = -1;
     std::vector<Part> parts;
     const Shape& shape = *facts.TypeOf(kind).shape;

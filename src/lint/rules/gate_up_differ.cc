@@ -23,7 +23,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     Finding finding = KindFinding(
         facts, kGateUpDiffer.code, *gate,
         KindText(facts, *gate) + " is " + SpecText(facts.Train(*gate).spec) +
-            " and " + Quoted(up->name) + " is " +
+            " and " + Quoted(KindName(facts, *up)) + " is " +
             SpecText(facts.Train(*up).spec) +
             "; their products are multiplied element by element",
         "give both the same spec");

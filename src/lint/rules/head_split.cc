@@ -11,8 +11,8 @@ void Check(const Facts& facts, FindingSink& sink) {
   if (!heads) return;
   for (const Kind& kind : facts.kinds()) {
     const int rank = facts.Rank(kind);
-    if (rank != 2 || facts.Illegal(kind) || facts.LayoutOf(kind).unmatched ||
-        kind.role.expert || kind.role.leaf == Leaf::kBias) {
+    if (rank != 2 || !facts.Judged(kind) || kind.role.expert ||
+        kind.role.leaf == Leaf::kBias) {
       continue;
     }
     const Role role = kind.role.role;

@@ -18,16 +18,13 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (!rule.sketch.catch_all) specific = true;
   }
   if (facts.OtherNaming()) return;
-  const bool unmatched_allowed =
-      facts.compiled().Unmatched() == UnmatchedPolicy::kReplicate;
   for (const Kind& kind : facts.kinds()) {
     if (facts.Elements(kind) < kLargeElements || !facts.Replicated(kind)) {
       continue;
     }
-    if (facts.Illegal(kind)) continue;
+    if (!facts.Judged(kind)) continue;
     // The catch-all's share has lints of its own.
     if (FromCatchAll(facts, kind) && specific) continue;
-    if (facts.LayoutOf(kind).unmatched && !unmatched_allowed) continue;
     const int64_t bytes = facts.TotalBytes(kind);
     if (bytes < facts.total_bytes() / 100) continue;
     sink.push_back(KindFinding(

@@ -25,9 +25,9 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (SameAxes(facts, leaving, entering)) continue;
     Finding finding = KindFinding(
         facts, kMlpReshard.code, *down,
-        "the MLP's activations leave " + Quoted(up->name) + " split over " +
-            GroupText(leaving) + " and enter " + KindText(facts, *down) +
-            " split over " + GroupText(entering),
+        "the MLP's activations leave " + Quoted(KindName(facts, *up)) +
+            " split over " + GroupText(leaving) + " and enter " +
+            KindText(facts, *down) + " split over " + GroupText(entering),
         "split what enters the down projection over " + GroupText(leaving));
     finding.labels.push_back({facts.KindPlace(*up), "the up projection"});
     sink.push_back(std::move(finding));

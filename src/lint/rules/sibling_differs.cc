@@ -16,7 +16,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>> alike;
   for (size_t k = 0; k < facts.kinds().size(); ++k) {
     const Kind& kind = facts.kinds()[k];
-    if (facts.Illegal(kind) || facts.LayoutOf(kind).unmatched) continue;
+    if (!facts.Judged(kind)) continue;
     alike[{kind.name, facts.LayoutOf(kind).type}].push_back(k);
   }
   std::vector<Finding> found;

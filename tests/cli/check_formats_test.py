@@ -1,0 +1,206 @@
+"""The formats of findings, read back by their own readers, with names that
+try to break out of them."""
+
+import json
+import os
+import re
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+from driver import Case, ROOT, run
+
+try:
+    import jsonschema
+except ImportError:  # a development dependency
+    jsonschema = None
+
+SCHEMA = os.path.join(ROOT, "testdata", "schemas", "sarif-2.1.0-rtm.6.json")
+
+HOSTILE = [
+    "<script>alert(1)</script>/kernel",
+    "a]]>&amp;\"'/kernel",
+    "100%/::error file=x,line=1::/kernel",
+    "pipe|`tick`|[link](http://x)/kernel",
+    "odd`tick/kernel",
+    "rtl\u202e\u2066/kernel",
+    "$(x);*_~#!@/kernel",
+]
+# What may stand in no format raw.
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e"
+                     "\u2066-\u2069\ufffe\uffff]")
+FORMATS = ("text", "concise", "json", "sarif", "github", "junit", "markdown")
+
+
+class Formats(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.write("m.json", json.dumps({
+            "schema": "shardc.manifest/v1", "separator": "/", "params": {
+                name: {"shape": [6, 6], "dtype": "F32"}
+                for name in HOSTILE}}))
+        cls.write("r a,b:%.yaml", "version: 1\nrules:\n"
+                  "  - match: 'no <such> & \"thing\"'\n    spec: []\n"
+                  "  - match: 'kernel'\n    spec: [TP, null]\n")
+        cls.found = json.loads(cls.lint("json").out)
+
+    @classmethod
+    def write(cls, name, text):
+        with open(os.path.join(cls.folder.name, name), "w",
+                  encoding="utf-8") as file:
+            file.write(text)
+
+    @classmethod
+    def lint(cls, form, *args):
+        return run("check", "--no-project", "--mesh", "tp:4", "--rules",
+                   "r a,b:%.yaml", "--manifest", "m.json", "--format", form,
+                   "--color", "never", *args, cwd=cls.folder.name)
+
+    def test_the_names_are_in_the_findings(self):
+        names = {p for f in self.found for p in f["params"]}
+        self.assertEqual(names, set(HOSTILE))
+        levels = {f["level"] for f in self.found}
+        self.assertEqual(levels, {"error", "warning"})
+
+    def test_nothing_drives_a_terminal_or_turns_the_text(self):
+        for form in FORMATS:
+            with self.subTest(form=form):
+                result = self.check(self.lint(form), 1)
+                out = result.out
+                if form == "json":  # JSON escapes, and its reader unescapes
+                    out = json.dumps(json.loads(out))
+                self.assertIsNone(CONTROL.search(out.replace("\n", "")))
+
+    def test_every_format_is_the_same_every_time(self):
+        for form in FORMATS:
+            self.assertEqual(self.lint(form).out, self.lint(form).out)
+
+    def test_json(self):
+        keys = {"code", "name", "level", "message", "file", "line", "column",
+                "end_line", "end_column", "help", "params"}
+        for finding in self.found:
+            self.assertEqual(set(finding), keys)
+        self.assertEqual({f["file"] for f in self.found}, {"r a,b:%.yaml"})
+
+    def test_concise(self):
+        lines = self.lint("concise").out.splitlines()
+        self.assertEqual(len(lines), len(self.found))
+        for line, finding in zip(lines, self.found):
+            self.assertRegex(
+                line, r"^r a,b:%\.yaml:\d+:\d+: (error|warning|note): .+"
+                      r" \[SHD\d{3}\]$")
+            self.assertIn(f":{finding['line']}:{finding['column']}: ", line)
+
+    def test_sarif(self):
+        log = json.loads(self.lint("sarif").out)
+        run_ = log["runs"][0]
+        rules = run_["tool"]["driver"]["rules"]
+        ids = [rule["id"] for rule in rules]
+        self.assertEqual(len(ids), len(set(ids)))
+        self.assertGreater(len(ids), 80)
+        results = run_["results"]
+        self.assertEqual(len(results), len(self.found))
+        for result, finding in zip(results, self.found):
+            self.assertEqual(result["ruleId"], finding["code"])
+            self.assertEqual(ids[result["ruleIndex"]], finding["code"])
+            self.assertEqual(result["level"], finding["level"])
+            place = result["locations"][0]["physicalLocation"]
+            self.assertEqual(place["artifactLocation"]["uri"],
+                             "r%20a,b%3A%25.yaml")
+            self.assertEqual(place["region"]["startLine"], finding["line"])
+            self.assertNotRegex(result["message"]["text"],
+                                r"[^\\]\]\(http")
+        prints = [r["partialFingerprints"]["shardc/v1"] for r in results]
+        self.assertEqual(len(prints), len(set(prints)))
+        self.assertEqual(run_["columnKind"], "unicodeCodePoints")
+
+    @unittest.skipIf(jsonschema is None, "needs the jsonschema package")
+    def test_sarif_is_valid(self):
+        with open(SCHEMA, encoding="utf-8") as file:
+            schema = json.load(file)
+        validator = jsonschema.validators.validator_for(schema)(
+            schema, format_checker=jsonschema.FormatChecker())
+        logs = [json.loads(self.lint("sarif").out),
+                json.loads(self.lint("sarif", "--select", "SHD4").out)]
+        for log in logs:
+            self.assertEqual([e.message for e in validator.iter_errors(log)],
+                             [])
+        # The schema does refuse.
+        logs[0]["runs"][0]["results"][0]["level"] = "loud"
+        self.assertNotEqual(list(validator.iter_errors(logs[0])), [])
+
+    def test_sarif_fingerprints_survive_a_move_of_lines(self):
+        def prints():
+            results = json.loads(self.lint("sarif").out)["runs"][0]["results"]
+            return {r["partialFingerprints"]["shardc/v1"] for r in results}
+        before = prints()
+        path = os.path.join(self.folder.name, "r a,b:%.yaml")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.write("r a,b:%.yaml", "# one\n# two\n" + text)
+        try:
+            self.assertEqual(prints(), before)
+        finally:
+            self.write("r a,b:%.yaml", text)
+
+    def test_github(self):
+        def unescape(text):
+            for code, char in (("%2C", ","), ("%3A", ":"), ("%0A", "\n"),
+                               ("%0D", "\r"), ("%25", "%")):
+                text = text.replace(code, char)
+            return text
+        commands = []
+        for line in self.lint("github").out.splitlines():
+            match = re.fullmatch(r"::(error|warning|notice) ([^:]*)::(.*)",
+                                 line)
+            self.assertIsNotNone(match, line)
+            level, properties, message = match.groups()
+            values = dict(p.split("=", 1) for p in properties.split(","))
+            commands.append((level, {k: unescape(v)
+                                     for k, v in values.items()},
+                             unescape(message)))
+        order = [level for level, _, _ in commands]
+        self.assertEqual(order, sorted(order))  # error, then warning
+        key = {"error": "error", "warning": "warning", "note": "notice"}
+        want = sorted((key[f["level"]], str(f["line"]), f["code"])
+                      for f in self.found)
+        got = sorted((level, v["line"], v["title"].split()[0])
+                     for level, v, _ in commands)
+        self.assertEqual(got, want)
+        for _, values, _ in commands:
+            self.assertEqual(values["file"], "r a,b:%.yaml")
+
+    def test_junit(self):
+        root = ElementTree.fromstring(self.lint("junit").out)
+        self.assertEqual(root.tag, "testsuites")
+        cases = root.findall("./testsuite/testcase")
+        self.assertEqual(len(cases), len(self.found))
+        self.assertEqual(int(root.get("tests")), len(cases))
+        failures = root.findall(".//failure")
+        errors = [f for f in self.found if f["level"] == "error"]
+        self.assertEqual(len(failures), len(errors))
+        self.assertEqual(int(root.get("failures")), len(errors))
+        text = "".join(f.get("message") for f in failures)
+        for name in HOSTILE:
+            if "\u202e" not in name:
+                self.assertIn(name, text)
+        empty = ElementTree.fromstring(
+            self.lint("junit", "--select", "SHD4").out)
+        self.assertEqual(empty.get("failures"), "0")
+
+    def test_markdown(self):
+        lines = self.lint("markdown").out.splitlines()
+        rows = [line for line in lines if line.startswith("| ")][1:]
+        self.assertEqual(len(rows), len(self.found))
+        for row in rows:
+            bars = re.findall(r"(?<!\\)(?:\\\\)*\|", row)
+            self.assertEqual(len(bars), 6, row)
+            outside = re.sub(r"`[^`]*`", "", re.sub(r"\\`", "", row))
+            self.assertNotIn("<", outside)
+            self.assertNotRegex(outside, r"(?<!\\)\]\(")
+
+
+if __name__ == "__main__":
+    unittest.main()

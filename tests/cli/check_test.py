@@ -1,0 +1,446 @@
+"""`shardc check`: selection, ignores, baselines, mends, committed plans,
+projects."""
+
+import json
+import os
+import re
+import tempfile
+import unittest
+
+from driver import Case, run
+
+MANIFEST = {"schema": "shardc.manifest/v1", "params": {
+    "layers/0/wide/kernel": {"shape": [128, 256], "dtype": "BF16"},
+    "layers/0/narrow/kernel": {"shape": [256, 128], "dtype": "BF16"},
+    "layers/0/norm/scale": {"shape": [1024], "dtype": "BF16"}}}
+
+# A duplicate, a dead rule and a catch-all that is not last.
+RULES = """\
+version: 1
+# what the team agreed on
+rules:
+  - match: 'wide/kernel'   # wide
+    spec: ColumnWise
+  - match: 'wide/kernel'
+    spec: ColumnWise
+  - match: '.*'          # the rest
+    spec: [[FSDP, SP]]
+
+  - match: 'narrow/kernel'
+    spec: RowWise
+    note: "narrow"
+  - match: 'w_qkv/kernel'
+    spec: ColumnWise
+"""
+
+
+class Folder(Case):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.write("m.json", json.dumps(MANIFEST))
+        self.write("r.yaml", RULES)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def write(self, name, text):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
+
+    def shardc(self, *args, **kwargs):
+        return run(*args, cwd=self.folder.name, **kwargs)
+
+    def lint(self, *args, mesh="fsdp:2,tp:4"):
+        return self.shardc("check", "--no-project", "--mesh", mesh, "--rules",
+                           "r.yaml", "--manifest", "m.json", *args)
+
+    def codes(self, *args, rc=None, **kwargs):
+        result = self.lint("--format", "json", *args, **kwargs)
+        if rc is not None:
+            self.check(result, rc)
+        return sorted(f["code"] for f in result.json())
+
+
+class Selection(Folder):
+    def test_all(self):
+        self.assertEqual(self.codes(rc=1), ["SHD105", "SHD107", "SHD109"])
+
+    def test_select_and_ignore_take_codes_names_and_families(self):
+        for text in ("SHD109", "109", "catch-all-not-last"):
+            self.assertEqual(self.codes("--select", text, rc=1), ["SHD109"])
+        self.assertEqual(self.codes("--select", "SHD2", rc=0), [])
+        self.assertEqual(self.codes("--select", "SHD107,dead-rule", rc=0),
+                         ["SHD105", "SHD107"])
+        self.assertEqual(self.codes("--ignore", "SHD109", rc=0),
+                         ["SHD105", "SHD107"])
+        self.assertEqual(self.codes("--ignore", "SHD1", rc=0), [])
+
+    def test_a_wrong_code_is_a_usage_error(self):
+        result = self.check(self.lint("--select", "dead-rules"), 2)
+        self.assertIn("did you mean `dead-rule`?", result.err)
+        self.check(self.lint("--severity", "SHD105=loud"), 2)
+        self.check(self.lint("--fail-on", "sometimes"), 2)
+
+    def test_severity_and_fail_on_decide_the_exit_status(self):
+        quiet = ("--ignore", "SHD109")
+        self.check(self.lint(*quiet, "--severity", "dead-rule=error"), 1)
+        self.check(self.lint(*quiet, "--fail-on", "warning"), 1)
+        self.check(self.lint("--severity", "SHD109=warning"), 0)
+        self.check(self.lint("--fail-on", "never"), 0)
+        self.check(self.lint("--select", "SHD2", "--fail-on", "note"), 0)
+
+    def test_preview(self):
+        self.write("r.yaml", RULES.replace("'narrow/", "'.*narrow/"))
+        self.assertNotIn("SHD117", self.codes())
+        self.assertIn("SHD117", self.codes("--preview"))
+        self.assertEqual(self.codes("--select", "SHD117"), ["SHD117"])
+
+    def test_skipped_lints_are_told(self):
+        result = self.lint()
+        self.assertIn("skipped without a batch: SHD408", result.err)
+        result = self.lint("--attention",
+                           "heads=32,kv_heads=8,head_dim=128,batch=3,"
+                           "q_len=1,kv_len=128", "--memory", "80GiB")
+        self.assertNotIn("skipped", result.err)
+        self.assertIn("SHD408", result.out)
+
+    def test_statistics(self):
+        result = self.lint("--statistics")
+        self.assertIn("SHD107 duplicate-rule: 1 finding\n", result.out)
+        counts = self.lint("--statistics", "--format", "json").json()
+        self.assertEqual([c["code"] for c in counts],
+                         ["SHD105", "SHD107", "SHD109"])
+
+    def test_reading_errors_take_the_format_and_exit_2(self):
+        self.write("r.yaml", "version: 1\nrules: [{match: '(', spec: []}]\n")
+        result = self.check(self.lint("--format", "json"), 2)
+        self.assertEqual([f["code"] for f in result.json()], ["SHD030"])
+
+
+class Ignores(Folder):
+    def ignore(self, line, comment, alone):
+        lines = RULES.split("\n")
+        at = next(i for i, text in enumerate(lines) if line in text)
+        if alone:
+            lines.insert(at, "  " + comment)
+        else:
+            lines[at] += " " + comment
+        self.write("r.yaml", "\n".join(lines))
+
+    def test_on_the_line_and_above(self):
+        for alone in (True, False):
+            self.ignore("w_qkv", "# shardc: ignore[SHD105] next model", alone)
+            result = self.lint("--format", "json")
+            self.assertEqual(sorted(f["code"] for f in result.json()),
+                             ["SHD107", "SHD109"])
+            self.assertIn("1 ignored by comments", result.err)
+
+    def test_names_and_lists(self):
+        self.ignore("w_qkv", "# shardc: ignore[dead-rule, SHD106] x", True)
+        result = self.lint("--format", "json").json()
+        self.assertEqual(sorted(f["code"] for f in result),
+                         ["SHD107", "SHD109", "SHD190"])
+        unused = next(f for f in result if f["code"] == "SHD190")
+        self.assertIn("`SHD106`", unused["message"])
+
+    def test_unused_and_unknown(self):
+        self.ignore("narrow/", "# shardc: ignore[SHD105]", True)
+        self.assertIn("SHD190", self.codes())
+        # A lint that did not run cannot tell.
+        self.assertNotIn("SHD190", self.codes("--ignore", "SHD105"))
+        self.ignore("narrow/", "# shardc: ignore[no-such-lint]", True)
+        found = self.lint("--format", "json").json()
+        self.assertTrue(any("no-such-lint" in f["message"] for f in found))
+
+    def test_a_mark_in_a_string_is_text(self):
+        self.write("r.yaml", RULES.replace(
+            'note: "narrow"', 'note: "see # shardc: ignore[SHD105]"'))
+        self.assertNotIn("SHD190", self.codes())
+
+
+class Baselines(Folder):
+    def test_known_findings_are_left_out_by_code_and_parameter(self):
+        self.check(self.lint("--write-baseline", "b.json"), 0)
+        baseline = json.loads(self.read("b.json"))
+        self.assertEqual(sorted(baseline["findings"]),
+                         ["SHD105", "SHD107", "SHD109"])
+        # Lines may move.
+        self.write("r.yaml", "# one\n# two\n" + RULES)
+        self.assertEqual(self.codes("--baseline", "b.json", rc=0), [])
+        # What is new is found.
+        self.write("r.yaml", RULES + "  - match: 'other'\n    spec: []\n")
+        found = self.lint("--baseline", "b.json", "--format", "json").json()
+        self.assertEqual([f["code"] for f in found], ["SHD105"])
+        self.assertIn("`other`", found[0]["message"])
+
+    def test_parameters_count_one_by_one(self):
+        self.write("r.yaml", "version: 1\nrules:\n"
+                   "  - {match: 'kernel', spec: [null, TP]}\n"
+                   "  - {match: 'scale', spec: []}\n")
+        mesh = "tp:3"
+        self.assertEqual(self.codes(rc=1, mesh=mesh), ["SHD202", "SHD202"])
+        self.write("b.json", json.dumps({
+            "schema": "shardc.baseline/v1",
+            "findings": {"SHD202": ["layers/0/wide/kernel"]}}))
+        found = self.lint("--format", "json", "--baseline", "b.json",
+                          mesh=mesh).json()
+        self.assertEqual([f["params"] for f in found],
+                         [["layers/0/narrow/kernel"]])
+
+    def test_a_file_that_is_no_baseline(self):
+        for text in ("{}", "[]", "{", '{"schema": "shardc.baseline/v1"}',
+                     '{"schema": "shardc.baseline/v1", "findings": [1]}'):
+            self.write("b.json", text)
+            self.check(self.lint("--baseline", "b.json"), 2)
+        self.check(self.lint("--baseline", "absent.json"), 2)
+
+
+class Fixes(Folder):
+    MENDED = """\
+version: 1
+# what the team agreed on
+rules:
+  - match: 'wide/kernel'   # wide
+    spec: ColumnWise
+
+  - match: 'narrow/kernel'
+    spec: RowWise
+    note: "narrow"
+  - match: 'w_qkv/kernel'
+    spec: ColumnWise
+  - match: '.*'          # the rest
+    spec: [[FSDP, SP]]
+"""
+
+    def test_fix_keeps_comments_and_formatting(self):
+        result = self.lint("--fix", "--format", "json")
+        self.check(result, 0)
+        self.assertEqual(self.read("r.yaml"), self.MENDED)
+        self.assertEqual([f["code"] for f in result.json()], ["SHD105"])
+        self.lint("--fix")  # nothing is left to mend
+        self.assertEqual(self.read("r.yaml"), self.MENDED)
+
+    def test_diff_shows_it_and_writes_nothing(self):
+        result = self.check(self.lint("--diff"), 1)
+        self.assertEqual(self.read("r.yaml"), RULES)
+        removed = [line for line in result.out.split("\n")
+                   if line.startswith("-") and not line.startswith("---")]
+        added = [line for line in result.out.split("\n")
+                 if line.startswith("+") and not line.startswith("+++")]
+        self.assertEqual(removed, ["-  - match: 'wide/kernel'",
+                                   "-    spec: ColumnWise",
+                                   "-  - match: '.*'          # the rest",
+                                   "-    spec: [[FSDP, SP]]"])
+        self.assertEqual(added, ["+  - match: '.*'          # the rest",
+                                 "+    spec: [[FSDP, SP]]"])
+        self.write("r.yaml", self.MENDED)
+        self.assertEqual(self.check(self.lint("--diff"), 0).out, "")
+
+    def test_the_diff_applies(self):
+        self.write("p.diff", self.lint("--diff").out)
+        import subprocess
+        done = subprocess.run(["patch", "-s", "-p0", "-i", "p.diff"],
+                              cwd=self.folder.name, capture_output=True)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(self.read("r.yaml"), self.MENDED)
+
+    def test_patterns_are_escaped_and_anchored_in_their_own_quotes(self):
+        self.write("m.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                "mlp.up.weight": {"shape": [64, 64], "dtype": "I8"},
+                "mlp.up.weight_scale": {"shape": [1, 64], "dtype": "F32"},
+                "mlp.down.weight": {"shape": [64, 64], "dtype": "I8"},
+                "mlp.gate.weight": {"shape": [64, 64], "dtype": "I8"}}}))
+        self.write("r.yaml", """\
+version: 1
+separator: "."
+rules:
+  - match: mlp.up.weight   # plain
+    spec: []
+  - match: "mlp.down\\\\.weight"
+    spec: []
+  - {match: 'mlp.gate.weight', spec: []}
+  - match: '.'
+    spec: []
+""")
+        self.lint("--fix")
+        self.assertEqual(self.read("r.yaml"), """\
+version: 1
+separator: "."
+rules:
+  - match: mlp\\.up\\.weight$   # plain
+    spec: []
+  - match: "mlp\\\\.down\\\\.weight"
+    spec: []
+  - {match: 'mlp\\.gate\\.weight', spec: []}
+  - match: '.'
+    spec: []
+""")
+
+    def test_ignored_and_deselected_findings_are_not_mended(self):
+        kept = RULES.replace("  - match: '.*' ",
+                             "  # shardc: ignore[SHD109] on purpose\n"
+                             "  - match: '.*' ")
+        self.write("r.yaml", kept)
+        self.lint("--fix", "--ignore", "SHD107")
+        self.assertEqual(self.read("r.yaml"), kept)
+
+    def test_flow_style_rules_are_left_alone(self):
+        text = ("version: 1\nrules: [{match: '.*', spec: []},"
+                " {match: 'up', spec: []}]\n")
+        self.write("r.yaml", text)
+        self.check(self.lint("--fix"), 1)
+        self.assertEqual(self.read("r.yaml"), text)
+
+
+class Locked(Folder):
+    def setUp(self):
+        super().setUp()
+        self.write("r.yaml", "version: 1\nrules:\n"
+                   "  - match: 'kernel'\n    spec: ColumnWise\n"
+                   "  - match: 'scale'\n    spec: Replicated\n")
+        self.write("shardc.yaml", """\
+version: 1
+targets:
+  one:
+    mesh: fsdp:2,tp:4
+    rules: [r.yaml]
+    manifest: m.json
+    plan: one.plan.json
+""")
+
+    def test_the_committed_plan(self):
+        self.check(self.shardc("check", "--locked"), 2)  # not there yet
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.check(self.shardc("check", "--locked"), 0)
+        rules = self.read("r.yaml")
+        self.write("r.yaml", rules.replace("ColumnWise", "RowWise"))
+        self.check(self.shardc("check"), 0)  # only when asked
+        result = self.check(
+            self.shardc("check", "--locked", "--format", "json"), 1)
+        found = result.json()
+        self.assertEqual({f["code"] for f in found}, {"SHD195"})
+        self.assertEqual({p for f in found for p in f["params"]},
+                         {"layers/0/wide/kernel", "layers/0/narrow/kernel"})
+        self.assertIn('was [["fsdp", "sp"], "tp"] and is ["tp", ["fsdp", '
+                      '"sp"]]'.replace('["fsdp", "sp"]', '"fsdp"'),
+                      found[0]["message"])
+        # The same meaning in another file is no difference.
+        self.write("r.yaml", "# moved\n" + rules)
+        self.check(self.shardc("check", "--locked"), 0)
+
+    def test_parameters_that_come_and_go_and_the_mesh(self):
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        params = dict(MANIFEST["params"])
+        del params["layers/0/narrow/kernel"]
+        params["layers/1/wide/kernel"] = params["layers/0/wide/kernel"]
+        self.write("m.json", json.dumps({"schema": "shardc.manifest/v1",
+                                         "params": params}))
+        self.write("shardc.yaml",
+                   self.read("shardc.yaml").replace("fsdp:2", "fsdp:4"))
+        found = self.shardc("check", "--locked", "--format", "json").json()
+        messages = "\n".join(f["message"] for f in found)
+        self.assertIn("`layers/0/narrow/kernel` is no longer there", messages)
+        self.assertIn("`layers/1/wide/kernel` is new", messages)
+        self.assertIn("the mesh was fsdp=2 tp=4 and is fsdp=4 tp=4", messages)
+
+    def test_what_is_no_plan(self):
+        for text in ("{}", "[", '{"schema": "shardc.manifest/v1"}'):
+            self.write("one.plan.json", text)
+            self.check(self.shardc("check", "--locked"), 2)
+
+    def test_a_project_without_plans(self):
+        self.write("shardc.yaml", self.read("shardc.yaml").replace(
+            "    plan: one.plan.json\n", ""))
+        self.check(self.shardc("check", "--locked"), 2)
+
+
+class Projects(Folder):
+    def project(self, count):
+        targets = "".join(
+            f"  t{i:02}:\n    mesh: fsdp:{2 + i % 3},tp:{1 + i % 4}\n"
+            f"    rules: [r{i % 2}.yaml]\n    manifest: m.json\n"
+            for i in range(count))
+        self.write("shardc.yaml", "version: 1\ntargets:\n" + targets)
+        self.write("r0.yaml", RULES)
+        self.write("r1.yaml", RULES.replace("wide/kernel", "kernel"))
+
+    def test_50_targets_give_the_same_bytes_on_any_number_of_threads(self):
+        self.project(50)
+        for form in ("text", "json", "sarif"):
+            outs = {self.shardc("check", "--format", form, "--threads",
+                                str(n)).out for n in (1, 2, 7)}
+            self.assertEqual(len(outs), 1)
+            self.assertGreater(len(outs.pop()), 100)
+
+    def test_a_finding_of_several_targets_is_said_once(self):
+        self.project(6)
+        found = self.shardc("check", "--format", "json").json()
+        duplicates = [f for f in found if f["code"] == "SHD107"]
+        self.assertEqual([f["file"] for f in duplicates],
+                         ["r0.yaml", "r1.yaml"])
+        uneven = [f for f in found if f["code"] == "SHD202"]
+        self.assertGreater(len(uneven), 0)
+        for finding in uneven:
+            self.assertRegex(finding["message"], r"\(in targets? `t0")
+
+    def test_a_shared_rule_is_dead_only_when_no_target_uses_it(self):
+        self.project(2)
+        self.write("other.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                "attn/w_qkv/kernel": {"shape": [64, 64], "dtype": "BF16"}}}))
+        self.write("shardc.yaml", """\
+version: 1
+targets:
+  a: {mesh: "fsdp:2", rules: [r.yaml], manifest: m.json}
+  b: {mesh: "fsdp:2", rules: [r.yaml], manifest: other.json}
+""")
+        found = self.shardc("check", "--format", "json").json()
+        self.assertNotIn("SHD105", {f["code"] for f in found})
+        result = self.shardc("check", "--target", "a", "--format", "json")
+        self.assertIn("SHD105", {f["code"] for f in result.json()})
+
+    def test_the_project_sets_the_lint(self):
+        self.project(2)
+        self.write("shardc.yaml", self.read("shardc.yaml") +
+                   "lint: {ignore: [SHD109], severity: {SHD105: error}}\n")
+        found = self.shardc("check", "--format", "json")
+        self.check(found, 1)
+        self.assertEqual({f["level"] for f in found.json()
+                          if f["code"] == "SHD105"}, {"error"})
+        self.assertNotIn("SHD109", {f["code"] for f in found.json()})
+
+    def test_one_broken_target_is_exit_2_and_the_others_are_told(self):
+        self.project(2)
+        self.write("shardc.yaml", self.read("shardc.yaml") +
+                   '  bad: {mesh: "fsdp:2", rules: [absent.yaml],'
+                   ' manifest: m.json}\n')
+        result = self.check(self.shardc("check", "--format", "json"), 2)
+        codes = {f["code"] for f in result.json()}
+        self.assertIn("SHD002", codes)
+        self.assertIn("SHD109", codes)
+
+
+class Explain(Case):
+    def test_every_code_that_check_knows(self):
+        text = self.check(run("explain", "SHD101"), 0).out
+        self.assertTrue(text.startswith(
+            "SHD101 catch-all-replicates (error): "))
+        for part in ("What it does\n", "Why that is bad\n", "Example\n",
+                     "What to write instead\n", "block_sparse_moe"):
+            self.assertIn(part, text)
+        self.assertEqual(run("explain", "catch-all-replicates").out, text)
+        self.assertIn("cannot be ignored", run("explain", "SHD030").out)
+        for line in text.split("\n")[1:]:
+            if not line.startswith("    "):
+                self.assertLessEqual(len(line), 80)
+
+
+if __name__ == "__main__":
+    unittest.main()
