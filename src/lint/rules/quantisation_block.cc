@@ -43,7 +43,7 @@ void Check(const Facts& facts, FindingSink& sink) {
 }  // namespace
 
 constinit const Lint kQuantisationBlock{
-    .code = {222, "quantisation-block", Level::kError,
+    .code = {222, "quantisation-block", Level::kWarning,
              "a shard ends inside a quantisation block"},
     .needs = kNeedsShapes,
     .what =
@@ -51,8 +51,9 @@ constinit const Lint kQuantisationBlock{
         "block that one scale stands for, as the shapes of weight and "
         "scale tell.",
     .why =
-        "Two devices then need the same scale, which only one of them "
-        "holds: kernels refuse, or dequantise with the wrong one.",
+        "Two devices then need one scale. Kernels that expect whole blocks "
+        "refuse such a shard, and a scale that is split too is on one of "
+        "the two only.",
     .instead = "Split so that blocks stay whole.",
     .bad = {.mesh = "tp:8",
             .rules = R"(version: 1
