@@ -118,6 +118,12 @@ class Row {
     return score;
   }
 
+  float Added(int64_t key) const {
+    const float bias = Bias(key);
+    if (s_.additive_mask.buffer == nullptr) return bias;
+    return bias + RealAt(s_.additive_mask, b_, h_, t_, key);
+  }
+
   float Masked() const {
     return s_.options->masked_rows == MaskedRows::kMean &&
                    !s_.Planted(Fault::kMaskedRowZeroForMean)
@@ -282,8 +288,8 @@ void AttendScores(const LocalSlice& slice, const Buffer& scores,
   });
 }
 
-void AttendTile(const LocalSlice& slice, const Tile& tile, int64_t block_k,
-                SoftmaxState& state) {
+void AttendTileByLoops(const LocalSlice& slice, const Tile& tile,
+                       int64_t block_k, SoftmaxState& state) {
   std::vector<float> scores(static_cast<size_t>(block_k));
   for (int64_t t = tile.row_begin; t < tile.row_end; ++t) {
     const Row row(slice, tile.batch, tile.head, t);
@@ -299,19 +305,14 @@ void AttendTile(const LocalSlice& slice, const Tile& tile, int64_t block_k,
   }
 }
 
-void AttendBlock(const LocalSlice& slice, int64_t row_begin, int64_t row_end,
-                 int64_t begin, int64_t end, int64_t block_k,
-                 SoftmaxState& state) {
-  for (int64_t b = 0; b < slice.batch(); ++b) {
-    for (int64_t h = 0; h < slice.heads(); ++h) {
-      AttendTile(slice, {b, h, row_begin, row_end, begin, end}, block_k, state);
-    }
-  }
+bool VisibleAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
+               int64_t key) {
+  return Row(slice, b, h, t).Visible(key);
 }
 
-void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
-                int64_t block_k, SoftmaxState& state) {
-  AttendBlock(slice, 0, slice.rows(), begin, end, block_k, state);
+float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
+              int64_t key) {
+  return Row(slice, b, h, t).Added(key);
 }
 
 void AddSinks(const Buffer& sinks, SoftmaxState& state) {

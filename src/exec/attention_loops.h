@@ -1,5 +1,5 @@
-// Attention over what one device holds, in plain loops: the oracle of the
-// fast kernels and the body of every operation.
+// Attention over what one device holds: plain loops, the oracle, and behind
+// the same functions the fast kernels, where a problem has nothing unusual.
 //
 // Two forms. Scores: all logits of the slice at once, so that a collective
 // can add parts of them before anything non-linear. Online: blocks of keys
@@ -42,6 +42,8 @@ struct LocalSlice {
   // Global indices of this slice's first row and head, for dropout.
   int64_t batch_offset = 0, head_offset = 0;
   float scale = 1;
+  // The whole query, on all devices, has one row a sequence.
+  bool one_row = false;
   const AttentionOptions* options = nullptr;
   Fault fault = Fault::kNone;
 
@@ -68,7 +70,9 @@ void FinishScores(const LocalSlice& slice, Buffer& scores);
 void AttendScores(const LocalSlice& slice, const Buffer& scores,
                   SoftmaxState& state);
 
-// Absorbs keys [begin, end) of the slice in blocks of `block_k` from `begin`.
+// Absorbs keys [begin, end) of the slice in blocks from `begin`: of `block_k`
+// in the loops, of kKeyBlock in the kernels. Which of the two runs depends on
+// what is alike on all devices and unsharded (attend.cc).
 void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
                 int64_t block_k, SoftmaxState& state);
 // The same for query rows [row_begin, row_end) only.
@@ -82,6 +86,16 @@ struct Tile {
 };
 void AttendTile(const LocalSlice& slice, const Tile& tile, int64_t block_k,
                 SoftmaxState& state);
+// Always in loops.
+void AttendTileByLoops(const LocalSlice& slice, const Tile& tile,
+                       int64_t block_k, SoftmaxState& state);
+
+// Whether query row (b, h, t) may attend to `key`; what is added to their
+// capped product, bias and additive mask.
+bool VisibleAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
+               int64_t key);
+float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
+              int64_t key);
 
 // Extra logits of the denominator, once per row: [sinks, H].
 void AddSinks(const Buffer& sinks, SoftmaxState& state);

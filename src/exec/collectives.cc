@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "exec/kernels.h"
+
 namespace shardc::exec {
 namespace {
 
@@ -27,10 +29,10 @@ void Record(Machine& machine, Collective kind, const AxisGroup& axes,
 
 void Accumulate(const Buffer& part, Reduce reduce, Buffer& total) {
   if (total.IsReal()) {
-    for (size_t i = 0; i < total.real.size(); ++i) {
-      total.real[i] = reduce == Reduce::kSum
-                          ? total.real[i] + part.real[i]
-                          : std::max(total.real[i], part.real[i]);
+    if (reduce == Reduce::kSum) {
+      AddInto(part.real, total.real);
+    } else {
+      MaxInto(part.real, total.real);
     }
     return;
   }

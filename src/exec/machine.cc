@@ -1,25 +1,22 @@
 #include "exec/machine.h"
 
 #include <algorithm>
-#include <thread>
-#include <vector>
 
 namespace shardc::exec {
 
+Machine::Machine(const SimMesh& mesh, int threads, Fault fault)
+    : mesh_(&mesh), fault_(fault) {
+  const int workers = std::min(threads, mesh.devices());
+  if (workers > 1) pool_ = std::make_unique<ThreadPool>(workers);
+}
+
 void Machine::Local(const std::function<void(int)>& body) const {
-  const int count = devices();
-  const int workers = std::min(threads_, count);
-  if (workers <= 1) {
-    for (int device = 0; device < count; ++device) body(device);
+  if (pool_ == nullptr) {
+    for (int device = 0; device < devices(); ++device) body(device);
     return;
   }
-  std::vector<std::thread> pool;
-  for (int worker = 0; worker < workers; ++worker) {
-    pool.emplace_back([&, worker] {
-      for (int d = worker; d < count; d += workers) body(d);
-    });
-  }
-  for (std::thread& thread : pool) thread.join();
+  pool_->Run(devices(),
+             [&](int64_t device, int) { body(static_cast<int>(device)); });
 }
 
 }  // namespace shardc::exec

@@ -4,10 +4,12 @@
 #define SHARDC_EXEC_MACHINE_H_
 
 #include <functional>
+#include <memory>
 
 #include "exec/fault.h"
 #include "exec/ledger.h"
 #include "exec/mesh_sim.h"
+#include "exec/thread_pool.h"
 
 namespace shardc::exec {
 
@@ -15,8 +17,7 @@ class Machine {
  public:
   // `threads` host threads simulate the devices; results do not depend on it.
   explicit Machine(const SimMesh& mesh, int threads = 1,
-                   Fault fault = Fault::kNone)
-      : mesh_(&mesh), threads_(threads), fault_(fault) {}
+                   Fault fault = Fault::kNone);
 
   const SimMesh& mesh() const { return *mesh_; }
   int devices() const { return mesh_->devices(); }
@@ -32,7 +33,7 @@ class Machine {
 
  private:
   const SimMesh* mesh_;
-  int threads_;
+  std::unique_ptr<ThreadPool> pool_;  // null: one thread
   Fault fault_;
   Ledger ledger_;
 };

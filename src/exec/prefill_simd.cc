@@ -62,14 +62,14 @@ struct RowTile {
 // The packed operands and the running results of one call.
 struct Work {
   int64_t panel;       // NR: columns of a panel
-  int64_t panels;      // of a key block
+  int64_t block;       // keys of a packed block
   int64_t out_panels;  // of Dv
   RowTile* tiles;
   int64_t tile_count;
   float* query;   // [tiles][D][MR]
   float* out;     // [tiles][out_panels][MR][NR]
   float* key;     // [panels][D][NR]
-  float* value;   // [out_panels][kKeyBlock][NR]
+  float* value;   // [out_panels][block][NR]
   float* scores;  // [kTilesPerBlock*MR][kScoreStride]
   float* alpha;   // [kTilesPerBlock*MR]
   float* lines;   // [4][D or Dv, to a whole panel]
@@ -262,7 +262,7 @@ void PackValues(const AttentionSlice& in, int64_t first, int64_t count,
     const float scale = RowScale(in.value_scale, in.scale_stride, row);
     PrefetchRow(value + (row + kAhead) * in.value_row_stride, in.value_dim);
     for (int64_t p = 0; p < work.out_panels; ++p) {
-      float* const to = work.value + (p * kKeyBlock + k) * nr;
+      float* const to = work.value + (p * work.block + k) * nr;
       const int64_t dims = HWY_MIN(nr, in.value_dim - p * nr);
       ConvertRow<E>(value + row * in.value_row_stride + p * nr, dims, scale,
                     to);
@@ -332,7 +332,7 @@ void AttendBlock(const AttentionSlice& in, const AttentionState& state,
       if (seen.begin >= seen.end) continue;
       const int64_t at = (i - from) * kRows;
       ValueTile(work.scores + at * kScoreStride + seen.begin,
-                work.value + (p * kKeyBlock + seen.begin) * nr,
+                work.value + (p * work.block + seen.begin) * nr,
                 seen.end - seen.begin, work.alpha + at,
                 work.out + (i * work.out_panels + p) * kRows * nr);
     }
@@ -381,15 +381,15 @@ void CopyOut(const AttentionSlice& in, const AttentionState& state,
 Work TakeWork(const AttentionSlice& in, Scratch& scratch) {
   Work w{};
   w.panel = PanelWidth();
-  w.panels = kKeyBlock / w.panel;
+  w.block = HWY_MIN(kKeyBlock, RoundUp(in.key_rows, w.panel));
   w.out_panels = RoundUp(in.value_dim, w.panel) / w.panel;
   const auto size = [](int64_t x) { return static_cast<size_t>(x); };
   const size_t tiles = size(in.heads * (RoundUp(in.query_rows, kRows) / kRows));
   const size_t query = tiles * size(in.head_dim * kRows);
   const size_t out = tiles * size(w.out_panels * kRows * w.panel);
-  const size_t key = size(kKeyBlock * in.head_dim);
-  const size_t value = size(w.out_panels * kKeyBlock * w.panel);
-  const size_t rows = size(kTilesPerBlock * kRows);
+  const size_t key = size(w.block * in.head_dim);
+  const size_t value = size(w.out_panels * w.block * w.panel);
+  const size_t rows = HWY_MIN(tiles, size(kTilesPerBlock)) * size(kRows);
   const size_t scores = rows * size(kScoreStride);
   const size_t lines = size(4 * in.head_dim);
   scratch.Reset(Scratch::Bytes<RowTile>(tiles) + Scratch::Bytes<float>(query) +

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 namespace shardc::exec {
 
@@ -16,8 +16,11 @@ class Scratch {
   // Starts a new round of Take; what an earlier round gave is void. Grows
   // to `bytes`, never shrinks.
   void Reset(size_t bytes) {
-    if (bytes_.size() < bytes + kAlign) bytes_.resize(bytes + kAlign);
-    const auto at = reinterpret_cast<uintptr_t>(bytes_.data());
+    if (size_ < bytes + kAlign) {
+      size_ = bytes + kAlign;
+      bytes_ = std::make_unique_for_overwrite<unsigned char[]>(size_);
+    }
+    const auto at = reinterpret_cast<uintptr_t>(bytes_.get());
     used_ = (kAlign - at % kAlign) % kAlign;
   }
 
@@ -25,7 +28,7 @@ class Scratch {
   // a round must not exceed what Reset was given.
   template <typename T>
   T* Take(size_t count) {
-    T* const out = reinterpret_cast<T*>(bytes_.data() + used_);
+    T* const out = reinterpret_cast<T*>(bytes_.get() + used_);
     used_ += Bytes<T>(count);
     return out;
   }
@@ -36,7 +39,8 @@ class Scratch {
   }
 
  private:
-  std::vector<unsigned char> bytes_;
+  std::unique_ptr<unsigned char[]> bytes_;
+  size_t size_ = 0;
   size_t used_ = 0;
 };
 

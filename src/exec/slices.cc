@@ -82,6 +82,7 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
     slice.key = &staged.key.local[d];
     slice.value = &staged.value.local[d];
     slice.key_head = KeyHeads(machine, staged, device, map);
+    slice.one_row = staged.T() == 1;
     slice.query_positions = &out.query_positions.local[d];
     slice.key_positions = &out.key_positions.local[d];
     if (staged.query_segments) {
