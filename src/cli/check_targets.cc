@@ -85,7 +85,6 @@ Key KeyOf(const Finding& finding) {
 struct Joined {
   Finding finding;
   std::vector<std::string> targets;
-  int64_t users = 0;  // targets that use the finding's file, 0: unknown
 };
 
 bool NeedsAllUsers(const Code& code) {
@@ -109,7 +108,7 @@ std::string TargetsText(const std::vector<std::string>& names) {
 void AddTo(std::map<Key, size_t>& index, std::vector<Joined>& joined,
            Finding finding, const std::string& target) {
   const auto [at, fresh] = index.try_emplace(KeyOf(finding), joined.size());
-  if (fresh) joined.push_back({std::move(finding), {}, 0});
+  if (fresh) joined.push_back({std::move(finding), {}});
   Joined& one = joined[at->second];
   if (one.targets.empty() || one.targets.back() != target) {
     one.targets.push_back(target);

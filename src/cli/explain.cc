@@ -15,6 +15,7 @@ namespace {
 struct ExplainFlags {
   InputFlags inputs;
   std::string what;
+  bool codes = false;
 };
 
 // The parameter with this name, in either separator; else the nearest names.
@@ -41,6 +42,12 @@ std::optional<size_t> FindParam(const Compiled& compiled,
 
 int RunExplain(const ExplainFlags& flags, const Common& common,
                Findings& findings) {
+  if (flags.codes) return PutOut(CodesMarkdown(), findings) ? kDone : kFailed;
+  if (flags.what.empty()) {
+    findings.Add(code::kUsage, {}, "there is nothing to explain",
+                 "name a parameter or a code; `--codes` lists the codes");
+    return kFailed;
+  }
   if (const auto text = ExplainCode(flags.what)) {
     return PutOut(*text, findings) ? kDone : kFailed;
   }
@@ -62,8 +69,8 @@ Run DeclareExplain(CLI::App& app) {
   auto flags = std::make_shared<ExplainFlags>();
   app.add_option("WHAT", flags->what,
                  "a parameter's name, or a code or its name")
-      ->type_name("PARAM|CODE")
-      ->required();
+      ->type_name("PARAM|CODE");
+  app.add_flag("--codes", flags->codes, "list every diagnostic as Markdown");
   AddInputFlags(app, flags->inputs);
   return [flags](const Common& common, Findings& findings) {
     return RunExplain(*flags, common, findings);

@@ -43,6 +43,9 @@ std::vector<Fallen> FallenThrough(const Facts& facts) {
       if (!meant || !named.insert(meant->rule).second) continue;
       fallen.meant.push_back({*meant, kind});
     }
+    if (fallen.meant.empty() && fallen.bytes < facts.total_bytes() / 5) {
+      continue;
+    }
     out.push_back(std::move(fallen));
   }
   return out;

@@ -25,9 +25,10 @@ struct Fallen {
   std::vector<MeantFallen> meant;  // dead rules, each once
 };
 
-// One for each catch-all that replicates a twentieth of the model or more:
-// there one starts to look for the memory. None where the rule set is
-// nothing but catch-alls, or was written for other names.
+// One for each catch-all that replicates a fifth of the model or more, or a
+// twentieth for which a dead rule was meant: less may be on purpose. None
+// where the rule set is nothing but catch-alls, or was written for other
+// names.
 std::vector<Fallen> FallenThrough(const Facts& facts);
 
 }  // namespace shardc

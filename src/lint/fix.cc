@@ -247,13 +247,15 @@ std::vector<std::string_view> Lines(std::string_view text) {
 }
 
 // For each pair of positions the length of the longest common subsequence of
-// what follows. Quadratic: rules files have some hundred lines.
+// what follows. Quadratic, over what differs only; past this many lines the
+// whole of it is shown as replaced.
 constexpr size_t kMostLines = 4000;
 
+using LineSpan = std::span<const std::string_view>;
 using Table = std::vector<std::vector<uint32_t>>;
 
-Table Common(const std::vector<std::string_view>& a,
-             const std::vector<std::string_view>& b) {
+Table Common(LineSpan a, LineSpan b) {
+  if (a.size() > kMostLines || b.size() > kMostLines) return {};
   Table out(a.size() + 1, std::vector<uint32_t>(b.size() + 1, 0));
   for (size_t i = a.size(); i-- > 0;) {
     for (size_t j = b.size(); j-- > 0;) {
@@ -271,19 +273,31 @@ struct DiffLine {
   size_t after;
 };
 
-std::vector<DiffLine> DiffLines(const std::vector<std::string_view>& a,
-                                const std::vector<std::string_view>& b) {
-  const Table common = Common(a, b);
+std::vector<DiffLine> DiffLines(LineSpan a, LineSpan b) {
+  size_t head = 0;
+  while (head < a.size() && head < b.size() && a[head] == b[head]) ++head;
+  size_t tail = 0;
+  while (tail < a.size() - head && tail < b.size() - head &&
+         a[a.size() - 1 - tail] == b[b.size() - 1 - tail]) {
+    ++tail;
+  }
+  const Table common = Common(a.subspan(head, a.size() - head - tail),
+                              b.subspan(head, b.size() - head - tail));
+  const size_t a_end = a.size() - tail;
+  const size_t b_end = b.size() - tail;
   std::vector<DiffLine> out;
   size_t i = 0;
   size_t j = 0;
   while (i < a.size() || j < b.size()) {
-    if (i < a.size() && j < b.size() && a[i] == b[j]) {
+    const bool middle = i >= head && (i < a_end || j < b_end);
+    const bool equal = i < a_end && j < b_end && a[i] == b[j];
+    if (!middle || (equal && !common.empty())) {
       out.push_back({' ', a[i], i, j});
       ++i;
       ++j;
-    } else if (j == b.size() ||
-               (i < a.size() && common[i + 1][j] >= common[i][j + 1])) {
+    } else if (j == b_end || (common.empty() && i < a_end) ||
+               (i < a_end && common[i + 1 - head][j - head] >=
+                                 common[i - head][j + 1 - head])) {
       out.push_back({'-', a[i], i, j});
       ++i;
     } else {
@@ -329,7 +343,6 @@ std::string DiffText(const std::string& name, const std::string& before,
   constexpr size_t kContext = 3;
   const auto a = Lines(before);
   const auto b = Lines(after);
-  if (a.size() > kMostLines || b.size() > kMostLines) return {};
   const std::vector<DiffLine> lines = DiffLines(a, b);
   std::string out;
   size_t at = 0;

@@ -3,11 +3,10 @@ projects."""
 
 import json
 import os
-import re
 import tempfile
 import unittest
 
-from driver import Case, run
+from driver import Case, ROOT, run
 
 MANIFEST = {"schema": "shardc.manifest/v1", "params": {
     "layers/0/wide/kernel": {"shape": [128, 256], "dtype": "BF16"},
@@ -440,6 +439,16 @@ class Explain(Case):
         for line in text.split("\n")[1:]:
             if not line.startswith("    "):
                 self.assertLessEqual(len(line), 80)
+
+
+    def test_the_list_of_codes_is_the_documented_one(self):
+        listed = self.check(run("explain", "--codes"), 0).out
+        with open(os.path.join(ROOT, "docs", "diagnostics.md"),
+                  encoding="utf-8") as file:
+            documented = file.read()
+        self.assertTrue(documented.endswith(listed),
+                        "write docs/diagnostics.md anew")
+        self.check(run("explain"), 2)
 
 
 if __name__ == "__main__":

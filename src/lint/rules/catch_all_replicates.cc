@@ -56,8 +56,9 @@ constinit const Lint kCatchAllReplicates{
     .what =
         "Finds parameters of 65,536 elements or more that no rule but a "
         "catch-all such as `.*` matches, and that the catch-all leaves "
-        "whole on every device, once they are a twentieth of the model. "
-        "It names the rules that match nothing and were probably meant.",
+        "whole on every device, once they are a fifth of the model, or a "
+        "twentieth where a rule that matches nothing was probably meant "
+        "for them. It names such rules.",
     .why =
         "A catch-all makes every parameter count as matched, so a wrong "
         "path part goes unnoticed until the devices run out of memory: "

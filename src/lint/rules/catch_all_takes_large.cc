@@ -28,11 +28,13 @@ void Check(const Facts& facts, FindingSink& sink) {
     std::vector<std::string> texts;
     Finding finding;
     int64_t bytes = 0;
+    int64_t whole = 0;
     for (uint32_t index : rule.kinds) {
       const Kind& kind = facts.kinds()[index];
       if (facts.Elements(kind) < kLargeElements) continue;
       texts.push_back(KindText(facts, kind));
       bytes += facts.TotalBytes(kind);
+      if (facts.Replicated(kind)) whole += facts.TotalBytes(kind);
       for (std::string& name : facts.Names(kind)) {
         finding.params.push_back(std::move(name));
       }
@@ -44,7 +46,11 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.message =
         BytesText(bytes) +
         " in large parameters get their spec from the catch-all " +
-        Quoted(facts.rules()[r].match) + ": " + ListText(texts);
+        Quoted(facts.rules()[r].match) +
+        (whole > 0
+             ? ", which leaves " + BytesText(whole) + " whole on every device: "
+             : ": ") +
+        ListText(texts);
     finding.help = "write a rule for them, so that the spec is a choice";
     sink.push_back(std::move(finding));
   }
