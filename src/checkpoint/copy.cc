@@ -31,8 +31,11 @@
 namespace shardc {
 namespace {
 
-constexpr int64_t kMaxBlock = int64_t{2} << 20;
-constexpr int64_t kMinBlock = int64_t{256} << 10;
+// Blocks fit in a second-level cache, but for tensors in many parts, whose
+// runs would become too short to write.
+constexpr int64_t kBlock = int64_t{512} << 10;
+constexpr int64_t kMaxBlock = int64_t{4} << 20;
+constexpr int64_t kRunPerPart = int64_t{32} << 10;
 constexpr int64_t kBuffers = 3;  // source, gathered, cast
 // Rows from this length on are worth a system call each.
 constexpr int64_t kLongRun = int64_t{16} << 10;
@@ -53,6 +56,7 @@ struct Chunk {
 struct Work {
   size_t tensor = 0;
   Grid grid;
+  int64_t block_bytes = 0;
   int64_t blocks = 0;
   std::vector<std::vector<Target>> targets = {};  // by part
   std::vector<int64_t> left = {};                 // units to do, by part
@@ -113,8 +117,8 @@ class Copier {
         options_(options),
         wanted_(transfer, files, checksums) {
     threads_ = std::max(options.threads, 1);
-    block_bytes_ = std::clamp(options.memory_bytes / (kBuffers * threads_),
-                              kMinBlock, kMaxBlock);
+    most_bytes_ = std::clamp(options.memory_bytes / (kBuffers * threads_),
+                             kBlock, kMaxBlock);
   }
 
   bool Run(Findings& findings) {
@@ -176,8 +180,11 @@ class Copier {
     const TransferTensor& tensor = transfer_.tensors[index];
     std::string why;
     auto grid = Grid::Make(tensor, &why);  // judged when it was planned
-    auto work = std::make_shared<Work>(Work{index, std::move(*grid)});
-    work->blocks = work->grid.Blocks(block_bytes_);
+    auto work = std::make_shared<Work>(Work{index, std::move(*grid), 0, 0});
+    work->block_bytes =
+        std::clamp(kRunPerPart * static_cast<int64_t>(tensor.parts.size()),
+                   kBlock, most_bytes_);
+    work->blocks = work->grid.Blocks(work->block_bytes);
     work->targets = wanted_.TargetsOf(index, tensor.parts.size());
     work->chunks.resize(tensor.parts.size());
     for (size_t part = 0; part < tensor.parts.size(); ++part) {
@@ -189,7 +196,7 @@ class Copier {
 
   bool CopyBlock(Work& work, int64_t index, Scratch& scratch,
                  Findings& findings) {
-    const Region block = work.grid.Block(index, block_bytes_);
+    const Region block = work.grid.Block(index, work.block_bytes);
     std::vector<std::pair<size_t, Region>> parts;
     for (size_t part = 0; part < work.targets.size(); ++part) {
       const Region& whole = work.grid.parts()[part];
@@ -416,7 +423,7 @@ class Copier {
   const CopyOptions& options_;
   Wanted wanted_;
   int threads_ = 1;
-  int64_t block_bytes_ = kMaxBlock;
+  int64_t most_bytes_ = kMaxBlock;
 
   std::mutex mutex_;  // guards what follows and the works' left and chunks
   std::atomic<bool> stop_ = false;

@@ -6,7 +6,8 @@ namespace shardc {
 
 std::string HeaderText(
     const std::vector<HeaderEntry>& entries,
-    const std::vector<std::pair<std::string, std::string>>& metadata) {
+    const std::vector<std::pair<std::string, std::string>>& metadata,
+    size_t alignment) {
   std::string json = "{";
   if (!metadata.empty()) {
     json += "\"__metadata__\":{";
@@ -34,7 +35,8 @@ std::string HeaderText(
     json += std::to_string(offset) + "]}";
   }
   json += '}';
-  json.append((8 - json.size() % 8) % 8, ' ');
+  const size_t used = 8 + json.size();
+  json.append((alignment - used % alignment) % alignment, ' ');
   std::string out;
   for (int i = 0; i < 8; ++i) {
     out += static_cast<char>(json.size() >> (8 * i) & 0xFF);

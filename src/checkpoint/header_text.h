@@ -1,5 +1,6 @@
 // safetensors headers as text, in the form that the format's own library
-// writes: metadata first, no spaces, padded to a multiple of eight bytes.
+// writes: metadata first, no spaces, padded with
+// spaces to a multiple of eight bytes.
 #ifndef SHARDC_CHECKPOINT_HEADER_TEXT_H_
 #define SHARDC_CHECKPOINT_HEADER_TEXT_H_
 
@@ -20,10 +21,11 @@ struct HeaderEntry {
   int64_t bytes = 0;  // entries follow each other without gaps
 };
 
-// The file's bytes before the data: length, JSON, padding.
+// The file's bytes before the data: length, JSON, padding to `alignment`.
 std::string HeaderText(
     const std::vector<HeaderEntry>& entries,
-    const std::vector<std::pair<std::string, std::string>>& metadata);
+    const std::vector<std::pair<std::string, std::string>>& metadata,
+    size_t alignment = 8);
 
 }  // namespace shardc
 
