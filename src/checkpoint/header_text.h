@@ -1,6 +1,5 @@
 // safetensors headers as text, in the form that the format's own library
-// writes: metadata first, no spaces, padded with
-// spaces to a multiple of eight bytes.
+// writes: metadata first, no spaces but for padding.
 #ifndef SHARDC_CHECKPOINT_HEADER_TEXT_H_
 #define SHARDC_CHECKPOINT_HEADER_TEXT_H_
 

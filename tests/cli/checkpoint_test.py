@@ -266,6 +266,7 @@ class Checkpoints(Base):
                 index = json.load(file)
             self.assertEqual(index["schema"], "shardc.shards/v1")
             self.assertEqual(index["fingerprint"], "sha256:test")
+            self.check_schema(index)
             for file in index["files"]:
                 held, _ = read_safetensors(self.path(out, file["file"]))
                 self.assertEqual(list(held), list(file["params"]))
@@ -276,6 +277,14 @@ class Checkpoints(Base):
                         self.path("again-" + per), "--per", "device")
             self.same(self.contents("again-" + per),
                       self.contents("out-device"))
+
+    def check_schema(self, index):
+        try:
+            import jsonschema
+        except ImportError:
+            return
+        schema = json.loads(self.shardc("schema", "shards").stdout)
+        jsonschema.Draft7Validator(schema).validate(index)
 
     def test_any_number_of_threads_gives_the_same_bytes(self):
         plan = self.make(scale=64)

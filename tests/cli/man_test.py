@@ -12,7 +12,7 @@ import unittest
 from driver import BIN, ROOT, Case, run
 
 MAN = os.path.join(ROOT, "man")
-FORMATS = ["manifest", "mesh", "plan", "project", "rules"]
+FORMATS = ["manifest", "mesh", "plan", "project", "rules", "shards"]
 
 
 def read(*path):
