@@ -53,8 +53,10 @@ def counts(entry):
 
 def total(build):
     passed = failed = 0
-    with open(os.path.join(build, "meson-logs", "testlog.json"),
-              encoding="utf-8") as log:
+    path = os.path.join(build, "meson-logs", "testlog.json")
+    if not os.path.exists(path):
+        return 0, 1  # no test ran
+    with open(path, encoding="utf-8") as log:
         for line in log:
             more = counts(json.loads(line))
             passed += more[0]

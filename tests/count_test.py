@@ -65,6 +65,13 @@ class Count(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(self.count(entries), (line, status))
 
+    def test_a_build_without_a_log_failed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run([sys.executable, COUNT, folder], check=False,
+                                 capture_output=True, text=True)
+        self.assertEqual(run.stdout.splitlines()[-1], "0 passed, 1 failed")
+        self.assertEqual(run.returncode, 1)
+
     def test_other_builds_add_only_failures(self):
         good = [entry("OK", stderr="Ran 7 tests in 0.1s\n\nOK\n")]
         self.assertEqual(self.count(good, good), ("7 passed, 0 failed", 0))
