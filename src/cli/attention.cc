@@ -87,7 +87,8 @@ Run DeclareAttention(CLI::App& app) {
       ->type_name("MODE")
       ->capture_default_str();
   app.add_option("--layout", flags->layout,
-                 "order of the dimensions; thd is packed tokens")
+                 "order of the dimensions; thd is packed tokens, which the "
+                 "reference systems lack")
       ->type_name("bthd|bhtd|thd")
       ->capture_default_str();
   app.add_flag("--mni", flags->mni,

@@ -11,6 +11,8 @@
 
 namespace shardc {
 
+// thd goes beyond the reference systems, which refuse it: tokens of all
+// sequences packed in one dimension, which is split as the batch is.
 enum class Layout : uint8_t { kBthd, kBhtd, kThd };
 std::string_view LayoutName(Layout layout);
 std::optional<Layout> ParseLayout(std::string_view text);

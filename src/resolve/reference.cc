@@ -51,21 +51,17 @@ class AxisResolver {
   Result<Value> TopLevel(const Value& entry) const {
     if (IsEmptyToken(entry)) return Value::None();
     if (entry.IsSequence()) return Composite(entry);
-    if (const auto* registered = FindUsable(entry.name)) {
-      return OfEntry(*registered);
+    if (const auto* registered = registry_.Find(entry.name)) {
+      // A rule of None maps to nothing, and hides a built-in token.
+      if (!registered->rule.IsNone()) return OfEntry(*registered);
+    } else if (auto rule = TokenRule(entry.name)) {
+      return OfField(*rule);
     }
-    if (auto rule = TokenRule(entry.name)) return OfField(*rule);
     return Error{"ValueError", "unknown_axis",
                  "Unknown semantic axis name: '" + entry.name + "'"};
   }
 
  private:
-  // A registered token whose rule is None counts as not there.
-  const Registry::Entry* FindUsable(std::string_view name) const {
-    const auto* entry = registry_.Find(name);
-    return entry != nullptr && !entry->rule.IsNone() ? entry : nullptr;
-  }
-
   Value OfField(AxisRule rule) const {
     if (auto twin = DecodeTwin(rule); twin && generates_) {
       // None means "no decode rule", not "unsharded".
@@ -94,6 +90,7 @@ class AxisResolver {
     }
     if (auto field = ParseFieldName(rule.name)) return axis_.Field(*field);
     if (const auto* entry = registry_.Find(rule.name)) {
+      if (entry->rule.IsNone()) return rule;
       if (seen.contains(rule.name)) {
         return Error{"ValueError", "cyclic_registration",
                      "Cyclic semantic axis registration detected at '" +
@@ -125,8 +122,11 @@ class AxisResolver {
 
   Result<Value> Member(const Value& member) const {
     if (member.IsNone()) return member;
-    if (const auto* entry = FindUsable(member.name)) return OfEntry(*entry);
-    if (auto rule = TokenRule(member.name)) return OfField(*rule);
+    if (const auto* entry = registry_.Find(member.name)) {
+      if (!entry->rule.IsNone()) return OfEntry(*entry);
+    } else if (auto rule = TokenRule(member.name)) {
+      return OfField(*rule);
+    }
     if (auto rule = ParseFieldName(member.name)) return OfField(*rule);
     return member;
   }
