@@ -1,45 +1,27 @@
-// The instruction takes eight bytes a cycle but gives its result after three,
-// so three runs go side by side. Their remainders are joined by moving one
-// over the zeros that stand for the next: multiplication by x^(8n) modulo the
-// polynomial, which for the runs' fixed length is four table look-ups.
+// Long texts are folded by carry-less products where vectors have them
+// (checksum_simd.h). The rest goes through the processor's instruction, which
+// takes eight bytes a cycle but gives its result after three, so three runs
+// go side by side. Their remainders are joined by moving one over the zeros
+// that stand for the next: multiplication by x^(8n) modulo the polynomial,
+// which for the runs' fixed length is four table look-ups.
 #include "checkpoint/checksum.h"
 
 #include <array>
 #include <charconv>
 #include <cstring>
 
+#include "checkpoint/checksum_polynomial.h"
+#include "checkpoint/checksum_simd.h"
+
 namespace shardc {
 namespace {
-
-constexpr uint32_t kPolynomial = 0x82F63B78u;  // bits reversed
-
-// Product modulo the polynomial; bit 31 is x^0.
-constexpr uint32_t Multiply(uint32_t a, uint32_t b) {
-  uint32_t product = 0;
-  for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {
-    if ((a & bit) != 0) product ^= b;
-    b = (b & 1) != 0 ? b >> 1 ^ kPolynomial : b >> 1;
-  }
-  return product;
-}
-
-// x^(8 * bytes)
-constexpr uint32_t PowerOfBytes(uint64_t bytes) {
-  uint32_t square = uint32_t{1} << 23;  // x^8
-  uint32_t power = uint32_t{1} << 31;
-  for (; bytes != 0; bytes >>= 1) {
-    if ((bytes & 1) != 0) power = Multiply(square, power);
-    square = Multiply(square, square);
-  }
-  return power;
-}
 
 constexpr std::array<uint32_t, 256> kBytes = [] {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
     uint32_t value = i;
     for (int bit = 0; bit < 8; ++bit) {
-      value = (value & 1) != 0 ? value >> 1 ^ kPolynomial : value >> 1;
+      value = (value & 1) != 0 ? value >> 1 ^ kCrc32cPolynomial : value >> 1;
     }
     table[i] = value;
   }
@@ -55,12 +37,12 @@ template <size_t Bytes>
 struct Mover {
   std::array<std::array<uint32_t, 256>, 4> table{};
   constexpr Mover() {
-    const uint32_t power = PowerOfBytes(Bytes);
+    const uint32_t power = CrcPowerOfBytes(Bytes);
     for (uint32_t k = 0; k < 4; ++k) {
       // Linear: the entries of single bits give all others.
       for (uint32_t bit = 0; bit < 8; ++bit) {
         table[k][uint32_t{1} << bit] =
-            Multiply(uint32_t{1} << (8 * k + bit), power);
+            CrcMultiply(uint32_t{1} << (8 * k + bit), power);
       }
       for (uint32_t i = 1; i < 256; ++i) {
         table[k][i] = table[k][i & (i - 1)] ^ table[k][i & (~i + 1)];
@@ -107,26 +89,40 @@ __attribute__((target("sse4.2"))) uint32_t Hardware(const char* at,
 
 #endif
 
+uint32_t AdvanceByTable(const char* at, size_t count, uint32_t state) {
+  for (; count > 0; --count, ++at) {
+    state =
+        kBytes[(state ^ static_cast<unsigned char>(*at)) & 0xFF] ^ state >> 8;
+  }
+  return state;
+}
+
+uint32_t Advance(const char* at, size_t count, uint32_t state) {
+#if defined(__x86_64__)
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (has_instruction) return Hardware(at, count, state);
+#endif
+  return AdvanceByTable(at, count, state);
+}
+
 }  // namespace
 
 uint32_t Crc32cByTable(std::string_view bytes, uint32_t before) {
-  uint32_t state = ~before;
-  for (const char c : bytes) {
-    state = kBytes[(state ^ static_cast<unsigned char>(c)) & 0xFF] ^ state >> 8;
-  }
-  return ~state;
+  return ~AdvanceByTable(bytes.data(), bytes.size(), ~before);
 }
 
 uint32_t Crc32c(std::string_view bytes, uint32_t before) {
-#if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-  if (has_instruction) return ~Hardware(bytes.data(), bytes.size(), ~before);
-#endif
-  return Crc32cByTable(bytes, before);
+  uint32_t state = ~before;
+  char folded[kMaxFoldedBytes];
+  size_t kept = 0;
+  const size_t done =
+      FoldCrc32c(bytes.data(), bytes.size(), state, folded, &kept);
+  if (done > 0) state = Advance(folded, kept, 0);
+  return ~Advance(bytes.data() + done, bytes.size() - done, state);
 }
 
 uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t second_size) {
-  return Multiply(PowerOfBytes(second_size), first) ^ second;
+  return CrcMultiply(CrcPowerOfBytes(second_size), first) ^ second;
 }
 
 std::string ChecksumText(uint32_t crc) {

@@ -36,6 +36,7 @@ namespace {
 constexpr int64_t kBlock = int64_t{512} << 10;
 constexpr int64_t kMaxBlock = int64_t{4} << 20;
 constexpr int64_t kRunPerPart = int64_t{32} << 10;
+constexpr size_t kCacheLine = 64;
 constexpr int64_t kBuffers = 3;  // source, gathered, cast
 // Rows from this length on are worth a system call each.
 constexpr int64_t kLongRun = int64_t{16} << 10;
@@ -262,7 +263,8 @@ class Copier {
                    Findings& findings) const {
     const int64_t unit = work.grid.unit_from();
     const auto& pieces = transfer_.tensors[work.tensor].sources;
-    scratch.source.resize(static_cast<size_t>(block.Units() * unit));
+    scratch.source.resize(static_cast<size_t>(block.Units() * unit) +
+                          kCacheLine * (pieces.size() + 1));
     size_t used = 0;
     for (size_t source = 0; source < pieces.size(); ++source) {
       if (!Region::Overlap(work.grid.sources()[source], block)) continue;
@@ -270,11 +272,17 @@ class Copier {
       Load load = PlanLoad(work, source, block, parts, &in_one);
       if (load.region.Empty()) continue;
       if (in_one) {
-        char* to = scratch.source.data() + used;
         const auto count = static_cast<size_t>(load.region.Units() * unit);
         const int64_t from =
             pieces[source].offset +
             work.grid.sources()[source].OffsetOf(load.region) * unit;
+        char* to = scratch.source.data() + used;
+        // As far into a cache line as in the file: the system copies faster.
+        const auto lag =
+            (static_cast<uintptr_t>(from) - reinterpret_cast<uintptr_t>(to)) %
+            kCacheLine;
+        to += lag;
+        used += lag;
         if (!inputs_[pieces[source].file].ReadAt(from, to, count, findings)) {
           return false;
         }

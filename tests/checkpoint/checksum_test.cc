@@ -23,7 +23,9 @@ TEST_CASE("checksum: published values") {
 }
 
 TEST_CASE("checksum: the instruction, the table and joined halves agree") {
-  for (const size_t size : {0, 1, 7, 8, 9, 100, 12287, 12288, 12289, 40000}) {
+  // Around the lengths at which another way of taking them begins.
+  for (const size_t size : {0, 1, 7, 8, 9, 100, 255, 256, 511, 512, 513, 767,
+                            768, 1025, 12287, 12288, 12289, 40000}) {
     const std::string bytes = Random(size, static_cast<uint32_t>(size));
     const uint32_t whole = Crc32cByTable(bytes);
     CHECK(Crc32c(bytes) == whole);
@@ -34,6 +36,15 @@ TEST_CASE("checksum: the instruction, the table and joined halves agree") {
       CHECK(CombineCrc32c(first, second, size - cut) == whole);
       CHECK(Crc32c(view.substr(cut), first) == whole);
     }
+  }
+}
+
+TEST_CASE("checksum: any length from any state") {
+  std::mt19937 random(2);
+  for (int round = 0; round < 2000; ++round) {
+    const std::string bytes = Random(random() % 3000, random());
+    const auto before = static_cast<uint32_t>(random());
+    CHECK(Crc32c(bytes, before) == Crc32cByTable(bytes, before));
   }
 }
 

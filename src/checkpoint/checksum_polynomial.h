@@ -1,0 +1,34 @@
+// Arithmetic modulo CRC-32C's polynomial, bits reversed: bit 31 is x^0.
+#ifndef SHARDC_CHECKPOINT_CHECKSUM_POLYNOMIAL_H_
+#define SHARDC_CHECKPOINT_CHECKSUM_POLYNOMIAL_H_
+
+#include <cstdint>
+
+namespace shardc {
+
+inline constexpr uint32_t kCrc32cPolynomial = 0x82F63B78u;  // bits reversed
+
+// Product modulo the polynomial; bit 31 is x^0.
+constexpr uint32_t CrcMultiply(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = (b & 1) != 0 ? b >> 1 ^ kCrc32cPolynomial : b >> 1;
+  }
+  return product;
+}
+
+// x^(8 * bytes)
+constexpr uint32_t CrcPowerOfBytes(uint64_t bytes) {
+  uint32_t square = uint32_t{1} << 23;  // x^8
+  uint32_t power = uint32_t{1} << 31;
+  for (; bytes != 0; bytes >>= 1) {
+    if ((bytes & 1) != 0) power = CrcMultiply(square, power);
+    square = CrcMultiply(square, square);
+  }
+  return power;
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_CHECKSUM_POLYNOMIAL_H_
