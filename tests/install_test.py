@@ -74,6 +74,8 @@ class Install(unittest.TestCase):
             "share/bash-completion/completions/shardc",
             "share/fish/vendor_completions.d/shardc.fish",
             "share/zsh/site-functions/_shardc",
+            "share/man/man1/shardc.1",
+            "share/man/man7/shardc-diagnostics.7",
         ]
         for folder, below in (("rules", ".yaml"), ("schemas", ".json")):
             for name in os.listdir(os.path.join(ROOT, folder)):

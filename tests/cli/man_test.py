@@ -42,12 +42,16 @@ class Man(Case):
         cls.folder = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.page = os.path.join(cls.folder, "shardc.1")
-        subprocess.run([sys.executable, os.path.join(MAN, "make_page.py"),
-                        BIN, os.path.join(MAN, "shardc.1.in"),
-                        os.path.join(MAN, "commands.mdoc"), cls.page],
-                       check=True)
-        cls.pages = [cls.page] + [os.path.join(MAN, f"shardc-{name}.5")
-                                  for name in FORMATS]
+        cls.codes = os.path.join(cls.folder, "shardc-diagnostics.7")
+        for script, *inputs, output in (
+                ("make_page.py", "shardc.1.in", "commands.mdoc", cls.page),
+                ("make_codes.py", "shardc-diagnostics.7.in", cls.codes)):
+            subprocess.run(
+                [sys.executable, "-B", os.path.join(MAN, script), BIN,
+                 *(os.path.join(MAN, name) for name in inputs), output],
+                check=True)
+        cls.pages = [cls.page, cls.codes] + [
+            os.path.join(MAN, f"shardc-{name}.5") for name in FORMATS]
 
     def test_every_command_has_its_prose_and_options(self):
         with open(self.page, encoding="utf-8") as file:
@@ -66,6 +70,14 @@ class Man(Case):
                 self.assertRegex(section, rf"(?m)^\.It.* Fl -{option}\b")
             self.assertEqual(
                 len(re.findall(r"^\.It Fl", section, re.M)), len(options))
+
+    def test_every_diagnostic_is_listed(self):
+        with open(self.codes, encoding="utf-8") as file:
+            listed = re.findall(r"^\.It (SHD\d{3}) ", file.read(), re.M)
+        known = re.findall(r"^\| (SHD\d{3}) ",
+                           run("explain", "--codes").out, re.M)
+        self.assertGreater(len(known), 50)
+        self.assertEqual(listed, known)
 
     def test_every_key_of_a_format_is_described(self):
         for name in FORMATS:
