@@ -12,10 +12,13 @@ BUILD = os.environ["SHARDC_BUILD_ROOT"]
 MANIFEST = os.path.join(ROOT, "testdata", "models",
                         "llama-3-8b.hf.manifest.json")
 
-# Reads a mesh, a pack and a manifest, compiles them, prints bytes per device.
+# Reads a mesh, a pack and a manifest, compiles them, prints bytes per device,
+# the plan and its summary, all in the locale that it is given.
 PROGRAM = r"""
 #include <cstdio>
+#include <locale>
 
+#include "emit/emit.h"
 #include "importers/manifest.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
@@ -24,6 +27,7 @@ PROGRAM = r"""
 #include "source/file.h"
 
 int main(int, char** argv) {
+  std::locale::global(std::locale(argv[3]));  // sets the one of C as well
   shardc::Findings findings;
   auto mesh = shardc::ParseMesh(
       shardc::MakeSource("mesh", "axes: {dp: 2, fsdp: 8, tp: 4}"), {},
@@ -39,6 +43,9 @@ int main(int, char** argv) {
   if (!compiled) return 1;
   std::printf("%lld\n", static_cast<long long>(
                             *compiled->plan.summary.bytes_per_device));
+  std::fputs(shardc::PlanJson(compiled->plan, {}).c_str(), stdout);
+  std::fputs(shardc::PlanSummaryText(compiled->plan,
+                                     compiled->rules.rules).c_str(), stdout);
 }
 """
 
@@ -112,7 +119,23 @@ class Install(unittest.TestCase):
     def test_a_program_is_built_against_the_library(self):
         program = self.compile(PROGRAM)
         rules = self.files["share/shardc/rules/llama.hf.yaml"]
-        self.assertEqual(run(program, rules, MANIFEST), "502407168\n")
+        out = run(program, rules, MANIFEST, "C")
+        self.assertEqual(out.splitlines()[0], "502407168")
+        self.decimal_commas_change_nothing(program, rules, out)
+
+    def decimal_commas_change_nothing(self, program, rules, expected):
+        if not os.path.exists("/usr/share/i18n/locales/de_DE"):
+            self.skipTest("no sources of locales")
+        # localedef warns of what it cannot find and writes the locale.
+        subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8",
+                        os.path.join(self.folder, "de_DE.UTF-8")],
+                       capture_output=True, check=False)
+        env = dict(os.environ, LOCPATH=self.folder)
+        german = run("locale", "-k", "decimal_point",
+                     env=dict(env, LC_ALL="de_DE.UTF-8"))
+        self.assertIn('","', german)
+        self.assertEqual(
+            run(program, rules, MANIFEST, "de_DE.UTF-8", env=env), expected)
 
     def test_every_header_stands_alone_with_no_other_library(self):
         headers = sorted(path[len("include/shardc/"):] for path in self.files
