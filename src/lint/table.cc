@@ -27,6 +27,7 @@ constexpr std::array kLints = {
     &kSiblingDiffers,
     &kUnusedDefinition,
     &kRedundantWildcard,
+    &kAnchoredMissesStates,
     &kUnusedIgnore,
     &kPlanOutOfDate,
     &kMissingAxis,

@@ -23,6 +23,7 @@ extern const Lint kCaseMismatch;
 extern const Lint kSiblingDiffers;
 extern const Lint kUnusedDefinition;
 extern const Lint kRedundantWildcard;
+extern const Lint kAnchoredMissesStates;
 extern const Lint kUnusedIgnore;
 extern const Lint kPlanOutOfDate;
 extern const Lint kMissingAxis;

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lint/facts.h"
+#include "lint/phrase.h"
+#include "lint/rules/all.h"
+#include "match/state_names.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+std::vector<MissedState> Missed(const Facts& facts) {
+  std::vector<std::string_view> patterns;
+  for (const Rule& rule : facts.rules()) patterns.push_back(rule.match);
+  const auto& names = facts.plan().names;
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  return FindMissedStates(patterns, facts.compiled().matches, views,
+                          facts.separator());
+}
+
+const ParamLayout& LayoutOf(const Facts& facts, uint32_t param) {
+  return facts.plan().layouts[facts.plan().params[param].layout];
+}
+
+// A state that gets its parameter's spec by another rule has lost nothing.
+bool Differs(const Facts& facts, const MissedState& missed) {
+  const ParamLayout& state = LayoutOf(facts, missed.state);
+  const ParamLayout& parameter = LayoutOf(facts, missed.parameter);
+  return state.unmatched ||
+         state.modes.front().resolved != parameter.modes.front().resolved;
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  if (facts.separator() == 0) return;
+  std::map<uint32_t, std::vector<std::string>> states;  // by rule
+  for (const MissedState& missed : Missed(facts)) {
+    if (facts.rule_facts()[missed.pattern].builtin) continue;
+    if (!Differs(facts, missed)) continue;
+    states[missed.pattern].push_back(facts.plan().names[missed.state]);
+  }
+  for (auto& [rule, names] : states) {
+    Finding finding;
+    finding.code = &kAnchoredMissesStates.code;
+    finding.level = finding.code->level;
+    finding.place = facts.RulePlace(static_cast<int32_t>(rule));
+    finding.message =
+        "pattern " + Quoted(facts.rules()[rule].match) +
+        " is anchored at the start and misses " +
+        Counted(static_cast<int64_t>(names.size()), "copy", "copies") +
+        " of its parameters in the training state, such as " +
+        Quoted(names.front());
+    finding.help =
+        "without the anchor the rule is found in optimizer moments, too";
+    finding.params = std::move(names);
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kAnchoredMissesStates{
+    .code = {118, "anchored-misses-states", Level::kWarning,
+             "a pattern anchored at the start misses optimizer states"},
+    .what =
+        "Finds patterns that begin with `^` and take parameters whose copies "
+        "in the training state (optimizer moments) they miss, where those "
+        "get another spec or none.",
+    .why =
+        "A moment is as large as its parameter: cut otherwise, or not at "
+        "all, it costs memory and is moved at every step.",
+    .instead = "Leave the anchor out: patterns are searched anywhere.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: '^params/layers/\d+/up/kernel$'
+    spec: ColumnWise
+  - match: '.*'
+    spec: Replicated
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "params/layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
+  "opt_state/0/mu/layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "F32"},
+  "opt_state/0/nu/layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "F32"},
+  "opt_state/0/count": {"shape": [], "dtype": "I32"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'layers/\d+/up/kernel$'
+    spec: ColumnWise
+  - match: '.*'
+    spec: Replicated
+)"},
+    .check = Check};
+
+}  // namespace shardc
