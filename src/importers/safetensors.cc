@@ -74,7 +74,8 @@ std::optional<int64_t> HeaderLength(const SourceRef& source,
   const uint64_t length = LittleEndian64(first);
   if (length > uint64_t{kMaxHeader}) {
     std::string help = Guess(first);
-    if (help.empty() && __builtin_bswap64(length) <= uint64_t{kMaxHeader}) {
+    const uint64_t swapped = __builtin_bswap64(length);
+    if (help.empty() && swapped < static_cast<uint64_t>(available)) {
       help = "the length is big-endian; the format is little-endian";
     }
     return refuse("the header would be " + std::to_string(length) +

@@ -73,7 +73,9 @@ class IndexedReader {
     if (findings_.errors() > before) return std::nullopt;
     for (const std::string& name : names_) {
       const std::string path = Join(index_.directory, name);
-      auto header = ReadSafetensorsHeader(path, header_only, findings_);
+      Findings found;
+      auto header = ReadSafetensorsHeader(path, header_only, found);
+      TellIndex(found);
       if (!header) return std::nullopt;
       set_.files.push_back({path, std::move(*header)});
     }
@@ -131,6 +133,14 @@ class IndexedReader {
           Counted(static_cast<int64_t>(names_.size()), "file") + " is present");
     }
     return std::move(set_);
+  }
+
+  // Findings of a file, with the index that led to it.
+  void TellIndex(const Findings& found) {
+    for (Finding finding : found.all()) {
+      finding.labels.push_back({place_, "the index that names it"});
+      findings_.Add(std::move(finding));
+    }
   }
 
   void IndexFile(size_t file) {
