@@ -100,6 +100,7 @@ int main(int argc, char** argv) {
     // Out of memory and the like: nothing was written.
     const std::string text =
         "error: shardc cannot go on: " + std::string(error.what()) + "\n";
-    return write(2, text.data(), text.size()) < 0 ? 2 : 2;
+    [[maybe_unused]] const ssize_t written = write(2, text.data(), text.size());
+    return shardc::cli::kFailed;
   }
 }
