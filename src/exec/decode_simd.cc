@@ -2,11 +2,13 @@
 // once, and the reading is what takes the time (about 10 bytes a cycle from
 // memory, against 128 that the products could eat).
 //
-// So memory is read in its own order. Keys go by in blocks of kDecodeBlock
-// from row 0, and within a block four positions at a time through all rows
-// (query heads of all slices), first keys, then softmax, then values: the
-// heads of a position lie side by side. Rows to come are prefetched, since
-// the processor's own prefetchers lose several streams within a page.
+// So memory is read in nearly its own order. Keys go by in blocks of
+// kDecodeBlock from row 0, and within a block a few positions at a time
+// through all rows (query heads of all slices), first keys, then softmax,
+// then values: the heads of a position lie side by side. Positions of a page
+// or more each are streams that the processor follows by itself, the more at
+// once the better; of smaller ones several share a page, where it loses them,
+// and rows to come are prefetched (a third, or up to twice, as fast).
 //
 // A score is one sum per lane over the dims, then a tree over the lanes; an
 // output is one chain over the keys: neither depends on the other rows.
@@ -28,9 +30,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-constexpr int64_t kDecodeBlock = 64;
-constexpr int64_t kAhead = 8;     // rows prefetched ahead
-constexpr int64_t kTogether = 4;  // keys: share a load of the query or output
+constexpr int64_t kDecodeBlock = 128;
+constexpr int64_t kKeysTogether = 4;    // share a load of the query
+constexpr int64_t kValuesTogether = 8;  // share a load of the output
+constexpr int64_t kPage = 4096;         // bytes
+
+// How a walk over positions goes, by their distance in bytes.
+struct Pace {
+  int64_t step;   // positions that all rows pass before the next
+  int64_t ahead;  // rows prefetched ahead, or 0
+};
+HWY_INLINE Pace KeyPace(int64_t bytes) {
+  return bytes >= kPage ? Pace{16, 0} : Pace{kKeysTogether, 8};
+}
+HWY_INLINE Pace ValuePace(int64_t bytes) {
+  return Pace{kValuesTogether, bytes >= kPage ? 0 : 8};
+}
 
 // Sums of the lanes of four vectors: each the same tree.
 HWY_INLINE void SumFour(VF s0, VF s1, VF s2, VF s3, float* sums) {
@@ -94,7 +109,7 @@ HWY_INLINE void AddRows(const float* w, const typename E::T* v, int64_t stride,
   int64_t d = 0;
   for (; d + n <= dim; d += n) {
     VF sum = hn::Mul(factor, hn::LoadU(df, out + d));
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int64_t k = 0; k < kCount; ++k) {
       sum = hn::MulAdd(hn::Set(df, w[k]), E::Load(v + k * stride + d), sum);
     }
@@ -125,46 +140,60 @@ struct DecodeRow {
   float alpha;
 };
 
+// Scores of keys [k, k + pace.step) of the block at `first`.
 template <class E>
 HWY_INLINE void ScoreRows(const DecodeRow& r, int64_t first, int64_t k,
-                          int64_t count) {
+                          const Pace& pace) {
   const AttentionSlice& in = *r.in;
-  if (k + count <= r.lo || k >= r.hi) return;
-  const auto* const key = static_cast<const typename E::T*>(in.key) +
-                          (first + k) * in.key_row_stride;
-  for (int64_t j = 0; j < count; ++j) {
-    PrefetchRow(key + (kAhead + j) * in.key_row_stride, in.head_dim);
-  }
-  if (count == kTogether) {
-    DotFour<E>(r.query, key, in.key_row_stride, in.head_dim, r.scores + k);
-    return;
-  }
-  for (int64_t j = 0; j < count; ++j) {
-    float same[kTogether];
-    DotFour<E>(r.query, key + j * in.key_row_stride, 0, in.head_dim, same);
-    r.scores[k + j] = same[0];
+  const int64_t end = HWY_MIN(k + pace.step, r.hi);
+  if (end <= r.lo) return;
+  const int64_t stride = in.key_row_stride;
+  const auto* const keys =
+      static_cast<const typename E::T*>(in.key) + first * stride;
+  for (; k < end; k += kKeysTogether) {
+    const auto* const key = keys + k * stride;
+    const int64_t count = HWY_MIN(kKeysTogether, end - k);
+    if (pace.ahead != 0) {
+      for (int64_t j = 0; j < count; ++j) {
+        PrefetchRow(key + (pace.ahead + j) * stride, in.head_dim);
+      }
+    }
+    if (count == kKeysTogether) {
+      DotFour<E>(r.query, key, stride, in.head_dim, r.scores + k);
+      continue;
+    }
+    for (int64_t j = 0; j < count; ++j) {
+      float same[kKeysTogether];
+      DotFour<E>(r.query, key + j * stride, 0, in.head_dim, same);
+      r.scores[k + j] = same[0];
+    }
   }
 }
 
+// Adds values [k, k + kValuesTogether) of the block at `first`.
 template <class E>
 HWY_INLINE void ValueRows(DecodeRow& r, int64_t first, int64_t k,
-                          int64_t count) {
+                          const Pace& pace) {
   const AttentionSlice& in = *r.in;
-  if (k + count <= r.lo || k >= r.hi) return;
-  const auto* const value = static_cast<const typename E::T*>(in.value) +
-                            (first + k) * in.value_row_stride;
-  for (int64_t j = 0; j < count; ++j) {
-    PrefetchRow(value + (kAhead + j) * in.value_row_stride, in.value_dim);
+  const int64_t count = HWY_MIN(kValuesTogether, r.hi - k);
+  if (count <= 0 || k + count <= r.lo) return;
+  const int64_t stride = in.value_row_stride;
+  const auto* const value =
+      static_cast<const typename E::T*>(in.value) + (first + k) * stride;
+  if (pace.ahead != 0) {
+    for (int64_t j = 0; j < count; ++j) {
+      PrefetchRow(value + (pace.ahead + j) * stride, in.value_dim);
+    }
   }
-  if (count == kTogether) {
-    AddRows<E, kTogether>(r.scores + k, value, in.value_row_stride,
-                          in.value_dim, r.alpha, r.out);
+  if (count == kValuesTogether) {
+    AddRows<E, kValuesTogether>(r.scores + k, value, stride, in.value_dim,
+                                r.alpha, r.out);
     r.alpha = 1;
     return;
   }
   for (int64_t j = 0; j < count; ++j) {
-    AddRows<E, 1>(r.scores + k + j, value + j * in.value_row_stride, 0,
-                  in.value_dim, r.alpha, r.out);
+    AddRows<E, 1>(r.scores + k + j, value + j * stride, 0, in.value_dim,
+                  r.alpha, r.out);
     r.alpha = 1;
   }
 }
@@ -197,6 +226,9 @@ void DecodeRows(DecodeRow* rows, int64_t row_count) {
     end = HWY_MAX(end, rows[i].seen.end);
   }
   if (begin >= end) return;
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(typename E::T));
+  const Pace key_pace = KeyPace(rows->in->key_row_stride * kBytes);
+  const Pace value_pace = ValuePace(rows->in->value_row_stride * kBytes);
   for (int64_t first = begin / kDecodeBlock * kDecodeBlock; first < end;
        first += kDecodeBlock) {
     int64_t last = 0;
@@ -206,15 +238,15 @@ void DecodeRows(DecodeRow* rows, int64_t row_count) {
       r.hi = HWY_MIN(r.seen.end - first, kDecodeBlock);
       last = HWY_MAX(last, r.hi);
     }
-    for (int64_t k = 0; k < last; k += kTogether) {
+    for (int64_t k = 0; k < last; k += key_pace.step) {
       for (int64_t i = 0; i < row_count; ++i) {
-        ScoreRows<E>(rows[i], first, k, HWY_MIN(kTogether, rows[i].hi - k));
+        ScoreRows<E>(rows[i], first, k, key_pace);
       }
     }
     for (int64_t i = 0; i < row_count; ++i) SoftmaxBlock(rows[i], first);
-    for (int64_t k = 0; k < last; k += kTogether) {
+    for (int64_t k = 0; k < last; k += value_pace.step) {
       for (int64_t i = 0; i < row_count; ++i) {
-        ValueRows<E>(rows[i], first, k, HWY_MIN(kTogether, rows[i].hi - k));
+        ValueRows<E>(rows[i], first, k, value_pace);
       }
     }
   }

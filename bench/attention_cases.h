@@ -1,0 +1,35 @@
+// What the attention worker can time, by name.
+//
+//   peak                     fused multiply-adds in registers
+//   prefill T MASK DTYPE     MASK causal or full; H 8, D 128, batch 1
+//   decode S DTYPE           one query row, cache [S, 8, 128]
+//   read S DTYPE             a plain read of the same cache's bytes
+//   mesh DEVICES T           flash_attn2, causal, heads over DEVICES
+#ifndef SHARDC_BENCH_ATTENTION_CASES_H_
+#define SHARDC_BENCH_ATTENTION_CASES_H_
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace shardc::bench {
+
+// One call of `run` does `work`: floating point operations or bytes, only
+// those that the result needs.
+struct TimedCase {
+  std::function<void()> run;
+  double work = 0;
+};
+
+class AttentionCases {
+ public:
+  // Null for a name that says nothing. Inputs are made once and kept.
+  const TimedCase* Find(const std::string& name);
+
+ private:
+  std::map<std::string, TimedCase> cases_;
+};
+
+}  // namespace shardc::bench
+
+#endif  // SHARDC_BENCH_ATTENTION_CASES_H_

@@ -1,0 +1,33 @@
+"""What every worker of bench/ does: a case's name in, its seconds out.
+
+Seconds of processor time, the median of the calls that fit in 60 ms and at
+least three: with one thread that is the time on an idle machine, and what
+else runs on this one does not count.
+"""
+
+import sys
+import time
+
+
+def serve(make):
+    """make(words) gives a function to time, or a reason as a string."""
+    cases = {}
+    for line in sys.stdin:
+        name = line.strip()
+        if name not in cases:
+            try:
+                cases[name] = make(name.split())
+            except Exception as error:  # the driver reports it as absent
+                cases[name] = "%s: %s" % (type(error).__name__, error)
+        run = cases[name]
+        if isinstance(run, str):
+            print("absent", run.splitlines()[0], flush=True)
+            continue
+        calls = []
+        start = time.process_time()
+        while len(calls) < 3 or time.process_time() - start < 0.06:
+            before = time.process_time()
+            run()
+            calls.append(time.process_time() - before)
+        calls.sort()
+        print(calls[len(calls) // 2], 0, flush=True)
