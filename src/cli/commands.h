@@ -20,6 +20,7 @@ Run DeclareResolve(CLI::App& app);
 Run DeclareRules(CLI::App& app);
 Run DeclareSchema(CLI::App& app);
 Run DeclareSplit(CLI::App& app);
+Run DeclareVerify(CLI::App& app);
 
 }  // namespace shardc::cli
 

@@ -40,6 +40,10 @@ constexpr std::array kCommands = {
     Command{"reshard", "turn one plan's pieces into another's",
             "shardc reshard pieces --plan new.plan.json --out new-pieces",
             DeclareReshard, "text json"},
+    Command{"verify", "run sharded attention on a simulated mesh and compare",
+            "shardc verify --mesh dp:2,sp:2,tp:2 --attention "
+            "heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096",
+            DeclareVerify, "text json"},
     Command{"mesh", "show a mesh: its device grid, processes and ranks",
             "shardc mesh --mesh dp:2,fsdp:-1,tp:4 --devices 64 --ranks",
             DeclareMesh, "text json"},

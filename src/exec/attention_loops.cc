@@ -1,6 +1,7 @@
 #include "exec/attention_loops.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -315,7 +316,7 @@ float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
   return Row(slice, b, h, t).Added(key);
 }
 
-void AddSinks(const Buffer& sinks, SoftmaxState& state) {
+void AddSinks(const Buffer& sinks, SoftmaxState& state, Fault fault) {
   const int64_t heads = state.max.shape[1], rows = state.max.shape[2];
   const int64_t dim = state.out.shape[3];
   for (int64_t i = 0; i < state.max.Elements(); ++i) {
@@ -334,12 +335,31 @@ void AddSinks(const Buffer& sinks, SoftmaxState& state) {
           state.out.real[static_cast<size_t>(i * dim + d)] *= factor;
         }
       }
-      state.sum.real[at] += std::exp(sink - state.max.real[at]);
+      const float weight = std::exp(sink - state.max.real[at]);
+      state.sum.real[at] += weight;
+      if (fault == Fault::kSinkHasValue) {
+        for (int64_t d = 0; d < dim; ++d) {
+          state.out.real[static_cast<size_t>(i * dim + d)] += weight;
+        }
+      }
     }
   }
 }
 
-Buffer FinishState(const SoftmaxState& state, Dtype dtype) {
+namespace {
+
+// To the output's dtype; a self-test rounds wrongly.
+float Store(float x, Dtype dtype, Fault fault) {
+  if (fault == Fault::kTruncatingRound) {
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffff0000u);
+  }
+  if (fault == Fault::kDoubleRound) x = RoundTo(Dtype::kBF16, x);
+  return RoundTo(dtype, x);
+}
+
+}  // namespace
+
+Buffer FinishState(const SoftmaxState& state, Dtype dtype, Fault fault) {
   const Shape& s = state.out.shape;  // [B, H, T, Dv]
   Buffer out = Buffer::Zeros({s[0], s[2], s[1], s[3]}, dtype);
   for (int64_t b = 0; b < s[0]; ++b) {
@@ -350,7 +370,7 @@ Buffer FinishState(const SoftmaxState& state, Dtype dtype) {
         const float* from = state.out.real.data() + row * s[3];
         float* to = out.real.data() + ((b * s[2] + t) * s[1] + h) * s[3];
         for (int64_t d = 0; d < s[3]; ++d) {
-          to[d] = sum == 0 ? 0 : RoundTo(dtype, from[d] / sum);
+          to[d] = sum == 0 ? 0 : Store(from[d] / sum, dtype, fault);
         }
       }
     }

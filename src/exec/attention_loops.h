@@ -98,9 +98,11 @@ float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
               int64_t key);
 
 // Extra logits of the denominator, once per row: [sinks, H].
-void AddSinks(const Buffer& sinks, SoftmaxState& state);
+void AddSinks(const Buffer& sinks, SoftmaxState& state,
+              Fault fault = Fault::kNone);
 // out / sum rounded to `dtype`, zeros where sum is 0: [B, T, H, Dv].
-Buffer FinishState(const SoftmaxState& state, Dtype dtype);
+Buffer FinishState(const SoftmaxState& state, Dtype dtype,
+                   Fault fault = Fault::kNone);
 // max + log(sum), -inf for empty rows: [B, H, T].
 Buffer LogSumExp(const SoftmaxState& state);
 

@@ -110,8 +110,12 @@ PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
   std::vector<int64_t> sent(in.size());
   ForGroups(machine, axes, [&](const std::vector<int>& group) {
     const Buffer total = ReduceGroup(machine, group, in, reduce);
+    std::vector<int> reversed(group.rbegin(), group.rend());
     for (int64_t i = 0; i < n; ++i) {
-      out[At(group[At(i)])] = total;
+      const bool by_member =
+          machine.Planted(Fault::kOrderByMember) && i % 2 == 1;
+      out[At(group[At(i)])] =
+          by_member ? ReduceGroup(machine, reversed, in, reduce) : total;
       sent[At(group[At(i)])] =
           AllReduceSent(total.Elements(), ElementBytes(total), n, i);
     }

@@ -17,6 +17,8 @@ enum class Fault : uint16_t {
   kReduceSkipsLast,
   kCollectiveSkipped,
   kCollectiveWrongAxis,
+  kReduceOverReplicas,
+  kOrderByMember,
   // How slices meet: group maps, offsets, scales.
   kGroupModulo,
   kGroupNeighbour,
@@ -29,6 +31,14 @@ enum class Fault : uint16_t {
   kScaleTwice,
   kTileByLocalSize,
   kBlockTableOfRankZero,
+  kIdsUnsplit,
+  kOtherModesSpec,
+  kRepeatTiled,
+  // What leaves the program.
+  kOutputLacksAxis,
+  kOutputMisread,
+  kOneElementOff,
+  kReplicaDrifts,
   // Rings and exchanges.
   kRingOneStepShort,
   kShiftAndIndexDisagree,
@@ -63,10 +73,14 @@ enum class Fault : uint16_t {
   kAdditiveMaskTwice,
   kMaskedRowZeroForMean,
   kDropoutLocal,
+  kTopLeftCausal,
+  kSinkHasValue,
   // Numerics.
   kNoMaxSubtraction,
   kSumNotRescaled,
   kBf16Accumulator,
+  kTruncatingRound,
+  kDoubleRound,
   kStateResetPerBlock,
   // The key-value cache.
   kCacheOwnerOff,

@@ -33,9 +33,10 @@ ShardedTensor OutputLike(const Staged& staged, int devices) {
 Buffer Finish(const Machine& machine, const Staged& staged, int device,
               const LocalSlice& slice, SoftmaxState& state) {
   if (staged.sinks) {
-    AddSinks(LocalSinks(machine, staged, device, slice), state);
+    AddSinks(LocalSinks(machine, staged, device, slice), state,
+             machine.fault());
   }
-  return FinishState(state, staged.query.dtype);
+  return FinishState(state, staged.query.dtype, machine.fault());
 }
 
 }  // namespace

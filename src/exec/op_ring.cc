@@ -83,7 +83,12 @@ class Ring {
     Passing out;
     out.key = staged_.key.local;
     out.value = staged_.value.local;
-    if (staged_.key_segments) out.segments = staged_.key_segments->local;
+    if (staged_.key_segments) {
+      out.segments = staged_.key_segments->local;
+      if (machine_.Planted(Fault::kIdsUnsplit)) {
+        for (Buffer& ids : out.segments) ids = out.segments[0];
+      }
+    }
     out.positions = slices_.key_positions.local;
     for (int d = 0; d < machine_.devices(); ++d) {
       out.block.push_back(machine_.mesh().Index(d, axes_));

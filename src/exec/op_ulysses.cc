@@ -65,12 +65,13 @@ std::optional<Complaint> CheckUlysses(const SimMesh& mesh,
 }
 
 // Every head `times` times in place.
-Buffer RepeatHeads(const Buffer& in, int64_t times) {
+Buffer RepeatHeads(const Buffer& in, int64_t times, bool tiled) {
   Shape shape = in.shape;
   shape[2] *= times;
   Buffer out = Buffer::Zeros(shape, in.dtype);
   for (int64_t h = 0; h < shape[2]; ++h) {
-    const Buffer head = SliceDim(in, 2, h / times, 1);
+    const int64_t from = tiled ? h % in.shape[2] : h / times;
+    const Buffer head = SliceDim(in, 2, from, 1);
     CopyBlock(head, {0, 0, 0, 0}, out, {0, 0, h, 0}, head.shape);
   }
   return out;
@@ -121,7 +122,10 @@ OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
   if (n > 1) {
     for (ShardedTensor* t : {&staged->key, &staged->value}) {
       if (repeat == 1) continue;
-      for (Buffer& local : t->local) local = RepeatHeads(local, repeat);
+      for (Buffer& local : t->local) {
+        local =
+            RepeatHeads(local, repeat, machine.Planted(Fault::kRepeatTiled));
+      }
       t->shape[2] *= repeat;
     }
     if (repeat > 1) RepeatSinks(machine, *staged, repeat);
@@ -147,8 +151,16 @@ OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
     }
     out.local[At(d)] = FinishState(state, out.dtype);
   });
-  if (n > 1 && !machine.Planted(Fault::kNoInverseAllToAll)) {
-    out.local = AllToAll(machine, axes, out.local, 1, 2, "output");
+  if (n > 1) {
+    if (machine.Planted(Fault::kNoInverseAllToAll)) {
+      // The buffers are taken for what the exchange would have made of them.
+      for (Buffer& local : out.local) {
+        local.shape[1] /= n;
+        local.shape[2] *= n;
+      }
+    } else {
+      out.local = AllToAll(machine, axes, out.local, 1, 2, "output");
+    }
     out.spec[1] = axes;
     out.spec[2].resize(out.spec[2].size() - axes.size());
   }

@@ -52,7 +52,17 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
     if (early) FinishScores(slices.at[At(device)], scores[At(device)]);
   });
   if (mesh.Parts(dim_axes) > 1 && !machine.Planted(Fault::kCollectiveSkipped)) {
-    scores = AllReduce(machine, dim_axes, scores, Reduce::kSum, "logits");
+    AxisGroup axes = dim_axes;
+    if (machine.Planted(Fault::kReduceOverReplicas)) {
+      for (const MeshAxis& axis : mesh.mesh().axes) {
+        bool used = false;
+        for (const AxisGroup& group : staged.query.spec) {
+          used = used || !Disjoint({axis.name}, group);
+        }
+        if (!used) axes.push_back(axis.name);
+      }
+    }
+    scores = AllReduce(machine, axes, scores, Reduce::kSum, "logits");
   }
   ShardedTensor out;
   out.shape = staged.query.shape;

@@ -63,6 +63,13 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   const Spec& k = staged.key.spec;
   out.query_positions = Scatter(mesh, staged.query_positions, Spec{q[0], q[1]});
   out.key_positions = Scatter(mesh, staged.key_positions, Spec{k[0], k[1]});
+  if (machine.Planted(Fault::kTopLeftCausal)) {
+    for (Buffer& local : out.query_positions.local) {
+      for (int32_t& p : local.whole) {
+        p -= static_cast<int32_t>(staged.S() - staged.T());
+      }
+    }
+  }
   if (machine.Planted(Fault::kLocalQueryPositions)) {
     for (Buffer& local : out.query_positions.local) {
       local = out.query_positions.local[0];

@@ -2,6 +2,7 @@
 // not take split, check that slices fit, lay the output out as asked.
 #include "exec/staging.h"
 
+#include <cmath>
 #include <utility>
 
 namespace shardc::exec {
@@ -44,7 +45,14 @@ std::optional<Staged> StageLocal(Machine& machine,
                                  bool heads_on_keys) {
   const SimMesh& mesh = machine.mesh();
   Complaint why;
-  auto staged = Stage(mesh, problem, specs, false, why, outcome.remarks);
+  AttentionSpecs used = specs;
+  if (machine.Planted(Fault::kOtherModesSpec)) {
+    used.key = PadSpec(specs.key, 4);
+    used.value = PadSpec(specs.value, 4);
+    used.key[1].clear();
+    used.value[1].clear();
+  }
+  auto staged = Stage(mesh, problem, used, false, why, outcome.remarks);
   if (!staged) {
     outcome.unsupported = std::move(why);
     return std::nullopt;
@@ -118,9 +126,40 @@ std::optional<Complaint> CheckLocalShapes(const SimMesh& mesh,
   return std::nullopt;
 }
 
+namespace {
+
+// What a self-test does to a finished output.
+void Spoil(const Machine& machine, ShardedTensor& output) {
+  if (machine.Planted(Fault::kOneElementOff)) {
+    output.local.back().real[0] += 1e-4f;
+  }
+  if (machine.Planted(Fault::kReplicaDrifts)) {
+    float& x = output.local.back().real[0];
+    x = std::nextafter(x, 10.0f);
+  }
+  if (machine.Planted(Fault::kOutputLacksAxis)) {
+    for (AxisGroup& group : output.spec) {
+      if (machine.mesh().Parts(group) == 1) continue;
+      group.clear();
+      break;
+    }
+  }
+}
+
+}  // namespace
+
 ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
                            ShardedTensor output) {
   Move(machine, output, staged.output, "output");
+  Spoil(machine, output);
+  if (machine.Planted(Fault::kOutputMisread)) {
+    std::swap(output.shape[1], output.shape[2]);
+    std::swap(output.spec[1], output.spec[2]);
+    for (Buffer& local : output.local) {
+      std::swap(local.shape[1], local.shape[2]);
+    }
+    return output;
+  }
   if (staged.problem->layout == Layout::kBhtd) {
     return SwapLengthAndHeads(output);
   }

@@ -53,6 +53,11 @@ struct Features {
   std::optional<double> scale;
 };
 
+// A case that decodes over a real cache, step by step.
+struct CacheLife {
+  int64_t prefill = 0, steps = 0, slots = 0;
+};
+
 struct Case {
   const exec::Operation* operation = nullptr;
   Mode mode = Mode::kTrain;
@@ -65,6 +70,7 @@ struct Case {
   exec::AttentionSpecs specs;
   exec::OperationSettings settings;
   uint64_t seed = 0;
+  std::optional<CacheLife> life;
 };
 
 enum class Status : uint8_t { kPass, kFail, kUnsupported };
@@ -81,12 +87,13 @@ enum class Check : uint8_t {
   kLedger,       // bytes equal the closed formulas
   kCacheBits,    // rotated keys in the cache, bit for bit
   kUnsupported,  // what cannot run must say so, and what can must run
+  kMaximum,      // errors are judged by their maximum, not their mean
 };
-inline constexpr size_t kCheckCount = 8;
+inline constexpr size_t kCheckCount = 9;
 std::string_view CheckName(Check check);
 
 struct Checks {
-  std::array<bool, kCheckCount> on = {true, true, true, true,
+  std::array<bool, kCheckCount> on = {true, true, true, true, true,
                                       true, true, true, true};
   bool Has(Check check) const { return on[static_cast<size_t>(check)]; }
   Checks Without(Check check) const {
@@ -99,6 +106,7 @@ struct Checks {
 // An error's size and place.
 struct ErrorOf {
   double max_abs = 0;
+  double mean_abs = 0;
   double relative_l2 = 0;
   // Coordinates of the worst element: batch, token, head, dim.
   std::array<int64_t, 4> worst = {0, 0, 0, 0};

@@ -25,10 +25,14 @@ ErrorOf CompareOutputs(const exec::DenseArray& got,
     if (have == want) continue;
     const double error = std::abs(have - want);
     difference += error * error;
+    out.mean_abs += error;
     if (!out.non_finite && !(error <= out.max_abs)) {
       out.max_abs = error;
       worst = static_cast<int64_t>(i);
     }
+  }
+  if (!reference.data.empty()) {
+    out.mean_abs /= static_cast<double>(reference.data.size());
   }
   out.relative_l2 =
       total > 0 ? std::sqrt(difference / total) : std::sqrt(difference);

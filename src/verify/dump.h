@@ -1,0 +1,26 @@
+// One case's tensors and settings as files, so that other tools can recompute
+// it.
+#ifndef SHARDC_VERIFY_DUMP_H_
+#define SHARDC_VERIFY_DUMP_H_
+
+#include <string>
+
+#include "verify/case.h"
+#include "verify/run_case.h"
+
+namespace shardc::verify {
+
+// A safetensors file: query, key, value, output (the sharded result) and
+// reference (F64, [B, T, H, D]), and bias, mask, additive_mask, softmax_aux,
+// q_segment_ids, kv_segment_ids, q_positions, kv_positions, kv_lengths,
+// kv_starts, blocks where they took part. Each in its own dtype.
+std::string DumpTensors(const CaseTensors& tensors);
+
+// The settings as a JSON object's members, without braces: layout, scale,
+// causal, window, soft_cap, mask value, dropout with its seed, masked rows,
+// block sizes, order, specs by tensor.
+std::string DumpSettings(const Case& test, const CaseTensors& tensors);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_DUMP_H_

@@ -1,0 +1,281 @@
+#include "verify/matrix.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "exec/random.h"
+#include "legalize/legalize.h"
+#include "resolve/attention.h"
+#include "verify/shapes.h"
+#include "verify/witness.h"
+
+namespace shardc::verify {
+namespace {
+
+shardc::Layout ModelLayout(exec::Layout layout) {
+  switch (layout) {
+    case exec::Layout::kBthd:
+      return shardc::Layout::kBthd;
+    case exec::Layout::kBhtd:
+      return shardc::Layout::kBhtd;
+    case exec::Layout::kThd:
+      return shardc::Layout::kThd;
+  }
+  return shardc::Layout::kBthd;
+}
+
+Spec Corrected(const Mesh& mesh, Spec spec, const Shape& shape,
+               IllegalPolicy illegal) {
+  if (illegal == IllegalPolicy::kError) return spec;
+  LegalizeOptions options;
+  options.illegal = illegal;
+  Legal legal = Legalize(spec, shape, mesh, options);
+  return legal.problems.empty() ? std::move(legal.spec) : spec;
+}
+
+Shape InLayout(const Case& test, int64_t length, int64_t heads, int64_t dim) {
+  const int64_t batch = test.sizes.batch;
+  switch (test.layout) {
+    case exec::Layout::kBhtd:
+      return {batch, heads, length, dim};
+    case exec::Layout::kThd:
+      return {batch * length, heads, dim};
+    default:
+      return {batch, length, heads, dim};
+  }
+}
+
+int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim) {
+  if (dim >= spec.size()) return 1;
+  int64_t out = 1;
+  for (const std::string& axis : spec[dim]) {
+    for (const MeshAxis& a : mesh.axes) {
+      if (a.name == axis) out *= a.size;
+    }
+  }
+  return out;
+}
+
+template <class T>
+void AddOnce(std::vector<T>& to, T value) {
+  if (std::find(to.begin(), to.end(), value) == to.end()) {
+    to.push_back(std::move(value));
+  }
+}
+
+Splits SplitsOf(const Request& request, const Resolver& resolver,
+                const Mesh& mesh) {
+  Splits out;
+  for (Mode mode : request.modes) {
+    Case test;
+    test.mode = mode;
+    test.mesh = mesh;
+    test.sizes = request.sizes;
+    const auto specs = ResolveSpecs(resolver, test, IllegalPolicy::kError);
+    AddOnce(out.batch, PartsOf(mesh, specs.query, 0));
+    AddOnce(out.batch, PartsOf(mesh, specs.key, 0));
+    AddOnce(out.length, PartsOf(mesh, specs.query, 1));
+    AddOnce(out.length, PartsOf(mesh, specs.key, 1));
+    AddOnce(out.heads,
+            {PartsOf(mesh, specs.query, 2), PartsOf(mesh, specs.key, 2)});
+    // ulysses: a device's heads are cut by the length's axes once more.
+    const int64_t n = PartsOf(mesh, specs.query, 1);
+    if (n > 1) {
+      AddOnce(out.heads, {PartsOf(mesh, specs.query, 2) * n,
+                          PartsOf(mesh, specs.key, 2) * n});
+    }
+    AddOnce(out.dim, PartsOf(mesh, specs.query, 3));
+    AddOnce(out.dim, PartsOf(mesh, specs.key, 3));
+  }
+  return out;
+}
+
+Sizes SizesOfMode(const Sizes& sizes, Mode mode) {
+  Sizes out = sizes;
+  if (IsGeneration(mode)) out.query_length = 1;
+  return out;
+}
+
+// Blocks smaller than a witness's lengths: two of them and a ragged tail.
+void FitBlocks(Case& test) {
+  const auto fit = [](int64_t length, int64_t block) {
+    return std::min(block, std::max<int64_t>(2, (length * 3 + 7) / 8));
+  };
+  test.settings.blocksize_q =
+      fit(test.sizes.query_length, test.settings.blocksize_q);
+  test.settings.blocksize_k =
+      fit(test.sizes.key_length, test.settings.blocksize_k);
+}
+
+}  // namespace
+
+bool Applies(const exec::Operation& operation, Mode mode, exec::Layout layout) {
+  if (!operation.decode_only) return true;
+  return IsGeneration(mode) && layout != exec::Layout::kThd;
+}
+
+exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
+                                  IllegalPolicy illegal) {
+  AttentionOptions options;
+  options.layout = ModelLayout(test.layout);
+  if (test.features.sinks_rank > 0) {
+    options.softmax_aux_rank = test.features.sinks_rank;
+  }
+  const Sizes& n = test.sizes;
+  const bool packed = test.layout == exec::Layout::kThd;
+  exec::AttentionSpecs out;
+  for (const AttentionTensor& tensor :
+       AttentionSpecs(resolver, test.mode, options)) {
+    const Spec& spec = tensor.resolved.spec;
+    const auto corrected = [&](const Shape& shape) {
+      return Corrected(test.mesh, spec, shape, illegal);
+    };
+    const std::string_view name = tensor.name;
+    if (name == "query") {
+      out.query =
+          corrected(InLayout(test, n.query_length, n.heads, n.head_dim));
+    } else if (name == "key") {
+      out.key =
+          corrected(InLayout(test, n.key_length, n.key_heads, n.head_dim));
+    } else if (name == "value") {
+      out.value =
+          corrected(InLayout(test, n.key_length, n.key_heads, n.ValueDim()));
+    } else if (name == "output") {
+      out.output =
+          corrected(InLayout(test, n.query_length, n.heads, n.ValueDim()));
+    } else if (name == "bias") {
+      out.bias = corrected({n.batch, n.heads, n.query_length, n.key_length});
+    } else if (name == "mask") {
+      out.mask = corrected({n.batch, 1, n.query_length, n.key_length});
+    } else if (name == "q_segment_ids") {
+      out.query_segments = packed
+                               ? Spec{{}, spec.empty() ? AxisGroup{} : spec[0]}
+                               : corrected({n.batch, n.query_length});
+    } else if (name == "kv_segment_ids") {
+      out.key_segments = packed ? Spec{{}, spec.empty() ? AxisGroup{} : spec[0]}
+                                : corrected({n.batch, n.key_length});
+    } else if (name == "softmax_aux") {
+      out.softmax_aux = spec;
+    }
+  }
+  return out;
+}
+
+Lifetime LifetimeOf(const Case& test, const Resolver& resolver) {
+  Case prefill = test;
+  prefill.mode = Mode::kPrefill;
+  const auto written = ResolveSpecs(resolver, prefill, IllegalPolicy::kError);
+  Lifetime out;
+  out.mesh = test.mesh;
+  out.batch = test.sizes.batch;
+  out.heads = test.sizes.heads;
+  out.key_heads = test.sizes.key_heads;
+  out.head_dim = test.sizes.head_dim;
+  out.prefill = test.life->prefill;
+  out.chunk = test.life->prefill;
+  out.steps = test.life->steps;
+  out.slots = test.life->slots;
+  out.dtype = test.dtype;
+  out.kv_dtype = test.kv_dtype.value_or(test.dtype);
+  out.ragged = test.sizes.batch > 1;
+  out.insert = test.mode == Mode::kInsert;
+  out.prefill_spec = written.key;
+  out.decode_spec = test.specs.key;
+  out.token_spec = written.key;
+  if (test.specs.query.size() > 2) out.query_heads = test.specs.query[2];
+  out.seed = test.seed;
+  return out;
+}
+
+namespace {
+
+// Decoding over a cache, in each generation mode and dtype.
+void AddLives(const Request& request, const Resolver& resolver,
+              const Mesh& mesh, Matrix& matrix) {
+  const exec::Operation* decoding = exec::FindOperation("flash_decoding");
+  if (std::find(request.operations.begin(), request.operations.end(),
+                decoding) == request.operations.end()) {
+    return;
+  }
+  for (Mode mode : request.modes) {
+    if (!IsGeneration(mode)) continue;
+    for (Dtype dtype : request.dtypes) {
+      Case test;
+      test.operation = decoding;
+      test.mode = mode;
+      test.dtype = dtype;
+      test.kv_dtype = request.kv_dtype;
+      test.mesh = mesh;
+      test.sizes = SizesOfMode(matrix.used, mode);
+      test.settings = request.settings;
+      test.seed = request.seed;
+      test.specs = ResolveSpecs(resolver, test, request.illegal);
+      // Every row has tokens, and the slots divide as the keys do.
+      CacheLife life;
+      life.steps = request.steps;
+      const int64_t least = 5 * test.sizes.batch + 8;
+      const int64_t length = matrix.used.key_length;
+      life.slots = length;
+      while (life.slots < least + life.steps) life.slots += length;
+      life.prefill = life.slots - life.steps;
+      test.sizes.key_length = life.slots;
+      test.life = life;
+      matrix.lives.emplace_back(LifetimeOf(test, resolver));
+      matrix.cases.push_back(std::move(test));
+    }
+  }
+}
+
+}  // namespace
+
+Matrix BuildMatrix(const Request& request, const Resolver& resolver,
+                   const Mesh& mesh) {
+  Matrix out;
+  out.given = request.sizes;
+  out.used = request.full ? request.sizes
+                          : WitnessSizes(request.sizes,
+                                         SplitsOf(request, resolver, mesh));
+  out.witness = !(out.used == out.given);
+  uint64_t number = 0;
+  for (const exec::Operation* operation : request.operations) {
+    for (Mode mode : request.modes) {
+      for (exec::Layout layout : request.layouts) {
+        if (!Applies(*operation, mode, layout)) continue;
+        for (Dtype dtype : request.dtypes) {
+          Case test;
+          test.operation = operation;
+          test.mode = mode;
+          test.layout = layout;
+          test.dtype = dtype;
+          test.kv_dtype = request.kv_dtype;
+          test.mesh = mesh;
+          test.sizes = SizesOfMode(out.used, mode);
+          test.settings = request.settings;
+          for (const auto& [name, settings] : request.by_operation) {
+            if (name == operation->name) test.settings = settings;
+          }
+          test.features = request.features;
+          test.features.causal = true;
+          test.features.ragged =
+              IsGeneration(mode) || layout == exec::Layout::kThd;
+          if (request.window && *request.window < request.sizes.key_length) {
+            // One that ends inside a shard, whatever the sizes.
+            test.features.window =
+                request.full
+                    ? *request.window
+                    : std::max<int64_t>(1, out.used.key_length / 2 + 1);
+          }
+          if (out.witness) FitBlocks(test);
+          test.seed = exec::Random(request.seed).Split(number++).key();
+          test.specs = ResolveSpecs(resolver, test, request.illegal);
+          out.cases.push_back(std::move(test));
+          out.lives.emplace_back();
+        }
+      }
+    }
+  }
+  AddLives(request, resolver, mesh, out);
+  return out;
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,62 @@
+// From a mesh, its axis rules and an attention's sizes to the cases that
+// apply.
+#ifndef SHARDC_VERIFY_MATRIX_H_
+#define SHARDC_VERIFY_MATRIX_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/rules.h"
+#include "resolve/resolve.h"
+#include "verify/case.h"
+#include "verify/lifetime.h"
+
+namespace shardc::verify {
+
+struct Request {
+  Sizes sizes;                    // as given
+  std::optional<int64_t> window;  // the model's sliding window
+  std::vector<const exec::Operation*> operations;
+  std::vector<Mode> modes;
+  std::vector<exec::Layout> layouts;
+  std::vector<Dtype> dtypes;
+  std::optional<Dtype> kv_dtype;
+  exec::OperationSettings settings;
+  // Settings of single operations, in place of `settings`.
+  std::vector<std::pair<std::string, exec::OperationSettings>> by_operation;
+  Features features;  // added to every case
+  IllegalPolicy illegal = IllegalPolicy::kError;
+  uint64_t seed = 0;
+  bool full = false;
+  int64_t steps = 4;  // of decoding, after a prefill into a cache
+};
+
+struct Matrix {
+  Sizes given, used;
+  bool witness = false;  // `used` are smaller
+  std::vector<Case> cases;
+  // The lives of those of `cases` that have one, by index; else nothing.
+  std::vector<std::optional<Lifetime>> lives;
+};
+
+// operations x modes x layouts x dtypes, in that order, without what has no
+// meaning: a decoding operation in training, packed tokens in it.
+Matrix BuildMatrix(const Request& request, const Resolver& resolver,
+                   const Mesh& mesh);
+
+// The life of a cache that a decoding case with `life` stands for.
+Lifetime LifetimeOf(const Case& test, const Resolver& resolver);
+
+// The specs of a mode and layout as the axis rules say, corrected by the
+// policy where a dimension does not divide.
+exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
+                                  IllegalPolicy illegal);
+
+// Whether the operation is meant for a mode and layout at all.
+bool Applies(const exec::Operation& operation, Mode mode, exec::Layout layout);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_MATRIX_H_

@@ -1,0 +1,53 @@
+// All verdicts of a run, in the order of its cases.
+#ifndef SHARDC_VERIFY_REPORT_H_
+#define SHARDC_VERIFY_REPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "verify/case.h"
+#include "verify/matrix.h"
+#include "verify/run_case.h"
+
+namespace shardc::verify {
+
+struct Report {
+  uint64_t seed = 0;
+  Sizes given, used;
+  bool witness = false;
+  std::vector<Case> cases;
+  std::vector<CaseResult> results;
+
+  int64_t Count(Status status) const;
+};
+
+// Called after each case, from one thread at a time: done, of how many.
+using Progress = std::function<void(size_t done, size_t all)>;
+// Called with each case that was run, in no order, from one thread at a time.
+using Keep =
+    std::function<void(size_t index, const Case& test, const CaseResult& result,
+                       const CaseTensors& tensors)>;
+
+// Runs all cases on `threads` threads. The result does not depend on them.
+Report RunMatrix(const Request& request, Matrix matrix, int threads,
+                 const Progress& progress = {}, const Keep& keep = {});
+
+// One long case in low precision, which shows an accumulator of few bits that
+// short ones hide: the first operation that runs, in bfloat16, 512 keys.
+std::optional<Case> LongCase(const Request& request, const Matrix& matrix);
+
+// Least, mean and greatest over devices.
+struct Spread {
+  double least = 0, mean = 0, greatest = 0;
+};
+Spread SpreadOf(const std::vector<double>& values);
+
+// As a table for people: one line per case, failures and what is unsupported
+// explained below it.
+std::string ReportText(const Report& report);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_REPORT_H_

@@ -1,0 +1,39 @@
+#include "verify/sabotage.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+namespace shardc::verify {
+namespace {
+
+TEST_CASE("every fault of the catalogue is caught") {
+  const SelfTest result = RunSelfTest({}, 2);
+  std::set<std::string> names;
+  for (const FaultVerdict& fault : result.faults) {
+    CHECK_MESSAGE(fault.sound, fault.name << ": its clean run fails");
+    CHECK_MESSAGE(fault.caught, fault.name << " is missed");
+    CHECK(names.insert(fault.name).second);
+  }
+  CHECK(result.faults.size() >= 60);
+  MESSAGE(SelfTestText(result));
+}
+
+TEST_CASE("each check is the only one to catch some fault") {
+  for (size_t i = 0; i < kCheckCount; ++i) {
+    const auto check = static_cast<Check>(i);
+    const SelfTest result = RunSelfTest(Checks().Without(check), 2);
+    int missed = 0;
+    for (const FaultVerdict& fault : result.faults) missed += !fault.caught;
+    CHECK_MESSAGE(missed > 0, CheckName(check) << " is never needed");
+  }
+}
+
+TEST_CASE("the self-test's verdict does not depend on threads") {
+  const std::string one = SelfTestText(RunSelfTest({}, 1));
+  CHECK(SelfTestText(RunSelfTest({}, 7)) == one);
+}
+
+}  // namespace
+}  // namespace shardc::verify
