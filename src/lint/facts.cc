@@ -67,6 +67,7 @@ Facts::Facts(const LintInputs& inputs) : inputs_(inputs) {
     }
   }
   FindKinds();
+  TurnConv1d();
   FindRuleFacts();
   FindNaming();
   if (!other_naming_) FindDeadCauses();
@@ -115,6 +116,25 @@ void Facts::FindKinds() {
   }
   for (const Kind& kind : kinds_) {
     total_bytes_ = AddTo(total_bytes_, TotalBytes(kind));
+  }
+}
+
+// Flax's GPT-2 lays Conv1D kernels out [out, in], others [in, out]: the fused
+// attention projection, three times as wide as the model, tells.
+void Facts::TurnConv1d() {
+  bool turned = false;
+  for (const Kind& kind : kinds_) {
+    if (!kind.role.conv1d || kind.role.role != Role::kFusedQkv ||
+        kind.role.leaf != Leaf::kKernel || Rank(kind) != 2) {
+      continue;
+    }
+    const Shape& shape = *TypeOf(kind).shape;
+    turned = turned || shape[0] == 3 * shape[1];
+  }
+  for (Kind& kind : kinds_) {
+    if (kind.role.conv1d && kind.role.leaf == Leaf::kKernel) {
+      kind.role.turned = turned;
+    }
   }
 }
 

@@ -135,6 +135,7 @@ class Facts {
 
  private:
   void FindKinds();
+  void TurnConv1d();
   void FindRuleFacts();
   void FindNaming();
   void FindDeadCauses();

@@ -70,7 +70,7 @@ std::optional<Meant> MeantFor(const Facts& facts, const Kind& kind,
   const std::vector<std::string_view> parts =
       SplitName(kind.name, facts.separator());
   std::optional<Meant> best;
-  std::tuple<bool, bool, int, int> best_score;
+  std::tuple<bool, int, int, bool> best_score;
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     const auto index = static_cast<int32_t>(r);
@@ -82,8 +82,8 @@ std::optional<Meant> MeantFor(const Facts& facts, const Kind& kind,
       for (size_t skip = 0; skip < std::min<size_t>(parts.size(), 2); ++skip) {
         auto fit = FitAt(written, parts, skip, rule.sketch);
         if (!fit || fit->matched < 2 || fit->written.empty()) continue;
-        const std::tuple score(dead, taken.count(index) == 0, fit->matched,
-                               fit->run);
+        const std::tuple score(dead, fit->matched, fit->run,
+                               taken.count(index) == 0);
         if (best && score <= best_score) continue;
         best = Meant{index,      fit->matched,
                      fit->run,   fit->written,

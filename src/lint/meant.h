@@ -22,8 +22,8 @@ struct Meant {
 };
 
 // The rule whose path parts agree best with the kind's, all but one of them:
-// at least two. Dead rules come first, then those not yet `taken` by another
-// kind, then those that agree in more parts, from the end on; then the
+// at least two. Dead rules come first, then those that agree in more parts,
+// from the end on, then those not yet `taken` by another kind, then the
 // earlier one.
 std::optional<Meant> MeantFor(const Facts& facts, const Kind& kind,
                               bool dead_only,

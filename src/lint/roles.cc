@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 #include <vector>
 
 #include "lint/sketch.h"
@@ -162,27 +163,37 @@ KindRole RoleOf(std::string_view name, char separator) {
     if (out.role != Role::kOther) at = i;
     if (i + 2 < last) break;  // a role stands near the end of the path
   }
-  out.transposed =
-      out.leaf == Leaf::kWeight && at < parts.size() &&
+  out.conv1d =
+      at < parts.size() &&
       (parts[at] == "c_attn" || parts[at] == "c_fc" || parts[at] == "c_proj");
+  out.turned = out.conv1d && out.leaf == Leaf::kWeight;
   out.siblings = Join(parts, at, "?", separator, parts.size());
   out.module = Join(parts, parts.size(), "", separator, last);
   return out;
 }
 
+namespace {
+
+// Laid out [in, out]; nothing where the leaf does not say.
+std::optional<bool> InThenOut(const KindRole& role) {
+  if (role.leaf == Leaf::kKernel) return !role.turned;
+  if (role.leaf == Leaf::kWeight) return role.turned;
+  return std::nullopt;
+}
+
+}  // namespace
+
 int OutDim(const KindRole& role, int rank) {
   if (role.leaf == Leaf::kBias) return rank - 1;
-  if (rank < 2) return -1;
-  const bool kernel = role.leaf == Leaf::kKernel || role.transposed;
-  if (kernel) return rank - 1;
-  return role.leaf == Leaf::kWeight ? rank - 2 : -1;
+  const auto in_first = InThenOut(role);
+  if (rank < 2 || !in_first) return -1;
+  return *in_first ? rank - 1 : rank - 2;
 }
 
 int InDim(const KindRole& role, int rank) {
-  if (rank < 2 || role.leaf == Leaf::kBias) return -1;
-  const bool kernel = role.leaf == Leaf::kKernel || role.transposed;
-  if (kernel) return rank - 2;
-  return role.leaf == Leaf::kWeight ? rank - 1 : -1;
+  const auto in_first = InThenOut(role);
+  if (rank < 2 || !in_first) return -1;
+  return *in_first ? rank - 2 : rank - 1;
 }
 
 }  // namespace shardc

@@ -42,7 +42,10 @@ struct KindRole {
   Leaf leaf = Leaf::kOther;
   bool expert = false;  // below a part named `experts`
   bool attention = false;
-  bool transposed = false;  // GPT-2's Conv1D: `weight` laid out [in, out]
+  // GPT-2's Conv1D, which turns the layout round: `weight` is [in, out]
+  // and flax's `kernel`, where the facts find it so, [out, in].
+  bool conv1d = false;
+  bool turned = false;
   // The path with the role's part as `?`, and the leaf: siblings share it.
   std::string siblings;
   // The path without the leaf: a weight and its bias or scale share it.

@@ -426,6 +426,26 @@ targets:
         self.assertIn("SHD109", codes)
 
 
+class Packs(Case):
+    def test_a_pack_has_no_finding_but_what_its_mesh_gives(self):
+        models = os.path.join(ROOT, "testdata", "models")
+        checked = 0
+        for name in sorted(os.listdir(models)):
+            if ".manifest.json" not in name:
+                continue
+            result = run("check", "--no-project", "--mesh",
+                         "dp:2,fsdp:2,tp:2", "--rules", "auto", "--manifest",
+                         os.path.join(models, name), "--format", "json", "-q",
+                         # Vocabularies of odd size, which packs may shrink.
+                         "--ignore", "SHD202")
+            with self.subTest(model=name):
+                self.check(result, 0)
+                self.assertEqual([f["message"] for f in result.json()
+                                  if f["level"] != "note"], [])
+                checked += 1
+        self.assertGreater(checked, 10)
+
+
 class Explain(Case):
     def test_every_code_that_check_knows(self):
         text = self.check(run("explain", "SHD101"), 0).out
