@@ -280,6 +280,7 @@ class LatentRun {
     slice.scale = static_cast<float>(staged_.options.ScaleFor(dim));
     slice.options = &staged_.options;
     slice.fault = machine_.fault();
+    slice.one_row = staged_.T() == 1;
   }
 
   // Partial softmaxes of the length's parts, by the log-sum-exp rule.

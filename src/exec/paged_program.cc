@@ -228,6 +228,7 @@ class PagedRun {
     slice.scale = static_cast<float>(staged_.options.ScaleFor(dim));
     slice.options = &staged_.options;
     slice.fault = machine_.fault();
+    slice.one_row = queries == 1;
     SoftmaxState state = EmptyState(slice);
     AttendKeys(slice, 0, keys, settings_.blocksize_k, state);
     if (staged_.sinks) {

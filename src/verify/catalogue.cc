@@ -460,7 +460,9 @@ std::vector<PlantedFault> FaultCatalogue() {
   AddCacheFaults(b);
   AddMaskFaults(b);
   AddNumericFaults(b);
-  return b.Take();
+  std::vector<PlantedFault> out = b.Take();
+  for (PlantedFault& fault : PagedFaults()) out.push_back(std::move(fault));
+  return out;
 }
 
 }  // namespace shardc::verify

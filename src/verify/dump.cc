@@ -129,6 +129,12 @@ std::string DumpTensors(const CaseTensors& tensors) {
   out.Add("kv_lengths", p.key_lengths);
   out.Add("kv_starts", p.key_starts);
   out.Add("blocks", p.blocks);
+  if (p.latent) {
+    out.Add("latent", p.latent->latent);
+    out.Add("rope_key", p.latent->rope_key);
+    out.Add("up_key", p.latent->up_key);
+    out.Add("up_value", p.latent->up_value);
+  }
   return out.Take();
 }
 

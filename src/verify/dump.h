@@ -13,7 +13,9 @@ namespace shardc::verify {
 // A safetensors file: query, key, value, output (the sharded result) and
 // reference (F64, [B, T, H, D]), and bias, mask, additive_mask, softmax_aux,
 // q_segment_ids, kv_segment_ids, q_positions, kv_positions, kv_lengths,
-// kv_starts, blocks where they took part. Each in its own dtype.
+// kv_starts, blocks, and latent attention's latent, rope_key, up_key and
+// up_value (key and value are then their expansion, rounded) where they took
+// part. Each in its own dtype.
 std::string DumpTensors(const CaseTensors& tensors);
 
 // The settings as a JSON object's members, without braces: layout, scale,

@@ -21,6 +21,10 @@ Outcome RunProbe(const Probe& probe, const RunOptions& options, bool spoilt) {
     const LifetimeResult result = RunLifetime(*probe.life, options);
     return {result.status, result.failed};
   }
+  if (probe.paged) {
+    const LifetimeResult result = RunPagedLife(*probe.paged, options);
+    return {result.status, result.failed};
+  }
   Case test = probe.test;
   if (spoilt && probe.spoil) probe.spoil(test);
   const CaseResult result = RunCase(test, options);

@@ -13,6 +13,7 @@
 #include "exec/fault.h"
 #include "verify/case.h"
 #include "verify/lifetime.h"
+#include "verify/paged_life.h"
 #include "verify/run_case.h"
 
 namespace shardc::verify {
@@ -21,7 +22,9 @@ namespace shardc::verify {
 // and wrong with the fault planted or the specs spoilt.
 struct Probe {
   Case test;
-  std::optional<Lifetime> life;  // in place of `test`
+  // In place of `test`, one of:
+  std::optional<Lifetime> life;
+  std::optional<PagedLife> paged;
   // Makes the specs or sizes wrong; empty: the fault is in the program.
   std::function<void(Case&)> spoil;
   // What is spoilt (a life: as it stands) must be refused: running it at all
@@ -36,6 +39,8 @@ struct PlantedFault {
   std::vector<Probe> probes;  // tried in order until one shows it
 };
 
+// Those of pages and of the latent.
+std::vector<PlantedFault> PagedFaults();
 // The whole catalogue; the same on every call.
 std::vector<PlantedFault> FaultCatalogue();
 

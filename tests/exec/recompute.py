@@ -1,0 +1,291 @@
+"""Recomputes dumped attention cases with numpy, from the definitions alone.
+
+Written apart from the program: it shares no code and no constants but the
+file format. For every case the stated reference must be the attention of the
+stated inputs to float64 accuracy, the stated result must lie within the
+stated tolerance of it, and the stated error must be the error.
+
+Run by hand on a folder that `shardc verify --dump` wrote:
+    recompute.py DIR
+"""
+
+import glob
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import numpy as np
+except ImportError:  # the test is skipped, by hand it says so
+    np = None
+
+CASES = int(os.environ.get("SHARDC_RECOMPUTE_CASES", "200"))
+SEED = int(os.environ.get("SHARDC_RECOMPUTE_SEED", "1"))
+
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I32": "<i4",
+          "I8": "|i1", "BOOL": "|i1"}
+
+
+def read_safetensors(path):
+    """Name -> float64 or int64 array."""
+    with open(path, "rb") as file:
+        data = file.read()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    out = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        raw = data[8 + size + begin:8 + size + end]
+        if entry["dtype"] == "BF16":
+            wide = np.frombuffer(raw, "<u2").astype(np.uint32) << 16
+            value = wide.view(np.float32).astype(np.float64)
+        else:
+            value = np.frombuffer(raw, DTYPES[entry["dtype"]])
+            kind = np.float64 if entry["dtype"].startswith("F") else np.int64
+            value = value.astype(kind)
+        out[name] = value.reshape(entry["shape"])
+    return out
+
+
+def philox(counter, key):
+    """Philox4x32-10 on arrays of four words; only the first is returned."""
+    c = [np.asarray(x, np.uint64) for x in counter]
+    k = [int(x) for x in key]
+    low = np.uint64(0xffffffff)
+    for _ in range(10):
+        p0 = np.uint64(0xD2511F53) * c[0]
+        p1 = np.uint64(0xCD9E8D57) * c[2]
+        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(k[0]), p1 & low,
+             (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(k[1]), p0 & low]
+        k = [(k[0] + 0x9E3779B9) & 0xffffffff,
+             (k[1] + 0xBB67AE85) & 0xffffffff]
+    return c[0]
+
+
+def to_bthd(x, layout):
+    if layout == "bhtd":
+        return x.transpose(0, 2, 1, 3)
+    if layout == "thd":
+        return x[None]
+    return x
+
+
+def expand(tensors, layout):
+    """Keys and values of all heads, from the latent of each token."""
+    c = tensors["latent"]
+    heads = tensors["up_key"].shape[0]
+    nope = np.einsum("bsr,hrd->bshd", c, tensors["up_key"])
+    rope = np.repeat(tensors["rope_key"][:, :, None], heads, axis=2)
+    key = np.concatenate([nope, rope], axis=3)
+    value = np.einsum("bsr,hrd->bshd", c, tensors["up_value"])
+    if layout == "thd":
+        key = key.reshape((1, -1) + key.shape[2:])
+        value = value.reshape((1, -1) + value.shape[2:])
+    return key, value
+
+
+def visible(tensors, settings, shape, positions):
+    """[B, H, T, S]: what may attend to what."""
+    batch, heads, rows, keys = shape
+    pq, pk, lengths = positions
+    see = np.ones(shape, bool)
+    see &= (pk < lengths[:, None])[:, None, None]
+    see &= (pk >= 0)[:, None, None]
+    if "kv_starts" in tensors:
+        see &= (pk >= tensors["kv_starts"][:, None])[:, None, None]
+    distance = pq[:, None, :, None] - pk[:, None, None, :]
+    if settings["causal"]:
+        see &= distance >= 0
+    if settings["window"] is not None:
+        left, right = settings["window"]
+        if left is not None:
+            see &= distance <= left
+        if right is not None:
+            see &= -distance <= right
+    if "q_segment_ids" in tensors:
+        a = tensors["q_segment_ids"][:, None, :, None]
+        b = tensors["kv_segment_ids"][:, None, None, :]
+        see &= (a == b) & (a >= 0)
+        if settings["padding_segment"] is not None:
+            see &= a != settings["padding_segment"]
+    if "mask" in tensors:
+        see &= tensors["mask"] != 0
+    if "additive_mask" in tensors:
+        see &= tensors["additive_mask"] > settings["mask_value"] / 2
+    if "blocks" in tensors:
+        i = np.arange(rows) // settings["blocksize_q"]
+        j = np.arange(keys) // settings["blocksize_k"]
+        see &= tensors["blocks"][:, :, i][:, :, :, j] != 0
+    return see
+
+
+def dropped(settings, shape, pq, pk):
+    """[B, H, T, S]: which weights dropout takes away."""
+    batch, heads = shape[:2]
+    seed = int(settings["dropout_seed"])
+    grid = np.broadcast_arrays(
+        np.arange(batch)[:, None, None, None],
+        np.arange(heads)[None, :, None, None],
+        pq[:, None, :, None], pk[:, None, None, :])
+    counter = [(x.astype(np.int64) & 0xffffffff) for x in grid]
+    word = philox(counter, (seed & 0xffffffff, seed >> 32))
+    return word.astype(np.float64) * 2.0 ** -32 < settings["dropout"]
+
+
+def attention(tensors, settings, layout):
+    """[B, T, H, Dv] in float64."""
+    q = to_bthd(tensors["query"], layout)
+    k = to_bthd(tensors["key"], layout)
+    v = to_bthd(tensors["value"], layout)
+    if "latent" in tensors:
+        k, v = expand(tensors, layout)
+    batch, rows, heads, _ = q.shape
+    keys, key_heads = k.shape[1], k.shape[2]
+    group = heads // key_heads
+    k = np.repeat(k, group, axis=2)
+    v = np.repeat(v, group, axis=2)
+
+    lengths = tensors.get("kv_lengths", np.full(batch, keys))
+    pk = tensors.get("kv_positions",
+                     np.broadcast_to(np.arange(keys), (batch, keys)))
+    pq = tensors.get("q_positions",
+                     lengths[:, None] - rows + np.arange(rows)[None])
+
+    s = settings["scale"] * np.einsum("bthd,bshd->bhts", q, k)
+    if settings["soft_cap"] > 0:
+        s = settings["soft_cap"] * np.tanh(s / settings["soft_cap"])
+    if "bias" in tensors:
+        s = s + tensors["bias"]
+    if "additive_mask" in tensors:
+        s = s + tensors["additive_mask"]
+    see = visible(tensors, settings, s.shape, (pq, pk, lengths))
+    mean = settings["masked_rows"] == "mean"
+    s = np.where(see, s, settings["mask_value"] if mean else -np.inf)
+
+    sinks = np.zeros((0, heads))
+    if "softmax_aux" in tensors:
+        aux = tensors["softmax_aux"]
+        sinks = aux[None] if aux.ndim == 1 else np.repeat(aux, group, axis=1)
+    top = s.max(axis=3, initial=-np.inf)
+    if len(sinks):
+        top = np.maximum(top, sinks.max(axis=0)[None, :, None])
+    safe = np.where(np.isfinite(top), top, 0.0)
+    p = np.exp(s - safe[..., None])
+    total = p.sum(axis=3)
+    for sink in sinks:
+        total = total + np.exp(sink[None, :, None] - safe)
+    weights = p / np.where(total > 0, total, 1.0)[..., None]
+    if settings["dropout"] > 0:
+        gone = dropped(settings, s.shape, pq, pk)
+        weights = np.where(gone, 0.0, weights / (1 - settings["dropout"]))
+    return np.einsum("bhts,bshd->bthd", weights, v)
+
+
+def check_case(path):
+    """What is wrong with a case, or nothing."""
+    with open(path) as file:
+        document = json.load(file)
+    case, settings = document["case"], document["settings"]
+    tensors = read_safetensors(path[:-len(".json")] + ".safetensors")
+    layout = case["layout"]
+    own = attention(tensors, settings, layout)
+    reference = tensors["reference"]
+    if own.shape != reference.shape:
+        return f"reference {reference.shape}, recomputed {own.shape}"
+    size = max(1.0, float(np.abs(own).max(initial=0.0)))
+    off = float(np.abs(own - reference).max(initial=0.0))
+    if not off <= 1e-11 * size:
+        return f"the stated reference is off by {off}"
+    result = to_bthd(tensors["output"], layout)
+    error = float(np.abs(result - own).max(initial=0.0))
+    if case["status"] == "pass" and not error <= case["tolerance"]:
+        return f"the result is off by {error}, tolerance {case['tolerance']}"
+    if abs(error - case["max_abs_error"]) > 1e-11 * size:
+        return f"error {error}, stated {case['max_abs_error']}"
+    return None
+
+
+def cases_in(folder):
+    return [path[:-len(".safetensors")] + ".json"
+            for path in sorted(glob.glob(os.path.join(
+                glob.escape(folder), "*.safetensors")))]
+
+
+def random_run(rng, folder):
+    """Arguments of a verification of random sizes."""
+    dp, sp, tp = (rng.choice([1, 2]) for _ in range(3))
+    key_heads = tp * rng.choice([1, 2])
+    heads = key_heads * rng.choice([1, 2, 4]) * sp
+    length = 4 * sp * rng.choice([1, 2, 3])
+    queries = rng.choice([length, length // 2])
+    sizes = (f"heads={heads},kv_heads={key_heads},head_dim="
+             f"{rng.choice([4, 8, 16])},batch={dp * rng.choice([1, 2])},"
+             f"q_len={queries},kv_len={length}")
+    return ["verify", "--no-project", "--mesh", f"dp:{dp},sp:{sp},tp:{tp}",
+            "--attention", sizes, "--seed", str(rng.randrange(2 ** 32)),
+            "--layout", rng.choice(["bthd", "bhtd", "thd"]),
+            "--dtype", rng.choice(["float32", "bfloat16", "float16"]),
+            "--full", "--dump", folder]
+
+
+@unittest.skipIf(np is None, "numpy is not installed")
+class Recompute(unittest.TestCase):
+    def check_folder(self, folder):
+        paths = cases_in(folder)
+        for path in paths:
+            with self.subTest(case=os.path.basename(path)):
+                with open(path) as file:
+                    text = file.read()
+                self.assertIsNone(check_case(path), text)
+        return len(paths)
+
+    def test_random_cases_with_every_feature(self):
+        program = os.environ["SHARDC_DUMP_RANDOM"]
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([program, folder, str(SEED), str(CASES)],
+                           check=True)
+            self.assertEqual(self.check_folder(folder), CASES)
+
+    def test_what_the_command_dumps(self):
+        rng = random.Random(SEED)
+        seen = 0
+        for _ in range(4):
+            with tempfile.TemporaryDirectory() as top:
+                folder = os.path.join(top, "dump")
+                done = subprocess.run(
+                    [os.environ["SHARDC_BIN"]] + random_run(rng, folder),
+                    capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                seen += self.check_folder(folder)
+        self.assertGreater(seen, 20)
+
+    def test_a_wrong_result_is_noticed(self):
+        program = os.environ["SHARDC_DUMP_RANDOM"]
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([program, folder, "3", "1"], check=True)
+            (path,) = cases_in(folder)
+            self.assertIsNone(check_case(path))
+            with open(path) as file:
+                document = json.load(file)
+            document["settings"]["scale"] *= 1.01
+            with open(path, "w") as file:
+                json.dump(document, file)
+            self.assertIsNotNone(check_case(path))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2 and os.path.isdir(sys.argv[1]):
+        wrong = 0
+        for case_path in cases_in(sys.argv[1]):
+            problem = check_case(case_path)
+            if problem:
+                wrong += 1
+                print(os.path.basename(case_path), problem)
+        print(f"{len(cases_in(sys.argv[1]))} cases, {wrong} wrong")
+        sys.exit(1 if wrong else 0)
+    unittest.main()
