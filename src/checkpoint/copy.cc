@@ -474,30 +474,6 @@ bool CheckUnchanged(const Transfer& transfer,
 
 }  // namespace
 
-TransferSize MeasureTransfer(const Transfer& transfer,
-                             const std::vector<bool>& outputs) {
-  TransferSize size;
-  std::vector<std::vector<bool>> read(transfer.tensors.size());
-  for (size_t i = 0; i < transfer.tensors.size(); ++i) {
-    read[i].resize(transfer.tensors[i].parts.size());
-  }
-  for (size_t i = 0; i < transfer.outputs.size(); ++i) {
-    if (!outputs[i]) continue;
-    const OutputFile& output = transfer.outputs[i];
-    ++size.files;
-    size.bytes_written += output.size;
-    size.pieces += static_cast<int64_t>(output.pieces.size());
-    for (const OutputPiece& piece : output.pieces) {
-      if (read[piece.tensor][piece.part]) continue;
-      read[piece.tensor][piece.part] = true;
-      const TransferTensor& tensor = transfer.tensors[piece.tensor];
-      size.bytes_read +=
-          tensor.parts[piece.part].Elements() * DtypeBits(tensor.from) / 8;
-    }
-  }
-  return size;
-}
-
 bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
                 Checksums& checksums, const CopyOptions& options,
                 Findings& findings) {

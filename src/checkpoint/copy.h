@@ -35,10 +35,6 @@ bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
                 Checksums& checksums, const CopyOptions& options,
                 Findings& findings);
 
-// What CopyPieces would read and write for these outputs.
-TransferSize MeasureTransfer(const Transfer& transfer,
-                             const std::vector<bool>& outputs);
-
 }  // namespace shardc
 
 #endif  // SHARDC_CHECKPOINT_COPY_H_

@@ -90,6 +90,9 @@ struct TransferSize {
   int64_t bytes_read = 0;     // each needed source byte once
   int64_t bytes_written = 0;  // headers included
 };
+// For the outputs that are marked.
+TransferSize MeasureTransfer(const Transfer& transfer,
+                             const std::vector<bool>& outputs);
 
 }  // namespace shardc
 
