@@ -1,10 +1,14 @@
-"""Whole processes: our commands against the Python matching loop."""
+"""Whole processes: our commands against the Python matching loop.
 
+Processor time of the process and all its threads.
+"""
+
+import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 import names
 
@@ -12,6 +16,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MESH = "dp:2,fsdp:8,tp:4"
 MESH_JSON = '{"dp": 2, "fsdp": 8, "tp": 4}'
 SIZES = ((1000, 20), (1000, 100), (100000, 100))
+
+
+def processor_seconds():
+    """Of all child processes so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Suite:
@@ -22,7 +32,6 @@ class Suite:
         self.folder = tempfile.TemporaryDirectory()
         self.bases = {size: names.write(self.folder.name, *size)
                       for size in SIZES}
-        self.last = {}
         return self
 
     def __exit__(self, *_):
@@ -41,10 +50,14 @@ class Suite:
         return out
 
     def _run(self, command):
-        before = time.perf_counter()
-        done = subprocess.run(command, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, cwd=self.folder.name)
-        seconds = time.perf_counter() - before
+        before = processor_seconds()
+        try:
+            done = subprocess.run(command, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE,
+                                  cwd=self.folder.name)
+        except OSError as error:
+            return str(error)
+        seconds = processor_seconds() - before
         if done.returncode not in (0, 1):
             lines = done.stderr.decode(errors="replace").splitlines()
             return lines[0] if lines else "exit %d" % done.returncode
@@ -55,8 +68,6 @@ class Suite:
         inputs = ["--manifest", base + ".json"]
         if spec["command"] != "manifest":
             inputs += ["--mesh", MESH, "--rules", base + ".yaml"]
-        else:
-            inputs = [base + ".json"]
         extra = ["-o", base + ".plan"] if spec["command"] == "plan" else []
         ours = self._run([self.program, spec["command"]] + inputs + extra)
         if spec["command"] == "manifest":
@@ -79,7 +90,6 @@ class Suite:
 
 def check_same(base):
     """Both chose the same spec for every parameter."""
-    import json
     with open(base + ".plan") as source:
         plan = json.load(source)
     with open(base + ".baseline") as source:

@@ -66,8 +66,11 @@ class Suite:
 
     def _run(self, command):
         before = time.perf_counter()
-        done = subprocess.run(command, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE)
+        try:
+            done = subprocess.run(command, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE)
+        except OSError as error:
+            return str(error)
         if done.returncode != 0:
             lines = done.stderr.decode(errors="replace").splitlines()
             return lines[0] if lines else "exit %d" % done.returncode
