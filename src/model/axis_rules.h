@@ -15,24 +15,44 @@
 namespace shardc {
 
 enum class Mode : uint8_t { kTrain, kPrefill, kDecode, kInsert };
-inline constexpr std::array<Mode, 4> kAllModes = {
-    Mode::kTrain, Mode::kPrefill, Mode::kDecode, Mode::kInsert};
+inline constexpr std::array<Mode, 4> kAllModes = {Mode::kTrain, Mode::kPrefill,
+                                                  Mode::kDecode, Mode::kInsert};
 
-std::string_view ModeName(Mode mode);       // "decode"
-std::string_view ModeLongName(Mode mode);   // "__autoregressive__"
+std::string_view ModeName(Mode mode);                  // "decode"
+std::string_view ModeLongName(Mode mode);              // "__autoregressive__"
 std::optional<Mode> ParseMode(std::string_view text);  // either spelling
-bool IsGeneration(Mode mode);               // decode and insert
+bool IsGeneration(Mode mode);                          // decode and insert
 
 // The axis rules in the order of their definition; the parallelism axes come
 // first, decode rules last.
 enum class AxisRule : uint8_t {
-  kDataParallel, kFullyShardedDataParallel, kTensorParallel,
-  kSequenceParallel, kExpertParallel,
-  kBatch, kSequence, kQuerySequence, kHead, kKeySequence, kHiddenState,
-  kMlpIntermediate, kVocab, kExpert, kExpertGate, kAttentionDim, kKvHead,
-  kAttentionKvDim, kBiasHeadSequence, kBiasKeySequence,
-  kDecodeBatch, kDecodeQuerySequence, kDecodeHead, kDecodeKeySequence,
-  kDecodeAttentionDim, kDecodeKvHead, kDecodeAttentionKvDim,
+  kDataParallel,
+  kFullyShardedDataParallel,
+  kTensorParallel,
+  kSequenceParallel,
+  kExpertParallel,
+  kBatch,
+  kSequence,
+  kQuerySequence,
+  kHead,
+  kKeySequence,
+  kHiddenState,
+  kMlpIntermediate,
+  kVocab,
+  kExpert,
+  kExpertGate,
+  kAttentionDim,
+  kKvHead,
+  kAttentionKvDim,
+  kBiasHeadSequence,
+  kBiasKeySequence,
+  kDecodeBatch,
+  kDecodeQuerySequence,
+  kDecodeHead,
+  kDecodeKeySequence,
+  kDecodeAttentionDim,
+  kDecodeKvHead,
+  kDecodeAttentionKvDim,
 };
 inline constexpr size_t kAxisRuleCount = 27;
 

@@ -10,9 +10,28 @@
 namespace shardc {
 
 enum class Dtype : uint8_t {
-  kBool, kU8, kI8, kI16, kU16, kI32, kU32, kI64, kU64,
-  kF16, kBF16, kF32, kF64, kC64,
-  kF8E4M3, kF8E5M2, kF8E8M0, kF4, kF6E2M3, kF6E3M2, kI4, kU4,
+  kBool,
+  kU8,
+  kI8,
+  kI16,
+  kU16,
+  kI32,
+  kU32,
+  kI64,
+  kU64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kC64,
+  kF8E4M3,
+  kF8E5M2,
+  kF8E8M0,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
+  kI4,
+  kU4,
 };
 
 std::string_view DtypeName(Dtype dtype);  // "BF16", "F8_E4M3"

@@ -42,7 +42,7 @@ struct Manifest {
   std::string naming;
   // The separator of path parts: '/', '.', or 0 where no name holds either.
   char separator = 0;
-  SourceRef source;               // for messages
+  SourceRef source;                // for messages
   std::vector<std::string> notes;  // such as "names only: no file is present"
 
   const TensorType& TypeOf(const Tensor& tensor) const {

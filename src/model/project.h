@@ -29,20 +29,20 @@ struct Target {
   MeshInput mesh;
   std::vector<std::string> rules;  // paths and `builtin:NAME`
   std::string manifest;
-  std::string model;               // config.json
-  std::vector<Mode> modes;         // empty: all
+  std::string model;        // config.json
+  std::vector<Mode> modes;  // empty: all
   std::vector<std::string> operations;
   std::optional<int64_t> batch;
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;
-  std::string plan;                // the committed plan
+  std::string plan;  // the committed plan
 };
 
 struct LintSettings {
   std::vector<std::string> select;  // codes or names
   std::vector<std::string> ignore;
   std::map<std::string, Level> severity;
-  std::string fail_on = "error";    // error | warning | note | never
+  std::string fail_on = "error";  // error | warning | note | never
 };
 
 struct Project {

@@ -21,8 +21,7 @@ std::optional<Mesh> ReadMesh(const std::string& file_or_text,
 std::optional<Mesh> ReadMesh(const MeshInput& input,
                              std::optional<int64_t> devices,
                              Findings& findings);
-std::optional<Mesh> ParseMesh(SourceRef source,
-                              std::optional<int64_t> devices,
+std::optional<Mesh> ParseMesh(SourceRef source, std::optional<int64_t> devices,
                               Findings& findings);
 std::optional<Mesh> ParseMeshString(SourceRef source,
                                     std::optional<int64_t> devices,

@@ -13,8 +13,7 @@ namespace shardc {
 // The nearest shardc.yaml from `directory` upwards to the repository's root
 // (the folder that holds .git); nothing if there is none.
 std::optional<std::string> FindProject(const std::string& directory);
-std::optional<Project> ReadProject(const std::string& path,
-                                   Findings& findings);
+std::optional<Project> ReadProject(const std::string& path, Findings& findings);
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings);
 
