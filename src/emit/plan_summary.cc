@@ -1,5 +1,6 @@
 // The plan in words, for the person who ran it.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "emit/emit.h"
@@ -37,7 +38,7 @@ void AddTotals(std::string& out, const Plan& plan) {
     const double share = 1000.0 * static_cast<double>(plan.mesh.devices) *
                          static_cast<double>(*summary.bytes_per_device) /
                          static_cast<double>(*summary.bytes);
-    const auto tenths = static_cast<int64_t>(share / 100.0 + 0.5);
+    const auto tenths = std::llround(share / 100.0);
     out += " (" + std::to_string(tenths / 10) + "." +
            std::to_string(tenths % 10) + " times the ideal split)";
   }
