@@ -214,10 +214,14 @@ void AddLives(const Request& request, const Resolver& resolver,
       CacheLife life;
       life.steps = request.steps;
       const int64_t least = 5 * test.sizes.batch + 8;
-      const int64_t length = matrix.used.key_length;
-      life.slots = length;
-      while (life.slots < least + life.steps) life.slots += length;
-      life.prefill = life.slots - life.steps;
+      // Long ones would show nothing more, at the cost of a dense run a step.
+      const int64_t length =
+          WitnessSizes(matrix.used, SplitsOf(request, resolver, mesh))
+              .key_length;
+      // Whole multiples of the length, so that chunks of it divide too.
+      const auto up = [&](int64_t n) { return (n + length - 1) / length; };
+      life.prefill = up(least) * length;
+      life.slots = life.prefill + up(life.steps) * length;
       test.sizes.key_length = life.slots;
       test.life = life;
       matrix.lives.emplace_back(LifetimeOf(test, resolver));

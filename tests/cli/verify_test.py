@@ -1,0 +1,161 @@
+"""`shardc verify`: verdicts, exit statuses, output, dumps."""
+
+import json
+import os
+import struct
+import tempfile
+import unittest
+
+from driver import Case, run
+
+SMALL = "heads=8,kv_heads=4,head_dim=16,batch=2,q_len=16,kv_len=32"
+MESH = "dp:2,sp:2,tp:2"
+
+
+def rules(folder, text):
+    path = os.path.join(folder, "rules.yaml")
+    with open(path, "w") as f:
+        f.write("version: 1\n" + text)
+    return path
+
+
+class Verify(Case):
+    def verify(self, *args, mesh=MESH, attention=SMALL, rc=0, **kwargs):
+        return self.check(
+            run("verify", "--mesh", mesh, "--attention", attention,
+                "--no-project", *args, **kwargs), rc)
+
+    def test_report_has_the_agreed_form(self):
+        report = self.verify("--operation", "vanilla,ring", "--mode", "train",
+                             "--layout", "bthd", "--dtype", "float32",
+                             "--format", "json").json()
+        self.assertEqual(report["schema"], "shardc.verify/v1")
+        self.assertEqual(report["summary"]["fail"], 0)
+        self.assertEqual(sum(report["summary"].values()),
+                         len(report["cases"]))
+        for case in report["cases"]:
+            for key in ("operation", "mode", "layout", "dtype", "kv_dtype",
+                        "mesh", "shapes", "status", "max_abs_error",
+                        "tolerance", "unsharded_error", "communication",
+                        "reason"):
+                self.assertIn(key, case)
+            self.assertEqual(case["status"], "pass")
+            self.assertLessEqual(case["max_abs_error"], case["tolerance"])
+            for kind in ("all_gather", "all_reduce", "reduce_scatter",
+                         "all_to_all", "ppermute"):
+                self.assertIn(kind, case["communication"])
+        ring = [c for c in report["cases"] if c["operation"] == "ring"][0]
+        self.assertGreater(ring["communication"]["ppermute"], 0)
+        # A long case in low precision always runs.
+        self.assertTrue(any(c["dtype"] == "BF16" and
+                            c["shapes"]["key"][1] >= 256
+                            for c in report["cases"]))
+
+    def test_a_naive_group_map_fails_and_says_what_would_help(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = rules(folder, "axes: {head: tp, kv_head: []}\n")
+            args = ["--rules", path, "--mode", "train", "--layout", "bthd",
+                    "--dtype", "float32"]
+            result = self.verify("--operation", "flash_attn2", *args,
+                                 "--format", "json", rc=1,
+                                 attention=SMALL.replace("kv_heads=4",
+                                                         "kv_heads=2"))
+            case = result.json()["cases"][0]
+            self.assertEqual(case["status"], "fail")
+            self.assertEqual(case["axis"], "tp")
+            self.assertIn("key heads", case["reason"])
+            self.assertTrue(case["help"])
+            # The global view is right with any legal layout.
+            self.verify("--operation", "vanilla", *args)
+
+    def test_an_operation_that_was_asked_for_must_run(self):
+        ring = ["--operation", "ring", "--mode", "decode", "--layout",
+                "bthd", "--dtype", "float32"]
+        result = self.verify(*ring, "--format", "json", rc=1)
+        case = result.json()["cases"][0]
+        self.assertEqual(case["status"], "unsupported")
+        self.assertEqual(case["axis"], "sp")
+        # In a bare matrix only a failure counts.
+        self.verify("--mode", "decode", "--layout", "bthd", "--dtype",
+                    "float32")
+
+    def test_usage_errors_exit_2(self):
+        for args in (["--operation", "rign"],
+                     ["--dtype", "int4"],
+                     ["--layout", "bhdt"],
+                     ["--steps", "0"],
+                     ["--mode", "trane"]):
+            result = self.verify(*args, rc=2)
+            self.assertIn("error", result.err)
+        for attention in ("heads=8,kv_heads=3", "heads=0", "heds=8",
+                          "heads=8,heads=8", "heads=8,q_len=64,kv_len=8",
+                          "heads=99999999999"):
+            self.verify(attention=attention, rc=2)
+        result = self.verify("--operation", "rign", rc=2)
+        self.assertIn("`ring`", result.err)
+
+    def test_same_output_whatever_the_threads(self):
+        args = ["--mode", "decode", "--dtype", "bfloat16", "--format", "json",
+                "--seed", "7"]
+        one = self.verify(*args, "--threads", "1").out
+        self.assertEqual(self.verify(*args, "--threads", "3").out, one)
+        other = self.verify(*args[:-1], "8").out
+        self.assertNotEqual(other, one)
+
+    def test_progress_is_for_terminals(self):
+        self.assertEqual(self.verify("--mode", "decode", "--dtype",
+                                     "float32").err, "")
+
+    def test_steps_over_an_int8_cache(self):
+        report = self.verify("--operation", "flash_decoding", "--mode",
+                             "decode", "--dtype", "float32", "--kv-dtype",
+                             "int8", "--steps", "5", "--format",
+                             "json").json()
+        lives = [c for c in report["cases"] if "cache" in c]
+        self.assertEqual(len(lives), 1)
+        self.assertEqual(lives[0]["cache"]["steps"], 5)
+        self.assertEqual(lives[0]["kv_dtype"], "I8")
+        self.assertEqual(lives[0]["status"], "pass")
+
+    def test_dump_writes_each_case(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.verify("--operation", "flash_attn2", "--mode", "prefill",
+                        "--layout", "bthd", "--dtype", "float16", "--dump",
+                        folder)
+            with open(os.path.join(folder, "case-0000.json")) as f:
+                entry = json.load(f)
+            self.assertEqual(entry["case"]["operation"], "flash_attn2")
+            self.assertIn("scale", entry["settings"])
+            with open(os.path.join(folder, "case-0000.safetensors"),
+                      "rb") as f:
+                data = f.read()
+            size, = struct.unpack("<Q", data[:8])
+            header = json.loads(data[8:8 + size])
+            for name in ("query", "key", "value", "output", "reference"):
+                self.assertIn(name, header)
+            self.assertEqual(header["query"]["dtype"], "F16")
+            self.assertEqual(header["reference"]["dtype"], "F64")
+            end = max(t["data_offsets"][1] for t in header.values())
+            self.assertEqual(8 + size + end, len(data))
+
+    def test_self_test_reports_its_score(self):
+        result = self.check(run("verify", "--self-test", "--format", "json"),
+                            0).json()
+        self.assertGreaterEqual(result["planted"], 60)
+        self.assertEqual(result["planted"], result["caught"])
+        self.assertEqual(len(result["faults"]), result["planted"])
+        for fault in result["faults"]:
+            self.assertTrue(fault["by"], fault)
+
+    def test_many_devices(self):
+        report = self.verify(
+            "--mode", "train", "--operation", "ring", "--layout", "bthd",
+            "--dtype", "float32", "--format", "json", mesh="dp:8,sp:8,tp:8",
+            attention="heads=64,kv_heads=8,head_dim=128,batch=16,"
+                      "q_len=8192,kv_len=8192").json()
+        self.assertEqual(report["cases"][0]["mesh"]["devices"], 512)
+        self.assertEqual(report["summary"]["fail"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
