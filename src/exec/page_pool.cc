@@ -100,11 +100,14 @@ std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
     why.message = "the pages: " + why.message;
     return std::nullopt;
   }
-  Buffer whole = Buffer::Zeros(shape, config.dtype);
-  std::fill(whole.real.begin(), whole.real.end(), RoundTo(config.dtype, fill));
   PagePool pool;
   pool.config = config;
-  pool.first = Scatter(mesh, whole, spec);
+  // Device by device: the whole pool may be far larger than any part.
+  const Spec full = PadSpec(spec, shape.size());
+  Buffer local = Buffer::Zeros(LocalShape(mesh, shape, full), config.dtype);
+  std::fill(local.real.begin(), local.real.end(), RoundTo(config.dtype, fill));
+  pool.first = {shape, config.dtype, full,
+                PerDevice(At(mesh.devices()), local)};
   if (config.format == PageFormat::kSeparate) pool.second = pool.first;
   return pool;
 }
