@@ -7,6 +7,7 @@
 #include "cli/builtin_packs.h"
 #include "cli/output.h"
 #include "importers/manifest.h"
+#include "match/match.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
 #include "parse/project.h"
@@ -314,12 +315,25 @@ std::optional<RuleSet> LoadRules(const std::vector<std::string>& files,
                       : "`shardc rules` lists the packs");
     return std::nullopt;
   }
+  RuleSet broken;
   auto rules = ReadRules(
       named,
       [separator](std::string_view name) { return FindPack(name, separator); },
-      findings);
-  if (rules) NameSources(*rules, named, project_dir);
+      findings, &broken);
+  if (rules) {
+    NameSources(*rules, named, project_dir);
+  } else {
+    CheckPatterns(broken, findings);
+  }
   return rules;
+}
+
+void CheckPatterns(const RuleSet& rules, Findings& findings) {
+  std::vector<Pattern> patterns;
+  for (const Rule& rule : rules.rules) {
+    patterns.push_back({rule.match, rule.match_place, rule.separator});
+  }
+  Matcher::Compile(patterns, findings);
 }
 
 namespace {

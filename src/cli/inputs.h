@@ -57,6 +57,9 @@ std::optional<RuleSet> LoadRules(const std::vector<std::string>& files,
                                  const std::string& model_type,
                                  Findings& findings);
 
+// Bad patterns, which another room judges though they are part of a file.
+void CheckPatterns(const RuleSet& rules, Findings& findings);
+
 // Everything of a target, read. All files are read before anything is
 // refused, so that every error is told at once.
 struct Loaded {

@@ -8,7 +8,6 @@
 #include "cli/output.h"
 #include "emit/rules_file.h"
 #include "emit/rules_text.h"
-#include "match/match.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -26,15 +25,6 @@ std::string PacksText(bool json) {
     first = false;
   }
   return json ? out + "]\n" : out;
-}
-
-// Patterns are part of reading a rules file, though another room judges them.
-void CheckPatterns(const RuleSet& rules, Findings& findings) {
-  std::vector<Pattern> patterns;
-  for (const Rule& rule : rules.rules) {
-    patterns.push_back({rule.match, rule.match_place, rule.separator});
-  }
-  Matcher::Compile(patterns, findings);
 }
 
 struct RulesFlags {

@@ -164,12 +164,16 @@ class Collector {
 }  // namespace
 
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
-                                 const PackLookup& packs, Findings& findings) {
+                                 const PackLookup& packs, Findings& findings,
+                                 RuleSet* despite_errors) {
   const size_t before = findings.errors();
   Collector collector(packs, findings);
   for (const std::string& file : files) collector.Visit(file, {});
   RuleSet set = collector.Take();
-  if (findings.errors() > before) return std::nullopt;
+  if (findings.errors() > before) {
+    if (despite_errors != nullptr) *despite_errors = std::move(set);
+    return std::nullopt;
+  }
   return set;
 }
 

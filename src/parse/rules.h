@@ -20,9 +20,11 @@ using PackLookup = std::function<SourceRef(std::string_view name)>;
 
 // Reads each file followed by what it extends, depth first; a file reached
 // twice counts once; earlier is nearer. Settings merge key by key, the
-// nearest wins. Circles are findings.
+// nearest wins. Circles are findings. With errors nothing is returned, and
+// `despite_errors` receives what could be read, for checks of its patterns.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
-                                 const PackLookup& packs, Findings& findings);
+                                 const PackLookup& packs, Findings& findings,
+                                 RuleSet* despite_errors = nullptr);
 
 // One spec by itself, as it would stand behind `spec:` (no `like`): what
 // `shardc resolve` takes on its command line.

@@ -441,9 +441,10 @@ bool Compiler::Run() {
   c_.rules.policy.compat = c_.CompatMode();
   auto resolver = Resolver::Make(c_.rules, c_.mesh, findings_);
   CompilePatterns();
-  if (!resolver || findings_.HasErrors()) return false;
+  if (!resolver) return false;
   c_.resolver = std::move(resolver);
   modes_ = ComputedModes(c_.options.modes);
+  // Bad patterns and unknown names are told together.
   ResolveRules();
   if (findings_.HasErrors()) return false;
   MatchNames();

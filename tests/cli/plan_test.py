@@ -203,6 +203,22 @@ class BadInput(Case):
             self.assertGreaterEqual(result.err.count("error["), 5,
                                     repr(result))
 
+    def test_rules_tell_keys_names_and_patterns_together(self):
+        with tempfile.TemporaryDirectory() as folder:
+            args = ["plan", "--mesh", "fsdp:2", "--manifest", LLAMA,
+                    "--rules"]
+            names = write(folder, "names.yaml",
+                          "rules:\n  - match: 'a(?=b)'\n    spec: [FSPD]\n")
+            result = self.check(run(*args, names), 2)
+            self.assertIn("look-ahead", result.err)
+            self.assertIn("`FSPD`", result.err)
+            keys = write(folder, "keys.yaml",
+                         "rulez: []\n"
+                         "rules:\n  - match: 'a(?=b)'\n    spec: [fsdp]\n")
+            result = self.check(run(*args, keys), 2)
+            self.assertIn("look-ahead", result.err)
+            self.assertIn("`rulez`", result.err)
+
     def test_unknown_command(self):
         result = self.check(run("plam"), 2)
         self.assertIn("`plan`", result.err)
