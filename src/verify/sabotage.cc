@@ -78,8 +78,12 @@ bool SelfTest::Sound() const {
 }
 
 SelfTest RunSelfTest(const Checks& checks, int threads,
-                     const SelfTestProgress& progress) {
-  const std::vector<PlantedFault> catalogue = FaultCatalogue();
+                     const SelfTestProgress& progress,
+                     const std::set<std::string>& only) {
+  std::vector<PlantedFault> catalogue = FaultCatalogue();
+  std::erase_if(catalogue, [&](const PlantedFault& fault) {
+    return !only.empty() && !only.contains(std::string(fault.name));
+  });
   SelfTest out;
   out.faults.resize(catalogue.size());
   std::atomic<size_t> next{0};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,9 +60,11 @@ struct SelfTest {
 
 using SelfTestProgress = std::function<void(size_t done, size_t all)>;
 
-// With `checks` left out, faults that only those notice are missed.
+// With `checks` left out, faults that only those notice are missed. `only`
+// names the faults to plant; empty: all of them.
 SelfTest RunSelfTest(const Checks& checks, int threads,
-                     const SelfTestProgress& progress = {});
+                     const SelfTestProgress& progress = {},
+                     const std::set<std::string>& only = {});
 
 std::string SelfTestText(const SelfTest& result);
 

@@ -27,9 +27,16 @@ bool RunsOnce() { return std::getenv("SHARDC_VERIFY_ONCE") != nullptr; }
 
 TEST_CASE("each check is the only one to catch some fault") {
   if (RunsOnce()) return;
+  // A fault that is missed without a check is one that this check caught. A
+  // check that others speak for has none under its name: all are planted.
+  const SelfTest all = RunSelfTest({}, 2);
   for (size_t i = 0; i < kCheckCount; ++i) {
     const auto check = static_cast<Check>(i);
-    const SelfTest result = RunSelfTest(Checks().Without(check), 2);
+    std::set<std::string> caught;
+    for (const FaultVerdict& fault : all.faults) {
+      if (fault.by == CheckName(check)) caught.insert(fault.name);
+    }
+    const SelfTest result = RunSelfTest(Checks().Without(check), 2, {}, caught);
     int missed = 0;
     for (const FaultVerdict& fault : result.faults) missed += !fault.caught;
     CHECK_MESSAGE(missed > 0, CheckName(check) << " is never needed");
