@@ -6,6 +6,7 @@
 #include "cli/inputs.h"
 #include "cli/open_mesh.h"
 #include "cli/output.h"
+#include "emit/rules_text.h"
 #include "parse/rules.h"
 #include "resolve/resolve.h"
 #include "source/wording.h"
@@ -79,26 +80,6 @@ std::optional<Mode> ChooseMode(const ResolveFlags& flags, const Bundle* bundle,
                        findings);
 }
 
-// The list as written: "BATCH", ["FSDP", "SP"], null.
-void AppendAxes(std::string& out, const SpecList& list) {
-  out += '[';
-  for (size_t i = 0; i < list.entries.size(); ++i) {
-    if (i > 0) out += ", ";
-    const SpecEntry& entry = list.entries[i];
-    if (entry.names.empty()) {
-      out += "null";
-      continue;
-    }
-    if (entry.is_group) out += '[';
-    for (size_t k = 0; k < entry.names.size(); ++k) {
-      if (k > 0) out += ", ";
-      AppendJsonString(out, entry.names[k].text);
-    }
-    if (entry.is_group) out += ']';
-  }
-  out += ']';
-}
-
 int RunResolve(const ResolveFlags& flags, const Common& common,
                Findings& findings) {
   const auto resolver = LoadResolver(flags.inputs, findings);
@@ -116,7 +97,7 @@ int RunResolve(const ResolveFlags& flags, const Common& common,
   if (common.format == "json") {
     out = "{\"axes\": ";
     const auto* list = std::get_if<SpecList>(&*written);
-    AppendAxes(out, list != nullptr ? *list : bundle->axes);
+    out += SpecListJson(list != nullptr ? *list : bundle->axes);
     out += ", \"mode\": ";
     AppendJsonString(out, ModeName(*mode));
     out += ", \"spec\": " + SpecText(resolved->spec) + "}\n";

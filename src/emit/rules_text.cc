@@ -113,6 +113,8 @@ std::string SpecSourceText(const SpecSource& source) {
   return "like: " + std::get<SpecLike>(source).rewrite;
 }
 
+std::string SpecListJson(const SpecList& list) { return ListText(list, true); }
+
 std::string RulesText(const RuleSet& rules) {
   size_t widest = 0;
   for (const Rule& rule : rules.rules) {

@@ -10,6 +10,8 @@ namespace shardc {
 
 // `[[FSDP, SP], TP]`, `ColumnWise`, `like: \1.weight`
 std::string SpecSourceText(const SpecSource& source);
+// The list as JSON: `[["FSDP", "SP"], "TP", null]`.
+std::string SpecListJson(const SpecList& list);
 std::string RulesText(const RuleSet& rules);
 // {"rules": [{"match", "spec", "modes", "source", ...}], "policy": ...}
 std::string RulesJson(const RuleSet& rules);
