@@ -81,6 +81,7 @@ struct OperationSettings {
   int64_t blocksize_b = 1;  // batch rows a step; never changes a result
   Dtype runtime_dtype = Dtype::kF32;
   Dtype softmax_dtype = Dtype::kF32;
+  int dot_bits = 0;  // 0, 8 or 4: products of operands quantised per row
   std::string sequence_axis = "sp";
   bool scan_ring = true;  // a loop, or its steps unrolled: the same program
   SequenceOrder order = SequenceOrder::kContiguous;
