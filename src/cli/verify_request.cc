@@ -1,0 +1,293 @@
+#include "cli/verify_request.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "cli/attention_flag.h"
+#include "cli/output.h"
+#include "parse/project.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+// A simulated device costs memory and time; 512 is usual.
+constexpr int64_t kMostDevices = 4096;
+constexpr int64_t kMostSteps = 4096;
+
+template <class T, class Parse>
+bool ParseEach(const std::vector<std::string>& texts, std::vector<T>& out,
+               std::string_view known, Findings& findings, Parse parse) {
+  for (const std::string& text : texts) {
+    const auto value = parse(text);
+    if (!value) {
+      findings.Add(code::kUsage, {},
+                   "`" + text + "` is none of: " + std::string(known));
+      return false;
+    }
+    if (std::find(out.begin(), out.end(), *value) == out.end()) {
+      out.push_back(*value);
+    }
+  }
+  return true;
+}
+
+std::optional<exec::Layout> LayoutOf(const std::string& text) {
+  if (text == "bthd") return exec::Layout::kBthd;
+  if (text == "bhtd") return exec::Layout::kBhtd;
+  if (text == "thd") return exec::Layout::kThd;
+  return std::nullopt;
+}
+
+std::optional<Dtype> RealDtype(const std::string& text) {
+  const auto dtype = ParseDtype(text);
+  if (dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16) {
+    return dtype;
+  }
+  return std::nullopt;
+}
+
+bool ChooseOperations(const std::vector<std::string>& names,
+                      verify::Request& request, Findings& findings) {
+  if (names.empty()) {
+    for (const exec::Operation& operation : exec::Operations()) {
+      request.operations.push_back(&operation);
+    }
+    return true;
+  }
+  std::vector<std::string> known;
+  std::string list;
+  for (const exec::Operation& operation : exec::Operations()) {
+    known.emplace_back(operation.name);
+    list += (list.empty() ? "" : ", ") + known.back();
+  }
+  for (const std::string& name : names) {
+    const exec::Operation* found = exec::FindOperation(name);
+    if (found == nullptr) {
+      const auto nearest = Nearest(name, known);
+      findings.Add(
+          code::kUsage, {}, "no operation is called `" + name + "`",
+          nearest ? "did you mean `" + *nearest + "`?" : "there are: " + list);
+      return false;
+    }
+    request.operations.push_back(found);
+  }
+  return true;
+}
+
+// Sizes of --attention, laid over the model's and the target's. What nobody
+// gives follows the mesh, so that every axis divides it.
+std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
+                                         const Target& target, const Mesh& mesh,
+                                         verify::Request& request,
+                                         Findings& findings) {
+  AttentionFlag given;
+  if (!flags.attention.empty()) {
+    const auto parsed = ParseAttention(flags.attention, findings);
+    if (!parsed) return std::nullopt;
+    given = *parsed;
+  }
+  if (!target.model.empty()) {
+    const auto model = ReadModelConfig(target.model, findings);
+    if (!model) return std::nullopt;
+    if (!given.heads) given.heads = model->heads;
+    if (!given.kv_heads) given.kv_heads = model->kv_heads;
+    if (!given.head_dim) given.head_dim = model->head_dim;
+    if (!given.window) given.window = model->sliding_window;
+    if (!given.head_dim && model->hidden && given.heads) {
+      given.head_dim = *model->hidden / *given.heads;
+    }
+  }
+  if (!given.heads) {
+    findings.Add(code::kUsage, {}, "the attention's sizes are not known",
+                 "give --model config.json, or --attention heads=32,"
+                 "kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096");
+    return std::nullopt;
+  }
+  if (!given.batch) given.batch = target.batch;
+  if (!given.kv_len) given.kv_len = target.kv_len;
+  verify::Sizes out;
+  out.heads = *given.heads;
+  out.key_heads = given.kv_heads.value_or(out.heads);
+  out.head_dim = given.head_dim.value_or(128);
+  out.value_dim = given.value_dim.value_or(0);
+  out.batch = given.batch.value_or(mesh.devices);
+  out.key_length =
+      given.kv_len.value_or(given.q_len ? *given.q_len : 128 * mesh.devices);
+  out.query_length = given.q_len.value_or(out.key_length);
+  request.window = given.window;
+  if (out.heads % out.key_heads != 0) {
+    findings.Add(code::kUsage, {},
+                 Counted(out.heads, "head") + " do not divide into " +
+                     Counted(out.key_heads, "key head"));
+    return std::nullopt;
+  }
+  if (out.query_length > out.key_length) {
+    findings.Add(code::kUsage, {},
+                 "q_len " + std::to_string(out.query_length) +
+                     " is longer than kv_len " + std::to_string(out.key_length),
+                 "queries are the last of their keys");
+    return std::nullopt;
+  }
+  return out;
+}
+
+bool CheckWork(const verify::Request& request, const Mesh& mesh,
+               Findings& findings) {
+  if (mesh.devices > kMostDevices) {
+    findings.Add(code::kUsage, {},
+                 "the mesh has " + CountText(mesh.devices) + " devices, " +
+                     CountText(kMostDevices) + " at most are simulated",
+                 "verify a smaller mesh with the same axes: the legality of a "
+                 "layout does not depend on how many devices there are");
+    return false;
+  }
+  const verify::Sizes& n = request.sizes;
+  // Logits of one case, which vanilla holds as a whole.
+  const double logits =
+      static_cast<double>(n.batch) * static_cast<double>(n.heads) *
+      static_cast<double>(n.query_length) * static_cast<double>(n.key_length);
+  if (request.full && logits > 4e9) {
+    findings.Add(code::kUsage, {},
+                 "the full sizes have " +
+                     CountText(static_cast<int64_t>(logits)) +
+                     " logits, too many to hold",
+                 "leave out --full, or give a shorter q_len or kv_len");
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void AddVerifyFlags(CLI::App& app, VerifyFlags& flags) {
+  AddMeshFlags(app, flags.inputs);
+  AddRulesFlags(app, flags.inputs);
+  AddProjectFlags(app, flags.inputs);
+  app.add_option("--model", flags.inputs.model,
+                 "a model's config.json, for heads and dimensions")
+      ->type_name("FILE");
+  app.add_option("--attention", flags.attention,
+                 "sizes in place of a model's, such as heads=32,kv_heads=8,"
+                 "head_dim=128,batch=4,q_len=128,kv_len=4096")
+      ->type_name("KEY=N,...");
+  app.add_option("--operation", flags.operations,
+                 "operations to run (default: all)")
+      ->delimiter(',')
+      ->type_name("NAME,...");
+  app.add_option("--mode", flags.mode,
+                 "train, prefill, decode, insert (default: all)")
+      ->type_name("MODE,...");
+  app.add_option("--layout", flags.layouts, "bthd, bhtd, thd (default: all)")
+      ->delimiter(',')
+      ->type_name("LAYOUT,...");
+  app.add_option("--dtype", flags.dtypes,
+                 "float32, bfloat16, float16 (default: all)")
+      ->delimiter(',')
+      ->type_name("DTYPE,...");
+  app.add_option("--kv-dtype", flags.kv_dtype,
+                 "of the cache: float32, bfloat16, float16, int8 (default: "
+                 "as --dtype)")
+      ->type_name("DTYPE");
+  app.add_option("--steps", flags.steps,
+                 "decoding steps over a cache (default 4)")
+      ->type_name("N");
+  app.add_option("--seed", flags.seed, "of the test data (default 0)")
+      ->type_name("N");
+  app.add_flag("--full", flags.full,
+               "run the sizes given, not the smallest that keep their "
+               "structure");
+  app.add_flag("--self-test", flags.self_test,
+               "plant every fault of the catalogue and count those caught");
+  app.add_option("--dump", flags.dump,
+                 "write each case's tensors and settings to this folder")
+      ->type_name("DIR");
+  app.add_option("--metrics", flags.metrics,
+                 "per-device metrics in JSON: reduced to minimum, mean and "
+                 "maximum, or stacked")
+      ->check(CLI::IsMember({"reduced", "stacked"}))
+      ->capture_default_str();
+}
+
+std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
+                                         Findings& findings) {
+  const auto target = ChooseTarget(flags.inputs, findings);
+  if (!target) return std::nullopt;
+  const auto mesh = LoadMesh(flags.inputs, *target, findings);
+  // Without rules the axis rules take their defaults.
+  std::optional<RuleSet> rules = RuleSet{};
+  if (!target->rules.empty()) {
+    rules =
+        LoadRules(target->rules, target->project_dir, nullptr, "", findings);
+  }
+  if (!mesh || !rules) return std::nullopt;
+  const auto resolver = Resolver::Make(*rules, *mesh, findings);
+  verify::Request request;
+  const auto sizes = ChooseSizes(flags, *target, *mesh, request, findings);
+  auto modes = ParseModes(flags.mode.empty() ? flags.inputs.modes : flags.mode,
+                          findings);
+  std::vector<std::string> operations = flags.operations;
+  if (operations.empty()) operations = target->operations;
+  if (!resolver || !sizes || !modes ||
+      !ChooseOperations(operations, request, findings)) {
+    return std::nullopt;
+  }
+  request.sizes = *sizes;
+  request.modes = std::move(*modes);
+  if (request.modes.empty()) request.modes = target->modes;
+  if (request.modes.empty()) {
+    request.modes.assign(kAllModes.begin(), kAllModes.end());
+  }
+  if (!ParseEach(flags.layouts, request.layouts, "bthd, bhtd, thd", findings,
+                 LayoutOf) ||
+      !ParseEach(flags.dtypes, request.dtypes, "float32, bfloat16, float16",
+                 findings, RealDtype)) {
+    return std::nullopt;
+  }
+  if (request.layouts.empty()) {
+    request.layouts = {exec::Layout::kBthd, exec::Layout::kBhtd,
+                       exec::Layout::kThd};
+  }
+  if (request.dtypes.empty()) {
+    request.dtypes = {Dtype::kF32, Dtype::kBF16, Dtype::kF16};
+  }
+  if (!flags.seed.empty()) {
+    const auto seed = ParseInteger("--seed", flags.seed, 0, findings);
+    if (!seed) return std::nullopt;
+    request.seed = static_cast<uint64_t>(*seed);
+  }
+  request.full = flags.full;
+  if (!flags.steps.empty()) {
+    const auto steps = ParseInteger("--steps", flags.steps, 1, findings);
+    if (!steps) return std::nullopt;
+    if (*steps > kMostSteps) {
+      findings.Add(code::kUsage, {},
+                   "`--steps` is " + CountText(*steps) + ", " +
+                       CountText(kMostSteps) + " at most are run");
+      return std::nullopt;
+    }
+    request.steps = *steps;
+  }
+  if (!flags.kv_dtype.empty()) {
+    const auto dtype = ParseDtype(flags.kv_dtype);
+    if (dtype != Dtype::kI8 && !RealDtype(flags.kv_dtype)) {
+      findings.Add(code::kUsage, {},
+                   "`" + flags.kv_dtype +
+                       "` is none of: float32, bfloat16, float16, int8");
+      return std::nullopt;
+    }
+    request.kv_dtype = dtype;
+  }
+  if (rules->policy.illegal) request.illegal = *rules->policy.illegal;
+  if (!CheckWork(request, *mesh, findings)) return std::nullopt;
+
+  VerifyWork out;
+  out.matrix = verify::BuildMatrix(request, *resolver, *mesh);
+  out.request = std::move(request);
+  out.asked = !operations.empty();
+  return out;
+}
+
+}  // namespace shardc::cli

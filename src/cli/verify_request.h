@@ -1,0 +1,41 @@
+// `shardc verify`'s flags, and what to run that they, a target, a model's
+// config.json and the defaults ask for together.
+#ifndef SHARDC_CLI_VERIFY_REQUEST_H_
+#define SHARDC_CLI_VERIFY_REQUEST_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/inputs.h"
+#include "model/mesh.h"
+#include "resolve/resolve.h"
+#include "source/finding.h"
+#include "verify/matrix.h"
+
+namespace shardc::cli {
+
+struct VerifyFlags {
+  InputFlags inputs;
+  std::string attention;
+  std::vector<std::string> operations, layouts, dtypes;
+  std::string mode, kv_dtype, steps, seed, dump, metrics = "reduced";
+  bool full = false, self_test = false;
+};
+
+void AddVerifyFlags(CLI::App& app, VerifyFlags& flags);
+
+struct VerifyWork {
+  verify::Request request;
+  verify::Matrix matrix;
+  // The operations were named, so each must be supported.
+  bool asked = false;
+};
+
+// Findings (usage, reading): nothing is to be run.
+std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
+                                         Findings& findings);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_VERIFY_REQUEST_H_
