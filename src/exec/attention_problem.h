@@ -79,10 +79,14 @@ struct OperationSettings {
   int64_t blocksize_k = 512;
   int64_t page_size = 16;   // tokens a page of the paged operations
   int64_t blocksize_b = 1;  // batch rows a step; never changes a result
-  Dtype runtime_dtype = Dtype::kF32;
+  // What query, key and value are cast to; absent: their common dtype.
+  std::optional<Dtype> runtime_dtype;
   Dtype softmax_dtype = Dtype::kF32;
   int dot_bits = 0;  // 0, 8 or 4: products of operands quantised per row
   std::string sequence_axis = "sp";
+  // ulysses: of the axes that split the lengths, these pass keys round a ring
+  // and the others exchange lengths for heads.
+  AxisGroup ring_axes;
   bool scan_ring = true;  // a loop, or its steps unrolled: the same program
   SequenceOrder order = SequenceOrder::kContiguous;
   DecodeMerge merge = DecodeMerge::kAllReduce;
