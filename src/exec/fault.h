@@ -82,6 +82,7 @@ enum class Fault : uint16_t {
   kTruncatingRound,
   kDoubleRound,
   kStateResetPerBlock,
+  kNarrowerDtype,
   // The key-value cache.
   kCacheOwnerOff,
   kCacheAllWrite,

@@ -23,20 +23,11 @@ ShardedTensor OutputLike(const Staged& staged, int devices) {
   ShardedTensor out;
   out.shape = staged.query.shape;
   out.shape[3] = staged.value.shape[3];
-  out.dtype = staged.query.dtype;
+  out.dtype = staged.dtype;
   out.spec = {
       staged.query.spec[0], staged.query.spec[1], staged.query.spec[2], {}};
   out.local.resize(At(devices));
   return out;
-}
-
-Buffer Finish(const Machine& machine, const Staged& staged, int device,
-              const LocalSlice& slice, SoftmaxState& state) {
-  if (staged.sinks) {
-    AddSinks(LocalSinks(machine, staged, device, slice), state,
-             machine.fault());
-  }
-  return FinishState(state, staged.query.dtype, machine.fault());
 }
 
 }  // namespace
@@ -46,7 +37,7 @@ OperationOutcome RunFlashAttention(Machine& machine,
                                    const AttentionSpecs& specs,
                                    const OperationSettings& settings) {
   OperationOutcome outcome;
-  auto staged = StageLocal(machine, problem, specs, outcome);
+  auto staged = StageLocal(machine, problem, specs, settings, {}, outcome);
   if (!staged) return outcome;
   Slices slices;
   MakeSlices(machine, *staged, GroupMap::kNaive, slices);
@@ -59,7 +50,8 @@ OperationOutcome RunFlashAttention(Machine& machine,
     const LocalSlice& slice = slices.at[At(device)];
     SoftmaxState state = EmptyState(slice);
     AttendKeys(slice, 0, slice.keys(), block, state);
-    out.local[At(device)] = Finish(machine, *staged, device, slice, state);
+    out.local[At(device)] =
+        FinishRows(machine, *staged, device, slice, state, out.dtype);
   });
   outcome.output = FinishOutput(machine, *staged, std::move(out));
   return outcome;
@@ -104,7 +96,8 @@ OperationOutcome RunBlockSparse(Machine& machine,
                                 const AttentionSpecs& specs,
                                 const OperationSettings& settings) {
   OperationOutcome outcome;
-  auto staged = StageLocal(machine, problem, specs, outcome, true);
+  auto staged =
+      StageLocal(machine, problem, specs, settings, {}, outcome, true);
   if (!staged) return outcome;
   const SimMesh& mesh = machine.mesh();
   Buffer table = BlockTable(problem, settings, staged->T(), staged->S());
@@ -145,7 +138,8 @@ OperationOutcome RunBlockSparse(Machine& machine,
         }
       }
     }
-    out.local[At(device)] = Finish(machine, *staged, device, slice, state);
+    out.local[At(device)] =
+        FinishRows(machine, *staged, device, slice, state, out.dtype);
   });
   outcome.output = FinishOutput(machine, *staged, std::move(out));
   return outcome;

@@ -137,7 +137,7 @@ class FlashDecoding {
     }
     parts = ReduceScatter(machine_, lengths_, parts, 2, "output");
     for (Buffer& part : parts) {
-      part.dtype = staged_.query.dtype;
+      part.dtype = staged_.dtype;
       for (float& x : part.real) x = RoundTo(part.dtype, x);
     }
     return parts;
@@ -149,7 +149,7 @@ class FlashDecoding {
       if (staged_.sinks && !machine_.Planted(Fault::kSinkPerPart)) {
         AddSinks(Sinks(d), states_[At(d)]);
       }
-      out[At(d)] = FinishState(states_[At(d)], staged_.query.dtype);
+      out[At(d)] = FinishState(states_[At(d)], staged_.dtype);
     });
     return out;
   }
@@ -322,7 +322,8 @@ OperationOutcome RunFlashDecoding(Machine& machine,
   OperationOutcome outcome;
   const SimMesh& mesh = machine.mesh();
   Complaint why;
-  auto staged = Stage(mesh, problem, specs, false, why, outcome.remarks);
+  auto staged =
+      Stage(machine, problem, specs, settings, {}, why, outcome.remarks);
   std::optional<Complaint> bad;
   if (!staged) bad = std::move(why);
   if (!bad) bad = CheckDecoding(mesh, *staged);
@@ -365,7 +366,7 @@ OperationOutcome RunFlashDecoding(Machine& machine,
   ShardedTensor out;
   out.shape = staged->query.shape;
   out.shape[3] = staged->value.shape[3];
-  out.dtype = staged->query.dtype;
+  out.dtype = staged->dtype;
   out.spec = {
       staged->query.spec[0], {}, staged->query.spec[2], staged->value.spec[3]};
   if (shared) {

@@ -82,13 +82,21 @@ std::optional<Complaint> CheckLatent(const SimMesh& mesh,
   return std::nullopt;
 }
 
+// As cast for the products, in the width of their pages.
+LatentInputs Rounded(LatentInputs in, Dtype dtype) {
+  for (Buffer* x : {&in.latent, &in.rope_key, &in.up_key, &in.up_value}) {
+    for (float& v : x->real) v = RoundTo(dtype, v);
+  }
+  return in;
+}
+
 class LatentRun {
  public:
   LatentRun(Machine& machine, const AttentionProblem& problem, Staged& staged,
             const OperationSettings& settings)
       : machine_(machine),
         mesh_(machine.mesh()),
-        in_(*problem.latent),
+        in_(Rounded(*problem.latent, staged.dtype)),
         staged_(staged),
         settings_(settings),
         rows_(DropTrivial(mesh_, staged.query.spec[0])),
@@ -321,10 +329,8 @@ class LatentRun {
   // softmax(..) c times W_uv: [B_loc, T, H_loc, Dv].
   Buffer Expand(int device) {
     Part& part = parts_[At(device)];
-    if (staged_.sinks) {
-      AddSinks(LocalSinks(machine_, staged_, device, part.slice), part.state);
-    }
-    const Buffer mean = FinishState(part.state, Dtype::kF32);
+    const Buffer mean = FinishRows(machine_, staged_, device, part.slice,
+                                   part.state, Dtype::kF32);
     const Buffer& up = up_value_.local[At(device)];  // [H_loc, r_loc, Dv]
     const int64_t heads = up.shape[0], rank = up.shape[1], dim = up.shape[2];
     Buffer out =
@@ -354,7 +360,7 @@ class LatentRun {
 
   Machine& machine_;
   const SimMesh& mesh_;
-  const LatentInputs& in_;
+  const LatentInputs in_;
   Staged& staged_;
   const OperationSettings& settings_;
   AxisGroup rows_, lengths_, ranks_;
@@ -371,8 +377,10 @@ OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
                            const OperationSettings& settings) {
   OperationOutcome outcome;
   Complaint why;
+  StageOptions options;
+  options.pages = true;
   auto staged =
-      Stage(machine.mesh(), problem, specs, false, why, outcome.remarks);
+      Stage(machine, problem, specs, settings, options, why, outcome.remarks);
   if (!staged) {
     outcome.unsupported = std::move(why);
     return outcome;
@@ -391,13 +399,9 @@ OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
   ShardedTensor out;
   out.shape = staged->query.shape;
   out.shape[3] = problem.latent->up_value.shape[2];
-  out.dtype = staged->query.dtype;
   out.spec = {{}, {}, staged->query.spec[2], {}};
   out.local = run.Outputs();
-  for (Buffer& local : out.local) {
-    local.dtype = out.dtype;
-    for (float& x : local.real) x = RoundTo(out.dtype, x);
-  }
+  RoundOutput(out, staged->dtype);
   outcome.exact = run.Exact();
   outcome.output = FinishOutput(machine, *staged, std::move(out));
   return outcome;

@@ -62,7 +62,7 @@ class Ring {
     ShardedTensor out;
     out.shape = staged_.query.shape;
     out.shape[3] = staged_.value.shape[3];
-    out.dtype = staged_.query.dtype;
+    out.dtype = staged_.dtype;
     out.spec = {staged_.query.spec[0],
                 staged_.query.spec[1],
                 staged_.query.spec[2],
@@ -70,10 +70,8 @@ class Ring {
     out.local.resize(At(devices));
     machine_.Local([&](int d) {
       const LocalSlice& slice = slices_.at[At(d)];
-      if (staged_.sinks) {
-        AddSinks(LocalSinks(machine_, staged_, d, slice), states[At(d)]);
-      }
-      out.local[At(d)] = FinishState(states[At(d)], out.dtype);
+      out.local[At(d)] =
+          FinishRows(machine_, staged_, d, slice, states[At(d)], out.dtype);
     });
     return out;
   }
@@ -214,7 +212,10 @@ OperationOutcome RunRing(Machine& machine, const AttentionProblem& problem,
   OperationOutcome outcome;
   const SimMesh& mesh = machine.mesh();
   Complaint why;
-  auto staged = Stage(mesh, problem, specs, true, why, outcome.remarks);
+  StageOptions options;
+  options.strict_length = true;
+  auto staged =
+      Stage(machine, problem, specs, settings, options, why, outcome.remarks);
   if (!staged) {
     if (why.message.find("query: dimension") == 0) {
       why.help =

@@ -102,7 +102,10 @@ OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
   OperationOutcome outcome;
   const SimMesh& mesh = machine.mesh();
   Complaint why;
-  auto staged = Stage(mesh, problem, specs, true, why, outcome.remarks);
+  StageOptions options;
+  options.strict_length = true;
+  auto staged =
+      Stage(machine, problem, specs, settings, options, why, outcome.remarks);
   std::optional<Complaint> bad;
   if (!staged) bad = std::move(why);
   if (!bad) bad = CheckUlysses(mesh, *staged);
@@ -139,17 +142,14 @@ OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
   ShardedTensor out;
   out.shape = staged->query.shape;
   out.shape[3] = staged->value.shape[3];
-  out.dtype = staged->query.dtype;
+  out.dtype = staged->dtype;
   out.spec = staged->query.spec;
   out.local.resize(At(machine.devices()));
   machine.Local([&](int d) {
     const LocalSlice& slice = slices.at[At(d)];
     SoftmaxState state = EmptyState(slice);
     AttendKeys(slice, 0, slice.keys(), settings.blocksize_k, state);
-    if (staged->sinks) {
-      AddSinks(LocalSinks(machine, *staged, d, slice), state);
-    }
-    out.local[At(d)] = FinishState(state, out.dtype);
+    out.local[At(d)] = FinishRows(machine, *staged, d, slice, state, out.dtype);
   });
   if (n > 1) {
     if (machine.Planted(Fault::kNoInverseAllToAll)) {

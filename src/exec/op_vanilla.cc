@@ -67,7 +67,7 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
   ShardedTensor out;
   out.shape = staged.query.shape;
   out.shape[3] = staged.value.shape[3];
-  out.dtype = staged.query.dtype;
+  out.dtype = staged.dtype;
   out.spec = {staged.query.spec[0], staged.query.spec[1], staged.query.spec[2],
               staged.value.spec[3]};
   out.local.resize(At(mesh.devices()));
@@ -76,10 +76,8 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
     if (!early) FinishScores(slice, scores[At(device)]);
     SoftmaxState state = EmptyState(slice);
     AttendScores(slice, scores[At(device)], state);
-    if (staged.sinks) {
-      AddSinks(LocalSinks(machine, staged, device, slice), state);
-    }
-    out.local[At(device)] = FinishState(state, out.dtype);
+    out.local[At(device)] =
+        FinishRows(machine, staged, device, slice, state, out.dtype);
   });
   return out;
 }
@@ -88,11 +86,11 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
 
 OperationOutcome RunVanilla(Machine& machine, const AttentionProblem& problem,
                             const AttentionSpecs& specs,
-                            const OperationSettings&) {
+                            const OperationSettings& settings) {
   OperationOutcome outcome;
   Complaint why;
   auto staged =
-      Stage(machine.mesh(), problem, specs, false, why, outcome.remarks);
+      Stage(machine, problem, specs, settings, {}, why, outcome.remarks);
   if (!staged) {
     outcome.unsupported = std::move(why);
     return outcome;
@@ -108,9 +106,9 @@ OperationOutcome RunVanilla(Machine& machine, const AttentionProblem& problem,
 
 OperationOutcome RunSdpa(Machine& machine, const AttentionProblem& problem,
                          const AttentionSpecs& specs,
-                         const OperationSettings&) {
+                         const OperationSettings& settings) {
   OperationOutcome outcome;
-  auto staged = StageLocal(machine, problem, specs, outcome);
+  auto staged = StageLocal(machine, problem, specs, settings, {}, outcome);
   if (!staged) return outcome;
   outcome.output = FinishOutput(
       machine, *staged, RowSoftmax(machine, *staged, GroupMap::kNaive, {}));

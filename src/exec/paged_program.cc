@@ -15,7 +15,6 @@
 #include <string>
 #include <utility>
 
-#include "exec/half.h"
 #include "exec/staging.h"
 
 namespace shardc::exec {
@@ -231,10 +230,8 @@ class PagedRun {
     slice.one_row = queries == 1;
     SoftmaxState state = EmptyState(slice);
     AttendKeys(slice, 0, keys, settings_.blocksize_k, state);
-    if (staged_.sinks) {
-      AddSinks(LocalSinks(machine_, staged_, device, slice), state);
-    }
-    const Buffer result = FinishState(state, Dtype::kF32);
+    const Buffer result =
+        FinishRows(machine_, staged_, device, slice, state, Dtype::kF32);
     for (int64_t i = 0; i < result.Elements(); ++i) {
       // + 0 makes every zero positive.
       out.real[At(begin * heads * dim + i)] = result.real[At(i)] + 0.0f;
@@ -283,8 +280,10 @@ OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
                           const PagedKernel& kernel) {
   OperationOutcome outcome;
   Complaint why;
+  StageOptions options;
+  options.pages = true;
   auto staged =
-      Stage(machine.mesh(), problem, specs, false, why, outcome.remarks);
+      Stage(machine, problem, specs, settings, options, why, outcome.remarks);
   if (!staged) {
     outcome.unsupported = std::move(why);
     return outcome;
@@ -307,13 +306,9 @@ OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
   }
   ShardedTensor out;
   out.shape = staged->query.shape;
-  out.dtype = staged->query.dtype;
   out.spec = staged->query.spec;
   out.local = run.Attend();
-  for (Buffer& local : out.local) {
-    local.dtype = out.dtype;
-    for (float& x : local.real) x = RoundTo(out.dtype, x);
-  }
+  RoundOutput(out, staged->dtype);
   outcome.output = FinishOutput(machine, *staged, std::move(out));
   return outcome;
 }

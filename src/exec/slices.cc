@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "exec/half.h"
+
 namespace shardc::exec {
 namespace {
 
@@ -112,6 +114,23 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
     if (machine.Planted(Fault::kScaleTwice)) slice.scale *= slice.scale;
     slice.options = &staged.options;
     slice.fault = machine.fault();
+  }
+}
+
+Buffer FinishRows(const Machine& machine, const Staged& staged, int device,
+                  const LocalSlice& slice, SoftmaxState& state, Dtype dtype) {
+  if (staged.sinks) {
+    AddSinks(LocalSinks(machine, staged, device, slice), state,
+             machine.fault());
+  }
+  return FinishState(state, dtype, machine.fault());
+}
+
+void RoundOutput(ShardedTensor& output, Dtype dtype) {
+  output.dtype = dtype;
+  for (Buffer& local : output.local) {
+    local.dtype = dtype;
+    for (float& x : local.real) x = RoundTo(dtype, x);
   }
 }
 

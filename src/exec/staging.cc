@@ -1,7 +1,11 @@
 #include "exec/staging.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
+
+#include "exec/half.h"
+#include "exec/promote.h"
 
 namespace shardc::exec {
 namespace {
@@ -31,15 +35,26 @@ ShardedTensor Canonical(ShardedTensor tensor, Layout layout) {
   return tensor;
 }
 
+// Rounded to `dtype`, and stored so unless its own width is kept.
+Buffer Cast(Buffer x, Dtype dtype, bool keep_width) {
+  if (x.dtype == dtype) return x;
+  for (float& v : x.real) v = RoundTo(dtype, v);
+  if (!keep_width) x.dtype = dtype;
+  return x;
+}
+
 class Stager {
  public:
-  Stager(const SimMesh& mesh, const AttentionProblem& problem,
-         const AttentionSpecs& specs, bool strict, Complaint& why,
+  Stager(const Machine& machine, const AttentionProblem& problem,
+         const AttentionSpecs& specs, const OperationSettings& settings,
+         StageOptions options, Complaint& why,
          std::vector<std::string>& remarks)
-      : mesh_(mesh),
+      : machine_(machine),
+        mesh_(machine.mesh()),
         problem_(problem),
         specs_(specs),
-        strict_(strict),
+        settings_(settings),
+        options_(options),
         why_(why),
         remarks_(remarks) {}
 
@@ -47,9 +62,14 @@ class Stager {
     Staged out;
     out.problem = &problem_;
     out.options = problem_.options;
-    if (!Main("query", problem_.query, specs_.query, out.query) ||
-        !Main("key", problem_.key, specs_.key, out.key) ||
-        !Main("value", problem_.value, specs_.value, out.value)) {
+    if (!Arithmetic(out)) return std::nullopt;
+    const bool keep = options_.pages;
+    if (!Main("query", Cast(problem_.query, out.dtype, false), specs_.query,
+              out.query) ||
+        !Main("key", Cast(problem_.key, out.dtype, keep), specs_.key,
+              out.key) ||
+        !Main("value", Cast(problem_.value, out.dtype, keep), specs_.value,
+              out.value)) {
       return std::nullopt;
     }
     Shape result = out.query.shape;
@@ -87,9 +107,44 @@ class Stager {
     return std::nullopt;
   }
 
+  // The dtype computed in; and whether softmax and products can be as set.
+  bool Arithmetic(Staged& out) {
+    const Dtype q = problem_.query.dtype, k = problem_.key.dtype;
+    auto dtype = ComputeDtype(problem_, settings_);
+    if (!dtype) {
+      why_.message = "query " + std::string(DtypeName(q)) + " and key " +
+                     std::string(DtypeName(k)) + " have no common dtype";
+      why_.help = "set runtime_dtype";
+      return false;
+    }
+    if (machine_.Planted(Fault::kNarrowerDtype)) dtype = q;
+    out.dtype = *dtype;
+    if (q != k || k != problem_.value.dtype) {
+      remarks_.push_back("query " + std::string(DtypeName(q)) + " and key " +
+                         std::string(DtypeName(k)) + " are computed in " +
+                         std::string(DtypeName(out.dtype)));
+    }
+    if (settings_.softmax_dtype != Dtype::kF32 && !options_.narrow_softmax) {
+      why_.message = "softmax in " +
+                     std::string(DtypeName(settings_.softmax_dtype)) +
+                     ": the running maximum and sum are float32 here";
+      why_.help = "use vanilla or sdpa, or leave the softmax in float32";
+      return false;
+    }
+    if (settings_.dot_bits != 0 && !options_.products_by_bits) {
+      why_.message = "products of operands cut to " +
+                     std::to_string(settings_.dot_bits) +
+                     " bits: a row's scale would depend on which keys a "
+                     "device sees";
+      why_.help = "use vanilla, sdpa or flash_attn2, or whole products";
+      return false;
+    }
+    return true;
+  }
+
   // Dimensions of size 1 cannot be split; what asks for it is left whole.
   Spec DropUnit(std::string_view name, Spec spec, const Shape& shape) {
-    if (strict_) return spec;
+    if (options_.strict_length) return spec;
     for (size_t d = 0; d < spec.size() && d < shape.size(); ++d) {
       if (shape[d] != 1 || mesh_.Parts(spec[d]) == 1) continue;
       remarks_.push_back(std::string(name) + ": dimension " +
@@ -157,10 +212,12 @@ class Stager {
     return true;
   }
 
+  const Machine& machine_;
   const SimMesh& mesh_;
   const AttentionProblem& problem_;
   const AttentionSpecs& specs_;
-  bool strict_;
+  const OperationSettings& settings_;
+  StageOptions options_;
   Complaint& why_;
   std::vector<std::string>& remarks_;
 };
@@ -232,11 +289,21 @@ ShardedTensor SwapLengthAndHeads(const ShardedTensor& tensor) {
   return out;
 }
 
-std::optional<Staged> Stage(const SimMesh& mesh,
+std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
+                                  const OperationSettings& settings) {
+  if (settings.runtime_dtype) return settings.runtime_dtype;
+  const std::array inputs = {problem.query.dtype, problem.key.dtype,
+                             problem.value.dtype};
+  return CanonicalDtype(inputs);
+}
+
+std::optional<Staged> Stage(const Machine& machine,
                             const AttentionProblem& problem,
-                            const AttentionSpecs& specs, bool strict_length,
-                            Complaint& why, std::vector<std::string>& remarks) {
-  return Stager(mesh, problem, specs, strict_length, why, remarks).Run();
+                            const AttentionSpecs& specs,
+                            const OperationSettings& settings,
+                            StageOptions options, Complaint& why,
+                            std::vector<std::string>& remarks) {
+  return Stager(machine, problem, specs, settings, options, why, remarks).Run();
 }
 
 void Move(Machine& machine, ShardedTensor& tensor, Spec spec,

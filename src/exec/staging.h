@@ -16,6 +16,9 @@ namespace shardc::exec {
 
 struct Staged {
   const AttentionProblem* problem = nullptr;
+  // What is computed in and given. Query has it; key and value too, unless
+  // pages keep the width that they are stored in.
+  Dtype dtype = Dtype::kF32;
   AttentionOptions options;  // the problem's, with faults planted
   ShardedTensor query;       // [B, T, H, D]
   ShardedTensor key;         // [B, S, K, D]
@@ -36,13 +39,32 @@ struct Staged {
   int64_t K() const { return key.shape[2]; }
 };
 
-// Nothing, and a complaint, where an input's layout is illegal or its shape
-// fits nothing. A query of length 1 is not split over its length axes; where
-// that was asked for a remark says so, or it is a complaint if `strict`.
-std::optional<Staged> Stage(const SimMesh& mesh,
+// settings.runtime_dtype, else the common dtype of query, key and value by
+// JAX's promotion (promote.h): bfloat16 with float16 is float32. Nothing
+// where they have none.
+std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
+                                  const OperationSettings& settings);
+
+// What an operation can do beside float32 softmax of plain products.
+struct StageOptions {
+  // A query of length 1 is not split over its length axes; where that was
+  // asked for a remark says so, or it is a complaint if strict.
+  bool strict_length = false;
+  bool narrow_softmax = false;    // settings.softmax_dtype
+  bool products_by_bits = false;  // settings.dot_bits
+  // Key and value are pages: cast when read, so that they move as stored.
+  bool pages = false;
+};
+
+// Nothing, and a complaint, where an input's layout is illegal, its shape
+// fits nothing, or a setting is not for this operation. Inputs are cast to
+// the dtype computed in before anything moves.
+std::optional<Staged> Stage(const Machine& machine,
                             const AttentionProblem& problem,
-                            const AttentionSpecs& specs, bool strict_length,
-                            Complaint& why, std::vector<std::string>& remarks);
+                            const AttentionSpecs& specs,
+                            const OperationSettings& settings,
+                            StageOptions options, Complaint& why,
+                            std::vector<std::string>& remarks);
 
 // Moves one input to another layout, and charges it.
 void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
@@ -60,6 +82,8 @@ std::optional<Complaint> KeysOnQueryHeads(Machine& machine, Staged& staged);
 std::optional<Staged> StageLocal(Machine& machine,
                                  const AttentionProblem& problem,
                                  const AttentionSpecs& specs,
+                                 const OperationSettings& settings,
+                                 StageOptions options,
                                  OperationOutcome& outcome,
                                  bool heads_on_keys = false);
 
@@ -77,6 +101,12 @@ struct Slices {
 // `staged` and the result stay where they are: slices point into both.
 void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
                 Slices& out);
+
+// The end of a device's rows: sinks, then out / sum, [B, T, H_loc, Dv].
+Buffer FinishRows(const Machine& machine, const Staged& staged, int device,
+                  const LocalSlice& slice, SoftmaxState& state, Dtype dtype);
+// Values that were added over devices in float32, rounded to `dtype`.
+void RoundOutput(ShardedTensor& output, Dtype dtype);
 
 // [sinks, H_loc] for a device.
 Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,

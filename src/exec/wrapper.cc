@@ -38,11 +38,10 @@ std::optional<Complaint> KeysOnQueryHeads(Machine& machine, Staged& staged) {
   return std::nullopt;
 }
 
-std::optional<Staged> StageLocal(Machine& machine,
-                                 const AttentionProblem& problem,
-                                 const AttentionSpecs& specs,
-                                 OperationOutcome& outcome,
-                                 bool heads_on_keys) {
+std::optional<Staged> StageLocal(
+    Machine& machine, const AttentionProblem& problem,
+    const AttentionSpecs& specs, const OperationSettings& settings,
+    StageOptions options, OperationOutcome& outcome, bool heads_on_keys) {
   const SimMesh& mesh = machine.mesh();
   Complaint why;
   AttentionSpecs used = specs;
@@ -52,7 +51,8 @@ std::optional<Staged> StageLocal(Machine& machine,
     used.key[1].clear();
     used.value[1].clear();
   }
-  auto staged = Stage(mesh, problem, used, false, why, outcome.remarks);
+  auto staged =
+      Stage(machine, problem, used, settings, options, why, outcome.remarks);
   if (!staged) {
     outcome.unsupported = std::move(why);
     return std::nullopt;

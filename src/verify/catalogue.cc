@@ -443,6 +443,9 @@ void AddNumericFaults(Builder& b) {
   add("truncating-bfloat16", Fault::kTruncatingRound, std::move(rounding));
   add("rounded-twice", Fault::kDoubleRound,
       {ProbeOf(Flash(), {}, Dtype::kF16)});
+  add("narrower-dtype-for-both", Fault::kNarrowerDtype,
+      {With(ProbeOf(Flash(), {}, Dtype::kBF16),
+            [](Case& t) { t.kv_dtype = Dtype::kF32; })});
   add("state-reset-per-block", Fault::kStateResetPerBlock, {ProbeOf(Flash())});
   Base tiled = Flash();
   tiled.sizes.key_length = 64;

@@ -158,6 +158,10 @@ std::string DumpSettings(const Case& test, const CaseTensors& tensors) {
   Member(out, "dropout", Number(o.dropout));
   // A string: JSON readers keep 53 bits only.
   Member(out, "dropout_seed", JsonString(std::to_string(o.dropout_seed)));
+  Member(out, "runtime_dtype",
+         s.runtime_dtype ? JsonString(DtypeName(*s.runtime_dtype)) : "null");
+  Member(out, "softmax_dtype", JsonString(DtypeName(s.softmax_dtype)));
+  Member(out, "dot_bits", std::to_string(s.dot_bits));
   Member(out, "blocksize_q", std::to_string(s.blocksize_q));
   Member(out, "blocksize_k", std::to_string(s.blocksize_k));
   Member(out, "blocksize_b", std::to_string(s.blocksize_b));

@@ -128,6 +128,14 @@ void PickFeatures(RandomSequence& random, Case& test) {
                     test.settings.block_mask == exec::BlockMask::kCustom;
 }
 
+// Dtypes of the cache and of the computation, where they differ.
+void PickArithmetic(exec::Random numbers, Case& test) {
+  RandomSequence random(numbers);
+  const std::vector<Dtype> real = {Dtype::kF32, Dtype::kBF16, Dtype::kF16};
+  if (random.Chance(0.2)) test.kv_dtype = Pick(random, real);
+  if (random.Chance(0.1)) test.settings.runtime_dtype = Pick(random, real);
+}
+
 }  // namespace
 
 Mesh MeshOf(const std::vector<std::pair<std::string, int64_t>>& axes) {
@@ -288,6 +296,7 @@ Case RandomCase(uint64_t seed, uint64_t index) {
   PickFeatures(random, test);
   test.specs =
       SpecsFor(test.layout, axes, test.features.sinks_rank, random.Chance(0.4));
+  PickArithmetic(exec::Random(seed).Split(index).Split("arithmetic"), test);
   return test;
 }
 
@@ -300,6 +309,10 @@ std::string CaseText(const Case& test) {
   out += kLayouts[static_cast<size_t>(test.layout)];
   out += ' ';
   out += DtypeName(test.dtype);
+  if (test.kv_dtype) out += " kv=" + std::string(DtypeName(*test.kv_dtype));
+  if (test.settings.runtime_dtype) {
+    out += " in=" + std::string(DtypeName(*test.settings.runtime_dtype));
+  }
   for (const MeshAxis& axis : test.mesh.axes) {
     out += ' ' + axis.name + '=' + std::to_string(axis.size);
   }

@@ -4,6 +4,7 @@
 
 #include "exec/half.h"
 #include "exec/random.h"
+#include "verify/shapes.h"
 
 namespace shardc::verify {
 namespace {
@@ -43,9 +44,9 @@ void AddLatent(const Case& test, exec::AttentionProblem& problem) {
   const double up = 1 / std::sqrt(static_cast<double>(rank));
   exec::LatentInputs latent;
   latent.latent = Values(random.Split("c"), {n.batch, n.key_length, rank},
-                         test.dtype, 1, 0.5);
+                         KeyDtype(test), 1, 0.5);
   latent.rope_key = Values(random.Split("pe"), {n.batch, n.key_length, turned},
-                           test.dtype, 1, 0.3);
+                           KeyDtype(test), 1, 0.3);
   latent.up_key =
       Values(random.Split("uk"), {n.heads, rank, n.head_dim - turned},
              test.dtype, up, 0.3 * up);
@@ -57,7 +58,7 @@ void AddLatent(const Case& test, exec::AttentionProblem& problem) {
   const auto lay = [&](const DenseArray& from, Buffer& to) {
     const DenseArray laid = exec::FromBthd(from, problem.layout);
     for (size_t i = 0; i < laid.data.size(); ++i) {
-      to.real[i] = exec::RoundTo(test.dtype, laid.data[i]);
+      to.real[i] = exec::RoundTo(to.dtype, laid.data[i]);
     }
   };
   lay(in.key, problem.key);

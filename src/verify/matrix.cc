@@ -175,7 +175,7 @@ Lifetime LifetimeOf(const Case& test, const Resolver& resolver) {
   out.chunk = test.life->prefill;
   out.steps = test.life->steps;
   out.slots = test.life->slots;
-  out.dtype = test.dtype;
+  out.dtype = OutputDtype(test);
   out.kv_dtype = test.kv_dtype.value_or(test.dtype);
   out.ragged = test.sizes.batch > 1;
   out.insert = test.mode == Mode::kInsert;

@@ -7,6 +7,7 @@
 #include "exec/half.h"
 #include "exec/random.h"
 #include "verify/latent_data.h"
+#include "verify/shapes.h"
 
 namespace shardc::verify {
 namespace {
@@ -255,11 +256,11 @@ exec::AttentionProblem MakeProblem(const Case& test) {
                   test.layout);
   out.key = Lay(Values(random.Split("key"),
                        {n.batch, n.key_length, n.key_heads, n.head_dim},
-                       test.dtype, gain, 0.3 * gain),
+                       KeyDtype(test), gain, 0.3 * gain),
                 test.layout);
   out.value = Lay(Values(random.Split("value"),
                          {n.batch, n.key_length, n.key_heads, n.ValueDim()},
-                         test.dtype, 0.7, 1.5),
+                         KeyDtype(test), 0.7, 1.5),
                   test.layout);
   out.options.causal = f.causal;
   out.options.scale = f.scale;
@@ -351,8 +352,29 @@ DenseArray Both(const DenseArray& a, const DenseArray& b) {
 
 }  // namespace
 
+namespace {
+
+// As an operation in a narrower dtype receives them.
+exec::AttentionProblem InDtype(exec::AttentionProblem problem, Dtype dtype) {
+  std::vector<Buffer*> inputs = {&problem.query, &problem.key, &problem.value};
+  if (problem.latent) {
+    exec::LatentInputs& l = *problem.latent;
+    inputs.insert(inputs.end(),
+                  {&l.latent, &l.rope_key, &l.up_key, &l.up_value});
+  }
+  for (Buffer* x : inputs) {
+    for (float& v : x->real) v = exec::RoundTo(dtype, v);
+  }
+  return problem;
+}
+
+}  // namespace
+
 std::optional<exec::ReferenceInputs> ReferenceInputsOf(
-    const Case& test, const exec::AttentionProblem& problem, std::string& why) {
+    const Case& test, const exec::AttentionProblem& given, std::string& why) {
+  const exec::AttentionProblem problem =
+      test.settings.runtime_dtype ? InDtype(given, *test.settings.runtime_dtype)
+                                  : given;
   exec::ReferenceInputs in;
   in.query = DenseOf(problem.query, problem.layout);
   in.key = DenseOf(problem.key, problem.layout);

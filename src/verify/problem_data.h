@@ -11,11 +11,13 @@ namespace shardc::verify {
 // Inputs of a case from its seed. Heads, key heads, batch rows and positions
 // differ in mean and norm, so that a swapped or shifted one cannot hide under
 // bfloat16; v is never constant over keys or heads. Values are rounded to the
-// case's dtype: the reference reads the rounded ones.
+// case's dtype, keys and values to the cache's: the reference reads the rounded
+// ones.
 exec::AttentionProblem MakeProblem(const Case& test);
 
-// The same problem for the dense reference. blocksparse's table becomes a
-// mask. Nothing, and why, where the reference refuses.
+// The same problem for the dense reference, inputs rounded to the runtime dtype
+// where one is set. blocksparse's table becomes a mask. Nothing, and why, where
+// the reference refuses.
 std::optional<exec::ReferenceInputs> ReferenceInputsOf(
     const Case& test, const exec::AttentionProblem& problem, std::string& why);
 

@@ -34,7 +34,7 @@ class Judge {
       : test_(test), problem_(problem), options_(options), tensors_(tensors) {}
 
   CaseResult Run() {
-    if (!Layouts() || !Sharded()) return std::move(result_);
+    if (!Layouts() || !Sharded() || !OfDtype()) return std::move(result_);
     if (!Whole() || !Dense()) return std::move(result_);
     if (!Numbers() || !Bits()) return std::move(result_);
     Bytes();
@@ -86,6 +86,14 @@ class Judge {
     return false;
   }
 
+  bool OfDtype() {
+    const Dtype got = outcome_.output.dtype, want = OutputDtype(test_);
+    if (got == want) return true;
+    return Fail(Check::kError, "the output is " + std::string(DtypeName(got)) +
+                                   " where " + std::string(DtypeName(want)) +
+                                   " is computed in");
+  }
+
   // The whole output, once replicas agree.
   bool Whole() {
     const exec::SimMesh mesh(test_.mesh);
@@ -135,8 +143,9 @@ class Judge {
       return false;
     }
     reference_ = std::move(reference->output);
-    logit_ =
-        test_.dtype == Dtype::kF32 ? LargestLogit(*in, problem_.options) : 0;
+    logit_ = OutputDtype(test_) == Dtype::kF32
+                 ? LargestLogit(*in, problem_.options)
+                 : 0;
     if (tensors_ != nullptr) {
       tensors_->problem = problem_;
       if (test_.operation->name == "blocksparse") {
@@ -165,8 +174,8 @@ class Judge {
         CompareOutputs(DenseOf(unsharded_, test_.layout), reference_);
     const double largest = MaxAbs(reference_);
     result_.tolerance =
-        2 * result_.unsharded.max_abs + ErrorFloor(test_.dtype, largest);
-    result_.cap = ErrorCap(test_.dtype, largest, logit_);
+        2 * result_.unsharded.max_abs + ErrorFloor(OutputDtype(test_), largest);
+    result_.cap = ErrorCap(OutputDtype(test_), largest, logit_);
     result_.device_error = DeviceErrors(test_, got_, reference_);
     const double limit = std::min(result_.tolerance, result_.cap);
     if (result_.error.non_finite) {

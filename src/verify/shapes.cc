@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "exec/promote.h"
 #include "exec/staging.h"
 #include "verify/latent_data.h"
 
@@ -47,7 +48,8 @@ class Traffic {
         k_(KeyOf(test)),
         v_(ValueOf(test)),
         o_(OutputOf(test)),
-        element_(DtypeBits(test.dtype) / 8) {
+        element_(DtypeBits(OutputDtype(test)) / 8),
+        stored_(DtypeBits(KeyDtype(test)) / 8) {
     for (Laid* laid : {&q_, &k_, &v_, &o_}) DropUnit(*laid);
   }
 
@@ -259,7 +261,7 @@ class Traffic {
     const int64_t heads = test_.sizes.key_heads;
     if (heads % n != 0) return false;
     if (test_.operation->name != "ragged_page_attention_v3") return true;
-    const int64_t word = 4 / element_;
+    const int64_t word = 4 / stored_;
     if (test_.sizes.head_dim == 64) return heads % (n * word) == 0;
     return (2 * heads + word - 1) / word % n == 0;
   }
@@ -270,8 +272,8 @@ class Traffic {
     AxisGroup heads = q_.spec[2];
     if (!PagesSplit(Parts(heads))) heads.clear();
     MoveTo(q_, {{}, {}, heads, {}}, element_);
-    MoveTo(k_, {rows, {}, heads, {}}, element_);
-    MoveTo(v_, {rows, {}, heads, {}}, element_);
+    MoveTo(k_, {rows, {}, heads, {}}, stored_);
+    MoveTo(v_, {rows, {}, heads, {}}, stored_);
     Extras();
     const int64_t n = Parts(rows);
     total_ += Devices() / n * 2 * (n - 1) * 4 * LocalElements(q_);
@@ -287,8 +289,8 @@ class Traffic {
     const Shape tokens{k_.shape[0], k_.shape[1]};
     Laid c{{tokens[0], tokens[1], l.latent.shape[2]}, {k[0], k[1], k[3]}};
     Laid pe{{tokens[0], tokens[1], l.rope_key.shape[2]}, {k[0], k[1], {}}};
-    MoveTo(c, {rows, k[1], k[3]}, element_);
-    MoveTo(pe, {rows, k[1], {}}, element_);
+    MoveTo(c, {rows, k[1], k[3]}, stored_);
+    MoveTo(pe, {rows, k[1], {}}, stored_);
     MoveTo(q_, {{}, {}, q_.spec[2], {}}, element_);
     if (problem_.softmax_aux) Sinks();
     const Shape own = exec::LocalShape(mesh_, c.shape, c.spec);
@@ -310,12 +312,24 @@ class Traffic {
   const exec::AttentionProblem& problem_;
   SimMesh mesh_;
   Laid q_, k_, v_, o_;
-  int64_t element_;
+  int64_t element_;  // bytes, as computed in
+  int64_t stored_;   // bytes of a key or value in its page
   int64_t repeated_ = 1;
   int64_t total_ = 0;
 };
 
 }  // namespace
+
+Dtype KeyDtype(const Case& test) {
+  return test.kv_dtype && exec::IsRealDtype(*test.kv_dtype) ? *test.kv_dtype
+                                                            : test.dtype;
+}
+
+Dtype OutputDtype(const Case& test) {
+  if (test.settings.runtime_dtype) return *test.settings.runtime_dtype;
+  // Two real dtypes always have one.
+  return exec::Promote(test.dtype, KeyDtype(test)).value_or(Dtype::kF32);
+}
 
 Laid QueryOf(const Case& test) {
   const Sizes& n = test.sizes;

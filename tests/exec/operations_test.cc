@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "exec/half.h"
 #include "exec/random.h"
 #include "exec/ring_order.h"
 #include "exec/staging.h"
@@ -263,6 +264,53 @@ TEST_CASE("what cannot be formed names the axis at fault") {
     REQUIRE(outcome.unsupported);
     CHECK(outcome.unsupported->axis == row.axis);
     CHECK_FALSE(outcome.unsupported->message.empty());
+  }
+}
+
+TEST_CASE("outputs have the inputs' common dtype, or the runtime dtype") {
+  struct Row {
+    Dtype query, key;
+    std::optional<Dtype> runtime;
+    Dtype expected;
+  };
+  const Row rows[] = {
+      {Dtype::kBF16, Dtype::kBF16, {}, Dtype::kBF16},
+      {Dtype::kBF16, Dtype::kF32, {}, Dtype::kF32},
+      {Dtype::kF16, Dtype::kBF16, {}, Dtype::kF32},
+      {Dtype::kF32, Dtype::kF16, {}, Dtype::kF32},
+      {Dtype::kF32, Dtype::kF32, Dtype::kF16, Dtype::kF16},
+  };
+  const auto rounded = [](Buffer x, Dtype dtype) {
+    x.dtype = dtype;
+    for (float& v : x.real) v = RoundTo(dtype, v);
+    return x;
+  };
+  for (const Operation& operation : Operations()) {
+    if (operation.name == "multi_latent_ragged_page_attention_v1") continue;
+    for (const Row& row : rows) {
+      CAPTURE(operation.name);
+      AttentionProblem problem = Problem({2, 1, 8, 4, 2, 8});
+      problem.query = rounded(problem.query, row.query);
+      problem.key = rounded(problem.key, row.key);
+      problem.value = rounded(problem.value, row.key);
+      OperationSettings settings;
+      settings.runtime_dtype = row.runtime;
+      const SimMesh mesh = MeshOf({{"tp", 2}});
+      Machine machine(mesh);
+      const auto got =
+          RunOn(machine, operation.name, problem,
+                Specs({{}, {}, {"tp"}}, {{}, {}, {"tp"}}), settings);
+      CHECK(got.output.dtype == row.expected);
+      CHECK(got.output.local[1].dtype == row.expected);
+      // Rounding inputs by hand changes nothing.
+      problem.query = rounded(problem.query, row.expected);
+      problem.key = rounded(problem.key, row.expected);
+      problem.value = rounded(problem.value, row.expected);
+      Machine again(mesh);
+      const auto same = RunOn(again, operation.name, problem,
+                              Specs({{}, {}, {"tp"}}, {{}, {}, {"tp"}}));
+      CHECK(BitEqual(got.output.local[1], same.output.local[1]));
+    }
   }
 }
 

@@ -31,8 +31,8 @@ DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I32": "<i4",
           "I8": "|i1", "BOOL": "|i1"}
 
 
-def read_safetensors(path):
-    """Name -> float64 or int64 array."""
+def read_safetensors(path, dtypes=None):
+    """Name -> float64 or int64 array; each one's dtype goes to `dtypes`."""
     with open(path, "rb") as file:
         data = file.read()
     (size,) = struct.unpack("<Q", data[:8])
@@ -41,6 +41,8 @@ def read_safetensors(path):
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
         raw = data[8 + size + begin:8 + size + end]
+        if dtypes is not None:
+            dtypes[name] = entry["dtype"]
         if entry["dtype"] == "BF16":
             wide = np.frombuffer(raw, "<u2").astype(np.uint32) << 16
             value = wide.view(np.float32).astype(np.float64)
@@ -65,6 +67,42 @@ def philox(counter, key):
         k = [(k[0] + 0x9E3779B9) & 0xffffffff,
              (k[1] + 0xBB67AE85) & 0xffffffff]
     return c[0]
+
+
+def rounded(x, dtype):
+    """The nearest values of a dtype, ties to even."""
+    if dtype == "F16":
+        with np.errstate(over="ignore"):
+            return x.astype(np.float16).astype(np.float64)
+    if dtype == "F32":
+        return x.astype(np.float32).astype(np.float64)
+    # Eight bits: half a unit in the last place is 2^-9 of the power of two
+    # above.
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.rint(mantissa * 256.0), exponent - 8)
+
+
+def in_runtime_dtype(tensors, settings):
+    """What an operation in another dtype casts its inputs to."""
+    dtype = settings["runtime_dtype"]
+    if dtype is None:
+        return tensors
+    cast = ("query", "key", "value", "latent", "rope_key", "up_key",
+            "up_value")
+    return {name: rounded(x, dtype) if name in cast else x
+            for name, x in tensors.items()}
+
+
+PROMOTED = {("BF16", "F16"): "F32", ("F16", "BF16"): "F32"}
+
+
+def computed_in(settings, query, key):
+    """The dtype of the output, by JAX's promotion of two real dtypes."""
+    if settings["runtime_dtype"] is not None:
+        return settings["runtime_dtype"]
+    if query == key:
+        return query
+    return PROMOTED.get((query, key), "F32")
 
 
 def to_bthd(x, layout):
@@ -191,9 +229,13 @@ def check_case(path):
     with open(path) as file:
         document = json.load(file)
     case, settings = document["case"], document["settings"]
-    tensors = read_safetensors(path[:-len(".json")] + ".safetensors")
+    dtypes = {}
+    tensors = read_safetensors(path[:-len(".json")] + ".safetensors", dtypes)
     layout = case["layout"]
-    own = attention(tensors, settings, layout)
+    want = computed_in(settings, dtypes["query"], dtypes["key"])
+    if dtypes["output"] != want:
+        return f"the output is {dtypes['output']}, computed in {want}"
+    own = attention(in_runtime_dtype(tensors, settings), settings, layout)
     reference = tensors["reference"]
     if own.shape != reference.shape:
         return f"reference {reference.shape}, recomputed {own.shape}"
@@ -230,6 +272,7 @@ def random_run(rng, folder):
             "--attention", sizes, "--seed", str(rng.randrange(2 ** 32)),
             "--layout", rng.choice(["bthd", "bhtd", "thd"]),
             "--dtype", rng.choice(["float32", "bfloat16", "float16"]),
+            "--kv-dtype", rng.choice(["float32", "bfloat16", "float16"]),
             "--full", "--dump", folder]
 
 
