@@ -259,6 +259,26 @@ Buffer UniqueIds(const Shape& shape) {
   return out;
 }
 
+namespace {
+
+Complaint Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
+                    int device, int64_t id, Shape position) {
+  Complaint why;
+  const bool known = id >= 0 && id < ElementsOf(tensor.shape);
+  why.message = "device " + std::to_string(device) + " (" +
+                mesh.DeviceText(device) + ") holds element " +
+                (known ? ShapeText(PositionOf(tensor.shape, id))
+                       : "id " + std::to_string(id)) +
+                " where " + ShapeText(position) + " belongs";
+  why.devices = {device};
+  why.position = std::move(position);
+  const AxisGroup named = NamedAxes(tensor.spec);
+  if (!named.empty()) why.axis = named.front();
+  return why;
+}
+
+}  // namespace
+
 std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
                                        const ShardedTensor& tensor) {
   const int64_t count = ElementsOf(tensor.shape);
@@ -271,23 +291,20 @@ std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
   for (int device = 0; device < mesh.devices(); ++device) {
     const Buffer& local = tensor.local[At(device)];
     const Shape start = LocalStart(mesh, tensor.shape, tensor.spec, device);
-    for (int64_t i = 0; i < local.Elements(); ++i) {
-      const int64_t id = local.whole[At(i)];
-      if (id >= 0 && id < count) ++seen[At(id)];
-      Shape position = PositionOf(local.shape, i);
-      for (size_t d = 0; d < position.size(); ++d) position[d] += start[d];
-      if (id == OffsetOf(tensor.shape, position)) continue;
-      if (!why.message.empty()) continue;
-      why.message =
-          "device " + std::to_string(device) + " (" + mesh.DeviceText(device) +
-          ") holds element " +
-          (id >= 0 && id < count ? ShapeText(PositionOf(tensor.shape, id))
-                                 : "id " + std::to_string(id)) +
-          " where " + ShapeText(position) + " belongs";
-      why.devices = {device};
-      why.position = position;
-      const AxisGroup named = NamedAxes(tensor.spec);
-      if (!named.empty()) why.axis = named.front();
+    const int64_t elements = local.Elements();
+    // Offsets ascend by one along the last dimension.
+    const int64_t run = elements > 0 ? local.shape.back() : 0;
+    for (int64_t i = 0; i < elements; i += run) {
+      Shape first = PositionOf(local.shape, i);
+      for (size_t d = 0; d < first.size(); ++d) first[d] += start[d];
+      const int64_t offset = OffsetOf(tensor.shape, first);
+      for (int64_t j = 0; j < run; ++j) {
+        const int64_t id = local.whole[At(i + j)];
+        if (id >= 0 && id < count) ++seen[At(id)];
+        if (id == offset + j || !why.message.empty()) continue;
+        first.back() += j;
+        why = Misplaced(mesh, tensor, device, id, first);
+      }
     }
   }
   for (int64_t id = 0; id < count; ++id) {
