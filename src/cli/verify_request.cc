@@ -77,6 +77,49 @@ bool ChooseOperations(const std::vector<std::string>& names,
   return true;
 }
 
+// `all`, `none` or names. The model's own features are in every case, unless
+// it is `none`.
+bool ChooseFeatures(const std::vector<std::string>& names,
+                    verify::Request& request, Findings& findings) {
+  const auto all = verify::AllFeatures();
+  if (names == std::vector<std::string>{"all"}) {
+    request.more.assign(all.begin(), all.end());
+    return true;
+  }
+  if (names == std::vector<std::string>{"none"}) {
+    request.features = {};
+    request.window.reset();
+    request.large_logits = false;
+    return true;
+  }
+  std::vector<std::string> known = {"all", "none"};
+  std::string list = "all, none";
+  for (const verify::Feature feature : all) {
+    known.emplace_back(verify::FeatureName(feature));
+    list += ", " + known.back();
+  }
+  for (const std::string& name : names) {
+    const auto feature = verify::ParseFeature(name);
+    if (!feature) {
+      const bool alone = name == "all" || name == "none";
+      const auto nearest = Nearest(name, known);
+      findings.Add(code::kUsage, {},
+                   alone ? "`" + name + "` stands beside other features"
+                         : "no feature is called `" + name + "`",
+                   alone     ? "give `" + name + "` alone, or names only"
+                   : nearest ? "did you mean `" + *nearest + "`?"
+                             : "there are: " + list);
+      return false;
+    }
+    if (std::find(request.more.begin(), request.more.end(), *feature) ==
+        request.more.end()) {
+      request.more.push_back(*feature);
+    }
+  }
+  request.named = !names.empty();
+  return true;
+}
+
 // Sizes of --attention, laid over the model's and the target's. What nobody
 // gives follows the mesh, so that every axis divides it.
 std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
@@ -187,6 +230,12 @@ void AddVerifyFlags(CLI::App& app, VerifyFlags& flags) {
                  "float32, bfloat16, float16 (default: all)")
       ->delimiter(',')
       ->type_name("DTYPE,...");
+  app.add_option("--features", flags.features,
+                 "all, none, or some of them in cases of their own, such as "
+                 "bias,segments,sinks (default: the model's, and large "
+                 "logits)")
+      ->delimiter(',')
+      ->type_name("NAME,...");
   app.add_option("--kv-dtype", flags.kv_dtype,
                  "of the cache: float32, bfloat16, float16, int8 (default: "
                  "as --dtype)")
@@ -231,7 +280,8 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   std::vector<std::string> operations = flags.operations;
   if (operations.empty()) operations = target->operations;
   if (!resolver || !sizes || !modes ||
-      !ChooseOperations(operations, request, findings)) {
+      !ChooseOperations(operations, request, findings) ||
+      !ChooseFeatures(flags.features, request, findings)) {
     return std::nullopt;
   }
   request.sizes = *sizes;

@@ -18,7 +18,7 @@ namespace shardc::cli {
 struct VerifyFlags {
   InputFlags inputs;
   std::string attention;
-  std::vector<std::string> operations, layouts, dtypes;
+  std::vector<std::string> operations, layouts, dtypes, features;
   std::string mode, kv_dtype, steps, seed, dump, metrics = "reduced";
   bool full = false, self_test = false;
 };

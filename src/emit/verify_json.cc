@@ -5,6 +5,7 @@
 
 #include "emit/json_text.h"
 #include "source/wording.h"
+#include "verify/features.h"
 
 namespace shardc {
 namespace {
@@ -68,6 +69,19 @@ void AppendShapes(std::string& out, const Case& test) {
   out += ", ";
   shape("value", n.key_length, n.key_heads, n.ValueDim());
   out += '}';
+}
+
+void AppendFeatures(std::string& out, const Case& test) {
+  out += ", ";
+  AppendKey(out, "features");
+  out += '[';
+  bool first = true;
+  for (const std::string_view name : verify::FeatureNames(test)) {
+    if (!first) out += ", ";
+    first = false;
+    AppendJsonString(out, name);
+  }
+  out += ']';
 }
 
 void AppendCommunication(std::string& out, const exec::Ledger& ledger) {
@@ -188,6 +202,7 @@ std::string VerifyCaseJson(const Case& test, const CaseResult& result,
   out += ", ";
   AppendKey(out, "shapes");
   AppendShapes(out, test);
+  AppendFeatures(out, test);
   if (test.life) {
     out += ", \"cache\": {\"prefill\": " + std::to_string(test.life->prefill) +
            ", \"steps\": " + std::to_string(test.life->steps) +

@@ -71,6 +71,7 @@ struct Case {
   exec::OperationSettings settings;
   uint64_t seed = 0;
   std::optional<CacheLife> life;
+  bool longer = false;  // with more keys than were asked for
 };
 
 enum class Status : uint8_t { kPass, kFail, kUnsupported };

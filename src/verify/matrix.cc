@@ -215,9 +215,7 @@ void AddLives(const Request& request, const Resolver& resolver,
       life.steps = request.steps;
       const int64_t least = 5 * test.sizes.batch + 8;
       // Long ones would show nothing more, at the cost of a dense run a step.
-      const int64_t length =
-          WitnessSizes(matrix.used, SplitsOf(request, resolver, mesh))
-              .key_length;
+      const int64_t length = matrix.least.key_length;
       // Whole multiples of the length, so that chunks of it divide too.
       const auto up = [&](int64_t n) { return (n + length - 1) / length; };
       life.prefill = up(least) * length;
@@ -232,54 +230,97 @@ void AddLives(const Request& request, const Resolver& resolver,
 
 }  // namespace
 
-Matrix BuildMatrix(const Request& request, const Resolver& resolver,
-                   const Mesh& mesh) {
-  Matrix out;
-  out.given = request.sizes;
-  out.used = request.full ? request.sizes
-                          : WitnessSizes(request.sizes,
-                                         SplitsOf(request, resolver, mesh));
-  out.witness = !(out.used == out.given);
-  uint64_t number = 0;
-  for (const exec::Operation* operation : request.operations) {
-    for (Mode mode : request.modes) {
-      for (exec::Layout layout : request.layouts) {
-        if (!Applies(*operation, mode, layout)) continue;
-        for (Dtype dtype : request.dtypes) {
-          Case test;
-          test.operation = operation;
-          test.mode = mode;
-          test.layout = layout;
-          test.dtype = dtype;
-          test.kv_dtype = request.kv_dtype;
-          test.mesh = mesh;
-          test.sizes = SizesOfMode(out.used, mode);
-          test.settings = request.settings;
-          for (const auto& [name, settings] : request.by_operation) {
-            if (name == operation->name) test.settings = settings;
+namespace {
+
+class Builder {
+ public:
+  Builder(const Request& request, const Resolver& resolver, const Mesh& mesh)
+      : request_(request), resolver_(resolver), mesh_(mesh) {
+    out_.given = request.sizes;
+    out_.least = WitnessSizes(request.sizes, SplitsOf(request, resolver, mesh));
+    out_.used = request.full ? request.sizes : out_.least;
+    out_.witness = !(out_.used == out_.given);
+  }
+
+  void Add() {
+    for (const exec::Operation* operation : request_.operations) {
+      for (Mode mode : request_.modes) {
+        for (exec::Layout layout : request_.layouts) {
+          if (!Applies(*operation, mode, layout)) continue;
+          for (Dtype dtype : request_.dtypes) {
+            out_.cases.push_back(
+                CaseOf(*operation, mode, layout, dtype, std::nullopt));
+            out_.lives.emplace_back();
           }
-          test.features = request.features;
-          test.features.causal = true;
-          test.features.ragged =
-              IsGeneration(mode) || layout == exec::Layout::kThd;
-          if (request.window && *request.window < request.sizes.key_length) {
-            // One that ends inside a shard, whatever the sizes.
-            test.features.window =
-                request.full
-                    ? *request.window
-                    : std::max<int64_t>(1, out.used.key_length / 2 + 1);
-          }
-          if (out.witness) FitBlocks(test);
-          test.seed = exec::Random(request.seed).Split(number++).key();
-          test.specs = ResolveSpecs(resolver, test, request.illegal);
-          out.cases.push_back(std::move(test));
-          out.lives.emplace_back();
         }
       }
     }
   }
-  AddLives(request, resolver, mesh, out);
-  return out;
+
+  void Vary(Feature feature) {
+    for (size_t i = 0; i < out_.cases.size(); ++i) {
+      const Case& test = out_.cases[i];
+      if (!request_.named &&
+          !Takes(*test.operation, test.mode, test.layout, feature)) {
+        continue;
+      }
+      Case varied =
+          CaseOf(*test.operation, test.mode, test.layout, test.dtype, feature);
+      // What the model has is in every case already.
+      if (FeatureNames(varied) == FeatureNames(test)) continue;
+      out_.variants.push_back({std::move(varied), i});
+    }
+  }
+
+  Matrix Take() {
+    AddLives(request_, resolver_, mesh_, out_);
+    return std::move(out_);
+  }
+
+ private:
+  Case CaseOf(const exec::Operation& operation, Mode mode, exec::Layout layout,
+              Dtype dtype, std::optional<Feature> feature) {
+    Case test;
+    test.operation = &operation;
+    test.mode = mode;
+    test.layout = layout;
+    test.dtype = dtype;
+    test.kv_dtype = request_.kv_dtype;
+    test.mesh = mesh_;
+    test.sizes = SizesOfMode(out_.used, mode);
+    test.settings = request_.settings;
+    for (const auto& [name, settings] : request_.by_operation) {
+      if (name == operation.name) test.settings = settings;
+    }
+    test.features = request_.features;
+    test.features.causal = true;
+    test.features.ragged = IsGeneration(mode) || layout == exec::Layout::kThd;
+    if (request_.window && *request_.window < request_.sizes.key_length) {
+      if (request_.full) test.features.window = *request_.window;
+      SwitchOn(Feature::kWindow, test);
+    }
+    if (feature) SwitchOn(*feature, test);
+    if (out_.witness) FitBlocks(test);
+    test.seed = exec::Random(request_.seed).Split(number_++).key();
+    test.specs = ResolveSpecs(resolver_, test, request_.illegal);
+    return test;
+  }
+
+  const Request& request_;
+  const Resolver& resolver_;
+  const Mesh& mesh_;
+  Matrix out_;
+  uint64_t number_ = 0;
+};
+
+}  // namespace
+
+Matrix BuildMatrix(const Request& request, const Resolver& resolver,
+                   const Mesh& mesh) {
+  Builder builder(request, resolver, mesh);
+  builder.Add();
+  for (const Feature feature : request.more) builder.Vary(feature);
+  return builder.Take();
 }
 
 }  // namespace shardc::verify

@@ -11,6 +11,7 @@
 #include "model/rules.h"
 #include "resolve/resolve.h"
 #include "verify/case.h"
+#include "verify/features.h"
 #include "verify/lifetime.h"
 
 namespace shardc::verify {
@@ -27,6 +28,11 @@ struct Request {
   // Settings of single operations, in place of `settings`.
   std::vector<std::pair<std::string, exec::OperationSettings>> by_operation;
   Features features;  // added to every case
+  // Each in cases of its own besides, where the operation takes it; where
+  // `named`, also where it does not, so that the refusal shows.
+  std::vector<Feature> more;
+  bool named = false;
+  bool large_logits = true;  // a case of them for each operation
   IllegalPolicy illegal = IllegalPolicy::kError;
   uint64_t seed = 0;
   bool full = false;
@@ -36,9 +42,17 @@ struct Request {
 struct Matrix {
   Sizes given, used;
   bool witness = false;  // `used` are smaller
+  Sizes least;           // the witnesses, also where they are not used
   std::vector<Case> cases;
   // The lives of those of `cases` that have one, by index; else nothing.
   std::vector<std::optional<Lifetime>> lives;
+  // With a further feature each; one that was not asked for by name is run
+  // only where the case that it varies ran.
+  struct Variant {
+    Case test;
+    size_t of = 0;  // among `cases`
+  };
+  std::vector<Variant> variants;
 };
 
 // operations x modes x layouts x dtypes, in that order, without what has no

@@ -163,14 +163,19 @@ void AddMasks(const Case& test, Random random,
     }
     problem.bias = std::move(bias);
   }
-  // A row that sees nothing: by the additive mask where there is one.
+  // A row that sees nothing: by the additive mask where there is one. Of lone
+  // queries it is the last batch row's.
+  const auto nothing = [&](int64_t element) {
+    const int64_t row = element / keys % rows;
+    return f.masked_row && row == rows / 2 &&
+           (rows > 1 || element / keys / rows == batch - 1);
+  };
   const bool hide_here = f.masked_row && !f.additive_mask;
   if (f.mask || hide_here) {
     Buffer mask = Buffer::Zeros({batch, 1, rows, keys}, Dtype::kBool);
     const Random r = random.Split("mask");
     for (int64_t i = 0; i < mask.Elements(); ++i) {
-      const int64_t row = i / keys % rows;
-      const bool hidden = hide_here && row == rows / 2;
+      const bool hidden = hide_here && nothing(i);
       mask.whole[At(i)] =
           !hidden && (!f.mask || r.Uniform(static_cast<uint64_t>(i)) < 0.8);
     }
@@ -180,8 +185,7 @@ void AddMasks(const Case& test, Random random,
     Buffer mask = Buffer::Zeros({batch, 1, rows, keys}, Dtype::kF32);
     const Random r = random.Split("additive");
     for (size_t i = 0; i < mask.real.size(); ++i) {
-      const auto row = static_cast<int64_t>(i) / keys % rows;
-      if (r.Uniform(i) < 0.2 || (f.masked_row && row == rows / 2)) {
+      if (r.Uniform(i) < 0.2 || nothing(static_cast<int64_t>(i))) {
         mask.real[i] = static_cast<float>(exec::kMaskValue);
       }
     }

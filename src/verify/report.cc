@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -10,7 +11,9 @@
 #include <utility>
 
 #include "source/wording.h"
+#include "verify/companions.h"
 #include "verify/explain.h"
+#include "verify/features.h"
 #include "verify/lifetime.h"
 
 namespace shardc::verify {
@@ -62,7 +65,16 @@ CaseResult ResultOf(const LifetimeResult& life) {
   return out;
 }
 
-using Row = std::array<std::string, 8>;
+using Row = std::vector<std::string>;
+
+std::string FeaturesText(const Case& test) {
+  std::string out;
+  for (const std::string_view name : FeatureNames(test)) {
+    if (!out.empty()) out += ',';
+    out += name;
+  }
+  return out.empty() ? "-" : out;
+}
 
 Row RowOf(const Case& test, const CaseResult& result) {
   const bool ran = result.status != Status::kUnsupported;
@@ -70,6 +82,7 @@ Row RowOf(const Case& test, const CaseResult& result) {
           std::string(ModeName(test.mode)),
           std::string(test.life ? "cache" : LayoutText(test.layout)),
           DtypesText(test),
+          FeaturesText(test),
           std::string(StatusName(result.status)),
           ran ? ErrorText(result.error.max_abs) : "-",
           ran ? ErrorText(std::min(result.tolerance, result.cap)) : "-",
@@ -124,44 +137,14 @@ Spread SpreadOf(const std::vector<double>& values) {
   return out;
 }
 
-std::optional<Case> LongCase(const Request& request, const Matrix& matrix) {
-  if (request.full) return std::nullopt;
-  for (const Case& test : matrix.cases) {
-    if (test.life) continue;
-    if (RunCase(test).status == Status::kUnsupported) continue;
-    Case out = test;
-    out.dtype = Dtype::kBF16;
-    // A multiple of the witness length, so that it divides as that does.
-    const int64_t times =
-        (512 + out.sizes.key_length - 1) / out.sizes.key_length;
-    out.sizes.key_length *= times;
-    if (out.layout == exec::Layout::kThd) out.features.ragged = false;
-    out.settings.blocksize_k =
-        std::min<int64_t>(request.settings.blocksize_k, 96);
-    out.features.window.reset();
-    out.features.ragged = false;
-    out.features.causal = false;
-    out.seed = test.seed + 1;
-    return out;
-  }
-  return std::nullopt;
-}
+namespace {
 
-Report RunMatrix(const Request& request, Matrix matrix, int threads,
-                 const Progress& progress, const Keep& keep) {
-  Report out;
-  out.seed = request.seed;
-  out.given = matrix.given;
-  out.used = matrix.used;
-  out.witness = matrix.witness;
-  if (auto longer = LongCase(request, matrix)) {
-    matrix.cases.push_back(std::move(*longer));
-  }
-  matrix.lives.resize(matrix.cases.size());
-  out.cases = std::move(matrix.cases);
+// Cases [begin, all) of a report, on several threads.
+void RunFrom(size_t begin, const Matrix& matrix, int threads,
+             const Progress& progress, const Keep& keep, Report& out) {
   out.results.resize(out.cases.size());
-  std::atomic<size_t> next{0};
-  size_t done = 0;
+  std::atomic<size_t> next{begin};
+  size_t done = begin;
   std::mutex lock;
   const auto work = [&] {
     while (true) {
@@ -169,7 +152,7 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
       if (i >= out.cases.size()) return;
       CaseTensors tensors;
       out.results[i] =
-          matrix.lives[i]
+          i < matrix.lives.size() && matrix.lives[i]
               ? ResultOf(RunLifetime(*matrix.lives[i], {}))
               : RunCase(out.cases[i], {}, keep ? &tensors : nullptr);
       const std::lock_guard<std::mutex> guard(lock);
@@ -178,21 +161,53 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
     }
   };
   const size_t workers = std::min<size_t>(
-      static_cast<size_t>(std::max(threads, 1)), out.cases.size());
+      static_cast<size_t>(std::max(threads, 1)), out.cases.size() - begin);
   std::vector<std::thread> pool;
   for (size_t i = 1; i < workers; ++i) pool.emplace_back(work);
   work();
   for (std::thread& thread : pool) thread.join();
+}
+
+}  // namespace
+
+Report RunMatrix(const Request& request, Matrix matrix, int threads,
+                 const Progress& progress, const Keep& keep) {
+  Report out;
+  out.seed = request.seed;
+  out.given = matrix.given;
+  out.used = matrix.used;
+  out.witness = matrix.witness;
+  out.cases = std::move(matrix.cases);
+  RunFrom(0, matrix, threads, progress, keep, out);
+  const size_t begin = out.cases.size();
+  std::vector<Case> companions =
+      Companions(request, matrix.least, out.cases, out.results);
+  for (Matrix::Variant& variant : matrix.variants) {
+    if (request.named ||
+        out.results[variant.of].status != Status::kUnsupported) {
+      out.cases.push_back(std::move(variant.test));
+    }
+  }
+  std::move(companions.begin(), companions.end(),
+            std::back_inserter(out.cases));
+  RunFrom(begin, matrix, threads, progress, keep, out);
   return out;
 }
 
 std::string ReportText(const Report& report) {
-  std::vector<Row> rows = {{"operation", "mode", "layout", "dtype", "status",
-                            "error", "allowed", "sent per device"}};
+  std::vector<Row> rows = {{"operation", "mode", "layout", "dtype", "features",
+                            "status", "error", "allowed", "sent per device"}};
   for (size_t i = 0; i < report.cases.size(); ++i) {
     rows.push_back(RowOf(report.cases[i], report.results[i]));
   }
-  std::array<size_t, 8> width{};
+  // The column of features only where one says something.
+  const bool plain =
+      std::all_of(report.cases.begin(), report.cases.end(),
+                  [](const Case& test) { return FeatureNames(test).empty(); });
+  if (plain) {
+    for (Row& row : rows) row.erase(row.begin() + 4);
+  }
+  std::vector<size_t> width(rows[0].size(), 0);
   for (const Row& row : rows) {
     for (size_t c = 0; c < row.size(); ++c) {
       width[c] = std::max(width[c], row[c].size());

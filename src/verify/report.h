@@ -30,13 +30,11 @@ using Keep =
     std::function<void(size_t index, const Case& test, const CaseResult& result,
                        const CaseTensors& tensors)>;
 
-// Runs all cases on `threads` threads. The result does not depend on them.
+// Runs all cases on `threads` threads, then variants and companions of those
+// that ran.
+// The result does not depend on threads.
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
                  const Progress& progress = {}, const Keep& keep = {});
-
-// One long case in low precision, which shows an accumulator of few bits that
-// short ones hide: the first operation that runs, in bfloat16, 512 keys.
-std::optional<Case> LongCase(const Request& request, const Matrix& matrix);
 
 // Least, mean and greatest over devices.
 struct Spread {

@@ -7,6 +7,7 @@
 #include "exec/half.h"
 #include "exec/machine.h"
 #include "verify/explain.h"
+#include "verify/features.h"
 #include "verify/layout_proof.h"
 #include "verify/problem_data.h"
 #include "verify/shapes.h"
@@ -34,6 +35,15 @@ class Judge {
       : test_(test), problem_(problem), options_(options), tensors_(tensors) {}
 
   CaseResult Run() {
+    if (test_.features.custom_blocks &&
+        !Takes(*test_.operation, test_.mode, test_.layout,
+               Feature::kCustomBlocks)) {
+      result_.status = Status::kUnsupported;
+      result_.reason =
+          std::string(test_.operation->name) + " takes no table of blocks";
+      result_.help = "use blocksparse";
+      return std::move(result_);
+    }
     if (!Layouts() || !Sharded() || !OfDtype()) return std::move(result_);
     if (!Whole() || !Dense()) return std::move(result_);
     if (!Numbers() || !Bits()) return std::move(result_);

@@ -79,6 +79,38 @@ class Verify(Case):
         self.verify("--mode", "decode", "--layout", "bthd", "--dtype",
                     "float32")
 
+    def test_features_have_cases_of_their_own(self):
+        one = ["--mode", "train", "--layout", "bthd", "--dtype", "float32"]
+
+        def run_features(*args, rc=0):
+            report = self.verify(*one, *args, "--format", "json",
+                                 rc=rc).json()
+            return [(c["operation"], tuple(c["features"]), c["status"])
+                    for c in report["cases"]]
+        bare = run_features("--operation", "flash_attn2")
+        self.assertEqual([c[1:] for c in bare],
+                         [((), "pass"), (("long",), "pass"),
+                          (("large_logits",), "pass")])
+        none = run_features("--operation", "flash_attn2", "--features", "none")
+        self.assertEqual([c[1] for c in none], [(), ("long",)])
+        named = run_features("--operation", "flash_attn2,unified_attention",
+                             "--features", "bias,sinks", rc=1)
+        self.assertIn(("flash_attn2", ("bias",), "pass"), named)
+        self.assertIn(("flash_attn2", ("sinks",), "pass"), named)
+        # What was asked for by name shows its refusal.
+        self.assertIn(("unified_attention", ("bias",), "unsupported"), named)
+        every = run_features("--features", "all")
+        names = {c[1] for c in every if c[0] == "blocksparse"}
+        self.assertEqual(len(names), 17)  # 15 of them, none, and a long one
+        self.assertNotIn(("custom_blocks",),
+                         {c[1] for c in every if c[0] == "vanilla"})
+        self.assertEqual({c[2] for c in every if c[1]}, {"pass"})
+        result = self.verify(*one, "--operation", "ring")
+        self.assertIn("features", result.out)
+        result = self.verify("--features", "bais", rc=2)
+        self.assertIn("did you mean `bias`?", result.err)
+        self.verify("--features", "all,bias", rc=2)
+
     def test_usage_errors_exit_2(self):
         for args in (["--operation", "rign"],
                      ["--dtype", "int4"],
