@@ -37,6 +37,7 @@ bool IsLong(const Case& test) {
 
 Case LongCase(Case test, const exec::OperationSettings& settings) {
   test.dtype = Dtype::kBF16;
+  test.kv_dtype.reset();
   // A multiple of the witness length, so that it divides as that does.
   const int64_t length = test.sizes.key_length;
   test.sizes.key_length = (kLongKeys + length - 1) / length * length;
