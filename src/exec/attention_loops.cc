@@ -316,6 +316,11 @@ float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
   return Row(slice, b, h, t).Added(key);
 }
 
+float KeepAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
+             int64_t key) {
+  return slice.options->dropout > 0 ? Row(slice, b, h, t).Keep(key) : 1;
+}
+
 void AddSinks(const Buffer& sinks, SoftmaxState& state, Fault fault) {
   const int64_t heads = state.max.shape[1], rows = state.max.shape[2];
   const int64_t dim = state.out.shape[3];

@@ -96,6 +96,9 @@ bool VisibleAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
                int64_t key);
 float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
               int64_t key);
+// 0 where dropout takes the weight, else what it is multiplied by.
+float KeepAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
+             int64_t key);
 
 // Extra logits of the denominator, once per row: [sinks, H].
 void AddSinks(const Buffer& sinks, SoftmaxState& state,

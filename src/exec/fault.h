@@ -83,6 +83,10 @@ enum class Fault : uint16_t {
   kDoubleRound,
   kStateResetPerBlock,
   kNarrowerDtype,
+  kDotNeighbourScale,
+  kDotScaleOfPart,
+  kDotScaleForgotten,
+  kMaskOverflowsSoftmax,
   // The key-value cache.
   kCacheOwnerOff,
   kCacheAllWrite,

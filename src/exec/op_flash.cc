@@ -7,10 +7,13 @@
 // over the query's head axes (the MHA spec); its table is in global block
 // coordinates and follows the query's batch and heads.
 //
+// Products by bits: weights and values are cut within a block (narrow.h).
+//
 // Cost: all_gather of (n-1)(b_k + b_v), and b_q, where lengths are split.
 #include <algorithm>
 #include <utility>
 
+#include "exec/narrow.h"
 #include "exec/operation.h"
 #include "exec/staging.h"
 
@@ -37,7 +40,9 @@ OperationOutcome RunFlashAttention(Machine& machine,
                                    const AttentionSpecs& specs,
                                    const OperationSettings& settings) {
   OperationOutcome outcome;
-  auto staged = StageLocal(machine, problem, specs, settings, {}, outcome);
+  StageOptions options;
+  options.products_by_bits = true;
+  auto staged = StageLocal(machine, problem, specs, settings, options, outcome);
   if (!staged) return outcome;
   Slices slices;
   MakeSlices(machine, *staged, GroupMap::kNaive, slices);
@@ -46,10 +51,19 @@ OperationOutcome RunFlashAttention(Machine& machine,
   if (machine.Planted(Fault::kTileByLocalSize)) {
     block = std::max<int64_t>(1, block / machine.devices());
   }
+  const int bits = settings.dot_bits;
+  PerDevice scores;
+  if (bits > 0) scores = ScoresByBits(machine, slices, {}, bits);
   machine.Local([&](int device) {
     const LocalSlice& slice = slices.at[At(device)];
     SoftmaxState state = EmptyState(slice);
-    AttendKeys(slice, 0, slice.keys(), block, state);
+    if (bits > 0) {
+      FinishScores(slice, scores[At(device)]);
+      AttendNarrow(slice, scores[At(device)], {bits, Dtype::kF32, block},
+                   nullptr, state);
+    } else {
+      AttendKeys(slice, 0, slice.keys(), block, state);
+    }
     out.local[At(device)] =
         FinishRows(machine, *staged, device, slice, state, out.dtype);
   });

@@ -11,10 +11,13 @@
 // Example that is gathered: q heads on [tp2, tp1], key heads on [tp1]: tp1 is
 // no prefix, and a device's key heads are not those its query heads read.
 //
+// Softmax in 16 bits and products by bits: narrow.h.
+//
 // sdpa is the same arithmetic as a local kernel: its wrapper keeps batch and
 // head axes and gathers the rest, and its group map trusts the slices.
 #include <utility>
 
+#include "exec/narrow.h"
 #include "exec/operation.h"
 #include "exec/staging.h"
 
@@ -22,6 +25,9 @@ namespace shardc::exec {
 namespace {
 
 size_t At(int device) { return static_cast<size_t>(device); }
+
+// Whole rows of logits are at hand, so softmax and products can be narrow.
+constexpr StageOptions kOptions = {false, true, true, false};
 
 // Layouts of key and value that a device's queries can be answered from.
 void MoveKeys(Machine& machine, Staged& staged) {
@@ -39,14 +45,11 @@ void MoveKeys(Machine& machine, Staged& staged) {
   Move(machine, staged.value, {q[0], {}, heads, dim}, "value");
 }
 
-// Logits, their sum over `dim_axes`, softmax, output.
-ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
-                         const AxisGroup& dim_axes) {
+// Logits of all devices, added over `dim_axes`.
+PerDevice Logits(Machine& machine, const Staged& staged, const Slices& slices,
+                 bool early, const AxisGroup& dim_axes) {
   const SimMesh& mesh = machine.mesh();
-  Slices slices;
-  MakeSlices(machine, staged, map, slices);
   PerDevice scores(At(mesh.devices()));
-  const bool early = machine.Planted(Fault::kReduceAfterExp);
   machine.Local([&](int device) {
     scores[At(device)] = DotScores(slices.at[At(device)]);
     if (early) FinishScores(slices.at[At(device)], scores[At(device)]);
@@ -64,6 +67,26 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
     }
     scores = AllReduce(machine, axes, scores, Reduce::kSum, "logits");
   }
+  return scores;
+}
+
+// Logits, softmax, output.
+ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
+                         const OperationSettings& settings,
+                         const AxisGroup& dim_axes) {
+  const SimMesh& mesh = machine.mesh();
+  Slices slices;
+  MakeSlices(machine, staged, map, slices);
+  PerDevice scores;
+  Narrow narrow;
+  narrow.bits = settings.dot_bits;
+  narrow.softmax_dtype = settings.softmax_dtype;
+  const bool early = machine.Planted(Fault::kReduceAfterExp);
+  if (narrow.bits > 0) {
+    scores = ScoresByBits(machine, slices, dim_axes, narrow.bits);
+  } else {
+    scores = Logits(machine, staged, slices, early, dim_axes);
+  }
   ShardedTensor out;
   out.shape = staged.query.shape;
   out.shape[3] = staged.value.shape[3];
@@ -75,9 +98,18 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
     const LocalSlice& slice = slices.at[At(device)];
     if (!early) FinishScores(slice, scores[At(device)]);
     SoftmaxState state = EmptyState(slice);
-    AttendScores(slice, scores[At(device)], state);
-    out.local[At(device)] =
-        FinishRows(machine, staged, device, slice, state, out.dtype);
+    if (narrow.bits == 0 && narrow.softmax_dtype == Dtype::kF32) {
+      AttendScores(slice, scores[At(device)], state);
+      out.local[At(device)] =
+          FinishRows(machine, staged, device, slice, state, out.dtype);
+      return;
+    }
+    std::optional<Buffer> sinks;
+    if (staged.sinks) sinks = LocalSinks(machine, staged, device, slice);
+    const bool absorbed = AttendNarrow(slice, scores[At(device)], narrow,
+                                       sinks ? &*sinks : nullptr, state);
+    if (sinks && !absorbed) AddSinks(*sinks, state);
+    out.local[At(device)] = FinishState(state, out.dtype);
   });
   return out;
 }
@@ -90,7 +122,7 @@ OperationOutcome RunVanilla(Machine& machine, const AttentionProblem& problem,
   OperationOutcome outcome;
   Complaint why;
   auto staged =
-      Stage(machine, problem, specs, settings, {}, why, outcome.remarks);
+      Stage(machine, problem, specs, settings, kOptions, why, outcome.remarks);
   if (!staged) {
     outcome.unsupported = std::move(why);
     return outcome;
@@ -98,9 +130,11 @@ OperationOutcome RunVanilla(Machine& machine, const AttentionProblem& problem,
   MoveKeys(machine, *staged);
   MoveExtras(machine, *staged);
   const AxisGroup dim = staged->query.spec[3];
-  outcome.exact = machine.mesh().Parts(dim) == 1;
+  // Integers add up to the same sum in any order.
+  outcome.exact = machine.mesh().Parts(dim) == 1 || settings.dot_bits > 0;
   outcome.output = FinishOutput(
-      machine, *staged, RowSoftmax(machine, *staged, GroupMap::kGlobal, dim));
+      machine, *staged,
+      RowSoftmax(machine, *staged, GroupMap::kGlobal, settings, dim));
   return outcome;
 }
 
@@ -108,10 +142,12 @@ OperationOutcome RunSdpa(Machine& machine, const AttentionProblem& problem,
                          const AttentionSpecs& specs,
                          const OperationSettings& settings) {
   OperationOutcome outcome;
-  auto staged = StageLocal(machine, problem, specs, settings, {}, outcome);
+  auto staged =
+      StageLocal(machine, problem, specs, settings, kOptions, outcome);
   if (!staged) return outcome;
   outcome.output = FinishOutput(
-      machine, *staged, RowSoftmax(machine, *staged, GroupMap::kNaive, {}));
+      machine, *staged,
+      RowSoftmax(machine, *staged, GroupMap::kNaive, settings, {}));
   return outcome;
 }
 

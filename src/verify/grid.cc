@@ -128,12 +128,21 @@ void PickFeatures(RandomSequence& random, Case& test) {
                     test.settings.block_mask == exec::BlockMask::kCustom;
 }
 
-// Dtypes of the cache and of the computation, where they differ.
+// Dtypes of the cache and of the computation, where they differ; narrow
+// softmax and products, where the operation has them.
 void PickArithmetic(exec::Random numbers, Case& test) {
   RandomSequence random(numbers);
   const std::vector<Dtype> real = {Dtype::kF32, Dtype::kBF16, Dtype::kF16};
   if (random.Chance(0.2)) test.kv_dtype = Pick(random, real);
   if (random.Chance(0.1)) test.settings.runtime_dtype = Pick(random, real);
+  const std::string_view name = test.operation->name;
+  const bool rows = name == "vanilla" || name == "sdpa";
+  if (rows && random.Chance(0.25)) {
+    test.settings.softmax_dtype = Pick(random, real);
+  }
+  if ((rows || name == "flash_attn2") && random.Chance(0.25)) {
+    test.settings.dot_bits = random.Chance(0.6) ? 8 : 4;
+  }
 }
 
 }  // namespace
@@ -312,6 +321,12 @@ std::string CaseText(const Case& test) {
   if (test.kv_dtype) out += " kv=" + std::string(DtypeName(*test.kv_dtype));
   if (test.settings.runtime_dtype) {
     out += " in=" + std::string(DtypeName(*test.settings.runtime_dtype));
+  }
+  if (test.settings.softmax_dtype != Dtype::kF32) {
+    out += " softmax=" + std::string(DtypeName(test.settings.softmax_dtype));
+  }
+  if (test.settings.dot_bits > 0) {
+    out += " bits=" + std::to_string(test.settings.dot_bits);
   }
   for (const MeshAxis& axis : test.mesh.axes) {
     out += ' ' + axis.name + '=' + std::to_string(axis.size);

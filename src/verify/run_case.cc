@@ -9,6 +9,7 @@
 #include "verify/explain.h"
 #include "verify/features.h"
 #include "verify/layout_proof.h"
+#include "verify/narrow_bound.h"
 #include "verify/problem_data.h"
 #include "verify/shapes.h"
 #include "verify/tolerance.h"
@@ -156,6 +157,7 @@ class Judge {
     logit_ = OutputDtype(test_) == Dtype::kF32
                  ? LargestLogit(*in, problem_.options)
                  : 0;
+    narrow_ = NarrowBound(*in, problem_.options, test_.settings);
     if (tensors_ != nullptr) {
       tensors_->problem = problem_;
       if (test_.operation->name == "blocksparse") {
@@ -184,8 +186,9 @@ class Judge {
         CompareOutputs(DenseOf(unsharded_, test_.layout), reference_);
     const double largest = MaxAbs(reference_);
     result_.tolerance =
-        2 * result_.unsharded.max_abs + ErrorFloor(OutputDtype(test_), largest);
-    result_.cap = ErrorCap(OutputDtype(test_), largest, logit_);
+        2 * result_.unsharded.max_abs +
+        ErrorFloor(OutputDtype(test_), largest, test_.settings.softmax_dtype);
+    result_.cap = ErrorCap(OutputDtype(test_), largest, logit_) + narrow_;
     result_.device_error = DeviceErrors(test_, got_, reference_);
     const double limit = std::min(result_.tolerance, result_.cap);
     if (result_.error.non_finite) {
@@ -248,7 +251,7 @@ class Judge {
   exec::OperationOutcome outcome_;
   Buffer output_, unsharded_;
   DenseArray reference_, got_;
-  double logit_ = 0;
+  double logit_ = 0, narrow_ = 0;
 };
 
 }  // namespace

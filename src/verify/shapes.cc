@@ -167,7 +167,12 @@ class Traffic {
     const int64_t n = Parts(q_.spec[3]);
     const Shape q = exec::LocalShape(mesh_, q_.shape, q_.spec);
     const Shape k = exec::LocalShape(mesh_, k_.shape, k_.spec);
-    total_ += Devices() / n * 2 * (n - 1) * 4 * q[0] * q[2] * q[1] * k[1];
+    const int64_t groups = Devices() / n;
+    total_ += groups * 2 * (n - 1) * 4 * q[0] * q[2] * q[1] * k[1];
+    if (test_.settings.dot_bits == 0) return;
+    // Largest numbers of rows go first.
+    const int64_t rows = q[0] * q[1] * q[2] + k[0] * k[1] * k[2];
+    total_ += groups * 2 * (n - 1) * 4 * rows;
   }
 
   void Wrapper(bool heads_on_keys) {

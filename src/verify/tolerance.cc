@@ -51,10 +51,11 @@ double MaxAbs(const exec::DenseArray& x) {
   return out;
 }
 
-double ErrorFloor(Dtype dtype, double max_reference) {
-  return (2 * exec::UnitRoundoff(dtype) +
-          16 * exec::UnitRoundoff(Dtype::kF32)) *
-         max_reference;
+double ErrorFloor(Dtype dtype, double max_reference, Dtype softmax) {
+  double units =
+      2 * exec::UnitRoundoff(dtype) + 16 * exec::UnitRoundoff(Dtype::kF32);
+  if (softmax != Dtype::kF32) units += 2 * exec::UnitRoundoff(softmax);
+  return units * max_reference;
 }
 
 double ErrorCap(Dtype dtype, double max_reference, double max_logit) {

@@ -1,0 +1,164 @@
+#include "verify/narrow_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/half.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::DenseArray;
+
+// One row of numbers: their sum and largest, in size.
+struct Line {
+  double total = 0, largest = 0;
+  void Take(double x) {
+    total += std::abs(x);
+    largest = std::max(largest, std::abs(x));
+  }
+};
+
+class Bound {
+ public:
+  Bound(const exec::ReferenceInputs& in, const exec::AttentionOptions& options,
+        const exec::OperationSettings& settings, const DenseArray& weights)
+      : in_(in),
+        options_(options),
+        settings_(settings),
+        weights_(weights),
+        group_(in.query.dim(2) / in.key.dim(2)),
+        scale_(std::abs(options.ScaleFor(in.query.dim(3)))),
+        roundoff_(settings.softmax_dtype == Dtype::kF32
+                      ? 0
+                      : exec::UnitRoundoff(settings.softmax_dtype)) {}
+
+  double Run() const {
+    double out = 0;
+    for (int64_t b = 0; b < in_.query.dim(0); ++b) {
+      for (int64_t h = 0; h < in_.query.dim(2); ++h) {
+        const double most = Values(b, h / group_);
+        for (int64_t t = 0; t < in_.query.dim(1); ++t) {
+          out = std::max(out, Row(b, h, t, most));
+        }
+      }
+    }
+    return out / (1 - options_.dropout);
+  }
+
+ private:
+  double HalfStep(double largest) const {
+    if (settings_.dot_bits == 0) return 0;
+    return largest / (std::ldexp(1.0, settings_.dot_bits - 1) - 0.5) / 2;
+  }
+
+  // The largest value of a head; what cutting adds is by dim.
+  double Values(int64_t b, int64_t k) const {
+    double out = 0;
+    for (int64_t s = 0; s < in_.value.dim(1); ++s) {
+      for (int64_t d = 0; d < in_.value.dim(3); ++d) {
+        out = std::max(out, std::abs(in_.value.At(b, s, k, d)));
+      }
+    }
+    return out;
+  }
+
+  static Line LineOf(const DenseArray& x, int64_t b, int64_t l, int64_t n) {
+    Line out;
+    for (int64_t d = 0; d < x.dim(3); ++d) out.Take(x.At(b, l, n, d));
+    return out;
+  }
+
+  double Logit(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    double dot = 0;
+    for (int64_t d = 0; d < in_.query.dim(3); ++d) {
+      dot += in_.query.At(b, t, h, d) * in_.key.At(b, s, h / group_, d);
+    }
+    double out = std::abs(dot * scale_);
+    if (options_.soft_cap > 0) out = std::min(out, options_.soft_cap);
+    if (!in_.bias.shape.empty()) out += std::abs(Bias(b, h, t, s));
+    return out;
+  }
+
+  double Bias(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    const DenseArray& x = in_.bias;
+    int64_t head = 0;
+    if (x.dim(1) == in_.query.dim(2)) {
+      head = h;
+    } else if (x.dim(1) > 1) {
+      head = h / group_;
+    }
+    return x.At(x.dim(0) == 1 ? 0 : b, head, x.dim(2) == 1 ? 0 : t, s);
+  }
+
+  double Row(int64_t b, int64_t h, int64_t t, double most) const {
+    const int64_t k = h / group_, keys = in_.key.dim(1);
+    const int64_t dim = in_.query.dim(3);
+    const Line q = LineOf(in_.query, b, t, h);
+    double cut = 0, logit = 0, weight = 0;
+    for (int64_t s = 0; s < keys; ++s) {
+      const double p = weights_.At(b, h, t, s);
+      if (p == 0) continue;
+      weight = std::max(weight, p);
+      const Line key = LineOf(in_.key, b, s, k);
+      const double dq = HalfStep(q.largest), dk = HalfStep(key.largest);
+      cut = std::max(cut, q.total * dk + key.total * dq +
+                              static_cast<double>(dim) * dq * dk);
+      if (roundoff_ > 0) logit = std::max(logit, Logit(b, h, t, s));
+    }
+    if (roundoff_ > 0 && !in_.sinks.shape.empty()) {
+      for (int64_t a = 0; a < in_.sinks.dim(0); ++a) {
+        logit = std::max(
+            logit,
+            std::abs(
+                in_.sinks.data[static_cast<size_t>(a * in_.sinks.dim(1) + h)]));
+      }
+    }
+    const double off = cut * scale_ + 3 * roundoff_ * (logit + cut * scale_);
+    double out = 2 * std::tanh(off / 2) * most + 5 * roundoff_ * most;
+    if (settings_.softmax_dtype == Dtype::kF16) {
+      out += static_cast<double>(keys) * 0x1p-24 * most;
+    }
+    if (settings_.dot_bits == 0) return out;
+    const double largest =
+        std::min(1.0, weight * std::exp(2 * off)) * (1 + 5 * roundoff_);
+    const double dp = HalfStep(largest);
+    double product = 0;
+    for (int64_t d = 0; d < in_.value.dim(3); ++d) {
+      Line v;
+      for (int64_t s = 0; s < keys; ++s) v.Take(in_.value.At(b, s, k, d));
+      const double dv = HalfStep(v.largest);
+      product = std::max(
+          product, dv + v.total * dp + static_cast<double>(keys) * dp * dv);
+    }
+    return out + product;
+  }
+
+  const exec::ReferenceInputs& in_;
+  const exec::AttentionOptions& options_;
+  const exec::OperationSettings& settings_;
+  const DenseArray& weights_;
+  int64_t group_;
+  double scale_, roundoff_;
+};
+
+}  // namespace
+
+bool IsNarrow(const exec::OperationSettings& settings) {
+  return settings.dot_bits != 0 || settings.softmax_dtype != Dtype::kF32;
+}
+
+double NarrowBound(const exec::ReferenceInputs& in,
+                   const exec::AttentionOptions& options,
+                   const exec::OperationSettings& settings) {
+  if (!IsNarrow(settings)) return 0;
+  std::string why;
+  const auto reference = exec::ReferenceAttention(in, options, why, true);
+  if (!reference) return 0;
+  return Bound(in, options, settings, reference->weights).Run();
+}
+
+}  // namespace shardc::verify
