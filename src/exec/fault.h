@@ -49,6 +49,8 @@ enum class Fault : uint16_t {
   kZigZagReversed,
   kOutputLeftPermuted,
   kNoInverseAllToAll,
+  kExchangeOverRing,
+  kPositionsLeftBehind,
   kDiagonalBlockSkipped,
   // Joining partial softmaxes.
   kSumOfNormalised,

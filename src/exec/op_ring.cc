@@ -203,6 +203,11 @@ std::optional<Complaint> CheckRing(const SimMesh& mesh, const Staged& staged) {
 
 }  // namespace
 
+ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
+                            const OperationSettings& settings) {
+  return Ring(machine, staged, settings).Run();
+}
+
 OperationOutcome RunRing(Machine& machine, const AttentionProblem& problem,
                          const AttentionSpecs& specs,
                          const OperationSettings& settings) {
@@ -236,7 +241,7 @@ OperationOutcome RunRing(Machine& machine, const AttentionProblem& problem,
   MoveExtras(machine, *staged, true);
   outcome.exact = mesh.Parts(staged->query.spec[1]) == 1;
   outcome.output =
-      FinishOutput(machine, *staged, Ring(machine, *staged, settings).Run());
+      FinishOutput(machine, *staged, PassKeysRound(machine, *staged, settings));
   return outcome;
 }
 

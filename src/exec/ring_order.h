@@ -1,4 +1,4 @@
-// Orders in which the ranks of a ring hold a sequence.
+// A ring's steps, and the orders in which its ranks hold a sequence.
 #ifndef SHARDC_EXEC_RING_ORDER_H_
 #define SHARDC_EXEC_RING_ORDER_H_
 
@@ -25,6 +25,12 @@ Buffer PermuteDim(const Buffer& from, size_t dim,
 AttentionProblem PermuteProblem(const AttentionProblem& problem,
                                 const std::vector<int64_t>& query_order,
                                 const std::vector<int64_t>& key_order);
+
+// Attention of slices whose lengths are split over one list of axes: blocks of
+// keys go round it. Positions are data, so the order may be any.
+struct Staged;
+ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
+                            const OperationSettings& settings);
 
 // A ring in settings.order: permutes, runs, permutes the output back.
 OperationOutcome RunPermutedRing(Machine& machine,

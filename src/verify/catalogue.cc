@@ -103,6 +103,16 @@ Base Ulysses() {
           {{"dp"}, {"sp"}, {"sp"}, {}, {}, {}, {}},
           {2, 16, 16, 8, 4, 16, 0}};
 }
+// The exchange over the major axis of the lengths, a ring over the minor one.
+Probe UlyssesOverRing(Features features) {
+  Probe out = ProbeOf({"ulysses",
+                       {{"dp", 2}, {"sp", 2}, {"cp", 2}},
+                       {{"dp"}, {"sp", "cp"}, {"sp", "cp"}, {}, {}, {}, {}},
+                       {2, 16, 16, 8, 4, 16, 0}},
+                      features);
+  out.test.settings.ring_axes = {"cp"};
+  return out;
+}
 // Fewer key heads than ranks: they are repeated.
 Base UlyssesRepeated() {
   Base out = Ulysses();
@@ -267,6 +277,8 @@ void AddCollectiveFaults(Builder& b) {
   add("all-to-all-order-reversed", Fault::kAllToAllDimsSwapped,
       ProbeOf(Ulysses()));
   add("no-inverse-all-to-all", Fault::kNoInverseAllToAll, ProbeOf(Ulysses()));
+  add("exchange-over-the-rings-axis", Fault::kExchangeOverRing,
+      UlyssesOverRing({}));
   add("reduce-scatter-chunk-off", Fault::kReduceScatterChunkOff,
       ProbeOf(Decoding()));
   add("reduced-over-replicas", Fault::kReduceOverReplicas,
@@ -329,6 +341,8 @@ void AddIndexFaults(Builder& b) {
   add("block-table-of-rank-0", Fault::kBlockTableOfRankZero,
       With(ProbeOf(Sparse(), blocks),
            [](Case& t) { t.settings.block_mask = exec::BlockMask::kCustom; }));
+  add("positions-left-behind", Fault::kPositionsLeftBehind,
+      UlyssesOverRing(Causal()));
   add("diagonal-block-skipped", Fault::kDiagonalBlockSkipped,
       ProbeOf(Sparse(), Causal()));
   const Probe life = LifeProbe(Living());

@@ -166,6 +166,7 @@ std::string DumpSettings(const Case& test, const CaseTensors& tensors) {
   Member(out, "blocksize_k", std::to_string(s.blocksize_k));
   Member(out, "blocksize_b", std::to_string(s.blocksize_b));
   Member(out, "order", JsonString(OrderName(s.order)));
+  Member(out, "ring_axes", GroupText(s.ring_axes));
   Member(out, "merge",
          s.merge == exec::DecodeMerge::kAllGather ? "\"all_gather\""
                                                   : "\"all_reduce\"");

@@ -128,6 +128,26 @@ void PickFeatures(RandomSequence& random, Case& test) {
                     test.settings.block_mask == exec::BlockMask::kCustom;
 }
 
+// A head axis joins the lengths', on either side, and one or both of them
+// pass keys round a ring.
+void PickRing(uint64_t seed, uint64_t index, Case& test, Assignment& axes) {
+  RandomSequence random(exec::Random(seed).Split(index).Split("ring"));
+  if (!random.Chance(0.6)) return;
+  const bool wide = !axes.heads.empty() && random.Chance(0.8);
+  if (wide) {
+    const std::string moved = axes.heads.back();
+    axes.heads.pop_back();
+    axes.key_heads = axes.heads;
+    axes.key_length.insert(
+        random.Chance(0.5) ? axes.key_length.begin() : axes.key_length.end(),
+        moved);
+    axes.query_length = axes.key_length;
+  }
+  for (const std::string& axis : axes.key_length) {
+    if (random.Chance(0.5)) test.settings.ring_axes.push_back(axis);
+  }
+}
+
 // Dtypes of the cache and of the computation, where they differ; narrow
 // softmax and products, where the operation has them.
 void PickArithmetic(exec::Random numbers, Case& test) {
@@ -250,6 +270,8 @@ Case RandomCase(uint64_t seed, uint64_t index) {
     test.settings.page_size = Pick(random, std::vector<int64_t>{1, 2, 3, 16});
   }
 
+  if (name == "ulysses") PickRing(seed, index, test, axes);
+
   Sizes& n = test.sizes;
   n.batch =
       PartsOf(test.mesh, axes.batch) * Pick(random, std::vector<int64_t>{1, 2});
@@ -321,6 +343,9 @@ std::string CaseText(const Case& test) {
   if (test.kv_dtype) out += " kv=" + std::string(DtypeName(*test.kv_dtype));
   if (test.settings.runtime_dtype) {
     out += " in=" + std::string(DtypeName(*test.settings.runtime_dtype));
+  }
+  for (const std::string& axis : test.settings.ring_axes) {
+    out += " ring=" + axis;
   }
   if (test.settings.softmax_dtype != Dtype::kF32) {
     out += " softmax=" + std::string(DtypeName(test.settings.softmax_dtype));

@@ -99,6 +99,8 @@ class Traffic {
     if (!buffer) return;
     Laid t{buffer->shape, exec::PadSpec(given, 4)};
     DropUnit(t);
+    const int64_t bytes = DtypeBits(buffer->dtype) / 8;
+    if (joined_) MoveTo(t, {t.spec[0], t.spec[1], {}, {}}, bytes);
     const AxisGroup* hosts[4] = {&q_.spec[0], &q_.spec[2], &q_.spec[1],
                                  &k_.spec[1]};
     Spec to(4);
@@ -110,7 +112,7 @@ class Traffic {
         if (!exec::Disjoint(to[d], to[e])) to[d].clear();
       }
     }
-    MoveTo(t, std::move(to), DtypeBits(buffer->dtype) / 8);
+    MoveTo(t, std::move(to), bytes);
   }
 
   void Extras(bool whole_keys = false) {
@@ -122,7 +124,10 @@ class Traffic {
       if (!buffer) return;
       Laid t{buffer->shape, exec::PadSpec(spec, 2)};
       DropUnit(t);
-      MoveTo(t, {host.spec[0], host.spec[1]}, 4);
+      if (!joined_) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
+      // Gathered over the axes of the exchange, in its order.
+      MoveTo(t, {host.spec[0], lengths_}, 4);
+      total_ += Devices() * (Parts(exchanged_) - 1) * 4 * LocalElements(t);
     };
     ids(problem_.query_segments, test_.specs.query_segments, q_);
     ids(problem_.key_segments, test_.specs.key_segments, k_);
@@ -196,18 +201,28 @@ class Traffic {
   void RingSteps() {
     KeysOnHeads();
     Extras(true);
-    const int64_t n = Parts(q_.spec[1]);
+    ShiftKeys(Parts(q_.spec[1]));
+    FinishAs({q_.spec[0], q_.spec[1], q_.spec[2], {}});
+  }
+
+  void ShiftKeys(int64_t n) {
     int64_t block = element_ * (LocalElements(k_) + LocalElements(v_));
     if (problem_.key_segments) {
       block += 4 * problem_.key_segments->Elements() / (Parts(k_.spec[0]) * n);
     }
     total_ += Devices() * (n - 1) * block;
-    FinishAs({q_.spec[0], q_.spec[1], q_.spec[2], {}});
   }
 
-  // (n-1)/n of query, key, value and output.
+  // (n-1)/n of query, key, value and output; over a ring, its steps with what
+  // the exchange left.
   void Exchange() {
-    const AxisGroup axes = exec::DropTrivial(mesh_, q_.spec[1]);
+    lengths_ = exec::DropTrivial(mesh_, q_.spec[1]);
+    AxisGroup ring;
+    for (const std::string& axis : lengths_) {
+      const bool turns = !exec::Disjoint({axis}, test_.settings.ring_axes);
+      (turns ? ring : exchanged_).push_back(axis);
+    }
+    const AxisGroup& axes = exchanged_;
     const int64_t n = Parts(axes);
     const int64_t key_heads = exec::LocalShape(mesh_, k_.shape, k_.spec)[2];
     repeated_ = n == 1 || key_heads % n == 0 ? 1 : n / key_heads;
@@ -220,14 +235,16 @@ class Traffic {
     const Spec back = out.spec;
     if (n > 1) {
       for (Laid* t : {&q_, &k_, &v_}) {
-        t->spec[1].clear();
+        t->spec[1] = ring;
         t->spec[2].insert(t->spec[2].end(), axes.begin(), axes.end());
       }
       // Repeated heads are no longer the problem's.
       k_.shape[2] *= repeated_;
       v_.shape[2] *= repeated_;
     }
-    Extras();
+    joined_ = n > 1 && !ring.empty();
+    Extras(!ring.empty());
+    ShiftKeys(Parts(ring));
     FinishAs(back);
   }
 
@@ -320,6 +337,10 @@ class Traffic {
   int64_t element_;  // bytes, as computed in
   int64_t stored_;   // bytes of a key or value in its page
   int64_t repeated_ = 1;
+  // ulysses: the lengths' axes, those of the exchange, and whether it leaves
+  // tokens of several places side by side.
+  AxisGroup lengths_, exchanged_;
+  bool joined_ = false;
   int64_t total_ = 0;
 };
 

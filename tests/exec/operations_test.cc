@@ -122,6 +122,32 @@ TEST_CASE("ulysses sends (n-1)/n (b_q + b_k + b_v + b_o)") {
   }
 }
 
+TEST_CASE("ulysses over a ring exchanges over one axis and turns the other") {
+  for (const bool major : {false, true}) {
+    for (const auto& [u, r] : {std::pair{2, 4}, std::pair{4, 2}}) {
+      CAPTURE(major);
+      const SimMesh mesh = MeshOf({{"u", u}, {"r", r}});
+      const Sizes size = {1, 16, 16, 8, 8, 4};
+      OperationSettings settings;
+      settings.ring_axes = {"r"};
+      const AxisGroup axes = major ? AxisGroup{"u", "r"} : AxisGroup{"r", "u"};
+      Machine machine(mesh);
+      RunOn(machine, "ulysses", Problem(size), Specs({{}, axes}, {{}, axes}),
+            settings);
+      const int64_t local = 2 * size.heads * size.dim * 4;
+      CHECK(machine.ledger().MostSent(Collective::kAllToAll) ==
+            4 * local * (u - 1) / u);
+      CHECK(machine.ledger().MostSent(Collective::kPpermute) ==
+            (r - 1) * 2 * local);
+      // Fewer heads than parts are no obstacle: only u divides them.
+      const Sizes few = {1, 16, 16, u, u, 4};
+      Machine again(mesh);
+      RunOn(again, "ulysses", Problem(few), Specs({{}, axes}, {{}, axes}),
+            settings);
+    }
+  }
+}
+
 // o [T, H D] times w [H D, E], heads split: partial sums are added up.
 TEST_CASE("a head-split output projection is one all_reduce") {
   for (int64_t n : {2, 4, 8, 16}) {
