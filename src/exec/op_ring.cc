@@ -227,6 +227,7 @@ OperationOutcome RunRing(Machine& machine, const AttentionProblem& problem,
           "leave the query length whole "
           "(query_sequence, in generation decode_query_sequence: [])";
     }
+    ExplainKeyHeads(mesh, problem, specs, why);
     outcome.unsupported = std::move(why);
     return outcome;
   }

@@ -74,6 +74,10 @@ void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
 // A ring's devices read bias and masks at every key: `whole_keys`.
 void MoveExtras(Machine& machine, Staged& staged, bool whole_keys = false);
 
+// Says of a key whose heads do not divide, that arrived in the MHA spec, what
+// to do; leaves other complaints as they are.
+void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
+                     const AttentionSpecs& specs, Complaint& why);
 // Key and value over the axes of the query's heads (the MHA spec), or why
 // that cannot be.
 std::optional<Complaint> KeysOnQueryHeads(Machine& machine, Staged& staged);

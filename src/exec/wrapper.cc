@@ -7,20 +7,40 @@
 
 namespace shardc::exec {
 
+namespace {
+
+Complaint KeyHeadsComplaint(const SimMesh& mesh, int64_t key_heads,
+                            const AxisGroup& axes) {
+  Complaint why;
+  why.axis = DropTrivial(mesh, axes).back();
+  why.message = std::to_string(key_heads) + " key heads do not divide over " +
+                AxesText(axes) + " (" + std::to_string(mesh.Parts(axes)) +
+                " parts)";
+  why.help =
+      "this operation lays key and value out as the query's heads: "
+      "repeat key heads, or use vanilla or flash_attn2";
+  return why;
+}
+
+}  // namespace
+
+void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
+                     const AttentionSpecs& specs, Complaint& why) {
+  const size_t dim = problem.layout == Layout::kBthd ? 2 : 1;
+  if (!why.message.starts_with("key: dimension " + std::to_string(dim)) ||
+      dim >= specs.key.size()) {
+    return;
+  }
+  why = KeyHeadsComplaint(mesh, problem.key.shape[dim], specs.key[dim]);
+}
+
 std::optional<Complaint> KeysOnQueryHeads(Machine& machine, Staged& staged) {
   const SimMesh& mesh = machine.mesh();
   const AxisGroup heads = staged.query.spec[2];
   const int64_t parts = mesh.Parts(heads);
   Complaint why;
   if (staged.K() % parts != 0) {
-    why.axis = DropTrivial(mesh, heads).back();
-    why.message = std::to_string(staged.K()) +
-                  " key heads do not divide over " + AxesText(heads) + " (" +
-                  std::to_string(parts) + " parts)";
-    why.help =
-        "this operation lays key and value out as the query's heads: "
-        "repeat key heads, or use vanilla or flash_attn2";
-    return why;
+    return KeyHeadsComplaint(mesh, staged.K(), heads);
   }
   for (ShardedTensor* t : {&staged.key, &staged.value}) {
     Spec spec = t->spec;
@@ -54,6 +74,7 @@ std::optional<Staged> StageLocal(
   auto staged =
       Stage(machine, problem, used, settings, options, why, outcome.remarks);
   if (!staged) {
+    if (heads_on_keys) ExplainKeyHeads(mesh, problem, used, why);
     outcome.unsupported = std::move(why);
     return std::nullopt;
   }

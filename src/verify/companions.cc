@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "verify/latent_data.h"
+
 namespace shardc::verify {
 namespace {
 
@@ -25,6 +27,7 @@ std::optional<Case> FirstThatRan(const exec::Operation* operation,
     const bool lone = test.sizes.query_length == 1;
     out.sizes = least;
     if (lone) out.sizes.query_length = 1;
+    if (IsLatent(test)) out.sizes.key_heads = out.sizes.heads;
     return out;
   }
   return std::nullopt;

@@ -6,6 +6,7 @@
 #include "exec/random.h"
 #include "legalize/legalize.h"
 #include "resolve/attention.h"
+#include "verify/latent_data.h"
 #include "verify/shapes.h"
 #include "verify/witness.h"
 
@@ -84,6 +85,12 @@ Splits SplitsOf(const Request& request, const Resolver& resolver,
       AddOnce(out.heads, {PartsOf(mesh, specs.query, 2) * n,
                           PartsOf(mesh, specs.key, 2) * n});
     }
+    // ring, blocksparse: key heads on the query's axes.
+    if (std::any_of(request.operations.begin(), request.operations.end(),
+                    [](const auto* o) { return o->heads_on_keys; })) {
+      const int64_t parts = PartsOf(mesh, specs.query, 2);
+      AddOnce(out.heads, {parts, parts});
+    }
     AddOnce(out.dim, PartsOf(mesh, specs.query, 3));
     AddOnce(out.dim, PartsOf(mesh, specs.key, 3));
   }
@@ -118,6 +125,7 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
                                   IllegalPolicy illegal) {
   AttentionOptions options;
   options.layout = ModelLayout(test.layout);
+  options.mni = test.operation != nullptr && test.operation->heads_on_keys;
   if (test.features.sinks_rank > 0) {
     options.softmax_aux_rank = test.features.sinks_rank;
   }
@@ -156,6 +164,13 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
                                 : corrected({n.batch, n.key_length});
     } else if (name == "softmax_aux") {
       out.softmax_aux = spec;
+    }
+  }
+  if (test.operation != nullptr && IsLatent(test)) {
+    // A latent row has no heads to split.
+    const size_t heads = test.layout == exec::Layout::kBthd ? 2 : 1;
+    for (Spec* spec : {&out.key, &out.value}) {
+      if (spec->size() > heads) (*spec)[heads].clear();
     }
   }
   return out;
@@ -288,6 +303,8 @@ class Builder {
     test.kv_dtype = request_.kv_dtype;
     test.mesh = mesh_;
     test.sizes = SizesOfMode(out_.used, mode);
+    // Its keys come from a latent row, one for each query head.
+    if (IsLatent(test)) test.sizes.key_heads = test.sizes.heads;
     test.settings = request_.settings;
     for (const auto& [name, settings] : request_.by_operation) {
       if (name == operation.name) test.settings = settings;

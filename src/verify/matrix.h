@@ -64,7 +64,8 @@ Matrix BuildMatrix(const Request& request, const Resolver& resolver,
 Lifetime LifetimeOf(const Case& test, const Resolver& resolver);
 
 // The specs of a mode and layout as the axis rules say, corrected by the
-// policy where a dimension does not divide.
+// policy where a dimension does not divide. An operation that lays key and
+// value out as the query (heads_on_keys) has HEAD axes in them.
 exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
                                   IllegalPolicy illegal);
 

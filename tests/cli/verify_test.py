@@ -51,6 +51,27 @@ class Verify(Case):
                             c["shapes"]["key"][1] >= 256
                             for c in report["cases"]))
 
+    def test_heads_of_keys_by_operation(self):
+        """ring lays keys out as queries, a latent has no key heads."""
+        names = "ring,blocksparse,multi_latent_ragged_page_attention_v1"
+        report = self.verify(
+            "--operation", names, "--mode", "train", "--layout", "bthd,bhtd",
+            "--dtype", "float32", "--format", "json", mesh="dp:2,tp:4",
+            attention="heads=8,kv_heads=2,head_dim=16,batch=4,q_len=8,"
+                      "kv_len=8", rc=1).json()
+        seen = set()
+        for case in report["cases"]:
+            seen.add(case["operation"])
+            if case["operation"].startswith("multi_latent"):
+                self.assertEqual(case["status"], "pass", case)
+                continue
+            self.assertEqual(case["status"], "unsupported", case)
+            self.assertEqual(case["axis"], "tp")
+            self.assertIn("2 key heads do not divide over `tp` (4 parts)",
+                          case["reason"])
+            self.assertIn("repeat key heads", case["help"])
+        self.assertEqual(len(seen), 3)
+
     def test_a_naive_group_map_fails_and_says_what_would_help(self):
         with tempfile.TemporaryDirectory() as folder:
             path = rules(folder, "axes: {head: tp, kv_head: []}\n")
