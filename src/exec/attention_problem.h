@@ -11,6 +11,7 @@
 #include "exec/attention_options.h"
 #include "exec/buffer.h"
 #include "exec/sharded.h"
+#include "model/operation_settings.h"
 #include "model/spec.h"
 
 namespace shardc::exec {
@@ -59,20 +60,9 @@ struct AttentionSpecs {
   Spec softmax_aux;
 };
 
-// The order in which a ring's ranks hold the sequence.
-enum class SequenceOrder : uint8_t {
-  kContiguous,
-  kZigZag,   // 2n chunks, rank r holds r and 2n-1-r: equal causal work
-  kStriped,  // position p is on rank p mod n
-};
-
-// How length-sharded decoding joins its partial softmaxes.
-enum class DecodeMerge : uint8_t {
-  kAllReduce,  // max, then sum and output
-  kAllGather,  // normalised outputs with their log-sum-exp
-};
-
-enum class BlockMask : uint8_t { kCausal, kSliding, kGlobal, kCustom };
+using shardc::BlockMask;
+using shardc::DecodeMerge;
+using shardc::SequenceOrder;
 
 struct OperationSettings {
   int64_t blocksize_q = 512;
@@ -83,7 +73,8 @@ struct OperationSettings {
   std::optional<Dtype> runtime_dtype;
   Dtype softmax_dtype = Dtype::kF32;
   int dot_bits = 0;  // 0, 8 or 4: products of operands quantised per row
-  std::string sequence_axis = "sp";
+  // The ring's, where it is to be one axis of this name.
+  std::string sequence_axis;
   // ulysses: of the axes that split the lengths, these pass keys round a ring
   // and the others exchange lengths for heads.
   AxisGroup ring_axes;

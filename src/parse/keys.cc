@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "model/operation_settings.h"
+
 namespace shardc {
 namespace {
 
@@ -29,6 +31,8 @@ constexpr std::array<Name, 10> kTargetKeys = {
     "operations", "batch", "kv_len",   "memory", "plan"};
 constexpr std::array<Name, 4> kLintKeys = {"select", "ignore", "severity",
                                            "fail_on"};
+constexpr std::array<Name, 3> kOperationsKeys = {"version", "defaults",
+                                                 "operations"};
 
 }  // namespace
 
@@ -48,14 +52,18 @@ const KeyTable kPolicy{"rules.policy", "`policy`", kPolicyKeys};
 const KeyTable kProject{"project", "a project file", kProjectKeys};
 const KeyTable kTarget{"project.target", "a target", kTargetKeys};
 const KeyTable kLint{"project.lint", "`lint`", kLintKeys};
+const KeyTable kOperations{"operations", "a settings file", kOperationsKeys};
+const KeyTable kSettings{"operations.settings", "a record of settings",
+                         kSettingNames};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 13> kAll = {
-      &keys::kMesh,   &keys::kDevice, &keys::kRules,        &keys::kRule,
-      &keys::kLike,   &keys::kPlace,  &keys::kRegistration, &keys::kForcedAxis,
-      &keys::kBundle, &keys::kPolicy, &keys::kProject,      &keys::kTarget,
-      &keys::kLint};
+  static constexpr std::array<const KeyTable*, 15> kAll = {
+      &keys::kMesh,         &keys::kDevice,     &keys::kRules,
+      &keys::kRule,         &keys::kLike,       &keys::kPlace,
+      &keys::kRegistration, &keys::kForcedAxis, &keys::kBundle,
+      &keys::kPolicy,       &keys::kProject,    &keys::kTarget,
+      &keys::kLint,         &keys::kOperations, &keys::kSettings};
   return kAll;
 }
 

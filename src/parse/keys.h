@@ -29,6 +29,8 @@ extern const KeyTable kPolicy;
 extern const KeyTable kProject;
 extern const KeyTable kTarget;
 extern const KeyTable kLint;
+extern const KeyTable kOperations;
+extern const KeyTable kSettings;
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables();

@@ -1,4 +1,4 @@
-// Numbers in YAML: decimal integers, and sizes in bytes.
+// Numbers in YAML: decimal integers, reals, and sizes in bytes.
 #include <array>
 #include <charconv>
 #include <system_error>
@@ -123,6 +123,46 @@ std::optional<int64_t> ReadInteger(const YamlContext& context,
     context.Add(code::kNumber, node, subject + " " + fault.message, fault.help);
   }
   return value;
+}
+
+namespace {
+
+std::string RealText(double value) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value);
+  return std::string(text, end.ptr);
+}
+
+}  // namespace
+
+std::optional<double> ReadReal(const YamlContext& context, const YamlNode& node,
+                               std::string_view what, RealRange range) {
+  if (RefuseTag(context, node)) return std::nullopt;
+  const CoreType type = node.IsScalar() ? CoreTypeOf(node) : CoreType::kString;
+  double value = 0;
+  // `.inf`, `.nan` and a plus sign are reals of YAML too, but none of ours.
+  const char* const end = node.text.data() + node.text.size();
+  const auto [read, error] = std::from_chars(node.text.data(), end, value);
+  const bool number = type == CoreType::kInteger || type == CoreType::kReal;
+  if (!number || error != std::errc() || read != end) {
+    const bool quoted =
+        node.IsScalar() && node.style == YamlStyle::kQuoted && read == end;
+    context.Add(
+        code::kNumber, node,
+        std::string(what) + " is " + Describe(node) + ", not a decimal number",
+        quoted && error == std::errc() ? "write it without quotes"
+                                       : "write it as 0.125");
+    return std::nullopt;
+  }
+  const bool much = range.below_most ? value >= range.most : value > range.most;
+  if (value >= range.least && !much) return value;
+  context.Add(code::kNumber, node,
+              std::string(what) + " is " + ShortQuote(node.text) +
+                  (!much              ? ", less than "
+                   : range.below_most ? ", not below "
+                                      : ", more than ") +
+                  RealText(much ? range.most : range.least));
+  return std::nullopt;
 }
 
 std::optional<int64_t> ReadBytes(const YamlContext& context,

@@ -35,6 +35,15 @@ struct IntegerFault {
 std::optional<int64_t> ParseInteger(std::string_view text, IntegerRange range,
                                     IntegerFault* fault);
 
+struct RealRange {
+  double least = 0;
+  double most = 0;
+  bool below_most = false;  // `most` itself is too much
+};
+// A plain decimal number, an integer too; `number` otherwise.
+std::optional<double> ReadReal(const YamlContext& context, const YamlNode& node,
+                               std::string_view what, RealRange range);
+
 // True with a finding for a tag, which the file's reader leaves to readers.
 bool RefuseTag(const YamlContext& context, const YamlNode& node);
 

@@ -12,7 +12,8 @@ import unittest
 from driver import BIN, ROOT, Case, run
 
 MAN = os.path.join(ROOT, "man")
-FORMATS = ["manifest", "mesh", "plan", "project", "rules", "shards"]
+FORMATS = ["manifest", "mesh", "operations", "plan", "project", "rules",
+           "shards"]
 
 
 def read(*path):
@@ -83,7 +84,7 @@ class Man(Case):
         for name in FORMATS:
             schema = json.loads(read("schemas", f"{name}.schema.json"))
             words = set(re.findall(
-                r"[a-z_]+", "\n".join(re.findall(
+                r"[a-z_0-9]+", "\n".join(re.findall(
                     r"^\.(?:It )?(?:Ic|Pq Ic).*", read(
                         "man", f"shardc-{name}.5"), re.M))))
             # The table of tokens holds axis rules in its cells.

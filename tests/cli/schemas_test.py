@@ -51,7 +51,8 @@ def load(path):
 
 
 class Schemas(Case):
-    NAMES = ["manifest", "mesh", "plan", "project", "rules", "shards"]
+    NAMES = ["manifest", "mesh", "operations", "plan", "project", "rules",
+             "shards"]
 
     def accepts(self, check, value, what):
         errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/operation.h"
 #include "model/axis_rules.h"
+#include "model/operation_settings.h"
 #include "parse/keys.h"
 #include "source/file.h"
 #include "source/json.h"
@@ -22,7 +24,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 13> kWhere = {{
+constexpr std::array<Where, 15> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -36,6 +38,8 @@ constexpr std::array<Where, 13> kWhere = {{
     {"project", "project", ""},
     {"project.target", "project", "target"},
     {"project.lint", "project", "lint"},
+    {"operations", "operations", ""},
+    {"operations.settings", "operations", "settings"},
 }};
 
 std::unique_ptr<const JsonDocument> Load(std::string_view file) {
@@ -104,6 +108,45 @@ TEST_CASE("the schema of rules knows the axis rules") {
     names.push_back(AxisRuleName(static_cast<AxisRule>(i)));
   }
   CHECK(Properties(Described(*schema, "axes")) == Sorted(names));
+}
+
+TEST_CASE("the schema of settings knows what each operation takes") {
+  const auto schema = Load("operations");
+  const JsonValue operations = Described(*schema, "operations");
+  std::vector<std::string_view> names;
+  for (const exec::Operation& operation : exec::Operations()) {
+    CAPTURE(operation.name);
+    names.push_back(operation.name);
+    std::vector<std::string_view> taken;
+    for (size_t i = 0; i < kSettingNames.size(); ++i) {
+      if (Takes(operation.name, static_cast<Setting>(i))) {
+        taken.push_back(kSettingNames[i]);
+      }
+    }
+    const auto properties = operations.Find("properties");
+    REQUIRE(properties);
+    const auto described = properties->Find(operation.name);
+    REQUIRE(described);
+    const auto choices = described->Find("anyOf");
+    REQUIRE(choices);
+    size_t records = 0;
+    for (const JsonValue choice : choices->items()) {
+      if (!choice.Find("properties")) continue;
+      ++records;
+      CHECK(Properties(choice) == Sorted(taken));
+    }
+    CHECK(records == 1);
+  }
+  CHECK(Properties(operations) == Sorted(names));
+}
+
+TEST_CASE("settings belong to operations that there are") {
+  for (size_t i = 0; i < kSettingNames.size(); ++i) {
+    CAPTURE(kSettingNames[i]);
+    for (std::string_view name : TakenBy(static_cast<Setting>(i))) {
+      CHECK(exec::FindOperation(name) != nullptr);
+    }
+  }
 }
 
 TEST_CASE("the manual pages name every key") {

@@ -1,0 +1,116 @@
+// What a settings file, a model's config.json or flags say of attention
+// operations; and which settings have a meaning for which operation.
+#ifndef SHARDC_MODEL_OPERATION_SETTINGS_H_
+#define SHARDC_MODEL_OPERATION_SETTINGS_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/dtype.h"
+#include "source/source.h"
+
+namespace shardc {
+
+// The order in which a ring's ranks hold the sequence.
+enum class SequenceOrder : uint8_t {
+  kContiguous,
+  kZigZag,   // 2n chunks, rank r holds r and 2n-1-r: equal causal work
+  kStriped,  // position p is on rank p mod n
+};
+
+// How length-sharded decoding joins its partial softmaxes.
+enum class DecodeMerge : uint8_t {
+  kAllReduce,  // max, then sum and output
+  kAllGather,  // normalised outputs with their log-sum-exp
+};
+
+enum class BlockMask : uint8_t { kCausal, kSliding, kGlobal, kCustom };
+
+// In the enumerations' order, as files and flags spell them.
+inline constexpr std::array<std::string_view, 3> kSequenceOrderNames = {
+    "contiguous", "zig_zag", "striped"};
+inline constexpr std::array<std::string_view, 2> kDecodeMergeNames = {
+    "all_reduce", "all_gather"};
+inline constexpr std::array<std::string_view, 4> kBlockMaskNames = {
+    "causal", "sliding", "global", "custom"};
+
+// Where a setting stands; readers and schemas list them in this order.
+enum class Setting : uint8_t {
+  kRuntimeDtype,
+  kSoftmaxDtype,
+  kSoftmaxScale,
+  kSoftCap,
+  kDropout,
+  kBlocksizeQ,
+  kBlocksizeK,
+  kBlocksizeB,
+  kPageSize,
+  kSequenceAxis,
+  kRingAxes,
+  kScanRing,
+  kOrder,
+  kMerge,
+  kBlockMask,
+  kGlobalBlocks,
+  kDotBits,
+};
+inline constexpr std::array<std::string_view, 17> kSettingNames = {
+    "runtime_dtype", "softmax_dtype", "softmax_scale", "soft_cap",
+    "dropout",       "blocksize_q",   "blocksize_k",   "blocksize_b",
+    "page_size",     "sequence_axis", "ring_axes",     "scan_ring_attention",
+    "order",         "merge",         "block_mask",    "global_blocks",
+    "dot_bits",
+};
+static_assert(kSettingNames.size() ==
+              static_cast<size_t>(Setting::kDotBits) + 1);
+constexpr std::string_view SettingName(Setting setting) {
+  return kSettingNames[static_cast<size_t>(setting)];
+}
+
+// Absent: not said.
+struct SettingsRecord {
+  std::optional<Dtype> runtime_dtype;   // F32, BF16 or F16
+  std::optional<Dtype> softmax_dtype;   // the same
+  std::optional<double> softmax_scale;  // above 0
+  std::optional<double> soft_cap;       // 0: none
+  std::optional<double> dropout;        // [0, 1)
+  std::optional<int64_t> blocksize_q, blocksize_k, blocksize_b;
+  std::optional<int64_t> page_size;
+  std::optional<std::string> sequence_axis;
+  Place sequence_axis_place;
+  std::optional<std::vector<std::string>> ring_axes;
+  Place ring_axes_place;
+  std::optional<bool> scan_ring_attention;
+  std::optional<SequenceOrder> order;
+  std::optional<DecodeMerge> merge;
+  std::optional<BlockMask> block_mask;
+  std::optional<int64_t> global_blocks;
+  std::optional<int64_t> dot_bits;  // 0 (all), 8 or 4
+
+  bool Has(Setting setting) const;
+  void Drop(Setting setting);
+  // What `over` says wins.
+  void Lay(const SettingsRecord& over);
+};
+
+struct OperationsFile {
+  SettingsRecord defaults;
+  std::vector<std::pair<std::string, SettingsRecord>> operations;
+
+  // Null where the file is silent.
+  const SettingsRecord* Find(std::string_view operation) const;
+};
+
+// The operations that a setting has a meaning for; empty: all of them.
+std::span<const std::string_view> TakenBy(Setting setting);
+bool Takes(std::string_view operation, Setting setting);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_OPERATION_SETTINGS_H_

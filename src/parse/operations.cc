@@ -1,0 +1,260 @@
+#include "parse/operations.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "parse/yaml_error.h"
+#include "parse/yaml_read.h"
+#include "source/file.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// Blocks and pages beyond these only reserve memory.
+constexpr IntegerRange kBlocks = {1, int64_t{1} << 20};
+constexpr IntegerRange kPages = {1, 4096};
+constexpr IntegerRange kGlobals = {0, int64_t{1} << 20};
+// float32 holds the values and their squares.
+constexpr RealRange kScales = {1e-6, 1e6};
+constexpr RealRange kCaps = {0, 1e6};
+constexpr double kLeastCap = 1e-3;
+constexpr RealRange kProbabilities = {0, 1, true};
+
+constexpr std::array<std::string_view, 3> kDotBitsNames = {"0", "8", "4"};
+constexpr std::array<int64_t, 3> kDotBitsValues = {0, 8, 4};
+
+class Reader {
+ public:
+  Reader(const YamlContext& context,
+         std::span<const std::string_view> operations)
+      : context_(context), operations_(operations) {}
+
+  OperationsFile Read() {
+    OperationsFile file;
+    const auto fields =
+        Fields::Read(context_, context_.document.root(), keys::kOperations);
+    if (!fields) return file;
+    CheckVersion(context_, fields->Find("version"));
+    const YamlNode* defaults = fields->Find("defaults");
+    if (defaults != nullptr && !defaults->IsNull()) {
+      ReadRecord(*defaults, "", file.defaults);
+    }
+    const YamlNode* operations = fields->Find("operations");
+    if (operations != nullptr && !operations->IsNull()) {
+      ReadNamed(*operations, file);
+    }
+    return file;
+  }
+
+  void ReadValue(Setting setting, const YamlNode& node, SettingsRecord& out) {
+    const std::string what = "`" + std::string(SettingName(setting)) + "`";
+    switch (setting) {
+      case Setting::kRuntimeDtype:
+        out.runtime_dtype = ReadRealDtype(node, what);
+        return;
+      case Setting::kSoftmaxDtype:
+        out.softmax_dtype = ReadRealDtype(node, what);
+        return;
+      case Setting::kSoftmaxScale:
+        out.softmax_scale = ReadReal(context_, node, what, kScales);
+        return;
+      case Setting::kSoftCap:
+        out.soft_cap = ReadCap(node, what);
+        return;
+      case Setting::kDropout:
+        out.dropout = ReadReal(context_, node, what, kProbabilities);
+        return;
+      case Setting::kBlocksizeQ:
+        out.blocksize_q = ReadInteger(context_, node, what, kBlocks);
+        return;
+      case Setting::kBlocksizeK:
+        out.blocksize_k = ReadInteger(context_, node, what, kBlocks);
+        return;
+      case Setting::kBlocksizeB:
+        out.blocksize_b = ReadInteger(context_, node, what, kBlocks);
+        return;
+      case Setting::kPageSize:
+        out.page_size = ReadInteger(context_, node, what, kPages);
+        return;
+      case Setting::kSequenceAxis:
+        ReadAxis(node, what, out);
+        return;
+      case Setting::kRingAxes:
+        ReadAxes(node, what, out);
+        return;
+      case Setting::kScanRing:
+        out.scan_ring_attention = ReadBool(context_, node, what);
+        return;
+      case Setting::kOrder:
+        out.order = ReadName<SequenceOrder>(node, what, kSequenceOrderNames);
+        return;
+      case Setting::kMerge:
+        out.merge = ReadName<DecodeMerge>(node, what, kDecodeMergeNames);
+        return;
+      case Setting::kBlockMask:
+        out.block_mask = ReadName<BlockMask>(node, what, kBlockMaskNames);
+        return;
+      case Setting::kGlobalBlocks:
+        out.global_blocks = ReadInteger(context_, node, what, kGlobals);
+        return;
+      case Setting::kDotBits:
+        if (const auto at = ReadChoice(context_, node, what, kDotBitsNames)) {
+          out.dot_bits = kDotBitsValues[*at];
+        }
+        return;
+    }
+  }
+
+ private:
+  void ReadNamed(const YamlNode& node, OperationsFile& file) {
+    if (!node.IsMapping()) {
+      context_.Add(code::kSchema, node,
+                   "`operations` is " + Describe(node) +
+                       ", not a mapping of operations to settings",
+                   "write `operations: {ring: {order: zig_zag}}`");
+      return;
+    }
+    for (const YamlMember& member : node.members) {
+      if (context_.findings.Full()) return;
+      const auto name =
+          ReadKey(context_, member.key, code::kSchema, "an operation's name");
+      if (!name) continue;
+      if (std::find(operations_.begin(), operations_.end(), *name) ==
+          operations_.end()) {
+        std::string help = Suggest(*name, operations_);
+        if (help.empty()) help = "there are " + Listed(operations_);
+        context_.Add(code::kUnknownKey, member.key,
+                     "no operation is called " + ShortQuote(*name),
+                     std::move(help));
+        continue;
+      }
+      SettingsRecord record;
+      if (!member.value.IsNull()) ReadRecord(member.value, *name, record);
+      file.operations.emplace_back(*name, std::move(record));
+    }
+  }
+
+  // `operation` is empty for the defaults, which may hold every setting.
+  void ReadRecord(const YamlNode& node, std::string_view operation,
+                  SettingsRecord& out) {
+    const auto fields = Fields::Read(context_, node, keys::kSettings);
+    if (!fields) return;
+    for (const YamlMember& member : node.members) {
+      if (context_.findings.Full()) return;
+      const auto found = std::find(kSettingNames.begin(), kSettingNames.end(),
+                                   member.key.text);
+      if (found == kSettingNames.end() || !member.key.IsScalar()) continue;
+      const auto setting = static_cast<Setting>(found - kSettingNames.begin());
+      if (!operation.empty() && !Takes(operation, setting)) {
+        context_.Add(code::kSchema, member.key,
+                     "`" + member.key.text + "` has no meaning for `" +
+                         std::string(operation) + "`",
+                     "it is a setting of " + Listed(TakenBy(setting)));
+        continue;
+      }
+      // Of a duplicate, which is a finding already, the first counts.
+      if (fields->Find(member.key.text) != &member.value) continue;
+      ReadValue(setting, member.value, out);
+    }
+  }
+
+  std::optional<Dtype> ReadRealDtype(const YamlNode& node,
+                                     const std::string& what) {
+    const auto text = ReadText(context_, node, what);
+    if (!text) return std::nullopt;
+    const auto dtype = ParseDtype(*text);
+    if (dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16) {
+      return dtype;
+    }
+    context_.Add(code::kDtype, node, what + " is " + Describe(node),
+                 "it can be `float32`, `bfloat16` or `float16`");
+    return std::nullopt;
+  }
+
+  std::optional<double> ReadCap(const YamlNode& node, const std::string& what) {
+    const auto value = ReadReal(context_, node, what, kCaps);
+    if (!value || *value == 0 || *value >= kLeastCap) return value;
+    context_.Add(code::kNumber, node,
+                 what + " is " + ShortQuote(node.text) + ", less than 0.001",
+                 "0 is no cap");
+    return std::nullopt;
+  }
+
+  void ReadAxis(const YamlNode& node, const std::string& what,
+                SettingsRecord& out) {
+    auto text = ReadText(context_, node, what, true);
+    if (!text) return;
+    const std::string fault = AxisNameFault(*text);
+    if (!fault.empty()) {
+      context_.Add(code::kAxisName, node,
+                   what + " is " + ShortQuote(*text) + ", which " + fault);
+      return;
+    }
+    out.sequence_axis = std::move(*text);
+    out.sequence_axis_place = context_.document.PlaceOf(node);
+  }
+
+  void ReadAxes(const YamlNode& node, const std::string& what,
+                SettingsRecord& out) {
+    auto names = ReadTexts(context_, node, what);
+    if (!names) return;
+    std::vector<std::string> seen;
+    for (const std::string& name : *names) {
+      std::string fault = AxisNameFault(name);
+      if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+        fault = "is named twice";
+      }
+      seen.push_back(name);
+      if (fault.empty()) continue;
+      context_.Add(code::kAxisName, node,
+                   what + " names " + ShortQuote(name) + ", which " + fault);
+      return;
+    }
+    out.ring_axes = std::move(*names);
+    out.ring_axes_place = context_.document.PlaceOf(node);
+  }
+
+  template <class T, size_t kCount>
+  std::optional<T> ReadName(const YamlNode& node, const std::string& what,
+                            const std::array<std::string_view, kCount>& names) {
+    const auto at = ReadChoice(context_, node, what, names);
+    if (!at) return std::nullopt;
+    return static_cast<T>(*at);
+  }
+
+  const YamlContext& context_;
+  std::span<const std::string_view> operations_;
+};
+
+}  // namespace
+
+std::optional<OperationsFile> ReadOperations(
+    const std::string& path, std::span<const std::string_view> operations,
+    Findings& findings) {
+  const size_t before = findings.errors();
+  SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto document = YamlDocument::Parse(std::move(source), findings);
+  if (!document) return std::nullopt;
+  const YamlContext context{*document, findings};
+  OperationsFile file = Reader(context, operations).Read();
+  if (findings.errors() > before) return std::nullopt;
+  return file;
+}
+
+bool ReadSetting(std::string_view flag, Setting setting,
+                 const std::string& text, SettingsRecord& record,
+                 Findings& findings) {
+  const size_t before = findings.errors();
+  const auto document =
+      YamlDocument::Parse(MakeSource(std::string(flag), text), findings);
+  if (!document) return false;
+  const YamlContext context{*document, findings};
+  Reader(context, {}).ReadValue(setting, document->root(), record);
+  return findings.errors() == before;
+}
+
+}  // namespace shardc
