@@ -58,6 +58,12 @@ struct ModelConfig {
       layers, vocab, experts, experts_per_token, moe_intermediate,
       sliding_window, max_positions;
   bool tied_embeddings = false;
+  // Where it is not 1/sqrt(head_dim); and what the file says of it.
+  std::optional<double> softmax_scale;
+  std::string softmax_scale_source;         // "query_pre_attn_scalar 224"
+  std::optional<double> soft_cap;           // of attention's logits
+  std::optional<double> attention_dropout;  // where above 0
+  bool attention_sinks = false;             // a learned logit per head
   // Quantisation group along the input dimension, if any.
   std::optional<int64_t> quant_group;
   SourceRef source;

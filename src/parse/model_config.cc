@@ -4,6 +4,7 @@
 // every release of it agrees.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,18 @@ constexpr std::array<Key, 2> kWindow = {"sliding_window",
 constexpr std::array<Key, 6> kPositions = {
     "max_position_embeddings", "n_positions", "n_ctx",
     "max_target_positions",    "seq_length",  "max_sequence_length"};
+
+constexpr std::array<Key, 4> kAttentionDropout = {
+    "attention_dropout", "attn_pdrop", "attn_dropout_prob",
+    "attention_probs_dropout_prob"};
+
+// Families that do not scale their products, and that have attention sinks.
+constexpr std::array<Key, 4> kUnscaled = {"t5", "mt5", "umt5", "longt5"};
+constexpr std::array<Key, 1> kSinks = {"gpt_oss"};
+// What a settings file may hold too.
+constexpr double kLeastScale = 1e-6;
+constexpr double kMostScale = 1e6;
+constexpr double kLeastCap = 1e-3;
 
 // Families whose configuration class ties the embeddings by default. (So does
 // Falcon's, whose published checkpoints hold both tensors all the same.)
@@ -125,6 +138,8 @@ class Reader {
     }
     ReadIntermediate();
     ReadAttention();
+    ReadScale();
+    ReadWeights();
     ReadTied();
     ReadQuantisation();
     return std::move(config_);
@@ -224,6 +239,96 @@ class Reader {
         *config_.hidden % *config_.heads == 0) {
       config_.head_dim = *config_.hidden / *config_.heads;
     }
+  }
+
+  // Above 0; what says "none" counts as absent, as with integers.
+  std::optional<double> GetReal(std::string_view key) {
+    const auto value = Find(key);
+    return value ? RealOf(*value, key) : std::nullopt;
+  }
+
+  std::optional<double> RealOf(const JsonValue& value, std::string_view key) {
+    switch (value.kind()) {
+      case JsonKind::kInteger:
+      case JsonKind::kUnsigned:
+      case JsonKind::kReal:
+        if (value.real() > 0) return value.real();
+        return std::nullopt;
+      case JsonKind::kString:
+      case JsonKind::kObject:
+        findings_.Add(code::kNumber, value.place(),
+                      "`" + std::string(key) + "` is " + DescribeJson(value) +
+                          ", not a number");
+        return std::nullopt;
+      default:
+        return std::nullopt;
+    }
+  }
+
+  void UseScale(double scale, std::string_view key, const JsonValue& value) {
+    const Place place = value.place();
+    const std::string text(
+        place.source->text().substr(place.begin, place.end - place.begin));
+    if (scale >= kLeastScale && scale <= kMostScale) {
+      config_.softmax_scale = scale;
+      config_.softmax_scale_source = std::string(key) + " " + text;
+      return;
+    }
+    findings_.Add(code::kNumber, place,
+                  "`" + std::string(key) + "` is `" + text +
+                      "`, a softmax scale out of range",
+                  "a scale lies between 1e-6 and 1e6");
+  }
+
+  void ReadScale() {
+    if (const auto dim = GetReal("query_pre_attn_scalar")) {
+      UseScale(1 / std::sqrt(*dim), "query_pre_attn_scalar",
+               *Find("query_pre_attn_scalar"));
+    } else if (const auto multiplier = GetReal("attention_multiplier")) {
+      UseScale(*multiplier, "attention_multiplier",
+               *Find("attention_multiplier"));
+    } else if (IsA(kUnscaled)) {
+      config_.softmax_scale = 1;
+      config_.softmax_scale_source = "model_type " + config_.model_type;
+    } else if (!IsTrue("scale_attn_weights").value_or(true)) {
+      config_.softmax_scale = 1;
+      config_.softmax_scale_source = "scale_attn_weights false";
+    } else {
+      ReadYarnScale();
+    }
+  }
+
+  // Latent attention under yarn (DeepSeek): 1/sqrt(head_dim) times the square
+  // of 0.1 mscale_all_dim ln(factor) + 1.
+  void ReadYarnScale() {
+    const auto scaling = Find("rope_scaling");
+    if (!Find("qk_nope_head_dim") || !scaling || !scaling->IsObject() ||
+        !config_.head_dim) {
+      return;
+    }
+    const auto all = scaling->Find("mscale_all_dim");
+    const auto times = scaling->Find("factor");
+    if (!all || !times) return;
+    const auto mscale = RealOf(*all, "mscale_all_dim");
+    const auto factor = RealOf(*times, "factor");
+    if (!mscale || !factor || *factor <= 1) return;
+    const double m = 0.1 * *mscale * std::log(*factor) + 1;
+    UseScale(m * m / std::sqrt(static_cast<double>(*config_.head_dim)),
+             "mscale_all_dim", *all);
+  }
+
+  void ReadWeights() {
+    config_.soft_cap = GetReal("attn_logit_softcapping");
+    if (config_.soft_cap &&
+        (*config_.soft_cap < kLeastCap || *config_.soft_cap > kMostScale)) {
+      findings_.Add(code::kNumber, Find("attn_logit_softcapping")->place(),
+                    "`attn_logit_softcapping` is a soft cap out of range",
+                    "a cap lies between 0.001 and 1e6");
+    }
+    for (Key key : kAttentionDropout) {
+      if (!config_.attention_dropout) config_.attention_dropout = GetReal(key);
+    }
+    config_.attention_sinks = IsA(kSinks);
   }
 
   void ReadTied() {

@@ -132,6 +132,53 @@ TEST_CASE("real configurations of many families") {
   }
 }
 
+TEST_CASE("what attention is besides its sizes") {
+  struct Means {
+    std::string_view file;
+    double scale;  // 0: 1/sqrt(head_dim)
+    std::string_view source;
+    double soft_cap, dropout;
+    bool sinks;
+  };
+  constexpr Means kMeans[] = {
+      {"gemma-2-9b", 0.0668153104781, "query_pre_attn_scalar 224", 50, 0,
+       false},
+      {"gemma-3-1b", 0.0625, "query_pre_attn_scalar 256", 0, 0, false},
+      {"gemma-3-27b", 0.0771516749810, "query_pre_attn_scalar 168", 0, 0,
+       false},
+      {"granite-3.1-1b-a400m", 0.015625, "attention_multiplier 0.015625", 0, 0,
+       false},
+      {"t5-small", 1, "model_type t5", 0, 0, false},
+      {"t5-v1.1-xxl", 1, "model_type t5", 0, 0, false},
+      // 192^-0.5 (0.1 ln 40 + 1)^2
+      {"deepseek-v3", 0.135233779187, "mscale_all_dim 1.0", 0, 0, false},
+      {"deepseek-v3.1", 0.135233779187, "mscale_all_dim 1.0", 0, 0, false},
+      {"gpt2", 0, "", 0, 0.1, false},
+      {"gpt2-xl", 0, "", 0, 0.1, false},
+      {"gpt-oss-20b", 0, "", 0, 0, true},
+      {"gpt-oss-120b", 0, "", 0, 0, true},
+  };
+  for (const Model& model : kModels) {
+    CAPTURE(model.file);
+    Means want = {};
+    for (const Means& means : kMeans) {
+      if (means.file == model.file) want = means;
+    }
+    Findings findings;
+    const auto config = ReadModelConfig(
+        (Folder() / (std::string(model.file) + ".config.json")).string(),
+        findings);
+    REQUIRE(config);
+    CHECK(config->softmax_scale.has_value() == (want.scale > 0));
+    CHECK(config->softmax_scale.value_or(0) ==
+          doctest::Approx(want.scale).epsilon(1e-9));
+    CHECK(config->softmax_scale_source == want.source);
+    CHECK(config->soft_cap.value_or(0) == want.soft_cap);
+    CHECK(config->attention_dropout.value_or(0) == want.dropout);
+    CHECK(config->attention_sinks == want.sinks);
+  }
+}
+
 struct Written {
   explicit Written(std::string_view text) {
     std::string name =
@@ -169,7 +216,10 @@ TEST_CASE("what is no number in a configuration") {
 TEST_CASE("what a configuration leaves open stays open") {
   const Written file(
       "{\"num_attention_heads\": null, \"hidden_size\": 0, "
-      "\"sliding_window\": -1, \"num_key_value_heads\": [1, 2], "
+      "\"sliding_window\": -1, \"attention_multiplier\": 0, "
+      "\"attn_logit_softcapping\": null, \"attention_dropout\": [0.1], "
+      "\"scale_attn_weights\": true, "
+      "\"num_key_value_heads\": [1, 2], "
       "\"s\": \"a NaN in a string \\\" NaN\", \"x\": [NaN, -Infinity]}");
   Findings findings;
   const auto config = ReadModelConfig(file.path, findings);
@@ -179,6 +229,9 @@ TEST_CASE("what a configuration leaves open stays open") {
   CHECK_FALSE(config->kv_heads);
   CHECK_FALSE(config->hidden);
   CHECK_FALSE(config->sliding_window);
+  CHECK_FALSE(config->softmax_scale);
+  CHECK_FALSE(config->soft_cap);
+  CHECK_FALSE(config->attention_dropout);
   CHECK(config->source->text().find("a NaN in a string") !=
         std::string_view::npos);
 }
