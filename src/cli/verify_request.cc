@@ -124,6 +124,7 @@ bool ChooseFeatures(const std::vector<std::string>& names,
 // gives follows the mesh, so that every axis divides it.
 std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
                                          const Target& target, const Mesh& mesh,
+                                         const ModelConfig* model,
                                          verify::Request& request,
                                          Findings& findings) {
   AttentionFlag given;
@@ -132,9 +133,7 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
     if (!parsed) return std::nullopt;
     given = *parsed;
   }
-  if (!target.model.empty()) {
-    const auto model = ReadModelConfig(target.model, findings);
-    if (!model) return std::nullopt;
+  if (model != nullptr) {
     if (!given.heads) given.heads = model->heads;
     if (!given.kv_heads) given.kv_heads = model->kv_heads;
     if (!given.head_dim) given.head_dim = model->head_dim;
@@ -220,6 +219,7 @@ void AddVerifyFlags(CLI::App& app, VerifyFlags& flags) {
                  "operations to run (default: all)")
       ->delimiter(',')
       ->type_name("NAME,...");
+  AddSettingsFlags(app, flags.settings);
   app.add_option("--mode", flags.mode,
                  "train, prefill, decode, insert (default: all)")
       ->type_name("MODE,...");
@@ -274,13 +274,24 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   if (!mesh || !rules) return std::nullopt;
   const auto resolver = Resolver::Make(*rules, *mesh, findings);
   verify::Request request;
-  const auto sizes = ChooseSizes(flags, *target, *mesh, request, findings);
+  std::optional<ModelConfig> model;
+  if (!target->model.empty()) {
+    model = ReadModelConfig(target->model, findings);
+    if (!model) return std::nullopt;
+  }
+  const ModelConfig* const config = model ? &*model : nullptr;
+  // Without features the model's own are left out too.
+  const bool plain = flags.features == std::vector<std::string>{"none"};
+  const ModelConfig* const own = plain ? nullptr : config;
+  const auto sizes =
+      ChooseSizes(flags, *target, *mesh, config, request, findings);
   auto modes = ParseModes(flags.mode.empty() ? flags.inputs.modes : flags.mode,
                           findings);
   std::vector<std::string> operations = flags.operations;
   if (operations.empty()) operations = target->operations;
   if (!resolver || !sizes || !modes ||
       !ChooseOperations(operations, request, findings) ||
+      !ChooseSettings(flags.settings, own, *mesh, request, findings) ||
       !ChooseFeatures(flags.features, request, findings)) {
     return std::nullopt;
   }

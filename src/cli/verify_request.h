@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/inputs.h"
+#include "cli/settings_flags.h"
 #include "model/mesh.h"
 #include "resolve/resolve.h"
 #include "source/finding.h"
@@ -17,6 +18,7 @@ namespace shardc::cli {
 
 struct VerifyFlags {
   InputFlags inputs;
+  SettingsFlags settings;
   std::string attention;
   std::vector<std::string> operations, layouts, dtypes, features;
   std::string mode, kv_dtype, steps, seed, dump, metrics = "reduced";

@@ -6,6 +6,7 @@
 #include "emit/json_text.h"
 #include "source/wording.h"
 #include "verify/features.h"
+#include "verify/settings.h"
 
 namespace shardc {
 namespace {
@@ -36,6 +37,15 @@ void AppendNumber(std::string& out, std::string_view key, double value) {
   out += ", ";
   AppendKey(out, key);
   AppendReal(out, value);
+}
+
+void AppendTexts(std::string& out, const std::vector<std::string>& texts) {
+  out += '[';
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (i > 0) out += ", ";
+    AppendJsonString(out, texts[i]);
+  }
+  out += ']';
 }
 
 std::string_view LayoutText(exec::Layout layout) {
@@ -208,6 +218,7 @@ std::string VerifyCaseJson(const Case& test, const CaseResult& result,
            ", \"steps\": " + std::to_string(test.life->steps) +
            ", \"slots\": " + std::to_string(test.life->slots) + '}';
   }
+  out += ", \"settings\": {" + verify::SettingsMembers(test, false) + '}';
   AppendText(out, "status", StatusName(result.status));
   if (ran) {
     AppendNumber(out, "max_abs_error", result.error.max_abs);
@@ -253,12 +264,9 @@ std::string VerifyCaseJson(const Case& test, const CaseResult& result,
     AppendJsonString(out, result.help);
   }
   if (result.failed) AppendText(out, "check", CheckName(*result.failed));
-  out += ", \"remarks\": [";
-  for (size_t i = 0; i < result.remarks.size(); ++i) {
-    if (i > 0) out += ", ";
-    AppendJsonString(out, result.remarks[i]);
-  }
-  return out + "]}";
+  out += ", \"remarks\": ";
+  AppendTexts(out, result.remarks);
+  return out + '}';
 }
 
 std::string VerifyJson(const verify::Report& report, Metrics metrics) {
@@ -269,7 +277,9 @@ std::string VerifyJson(const verify::Report& report, Metrics metrics) {
   AppendSizes(out, report.given);
   out += ", \"used\": ";
   AppendSizes(out, report.used);
-  out += "},\n  \"cases\": [";
+  out += "},\n  \"remarks\": ";
+  AppendTexts(out, report.remarks);
+  out += ",\n  \"cases\": [";
   for (size_t i = 0; i < report.cases.size(); ++i) {
     out += i == 0 ? "\n    " : ",\n    ";
     out += VerifyCaseJson(report.cases[i], report.results[i], metrics);

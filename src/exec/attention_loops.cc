@@ -291,6 +291,8 @@ void AttendScores(const LocalSlice& slice, const Buffer& scores,
 
 void AttendTileByLoops(const LocalSlice& slice, const Tile& tile,
                        int64_t block_k, SoftmaxState& state) {
+  block_k =
+      std::max<int64_t>(1, std::min(block_k, tile.key_end - tile.key_begin));
   std::vector<float> scores(static_cast<size_t>(block_k));
   for (int64_t t = tile.row_begin; t < tile.row_end; ++t) {
     const Row row(slice, tile.batch, tile.head, t);

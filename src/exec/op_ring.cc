@@ -201,6 +201,23 @@ std::optional<Complaint> CheckRing(const SimMesh& mesh, const Staged& staged) {
   return CheckLocalShapes(mesh, staged);
 }
 
+// The ring's axes where they are not the one that the settings name.
+std::optional<Complaint> CheckAxis(const SimMesh& mesh, const Staged& staged,
+                                   const std::string& axis) {
+  const AxisGroup axes = DropTrivial(mesh, staged.query.spec[1]);
+  if (axis.empty() || axes.empty() || axes == AxisGroup{axis}) {
+    return std::nullopt;
+  }
+  Complaint why;
+  why.axis = *std::find_if(axes.begin(), axes.end(),
+                           [&](const std::string& a) { return a != axis; });
+  why.message = "the length is split over " + AxesText(axes) +
+                ", and the ring's sequence axis is `" + axis + "`";
+  why.help = "split it over `" + axis +
+             "` alone, or name the axis that splits it as sequence_axis";
+  return why;
+}
+
 }  // namespace
 
 ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
@@ -236,6 +253,10 @@ OperationOutcome RunRing(Machine& machine, const AttentionProblem& problem,
     return outcome;
   }
   if (auto bad = CheckRing(mesh, *staged)) {
+    outcome.unsupported = std::move(*bad);
+    return outcome;
+  }
+  if (auto bad = CheckAxis(mesh, *staged, settings.sequence_axis)) {
     outcome.unsupported = std::move(*bad);
     return outcome;
   }

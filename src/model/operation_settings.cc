@@ -27,6 +27,7 @@ constexpr std::array<Name, 10> kKeyBlocks = {
 constexpr std::array<Name, 5> kPages = {
     "ragged_page_attention_v2", "ragged_page_attention_v3", "unified_attention",
     "paged_flash_attention", "multi_latent_ragged_page_attention_v1"};
+constexpr std::array<Name, 3> kProducts = {"vanilla", "sdpa", "flash_attn2"};
 constexpr std::array<Name, 1> kRing = {"ring"};
 constexpr std::array<Name, 1> kUlysses = {"ulysses"};
 constexpr std::array<Name, 1> kDecoding = {"flash_decoding"};
@@ -111,8 +112,9 @@ std::span<const std::string_view> TakenBy(Setting setting) {
     case Setting::kSoftmaxDtype:
     case Setting::kSoftmaxScale:
     case Setting::kSoftCap:
-    case Setting::kDotBits:
       return {};
+    case Setting::kDotBits:
+      return kProducts;
   }
   return {};
 }

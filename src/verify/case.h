@@ -72,6 +72,7 @@ struct Case {
   uint64_t seed = 0;
   std::optional<CacheLife> life;
   bool longer = false;  // with more keys than were asked for
+  std::vector<std::string> remarks;  // of how it came to be
 };
 
 enum class Status : uint8_t { kPass, kFail, kUnsupported };

@@ -38,13 +38,16 @@ bool IsLong(const Case& test) {
          test.sizes.key_length >= kLongEnough && !test.features.window;
 }
 
-Case LongCase(Case test, const exec::OperationSettings& settings) {
+Case LongCase(Case test, const Request& request) {
   test.dtype = Dtype::kBF16;
   test.kv_dtype.reset();
   // A multiple of the witness length, so that it divides as that does.
   const int64_t length = test.sizes.key_length;
   test.sizes.key_length = (kLongKeys + length - 1) / length * length;
-  test.settings.blocksize_k = std::min<int64_t>(settings.blocksize_k, 96);
+  const auto& asked = request.RecordOf(*test.operation).blocksize_k;
+  test.settings.blocksize_k =
+      std::min<int64_t>(asked.value_or(request.settings.blocksize_k), 96);
+  test.remarks.clear();
   // Every row sees every key.
   test.features.window.reset();
   test.features.ragged = false;
@@ -72,7 +75,7 @@ std::vector<Case> Companions(const Request& request, const Sizes& least,
                               results[i].status != Status::kUnsupported &&
                               IsLong(cases[i]));
     }
-    if (!has_long) out.push_back(LongCase(*first, request.settings));
+    if (!has_long) out.push_back(LongCase(*first, request));
     if (has_large) continue;
     Case large = *first;
     SwitchOn(Feature::kLargeLogits, large);

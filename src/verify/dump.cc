@@ -8,6 +8,7 @@
 
 #include "exec/half.h"
 #include "source/wording.h"
+#include "verify/settings.h"
 
 namespace shardc::verify {
 namespace {
@@ -95,17 +96,6 @@ std::string OptionalNumber(const std::optional<int64_t>& value) {
   return value ? std::to_string(*value) : "null";
 }
 
-std::string_view OrderName(exec::SequenceOrder order) {
-  switch (order) {
-    case exec::SequenceOrder::kZigZag:
-      return "zigzag";
-    case exec::SequenceOrder::kStriped:
-      return "striped";
-    default:
-      return "contiguous";
-  }
-}
-
 }  // namespace
 
 std::string DumpTensors(const CaseTensors& tensors) {
@@ -140,7 +130,6 @@ std::string DumpTensors(const CaseTensors& tensors) {
 
 std::string DumpSettings(const Case& test, const CaseTensors& tensors) {
   const exec::AttentionOptions& o = tensors.problem.options;
-  const exec::OperationSettings& s = test.settings;
   std::string out;
   Member(out, "scale", Number(o.ScaleFor(test.sizes.head_dim)));
   Member(out, "causal", o.causal ? "true" : "false");
@@ -150,31 +139,13 @@ std::string DumpSettings(const Case& test, const CaseTensors& tensors) {
              OptionalNumber(o.window->right) + "]";
   }
   Member(out, "window", window);
-  Member(out, "soft_cap", Number(o.soft_cap));
   Member(out, "mask_value", Number(exec::kMaskValue));
   Member(out, "padding_segment", OptionalNumber(o.padding_segment));
   Member(out, "masked_rows",
          o.masked_rows == exec::MaskedRows::kMean ? "\"mean\"" : "\"zero\"");
-  Member(out, "dropout", Number(o.dropout));
   // A string: JSON readers keep 53 bits only.
   Member(out, "dropout_seed", JsonString(std::to_string(o.dropout_seed)));
-  Member(out, "runtime_dtype",
-         s.runtime_dtype ? JsonString(DtypeName(*s.runtime_dtype)) : "null");
-  Member(out, "softmax_dtype", JsonString(DtypeName(s.softmax_dtype)));
-  Member(out, "dot_bits", std::to_string(s.dot_bits));
-  Member(out, "blocksize_q", std::to_string(s.blocksize_q));
-  Member(out, "blocksize_k", std::to_string(s.blocksize_k));
-  Member(out, "blocksize_b", std::to_string(s.blocksize_b));
-  Member(out, "order", JsonString(OrderName(s.order)));
-  Member(out, "ring_axes", GroupText(s.ring_axes));
-  Member(out, "merge",
-         s.merge == exec::DecodeMerge::kAllGather ? "\"all_gather\""
-                                                  : "\"all_reduce\"");
-  static constexpr const char* kBlockMasks[] = {"causal", "sliding", "global",
-                                                "custom"};
-  Member(out, "block_mask",
-         JsonString(kBlockMasks[static_cast<size_t>(s.block_mask)]));
-  Member(out, "global_blocks", std::to_string(s.global_blocks));
+  out += ", " + SettingsMembers(test, true);
   std::string specs;
   Member(specs, "query", SpecText(test.specs.query));
   Member(specs, "key", SpecText(test.specs.key));

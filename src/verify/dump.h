@@ -19,8 +19,8 @@ namespace shardc::verify {
 std::string DumpTensors(const CaseTensors& tensors);
 
 // The settings as a JSON object's members, without braces: layout, scale,
-// causal, window, soft_cap, mask value, dropout with its seed, masked rows,
-// block sizes, order, specs by tensor.
+// causal, window, mask value, the dropout's seed, masked rows, all that a
+// settings file may hold, specs by tensor.
 std::string DumpSettings(const Case& test, const CaseTensors& tensors);
 
 }  // namespace shardc::verify

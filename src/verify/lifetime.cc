@@ -215,8 +215,7 @@ class Run {
     specs.key = specs.value = life_.decode_spec;
     specs.query = specs.output = {
         exec::PadSpec(life_.decode_spec, 1)[0], {}, life_.query_heads};
-    exec::OperationSettings settings;
-    settings.blocksize_k = 32;
+    const exec::OperationSettings& settings = life_.settings;
     Machine step(mesh_, options_.threads, options_.fault);
     const exec::OperationOutcome sharded =
         operation->run(step, problem, specs, settings);

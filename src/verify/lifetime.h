@@ -16,6 +16,13 @@
 
 namespace shardc::verify {
 
+// Blocks that even a short cache has several of.
+inline exec::OperationSettings SmallBlocks() {
+  exec::OperationSettings out;
+  out.blocksize_k = 32;
+  return out;
+}
+
 struct Lifetime {
   Mesh mesh;
   int64_t batch = 2;
@@ -36,6 +43,10 @@ struct Lifetime {
   Spec prefill_spec, decode_spec;  // of [B, S, K, D]
   Spec token_spec;                 // new tokens [B, n, K, D] of a prefill
   AxisGroup query_heads;           // decode's query [B, 1, H, D]
+  exec::OperationSettings settings = SmallBlocks();  // of decoding
+  std::optional<double> scale;
+  double soft_cap = 0;
+  double dropout = 0;
   uint64_t seed = 1;
 };
 

@@ -7,6 +7,7 @@
 #include "legalize/legalize.h"
 #include "resolve/attention.h"
 #include "verify/latent_data.h"
+#include "verify/settings.h"
 #include "verify/shapes.h"
 #include "verify/witness.h"
 
@@ -103,18 +104,16 @@ Sizes SizesOfMode(const Sizes& sizes, Mode mode) {
   return out;
 }
 
-// Blocks smaller than a witness's lengths: two of them and a ragged tail.
-void FitBlocks(Case& test) {
-  const auto fit = [](int64_t length, int64_t block) {
-    return std::min(block, std::max<int64_t>(2, (length * 3 + 7) / 8));
-  };
-  test.settings.blocksize_q =
-      fit(test.sizes.query_length, test.settings.blocksize_q);
-  test.settings.blocksize_k =
-      fit(test.sizes.key_length, test.settings.blocksize_k);
-}
-
 }  // namespace
+
+const SettingsRecord& Request::RecordOf(
+    const exec::Operation& operation) const {
+  static const SettingsRecord kNothing;
+  for (const auto& [name, record] : records) {
+    if (name == operation.name) return record;
+  }
+  return kNothing;
+}
 
 bool Applies(const exec::Operation& operation, Mode mode, exec::Layout layout) {
   if (!operation.decode_only) return true;
@@ -198,6 +197,10 @@ Lifetime LifetimeOf(const Case& test, const Resolver& resolver) {
   out.decode_spec = test.specs.key;
   out.token_spec = written.key;
   if (test.specs.query.size() > 2) out.query_heads = test.specs.query[2];
+  out.settings = test.settings;
+  out.scale = test.features.scale;
+  out.soft_cap = test.features.soft_cap;
+  out.dropout = test.features.dropout;
   out.seed = test.seed;
   return out;
 }
@@ -212,6 +215,7 @@ void AddLives(const Request& request, const Resolver& resolver,
                 decoding) == request.operations.end()) {
     return;
   }
+  const SettingsRecord& record = request.RecordOf(*decoding);
   for (Mode mode : request.modes) {
     if (!IsGeneration(mode)) continue;
     for (Dtype dtype : request.dtypes) {
@@ -223,6 +227,10 @@ void AddLives(const Request& request, const Resolver& resolver,
       test.mesh = mesh;
       test.sizes = SizesOfMode(matrix.used, mode);
       test.settings = request.settings;
+      if (!record.blocksize_k) {
+        test.settings.blocksize_k = SmallBlocks().blocksize_k;
+      }
+      LaySettings(record, test);
       test.seed = request.seed;
       test.specs = ResolveSpecs(resolver, test, request.illegal);
       // Every row has tokens, and the slots divide as the keys do.
@@ -306,10 +314,9 @@ class Builder {
     // Its keys come from a latent row, one for each query head.
     if (IsLatent(test)) test.sizes.key_heads = test.sizes.heads;
     test.settings = request_.settings;
-    for (const auto& [name, settings] : request_.by_operation) {
-      if (name == operation.name) test.settings = settings;
-    }
     test.features = request_.features;
+    const SettingsRecord& record = request_.RecordOf(operation);
+    LaySettings(record, test);
     test.features.causal = true;
     test.features.ragged = IsGeneration(mode) || layout == exec::Layout::kThd;
     if (request_.window && *request_.window < request_.sizes.key_length) {
@@ -317,7 +324,9 @@ class Builder {
       SwitchOn(Feature::kWindow, test);
     }
     if (feature) SwitchOn(*feature, test);
-    if (out_.witness) FitBlocks(test);
+    if (out_.witness) {
+      FitBlocks(record, SizesOfMode(request_.sizes, mode), test);
+    }
     test.seed = exec::Random(request_.seed).Split(number_++).key();
     test.specs = ResolveSpecs(resolver_, test, request_.illegal);
     return test;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/operation_settings.h"
 #include "model/rules.h"
 #include "resolve/resolve.h"
 #include "verify/case.h"
@@ -25,8 +26,8 @@ struct Request {
   std::vector<Dtype> dtypes;
   std::optional<Dtype> kv_dtype;
   exec::OperationSettings settings;
-  // Settings of single operations, in place of `settings`.
-  std::vector<std::pair<std::string, exec::OperationSettings>> by_operation;
+  // What was asked of single operations, laid over `settings` and `features`.
+  std::vector<std::pair<std::string, SettingsRecord>> records;
   Features features;  // added to every case
   // Each in cases of its own besides, where the operation takes it; where
   // `named`, also where it does not, so that the refusal shows.
@@ -37,6 +38,10 @@ struct Request {
   uint64_t seed = 0;
   bool full = false;
   int64_t steps = 4;  // of decoding, after a prefill into a cache
+  std::vector<std::string> remarks;  // on how it came to be, for the report
+
+  // Empty where nothing was asked.
+  const SettingsRecord& RecordOf(const exec::Operation& operation) const;
 };
 
 struct Matrix {

@@ -188,6 +188,10 @@ exec::AttentionProblem Remembered::Problem(
   }
   if (life_.window > 0) out.options.window = exec::LastKeys(life_.window);
   out.options.causal = true;
+  out.options.scale = life_.scale;
+  out.options.soft_cap = life_.soft_cap;
+  out.options.dropout = life_.dropout;
+  out.options.dropout_seed = life_.seed;
   return out;
 }
 

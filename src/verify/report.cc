@@ -120,6 +120,21 @@ void AppendReasons(const Report& report, Status status, std::string& out) {
   }
 }
 
+// The run's own, and those of cases, each once.
+std::vector<std::string> Remarks(const Report& report) {
+  std::vector<std::string> out = report.remarks;
+  for (const Case& test : report.cases) {
+    for (const std::string& remark : test.remarks) {
+      const std::string text =
+          std::string(test.operation->name) + ": " + remark;
+      if (std::find(out.begin(), out.end(), text) == out.end()) {
+        out.push_back(text);
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 int64_t Report::Count(Status status) const {
@@ -155,6 +170,9 @@ void RunFrom(size_t begin, const Matrix& matrix, int threads,
           i < matrix.lives.size() && matrix.lives[i]
               ? ResultOf(RunLifetime(*matrix.lives[i], {}))
               : RunCase(out.cases[i], {}, keep ? &tensors : nullptr);
+      CaseResult& result = out.results[i];
+      result.remarks.insert(result.remarks.end(), out.cases[i].remarks.begin(),
+                            out.cases[i].remarks.end());
       const std::lock_guard<std::mutex> guard(lock);
       if (keep) keep(i, out.cases[i], out.results[i], tensors);
       if (progress) progress(++done, out.cases.size());
@@ -177,6 +195,7 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
   out.given = matrix.given;
   out.used = matrix.used;
   out.witness = matrix.witness;
+  out.remarks = request.remarks;
   out.cases = std::move(matrix.cases);
   RunFrom(0, matrix, threads, progress, keep, out);
   const size_t begin = out.cases.size();
@@ -225,6 +244,9 @@ std::string ReportText(const Report& report) {
   AppendReasons(report, Status::kFail, out);
   AppendReasons(report, Status::kUnsupported, out);
   out += '\n';
+  for (const std::string& remark : Remarks(report)) {
+    out += "note: " + remark + '\n';
+  }
   if (report.witness) {
     out += "witness sizes: " + SizesText(report.used) + " for " +
            SizesText(report.given) + " (--full runs these)\n";

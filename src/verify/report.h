@@ -17,6 +17,7 @@ struct Report {
   uint64_t seed = 0;
   Sizes given, used;
   bool witness = false;
+  std::vector<std::string> remarks;  // of the whole run
   std::vector<Case> cases;
   std::vector<CaseResult> results;
 

@@ -405,6 +405,30 @@ def cases_in(folder):
                 glob.escape(folder), "*.safetensors")))]
 
 
+def random_settings(rng, path):
+    """A settings file of random values, written where they go."""
+    def pick(**choices):
+        return {key: rng.choice(values) for key, values in choices.items()
+                if rng.random() < 0.5}
+
+    blocks = {"blocksize_q": [1, 3, 64], "blocksize_k": [1, 2, 5, 512]}
+    document = {
+        "defaults": pick(softmax_scale=[0.1, 0.5], soft_cap=[0, 2, 30],
+                         dropout=[0, 0.2], **blocks),
+        "operations": {
+            "ring": pick(order=["contiguous", "zig_zag", "striped"],
+                         soft_cap=[5], scan_ring_attention=[True, False]),
+            "blocksparse": pick(
+                block_mask=["causal", "sliding", "global", "custom"],
+                global_blocks=[0, 2], **blocks),
+            "vanilla": pick(dot_bits=[0, 8], runtime_dtype=["float32", "F16"],
+                            softmax_dtype=["float32", "bfloat16"]),
+            "flash_decoding": pick(merge=["all_reduce", "all_gather"]),
+            "unified_attention": pick(page_size=[1, 3, 64])}}
+    with open(path, "w") as file:
+        json.dump(document, file)  # YAML too
+
+
 def random_run(rng, folder):
     """Arguments of a verification of random sizes."""
     dp, sp, tp = (rng.choice([1, 2]) for _ in range(3))
@@ -421,6 +445,7 @@ def random_run(rng, folder):
             "--mode", rng.choice(["train", "prefill", "decode"]),
             "--dtype", rng.choice(["float32", "bfloat16", "float16"]),
             "--kv-dtype", rng.choice(["float32", "bfloat16", "float16"]),
+            "--settings", os.path.join(os.path.dirname(folder), "s.yaml"),
             "--features", "all", "--full", "--dump", folder]
 
 
@@ -451,6 +476,7 @@ class Recompute(unittest.TestCase):
         for _ in range(3):
             with tempfile.TemporaryDirectory() as top:
                 folder = os.path.join(top, "dump")
+                random_settings(rng, os.path.join(top, "s.yaml"))
                 done = subprocess.run(
                     [os.environ["SHARDC_BIN"]] + random_run(rng, folder),
                     capture_output=True, text=True)

@@ -1,0 +1,207 @@
+#include "cli/settings_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <vector>
+
+#include "exec/operation.h"
+#include "parse/operations.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+struct SettingFlag {
+  Setting setting;
+  const char* name;
+  const char* type;
+  const char* help;
+};
+
+// The rest is for the file alone.
+constexpr SettingFlag kFlags[] = {
+    {Setting::kSoftmaxScale, "--softmax-scale", "X",
+     "of products of query and key (default: the model's, or "
+     "1/sqrt(head_dim))"},
+    {Setting::kSoftmaxDtype, "--softmax-dtype", "DTYPE",
+     "the softmax's (default: float32)"},
+    {Setting::kSoftCap, "--soft-cap", "X",
+     "of logits, 0 for none (default: the model's)"},
+    {Setting::kDropout, "--dropout", "P", "the share of weights dropped"},
+    {Setting::kBlocksizeQ, "--block-q", "N", "query rows in a block"},
+    {Setting::kBlocksizeK, "--block-k", "N", "keys in a block"},
+    {Setting::kPageSize, "--page-size", "N", "tokens in a page of the cache"},
+    {Setting::kSequenceAxis, "--sequence-axis", "AXIS",
+     "the one axis that a ring goes round"},
+    {Setting::kOrder, "--order", "ORDER",
+     "of a ring's sequence: contiguous, zig_zag, striped"},
+    {Setting::kDotBits, "--dot-bits", "N",
+     "that operands of products are quantised to: 8, 4, or 0 for none"},
+};
+
+std::string NumberText(double value) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value,
+                                 std::chars_format::general, 6);
+  return std::string(text, end.ptr);
+}
+
+// What of `record` has a meaning for the operation.
+SettingsRecord TakenOf(const SettingsRecord& record,
+                       std::string_view operation) {
+  SettingsRecord out = record;
+  for (size_t i = 0; i < kSettingNames.size(); ++i) {
+    const auto setting = static_cast<Setting>(i);
+    if (!Takes(operation, setting)) out.Drop(setting);
+  }
+  return out;
+}
+
+std::string QuotedList(std::span<const std::string_view> names) {
+  std::string out;
+  for (std::string_view name : names) {
+    out += (out.empty() ? "`" : ", `") + std::string(name) + "`";
+  }
+  return out;
+}
+
+bool ReadFlags(const SettingsFlags& flags, const verify::Request& request,
+               SettingsRecord& record, Findings& findings) {
+  bool good = true;
+  for (const SettingFlag& flag : kFlags) {
+    const auto& text = flags.texts[static_cast<size_t>(flag.setting)];
+    if (!text) continue;
+    if (!ReadSetting(flag.name, flag.setting, *text, record, findings)) {
+      good = false;
+      continue;
+    }
+    const bool taken =
+        std::any_of(request.operations.begin(), request.operations.end(),
+                    [&](const exec::Operation* operation) {
+                      return Takes(operation->name, flag.setting);
+                    });
+    if (taken) continue;
+    findings.Add(code::kUsage, {},
+                 "`" + std::string(flag.name) +
+                     "` has no meaning for the operations asked for",
+                 "it is a setting of " + QuotedList(TakenBy(flag.setting)));
+    good = false;
+  }
+  return good;
+}
+
+SettingsRecord RecordOf(const ModelConfig* model) {
+  SettingsRecord out;
+  if (model == nullptr) return out;
+  out.softmax_scale = model->softmax_scale;
+  out.soft_cap = model->soft_cap;
+  return out;
+}
+
+// What the model says and nothing overrides, and what it says in vain.
+void AddRemarks(const ModelConfig& model, const SettingsRecord& own,
+                verify::Request& request) {
+  bool scale = false, cap = false, dropout = false;
+  for (const auto& [name, record] : request.records) {
+    scale |= own.softmax_scale && record.softmax_scale == own.softmax_scale;
+    cap |= own.soft_cap && record.soft_cap == own.soft_cap;
+    dropout |= record.dropout.has_value();
+  }
+  if (scale) {
+    request.remarks.push_back(
+        "softmax scale " + NumberText(*own.softmax_scale) +
+        ", as the model's " + model.softmax_scale_source + " says");
+  }
+  if (cap) {
+    request.remarks.push_back("soft cap " + NumberText(*own.soft_cap) +
+                              ", as the model's attn_logit_softcapping says");
+  }
+  if (model.attention_sinks) {
+    request.remarks.push_back(
+        "a sink for each head, as the model's model_type " + model.model_type +
+        " says");
+  }
+  if (model.attention_dropout && !dropout) {
+    request.remarks.push_back("the model's attention dropout " +
+                              NumberText(*model.attention_dropout) +
+                              " is left out: --dropout runs it");
+  }
+}
+
+bool CheckAxis(Setting setting, const std::string& axis, const Place& place,
+               const Mesh& mesh, Findings& findings) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const MeshAxis& known : mesh.axes) {
+    if (known.name == axis) return true;
+    names.push_back(known.name);
+    list += (list.empty() ? "`" : ", `") + known.name + "`";
+  }
+  const auto nearest = Nearest(axis, names);
+  findings.Add(
+      code::kReference, place,
+      "`" + std::string(SettingName(setting)) + "` names `" + axis +
+          "`, which is no axis of the mesh",
+      nearest ? "did you mean `" + *nearest + "`?" : "the axes are " + list);
+  return false;
+}
+
+bool CheckAxes(const SettingsRecord& record, const Mesh& mesh,
+               Findings& findings) {
+  bool good = true;
+  if (record.sequence_axis) {
+    good = CheckAxis(Setting::kSequenceAxis, *record.sequence_axis,
+                     record.sequence_axis_place, mesh, findings);
+  }
+  if (!record.ring_axes) return good;
+  for (const std::string& axis : *record.ring_axes) {
+    good &= CheckAxis(Setting::kRingAxes, axis, record.ring_axes_place, mesh,
+                      findings);
+  }
+  return good;
+}
+
+}  // namespace
+
+void AddSettingsFlags(CLI::App& app, SettingsFlags& flags) {
+  app.add_option("--settings", flags.file,
+                 "settings of operations (YAML, see shardc-operations(5))")
+      ->type_name("FILE");
+  for (const SettingFlag& flag : kFlags) {
+    app.add_option(flag.name, flags.texts[static_cast<size_t>(flag.setting)],
+                   flag.help)
+        ->type_name(flag.type);
+  }
+}
+
+bool ChooseSettings(const SettingsFlags& flags, const ModelConfig* model,
+                    const Mesh& mesh, verify::Request& request,
+                    Findings& findings) {
+  std::vector<std::string_view> names;
+  for (const exec::Operation& operation : exec::Operations()) {
+    names.push_back(operation.name);
+  }
+  std::optional<OperationsFile> file = OperationsFile{};
+  if (!flags.file.empty()) file = ReadOperations(flags.file, names, findings);
+  SettingsRecord by_flags;
+  const bool good = ReadFlags(flags, request, by_flags, findings);
+  if (!file || !good) return false;
+  const SettingsRecord own = RecordOf(model);
+  for (const exec::Operation* operation : request.operations) {
+    SettingsRecord record = own;
+    record.Lay(file->defaults);
+    if (const auto* named = file->Find(operation->name)) record.Lay(*named);
+    record.Lay(by_flags);
+    record = TakenOf(record, operation->name);
+    if (!CheckAxes(record, mesh, findings)) return false;
+    request.records.emplace_back(operation->name, std::move(record));
+  }
+  if (model == nullptr) return true;
+  if (model->attention_sinks) request.features.sinks_rank = 1;
+  AddRemarks(*model, own, request);
+  return true;
+}
+
+}  // namespace shardc::cli

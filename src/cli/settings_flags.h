@@ -1,0 +1,36 @@
+// `verify`'s settings of operations: --settings FILE, single flags, and a
+// model's config.json, the first to speak winning in the order flag, the
+// file's record, the file's defaults, the model.
+#ifndef SHARDC_CLI_SETTINGS_FLAGS_H_
+#define SHARDC_CLI_SETTINGS_FLAGS_H_
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "model/operation_settings.h"
+#include "model/project.h"
+#include "source/finding.h"
+#include "verify/matrix.h"
+
+namespace shardc::cli {
+
+struct SettingsFlags {
+  std::string file;
+  std::array<std::optional<std::string>, kSettingNames.size()> texts;
+};
+
+void AddSettingsFlags(CLI::App& app, SettingsFlags& flags);
+
+// Fills `request.records`, `features` and `remarks` for its operations.
+// Findings: what is wrong with the file or a flag, a flag that no operation of
+// the request takes, an axis that the mesh lacks.
+bool ChooseSettings(const SettingsFlags& flags, const ModelConfig* model,
+                    const Mesh& mesh, verify::Request& request,
+                    Findings& findings);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_SETTINGS_FLAGS_H_

@@ -1,0 +1,351 @@
+"""`shardc verify --settings`, its flags, and a model's own settings."""
+
+import json
+import os
+import tempfile
+import unittest
+
+from driver import TESTDATA, Case, run
+
+MESH = "dp:2,sp:2,tp:2"
+SIZES = "heads=8,kv_heads=4,head_dim=16,batch=2,q_len=16,kv_len=32"
+# One case of each operation.
+ONE = ["--mode", "prefill", "--layout", "bthd", "--dtype", "float32"]
+CONFIGS = os.path.join(TESTDATA, "configs")
+
+
+class Settings(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def settings(self, text):
+        with open(self.path("s.yaml"), "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        return ["--settings", self.path("s.yaml")]
+
+    def verify(self, *args, rc=0, sizes=("--attention", SIZES), mesh=MESH):
+        return self.check(run("verify", "--no-project", "--mesh", mesh,
+                              *sizes, *args), rc)
+
+    def case(self, operation, *args, **kwargs):
+        """The first case of an operation."""
+        report = self.verify("--operation", operation, *ONE, *args,
+                             "--format", "json", **kwargs).json()
+        return report["cases"][0]
+
+    def refused(self, *args, **kwargs):
+        """Nothing is run and nothing written; what was said."""
+        dump = self.path("dump")
+        result = self.verify(*args, "--dump", dump, rc=2, **kwargs)
+        self.assertEqual(result.out, "")
+        self.assertFalse(os.path.exists(dump))
+        return result.err
+
+    def test_the_order_of_a_ring(self):
+        plain = self.case("ring")
+        self.assertEqual(plain["settings"]["order"], "contiguous")
+        for order in ("zig_zag", "striped"):
+            other = self.case("ring", "--order", order)
+            self.assertEqual(other["status"], "pass")
+            self.assertEqual(other["settings"]["order"], order)
+            self.assertEqual(other["communication"], plain["communication"])
+        # Another association of the same sums.
+        self.assertNotEqual(other["max_abs_error"], plain["max_abs_error"])
+
+    def test_a_scan_and_its_steps_unrolled_are_one_program(self):
+        text = "operations: {ring: {scan_ring_attention: %s}}"
+        scan = self.case("ring", *self.settings(text % "true"))
+        unrolled = self.case("ring", *self.settings(text % "false"))
+        self.assertTrue(scan["settings"].pop("scan_ring_attention"))
+        self.assertFalse(unrolled["settings"].pop("scan_ring_attention"))
+        self.assertEqual(scan, unrolled)
+
+    def dumped(self, name, *args):
+        """(settings, bytes of the tensors) of a case."""
+        folder = self.path(name)
+        self.verify(*ONE, *args, "--dump", folder)
+        with open(os.path.join(folder, "case-0000.json"),
+                  encoding="utf-8") as file:
+            settings = json.load(file)["settings"]
+        with open(os.path.join(folder, "case-0000.safetensors"),
+                  "rb") as file:
+            return settings, file.read()
+
+    def test_what_changes_the_numbers(self):
+        base = ["--operation", "flash_attn2"]
+        settings, plain = self.dumped("plain", *base)
+        self.assertEqual(settings["dropout"], 0)
+        for i, (flag, value, key) in enumerate([
+                ("--dropout", 0.25, "dropout"),
+                ("--softmax-scale", 0.5, "softmax_scale"),
+                ("--soft-cap", 2, "soft_cap")]):
+            settings, data = self.dumped(f"{i}", *base, flag, value)
+            self.assertEqual(settings[key], value)
+            self.assertEqual(len(data), len(plain))
+            self.assertNotEqual(data, plain, flag)
+            again = self.dumped(f"again{i}", *base, flag, value)[1]
+            self.assertEqual(again, data)
+
+    def test_a_dump_holds_every_setting(self):
+        with open(os.path.join(os.path.dirname(TESTDATA), "schemas",
+                               "operations.schema.json"),
+                  encoding="utf-8") as file:
+            keys = json.load(file)["definitions"]["settings"]["properties"]
+        settings, _ = self.dumped("whole", "--operation", "vanilla")
+        self.assertLessEqual(set(keys), set(settings))
+
+    def test_who_wins(self):
+        model = ["--model",
+                 os.path.join(CONFIGS, "gemma-2-9b.config.json")]
+
+        def cap(*args, operation="ring", sizes=model):
+            found = self.case(operation, *args, sizes=sizes)["settings"]
+            return found["soft_cap"]
+
+        both = self.settings("defaults: {soft_cap: 40}\n"
+                             "operations: {ring: {soft_cap: 30}}")
+        self.assertEqual(cap(sizes=["--attention", SIZES]), 0)
+        self.assertEqual(cap(), 50)
+        self.assertEqual(cap(*both, operation="sdpa"), 40)
+        self.assertEqual(cap(*both), 30)
+        self.assertEqual(cap(*both, "--soft-cap", "20"), 20)
+        self.assertEqual(cap(*both, "--soft-cap", "0"), 0)
+
+    def test_what_a_model_says(self):
+        for name, remark, key, value in [
+                ("gemma-2-9b", "softmax scale 0.0668153, as the model's "
+                 "query_pre_attn_scalar 224 says", "softmax_scale",
+                 224 ** -0.5),
+                ("granite-3.1-1b-a400m", "softmax scale 0.015625, as the "
+                 "model's attention_multiplier 0.015625 says",
+                 "softmax_scale", 0.015625),
+                ("gpt-oss-20b", "a sink for each head, as the model's "
+                 "model_type gpt_oss says", "soft_cap", 0),
+                ("gpt2", "the model's attention dropout 0.1 is left out: "
+                 "--dropout runs it", "dropout", 0)]:
+            path = os.path.join(CONFIGS, name + ".config.json")
+            report = self.verify(
+                "--operation", "ring", *ONE, "--format", "json",
+                sizes=["--model", path]).json()
+            self.assertIn(remark, report["remarks"])
+            self.assertEqual(report["cases"][0]["settings"][key], value)
+            text = self.verify("--operation", "ring", *ONE,
+                               sizes=["--model", path]).out
+            self.assertIn("note: " + remark + "\n", text)
+        # Sinks are among the inputs, and take part.
+        folder = self.path("sinks")
+        self.verify("--operation", "ring", *ONE, "--dump", folder,
+                    sizes=["--model", os.path.join(
+                        CONFIGS, "gpt-oss-20b.config.json")])
+        with open(os.path.join(folder, "case-0000.safetensors"),
+                  "rb") as file:
+            self.assertIn(b'"softmax_aux"', file.read())
+        # What is overridden is not said of the model.
+        path = os.path.join(CONFIGS, "gemma-2-9b.config.json")
+        report = self.verify(
+            "--operation", "ring", *ONE, "--format", "json", "--soft-cap",
+            "0", "--softmax-scale", "0.1", sizes=["--model", path]).json()
+        self.assertEqual(report["remarks"], [])
+
+    def test_settings_reach_only_those_that_take_them(self):
+        report = self.verify(*ONE, "--format", "json", *self.settings(
+            "defaults: {dropout: 0.1, page_size: 3, merge: all_gather}"
+        )).json()
+        self.assertEqual(report["summary"]["fail"], 0)
+        seen = set()
+        for case in report["cases"]:
+            seen.update(case["settings"])
+            self.assertEqual("dropout" in case["settings"],
+                             "page_size" not in case["settings"])
+            self.assertNotIn("dropout", case["reason"] or "")
+        self.assertLessEqual({"dropout", "page_size"}, seen)
+
+    def test_decoding_over_a_cache(self):
+        args = ["--operation", "flash_decoding", "--mode", "decode",
+                "--dtype", "float32", "--format", "json"]
+
+        def life(*more):
+            report = self.verify(*args, *more, rc=0).json()
+            found, = [c for c in report["cases"] if "cache" in c]
+            self.assertEqual(found["status"], "pass")
+            return found
+
+        plain = life()
+        gathered = life(*self.settings(
+            "operations: {flash_decoding: {merge: all_gather}}"))
+        self.assertGreater(plain["communication"]["all_reduce"], 0)
+        self.assertEqual(gathered["communication"]["all_reduce"], 0)
+        self.assertGreater(gathered["communication"]["all_gather"],
+                           plain["communication"]["all_gather"])
+        for flag in (["--softmax-scale", "0.9"], ["--soft-cap", "3"],
+                     ["--dropout", "0.3"]):
+            self.assertNotEqual(life(*flag)["max_abs_error"],
+                                plain["max_abs_error"])
+
+    def test_narrow_arithmetic(self):
+        plain = self.case("vanilla")
+        for flag, value in [("--dot-bits", "8"),
+                            ("--softmax-dtype", "bfloat16")]:
+            narrow = self.case("vanilla", flag, value)
+            self.assertEqual(narrow["status"], "pass")
+            self.assertGreater(narrow["max_abs_error"],
+                               10 * plain["max_abs_error"])
+        case = self.case("ring", "--softmax-dtype", "bfloat16", rc=1)
+        self.assertEqual(case["status"], "unsupported")
+        self.assertIn("softmax in BF16", case["reason"])
+        err = self.refused("--operation", "ring", "--dot-bits", "8")
+        self.assertIn("`vanilla`, `sdpa`, `flash_attn2`", err)
+        case = self.case("flash_attn2", *self.settings(
+            "defaults: {runtime_dtype: float16}"))
+        self.assertEqual(case["settings"]["runtime_dtype"], "F16")
+        self.assertGreater(case["max_abs_error"], plain["max_abs_error"])
+
+    def test_without_features_the_model_brings_none(self):
+        path = os.path.join(CONFIGS, "gemma-2-9b.config.json")
+        report = self.verify(
+            "--operation", "ring", *ONE, "--features", "none", "--format",
+            "json", sizes=["--model", path]).json()
+        self.assertEqual(report["remarks"], [])
+        self.assertEqual(report["cases"][0]["settings"]["soft_cap"], 0)
+        self.assertEqual(report["cases"][0]["settings"]["softmax_scale"],
+                         report["sizes"]["used"]["head_dim"] ** -0.5)
+
+    def test_blocks_in_a_witness(self):
+        wide = ["--attention", SIZES.replace("kv_len=32", "kv_len=4096")
+                .replace("q_len=16", "q_len=4096")]
+        case = self.case("flash_attn2", "--block-k", "128", "--block-q",
+                         "2", sizes=wide)
+        length = case["shapes"]["key"][1]
+        self.assertLess(case["settings"]["blocksize_k"], length)
+        self.assertIn("`blocksize_k` 128 is", "".join(case["remarks"]))
+        self.assertEqual(case["settings"]["blocksize_q"], 2)
+        case = self.case("flash_attn2", "--block-k", "128", "--full")
+        self.assertEqual(case["settings"]["blocksize_k"], 128)
+        self.assertNotIn("blocksize_k", "".join(case["remarks"]))
+        text = self.verify(*ONE, "--operation", "flash_attn2", "--block-k",
+                           "128", sizes=wide).out
+        self.assertIn("note: flash_attn2: `blocksize_k` 128 is ", text)
+
+    def test_the_axis_of_a_ring(self):
+        case = self.case("ring", "--sequence-axis", "sp")
+        self.assertEqual(case["status"], "pass")
+        case = self.case("ring", "--sequence-axis", "tp", rc=1)
+        self.assertEqual(case["status"], "unsupported")
+        self.assertEqual(case["axis"], "sp")
+        self.assertIn("sequence axis is `tp`", case["reason"])
+        err = self.refused("--operation", "ring", "--sequence-axis", "spp")
+        self.assertIn("`spp`, which is no axis of the mesh", err)
+        self.assertIn("did you mean `sp`?", err)
+
+    def test_a_ring_within_an_exchange(self):
+        plain = self.case("ulysses")["communication"]
+        case = self.case("ulysses", *self.settings(
+            "operations: {ulysses: {ring_axes: [sp]}}"))
+        self.assertEqual(case["status"], "pass")
+        self.assertEqual(case["settings"]["ring_axes"], ["sp"])
+        self.assertGreater(plain["all_to_all"], 0)
+        self.assertEqual(case["communication"]["all_to_all"], 0)
+        self.assertGreater(case["communication"]["ppermute"], 0)
+
+    def test_one_clear_finding(self):
+        for text, place, said in [
+                ("operations: {ring: {order: zigzag}}", ":1:28",
+                 "`order` is the string `zigzag`"),
+                ("operations:\n  vanilla: {order: zig_zag}", ":2:13",
+                 "`order` has no meaning for `vanilla`"),
+                ("operations: {rign: {}}", ":1:14",
+                 "no operation is called `rign`"),
+                ("defaults: {droput: 0.1}", ":1:12",
+                 "unknown key `droput` in a record of settings"),
+                ("defaults: {dropout: 1}", ":1:21",
+                 "`dropout` is `1`, not below 1"),
+                ("operations: {ulysses: {ring_axes: [xp]}}", ":1:35",
+                 "`ring_axes` names `xp`, which is no axis of the mesh")]:
+            with self.subTest(text):
+                err = self.refused(*self.settings(text))
+                self.assertEqual(err.count("error"), 1, err)
+                self.assertIn("s.yaml" + place + "\n", err)
+                self.assertIn(said, err)
+                self.assertIn("^", err)
+
+    def test_all_errors_at_once(self):
+        err = self.refused("--dropout", "2", "--block-q", "-1",
+                           *self.settings("default: {}\nversion: 3"))
+        for said in ("`dropout` is `2`", "`blocksize_q` is `-1`",
+                     "unknown key `default`", "version 3"):
+            self.assertIn(said, err)
+
+    def test_a_flag_without_a_meaning_for_what_was_asked(self):
+        err = self.refused("--operation", "vanilla,sdpa", "--order",
+                           "zig_zag")
+        self.assertIn("`--order` has no meaning for the operations asked "
+                      "for", err)
+        self.assertIn("it is a setting of `ring`", err)
+
+    def test_hostile_files(self):
+        deep = "defaults: " + "[" * 5000
+        for text in [
+                "", "[]", "null", "1", "defaults: []", "defaults: 1",
+                "operations: []", "operations: {ring: 1}", deep,
+                "defaults: {blocksize_q: 99999999999999999999999}",
+                "defaults: {blocksize_q: 9223372036854775807}",
+                "defaults: {blocksize_k: -9223372036854775808}",
+                "defaults: {blocksize_k: 1e9}",
+                "defaults: {page_size: 2147483648}",
+                "defaults: {global_blocks: -1}",
+                "defaults: {softmax_scale: .inf}",
+                "defaults: {softmax_scale: 1e999}",
+                "defaults: {softmax_scale: 1e-300}",
+                "defaults: {soft_cap: 1e-300}",
+                "defaults: {dropout: .nan}", "defaults: {dropout: -0.1}",
+                "defaults: {dropout: 0.5}\ndefaults: {dropout: 0.5}",
+                "defaults: {softmax_dtype: float64}",
+                "defaults: {softmax_dtype: [float32]}",
+                "defaults: {dot_bits: 7}", "defaults: {order: }",
+                "defaults: {<<: {dropout: 0.1}}",
+                "defaults: &a {sequence_axis: *a}",
+                "defaults: {sequence_axis: '\u202e'}",
+                "operations: {? [ring] : {}}", "--- \n---\n",
+                "defaults: {\0dropout: 1}", "operations: {'': {}}",
+                "defaults: !!map {}", "x" * 100000]:
+            with self.subTest(text[:60]):
+                self.assertIn("error", self.refused(*self.settings(text)))
+        with open(self.path("s.yaml"), "wb") as file:
+            file.write(b"defaults: {\xff\xfe: 1}\n")
+        self.assertIn("error", self.refused("--settings",
+                                            self.path("s.yaml")))
+        self.refused("--settings", self.path("absent.yaml"))
+        self.refused("--settings", self.folder)
+
+    def test_hostile_flags(self):
+        for flag, values in [
+                ("--block-q", ["", "0", "-1", "1.5", "0x10", "1e3",
+                               "99999999999999999999", "1048577", "[1]"]),
+                ("--page-size", ["0", "4097", "two"]),
+                ("--softmax-scale", ["", "0", "-1", "nan", "inf", "1,5",
+                                     "1e7", "'0.5'"]),
+                ("--dropout", ["1", "1.0", "-0.5", "1e400", "true"]),
+                ("--soft-cap", ["-1", "1e-9", "{}"]),
+                ("--softmax-dtype", ["int8", "f64", "float"]),
+                ("--order", ["zigzag", "ZIG_ZAG", "&a *a"]),
+                ("--dot-bits", ["1", "16", "-8", "eight"]),
+                ("--sequence-axis", ["", "_", "1", "s p"])]:
+            for value in values:
+                with self.subTest(flag=flag, value=value):
+                    err = self.refused(f"{flag}={value}")
+                    self.assertIn("error", err)
+
+    def test_large_blocks_cost_nothing(self):
+        case = self.case("flash_attn2", "--block-k", "1048576", "--block-q",
+                         "1048576", "--dropout", "0.1", "--full")
+        self.assertEqual(case["status"], "pass")
+        self.assertEqual(case["settings"]["blocksize_k"], 1048576)
+
+
+if __name__ == "__main__":
+    unittest.main()
