@@ -36,7 +36,7 @@ std::vector<int32_t> CutRows(const Buffer& x, const Buffer& largest, int bits) {
   return out;
 }
 
-// body(b, h, t, s, offset in [B, H, T, S], row of query, row of key).
+// body(offset in [B, H, T, S], row of query, row of key).
 template <class Body>
 void ForScores(const LocalSlice& slice, Body body) {
   const int64_t key_heads = slice.key->shape[2];
@@ -95,8 +95,7 @@ class RowProduct {
  public:
   RowProduct(const LocalSlice& slice, const Narrow& narrow, int64_t block,
              int64_t b, int64_t head)
-      : slice_(slice),
-        narrow_(narrow),
+      : narrow_(narrow),
         block_(block),
         dim_(slice.value->shape[3]),
         from_(slice.value->real.data() +
@@ -135,7 +134,6 @@ class RowProduct {
   }
 
  private:
-  const LocalSlice& slice_;
   const Narrow& narrow_;
   int64_t block_, dim_;
   const float* from_;

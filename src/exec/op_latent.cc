@@ -46,6 +46,11 @@ Complaint Said(std::string message, std::string help, std::string axis = {}) {
 std::optional<Complaint> CheckLatent(const SimMesh& mesh,
                                      const AttentionProblem& problem,
                                      const Staged& staged) {
+  if (!problem.latent && staged.H() == staged.K()) {
+    return Said("a head dim of " + std::to_string(staged.query.shape[3]) +
+                    " leaves nothing to rotate",
+                "four dims or more make a latent row");
+  }
   if (!problem.latent) {
     return Said("there is no latent: " + std::to_string(staged.H()) +
                     " query heads on " + std::to_string(staged.K()) +

@@ -457,21 +457,6 @@ void AddNumericFaults(Builder& b) {
   add("truncating-bfloat16", Fault::kTruncatingRound, std::move(rounding));
   add("rounded-twice", Fault::kDoubleRound,
       {ProbeOf(Flash(), {}, Dtype::kF16)});
-  add("narrower-dtype-for-both", Fault::kNarrowerDtype,
-      {With(ProbeOf(Flash(), {}, Dtype::kBF16),
-            [](Case& t) { t.kv_dtype = Dtype::kF32; })});
-  const auto cut = [](Case& t) { t.settings.dot_bits = 8; };
-  add("products-with-the-neighbours-scale", Fault::kDotNeighbourScale,
-      {With(ProbeOf(Flash()), cut)});
-  add("products-with-one-scale-forgotten", Fault::kDotScaleForgotten,
-      {With(ProbeOf(Flash()), cut)});
-  add("products-with-a-parts-scale", Fault::kDotScaleOfPart,
-      {With(ProbeOf(VanillaDim()), cut)});
-  Features unseen;
-  unseen.masked_row = true;
-  add("mask-overflows-a-narrow-softmax", Fault::kMaskOverflowsSoftmax,
-      {With(ProbeOf(Vanilla(), unseen),
-            [](Case& t) { t.settings.softmax_dtype = Dtype::kF16; })});
   add("state-reset-per-block", Fault::kStateResetPerBlock, {ProbeOf(Flash())});
   Base tiled = Flash();
   tiled.sizes.key_length = 64;
@@ -490,7 +475,9 @@ std::vector<PlantedFault> FaultCatalogue() {
   AddMaskFaults(b);
   AddNumericFaults(b);
   std::vector<PlantedFault> out = b.Take();
-  for (PlantedFault& fault : PagedFaults()) out.push_back(std::move(fault));
+  for (auto* const more : {PagedFaults, NarrowFaults}) {
+    for (PlantedFault& fault : more()) out.push_back(std::move(fault));
+  }
   return out;
 }
 

@@ -34,15 +34,23 @@ class Bound {
         scale_(std::abs(options.ScaleFor(in.query.dim(3)))),
         roundoff_(settings.softmax_dtype == Dtype::kF32
                       ? 0
-                      : exec::UnitRoundoff(settings.softmax_dtype)) {}
+                      : exec::UnitRoundoff(settings.softmax_dtype)) {
+    for (int64_t b = 0; b < in.key.dim(0); ++b) {
+      for (int64_t s = 0; s < in.key.dim(1); ++s) {
+        for (int64_t k = 0; k < in.key.dim(2); ++k) {
+          keys_.push_back(LineOf(in.key, b, s, k));
+        }
+      }
+    }
+  }
 
   double Run() const {
     double out = 0;
     for (int64_t b = 0; b < in_.query.dim(0); ++b) {
       for (int64_t h = 0; h < in_.query.dim(2); ++h) {
-        const double most = Values(b, h / group_);
+        const ValueLines values = Values(b, h / group_);
         for (int64_t t = 0; t < in_.query.dim(1); ++t) {
-          out = std::max(out, Row(b, h, t, most));
+          out = std::max(out, Row(b, h, t, values));
         }
       }
     }
@@ -55,13 +63,21 @@ class Bound {
     return largest / (std::ldexp(1.0, settings_.dot_bits - 1) - 0.5) / 2;
   }
 
-  // The largest value of a head; what cutting adds is by dim.
-  double Values(int64_t b, int64_t k) const {
-    double out = 0;
-    for (int64_t s = 0; s < in_.value.dim(1); ++s) {
-      for (int64_t d = 0; d < in_.value.dim(3); ++d) {
-        out = std::max(out, std::abs(in_.value.At(b, s, k, d)));
+  // A head's values, by dim over all keys.
+  struct ValueLines {
+    std::vector<Line> dims;
+    double largest = 0;
+  };
+
+  ValueLines Values(int64_t b, int64_t k) const {
+    ValueLines out;
+    for (int64_t d = 0; d < in_.value.dim(3); ++d) {
+      Line line;
+      for (int64_t s = 0; s < in_.value.dim(1); ++s) {
+        line.Take(in_.value.At(b, s, k, d));
       }
+      out.dims.push_back(line);
+      out.largest = std::max(out.largest, line.largest);
     }
     return out;
   }
@@ -94,7 +110,8 @@ class Bound {
     return x.At(x.dim(0) == 1 ? 0 : b, head, x.dim(2) == 1 ? 0 : t, s);
   }
 
-  double Row(int64_t b, int64_t h, int64_t t, double most) const {
+  double Row(int64_t b, int64_t h, int64_t t, const ValueLines& values) const {
+    const double most = values.largest;
     const int64_t k = h / group_, keys = in_.key.dim(1);
     const int64_t dim = in_.query.dim(3);
     const Line q = LineOf(in_.query, b, t, h);
@@ -103,7 +120,8 @@ class Bound {
       const double p = weights_.At(b, h, t, s);
       if (p == 0) continue;
       weight = std::max(weight, p);
-      const Line key = LineOf(in_.key, b, s, k);
+      const Line& key =
+          keys_[static_cast<size_t>((b * keys + s) * in_.key.dim(2) + k)];
       const double dq = HalfStep(q.largest), dk = HalfStep(key.largest);
       cut = std::max(cut, q.total * dk + key.total * dq +
                               static_cast<double>(dim) * dq * dk);
@@ -127,9 +145,7 @@ class Bound {
         std::min(1.0, weight * std::exp(2 * off)) * (1 + 5 * roundoff_);
     const double dp = HalfStep(largest);
     double product = 0;
-    for (int64_t d = 0; d < in_.value.dim(3); ++d) {
-      Line v;
-      for (int64_t s = 0; s < keys; ++s) v.Take(in_.value.At(b, s, k, d));
+    for (const Line& v : values.dims) {
       const double dv = HalfStep(v.largest);
       product = std::max(
           product, dv + v.total * dp + static_cast<double>(keys) * dp * dv);
@@ -143,6 +159,7 @@ class Bound {
   const DenseArray& weights_;
   int64_t group_;
   double scale_, roundoff_;
+  std::vector<Line> keys_;  // [B, S, K]
 };
 
 }  // namespace

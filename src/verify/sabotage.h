@@ -42,6 +42,8 @@ struct PlantedFault {
 
 // Those of pages and of the latent.
 std::vector<PlantedFault> PagedFaults();
+// Those of dtypes, products by bits and softmax in 16 bits.
+std::vector<PlantedFault> NarrowFaults();
 // The whole catalogue; the same on every call.
 std::vector<PlantedFault> FaultCatalogue();
 
