@@ -80,9 +80,18 @@ Splits SplitsOf(const Request& request, const Resolver& resolver,
     AddOnce(out.length, PartsOf(mesh, specs.key, 1));
     AddOnce(out.heads,
             {PartsOf(mesh, specs.query, 2), PartsOf(mesh, specs.key, 2)});
-    // ulysses: a device's heads are cut by the length's axes once more.
-    const int64_t n = PartsOf(mesh, specs.query, 1);
-    if (n > 1) {
+    // ulysses: a device's heads are cut by the length's axes once more, but
+    // for those of a ring.
+    for (const exec::Operation* operation : request.operations) {
+      Spec left = specs.query;
+      if (left.size() < 2) continue;
+      const auto& ring = request.RecordOf(*operation).ring_axes;
+      std::erase_if(left[1], [&](const std::string& axis) {
+        return ring &&
+               std::find(ring->begin(), ring->end(), axis) != ring->end();
+      });
+      const int64_t n = PartsOf(mesh, left, 1);
+      if (n == 1) continue;
       AddOnce(out.heads, {PartsOf(mesh, specs.query, 2) * n,
                           PartsOf(mesh, specs.key, 2) * n});
     }

@@ -252,6 +252,35 @@ class Settings(Case):
         self.assertEqual(case["communication"]["all_to_all"], 0)
         self.assertGreater(case["communication"]["ppermute"], 0)
 
+    def test_narrow_arithmetic(self):
+        plain = self.case("sdpa")
+        for text in ("{sdpa: {dot_bits: 8}}", "{sdpa: {dot_bits: 4}}",
+                     "{sdpa: {softmax_dtype: bfloat16}}",
+                     "{sdpa: {softmax_dtype: float16, dot_bits: 8}}"):
+            with self.subTest(text=text):
+                case = self.case("sdpa", *self.settings("operations: " + text))
+                self.assertEqual(case["status"], "pass")
+                # Not whole arithmetic under another name.
+                self.assertGreater(case["max_abs_error"],
+                                   100 * plain["max_abs_error"])
+                self.assertTrue(case["bit_identical"])
+        case = self.case("ring", *self.settings(
+            "defaults: {softmax_dtype: float16}"), rc=1)
+        self.assertEqual(case["status"], "unsupported")
+        self.assertIn("softmax in F16", case["reason"])
+        self.assertIn("use vanilla or sdpa", case["help"])
+
+    def test_a_wider_cache_is_computed_in_its_dtype(self):
+        report = self.verify("--operation", "sdpa,flash_attn2,ring", *ONE[:-1],
+                             "bfloat16", "--kv-dtype", "float32", "--format",
+                             "json").json()
+        for case in report["cases"]:
+            if case["features"] == ["long"]:
+                continue
+            self.assertEqual(case["status"], "pass")
+            self.assertLess(case["max_abs_error"], 1e-5)
+            self.assertIn("computed in F32", "".join(case["remarks"]))
+
     def test_one_clear_finding(self):
         for text, place, said in [
                 ("operations: {ring: {order: zigzag}}", ":1:28",
