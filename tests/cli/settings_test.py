@@ -252,7 +252,7 @@ class Settings(Case):
         self.assertEqual(case["communication"]["all_to_all"], 0)
         self.assertGreater(case["communication"]["ppermute"], 0)
 
-    def test_narrow_arithmetic(self):
+    def test_products_by_bits_and_softmax_in_16_bits(self):
         plain = self.case("sdpa")
         for text in ("{sdpa: {dot_bits: 8}}", "{sdpa: {dot_bits: 4}}",
                      "{sdpa: {softmax_dtype: bfloat16}}",
