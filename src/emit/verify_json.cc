@@ -161,21 +161,26 @@ void AppendMetric(std::string& out, std::string_view name,
   out += '}';
 }
 
-void AppendDevices(std::string& out, const CaseResult& result,
+// Of every device: its largest error, the bytes that it sends, and in how many
+// of the collectives it sends some. The error is null where a case failed
+// before outputs were compared.
+void AppendDevices(std::string& out, const Case& test, const CaseResult& result,
                    Metrics metrics) {
-  std::vector<double> bytes, steps;
-  for (int64_t sent : result.ledger.SentByDevice()) {
-    bytes.push_back(static_cast<double>(sent));
-  }
-  steps.assign(result.device_error.size(), 0);
-  bytes.resize(std::max(bytes.size(), steps.size()), 0);
+  const auto devices = static_cast<size_t>(test.mesh.devices);
+  std::vector<double> bytes(devices, 0), steps(devices, 0);
   for (const exec::LedgerEntry& entry : result.ledger.entries()) {
-    for (size_t d = 0; d < entry.sent.size() && d < steps.size(); ++d) {
+    for (size_t d = 0; d < entry.sent.size() && d < devices; ++d) {
+      bytes[d] += static_cast<double>(entry.sent[d]);
       steps[d] += entry.sent[d] > 0;
     }
   }
   out += '{';
-  AppendMetric(out, "error", result.device_error, metrics);
+  if (result.device_error.empty()) {
+    AppendKey(out, "error");
+    out += "null";
+  } else {
+    AppendMetric(out, "error", result.device_error, metrics);
+  }
   out += ", ";
   AppendMetric(out, "bytes", bytes, metrics);
   out += ", ";
@@ -220,7 +225,8 @@ std::string VerifyCaseJson(const Case& test, const CaseResult& result,
   }
   out += ", \"settings\": {" + verify::SettingsMembers(test, false) + '}';
   AppendText(out, "status", StatusName(result.status));
-  if (ran) {
+  // A case may fail before its output is compared with anything.
+  if (!result.device_error.empty()) {
     AppendNumber(out, "max_abs_error", result.error.max_abs);
     AppendNumber(out, "tolerance", std::min(result.tolerance, result.cap));
     AppendNumber(out, "unsharded_error", result.unsharded.max_abs);
@@ -244,7 +250,7 @@ std::string VerifyCaseJson(const Case& test, const CaseResult& result,
   if (ran) {
     out += ", ";
     AppendKey(out, "devices");
-    AppendDevices(out, result, metrics);
+    AppendDevices(out, test, result, metrics);
   }
   out += ", ";
   AppendKey(out, "reason");

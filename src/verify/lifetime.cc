@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "exec/operation.h"
+#include "verify/explain.h"
 #include "verify/problem_data.h"
 #include "verify/remembered.h"
 #include "verify/tolerance.h"
@@ -237,6 +238,11 @@ class Run {
     Case test;
     test.operation = operation;
     test.dtype = life_.dtype;
+    test.mesh = life_.mesh;
+    test.sizes.batch = life_.batch;
+    test.sizes.heads = life_.heads;
+    test.sizes.head_dim = life_.head_dim;
+    test.specs.output = specs.output;
     std::string reason;
     const auto in = ReferenceInputsOf(test, dense, reason);
     const auto reference = exec::ReferenceAttention(*in, dense.options, reason);
@@ -244,15 +250,21 @@ class Run {
       why.message = reason;
       return Refused(why);
     }
-    return Judge(*output, unsharded.output.local[0], reference->output);
+    return Judge(test, *output, unsharded.output.local[0], reference->output);
   }
 
-  bool Judge(const Buffer& output, const Buffer& unsharded,
+  bool Judge(const Case& test, const Buffer& output, const Buffer& unsharded,
              const exec::DenseArray& reference) {
     const auto dense = [](const Buffer& x) {
       return DenseOf(x, exec::Layout::kBthd);
     };
     const ErrorOf error = CompareOutputs(dense(output), reference);
+    const auto by_device = DeviceErrors(test, dense(output), reference);
+    result_.device_error.resize(by_device.size(), 0);
+    for (size_t d = 0; d < by_device.size(); ++d) {
+      double& worst = result_.device_error[d];
+      if (!(by_device[d] <= worst)) worst = by_device[d];
+    }
     const ErrorOf alone = CompareOutputs(dense(unsharded), reference);
     const double tolerance =
         2 * alone.max_abs + ErrorFloor(life_.dtype, MaxAbs(reference));
@@ -261,8 +273,12 @@ class Run {
       return true;
     }
     result_.max_error = std::max(result_.max_error, error.max_abs);
-    result_.worst_ratio =
-        std::max(result_.worst_ratio, error.max_abs / tolerance);
+    if (!(error.max_abs / tolerance < result_.worst_ratio)) {
+      result_.worst_ratio = error.max_abs / tolerance;
+      result_.error = error;
+      result_.unsharded = alone;
+      result_.tolerance = tolerance;
+    }
     if (Within(error.max_abs, tolerance)) return true;
     return Fail(Check::kError, "the output is off at batch " +
                                    std::to_string(error.worst[0]) + ", head " +

@@ -57,10 +57,12 @@ CaseResult ResultOf(const LifetimeResult& life) {
   if (life.step >= 0) {
     out.reason += ", at step " + std::to_string(life.step);
   }
-  out.error.max_abs = life.max_error;
   // The step nearest to its tolerance.
-  out.tolerance = life.worst_ratio > 0 ? life.max_error / life.worst_ratio : 0;
+  out.error = life.error;
+  out.unsharded = life.unsharded;
+  out.tolerance = life.tolerance;
   out.cap = out.tolerance;
+  out.device_error = life.device_error;
   out.ledger = life.ledger;
   return out;
 }
@@ -78,14 +80,15 @@ std::string FeaturesText(const Case& test) {
 
 Row RowOf(const Case& test, const CaseResult& result) {
   const bool ran = result.status != Status::kUnsupported;
+  const bool compared = ran && !result.device_error.empty();
   return {std::string(test.operation->name),
           std::string(ModeName(test.mode)),
           std::string(test.life ? "cache" : LayoutText(test.layout)),
           DtypesText(test),
           FeaturesText(test),
           std::string(StatusName(result.status)),
-          ran ? ErrorText(result.error.max_abs) : "-",
-          ran ? ErrorText(std::min(result.tolerance, result.cap)) : "-",
+          compared ? ErrorText(result.error.max_abs) : "-",
+          compared ? ErrorText(std::min(result.tolerance, result.cap)) : "-",
           ran ? TrafficText(result.ledger) : "-"};
 }
 
@@ -145,9 +148,12 @@ int64_t Report::Count(Status status) const {
 Spread SpreadOf(const std::vector<double>& values) {
   Spread out;
   if (values.empty()) return out;
-  out.least = *std::min_element(values.begin(), values.end());
-  out.greatest = *std::max_element(values.begin(), values.end());
-  for (double v : values) out.mean += v;
+  out.least = out.greatest = values[0];
+  for (double v : values) {
+    if (!(v >= out.least)) out.least = v;  // a NaN is all three
+    if (!(v <= out.greatest)) out.greatest = v;
+    out.mean += v;
+  }
   out.mean /= static_cast<double>(values.size());
   return out;
 }

@@ -13,7 +13,7 @@ from driver import BIN, ROOT, Case, run
 
 MAN = os.path.join(ROOT, "man")
 FORMATS = ["manifest", "mesh", "operations", "plan", "project", "rules",
-           "shards"]
+           "shards", "verify"]
 
 
 def read(*path):

@@ -52,7 +52,7 @@ def load(path):
 
 class Schemas(Case):
     NAMES = ["manifest", "mesh", "operations", "plan", "project", "rules",
-             "shards"]
+             "shards", "verify"]
 
     def accepts(self, check, value, what):
         errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"

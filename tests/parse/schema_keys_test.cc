@@ -9,12 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/ledger.h"
 #include "exec/operation.h"
 #include "model/axis_rules.h"
 #include "model/operation_settings.h"
 #include "parse/keys.h"
 #include "source/file.h"
 #include "source/json.h"
+#include "verify/case.h"
+#include "verify/features.h"
 
 namespace shardc {
 namespace {
@@ -138,6 +141,48 @@ TEST_CASE("the schema of settings knows what each operation takes") {
     CHECK(records == 1);
   }
   CHECK(Properties(operations) == Sorted(names));
+}
+
+std::vector<std::string> Choices(const JsonValue& value) {
+  std::vector<std::string> names;
+  const auto choices = value.Find("enum");
+  REQUIRE(choices);
+  for (const JsonValue choice : choices->items()) {
+    names.emplace_back(choice.string());
+  }
+  return names;
+}
+
+TEST_CASE("the schema of verifications knows the names") {
+  const auto schema = Load("verify");
+  const auto choices = [&](std::string_view definition) {
+    return Choices(Described(*schema, definition));
+  };
+  std::vector<std::string> names;
+  for (const exec::Operation& operation : exec::Operations()) {
+    names.emplace_back(operation.name);
+  }
+  CHECK(choices("operation") == names);
+  names.clear();
+  for (const verify::Feature feature : verify::AllFeatures()) {
+    names.emplace_back(verify::FeatureName(feature));
+  }
+  names.emplace_back("long");
+  CHECK(choices("feature") == names);
+  names.clear();
+  for (size_t i = 0; i < exec::kCollectiveCount; ++i) {
+    names.emplace_back(exec::CollectiveName(static_cast<exec::Collective>(i)));
+  }
+  CHECK(choices("collective") == names);
+  names.clear();
+  for (size_t i = 0; i < verify::kCheckCount; ++i) {
+    names.emplace_back(verify::CheckName(static_cast<verify::Check>(i)));
+  }
+  CHECK(
+      Choices(*Described(*schema, "case").Find("properties")->Find("check")) ==
+      names);
+  CHECK(Choices(*Described(*schema, "settings").Find("propertyNames")) ==
+        std::vector<std::string>(kSettingNames.begin(), kSettingNames.end()));
 }
 
 TEST_CASE("settings belong to operations that there are") {
