@@ -176,6 +176,57 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
   return out;
 }
 
+// Layouts and dtypes; all where none is named.
+bool ChooseLayouts(const VerifyFlags& flags, verify::Request& request,
+                   Findings& findings) {
+  if (!ParseEach(flags.layouts, request.layouts, "bthd, bhtd, thd", findings,
+                 LayoutOf) ||
+      !ParseEach(flags.dtypes, request.dtypes, "float32, bfloat16, float16",
+                 findings, RealDtype)) {
+    return false;
+  }
+  if (request.layouts.empty()) {
+    request.layouts = {exec::Layout::kBthd, exec::Layout::kBhtd,
+                       exec::Layout::kThd};
+  }
+  if (request.dtypes.empty()) {
+    request.dtypes = {Dtype::kF32, Dtype::kBF16, Dtype::kF16};
+  }
+  if (!flags.kv_dtype.empty()) {
+    const auto dtype = ParseDtype(flags.kv_dtype);
+    if (dtype != Dtype::kI8 && !RealDtype(flags.kv_dtype)) {
+      findings.Add(code::kUsage, {},
+                   "`" + flags.kv_dtype +
+                       "` is none of: float32, bfloat16, float16, int8");
+      return false;
+    }
+    request.kv_dtype = dtype;
+  }
+  return true;
+}
+
+bool ChooseRun(const VerifyFlags& flags, verify::Request& request,
+               Findings& findings) {
+  if (!flags.seed.empty()) {
+    const auto seed = ParseInteger("--seed", flags.seed, 0, findings);
+    if (!seed) return false;
+    request.seed = static_cast<uint64_t>(*seed);
+  }
+  request.full = flags.full;
+  if (!flags.steps.empty()) {
+    const auto steps = ParseInteger("--steps", flags.steps, 1, findings);
+    if (!steps) return false;
+    if (*steps > kMostSteps) {
+      findings.Add(code::kUsage, {},
+                   "`--steps` is " + CountText(*steps) + ", " +
+                       CountText(kMostSteps) + " at most are run");
+      return false;
+    }
+    request.steps = *steps;
+  }
+  return true;
+}
+
 bool CheckWork(const verify::Request& request, const Mesh& mesh,
                Findings& findings) {
   if (mesh.devices > kMostDevices) {
@@ -197,6 +248,21 @@ bool CheckWork(const verify::Request& request, const Mesh& mesh,
                      CountText(static_cast<int64_t>(logits)) +
                      " logits, too many to hold",
                  "leave out --full, or give a shorter q_len or kv_len");
+    return false;
+  }
+  // A page is held whole, however few its tokens.
+  for (const auto& [name, record] : request.records) {
+    const double numbers = static_cast<double>(record.page_size.value_or(0)) *
+                           static_cast<double>(n.batch) *
+                           static_cast<double>(n.key_heads) *
+                           static_cast<double>(n.head_dim);
+    if (!request.full || numbers <= 1e9) continue;
+    findings.Add(code::kUsage, {},
+                 "a page of " + CountText(*record.page_size) +
+                     " tokens for each row has " +
+                     CountText(static_cast<int64_t>(numbers)) +
+                     " numbers, too many to hold",
+                 "leave out --full, or give a smaller page_size");
     return false;
   }
   return true;
@@ -301,45 +367,9 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   if (request.modes.empty()) {
     request.modes.assign(kAllModes.begin(), kAllModes.end());
   }
-  if (!ParseEach(flags.layouts, request.layouts, "bthd, bhtd, thd", findings,
-                 LayoutOf) ||
-      !ParseEach(flags.dtypes, request.dtypes, "float32, bfloat16, float16",
-                 findings, RealDtype)) {
+  if (!ChooseLayouts(flags, request, findings) ||
+      !ChooseRun(flags, request, findings)) {
     return std::nullopt;
-  }
-  if (request.layouts.empty()) {
-    request.layouts = {exec::Layout::kBthd, exec::Layout::kBhtd,
-                       exec::Layout::kThd};
-  }
-  if (request.dtypes.empty()) {
-    request.dtypes = {Dtype::kF32, Dtype::kBF16, Dtype::kF16};
-  }
-  if (!flags.seed.empty()) {
-    const auto seed = ParseInteger("--seed", flags.seed, 0, findings);
-    if (!seed) return std::nullopt;
-    request.seed = static_cast<uint64_t>(*seed);
-  }
-  request.full = flags.full;
-  if (!flags.steps.empty()) {
-    const auto steps = ParseInteger("--steps", flags.steps, 1, findings);
-    if (!steps) return std::nullopt;
-    if (*steps > kMostSteps) {
-      findings.Add(code::kUsage, {},
-                   "`--steps` is " + CountText(*steps) + ", " +
-                       CountText(kMostSteps) + " at most are run");
-      return std::nullopt;
-    }
-    request.steps = *steps;
-  }
-  if (!flags.kv_dtype.empty()) {
-    const auto dtype = ParseDtype(flags.kv_dtype);
-    if (dtype != Dtype::kI8 && !RealDtype(flags.kv_dtype)) {
-      findings.Add(code::kUsage, {},
-                   "`" + flags.kv_dtype +
-                       "` is none of: float32, bfloat16, float16, int8");
-      return std::nullopt;
-    }
-    request.kv_dtype = dtype;
   }
   if (rules->policy.illegal) request.illegal = *rules->policy.illegal;
   if (!CheckWork(request, *mesh, findings)) return std::nullopt;

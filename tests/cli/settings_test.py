@@ -5,7 +5,10 @@ import os
 import tempfile
 import unittest
 
+import yaml
+
 from driver import TESTDATA, Case, run
+from schemas_test import CoreLoader, validator
 
 MESH = "dp:2,sp:2,tp:2"
 SIZES = "heads=8,kv_heads=4,head_dim=16,batch=2,q_len=16,kv_len=32"
@@ -351,6 +354,55 @@ class Settings(Case):
         self.refused("--settings", self.path("absent.yaml"))
         self.refused("--settings", self.folder)
 
+    def test_the_schema_says_what_the_program_says(self):
+        check = validator("operations")
+        for good, text in [
+                (True, "{}"), (True, "defaults:\noperations:"),
+                (True, "operations: {ring: , vanilla: {}}"),
+                (True, "version: 1\ndefaults: {runtime_dtype: BF16, "
+                       "softmax_dtype: float32, softmax_scale: 1, "
+                       "soft_cap: 0, dropout: 0, blocksize_q: 1, "
+                       "blocksize_k: 1048576, page_size: 4096, "
+                       "sequence_axis: sp, ring_axes: sp, order: striped, "
+                       "merge: all_gather, block_mask: sliding, "
+                       "global_blocks: 0, dot_bits: 4}"),
+                (True, "defaults: {softmax_dtype: <f4, ring_axes: []}"),
+                (True, "operations: {flash_attn2: {dot_bits: 8}}"),
+                (False, "[]"), (False, "version: 2"), (False, "default: {}"),
+                (False, "defaults: []"), (False, "operations: []"),
+                (False, "operations: {rign: {}}"),
+                (False, "operations: {ring: []}"),
+                (False, "operations: {vanilla: {order: striped}}"),
+                (False, "operations: {ring: {dot_bits: 8}}"),
+                (False, "operations: {ring: {page_size: 8}}"),
+                (False, "operations: {sdpa: {blocksize_k: 8}}"),
+                (False, "operations: {unified_attention: {dropout: 0}}"),
+                (False, "defaults: {softmax_dtype: float64}"),
+                (False, "defaults: {softmax_scale: 0}"),
+                (False, "defaults: {softmax_scale: '1'}"),
+                (False, "defaults: {soft_cap: 0.0001}"),
+                (False, "defaults: {dropout: 1}"),
+                (False, "defaults: {blocksize_q: 0}"),
+                (False, "defaults: {blocksize_q: 1048577}"),
+                (False, "defaults: {blocksize_b: -1}"),
+                (False, "defaults: {page_size: 4097}"),
+                (False, "defaults: {sequence_axis: s p}"),
+                (False, "defaults: {ring_axes: [sp, sp]}"),
+                (False, "defaults: {scan_ring_attention: no}"),
+                (False, "defaults: {order: zigzag}"),
+                (False, "defaults: {merge: all}"),
+                (False, "defaults: {block_mask: local}"),
+                (False, "defaults: {global_blocks: -1}"),
+                (False, "defaults: {dot_bits: 16}"),
+                (False, "defaults: {dot_bits: }")]:
+            with self.subTest(text):
+                value = yaml.load(text, CoreLoader)
+                self.assertEqual(check.is_valid(value), good)
+                self.check(run(
+                    "verify", "--no-project", "--mesh", MESH, "--attention",
+                    SIZES, "--operation", "vanilla", *ONE,
+                    *self.settings(text)), 0 if good else 2)
+
     def test_hostile_flags(self):
         for flag, values in [
                 ("--block-q", ["", "0", "-1", "1.5", "0x10", "1e3",
@@ -368,6 +420,12 @@ class Settings(Case):
                 with self.subTest(flag=flag, value=value):
                     err = self.refused(f"{flag}={value}")
                     self.assertIn("error", err)
+
+    def test_pages_too_large_to_hold(self):
+        err = self.refused("--page-size", "4096", "--full", sizes=[
+            "--attention", "heads=128,kv_heads=128,head_dim=128,batch=512,"
+            "q_len=1,kv_len=16"])
+        self.assertIn("34,359,738,368 numbers, too many to hold", err)
 
     def test_large_blocks_cost_nothing(self):
         case = self.case("flash_attn2", "--block-k", "1048576", "--block-q",
