@@ -234,9 +234,15 @@ class Reader {
 std::optional<OperationsFile> ReadOperations(
     const std::string& path, std::span<const std::string_view> operations,
     Findings& findings) {
-  const size_t before = findings.errors();
   SourceRef source = ReadSource(path, findings);
   if (source == nullptr) return std::nullopt;
+  return ParseOperations(std::move(source), operations, findings);
+}
+
+std::optional<OperationsFile> ParseOperations(
+    SourceRef source, std::span<const std::string_view> operations,
+    Findings& findings) {
+  const size_t before = findings.errors();
   const auto document = YamlDocument::Parse(std::move(source), findings);
   if (!document) return std::nullopt;
   const YamlContext context{*document, findings};

@@ -19,6 +19,10 @@ std::optional<OperationsFile> ReadOperations(
     const std::string& path, std::span<const std::string_view> operations,
     Findings& findings);
 
+std::optional<OperationsFile> ParseOperations(
+    SourceRef source, std::span<const std::string_view> operations,
+    Findings& findings);
+
 // One setting as text, by the file's rules: the value goes to `record`, or a
 // finding points into `flag`.
 bool ReadSetting(std::string_view flag, Setting setting,

@@ -9,6 +9,7 @@
 
 #include "parse/manifest.h"
 #include "parse/mesh.h"
+#include "parse/operations.h"
 #include "parse/rule_file.h"
 #include "parse/yaml.h"
 #include "source/json.h"
@@ -62,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const SourceRef source = MakeSource(
       "fuzz", std::string(reinterpret_cast<const char*>(data) + 1, size - 1));
   Findings findings;
-  switch (data[0] % 5) {
+  switch (data[0] % 6) {
     case 0:
       ReadTree(source, findings);
       break;
@@ -78,6 +79,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       Require(ParseRuleFile(source, findings).has_value() ||
               findings.HasErrors());
       break;
+    case 4: {
+      constexpr std::string_view kNames[] = {"vanilla", "ring"};
+      Require(ParseOperations(source, kNames, findings).has_value() !=
+              findings.HasErrors());
+      break;
+    }
     default:
       ReadManifestText(source, findings);
   }

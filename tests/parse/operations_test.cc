@@ -257,6 +257,44 @@ TEST_CASE("values out of place") {
   }
 }
 
+// A byte put in, taken out or changed gives a file that is read, or findings
+// at places within it.
+TEST_CASE("every small change to a file is read or explained") {
+  const std::string good =
+      "version: 1\ndefaults: {soft_cap: 30.5, order: zig_zag}\n"
+      "operations:\n  ring: {sequence_axis: a}\n  vanilla: {dropout: .1}\n";
+  constexpr std::string_view kBytes = "\n :,{}[]&*!|>'\"%@`#-?0e.\x01\xff";
+  const auto check = [](std::string text) {
+    CAPTURE(text);
+    Findings findings;
+    const auto source = MakeSource("s.yaml", std::move(text));
+    const auto file = ParseOperations(source, kNames, findings);
+    CHECK(file.has_value() != findings.HasErrors());
+    for (const Finding& finding : findings.all()) {
+      if (!finding.place.HasPosition()) continue;
+      CHECK(finding.place.begin <= finding.place.end);
+      CHECK(finding.place.end <= source->text().size());
+    }
+    return file.has_value();
+  };
+  REQUIRE(check(good));
+  size_t read = 0, refused = 0;
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::string less = good;
+    less.erase(at, 1);
+    (check(less) ? read : refused)++;
+    for (const char byte : kBytes) {
+      std::string other = good, more = good;
+      other[at] = byte;
+      more.insert(at, 1, byte);
+      (check(other) ? read : refused)++;
+      (check(more) ? read : refused)++;
+    }
+  }
+  CHECK(read > 100);
+  CHECK(refused > 1000);
+}
+
 TEST_CASE("texts that are no value at all") {
   for (std::string_view text :
        {"", " ", "[1", "a: b: c", "'", "# 3", "1\n---\n2"}) {
