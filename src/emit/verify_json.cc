@@ -221,7 +221,9 @@ std::string VerifyCaseJson(const Case& test, const CaseResult& result,
   if (test.life) {
     out += ", \"cache\": {\"prefill\": " + std::to_string(test.life->prefill) +
            ", \"steps\": " + std::to_string(test.life->steps) +
-           ", \"slots\": " + std::to_string(test.life->slots) + '}';
+           ", \"slots\": " + std::to_string(test.life->slots) +
+           ", \"window\": " + std::to_string(test.life->window) +
+           ", \"pages\": " + (test.life->pages ? "true" : "false") + '}';
   }
   out += ", \"settings\": {" + verify::SettingsMembers(test, false) + '}';
   AppendText(out, "status", StatusName(result.status));

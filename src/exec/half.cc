@@ -4,8 +4,12 @@
 // other around every midpoint between neighbours.
 #include "exec/half.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+
+#include "exec/kernels.h"
 
 namespace shardc::exec {
 namespace {
@@ -25,9 +29,15 @@ constexpr Format kBFloat16{8, -126, 0x1.FFp127};
 double RoundToFormat(double x, const Format& format) {
   if (!std::isfinite(x) || x == 0) return x;
   if (std::fabs(x) >= format.overflow) return std::copysign(INFINITY, x);
-  const int exponent = std::max(std::ilogb(x), format.min_exponent);
-  const int quantum = exponent - (format.precision - 1);
-  return std::ldexp(std::nearbyint(std::ldexp(x, -quantum)), quantum);
+  if (std::fabs(x) < std::ldexp(1.0, format.min_exponent)) {
+    const int quantum = format.min_exponent - (format.precision - 1);
+    return std::ldexp(std::nearbyint(std::ldexp(x, -quantum)), quantum);
+  }
+  // Half a step less one, plus one if odd; a carry raises the exponent.
+  const int drop = 53 - format.precision;
+  auto bits = std::bit_cast<uint64_t>(x);
+  bits += (uint64_t{1} << (drop - 1)) - 1 + ((bits >> drop) & 1);
+  return std::bit_cast<double>(bits >> drop << drop);
 }
 
 }  // namespace
@@ -98,6 +108,22 @@ float RoundTo(Dtype dtype, float x) {
   if (dtype == Dtype::kF16) return FromFloat16(Float16Bits(x));
   if (dtype == Dtype::kBF16) return FromBFloat16(BFloat16Bits(x));
   return x;
+}
+
+void RoundAll(Dtype dtype, std::span<float> x) {
+  if (dtype != Dtype::kF16 && dtype != Dtype::kBF16) return;
+  std::array<uint16_t, 1024> bits;
+  for (size_t at = 0; at < x.size(); at += bits.size()) {
+    const auto part = x.subspan(at, std::min(bits.size(), x.size() - at));
+    const std::span<uint16_t> narrow(bits.data(), part.size());
+    if (dtype == Dtype::kF16) {
+      F32ToF16(part, narrow);
+      F16ToF32(narrow, part);
+    } else {
+      F32ToBf16(part, narrow);
+      Bf16ToF32(narrow, part);
+    }
+  }
 }
 
 double UnitRoundoff(Dtype dtype) {

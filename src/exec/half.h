@@ -5,6 +5,7 @@
 #define SHARDC_EXEC_HALF_H_
 
 #include <cstdint>
+#include <span>
 
 #include "model/dtype.h"
 
@@ -22,6 +23,8 @@ float FromBFloat16(uint16_t bits);
 // as float.
 float RoundTo(Dtype dtype, double x);
 float RoundTo(Dtype dtype, float x);
+// Each of them, faster for many.
+void RoundAll(Dtype dtype, std::span<float> x);
 
 // Unit roundoff: 2^-24, 2^-11, 2^-8.
 double UnitRoundoff(Dtype dtype);

@@ -109,9 +109,47 @@ ShardedTensor Viewed(const Machine& machine, const ShardedTensor& tensor,
     }
     to = local;
     to.dtype = dtype;
-    for (float& x : to.real) x = RoundTo(dtype, x);
+    RoundAll(dtype, to.real);
   });
   return out;
+}
+
+// Every value of `inner` is one of `outer`, so that a view changes no bits.
+bool Holds(Dtype outer, Dtype inner) {
+  return inner == outer || (outer == Dtype::kF32 && IsRealDtype(inner));
+}
+
+// Device by device: the whole may be far larger than any part.
+ShardedTensor Empty(const SimMesh& mesh, const Shape& shape, Dtype dtype,
+                    const Spec& spec) {
+  const Buffer local = Buffer::Zeros(LocalShape(mesh, shape, spec), dtype);
+  return {shape, dtype, spec, PerDevice(At(mesh.devices()), local)};
+}
+
+// All of a view but keys and values.
+CacheView ViewPlaces(const Machine& machine, const KvCache& cache) {
+  CacheView view;
+  view.positions = cache.positions;
+  view.lengths = cache.index;
+  view.starts = cache.start;
+  if (machine.Planted(Fault::kCacheStaleRows)) {
+    for (int64_t& length : view.lengths) {
+      length = std::min(length + 1, cache.config.max_length);
+    }
+  }
+  if (machine.Planted(Fault::kRollingSlotAsPosition) && cache.Rolls()) {
+    machine.Local([&](int device) {
+      Buffer& local = view.positions.local[At(device)];
+      const int64_t first = LocalStart(machine.mesh(), view.positions.shape,
+                                       view.positions.spec, device)[1];
+      const int64_t slots = local.shape[1];
+      for (int64_t i = 0; i < local.Elements(); ++i) {
+        if (local.whole[At(i)] < 0) continue;
+        local.whole[At(i)] = static_cast<int32_t>(first + i % slots);
+      }
+    });
+  }
+  return view;
 }
 
 }  // namespace
@@ -144,7 +182,7 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
   cache.config = config;
   const Spec full = PadSpec(spec, 4);
   const auto zeros = [&](const Shape& of, Dtype dtype, const Spec& split) {
-    return Scatter(mesh, Buffer::Zeros(of, dtype), split);
+    return Empty(mesh, of, dtype, split);
   };
   cache.key = cache.value = zeros(shape, config.dtype, full);
   if (cache.IsQuantized()) {
@@ -213,6 +251,7 @@ bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
     return false;
   }
   for (const Part& part : PartsOf(cache, PadSpec(spec, 4))) {
+    if (part.tensor->spec == part.spec) continue;
     *part.tensor = machine.Planted(Fault::kCacheMoveSkipped)
                        ? Relabelled(machine.mesh(), *part.tensor, part.spec)
                        : Reshard(machine, *part.tensor, part.spec, part.name);
@@ -221,30 +260,35 @@ bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
 }
 
 CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype) {
-  CacheView view;
+  CacheView view = ViewPlaces(machine, cache);
   view.key = Viewed(machine, cache.key, cache.key_scale, dtype);
   view.value = Viewed(machine, cache.value, cache.value_scale, dtype);
-  view.positions = cache.positions;
-  view.lengths = cache.index;
-  view.starts = cache.start;
-  if (machine.Planted(Fault::kCacheStaleRows)) {
-    for (int64_t& length : view.lengths) {
-      length = std::min(length + 1, cache.config.max_length);
-    }
+  return view;
+}
+
+CacheView LendCache(const Machine& machine, KvCache& cache, Dtype dtype) {
+  if (!Holds(dtype, cache.config.dtype)) {
+    return ViewCache(machine, cache, dtype);
   }
-  if (machine.Planted(Fault::kRollingSlotAsPosition) && cache.Rolls()) {
-    machine.Local([&](int device) {
-      Buffer& local = view.positions.local[At(device)];
-      const int64_t first = LocalStart(machine.mesh(), view.positions.shape,
-                                       view.positions.spec, device)[1];
-      const int64_t slots = local.shape[1];
-      for (int64_t i = 0; i < local.Elements(); ++i) {
-        if (local.whole[At(i)] < 0) continue;
-        local.whole[At(i)] = static_cast<int32_t>(first + i % slots);
-      }
-    });
+  CacheView view = ViewPlaces(machine, cache);
+  view.lent = true;
+  view.key = std::move(cache.key);
+  view.value = std::move(cache.value);
+  for (ShardedTensor* tensor : {&view.key, &view.value}) {
+    tensor->dtype = dtype;
+    for (Buffer& local : tensor->local) local.dtype = dtype;
   }
   return view;
+}
+
+void ReturnCache(CacheView view, KvCache& cache) {
+  if (!view.lent) return;
+  cache.key = std::move(view.key);
+  cache.value = std::move(view.value);
+  for (ShardedTensor* tensor : {&cache.key, &cache.value}) {
+    tensor->dtype = cache.config.dtype;
+    for (Buffer& local : tensor->local) local.dtype = cache.config.dtype;
+  }
 }
 
 std::vector<uint8_t> PadMask(int64_t index, int64_t n, int64_t max_length) {

@@ -79,8 +79,13 @@ struct CacheView {
   ShardedTensor positions;       // [B, S] I32, as in KvCache
   std::vector<int64_t> lengths;  // [B]: positions below are valid ...
   std::vector<int64_t> starts;   // [B]: ... from here on
+  bool lent = false;             // key and value are the cache's own
 };
 CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype);
+// The same without a copy where the cache's values are of `dtype` as they
+// lie: until the view is returned the cache is without them.
+CacheView LendCache(const Machine& machine, KvCache& cache, Dtype dtype);
+void ReturnCache(CacheView view, KvCache& cache);
 
 // The mask that goes with a write of n tokens at `index`: slot j may be seen,
 // by every query of the step alike, if j < index + n. It is not causal inside

@@ -148,7 +148,7 @@ Tokens Prepare(Machine& machine, const KvCache& cache,
   machine.Local([&](int device) {
     Buffer& local = out.values.local[At(device)];
     local.dtype = cache.config.dtype;
-    for (float& x : local.real) x = RoundTo(cache.config.dtype, x);
+    RoundAll(cache.config.dtype, local.real);
   });
   return out;
 }

@@ -320,26 +320,38 @@ OperationOutcome RunFlashDecoding(Machine& machine,
                                   const AttentionSpecs& specs,
                                   const OperationSettings& settings) {
   OperationOutcome outcome;
-  const SimMesh& mesh = machine.mesh();
   Complaint why;
   auto staged =
       Stage(machine, problem, specs, settings, {}, why, outcome.remarks);
-  std::optional<Complaint> bad;
-  if (!staged) bad = std::move(why);
-  if (!bad) bad = CheckDecoding(mesh, *staged);
+  if (!staged) {
+    outcome.unsupported = std::move(why);
+    return outcome;
+  }
+  OperationOutcome ran = RunStagedDecoding(machine, *staged, settings);
+  ran.remarks.insert(ran.remarks.begin(), outcome.remarks.begin(),
+                     outcome.remarks.end());
+  return ran;
+}
+
+OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
+                                   const OperationSettings& settings) {
+  OperationOutcome outcome;
+  const SimMesh& mesh = machine.mesh();
+  auto bad = CheckArithmetic(settings, {});
+  if (!bad) bad = CheckDecoding(mesh, staged);
   if (bad) {
     outcome.unsupported = std::move(bad);
     return outcome;
   }
   // Heads that share axes with the length: gather the query over them.
-  const AxisGroup lengths = DropTrivial(mesh, staged->key.spec[1]);
-  const AxisGroup heads = DropTrivial(mesh, staged->query.spec[2]);
+  const AxisGroup lengths = DropTrivial(mesh, staged.key.spec[1]);
+  const AxisGroup heads = DropTrivial(mesh, staged.query.spec[2]);
   const bool shared = !Disjoint(lengths, heads);
   if (shared) {
     const bool suffix =
         heads.size() >= lengths.size() &&
         std::equal(lengths.rbegin(), lengths.rend(), heads.rbegin());
-    if (!suffix || mesh.Parts(staged->query.spec[3]) > 1) {
+    if (!suffix || mesh.Parts(staged.query.spec[3]) > 1) {
       Complaint mixed;
       mixed.axis = lengths.front();
       mixed.message = "heads are on " + AxesText(heads) +
@@ -350,25 +362,25 @@ OperationOutcome RunFlashDecoding(Machine& machine,
       outcome.unsupported = std::move(mixed);
       return outcome;
     }
-    Spec spec = staged->query.spec;
+    Spec spec = staged.query.spec;
     spec[2].assign(heads.begin(),
                    heads.end() - static_cast<long>(lengths.size()));
-    Move(machine, staged->query, std::move(spec), "query");
+    Move(machine, staged.query, std::move(spec), "query");
   }
-  if (auto local = CheckLocalShapes(mesh, *staged)) {
+  if (auto local = CheckLocalShapes(mesh, staged)) {
     outcome.unsupported = std::move(*local);
     return outcome;
   }
-  MoveExtras(machine, *staged);
-  outcome.exact = lengths.empty() && mesh.Parts(staged->query.spec[3]) == 1;
-  FlashDecoding run(machine, *staged, settings);
+  MoveExtras(machine, staged);
+  outcome.exact = lengths.empty() && mesh.Parts(staged.query.spec[3]) == 1;
+  FlashDecoding run(machine, staged, settings);
   run.Partials();
   ShardedTensor out;
-  out.shape = staged->query.shape;
-  out.shape[3] = staged->value.shape[3];
-  out.dtype = staged->dtype;
+  out.shape = staged.query.shape;
+  out.shape[3] = staged.value.shape[3];
+  out.dtype = staged.dtype;
   out.spec = {
-      staged->query.spec[0], {}, staged->query.spec[2], staged->value.spec[3]};
+      staged.query.spec[0], {}, staged.query.spec[2], staged.value.spec[3]};
   if (shared) {
     out.local = run.MergeContextParallel();
     out.spec[2] = heads;
@@ -380,7 +392,7 @@ OperationOutcome RunFlashDecoding(Machine& machine,
     }
     out.local = run.Outputs();
   }
-  outcome.output = FinishOutput(machine, *staged, std::move(out));
+  outcome.output = FinishOutput(machine, staged, std::move(out));
   return outcome;
 }
 

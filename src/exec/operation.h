@@ -12,6 +12,7 @@
 
 #include "exec/attention_problem.h"
 #include "exec/machine.h"
+#include "exec/page_pool.h"
 
 namespace shardc::exec {
 
@@ -37,6 +38,9 @@ struct Operation {
 
 // Keys lie in pages: causal attention of whole requests, without masks.
 bool IsPaged(const Operation& operation);
+
+// How its pages hold keys and values; for those with pages of both.
+PageFormat PageFormatOf(const Operation& operation);
 
 // blocksparse's table: BOOL [B|1, H|1, blocks of T, blocks of S].
 Buffer BlockTable(const AttentionProblem& problem,

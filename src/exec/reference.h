@@ -35,6 +35,10 @@ struct ReferenceInputs {
   std::vector<int64_t> key_positions;
   std::vector<int64_t> key_lengths;  // [B]: only pk < length; else S
   std::vector<int64_t> key_starts;   // [B]: only pk >= start; else 0
+
+  // These are rows and heads of a larger attention from here on, which
+  // dropout counts by.
+  int64_t first_row = 0, first_head = 0;
 };
 
 struct ReferenceResult {

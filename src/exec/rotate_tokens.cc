@@ -43,15 +43,23 @@ void RotateTokens(const Machine& machine, ShardedTensor& tokens,
         what == RotaryOf::kQuery) {
       ++shift;
     }
+    std::vector<RopeRow> rows;  // of the row before, often the same
+    int64_t rows_first = 0;
     for (int64_t b = 0; b < s[0]; ++b) {
+      const int64_t begin = first[At(start[0] + b)] + shift;
+      if (rows.empty() || begin != rows_first) {
+        rows.clear();
+        for (int64_t t = 0; t < s[1]; ++t) {
+          rows.push_back(RowAt(frequencies, begin + t));
+        }
+        rows_first = begin;
+      }
       for (int64_t t = 0; t < s[1]; ++t) {
-        const RopeRow row =
-            RowAt(frequencies, first[At(start[0] + b)] + shift + t);
         for (int64_t h = 0; h < s[2]; ++h) {
           const size_t at = At(((b * s[1] + t) * s[2] + h) * s[3]);
           const std::span<float> x(local.real.data() + at, At(s[3]));
-          Rotate(machine, x, row, style);
-          for (float& v : x) v = RoundTo(local.dtype, v);
+          Rotate(machine, x, rows[At(t)], style);
+          RoundAll(local.dtype, x);
         }
       }
     }

@@ -105,23 +105,24 @@ ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec) {
   return out;
 }
 
-std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
-                             Complaint& why) {
+std::optional<Complaint> CheckReplicas(const SimMesh& mesh,
+                                       const ShardedTensor& tensor) {
   const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
-  Buffer out = Buffer::Zeros(tensor.shape, tensor.dtype);
   for (const auto& [start, devices] :
        Holders(mesh, tensor.shape, tensor.spec)) {
     const Buffer& first = tensor.local[At(devices[0])];
     for (int device : devices) {
+      Complaint why;
       const Buffer& other = tensor.local[At(device)];
       if (other.shape != extent) {
         why.message = "device " + std::to_string(device) + " holds " +
                       ShapeText(other.shape) + " where its layout says " +
                       ShapeText(extent);
         why.devices = {device};
-        return std::nullopt;
+        return why;
       }
-      const int64_t at = FirstDifference(first, other);
+      const int64_t at =
+          device == devices[0] ? -1 : FirstDifference(first, other);
       if (at < 0) continue;
       why.devices = {devices[0], device};
       why.position = PositionOf(extent, at);
@@ -130,9 +131,24 @@ std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
                     " (" + mesh.DeviceText(devices[0]) + ") and " +
                     std::to_string(device) + " (" + mesh.DeviceText(device) +
                     ") at " + ShapeText(why.position);
-      return std::nullopt;
+      return why;
     }
-    CopyBlock(first, Shape(extent.size(), 0), out, start, extent);
+  }
+  return std::nullopt;
+}
+
+std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
+                             Complaint& why) {
+  if (auto bad = CheckReplicas(mesh, tensor)) {
+    why = std::move(*bad);
+    return std::nullopt;
+  }
+  const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
+  Buffer out = Buffer::Zeros(tensor.shape, tensor.dtype);
+  for (const auto& [start, devices] :
+       Holders(mesh, tensor.shape, tensor.spec)) {
+    CopyBlock(tensor.local[At(devices[0])], Shape(extent.size(), 0), out, start,
+              extent);
   }
   return out;
 }

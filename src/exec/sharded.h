@@ -49,8 +49,10 @@ Shape LocalStart(const SimMesh& mesh, const Shape& shape, const Spec& spec,
 
 // The spec must be legal.
 ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec);
-// The global tensor; nothing, and a complaint, where two replicas differ in
-// bits or a buffer's shape is not the layout's.
+// Where two replicas differ in bits, or a buffer's shape is not the layout's.
+std::optional<Complaint> CheckReplicas(const SimMesh& mesh,
+                                       const ShardedTensor& tensor);
+// The global tensor; nothing, and a complaint, where replicas differ.
 std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
                              Complaint& why);
 

@@ -105,7 +105,8 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
     slice.additive_mask = ViewOf(machine, staged, device, staged.additive_mask);
     if (machine.Planted(Fault::kBiasFirstHeads)) slice.bias.head = 0;
     if (machine.Planted(Fault::kMaskFirstRows)) slice.mask.row = 0;
-    slice.batch_offset = LocalStart(mesh, staged.query.shape, q, device)[0];
+    slice.batch_offset =
+        staged.first_row + LocalStart(mesh, staged.query.shape, q, device)[0];
     slice.head_offset = mesh.Index(device, q[2]) * slice.heads();
     const int64_t dim = machine.Planted(Fault::kScaleByLocalDim)
                             ? slice.query->shape[3]

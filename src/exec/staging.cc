@@ -124,19 +124,8 @@ class Stager {
                          std::string(DtypeName(k)) + " are computed in " +
                          std::string(DtypeName(out.dtype)));
     }
-    if (settings_.softmax_dtype != Dtype::kF32 && !options_.narrow_softmax) {
-      why_.message = "softmax in " +
-                     std::string(DtypeName(settings_.softmax_dtype)) +
-                     ": the running maximum and sum are float32 here";
-      why_.help = "use vanilla or sdpa, or leave the softmax in float32";
-      return false;
-    }
-    if (settings_.dot_bits != 0 && !options_.products_by_bits) {
-      why_.message = "products of operands cut to " +
-                     std::to_string(settings_.dot_bits) +
-                     " bits: a row's scale would depend on which keys a "
-                     "device sees";
-      why_.help = "use vanilla, sdpa or flash_attn2, or whole products";
+    if (auto bad = CheckArithmetic(settings_, options_)) {
+      why_ = std::move(*bad);
       return false;
     }
     return true;
@@ -295,6 +284,27 @@ std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
   const std::array inputs = {problem.query.dtype, problem.key.dtype,
                              problem.value.dtype};
   return CanonicalDtype(inputs);
+}
+
+std::optional<Complaint> CheckArithmetic(const OperationSettings& settings,
+                                         const StageOptions& options) {
+  Complaint why;
+  if (settings.softmax_dtype != Dtype::kF32 && !options.narrow_softmax) {
+    why.message = "softmax in " +
+                  std::string(DtypeName(settings.softmax_dtype)) +
+                  ": the running maximum and sum are float32 here";
+    why.help = "use vanilla or sdpa, or leave the softmax in float32";
+    return why;
+  }
+  if (settings.dot_bits != 0 && !options.products_by_bits) {
+    why.message = "products of operands cut to " +
+                  std::to_string(settings.dot_bits) +
+                  " bits: a row's scale would depend on which keys a "
+                  "device sees";
+    why.help = "use vanilla, sdpa or flash_attn2, or whole products";
+    return why;
+  }
+  return std::nullopt;
 }
 
 std::optional<Staged> Stage(const Machine& machine,

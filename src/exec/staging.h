@@ -32,6 +32,8 @@ struct Staged {
   // Whole on every host, so placed without a transfer: [B, T|S], [B].
   Buffer query_positions, key_positions;
   std::optional<Buffer> key_lengths, key_starts;
+  // Where the rows lie in a larger batch, which dropout counts by.
+  int64_t first_row = 0;
 
   int64_t T() const { return query.shape[1]; }
   int64_t S() const { return key.shape[1]; }
@@ -65,6 +67,10 @@ std::optional<Staged> Stage(const Machine& machine,
                             const OperationSettings& settings,
                             StageOptions options, Complaint& why,
                             std::vector<std::string>& remarks);
+
+// Why softmax or products cannot be as the settings say.
+std::optional<Complaint> CheckArithmetic(const OperationSettings& settings,
+                                         const StageOptions& options);
 
 // Moves one input to another layout, and charges it.
 void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
@@ -130,6 +136,11 @@ Buffer QueryPositions(const AttentionProblem& problem, int64_t batch,
                       int64_t rows, int64_t keys);
 Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,
                     int64_t keys);
+
+// flash_decoding on inputs that are staged already: over a cache, whose keys
+// and values stay where they lie and are not copied.
+OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
+                                   const OperationSettings& settings);
 
 // The dimensions exchanged, on every device: bthd to bhtd and back.
 ShardedTensor SwapLengthAndHeads(const ShardedTensor& tensor);

@@ -124,6 +124,14 @@ bool IsPaged(const Operation& operation) {
   return operation.supports.batch.starts_with("pages");
 }
 
+PageFormat PageFormatOf(const Operation& operation) {
+  if (operation.name == "ragged_page_attention_v2") {
+    return PageFormat::kInterleaved;
+  }
+  if (operation.name == "ragged_page_attention_v3") return PageFormat::kPacked;
+  return PageFormat::kSeparate;
+}
+
 const Operation* FindOperation(std::string_view name) {
   for (const Operation& operation : kOperations) {
     if (operation.name == name) return &operation;

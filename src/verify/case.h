@@ -56,6 +56,8 @@ struct Features {
 // A case that decodes over a real cache, step by step.
 struct CacheLife {
   int64_t prefill = 0, steps = 0, slots = 0;
+  int64_t window = 0;  // above 0: slots are used again
+  bool pages = false;  // requests grow, share and release pages instead
 };
 
 struct Case {

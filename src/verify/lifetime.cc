@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "exec/operation.h"
+#include "exec/staging.h"
 #include "verify/explain.h"
-#include "verify/problem_data.h"
+#include "verify/life_judge.h"
 #include "verify/remembered.h"
 #include "verify/tolerance.h"
 
@@ -20,6 +20,10 @@ using exec::ShardedTensor;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
+// Outputs that wait to be judged together, since reading a row's past costs
+// more than attending to it.
+constexpr size_t kMostWaiting = 64;
+
 class Run {
  public:
   Run(const Lifetime& life, const RunOptions& options)
@@ -27,7 +31,8 @@ class Run {
         options_(options),
         mesh_(life.mesh),
         machine_(mesh_, options.threads, options.fault),
-        memory_(life) {}
+        memory_(life),
+        judge_(life, memory_) {}
 
   LifetimeResult Go() {
     if (Prefill() && Insert()) {
@@ -36,17 +41,21 @@ class Run {
         if (!Decode()) break;
       }
     }
+    // The steps before one that failed may have been wrong already.
+    cache_ = {};
+    Judge();
     if (result_.status == Status::kPass) result_.step = -1;
     result_.ledger = machine_.ledger();
     return std::move(result_);
   }
 
  private:
-  bool Fail(Check check, std::string reason) {
+  bool Fail(Check check, std::string reason, const Complaint& why = {}) {
     if (!options_.checks.Has(check)) return true;
     result_.status = Status::kFail;
     result_.failed = check;
     result_.reason = std::move(reason);
+    result_.axis = why.axis;
     return false;
   }
 
@@ -57,6 +66,8 @@ class Run {
       result_.failed = Check::kUnsupported;
     }
     result_.reason = why.message;
+    result_.axis = why.axis;
+    result_.help = why.help;
     return false;
   }
 
@@ -68,10 +79,10 @@ class Run {
   // Appends tokens [cache.index, + n) of every row, counts[b] of them.
   bool Append(KvCache& cache, int64_t n, const std::vector<int64_t>& counts,
               const Spec& spec) {
-    ShardedTensor key =
-        exec::Scatter(mesh_, memory_.RawKeys(cache.index, n), spec);
-    ShardedTensor value =
-        exec::Scatter(mesh_, memory_.RawValues(cache.index, n), spec);
+    ShardedTensor key = exec::Scatter(
+        mesh_, memory_.Raw(TokenKind::kKey, cache.index, n), spec);
+    ShardedTensor value = exec::Scatter(
+        mesh_, memory_.Raw(TokenKind::kValue, cache.index, n), spec);
     exec::RotateTokens(machine_, key, cache.index, memory_.frequencies(),
                        life_.style, exec::RotaryOf::kKey);
     Complaint why;
@@ -105,6 +116,9 @@ class Run {
       lengths.push_back(life_.prefill - (life_.ragged ? 5 * b : 0));
     }
     if (!Fill(cache_, lengths, life_.token_spec)) return false;
+    for (int64_t b = 0; b < life_.batch; ++b) {
+      memory_.Write(b, 0, lengths[At(b)]);
+    }
     lengths_ = lengths;
     starts_.assign(At(life_.batch), 0);
     if (life_.left_padding) {
@@ -134,7 +148,7 @@ class Run {
     if (!exec::InsertRow(machine_, *row, cache_, slot, why)) {
       return Refused(why);
     }
-    memory_.Replace(slot);
+    memory_.Replace(slot, length);
     lengths_[At(slot)] = length;
     starts_[At(slot)] = 0;
     return CacheBits("after insertion");
@@ -142,26 +156,17 @@ class Run {
 
   bool CacheBits(const std::string& when) {
     if (!options_.checks.Has(Check::kCacheBits)) return true;
-    Complaint why;
-    const auto keys = exec::Gather(mesh_, cache_.key, why);
-    if (!keys) return Fail(Check::kReplicas, "cached key: " + why.message);
-    if (!SameBits("cached key", when, *keys, memory_.CachedKeys(lengths_))) {
-      return false;
+    if (const auto bad = exec::CheckReplicas(mesh_, cache_.key)) {
+      return Fail(Check::kReplicas, "cached key: " + bad->message, *bad);
     }
-    if (life_.kv_dtype != Dtype::kI8) return true;
-    const auto scales = exec::Gather(mesh_, cache_.key_scale, why);
-    if (!scales) return Fail(Check::kReplicas, "key scale: " + why.message);
-    return SameBits("cached key scale", when, *scales,
-                    memory_.CachedKeyScales(lengths_));
-  }
-
-  bool SameBits(const std::string& what, const std::string& when,
-                const Buffer& got, const Buffer& want) {
-    const int64_t at = exec::FirstDifference(got, want);
-    if (at < 0) return true;
-    return Fail(Check::kCacheBits,
-                what + " " + when + " differs at " +
-                    ShapeText(exec::PositionOf(want.shape, at)));
+    if (cache_.IsQuantized()) {
+      if (const auto bad = exec::CheckReplicas(mesh_, cache_.key_scale)) {
+        return Fail(Check::kReplicas, "key scale: " + bad->message, *bad);
+      }
+    }
+    const auto bad = memory_.KeyDifference(mesh_, cache_);
+    if (!bad) return true;
+    return Fail(Check::kCacheBits, bad->message + " " + when, *bad);
   }
 
   bool Decode() {
@@ -169,14 +174,19 @@ class Run {
     std::vector<int64_t> first = lengths_;
     Spec token = exec::PadSpec(life_.decode_spec, 4);
     token[1].clear();
-    ShardedTensor query = exec::Scatter(mesh_, memory_.RawQueries(first, 1),
-                                        {token[0], {}, life_.query_heads});
+    ShardedTensor query =
+        exec::Scatter(mesh_, memory_.Raw(TokenKind::kQuery, first, 1),
+                      {token[0], {}, life_.query_heads});
     exec::RotateTokens(machine_, query, first, memory_.frequencies(),
                        life_.style, exec::RotaryOf::kQuery);
     if (!Append(cache_, 1, ones, token)) return false;
-    for (int64_t& length : lengths_) ++length;
-    if (!CacheBits("after the step")) return false;
-    return Attend(query);
+    for (int64_t b = 0; b < life_.batch; ++b) {
+      int64_t& length = lengths_[At(b)];
+      memory_.Write(b, length, length + 1);
+      ++length;
+    }
+    if (!CacheBits("after the step") || !Attend(std::move(query))) return false;
+    return judge_.Waiting() < kMostWaiting || Judge();
   }
 
   static Buffer Numbers(const std::vector<int64_t>& values) {
@@ -186,40 +196,56 @@ class Run {
     return out;
   }
 
-  bool Attend(const ShardedTensor& query) {
-    const exec::CacheView view = exec::ViewCache(machine_, cache_, life_.dtype);
-    exec::AttentionProblem problem = memory_.Problem(lengths_, starts_);
-    const exec::AttentionProblem dense = problem;
-    Complaint why;
-    const auto whole = [&](const ShardedTensor& tensor, Buffer& out) {
-      auto gathered = exec::Gather(mesh_, tensor, why);
-      if (gathered) out = std::move(*gathered);
-      return gathered.has_value();
-    };
-    problem.key_lengths = Numbers(view.lengths);
-    problem.key_starts = Numbers(view.starts);
-    Buffer positions;
-    if (!whole(query, problem.query) || !whole(view.key, problem.key) ||
-        !whole(view.value, problem.value) ||
-        (cache_.Rolls() && !whole(view.positions, positions))) {
-      return Fail(Check::kReplicas, "the cache: " + why.message);
-    }
-    if (cache_.Rolls()) problem.key_positions = std::move(positions);
-    return Compare(problem, dense);
+  // On the mesh, from the cache where it lies.
+  bool Attend(ShardedTensor query) {
+    exec::CacheView view = exec::LendCache(machine_, cache_, life_.dtype);
+    const bool attended = AttendTo(view, std::move(query));
+    exec::ReturnCache(std::move(view), cache_);
+    return attended;
   }
 
-  // On the mesh from the cache, and on one device from what is remembered.
-  bool Compare(const exec::AttentionProblem& problem,
-               const exec::AttentionProblem& dense) {
-    const exec::Operation* operation = exec::FindOperation("flash_decoding");
-    exec::AttentionSpecs specs;
-    specs.key = specs.value = life_.decode_spec;
-    specs.query = specs.output = {
-        exec::PadSpec(life_.decode_spec, 1)[0], {}, life_.query_heads};
-    const exec::OperationSettings& settings = life_.settings;
+  bool AttendTo(exec::CacheView& view, ShardedTensor query) {
+    for (const ShardedTensor* tensor :
+         {&query, &view.key, &view.value, &view.positions}) {
+      if (tensor == &view.positions && !cache_.Rolls()) continue;
+      const auto bad = exec::CheckReplicas(mesh_, *tensor);
+      if (bad) {
+        return Fail(Check::kReplicas, "the cache: " + bad->message, *bad);
+      }
+    }
+    Complaint why;
+    exec::AttentionProblem problem;
+    problem.options = judge_.options();
+    problem.key_lengths = Numbers(view.lengths);
+    problem.key_starts = Numbers(view.starts);
+    if (cache_.Rolls()) {
+      problem.key_positions = exec::Gather(mesh_, view.positions, why);
+    }
+    exec::Staged staged;
+    staged.problem = &problem;
+    staged.dtype = life_.dtype;
+    staged.options = problem.options;
+    const int64_t slots = view.key.shape[1];
+    staged.query_positions =
+        exec::QueryPositions(problem, life_.batch, 1, slots);
+    staged.key_positions = exec::KeyPositions(problem, life_.batch, slots);
+    staged.key_lengths = problem.key_lengths;
+    staged.key_starts = problem.key_starts;
+    staged.output = query.spec;
+    staged.query = std::move(query);
+    // Neither is copied: a cache may fill half the memory.
+    std::swap(staged.key, view.key);
+    std::swap(staged.value, view.value);
+    const bool ran = RunStep(staged);
+    std::swap(staged.key, view.key);
+    std::swap(staged.value, view.value);
+    return ran;
+  }
+
+  bool RunStep(exec::Staged& staged) {
     Machine step(mesh_, options_.threads, options_.fault);
     const exec::OperationOutcome sharded =
-        operation->run(step, problem, specs, settings);
+        exec::RunStagedDecoding(step, staged, life_.settings);
     if (sharded.unsupported) return Refused(*sharded.unsupported);
     result_.decode_all_reduce =
         step.ledger().MostSent(exec::Collective::kAllReduce);
@@ -228,61 +254,57 @@ class Run {
                                entry.sent, entry.what);
     }
     Complaint why;
-    const auto output = exec::Gather(mesh_, sharded.output, why);
-    if (!output) return Fail(Check::kReplicas, "output: " + why.message);
-
-    const exec::SimMesh one{Mesh{}};
-    Machine alone(one);
-    const exec::OperationOutcome unsharded =
-        operation->run(alone, dense, {}, settings);
-    Case test;
-    test.operation = operation;
-    test.dtype = life_.dtype;
-    test.mesh = life_.mesh;
-    test.sizes.batch = life_.batch;
-    test.sizes.heads = life_.heads;
-    test.sizes.head_dim = life_.head_dim;
-    test.specs.output = specs.output;
-    std::string reason;
-    const auto in = ReferenceInputsOf(test, dense, reason);
-    const auto reference = exec::ReferenceAttention(*in, dense.options, reason);
-    if (!reference || unsharded.unsupported) {
-      why.message = reason;
-      return Refused(why);
+    auto output = exec::Gather(mesh_, sharded.output, why);
+    if (!output) {
+      return Fail(Check::kReplicas, "output: " + why.message, why);
     }
-    return Judge(test, *output, unsharded.output.local[0], reference->output);
+    judge_.Add({result_.step, lengths_, starts_, std::move(*output)});
+    return true;
   }
 
-  bool Judge(const Case& test, const Buffer& output, const Buffer& unsharded,
-             const exec::DenseArray& reference) {
-    const auto dense = [](const Buffer& x) {
-      return DenseOf(x, exec::Layout::kBthd);
+  // All steps that wait, in their order.
+  bool Judge() {
+    for (const JudgedStep& step : judge_.Judge(options_.threads)) {
+      if (!Accept(step)) return false;
+    }
+    return true;
+  }
+
+  bool Accept(const JudgedStep& step) {
+    const auto fail = [&](Check check, std::string reason) {
+      const bool goes_on = Fail(check, std::move(reason));
+      if (!goes_on) result_.step = step.step;
+      return goes_on;
     };
-    const ErrorOf error = CompareOutputs(dense(output), reference);
-    const auto by_device = DeviceErrors(test, dense(output), reference);
-    result_.device_error.resize(by_device.size(), 0);
-    for (size_t d = 0; d < by_device.size(); ++d) {
+    if (!step.refused.empty()) {
+      Complaint why;
+      why.message = step.refused;
+      return Refused(why);
+    }
+    result_.device_error.resize(step.device_error.size(), 0);
+    for (size_t d = 0; d < step.device_error.size(); ++d) {
       double& worst = result_.device_error[d];
-      if (!(by_device[d] <= worst)) worst = by_device[d];
+      if (!(step.device_error[d] <= worst)) worst = step.device_error[d];
     }
-    const ErrorOf alone = CompareOutputs(dense(unsharded), reference);
     const double tolerance =
-        2 * alone.max_abs + ErrorFloor(life_.dtype, MaxAbs(reference));
-    if (error.non_finite) {
-      if (!Fail(Check::kFinite, "the output is not finite")) return false;
-      return true;
+        2 * step.alone.max_abs + ErrorFloor(life_.dtype, step.largest);
+    const std::string place = " at batch " +
+                              std::to_string(step.error.worst[0]) + ", head " +
+                              std::to_string(step.error.worst[2]);
+    if (step.error.non_finite) {
+      return fail(Check::kFinite, "the output is not finite" + place);
     }
-    result_.max_error = std::max(result_.max_error, error.max_abs);
-    if (!(error.max_abs / tolerance < result_.worst_ratio)) {
-      result_.worst_ratio = error.max_abs / tolerance;
-      result_.error = error;
-      result_.unsharded = alone;
+    result_.max_error = std::max(result_.max_error, step.error.max_abs);
+    if (!(step.error.max_abs / tolerance < result_.worst_ratio)) {
+      result_.worst_ratio = step.error.max_abs / tolerance;
+      result_.error = step.error;
+      result_.unsharded = step.alone;
       result_.tolerance = tolerance;
     }
-    if (Within(error.max_abs, tolerance)) return true;
-    return Fail(Check::kError, "the output is off at batch " +
-                                   std::to_string(error.worst[0]) + ", head " +
-                                   std::to_string(error.worst[2]));
+    if (Within(step.error.max_abs, tolerance)) return true;
+    return fail(Check::kError,
+                "the output is off by " + ErrorText(step.error.max_abs) +
+                    " where " + ErrorText(tolerance) + " is allowed," + place);
   }
 
   const Lifetime& life_;
@@ -290,6 +312,7 @@ class Run {
   exec::SimMesh mesh_;
   Machine machine_;
   Remembered memory_;
+  LifeJudge judge_;
   KvCache cache_;
   std::vector<int64_t> lengths_, starts_;
   LifetimeResult result_;

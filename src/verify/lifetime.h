@@ -53,17 +53,19 @@ struct Lifetime {
 struct LifetimeResult {
   Status status = Status::kPass;
   std::optional<Check> failed;
-  std::string reason;
+  std::string reason, help;
+  std::string axis;   // the axis at fault
   int64_t step = -1;  // at which it failed; -1 before decoding
   double max_error = 0;
-  double worst_ratio = 0;         // of error and tolerance
+  double worst_ratio = 0;  // of error and tolerance
   // Of the step with that ratio: the error, that of the same attention on one
   // device, and the tolerance.
   ErrorOf error, unsharded;
   double tolerance = 0;
   std::vector<double> device_error;  // the largest of all steps
-  exec::Ledger ledger;            // of everything
-  int64_t decode_all_reduce = 0;  // bytes of one decode step, busiest device
+  exec::Ledger ledger;               // of everything
+  int64_t decode_all_reduce = 0;     // bytes of one decode step, busiest device
+  std::vector<std::string> remarks;
 };
 
 // After every step the output is compared with dense attention over what the

@@ -7,6 +7,7 @@
 #include "legalize/legalize.h"
 #include "resolve/attention.h"
 #include "verify/latent_data.h"
+#include "verify/lives.h"
 #include "verify/settings.h"
 #include "verify/shapes.h"
 #include "verify/witness.h"
@@ -47,6 +48,8 @@ Shape InLayout(const Case& test, int64_t length, int64_t heads, int64_t dim) {
   }
 }
 
+}  // namespace
+
 int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim) {
   if (dim >= spec.size()) return 1;
   int64_t out = 1;
@@ -57,6 +60,8 @@ int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim) {
   }
   return out;
 }
+
+namespace {
 
 template <class T>
 void AddOnce(std::vector<T>& to, T value) {
@@ -107,13 +112,13 @@ Splits SplitsOf(const Request& request, const Resolver& resolver,
   return out;
 }
 
+}  // namespace
+
 Sizes SizesOfMode(const Sizes& sizes, Mode mode) {
   Sizes out = sizes;
   if (IsGeneration(mode)) out.query_length = 1;
   return out;
 }
-
-}  // namespace
 
 const SettingsRecord& Request::RecordOf(
     const exec::Operation& operation) const {
@@ -183,84 +188,6 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
   }
   return out;
 }
-
-Lifetime LifetimeOf(const Case& test, const Resolver& resolver) {
-  Case prefill = test;
-  prefill.mode = Mode::kPrefill;
-  const auto written = ResolveSpecs(resolver, prefill, IllegalPolicy::kError);
-  Lifetime out;
-  out.mesh = test.mesh;
-  out.batch = test.sizes.batch;
-  out.heads = test.sizes.heads;
-  out.key_heads = test.sizes.key_heads;
-  out.head_dim = test.sizes.head_dim;
-  out.prefill = test.life->prefill;
-  out.chunk = test.life->prefill;
-  out.steps = test.life->steps;
-  out.slots = test.life->slots;
-  out.dtype = OutputDtype(test);
-  out.kv_dtype = test.kv_dtype.value_or(test.dtype);
-  out.ragged = test.sizes.batch > 1;
-  out.insert = test.mode == Mode::kInsert;
-  out.prefill_spec = written.key;
-  out.decode_spec = test.specs.key;
-  out.token_spec = written.key;
-  if (test.specs.query.size() > 2) out.query_heads = test.specs.query[2];
-  out.settings = test.settings;
-  out.scale = test.features.scale;
-  out.soft_cap = test.features.soft_cap;
-  out.dropout = test.features.dropout;
-  out.seed = test.seed;
-  return out;
-}
-
-namespace {
-
-// Decoding over a cache, in each generation mode and dtype.
-void AddLives(const Request& request, const Resolver& resolver,
-              const Mesh& mesh, Matrix& matrix) {
-  const exec::Operation* decoding = exec::FindOperation("flash_decoding");
-  if (std::find(request.operations.begin(), request.operations.end(),
-                decoding) == request.operations.end()) {
-    return;
-  }
-  const SettingsRecord& record = request.RecordOf(*decoding);
-  for (Mode mode : request.modes) {
-    if (!IsGeneration(mode)) continue;
-    for (Dtype dtype : request.dtypes) {
-      Case test;
-      test.operation = decoding;
-      test.mode = mode;
-      test.dtype = dtype;
-      test.kv_dtype = request.kv_dtype;
-      test.mesh = mesh;
-      test.sizes = SizesOfMode(matrix.used, mode);
-      test.settings = request.settings;
-      if (!record.blocksize_k) {
-        test.settings.blocksize_k = SmallBlocks().blocksize_k;
-      }
-      LaySettings(record, test);
-      test.seed = request.seed;
-      test.specs = ResolveSpecs(resolver, test, request.illegal);
-      // Every row has tokens, and the slots divide as the keys do.
-      CacheLife life;
-      life.steps = request.steps;
-      const int64_t least = 5 * test.sizes.batch + 8;
-      // Long ones would show nothing more, at the cost of a dense run a step.
-      const int64_t length = matrix.least.key_length;
-      // Whole multiples of the length, so that chunks of it divide too.
-      const auto up = [&](int64_t n) { return (n + length - 1) / length; };
-      life.prefill = up(least) * length;
-      life.slots = life.prefill + up(life.steps) * length;
-      test.sizes.key_length = life.slots;
-      test.life = life;
-      matrix.lives.emplace_back(LifetimeOf(test, resolver));
-      matrix.cases.push_back(std::move(test));
-    }
-  }
-}
-
-}  // namespace
 
 namespace {
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "model/operation_settings.h"
@@ -14,6 +16,7 @@
 #include "verify/case.h"
 #include "verify/features.h"
 #include "verify/lifetime.h"
+#include "verify/paged_life.h"
 
 namespace shardc::verify {
 
@@ -44,13 +47,15 @@ struct Request {
   const SettingsRecord& RecordOf(const exec::Operation& operation) const;
 };
 
+using Life = std::variant<std::monostate, Lifetime, PagedLife>;
+
 struct Matrix {
   Sizes given, used;
   bool witness = false;  // `used` are smaller
   Sizes least;           // the witnesses, also where they are not used
   std::vector<Case> cases;
   // The lives of those of `cases` that have one, by index; else nothing.
-  std::vector<std::optional<Lifetime>> lives;
+  std::vector<Life> lives;
   // With a further feature each; one that was not asked for by name is run
   // only where the case that it varies ran.
   struct Variant {
@@ -65,14 +70,16 @@ struct Matrix {
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
                    const Mesh& mesh);
 
-// The life of a cache that a decoding case with `life` stands for.
-Lifetime LifetimeOf(const Case& test, const Resolver& resolver);
-
 // The specs of a mode and layout as the axis rules say, corrected by the
 // policy where a dimension does not divide. An operation that lays key and
 // value out as the query (heads_on_keys) has HEAD axes in them.
 exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
                                   IllegalPolicy illegal);
+
+// Into how many parts a spec cuts a dimension.
+int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim);
+// With one query in generation.
+Sizes SizesOfMode(const Sizes& sizes, Mode mode);
 
 // Whether the operation is meant for a mode and layout at all.
 bool Applies(const exec::Operation& operation, Mode mode, exec::Layout layout);

@@ -26,6 +26,7 @@ class Run {
         mesh_(life.mesh),
         machine_(mesh_, options.threads, options.fault),
         random_(exec::Random(life.seed)),
+        head_axes_(exec::DropTrivial(mesh_, life.head_axes)),
         tokens_(At(life.requests)) {}
 
   LifetimeResult Go() {
@@ -44,6 +45,8 @@ class Run {
   LifetimeResult Refused(const Complaint& why) {
     result_.status = Status::kUnsupported;
     result_.reason = why.message;
+    result_.axis = why.axis;
+    result_.help = why.help;
     return std::move(result_);
   }
 
@@ -52,18 +55,29 @@ class Run {
     pages.shards = mesh_.Parts(life_.page_axes);
     pages.rows = life_.requests;
     pages.page_size = life_.page_size;
-    pages.pages_per_row = 6;
-    pages.pages = pages.shards * 16;
+    pages.pages_per_row = life_.pages_per_request;
+    // Room for four pages a request, so that some have to wait.
+    const int64_t rows = life_.requests / pages.shards;
+    pages.pages = pages.shards * std::max<int64_t>(16, 4 * rows);
     table_ = exec::PageTable::Make(pages, why);
     if (!table_) return false;
     table_->ShuffleFree(exec::Random(life_.seed).Split("pages"));
     if (machine_.Planted(exec::Fault::kPagedSharedWritten)) {
       table_->ForgetSharing();
     }
+    if (MakePool(why)) return true;
+    if (head_axes_.empty()) return false;
+    result_.remarks.push_back("heads are whole on every device: " +
+                              why.message);
+    head_axes_.clear();
+    return MakePool(why);
+  }
+
+  bool MakePool(Complaint& why) {
     pool_ = exec::MakePool(
         mesh_,
-        {life_.format, pages.pages, pages.page_size, life_.key_heads,
-         life_.head_dim, life_.dtype, life_.page_axes, life_.head_axes},
+        {life_.format, table_->config().pages, life_.page_size, life_.key_heads,
+         life_.head_dim, life_.dtype, life_.page_axes, head_axes_},
         kFree, why);
     return pool_.has_value();
   }
@@ -115,7 +129,7 @@ class Run {
       }
       ++next_;
     }
-    const Spec spec{{}, life_.head_axes};
+    const Spec spec{{}, head_axes_};
     exec::WriteTokens(machine_, *pool_, slots, exec::Scatter(mesh_, key, spec),
                       exec::Scatter(mesh_, value, spec));
   }
@@ -131,10 +145,10 @@ class Run {
   bool ReadBack() {
     if (!options_.checks.Has(Check::kCacheBits)) return true;
     const int64_t each = table_->config().pages / table_->config().shards;
-    const int64_t heads = life_.key_heads / mesh_.Parts(life_.head_axes);
+    const int64_t heads = life_.key_heads / mesh_.Parts(head_axes_);
     for (int device = 0; device < mesh_.devices(); ++device) {
       const int64_t shard = mesh_.Index(device, life_.page_axes);
-      const int64_t head = mesh_.Index(device, life_.head_axes) * heads;
+      const int64_t head = mesh_.Index(device, head_axes_) * heads;
       for (int64_t row = 0; row < life_.requests; ++row) {
         if (table_->ShardOf(row) != shard) continue;
         for (size_t p = 0; p < tokens_[At(row)].size(); ++p) {
@@ -175,6 +189,7 @@ class Run {
   exec::SimMesh mesh_;
   exec::Machine machine_;
   exec::RandomSequence random_;
+  AxisGroup head_axes_;                       // that the pages are split over
   std::vector<std::vector<int64_t>> tokens_;  // by request: which, in order
   int64_t next_ = 0;
   std::optional<exec::PageTable> table_;

@@ -17,14 +17,16 @@ struct PagedLife {
   int64_t key_heads = 2;
   int64_t head_dim = 8;
   int64_t page_size = 4;
-  int64_t steps = 40;  // random ones: grow, share, release
+  int64_t pages_per_request = 6;  // at most
+  int64_t steps = 40;             // random ones: grow, share, release
   Dtype dtype = Dtype::kF32;
   AxisGroup page_axes, head_axes;
   uint64_t seed = 1;
 };
 
-// After each step every token of every request is read back and compared bit
-// by bit with what was written.
+// Where heads cannot be split in the pages they are whole on every device, as
+// in the operations, and a remark says so. After each step every token of every
+// request is read back and compared bit by bit with what was written.
 LifetimeResult RunPagedLife(const PagedLife& life, const RunOptions& options);
 
 }  // namespace shardc::verify

@@ -39,21 +39,29 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   const Random noise = random.Split("noise"), mean = random.Split("mean");
   const int64_t rows = shape[0], length = shape[1], heads = shape[2],
                 dim = shape[3];
+  const Random norms = mean.Split("norm");
+  std::vector<double> norm(At(heads)), means(At(heads * dim));
   uint64_t i = 0;
   for (int64_t b = 0; b < rows; ++b) {
+    // What all positions of a row share.
+    for (int64_t h = 0; h < heads; ++h) {
+      norm[At(h)] =
+          gain *
+          (0.6 + 0.8 * norms.Uniform(static_cast<uint64_t>(h + heads * b)));
+    }
+    for (int64_t c = 0; offset != 0 && c < heads * dim; ++c) {
+      const auto cell = static_cast<uint64_t>(b * heads * dim + c);
+      means[At(c)] = offset * (2 * mean.Uniform(cell) - 1);
+    }
     for (int64_t t = 0; t < length; ++t) {
       const double along =
           length > 1 ? static_cast<double>(t) / static_cast<double>(length - 1)
                      : 0;
       for (int64_t h = 0; h < heads; ++h) {
-        const double norm =
-            gain * (0.6 + 0.8 * mean.Split("norm").Uniform(
-                                    static_cast<uint64_t>(h + heads * b)));
         for (int64_t d = 0; d < dim; ++d, ++i) {
-          double x = norm * noise.Normal(i);
+          double x = norm[At(h)] * noise.Normal(i);
           if (offset != 0) {
-            const auto cell = static_cast<uint64_t>((b * heads + h) * dim + d);
-            x += offset * (2 * mean.Uniform(cell) - 1) +
+            x += means[At(h * dim + d)] +
                  offset * 0.5 * (along - 0.5) * (d % 2 == 0 ? 1 : -1);
           }
           out.real[At(static_cast<int64_t>(i))] = exec::RoundTo(dtype, x);
@@ -375,10 +383,13 @@ exec::AttentionProblem InDtype(exec::AttentionProblem problem, Dtype dtype) {
 }  // namespace
 
 std::optional<exec::ReferenceInputs> ReferenceInputsOf(
-    const Case& test, const exec::AttentionProblem& given, std::string& why) {
-  const exec::AttentionProblem problem =
-      test.settings.runtime_dtype ? InDtype(given, *test.settings.runtime_dtype)
-                                  : given;
+    const Case& test, const exec::AttentionProblem& problem, std::string& why) {
+  if (test.settings.runtime_dtype) {
+    Case received = test;
+    received.settings.runtime_dtype.reset();
+    return ReferenceInputsOf(
+        received, InDtype(problem, *test.settings.runtime_dtype), why);
+  }
   exec::ReferenceInputs in;
   in.query = DenseOf(problem.query, problem.layout);
   in.key = DenseOf(problem.key, problem.layout);

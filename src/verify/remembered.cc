@@ -1,197 +1,223 @@
 #include "verify/remembered.h"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 
 #include "exec/half.h"
-#include "exec/operation.h"
+#include "exec/kernels.h"
 #include "exec/quantize.h"
-#include "verify/problem_data.h"
 
 namespace shardc::verify {
 namespace {
 
 using exec::Buffer;
+using exec::Complaint;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
+Complaint Differs(const exec::SimMesh& mesh, int device, std::string what,
+                  Shape position) {
+  Complaint out;
+  out.message = std::move(what) + " on device " + std::to_string(device) +
+                " (" + mesh.DeviceText(device) + ") differs at " +
+                ShapeText(position);
+  out.devices = {device};
+  out.position = std::move(position);
+  return out;
+}
+
 }  // namespace
 
-Remembered::Remembered(const Lifetime& life) : life_(life), batch_(life.batch) {
-  for (int64_t b = 0; b < batch_; ++b) source_.push_back(b);
-  const int64_t positions = life.prefill + life.steps;
-  Case test;
-  test.operation = exec::FindOperation("flash_decoding");
-  test.dtype = life.dtype;
-  test.seed = life.seed;
-  test.sizes = {batch_ + 1,     positions,     positions, life.heads,
-                life.key_heads, life.head_dim, 0};
-  exec::AttentionProblem raw = MakeProblem(test);
-  query_ = std::move(raw.query);
-  key_ = std::move(raw.key);
-  value_ = std::move(raw.value);
-  // One row of zeros, which quantisation must leave alone.
-  const int64_t zero = std::min<int64_t>(3, positions - 1) * life.key_heads;
-  for (Buffer* x : {&key_, &value_}) {
-    std::fill_n(x->real.begin() + zero * life.head_dim, life.head_dim, 0.0f);
-  }
+Remembered::Remembered(const Lifetime& life) : life_(life), tokens_(life) {
+  for (int64_t b = 0; b < life.batch; ++b) source_.push_back(b);
   std::string why;
-  frequencies_ = *exec::Frequencies(life.head_dim, 10000, positions, {}, why);
+  frequencies_ = *exec::Frequencies(life.head_dim, 10000,
+                                    life.prefill + life.steps, {}, why);
+  const size_t slots = At(life.batch * life.slots), all = slots * Width();
+  if (life.kv_dtype == Dtype::kI8) {
+    whole_.assign(all, 0);
+    scale_.assign(slots * At(life.key_heads), 0);
+  } else if (life.kv_dtype == Dtype::kF32) {
+    full_.assign(all, 0);
+  } else {
+    half_.assign(all, 0);
+  }
+}
+
+size_t Remembered::Width() const {
+  return At(life_.key_heads * life_.head_dim);
 }
 
 int64_t Remembered::SourceOf(int64_t row) const {
-  return alone_ ? batch_ : source_[At(row)];
+  return alone_ ? life_.batch : source_[At(row)];
 }
 
-Buffer Remembered::Raw(const Buffer& all, const std::vector<int64_t>& first,
+Buffer Remembered::Raw(TokenKind kind, const std::vector<int64_t>& first,
                        int64_t n) const {
   const auto rows = static_cast<int64_t>(first.size());
-  Buffer out = Buffer::Zeros({rows, n, all.shape[2], all.shape[3]}, all.dtype);
+  const int64_t heads = tokens_.Heads(kind);
+  const size_t width = At(heads * life_.head_dim);
+  const int64_t positions = life_.prefill + life_.steps;
+  Buffer out = Buffer::Zeros({rows, n, heads, life_.head_dim}, life_.dtype);
   for (int64_t b = 0; b < rows; ++b) {
-    // Rows that end earlier are padded with zeros on the right.
-    const int64_t have = std::min(n, all.shape[1] - first[At(b)]);
-    exec::CopyBlock(all, {SourceOf(b), first[At(b)], 0, 0}, out, {b, 0, 0, 0},
-                    {1, have, all.shape[2], all.shape[3]});
+    for (int64_t t = 0; t < std::min(n, positions - first[At(b)]); ++t) {
+      tokens_.Read(kind, SourceOf(b), first[At(b)] + t,
+                   {out.real.data() + At(b * n + t) * width, width});
+    }
   }
   return out;
 }
 
-Buffer Remembered::RawKeys(const std::vector<int64_t>& first, int64_t n) const {
-  return Raw(key_, first, n);
-}
-
-Buffer Remembered::RawValues(const std::vector<int64_t>& first,
-                             int64_t n) const {
-  return Raw(value_, first, n);
-}
-
-Buffer Remembered::RawQueries(const std::vector<int64_t>& first,
-                              int64_t n) const {
-  return Raw(query_, first, n);
-}
-
-std::vector<float> Remembered::Rotated(const Buffer& raw, int64_t row,
-                                       int64_t position, int64_t heads) const {
+void Remembered::Rotate(int64_t position, std::span<float> token) const {
   const size_t dim = At(life_.head_dim);
-  const size_t from =
-      At((SourceOf(row) * raw.shape[1] + position) * heads) * dim;
-  std::vector<float> out(
-      raw.real.begin() + static_cast<long>(from),
-      raw.real.begin() + static_cast<long>(from + At(heads) * dim));
   const exec::RopeRow table = exec::RowAt(frequencies_, position);
-  for (size_t at = 0; at < out.size(); at += dim) {
-    const std::span<float> x(out.data() + at, dim);
+  for (size_t at = 0; at < token.size(); at += dim) {
+    const std::span<float> x = token.subspan(at, dim);
     if (life_.style == exec::RotaryStyle::kHalves) {
       exec::ApplyRotary(x, table.sin, table.cos);
     } else {
       exec::ApplyRotaryInterleaved(x, table.sin, table.cos);
     }
-    for (float& v : x) v = exec::RoundTo(life_.dtype, v);
   }
-  return out;
+  exec::RoundAll(life_.dtype, token);
 }
 
-Remembered::Stored Remembered::Store(const Buffer& raw, int64_t row,
-                                     int64_t position, bool rotate) const {
-  const int64_t heads = life_.key_heads;
-  const size_t dim = At(life_.head_dim);
-  Stored out;
-  if (rotate) {
-    out.value = Rotated(raw, row, position, heads);
-  } else {
-    const size_t from =
-        At((SourceOf(row) * raw.shape[1] + position) * heads) * dim;
-    out.value.assign(
-        raw.real.begin() + static_cast<long>(from),
-        raw.real.begin() + static_cast<long>(from + At(heads) * dim));
-  }
+void Remembered::Store(std::span<float> token, std::span<int8_t> q,
+                       std::span<float> scale) const {
   if (life_.kv_dtype != Dtype::kI8) {
-    for (float& v : out.value) v = exec::RoundTo(life_.kv_dtype, v);
-    return out;
+    exec::RoundAll(life_.kv_dtype, token);
+    return;
   }
-  out.q.resize(out.value.size());
-  for (size_t at = 0; at < out.value.size(); at += dim) {
-    const std::span<float> x(out.value.data() + at, dim);
-    const std::span<int8_t> q(out.q.data() + at, dim);
-    out.scale.push_back(exec::QuantizeInt8(x, q));
-    for (size_t d = 0; d < dim; ++d) {
-      x[d] = exec::DequantizeInt8(q[d], out.scale.back());
+  const size_t dim = At(life_.head_dim);
+  std::vector<int8_t> own(dim);
+  for (size_t h = 0; h * dim < token.size(); ++h) {
+    const std::span<float> x = token.subspan(h * dim, dim);
+    const std::span<int8_t> to =
+        q.empty() ? std::span<int8_t>(own) : q.subspan(h * dim, dim);
+    const float s = exec::QuantizeInt8(x, to);
+    if (!scale.empty()) scale[h] = s;
+    for (size_t d = 0; d < dim; ++d) x[d] = exec::DequantizeInt8(to[d], s);
+  }
+}
+
+void Remembered::Write(int64_t row, int64_t begin, int64_t end) {
+  const size_t width = Width(), heads = At(life_.key_heads);
+  std::vector<float> token(width);
+  for (int64_t p = begin; p < end; ++p) {
+    const size_t slot = At(row * life_.slots + p % life_.slots);
+    tokens_.Read(TokenKind::kKey, SourceOf(row), p, token);
+    Rotate(p, token);
+    if (life_.kv_dtype == Dtype::kI8) {
+      Store(token, {whole_.data() + slot * width, width},
+            {scale_.data() + slot * heads, heads});
+      continue;
+    }
+    Store(token, {}, {});
+    if (life_.kv_dtype == Dtype::kF32) {
+      std::copy(token.begin(), token.end(), full_.data() + slot * width);
+    } else {
+      const std::span<uint16_t> to(half_.data() + slot * width, width);
+      life_.kv_dtype == Dtype::kF16 ? exec::F32ToF16(token, to)
+                                    : exec::F32ToBf16(token, to);
     }
   }
-  return out;
 }
 
-Buffer Remembered::CachedKeys(const std::vector<int64_t>& lengths) const {
-  Buffer out = Buffer::Zeros(
-      {batch_, life_.slots, life_.key_heads, life_.head_dim}, life_.kv_dtype);
-  const int64_t width = life_.key_heads * life_.head_dim;
-  for (int64_t b = 0; b < batch_; ++b) {
-    for (int64_t p = 0; p < lengths[At(b)]; ++p) {
-      const Stored token = Store(key_, b, p, true);
-      const auto to = (b * life_.slots + p % life_.slots) * width;
-      if (life_.kv_dtype == Dtype::kI8) {
-        std::copy(token.q.begin(), token.q.end(), out.whole.begin() + to);
-      } else {
-        std::copy(token.value.begin(), token.value.end(),
-                  out.real.begin() + to);
+void Remembered::Replace(int64_t slot, int64_t length) {
+  source_[At(slot)] = life_.batch;
+  const auto clear = [&](auto& all, size_t each) {
+    if (all.empty()) return;
+    std::fill_n(all.begin() + slot * static_cast<int64_t>(each), each, 0);
+  };
+  clear(full_, At(life_.slots) * Width());
+  clear(half_, At(life_.slots) * Width());
+  clear(whole_, At(life_.slots) * Width());
+  clear(scale_, At(life_.slots * life_.key_heads));
+  Write(slot, 0, length);
+}
+
+void Remembered::Expected(int64_t slot, std::span<float> out) const {
+  const size_t width = Width(), at = At(slot) * width;
+  if (life_.kv_dtype == Dtype::kF32) {
+    std::copy_n(full_.data() + at, width, out.data());
+  } else if (life_.kv_dtype == Dtype::kF16) {
+    exec::F16ToF32({half_.data() + at, width}, out);
+  } else {
+    exec::Bf16ToF32({half_.data() + at, width}, out);
+  }
+}
+
+std::optional<Complaint> Remembered::KeyDifference(
+    const exec::SimMesh& mesh, const exec::KvCache& cache) const {
+  const bool whole = cache.IsQuantized();
+  std::vector<float> expected(Width());
+  for (int device = 0; device < mesh.devices(); ++device) {
+    const Buffer& local = cache.key.local[At(device)];
+    const Shape start =
+        exec::LocalStart(mesh, cache.key.shape, cache.key.spec, device);
+    const Shape& n = local.shape;
+    for (int64_t line = 0; line < n[0] * n[1]; ++line) {
+      const int64_t b = start[0] + line / n[1], s = start[1] + line % n[1];
+      const int64_t slot = b * life_.slots + s;
+      if (!whole) Expected(slot, expected);
+      for (int64_t h = 0; h < n[2]; ++h) {
+        const int64_t head = start[2] + h;
+        const int64_t from = head * life_.head_dim + start[3];
+        const size_t at = At((line * n[2] + h) * n[3]);
+        const auto where = [&](int64_t d) {
+          return Shape{b, s, head, start[3] + d};
+        };
+        if (whole) {
+          const size_t want = At(slot) * Width() + At(from);
+          for (int64_t d = 0; d < n[3]; ++d) {
+            if (local.whole[at + At(d)] == whole_[want + At(d)]) continue;
+            return Differs(mesh, device, "cached key", where(d));
+          }
+          const int64_t line_head = line * n[2] + h;
+          const float scale =
+              cache.key_scale.local[At(device)].real[At(line_head)];
+          const float right = scale_[At(slot * life_.key_heads + head)];
+          if (std::memcmp(&scale, &right, sizeof scale) != 0) {
+            return Differs(mesh, device, "cached key scale", {b, s, head});
+          }
+          continue;
+        }
+        const float* const have = local.real.data() + at;
+        const float* const want = expected.data() + from;
+        if (std::memcmp(have, want, At(n[3]) * sizeof(float)) == 0) continue;
+        int64_t d = 0;
+        while (std::memcmp(have + d, want + d, sizeof(float)) == 0) ++d;
+        return Differs(mesh, device, "cached key", where(d));
       }
     }
   }
-  return out;
+  return std::nullopt;
 }
 
-Buffer Remembered::CachedKeyScales(const std::vector<int64_t>& lengths) const {
-  Buffer out =
-      Buffer::Zeros({batch_, life_.slots, life_.key_heads}, Dtype::kF32);
-  for (int64_t b = 0; b < batch_; ++b) {
-    for (int64_t p = 0; p < lengths[At(b)]; ++p) {
-      const Stored token = Store(key_, b, p, true);
-      std::copy(token.scale.begin(), token.scale.end(),
-                out.real.begin() +
-                    (b * life_.slots + p % life_.slots) * life_.key_heads);
+void Remembered::ReadBack(int64_t row, int64_t begin, int64_t end, Buffer& key,
+                          Buffer& value) const {
+  const size_t width = Width();
+  key = Buffer::Zeros({1, end - begin, life_.key_heads, life_.head_dim},
+                      life_.dtype);
+  value = key;
+  for (int64_t p = begin; p < end; ++p) {
+    const std::span<float> k(key.real.data() + At(p - begin) * width, width);
+    const std::span<float> v(value.real.data() + At(p - begin) * width, width);
+    tokens_.Read(TokenKind::kKey, SourceOf(row), p, k);
+    Rotate(p, k);
+    tokens_.Read(TokenKind::kValue, SourceOf(row), p, v);
+    for (const std::span<float> x : {k, v}) {
+      Store(x, {}, {});
+      exec::RoundAll(life_.dtype, x);
     }
   }
-  return out;
 }
 
-exec::AttentionProblem Remembered::Problem(
-    const std::vector<int64_t>& lengths,
-    const std::vector<int64_t>& starts) const {
-  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  exec::AttentionProblem out;
-  out.query =
-      Buffer::Zeros({batch_, 1, life_.heads, life_.head_dim}, life_.dtype);
-  out.key = Buffer::Zeros({batch_, longest, life_.key_heads, life_.head_dim},
-                          life_.dtype);
-  out.value = out.key;
-  out.key_lengths = Buffer::Zeros({batch_}, Dtype::kI32);
-  out.key_starts = out.key_lengths;
-  const int64_t width = life_.key_heads * life_.head_dim;
-  const int64_t query_width = life_.heads * life_.head_dim;
-  const auto place = [&](const std::vector<float>& from, Buffer& to,
-                         int64_t at) {
-    for (size_t i = 0; i < from.size(); ++i) {
-      to.real[At(at) + i] = exec::RoundTo(life_.dtype, from[i]);
-    }
-  };
-  for (int64_t b = 0; b < batch_; ++b) {
-    const int64_t length = lengths[At(b)];
-    place(Rotated(query_, b, length - 1, life_.heads), out.query,
-          b * query_width);
-    for (int64_t p = 0; p < length; ++p) {
-      place(Store(key_, b, p, true).value, out.key, (b * longest + p) * width);
-      place(Store(value_, b, p, false).value, out.value,
-            (b * longest + p) * width);
-    }
-    out.key_lengths->whole[At(b)] = static_cast<int32_t>(length);
-    out.key_starts->whole[At(b)] = static_cast<int32_t>(starts[At(b)]);
-  }
-  if (life_.window > 0) out.options.window = exec::LastKeys(life_.window);
-  out.options.causal = true;
-  out.options.scale = life_.scale;
-  out.options.soft_cap = life_.soft_cap;
-  out.options.dropout = life_.dropout;
-  out.options.dropout_seed = life_.seed;
+Buffer Remembered::Query(int64_t row, int64_t position) const {
+  Buffer out = Buffer::Zeros({1, 1, life_.heads, life_.head_dim}, life_.dtype);
+  tokens_.Read(TokenKind::kQuery, SourceOf(row), position, out.real);
+  Rotate(position, out.real);
   return out;
 }
 

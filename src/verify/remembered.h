@@ -1,63 +1,70 @@
-// What a cache should hold, kept as plain arrays from the raw tokens.
+// What a cache should hold, kept as a plain array from the raw tokens.
 #ifndef SHARDC_VERIFY_REMEMBERED_H_
 #define SHARDC_VERIFY_REMEMBERED_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "exec/attention_problem.h"
 #include "exec/buffer.h"
-#include "exec/reference.h"
+#include "exec/kv_cache.h"
 #include "exec/rotary.h"
+#include "verify/life_tokens.h"
 #include "verify/lifetime.h"
 
 namespace shardc::verify {
 
 class Remembered {
  public:
-  // Raw tokens of batch + 1 rows, the last for insertion, for all positions.
   explicit Remembered(const Lifetime& life);
 
   const exec::RopeFrequencies& frequencies() const { return frequencies_; }
-  // Rows [0, B) or only row B, tokens [first[b], first[b] + n): not rotated.
-  exec::Buffer RawKeys(const std::vector<int64_t>& first, int64_t n) const;
-  exec::Buffer RawValues(const std::vector<int64_t>& first, int64_t n) const;
-  exec::Buffer RawQueries(const std::vector<int64_t>& first, int64_t n) const;
+  // Tokens [first[b], first[b] + n) of rows [0, B), or of the extra row only:
+  // not rotated. What is beyond the last position is zero.
+  exec::Buffer Raw(TokenKind kind, const std::vector<int64_t>& first,
+                   int64_t n) const;
   void UseInsertedRow(bool alone) { alone_ = alone; }
-  // From now on the slot's tokens are those of the extra row.
-  void Replace(int64_t slot) { source_[static_cast<size_t>(slot)] = batch_; }
 
-  // Slots [B, S, K, D] in the cache's dtype for rows of these lengths, and
-  // their scales [B, S, K]; what was never written is zero.
-  exec::Buffer CachedKeys(const std::vector<int64_t>& lengths) const;
-  exec::Buffer CachedKeyScales(const std::vector<int64_t>& lengths) const;
+  // Tokens [begin, end) of a row are in the cache from now on.
+  void Write(int64_t row, int64_t begin, int64_t end);
+  // The slot's tokens are those of the extra row, of which it has [0, length).
+  void Replace(int64_t slot, int64_t length);
 
-  // One query a row, the last token, over all its past: F32 values as the
-  // cache gives them back.
-  exec::AttentionProblem Problem(const std::vector<int64_t>& lengths,
-                                 const std::vector<int64_t>& starts) const;
+  // Where a device's cached keys, or their scales, differ from those
+  // remembered in bits; what was never written is zero. Nothing where all
+  // agree.
+  std::optional<exec::Complaint> KeyDifference(
+      const exec::SimMesh& mesh, const exec::KvCache& cache) const;
+
+  // Positions [begin, end) of one row as the cache gives them back, in the
+  // life's dtype: key and value [1, end - begin, K, D].
+  void ReadBack(int64_t row, int64_t begin, int64_t end, exec::Buffer& key,
+                exec::Buffer& value) const;
+  // The rotated query of one position, [1, 1, H, D].
+  exec::Buffer Query(int64_t row, int64_t position) const;
 
  private:
   int64_t SourceOf(int64_t row) const;
-  // A token as the cache returns it, [K, D], and its ints and scales.
-  struct Stored {
-    std::vector<float> value;
-    std::vector<int8_t> q;
-    std::vector<float> scale;
-  };
-  Stored Store(const exec::Buffer& raw, int64_t row, int64_t position,
-               bool rotate) const;
-  std::vector<float> Rotated(const exec::Buffer& raw, int64_t row,
-                             int64_t position, int64_t heads) const;
-  exec::Buffer Raw(const exec::Buffer& all, const std::vector<int64_t>& first,
-                   int64_t n) const;
+  size_t Width() const;  // elements of a token's keys
+  void Rotate(int64_t position, std::span<float> token) const;
+  // A row of heads as the cache returns it; its ints and scales where asked.
+  void Store(std::span<float> token, std::span<int8_t> q,
+             std::span<float> scale) const;
+  // A slot's expected keys as the cache's own floats.
+  void Expected(int64_t slot, std::span<float> out) const;
 
   const Lifetime& life_;
-  int64_t batch_;
+  LifeTokens tokens_;
   bool alone_ = false;
   std::vector<int64_t> source_;  // [B]: the raw row of a slot
   exec::RopeFrequencies frequencies_;
-  exec::Buffer query_, key_, value_;  // [B + 1, positions, heads, D]
+  // [B, S, K, D] by the cache's dtype, in as many bytes as it takes.
+  std::vector<float> full_;
+  std::vector<uint16_t> half_;
+  std::vector<int8_t> whole_;
+  std::vector<float> scale_;  // [B, S, K]
 };
 
 }  // namespace shardc::verify

@@ -57,6 +57,8 @@ CaseResult ResultOf(const LifetimeResult& life) {
   if (life.step >= 0) {
     out.reason += ", at step " + std::to_string(life.step);
   }
+  out.help = life.help;
+  out.axis = life.axis;
   // The step nearest to its tolerance.
   out.error = life.error;
   out.unsharded = life.unsharded;
@@ -64,6 +66,7 @@ CaseResult ResultOf(const LifetimeResult& life) {
   out.cap = out.tolerance;
   out.device_error = life.device_error;
   out.ledger = life.ledger;
+  out.remarks = life.remarks;
   return out;
 }
 
@@ -83,7 +86,9 @@ Row RowOf(const Case& test, const CaseResult& result) {
   const bool compared = ran && !result.device_error.empty();
   return {std::string(test.operation->name),
           std::string(ModeName(test.mode)),
-          std::string(test.life ? "cache" : LayoutText(test.layout)),
+          std::string(!test.life         ? LayoutText(test.layout)
+                      : test.life->pages ? "pages"
+                                         : "cache"),
           DtypesText(test),
           FeaturesText(test),
           std::string(StatusName(result.status)),
@@ -160,37 +165,78 @@ Spread SpreadOf(const std::vector<double>& values) {
 
 namespace {
 
-// Cases [begin, all) of a report, on several threads.
-void RunFrom(size_t begin, const Matrix& matrix, int threads,
-             const Progress& progress, const Keep& keep, Report& out) {
-  out.results.resize(out.cases.size());
-  std::atomic<size_t> next{begin};
-  size_t done = begin;
-  std::mutex lock;
-  const auto work = [&] {
-    while (true) {
-      const size_t i = next.fetch_add(1);
-      if (i >= out.cases.size()) return;
-      CaseTensors tensors;
-      out.results[i] =
-          i < matrix.lives.size() && matrix.lives[i]
-              ? ResultOf(RunLifetime(*matrix.lives[i], {}))
-              : RunCase(out.cases[i], {}, keep ? &tensors : nullptr);
-      CaseResult& result = out.results[i];
-      result.remarks.insert(result.remarks.end(), out.cases[i].remarks.begin(),
-                            out.cases[i].remarks.end());
-      const std::lock_guard<std::mutex> guard(lock);
-      if (keep) keep(i, out.cases[i], out.results[i], tensors);
-      if (progress) progress(++done, out.cases.size());
-    }
-  };
-  const size_t workers = std::min<size_t>(
-      static_cast<size_t>(std::max(threads, 1)), out.cases.size() - begin);
-  std::vector<std::thread> pool;
-  for (size_t i = 1; i < workers; ++i) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
+// Keys and values of a case whose copies would fill a memory if several ran
+// at a time.
+constexpr int64_t kHeavy = int64_t{1} << 24;
+
+bool IsHeavy(const Case& test) {
+  const Sizes& n = test.sizes;
+  return n.batch * n.key_length * n.key_heads * (n.head_dim + n.ValueDim()) >
+         kHeavy;
 }
+
+// Runs cases of a report and tells of them.
+class Runner {
+ public:
+  Runner(const Matrix& matrix, const Progress& progress, const Keep& keep,
+         Report& out)
+      : matrix_(matrix), progress_(progress), keep_(keep), out_(out) {}
+
+  // Cases [begin, all): light ones side by side, heavy ones one at a time,
+  // their devices side by side.
+  void From(size_t begin, int threads) {
+    out_.results.resize(out_.cases.size());
+    std::vector<size_t> light, heavy;
+    for (size_t i = begin; i < out_.cases.size(); ++i) {
+      (IsHeavy(out_.cases[i]) ? heavy : light).push_back(i);
+    }
+    done_ = begin;
+    std::atomic<size_t> next{0};
+    const auto work = [&] {
+      while (true) {
+        const size_t i = next.fetch_add(1);
+        if (i >= light.size()) return;
+        Run(light[i], 1);
+      }
+    };
+    const size_t workers =
+        std::min(static_cast<size_t>(std::max(threads, 1)), light.size());
+    std::vector<std::thread> pool;
+    for (size_t i = 1; i < workers; ++i) pool.emplace_back(work);
+    work();
+    for (std::thread& thread : pool) thread.join();
+    for (const size_t i : heavy) Run(i, threads);
+  }
+
+ private:
+  void Run(size_t i, int threads) {
+    RunOptions options;
+    options.threads = threads;
+    CaseTensors tensors;
+    const Life none, &life = i < matrix_.lives.size() ? matrix_.lives[i] : none;
+    if (const auto* decoding = std::get_if<Lifetime>(&life)) {
+      out_.results[i] = ResultOf(RunLifetime(*decoding, options));
+    } else if (const auto* pages = std::get_if<PagedLife>(&life)) {
+      out_.results[i] = ResultOf(RunPagedLife(*pages, options));
+    } else {
+      out_.results[i] =
+          RunCase(out_.cases[i], options, keep_ ? &tensors : nullptr);
+    }
+    CaseResult& result = out_.results[i];
+    result.remarks.insert(result.remarks.end(), out_.cases[i].remarks.begin(),
+                          out_.cases[i].remarks.end());
+    const std::lock_guard<std::mutex> guard(lock_);
+    if (keep_) keep_(i, out_.cases[i], out_.results[i], tensors);
+    if (progress_) progress_(++done_, out_.cases.size());
+  }
+
+  const Matrix& matrix_;
+  const Progress& progress_;
+  const Keep& keep_;
+  Report& out_;
+  size_t done_ = 0;
+  std::mutex lock_;
+};
 
 }  // namespace
 
@@ -203,7 +249,8 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
   out.witness = matrix.witness;
   out.remarks = request.remarks;
   out.cases = std::move(matrix.cases);
-  RunFrom(0, matrix, threads, progress, keep, out);
+  Runner runner(matrix, progress, keep, out);
+  runner.From(0, threads);
   const size_t begin = out.cases.size();
   std::vector<Case> companions =
       Companions(request, matrix.least, out.cases, out.results);
@@ -215,7 +262,7 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
   }
   std::move(companions.begin(), companions.end(),
             std::back_inserter(out.cases));
-  RunFrom(begin, matrix, threads, progress, keep, out);
+  runner.From(begin, threads);
   return out;
 }
 

@@ -170,6 +170,31 @@ class Verify(Case):
         self.assertEqual(lives[0]["kv_dtype"], "I8")
         self.assertEqual(lives[0]["status"], "pass")
 
+    def test_caches_roll_and_pages_are_shared(self):
+        report = self.verify("--mode", "decode", "--dtype", "bfloat16",
+                             "--format", "json", mesh="dp:2,tp:2",
+                             attention=SMALL + ",window=12").json()
+        lives = {(c["operation"], c["cache"]["window"] > 0,
+                  c["cache"]["pages"]): c
+                 for c in report["cases"] if "cache" in c}
+        self.assertEqual(len(lives), 6)
+        rolling = lives["flash_decoding", True, False]["cache"]
+        self.assertGreater(rolling["prefill"], rolling["slots"])
+        for name in ("ragged_page_attention_v2", "ragged_page_attention_v3",
+                     "unified_attention", "paged_flash_attention"):
+            self.assertIn((name, False, True), lives)
+        self.assertEqual({c["status"] for c in lives.values()}, {"pass"})
+
+    def test_full_sizes_are_those_given(self):
+        report = self.verify("--operation", "flash_decoding", "--mode",
+                             "decode", "--dtype", "bfloat16", "--full",
+                             "--format", "json",
+                             attention=SMALL.replace("kv_len=32",
+                                                     "kv_len=600")).json()
+        lives = [c for c in report["cases"] if "cache" in c]
+        self.assertEqual(lives[0]["cache"]["prefill"], 600)
+        self.assertEqual(report["summary"]["fail"], 0)
+
     def test_dump_writes_each_case(self):
         with tempfile.TemporaryDirectory() as folder:
             self.verify("--operation", "flash_attn2", "--mode", "prefill",

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace shardc::exec {
 namespace {
@@ -113,6 +114,22 @@ TEST_CASE("from double there is no double rounding") {
   CHECK(RoundTo(Dtype::kF32, 1 + 0x1p-24 + 0x1p-50) == 1 + 0x1p-23f);
   CHECK(BFloat16Bits(3.5e38) == 0x7f80);
   CHECK(BFloat16Bits(0x1.FEFp127) == 0x7f7f);
+}
+
+TEST_CASE("many are rounded as one") {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16}) {
+    for (const size_t count : {0, 1, 7, 1024, 1025, 3000}) {
+      std::vector<float> all(count);
+      for (size_t i = 0; i < count; ++i) {
+        all[i] = std::ldexp(1.0f + static_cast<float>(i) / 3001,
+                            static_cast<int>(i % 60) - 30);
+      }
+      std::vector<float> each = all;
+      RoundAll(dtype, all);
+      for (float& x : each) x = RoundTo(dtype, x);
+      CHECK(all == each);
+    }
+  }
 }
 
 }  // namespace

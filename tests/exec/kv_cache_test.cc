@@ -429,5 +429,40 @@ TEST_CASE("every planted fault shows in the cache") {
   CHECK(Append(machine, cache, Normal({1, 5, 1, 1}, 1)));
 }
 
+TEST_CASE("a lent cache is viewed where it lies, and comes back") {
+  const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 2}});
+  Machine machine(mesh);
+  for (const Dtype stored : {Dtype::kF32, Dtype::kBF16, Dtype::kI8}) {
+    for (const Dtype seen : {Dtype::kF32, Dtype::kBF16}) {
+      Complaint why;
+      auto cache =
+          MakeCache(mesh, {2, 8, 2, 4, stored, 0}, {{"dp"}, {"sp"}}, why);
+      REQUIRE(cache);
+      Buffer tokens = Buffer::Zeros({2, 3, 2, 4}, Dtype::kF32);
+      for (size_t i = 0; i < tokens.real.size(); ++i) {
+        tokens.real[i] = static_cast<float>(i) / 7;
+      }
+      const ShardedTensor sharded = Scatter(mesh, tokens, {{"dp"}});
+      REQUIRE(AppendTokens(machine, *cache, sharded, sharded, {}, why));
+      const CacheView copied = ViewCache(machine, *cache, seen);
+      const KvCache before = *cache;
+      CacheView lent = LendCache(machine, *cache, seen);
+      CHECK(lent.lent ==
+            (stored != Dtype::kI8 && (seen == stored || seen == Dtype::kF32)));
+      CHECK(lent.lengths == copied.lengths);
+      for (size_t d = 0; d < copied.key.local.size(); ++d) {
+        CHECK(BitEqual(lent.key.local[d], copied.key.local[d]));
+        CHECK(BitEqual(lent.value.local[d], copied.value.local[d]));
+      }
+      ReturnCache(std::move(lent), *cache);
+      CHECK(cache->key.dtype == stored);
+      for (size_t d = 0; d < copied.key.local.size(); ++d) {
+        CHECK(BitEqual(cache->key.local[d], before.key.local[d]));
+        CHECK(BitEqual(cache->value.local[d], before.value.local[d]));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shardc::exec

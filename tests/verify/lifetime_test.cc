@@ -76,6 +76,28 @@ TEST_CASE("lives of other dtypes, layouts and windows") {
   Passes(rolling);
 }
 
+TEST_CASE("dropout counts a life's rows and heads as any attention's") {
+  Lifetime life = Base();
+  life.prefill = 24;
+  life.steps = 6;
+  life.slots = 32;
+  life.dropout = 0.4;
+  life.soft_cap = 3;
+  life.scale = 0.3;
+  Passes(life);
+  RunOptions options;
+  options.fault = exec::Fault::kDropoutLocal;
+  CHECK(RunLifetime(life, options).failed == Check::kError);
+}
+
+TEST_CASE("a life of settings that decoding cannot have is refused") {
+  Lifetime life = Base();
+  life.settings.dot_bits = 8;
+  const LifetimeResult result = RunLifetime(life, {});
+  CHECK(result.status == Status::kUnsupported);
+  CHECK(result.help != "");
+}
+
 TEST_CASE("a cache that is too short or does not divide is refused") {
   Lifetime life = Base();
   life.slots = 100;
