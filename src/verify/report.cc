@@ -218,6 +218,7 @@ class Runner {
       out_.results[i] = ResultOf(RunLifetime(*decoding, options));
     } else if (const auto* pages = std::get_if<PagedLife>(&life)) {
       out_.results[i] = ResultOf(RunPagedLife(*pages, options));
+      out_.results[i].exact = out_.results[i].status == Status::kPass;
     } else {
       out_.results[i] =
           RunCase(out_.cases[i], options, keep_ ? &tensors : nullptr);
