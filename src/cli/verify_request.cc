@@ -275,7 +275,8 @@ void AddVerifyFlags(CLI::App& app, VerifyFlags& flags) {
   AddRulesFlags(app, flags.inputs);
   AddProjectFlags(app, flags.inputs);
   app.add_option("--model", flags.inputs.model,
-                 "a model's config.json, for heads and dimensions")
+                 "a model's config.json, for its attention's sizes, scale, "
+                 "soft cap and sinks")
       ->type_name("FILE");
   app.add_option("--attention", flags.attention,
                  "sizes in place of a model's, such as heads=32,kv_heads=8,"
