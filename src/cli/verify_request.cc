@@ -201,6 +201,11 @@ bool ChooseLayouts(const VerifyFlags& flags, verify::Request& request,
       return false;
     }
     request.kv_dtype = dtype;
+    if (dtype == Dtype::kI8) {
+      request.remarks.push_back(
+          "int8 is for caches and pages: keys and values that none holds are "
+          "as --dtype says");
+    }
   }
   return true;
 }

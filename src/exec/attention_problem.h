@@ -67,7 +67,10 @@ using shardc::SequenceOrder;
 struct OperationSettings {
   int64_t blocksize_q = 512;
   int64_t blocksize_k = 512;
-  int64_t page_size = 16;   // tokens a page of the paged operations
+  int64_t page_size = 16;  // tokens a page of the paged operations
+  // Pages hold int8 with a float32 scale a token and head, quantised when
+  // written and dequantised when read.
+  bool int8_pages = false;
   int64_t blocksize_b = 1;  // batch rows a step; never changes a result
   // What query, key and value are cast to; absent: their common dtype.
   std::optional<Dtype> runtime_dtype;

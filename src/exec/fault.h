@@ -121,6 +121,13 @@ enum class Fault : uint16_t {
   kPagedForeignClipped,
   kPagedRowsByModulo,
   kPagedSharedWritten,
+  kPagedNeighbourScale,
+  kPagedFirstScale,
+  kPagedUneven127,
+  kPagedPositiveWraps,
+  kPagedZeroRowDivides,
+  kPagedScaleNotCopied,
+  kPagedDistributionOff,
   kLatentScale,
   kLatentRopeOnEach,
 };

@@ -1,10 +1,12 @@
 #include "exec/page_pool.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "exec/half.h"
+#include "exec/quantize.h"
 
 namespace shardc::exec {
 namespace {
@@ -85,7 +87,7 @@ size_t Offset(const PoolConfig& c, const Buffer& local, int64_t page,
 
 std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
                                  float fill, Complaint& why) {
-  if (!IsRealDtype(config.dtype)) {
+  if (!IsRealDtype(config.dtype) && config.dtype != Dtype::kI8) {
     why.message = "pages cannot hold " + std::string(DtypeName(config.dtype));
     return std::nullopt;
   }
@@ -106,11 +108,49 @@ std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
   const Spec full = PadSpec(spec, shape.size());
   Buffer local = Buffer::Zeros(LocalShape(mesh, shape, full), config.dtype);
   std::fill(local.real.begin(), local.real.end(), RoundTo(config.dtype, fill));
+  std::fill(local.whole.begin(), local.whole.end(), 127);
   pool.first = {shape, config.dtype, full,
                 PerDevice(At(mesh.devices()), local)};
   if (config.format == PageFormat::kSeparate) pool.second = pool.first;
+  if (pool.IsQuantized()) {
+    const Shape rows{config.pages, config.page_size, config.key_heads};
+    Buffer scale = Buffer::Zeros(LocalShape(mesh, rows, spec), Dtype::kF32);
+    std::fill(scale.real.begin(), scale.real.end(), fill);
+    pool.key_scale = {rows, Dtype::kF32, spec,
+                      PerDevice(At(mesh.devices()), scale)};
+    pool.value_scale = pool.key_scale;
+  }
   return pool;
 }
+
+namespace {
+
+// Where a token's head has its scale on one device.
+size_t ScaleOffset(const PagePool& pool, const Buffer& scale, int64_t page,
+                   int64_t offset, int64_t head) {
+  const int64_t at =
+      (page * pool.config.page_size + offset) * scale.shape[2] + head;
+  if (pool.fault == Fault::kPagedFirstScale) return 0;
+  if (pool.fault == Fault::kPagedNeighbourScale) {
+    return At((at + 1) % scale.Elements());
+  }
+  return At(at);
+}
+
+void WriteRow(PagePool& pool, Buffer& local, size_t at, float& scale,
+              std::span<const float> from) {
+  std::vector<int8_t> q(from.size());
+  scale = QuantizeInt8(from, q);
+  if (pool.fault == Fault::kPagedZeroRowDivides && scale == 0) {
+    scale = std::numeric_limits<float>::quiet_NaN();
+  }
+  for (size_t d = 0; d < q.size(); ++d) {
+    const bool wraps = pool.fault == Fault::kPagedPositiveWraps && q[d] == 127;
+    local.whole[at + d] = wraps ? -128 : q[d];
+  }
+}
+
+}  // namespace
 
 void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
                 int64_t head, std::span<const float> key,
@@ -119,10 +159,17 @@ void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
     const bool other = values && pool.config.format == PageFormat::kSeparate;
     Buffer& local = (other ? pool.second : pool.first).local[At(device)];
     const std::span<const float> from = values ? value : key;
-    float* to = local.real.data() +
-                Offset(pool.config, local, page, offset, head, values);
+    const size_t at = Offset(pool.config, local, page, offset, head, values);
+    if (pool.IsQuantized()) {
+      Buffer& scale =
+          (values ? pool.value_scale : pool.key_scale).local[At(device)];
+      const int64_t row = page * pool.config.page_size + offset;
+      WriteRow(pool, local, at, scale.real[At(row * scale.shape[2] + head)],
+               from);
+      continue;
+    }
     for (size_t d = 0; d < from.size(); ++d) {
-      to[d] = RoundTo(pool.config.dtype, from[d]);
+      local.real[at + d] = RoundTo(pool.config.dtype, from[d]);
     }
   }
 }
@@ -131,9 +178,19 @@ void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
                int64_t head, bool values, std::span<float> out) {
   const bool other = values && pool.config.format == PageFormat::kSeparate;
   const Buffer& local = (other ? pool.second : pool.first).local[At(device)];
-  const float* from = local.real.data() +
-                      Offset(pool.config, local, page, offset, head, values);
-  std::copy_n(from, out.size(), out.begin());
+  const size_t at = Offset(pool.config, local, page, offset, head, values);
+  if (!pool.IsQuantized()) {
+    std::copy_n(local.real.begin() + static_cast<long>(at), out.size(),
+                out.begin());
+    return;
+  }
+  const Buffer& scales =
+      (values ? pool.value_scale : pool.key_scale).local[At(device)];
+  float scale = scales.real[ScaleOffset(pool, scales, page, offset, head)];
+  if (pool.fault == Fault::kPagedUneven127) scale *= 127.5f / 127.0f;
+  for (size_t d = 0; d < out.size(); ++d) {
+    out[d] = DequantizeInt8(static_cast<int8_t>(local.whole[at + d]), scale);
+  }
 }
 
 void WriteTokens(Machine& machine, PagePool& pool,
@@ -168,12 +225,21 @@ void CopyPages(Machine& machine, PagePool& pool,
     for (const PageCopy& copy : copies) {
       const int64_t from = copy.from - first, to = copy.to - first;
       if (from < 0 || from >= each || to < 0 || to >= each) continue;
-      for (ShardedTensor* tensor : {&pool.first, &pool.second}) {
+      for (ShardedTensor* tensor :
+           {&pool.first, &pool.second, &pool.key_scale, &pool.value_scale}) {
         if (tensor->local.empty()) continue;
+        if (tensor == &pool.key_scale &&
+            machine.Planted(Fault::kPagedScaleNotCopied)) {
+          continue;
+        }
         Buffer& local = tensor->local[At(device)];
         const int64_t size = local.Elements() / each;
-        std::copy_n(local.real.begin() + from * size, size,
-                    local.real.begin() + to * size);
+        const auto copy_page = [&](auto& all) {
+          if (all.empty()) return;
+          std::copy_n(all.begin() + from * size, size, all.begin() + to * size);
+        };
+        copy_page(local.real);
+        copy_page(local.whole);
       }
     }
   });

@@ -29,7 +29,7 @@ struct PoolConfig {
   int64_t page_size = 1;
   int64_t key_heads = 1;
   int64_t head_dim = 1;
-  Dtype dtype = Dtype::kF32;  // F32, BF16, F16
+  Dtype dtype = Dtype::kF32;  // F32, BF16, F16, or I8 with F32 scales
   AxisGroup page_axes;        // pages are split over these
   AxisGroup head_axes;        // key heads over these
 };
@@ -38,6 +38,12 @@ struct PagePool {
   PoolConfig config;
   ShardedTensor first;   // by format; keys where they are separate
   ShardedTensor second;  // values where they are separate
+  // I8 only: F32 [P, ps, K], the largest |x| of a token's head; split as the
+  // pages are.
+  ShardedTensor key_scale, value_scale;
+  Fault fault = Fault::kNone;  // planted by a self-test
+
+  bool IsQuantized() const { return config.dtype == Dtype::kI8; }
 };
 
 // Every element is `fill`: tests use a large one, so that a free page that
@@ -47,7 +53,8 @@ std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
                                  float fill, Complaint& why);
 
 // One token of one head on one device; page and head count from the device's
-// first. [D] each, rounded to the pool's dtype.
+// first. [D] each, rounded to the pool's dtype or quantised; a row of zeros
+// stays one.
 void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
                 int64_t head, std::span<const float> key,
                 std::span<const float> value);

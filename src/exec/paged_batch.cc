@@ -80,6 +80,40 @@ std::optional<Complaint> CheckRequest(const RaggedBatch& batch,
   return std::nullopt;
 }
 
+// The kernel runs a program of one query for what is said to decode.
+std::optional<Complaint> CheckDistribution(const RaggedBatch& batch,
+                                           int64_t shards) {
+  const int64_t each = batch.sequences / shards;
+  if (static_cast<int64_t>(batch.distribution.size()) != shards) {
+    return Said(Counted(static_cast<int64_t>(batch.distribution.size()),
+                        "distribution") +
+                " for " + Counted(shards, "shard"));
+  }
+  for (int64_t r = 0; r < batch.sequences; ++r) {
+    const auto& [decode_end, prefill_end, total] =
+        batch.distribution[At(r / each)];
+    if (decode_end < 0 || decode_end > prefill_end || prefill_end > total ||
+        total != each) {
+      return Said("a distribution [" + std::to_string(decode_end) + ", " +
+                      std::to_string(prefill_end) + ", " +
+                      std::to_string(total) + "] of " +
+                      Counted(each, "request"),
+                  "it is [decode_end, prefill_end, total]");
+    }
+    const int64_t queries = batch.Queries(r), keys = batch.lengths[At(r)];
+    const bool decodes = r % each < decode_end;
+    if (decodes ? queries == 1 : r % each >= prefill_end || queries == keys) {
+      continue;
+    }
+    return Said(Request(r) + " stands among the " +
+                    (decodes ? "decoding" : "prefilling") + " ones with " +
+                    Counted(queries, "query", "queries") + " and " +
+                    Counted(keys, "key"),
+                "sort requests by kind: one query, all keys new, others");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 int64_t ShardOfRequest(const RaggedBatch& batch, int64_t shards, int64_t r) {
@@ -93,6 +127,7 @@ std::optional<Complaint> CheckBatch(const RaggedBatch& batch,
   for (int64_t r = 0; r < batch.sequences; ++r) {
     if (auto wrong = CheckRequest(batch, pool, shards, r)) return wrong;
   }
+  if (!batch.distribution.empty()) return CheckDistribution(batch, shards);
   return std::nullopt;
 }
 

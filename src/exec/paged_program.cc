@@ -12,9 +12,11 @@
 #include "exec/paged_program.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
+#include "exec/half.h"
 #include "exec/staging.h"
 
 namespace shardc::exec {
@@ -25,6 +27,11 @@ size_t At(int64_t i) { return static_cast<size_t>(i); }
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 constexpr float kFreePage = 1e4f;
+
+// What pages hold.
+Dtype PageDtype(const OperationSettings& settings, const Staged& staged) {
+  return settings.int8_pages ? Dtype::kI8 : staged.key.dtype;
+}
 
 class PagedRun {
  public:
@@ -37,7 +44,9 @@ class PagedRun {
         settings_(settings),
         kernel_(kernel),
         requests_(std::move(requests)),
-        shards_(mesh_.Parts(staged.key.spec[0])) {}
+        shards_(mesh_.Parts(staged.key.spec[0])) {
+    if (kernel.distributed) Order();
+  }
 
   // Gives out pages, writes the resident keys, and checks the batch.
   std::optional<Complaint> Prepare() {
@@ -46,10 +55,11 @@ class PagedRun {
     MakeBatch();
     PoolConfig config{kernel_.format,       table_->config().pages,
                       settings_.page_size,  staged_.K(),
-                      staged_.key.shape[3], staged_.key.dtype,
+                      staged_.key.shape[3], PageDtype(settings_, staged_),
                       staged_.key.spec[0],  staged_.key.spec[2]};
     pool_ = MakePool(mesh_, config, kFreePage, why);
     if (!pool_) return why;
+    pool_->fault = machine_.fault();
     if (machine_.Planted(Fault::kPagedForeignClipped)) {
       // The last request names a page of the first shard, and nobody looks.
       batch_.table.whole[At((batch_.sequences - 1) * batch_.table.shape[1])] =
@@ -129,6 +139,47 @@ class PagedRun {
     if (machine_.Planted(Fault::kPagedTableTransposed)) {
       batch_.table = TransposeDims(batch_.table, {1, 0});
     }
+    if (kernel_.distributed) Distribute();
+  }
+
+  // Decode, prefill, mixed: whichever of a kernel's programs it is for.
+  static int KindOf(const PagedRequest& request) {
+    if (request.queries == 1) return 0;
+    return request.queries == request.keys ? 1 : 2;
+  }
+
+  // Each shard's requests by kind; a request stays with its shard.
+  void Order() {
+    const auto each = static_cast<long>(requests_.size()) / shards_;
+    for (long shard = 0; shard < shards_; ++shard) {
+      const auto begin = requests_.begin() + shard * each;
+      std::stable_sort(begin, begin + each,
+                       [](const PagedRequest& a, const PagedRequest& b) {
+                         return KindOf(a) < KindOf(b);
+                       });
+    }
+  }
+
+  void Distribute() {
+    const int64_t each = batch_.sequences / shards_;
+    for (int64_t shard = 0; shard < shards_; ++shard) {
+      std::array<int64_t, 3> ends = {0, 0, each};
+      for (int64_t i = 0; i < each; ++i) {
+        const int kind = KindOf(requests_[At(shard * each + i)]);
+        ends[0] += kind == 0;
+        ends[1] += kind <= 1;
+      }
+      batch_.distribution.push_back(ends);
+    }
+  }
+
+  // Queries that a request's program attends for: a decoding one has one.
+  int64_t QueriesOf(int64_t r) const {
+    if (batch_.distribution.empty()) return batch_.Queries(r);
+    const int64_t each = batch_.sequences / shards_;
+    int64_t decode_end = batch_.distribution[At(r / each)][0];
+    if (machine_.Planted(Fault::kPagedDistributionOff)) ++decode_end;
+    return r % each < decode_end ? 1 : batch_.Queries(r);
   }
 
   // Keys [begin, end) of a request into its pages, where they are owned. A
@@ -180,7 +231,9 @@ class PagedRun {
     const int64_t heads = staged_.key.local[At(device)].shape[2];
     const int64_t dim = staged_.key.shape[3];
     if (machine_.Planted(Fault::kPagedKeysAsValues)) values = !values;
-    Buffer out = Buffer::Zeros({1, keys, heads, dim}, staged_.key.dtype);
+    Buffer out =
+        Buffer::Zeros({1, keys, heads, dim},
+                      pool_->IsQuantized() ? staged_.dtype : staged_.key.dtype);
     for (int64_t p = 0; p < keys; ++p) {
       const int64_t page = LocalPage(r, p, shard);
       for (int64_t h = 0; h < heads; ++h) {
@@ -188,6 +241,7 @@ class PagedRun {
                   {out.real.data() + (p * heads + h) * dim, At(dim)});
       }
     }
+    if (pool_->IsQuantized()) RoundAll(staged_.dtype, out.real);
     return out;
   }
 
@@ -203,7 +257,7 @@ class PagedRun {
   void AttendRequest(int device, int64_t r, Buffer& out) const {
     const Buffer& all = staged_.query.local[At(device)];
     const int64_t heads = all.shape[2], dim = all.shape[3];
-    const int64_t queries = batch_.Queries(r), keys = batch_.lengths[At(r)];
+    const int64_t queries = QueriesOf(r), keys = batch_.lengths[At(r)];
     int64_t begin = requests_[At(r)].query_begin;
     if (machine_.Planted(Fault::kPagedCumulativeOff)) {
       begin = (begin + 1) % (Tokens() - queries + 1);
@@ -252,14 +306,14 @@ class PagedRun {
 
 // Key heads go with the query's; where the pages cannot be split so, heads
 // are whole on every device.
-void PlaceHeads(Machine& machine, const PagedKernel& kernel, Staged& staged,
-                std::vector<std::string>& remarks) {
+void PlaceHeads(Machine& machine, const PagedKernel& kernel, Dtype dtype,
+                Staged& staged, std::vector<std::string>& remarks) {
   AxisGroup heads = staged.query.spec[2];
   PoolConfig config;
   config.format = kernel.format;
   config.key_heads = staged.K();
   config.head_dim = staged.key.shape[3];
-  config.dtype = staged.key.dtype;
+  config.dtype = dtype;
   config.head_axes = heads;
   Complaint why;
   if (!MakePool(machine.mesh(), config, 0, why)) {
@@ -297,7 +351,8 @@ OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
                               " falls back to unified_attention: its queries "
                               "are ragged");
   }
-  PlaceHeads(machine, kernel, *staged, outcome.remarks);
+  PlaceHeads(machine, kernel, PageDtype(settings, *staged), *staged,
+             outcome.remarks);
   MoveExtras(machine, *staged);
   PagedRun run(machine, *staged, settings, kernel, std::move(requests));
   if (auto refused = run.Prepare()) {

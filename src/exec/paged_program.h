@@ -3,6 +3,7 @@
 #ifndef SHARDC_EXEC_PAGED_PROGRAM_H_
 #define SHARDC_EXEC_PAGED_PROGRAM_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -22,6 +23,10 @@ struct RaggedBatch {
   std::vector<int64_t> lengths;     // [R]: keys, the new ones included
   Buffer table;                     // I32 [R, pages a row]: global page ids
   int64_t sequences = 0;            // the first so many requests are real
+  // For each shard, counted from its first request: [decode_end, prefill_end,
+  // total]. Those before decode_end have one query, those before prefill_end
+  // no older keys, the others both. Empty: nobody says.
+  std::vector<std::array<int64_t, 3>> distribution;
 
   int64_t Queries(int64_t r) const {
     return cumulative[static_cast<size_t>(r + 1)] -
@@ -29,7 +34,8 @@ struct RaggedBatch {
   }
 };
 
-// A table of another shape, queries that no key answers for, ids outside the
+// A distribution that its requests do not have, a table of another shape,
+// queries that no key answers for, ids outside the
 // pages of the request's shard: what real kernels clip in silence, and so
 // read another request. `tokens` is N, `shards` what pages are split into.
 std::optional<Complaint> CheckBatch(const RaggedBatch& batch,
@@ -47,6 +53,9 @@ struct PagedKernel {
   bool dense_rows = false;  // queries are [B, T, H, D], not ragged
   // A single query may attend to all keys of its row; others must be causal.
   bool causal_only = true;
+  // Requests come in the order decode, prefill, mixed, each with a program of
+  // its own, by a distribution.
+  bool distributed = false;
 };
 
 // Where a request's tokens are among all query and all key tokens.

@@ -46,6 +46,38 @@ void AddPages(std::vector<PlantedFault>& out) {
       Fault::kPagedRowsByModulo);
 }
 
+// Scales of int8 pages, wherever a token's own is not what is read.
+void AddInt8Pages(std::vector<PlantedFault>& out) {
+  Assignment axes;
+  axes.batch = {"dp"};
+  axes.heads = axes.key_heads = {"tp"};
+  const auto add = [&](std::string_view name, std::string_view operation,
+                       Fault fault) {
+    Probe probe = PagedProbe(operation, {4, 2, 11, 4, 2, 8, 0}, axes);
+    probe.test.kv_dtype = Dtype::kI8;
+    out.push_back({name, "pages", fault, {std::move(probe)}});
+  };
+  add("pages-neighbours-scale", "ragged_page_attention_v2",
+      Fault::kPagedNeighbourScale);
+  add("pages-first-scale-for-all", "ragged_page_attention_v3",
+      Fault::kPagedFirstScale);
+  add("pages-127-on-one-side", "unified_attention", Fault::kPagedUneven127);
+  add("pages-largest-wraps", "paged_flash_attention",
+      Fault::kPagedPositiveWraps);
+}
+
+// A kernel that takes one request too many for a decoding one.
+void AddDistribution(std::vector<PlantedFault>& out) {
+  Assignment axes;
+  axes.batch = {"dp"};
+  axes.heads = axes.key_heads = {"tp"};
+  out.push_back(
+      {"distribution-one-off",
+       "pages",
+       Fault::kPagedDistributionOff,
+       {PagedProbe("ragged_page_attention_v3", {4, 2, 11, 4, 2, 8, 0}, axes)}});
+}
+
 void AddLatent(std::vector<PlantedFault>& out) {
   Assignment axes;
   axes.batch = {"dp"};
@@ -59,14 +91,19 @@ void AddLatent(std::vector<PlantedFault>& out) {
 }
 
 void AddSharedPages(std::vector<PlantedFault>& out) {
-  Probe probe;
-  PagedLife life;
-  life.mesh = MeshOf({{"dp", 2}, {"tp", 2}});
-  life.page_axes = {"dp"};
-  life.head_axes = {"tp"};
-  probe.paged = std::move(life);
-  out.push_back(
-      {"shared-page-written", "pages", Fault::kPagedSharedWritten, {probe}});
+  const auto add = [&](std::string_view name, Fault fault, Dtype dtype) {
+    Probe probe;
+    PagedLife life;
+    life.mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+    life.page_axes = {"dp"};
+    life.head_axes = {"tp"};
+    life.dtype = dtype;
+    probe.paged = std::move(life);
+    out.push_back({name, "pages", fault, {std::move(probe)}});
+  };
+  add("shared-page-written", Fault::kPagedSharedWritten, Dtype::kF32);
+  add("copied-without-scales", Fault::kPagedScaleNotCopied, Dtype::kI8);
+  add("pages-zero-row-divides", Fault::kPagedZeroRowDivides, Dtype::kI8);
 }
 
 }  // namespace
@@ -74,6 +111,8 @@ void AddSharedPages(std::vector<PlantedFault>& out) {
 std::vector<PlantedFault> PagedFaults() {
   std::vector<PlantedFault> out;
   AddPages(out);
+  AddInt8Pages(out);
+  AddDistribution(out);
   AddLatent(out);
   AddSharedPages(out);
   return out;

@@ -155,6 +155,9 @@ void PickArithmetic(exec::Random numbers, Case& test) {
   const std::vector<Dtype> real = {Dtype::kF32, Dtype::kBF16, Dtype::kF16};
   if (random.Chance(0.2)) test.kv_dtype = Pick(random, real);
   if (random.Chance(0.1)) test.settings.runtime_dtype = Pick(random, real);
+  if (exec::IsPaged(*test.operation) && !IsLatent(test) && random.Chance(0.3)) {
+    test.kv_dtype = Dtype::kI8;
+  }
   const std::string_view name = test.operation->name;
   const bool rows = name == "vanilla" || name == "sdpa";
   if (rows && random.Chance(0.25)) {

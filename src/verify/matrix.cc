@@ -245,6 +245,10 @@ class Builder {
     test.layout = layout;
     test.dtype = dtype;
     test.kv_dtype = request_.kv_dtype;
+    // Quantised are caches and pages, not keys that no cache holds.
+    if (test.kv_dtype == Dtype::kI8 && !HasInt8Pages(test)) {
+      test.kv_dtype.reset();
+    }
     test.mesh = mesh_;
     test.sizes = SizesOfMode(out_.used, mode);
     // Its keys come from a latent row, one for each query head.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exec/half.h"
+#include "exec/quantize.h"
 #include "exec/random.h"
 
 namespace shardc::verify {
@@ -81,6 +82,7 @@ class Run {
         {life_.format, table_->config().pages, life_.page_size, life_.key_heads,
          life_.head_dim, life_.dtype, life_.page_axes, head_axes_},
         kFree, why);
+    if (pool_) pool_->fault = options_.fault;
     return pool_.has_value();
   }
 
@@ -136,12 +138,30 @@ class Run {
                       exec::Scatter(mesh_, value, spec));
   }
 
+  // Token 3 is zeros, which quantisation must leave alone.
   float Element(int64_t token, int64_t head, int64_t d, bool value) const {
+    if (token == 3) return 0;
     const exec::Random random =
         exec::Random(life_.seed).Split(static_cast<uint64_t>(token));
     const auto at = static_cast<uint64_t>((head * life_.head_dim + d) * 2 +
                                           (value ? 1 : 0));
-    return exec::RoundTo(life_.dtype, random.Normal(at));
+    const auto x = static_cast<float>(random.Normal(at));
+    return life_.dtype == Dtype::kI8 ? x : exec::RoundTo(life_.dtype, x);
+  }
+
+  // As pages give a token's head back.
+  std::vector<float> Stored(int64_t token, int64_t head, bool value) const {
+    std::vector<float> out;
+    for (int64_t d = 0; d < life_.head_dim; ++d) {
+      out.push_back(Element(token, head, d, value));
+    }
+    if (life_.dtype != Dtype::kI8) return out;
+    std::vector<int8_t> q(out.size());
+    const float scale = exec::QuantizeInt8(out, q);
+    for (size_t d = 0; d < q.size(); ++d) {
+      out[d] = exec::DequantizeInt8(q[d], scale);
+    }
+    return out;
   }
 
   bool ReadBack() {
@@ -178,9 +198,7 @@ class Run {
     for (int64_t h = 0; h < heads; ++h) {
       for (const bool value : {false, true}) {
         exec::ReadToken(*pool_, device, page, offset, h, value, got);
-        for (int64_t d = 0; d < life_.head_dim; ++d) {
-          if (got[At(d)] != Element(token, first + h, d, value)) return false;
-        }
+        if (got != Stored(token, first + h, value)) return false;
       }
     }
     return true;

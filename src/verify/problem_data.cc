@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exec/half.h"
+#include "exec/quantize.h"
 #include "exec/random.h"
 #include "verify/latent_data.h"
 #include "verify/shapes.h"
@@ -319,6 +320,26 @@ DenseArray Extra(const std::optional<Buffer>& buffer) {
   return buffer ? DenseOf(*buffer, exec::Layout::kBthd) : DenseArray{};
 }
 
+// Rows as int8 pages give them back, for attention in `dtype`.
+void AsStored(Dtype dtype, DenseArray& x) {
+  const size_t dim = At(x.shape.back());
+  std::vector<float> row(dim);
+  std::vector<int8_t> q(dim);
+  for (size_t at = 0; at < x.data.size(); at += dim) {
+    for (size_t d = 0; d < dim; ++d)
+      row[d] = static_cast<float>(x.data[at + d]);
+    const float scale = exec::QuantizeInt8(row, q);
+    for (size_t d = 0; d < dim; ++d) {
+      x.data[at + d] = exec::RoundTo(dtype, exec::DequantizeInt8(q[d], scale));
+    }
+  }
+}
+
+void StoreInPages(const Case& test, exec::ReferenceInputs& in) {
+  AsStored(OutputDtype(test), in.key);
+  AsStored(OutputDtype(test), in.value);
+}
+
 // What blocksparse's table hides, as a mask of [B|1, H|1, T, S].
 DenseArray BlockMaskOf(const Case& test, const exec::AttentionProblem& problem,
                        int64_t rows, int64_t keys) {
@@ -387,14 +408,18 @@ std::optional<exec::ReferenceInputs> ReferenceInputsOf(
   if (test.settings.runtime_dtype) {
     Case received = test;
     received.settings.runtime_dtype.reset();
-    return ReferenceInputsOf(
+    received.kv_dtype.reset();
+    auto in = ReferenceInputsOf(
         received, InDtype(problem, *test.settings.runtime_dtype), why);
+    if (in && HasInt8Pages(test)) StoreInPages(test, *in);
+    return in;
   }
   exec::ReferenceInputs in;
   in.query = DenseOf(problem.query, problem.layout);
   in.key = DenseOf(problem.key, problem.layout);
   in.value = DenseOf(problem.value, problem.layout);
   if (problem.latent) ExpandLatent(problem, in);
+  if (HasInt8Pages(test)) StoreInPages(test, in);
   in.bias = Extra(problem.bias);
   in.mask = Extra(problem.mask);
   in.additive_mask = Extra(problem.additive_mask);

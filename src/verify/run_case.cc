@@ -74,11 +74,17 @@ class Judge {
     return true;
   }
 
+  static exec::OperationSettings SettingsOf(const Case& test) {
+    exec::OperationSettings out = test.settings;
+    out.int8_pages = HasInt8Pages(test);
+    return out;
+  }
+
   exec::OperationOutcome Operate(const Case& test, exec::Ledger& ledger) {
     const exec::SimMesh mesh(test.mesh);
     exec::Machine machine(mesh, options_.threads, options_.fault);
     exec::OperationOutcome out =
-        test.operation->run(machine, problem_, test.specs, test.settings);
+        test.operation->run(machine, problem_, test.specs, SettingsOf(test));
     ledger = machine.ledger();
     return out;
   }

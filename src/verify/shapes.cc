@@ -283,7 +283,7 @@ class Traffic {
     const int64_t heads = test_.sizes.key_heads;
     if (heads % n != 0) return false;
     if (test_.operation->name != "ragged_page_attention_v3") return true;
-    const int64_t word = 4 / stored_;
+    const int64_t word = HasInt8Pages(test_) ? 4 : 4 / stored_;
     if (test_.sizes.head_dim == 64) return heads % (n * word) == 0;
     return (2 * heads + word - 1) / word % n == 0;
   }
@@ -349,6 +349,11 @@ class Traffic {
 Dtype KeyDtype(const Case& test) {
   return test.kv_dtype && exec::IsRealDtype(*test.kv_dtype) ? *test.kv_dtype
                                                             : test.dtype;
+}
+
+bool HasInt8Pages(const Case& test) {
+  return test.kv_dtype == Dtype::kI8 && exec::IsPaged(*test.operation) &&
+         !IsLatent(test);
 }
 
 Dtype OutputDtype(const Case& test) {

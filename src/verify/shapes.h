@@ -11,6 +11,8 @@ namespace shardc::verify {
 // What key and value are stored in: kv_dtype where it is a real one (whole
 // ones are another matter: values with scales), else the query's dtype.
 Dtype KeyDtype(const Case& test);
+// Pages that hold int8 with scales.
+bool HasInt8Pages(const Case& test);
 // What is computed in and given: runtime_dtype, else by JAX's promotion.
 Dtype OutputDtype(const Case& test);
 

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "exec/half.h"
 #include "mesh_fixture.h"
 
@@ -44,6 +48,8 @@ TEST_CASE("shapes by format") {
       {PageFormat::kPacked, 2, 8, Dtype::kF32, {4, 2, 4, 1, 128}},
       {PageFormat::kPacked, 3, 200, Dtype::kBF16, {4, 2, 3, 2, 256}},
       {PageFormat::kPacked, 3, 64, Dtype::kBF16, {4, 2, 2, 2, 128}},
+      {PageFormat::kPacked, 6, 8, Dtype::kI8, {4, 2, 3, 4, 128}},
+      {PageFormat::kPacked, 5, 64, Dtype::kI8, {4, 2, 2, 4, 128}},
   };
   for (const Case& c : cases) {
     Complaint why;
@@ -51,6 +57,49 @@ TEST_CASE("shapes by format") {
         mesh, {c.format, 4, 2, c.heads, c.dim, c.dtype, {}, {}}, 0, why);
     REQUIRE_MESSAGE(pool, why.message);
     CHECK(pool->first.shape == c.want);
+  }
+}
+
+TEST_CASE("int8 pages are off by half a step, and zeros stay zeros") {
+  const SimMesh mesh = MeshOf({{"tp", 2}});
+  for (PageFormat format :
+       {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {
+    for (const int64_t dim : {16, 64}) {
+      Complaint why;
+      auto pool = MakePool(mesh, {format, 4, 2, 8, dim, Dtype::kI8, {}, {"tp"}},
+                           1e4f, why);
+      REQUIRE_MESSAGE(pool, why.message);
+      CHECK(pool->key_scale.shape == Shape{4, 2, 8});
+      std::vector<float> key(U(dim)), value(U(dim)), zeros(U(dim), 0.0f);
+      for (int64_t d = 0; d < dim; ++d) {
+        key[U(d)] = static_cast<float>(d - 7) * 0.31f;
+        value[U(d)] = static_cast<float>(5 - d) * 1.7f;
+      }
+      WriteToken(*pool, 1, 2, 1, 3, key, value);
+      WriteToken(*pool, 1, 2, 0, 3, zeros, value);
+      std::vector<float> out(U(dim));
+      for (const bool values : {false, true}) {
+        const std::vector<float>& want = values ? value : key;
+        float scale = 0;
+        for (float x : want) scale = std::max(scale, std::fabs(x));
+        ReadToken(*pool, 1, 2, 1, 3, values, out);
+        for (int64_t d = 0; d < dim; ++d) {
+          CHECK(std::fabs(out[U(d)] - want[U(d)]) <= scale / 254);
+        }
+      }
+      ReadToken(*pool, 1, 2, 0, 3, false, out);
+      CHECK(out == zeros);
+      // What nobody wrote is large still.
+      ReadToken(*pool, 0, 2, 1, 3, false, out);
+      CHECK(out[0] > 9e3f);
+      std::vector<PageCopy> copies = {{2, 1}};
+      Machine machine(mesh);
+      CopyPages(machine, *pool, copies);
+      std::vector<float> copied(U(dim));
+      ReadToken(*pool, 1, 2, 1, 3, true, out);
+      ReadToken(*pool, 1, 1, 1, 3, true, copied);
+      CHECK(copied == out);
+    }
   }
 }
 

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include <cmath>
 
 #include "exec/half.h"
@@ -326,6 +328,38 @@ TEST_CASE("batches that real kernels would misread are errors") {
   batch.sequences = 3;
   batch.table.whole[6] = 0;
   CHECK_FALSE(CheckBatch(batch, pool, 2, 5));
+}
+
+TEST_CASE("a distribution must be the requests' own") {
+  PoolConfig pool;
+  pool.pages = 8;
+  pool.page_size = 4;
+  // Two shards of two requests: one query, all keys new; one query, both.
+  RaggedBatch right = Batch();
+  right.cumulative = {0, 1, 3, 4, 6};
+  right.lengths = {6, 2, 3, 4};
+  right.distribution = {{1, 2, 2}, {1, 1, 2}};
+  CHECK_FALSE(CheckBatch(right, pool, 2, 6));
+  struct Case {
+    std::string_view message;
+    std::vector<std::array<int64_t, 3>> distribution;
+  };
+  const Case cases[] = {
+      {"1 distribution for 2 shards", {{1, 2, 2}}},
+      {"a distribution [1, 2, 3] of 2 requests", {{1, 2, 3}, {1, 1, 2}}},
+      {"a distribution [2, 1, 2] of 2 requests", {{2, 1, 2}, {1, 1, 2}}},
+      {"request 1 stands among the decoding ones with 2 queries and 2 keys",
+       {{2, 2, 2}, {1, 1, 2}}},
+      {"request 3 stands among the prefilling ones with 2 queries and 4 keys",
+       {{1, 2, 2}, {1, 2, 2}}},
+  };
+  for (const Case& c : cases) {
+    RaggedBatch wrong = right;
+    wrong.distribution = c.distribution;
+    const auto why = CheckBatch(wrong, pool, 2, 6);
+    REQUIRE(why);
+    CHECK(why->message == c.message);
+  }
 }
 
 TEST_CASE("every planted fault shows in a paged operation") {

@@ -93,6 +93,19 @@ def in_runtime_dtype(tensors, settings):
             for name, x in tensors.items()}
 
 
+def from_int8(x, dtype):
+    """Rows of 8 bits with a scale each, read back and cast to a dtype.
+
+    In float32 throughout: the scale is the largest |x| of a row, a step
+    scale/127.5.
+    """
+    x = x.astype(np.float32)
+    scale = np.abs(x).max(axis=-1, keepdims=True)
+    factor = np.float32(127.5) / np.where(scale > 0, scale, np.float32(1))
+    q = np.clip(np.rint(x * factor), -128, 127).astype(np.float32)
+    return rounded((q * scale / np.float32(127.5)).astype(np.float64), dtype)
+
+
 PROMOTED = {("BF16", "F16"): "F32", ("F16", "BF16"): "F32"}
 
 
@@ -377,7 +390,10 @@ def check_case(path):
     want = computed_in(settings, dtypes["query"], dtypes["key"])
     if dtypes["output"] != want:
         return f"the output is {dtypes['output']}, computed in {want}"
-    tensors = in_runtime_dtype(tensors, settings)
+    tensors = dict(in_runtime_dtype(tensors, settings))
+    if case["kv_dtype"] == "I8":  # written to pages after that
+        tensors.update({name: from_int8(tensors[name], want)
+                        for name in ("key", "value")})
     own = attention(tensors, settings, layout)
     reference = tensors["reference"]
     if own.shape != reference.shape:
@@ -444,7 +460,7 @@ def random_run(rng, folder):
             "--layout", rng.choice(["bthd", "bhtd", "thd"]),
             "--mode", rng.choice(["train", "prefill", "decode"]),
             "--dtype", rng.choice(["float32", "bfloat16", "float16"]),
-            "--kv-dtype", rng.choice(["float32", "bfloat16", "float16"]),
+            "--kv-dtype", rng.choice(["float32", "bfloat16", "float16", "int8"]),
             "--settings", os.path.join(os.path.dirname(folder), "s.yaml"),
             "--features", "all", "--full", "--dump", folder]
 
