@@ -88,6 +88,8 @@ enum class Fault : uint16_t {
   kDotNeighbourScale,
   kDotScaleOfPart,
   kDotScaleForgotten,
+  kDotMaximumOfHalf,
+  kDotFewerBits,
   kMaskOverflowsSoftmax,
   // The key-value cache.
   kCacheOwnerOff,

@@ -189,11 +189,18 @@ Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
 
 PerDevice ScoresByBits(Machine& machine, const Slices& slices,
                        const AxisGroup& dim_axes, int bits) {
+  if (machine.Planted(Fault::kDotFewerBits)) --bits;
   PerDevice query(slices.at.size()), key(slices.at.size());
   machine.Local([&](int d) {
     query[At(d)] = LargestOfRows(*slices.at[At(d)].query);
     key[At(d)] = LargestOfRows(*slices.at[At(d)].key);
   });
+  if (machine.Planted(Fault::kDotMaximumOfHalf)) {
+    for (size_t d = 0; d < query.size(); ++d) {
+      const Buffer& whole = *slices.at[d].query;
+      query[d] = LargestOfRows(SliceDim(whole, 3, 0, whole.shape[3] / 2));
+    }
+  }
   const bool split = machine.mesh().Parts(dim_axes) > 1;
   if (split && !machine.Planted(Fault::kDotScaleOfPart)) {
     query = AllReduce(machine, dim_axes, query, Reduce::kMax, "query maxima");

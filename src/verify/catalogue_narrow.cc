@@ -46,6 +46,12 @@ std::vector<PlantedFault> NarrowFaults() {
   cut.test.settings.dot_bits = 8;
   add("products-with-the-neighbours-scale", Fault::kDotNeighbourScale, cut);
   add("products-with-one-scale-forgotten", Fault::kDotScaleForgotten, cut);
+  add("products-with-half-a-rows-maximum", Fault::kDotMaximumOfHalf, cut);
+  // Within what the bits imply of whole operands: shown by cut ones.
+  add("products-of-7-bits-for-8", Fault::kDotFewerBits, cut);
+  Probe coarse = cut;
+  coarse.test.settings.dot_bits = 4;
+  add("products-of-3-bits-for-4", Fault::kDotFewerBits, coarse);
   Probe parts = ProbeOf("vanilla", dim);
   parts.test.settings.dot_bits = 8;
   add("products-with-a-parts-scale", Fault::kDotScaleOfPart, parts);

@@ -13,6 +13,27 @@ namespace {
 
 using exec::DenseArray;
 
+double StepOf(double largest, int bits) {
+  return largest / (std::ldexp(1.0, bits - 1) - 0.5);
+}
+
+// `count` numbers from `at`, `stride` apart, rounded to their row's steps.
+void CutRow(DenseArray& x, int64_t at, int64_t count, int64_t stride,
+            int bits) {
+  const auto number = [&](int64_t i) -> double& {
+    return x.data[static_cast<size_t>(at + i * stride)];
+  };
+  double largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::abs(number(i)));
+  }
+  const double step = StepOf(largest, bits);
+  const double top = std::ldexp(1.0, bits - 1) - 1;
+  for (int64_t i = 0; i < count && step > 0; ++i) {
+    number(i) = step * std::clamp(std::nearbyint(number(i) / step), -top, top);
+  }
+}
+
 // One row of numbers: their sum and largest, in size.
 struct Line {
   double total = 0, largest = 0;
@@ -25,11 +46,13 @@ struct Line {
 class Bound {
  public:
   Bound(const exec::ReferenceInputs& in, const exec::AttentionOptions& options,
-        const exec::OperationSettings& settings, const DenseArray& weights)
+        const exec::OperationSettings& settings, const DenseArray& weights,
+        bool cut)
       : in_(in),
         options_(options),
         settings_(settings),
         weights_(weights),
+        cut_(cut),
         group_(in.query.dim(2) / in.key.dim(2)),
         scale_(std::abs(options.ScaleFor(in.query.dim(3)))),
         roundoff_(settings.softmax_dtype == Dtype::kF32
@@ -44,23 +67,26 @@ class Bound {
     }
   }
 
-  double Run() const {
-    double out = 0;
+  DenseArray Run() const {
+    DenseArray out = DenseArray::Zeros(
+        {in_.query.dim(0), in_.query.dim(1), in_.query.dim(2), 1});
     for (int64_t b = 0; b < in_.query.dim(0); ++b) {
       for (int64_t h = 0; h < in_.query.dim(2); ++h) {
         const ValueLines values = Values(b, h / group_);
         for (int64_t t = 0; t < in_.query.dim(1); ++t) {
-          out = std::max(out, Row(b, h, t, values));
+          out.At(b, t, h, 0) = Row(b, h, t, values) / (1 - options_.dropout);
         }
       }
     }
-    return out / (1 - options_.dropout);
+    return out;
   }
 
  private:
+  // Of an operand, which may have been cut already.
   double HalfStep(double largest) const {
-    if (settings_.dot_bits == 0) return 0;
-    return largest / (std::ldexp(1.0, settings_.dot_bits - 1) - 0.5) / 2;
+    return settings_.dot_bits == 0 || cut_
+               ? 0
+               : StepOf(largest, settings_.dot_bits) / 2;
   }
 
   // A head's values, by dim over all keys.
@@ -141,14 +167,22 @@ class Bound {
       out += static_cast<double>(keys) * 0x1p-24 * most;
     }
     if (settings_.dot_bits == 0) return out;
-    const double largest =
-        std::min(1.0, weight * std::exp(2 * off)) * (1 + 5 * roundoff_);
-    const double dp = HalfStep(largest);
+    const auto most_of = [&](double p) {
+      return std::min(1.0, p * std::exp(2 * off)) * (1 + 5 * roundoff_);
+    };
+    const double dp = StepOf(most_of(weight), settings_.dot_bits) / 2;
+    std::vector<double> sums(values.dims.size(), 0);
+    for (int64_t s = 0; s < keys; ++s) {
+      const double p = std::min(dp, most_of(weights_.At(b, h, t, s)));
+      for (size_t d = 0; p > 0 && d < sums.size(); ++d) {
+        sums[d] +=
+            p * (std::abs(in_.value.At(b, s, k, static_cast<int64_t>(d))) +
+                 HalfStep(values.dims[d].largest));
+      }
+    }
     double product = 0;
-    for (const Line& v : values.dims) {
-      const double dv = HalfStep(v.largest);
-      product = std::max(
-          product, dv + v.total * dp + static_cast<double>(keys) * dp * dv);
+    for (size_t d = 0; d < sums.size(); ++d) {
+      product = std::max(product, sums[d] + HalfStep(values.dims[d].largest));
     }
     return out + product;
   }
@@ -157,6 +191,7 @@ class Bound {
   const exec::AttentionOptions& options_;
   const exec::OperationSettings& settings_;
   const DenseArray& weights_;
+  bool cut_;
   int64_t group_;
   double scale_, roundoff_;
   std::vector<Line> keys_;  // [B, S, K]
@@ -168,14 +203,37 @@ bool IsNarrow(const exec::OperationSettings& settings) {
   return settings.dot_bits != 0 || settings.softmax_dtype != Dtype::kF32;
 }
 
-double NarrowBound(const exec::ReferenceInputs& in,
-                   const exec::AttentionOptions& options,
-                   const exec::OperationSettings& settings) {
-  if (!IsNarrow(settings)) return 0;
+exec::ReferenceInputs CutOperands(const exec::ReferenceInputs& in, int bits,
+                                  int64_t block) {
+  exec::ReferenceInputs out = in;
+  for (DenseArray* x : {&out.query, &out.key}) {
+    const auto elements = static_cast<int64_t>(x->data.size());
+    for (int64_t at = 0; at < elements; at += x->dim(3)) {
+      CutRow(*x, at, x->dim(3), 1, bits);
+    }
+  }
+  DenseArray& v = out.value;
+  const int64_t keys = v.dim(1), width = v.dim(2) * v.dim(3);
+  const int64_t step = block == 0 ? keys : block;
+  for (int64_t b = 0; b < v.dim(0); ++b) {
+    for (int64_t s = 0; s < keys; s += step) {
+      for (int64_t i = 0; i < width; ++i) {
+        CutRow(v, (b * keys + s) * width + i, std::min(step, keys - s), width,
+               bits);
+      }
+    }
+  }
+  return out;
+}
+
+DenseArray NarrowBounds(const exec::ReferenceInputs& in,
+                        const exec::AttentionOptions& options,
+                        const exec::OperationSettings& settings, bool cut) {
+  if (!IsNarrow(settings)) return {};
   std::string why;
   const auto reference = exec::ReferenceAttention(in, options, why, true);
-  if (!reference) return 0;
-  return Bound(in, options, settings, reference->weights).Run();
+  if (!reference) return {};
+  return Bound(in, options, settings, reference->weights, cut).Run();
 }
 
 }  // namespace shardc::verify

@@ -1,5 +1,5 @@
 // How far arithmetic narrower than float32 may take an output from attention
-// of the whole inputs, per row and at its worst.
+// of the whole inputs, by row.
 //
 // Logits. A product cut to few bits is off by at most
 //   sum |q| k_step/2 + sum |k| q_step/2 + D q_step k_step / 4,
@@ -13,10 +13,15 @@
 // are off by 5 u relatively, and by keys * 2^-24 in float16, whose small
 // exponentials are subnormal: times max |v|.
 //
-// Product of weights p and values, cut over n keys:
-//   v_step/2 + sum |v| p_step/2 + n p_step v_step / 4, p_step from the row's
-// largest weight, which is at most e^(2d) times the true one, and 1. Blocks
-// have smaller steps. All of it is divided by 1 - dropout.
+// Product of weights p and values, cut over the keys:
+//   v_step/2 + sum (|v| + v_step/2) min(p, p_step/2),
+// since a weight below half a step becomes 0; each p, and the row's largest,
+// which gives p_step, is at most e^(2d) times the true one, and 1. Blocks have
+// smaller steps. All of it is divided by 1 - dropout.
+//
+// Against attention of the operands as they were cut, only the weights are cut
+// still: sum |v| min(p, p_step/2) and the softmax's rounding are left, which
+// shows a wrong step of one operand.
 #ifndef SHARDC_VERIFY_NARROW_BOUND_H_
 #define SHARDC_VERIFY_NARROW_BOUND_H_
 
@@ -27,10 +32,17 @@ namespace shardc::verify {
 
 bool IsNarrow(const exec::OperationSettings& settings);
 
-// The largest over all rows; 0 where nothing is narrow.
-double NarrowBound(const exec::ReferenceInputs& in,
-                   const exec::AttentionOptions& options,
-                   const exec::OperationSettings& settings);
+// Query, key and value as integers of `bits` times their steps: values over
+// blocks of keys, of all of them where `block` is 0.
+exec::ReferenceInputs CutOperands(const exec::ReferenceInputs& in, int bits,
+                                  int64_t block);
+
+// By row, [B, T, H, 1]; empty where nothing is narrow. `cut`: `in` are
+// CutOperands.
+exec::DenseArray NarrowBounds(const exec::ReferenceInputs& in,
+                              const exec::AttentionOptions& options,
+                              const exec::OperationSettings& settings,
+                              bool cut = false);
 
 }  // namespace shardc::verify
 

@@ -163,7 +163,15 @@ class Judge {
     logit_ = OutputDtype(test_) == Dtype::kF32
                  ? LargestLogit(*in, problem_.options)
                  : 0;
-    narrow_ = NarrowBound(*in, problem_.options, test_.settings);
+    narrow_ = MaxAbs(NarrowBounds(*in, problem_.options, test_.settings));
+    if (test_.settings.dot_bits > 0) {
+      const bool blocks = test_.operation->name == "flash_attn2";
+      const auto cut = CutOperands(*in, test_.settings.dot_bits,
+                                   blocks ? test_.settings.blocksize_k : 0);
+      reference = exec::ReferenceAttention(cut, problem_.options, why);
+      if (reference) cut_reference_ = std::move(reference->output);
+      cut_bounds_ = NarrowBounds(cut, problem_.options, test_.settings, true);
+    }
     if (tensors_ != nullptr) {
       tensors_->problem = problem_;
       if (test_.operation->name == "blocksparse") {
@@ -218,10 +226,31 @@ class Judge {
     const double judged = options_.checks.Has(Check::kMaximum)
                               ? result_.error.max_abs
                               : result_.error.mean_abs;
-    if (Within(judged, limit)) return true;
+    if (Within(judged, limit)) return CutNumbers(largest);
     if (!Fail(Check::kError, "")) {
       ExplainNumbers(test_, got_, reference_, result_);
       return false;
+    }
+    return true;
+  }
+
+  // Each row against the operands as they were cut.
+  bool CutNumbers(double largest) {
+    const double cap = ErrorCap(OutputDtype(test_), largest, logit_);
+    const int64_t dim = cut_bounds_.data.empty() ? 0 : got_.dim(3);
+    for (size_t i = 0; dim > 0 && i < got_.data.size(); ++i) {
+      const double error = std::abs(got_.data[i] - cut_reference_.data[i]);
+      const double limit = cap + cut_bounds_.data[i / static_cast<size_t>(dim)];
+      if (Within(error, limit)) continue;
+      const Shape at = exec::PositionOf(got_.shape, static_cast<int64_t>(i));
+      return Fail(Check::kError, "output differs by " + ErrorText(error) +
+                                     " from attention of operands cut to " +
+                                     std::to_string(test_.settings.dot_bits) +
+                                     " bits where " + ErrorText(limit) +
+                                     " is allowed; first at batch " +
+                                     std::to_string(at[0]) + ", token " +
+                                     std::to_string(at[1]) + ", head " +
+                                     std::to_string(at[2]));
     }
     return true;
   }
@@ -257,6 +286,7 @@ class Judge {
   exec::OperationOutcome outcome_;
   Buffer output_, unsharded_;
   DenseArray reference_, got_;
+  DenseArray cut_reference_, cut_bounds_;  // empty: products are whole
   double logit_ = 0, narrow_ = 0;
 };
 

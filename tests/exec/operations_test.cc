@@ -232,7 +232,19 @@ TEST_CASE("results depend on neither threads nor the devices' numbering") {
   const Sizes size = {4, 16, 16, 8, 4, 8};
   const AttentionProblem problem = Problem(size);
   const Spec spec = {{"dp"}, {"sp"}, {"tp"}, {}};
-  for (const char* name : {"vanilla", "flash_attn2", "ring", "ulysses"}) {
+  struct Row {
+    const char* name;
+    OperationSettings settings;
+  };
+  OperationSettings bits, softmax;
+  bits.dot_bits = 8;
+  softmax.softmax_dtype = Dtype::kBF16;
+  const Row rows[] = {
+      {"vanilla", {}},      {"flash_attn2", {}}, {"ring", {}},
+      {"ulysses", {}},      {"vanilla", bits},   {"flash_attn2", bits},
+      {"vanilla", softmax},
+  };
+  for (const auto& [name, settings] : rows) {
     CAPTURE(name);
     std::optional<Buffer> first;
     for (const auto& axes :
@@ -243,7 +255,8 @@ TEST_CASE("results depend on neither threads nor the devices' numbering") {
       for (int threads : {1, 5}) {
         const SimMesh mesh = MeshOf(axes);
         Machine machine(mesh, threads);
-        const auto outcome = RunOn(machine, name, problem, Specs(spec, spec));
+        const auto outcome =
+            RunOn(machine, name, problem, Specs(spec, spec), settings);
         Complaint why;
         const auto whole = Gather(mesh, outcome.output, why);
         REQUIRE_MESSAGE(whole, why.message);
