@@ -19,17 +19,18 @@ namespace {
 struct Format {
   int precision;
   int min_exponent;
+  double least_normal;
   double overflow;
 };
-constexpr Format kFloat16{11, -14, 65520.0};
+constexpr Format kFloat16{11, -14, 0x1p-14, 65520.0};
 // (2 - 2^-8) * 2^127: halfway between the largest and the next power.
-constexpr Format kBFloat16{8, -126, 0x1.FFp127};
+constexpr Format kBFloat16{8, -126, 0x1p-126, 0x1.FFp127};
 
 // Nearest value of the format, still as a double.
 double RoundToFormat(double x, const Format& format) {
   if (!std::isfinite(x) || x == 0) return x;
   if (std::fabs(x) >= format.overflow) return std::copysign(INFINITY, x);
-  if (std::fabs(x) < std::ldexp(1.0, format.min_exponent)) {
+  if (std::fabs(x) < format.least_normal) {
     const int quantum = format.min_exponent - (format.precision - 1);
     return std::ldexp(std::nearbyint(std::ldexp(x, -quantum)), quantum);
   }

@@ -70,12 +70,15 @@ uint64_t Random::Bits(uint64_t index) const {
 
 double Random::Uniform(uint64_t index) const { return ToUnit(Bits(index)); }
 
-// Box and Muller, one of the pair.
-double Random::Normal(uint64_t index) const {
+double Random::Normal(uint64_t index) const { return Normals(index)[0]; }
+
+// Box and Muller.
+std::array<double, 2> Random::Normals(uint64_t index) const {
   const auto out = Draw(key_, index, kForBits);
   const double u = 1.0 - ToUnit(Join(out[0], out[1]));  // (0, 1]
   const double angle = 2 * M_PI * ToUnit(Join(out[2], out[3]));
-  return std::sqrt(-2 * std::log(u)) * std::cos(angle);
+  const double radius = std::sqrt(-2 * std::log(u));
+  return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
 uint64_t Random::Below(uint64_t index, uint64_t bound) const {

@@ -1,12 +1,14 @@
 #include "verify/problem_data.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
 #include "exec/half.h"
 #include "exec/quantize.h"
 #include "exec/random.h"
+#include "exec/thread_pool.h"
 #include "verify/latent_data.h"
 #include "verify/shapes.h"
 
@@ -35,41 +37,42 @@ Buffer Lay(Buffer x, exec::Layout layout) {
 // Normal numbers with a gain by head and, where `offset` is not 0, a mean by
 // head, batch row and dim and a slope over positions.
 Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
-              double offset) {
+              double offset, int threads) {
   Buffer out = Buffer::Zeros(shape, dtype);
   const Random noise = random.Split("noise"), mean = random.Split("mean");
-  const int64_t rows = shape[0], length = shape[1], heads = shape[2],
-                dim = shape[3];
   const Random norms = mean.Split("norm");
-  std::vector<double> norm(At(heads)), means(At(heads * dim));
-  uint64_t i = 0;
-  for (int64_t b = 0; b < rows; ++b) {
+  const int64_t length = shape[1], heads = shape[2], dim = shape[3];
+  const auto fill = [&](int64_t b, int) {
+    std::vector<double> norm(At(heads)), means(At(heads * dim));
     // What all positions of a row share.
     for (int64_t h = 0; h < heads; ++h) {
-      norm[At(h)] =
-          gain *
-          (0.6 + 0.8 * norms.Uniform(static_cast<uint64_t>(h + heads * b)));
+      const auto cell = static_cast<uint64_t>(h + heads * b);
+      norm[At(h)] = gain * (0.6 + 0.8 * norms.Uniform(cell));
     }
     for (int64_t c = 0; offset != 0 && c < heads * dim; ++c) {
       const auto cell = static_cast<uint64_t>(b * heads * dim + c);
       means[At(c)] = offset * (2 * mean.Uniform(cell) - 1);
     }
+    int64_t i = b * length * heads * dim;
+    std::array<double, 2> pair = noise.Normals(static_cast<uint64_t>(i / 2));
     for (int64_t t = 0; t < length; ++t) {
       const double along =
           length > 1 ? static_cast<double>(t) / static_cast<double>(length - 1)
                      : 0;
       for (int64_t h = 0; h < heads; ++h) {
         for (int64_t d = 0; d < dim; ++d, ++i) {
-          double x = norm[At(h)] * noise.Normal(i);
+          if (i % 2 == 0) pair = noise.Normals(static_cast<uint64_t>(i / 2));
+          double x = norm[At(h)] * pair[At(i % 2)];
           if (offset != 0) {
             x += means[At(h * dim + d)] +
                  offset * 0.5 * (along - 0.5) * (d % 2 == 0 ? 1 : -1);
           }
-          out.real[At(static_cast<int64_t>(i))] = exec::RoundTo(dtype, x);
+          out.real[At(i)] = exec::RoundTo(dtype, x);
         }
       }
     }
-  }
+  };
+  exec::ThreadPool(threads).Run(shape[0], fill);
   return out;
 }
 
@@ -256,7 +259,7 @@ void AddBlocks(const Case& test, Random random,
 
 }  // namespace
 
-exec::AttentionProblem MakeProblem(const Case& test) {
+exec::AttentionProblem MakeProblem(const Case& test, int threads) {
   const Random random(test.seed);
   const Sizes& n = test.sizes;
   const Features& f = test.features;
@@ -265,15 +268,15 @@ exec::AttentionProblem MakeProblem(const Case& test) {
   const double gain = f.large_logits ? 6.0 : 1.0;
   out.query = Lay(Values(random.Split("query"),
                          {n.batch, n.query_length, n.heads, n.head_dim},
-                         test.dtype, gain, 0.3 * gain),
+                         test.dtype, gain, 0.3 * gain, threads),
                   test.layout);
   out.key = Lay(Values(random.Split("key"),
                        {n.batch, n.key_length, n.key_heads, n.head_dim},
-                       KeyDtype(test), gain, 0.3 * gain),
+                       KeyDtype(test), gain, 0.3 * gain, threads),
                 test.layout);
   out.value = Lay(Values(random.Split("value"),
                          {n.batch, n.key_length, n.key_heads, n.ValueDim()},
-                         KeyDtype(test), 0.7, 1.5),
+                         KeyDtype(test), 0.7, 1.5, threads),
                   test.layout);
   out.options.causal = f.causal;
   out.options.scale = f.scale;

@@ -13,7 +13,7 @@ namespace shardc::verify {
 // bfloat16; v is never constant over keys or heads. Values are rounded to the
 // case's dtype, keys and values to the cache's: the reference reads the rounded
 // ones.
-exec::AttentionProblem MakeProblem(const Case& test);
+exec::AttentionProblem MakeProblem(const Case& test, int threads = 1);
 
 // The same problem for the dense reference, inputs rounded to the runtime dtype
 // where one is set. blocksparse's table becomes a mask. Nothing, and why, where

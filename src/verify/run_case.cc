@@ -312,7 +312,8 @@ CaseResult JudgeProblem(const Case& test, const exec::AttentionProblem& problem,
 
 CaseResult RunCase(const Case& test, const RunOptions& options,
                    CaseTensors* tensors) {
-  const exec::AttentionProblem problem = MakeProblem(test);
+  const exec::AttentionProblem problem =
+      MakeProblem(test, std::max(options.threads, 1));
   return JudgeProblem(test, problem, options, tensors);
 }
 
