@@ -54,10 +54,14 @@ std::optional<Complaint> CheckLayout(const SimMesh& mesh, const Shape& shape,
       why.axis = axis;
       if (!mesh.Has(axis)) {
         why.message = "the mesh has no axis `" + axis + "`";
+        why.help = "add it to the mesh, or take it out of the axis rules";
         return why;
       }
       if (!seen.insert(axis).second) {
         why.message = "axis `" + axis + "` occurs twice in " + SpecText(spec);
+        why.help =
+            "an axis splits one dimension of a tensor: take it out of the "
+            "other's axis rule";
         return why;
       }
     }
@@ -68,6 +72,7 @@ std::optional<Complaint> CheckLayout(const SimMesh& mesh, const Shape& shape,
                     ShapeText(shape) + " does not divide into " +
                     std::to_string(parts) + " parts over " +
                     GroupText(spec[dim]);
+      why.help = "split it over axes whose sizes divide it, or leave it whole";
       return why;
     }
   }

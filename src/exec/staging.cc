@@ -368,6 +368,7 @@ bool Disjoint(const AxisGroup& a, const AxisGroup& b) {
 }
 
 std::string AxesText(const AxisGroup& axes) {
+  if (axes.empty()) return "no axis";
   std::string out = "`";
   for (size_t i = 0; i < axes.size(); ++i) {
     if (i > 0) out += ", ";

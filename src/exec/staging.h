@@ -150,7 +150,7 @@ AxisGroup CommonPrefix(const SimMesh& mesh, const AxisGroup& a,
                        const AxisGroup& b);
 bool SameAxes(const SimMesh& mesh, const AxisGroup& a, const AxisGroup& b);
 bool Disjoint(const AxisGroup& a, const AxisGroup& b);
-// `tp` or `fsdp, sp`, in backquotes, for messages.
+// `tp` or `fsdp, sp`, in backquotes, or no axis, for messages.
 std::string AxesText(const AxisGroup& axes);
 
 }  // namespace shardc::exec

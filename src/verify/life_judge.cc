@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exec/operation.h"
 #include "exec/reference.h"
 #include "exec/staging.h"
 #include "exec/thread_pool.h"
@@ -150,14 +151,16 @@ void LifeJudge::Row(int64_t row, std::vector<Outputs>& out,
   }
 }
 
-// As far as errors by device ask for one.
-Case LifeJudge::OutputCase() const {
+Case LifeJudge::StepCase() const {
   Case test;
+  test.operation = exec::FindOperation("flash_decoding");
+  test.mode = Mode::kDecode;
+  test.dtype = life_.dtype;
   test.mesh = life_.mesh;
-  test.sizes.batch = life_.batch;
-  test.sizes.heads = life_.heads;
-  test.sizes.head_dim = life_.head_dim;
-  test.specs.output = {
+  test.sizes = {life_.batch,    1, life_.slots, life_.heads, life_.key_heads,
+                life_.head_dim, 0};
+  test.specs.key = test.specs.value = life_.decode_spec;
+  test.specs.query = test.specs.output = {
       exec::PadSpec(life_.decode_spec, 1)[0], {}, life_.query_heads};
   return test;
 }
@@ -172,6 +175,7 @@ std::vector<JudgedStep> LifeJudge::Judge(int threads) {
   exec::ThreadPool pool(std::max(threads, 1));
   pool.Run(life_.batch,
            [&](int64_t row, int) { Row(row, outputs, refused[At(row)]); });
+  const Case test = StepCase();
   for (size_t s = 0; s < waiting_.size(); ++s) {
     JudgedStep step;
     step.step = waiting_[s].step;
@@ -181,9 +185,18 @@ std::vector<JudgedStep> LifeJudge::Judge(int threads) {
     const DenseArray& reference = outputs[s].reference;
     const DenseArray got = Dense(waiting_[s].output);
     step.error = CompareOutputs(got, reference);
-    step.device_error = DeviceErrors(OutputCase(), got, reference);
     step.alone = CompareOutputs(outputs[s].alone, reference);
     step.largest = MaxAbs(reference);
+    step.tolerance =
+        2 * step.alone.max_abs + ErrorFloor(life_.dtype, step.largest);
+    step.device_error = DeviceErrors(test, got, reference);
+    if (!Within(step.error.max_abs, step.tolerance)) {
+      CaseResult& off = step.explained;
+      off.error = step.error;
+      off.tolerance = off.cap = step.tolerance;
+      off.device_error = step.device_error;
+      ExplainNumbers(test, got, reference, off);
+    }
     judged.push_back(std::move(step));
   }
   waiting_.clear();

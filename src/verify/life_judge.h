@@ -27,7 +27,10 @@ struct JudgedStep {
   ErrorOf error;        // of the output
   ErrorOf alone;        // of the same operation on one device
   double largest = 0;   // of the reference
+  double tolerance = 0;
   std::vector<double> device_error;
+  // Of an output that is off: reason, axis and help.
+  CaseResult explained;
 };
 
 class LifeJudge {
@@ -41,6 +44,9 @@ class LifeJudge {
   // Judges what waits, row by row: a row's past is read once for all steps.
   std::vector<JudgedStep> Judge(int threads);
 
+  // A step as the attention it is.
+  Case StepCase() const;
+
  private:
   struct Outputs {
     exec::DenseArray reference, alone;  // [B, 1, H, D] of a step
@@ -51,8 +57,6 @@ class LifeJudge {
                  const exec::Buffer& value,
                  const std::vector<exec::Buffer>& queries,
                  std::vector<Outputs>& out, std::string& refused) const;
-
-  Case OutputCase() const;
 
   const Lifetime& life_;
   const Remembered& memory_;

@@ -256,6 +256,11 @@ class Run {
     Complaint why;
     auto output = exec::Gather(mesh_, sharded.output, why);
     if (!output) {
+      if (const auto fault = LayoutFault(judge_.StepCase())) {
+        result_.help = fault->help;
+        why.axis = fault->axis;
+        why.message += "; " + fault->message;
+      }
       return Fail(Check::kReplicas, "output: " + why.message, why);
     }
     judge_.Add({result_.step, lengths_, starts_, std::move(*output)});
@@ -273,7 +278,11 @@ class Run {
   bool Accept(const JudgedStep& step) {
     const auto fail = [&](Check check, std::string reason) {
       const bool goes_on = Fail(check, std::move(reason));
-      if (!goes_on) result_.step = step.step;
+      if (!goes_on) {
+        result_.step = step.step;
+        result_.axis = step.explained.axis;
+        result_.help = step.explained.help;
+      }
       return goes_on;
     };
     if (!step.refused.empty()) {
@@ -286,25 +295,21 @@ class Run {
       double& worst = result_.device_error[d];
       if (!(step.device_error[d] <= worst)) worst = step.device_error[d];
     }
-    const double tolerance =
-        2 * step.alone.max_abs + ErrorFloor(life_.dtype, step.largest);
-    const std::string place = " at batch " +
-                              std::to_string(step.error.worst[0]) + ", head " +
-                              std::to_string(step.error.worst[2]);
     if (step.error.non_finite) {
-      return fail(Check::kFinite, "the output is not finite" + place);
+      return fail(Check::kFinite, "the output is not finite at batch " +
+                                      std::to_string(step.error.worst[0]) +
+                                      ", head " +
+                                      std::to_string(step.error.worst[2]));
     }
     result_.max_error = std::max(result_.max_error, step.error.max_abs);
-    if (!(step.error.max_abs / tolerance < result_.worst_ratio)) {
-      result_.worst_ratio = step.error.max_abs / tolerance;
+    if (!(step.error.max_abs / step.tolerance < result_.worst_ratio)) {
+      result_.worst_ratio = step.error.max_abs / step.tolerance;
       result_.error = step.error;
       result_.unsharded = step.alone;
-      result_.tolerance = tolerance;
+      result_.tolerance = step.tolerance;
     }
-    if (Within(step.error.max_abs, tolerance)) return true;
-    return fail(Check::kError,
-                "the output is off by " + ErrorText(step.error.max_abs) +
-                    " where " + ErrorText(tolerance) + " is allowed," + place);
+    if (Within(step.error.max_abs, step.tolerance)) return true;
+    return fail(Check::kError, step.explained.reason);
   }
 
   const Lifetime& life_;

@@ -106,25 +106,41 @@ std::string SizesText(const Sizes& n) {
          " head_dim=" + std::to_string(n.head_dim);
 }
 
-// Reasons, each once, with the cases that have it.
+// Reasons, each once. Failures of an operation and mode with the same remedy
+// are one, which the first of them tells.
 void AppendReasons(const Report& report, Status status, std::string& out) {
+  struct Reason {
+    std::string text;
+    int64_t times = 0;
+  };
   std::vector<std::string> order;
-  std::map<std::string, int64_t> times;
+  std::map<std::string, Reason> reasons;
   for (size_t i = 0; i < report.cases.size(); ++i) {
     const CaseResult& r = report.results[i];
     if (r.status != status) continue;
-    std::string text(report.cases[i].operation->name);
-    text += ' ';
-    text += ModeName(report.cases[i].mode);
-    text += ": " + r.reason;
-    if (!r.axis.empty()) text += " (axis `" + r.axis + "`)";
-    if (!r.help.empty()) text += "\n    help: " + r.help;
-    if (times[text]++ == 0) order.push_back(text);
+    std::string head(report.cases[i].operation->name);
+    head += ' ';
+    head += ModeName(report.cases[i].mode);
+    std::string tail;
+    if (!r.axis.empty()) tail += " (axis `" + r.axis + "`)";
+    if (!r.help.empty()) tail += "\n    help: " + r.help;
+    const std::string text = head + ": " + r.reason + tail;
+    const bool alike = status == Status::kFail && !r.help.empty();
+    const std::string key = alike ? head + tail : text;
+    Reason& reason = reasons[key];
+    if (reason.times++ > 0) continue;
+    reason.text = text;
+    order.push_back(key);
   }
   if (order.empty()) return;
   out += '\n';
-  for (const std::string& text : order) {
-    out += std::string(StatusName(status)) + ": " + text + '\n';
+  for (const std::string& key : order) {
+    const Reason& reason = reasons[key];
+    out += std::string(StatusName(status)) + ": " + reason.text + '\n';
+    if (status == Status::kFail && reason.times > 1) {
+      out += "    and " + Counted(reason.times - 1, "more case") +
+             " of it likewise\n";
+    }
   }
 }
 

@@ -119,9 +119,11 @@ class Judge {
       auto whole = exec::Gather(mesh, outcome_.output, why);
       if (!whole) {
         const auto fault = LayoutFault(test_);
-        return Fail(Check::kReplicas, "output: " + why.message,
-                    fault ? fault->axis : AxisBetween(mesh, why.devices),
-                    fault ? fault->help : "");
+        return Fail(
+            Check::kReplicas,
+            "output: " + why.message + (fault ? "; " + fault->message : ""),
+            fault ? fault->axis : AxisBetween(mesh, why.devices),
+            fault ? fault->help : "");
       }
       output_ = std::move(*whole);
       return true;

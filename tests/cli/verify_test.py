@@ -89,6 +89,26 @@ class Verify(Case):
             # The global view is right with any legal layout.
             self.verify("--operation", "vanilla", *args)
 
+    def test_a_life_that_fails_says_as_much(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = rules(folder, "axes: {head: [tp, tq], kv_head: tq}\n")
+            args = ["--rules", path, "--operation", "flash_decoding",
+                    "--mode", "decode", "--layout", "bthd", "--dtype",
+                    "float32"]
+            result = self.verify(*args, "--format", "json", rc=1,
+                                 mesh="tp:2,tq:2")
+            life, = [c for c in result.json()["cases"] if "cache" in c]
+            self.assertEqual(life["status"], "fail")
+            self.assertEqual(life["axis"], "tq")
+            for part in ("on 4 devices from 0 (tp=0 tq=0)", "first at batch",
+                         "at step 0", "key heads are split over `tq`"):
+                self.assertIn(part, life["reason"])
+            self.assertIn("kv_head", life["help"])
+            # People are told once of an operation, not once a case.
+            text = self.verify(*args, rc=1, mesh="tp:2,tq:2").out
+            self.assertEqual(text.count("\nfail: "), 1)
+            self.assertIn("more cases of it likewise", text)
+
     def test_an_operation_that_was_asked_for_must_run(self):
         ring = ["--operation", "ring", "--mode", "decode", "--layout",
                 "bthd", "--dtype", "float32"]
