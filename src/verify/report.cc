@@ -255,6 +255,22 @@ class Runner {
   std::mutex lock_;
 };
 
+// What is small with --full as well.
+void RemarkOnSizes(bool companions, Report& out) {
+  if (companions) {
+    out.remarks.emplace_back(
+        "the long cases and those of large logits beside the full ones have "
+        "witness sizes");
+  }
+  for (const Case& test : out.cases) {
+    if (!test.life || !test.life->pages) continue;
+    out.remarks.push_back("the lives of pages have " +
+                          std::to_string(test.life->slots) +
+                          " tokens a request at most");
+    return;
+  }
+}
+
 }  // namespace
 
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
@@ -271,6 +287,9 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
   const size_t begin = out.cases.size();
   std::vector<Case> companions =
       Companions(request, matrix.least, out.cases, out.results);
+  if (request.full) {
+    RemarkOnSizes(!companions.empty() && !(matrix.least == matrix.used), out);
+  }
   for (Matrix::Variant& variant : matrix.variants) {
     if (request.named ||
         out.results[variant.of].status != Status::kUnsupported) {

@@ -213,6 +213,8 @@ class Verify(Case):
                                                      "kv_len=600")).json()
         lives = [c for c in report["cases"] if "cache" in c]
         self.assertEqual(lives[0]["cache"]["prefill"], 600)
+        # What is small all the same is said to be.
+        self.assertIn("witness sizes", " ".join(report["remarks"]))
         self.assertEqual(report["summary"]["fail"], 0)
 
     def test_dump_writes_each_case(self):
