@@ -237,6 +237,16 @@ class Builder {
   }
 
  private:
+  // Whether a latent can be expanded to keys and values of all heads, which
+  // judging it takes.
+  bool Expands(const Case& test) const {
+    constexpr int64_t kMostElements = int64_t{1} << 28;
+    const Sizes& n = out_.used;
+    return !IsLatent(test) ||
+           n.batch * n.key_length * n.heads * (n.head_dim + n.ValueDim()) <=
+               kMostElements;
+  }
+
   Case CaseOf(const exec::Operation& operation, Mode mode, exec::Layout layout,
               Dtype dtype, std::optional<Feature> feature) {
     Case test;
@@ -250,7 +260,13 @@ class Builder {
       test.kv_dtype.reset();
     }
     test.mesh = mesh_;
-    test.sizes = SizesOfMode(out_.used, mode);
+    const bool small = !Expands(test);
+    test.sizes = SizesOfMode(small ? out_.least : out_.used, mode);
+    if (small) {
+      test.remarks.emplace_back(
+          "the full sizes' keys and values of every head are too many to "
+          "expand: at witness sizes");
+    }
     // Its keys come from a latent row, one for each query head.
     if (IsLatent(test)) test.sizes.key_heads = test.sizes.heads;
     test.settings = request_.settings;
@@ -260,11 +276,11 @@ class Builder {
     test.features.causal = true;
     test.features.ragged = IsGeneration(mode) || layout == exec::Layout::kThd;
     if (request_.window && *request_.window < request_.sizes.key_length) {
-      if (request_.full) test.features.window = *request_.window;
+      if (request_.full && !small) test.features.window = *request_.window;
       SwitchOn(Feature::kWindow, test);
     }
     if (feature) SwitchOn(*feature, test);
-    if (out_.witness) {
+    if (out_.witness || small) {
       FitBlocks(record, SizesOfMode(request_.sizes, mode), test);
     }
     test.seed = exec::Random(request_.seed).Split(number_++).key();

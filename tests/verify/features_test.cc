@@ -134,5 +134,23 @@ TEST_CASE("what is long already needs no other") {
   CHECK(longer() == 1);
 }
 
+// A latent's keys of every head may be far more than the model's.
+TEST_CASE("what is too large to expand has witness sizes, and says so") {
+  Request request = Everywhere(Mode::kDecode);
+  request.operations = {
+      exec::FindOperation("multi_latent_ragged_page_attention_v1")};
+  request.sizes = {16, 1, 8192, 32, 8, 128, 0};
+  request.full = true;
+  const Matrix matrix = MatrixOf(request);
+  REQUIRE(matrix.cases.size() == 1);
+  CHECK(matrix.cases[0].sizes.key_length < 8192);
+  CHECK(matrix.cases[0].remarks.size() == 1);
+  CHECK(RunCase(matrix.cases[0]).status == Status::kPass);
+  request.sizes.key_length = 512;
+  const Matrix expanded = MatrixOf(request);
+  CHECK(expanded.cases[0].sizes.key_length == 512);
+  CHECK(expanded.cases[0].remarks.empty());
+}
+
 }  // namespace
 }  // namespace shardc::verify
