@@ -73,7 +73,7 @@ struct Case {
   exec::OperationSettings settings;
   uint64_t seed = 0;
   std::optional<CacheLife> life;
-  bool longer = false;  // with more keys than were asked for
+  bool longer = false;               // with more keys than were asked for
   std::vector<std::string> remarks;  // of how it came to be
 };
 
