@@ -364,10 +364,11 @@ void CopyOut(const AttentionSlice& in, const AttentionState& state,
           if (kIn) FillZero(panel, nr);
           continue;
         }
-        float* const row =
-            state.out +
-            (tile.head * in.query_rows + tile.row + r) * in.value_dim + p * nr;
-        if (kIn) {
+        const int64_t at = tile.head * in.query_rows + tile.row + r;
+        float* const row = state.out + at * in.value_dim + p * nr;
+        if (kIn && state.max[at] == -std::numeric_limits<float>::infinity()) {
+          FillZero(panel, nr);  // nothing was gathered yet
+        } else if (kIn) {
           CopyFloats(row, dims, panel);
           FillZero(panel + dims, nr - dims);
         } else {
