@@ -93,10 +93,17 @@ HWY_INLINE VF TanhV(VF x) {
                         hn::CopySign(far, x));
 }
 
-// Element types as memory holds them; Load reads Lanes(DF()) of them.
+// Element types as memory holds them. Load reads Lanes(DF()) of them, Load2
+// twice as many: the first and the second half, or, where that is cheaper
+// (kApart), those of even and of odd places.
 struct F32Element {
   using T = float;
   static HWY_INLINE VF Load(const T* p) { return hn::LoadU(DF(), p); }
+  static constexpr bool kApart = false;
+  static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
+    a = Load(p);
+    b = Load(p + hn::Lanes(DF()));
+  }
 };
 
 struct Bf16Element {
@@ -106,6 +113,22 @@ struct Bf16Element {
     const auto wide = hn::PromoteTo(DU(), hn::LoadU(half, p));
     return hn::BitCast(DF(), hn::ShiftLeft<16>(wide));
   }
+#if HWY_TARGET == HWY_SCALAR
+  static constexpr bool kApart = false;
+  static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
+    a = Load(p);
+    b = Load(p + 1);
+  }
+#else
+  // Two of them in 32 bits: the low one is shifted up, the high one stays.
+  static constexpr bool kApart = true;
+  static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
+    const hn::Repartition<uint16_t, DU> du16;
+    const auto both = hn::BitCast(DU(), hn::LoadU(du16, p));
+    a = hn::BitCast(DF(), hn::ShiftLeft<16>(both));
+    b = hn::BitCast(DF(), hn::And(both, hn::Set(DU(), 0xffff0000u)));
+  }
+#endif
 };
 
 struct F16Element {
@@ -132,6 +155,11 @@ struct F16Element {
     return hn::Or(magnitude, hn::BitCast(df, sign));
 #endif
   }
+  static constexpr bool kApart = false;
+  static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
+    a = Load(p);
+    b = Load(p + hn::Lanes(DF()));
+  }
 };
 
 struct I8Element {
@@ -140,6 +168,11 @@ struct I8Element {
     const hn::Rebind<int8_t, DF> quarter;
     const DI di;
     return hn::ConvertTo(DF(), hn::PromoteTo(di, hn::LoadU(quarter, p)));
+  }
+  static constexpr bool kApart = false;
+  static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
+    a = Load(p);
+    b = Load(p + hn::Lanes(DF()));
   }
 };
 
