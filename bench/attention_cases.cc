@@ -1,5 +1,8 @@
 #include "attention_cases.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <new>
@@ -30,7 +33,10 @@ std::vector<float> Values(int64_t count, uint64_t seed) {
   return out;
 }
 
-// Vectors that start at a cache line, as the frameworks' tensors do.
+constexpr std::align_val_t kPage{2 << 20};
+
+// Vectors in large pages, so that where the system puts small ones is no part
+// of what is measured.
 template <class T>
 struct Aligned {
   using value_type = T;
@@ -38,9 +44,13 @@ struct Aligned {
   template <class U>
   explicit Aligned(const Aligned<U>&) {}
   T* allocate(size_t n) {
-    return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64)));
+    void* const p = ::operator new(n * sizeof(T), kPage);
+    if (n * sizeof(T) >= static_cast<size_t>(kPage)) {
+      madvise(p, n * sizeof(T), MADV_HUGEPAGE);
+    }
+    return static_cast<T*>(p);
   }
-  void deallocate(T* p, size_t) { ::operator delete(p, std::align_val_t(64)); }
+  void deallocate(T* p, size_t) { ::operator delete(p, kPage); }
   bool operator==(const Aligned&) const { return true; }
 };
 template <class T>
@@ -170,22 +180,50 @@ TimedCase PrefillCase(int64_t rows, bool causal, Dtype dtype) {
   return {[a] { a->Prefill(); }, 4 * pairs * kDim * kHeads};
 }
 
-TimedCase DecodeCase(int64_t keys, Dtype dtype) {
-  auto a = std::make_shared<Attention>(1, keys, dtype, false);
-  return {[a] { a->Decode(); },
-          static_cast<double>(a->key.Bytes() + a->value.Bytes())};
+// Caches that take turns, a call each, as the layers of a model do. Together
+// they are larger than the processor's caches, so that memory is what is read.
+int64_t LayersOf(double bytes) {
+  constexpr double kTogether = 256 << 20;
+  return std::max<int64_t>(1, static_cast<int64_t>(kTogether / bytes));
 }
 
-// Buffers of its own, as large as the cache.
-TimedCase ReadCase(int64_t keys, Dtype dtype) {
-  auto key = std::make_shared<Tensor>(keys, dtype, 2);
-  auto value = std::make_shared<Tensor>(keys, dtype, 3);
-  return {[key, value] {
-            volatile uint64_t keep = ReadAll(key->Head(0), key->Bytes());
-            keep = ReadAll(value->Head(0), value->Bytes());
+TimedCase DecodeCase(int64_t keys, Dtype dtype, bool turns) {
+  auto layers = std::make_shared<std::vector<std::unique_ptr<Attention>>>();
+  const auto add = [&] {
+    layers->push_back(std::make_unique<Attention>(1, keys, dtype, false));
+  };
+  add();
+  const Attention& first = *layers->front();
+  const auto bytes =
+      static_cast<double>(first.key.Bytes() + first.value.Bytes());
+  for (int64_t i = LayersOf(bytes); turns && i > 1; --i) add();
+  return {[layers, next = size_t{0}]() mutable {
+            (*layers)[next++ % layers->size()]->Decode();
+          },
+          bytes};
+}
+
+// Buffers of its own, as large as the caches.
+TimedCase ReadCase(int64_t keys, Dtype dtype, bool turns) {
+  struct Layer {
+    Tensor key, value;
+  };
+  auto layers = std::make_shared<std::vector<Layer>>();
+  const auto add = [&] {
+    layers->push_back({Tensor(keys, dtype, 2), Tensor(keys, dtype, 3)});
+  };
+  add();
+  const auto bytes = static_cast<double>(layers->front().key.Bytes() +
+                                         layers->front().value.Bytes());
+  for (int64_t i = LayersOf(bytes); turns && i > 1; --i) add();
+  return {[layers, next = size_t{0}]() mutable {
+            const Layer& layer = (*layers)[next++ % layers->size()];
+            volatile uint64_t keep =
+                ReadAll(layer.key.Head(0), layer.key.Bytes());
+            keep = ReadAll(layer.value.Head(0), layer.value.Bytes());
             static_cast<void>(keep);
           },
-          static_cast<double>(key->Bytes() + value->Bytes())};
+          bytes};
 }
 
 TimedCase MeshCase(int64_t devices, int64_t rows) {
@@ -230,11 +268,12 @@ std::optional<TimedCase> Make(const std::string& name) {
   if (kind == "prefill" && words >> a >> mask >> type && DtypeOf(type)) {
     return PrefillCase(a, mask == "causal", *DtypeOf(type));
   }
-  if (kind == "decode" && words >> a >> type && DtypeOf(type)) {
-    return DecodeCase(a, *DtypeOf(type));
-  }
-  if (kind == "read" && words >> a >> type && DtypeOf(type)) {
-    return ReadCase(a, *DtypeOf(type));
+  if ((kind == "decode" || kind == "read") && words >> a >> type &&
+      DtypeOf(type)) {
+    std::string again;
+    const bool turns = !(words >> again);
+    return kind == "decode" ? DecodeCase(a, *DtypeOf(type), turns)
+                            : ReadCase(a, *DtypeOf(type), turns);
   }
   if (kind == "mesh" && words >> a >> b) return MeshCase(a, b);
   return std::nullopt;
