@@ -30,11 +30,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-constexpr int64_t kDecodeBlock = 512;
+constexpr int64_t kDecodeBlock = 1024;
 constexpr int64_t kHalf = kDecodeBlock / 2;
 
-// How far ahead of a row memory is fetched.
-constexpr int64_t kBytesAhead = 3072;
+// How far ahead of a row memory is fetched, in bytes: narrow elements take
+// more instructions a line, so that fewer lines are under way by themselves.
+template <class E>
+constexpr int64_t BytesAhead() {
+  return sizeof(typename E::T) >= 4 ? 2048 : 4096;
+}
 
 // Sums of the lanes of four vectors: each the same tree.
 HWY_INLINE void SumFour(VF s0, VF s1, VF s2, VF s3, float* sums) {
@@ -81,7 +85,7 @@ HWY_NOINLINE void Load2First(const typename E::T* p, int64_t count, float* to) {
 
 template <class E>
 HWY_INLINE void PrefetchPair(const typename E::T* p) {
-  const auto* const bytes = reinterpret_cast<const char*>(p) + kBytesAhead;
+  const auto* const bytes = reinterpret_cast<const char*>(p) + BytesAhead<E>();
   constexpr size_t kPair = 2 * hn::MaxLanes(DF()) * sizeof(typename E::T);
   hwy::Prefetch(bytes);
   if constexpr (kPair > kLine) hwy::Prefetch(bytes + kLine);
