@@ -188,9 +188,26 @@ std::optional<std::string> Nearest(std::string_view word,
   return best;
 }
 
+namespace {
+
+// Where the bytes that JSON takes as they are end, from `at`.
+size_t EndOfPlain(std::string_view text, size_t at) {
+  for (; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if (byte < 0x20 || byte >= 0x80 || byte == '"' || byte == '\\') break;
+  }
+  return at;
+}
+
+}  // namespace
+
 void AppendJsonString(std::string& out, std::string_view text) {
   out += '"';
   for (size_t at = 0; at < text.size();) {
+    const size_t plain = EndOfPlain(text, at);
+    out.append(text, at, plain - at);
+    at = plain;
+    if (at == text.size()) break;
     const auto byte = static_cast<unsigned char>(text[at]);
     if (byte >= 0x80) {
       const CodePoint point = Decode(text, at);
@@ -210,11 +227,9 @@ void AppendJsonString(std::string& out, std::string_view text) {
     if (known != std::string_view::npos) {
       out += '\\';
       out += kLetters[known];
-    } else if (byte < 0x20) {
+    } else {
       out += "\\u";
       AppendHex(out, byte, 4);
-    } else {
-      out += static_cast<char>(byte);
     }
   }
   out += '"';
