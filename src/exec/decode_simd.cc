@@ -37,7 +37,7 @@ constexpr int64_t kHalf = kDecodeBlock / 2;
 // more instructions a line, so that fewer lines are under way by themselves.
 template <class E>
 constexpr int64_t BytesAhead() {
-  return sizeof(typename E::T) >= 4 ? 2048 : 4096;
+  return sizeof(typename E::T) >= 4 ? 1536 : 4096;
 }
 
 // Sums of the lanes of four vectors: each the same tree.
