@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attention_cases.h"
+#include "exec/buffer.h"
 
 namespace {
 
@@ -36,6 +37,7 @@ double Seconds(const shardc::bench::TimedCase& timed) {
 }  // namespace
 
 int main() {
+  shardc::exec::KeepFreedBuffers();
   shardc::bench::AttentionCases cases;
   std::string line;
   while (std::getline(std::cin, line)) {

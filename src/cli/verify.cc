@@ -14,6 +14,7 @@
 #include "cli/output.h"
 #include "cli/verify_request.h"
 #include "emit/verify_json.h"
+#include "exec/buffer.h"
 #include "source/file.h"
 #include "verify/dump.h"
 #include "verify/report.h"
@@ -80,6 +81,7 @@ int RunSelfTestCommand(const Common& common, Findings& findings) {
 
 int RunVerify(const VerifyFlags& flags, const Common& common,
               Findings& findings) {
+  exec::KeepFreedBuffers();
   if (flags.self_test) return RunSelfTestCommand(common, findings);
   auto work = MakeVerifyWork(flags, findings);
   if (!work) return kFailed;

@@ -1,5 +1,9 @@
 #include "exec/buffer.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -170,6 +174,14 @@ Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order) {
     }
   }
   return out;
+}
+
+void KeepFreedBuffers() {
+#ifdef __GLIBC__
+  constexpr int kMiB = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, 32 * kMiB);
+  mallopt(M_TRIM_THRESHOLD, 256 * kMiB);
+#endif
 }
 
 int64_t FirstDifference(const Buffer& a, const Buffer& b) {
