@@ -9,7 +9,6 @@
 #include "plan/compile.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <set>
@@ -17,6 +16,7 @@
 #include <unordered_map>
 
 #include "plan/fingerprint.h"
+#include "plan/placement.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
@@ -73,9 +73,6 @@ class Compiler {
                          const std::vector<Terminal>& terminals);
   ModeLayout MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
                       bool is_like, const TensorType& type);
-  std::optional<int64_t> Coordinate(const Tensor& tensor, int32_t rule);
-  void CheckPlacements();
-  void CompilePlacements();
 
   Compiled& c_;
   Findings& findings_;
@@ -88,7 +85,7 @@ class Compiler {
   std::unordered_map<uint64_t, uint32_t> plain_layouts_;
   std::vector<bool> has_like_;     // by rule
   std::set<uint32_t> in_circles_;  // tensors whose `like` never ends
-  std::vector<std::optional<Regex>> index_patterns_;  // by rule
+  Placements placements_;
   std::vector<Regex> decay_exclusions_;
 };
 
@@ -104,27 +101,8 @@ bool Compiler::CompilePatterns() {
     auto regex = Regex::Compile({text, place, '/'}, findings_);
     if (regex) decay_exclusions_.push_back(std::move(*regex));
   }
-  CompilePlacements();
+  placements_ = Placements::Compile(c_.rules.rules, findings_);
   return c_.matcher.has_value();
-}
-
-void Compiler::CompilePlacements() {
-  index_patterns_.resize(c_.rules.rules.size());
-  for (size_t i = 0; i < c_.rules.rules.size(); ++i) {
-    const auto& placement = c_.rules.rules[i].placement;
-    if (!placement) continue;
-    auto regex = Regex::Compile(
-        {placement->index_pattern, placement->place, '/'}, findings_);
-    if (!regex) continue;
-    if (regex->groups() < 1) {
-      findings_.Add(code::kRegexSemantic, placement->place,
-                    "`index` pattern `" + placement->index_pattern +
-                        "` has no group that captures the index",
-                    "put parentheses around the digits: `experts\\.(\\d+)\\.`");
-      continue;
-    }
-    index_patterns_[i] = std::move(*regex);
-  }
 }
 
 void Compiler::ResolveRules() {
@@ -150,27 +128,9 @@ void Compiler::ResolveRules() {
       told = &source;
     }
   }
-  CheckPlacements();
-}
-
-void Compiler::CheckPlacements() {
-  for (size_t i = 0; i < c_.rules.rules.size(); ++i) {
-    const auto& placement = c_.rules.rules[i].placement;
-    if (!placement) continue;
-    for (const auto& [mode, resolved] : resolved_[i]) {
-      const bool used = std::any_of(
-          resolved.spec.begin(), resolved.spec.end(), [&](const auto& group) {
-            return std::find(group.begin(), group.end(), placement->axis) !=
-                   group.end();
-          });
-      if (!used) continue;
-      findings_.Add(code::kSpec, placement->place,
-                    "axis `" + placement->axis +
-                        "` places the tensor and splits it too: spec " +
-                        SpecText(resolved.spec) + " in " +
-                        std::string(ModeName(mode)),
-                    "take `" + placement->axis + "` out of the spec");
-      break;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    if (rules[i].placement) {
+      CheckPlacedSpecs(*rules[i].placement, resolved_[i], findings_);
     }
   }
 }
@@ -342,39 +302,6 @@ uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
   return at->second;
 }
 
-std::optional<int64_t> Compiler::Coordinate(const Tensor& tensor,
-                                            int32_t rule) {
-  if (rule == kNoRule) return std::nullopt;
-  const Rule& r = c_.rules.rules[static_cast<size_t>(rule)];
-  if (!r.placement || !c_.mesh.Find(r.placement->axis)) return std::nullopt;
-  std::string name = tensor.name;
-  if (c_.manifest.separator != 0 && c_.manifest.separator != r.separator) {
-    std::replace(name.begin(), name.end(), c_.manifest.separator, r.separator);
-  }
-  const auto text = index_patterns_[static_cast<size_t>(rule)]->Group1(name);
-  int64_t index = -1;
-  if (text) {
-    const auto [end, error] =
-        std::from_chars(text->data(), text->data() + text->size(), index);
-    if (error != std::errc() || end != text->data() + text->size()) index = -1;
-  }
-  if (index >= 0 && index < r.placement->count) {
-    // index < count, so the quotient is below the axis's size.
-    const auto product = CheckedMul(index, c_.mesh.SizeOf(r.placement->axis));
-    if (product) return *product / r.placement->count;
-  }
-  Finding& finding = findings_.Add(
-      code::kReference, r.placement->place,
-      index < 0 ? "`index` pattern `" + r.placement->index_pattern +
-                      "` finds no number in `" + tensor.name + "`"
-                : "`" + tensor.name + "` has index " + std::to_string(index) +
-                      ", but `count` is " + std::to_string(r.placement->count),
-      index < 0 ? "its first group must be the digits of the index"
-                : "`count` is the number of experts");
-  finding.params.push_back(tensor.name);
-  return std::nullopt;
-}
-
 void Compiler::PlanParams() {
   Plan& plan = c_.plan;
   const auto& tensors = c_.manifest.tensors;
@@ -389,7 +316,12 @@ void Compiler::PlanParams() {
     PlannedParam param;
     param.tensor = i;
     param.layout = LayoutFor(i, rule);
-    param.coordinate = Coordinate(tensors[i], rule);
+    if (rule != kNoRule) {
+      const auto at = static_cast<size_t>(rule);
+      param.coordinate =
+          placements_.Coordinate(c_.rules.rules[at], at, tensors[i].name,
+                                 c_.manifest.separator, c_.mesh, findings_);
+    }
     plan.params.push_back(param);
     plan.names.push_back(tensors[i].name);
   }

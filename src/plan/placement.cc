@@ -1,0 +1,93 @@
+#include "plan/placement.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "source/checked.h"
+
+namespace shardc {
+namespace {
+
+// The whole of the text as a number, or -1.
+int64_t IndexIn(const std::optional<std::string>& text) {
+  if (!text) return -1;
+  int64_t index = -1;
+  const char* const end = text->data() + text->size();
+  const auto [read, error] = std::from_chars(text->data(), end, index);
+  return error == std::errc() && read == end ? index : -1;
+}
+
+}  // namespace
+
+Placements Placements::Compile(std::span<const Rule> rules,
+                               Findings& findings) {
+  Placements out;
+  out.index_patterns_.resize(rules.size());
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const auto& placement = rules[i].placement;
+    if (!placement) continue;
+    auto regex = Regex::Compile(
+        {placement->index_pattern, placement->place, '/'}, findings);
+    if (!regex) continue;
+    if (regex->groups() < 1) {
+      findings.Add(code::kRegexSemantic, placement->place,
+                   "`index` pattern `" + placement->index_pattern +
+                       "` has no group that captures the index",
+                   "put parentheses around the digits: `experts\\.(\\d+)\\.`");
+      continue;
+    }
+    out.index_patterns_[i] = std::move(*regex);
+  }
+  return out;
+}
+
+std::optional<int64_t> Placements::Coordinate(const Rule& rule, size_t at,
+                                              const std::string& tensor,
+                                              char separator, const Mesh& mesh,
+                                              Findings& findings) const {
+  if (!rule.placement || !mesh.Find(rule.placement->axis)) return std::nullopt;
+  std::string name = tensor;
+  if (separator != 0 && separator != rule.separator) {
+    std::replace(name.begin(), name.end(), separator, rule.separator);
+  }
+  const Placement& placement = *rule.placement;
+  const int64_t index = IndexIn(index_patterns_[at]->Group1(name));
+  if (index >= 0 && index < placement.count) {
+    // index < count, so the quotient is below the axis's size.
+    const auto product = CheckedMul(index, mesh.SizeOf(placement.axis));
+    if (product) return *product / placement.count;
+  }
+  Finding& finding = findings.Add(
+      code::kReference, placement.place,
+      index < 0 ? "`index` pattern `" + placement.index_pattern +
+                      "` finds no number in `" + tensor + "`"
+                : "`" + tensor + "` has index " + std::to_string(index) +
+                      ", but `count` is " + std::to_string(placement.count),
+      index < 0 ? "its first group must be the digits of the index"
+                : "`count` is the number of experts");
+  finding.params.push_back(tensor);
+  return std::nullopt;
+}
+
+void CheckPlacedSpecs(const Placement& placement,
+                      const std::map<Mode, Resolved>& by_mode,
+                      Findings& findings) {
+  for (const auto& [mode, resolved] : by_mode) {
+    const bool used = std::any_of(
+        resolved.spec.begin(), resolved.spec.end(), [&](const auto& group) {
+          return std::find(group.begin(), group.end(), placement.axis) !=
+                 group.end();
+        });
+    if (!used) continue;
+    findings.Add(code::kSpec, placement.place,
+                 "axis `" + placement.axis +
+                     "` places the tensor and splits it too: spec " +
+                     SpecText(resolved.spec) + " in " +
+                     std::string(ModeName(mode)),
+                 "take `" + placement.axis + "` out of the spec");
+    return;
+  }
+}
+
+}  // namespace shardc

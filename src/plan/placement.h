@@ -1,0 +1,46 @@
+// Where whole tensors live, one per expert: the coordinate of an axis that a
+// rule's `place` gives a tensor by the index in its name.
+#ifndef SHARDC_PLAN_PLACEMENT_H_
+#define SHARDC_PLAN_PLACEMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "match/match.h"
+#include "model/mesh.h"
+#include "model/rules.h"
+#include "resolve/resolve.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+class Placements {
+ public:
+  // The `index` patterns of the rules, those that cannot be compiled or that
+  // capture nothing told.
+  static Placements Compile(std::span<const Rule> rules, Findings& findings);
+
+  // index * size / count for a tensor of `rule`, the rule number `at`. Nothing
+  // where it places nothing or the mesh lacks its axis; a finding where the
+  // name has no index or one not below `count`.
+  std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
+                                    const std::string& tensor, char separator,
+                                    const Mesh& mesh, Findings& findings) const;
+
+ private:
+  std::vector<std::optional<Regex>> index_patterns_;  // by rule
+};
+
+// An axis cannot place a tensor and split it too.
+void CheckPlacedSpecs(const Placement& placement,
+                      const std::map<Mode, Resolved>& by_mode,
+                      Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_PLACEMENT_H_
