@@ -91,34 +91,6 @@ AxisValue One(std::string_view axis) {
   return {.is_null = false, .axes = {std::string(axis)}};
 }
 
-// The rule from which an ungiven one takes its value.
-std::optional<R> DerivedFrom(R rule) {
-  switch (rule) {
-    case R::kSequence:
-    case R::kQuerySequence:
-    case R::kKeySequence:
-      return R::kSequenceParallel;
-    case R::kHead:
-    case R::kKvHead:
-    case R::kHiddenState:
-    case R::kMlpIntermediate:
-    case R::kVocab:
-      return R::kTensorParallel;
-    case R::kExpert:
-      return R::kExpertParallel;
-    case R::kDecodeBatch:
-      return R::kBatch;
-    case R::kDecodeHead:
-      return R::kHead;
-    case R::kDecodeKvHead:
-      return R::kKvHead;
-    case R::kDecodeKeySequence:
-      return R::kKeySequence;
-    default:
-      return std::nullopt;
-  }
-}
-
 AxisValue DefaultBatch(const AxisRules& rules) {
   AxisValue batch = rules.Value(R::kFullyShardedDataParallel);
   const AxisValue dp = rules.Value(R::kDataParallel);
@@ -187,6 +159,33 @@ AxisValue AxisRules::Value(AxisRule rule) const {
   }
   auto from = DerivedFrom(rule);
   return from ? Value(*from) : AxisValue{};
+}
+
+std::optional<AxisRule> DerivedFrom(AxisRule rule) {
+  switch (rule) {
+    case R::kSequence:
+    case R::kQuerySequence:
+    case R::kKeySequence:
+      return R::kSequenceParallel;
+    case R::kHead:
+    case R::kKvHead:
+    case R::kHiddenState:
+    case R::kMlpIntermediate:
+    case R::kVocab:
+      return R::kTensorParallel;
+    case R::kExpert:
+      return R::kExpertParallel;
+    case R::kDecodeBatch:
+      return R::kBatch;
+    case R::kDecodeHead:
+      return R::kHead;
+    case R::kDecodeKvHead:
+      return R::kKvHead;
+    case R::kDecodeKeySequence:
+      return R::kKeySequence;
+    default:
+      return std::nullopt;
+  }
 }
 
 std::span<const Token> BuiltinTokens() { return kTokens; }

@@ -58,6 +58,9 @@ inline constexpr size_t kAxisRuleCount = 27;
 
 std::string_view AxisRuleName(AxisRule rule);  // "kv_head"
 std::optional<AxisRule> ParseAxisRule(std::string_view name);
+// The rule from which an ungiven one takes its value, by default and in the
+// reference alike; `batch`, which joins two, aside.
+std::optional<AxisRule> DerivedFrom(AxisRule rule);
 // The rule that replaces `rule` in a generation mode, if it has one.
 std::optional<AxisRule> DecodeTwin(AxisRule rule);
 std::span<const AxisRule> ParallelismRules();  // the five

@@ -28,34 +28,6 @@ std::optional<Value> MeshName(AxisRule rule) {
   }
 }
 
-// The field from which one that is not given takes its value.
-std::optional<AxisRule> DerivedFrom(AxisRule rule) {
-  switch (rule) {
-    case R::kSequence:
-    case R::kQuerySequence:
-    case R::kKeySequence:
-      return R::kSequenceParallel;
-    case R::kHead:
-    case R::kKvHead:
-    case R::kHiddenState:
-    case R::kMlpIntermediate:
-    case R::kVocab:
-      return R::kTensorParallel;
-    case R::kExpert:
-      return R::kExpertParallel;
-    case R::kDecodeBatch:
-      return R::kBatch;
-    case R::kDecodeHead:
-      return R::kHead;
-    case R::kDecodeKvHead:
-      return R::kKvHead;
-    case R::kDecodeKeySequence:
-      return R::kKeySequence;
-    default:
-      return std::nullopt;
-  }
-}
-
 bool IsEmpty(const Value& value) {
   return value.IsNone() || (value.IsName() && value.name.empty()) ||
          (value.IsSequence() && value.items.empty());
