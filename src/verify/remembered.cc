@@ -1,6 +1,7 @@
 #include "verify/remembered.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <span>
 
@@ -15,6 +16,11 @@ using exec::Buffer;
 using exec::Complaint;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// -0 differs from 0, a NaN is itself.
+bool SameBits(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+}
 
 Complaint Differs(const exec::SimMesh& mesh, int device, std::string what,
                   Shape position) {
@@ -178,7 +184,7 @@ std::optional<Complaint> Remembered::KeyDifference(
           const float scale =
               cache.key_scale.local[At(device)].real[At(line_head)];
           const float right = scale_[At(slot * life_.key_heads + head)];
-          if (std::memcmp(&scale, &right, sizeof scale) != 0) {
+          if (!SameBits(scale, right)) {
             return Differs(mesh, device, "cached key scale", {b, s, head});
           }
           continue;
@@ -187,7 +193,7 @@ std::optional<Complaint> Remembered::KeyDifference(
         const float* const want = expected.data() + from;
         if (std::memcmp(have, want, At(n[3]) * sizeof(float)) == 0) continue;
         int64_t d = 0;
-        while (std::memcmp(have + d, want + d, sizeof(float)) == 0) ++d;
+        while (SameBits(have[d], want[d])) ++d;
         return Differs(mesh, device, "cached key", where(d));
       }
     }
