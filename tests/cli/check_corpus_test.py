@@ -41,7 +41,7 @@ class Corpus(Case):
     def test_errors_are_those_that_python_finds(self):
         counts = collections.Counter()
         with tempfile.TemporaryDirectory() as folder:
-            for pair in corpus.pairs():
+            for pair in corpus.some_pairs():
                 manifest = corpus.find(pair["manifest"])
                 params = corpus.load(pair["manifest"])["params"]
                 rules = corpus.Rules(corpus.load(pair["ruleset"]), params)
@@ -127,7 +127,7 @@ class Corpus(Case):
         """Heads of the model's config.json against the axis sizes."""
         checked = 0
         with tempfile.TemporaryDirectory() as folder:
-            for pair in corpus.pairs():
+            for pair in corpus.some_pairs():
                 config = corpus.config_of(pair["manifest"])
                 if config is None:
                     continue

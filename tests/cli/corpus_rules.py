@@ -36,6 +36,11 @@ def pairs():
     return load("PAIRS.json")["pairs"]
 
 
+def some_pairs():
+    """All; every SHARDC_CORPUS_EVERY-th where the program is slow."""
+    return pairs()[::int(os.environ.get("SHARDC_CORPUS_EVERY", "1"))]
+
+
 BUNDLES = load("BUNDLES.json")
 NAMED = dict(BUNDLES["bundles"])
 GPT_OSS = {k: v for k, v in BUNDLES["easydel_gpt_oss_bundles"].items()
