@@ -232,6 +232,12 @@ bool ChooseRun(const VerifyFlags& flags, verify::Request& request,
   return true;
 }
 
+std::string CountOf(double count) {
+  constexpr double kMost = 9e18;  // below the largest int64_t
+  if (count >= kMost) return "over 9e18";
+  return CountText(static_cast<int64_t>(count));
+}
+
 bool CheckWork(const verify::Request& request, const Mesh& mesh,
                Findings& findings) {
   if (mesh.devices > kMostDevices) {
@@ -248,24 +254,34 @@ bool CheckWork(const verify::Request& request, const Mesh& mesh,
       static_cast<double>(n.batch) * static_cast<double>(n.heads) *
       static_cast<double>(n.query_length) * static_cast<double>(n.key_length);
   if (request.full && logits > 4e9) {
+    findings.Add(
+        code::kUsage, {},
+        "the full sizes have " + CountOf(logits) + " logits, too many to hold",
+        "leave out --full, or give a shorter q_len or kv_len");
+    return false;
+  }
+  const double numbers =
+      static_cast<double>(n.batch) *
+      (static_cast<double>(n.query_length) * static_cast<double>(n.heads) +
+       static_cast<double>(n.key_length) * static_cast<double>(n.key_heads)) *
+      static_cast<double>(std::max(n.head_dim, n.ValueDim()));
+  if (request.full && numbers > 2e9) {
     findings.Add(code::kUsage, {},
-                 "the full sizes have " +
-                     CountText(static_cast<int64_t>(logits)) +
-                     " logits, too many to hold",
-                 "leave out --full, or give a shorter q_len or kv_len");
+                 "query, key and value of the full sizes have " +
+                     CountOf(numbers) + " numbers, too many to hold",
+                 "leave out --full, or give a smaller batch or head_dim");
     return false;
   }
   // A page is held whole, however few its tokens.
   for (const auto& [name, record] : request.records) {
-    const double numbers = static_cast<double>(record.page_size.value_or(0)) *
-                           static_cast<double>(n.batch) *
-                           static_cast<double>(n.key_heads) *
-                           static_cast<double>(n.head_dim);
-    if (!request.full || numbers <= 1e9) continue;
+    const double held = static_cast<double>(record.page_size.value_or(0)) *
+                        static_cast<double>(n.batch) *
+                        static_cast<double>(n.key_heads) *
+                        static_cast<double>(n.head_dim);
+    if (!request.full || held <= 1e9) continue;
     findings.Add(code::kUsage, {},
                  "a page of " + CountText(*record.page_size) +
-                     " tokens for each row has " +
-                     CountText(static_cast<int64_t>(numbers)) +
+                     " tokens for each row has " + CountOf(held) +
                      " numbers, too many to hold",
                  "leave out --full, or give a smaller page_size");
     return false;

@@ -427,6 +427,19 @@ class Settings(Case):
             "q_len=1,kv_len=16"])
         self.assertIn("34,359,738,368 numbers, too many to hold", err)
 
+    def test_sizes_too_large_to_hold(self):
+        huge = 2 ** 31
+        for sizes, said in [
+                (f"heads=2,head_dim={huge},q_len=4", "query, key and value"),
+                (f"heads=2,batch={huge},q_len=1,kv_len=4,head_dim=64",
+                 "logits"),
+                (f"heads=2,batch={huge},q_len={huge},head_dim={huge}",
+                 "over 9e18 logits")]:
+            with self.subTest(sizes=sizes):
+                err = self.refused("--full", sizes=["--attention", sizes])
+                self.assertIn(said, err)
+                self.assertIn("too many to hold", err)
+
     def test_large_blocks_cost_nothing(self):
         case = self.case("flash_attn2", "--block-k", "1048576", "--block-q",
                          "1048576", "--dropout", "0.1", "--full")
