@@ -12,6 +12,7 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/verify_list.h"
 #include "cli/verify_request.h"
 #include "emit/verify_json.h"
 #include "exec/buffer.h"
@@ -81,6 +82,12 @@ int RunSelfTestCommand(const Common& common, Findings& findings) {
 
 int RunVerify(const VerifyFlags& flags, const Common& common,
               Findings& findings) {
+  if (flags.list) {
+    const bool json = common.format == "json";
+    return PutOut(json ? OperationsJson() : OperationsText(), findings)
+               ? kDone
+               : kFailed;
+  }
   exec::KeepFreedBuffers();
   if (flags.self_test) return RunSelfTestCommand(common, findings);
   auto work = MakeVerifyWork(flags, findings);

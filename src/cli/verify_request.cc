@@ -336,6 +336,9 @@ void AddVerifyFlags(CLI::App& app, VerifyFlags& flags) {
   app.add_flag("--full", flags.full,
                "run the sizes given, not the smallest that keep their "
                "structure");
+  app.add_flag("--list", flags.list,
+               "say of each operation what it does with a split dimension, "
+               "and run nothing");
   app.add_flag("--self-test", flags.self_test,
                "plant every fault of the catalogue and count those caught");
   app.add_option("--dump", flags.dump,

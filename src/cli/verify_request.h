@@ -22,7 +22,7 @@ struct VerifyFlags {
   std::string attention;
   std::vector<std::string> operations, layouts, dtypes, features;
   std::string mode, kv_dtype, steps, seed, dump, metrics = "reduced";
-  bool full = false, self_test = false;
+  bool full = false, self_test = false, list = false;
 };
 
 void AddVerifyFlags(CLI::App& app, VerifyFlags& flags);

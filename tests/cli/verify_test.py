@@ -247,6 +247,48 @@ class Verify(Case):
         for fault in result["faults"]:
             self.assertTrue(fault["by"], fault)
 
+    def test_the_list_says_what_runs(self):
+        """A dimension that is split alone, for each operation."""
+        listed = self.check(run("verify", "--list", "--format", "json"),
+                            0).json()["operations"]
+        text = self.check(run("verify", "--list"), 0).out
+        rules = {"batch": ["batch"], "query_length": ["query_sequence"],
+                 "key_length": ["key_sequence"], "heads": ["head", "kv_head"],
+                 "dim": ["attention_dim", "attention_kv_dim"]}
+        together = ("ring", "ulysses")  # split queries as their keys
+        names = sorted({name for some in rules.values() for name in some})
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rules.yaml")
+            for operation in listed:
+                name = operation["name"]
+                self.assertIn(f"{name}: {operation['summary']}", text)
+                mode = "decode" if name == "flash_decoding" else "prefill"
+                for dim, says in operation["supports"].items():
+                    if mode == "decode" and dim == "query_length":
+                        continue  # one row, which nothing splits
+                    split = rules[dim]
+                    if dim.endswith("length") and name in together:
+                        split = ["query_sequence", "key_sequence"]
+                    axes = {n: "x" if n in split else "[]" for n in names}
+                    axes.update({f"decode_{n}": v for n, v in axes.items()
+                                 if n not in ("attention_dim",
+                                              "attention_kv_dim")})
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write("version: 1\naxes: {" + ", ".join(
+                            f"{n}: {v}" for n, v in axes.items()) + "}\n")
+                    report = run(
+                        "verify", "--no-project", "--mesh", "x:2", "--rules",
+                        path, "--operation", name, "--mode", mode, "--layout",
+                        "bthd", "--dtype", "float32", "--format", "json",
+                        "--attention", "heads=4,kv_heads=4,head_dim=32,"
+                        "batch=2,q_len=32,kv_len=32")
+                    with self.subTest(operation=name, dim=dim):
+                        self.assertIn(report.rc, (0, 1), report.err)
+                        case = report.json()["cases"][0]
+                        self.assertEqual(case["status"], "unsupported"
+                                         if says is None else "pass",
+                                         case.get("reason"))
+
     def test_many_devices(self):
         report = self.verify(
             "--mode", "train", "--operation", "ring", "--layout", "bthd",
