@@ -1,0 +1,36 @@
+"""Asks the systems and writes what they answer to testdata/runtimes.
+
+Usage: record.py [FAMILY...], the families being the files
+FAMILY_answers.py; each is asked in the environment of its system.
+"""
+
+import importlib
+import os
+import subprocess
+import sys
+
+import environment
+import live
+import records
+
+
+def record(family):
+    """In the environment of the family's system."""
+    for name, answers in importlib.import_module(
+            family + "_answers").record():
+        print(f"{name}: {records.save(name, answers)} bytes", flush=True)
+
+
+def main():
+    if sys.argv[1:2] == ["--here"]:
+        record(sys.argv[2])
+        return
+    for family in sys.argv[1:] or live.FAMILIES:
+        subprocess.run(
+            [environment.python(live.FAMILIES[family]),
+             os.path.abspath(__file__), "--here", family],
+            check=True, cwd=records.HERE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+// Records of what other systems answered (testdata/runtimes), and the
+// shardings in them as our own structs.
+#ifndef SHARDC_TESTS_RUNTIMES_RECORDS_H_
+#define SHARDC_TESTS_RUNTIMES_RECORDS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/spec.h"
+#include "source/json.h"
+
+namespace shardc {
+
+// `name` without its ending: "jax/shardings". A record that is absent or not
+// JSON fails the test.
+std::unique_ptr<const JsonDocument> LoadRecord(const std::string& name);
+
+JsonValue Member(JsonValue object, std::string_view key);
+std::vector<int64_t> Integers(JsonValue list);
+
+Mesh RecordedMesh(JsonValue axes);  // {"dp": 2, "tp": 4}
+Spec RecordedSpec(JsonValue spec);  // [null, "tp", ["dp", "fsdp"]]
+
+// What was asked: the part that all records of shardings share.
+struct ShardingCase {
+  Mesh mesh;
+  Shape shape;
+  Spec spec;
+  std::string text;  // for messages
+};
+ShardingCase RecordedCase(JsonValue entry);
+
+}  // namespace shardc
+
+#endif  // SHARDC_TESTS_RUNTIMES_RECORDS_H_
