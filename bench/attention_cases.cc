@@ -10,10 +10,10 @@
 #include <sstream>
 #include <vector>
 
-#include "exec/kernels.h"
-#include "exec/operation.h"
-#include "exec/random.h"
-#include "exec/sharded.h"
+#include "exec/kernels/kernels.h"
+#include "exec/machine/random.h"
+#include "exec/machine/sharded.h"
+#include "exec/operations/operation.h"
 #include "floor.h"
 
 namespace shardc::bench {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "attention_cases.h"
-#include "exec/buffer.h"
+#include "exec/machine/buffer.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "exec/kernels.h"
+#include "exec/kernels/kernels.h"
 
 namespace shardc::exec {
 namespace {

@@ -1,52 +1,91 @@
-"""A seeded manifest of a model with experts, and rules for it.
+"""Seeded manifests, and rules for them. The same seed gives the same bytes.
 
-Names lie in 1/`rules` of the rules each, about 8% in the last, which takes
-all; shapes divide the mesh. The same seed gives the same bytes.
+    spread    any order, the rules' names mixed, about 8% for the catch-all
+    dense     a model's order: layer by layer, its parts in turn
+    experts   the same with 64 experts a layer
+    digits    any order, long numbers, and rules that look into them
 """
 
 import json
 import random
 
+KINDS = ("spread", "dense", "experts", "digits")
 LEAVES = ["self_attn/q_proj", "self_attn/k_proj", "self_attn/v_proj",
           "self_attn/o_proj", "mlp/gate_proj", "mlp/up_proj", "mlp/down_proj",
           "experts/w1", "experts/w2", "norm"]
+EXPERTS = 64
+# What cannot be told by collapsing runs of digits.
+NUMBERS = [r"\d*[02468]", r"\d*[13579]", r"[0-4]\d{2,}", r"1[0-9]*", r"\d\d+"]
 
 
-def rules(count):
+def rules(count, kind="spread"):
     """(pattern, spec) pairs; the last takes everything."""
     out = []
     for i in range(count - 1):
         leaf = LEAVES[i % len(LEAVES)]
-        out.append((r"block_%d/.*%s/kernel$" % (i // len(LEAVES), leaf),
+        block = i // len(LEAVES)
+        if kind == "digits":
+            pattern = r"block_%d/layers/%s/%s/kernel$" % (
+                block, NUMBERS[i % len(NUMBERS)], leaf)
+        else:
+            pattern = r"block_%d/.*%s/kernel$" % (block, leaf)
+        out.append((pattern,
                     [["fsdp"], ["tp"]] if i % 2 else [["tp"], ["fsdp"]]))
     out.append((".*", []))
     return out
 
 
-def manifest(count, rule_count, seed=1):
+def names(count, rule_count, kind="spread", seed=1):
     chooser = random.Random(seed)
-    params = []
     groups = max((rule_count - 1) // len(LEAVES), 1)
     for i in range(count):
-        if chooser.random() < 0.08:
-            name = "model/other/%d/bias" % i
+        group = i * groups // count
+        if kind == "dense":
+            yield "model/block_%d/layers/%d/%s/kernel" % (
+                group, i // len(LEAVES), LEAVES[i % len(LEAVES)])
+        elif kind == "experts":
+            expert, layer = i // len(LEAVES) % EXPERTS, i // (
+                len(LEAVES) * EXPERTS)
+            yield "model/block_%d/layers/%d/experts/%d/%s/kernel" % (
+                group, layer, expert, LEAVES[i % len(LEAVES)])
+        elif kind == "digits":
+            yield "model/block_%d/layers/%d%05d/%s/kernel" % (
+                chooser.randrange(groups), chooser.randrange(100), i,
+                chooser.choice(LEAVES))
+        elif chooser.random() < 0.08:
+            yield "model/other/%d/bias" % i
         else:
-            name = "model/block_%d/layers/%d/%s/kernel" % (
+            yield "model/block_%d/layers/%d/%s/kernel" % (
                 chooser.randrange(groups), i, chooser.choice(LEAVES))
-        params.append({"name": name, "shape": [1024, 4096], "dtype": "BF16"})
-    return params
 
 
-def write(folder, count, rule_count):
-    base = "%s/%d-%d" % (folder, count, rule_count)
+def manifest(count, rule_count, kind="spread"):
+    return [{"name": name, "shape": [1024, 4096], "dtype": "BF16"}
+            for name in names(count, rule_count, kind)]
+
+
+def write(folder, count, rule_count, kind="spread"):
+    base = "%s/%s-%d-%d" % (folder, kind, count, rule_count)
     with open(base + ".json", "w") as out:
         json.dump({"schema": "shardc.manifest/v1", "separator": "/",
-                   "params": manifest(count, rule_count)}, out)
+                   "params": manifest(count, rule_count, kind)}, out)
     with open(base + ".yaml", "w") as out:
         out.write("version: 1\nrules:\n")
-        for pattern, spec in rules(rule_count):
+        for pattern, spec in rules(rule_count, kind):
             out.write("  - match: '%s'\n    spec: %s\n" % (
                 pattern, json.dumps([s[0] for s in spec])))
     with open(base + ".rules.json", "w") as out:
-        json.dump(rules(rule_count), out)
+        json.dump(rules(rule_count, kind), out)
+    return base
+
+
+def write_lines(folder, count, rule_count, kind):
+    """Names and patterns alone, a line each."""
+    base = "%s/%s-%d-%d" % (folder, kind, count, rule_count)
+    with open(base + ".names", "w") as out:
+        for name in names(count, rule_count, kind):
+            out.write(name + "\n")
+    with open(base + ".patterns", "w") as out:
+        for pattern, _ in rules(rule_count, kind):
+            out.write(pattern + "\n")
     return base

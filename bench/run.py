@@ -16,9 +16,11 @@ import sys
 
 import attn
 import compile_suite
+import match_suite
 import split_suite
 
-SUITES = {"attn": attn, "compile": compile_suite, "split": split_suite}
+SUITES = {"attn": attn, "compile": compile_suite, "match": match_suite,
+          "split": split_suite}
 
 
 def machine():

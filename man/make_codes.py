@@ -1,29 +1,23 @@
-"""Fills shardc-diagnostics.7.in from what the program says of itself.
-
-Usage: make_codes.py PROGRAM PAGE.in OUTPUT
-"""
+"""Writes the codes into shardc-diagnostics.7.in: PAGE.in CODES.md OUTPUT"""
 
 import re
-import subprocess
 import sys
 
-from make_page import escaped
+from mdoc import escaped
 
 FAMILIES = ["Reading", "Rules", "Specs", "Meshes", "Modes and caches",
             "Memory and traffic", "Checkpoints", "Interchange"]
 
 
-def codes(program):
-    table = subprocess.run([program, "explain", "--codes"], check=True,
-                           capture_output=True, text=True).stdout
+def codes(table):
     return re.findall(
         r"^\| (SHD(\d)\d\d) \| (\S+) \| (.+?) \| (.+?) \|$", table, re.M)
 
 
-def section(program):
+def section(table):
     text = ""
     family = None
-    for code, digit, name, level, meaning in codes(program):
+    for code, digit, name, level, meaning in codes(table):
         if digit != family:
             text += (".El\n" if family else "") + f".Ss {FAMILIES[int(digit)]}"
             text += "\n.Bl -tag -width Ds\n"
@@ -34,11 +28,13 @@ def section(program):
 
 
 def main():
-    program, page, output = sys.argv[1:]
+    page, table, output = sys.argv[1:]
+    with open(table, encoding="utf-8") as file:
+        codes_section = section(file.read())
     with open(page, encoding="utf-8") as file:
         text = file.read()
     with open(output, "w", encoding="utf-8") as file:
-        file.write(text.replace("@CODES@\n", section(program)))
+        file.write(text.replace("@CODES@\n", codes_section))
 
 
 if __name__ == "__main__":

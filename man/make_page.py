@@ -1,82 +1,38 @@
-"""Fills shardc.1.in from what the program says of itself.
+"""Writes the commands into shardc.1.in: PAGE.in COMMANDS.json OUTPUT"""
 
-Usage: make_page.py PROGRAM PAGE.in COMMANDS.mdoc OUTPUT
-"""
-
-import re
-import subprocess
+import json
 import sys
 
-
-def run(program, *args):
-    return subprocess.run([program, *args], check=True, capture_output=True,
-                          text=True).stdout
+from mdoc import escaped, prose
 
 
-def commands(program):
-    listing = run(program, "--help").split("Subcommands:\n", 1)[1]
-    return re.findall(r"^  (\S+) ", listing, re.M)
-
-
-def options(help_text):
-    """(spelling, description) of each option and argument, in order."""
-    found = []
-    part = help_text.split("\nExample:", 1)[0]
-    for heading in ("Positionals:\n", "Options:\n"):
-        if heading not in part:
-            continue
-        body = part.split(heading, 1)[1].split("\n\n", 1)[0]
-        for line in body.splitlines():
-            if re.match(r"  \S", line):
-                halves = re.split(r" {2,}", line.strip(), maxsplit=1)
-                found.append([halves[0], halves[1] if len(halves) > 1 else ""])
-            elif found:
-                found[-1][1] = (found[-1][1] + " " + line.strip()).strip()
-    return found
-
-
-def escaped(text):
-    text = text.replace("\\", "\\e").replace("-", "\\-")
-    return re.sub(r"^([.'])", r"\\&\1", text)
-
-
-def option_item(spelling, description):
-    names, _, value = spelling.partition(" ")
-    value = value.split(":", 1)[0].removesuffix(" ...").removesuffix(
-        " REQUIRED")
-    if not names.startswith("-"):
-        macro = f".It Ar {names}"
+def item(option):
+    if not option["name"].startswith("-"):
+        macro = f".It Ar {option['name']}"
     else:
+        names = ["-" + option["letter"]] if "letter" in option else []
         flags = " , ".join("Fl " + escaped(name[1:])
-                           for name in names.split(","))
+                           for name in [*names, option["name"]])
+        value = option.get("value", "")
         macro = f".It {flags}" + (f" Ar {escaped(value)}" if value else "")
-    sentence = description[:1].upper() + description[1:]
-    return f"{macro}\n{escaped(sentence)}.\n"
+    text = option["help"]
+    return f"{macro}\n{escaped(text[:1].upper() + text[1:])}.\n"
 
 
-def prose(path):
-    parts = {}
-    with open(path, encoding="utf-8") as file:
-        for part in re.split(r"^@command ", file.read(), flags=re.M)[1:]:
-            name, text = part.split("\n", 1)
-            parts[name] = text
-    return parts
-
-
-def section(program, command, text):
-    help_text = run(program, command, "--help")
-    items = "".join(option_item(*option) for option in options(help_text))
-    example = help_text.split("\nExample:\n", 1)[1].strip()
-    return (f".Ss {command}\n{text}"
-            f".Bl -tag -width Ds\n{items}.El\n.Pp\nExample:\n"
-            f".Bd -literal -offset indent\n{escaped(example)}\n.Ed\n")
+def section(command):
+    # Arguments come first.
+    options = sorted(command["options"],
+                     key=lambda option: option["name"].startswith("-"))
+    return (f".Ss {command['name']}\n{prose(command['about'])}"
+            f".Bl -tag -width Ds\n{''.join(map(item, options))}.El\n"
+            ".Pp\nExample:\n.Bd -literal -offset indent\n"
+            f"{escaped(command['example'])}\n.Ed\n")
 
 
 def main():
-    program, page, commands_path, output = sys.argv[1:]
-    texts = prose(commands_path)
-    sections = "".join(section(program, command, texts.get(command, ""))
-                       for command in commands(program))
+    page, commands, output = sys.argv[1:]
+    with open(commands, encoding="utf-8") as file:
+        sections = "".join(map(section, json.load(file)))
     with open(page, encoding="utf-8") as file:
         text = file.read()
     with open(output, "w", encoding="utf-8") as file:

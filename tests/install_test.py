@@ -43,7 +43,10 @@ int main(int, char** argv) {
   if (!compiled) return 1;
   std::printf("%lld\n", static_cast<long long>(
                             *compiled->plan.summary.bytes_per_device));
-  std::fputs(shardc::PlanJson(compiled->plan, {}).c_str(), stdout);
+  const std::string plan = shardc::TextOf([&](shardc::Sink& out) {
+    shardc::WritePlanJson(compiled->plan, {}, out);
+  });
+  std::fputs(plan.c_str(), stdout);
   std::fputs(shardc::PlanSummaryText(compiled->plan,
                                      compiled->rules.rules).c_str(), stdout);
 }
@@ -141,7 +144,9 @@ class Install(unittest.TestCase):
         headers = sorted(path[len("include/shardc/"):] for path in self.files
                          if path.endswith(".h"))
         self.assertGreater(len(headers), 20)
-        text = "".join(f'#include "{header}"\n' for header in headers)
+        # A table.h is lines of macros, read by a header that stands alone.
+        text = "".join(f'#include "{header}"\n' for header in headers
+                       if not header.endswith("/table.h"))
         self.compile(text, "-fsyntax-only")
         for header in headers:
             with open(self.files["include/shardc/" + header],

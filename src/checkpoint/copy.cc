@@ -26,7 +26,6 @@
 #include "checkpoint/gather.h"
 #include "checkpoint/grid.h"
 #include "source/input_file.h"
-#include "source/wording.h"
 
 namespace shardc {
 namespace {

@@ -14,6 +14,7 @@
 #include "checkpoint/checksum.h"
 #include "source/digest.h"
 #include "source/file.h"
+#include "source/file_sink.h"
 
 namespace shardc {
 namespace {

@@ -4,9 +4,9 @@
 #include <system_error>
 #include <utility>
 
-#include "checkpoint/header_text.h"
 #include "checkpoint/shard_plan.h"
-#include "source/wording.h"
+#include "model/safetensors_header.h"
+#include "source/json_writer.h"
 
 namespace shardc {
 namespace {
@@ -50,7 +50,7 @@ OutputFile MakeOutput(const Transfer& transfer, std::string name,
     output.pieces.push_back({index, 0, offset, bytes});
     offset += bytes;
   }
-  output.header = HeaderText(entries, metadata);
+  output.header = SafetensorsHeaderText(entries, metadata);
   const auto data = static_cast<int64_t>(output.header.size());
   for (OutputPiece& piece : output.pieces) piece.offset += data;
   output.size = data + offset;
@@ -127,20 +127,27 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
   return transfer;
 }
 
-std::string HfIndexText(const Transfer& transfer) {
+void WriteHfIndex(const Transfer& transfer, Sink& out) {
   int64_t total = 0;
-  std::string map;
+  for (const OutputFile& output : transfer.outputs) {
+    for (const OutputPiece& piece : output.pieces) total += piece.bytes;
+  }
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Key("metadata");
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("total_size", total);
+  json.EndObject();
+  json.Key("weight_map");
+  json.BeginObject(JsonLayout::kLines);
   for (const OutputFile& output : transfer.outputs) {
     for (const OutputPiece& piece : output.pieces) {
-      total += piece.bytes;
-      map += map.empty() ? "\n    " : ",\n    ";
-      AppendJsonString(map, transfer.tensors[piece.tensor].name);
-      map += ": ";
-      AppendJsonString(map, output.name);
+      json.Member(transfer.tensors[piece.tensor].name, output.name);
     }
   }
-  return "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(total) +
-         "\n  },\n  \"weight_map\": {" + map + "\n  }\n}\n";
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
 }
 
 }  // namespace shardc

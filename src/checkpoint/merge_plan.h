@@ -11,6 +11,7 @@
 #include "checkpoint/stored.h"
 #include "checkpoint/transfer.h"
 #include "source/finding.h"
+#include "source/sink.h"
 
 namespace shardc {
 
@@ -30,7 +31,7 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
                                   Findings& findings);
 
 // The Hugging Face index of a merge's outputs.
-std::string HfIndexText(const Transfer& transfer);
+void WriteHfIndex(const Transfer& transfer, Sink& out);
 
 }  // namespace shardc
 

@@ -15,7 +15,7 @@
 #include "checkpoint/copy.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/output_set.h"
-#include "source/file.h"
+#include "source/file_sink.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -55,10 +55,10 @@ class Runner {
     report->size = MeasureTransfer(transfer, own_);
   }
 
-  bool Run(const std::function<std::string(const Checksums&)>& index_text) {
+  bool Run(const WriteIndex& write_index) {
     if (!MakeDirectory() || !CheckStrangers()) return false;
     key_ = TransferKey(transfer_);
-    if (options_.finalize) return Finalize(index_text);
+    if (options_.finalize) return Finalize(write_index);
     const std::string path =
         JournalPath(options_.share.index, options_.share.count);
     auto journal = Journal::Open(path, key_, transfer_, findings_);
@@ -74,7 +74,7 @@ class Runner {
       if (journal->MarkDone()) return true;
       return RefuseJournal();
     }
-    if (!WriteIndex(index_text)) return false;
+    if (!PutIndex(write_index)) return false;
     journal->Remove();
     return true;
   }
@@ -248,19 +248,17 @@ class Runner {
     return true;
   }
 
-  bool WriteIndex(
-      const std::function<std::string(const Checksums&)>& index_text) {
-    if (!transfer_.index_name.empty() &&
-        !WriteWhole(transfer_.PathOf(transfer_.index_name),
-                    index_text(checksums_), findings_)) {
-      return false;
+  bool PutIndex(const WriteIndex& write_index) {
+    if (!transfer_.index_name.empty()) {
+      FileSink file(transfer_.PathOf(transfer_.index_name));
+      write_index(checksums_, file);
+      if (!file.Commit(findings_)) return false;
     }
     report_->indexed = true;
     return true;
   }
 
-  bool Finalize(
-      const std::function<std::string(const Checksums&)>& index_text) {
+  bool Finalize(const WriteIndex& write_index) {
     const int64_t count = Processes();
     std::vector<std::string> unfinished;
     for (int64_t i = 0; i < count; ++i) {
@@ -276,7 +274,7 @@ class Runner {
     for (size_t i = 0; i < transfer_.outputs.size(); ++i) {
       if (!CheckWritten(i)) return false;
     }
-    if (!WriteIndex(index_text)) return false;
+    if (!PutIndex(write_index)) return false;
     for (int64_t i = 0; i < count; ++i) ::unlink(JournalPath(i, count).c_str());
     return true;
   }
@@ -340,11 +338,10 @@ class Runner {
 
 }  // namespace
 
-bool RunTransfer(const Transfer& transfer,
-                 const std::function<std::string(const Checksums&)>& index_text,
+bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,
                  Findings& findings) {
-  return Runner(transfer, options, report, findings).Run(index_text);
+  return Runner(transfer, options, report, findings).Run(write_index);
 }
 
 }  // namespace shardc

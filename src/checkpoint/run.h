@@ -11,6 +11,7 @@
 #include "checkpoint/ownership.h"
 #include "checkpoint/transfer.h"
 #include "source/finding.h"
+#include "source/sink.h"
 
 namespace shardc {
 
@@ -31,11 +32,13 @@ struct RunReport {
   bool indexed = false;     // the set is whole and its index written
 };
 
-// `index_text` makes the index of all checksums. On failure the outputs that
+// Writes the index of all checksums.
+using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
+
+// On failure the outputs that
 // were there before are there still (unless `reuse`), nothing is left behind,
 // and one finding says why: write, unreadable, missing (finalize).
-bool RunTransfer(const Transfer& transfer,
-                 const std::function<std::string(const Checksums&)>& index_text,
+bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,
                  Findings& findings);
 

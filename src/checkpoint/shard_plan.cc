@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "checkpoint/cast.h"
-#include "checkpoint/header_text.h"
 #include "checkpoint/layout.h"
+#include "model/safetensors_header.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -212,7 +212,8 @@ class Planner {
                                 std::move(part.devices)});
       offset += bytes;
     }
-    output.header = HeaderText(entries, stored_.metadata, kDataAlignment);
+    output.header =
+        SafetensorsHeaderText(entries, stored_.metadata, kDataAlignment);
     const auto data = static_cast<int64_t>(output.header.size());
     for (OutputPiece& piece : output.pieces) piece.offset += data;
     output.size = indexed.bytes = data + offset;
@@ -244,15 +245,15 @@ std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
   return Planner(stored, plan, options, findings).Plan();
 }
 
-std::string FinishedIndexText(const ShardsIndex& index,
-                              const Checksums& checksums) {
+void WriteFinishedIndex(const ShardsIndex& index, const Checksums& checksums,
+                        Sink& out) {
   ShardsIndex finished = index;
   for (size_t i = 0; i < finished.files.size(); ++i) {
     for (size_t k = 0; k < finished.files[i].pieces.size(); ++k) {
       finished.files[i].pieces[k].checksum = checksums[i][k];
     }
   }
-  return ShardsIndexText(finished);
+  WriteShardsIndex(finished, out);
 }
 
 }  // namespace shardc

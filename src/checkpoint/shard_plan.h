@@ -40,8 +40,8 @@ std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
                                    Findings& findings);
 
 // `shards.json` with the checksums, by output and piece.
-std::string FinishedIndexText(const ShardsIndex& index,
-                              const Checksums& checksums);
+void WriteFinishedIndex(const ShardsIndex& index, const Checksums& checksums,
+                        Sink& out);
 
 // The type that a tensor is stored in under `--dtype`.
 Dtype CastTo(Dtype from, const std::optional<Dtype>& wanted);

@@ -5,78 +5,40 @@
 #include <utility>
 
 #include "checkpoint/checksum.h"
+#include "plan/placement.h"
 #include "source/checked.h"
-#include "source/wording.h"
+#include "source/json_writer.h"
 
 namespace shardc {
 namespace {
 
 constexpr std::string_view kSchemaName = "shardc.shards/v1";
 
-void AppendField(std::string& out, std::string_view key) {
-  AppendJsonString(out, key);
-  out += ": ";
-}
-
-void AppendTexts(std::string& out, const Metadata& metadata) {
-  out += '{';
-  for (size_t i = 0; i < metadata.size(); ++i) {
-    if (i > 0) out += ", ";
-    AppendField(out, metadata[i].first);
-    AppendJsonString(out, metadata[i].second);
-  }
-  out += '}';
-}
-
-void AppendMesh(std::string& out, const Mesh& mesh) {
-  out += "{\"axes\": [";
-  for (size_t i = 0; i < mesh.axes.size(); ++i) {
-    out += i > 0 ? ", {\"name\": " : "{\"name\": ";
-    AppendJsonString(out, mesh.axes[i].name);
-    out += ", \"size\": " + std::to_string(mesh.axes[i].size) + "}";
-  }
-  out += "], \"devices\": " + std::to_string(mesh.devices);
-  if (mesh.processes != 1) {
-    out += ", \"processes\": " + std::to_string(mesh.processes);
-  }
-  out += '}';
-}
-
-void AppendParam(std::string& out, const IndexedParam& param) {
-  AppendField(out, param.name);
-  out += "{\"shape\": " + ShapeText(param.shape) + ", \"dtype\": ";
-  AppendJsonString(out, DtypeName(param.dtype));
-  out += ", \"spec\": " + SpecText(param.spec);
+void WriteParam(JsonWriter& json, const IndexedParam& param) {
+  json.Key(param.name);
+  json.BeginObject();
+  json.Member("shape", param.shape);
+  json.Member("dtype", DtypeName(param.dtype));
+  json.Key("spec");
+  WriteSpec(json, param.spec);
   if (param.placement) {
-    out += ", \"placement\": {\"axis\": ";
-    AppendJsonString(out, param.placement->axis);
-    out += ", \"coordinate\": " + std::to_string(param.placement->coordinate) +
-           "}";
+    WritePlacement(json, param.placement->axis, param.placement->coordinate);
   }
-  out += '}';
+  json.EndObject();
 }
 
-void AppendPiece(std::string& out, const IndexedPiece& piece,
-                 const IndexedParam& param) {
-  AppendField(out, piece.key);
-  out += '{';
-  if (piece.key != param.name) {
-    out += "\"param\": ";
-    AppendJsonString(out, param.name);
-    out += ", ";
-  }
-  out += "\"dtype\": ";
-  AppendJsonString(out, DtypeName(param.dtype));
-  out += ", \"global_shape\": " + ShapeText(param.shape);
-  out += ", \"offset\": " + ShapeText(piece.box.offset);
-  out += ", \"shape\": " + ShapeText(piece.box.shape);
-  if (!piece.devices.empty()) {
-    out += ", \"devices\": " + ShapeText(piece.devices);
-  }
-  if (piece.checksum) {
-    out += ", \"checksum\": \"" + ChecksumText(*piece.checksum) + "\"";
-  }
-  out += '}';
+void WritePiece(JsonWriter& json, const IndexedPiece& piece,
+                const IndexedParam& param) {
+  json.Key(piece.key);
+  json.BeginObject();
+  if (piece.key != param.name) json.Member("param", param.name);
+  json.Member("dtype", DtypeName(param.dtype));
+  json.Member("global_shape", param.shape);
+  json.Member("offset", piece.box.offset);
+  json.Member("shape", piece.box.shape);
+  if (!piece.devices.empty()) json.Member("devices", piece.devices);
+  if (piece.checksum) json.Member("checksum", ChecksumText(*piece.checksum));
+  json.EndObject();
 }
 
 class IndexReader {
@@ -276,38 +238,41 @@ std::optional<Per> ParsePer(std::string_view text) {
   return std::nullopt;
 }
 
-std::string ShardsIndexText(const ShardsIndex& index) {
-  std::string out = "{\n  \"schema\": \"" + std::string(kSchemaName) + "\",\n";
-  out += "  \"fingerprint\": ";
-  AppendJsonString(out, index.fingerprint);
-  out += ",\n  \"mode\": \"" + std::string(ModeName(index.mode)) + "\"";
-  out += ",\n  \"per\": \"" + std::string(PerName(index.per)) + "\"";
-  out += ",\n  \"mesh\": ";
-  AppendMesh(out, index.mesh);
-  out += ",\n  \"metadata\": ";
-  AppendTexts(out, index.metadata);
-  out += ",\n  \"params\": {";
-  for (size_t i = 0; i < index.params.size(); ++i) {
-    out += i == 0 ? "\n    " : ",\n    ";
-    AppendParam(out, index.params[i]);
-  }
-  out += index.params.empty() ? "},\n" : "\n  },\n";
-  out += "  \"files\": [";
-  for (size_t i = 0; i < index.files.size(); ++i) {
-    const IndexedFile& file = index.files[i];
-    out += i == 0 ? "\n    " : ",\n    ";
-    out += "{\"file\": ";
-    AppendJsonString(out, file.name);
-    out += ", \"bytes\": " + std::to_string(file.bytes);
-    out += ", \"devices\": " + ShapeText(file.devices) + ", \"params\": {";
-    for (size_t k = 0; k < file.pieces.size(); ++k) {
-      out += k == 0 ? "\n      " : ",\n      ";
-      AppendPiece(out, file.pieces[k], index.params[file.pieces[k].param]);
+void WriteShardsIndex(const ShardsIndex& index, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", kSchemaName);
+  json.Member("fingerprint", index.fingerprint);
+  json.Member("mode", ModeName(index.mode));
+  json.Member("per", PerName(index.per));
+  json.Key("mesh");
+  WriteMesh(json, index.mesh, MeshDetail::kSizes);
+  json.Key("metadata");
+  json.BeginObject();
+  for (const auto& [key, value] : index.metadata) json.Member(key, value);
+  json.EndObject();
+  json.Key("params");
+  json.BeginObject(JsonLayout::kLines);
+  for (const IndexedParam& param : index.params) WriteParam(json, param);
+  json.EndObject();
+  json.Key("files");
+  json.BeginArray(JsonLayout::kLines);
+  for (const IndexedFile& file : index.files) {
+    json.BeginObject();
+    json.Member("file", file.name);
+    json.Member("bytes", file.bytes);
+    json.Member("devices", file.devices);
+    json.Key("params");
+    json.BeginObject(JsonLayout::kLines);
+    for (const IndexedPiece& piece : file.pieces) {
+      WritePiece(json, piece, index.params[piece.param]);
     }
-    out += file.pieces.empty() ? "}}" : "\n    }}";
+    json.EndObject();
+    json.EndObject();
   }
-  out += index.files.empty() ? "]\n}\n" : "\n  ]\n}\n";
-  return out;
+  json.EndArray();
+  json.EndObject();
+  out.Put('\n');
 }
 
 std::optional<ShardsIndex> ParseShardsIndex(const JsonDocument& document,

@@ -15,6 +15,7 @@
 #include "plan/read.h"
 #include "source/finding.h"
 #include "source/json.h"
+#include "source/sink.h"
 
 namespace shardc {
 
@@ -57,7 +58,7 @@ struct ShardsIndex {
   std::vector<IndexedFile> files;
 };
 
-std::string ShardsIndexText(const ShardsIndex& index);
+void WriteShardsIndex(const ShardsIndex& index, Sink& out);
 
 // Findings: schema, number, dtype, path (a file outside the directory),
 // reference (a parameter that is not listed).

@@ -10,7 +10,6 @@
 #include "checkpoint/shards_index.h"
 #include "source/file.h"
 #include "source/input_file.h"
-#include "source/wording.h"
 
 namespace shardc {
 namespace {

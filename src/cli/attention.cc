@@ -1,14 +1,12 @@
 // `shardc attention`: the specs of attention's tensors.
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <memory>
 
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/open_mesh.h"
 #include "cli/output.h"
 #include "resolve/attention.h"
-#include "source/wording.h"
+#include "source/json_writer.h"
 
 namespace shardc::cli {
 namespace {
@@ -21,14 +19,15 @@ struct AttentionFlags {
   std::string softmax_aux_rank;
 };
 
-std::string AttentionJson(std::span<const AttentionTensor> tensors) {
-  std::string out = "{";
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    out += i == 0 ? "\n  " : ",\n  ";
-    AppendJsonString(out, tensors[i].name);
-    out += ": " + SpecText(tensors[i].resolved.spec);
+void WriteAttentionJson(std::span<const AttentionTensor> tensors, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  for (const AttentionTensor& tensor : tensors) {
+    json.Key(tensor.name);
+    WriteSpec(json, tensor.resolved.spec);
   }
-  return out + "\n}\n";
+  json.EndObject();
+  out.Put('\n');
 }
 
 std::string AttentionText(std::span<const AttentionTensor> tensors) {
@@ -72,36 +71,50 @@ int RunAttention(const AttentionFlags& flags, const Common& common,
   }
   if (!resolver || !mode || findings.HasErrors()) return kFailed;
   const auto tensors = AttentionSpecs(*resolver, *mode, options);
-  return PutOut(common.format == "json" ? AttentionJson(tensors)
-                                        : AttentionText(tensors),
-                findings)
-             ? kDone
-             : kFailed;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteAttentionJson(tensors, out);
+    } else {
+      out.Append(AttentionText(tensors));
+    }
+  };
+  return PutOut(write, findings) ? kDone : kFailed;
+}
+
+Options OptionsOf(AttentionFlags& flags) {
+  Options options = {
+      {.name = "--mode",
+       .to = &flags.mode,
+       .value = "MODE",
+       .help = "train, prefill, decode or insert (default: train)",
+       .words = ModeNames()},
+      {.name = "--layout",
+       .to = &flags.layout,
+       .value = "bthd|bhtd|thd",
+       .help = "order of the dimensions (default: bthd); thd is packed tokens, "
+               "which the reference systems lack"},
+      {.name = "--mni",
+       .to = &flags.mni,
+       .help = "key and value have as many heads as the query"},
+      {.name = "--softmax-aux-rank",
+       .to = &flags.softmax_aux_rank,
+       .value = "N",
+       .help = "show softmax_aux (attention sinks) of this rank"}};
+  Append(options, MeshInputs(flags.inputs));
+  Append(options, RulesInputs(flags.inputs));
+  Append(options, ProjectInputs(flags.inputs));
+  return options;
 }
 
 }  // namespace
 
-Run DeclareAttention(CLI::App& app) {
-  auto flags = std::make_shared<AttentionFlags>();
-  app.add_option("--mode", flags->mode, "train, prefill, decode or insert")
-      ->type_name("MODE")
-      ->capture_default_str();
-  app.add_option("--layout", flags->layout,
-                 "order of the dimensions; thd is packed tokens, which the "
-                 "reference systems lack")
-      ->type_name("bthd|bhtd|thd")
-      ->capture_default_str();
-  app.add_flag("--mni", flags->mni,
-               "key and value have as many heads as the query");
-  app.add_option("--softmax-aux-rank", flags->softmax_aux_rank,
-                 "show softmax_aux (attention sinks) of this rank")
-      ->type_name("N");
-  AddMeshFlags(app, flags->inputs);
-  AddRulesFlags(app, flags->inputs);
-  AddProjectFlags(app, flags->inputs);
-  return [flags](const Common& common, Findings& findings) {
-    return RunAttention(*flags, common, findings);
-  };
-}
+const Command kAttention = {
+    .name = "attention",
+    .summary = "the specs of attention's tensors",
+    .about = "Prints the specs of the tensors that take part in attention.",
+    .example = "shardc attention --mode decode --layout bthd --format json",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunAttention); },
+};
 
 }  // namespace shardc::cli

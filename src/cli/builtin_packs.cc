@@ -67,6 +67,17 @@ std::vector<BuiltinPack> BuiltinPacks() {
   return packs;
 }
 
+std::vector<std::string> PackNames() {
+  std::vector<std::string> names = {"auto"};
+  for (const BuiltinPack& pack : BuiltinPacks()) {
+    names.push_back("builtin:" + pack.name);
+    names.push_back(pack.FullName());
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
 SourceRef FindPack(std::string_view name, char separator) {
   constexpr std::string_view kPrefix = "builtin:";
   if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());

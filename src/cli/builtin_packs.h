@@ -22,6 +22,8 @@ struct BuiltinPack {
 };
 
 std::vector<BuiltinPack> BuiltinPacks();  // sorted by name, then naming
+// What `--rules` takes besides files, sorted.
+std::vector<std::string> PackNames();
 
 // The pack that `name` asks for, with or without `builtin:` before it. A
 // name without /flax or /hf takes the naming of `separator`: hf for '.',

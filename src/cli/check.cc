@@ -1,16 +1,16 @@
 // `shardc check`: every lint that the inputs allow, over files or targets.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
-#include <memory>
 
 #include "cli/check_targets.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/version.h"
-#include "emit/finding_formats.h"
+#include "emit/findings/formats.h"
 #include "lint/baseline.h"
 #include "source/file.h"
+#include "source/file_sink.h"
+#include "source/json_writer.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -109,34 +109,48 @@ bool LayFlagsOver(const CheckFlags& flags, LintSettings& settings,
   return ParseSeverity(flags.severity, settings, findings);
 }
 
-std::string StatisticsText(std::span<const Finding> findings,
-                           const std::string& format) {
-  std::map<int, std::pair<const Code*, std::pair<int64_t, int64_t>>> counts;
+struct CodeCount {
+  const Code* code = nullptr;
+  int64_t findings = 0;
+  int64_t params = 0;
+};
+
+std::map<int, CodeCount> CountByCode(std::span<const Finding> findings) {
+  std::map<int, CodeCount> counts;
   for (const Finding& finding : findings) {
-    auto& entry = counts[finding.code->number];
-    entry.first = finding.code;
-    ++entry.second.first;
-    entry.second.second += static_cast<int64_t>(finding.params.size());
+    CodeCount& count = counts[finding.code->number];
+    count.code = finding.code;
+    ++count.findings;
+    count.params += static_cast<int64_t>(finding.params.size());
   }
-  std::string out = format == "json" ? "[" : "";
-  for (const auto& [number, entry] : counts) {
-    const auto& [code, count] = entry;
-    if (format == "json") {
-      out += out.size() == 1 ? "\n  " : ",\n  ";
-      out += "{\"code\": \"" + code->Id() + "\", \"name\": \"" +
-             std::string(code->name) +
-             "\", \"findings\": " + std::to_string(count.first) +
-             ", \"params\": " + std::to_string(count.second) + "}";
-    } else {
-      out +=
-          code->Id() + " " + std::string(code->name) + ": " +
-          Counted(count.first, "finding") +
-          (count.second > 0 ? ", " + Counted(count.second, "parameter") : "") +
-          "\n";
+  return counts;
+}
+
+void WriteStatistics(std::span<const Finding> findings, bool as_json,
+                     Sink& out) {
+  const auto counts = CountByCode(findings);
+  if (!as_json) {
+    for (const auto& [number, count] : counts) {
+      out.Append(
+          count.code->Id() + " " + std::string(count.code->name) + ": " +
+          Counted(count.findings, "finding") +
+          (count.params > 0 ? ", " + Counted(count.params, "parameter") : "") +
+          "\n");
     }
+    return;
   }
-  if (format == "json") out += counts.empty() ? "]\n" : "\n]\n";
-  return out;
+  JsonWriter json(out);
+  json.BeginArray(JsonLayout::kLines);
+  for (const auto& [number, count] : counts) {
+    json.BeginObject();
+    json.Member("code", count.code->Id());
+    json.Member("name", count.code->name);
+    json.Member("findings", count.findings);
+    json.Member("params", count.params);
+    json.EndObject();
+  }
+  json.EndArray();
+  out.Put('\n');
 }
 
 std::string SummaryText(const Findings& findings,
@@ -213,13 +227,16 @@ bool CheckLocked(const std::vector<Target>& targets, Findings& findings) {
   return false;
 }
 
-std::string Emit(const CheckFlags& flags, const Common& common,
-                 const Findings& findings) {
-  if (flags.statistics) return StatisticsText(findings.all(), common.format);
+void Emit(const CheckFlags& flags, const Common& common,
+          const Findings& findings, Sink& out) {
+  if (flags.statistics) {
+    WriteStatistics(findings.all(), common.format == "json", out);
+    return;
+  }
   const FindingFormat* format = FindFindingFormat(common.format);
   FindingReport report{findings.all(), kVersion, {}};
   report.style.color = flags.output.empty() && WantsColor(common, 1);
-  return format == nullptr ? FindingsText(report) : format->emit(report);
+  (format == nullptr ? FindingsText : format->write)(report, out);
 }
 
 int RunCheck(const CheckFlags& given, const Common& common,
@@ -275,18 +292,17 @@ int RunCheck(const CheckFlags& given, const Common& common,
   if (!flags.write_baseline.empty() && !joined.unreadable) {
     Baseline fresh;
     for (const Finding& finding : joined.findings.all()) fresh.Add(finding);
-    if (!WriteWhole(flags.write_baseline, fresh.Json(), findings)) {
-      return kFailed;
-    }
+    const auto write = [&](Sink& out) { fresh.Write(out); };
+    if (!PutResult(write, flags.write_baseline, findings)) return kFailed;
     Tell(common, Counted(static_cast<int64_t>(joined.findings.all().size()),
                          "finding") +
                      " written to the baseline\n");
     return kDone;
   }
-  if (!PutResult(Emit(flags, common, joined.findings), flags.output,
-                 findings)) {
-    return kFailed;
-  }
+  const auto write = [&](Sink& out) {
+    Emit(flags, common, joined.findings, out);
+  };
+  if (!PutResult(write, flags.output, findings)) return kFailed;
   Tell(common, SummaryText(joined.findings, targets, known));
   if (joined.unreadable) return kFailed;
   for (const Finding& finding : joined.findings.all()) {
@@ -295,48 +311,79 @@ int RunCheck(const CheckFlags& given, const Common& common,
   return kDone;
 }
 
+Options OptionsOf(CheckFlags& flags) {
+  Options options = AllInputs(flags.options.inputs);
+  Append(
+      options,
+      {{.name = "--attention",
+        .to = &flags.attention,
+        .value = "SETTINGS",
+        .help = "heads=32,kv_heads=8,head_dim=128,batch=4,kv_len=4096: stands "
+                "in for a config.json"},
+       {.name = "--memory",
+        .to = &flags.memory,
+        .value = "SIZE",
+        .help = "a device's memory, such as 80GiB"},
+       {.name = "--select",
+        .to = &flags.select,
+        .value = "CODES",
+        .help = "run these only: codes, names or families such as SHD1"},
+       {.name = "--ignore",
+        .to = &flags.ignore,
+        .value = "CODES",
+        .help = "run all but these"},
+       {.name = "--severity",
+        .to = &flags.severity,
+        .value = "CODE=LEVEL",
+        .help = "change a diagnostic's level"},
+       {.name = "--fail-on",
+        .to = &flags.fail_on,
+        .value = "error|warning|note|never",
+        .help = "exit 1 from this level on (default: error)"},
+       {.name = "--preview",
+        .to = &flags.preview,
+        .help = "run lints in preview too"},
+       {.name = "--baseline",
+        .to = &flags.baseline,
+        .value = "FILE",
+        .help = "leave out the findings of this baseline"},
+       {.name = "--write-baseline",
+        .to = &flags.write_baseline,
+        .value = "FILE",
+        .help = "write the findings to a baseline"},
+       {.name = "--statistics",
+        .to = &flags.statistics,
+        .help = "count findings by code"},
+       {.name = "--locked",
+        .to = &flags.options.locked,
+        .help = "the committed plan is what the inputs give"},
+       {.name = "--diff",
+        .to = &flags.diff,
+        .help = "show what --fix would change"},
+       {.name = "--fix", .to = &flags.fix, .help = "make the mechanical mends"},
+       {.name = "--output",
+        .to = &flags.output,
+        .value = "FILE",
+        .help = "where the result goes (default: stdout)",
+        .letter = 'o'}});
+  return options;
+}
+
 }  // namespace
 
-Run DeclareCheck(CLI::App& app) {
-  auto flags = std::make_shared<CheckFlags>();
-  AddInputFlags(app, flags->options.inputs);
-  app.add_option("--attention", flags->attention,
-                 "heads=32,kv_heads=8,head_dim=128,batch=4,kv_len=4096: stands "
-                 "in for a config.json")
-      ->type_name("SETTINGS");
-  app.add_option("--memory", flags->memory, "a device's memory, such as 80GiB")
-      ->type_name("SIZE");
-  app.add_option("--select", flags->select,
-                 "run these only: codes, names or families such as SHD1")
-      ->type_name("CODES")
-      ->allow_extra_args(false);
-  app.add_option("--ignore", flags->ignore, "run all but these")
-      ->type_name("CODES")
-      ->allow_extra_args(false);
-  app.add_option("--severity", flags->severity, "change a diagnostic's level")
-      ->type_name("CODE=LEVEL")
-      ->allow_extra_args(false);
-  app.add_option("--fail-on", flags->fail_on,
-                 "exit 1 from this level on (default: error)")
-      ->type_name("error|warning|note|never");
-  app.add_flag("--preview", flags->preview, "run lints in preview too");
-  app.add_option("--baseline", flags->baseline,
-                 "leave out the findings of this baseline")
-      ->type_name("FILE");
-  app.add_option("--write-baseline", flags->write_baseline,
-                 "write the findings to a baseline")
-      ->type_name("FILE");
-  app.add_flag("--statistics", flags->statistics, "count findings by code");
-  app.add_flag("--locked", flags->options.locked,
-               "the committed plan is what the inputs give");
-  app.add_flag("--diff", flags->diff, "show what --fix would change");
-  app.add_flag("--fix", flags->fix, "make the mechanical mends");
-  app.add_option("-o,--output", flags->output,
-                 "where the result goes (default: stdout)")
-      ->type_name("FILE");
-  return [flags](const Common& common, Findings& findings) {
-    return RunCheck(*flags, common, findings);
-  };
-}
+const Command kCheck = {
+    .name = "check",
+    .summary = "lint: every check that the inputs allow",
+    .about = R"(
+Runs every lint that the inputs allow, over the targets of the project or over
+the files given, and lists those that were skipped. A comment
+`# shardc: ignore[CODE] reason` on a line of a rules file, or on the line above
+it, silences a code there.)",
+    .example =
+        "shardc check --mesh fsdp:8,tp:4 --rules rules.yaml "
+        "--manifest manifest.json",
+    .formats = "text|concise|json|sarif|github|junit|markdown",
+    .declare = [] { return Declare(OptionsOf, RunCheck); },
+};
 
 }  // namespace shardc::cli

@@ -11,7 +11,6 @@
 #include "lint/locked.h"
 #include "lint/rules/all.h"
 #include "source/file.h"
-#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "checkpoint/copy.h"
 #include "cli/output.h"
 #include "match/match.h"
+#include "source/json_writer.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -123,16 +123,19 @@ bool ReadSelect(const std::string& text,
 }
 
 std::string SizeJson(const TransferSize& size, const RunReport* report) {
-  std::string out = "{\"files\": " + std::to_string(size.files);
-  out += ", \"pieces\": " + std::to_string(size.pieces);
-  out += ", \"bytes_read\": " + std::to_string(size.bytes_read);
-  out += ", \"bytes_written\": " + std::to_string(size.bytes_written);
-  if (report != nullptr) {
-    out += ", \"pieces_kept\": " + std::to_string(report->pieces_kept);
-    out += ", \"complete\": ";
-    out += report->indexed ? "true" : "false";
-  }
-  return out + "}\n";
+  return JsonText([&](JsonWriter& json) {
+           json.BeginObject();
+           json.Member("files", size.files);
+           json.Member("pieces", size.pieces);
+           json.Member("bytes_read", size.bytes_read);
+           json.Member("bytes_written", size.bytes_written);
+           if (report != nullptr) {
+             json.Member("pieces_kept", report->pieces_kept);
+             json.Member("complete", report->indexed);
+           }
+           json.EndObject();
+         }) +
+         "\n";
 }
 
 std::string SizeText(const TransferSize& size) {
@@ -184,32 +187,42 @@ void TellReport(const Transfer& transfer, const RunOptions& run,
 
 }  // namespace
 
-void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags) {
-  app.add_option("--dtype", flags.dtype,
-                 "cast the floating types while copying, rounded to nearest")
-      ->type_name("f32|bf16|f16");
-  app.add_option("--select", flags.select,
-                 "only parameters in whose names this is found")
-      ->type_name("REGEX");
-  app.add_flag("--dry-run", flags.dry_run,
-               "say what would be read and written, in bytes");
-  app.add_flag("--verify", flags.verify,
-               "read everything again and compare checksums");
-  app.add_option("--process-index", flags.process_index,
-                 "which of several processes this is (default: what SLURM, "
-                 "Open MPI or torchrun say)")
-      ->type_name("I");
-  app.add_option("--process-count", flags.process_count,
-                 "how many processes share the work")
-      ->type_name("N");
-  app.add_flag("--finalize", flags.finalize,
-               "check that all processes have written their parts, and write "
-               "the index");
-  app.add_flag("--reuse", flags.reuse,
-               "write into an earlier set's files instead of keeping them "
-               "until the new set is whole: no second copy on the disk");
-  app.add_flag("--no-sync", flags.no_sync,
-               "do not wait for the disk: a power cut may lose the set");
+Options OptionsOf(CheckpointFlags& flags) {
+  return {
+      {.name = "--dtype",
+       .to = &flags.dtype,
+       .value = "f32|bf16|f16",
+       .help = "cast the floating types while copying, rounded to nearest"},
+      {.name = "--select",
+       .to = &flags.select,
+       .value = "REGEX",
+       .help = "only parameters in whose names this is found"},
+      {.name = "--dry-run",
+       .to = &flags.dry_run,
+       .help = "say what would be read and written, in bytes"},
+      {.name = "--verify",
+       .to = &flags.verify,
+       .help = "read everything again and compare checksums"},
+      {.name = "--process-index",
+       .to = &flags.process_index,
+       .value = "I",
+       .help = "which of several processes this is (default: what SLURM, "
+               "Open MPI or torchrun say)"},
+      {.name = "--process-count",
+       .to = &flags.process_count,
+       .value = "N",
+       .help = "how many processes share the work"},
+      {.name = "--finalize",
+       .to = &flags.finalize,
+       .help = "check that all processes have written their parts, and write "
+               "the index"},
+      {.name = "--reuse",
+       .to = &flags.reuse,
+       .help = "write into an earlier set's files instead of keeping them "
+               "until the new set is whole: no second copy on the disk"},
+      {.name = "--no-sync",
+       .to = &flags.no_sync,
+       .help = "do not wait for the disk: a power cut may lose the set"}};
 }
 
 std::optional<CheckpointSettings> ReadCheckpointFlags(
@@ -231,9 +244,9 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
 }
 
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
-                  const std::function<std::string(const Checksums&)>& index,
-                  const CheckpointFlags& flags, CheckpointSettings settings,
-                  const Common& common, Findings& findings) {
+                  const WriteIndex& index, const CheckpointFlags& flags,
+                  CheckpointSettings settings, const Common& common,
+                  Findings& findings) {
   if (flags.dry_run) {
     return DryRun(transfer, settings.run, common, findings);
   }

@@ -28,7 +28,7 @@ struct CheckpointFlags {
   bool no_sync = false;
 };
 
-void AddCheckpointFlags(CLI::App& app, CheckpointFlags& flags);
+Options OptionsOf(CheckpointFlags& flags);
 
 // The flags read: nothing where one makes no sense.
 struct CheckpointSettings {
@@ -42,9 +42,9 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
 // Moves it, or with --dry-run says what would be moved. Pieces that are read
 // are compared with their checksums first under --verify.
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
-                  const std::function<std::string(const Checksums&)>& index,
-                  const CheckpointFlags& flags, CheckpointSettings settings,
-                  const Common& common, Findings& findings);
+                  const WriteIndex& index, const CheckpointFlags& flags,
+                  CheckpointSettings settings, const Common& common,
+                  Findings& findings);
 
 }  // namespace shardc::cli
 

@@ -1,20 +1,17 @@
 // Room: cli. main, one file per command, exit codes. Knows every room;
-// nothing includes it. The only room that sees CLI11.
+// nothing includes it. The only room that sees CLI11, in parser.cc.
 #ifndef SHARDC_CLI_COMMAND_H_
 #define SHARDC_CLI_COMMAND_H_
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
+#include "cli/option.h"
 #include "source/finding.h"
-
-namespace CLI {
-class App;
-}
 
 namespace shardc::cli {
 
@@ -22,6 +19,7 @@ enum ExitStatus : int { kDone = 0, kFound = 1, kFailed = 2 };
 
 // Flags that every command has.
 struct Common {
+  bool help = false;  // answered by the parser itself
   bool quiet = false;
   std::string color = "auto";   // auto | always | never
   std::string format = "text";  // of results, where the command prints one
@@ -31,22 +29,43 @@ struct Common {
 // What a command runs; gathers its errors, which main reports.
 using Run = std::function<int(const Common& common, Findings& findings)>;
 
-// A command declares its options on `app` (which lives as long as main) and
-// returns what runs it: one file per command, one line in table.cc.
+// What a command takes, and what runs on it; the options' destinations live
+// as long as `run`.
+struct Declared {
+  Options options;
+  Run run;
+};
+
+template <class Flags>
+Declared Declare(Options (*options)(Flags&),
+                 int (*run)(const Flags&, const Common&, Findings&)) {
+  auto flags = std::make_shared<Flags>();
+  Options filled = options(*flags);
+  return {std::move(filled),
+          [flags, run](const Common& common, Findings& findings) {
+            return run(*flags, common, findings);
+          }};
+}
+
+// One record per command, in the file of its name; one line in table.cc.
 struct Command {
   std::string_view name;
   std::string_view summary;  // one line, lower case, for `shardc --help`
+  // For the manual: paragraphs between empty lines, with `code`, *emphasis*
+  // and pages such as shardc-rules(5).
+  std::string_view about;
   std::string_view example;  // runnable lines for its own `--help`
-  Run (*declare)(CLI::App& app);
   // The formats that `--format` takes; empty: the command prints no result.
-  std::string_view formats = "";  // "text json"
+  std::string_view formats = "";  // "text|json"
+  Declared (*declare)();
 };
 
-std::span<const Command> Commands();
+// In the order of `shardc --help`.
+std::span<const Command* const> Commands();
 
-// The whole argument parser with every command; `common` is filled by it.
-void DeclareAll(CLI::App& app, Common& common,
-                std::vector<std::pair<CLI::App*, Run>>& runs);
+// All that a command takes: its own options between --help and the flags that
+// every command has.
+Options WithCommon(Options own, const Command& command, Common& common);
 
 }  // namespace shardc::cli
 

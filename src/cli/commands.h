@@ -1,26 +1,32 @@
-// One record per command, each declared by the file of its name.
+// Every command, in the order of `shardc --help`: a line here, and the record
+// in the file of its name.
 #ifndef SHARDC_CLI_COMMANDS_H_
 #define SHARDC_CLI_COMMANDS_H_
 
 #include "cli/command.h"
 
+#define SHARDC_COMMANDS(COMMAND) \
+  COMMAND(kPlan)                 \
+  COMMAND(kCheck)                \
+  COMMAND(kExplain)              \
+  COMMAND(kResolve)              \
+  COMMAND(kAttention)            \
+  COMMAND(kSplit)                \
+  COMMAND(kMerge)                \
+  COMMAND(kReshard)              \
+  COMMAND(kVerify)               \
+  COMMAND(kMesh)                 \
+  COMMAND(kManifest)             \
+  COMMAND(kRules)                \
+  COMMAND(kImport)               \
+  COMMAND(kSchema)               \
+  COMMAND(kCompletion)
+
 namespace shardc::cli {
 
-Run DeclareAttention(CLI::App& app);
-Run DeclareCompletion(CLI::App& app);
-Run DeclareCheck(CLI::App& app);
-Run DeclareExplain(CLI::App& app);
-Run DeclareImport(CLI::App& app);
-Run DeclareManifest(CLI::App& app);
-Run DeclareMerge(CLI::App& app);
-Run DeclareMesh(CLI::App& app);
-Run DeclarePlan(CLI::App& app);
-Run DeclareReshard(CLI::App& app);
-Run DeclareResolve(CLI::App& app);
-Run DeclareRules(CLI::App& app);
-Run DeclareSchema(CLI::App& app);
-Run DeclareSplit(CLI::App& app);
-Run DeclareVerify(CLI::App& app);
+#define SHARDC_DECLARE(name) extern const Command name;
+SHARDC_COMMANDS(SHARDC_DECLARE)
+#undef SHARDC_DECLARE
 
 }  // namespace shardc::cli
 

@@ -12,9 +12,11 @@ struct EmbeddedFile {
   std::string_view text;
 };
 
-// Sorted by name. The build writes both tables.
+// Sorted by name. The build writes the tables.
 std::span<const EmbeddedFile> EmbeddedPacks();    // rules/
 std::span<const EmbeddedFile> EmbeddedSchemas();  // schemas/
+// By shell: `bash`.
+std::span<const EmbeddedFile> EmbeddedCompletions();
 
 }  // namespace shardc::cli
 

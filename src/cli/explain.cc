@@ -1,11 +1,8 @@
 // `shardc explain`: why a parameter got its spec, or what a code means.
-#include <CLI/CLI.hpp>
-#include <memory>
-
+#include "emit/plans/explain.h"
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "emit/explain.h"
 #include "lint/explain.h"
 #include "source/wording.h"
 
@@ -57,24 +54,43 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   if (compiled == nullptr) return kFailed;
   const auto param = FindParam(*compiled, flags.what, findings);
   if (!param) return kFailed;
-  const std::string text = common.format == "json"
-                               ? ExplainJson(*compiled, *param)
-                               : ExplainText(*compiled, *param);
-  return PutOut(text, findings) ? kDone : kFailed;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteExplainJson(*compiled, *param, out);
+    } else {
+      out.Append(ExplainText(*compiled, *param));
+    }
+  };
+  return PutOut(write, findings) ? kDone : kFailed;
+}
+
+Options OptionsOf(ExplainFlags& flags) {
+  Options options = {{.name = "WHAT",
+                      .to = &flags.what,
+                      .value = "PARAM|CODE",
+                      .help = "a parameter's name, or a code or its name"},
+                     {.name = "--codes",
+                      .to = &flags.codes,
+                      .help = "list every diagnostic as Markdown"}};
+  Append(options, AllInputs(flags.inputs));
+  return options;
 }
 
 }  // namespace
 
-Run DeclareExplain(CLI::App& app) {
-  auto flags = std::make_shared<ExplainFlags>();
-  app.add_option("WHAT", flags->what,
-                 "a parameter's name, or a code or its name")
-      ->type_name("PARAM|CODE");
-  app.add_flag("--codes", flags->codes, "list every diagnostic as Markdown");
-  AddInputFlags(app, flags->inputs);
-  return [flags](const Common& common, Findings& findings) {
-    return RunExplain(*flags, common, findings);
-  };
-}
+const Command kExplain = {
+    .name = "explain",
+    .summary = "why a parameter got its spec, or what a diagnostic means",
+    .about = R"(
+With the name of a parameter, tells how it got its spec: the rules tried, each
+token resolved in each mode, corrections and bytes. With a code such as
+`SHD203` or a code's name, tells what the diagnostic means and how to mend
+it.)",
+    .example =
+        "shardc explain model/embed_tokens/embedding --mesh fsdp:8,tp:4 "
+        "--rules builtin:llama --manifest manifest.json",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunExplain); },
+};
 
 }  // namespace shardc::cli

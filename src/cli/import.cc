@@ -1,11 +1,9 @@
 // `shardc import FORMAT FILE`: another system's configuration as ours.
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <memory>
 
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "emit/rules_file.h"
+#include "emit/plans/rules_file.h"
 #include "importers/eformer.h"
 #include "source/file.h"
 
@@ -18,21 +16,26 @@ struct ImportFlags {
   std::string output;
 };
 
-std::optional<std::string> ImportEformer(SourceRef source, bool json,
-                                         Findings& findings) {
+// What writes the import; empty where it failed.
+Write ImportEformer(SourceRef source, bool json, Findings& findings) {
   const auto document = JsonDocument::Parse(std::move(source), findings);
-  if (!document) return std::nullopt;
+  if (!document) return {};
   const auto axes = ImportEformerAxes(*document, findings);
-  if (!axes) return std::nullopt;
-  return json ? AxesFileJson(*axes) : AxesFileYaml(*axes);
+  if (!axes) return {};
+  return [axes, json](Sink& out) {
+    if (json) {
+      WriteAxesFileJson(*axes, out);
+    } else {
+      out.Append(AxesFileYaml(*axes));
+    }
+  };
 }
 
 // One line per system.
 struct Importer {
   std::string_view name;
   std::string_view what;
-  std::optional<std::string> (*run)(SourceRef source, bool json,
-                                    Findings& findings);
+  Write (*run)(SourceRef source, bool json, Findings& findings);
 };
 constexpr Importer kImporters[] = {
     {"eformer", "PartitionAxis in JSON, to the axis rules of a rules file",
@@ -56,30 +59,47 @@ int RunImport(const ImportFlags& flags, const Common& common,
   }
   SourceRef source = ReadSource(flags.file, findings);
   if (source == nullptr) return kFailed;
-  const auto text =
+  const Write write =
       importer->run(std::move(source), common.format == "json", findings);
-  if (!text || findings.HasErrors()) return kFailed;
-  return PutResult(*text, flags.output, findings) ? kDone : kFailed;
+  if (!write || findings.HasErrors()) return kFailed;
+  return PutResult(write, flags.output, findings) ? kDone : kFailed;
+}
+
+// "NAME: what it reads; ..."
+std::string ImportersText() {
+  std::string text;
+  for (const Importer& importer : kImporters) {
+    text += (text.empty() ? "" : "; ") + std::string(importer.name) + ": " +
+            std::string(importer.what);
+  }
+  return text;
+}
+
+Options OptionsOf(ImportFlags& flags) {
+  return {{.name = "FORMAT",
+           .to = &flags.format,
+           .help = ImportersText(),
+           .required = true},
+          {.name = "FILE",
+           .to = &flags.file,
+           .help = "file to read; - is standard input",
+           .required = true},
+          {.name = "--output",
+           .to = &flags.output,
+           .value = "FILE",
+           .help = "file to write (default: standard output)",
+           .letter = 'o'}};
 }
 
 }  // namespace
 
-Run DeclareImport(CLI::App& app) {
-  auto flags = std::make_shared<ImportFlags>();
-  std::string formats;
-  for (const Importer& importer : kImporters) {
-    formats += (formats.empty() ? "" : "; ") + std::string(importer.name) +
-               ": " + std::string(importer.what);
-  }
-  app.add_option("FORMAT", flags->format, formats)->required();
-  app.add_option("FILE", flags->file, "file to read; - is standard input")
-      ->required();
-  app.add_option("-o,--output", flags->output,
-                 "file to write (default: standard output)")
-      ->type_name("FILE");
-  return [flags](const Common& common, Findings& findings) {
-    return RunImport(*flags, common, findings);
-  };
-}
+const Command kImport = {
+    .name = "import",
+    .summary = "read another system's configuration",
+    .about = "Reads another system's rules and writes them as shardc-rules(5).",
+    .example = "shardc import eformer partition_axis.json -o axes.yaml",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunImport); },
+};
 
 }  // namespace shardc::cli

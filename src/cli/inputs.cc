@@ -1,6 +1,5 @@
 #include "cli/inputs.h"
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <thread>
 
@@ -119,65 +118,87 @@ std::string TargetNames(const Project& project) {
 
 }  // namespace
 
-void AddMeshFlags(CLI::App& app, InputFlags& flags) {
-  app.add_option("--mesh", flags.mesh,
-                 "mesh file, or axes such as dp:2,fsdp:-1,tp:4")
-      ->type_name("FILE|AXES");
-  app.add_option("--devices", flags.devices,
-                 "number of devices, needed where an axis is -1")
-      ->type_name("N");
+Options MeshInputs(InputFlags& flags) {
+  return {{.name = "--mesh",
+           .to = &flags.mesh,
+           .value = "FILE|AXES",
+           .help = "mesh file, or axes such as dp:2,fsdp:-1,tp:4"},
+          {.name = "--devices",
+           .to = &flags.devices,
+           .value = "N",
+           .help = "number of devices, needed where an axis is -1"}};
 }
 
-void AddRulesFlags(CLI::App& app, InputFlags& flags) {
-  app.add_option("--rules", flags.rules,
-                 "rules file, builtin:PACK or auto; may be repeated, earlier "
-                 "files win")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
+Options RulesInputs(InputFlags& flags) {
+  return {{.name = "--rules",
+           .to = &flags.rules,
+           .value = "FILE",
+           .help = "rules file, builtin:PACK or auto; may be repeated, earlier "
+                   "files win",
+           .words = PackNames()}};
 }
 
-void AddManifestFlags(CLI::App& app, InputFlags& flags) {
-  app.add_option("--manifest", flags.manifest,
-                 "parameters: JSON, safetensors, an index or a directory; - "
-                 "is standard input")
-      ->type_name("FILE");
-  app.add_option("--stdin-filename", flags.stdin_filename,
-                 "what messages call standard input")
-      ->type_name("NAME");
-  app.add_flag("--header-only", flags.header_only,
-               "do not check safetensors headers against the file's size");
+Options ManifestInputs(InputFlags& flags) {
+  return {{.name = "--manifest",
+           .to = &flags.manifest,
+           .value = "FILE",
+           .help = "parameters: JSON, safetensors, an index or a directory; - "
+                   "is standard input"},
+          {.name = "--stdin-filename",
+           .to = &flags.stdin_filename,
+           .value = "NAME",
+           .help = "what messages call standard input"},
+          {.name = "--header-only",
+           .to = &flags.header_only,
+           .help = "do not check safetensors headers against the file's size"}};
 }
 
-void AddProjectFlags(CLI::App& app, InputFlags& flags) {
-  app.add_option("--target", flags.target, "a target of the project file")
-      ->type_name("NAME");
-  app.add_option("--project", flags.project,
-                 "project file (default: the nearest shardc.yaml upwards)")
-      ->type_name("FILE");
-  app.add_flag("--no-project", flags.no_project, "use no project file");
+Options ProjectInputs(InputFlags& flags) {
+  return {{.name = "--target",
+           .to = &flags.target,
+           .value = "NAME",
+           .help = "a target of the project file"},
+          {.name = "--project",
+           .to = &flags.project,
+           .value = "FILE",
+           .help = "project file (default: the nearest shardc.yaml upwards)"},
+          {.name = "--no-project",
+           .to = &flags.no_project,
+           .help = "use no project file"}};
 }
 
-void AddInputFlags(CLI::App& app, InputFlags& flags) {
-  AddMeshFlags(app, flags);
-  AddRulesFlags(app, flags);
-  AddManifestFlags(app, flags);
-  app.add_option("--model", flags.model, "the model's config.json")
-      ->type_name("FILE");
-  app.add_option("--modes", flags.modes,
-                 "modes to compile, such as train,decode (default: all)")
-      ->type_name("MODES");
-  AddProjectFlags(app, flags);
-  app.add_option("--unmatched", flags.unmatched,
-                 "for parameters that no rule matches")
-      ->type_name("error|replicate");
-  app.add_option("--illegal", flags.illegal, "for specs that are not legal")
-      ->type_name("error|drop|shrink");
-  app.add_option("--min-size", flags.min_size,
-                 "parameters with fewer elements are replicated")
-      ->type_name("N");
-  app.add_option("--compat", flags.compat,
-                 "follow a reference system to the letter")
-      ->type_name("none|eformer|fjformer");
+Options AllInputs(InputFlags& flags) {
+  Options options = MeshInputs(flags);
+  Append(options, RulesInputs(flags));
+  Append(options, ManifestInputs(flags));
+  Append(options,
+         {{.name = "--model",
+           .to = &flags.model,
+           .value = "FILE",
+           .help = "the model's config.json"},
+          {.name = "--modes",
+           .to = &flags.modes,
+           .value = "MODES",
+           .help = "modes to compile, such as train,decode (default: all)",
+           .words = ModeNames()}});
+  Append(options, ProjectInputs(flags));
+  Append(options, {{.name = "--unmatched",
+                    .to = &flags.unmatched,
+                    .value = "error|replicate",
+                    .help = "for parameters that no rule matches"},
+                   {.name = "--illegal",
+                    .to = &flags.illegal,
+                    .value = "error|drop|shrink",
+                    .help = "for specs that are not legal"},
+                   {.name = "--min-size",
+                    .to = &flags.min_size,
+                    .value = "N",
+                    .help = "parameters with fewer elements are replicated"},
+                   {.name = "--compat",
+                    .to = &flags.compat,
+                    .value = "none|eformer|fjformer",
+                    .help = "follow a reference system to the letter"}});
+  return options;
 }
 
 std::optional<Project> LoadProject(const InputFlags& flags,
@@ -405,6 +426,12 @@ std::unique_ptr<const Compiled> LoadAndCompile(
   if (model != nullptr) *model = std::move(loaded->model);
   return Compile(std::move(loaded->mesh), std::move(loaded->rules),
                  std::move(loaded->manifest), loaded->options, findings);
+}
+
+Strings ModeNames() {
+  Strings names;
+  for (const Mode mode : kAllModes) names.emplace_back(ModeName(mode));
+  return names;
 }
 
 std::optional<std::vector<Mode>> ParseModes(const std::string& text,

@@ -30,12 +30,12 @@ struct InputFlags {
   std::string unmatched, illegal, min_size, compat;
 };
 
-void AddMeshFlags(CLI::App& app, InputFlags& flags);
-void AddRulesFlags(CLI::App& app, InputFlags& flags);
-void AddManifestFlags(CLI::App& app, InputFlags& flags);
-void AddProjectFlags(CLI::App& app, InputFlags& flags);
+Options MeshInputs(InputFlags& flags);
+Options RulesInputs(InputFlags& flags);
+Options ManifestInputs(InputFlags& flags);
+Options ProjectInputs(InputFlags& flags);
 // All of the above, --model, --modes and the policies.
-void AddInputFlags(CLI::App& app, InputFlags& flags);
+Options AllInputs(InputFlags& flags);
 
 // The project that the flags name or that stands above this directory;
 // nothing when there is none or the flags forbid it.
@@ -78,6 +78,7 @@ std::unique_ptr<const Compiled> LoadAndCompile(
     const InputFlags& flags, const Target& target, const Common& common,
     Findings& findings, std::optional<ModelConfig>* model = nullptr);
 
+Strings ModeNames();
 // "train,decode" to modes; empty: nothing given.
 std::optional<std::vector<Mode>> ParseModes(const std::string& text,
                                             Findings& findings);

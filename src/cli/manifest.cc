@@ -1,27 +1,43 @@
 // `shardc manifest`: one parameter tree, shown.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "emit/manifest_text.h"
+#include "emit/plans/manifest_text.h"
 
 namespace shardc::cli {
+namespace {
 
-Run DeclareManifest(CLI::App& app) {
-  auto flags = std::make_shared<InputFlags>();
-  AddManifestFlags(app, *flags);
-  AddProjectFlags(app, *flags);
-  return [flags](const Common& common, Findings& findings) -> int {
-    const auto target = ChooseTarget(*flags, findings);
-    if (!target) return kFailed;
-    const auto manifest = LoadManifest(*flags, target->manifest, findings);
-    if (!manifest) return kFailed;
-    const std::string text = common.format == "json" ? ManifestJson(*manifest)
-                                                     : ManifestText(*manifest);
-    return PutOut(text, findings) ? kDone : kFailed;
+int RunManifest(const InputFlags& flags, const Common& common,
+                Findings& findings) {
+  const auto target = ChooseTarget(flags, findings);
+  if (!target) return kFailed;
+  const auto manifest = LoadManifest(flags, target->manifest, findings);
+  if (!manifest) return kFailed;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteManifestJson(*manifest, out);
+    } else {
+      out.Append(ManifestText(*manifest));
+    }
   };
+  return PutOut(write, findings) ? kDone : kFailed;
 }
+
+Options OptionsOf(InputFlags& flags) {
+  Options options = ManifestInputs(flags);
+  Append(options, ProjectInputs(flags));
+  return options;
+}
+
+}  // namespace
+
+const Command kManifest = {
+    .name = "manifest",
+    .summary = "show a parameter tree with its totals",
+    .about = "Shows a parameter tree with its totals.",
+    .example = "shardc manifest --manifest model.safetensors",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunManifest); },
+};
 
 }  // namespace shardc::cli

@@ -1,7 +1,4 @@
 // `shardc merge`: pieces to whole tensors again.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "checkpoint/merge_plan.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
@@ -40,27 +37,38 @@ int RunMerge(const MergeFlags& flags, const Common& common,
   if (!transfer) return kFailed;
   return RunCheckpoint(
       *stored, *transfer,
-      [&](const Checksums&) { return HfIndexText(*transfer); },
+      [&](const Checksums&, Sink& out) { WriteHfIndex(*transfer, out); },
       flags.checkpoint, std::move(*settings), common, findings);
+}
+
+Options OptionsOf(MergeFlags& flags) {
+  Options options = {
+      {.name = "DIR",
+       .to = &flags.directory,
+       .help = "a directory with `shards.json`",
+       .required = true},
+      {.name = "--out",
+       .to = &flags.checkpoint.out,
+       .value = "PATH",
+       .help = "a .safetensors file, or with --max-shard-size a directory",
+       .required = true},
+      {.name = "--max-shard-size",
+       .to = &flags.max_shard_size,
+       .value = "SIZE",
+       .help = "files of at most this much data, with a Hugging Face index"}};
+  Append(options, OptionsOf(flags.checkpoint));
+  return options;
 }
 
 }  // namespace
 
-Run DeclareMerge(CLI::App& app) {
-  auto flags = std::make_shared<MergeFlags>();
-  app.add_option("DIR", flags->directory, "a directory with `shards.json`")
-      ->required();
-  app.add_option("--out", flags->checkpoint.out,
-                 "a .safetensors file, or with --max-shard-size a directory")
-      ->required()
-      ->type_name("PATH");
-  app.add_option("--max-shard-size", flags->max_shard_size,
-                 "files of at most this much data, with a Hugging Face index")
-      ->type_name("SIZE");
-  AddCheckpointFlags(app, flags->checkpoint);
-  return [flags](const Common& common, Findings& findings) {
-    return RunMerge(*flags, common, findings);
-  };
-}
+const Command kMerge = {
+    .name = "merge",
+    .summary = "put the pieces of a checkpoint together again",
+    .about = "Puts the files of `shardc split` together again.",
+    .example = "shardc merge pieces --out model.safetensors",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunMerge); },
+};
 
 }  // namespace shardc::cli

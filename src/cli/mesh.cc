@@ -1,11 +1,8 @@
 // `shardc mesh`: one mesh, shown.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "emit/mesh_grid.h"
+#include "emit/plans/mesh_grid.h"
 
 namespace shardc::cli {
 namespace {
@@ -31,25 +28,39 @@ int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
     if (!rules) return kFailed;
     axes = rules->axes;
   }
-  const std::string out = common.format == "json"
-                              ? MeshGridJson(*mesh, axes, all.ranks)
-                              : MeshGridText(*mesh, axes, all.ranks);
-  return PutOut(out, findings) ? kDone : kFailed;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteMeshGridJson(*mesh, axes, all.ranks, out);
+    } else {
+      out.Append(MeshGridText(*mesh, axes, all.ranks));
+    }
+  };
+  return PutOut(write, findings) ? kDone : kFailed;
+}
+
+Options OptionsOf(MeshFlags& flags) {
+  Options options = {
+      {.name = "--ranks",
+       .to = &flags.ranks,
+       .help = "each process's devices, and its ranks in data and model "
+               "parallelism"}};
+  Append(options, MeshInputs(flags.inputs));
+  Append(options, RulesInputs(flags.inputs));
+  Append(options, ProjectInputs(flags.inputs));
+  return options;
 }
 
 }  // namespace
 
-Run DeclareMesh(CLI::App& app) {
-  auto flags = std::make_shared<MeshFlags>();
-  app.add_flag("--ranks", flags->ranks,
-               "each process's devices, and its ranks in data and model "
-               "parallelism");
-  AddMeshFlags(app, flags->inputs);
-  AddRulesFlags(app, flags->inputs);
-  AddProjectFlags(app, flags->inputs);
-  return [flags](const Common& common, Findings& findings) {
-    return RunMesh(*flags, common, findings);
-  };
-}
+const Command kMesh = {
+    .name = "mesh",
+    .summary = "show a mesh: its device grid, processes and ranks",
+    .about = R"(
+Shows a mesh: its axes, its grid of devices, its processes and the ranks of
+each.)",
+    .example = "shardc mesh --mesh dp:2,fsdp:-1,tp:4 --devices 64 --ranks",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunMesh); },
+};
 
 }  // namespace shardc::cli

@@ -3,15 +3,13 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 
-#include "emit/emit.h"
-#include "emit/findings_json.h"
+#include "emit/findings/formats.h"
 #include "source/checked.h"
-#include "source/file.h"
+#include "source/file_sink.h"
 
 namespace shardc::cli {
 namespace {
@@ -53,17 +51,6 @@ bool WantsColor(const Common& common, int fd) {
   return isatty(fd) == 1;
 }
 
-bool PutOut(std::string_view text, Findings& findings) {
-  if (WriteAll(STDOUT_FILENO, text)) return true;
-  // A reader that left early (`| head`) is nobody's error.
-  if (errno == EPIPE) return true;
-  findings.Add(
-      code::kWrite, {},
-      std::string("standard output cannot be written: ") + std::strerror(errno),
-      "check the space on its device");
-  return false;
-}
-
 void Tell(const Common& common, std::string_view text) {
   if (!common.quiet) WriteAll(STDERR_FILENO, text);
 }
@@ -71,23 +58,30 @@ void Tell(const Common& common, std::string_view text) {
 void Report(Findings& findings, const Common& common) {
   if (findings.empty()) return;
   findings.Sort();
-  std::string out;
-  if (common.format == "json") {
-    AppendFindingsJson(out, findings.all(), "");
-    out += '\n';
-  } else {
-    const TextStyle style{WantsColor(common, STDERR_FILENO)};
-    for (const Finding& finding : findings.all()) {
-      out += FindingText(finding, style);
-    }
-  }
-  WriteAll(STDERR_FILENO, out);
+  const FindingReport report{
+      findings.all(), {}, {WantsColor(common, STDERR_FILENO)}};
+  const auto write = common.format == "json" ? FindingsJson : FindingsText;
+  WriteAll(STDERR_FILENO, TextOf([&](Sink& out) { write(report, out); }));
+}
+
+bool PutResult(const Write& write, const std::string& path,
+               Findings& findings) {
+  FileSink file(path.empty() ? "-" : path);
+  write(file);
+  return file.Commit(findings);
 }
 
 bool PutResult(std::string_view text, const std::string& path,
                Findings& findings) {
-  if (path.empty() || path == "-") return PutOut(text, findings);
-  return WriteWhole(path, text, findings);
+  return PutResult([text](Sink& out) { out.Append(text); }, path, findings);
+}
+
+bool PutOut(const Write& write, Findings& findings) {
+  return PutResult(write, "-", findings);
+}
+
+bool PutOut(std::string_view text, Findings& findings) {
+  return PutResult(text, "-", findings);
 }
 
 std::optional<int64_t> ParseInteger(std::string_view flag,

@@ -1,7 +1,4 @@
 // `shardc plan`: mesh + rules + manifest to a plan.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -57,34 +54,55 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
   Tell(common, PlanSummaryText(compiled->plan, compiled->rules.rules));
   int status = refused ? kFound : kDone;
   if (!refused || flags.keep_going) {
-    const std::string json =
-        PlanJson(compiled->plan, refused ? found.all() : std::span<Finding>{});
-    if (!PutResult(json, *path, findings)) status = kFailed;
+    const auto write = [&](Sink& out) {
+      WritePlanJson(compiled->plan,
+                    refused ? found.all() : std::span<Finding>{}, out);
+    };
+    if (!PutResult(write, *path, findings)) status = kFailed;
   }
   findings.Append(std::move(found));
   return status;
 }
 
+Options OptionsOf(PlanFlags& flags) {
+  Options options = AllInputs(flags.inputs);
+  Append(
+      options,
+      {{.name = "--output",
+        .to = &flags.output,
+        .value = "FILE",
+        .help = "where the plan goes (default: stdout)",
+        .letter = 'o'},
+       {.name = "--keep-going",
+        .to = &flags.keep_going,
+        .help = "write the plan with its diagnostics even when parameters are "
+                "unmatched or illegal"},
+       {.name = "--write-locked",
+        .to = &flags.write_locked,
+        .help = "write the target's committed plan"},
+       {.name = "--weight-decay-exclude",
+        .to = &flags.weight_decay_exclude,
+        .value = "REGEX",
+        .help = "patterns of parameters that take no weight decay: adds a "
+                "boolean to each parameter of the plan",
+        .several = Several::kWords}});
+  return options;
+}
+
 }  // namespace
 
-Run DeclarePlan(CLI::App& app) {
-  auto flags = std::make_shared<PlanFlags>();
-  AddInputFlags(app, flags->inputs);
-  app.add_option("-o,--output", flags->output,
-                 "where the plan goes (default: stdout)")
-      ->type_name("FILE");
-  app.add_flag("--keep-going", flags->keep_going,
-               "write the plan with its diagnostics even when parameters are "
-               "unmatched or illegal");
-  app.add_flag("--write-locked", flags->write_locked,
-               "write the target's committed plan");
-  app.add_option("--weight-decay-exclude", flags->weight_decay_exclude,
-                 "patterns of parameters that take no weight decay: adds a "
-                 "boolean to each parameter of the plan")
-      ->type_name("REGEX");
-  return [flags](const Common& common, Findings& findings) {
-    return RunPlan(*flags, common, findings);
-  };
-}
+const Command kPlan = {
+    .name = "plan",
+    .summary = "compile mesh, rules and manifest to a plan",
+    .about = R"(
+Compiles a plan and writes it as JSON, with a summary for people on standard
+error: totals, the largest replicated parameters, hits by rule, corrections
+and what no rule matches. Where a parameter is unmatched or a spec is illegal
+nothing is written, unless `--keep-going` asks for it.)",
+    .example =
+        "shardc plan --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
+        "--manifest model.safetensors.index.json -o plan.json",
+    .declare = [] { return Declare(OptionsOf, RunPlan); },
+};
 
 }  // namespace shardc::cli

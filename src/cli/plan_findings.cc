@@ -1,6 +1,6 @@
 #include "cli/plan_findings.h"
 
-#include "lint/facts.h"
+#include "lint/analysis/facts.h"
 #include "lint/rules/all.h"
 
 namespace shardc::cli {

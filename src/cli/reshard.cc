@@ -1,7 +1,5 @@
 // `shardc reshard`: one plan's pieces to another's.
-#include <CLI/CLI.hpp>
 #include <filesystem>
-#include <memory>
 #include <system_error>
 
 #include "checkpoint/shard_plan.h"
@@ -31,16 +29,26 @@ int RunReshard(const ReshardFlags& flags, const Common& common,
   return RunShards(*stored, flags.shards, common, findings);
 }
 
+Options OptionsOf(ReshardFlags& flags) {
+  Options options = {{.name = "DIR",
+                      .to = &flags.directory,
+                      .help = "a directory with `shards.json`",
+                      .required = true}};
+  Append(options, OptionsOf(flags.shards));
+  return options;
+}
+
 }  // namespace
 
-Run DeclareReshard(CLI::App& app) {
-  auto flags = std::make_shared<ReshardFlags>();
-  app.add_option("DIR", flags->directory, "a directory with `shards.json`")
-      ->required();
-  AddShardFlags(app, flags->shards);
-  return [flags](const Common& common, Findings& findings) {
-    return RunReshard(*flags, common, findings);
-  };
-}
+const Command kReshard = {
+    .name = "reshard",
+    .summary = "turn one plan's pieces into another's",
+    .about =
+        "Turns a checkpoint that was split by one plan into one split by "
+        "another.",
+    .example = "shardc reshard pieces --plan new.plan.json --out new-pieces",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunReshard); },
+};
 
 }  // namespace shardc::cli

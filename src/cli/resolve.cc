@@ -1,14 +1,11 @@
 // `shardc resolve AXES`: semantic axes to a spec in a mode.
-#include <CLI/CLI.hpp>
-#include <memory>
-
+#include "resolve/resolve.h"
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/open_mesh.h"
 #include "cli/output.h"
-#include "emit/rules_text.h"
+#include "emit/plans/rule_json.h"
 #include "parse/rules.h"
-#include "resolve/resolve.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -93,43 +90,63 @@ int RunResolve(const ResolveFlags& flags, const Common& common,
   const auto resolved = resolver->Resolve(*written, *mode, findings);
   if (!resolved) return kFailed;
 
-  std::string out;
-  if (common.format == "json") {
-    out = "{\"axes\": ";
+  const auto write = [&](JsonWriter& json) {
+    if (common.format != "json") {
+      WriteSpec(json, resolved->spec);
+      return;
+    }
     const auto* list = std::get_if<SpecList>(&*written);
-    out += SpecListJson(list != nullptr ? *list : bundle->axes);
-    out += ", \"mode\": ";
-    AppendJsonString(out, ModeName(*mode));
-    out += ", \"spec\": " + SpecText(resolved->spec) + "}\n";
-  } else {
-    out = SpecText(resolved->spec) + "\n";
-  }
-  return PutOut(out, findings) ? kDone : kFailed;
+    json.BeginObject();
+    json.Key("axes");
+    WriteSpecList(json, list != nullptr ? *list : bundle->axes,
+                  SpecForm::kAsWritten);
+    json.Member("mode", ModeName(*mode));
+    json.Key("spec");
+    WriteSpec(json, resolved->spec);
+    json.EndObject();
+  };
+  return PutOut(JsonText(write) + "\n", findings) ? kDone : kFailed;
+}
+
+Options OptionsOf(ResolveFlags& flags) {
+  Options options = {
+      {.name = "AXES",
+       .to = &flags.axes,
+       .help = "semantic axes such as '[BATCH, [FSDP, SP], _]', or the name "
+               "of a bundle",
+       .required = true},
+      {.name = "--mode",
+       .to = &flags.mode,
+       .value = "MODE",
+       .help = "train, prefill, decode or insert (default: the bundle's "
+               "own, else train)",
+       .words = ModeNames()},
+      {.name = "--mode-dim",
+       .to = &flags.mode_dim,
+       .value = "N",
+       .help = "decode where this dimension of --shape is 1, else train"},
+      {.name = "--shape",
+       .to = &flags.shape,
+       .value = "N,N,...",
+       .help = "shape to take the mode from"}};
+  Append(options, MeshInputs(flags.inputs));
+  Append(options, RulesInputs(flags.inputs));
+  Append(options, ProjectInputs(flags.inputs));
+  return options;
 }
 
 }  // namespace
 
-Run DeclareResolve(CLI::App& app) {
-  auto flags = std::make_shared<ResolveFlags>();
-  app.add_option("AXES", flags->axes,
-                 "semantic axes such as '[BATCH, [FSDP, SP], _]', or the name "
-                 "of a bundle")
-      ->required();
-  app.add_option("--mode", flags->mode,
-                 "train, prefill, decode or insert (default: the bundle's "
-                 "own, else train)")
-      ->type_name("MODE");
-  app.add_option("--mode-dim", flags->mode_dim,
-                 "decode where this dimension of --shape is 1, else train")
-      ->type_name("N");
-  app.add_option("--shape", flags->shape, "shape to take the mode from")
-      ->type_name("N,N,...");
-  AddMeshFlags(app, flags->inputs);
-  AddRulesFlags(app, flags->inputs);
-  AddProjectFlags(app, flags->inputs);
-  return [flags](const Common& common, Findings& findings) {
-    return RunResolve(*flags, common, findings);
-  };
-}
+const Command kResolve = {
+    .name = "resolve",
+    .summary = "resolve semantic axes in a mode to a spec",
+    .about = R"(
+Resolves a list of semantic axes, or a bundle by its name, to mesh axes in a
+mode. With `--mode-dim` the mode comes from a shape: a length of 1 in that
+dimension means decoding.)",
+    .example = "shardc resolve '[BATCH, [FSDP, SP], _]' --mode decode",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunResolve); },
+};
 
 }  // namespace shardc::cli

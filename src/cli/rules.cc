@@ -1,30 +1,24 @@
 // `shardc rules`: rules files together as they are matched, or the packs.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "cli/builtin_packs.h"
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "emit/rules_file.h"
-#include "emit/rules_text.h"
-#include "source/wording.h"
+#include "emit/plans/rules_file.h"
+#include "emit/plans/rules_text.h"
+#include "source/json_writer.h"
 
 namespace shardc::cli {
 namespace {
 
-std::string PacksText(bool json) {
-  std::string out = json ? "[" : "";
-  bool first = true;
-  for (const BuiltinPack& pack : BuiltinPacks()) {
-    if (json) {
-      out += (first ? "" : ", ") + JsonString(pack.FullName());
-    } else {
-      out += pack.FullName() + "\n";
-    }
-    first = false;
+void WritePacks(bool json, Sink& out) {
+  if (json) {
+    JsonWriter(out).Array(BuiltinPacks(), &BuiltinPack::FullName);
+    out.Put('\n');
+    return;
   }
-  return json ? out + "]\n" : out;
+  for (const BuiltinPack& pack : BuiltinPacks()) {
+    out.Append(pack.FullName() + "\n");
+  }
 }
 
 struct RulesFlags {
@@ -32,17 +26,14 @@ struct RulesFlags {
   bool resolved = false;
 };
 
-// One file that means what all of them mean together.
-std::optional<std::string> ResolvedFile(const RuleSet& rules,
-                                        Findings& findings) {
-  if (HasMixedSeparators(rules)) {
-    findings.Add(code::kSeparator, rules.rules[0].place,
-                 "these rules are written for both separators, and one file "
-                 "has one",
-                 "show the files one at a time");
-    return std::nullopt;
-  }
-  return RulesFileJson(rules);
+// Whether one file can mean what all of them mean together.
+bool FitsOneFile(const RuleSet& rules, Findings& findings) {
+  if (!HasMixedSeparators(rules)) return true;
+  findings.Add(code::kSeparator, rules.rules[0].place,
+               "these rules are written for both separators, and one file "
+               "has one",
+               "show the files one at a time");
+  return false;
 }
 
 int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
@@ -56,7 +47,8 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
     target = *chosen;
   }
   if (target.rules.empty() && !all.resolved) {
-    return PutOut(PacksText(json), findings) ? kDone : kFailed;
+    const auto write = [&](Sink& out) { WritePacks(json, out); };
+    return PutOut(write, findings) ? kDone : kFailed;
   }
   // Without files, the defaults of every axis rule.
   const auto rules =
@@ -65,27 +57,41 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
           : LoadRules(target.rules, target.project_dir, nullptr, "", findings);
   if (rules) CheckPatterns(*rules, findings);
   if (!rules || findings.HasErrors()) return kFailed;
-  if (all.resolved) {
-    const auto file = ResolvedFile(*rules, findings);
-    return file && PutOut(*file, findings) ? kDone : kFailed;
-  }
-  return PutOut(json ? RulesJson(*rules) : RulesText(*rules), findings)
-             ? kDone
-             : kFailed;
+  if (all.resolved && !FitsOneFile(*rules, findings)) return kFailed;
+  const auto write = [&](Sink& out) {
+    if (all.resolved) {
+      WriteRulesFileJson(*rules, out);
+    } else if (json) {
+      WriteRulesJson(*rules, out);
+    } else {
+      out.Append(RulesText(*rules));
+    }
+  };
+  return PutOut(write, findings) ? kDone : kFailed;
+}
+
+Options OptionsOf(RulesFlags& flags) {
+  Options options = {
+      {.name = "--resolved",
+       .to = &flags.resolved,
+       .help = "one rules file of all, in JSON, with every axis rule's value; "
+               "`--rules` reads it back"}};
+  Append(options, RulesInputs(flags.inputs));
+  Append(options, ProjectInputs(flags.inputs));
+  return options;
 }
 
 }  // namespace
 
-Run DeclareRules(CLI::App& app) {
-  auto flags = std::make_shared<RulesFlags>();
-  app.add_flag("--resolved", flags->resolved,
-               "one rules file of all, in JSON, with every axis rule's value; "
-               "`--rules` reads it back");
-  AddRulesFlags(app, flags->inputs);
-  AddProjectFlags(app, flags->inputs);
-  return [flags](const Common& common, Findings& findings) {
-    return RunRules(*flags, common, findings);
-  };
-}
+const Command kRules = {
+    .name = "rules",
+    .summary = "show rules files together, or the packs",
+    .about = R"(
+Shows rules files as they are read, with what they extend; without `--rules`,
+lists the packs.)",
+    .example = "shardc rules --rules builtin:llama/flax",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunRules); },
+};
 
 }  // namespace shardc::cli

@@ -1,7 +1,4 @@
 // `shardc schema NAME`: a schema that the program carries.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/output.h"
@@ -16,13 +13,20 @@ std::string_view SchemaName(const EmbeddedFile& file) {
   return file.name.substr(0, file.name.size() - kEnding.size());
 }
 
-int RunSchema(const std::string& name, Findings& findings) {
-  std::string names;
-  std::vector<std::string> known;
+Strings SchemaNames() {
+  Strings names;
   for (const EmbeddedFile& file : EmbeddedSchemas()) {
-    known.emplace_back(SchemaName(file));
-    names += known.back() + "\n";
-    if (known.back() == name) {
+    names.emplace_back(SchemaName(file));
+  }
+  return names;
+}
+
+int RunSchema(const std::string& name, const Common&, Findings& findings) {
+  const Strings known = SchemaNames();
+  std::string names;
+  for (const EmbeddedFile& file : EmbeddedSchemas()) {
+    names += std::string(SchemaName(file)) + "\n";
+    if (SchemaName(file) == name) {
       return PutOut(file.text, findings) ? kDone : kFailed;
     }
   }
@@ -34,14 +38,24 @@ int RunSchema(const std::string& name, Findings& findings) {
   return kFailed;
 }
 
+Options OptionsOf(std::string& name) {
+  return {{.name = "NAME",
+           .to = &name,
+           .help = "a schema; without it their names are listed",
+           .words = SchemaNames()}};
+}
+
 }  // namespace
 
-Run DeclareSchema(CLI::App& app) {
-  auto name = std::make_shared<std::string>();
-  app.add_option("NAME", *name, "a schema; without it their names are listed");
-  return [name](const Common&, Findings& findings) {
-    return RunSchema(*name, findings);
-  };
-}
+const Command kSchema = {
+    .name = "schema",
+    .summary = "print the JSON schema of a file or an output",
+    .about = R"(
+Prints the JSON schema, draft 7, of a file or an output; without a name, lists
+them. An editor uses it by a first line such as
+`# yaml-language-server: $schema=rules.schema.json`.)",
+    .example = "shardc schema rules > rules.schema.json",
+    .declare = [] { return Declare(OptionsOf, RunSchema); },
+};
 
 }  // namespace shardc::cli

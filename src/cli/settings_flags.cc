@@ -1,12 +1,11 @@
 #include "cli/settings_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <vector>
 
-#include "exec/operation.h"
+#include "exec/operations/operation.h"
 #include "parse/operations.h"
 #include "source/wording.h"
 
@@ -50,11 +49,11 @@ std::string NumberText(double value) {
 
 // What of `record` has a meaning for the operation.
 SettingsRecord TakenOf(const SettingsRecord& record,
-                       std::string_view operation) {
+                       const exec::Operation& operation) {
   SettingsRecord out = record;
   for (size_t i = 0; i < kSettingNames.size(); ++i) {
     const auto setting = static_cast<Setting>(i);
-    if (!Takes(operation, setting)) out.Drop(setting);
+    if (!operation.Takes(setting)) out.Drop(setting);
   }
   return out;
 }
@@ -67,8 +66,10 @@ std::string QuotedList(std::span<const std::string_view> names) {
   return out;
 }
 
-bool ReadFlags(const SettingsFlags& flags, const verify::Request& request,
-               SettingsRecord& record, Findings& findings) {
+bool ReadFlags(const SettingsFlags& flags,
+               std::span<const KnownOperation> known,
+               const verify::Request& request, SettingsRecord& record,
+               Findings& findings) {
   bool good = true;
   for (const SettingFlag& flag : kFlags) {
     const auto& text = flags.texts[static_cast<size_t>(flag.setting)];
@@ -80,13 +81,14 @@ bool ReadFlags(const SettingsFlags& flags, const verify::Request& request,
     const bool taken =
         std::any_of(request.operations.begin(), request.operations.end(),
                     [&](const exec::Operation* operation) {
-                      return Takes(operation->name, flag.setting);
+                      return operation->Takes(flag.setting);
                     });
     if (taken) continue;
-    findings.Add(code::kUsage, {},
-                 "`" + std::string(flag.name) +
-                     "` has no meaning for the operations asked for",
-                 "it is a setting of " + QuotedList(TakenBy(flag.setting)));
+    findings.Add(
+        code::kUsage, {},
+        "`" + std::string(flag.name) +
+            "` has no meaning for the operations asked for",
+        "it is a setting of " + QuotedList(TakenBy(flag.setting, known)));
     good = false;
   }
   return good;
@@ -165,28 +167,29 @@ bool CheckAxes(const SettingsRecord& record, const Mesh& mesh,
 
 }  // namespace
 
-void AddSettingsFlags(CLI::App& app, SettingsFlags& flags) {
-  app.add_option("--settings", flags.file,
-                 "settings of operations (YAML, see shardc-operations(5))")
-      ->type_name("FILE");
+Options OptionsOf(SettingsFlags& flags) {
+  Options options = {
+      {.name = "--settings",
+       .to = &flags.file,
+       .value = "FILE",
+       .help = "settings of operations (YAML, see shardc-operations(5))"}};
   for (const SettingFlag& flag : kFlags) {
-    app.add_option(flag.name, flags.texts[static_cast<size_t>(flag.setting)],
-                   flag.help)
-        ->type_name(flag.type);
+    options.push_back({.name = flag.name,
+                       .to = &flags.texts[static_cast<size_t>(flag.setting)],
+                       .value = flag.type,
+                       .help = flag.help});
   }
+  return options;
 }
 
 bool ChooseSettings(const SettingsFlags& flags, const ModelConfig* model,
                     const Mesh& mesh, verify::Request& request,
                     Findings& findings) {
-  std::vector<std::string_view> names;
-  for (const exec::Operation& operation : exec::Operations()) {
-    names.push_back(operation.name);
-  }
+  const std::vector<KnownOperation> known = exec::KnownOperations();
   std::optional<OperationsFile> file = OperationsFile{};
-  if (!flags.file.empty()) file = ReadOperations(flags.file, names, findings);
+  if (!flags.file.empty()) file = ReadOperations(flags.file, known, findings);
   SettingsRecord by_flags;
-  const bool good = ReadFlags(flags, request, by_flags, findings);
+  const bool good = ReadFlags(flags, known, request, by_flags, findings);
   if (!file || !good) return false;
   const SettingsRecord own = RecordOf(model);
   for (const exec::Operation* operation : request.operations) {
@@ -194,7 +197,7 @@ bool ChooseSettings(const SettingsFlags& flags, const ModelConfig* model,
     record.Lay(file->defaults);
     if (const auto* named = file->Find(operation->name)) record.Lay(*named);
     record.Lay(by_flags);
-    record = TakenOf(record, operation->name);
+    record = TakenOf(record, *operation);
     if (!CheckAxes(record, mesh, findings)) return false;
     request.records.emplace_back(operation->name, std::move(record));
   }

@@ -13,7 +13,7 @@
 #include "model/operation_settings.h"
 #include "model/project.h"
 #include "source/finding.h"
-#include "verify/matrix.h"
+#include "verify/cases/matrix.h"
 
 namespace shardc::cli {
 
@@ -22,7 +22,7 @@ struct SettingsFlags {
   std::array<std::optional<std::string>, kSettingNames.size()> texts;
 };
 
-void AddSettingsFlags(CLI::App& app, SettingsFlags& flags);
+Options OptionsOf(SettingsFlags& flags);
 
 // Fills `request.records`, `features` and `remarks` for its operations.
 // Findings: what is wrong with the file or a flag, a flag that no operation of

@@ -1,8 +1,7 @@
 #include "cli/shard_flags.h"
 
-#include <CLI/CLI.hpp>
-
 #include "checkpoint/shard_plan.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
 #include "plan/read.h"
 
@@ -41,23 +40,34 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
 
 }  // namespace
 
-void AddShardFlags(CLI::App& app, ShardFlags& flags) {
-  app.add_option("--plan", flags.plan, "the plan that `shardc plan` wrote")
-      ->required()
-      ->type_name("FILE");
-  app.add_option("--out", flags.checkpoint.out, "directory of the pieces")
-      ->required()
-      ->type_name("DIR");
-  app.add_option("--per", flags.per,
-                 "a file per device, per process (replicas once), or per "
-                 "distinct set of devices (each piece once)")
-      ->type_name("device|process|shard");
-  app.add_option("--mode", flags.mode, "whose specs: train by default")
-      ->type_name("MODE");
-  app.add_option("--processes", flags.processes,
-                 "hosts, where the plan's mesh does not say")
-      ->type_name("N");
-  AddCheckpointFlags(app, flags.checkpoint);
+Options OptionsOf(ShardFlags& flags) {
+  Options options = {
+      {.name = "--plan",
+       .to = &flags.plan,
+       .value = "FILE",
+       .help = "the plan that `shardc plan` wrote",
+       .required = true},
+      {.name = "--out",
+       .to = &flags.checkpoint.out,
+       .value = "DIR",
+       .help = "directory of the pieces",
+       .required = true},
+      {.name = "--per",
+       .to = &flags.per,
+       .value = "device|process|shard",
+       .help = "a file per device, per process (replicas once), or per "
+               "distinct set of devices (each piece once)"},
+      {.name = "--mode",
+       .to = &flags.mode,
+       .value = "MODE",
+       .help = "whose specs: train by default",
+       .words = ModeNames()},
+      {.name = "--processes",
+       .to = &flags.processes,
+       .value = "N",
+       .help = "hosts, where the plan's mesh does not say"}};
+  Append(options, OptionsOf(flags.checkpoint));
+  return options;
 }
 
 int RunShards(const Stored& stored, const ShardFlags& flags,
@@ -75,8 +85,8 @@ int RunShards(const Stored& stored, const ShardFlags& flags,
   }
   return RunCheckpoint(
       stored, job->transfer,
-      [&](const Checksums& sums) {
-        return FinishedIndexText(job->index, sums);
+      [&](const Checksums& sums, Sink& out) {
+        WriteFinishedIndex(job->index, sums, out);
       },
       flags.checkpoint, std::move(*settings), common, findings);
 }

@@ -19,7 +19,7 @@ struct ShardFlags {
   std::string processes;
 };
 
-void AddShardFlags(CLI::App& app, ShardFlags& flags);
+Options OptionsOf(ShardFlags& flags);
 
 int RunShards(const Stored& stored, const ShardFlags& flags,
               const Common& common, Findings& findings);

@@ -1,7 +1,4 @@
 // `shardc split`: a checkpoint to the pieces of a plan.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "checkpoint/shard_plan.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
@@ -23,18 +20,32 @@ int RunSplit(const SplitFlags& flags, const Common& common,
   return RunShards(*stored, flags.shards, common, findings);
 }
 
+Options OptionsOf(SplitFlags& flags) {
+  Options options = {
+      {.name = "--checkpoint",
+       .to = &flags.checkpoint,
+       .value = "PATH",
+       .help = "a .safetensors file, an index, or a directory of either",
+       .required = true}};
+  Append(options, OptionsOf(flags.shards));
+  return options;
+}
+
 }  // namespace
 
-Run DeclareSplit(CLI::App& app) {
-  auto flags = std::make_shared<SplitFlags>();
-  app.add_option("--checkpoint", flags->checkpoint,
-                 "a .safetensors file, an index, or a directory of either")
-      ->required()
-      ->type_name("PATH");
-  AddShardFlags(app, flags->shards);
-  return [flags](const Common& common, Findings& findings) {
-    return RunSplit(*flags, common, findings);
-  };
-}
+const Command kSplit = {
+    .name = "split",
+    .summary = "cut a safetensors checkpoint into the pieces of a plan",
+    .about = R"(
+Splits a safetensors checkpoint by a plan into one file per device,
+`device-00000.safetensors` and so on in row-major order, with `shards.json`
+beside them; see shardc-shards(5), also for several machines and for
+interrupted runs.)",
+    .example =
+        "shardc split --plan plan.json --checkpoint model.safetensors "
+        "--out pieces",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunSplit); },
+};
 
 }  // namespace shardc::cli

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <thread>
 
 #include "cli/commands.h"
@@ -15,9 +14,9 @@
 #include "cli/verify_list.h"
 #include "cli/verify_request.h"
 #include "emit/verify_json.h"
-#include "exec/buffer.h"
-#include "source/file.h"
-#include "verify/dump.h"
+#include "exec/machine/buffer.h"
+#include "source/file_sink.h"
+#include "verify/judge/dump.h"
 #include "verify/report.h"
 
 namespace shardc::cli {
@@ -71,9 +70,14 @@ std::function<void(size_t, size_t)> ProgressLine(const Common& common,
 int RunSelfTestCommand(const Common& common, Findings& findings) {
   const verify::SelfTest result = verify::RunSelfTest(
       {}, ThreadsOf(common), ProgressLine(common, "faults"));
-  const std::string text =
-      common.format == "json" ? SelfTestJson(result) : SelfTestText(result);
-  if (!PutOut(text, findings)) return kFailed;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteSelfTestJson(result, out);
+    } else {
+      out.Append(SelfTestText(result));
+    }
+  };
+  if (!PutOut(write, findings)) return kFailed;
   const bool all =
       result.Sound() &&
       result.Caught() == static_cast<int64_t>(result.faults.size());
@@ -83,10 +87,14 @@ int RunSelfTestCommand(const Common& common, Findings& findings) {
 int RunVerify(const VerifyFlags& flags, const Common& common,
               Findings& findings) {
   if (flags.list) {
-    const bool json = common.format == "json";
-    return PutOut(json ? OperationsJson() : OperationsText(), findings)
-               ? kDone
-               : kFailed;
+    const auto write = [&](Sink& out) {
+      if (common.format == "json") {
+        WriteOperationsJson(out);
+      } else {
+        out.Append(OperationsText());
+      }
+    };
+    return PutOut(write, findings) ? kDone : kFailed;
   }
   exec::KeepFreedBuffers();
   if (flags.self_test) return RunSelfTestCommand(common, findings);
@@ -99,38 +107,67 @@ int RunVerify(const VerifyFlags& flags, const Common& common,
     keep = [&](size_t index, const verify::Case& test,
                const verify::CaseResult& result,
                const verify::CaseTensors& tensors) {
-      std::string json =
-          "{\"case\": " + VerifyCaseJson(test, result, MetricsOf(flags));
-      if (!tensors.reference.shape.empty()) {
-        json += ", \"settings\": {" + DumpSettings(test, tensors) + "}";
-        written = WriteWhole(CaseFile(flags.dump, index, ".safetensors"),
-                             DumpTensors(tensors), findings) &&
-                  written;
-      }
-      json += "}\n";
-      written =
-          WriteWhole(CaseFile(flags.dump, index, ".json"), json, findings) &&
-          written;
+      FileSink file(CaseFile(flags.dump, index, ".json"));
+      WriteDumpJson(test, result, tensors, MetricsOf(flags), file);
+      written = file.Commit(findings) && written;
+      if (tensors.reference.shape.empty()) return;
+      written = WriteWhole(CaseFile(flags.dump, index, ".safetensors"),
+                           DumpTensors(tensors), findings) &&
+                written;
     };
   }
   const verify::Report report =
       verify::RunMatrix(work->request, std::move(work->matrix),
                         ThreadsOf(common), ProgressLine(common, "cases"), keep);
-  const std::string text = common.format == "json"
-                               ? VerifyJson(report, MetricsOf(flags))
-                               : verify::ReportText(report);
-  if (!written || !PutOut(text, findings)) return kFailed;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteVerifyJson(report, MetricsOf(flags), out);
+    } else {
+      out.Append(verify::ReportText(report));
+    }
+  };
+  if (!written || !PutOut(write, findings)) return kFailed;
   return Found(report, work->asked) ? kFound : kDone;
 }
 
 }  // namespace
 
-Run DeclareVerify(CLI::App& app) {
-  auto flags = std::make_shared<VerifyFlags>();
-  AddVerifyFlags(app, *flags);
-  return [flags](const Common& common, Findings& findings) {
-    return RunVerify(*flags, common, findings);
-  };
-}
+const Command kVerify = {
+    .name = "verify",
+    .summary = "run sharded attention on a simulated mesh and compare",
+    .about = R"(
+Runs attention operations, and decoding over a KV cache, on a simulated mesh
+exactly as the specs say, and compares with a dense float64 reference. The
+matrix is operations by modes by layouts by dtypes; each case passes, fails
+with its error and the axis at fault, or is unsupported with the reason, and
+shows the bytes that the busiest device sends.
+
+A case passes if its error is at most twice that of the same operation on one
+device plus a floor of *(2 u + 16 u32) max|reference|*, below an absolute cap;
+where no reduction crosses devices the bits must be those of the unsharded
+run. Layouts are proven first with unique ids, and bytes sent must equal
+closed formulas.
+
+Sizes are the smallest that keep which axes divide heads, lengths and batch,
+and how heads nest in devices; `--full` runs those given. One long case in
+bfloat16 always runs.
+
+Settings of operations come from flags, from `--settings` (see
+shardc-operations(5)), and from the model's `config.json`: the scale of its
+products (`query_pre_attn_scalar`, `attention_multiplier`), its soft cap
+(`attn_logit_softcapping`) and its attention sinks. Notes below the table say
+what the model changed. `--dump` writes inputs, result and reference of each
+case as safetensors with its settings as JSON. `--list` says of each operation
+what it does with a split dimension. `--self-test` plants every fault of a
+catalogue and counts those that are caught.
+
+Exits with 1 when an operation that was asked for, or that the target lists,
+fails or is unsupported; otherwise only when one fails.)",
+    .example =
+        "shardc verify --mesh dp:2,sp:2,tp:2 --attention "
+        "heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunVerify); },
+};
 
 }  // namespace shardc::cli

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/operation.h"
-#include "source/wording.h"
+#include "exec/operations/operation.h"
+#include "source/json_writer.h"
 
 namespace shardc::cli {
 namespace {
@@ -24,13 +24,13 @@ std::string OperationsText() {
   size_t width = 0;
   for (const std::string_view dim : kDims) width = std::max(width, dim.size());
   std::string out;
-  for (const exec::Operation& operation : exec::Operations()) {
+  for (const exec::Operation* operation : exec::Operations()) {
     if (!out.empty()) out += '\n';
-    out += operation.name;
+    out += operation->name;
     out += ": ";
-    out += operation.summary;
+    out += operation->summary;
     out += '\n';
-    const auto splits = Splits(operation.supports);
+    const auto splits = Splits(operation->supports);
     for (size_t i = 0; i < kDims.size(); ++i) {
       out += "  ";
       out += kDims[i];
@@ -42,31 +42,32 @@ std::string OperationsText() {
   return out;
 }
 
-std::string OperationsJson() {
-  std::string out = "{\"operations\": [";
-  std::string_view comma = "\n";
-  for (const exec::Operation& operation : exec::Operations()) {
-    out += comma;
-    comma = ",\n";
-    out += "  {\"name\": ";
-    AppendJsonString(out, operation.name);
-    out += ", \"summary\": ";
-    AppendJsonString(out, operation.summary);
-    out += ", \"supports\": {";
-    const auto splits = Splits(operation.supports);
+void WriteOperationsJson(Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.Key("operations");
+  json.BeginArray(JsonLayout::kLines);
+  for (const exec::Operation* operation : exec::Operations()) {
+    json.BeginObject();
+    json.Member("name", operation->name);
+    json.Member("summary", operation->summary);
+    json.Key("supports");
+    json.BeginObject();
+    const auto splits = Splits(operation->supports);
     for (size_t i = 0; i < kDims.size(); ++i) {
-      if (i > 0) out += ", ";
-      AppendJsonString(out, kDims[i]);
-      out += ": ";
+      json.Key(kDims[i]);
       if (splits[i] == "-") {
-        out += "null";
+        json.Null();
       } else {
-        AppendJsonString(out, splits[i]);
+        json.String(splits[i]);
       }
     }
-    out += "}}";
+    json.EndObject();
+    json.EndObject();
   }
-  return out + "\n]}\n";
+  json.EndArray();
+  json.EndObject();
+  out.Put('\n');
 }
 
 }  // namespace shardc::cli

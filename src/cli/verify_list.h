@@ -4,13 +4,15 @@
 
 #include <string>
 
+#include "source/sink.h"
+
 namespace shardc::cli {
 
 std::string OperationsText();
 // {"operations": [{"name", "summary", "supports": {"batch",
 // "query_length", "key_length", "heads", "dim"}}]}; null where a split is
 // unsupported.
-std::string OperationsJson();
+void WriteOperationsJson(Sink& out);
 
 }  // namespace shardc::cli
 

@@ -1,6 +1,5 @@
 #include "cli/verify_request.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -52,15 +51,14 @@ std::optional<Dtype> RealDtype(const std::string& text) {
 bool ChooseOperations(const std::vector<std::string>& names,
                       verify::Request& request, Findings& findings) {
   if (names.empty()) {
-    for (const exec::Operation& operation : exec::Operations()) {
-      request.operations.push_back(&operation);
-    }
+    const auto all = exec::Operations();
+    request.operations.assign(all.begin(), all.end());
     return true;
   }
   std::vector<std::string> known;
   std::string list;
-  for (const exec::Operation& operation : exec::Operations()) {
-    known.emplace_back(operation.name);
+  for (const exec::Operation* operation : exec::Operations()) {
+    known.emplace_back(operation->name);
     list += (list.empty() ? "" : ", ") + known.back();
   }
   for (const std::string& name : names) {
@@ -291,64 +289,85 @@ bool CheckWork(const verify::Request& request, const Mesh& mesh,
 
 }  // namespace
 
-void AddVerifyFlags(CLI::App& app, VerifyFlags& flags) {
-  AddMeshFlags(app, flags.inputs);
-  AddRulesFlags(app, flags.inputs);
-  AddProjectFlags(app, flags.inputs);
-  app.add_option("--model", flags.inputs.model,
-                 "a model's config.json, for its attention's sizes, scale, "
-                 "soft cap and sinks")
-      ->type_name("FILE");
-  app.add_option("--attention", flags.attention,
-                 "sizes in place of a model's, such as heads=32,kv_heads=8,"
-                 "head_dim=128,batch=4,q_len=128,kv_len=4096")
-      ->type_name("KEY=N,...");
-  app.add_option("--operation", flags.operations,
-                 "operations to run (default: all)")
-      ->delimiter(',')
-      ->type_name("NAME,...");
-  AddSettingsFlags(app, flags.settings);
-  app.add_option("--mode", flags.mode,
-                 "train, prefill, decode, insert (default: all)")
-      ->type_name("MODE,...");
-  app.add_option("--layout", flags.layouts, "bthd, bhtd, thd (default: all)")
-      ->delimiter(',')
-      ->type_name("LAYOUT,...");
-  app.add_option("--dtype", flags.dtypes,
-                 "float32, bfloat16, float16 (default: all)")
-      ->delimiter(',')
-      ->type_name("DTYPE,...");
-  app.add_option("--features", flags.features,
-                 "all, none, or some of them in cases of their own, such as "
-                 "bias,segments,sinks (default: the model's, and large "
-                 "logits)")
-      ->delimiter(',')
-      ->type_name("NAME,...");
-  app.add_option("--kv-dtype", flags.kv_dtype,
-                 "of the cache: float32, bfloat16, float16, int8 (default: "
-                 "as --dtype)")
-      ->type_name("DTYPE");
-  app.add_option("--steps", flags.steps,
-                 "decoding steps over a cache (default 4)")
-      ->type_name("N");
-  app.add_option("--seed", flags.seed, "of the test data (default 0)")
-      ->type_name("N");
-  app.add_flag("--full", flags.full,
-               "run the sizes given, not the smallest that keep their "
-               "structure");
-  app.add_flag("--list", flags.list,
-               "say of each operation what it does with a split dimension, "
-               "and run nothing");
-  app.add_flag("--self-test", flags.self_test,
-               "plant every fault of the catalogue and count those caught");
-  app.add_option("--dump", flags.dump,
-                 "write each case's tensors and settings to this folder")
-      ->type_name("DIR");
-  app.add_option("--metrics", flags.metrics,
-                 "per-device metrics in JSON: reduced to minimum, mean and "
-                 "maximum, or stacked")
-      ->check(CLI::IsMember({"reduced", "stacked"}))
-      ->capture_default_str();
+Options OptionsOf(VerifyFlags& flags) {
+  Options options = MeshInputs(flags.inputs);
+  Append(options, RulesInputs(flags.inputs));
+  Append(options, ProjectInputs(flags.inputs));
+  Append(options,
+         {{.name = "--model",
+           .to = &flags.inputs.model,
+           .value = "FILE",
+           .help = "a model's config.json, for its attention's sizes, scale, "
+                   "soft cap and sinks"},
+          {.name = "--attention",
+           .to = &flags.attention,
+           .value = "KEY=N,...",
+           .help = "sizes in place of a model's, such as heads=32,kv_heads=8,"
+                   "head_dim=128,batch=4,q_len=128,kv_len=4096"},
+          {.name = "--operation",
+           .to = &flags.operations,
+           .value = "NAME,...",
+           .help = "operations to run (default: all)",
+           .several = Several::kCommas}});
+  Append(options, OptionsOf(flags.settings));
+  Append(options,
+         {{.name = "--mode",
+           .to = &flags.mode,
+           .value = "MODE,...",
+           .help = "train, prefill, decode, insert (default: all)",
+           .words = ModeNames()},
+          {.name = "--layout",
+           .to = &flags.layouts,
+           .value = "LAYOUT,...",
+           .help = "bthd, bhtd, thd (default: all)",
+           .several = Several::kCommas},
+          {.name = "--dtype",
+           .to = &flags.dtypes,
+           .value = "DTYPE,...",
+           .help = "float32, bfloat16, float16 (default: all)",
+           .several = Several::kCommas},
+          {.name = "--features",
+           .to = &flags.features,
+           .value = "NAME,...",
+           .help = "all, none, or some of them in cases of their own, such as "
+                   "bias,segments,sinks (default: the model's, and large "
+                   "logits)",
+           .several = Several::kCommas},
+          {.name = "--kv-dtype",
+           .to = &flags.kv_dtype,
+           .value = "DTYPE",
+           .help = "of the cache: float32, bfloat16, float16, int8 (default: "
+                   "as --dtype)"},
+          {.name = "--steps",
+           .to = &flags.steps,
+           .value = "N",
+           .help = "decoding steps over a cache (default 4)"},
+          {.name = "--seed",
+           .to = &flags.seed,
+           .value = "N",
+           .help = "of the test data (default 0)"},
+          {.name = "--full",
+           .to = &flags.full,
+           .help = "run the sizes given, not the smallest that keep their "
+                   "structure"},
+          {.name = "--list",
+           .to = &flags.list,
+           .help = "say of each operation what it does with a split dimension, "
+                   "and run nothing"},
+          {.name = "--self-test",
+           .to = &flags.self_test,
+           .help = "plant every fault of the catalogue and count those caught"},
+          {.name = "--dump",
+           .to = &flags.dump,
+           .value = "DIR",
+           .help = "write each case's tensors and settings to this folder"},
+          {.name = "--metrics",
+           .to = &flags.metrics,
+           .value = "reduced|stacked",
+           .help = "per-device metrics in JSON: reduced to minimum, mean and "
+                   "maximum (default), or stacked",
+           .checked = true}});
+  return options;
 }
 
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,

@@ -12,7 +12,7 @@
 #include "model/mesh.h"
 #include "resolve/resolve.h"
 #include "source/finding.h"
-#include "verify/matrix.h"
+#include "verify/cases/matrix.h"
 
 namespace shardc::cli {
 
@@ -25,7 +25,7 @@ struct VerifyFlags {
   bool full = false, self_test = false, list = false;
 };
 
-void AddVerifyFlags(CLI::App& app, VerifyFlags& flags);
+Options OptionsOf(VerifyFlags& flags);
 
 struct VerifyWork {
   verify::Request request;

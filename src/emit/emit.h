@@ -10,11 +10,13 @@
 #include "model/rules.h"
 #include "plan/plan.h"
 #include "source/finding.h"
+#include "source/sink.h"
 
 namespace shardc {
 
 // shardc.plan/v1, with `diagnostics` when there are findings to carry.
-std::string PlanJson(const Plan& plan, std::span<const Finding> diagnostics);
+void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
+                   Sink& out);
 
 // What `plan` tells people: totals, bytes per device, the largest replicated
 // parameters, hits per rule, corrections with their bytes, the unmatched with

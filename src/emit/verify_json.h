@@ -2,10 +2,9 @@
 #ifndef SHARDC_EMIT_VERIFY_JSON_H_
 #define SHARDC_EMIT_VERIFY_JSON_H_
 
-#include <string>
-
+#include "source/json_writer.h"
+#include "verify/faults/fault_injection.h"
 #include "verify/report.h"
-#include "verify/sabotage.h"
 
 namespace shardc {
 
@@ -13,11 +12,16 @@ namespace shardc {
 enum class Metrics { kReduced, kStacked };
 
 // One case's object.
-std::string VerifyCaseJson(const verify::Case& test,
-                           const verify::CaseResult& result, Metrics metrics);
-std::string VerifyJson(const verify::Report& report, Metrics metrics);
+void WriteVerifyCase(JsonWriter& json, const verify::Case& test,
+                     const verify::CaseResult& result, Metrics metrics);
+void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out);
+// A case of `--dump`: {"case": ..., "settings": ...}, the settings where it
+// was run.
+void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
+                   const verify::CaseTensors& tensors, Metrics metrics,
+                   Sink& out);
 // {"planted", "caught", "faults": [{"name", "family", "caught", "by"}]}
-std::string SelfTestJson(const verify::SelfTest& result);
+void WriteSelfTestJson(const verify::SelfTest& result, Sink& out);
 
 }  // namespace shardc
 

@@ -16,6 +16,7 @@
 
 #include "source/checked.h"
 #include "source/input_file.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {

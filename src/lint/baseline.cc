@@ -6,10 +6,12 @@
 
 #include "source/file.h"
 #include "source/json.h"
-#include "source/wording.h"
+#include "source/json_writer.h"
 
 namespace shardc {
 namespace {
+
+constexpr std::string_view kBaselineSchema = "shardc.baseline/v1";
 
 // What a finding without parameters is about: the first thing it quotes.
 std::string Subject(const Finding& finding) {
@@ -48,25 +50,21 @@ int64_t Baseline::Apply(FindingSink& findings) const {
   return static_cast<int64_t>(before - findings.size());
 }
 
-std::string Baseline::Json() const {
-  std::string out = "{\n  \"schema\": \"shardc.baseline/v1\",\n";
-  out += "  \"findings\": {";
-  bool first_code = true;
+void Baseline::Write(Sink& out) const {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", kBaselineSchema);
+  json.Key("findings");
+  json.BeginObject(JsonLayout::kLines);
   for (const auto& [code, keys] : known) {
-    out += first_code ? "\n    " : ",\n    ";
-    first_code = false;
-    AppendJsonString(out, code);
-    out += ": [";
-    bool first = true;
-    for (const std::string& key : keys) {
-      out += first ? "\n      " : ",\n      ";
-      first = false;
-      AppendJsonString(out, key);
-    }
-    out += "\n    ]";
+    json.Key(code);
+    json.BeginArray(JsonLayout::kLines);
+    for (const std::string& key : keys) json.String(key);
+    json.EndArray();
   }
-  out += first_code ? "}\n}\n" : "\n  }\n}\n";
-  return out;
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
 }
 
 std::optional<Baseline> ReadBaseline(const std::string& path,
@@ -85,9 +83,8 @@ std::optional<Baseline> ReadBaseline(const std::string& path,
   if (!root.IsObject()) return wrong(root);
   const auto schema = root.Find("schema");
   const auto by_code = root.Find("findings");
-  if (!schema || !schema->IsString() ||
-      schema->string() != "shardc.baseline/v1" || !by_code ||
-      !by_code->IsObject()) {
+  if (!schema || !schema->IsString() || schema->string() != kBaselineSchema ||
+      !by_code || !by_code->IsObject()) {
     return wrong(root);
   }
   Baseline out;

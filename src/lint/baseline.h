@@ -9,7 +9,8 @@
 #include <span>
 #include <string>
 
-#include "lint/lint.h"
+#include "lint/rules/lint.h"
+#include "source/sink.h"
 
 namespace shardc {
 
@@ -21,7 +22,7 @@ struct Baseline {
   // Takes known parameters out of findings, and findings that have no others.
   // Returns how many findings went.
   int64_t Apply(FindingSink& findings) const;
-  std::string Json() const;
+  void Write(Sink& out) const;
 };
 
 std::optional<Baseline> ReadBaseline(const std::string& path,

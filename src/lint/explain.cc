@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "lint/lint.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "lint/dots.h"
+#include "lint/analysis/dots.h"
 #include "lint/rules/all.h"
 
 namespace shardc {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lint/facts.h"
+#include "lint/analysis/facts.h"
 
 namespace shardc {
 

@@ -8,9 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "lint/phrase.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "source/json.h"
+#include "source/json_writer.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -24,8 +25,7 @@ std::string Compact(const JsonValue& value) {
     case JsonKind::kNull:
       return "null";
     case JsonKind::kString:
-      AppendJsonString(out, value.string());
-      return out;
+      return JsonString(value.string());
     case JsonKind::kArray:
       out = "[";
       for (const JsonValue item : value.items()) {
@@ -105,12 +105,8 @@ class Comparison {
   }
 
   void CompareModes(const JsonValue& root) {
-    std::string now = "[";
-    for (Mode mode : plan_.modes) {
-      if (now.size() > 1) now += ", ";
-      now += JsonString(ModeName(mode));
-    }
-    now += "]";
+    const std::string now =
+        JsonText([&](JsonWriter& json) { json.Array(plan_.modes, ModeName); });
     const auto modes = root.Find("modes");
     const std::string was = modes ? Compact(*modes) : "[]";
     if (was != now) {

@@ -2,7 +2,7 @@
 #ifndef SHARDC_LINT_LOCKED_H_
 #define SHARDC_LINT_LOCKED_H_
 
-#include "lint/lint.h"
+#include "lint/rules/lint.h"
 #include "plan/plan.h"
 
 namespace shardc {

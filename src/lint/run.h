@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lint/facts.h"
+#include "lint/analysis/facts.h"
 #include "lint/select.h"
 
 namespace shardc {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lint/lint.h"
+#include "lint/rules/lint.h"
 #include "model/project.h"
 #include "source/finding.h"
 

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "lint/rules/all.h"
-#include "source/wording.h"
 
 namespace shardc {
 namespace {

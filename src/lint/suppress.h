@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lint/lint.h"
+#include "lint/rules/lint.h"
 #include "source/finding.h"
 
 namespace shardc {

@@ -3,8 +3,8 @@
 #include <charconv>
 #include <vector>
 
-#include "lint/lint.h"
 #include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
 namespace {

@@ -1,28 +1,17 @@
-// Ordered patterns against many names.
-//
-// One RE2::Set per separator holds all patterns written for it. A set scan
-// reports every pattern found in the name in one pass over its bytes, in no
-// order; sorting the few that hit gives the first match and, for free, what
-// it shadows. `layers/\d+/attn` and `.*` over `model/layers/0/attn/kernel`
-// report {0, 1}: rule 0 wins and shadows rule 1.
-//
-// Two traps of RE2::Set, both closed here: with too little memory Match()
-// says "nothing matched" (ErrorInfo tells it apart, and then patterns are
-// tried one by one), and the memory limit is per expression, so a list of
-// many large ones is budgeted as a whole. tests/match compares the set with
-// the one-by-one loop on random patterns and names.
+// Patterns are checked and compiled one by one. RE2's memory limit is per
+// expression, so a list of many large ones is budgeted as a whole; how names
+// are matched against all of them at once is name_scan.cc's matter.
 #include "match/match.h"
 
 #include <re2/re2.h>
-#include <re2/set.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <charconv>
-#include <thread>
+#include <numeric>
 
+#include "match/name_scan.h"
 #include "match/pattern_check.h"
+#include "match/re2_finder.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -31,11 +20,8 @@ namespace {
 // 8 MiB is RE2's own default for one expression. The total allows a few
 // thousand ordinary patterns (about 100 instructions each).
 constexpr int64_t kPatternBytes = int64_t{8} << 20;
-constexpr int64_t kSetBytes = int64_t{256} << 20;
 constexpr int64_t kTotalInstructions = 2'000'000;
 constexpr size_t kMaxPatterns = 100'000;
-// One name at a time costs too little to pay for a thread.
-constexpr size_t kNamesPerThread = 4096;
 
 RE2::Options PatternOptions() {
   RE2::Options options;
@@ -44,127 +30,12 @@ RE2::Options PatternOptions() {
   return options;
 }
 
-Place Inside(const Place& place, std::string_view pattern, size_t begin,
-             size_t end) {
-  // Escapes make the written text longer than the pattern; then the whole
-  // text is the best that can be pointed at.
-  if (!place.HasPosition() || place.source == nullptr) return place;
-  const std::string_view written = place.source->text();
-  if (place.end <= written.size() && place.begin < place.end) {
-    const std::string_view text =
-        written.substr(place.begin, place.end - place.begin);
-    const size_t at = text.find(pattern);
-    if (at != std::string_view::npos) {
-      return {place.source, place.begin + at + begin, place.begin + at + end};
-    }
-  }
-  return place;
-}
-
-// RE2 names `{1001}` and the `{1000}` of `(.{1000}){1000}` alike: the first
-// is no repetition at all, the second is one of many that are too many.
-bool IsBadRepetition(std::string_view argument) {
-  std::vector<int> numbers;
-  for (size_t at = 0; at < argument.size();) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(
-        argument.data() + at, argument.data() + argument.size(), number);
-    if (error == std::errc::result_out_of_range) return true;
-    if (error != std::errc()) {
-      ++at;
-      continue;
-    }
-    numbers.push_back(number);
-    at = static_cast<size_t>(end - argument.data());
-  }
-  const bool too_many = std::any_of(numbers.begin(), numbers.end(),
-                                    [](int number) { return number > 1000; });
-  return too_many || !std::is_sorted(numbers.begin(), numbers.end());
-}
-
-bool Check(const RE2& re, const Pattern& pattern, Findings& findings) {
-  if (re.ok()) {
-    if (pattern.text.find('\0') != std::string_view::npos) {
-      findings.Add(code::kRegexSemantic, pattern.place,
-                   "the pattern holds a NUL byte, which no name has",
-                   "remove it");
-      return false;
-    }
-    return true;
-  }
-  const bool too_large = re.error_code() == RE2::ErrorPatternTooLarge ||
-                         (re.error_code() == RE2::ErrorRepeatSize &&
-                          !IsBadRepetition(re.error_arg()));
-  const PatternFault fault =
-      ExplainFault(pattern.text, re.error(), re.error_arg());
-  std::string message = "pattern `" + std::string(pattern.text) +
-                        "` is not usable: " + fault.reason;
-  if (fault.begin > 0 || fault.end < pattern.text.size()) {
-    message +=
-        " at position " + std::to_string(fault.begin + 1) + " (`" +
-        std::string(pattern.text.substr(fault.begin, fault.end - fault.begin)) +
-        "`)";
-  }
-  std::string help = fault.help;
-  if (re.error_code() == RE2::ErrorPatternTooLarge) {
-    help = "write it with fewer or smaller repetitions";
-  }
-  findings.Add(too_large ? code::kRegexLimit : code::kRegexSyntax,
-               Inside(pattern.place, pattern.text, fault.begin, fault.end),
-               std::move(message), std::move(help));
-  return false;
-}
-
-// The name as a pattern for `wanted` sees it.
-std::string_view Convert(std::string_view name, char separator, char wanted,
-                         std::string& scratch) {
-  if (separator == 0 || wanted == 0 || separator == wanted) return name;
-  scratch.assign(name);
-  std::replace(scratch.begin(), scratch.end(), separator, wanted);
-  return scratch;
-}
-
 }  // namespace
 
 struct Matcher::State {
-  struct Group {
-    char separator;
-    std::unique_ptr<RE2::Set> set;
-    std::vector<uint32_t> rules;  // pattern index by index in the set
-  };
-  std::vector<std::unique_ptr<RE2>> patterns;
-  std::vector<char> separators;
-  std::vector<Group> groups;
-
-  void MatchOne(std::string_view name, char separator, std::string& scratch,
-                std::vector<int>& hits, std::vector<uint32_t>& out) const;
+  std::vector<CompiledPattern> patterns;
+  std::optional<Re2Finder> all;
 };
-
-void Matcher::State::MatchOne(std::string_view name, char separator,
-                              std::string& scratch, std::vector<int>& hits,
-                              std::vector<uint32_t>& out) const {
-  out.clear();
-  for (const Group& group : groups) {
-    const std::string_view text =
-        Convert(name, separator, group.separator, scratch);
-    RE2::Set::ErrorInfo error{RE2::Set::kNoError};
-    hits.clear();
-    const bool found = group.set->Match(
-        re2::StringPiece(text.data(), text.size()), &hits, &error);
-    if (!found && error.kind != RE2::Set::kNoError) {
-      // Out of automaton memory: the slow way gives the same answer.
-      for (uint32_t rule : group.rules) {
-        if (RE2::PartialMatch(re2::StringPiece(text.data(), text.size()),
-                              *patterns[rule])) {
-          out.push_back(rule);
-        }
-      }
-      continue;
-    }
-    for (int hit : hits) out.push_back(group.rules[static_cast<size_t>(hit)]);
-  }
-  std::sort(out.begin(), out.end());
-}
 
 Matcher::Matcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Matcher::~Matcher() = default;
@@ -183,12 +54,11 @@ std::optional<Matcher> Matcher::Compile(std::span<const Pattern> patterns,
   }
   const size_t before = findings.errors();
   int64_t instructions = 0;
-  for (size_t i = 0; i < patterns.size(); ++i) {
-    const Pattern& pattern = patterns[i];
-    auto re = std::make_unique<RE2>(
+  for (const Pattern& pattern : patterns) {
+    auto re = std::make_shared<RE2>(
         re2::StringPiece(pattern.text.data(), pattern.text.size()),
         PatternOptions());
-    if (Check(*re, pattern, findings)) {
+    if (CheckPattern(*re, pattern, findings)) {
       instructions += re->ProgramSize();
       if (instructions > kTotalInstructions) {
         findings.Add(code::kRegexLimit, pattern.place,
@@ -200,90 +70,28 @@ std::optional<Matcher> Matcher::Compile(std::span<const Pattern> patterns,
       }
     }
     if (findings.errors() - before >= Findings::kErrorLimit) break;
-    state->patterns.push_back(std::move(re));
-    state->separators.push_back(pattern.separator);
+    state->patterns.push_back({std::move(re), pattern.separator});
   }
   if (findings.errors() > before) return std::nullopt;
-
-  for (size_t i = 0; i < patterns.size(); ++i) {
-    auto group = std::find_if(
-        state->groups.begin(), state->groups.end(),
-        [&](const auto& g) { return g.separator == patterns[i].separator; });
-    if (group == state->groups.end()) {
-      RE2::Options options = PatternOptions();
-      options.set_max_mem(kSetBytes);
-      state->groups.push_back(
-          {patterns[i].separator,
-           std::make_unique<RE2::Set>(options, RE2::UNANCHORED),
-           {}});
-      group = std::prev(state->groups.end());
-    }
-    std::string error;
-    if (group->set->Add(
-            re2::StringPiece(patterns[i].text.data(), patterns[i].text.size()),
-            &error) < 0) {
-      findings.Add(code::kRegexSyntax, patterns[i].place,
-                   "pattern `" + std::string(patterns[i].text) +
-                       "` is not usable: " + error);
-      return std::nullopt;
-    }
-    group->rules.push_back(static_cast<uint32_t>(i));
-  }
-  for (auto& group : state->groups) {
-    if (!group.set->Compile()) {
-      findings.Add(code::kRegexLimit, patterns[group.rules[0]].place,
-                   "the patterns are too large to compile together",
-                   "write fewer repetitions of large classes");
-      return std::nullopt;
-    }
-  }
+  std::vector<uint32_t> numbers(patterns.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  state->all.emplace(state->patterns, numbers);
   return Matcher(std::move(state));
 }
 
-Matches Matcher::Match(std::span<const std::string_view> names, char separator,
-                       int threads) const {
-  struct Part {
-    std::vector<uint32_t> counts;
-    std::vector<uint32_t> all;
-  };
-  const size_t wanted = std::max<size_t>(
-      1, std::min<size_t>(static_cast<size_t>(std::max(threads, 1)),
-                          names.size() / kNamesPerThread));
-  const size_t per_part =
-      (names.size() + wanted - 1) / std::max<size_t>(wanted, 1);
-  std::vector<Part> parts(wanted);
-  auto work = [&](size_t p) {
-    Part& part = parts[p];
-    std::string scratch;
-    std::vector<int> hits;
-    std::vector<uint32_t> found;
-    const size_t end = std::min(names.size(), (p + 1) * per_part);
-    for (size_t i = p * per_part; i < end; ++i) {
-      state_->MatchOne(names[i], separator, scratch, hits, found);
-      part.counts.push_back(static_cast<uint32_t>(found.size()));
-      part.all.insert(part.all.end(), found.begin(), found.end());
-    }
-  };
-  std::vector<std::thread> others;
-  for (size_t p = 1; p < wanted; ++p) others.emplace_back(work, p);
-  work(0);
-  for (std::thread& thread : others) thread.join();
+size_t Matcher::size() const { return state_->patterns.size(); }
 
-  Matches matches;
-  matches.first.reserve(names.size());
-  matches.begin.reserve(names.size() + 1);
-  matches.begin.push_back(0);
-  for (const Part& part : parts) {
-    size_t at = 0;
-    for (uint32_t count : part.counts) {
-      matches.first.push_back(count == 0 ? Matches::kNone
-                                         : static_cast<int32_t>(part.all[at]));
-      at += count;
-      matches.begin.push_back(matches.begin.back() + count);
-    }
-    matches.all.insert(matches.all.end(), part.all.begin(), part.all.end());
-  }
-  return matches;
+std::string_view Matcher::text(size_t index) const {
+  return state_->patterns[index].re->pattern();
+}
+
+char Matcher::separator(size_t index) const {
+  return state_->patterns[index].separator;
+}
+
+Matches Matcher::Match(std::span<const std::string_view> names, char separator,
+                       const MatchOptions& options) const {
+  return ScanNames(state_->patterns, *state_->all, names, separator, options);
 }
 
 std::optional<std::pair<size_t, size_t>> Matcher::Find(size_t index,
@@ -291,9 +99,9 @@ std::optional<std::pair<size_t, size_t>> Matcher::Find(size_t index,
                                                        char separator) const {
   std::string scratch;
   const std::string_view text =
-      Convert(name, separator, state_->separators[index], scratch);
+      Convert(name, separator, state_->patterns[index].separator, scratch);
   re2::StringPiece match;
-  if (!state_->patterns[index]->Match(
+  if (!state_->patterns[index].re->Match(
           re2::StringPiece(text.data(), text.size()), 0, text.size(),
           RE2::UNANCHORED, &match, 1)) {
     return std::nullopt;
@@ -305,8 +113,8 @@ std::optional<std::pair<size_t, size_t>> Matcher::Find(size_t index,
 std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
                                             char separator,
                                             std::string_view rewrite) const {
-  const RE2& re = *state_->patterns[index];
-  const char wanted = state_->separators[index];
+  const RE2& re = *state_->patterns[index].re;
+  const char wanted = state_->patterns[index].separator;
   std::string scratch;
   const std::string_view text = Convert(name, separator, wanted, scratch);
   constexpr int kGroups = 10;
@@ -352,7 +160,7 @@ Regex& Regex::operator=(Regex&&) noexcept = default;
 std::optional<Regex> Regex::Compile(const Pattern& pattern,
                                     Findings& findings) {
   auto state = std::make_unique<State>(pattern.text);
-  if (!Check(state->re, pattern, findings)) return std::nullopt;
+  if (!CheckPattern(state->re, pattern, findings)) return std::nullopt;
   return Regex(std::move(state));
 }
 

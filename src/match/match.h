@@ -1,11 +1,10 @@
 // Room: match. Names x patterns to winners. Knows source and model; the only
 // room that sees RE2.
 //
-// All patterns of one separator are one RE2::Set, so a name is scanned once
-// for all rules. The set says every pattern found in a name; the least index
-// wins. Costs O(total name bytes), independent of the number of rules until
-// the automaton's memory is full, where RE2 falls back to a slower engine
-// with the same answer.
+// A name is scanned once for all rules, by an automaton of our own that reads
+// only what a name does not share with the one before. It finds the patterns
+// that RE2 finds; the least index wins. Costs O(name bytes), hardly dependent
+// on the number of rules. What it cannot do, or not within bounds, RE2 does.
 #ifndef SHARDC_MATCH_MATCH_H_
 #define SHARDC_MATCH_MATCH_H_
 
@@ -27,16 +26,27 @@ struct Pattern {
   char separator = '/';  // the one the pattern is written for
 };
 
-// Which patterns are found in each name.
+// Which patterns are found in each name. Many names, few sets: each set of
+// patterns stands once.
 struct Matches {
   static constexpr int32_t kNone = -1;
   std::vector<int32_t> first;   // per name: least matching index, or kNone
-  std::vector<uint32_t> begin;  // per name + 1: range into `all`
-  std::vector<uint32_t> all;    // every matching index, ascending
+  std::vector<uint32_t> set;    // per name: its set, numbered as first met
+  std::vector<uint32_t> begin;  // per set + 1: range into `rules`
+  std::vector<uint32_t> rules;  // matching indices, ascending in a set
 
   std::span<const uint32_t> Of(size_t name) const {
-    return std::span(all).subspan(begin[name], begin[name + 1] - begin[name]);
+    const size_t s = set[name];
+    return std::span(rules).subspan(begin[s], begin[s + 1] - begin[s]);
   }
+};
+
+// How names are matched; both give the same result.
+enum class Engine : uint8_t { kAutomaton, kRe2 };
+
+struct MatchOptions {
+  int threads = 1;
+  Engine engine = Engine::kAutomaton;
 };
 
 class Matcher {
@@ -54,7 +64,11 @@ class Matcher {
   // the other one, it is replaced in the names before matching. Any number
   // of threads gives the same result.
   Matches Match(std::span<const std::string_view> names, char separator,
-                int threads = 1) const;
+                const MatchOptions& options = {}) const;
+
+  size_t size() const;
+  std::string_view text(size_t index) const;
+  char separator(size_t index) const;
 
   // Does pattern `index` match `name`, and where: the matched range.
   std::optional<std::pair<size_t, size_t>> Find(size_t index,

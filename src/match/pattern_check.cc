@@ -1,6 +1,11 @@
 #include "match/pattern_check.h"
 
+#include <re2/re2.h>
+
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <vector>
 
 namespace shardc {
 namespace {
@@ -62,6 +67,44 @@ std::string_view EscapeHelp(char letter) {
   }
 }
 
+Place Inside(const Place& place, std::string_view pattern, size_t begin,
+             size_t end) {
+  // Escapes make the written text longer than the pattern; then the whole
+  // text is the best that can be pointed at.
+  if (!place.HasPosition() || place.source == nullptr) return place;
+  const std::string_view written = place.source->text();
+  if (place.end <= written.size() && place.begin < place.end) {
+    const std::string_view text =
+        written.substr(place.begin, place.end - place.begin);
+    const size_t at = text.find(pattern);
+    if (at != std::string_view::npos) {
+      return {place.source, place.begin + at + begin, place.begin + at + end};
+    }
+  }
+  return place;
+}
+
+// RE2 names `{1001}` and the `{1000}` of `(.{1000}){1000}` alike: the first
+// is no repetition at all, the second is one of many that are too many.
+bool IsBadRepetition(std::string_view argument) {
+  std::vector<int> numbers;
+  for (size_t at = 0; at < argument.size();) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(
+        argument.data() + at, argument.data() + argument.size(), number);
+    if (error == std::errc::result_out_of_range) return true;
+    if (error != std::errc()) {
+      ++at;
+      continue;
+    }
+    numbers.push_back(number);
+    at = static_cast<size_t>(end - argument.data());
+  }
+  const bool too_many = std::any_of(numbers.begin(), numbers.end(),
+                                    [](int number) { return number > 1000; });
+  return too_many || !std::is_sorted(numbers.begin(), numbers.end());
+}
+
 }  // namespace
 
 PatternFault ExplainFault(std::string_view pattern, std::string_view error,
@@ -119,6 +162,40 @@ PatternFault ExplainFault(std::string_view pattern, std::string_view error,
     fault.help = "close the class, or escape the bracket: `\\[`";
   }
   return fault;
+}
+
+bool CheckPattern(const re2::RE2& re, const Pattern& pattern,
+                  Findings& findings) {
+  if (re.ok()) {
+    if (pattern.text.find('\0') != std::string_view::npos) {
+      findings.Add(code::kRegexSemantic, pattern.place,
+                   "the pattern holds a NUL byte, which no name has",
+                   "remove it");
+      return false;
+    }
+    return true;
+  }
+  const bool too_large = re.error_code() == RE2::ErrorPatternTooLarge ||
+                         (re.error_code() == RE2::ErrorRepeatSize &&
+                          !IsBadRepetition(re.error_arg()));
+  const PatternFault fault =
+      ExplainFault(pattern.text, re.error(), re.error_arg());
+  std::string message = "pattern `" + std::string(pattern.text) +
+                        "` is not usable: " + fault.reason;
+  if (fault.begin > 0 || fault.end < pattern.text.size()) {
+    message +=
+        " at position " + std::to_string(fault.begin + 1) + " (`" +
+        std::string(pattern.text.substr(fault.begin, fault.end - fault.begin)) +
+        "`)";
+  }
+  std::string help = fault.help;
+  if (re.error_code() == RE2::ErrorPatternTooLarge) {
+    help = "write it with fewer or smaller repetitions";
+  }
+  findings.Add(too_large ? code::kRegexLimit : code::kRegexSyntax,
+               Inside(pattern.place, pattern.text, fault.begin, fault.end),
+               std::move(message), std::move(help));
+  return false;
 }
 
 }  // namespace shardc

@@ -7,6 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "match/match.h"
+#include "source/finding.h"
+
+namespace re2 {
+class RE2;
+}
+
 namespace shardc {
 
 struct PatternFault {
@@ -19,6 +26,11 @@ struct PatternFault {
 // For a pattern that RE2 refused with `error` about the text `argument`.
 PatternFault ExplainFault(std::string_view pattern, std::string_view error,
                           std::string_view argument);
+
+// Whether `re`, made of `pattern`, can be used; if not, a finding at the
+// fault's place inside the pattern.
+bool CheckPattern(const re2::RE2& re, const Pattern& pattern,
+                  Findings& findings);
 
 }  // namespace shardc
 

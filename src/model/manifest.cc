@@ -3,16 +3,12 @@
 #include <utility>
 
 #include "source/checked.h"
+#include "source/json_writer.h"
 
 namespace shardc {
 
 std::string ShapeText(const Shape& shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) out += ", ";
-    out += std::to_string(shape[i]);
-  }
-  return out + "]";
+  return JsonText([&](JsonWriter& json) { json.Value(shape); });
 }
 
 std::optional<int64_t> TensorType::Elements() const {
@@ -24,6 +20,16 @@ std::optional<int64_t> TensorType::Bytes() const {
   auto elements = Elements();
   if (!elements || !dtype) return std::nullopt;
   return BytesOf(*elements, *dtype);
+}
+
+void WriteTypeMembers(JsonWriter& json, const TensorType& type) {
+  json.Member("shape", type.shape);
+  json.Key("dtype");
+  if (type.dtype) {
+    json.String(DtypeName(*type.dtype));
+  } else {
+    json.Null();
+  }
 }
 
 void ManifestBuilder::Add(std::string name, TensorType type) {

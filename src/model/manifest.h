@@ -13,6 +13,8 @@
 
 namespace shardc {
 
+class JsonWriter;
+
 using Shape = std::vector<int64_t>;
 
 std::string ShapeText(const Shape& shape);  // "[4096, 11008]"
@@ -29,6 +31,9 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
   auto operator<=>(const TensorType&) const = default;
 };
+
+// The members "shape" and "dtype", null where unknown.
+void WriteTypeMembers(JsonWriter& json, const TensorType& type);
 
 struct Tensor {
   std::string name;

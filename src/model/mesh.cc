@@ -1,6 +1,7 @@
 #include "model/mesh.h"
 
 #include "source/checked.h"
+#include "source/json_writer.h"
 
 namespace shardc {
 
@@ -45,6 +46,33 @@ std::string MeshText(const Mesh& mesh) {
     out += axis.name + "=" + std::to_string(axis.size);
   }
   return out;
+}
+
+void WriteMeshMembers(JsonWriter& json, const Mesh& mesh, MeshDetail detail) {
+  const bool all = detail == MeshDetail::kAll;
+  json.Key("axes");
+  json.BeginArray();
+  for (const MeshAxis& axis : mesh.axes) {
+    json.BeginObject();
+    json.Member("name", axis.name);
+    json.Member("size", axis.size);
+    if (all) json.Member("type", AxisTypeName(axis.type));
+    json.EndObject();
+  }
+  json.EndArray();
+  const bool dcn = all && !mesh.dcn.empty();
+  const bool sorted = json.style() == JsonStyle::kCanonical;
+  if (dcn && sorted) json.Member("dcn", mesh.dcn);
+  json.Member("devices", mesh.devices);
+  if (mesh.processes != 1) json.Member("processes", mesh.processes);
+  if (all && mesh.slices != 1) json.Member("slices", mesh.slices);
+  if (dcn && !sorted) json.Member("dcn", mesh.dcn);
+}
+
+void WriteMesh(JsonWriter& json, const Mesh& mesh, MeshDetail detail) {
+  json.BeginObject();
+  WriteMeshMembers(json, mesh, detail);
+  json.EndObject();
 }
 
 }  // namespace shardc

@@ -12,6 +12,8 @@
 
 namespace shardc {
 
+class JsonWriter;
+
 enum class AxisType : uint8_t { kAuto, kExplicit, kManual };
 std::string_view AxisTypeName(AxisType type);  // "auto"
 
@@ -49,6 +51,16 @@ struct Mesh {
 
 // `dp=2 fsdp=8 tp=4`
 std::string MeshText(const Mesh& mesh);
+
+// {"axes": [{"name", "size", "type"}], "devices": 64}, with processes, slices
+// and dcn where there are several. kSizes: axes by name and size, devices and
+// processes, all that a place in the grid needs.
+enum class MeshDetail : uint8_t { kAll, kSizes };
+void WriteMesh(JsonWriter& json, const Mesh& mesh,
+               MeshDetail detail = MeshDetail::kAll);
+// The same without the braces, for an object that says more of the mesh.
+void WriteMeshMembers(JsonWriter& json, const Mesh& mesh,
+                      MeshDetail detail = MeshDetail::kAll);
 
 }  // namespace shardc
 

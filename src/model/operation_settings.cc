@@ -1,37 +1,7 @@
 #include "model/operation_settings.h"
 
-#include <algorithm>
-
 namespace shardc {
 namespace {
-
-using Name = std::string_view;
-
-// Without the paged kernels, which have none.
-constexpr std::array<Name, 7> kDropout = {
-    "vanilla",     "sdpa",           "flash_attn2", "ring",
-    "blocksparse", "flash_decoding", "ulysses"};
-constexpr std::array<Name, 4> kQueryBlocks = {"flash_attn2", "ring",
-                                              "blocksparse", "ulysses"};
-constexpr std::array<Name, 10> kKeyBlocks = {
-    "flash_attn2",
-    "ring",
-    "blocksparse",
-    "flash_decoding",
-    "ulysses",
-    "ragged_page_attention_v2",
-    "ragged_page_attention_v3",
-    "unified_attention",
-    "paged_flash_attention",
-    "multi_latent_ragged_page_attention_v1"};
-constexpr std::array<Name, 5> kPages = {
-    "ragged_page_attention_v2", "ragged_page_attention_v3", "unified_attention",
-    "paged_flash_attention", "multi_latent_ragged_page_attention_v1"};
-constexpr std::array<Name, 3> kProducts = {"vanilla", "sdpa", "flash_attn2"};
-constexpr std::array<Name, 1> kRing = {"ring"};
-constexpr std::array<Name, 1> kUlysses = {"ulysses"};
-constexpr std::array<Name, 1> kDecoding = {"flash_decoding"};
-constexpr std::array<Name, 1> kBlockSparse = {"blocksparse"};
 
 // Calls `visit(setting, own member, other's member)` for each.
 template <class Own, class Other, class Visit>
@@ -86,43 +56,13 @@ const SettingsRecord* OperationsFile::Find(std::string_view operation) const {
   return nullptr;
 }
 
-std::span<const std::string_view> TakenBy(Setting setting) {
-  switch (setting) {
-    case Setting::kDropout:
-      return kDropout;
-    case Setting::kBlocksizeQ:
-    case Setting::kBlocksizeB:
-      return kQueryBlocks;
-    case Setting::kBlocksizeK:
-      return kKeyBlocks;
-    case Setting::kPageSize:
-      return kPages;
-    case Setting::kSequenceAxis:
-    case Setting::kScanRing:
-    case Setting::kOrder:
-      return kRing;
-    case Setting::kRingAxes:
-      return kUlysses;
-    case Setting::kMerge:
-      return kDecoding;
-    case Setting::kBlockMask:
-    case Setting::kGlobalBlocks:
-      return kBlockSparse;
-    case Setting::kRuntimeDtype:
-    case Setting::kSoftmaxDtype:
-    case Setting::kSoftmaxScale:
-    case Setting::kSoftCap:
-      return {};
-    case Setting::kDotBits:
-      return kProducts;
+std::vector<std::string_view> TakenBy(
+    Setting setting, std::span<const KnownOperation> operations) {
+  std::vector<std::string_view> out;
+  for (const KnownOperation& operation : operations) {
+    if (operation.settings.Has(setting)) out.push_back(operation.name);
   }
-  return {};
-}
-
-bool Takes(std::string_view operation, Setting setting) {
-  const auto names = TakenBy(setting);
-  return names.empty() ||
-         std::find(names.begin(), names.end(), operation) != names.end();
+  return out;
 }
 
 }  // namespace shardc

@@ -1,5 +1,6 @@
 // What a settings file, a model's config.json or flags say of attention
-// operations; and which settings have a meaning for which operation.
+// operations. Which settings have a meaning for an operation, the operation
+// itself says (exec/operations): readers are given it.
 #ifndef SHARDC_MODEL_OPERATION_SETTINGS_H_
 #define SHARDC_MODEL_OPERATION_SETTINGS_H_
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "model/dtype.h"
+#include "source/enum_set.h"
 #include "source/source.h"
 
 namespace shardc {
@@ -73,6 +75,22 @@ constexpr std::string_view SettingName(Setting setting) {
   return kSettingNames[static_cast<size_t>(setting)];
 }
 
+using SettingSet = EnumSet<Setting>;
+// Those that have a meaning for every operation.
+inline constexpr SettingSet kCommonSettings = {
+    Setting::kRuntimeDtype, Setting::kSoftmaxDtype, Setting::kSoftmaxScale,
+    Setting::kSoftCap};
+
+// An operation as those know it who read settings.
+struct KnownOperation {
+  std::string_view name;
+  SettingSet settings;  // that have a meaning for it
+};
+
+// Names of those that a setting has a meaning for.
+std::vector<std::string_view> TakenBy(
+    Setting setting, std::span<const KnownOperation> operations);
+
 // Absent: not said.
 struct SettingsRecord {
   std::optional<Dtype> runtime_dtype;   // F32, BF16 or F16
@@ -106,10 +124,6 @@ struct OperationsFile {
   // Null where the file is silent.
   const SettingsRecord* Find(std::string_view operation) const;
 };
-
-// The operations that a setting has a meaning for; empty: all of them.
-std::span<const std::string_view> TakenBy(Setting setting);
-bool Takes(std::string_view operation, Setting setting);
 
 }  // namespace shardc
 

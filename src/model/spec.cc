@@ -2,28 +2,32 @@
 
 #include <algorithm>
 
-#include "source/wording.h"
+#include "source/json_writer.h"
 
 namespace shardc {
 
-std::string GroupText(const AxisGroup& group) {
-  if (group.empty()) return "null";
-  if (group.size() == 1) return JsonString(group[0]);
-  std::string out = "[";
-  for (size_t i = 0; i < group.size(); ++i) {
-    if (i > 0) out += ", ";
-    AppendJsonString(out, group[i]);
+void WriteGroup(JsonWriter& json, const AxisGroup& group) {
+  if (group.empty()) {
+    json.Null();
+  } else if (group.size() == 1) {
+    json.String(group[0]);
+  } else {
+    json.Array(group);
   }
-  return out + "]";
+}
+
+void WriteSpec(JsonWriter& json, const Spec& spec) {
+  json.BeginArray();
+  for (const AxisGroup& group : spec) WriteGroup(json, group);
+  json.EndArray();
+}
+
+std::string GroupText(const AxisGroup& group) {
+  return JsonText([&](JsonWriter& json) { WriteGroup(json, group); });
 }
 
 std::string SpecText(const Spec& spec) {
-  std::string out = "[";
-  for (size_t i = 0; i < spec.size(); ++i) {
-    if (i > 0) out += ", ";
-    out += GroupText(spec[i]);
-  }
-  return out + "]";
+  return JsonText([&](JsonWriter& json) { WriteSpec(json, spec); });
 }
 
 bool IsReplicated(const Spec& spec) {

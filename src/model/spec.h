@@ -8,6 +8,8 @@
 
 namespace shardc {
 
+class JsonWriter;
+
 // The axes of one dimension, most significant first; empty: not sharded.
 using AxisGroup = std::vector<std::string>;
 
@@ -19,6 +21,8 @@ using Spec = std::vector<AxisGroup>;
 // is also how messages show it.
 std::string SpecText(const Spec& spec);
 std::string GroupText(const AxisGroup& group);  // `["fsdp", "sp"]`, `null`
+void WriteSpec(JsonWriter& json, const Spec& spec);
+void WriteGroup(JsonWriter& json, const AxisGroup& group);
 
 // No axis at all.
 bool IsReplicated(const Spec& spec);

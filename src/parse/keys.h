@@ -4,16 +4,10 @@
 #define SHARDC_PARSE_KEYS_H_
 
 #include <span>
-#include <string_view>
+
+#include "yaml/key_table.h"
 
 namespace shardc {
-
-struct KeyTable {
-  // Where the mapping stands: `rules.rules[]` is a rule of a rules file.
-  std::string_view path;
-  std::string_view what;  // for messages: "a rule"
-  std::span<const std::string_view> keys;
-};
 
 namespace keys {
 extern const KeyTable kMesh;

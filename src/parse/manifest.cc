@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "parse/manifest_leaf.h"
-#include "parse/yaml_error.h"
 #include "source/wording.h"
+#include "yaml/error.h"
 
 namespace shardc {
 namespace {

@@ -3,9 +3,9 @@
 #include <array>
 #include <vector>
 
-#include "parse/yaml_error.h"
 #include "source/checked.h"
 #include "source/wording.h"
+#include "yaml/error.h"
 
 namespace shardc {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "parse/mesh_finish.h"
 #include "parse/mesh_yaml.h"
-#include "parse/yaml_error.h"
 #include "source/file.h"
 #include "source/wording.h"
+#include "yaml/error.h"
 
 namespace shardc {
 namespace {

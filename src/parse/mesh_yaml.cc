@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "parse/keys.h"
 #include "parse/mesh_finish.h"
-#include "parse/yaml_error.h"
 #include "source/wording.h"
+#include "yaml/error.h"
 
 namespace shardc {
 namespace {

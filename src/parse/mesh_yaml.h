@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "model/mesh.h"
-#include "parse/yaml_read.h"
+#include "yaml/read.h"
 
 namespace shardc {
 

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "parse/yaml_error.h"
-#include "parse/yaml_read.h"
+#include "parse/keys.h"
 #include "source/file.h"
-#include "source/wording.h"
+#include "yaml/error.h"
+#include "yaml/read.h"
 
 namespace shardc {
 namespace {
@@ -28,9 +28,12 @@ constexpr std::array<int64_t, 3> kDotBitsValues = {0, 8, 4};
 
 class Reader {
  public:
-  Reader(const YamlContext& context,
-         std::span<const std::string_view> operations)
-      : context_(context), operations_(operations) {}
+  Reader(const YamlContext& context, std::span<const KnownOperation> operations)
+      : context_(context), operations_(operations) {
+    for (const KnownOperation& operation : operations) {
+      names_.push_back(operation.name);
+    }
+  }
 
   OperationsFile Read() {
     OperationsFile file;
@@ -40,7 +43,7 @@ class Reader {
     CheckVersion(context_, fields->Find("version"));
     const YamlNode* defaults = fields->Find("defaults");
     if (defaults != nullptr && !defaults->IsNull()) {
-      ReadRecord(*defaults, "", file.defaults);
+      ReadRecord(*defaults, nullptr, file.defaults);
     }
     const YamlNode* operations = fields->Find("operations");
     if (operations != nullptr && !operations->IsNull()) {
@@ -122,23 +125,26 @@ class Reader {
       const auto name =
           ReadKey(context_, member.key, code::kSchema, "an operation's name");
       if (!name) continue;
-      if (std::find(operations_.begin(), operations_.end(), *name) ==
-          operations_.end()) {
-        std::string help = Suggest(*name, operations_);
-        if (help.empty()) help = "there are " + Listed(operations_);
+      const auto known = std::find(names_.begin(), names_.end(), *name);
+      if (known == names_.end()) {
+        std::string help = Suggest(*name, names_);
+        if (help.empty()) help = "there are " + Listed(names_);
         context_.Add(code::kUnknownKey, member.key,
                      "no operation is called " + ShortQuote(*name),
                      std::move(help));
         continue;
       }
       SettingsRecord record;
-      if (!member.value.IsNull()) ReadRecord(member.value, *name, record);
+      const auto at = static_cast<size_t>(known - names_.begin());
+      if (!member.value.IsNull()) {
+        ReadRecord(member.value, &operations_[at], record);
+      }
       file.operations.emplace_back(*name, std::move(record));
     }
   }
 
-  // `operation` is empty for the defaults, which may hold every setting.
-  void ReadRecord(const YamlNode& node, std::string_view operation,
+  // `operation` is null for the defaults, which may hold every setting.
+  void ReadRecord(const YamlNode& node, const KnownOperation* operation,
                   SettingsRecord& out) {
     const auto fields = Fields::Read(context_, node, keys::kSettings);
     if (!fields) return;
@@ -148,11 +154,12 @@ class Reader {
                                    member.key.text);
       if (found == kSettingNames.end() || !member.key.IsScalar()) continue;
       const auto setting = static_cast<Setting>(found - kSettingNames.begin());
-      if (!operation.empty() && !Takes(operation, setting)) {
-        context_.Add(code::kSchema, member.key,
-                     "`" + member.key.text + "` has no meaning for `" +
-                         std::string(operation) + "`",
-                     "it is a setting of " + Listed(TakenBy(setting)));
+      if (operation != nullptr && !operation->settings.Has(setting)) {
+        context_.Add(
+            code::kSchema, member.key,
+            "`" + member.key.text + "` has no meaning for `" +
+                std::string(operation->name) + "`",
+            "it is a setting of " + Listed(TakenBy(setting, operations_)));
         continue;
       }
       // Of a duplicate, which is a finding already, the first counts.
@@ -226,13 +233,14 @@ class Reader {
   }
 
   const YamlContext& context_;
-  std::span<const std::string_view> operations_;
+  std::span<const KnownOperation> operations_;
+  std::vector<std::string_view> names_;
 };
 
 }  // namespace
 
 std::optional<OperationsFile> ReadOperations(
-    const std::string& path, std::span<const std::string_view> operations,
+    const std::string& path, std::span<const KnownOperation> operations,
     Findings& findings) {
   SourceRef source = ReadSource(path, findings);
   if (source == nullptr) return std::nullopt;
@@ -240,7 +248,7 @@ std::optional<OperationsFile> ReadOperations(
 }
 
 std::optional<OperationsFile> ParseOperations(
-    SourceRef source, std::span<const std::string_view> operations,
+    SourceRef source, std::span<const KnownOperation> operations,
     Findings& findings) {
   const size_t before = findings.errors();
   const auto document = YamlDocument::Parse(std::move(source), findings);

@@ -13,14 +13,14 @@
 
 namespace shardc {
 
-// `operations` are the names that the file may speak of. A key without a
-// meaning for its operation is a finding (schema).
+// `operations` are those that the file may speak of. A key without a meaning
+// for its operation is a finding (schema).
 std::optional<OperationsFile> ReadOperations(
-    const std::string& path, std::span<const std::string_view> operations,
+    const std::string& path, std::span<const KnownOperation> operations,
     Findings& findings);
 
 std::optional<OperationsFile> ParseOperations(
-    SourceRef source, std::span<const std::string_view> operations,
+    SourceRef source, std::span<const KnownOperation> operations,
     Findings& findings);
 
 // One setting as text, by the file's rules: the value goes to `record`, or a

@@ -1,5 +1,7 @@
 #include "parse/policy_read.h"
 
+#include "parse/keys.h"
+
 #include <array>
 
 namespace shardc {

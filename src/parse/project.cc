@@ -8,9 +8,10 @@
 #include <system_error>
 #include <utility>
 
-#include "parse/yaml_error.h"
-#include "parse/yaml_read.h"
+#include "parse/keys.h"
 #include "source/file.h"
+#include "yaml/error.h"
+#include "yaml/read.h"
 
 namespace shardc {
 namespace {

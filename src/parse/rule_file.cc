@@ -6,12 +6,12 @@
 #include <set>
 #include <utility>
 
+#include "parse/keys.h"
 #include "parse/policy_read.h"
 #include "parse/rule_read.h"
 #include "parse/spec_read.h"
-#include "parse/yaml_error.h"
-#include "parse/yaml_read.h"
-#include "source/wording.h"
+#include "yaml/error.h"
+#include "yaml/read.h"
 
 namespace shardc {
 namespace {

@@ -4,9 +4,10 @@
 #include <array>
 #include <utility>
 
+#include "parse/keys.h"
 #include "parse/policy_read.h"
 #include "parse/spec_read.h"
-#include "parse/yaml_error.h"
+#include "yaml/error.h"
 
 namespace shardc {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "model/rules.h"
-#include "parse/yaml_read.h"
+#include "yaml/read.h"
 
 namespace shardc {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "parse/yaml_error.h"
-#include "source/wording.h"
+#include "parse/keys.h"
+#include "yaml/error.h"
 
 namespace shardc {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "model/axis_rules.h"
 #include "model/rules.h"
-#include "parse/yaml_read.h"
+#include "yaml/read.h"
 
 namespace shardc {
 

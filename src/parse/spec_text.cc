@@ -2,7 +2,7 @@
 
 #include "parse/rules.h"
 #include "parse/spec_read.h"
-#include "parse/yaml_read.h"
+#include "yaml/read.h"
 
 namespace shardc {
 

@@ -18,7 +18,6 @@
 #include "plan/fingerprint.h"
 #include "plan/placement.h"
 #include "source/checked.h"
-#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -147,8 +146,8 @@ void Compiler::MatchNames() {
   for (const Tensor& tensor : c_.manifest.tensors) {
     names.push_back(tensor.name);
   }
-  c_.matches =
-      c_.matcher->Match(names, c_.manifest.separator, c_.options.threads);
+  c_.matches = c_.matcher->Match(names, c_.manifest.separator,
+                                 {.threads = c_.options.threads});
 }
 
 // The target of a `like`, or a finding.

@@ -1,123 +1,37 @@
 // RFC 8785 asks for members sorted by UTF-16 code units, the shortest string
-// escapes and numbers as ECMAScript prints doubles. Our numbers are integers,
-// so only those beyond 2^53 need care.
+// escapes and numbers as ECMAScript prints doubles; the writer's canonical
+// style has the latter two.
 #include "plan/fingerprint.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <map>
 #include <numeric>
 
+#include "plan/placement.h"
 #include "source/checked.h"
 #include "source/digest.h"
-#include "source/wording.h"
+#include "source/json_writer.h"
+#include "source/utf8.h"
 
 namespace shardc {
 namespace {
-
-constexpr int64_t kExactDoubles = int64_t{1} << 53;
-
-void AppendNumber(std::string& out, int64_t value) {
-  if (value <= kExactDoubles && value >= -kExactDoubles) {
-    out += std::to_string(value);
-    return;
-  }
-  // ECMAScript: the shortest digits of the double, padded with zeros.
-  char digits[32];
-  const auto end =
-      std::to_chars(digits, digits + sizeof(digits), static_cast<double>(value),
-                    std::chars_format::scientific)
-          .ptr;
-  std::string text(digits, end);
-  const size_t e = text.find('e');
-  const size_t exponent = std::stoul(text.substr(e + 2));
-  std::string mantissa = text.substr(0, e);
-  std::erase(mantissa, '.');
-  const size_t sign = mantissa[0] == '-' ? 1 : 0;
-  mantissa.resize(sign + exponent + 1, '0');
-  out += mantissa;
-}
 
 // Sort key of a member name: its UTF-16 code units.
 std::u16string Utf16(std::string_view text) {
   std::u16string out;
   for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t length = lead < 0x80   ? 1
-                          : lead < 0xe0 ? 2
-                          : lead < 0xf0 ? 3
-                                        : 4;
-    char32_t point = length == 1 ? lead : lead & (0xffu >> (length + 1));
-    for (size_t k = 1; k < length && i + k < text.size(); ++k) {
-      point = (point << 6) | (static_cast<unsigned char>(text[i + k]) & 0x3f);
-    }
-    i += length;
-    if (point >= 0x10000) {
-      out += static_cast<char16_t>(0xd800 + ((point - 0x10000) >> 10));
-      out += static_cast<char16_t>(0xdc00 + ((point - 0x10000) & 0x3ff));
+    const CodePoint point = DecodeUtf8(text, i);
+    i += std::max<size_t>(point.length, 1);
+    if (point.length == 0) {
+      out += u'\uFFFD';  // as the writer has it
+    } else if (point.value >= 0x10000) {
+      out += static_cast<char16_t>(0xd800 + ((point.value - 0x10000) >> 10));
+      out += static_cast<char16_t>(0xdc00 + ((point.value - 0x10000) & 0x3ff));
     } else {
-      out += static_cast<char16_t>(point);
+      out += static_cast<char16_t>(point.value);
     }
   }
   return out;
-}
-
-void AppendGroup(std::string& out, const AxisGroup& group) {
-  if (group.empty()) {
-    out += "null";
-  } else if (group.size() == 1) {
-    AppendJsonString(out, group[0]);
-  } else {
-    for (size_t i = 0; i < group.size(); ++i) {
-      out += i == 0 ? '[' : ',';
-      AppendJsonString(out, group[i]);
-    }
-    out += ']';
-  }
-}
-
-void AppendSpec(std::string& out, const Spec& spec) {
-  out += '[';
-  for (size_t i = 0; i < spec.size(); ++i) {
-    if (i > 0) out += ',';
-    AppendGroup(out, spec[i]);
-  }
-  out += ']';
-}
-
-void AppendMesh(std::string& out, const Mesh& mesh) {
-  out += "{\"axes\":[";
-  for (size_t i = 0; i < mesh.axes.size(); ++i) {
-    if (i > 0) out += ',';
-    out += "{\"name\":";
-    AppendJsonString(out, mesh.axes[i].name);
-    out += ",\"size\":";
-    AppendNumber(out, mesh.axes[i].size);
-    out += ",\"type\":";
-    AppendJsonString(out, AxisTypeName(mesh.axes[i].type));
-    out += '}';
-  }
-  out += ']';
-  if (!mesh.dcn.empty()) {
-    out += ",\"dcn\":[";
-    for (size_t i = 0; i < mesh.dcn.size(); ++i) {
-      if (i > 0) out += ',';
-      AppendNumber(out, mesh.dcn[i]);
-    }
-    out += ']';
-  }
-  out += ",\"devices\":";
-  AppendNumber(out, mesh.devices);
-  if (mesh.processes != 1) {
-    out += ",\"processes\":";
-    AppendNumber(out, mesh.processes);
-  }
-  if (mesh.slices != 1) {
-    out += ",\"slices\":";
-    AppendNumber(out, mesh.slices);
-  }
-  out += '}';
 }
 
 // Everything of a parameter but its placement, which is its own. The members
@@ -127,55 +41,64 @@ struct LayoutText {
   std::string after_placement;
 };
 
-LayoutText TextOf(const Plan& plan, const ParamLayout& layout) {
-  LayoutText text;
-  const TensorType& type = plan.types[layout.type];
-  std::string& head = text.before_placement;
-  if (type.dtype) {
-    head += "\"dtype\":";
-    AppendJsonString(head, DtypeName(*type.dtype));
-    head += ',';
-  }
+template <class Write>
+std::string MembersText(const Write& write) {
+  return TextOf([&](Sink& out) {
+    JsonWriter json = JsonWriter::OfMembers(out, JsonStyle::kCanonical);
+    write(json);
+  });
+}
+
+void WriteModes(JsonWriter& json, const Plan& plan, const ParamLayout& layout) {
   std::map<std::string_view, const Spec*> modes;  // sorted by name
   for (const ModeLayout* mode : DifferingModes(plan, layout)) {
     modes.emplace(ModeName(mode->mode), &mode->spec);
   }
-  if (!modes.empty()) {
-    head += "\"modes\":{";
-    bool first = true;
-    for (const auto& [name, spec] : modes) {
-      if (!first) head += ',';
-      first = false;
-      AppendJsonString(head, name);
-      head += ':';
-      AppendSpec(head, *spec);
-    }
-    head += "},";
+  if (modes.empty()) return;
+  json.Key("modes");
+  json.BeginObject();
+  for (const auto& [name, spec] : modes) {
+    json.Key(name);
+    WriteSpec(json, *spec);
   }
-  std::string& tail = text.after_placement;
-  if (type.shape) {
-    tail += "\"shape\":[";
-    for (size_t i = 0; i < type.shape->size(); ++i) {
-      if (i > 0) tail += ',';
-      AppendNumber(tail, (*type.shape)[i]);
-    }
-    tail += "],";
-  }
-  tail += "\"spec\":";
-  AppendSpec(tail, layout.modes[0].spec);
-  tail += '}';
-  return text;
+  json.EndObject();
 }
 
-void AppendPlacement(std::string& out, const Plan& plan,
-                     const PlannedParam& param) {
-  if (!param.coordinate) return;
-  const int32_t rule = plan.layouts[param.layout].rule;
-  out += "\"placement\":{\"axis\":";
-  AppendJsonString(out, plan.placement_axes[static_cast<size_t>(rule)]);
-  out += ",\"coordinate\":";
-  AppendNumber(out, *param.coordinate);
-  out += "},";
+LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
+  const TensorType& type = plan.types[layout.type];
+  return {MembersText([&](JsonWriter& json) {
+            if (type.dtype) json.Member("dtype", DtypeName(*type.dtype));
+            WriteModes(json, plan, layout);
+          }),
+          MembersText([&](JsonWriter& json) {
+            if (type.shape) json.Member("shape", *type.shape);
+            json.Key("spec");
+            WriteSpec(json, layout.modes[0].spec);
+          })};
+}
+
+// Parameters by name, as UTF-16 code units. Byte order is UTF-16 order unless
+// a name leaves the basic plane.
+std::vector<uint32_t> SortedParams(const Plan& plan) {
+  std::vector<uint32_t> order(plan.params.size());
+  std::iota(order.begin(), order.end(), 0);
+  const bool plain = std::none_of(
+      plan.names.begin(), plan.names.end(), [](const std::string& name) {
+        return std::any_of(name.begin(), name.end(), [](char c) {
+          return static_cast<unsigned char>(c) >= 0xe0;
+        });
+      });
+  if (plain) {
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return plan.names[a] < plan.names[b];
+    });
+  } else {
+    std::vector<std::u16string> keys;
+    for (const std::string& name : plan.names) keys.push_back(Utf16(name));
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+  }
+  return order;
 }
 
 // The fullest device: what every device holds, plus for each placement axis
@@ -250,57 +173,46 @@ PlanSummary Summarize(const Plan& plan) {
   return summary;
 }
 
-std::string CanonicalPlan(const Plan& plan) {
+void WriteCanonicalPlan(const Plan& plan, Sink& out) {
   std::vector<LayoutText> layouts;
   layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
-    layouts.push_back(TextOf(plan, layout));
+    layouts.push_back(TextsOf(plan, layout));
   }
-  // Byte order is UTF-16 order unless a name leaves the basic plane.
-  std::vector<uint32_t> order(plan.params.size());
-  std::iota(order.begin(), order.end(), 0);
-  const bool plain = std::none_of(
-      plan.names.begin(), plan.names.end(), [](const std::string& name) {
-        return std::any_of(name.begin(), name.end(), [](char c) {
-          return static_cast<unsigned char>(c) >= 0xe0;
-        });
-      });
-  if (plain) {
-    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return plan.names[a] < plan.names[b];
-    });
-  } else {
-    std::vector<std::u16string> keys;
-    for (const std::string& name : plan.names) keys.push_back(Utf16(name));
-    std::sort(order.begin(), order.end(),
-              [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
-  }
-
-  std::string out = "{\"mesh\":";
-  AppendMesh(out, plan.mesh);
-  out += ",\"modes\":[";
-  for (size_t i = 0; i < plan.modes.size(); ++i) {
-    if (i > 0) out += ',';
-    AppendJsonString(out, ModeName(plan.modes[i]));
-  }
-  out += "],\"params\":{";
-  bool first = true;
-  for (uint32_t i : order) {
+  JsonWriter json(out, JsonStyle::kCanonical);
+  json.BeginObject();
+  json.Key("mesh");
+  WriteMesh(json, plan.mesh);
+  json.Key("modes");
+  json.Array(plan.modes, ModeName);
+  json.Key("params");
+  json.BeginObject();
+  for (const uint32_t i : SortedParams(plan)) {
     const PlannedParam& param = plan.params[i];
-    if (!first) out += ',';
-    first = false;
-    AppendJsonString(out, plan.names[i]);
-    out += ":{";
-    out += layouts[param.layout].before_placement;
-    AppendPlacement(out, plan, param);
-    out += layouts[param.layout].after_placement;
+    const LayoutText& layout = layouts[param.layout];
+    json.Key(plan.names[i]);
+    json.BeginObject();
+    json.Members(layout.before_placement);
+    WritePlacement(json, plan, param);
+    json.Members(layout.after_placement);
+    json.EndObject();
   }
-  out += "}}";
-  return out;
+  json.EndObject();
+  json.EndObject();
+}
+
+void WritePlacement(JsonWriter& json, const Plan& plan,
+                    const PlannedParam& param) {
+  if (!param.coordinate) return;
+  const int32_t rule = plan.layouts[param.layout].rule;
+  WritePlacement(json, plan.placement_axes[static_cast<size_t>(rule)],
+                 *param.coordinate);
 }
 
 std::string Fingerprint(const Plan& plan) {
-  return "sha256:" + HexDigest("sha256", CanonicalPlan(plan)).value_or("");
+  Sha256Sink digest;
+  WriteCanonicalPlan(plan, digest);
+  return "sha256:" + digest.Hex();
 }
 
 }  // namespace shardc

@@ -5,18 +5,25 @@
 #include <string>
 
 #include "plan/plan.h"
+#include "source/sink.h"
 
 namespace shardc {
+
+class JsonWriter;
 
 // Totals are nothing where a size is unknown or does not fit.
 PlanSummary Summarize(const Plan& plan);
 
 // The plan's meaning as canonical JSON (RFC 8785): mesh, modes and, by name,
 // each parameter's dtype, shape, spec, other modes' specs and placement.
-std::string CanonicalPlan(const Plan& plan);
+void WriteCanonicalPlan(const Plan& plan, Sink& out);
 
-// "sha256:" and the hex digest of CanonicalPlan.
+// "sha256:" and the hex digest of the canonical plan.
 std::string Fingerprint(const Plan& plan);
+
+// The member "placement" of a parameter that has one.
+void WritePlacement(JsonWriter& json, const Plan& plan,
+                    const PlannedParam& param);
 
 // The modes whose spec differs from train's, in canonical order.
 std::vector<const ModeLayout*> DifferingModes(const Plan& plan,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "source/checked.h"
+#include "source/json_writer.h"
 
 namespace shardc {
 namespace {
@@ -88,6 +89,15 @@ void CheckPlacedSpecs(const Placement& placement,
                  "take `" + placement.axis + "` out of the spec");
     return;
   }
+}
+
+void WritePlacement(JsonWriter& json, std::string_view axis,
+                    int64_t coordinate) {
+  json.Key("placement");
+  json.BeginObject();
+  json.Member("axis", axis);
+  json.Member("coordinate", coordinate);
+  json.EndObject();
 }
 
 }  // namespace shardc

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "match/match.h"
@@ -18,6 +19,8 @@
 #include "source/finding.h"
 
 namespace shardc {
+
+class JsonWriter;
 
 class Placements {
  public:
@@ -35,6 +38,10 @@ class Placements {
  private:
   std::vector<std::optional<Regex>> index_patterns_;  // by rule
 };
+
+// The member "placement": {"axis", "coordinate"}.
+void WritePlacement(JsonWriter& json, std::string_view axis,
+                    int64_t coordinate);
 
 // An axis cannot place a tensor and split it too.
 void CheckPlacedSpecs(const Placement& placement,

@@ -20,6 +20,17 @@ std::string OpensslName(std::string_view algorithm) {
   return name;
 }
 
+std::string HexOf(const unsigned char* bytes, unsigned int length) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(size_t{length} * 2);
+  for (unsigned int i = 0; i < length; ++i) {
+    hex += kDigits[bytes[i] >> 4];
+    hex += kDigits[bytes[i] & 15];
+  }
+  return hex;
+}
+
 }  // namespace
 
 std::optional<std::string> HexDigest(std::string_view algorithm,
@@ -34,14 +45,38 @@ std::optional<std::string> HexDigest(std::string_view algorithm,
                  nullptr) != 1) {
     return std::nullopt;
   }
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(size_t{length} * 2);
-  for (unsigned int i = 0; i < length; ++i) {
-    hex += kDigits[raw[i] >> 4];
-    hex += kDigits[raw[i] & 15];
+  return HexOf(raw.data(), length);
+}
+
+struct Sha256Sink::State {
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{
+      EVP_MD_CTX_new(), &EVP_MD_CTX_free};
+  bool good = true;
+};
+
+Sha256Sink::Sha256Sink() : Sink(buffer_), state_(std::make_unique<State>()) {
+  state_->good =
+      state_->context != nullptr &&
+      EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) == 1;
+}
+
+Sha256Sink::~Sha256Sink() = default;
+
+void Sha256Sink::Drain(std::string_view bytes) {
+  state_->good =
+      state_->good &&
+      EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size()) == 1;
+}
+
+std::string Sha256Sink::Hex() {
+  Flush();
+  std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
+  unsigned int length = 0;
+  if (!state_->good ||
+      EVP_DigestFinal_ex(state_->context.get(), raw.data(), &length) != 1) {
+    return {};
   }
-  return hex;
+  return HexOf(raw.data(), length);
 }
 
 }  // namespace shardc

@@ -1,15 +1,10 @@
 // Reading opens without blocking and asks what was opened, so that a FIFO
-// without a writer or a device cannot hang or fill the memory. Writing goes
-// to a temporary file beside the target, so that a reader sees the old bytes
-// or the new ones and nothing between.
+// without a writer or a device cannot hang or fill the memory.
 #include "source/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -23,32 +18,6 @@ namespace shardc {
 namespace {
 
 constexpr size_t kChunk = size_t{1} << 20;
-constexpr std::string_view kNoSpace = "free some space or choose another place";
-
-// Closes on every path out.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { Close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  bool Close() {
-    const int fd = std::exchange(fd_, -1);
-    return fd < 0 || ::close(fd) == 0 || errno == EINTR;
-  }
-
- private:
-  int fd_;
-};
-
-int Open(const std::string& path, int flags, mode_t mode = 0) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
-}
 
 std::string Why(int error) { return std::string(::strerror(error)); }
 
@@ -144,74 +113,6 @@ Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
   }
 }
 
-// What a new file beside the target is called until it is whole.
-std::string TemporaryName(const std::string& path, int attempt) {
-  const size_t slash = path.rfind('/');
-  const size_t base = slash == std::string::npos ? 0 : slash + 1;
-  // The name must stay under the 255 bytes that file systems take.
-  return path.substr(0, base) + "." + path.substr(base, 200) + "." +
-         std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp";
-}
-
-void SyncDirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string directory =
-      slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const Descriptor fd(Open(directory, O_RDONLY | O_DIRECTORY));
-  // Best effort: some file systems refuse it, and the file itself is synced.
-  if (fd.get() >= 0) (void)::fsync(fd.get());
-}
-
-// 0, or the errno of what failed; then the temporary file is gone.
-int WriteTemporary(const std::string& temporary, int fd, mode_t mode,
-                   std::string_view bytes) {
-  Descriptor file(fd);
-  int error = 0;
-  if (mode != 0 && ::fchmod(file.get(), mode) != 0) error = errno;
-  if (error == 0 && !WriteAll(file.get(), bytes)) error = errno;
-  if (error == 0 && ::fsync(file.get()) != 0) error = errno;
-  if (!file.Close() && error == 0) error = errno;
-  if (error != 0) ::unlink(temporary.c_str());
-  return error;
-}
-
-// The file that a link leads to, so that the link itself stays.
-std::string LinkTarget(const std::string& path) {
-  char* resolved = ::realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return path;
-  std::string out(resolved);
-  ::free(resolved);
-  return out;
-}
-
-int Replace(const std::string& path, mode_t mode, std::string_view bytes) {
-  std::string temporary;
-  int fd = -1;
-  for (int attempt = 0; attempt < 100 && fd < 0; ++attempt) {
-    temporary = TemporaryName(path, attempt);
-    fd = Open(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (fd < 0 && errno != EEXIST) return errno;
-  }
-  if (fd < 0) return EEXIST;
-  if (const int error = WriteTemporary(temporary, fd, mode, bytes)) {
-    return error;
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    return error;
-  }
-  SyncDirectoryOf(path);
-  return 0;
-}
-
-int WriteInPlace(const std::string& path, std::string_view bytes) {
-  Descriptor file(Open(path, O_WRONLY));
-  if (file.get() < 0) return errno;
-  if (!WriteAll(file.get(), bytes)) return errno;
-  return file.Close() ? 0 : errno;
-}
-
 }  // namespace
 
 bool IsGzip(std::string_view bytes) {
@@ -268,47 +169,6 @@ SourceRef ReadSource(const std::string& path, Findings& findings,
     text = std::move(inflated);
   }
   return MakeSource(path, std::move(text));
-}
-
-bool WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
-    if (put >= 0) {
-      bytes.remove_prefix(static_cast<size_t>(put));
-    } else if (errno == EAGAIN) {
-      struct pollfd wait = {fd, POLLOUT, 0};
-      ::poll(&wait, 1, -1);
-    } else if (errno != EINTR) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool WriteWhole(const std::string& path, std::string_view bytes,
-                Findings& findings) {
-  int error = 0;
-  struct stat status = {};
-  if (path == "-") {
-    if (!WriteAll(STDOUT_FILENO, bytes)) error = errno;
-  } else if (::stat(path.c_str(), &status) != 0) {
-    error = path.empty() ? ENOENT : Replace(path, 0, bytes);
-  } else if (S_ISREG(status.st_mode)) {
-    error = Replace(LinkTarget(path), status.st_mode & 07777, bytes);
-  } else if (S_ISDIR(status.st_mode)) {
-    error = EISDIR;
-  } else {
-    error = WriteInPlace(path, bytes);  // a terminal, a pipe, /dev/null
-  }
-  if (error == 0) return true;
-  findings.Add(
-      code::kWrite, Place{MakeSource(path, {})},
-      "cannot write " +
-          (path == "-" ? std::string("standard output") : Quoted(path)) + ": " +
-          Why(error),
-      error == ENOSPC || error == EDQUOT ? std::string(kNoSpace)
-                                         : std::string());
-  return false;
 }
 
 std::string PathBeside(const std::string& file, const std::string& relative) {

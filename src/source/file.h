@@ -1,4 +1,4 @@
-// Files in, whole, and out, whole or not at all.
+// Files in, whole.
 #ifndef SHARDC_SOURCE_FILE_H_
 #define SHARDC_SOURCE_FILE_H_
 
@@ -19,15 +19,6 @@ inline constexpr int64_t kTextLimitBytes = int64_t{2} << 30;
 // refused. Findings: missing, unreadable, not-regular, limit.
 SourceRef ReadSource(const std::string& path, Findings& findings,
                      int64_t limit_bytes = kTextLimitBytes);
-
-// Writes to a temporary file beside `path`, syncs it and renames it. On
-// failure the old file is untouched, nothing is left behind and a finding
-// (`write`) says why. "-" writes to standard output.
-bool WriteWhole(const std::string& path, std::string_view bytes,
-                Findings& findings);
-
-// Writes to a file descriptor until all is out; false with errno set.
-bool WriteAll(int fd, std::string_view bytes);
 
 // Gzip (one or several members) to bytes; nothing on broken or oversized
 // input, with the reason in `*why`.

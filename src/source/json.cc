@@ -17,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "source/utf8.h"
 #include "source/wording.h"
 
 namespace shardc {

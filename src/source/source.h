@@ -1,4 +1,4 @@
-// Room: source. Bytes in, places, findings. Knows no other room.
+// Room: source. Bytes in and out, places, findings, JSON. Knows no other room.
 //
 // A Source is one input file (or argument) held whole; a Place is a byte
 // range of it. Both are values: a Place keeps its Source alive.

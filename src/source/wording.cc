@@ -2,46 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <vector>
+
+#include "source/utf8.h"
 
 namespace shardc {
 namespace {
 
 constexpr std::string_view kHex = "0123456789abcdef";
-
-// One decoded code point; `length` 0 where the bytes are not UTF-8.
-struct CodePoint {
-  uint32_t value = 0;
-  size_t length = 0;
-};
-
-CodePoint Decode(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) -> uint32_t {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0;
-  };
-  const uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  size_t length = 0;
-  uint32_t value = 0;
-  uint32_t least = 0;
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    length = 2, value = lead & 0x1F, least = 0x80;
-  } else if (lead >= 0xE0 && lead <= 0xEF) {
-    length = 3, value = lead & 0x0F, least = 0x800;
-  } else if (lead >= 0xF0 && lead <= 0xF4) {
-    length = 4, value = lead & 0x07, least = 0x10000;
-  } else {
-    return {};
-  }
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    value = value << 6 | (byte(i) & 0x3F);
-  }
-  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (value < least || value > 0x10FFFF || surrogate) return {};
-  return {value, length};
-}
 
 void AppendHex(std::string& out, uint32_t value, int digits) {
   for (int shift = (digits - 1) * 4; shift >= 0; shift -= 4) {
@@ -145,7 +113,7 @@ std::string Printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
-    const CodePoint point = Decode(text, at);
+    const CodePoint point = DecodeUtf8(text, at);
     if (point.length == 0) {
       out += "\\x";
       AppendHex(out, static_cast<unsigned char>(text[at]), 2);
@@ -186,80 +154,6 @@ std::optional<std::string> Nearest(std::string_view word,
     }
   }
   return best;
-}
-
-namespace {
-
-// Where the bytes that JSON takes as they are end, from `at`.
-size_t EndOfPlain(std::string_view text, size_t at) {
-  for (; at < text.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    if (byte < 0x20 || byte >= 0x80 || byte == '"' || byte == '\\') break;
-  }
-  return at;
-}
-
-}  // namespace
-
-void AppendJsonString(std::string& out, std::string_view text) {
-  out += '"';
-  for (size_t at = 0; at < text.size();) {
-    const size_t plain = EndOfPlain(text, at);
-    out.append(text, at, plain - at);
-    at = plain;
-    if (at == text.size()) break;
-    const auto byte = static_cast<unsigned char>(text[at]);
-    if (byte >= 0x80) {
-      const CodePoint point = Decode(text, at);
-      if (point.length == 0) {
-        out += "\xEF\xBF\xBD";
-        ++at;
-      } else {
-        out += text.substr(at, point.length);
-        at += point.length;
-      }
-      continue;
-    }
-    ++at;
-    static constexpr std::string_view kShort = "\"\\\b\f\n\r\t";
-    static constexpr std::string_view kLetters = "\"\\bfnrt";
-    const size_t known = kShort.find(static_cast<char>(byte));
-    if (known != std::string_view::npos) {
-      out += '\\';
-      out += kLetters[known];
-    } else {
-      out += "\\u";
-      AppendHex(out, byte, 4);
-    }
-  }
-  out += '"';
-}
-
-std::string JsonString(std::string_view text) {
-  std::string out;
-  out.reserve(text.size() + 2);
-  AppendJsonString(out, text);
-  return out;
-}
-
-bool IsUtf8(std::string_view text, size_t* bad_offset) {
-  for (size_t at = 0; at < text.size();) {
-    // Eight ASCII bytes at a time: manifests are nearly all ASCII.
-    uint64_t word = 0;
-    while (at + sizeof(word) <= text.size()) {
-      std::memcpy(&word, text.data() + at, sizeof(word));
-      if ((word & 0x8080808080808080u) != 0) break;
-      at += sizeof(word);
-    }
-    if (at >= text.size()) break;
-    const CodePoint point = Decode(text, at);
-    if (point.length == 0) {
-      if (bad_offset != nullptr) *bad_offset = at;
-      return false;
-    }
-    at += point.length;
-  }
-  return true;
 }
 
 }  // namespace shardc

@@ -27,14 +27,6 @@ std::string Printable(std::string_view text);
 std::optional<std::string> Nearest(std::string_view word,
                                    std::span<const std::string> candidates);
 
-// A JSON string literal with its quotes. Invalid UTF-8 becomes U+FFFD.
-std::string JsonString(std::string_view text);
-void AppendJsonString(std::string& out, std::string_view text);
-
-// True for well-formed UTF-8 (no overlong forms, no surrogates); otherwise
-// `*bad_offset` is the first bad byte.
-bool IsUtf8(std::string_view text, size_t* bad_offset = nullptr);
-
 }  // namespace shardc
 
 #endif  // SHARDC_SOURCE_WORDING_H_

@@ -2,19 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
+#include "exec/machine/thread_pool.h"
 #include "source/wording.h"
-#include "verify/companions.h"
-#include "verify/explain.h"
-#include "verify/features.h"
-#include "verify/lifetime.h"
+#include "verify/cases/features.h"
+#include "verify/cases/stress_cases.h"
+#include "verify/judge/explain.h"
+#include "verify/traces/cache_trace.h"
+#include "verify/traces/paged_trace.h"
 
 namespace shardc::verify {
 namespace {
@@ -144,17 +144,20 @@ void AppendReasons(const Report& report, Status status, std::string& out) {
   }
 }
 
-// The run's own, and those of cases, each once.
+// The run's own, those of cases and what was left unchecked, each once.
 std::vector<std::string> Remarks(const Report& report) {
   std::vector<std::string> out = report.remarks;
-  for (const Case& test : report.cases) {
-    for (const std::string& remark : test.remarks) {
-      const std::string text =
-          std::string(test.operation->name) + ": " + remark;
-      if (std::find(out.begin(), out.end(), text) == out.end()) {
-        out.push_back(text);
-      }
+  const auto add = [&](const Case& test, const std::string& remark) {
+    std::string text = std::string(test.operation->name) + ": " + remark;
+    if (std::find(out.begin(), out.end(), text) == out.end()) {
+      out.push_back(std::move(text));
     }
+  };
+  for (size_t i = 0; i < report.cases.size(); ++i) {
+    const Case& test = report.cases[i];
+    for (const std::string& remark : test.remarks) add(test, remark);
+    const std::string& unchecked = report.results[i].unchecked;
+    if (!unchecked.empty()) add(test, unchecked);
   }
   return out;
 }
@@ -207,20 +210,12 @@ class Runner {
       (IsHeavy(out_.cases[i]) ? heavy : light).push_back(i);
     }
     done_ = begin;
-    std::atomic<size_t> next{0};
-    const auto work = [&] {
-      while (true) {
-        const size_t i = next.fetch_add(1);
-        if (i >= light.size()) return;
-        Run(light[i], 1);
-      }
-    };
-    const size_t workers =
-        std::min(static_cast<size_t>(std::max(threads, 1)), light.size());
-    std::vector<std::thread> pool;
-    for (size_t i = 1; i < workers; ++i) pool.emplace_back(work);
-    work();
-    for (std::thread& thread : pool) thread.join();
+    const auto tasks = static_cast<int64_t>(light.size());
+    exec::ThreadPool pool(static_cast<int>(
+        std::clamp<int64_t>(threads, 1, std::max<int64_t>(1, tasks))));
+    pool.Run(tasks, [&](int64_t task, int) {
+      Run(light[static_cast<size_t>(task)], 1);
+    });
     for (const size_t i : heavy) Run(i, threads);
   }
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "verify/case.h"
-#include "verify/matrix.h"
-#include "verify/run_case.h"
+#include "verify/cases/case.h"
+#include "verify/cases/matrix.h"
+#include "verify/judge/run_case.h"
 
 namespace shardc::verify {
 

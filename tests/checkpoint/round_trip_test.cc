@@ -14,11 +14,11 @@
 #include <string>
 
 #include "checkpoint/checksum.h"
-#include "checkpoint/header_text.h"
 #include "checkpoint/merge_plan.h"
 #include "checkpoint/run.h"
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/stored.h"
+#include "model/safetensors_header.h"
 #include "source/file.h"
 
 namespace shardc {
@@ -163,7 +163,7 @@ void WriteCheckpoint(const Sample& sample, const std::string& path) {
     data += tensor.bytes;
   }
   std::ofstream(path, std::ios::binary)
-      << HeaderText(entries, sample.metadata) << data;
+      << SafetensorsHeaderText(entries, sample.metadata) << data;
 }
 
 // The box of a tensor by walking its elements one by one, in bits.
@@ -246,8 +246,8 @@ RunReport RunShards(const Stored& stored, const ReadPlan& plan,
   RunReport report;
   const bool good = RunTransfer(
       job->transfer,
-      [&](const Checksums& sums) {
-        return FinishedIndexText(job->index, sums);
+      [&](const Checksums& sums, Sink& out) {
+        WriteFinishedIndex(job->index, sums, out);
       },
       run, &report, findings);
   CAPTURE(Said(findings));
@@ -267,7 +267,8 @@ void RunMerge(const std::string& directory, const MergeOptions& options,
   REQUIRE(transfer);
   RunReport report;
   REQUIRE(RunTransfer(
-      *transfer, [&](const Checksums&) { return HfIndexText(*transfer); }, run,
+      *transfer,
+      [&](const Checksums&, Sink& out) { WriteHfIndex(*transfer, out); }, run,
       &report, findings));
 }
 
@@ -421,8 +422,7 @@ TEST_CASE("checkpoints: a torn or foreign file is made anew") {
   const auto job = PlanShards(*stored, sample.plans[0], split, findings);
   RunReport report;
   CHECK_FALSE(RunTransfer(
-      job->transfer, [](const Checksums&) { return std::string(); }, run,
-      &report, findings));
+      job->transfer, [](const Checksums&, Sink&) {}, run, &report, findings));
   CHECK(findings.all().back().code->name == "write");
 }
 

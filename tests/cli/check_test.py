@@ -461,13 +461,7 @@ class Explain(Case):
                 self.assertLessEqual(len(line), 80)
 
 
-    def test_the_list_of_codes_is_the_documented_one(self):
-        listed = self.check(run("explain", "--codes"), 0).out
-        with open(os.path.join(ROOT, "docs", "diagnostics.md"),
-                  encoding="utf-8") as file:
-            documented = file.read()
-        self.assertTrue(documented.endswith(listed),
-                        "write docs/diagnostics.md anew")
+    def test_explain_needs_something_to_explain(self):
         self.check(run("explain"), 2)
 
 

@@ -9,7 +9,7 @@
 #include "doctest/doctest.h"
 #include "emit/emit.h"
 #include "lint/explain.h"
-#include "lint/lint.h"
+#include "lint/rules/lint.h"
 #include "lint/target.h"
 
 namespace shardc {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "lint/facts.h"
-#include "lint/lint.h"
+#include "lint/analysis/facts.h"
+#include "lint/rules/lint.h"
 #include "lint/run.h"
 #include "model/project.h"
 #include "plan/compile.h"

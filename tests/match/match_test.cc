@@ -155,10 +155,11 @@ TEST_CASE("the automaton agrees with trying the patterns one by one") {
     const std::vector<std::string_view> names(stored.begin(), stored.end());
     const Matcher matcher = Compiled(Patterns(texts));
     const Matches matches = matcher.Match(names, '/');
-    const Matches threaded = matcher.Match(names, '/', 8);
+    const Matches threaded = matcher.Match(names, '/', {.threads = 8});
     CHECK(matches.first == threaded.first);
-    CHECK(matches.all == threaded.all);
+    CHECK(matches.rules == threaded.rules);
     CHECK(matches.begin == threaded.begin);
+    CHECK(matches.set == threaded.set);
     for (size_t i = 0; i < names.size(); i += 17) {
       std::vector<uint32_t> expected;
       for (size_t p = 0; p < texts.size(); ++p) {

@@ -18,8 +18,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 3> kNames = {"vanilla", "ring",
-                                                    "flash_attn2"};
+// A reader knows what it is given, whatever there is to run.
+constexpr SettingSet kBlocks = {Setting::kBlocksizeQ, Setting::kBlocksizeK,
+                                Setting::kBlocksizeB};
+constexpr std::array<KnownOperation, 5> kKnown = {{
+    {"vanilla", kCommonSettings | SettingSet{Setting::kDropout}},
+    {"ring", kCommonSettings | kBlocks |
+                 SettingSet{Setting::kDropout, Setting::kOrder,
+                            Setting::kSequenceAxis, Setting::kScanRing}},
+    {"flash_attn2", kCommonSettings | kBlocks | SettingSet{Setting::kDropout}},
+    {"one_row", kCommonSettings | SettingSet{Setting::kMerge}},
+    {"pages", kCommonSettings | SettingSet{Setting::kPageSize}},
+}};
 
 struct Read {
   explicit Read(std::string_view text) {
@@ -28,7 +38,7 @@ struct Read {
     const int fd = ::mkstemp(name.data());
     if (fd < 0) std::abort();
     std::ofstream(name, std::ios::binary) << text;
-    file = ReadOperations(name, kNames, findings);
+    file = ReadOperations(name, kKnown, findings);
     fs::remove(name);
   }
   Findings findings;
@@ -138,7 +148,8 @@ TEST_CASE("what is wrong with a file") {
        "    did you mean `ring`?\n"},
       {"operations: {zebra: {}}",
        "1:14: error: no operation is called `zebra` [unknown-key]\n"
-       "    there are `vanilla`, `ring` and `flash_attn2`\n"},
+       "    there are `vanilla`, `ring`, `flash_attn2`, `one_row` and "
+       "`pages`\n"},
       {"operations: {ring: [order]}",
        "1:20: error: a record of settings is a list, not a mapping "
        "[schema]\n"
@@ -155,10 +166,7 @@ TEST_CASE("what is wrong with a file") {
        "    it is a setting of `ring`\n"},
       {"operations: {flash_attn2: {page_size: 0}}",
        "1:28: error: `page_size` has no meaning for `flash_attn2` [schema]\n"
-       "    it is a setting of `ragged_page_attention_v2`, "
-       "`ragged_page_attention_v3`, `unified_attention`, "
-       "`paged_flash_attention` and "
-       "`multi_latent_ragged_page_attention_v1`\n"},
+       "    it is a setting of `pages`\n"},
       {"operations: {ring: {order: zigzag}}",
        "1:28: error: `order` is the string `zigzag` [schema]\n"
        "    it can be `contiguous`, `zig_zag` or `striped`\n"},
@@ -172,7 +180,7 @@ TEST_CASE("what is wrong with a file") {
        "1:21: error: `dropout` is `1`, not below 1 [number]\n"
        "1:37: error: `blocksize_q` is `0`, less than 1 [number]\n"
        "2:21: error: `merge` has no meaning for `ring` [schema]\n"
-       "    it is a setting of `flash_decoding`\n"
+       "    it is a setting of `one_row`\n"
        "2:41: error: no operation is called `rings` [unknown-key]\n"
        "    did you mean `ring`?\n"},
   };
@@ -268,7 +276,7 @@ TEST_CASE("every small change to a file is read or explained") {
     CAPTURE(text);
     Findings findings;
     const auto source = MakeSource("s.yaml", std::move(text));
-    const auto file = ParseOperations(source, kNames, findings);
+    const auto file = ParseOperations(source, kKnown, findings);
     CHECK(file.has_value() != findings.HasErrors());
     for (const Finding& finding : findings.all()) {
       if (!finding.place.HasPosition()) continue;

@@ -45,9 +45,13 @@ std::unique_ptr<const Compiled> Good(const Inputs& in) {
   return compiled;
 }
 
+std::string JsonOf(const Plan& plan) {
+  return TextOf([&](Sink& out) { WritePlanJson(plan, {}, out); });
+}
+
 // The line of the plan's JSON about one parameter.
 std::string Line(const Compiled& compiled, const std::string& name) {
-  const std::string json = PlanJson(compiled.plan, {});
+  const std::string json = JsonOf(compiled.plan);
   const size_t at = json.find("\n    \"" + name + "\": ");
   REQUIRE(at != std::string::npos);
   std::string line = json.substr(at + 5, json.find('\n', at + 1) - at - 5);
@@ -202,7 +206,7 @@ TEST_CASE("the fingerprint is of the meaning, in canonical JSON") {
   const std::string manifest =
       R"({"z": {"shape": [2], "dtype": "F32"}, "b\"\u00e9/": {"shape": [8], "dtype": "BF16"}})";
   const auto compiled = Good({"fsdp:4", rules, manifest});
-  CHECK(CanonicalPlan(compiled->plan) ==
+  CHECK(TextOf([&](Sink& out) { WriteCanonicalPlan(compiled->plan, out); }) ==
         "{\"mesh\":{\"axes\":[{\"name\":\"fsdp\",\"size\":4,\"type\":\"auto\"}"
         "],\"devices\":4},\"modes\":[\"train\",\"prefill\",\"decode\","
         "\"insert\"],\"params\":{\"b\\\"\xc3\xa9/\":{\"dtype\":\"BF16\","
@@ -230,9 +234,9 @@ TEST_CASE("threads do not change a byte") {
                "rules: [{match: 'w$', spec: [fsdp, tp]}, {match: '.*', spec: "
                "Replicated}]",
                manifest + "}"};
-  const std::string one = PlanJson(Good(in)->plan, {});
+  const std::string one = JsonOf(Good(in)->plan);
   in.options.threads = 8;
-  CHECK(one == PlanJson(Good(in)->plan, {}));
+  CHECK(one == JsonOf(Good(in)->plan));
 }
 
 TEST_CASE("weight decay is left out where a pattern is found") {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "source/json_writer.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -21,34 +22,36 @@ struct Parsed {
   }
 };
 
-std::string TextOf(const Place& place) {
+std::string TextAt(const Place& place) {
   return std::string(
       place.source->text().substr(place.begin, place.end - place.begin));
 }
 
-// Writes the value as compact JSON, numbers by their own text.
-void Dump(const JsonValue& value, std::string& out) {
+// Writes the value again, numbers as they were read.
+void Dump(const JsonValue& value, JsonWriter& json) {
   if (value.IsObject()) {
-    out += '{';
+    json.BeginObject();
     for (const JsonMember member : value.members()) {
-      if (out.back() != '{') out += ',';
-      AppendJsonString(out, member.name());
-      out += ':';
-      Dump(member.value, out);
+      json.Key(member.name());
+      Dump(member.value, json);
     }
-    out += '}';
+    json.EndObject();
   } else if (value.IsArray()) {
-    out += '[';
-    for (const JsonValue item : value.items()) {
-      if (out.back() != '[') out += ',';
-      Dump(item, out);
-    }
-    out += ']';
+    json.BeginArray();
+    for (const JsonValue item : value.items()) Dump(item, json);
+    json.EndArray();
   } else if (value.IsString()) {
-    AppendJsonString(out, value.string());
+    json.String(value.string());
   } else {
-    out += TextOf(value.place());
+    json.Members(TextAt(value.place()));
   }
+}
+
+std::string Dumped(const JsonValue& value) {
+  return TextOf([&](Sink& out) {
+    JsonWriter json(out, JsonStyle::kCompact);
+    Dump(value, json);
+  });
 }
 
 TEST_CASE("json: every value and key knows its place") {
@@ -60,10 +63,10 @@ TEST_CASE("json: every value and key knows its place") {
   CHECK(root.size() == 3);
   std::vector<std::string> texts;
   for (const JsonMember member : root.members()) {
-    texts.push_back(TextOf(member.key.place()));
-    texts.push_back(TextOf(member.value.place()));
+    texts.push_back(TextAt(member.key.place()));
+    texts.push_back(TextAt(member.value.place()));
     for (const JsonValue item : member.value.items()) {
-      texts.push_back(TextOf(item.place()));
+      texts.push_back(TextAt(item.place()));
     }
   }
   const std::vector<std::string> want = {
@@ -74,7 +77,7 @@ TEST_CASE("json: every value and key knows its place") {
   CHECK(root.Find("s")->string() == "x\\");
   CHECK_FALSE(root.Find("b"));
   CHECK(root.place().begin == 3);
-  CHECK(TextOf(root.place()).back() == '}');
+  CHECK(TextAt(root.place()).back() == '}');
 }
 
 TEST_CASE("json: kinds of numbers") {
@@ -100,7 +103,7 @@ TEST_CASE("json: kinds of numbers") {
     REQUIRE(parsed.document);
     const JsonValue value = *parsed.document->root().items().begin();
     CHECK(value.kind() == c.kind);
-    CHECK(TextOf(value.place()) == c.text);
+    CHECK(TextAt(value.place()) == c.text);
     if (c.kind == JsonKind::kInteger) {
       CHECK(std::to_string(value.integer()) == c.text);
     }
@@ -189,7 +192,7 @@ TEST_CASE("json: many keys, one of them twice") {
   CHECK(Parsed(text + "\"z\":1}").document);
   const Parsed twice(text + "\"k777\":1}");
   REQUIRE(twice.findings.errors() == 1);
-  CHECK(TextOf(twice.findings.all()[0].place) == "\"k777\"");
+  CHECK(TextAt(twice.findings.all()[0].place) == "\"k777\"");
   CHECK(twice.findings.all()[0].labels.size() == 1);
 }
 
@@ -242,21 +245,15 @@ TEST_CASE("json: what is written is read back, place by place") {
     const JsonLimits limits{.depth = 200, .allow_null_root = true};
     const Parsed first(text, limits);
     REQUIRE(first.document);
-    std::string once;
-    Dump(first.document->root(), once);
+    const std::string once = Dumped(first.document->root());
     const Parsed second(once, limits);
     REQUIRE(second.document);
-    std::string twice;
-    Dump(second.document->root(), twice);
-    CHECK(once == twice);
+    CHECK(once == Dumped(second.document->root()));
     // Each value's text is itself a document that says the same.
     std::function<void(const JsonValue&)> visit = [&](const JsonValue& value) {
-      const Parsed alone(TextOf(value.place()), limits);
+      const Parsed alone(TextAt(value.place()), limits);
       REQUIRE(alone.document);
-      std::string a, b;
-      Dump(value, a);
-      Dump(alone.document->root(), b);
-      CHECK(a == b);
+      CHECK(Dumped(value) == Dumped(alone.document->root()));
       for (const JsonValue item : value.items()) visit(item);
     };
     visit(first.document->root());

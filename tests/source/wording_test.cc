@@ -56,24 +56,5 @@ TEST_CASE("wording: the nearest name") {
   CHECK_FALSE(Nearest("", names));
 }
 
-TEST_CASE("wording: JSON strings") {
-  CHECK(JsonString("a\"b\\\n\x01\x7f") == "\"a\\\"b\\\\\\n\\u0001\x7f\"");
-  CHECK(JsonString("\xC3\xA9\xFF") == "\"\xC3\xA9\xEF\xBF\xBD\"");
-}
-
-TEST_CASE("wording: UTF-8, wherever the bad byte lies") {
-  const char* bad[] = {"\x80",         "\xC1\xBF",         "\xE0\x80\x80",
-                       "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80",
-                       "\xC3",         "\xE2\x82"};
-  for (const char* bytes : bad) {
-    for (size_t before = 0; before < 20; ++before) {
-      size_t at = 99;
-      CHECK_FALSE(IsUtf8(std::string(before, 'x') + bytes + "tail", &at));
-      CHECK(at == before);
-    }
-  }
-  CHECK(IsUtf8("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 \xF4\x8F\xBF\xBF"));
-}
-
 }  // namespace
 }  // namespace shardc

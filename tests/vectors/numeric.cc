@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "exec/quantize.h"
-#include "exec/reference.h"
-#include "exec/rotary.h"
+#include "exec/attention/reference.h"
+#include "exec/attention/rotary.h"
+#include "exec/kernels/quantize.h"
 #include "numeric_cache.h"
 #include "numeric_json.h"
 

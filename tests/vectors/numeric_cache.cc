@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "exec/kv_cache.h"
-#include "exec/quantize.h"
-#include "exec/reference.h"
+#include "exec/attention/reference.h"
+#include "exec/cache/kv_cache.h"
+#include "exec/kernels/quantize.h"
 #include "numeric_json.h"
 
 namespace shardc::vectors {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/dense_array.h"
+#include "exec/kernels/dense_array.h"
 #include "source/json.h"
 
 namespace shardc::vectors {

@@ -2,7 +2,7 @@
 #ifndef SHARDC_LINT_RULES_ALL_H_
 #define SHARDC_LINT_RULES_ALL_H_
 
-#include "lint/lint.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
 

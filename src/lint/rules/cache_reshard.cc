@@ -1,7 +1,7 @@
-#include "lint/cache.h"
-#include "lint/facts.h"
-#include "lint/groups.h"
-#include "lint/phrase.h"
+#include "lint/analysis/cache.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/groups.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"
 

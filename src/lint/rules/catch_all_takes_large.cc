@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
-#include "lint/facts.h"
-#include "lint/fallen.h"
-#include "lint/phrase.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/fall_through.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"
 

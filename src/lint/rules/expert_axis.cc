@@ -1,10 +1,9 @@
 #include <set>
 
-#include "lint/facts.h"
-#include "lint/fallen.h"
-#include "lint/phrase.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/fall_through.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
-#include "source/wording.h"
 
 namespace shardc {
 namespace {

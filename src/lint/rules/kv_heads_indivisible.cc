@@ -1,7 +1,7 @@
-#include "lint/cache.h"
-#include "lint/facts.h"
-#include "lint/heads.h"
-#include "lint/phrase.h"
+#include "lint/analysis/cache.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/heads.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 
 namespace shardc {

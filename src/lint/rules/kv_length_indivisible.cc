@@ -1,6 +1,6 @@
-#include "lint/cache.h"
-#include "lint/facts.h"
-#include "lint/phrase.h"
+#include "lint/analysis/cache.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 
 namespace shardc {

@@ -1,6 +1,6 @@
-#include "lint/facts.h"
-#include "lint/memory.h"
-#include "lint/phrase.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/memory.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"
 

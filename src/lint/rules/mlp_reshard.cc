@@ -1,6 +1,6 @@
-#include "lint/facts.h"
-#include "lint/groups.h"
-#include "lint/phrase.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/groups.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 
 namespace shardc {

@@ -1,5 +1,5 @@
-#include "lint/facts.h"
-#include "lint/phrase.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"
 

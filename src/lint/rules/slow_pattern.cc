@@ -1,7 +1,7 @@
 #include <string_view>
 
-#include "lint/facts.h"
-#include "lint/phrase.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "source/checked.h"
 #include "source/wording.h"

@@ -1,8 +1,8 @@
-#include "lint/facts.h"
-#include "lint/groups.h"
-#include "lint/phrase.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/groups.h"
+#include "lint/analysis/phrase.h"
+#include "lint/analysis/vocabulary.h"
 #include "lint/rules/all.h"
-#include "lint/vocabulary.h"
 
 namespace shardc {
 namespace {

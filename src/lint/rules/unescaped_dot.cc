@@ -1,6 +1,6 @@
-#include "lint/dots.h"
-#include "lint/facts.h"
-#include "lint/phrase.h"
+#include "lint/analysis/dots.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 
 namespace shardc {

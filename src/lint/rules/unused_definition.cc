@@ -1,8 +1,8 @@
 #include <set>
 #include <string>
 
-#include "lint/facts.h"
-#include "lint/phrase.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 
 namespace shardc {

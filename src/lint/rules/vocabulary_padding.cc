@@ -1,7 +1,7 @@
-#include "lint/facts.h"
-#include "lint/phrase.h"
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
+#include "lint/analysis/vocabulary.h"
 #include "lint/rules/all.h"
-#include "lint/vocabulary.h"
 #include "source/wording.h"
 
 namespace shardc {

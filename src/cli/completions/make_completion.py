@@ -1,0 +1,200 @@
+"""Writes a shell's completion script: SHELL COMMANDS.json OUTPUT
+
+A shell offers commands, then a command's options, what an option's value may
+be, and files where one is meant.
+"""
+
+import json
+import re
+import sys
+
+
+def spellings(option):
+    short = ["-" + option["letter"]] if "letter" in option else []
+    return short + [option["name"]]
+
+
+def options(command):
+    return [o for o in command["options"] if o["name"].startswith("-")]
+
+
+def argument_words(command):
+    """What the arguments may be; empty: files."""
+    return [word for o in command["options"] if not o["name"].startswith("-")
+            for word in o.get("words", [])]
+
+
+BASH = r"""# bash completion for shardc
+_shardc() {
+  local line=${COMP_LINE:0:COMP_POINT}
+  local word=${line##*[[:space:]]}
+  local before=${line%"$word"}
+  local options='' arguments=''
+  local -a words
+  read -r -a words <<< "$before"
+  COMPREPLY=()
+  reply() {
+    local colon=${word%"${word##*[:=]}"}
+    mapfile -t COMPREPLY < <(compgen "$@" -- "$word")
+    COMPREPLY=("${COMPREPLY[@]#"$colon"}")
+  }
+  if [ "${#words[@]}" -le 1 ]; then
+    reply -W '@NAMES@ --help --version'
+    return
+  fi
+  case "${words[1]} ${words[-1]}" in
+@VALUES@  esac
+  case "${words[1]}" in
+@WORDS@  esac
+  if [[ $word == -* ]]; then
+    reply -W "$options"
+  elif [ -n "$arguments" ]; then
+    reply -W "$arguments"
+  else
+    reply -f
+  fi
+}
+complete -o filenames -o bashdefault -F _shardc shardc
+"""
+
+
+def bash_value(command, option):
+    """The reply for what follows an option; words with a colon are found
+    whole, though bash splits the line there."""
+    patterns = " | ".join(f"'{command['name']} {spelling}'"
+                          for spelling in spellings(option))
+    reply = ""
+    if "words" in option:
+        reply += f" -W '{' '.join(option['words'])}'"
+    if "file" in option:
+        reply += " -f"
+    text = f"    {patterns})\n"
+    if reply:
+        text += f"      reply{reply}\n"
+    return text + "      return ;;\n"
+
+
+def bash(commands):
+    values = words = ""
+    for command in commands:
+        known = [s for o in options(command) for s in spellings(o)]
+        values += "".join(bash_value(command, o) for o in options(command)
+                          if "flag" not in o)
+        words += f"    {command['name']})\n      options='{' '.join(known)}'\n"
+        if argument_words(command):
+            words += (f"      arguments="
+                      f"'{' '.join(argument_words(command))}'\n")
+        words += "      ;;\n"
+    return (BASH.replace("@NAMES@", " ".join(c["name"] for c in commands))
+            .replace("@VALUES@", values).replace("@WORDS@", words))
+
+
+ZSH = """#compdef shardc
+# zsh completion for shardc
+_shardc() {
+  local -a commands=(
+@NAMES@  )
+  if (( CURRENT == 2 )); then
+    _describe command commands
+    return
+  fi
+  local command=$words[2]
+  shift words
+  (( CURRENT -= 1 ))
+  case $command in
+@CASES@  esac
+}
+if [[ $funcstack[1] == _shardc ]]; then
+  _shardc "$@"
+else
+  compdef _shardc shardc
+fi
+"""
+
+
+def zsh_quoted(text):
+    return re.sub(r"([\[\]:])", r"\\\1", text.replace("'", "'\\''"))
+
+
+def zsh_action(option):
+    words = " ".join(w.replace(":", "\\:") for w in option.get("words", []))
+    if "file" not in option:
+        return f"({words})" if words else " "
+    if not words:
+        return "_files"
+    return f'_alternative "words:pack:({words})" "files:file:_files"'
+
+
+def zsh_option(option):
+    known = spellings(option)
+    names = ("'*" + known[0] if len(known) == 1
+             else f"'*'{{{','.join(known)}}}'")
+    text = f"{names}[{zsh_quoted(option['help'])}]"
+    if "flag" not in option:
+        text += f":{zsh_quoted(option['value'])}:{zsh_action(option)}"
+    return text + "'"
+
+
+def zsh(commands):
+    names = cases = ""
+    for command in commands:
+        names += f"    '{command['name']}:{zsh_quoted(command['summary'])}'\n"
+        cases += f"    {command['name']})\n      _arguments \\\n"
+        for option in options(command):
+            cases += f"        {zsh_option(option)} \\\n"
+        words = argument_words(command)
+        cases += (f"        ':argument:({' '.join(words)})'\n" if words
+                  else "        '*:file:_files'\n")
+        cases += "      ;;\n"
+    return ZSH.replace("@NAMES@", names).replace("@CASES@", cases)
+
+
+FISH = """# fish completion for shardc
+complete -c shardc -n __fish_use_subcommand -f
+complete -c shardc -n __fish_use_subcommand -l help -s h
+complete -c shardc -n __fish_use_subcommand -l version
+"""
+
+
+def fish_quoted(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def fish_option(command, option):
+    text = (f"complete -c shardc -n '__fish_seen_subcommand_from "
+            f"{command['name']}' -l {option['name'][2:]}")
+    if "letter" in option:
+        text += " -s " + option["letter"]
+    if "file" in option:
+        text += " -r -F"
+    elif "flag" not in option:
+        text += " -x"
+    if "words" in option:
+        text += f" -a '{' '.join(option['words'])}'"
+    return f"{text} -d {fish_quoted(option['help'])}\n"
+
+
+def fish(commands):
+    text = FISH
+    for command in commands:
+        text += ("complete -c shardc -n __fish_use_subcommand -a "
+                 f"{command['name']} -d {fish_quoted(command['summary'])}\n")
+        words = argument_words(command)
+        if words:
+            text += ("complete -c shardc -n '__fish_seen_subcommand_from "
+                     f"{command['name']}' -f -a '{' '.join(words)}'\n")
+        text += "".join(fish_option(command, o) for o in options(command))
+    return text
+
+
+def main():
+    shell, commands, output = sys.argv[1:]
+    with open(commands, encoding="utf-8") as file:
+        commands = json.load(file)
+    text = {"bash": bash, "fish": fish, "zsh": zsh}[shell](commands)
+    with open(output, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+#include "cli/option.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace shardc::cli {
+
+bool Option::TakesFile() const {
+  return !IsFlag() &&
+         (value.find("FILE") != value.npos || value.find("DIR") != value.npos ||
+          value.find("PATH") != value.npos);
+}
+
+Strings Option::Choices() const {
+  Strings choices;
+  const bool listed = value.find('|') != value.npos && value.front() >= 'a';
+  for (size_t at = 0; listed && at <= value.size();) {
+    const size_t end = std::min(value.find('|', at), value.size());
+    choices.push_back(value.substr(at, end - at));
+    at = end + 1;
+  }
+  return choices;
+}
+
+void Append(Options& options, Options more) {
+  options.insert(options.end(), std::make_move_iterator(more.begin()),
+                 std::make_move_iterator(more.end()));
+}
+
+}  // namespace shardc::cli

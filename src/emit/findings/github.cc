@@ -1,0 +1,92 @@
+// Workflow commands: `::error file=a,line=1,title=t::message`. In data `%`,
+// CR and LF are escaped, in properties `:` and `,` too.
+#include "emit/findings/formats.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+std::string Data(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '%') {
+      out += "%25";
+    } else if (c == '\r') {
+      out += "%0D";
+    } else if (c == '\n') {
+      out += "%0A";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string Property(std::string_view text) {
+  std::string out;
+  for (char c : Data(text)) {
+    if (c == ':') {
+      out += "%3A";
+    } else if (c == ',') {
+      out += "%2C";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string_view Command(Level level) {
+  switch (level) {
+    case Level::kError:
+      return "error";
+    case Level::kWarning:
+      return "warning";
+    case Level::kNote:
+      break;
+  }
+  return "notice";
+}
+
+std::string Properties(const Finding& finding) {
+  std::string out;
+  if (IsFile(finding.place)) {
+    const Source& source = *finding.place.source;
+    out += "file=" + Property(Printable(source.name())) + ",";
+    if (finding.place.HasPosition()) {
+      const LineColumn begin = source.At(finding.place.begin);
+      out += "line=" + std::to_string(begin.line) + ",";
+      if (finding.place.end != Place::kWhole) {
+        const LineColumn end = source.At(finding.place.end);
+        out += "endLine=" + std::to_string(end.line) + ",";
+        // Columns mean something within one line only.
+        if (end.line == begin.line) {
+          out += "col=" + std::to_string(begin.column) +
+                 ",endColumn=" + std::to_string(end.column) + ",";
+        }
+      }
+    }
+  }
+  return out + "title=" +
+         Property(finding.code->Id() + " " + std::string(finding.code->name));
+}
+
+void WriteLevel(Sink& out, const FindingReport& report, Level level) {
+  for (const Finding& finding : report.findings) {
+    if (finding.level != level) continue;
+    std::string text = Printable(finding.message);
+    if (!finding.help.empty()) text += "\nhelp: " + Printable(finding.help);
+    out.Append("::" + std::string(Command(level)) + " " + Properties(finding) +
+               "::" + Data(text) + "\n");
+  }
+}
+
+}  // namespace
+
+void FindingsGithub(const FindingReport& report, Sink& out) {
+  WriteLevel(out, report, Level::kError);
+  WriteLevel(out, report, Level::kWarning);
+  WriteLevel(out, report, Level::kNote);
+}
+
+}  // namespace shardc

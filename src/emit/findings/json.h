@@ -1,0 +1,19 @@
+// Findings as JSON: {"code", "name", "level", "message", "file", "line",
+// "column", "end_line", "end_column", "help", "params"}.
+#ifndef SHARDC_EMIT_FINDINGS_JSON_H_
+#define SHARDC_EMIT_FINDINGS_JSON_H_
+
+#include <span>
+
+#include "source/finding.h"
+#include "source/json_writer.h"
+
+namespace shardc {
+
+void WriteFinding(JsonWriter& json, const Finding& finding);
+// An array, one finding a line.
+void WriteFindings(JsonWriter& json, std::span<const Finding> findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_FINDINGS_JSON_H_

@@ -1,0 +1,86 @@
+#include <algorithm>
+
+#include "emit/findings/formats.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// Outside of code spans every character that could mean something to
+// Markdown or HTML is written with a backslash or as an entity.
+std::string Plain(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else {
+      if (std::string_view("\\`*_[]#|!~@").find(c) != std::string_view::npos) {
+        out += '\\';
+      }
+      out += c;
+    }
+  }
+  return out;
+}
+
+// A code span holds no backtick, as the text was cut at them; a bar would
+// end the table's cell.
+std::string Code(std::string_view text) {
+  if (text.empty()) return {};
+  std::string out = "`";
+  for (char c : text) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
+  return out + "`";
+}
+
+std::string Cell(std::string_view raw) {
+  const std::string text = Printable(raw);
+  size_t ticks = 0;
+  for (char c : text) ticks += c == '`' ? 1 : 0;
+  // A name with a backtick: spans cannot be told apart.
+  if (ticks % 2 != 0) return Plain(text);
+  std::string out;
+  bool code = false;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find('`', begin), text.size());
+    const std::string_view part =
+        std::string_view(text).substr(begin, end - begin);
+    out += code ? Code(part) : Plain(part);
+    code = !code;
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+void FindingsMarkdown(const FindingReport& report, Sink& out) {
+  size_t counts[3] = {0, 0, 0};
+  for (const Finding& finding : report.findings) {
+    ++counts[static_cast<size_t>(finding.level)];
+  }
+  out.Append("### shardc check\n\n");
+  if (report.findings.empty()) {
+    out.Append("Nothing found.\n");
+    return;
+  }
+  out.Append(Counted(static_cast<int64_t>(counts[0]), "error") + ", " +
+             Counted(static_cast<int64_t>(counts[1]), "warning") + ", " +
+             Counted(static_cast<int64_t>(counts[2]), "note") + ".\n\n");
+  out.Append("| level | code | where | what | help |\n|---|---|---|---|---|\n");
+  for (const Finding& finding : report.findings) {
+    out.Append("| " + std::string(LevelName(finding.level)) + " | " +
+               finding.code->Id() + " " + std::string(finding.code->name) +
+               " | " + Plain(Printable(finding.place.ToString())) + " | " +
+               Cell(finding.message) + " | " + Cell(finding.help) + " |\n");
+  }
+}
+
+}  // namespace shardc

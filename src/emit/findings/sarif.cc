@@ -1,0 +1,202 @@
+// SARIF 2.1.0, as code scanning services read it: one run, every lint and
+// reading code as a rule, relative paths, columns in code points, and
+// fingerprints that survive a move of lines.
+#include <map>
+
+#include "emit/findings/formats.h"
+#include "lint/rules/lint.h"
+#include "source/digest.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// `[text](1)` is a link in SARIF's messages.
+std::string MessageText(std::string_view raw) {
+  std::string text = Printable(raw);
+  size_t at = text.find("](");
+  while (at != std::string::npos) {
+    text.insert(at, 1, '\\');
+    at = text.find("](", at + 2);
+  }
+  return text;
+}
+
+// What may stand in a URI's path stays, the rest is percent-encoded.
+std::string Uri(std::string_view path) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  constexpr std::string_view kPlain = "-._~/!$&'()*+,;=@";
+  std::string out = path.starts_with("/") ? "file://" : "";
+  for (char c : path) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       (c >= '0' && c <= '9') ||
+                       kPlain.find(c) != std::string_view::npos;
+    if (plain) {
+      out += c;
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c == '\\' ? '/' : c);
+    if (byte == '/') {
+      out += '/';
+      continue;
+    }
+    out += '%';
+    out += kHex[byte >> 4];
+    out += kHex[byte & 15];
+  }
+  return out;
+}
+
+void WriteText(JsonWriter& json, std::string_view key, std::string_view text) {
+  json.Key(key);
+  json.BeginObject();
+  json.Member("text", MessageText(text));
+  json.EndObject();
+}
+
+void WriteRegion(JsonWriter& json, const Place& place) {
+  const LineColumn begin = place.source->At(place.begin);
+  json.Key("region");
+  json.BeginObject();
+  json.Member("startLine", begin.line);
+  json.Member("startColumn", begin.column);
+  if (place.end != Place::kWhole && place.end >= place.begin) {
+    const LineColumn end = place.source->At(place.end);
+    json.Member("endLine", end.line);
+    json.Member("endColumn", end.column);
+  }
+  json.EndObject();
+}
+
+void WriteLocation(JsonWriter& json, const Place& place,
+                   std::string_view text) {
+  json.BeginObject();
+  json.Key("physicalLocation");
+  json.BeginObject();
+  json.Key("artifactLocation");
+  json.BeginObject();
+  json.Member("uri", Uri(place.source->name()));
+  json.EndObject();
+  if (place.HasPosition()) WriteRegion(json, place);
+  json.EndObject();
+  if (!text.empty()) WriteText(json, "message", text);
+  json.EndObject();
+}
+
+void WriteRule(JsonWriter& json, const Code& code) {
+  json.BeginObject();
+  json.Member("id", code.Id());
+  json.Member("name", code.name);
+  WriteText(json, "shortDescription", code.meaning);
+  if (const Lint* lint = FindLint(code)) {
+    WriteText(json, "fullDescription", lint->what);
+    WriteText(json, "help",
+              std::string(lint->why) + " " + std::string(lint->instead));
+  }
+  json.Key("defaultConfiguration");
+  json.BeginObject();
+  json.Member("level", LevelName(code.level));
+  json.EndObject();
+  json.EndObject();
+}
+
+// By code, file and parameters, not by line; a repetition gets a number.
+std::string Fingerprint(const Finding& finding,
+                        std::map<std::string, int>& seen) {
+  std::string text = finding.code->Id();
+  if (finding.place.source != nullptr) {
+    text += '\0' + finding.place.source->name();
+  }
+  for (const std::string& name : finding.params) text += '\0' + name;
+  if (finding.params.empty()) text += '\0' + finding.message;
+  const int count = seen[text]++;
+  text += '\0' + std::to_string(count);
+  return HexDigest("sha256", text).value_or(std::string());
+}
+
+void WriteResult(JsonWriter& json, const Finding& finding, size_t rule,
+                 const std::string& fingerprint) {
+  json.BeginObject();
+  json.Member("ruleId", finding.code->Id());
+  json.Member("ruleIndex", rule);
+  json.Member("level", LevelName(finding.level));
+  json.Key("message");
+  json.BeginObject();
+  std::string text = MessageText(finding.message);
+  if (!finding.help.empty()) text += "; help: " + MessageText(finding.help);
+  json.Member("text", text);
+  json.EndObject();
+  if (IsFile(finding.place)) {
+    json.Key("locations");
+    json.BeginArray();
+    WriteLocation(json, finding.place, {});
+    json.EndArray();
+  }
+  bool related = false;
+  for (const Label& label : finding.labels) {
+    if (!IsFile(label.place)) continue;
+    if (!related) {
+      json.Key("relatedLocations");
+      json.BeginArray();
+    }
+    related = true;
+    WriteLocation(json, label.place, label.text);
+  }
+  if (related) json.EndArray();
+  json.Key("partialFingerprints");
+  json.BeginObject();
+  json.Member("shardc/v1", fingerprint);
+  json.EndObject();
+  json.EndObject();
+}
+
+// Each code's place among the rules.
+std::map<const Code*, size_t> WriteTool(JsonWriter& json,
+                                        std::string_view version) {
+  std::map<const Code*, size_t> index;
+  json.Key("tool");
+  json.BeginObject();
+  json.Key("driver");
+  json.BeginObject();
+  json.Member("name", "shardc");
+  json.Member("version", version);
+  json.Key("rules");
+  json.BeginArray(JsonLayout::kLines);
+  for (const Code* code : AllCodes()) {
+    index.emplace(code, index.size());
+    WriteRule(json, *code);
+  }
+  json.EndArray();
+  json.EndObject();
+  json.EndObject();
+  return index;
+}
+
+}  // namespace
+
+void FindingsSarif(const FindingReport& report, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("$schema", "https://json.schemastore.org/sarif-2.1.0.json");
+  json.Member("version", "2.1.0");
+  json.Key("runs");
+  json.BeginArray();
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("columnKind", "unicodeCodePoints");
+  const auto index = WriteTool(json, report.version);
+  json.Key("results");
+  json.BeginArray(JsonLayout::kLines);
+  std::map<std::string, int> seen;
+  for (const Finding& finding : report.findings) {
+    WriteResult(json, finding, index.at(finding.code),
+                Fingerprint(finding, seen));
+  }
+  json.EndArray();
+  json.EndObject();
+  json.EndArray();
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

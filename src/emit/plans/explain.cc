@@ -1,0 +1,283 @@
+#include "emit/plans/explain.h"
+
+#include <algorithm>
+
+#include "plan/fingerprint.h"
+#include "plan/nearest.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+const ParamLayout& LayoutOf(const Compiled& c, size_t param) {
+  return c.plan.layouts[c.plan.params[param].layout];
+}
+
+// Rules up to and with the first match; all of them when nothing matched.
+size_t Tried(const Compiled& c, size_t param) {
+  const int32_t rule = LayoutOf(c, param).rule;
+  if (rule >= 0) return static_cast<size_t>(rule) + 1;
+  return LayoutOf(c, param).unmatched ? c.rules.rules.size() : 0;
+}
+
+// The part of the name that a rule's pattern matched.
+std::string MatchedPart(const Compiled& c, size_t rule, size_t param) {
+  const std::string& name = c.plan.names[param];
+  const auto range = c.matcher->Find(rule, name, c.manifest.separator);
+  return range ? name.substr(range->first, range->second - range->first) : "";
+}
+
+std::string RuleLabel(const Compiled& c, size_t rule) {
+  return "[" + std::to_string(rule) + "] " +
+         Printable(c.plan.rules[rule].match) + "  (" +
+         Printable(c.plan.rules[rule].source) + ")";
+}
+
+// Parallelism axes that the mesh lacks count as size 1 and are left out.
+std::string LeftOut(const Compiled& c, const NameTrace& trace) {
+  std::string out;
+  for (const std::string& axis : trace.axes) {
+    if (!c.resolver->IsAbsentParallelism(axis)) continue;
+    out += (out.empty() ? ", not in this mesh: " : ", ") + axis;
+  }
+  return out;
+}
+
+std::string TraceText(const Compiled& c, const NameTrace& trace) {
+  std::string out = trace.name + " -> " + GroupText(trace.axes) + " (" +
+                    std::string(trace.kind);
+  if (!trace.rule.empty()) out += ", rule " + trace.rule;
+  if (trace.decode_fallback) {
+    out += ", its decode rule is null: the standard rule stays";
+  }
+  return out + LeftOut(c, trace) + ")";
+}
+
+std::string EditText(const Edit& edit, const ModeLayout& mode) {
+  std::string out = std::string(ReasonName(edit.reason)) + ": ";
+  if (edit.dim) {
+    out +=
+        "dimension " + std::to_string(*edit.dim) + " " + GroupText(edit.from);
+  } else {
+    out += SpecText(mode.resolved);
+  }
+  switch (edit.reason) {
+    case Reason::kIndivisible:
+      if (edit.parts > 0) {
+        out += ", " + std::to_string(edit.size) + " % " +
+               std::to_string(edit.parts) + " = " +
+               std::to_string(edit.size % edit.parts);
+      }
+      break;
+    case Reason::kMissingAxis:
+      out += ", the mesh has no axis `" + edit.axis + "`";
+      break;
+    case Reason::kRepeatedAxis:
+      out += ", `" + edit.axis + "` splits an earlier dimension";
+      break;
+    case Reason::kTooLong:
+      out += ", the parameter has no such dimension";
+      break;
+    case Reason::kMinSize:
+      out += ", fewer elements than min_size";
+      break;
+    case Reason::kScalar:
+      out += ", one element cannot be split";
+      break;
+  }
+  return out;
+}
+
+std::string AddedText(const ModeLayout& mode) {
+  if (mode.edits.empty() || !mode.bytes_per_device ||
+      !mode.uncorrected_bytes_per_device) {
+    return "";
+  }
+  return ", +" +
+         BytesText(*mode.bytes_per_device -
+                   *mode.uncorrected_bytes_per_device) +
+         " for the corrections";
+}
+
+void AddMode(std::string& out, const Compiled& c, const ModeLayout& mode,
+             int32_t rule) {
+  out += "\n" + std::string(ModeName(mode.mode)) + "\n";
+  if (mode.spec_rule != rule && mode.spec_rule >= 0) {
+    out += "  spec of rule " +
+           RuleLabel(c, static_cast<size_t>(mode.spec_rule)) + "\n";
+  }
+  if (!mode.why.bundle.empty()) {
+    out += "  bundle    " + Printable(mode.why.bundle) + "\n";
+  }
+  for (size_t d = 0; d < mode.why.traces.size(); ++d) {
+    for (const NameTrace& trace : mode.why.traces[d]) {
+      out += "  dim " + std::to_string(d) + "     " +
+             Printable(TraceText(c, trace)) + "\n";
+    }
+  }
+  out += "  resolved  " + SpecText(mode.resolved) + "\n";
+  for (const Edit& problem : mode.problems) {
+    out += "  illegal   " + EditText(problem, mode) + "\n";
+  }
+  if (!mode.problems.empty()) return;
+  for (const Edit& edit : mode.edits) {
+    out += "  corrected " + EditText(edit, mode) + " becomes " +
+           (edit.dim ? GroupText(edit.to) : SpecText(mode.spec)) + "\n";
+  }
+  out += "  spec      " + SpecText(mode.spec) + "\n";
+  if (mode.shard_shape) {
+    out += "  shard     " + ShapeText(*mode.shard_shape);
+    if (mode.bytes_per_device) {
+      out += ", " + BytesText(*mode.bytes_per_device) + " per device" +
+             AddedText(mode);
+    }
+    out += "\n";
+  }
+}
+
+void AddRulesTried(std::string& out, const Compiled& c, size_t param) {
+  const size_t tried = Tried(c, param);
+  const int32_t rule = LayoutOf(c, param).rule;
+  if (tried == 0) {
+    out += "\nno rule is tried: a scalar cannot be split\n";
+    return;
+  }
+  out += "\nrules tried, the first match wins\n";
+  for (size_t i = 0; i < tried; ++i) {
+    const bool wins = static_cast<int32_t>(i) == rule;
+    out += wins ? "  match     " : "  no match  ";
+    out += RuleLabel(c, i);
+    if (wins) out += " in `" + Printable(MatchedPart(c, i, param)) + "`";
+    out += "\n";
+  }
+  std::string later;
+  for (uint32_t other : c.matches.Of(param)) {
+    if (static_cast<int32_t>(other) <= rule || rule < 0) continue;
+    later += (later.empty() ? "[" : ", [") + std::to_string(other) + "]";
+  }
+  if (!later.empty()) out += "  later rules that match too: " + later + "\n";
+  if (rule < 0) {
+    if (const auto near = NearestRule(c.rules.rules, c.plan.names[param])) {
+      out += "  nearest   " + RuleLabel(c, *near) + "\n";
+    }
+  }
+}
+
+void WriteEdits(JsonWriter& json, std::string_view key,
+                const std::vector<Edit>& edits, const ModeLayout& mode) {
+  if (edits.empty()) return;
+  json.Key(key);
+  json.BeginArray();
+  for (const Edit& edit : edits) {
+    json.BeginObject();
+    json.Member("dim", edit.dim);
+    json.Member("reason", ReasonName(edit.reason));
+    json.Member("text", EditText(edit, mode));
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void WriteTraces(JsonWriter& json, const Resolved& why) {
+  json.Key("names");
+  json.BeginArray();
+  for (size_t d = 0; d < why.traces.size(); ++d) {
+    for (const NameTrace& trace : why.traces[d]) {
+      json.BeginObject();
+      json.Member("dim", d);
+      json.Member("name", trace.name);
+      json.Member("kind", trace.kind);
+      json.Member("rule", trace.rule);
+      json.Key("axes");
+      WriteGroup(json, trace.axes);
+      json.Member("decode_fallback", trace.decode_fallback);
+      json.EndObject();
+    }
+  }
+  json.EndArray();
+}
+
+void WriteRulesTried(JsonWriter& json, const Compiled& c, size_t param) {
+  json.Key("rules_tried");
+  json.BeginArray(JsonLayout::kLines);
+  const size_t tried = Tried(c, param);
+  for (size_t i = 0; i < tried; ++i) {
+    json.BeginObject();
+    json.Member("rule", i);
+    json.Member("match", c.plan.rules[i].match);
+    json.Member("source", c.plan.rules[i].source);
+    json.Key("matched");
+    if (static_cast<int32_t>(i) == LayoutOf(c, param).rule) {
+      json.String(MatchedPart(c, i, param));
+    } else {
+      json.Null();
+    }
+    json.EndObject();
+  }
+  if (tried == 0) json.Break(2);
+  json.EndArray();
+}
+
+void WriteMode(JsonWriter& json, const ModeLayout& mode) {
+  json.Key(ModeName(mode.mode));
+  json.BeginObject();
+  WriteTraces(json, mode.why);
+  json.Key("resolved");
+  WriteSpec(json, mode.resolved);
+  json.Key("spec");
+  if (mode.problems.empty()) {
+    WriteSpec(json, mode.spec);
+  } else {
+    json.Null();
+  }
+  json.Member("shard_shape", mode.shard_shape);
+  json.Member("bytes_per_device", mode.bytes_per_device);
+  WriteEdits(json, "corrections", mode.edits, mode);
+  WriteEdits(json, "illegal", mode.problems, mode);
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string ExplainText(const Compiled& c, size_t param) {
+  const ParamLayout& layout = LayoutOf(c, param);
+  const TensorType& type = c.plan.types[layout.type];
+  std::string out = Printable(c.plan.names[param]) + "\n";
+  out += type.shape ? ShapeText(*type.shape) : "shape unknown";
+  if (type.dtype) out += " " + std::string(DtypeName(*type.dtype));
+  if (const auto bytes = type.Bytes()) out += ", " + BytesText(*bytes);
+  out += "\nmesh " + MeshText(c.mesh) + "\n";
+  AddRulesTried(out, c, param);
+  const auto& coordinate = c.plan.params[param].coordinate;
+  if (coordinate) {
+    out += "\nplaced where axis `" +
+           c.plan.placement_axes[static_cast<size_t>(layout.rule)] +
+           "` has coordinate " + std::to_string(*coordinate) + "\n";
+  }
+  for (const ModeLayout& mode : layout.modes) {
+    AddMode(out, c, mode, layout.rule);
+  }
+  return out;
+}
+
+void WriteExplainJson(const Compiled& c, size_t param, Sink& out) {
+  const ParamLayout& layout = LayoutOf(c, param);
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("param", c.plan.names[param]);
+  WriteTypeMembers(json, c.plan.types[layout.type]);
+  json.Member("unmatched", layout.unmatched);
+  WriteRulesTried(json, c, param);
+  json.Member("rule",
+              layout.rule < 0 ? std::nullopt : std::optional(layout.rule));
+  WritePlacement(json, c.plan, c.plan.params[param]);
+  json.Key("modes");
+  json.BeginObject(JsonLayout::kLines);
+  for (const ModeLayout& mode : layout.modes) WriteMode(json, mode);
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

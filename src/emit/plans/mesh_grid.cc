@@ -1,0 +1,228 @@
+#include "emit/plans/mesh_grid.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "model/manifest.h"
+#include "model/mesh_layout.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+std::optional<std::vector<int64_t>> HostMesh(const Mesh& mesh) {
+  if (mesh.processes < 1 || mesh.devices % mesh.processes != 0) return {};
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
+  return HostShape(sizes, mesh.devices / mesh.processes, mesh.processes);
+}
+
+std::string Padded(std::string text, size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text
+                             : text;
+}
+
+// "0-7", or "0, 4, 8" where they do not follow one another.
+std::string Range(const std::vector<int64_t>& numbers) {
+  if (numbers.empty()) return "none";
+  const auto count = static_cast<int64_t>(numbers.size());
+  if (numbers.back() - numbers.front() == count - 1) {
+    if (count == 1) return std::to_string(numbers[0]);
+    return std::to_string(numbers.front()) + "-" +
+           std::to_string(numbers.back());
+  }
+  std::string out;
+  for (int64_t number : numbers) {
+    out += (out.empty() ? "" : ", ") + std::to_string(number);
+  }
+  return out;
+}
+
+// What one process holds: device numbers and its slice.
+struct Process {
+  std::vector<int64_t> devices;
+  int64_t slice = 0;
+};
+
+Process ProcessOf(const Mesh& mesh, int64_t process) {
+  Process out;
+  for (int64_t position : PositionsOfProcess(mesh, process)) {
+    const DevicePlace place = PlaceOf(mesh, position);
+    out.devices.push_back(place.device);
+    out.slice = place.slice;
+  }
+  return out;
+}
+
+// Draws the grid block by block.
+class Grid {
+ public:
+  explicit Grid(const Mesh& mesh) : mesh_(mesh) {
+    for (size_t i = 0; i < mesh.axes.size(); ++i) {
+      if (mesh.axes[i].size > 1) shown_.push_back(i);
+    }
+    width_ = std::to_string(std::max<int64_t>(0, mesh.devices - 1)).size();
+  }
+
+  std::string Draw() const {
+    const size_t blocks = shown_.size() > 2 ? shown_.size() - 2 : 0;
+    std::vector<int64_t> at(mesh_.axes.size());
+    std::string out;
+    do {
+      out += Block(at, blocks);
+    } while (Next(at, blocks));
+    return out;
+  }
+
+ private:
+  const MeshAxis& Axis(size_t shown) const { return mesh_.axes[shown_[shown]]; }
+
+  // The next coordinates of the first `count` shown axes.
+  bool Next(std::vector<int64_t>& at, size_t count) const {
+    for (size_t i = count; i-- > 0;) {
+      if (++at[shown_[i]] < Axis(i).size) return true;
+      at[shown_[i]] = 0;
+    }
+    return false;
+  }
+
+  std::string Block(std::vector<int64_t> at, size_t first) const {
+    std::string out = "\n";
+    for (size_t i = 0; i < first; ++i) {
+      out += (i == 0 ? "" : " ") + Printable(Axis(i).name) + "=" +
+             std::to_string(at[shown_[i]]);
+    }
+    if (first > 0) out += '\n';
+    const size_t rest = shown_.size() - first;
+    if (rest == 0) return out + "device 0\n";
+    const size_t column = shown_.back();
+    const int64_t rows = rest == 2 ? Axis(first).size : 1;
+    const std::string corner =
+        rest == 2 ? Printable(Axis(first).name) + " \\ " : std::string();
+    out += corner + Printable(mesh_.axes[column].name) + '\n';
+    for (int64_t row = 0; row < rows; ++row) {
+      if (rest == 2) at[shown_[first]] = row;
+      out += rest == 2 ? Padded(std::to_string(row), 4) + " |" : "     |";
+      for (int64_t i = 0; i < mesh_.axes[column].size; ++i) {
+        at[column] = i;
+        const auto place = PlaceOf(mesh_, PositionOf(mesh_, at));
+        out += " " + Padded(std::to_string(place.device), width_);
+      }
+      out += '\n';
+    }
+    return out;
+  }
+
+  const Mesh& mesh_;
+  std::vector<size_t> shown_;  // axes longer than 1
+  size_t width_ = 1;
+};
+
+std::string RanksText(const Mesh& mesh, const AxisRules& axes) {
+  std::string out = "\n";
+  for (int64_t i = 0; i < mesh.processes; ++i) {
+    const Process process = ProcessOf(mesh, i);
+    const NodeRanks ranks = RanksOf(mesh, axes, i);
+    out +=
+        "process " + std::to_string(i) + ": devices " + Range(process.devices);
+    if (mesh.slices > 1) out += ", slice " + std::to_string(process.slice);
+    out += ", dp rank " + std::to_string(ranks.dp_rank) + " of " +
+           std::to_string(ranks.dp_nodes);
+    out += ", mp rank " + std::to_string(ranks.mp_rank) + " of " +
+           std::to_string(ranks.mp_nodes) + "\n";
+  }
+  return out;
+}
+
+void WriteGrid(JsonWriter& json, const Mesh& mesh, size_t axis,
+               std::vector<int64_t>& at) {
+  if (axis == mesh.axes.size()) {
+    json.Integer(PlaceOf(mesh, PositionOf(mesh, at)).device);
+    return;
+  }
+  json.BeginArray();
+  for (int64_t i = 0; i < mesh.axes[axis].size; ++i) {
+    at[axis] = i;
+    WriteGrid(json, mesh, axis + 1, at);
+  }
+  json.EndArray();
+}
+
+void WriteRanks(JsonWriter& json, const Mesh& mesh, const AxisRules& axes) {
+  json.BeginArray(JsonLayout::kLines);
+  for (int64_t i = 0; i < mesh.processes; ++i) {
+    const Process process = ProcessOf(mesh, i);
+    const NodeRanks ranks = RanksOf(mesh, axes, i);
+    json.BeginObject();
+    json.Member("process", i);
+    json.Member("slice", process.slice);
+    json.Member("devices", process.devices);
+    json.Member("mp_node_size", ranks.mp_nodes);
+    json.Member("dp_node_size", ranks.dp_nodes);
+    json.Member("dp_node_rank", ranks.dp_rank);
+    json.Member("mp_node_rank", ranks.mp_rank);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+}  // namespace
+
+std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks) {
+  std::string out = Printable(MeshText(mesh)) + "\n" +
+                    Counted(mesh.devices, "device") + ", " +
+                    Counted(mesh.processes, "process", "processes") + ", " +
+                    Counted(mesh.slices, "slice") + "\n";
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    const MeshAxis& axis = mesh.axes[i];
+    out += "  " + Printable(axis.name) + ": " + std::to_string(axis.size) +
+           ", " + std::string(AxisTypeName(axis.type));
+    if (i < mesh.dcn.size() && mesh.dcn[i] > 1) {
+      out += ", " + std::to_string(mesh.dcn[i]) + " over the slices";
+    }
+    out += '\n';
+  }
+  if (mesh.processes > 1) {
+    const auto host = HostMesh(mesh);
+    out += "host mesh: " +
+           (host ? ShapeText(*host)
+                 : "none, as the processes do not divide the leading axes") +
+           "\n";
+  }
+  if (mesh.devices <= kDrawnDevices) {
+    out += Grid(mesh).Draw();
+  } else {
+    out += "\nthe grid of " + CountText(mesh.devices) +
+           " devices is in `--format json`\n";
+  }
+  if (ranks) out += RanksText(mesh, axes);
+  return out;
+}
+
+void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
+                       Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  WriteMeshMembers(json, mesh);
+  json.Break(1);
+  json.Member("host_mesh", HostMesh(mesh));
+  json.Break(1);
+  json.Key("grid");
+  if (mesh.devices <= kListedDevices) {
+    std::vector<int64_t> at(mesh.axes.size());
+    WriteGrid(json, mesh, 0, at);
+  } else {
+    json.Null();
+  }
+  if (ranks) {
+    json.Break(1);
+    json.Key("ranks");
+    WriteRanks(json, mesh, axes);
+  }
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

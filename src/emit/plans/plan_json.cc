@@ -1,0 +1,184 @@
+// shardc.plan/v1, one parameter a line. A layout's text is made once and
+// copied for each of its parameters, so the cost per parameter is that of its
+// name; nothing holds the whole text.
+#include <string>
+#include <vector>
+
+#include "emit/emit.h"
+#include "emit/findings/json.h"
+#include "plan/fingerprint.h"
+#include "source/json_writer.h"
+
+namespace shardc {
+namespace {
+
+void WriteSizes(JsonWriter& json, const ModeLayout& mode) {
+  json.Member("shard_shape", mode.shard_shape);
+  json.Member("bytes_per_device", mode.bytes_per_device);
+}
+
+void WriteSpecMember(JsonWriter& json, const Spec& spec) {
+  json.Key("spec");
+  WriteSpec(json, spec);
+}
+
+// A side of an edit; one of the whole spec shows it whole.
+void WriteSide(JsonWriter& json, std::string_view key, const Edit& edit,
+               const AxisGroup& group, const Spec& whole) {
+  json.Key(key);
+  if (edit.dim) {
+    WriteGroup(json, group);
+  } else {
+    WriteSpec(json, whole);
+  }
+}
+
+void WriteCorrection(JsonWriter& json, const Edit& edit, const ModeLayout& mode,
+                     bool last) {
+  json.BeginObject();
+  json.Member("dim", edit.dim);
+  WriteSide(json, "from", edit, edit.from, mode.resolved);
+  WriteSide(json, "to", edit, edit.to, mode.spec);
+  json.Member("reason", ReasonName(edit.reason));
+  // The cost is the mode's as a whole, told once, with the last edit.
+  std::optional<int64_t> added = 0;
+  if (last) {
+    added = std::nullopt;
+    if (mode.bytes_per_device && mode.uncorrected_bytes_per_device) {
+      added = *mode.bytes_per_device - *mode.uncorrected_bytes_per_device;
+    }
+  }
+  json.Member("bytes_per_device_added", added);
+  if (mode.mode != Mode::kTrain) json.Member("mode", ModeName(mode.mode));
+  json.EndObject();
+}
+
+void WriteCorrections(JsonWriter& json,
+                      std::span<const ModeLayout* const> modes) {
+  bool any = false;
+  for (const ModeLayout* mode : modes) {
+    for (size_t i = 0; i < mode->edits.size(); ++i) {
+      if (!any) {
+        json.Key("corrections");
+        json.BeginArray();
+        any = true;
+      }
+      WriteCorrection(json, mode->edits[i], *mode, i + 1 == mode->edits.size());
+    }
+  }
+  if (any) json.EndArray();
+}
+
+void WriteLayout(JsonWriter& json, const Plan& plan,
+                 const ParamLayout& layout) {
+  const ModeLayout& train = layout.modes[0];
+  WriteTypeMembers(json, plan.types[layout.type]);
+  WriteSpecMember(json, train.spec);
+  json.Member("rule",
+              layout.rule < 0 ? std::nullopt : std::optional(layout.rule));
+  WriteSizes(json, train);
+  std::vector<const ModeLayout*> told = DifferingModes(plan, layout);
+  if (!told.empty()) {
+    json.Key("modes");
+    json.BeginObject();
+    for (const ModeLayout* mode : told) {
+      json.Key(ModeName(mode->mode));
+      json.BeginObject();
+      WriteSpecMember(json, mode->spec);
+      WriteSizes(json, *mode);
+      json.EndObject();
+    }
+    json.EndObject();
+  }
+  told.insert(told.begin(), &train);
+  WriteCorrections(json, told);
+}
+
+void WriteRules(JsonWriter& json, const Plan& plan) {
+  json.Key("rules");
+  json.BeginArray(JsonLayout::kLines);
+  for (const PlannedRule& rule : plan.rules) {
+    json.BeginObject();
+    json.Member("match", rule.match);
+    json.Member("source", rule.source);
+    json.Member("params", rule.params);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void WriteParams(JsonWriter& json, const Plan& plan) {
+  std::vector<std::string> layouts;
+  layouts.reserve(plan.layouts.size());
+  for (const ParamLayout& layout : plan.layouts) {
+    layouts.push_back(TextOf([&](Sink& out) {
+      JsonWriter members = JsonWriter::OfMembers(out);
+      WriteLayout(members, plan, layout);
+    }));
+  }
+  json.Key("params");
+  json.BeginObject(JsonLayout::kLines);
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const PlannedParam& param = plan.params[i];
+    json.Key(plan.names[i]);
+    json.BeginObject();
+    json.Members(layouts[param.layout]);
+    WritePlacement(json, plan, param);
+    if (plan.has_weight_decay) json.Member("weight_decay", param.weight_decay);
+    json.EndObject();
+  }
+  json.EndObject();
+}
+
+void WriteAttention(JsonWriter& json, const Plan& plan) {
+  json.Key("attention");
+  json.BeginObject(JsonLayout::kLines);
+  for (const ModeAttention& attention : plan.attention) {
+    json.Key(ModeName(attention.mode));
+    json.BeginObject();
+    for (const auto& [tensor, spec] : attention.specs) {
+      json.Key(tensor);
+      WriteSpec(json, spec);
+    }
+    json.EndObject();
+  }
+  json.EndObject();
+}
+
+void WriteSummary(JsonWriter& json, const PlanSummary& summary) {
+  json.Key("summary");
+  json.BeginObject();
+  json.Member("params", summary.params);
+  json.Member("elements", summary.elements);
+  json.Member("bytes", summary.bytes);
+  json.Member("bytes_per_device", summary.bytes_per_device);
+  json.Member("unmatched", summary.unmatched);
+  json.Member("corrected", summary.corrected);
+  json.EndObject();
+}
+
+}  // namespace
+
+void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
+                   Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", "shardc.plan/v1");
+  json.Member("fingerprint", plan.fingerprint);
+  json.Key("mesh");
+  WriteMesh(json, plan.mesh);
+  json.Key("modes");
+  json.Array(plan.modes, ModeName);
+  WriteRules(json, plan);
+  WriteParams(json, plan);
+  WriteAttention(json, plan);
+  WriteSummary(json, plan.summary);
+  if (!diagnostics.empty()) {
+    json.Key("diagnostics");
+    WriteFindings(json, diagnostics);
+  }
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

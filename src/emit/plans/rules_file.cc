@@ -1,0 +1,199 @@
+#include "emit/plans/rules_file.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "emit/plans/rule_json.h"
+#include "source/json_writer.h"
+
+namespace shardc {
+namespace {
+
+// `null`, `"tp"`, `["fsdp", "dp"]`; an empty list is not null.
+void WriteAxisValue(JsonWriter& json, const AxisValue& value) {
+  if (!value.is_null && value.axes.empty()) {
+    json.Array(value.axes);
+  } else {
+    WriteGroup(json, value.is_null ? AxisGroup() : value.axes);
+  }
+}
+
+void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
+  if (rule.is_null) {
+    json.Null();
+    return;
+  }
+  // A decode rule is inferred from one name, in a list or not.
+  const bool list = rule.names.size() != 1;
+  if (list) json.BeginArray();
+  for (const auto& name : rule.names) {
+    if (!name.forced_axis) {
+      json.String(name.text);
+      continue;
+    }
+    json.BeginObject();
+    json.Member("axis", name.text);
+    json.EndObject();
+  }
+  if (list) json.EndArray();
+}
+
+void WriteBundle(JsonWriter& json, const Bundle& bundle) {
+  const auto* mode = std::get_if<Mode>(&bundle.mode);
+  if (mode != nullptr && *mode == Mode::kTrain) {
+    WriteSpecList(json, bundle.axes, SpecForm::kShortest);
+    return;
+  }
+  json.BeginObject();
+  json.Key("axes");
+  WriteSpecList(json, bundle.axes, SpecForm::kShortest);
+  if (mode != nullptr) {
+    json.Member("mode", ModeName(*mode));
+  } else {
+    json.Member("mode", std::get<int>(bundle.mode));
+  }
+  json.EndObject();
+}
+
+void WriteRegistration(JsonWriter& json, const Registration& registration) {
+  json.BeginObject();
+  json.Key("rule");
+  WriteRegistered(json, registration.rule);
+  if (registration.generation) {
+    json.Key("generation");
+    WriteRegistered(json, *registration.generation);
+  }
+  if (registration.override_existing) json.Member("override", true);
+  json.EndObject();
+}
+
+void WritePolicy(JsonWriter& json, const Policy& policy) {
+  json.BeginObject();
+  if (policy.unmatched) {
+    json.Member("unmatched", UnmatchedPolicyName(*policy.unmatched));
+  }
+  if (policy.illegal) {
+    json.Member("illegal", IllegalPolicyName(*policy.illegal));
+  }
+  if (policy.min_size) json.Member("min_size", *policy.min_size);
+  if (policy.compat) json.Member("compat", CompatName(*policy.compat));
+  json.EndObject();
+}
+
+// The member "axes"; `value_of` gives a rule's value, or nothing.
+template <class Value>
+void WriteAxes(JsonWriter& json, const Value& value_of) {
+  json.Key("axes");
+  json.BeginObject(JsonLayout::kLines);
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const auto rule = static_cast<AxisRule>(i);
+    const std::optional<AxisValue> value = value_of(rule);
+    if (!value) continue;
+    json.Key(AxisRuleName(rule));
+    WriteAxisValue(json, *value);
+  }
+  json.EndObject();
+}
+
+// A name that YAML reads as a string without quotes.
+bool IsPlainYaml(std::string_view text) {
+  const auto fine = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           (c >= '0' && c <= '9');
+  };
+  if (text.empty() || !std::all_of(text.begin(), text.end(), fine)) {
+    return false;
+  }
+  const bool digit = text[0] >= '0' && text[0] <= '9';
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return !digit && lower != "null" && lower != "true" && lower != "false";
+}
+
+std::string YamlName(const std::string& text) {
+  return IsPlainYaml(text) ? text : JsonString(text);
+}
+
+std::string AxisValueYaml(const AxisValue& value) {
+  if (value.is_null) return "null";
+  if (value.axes.size() == 1) return YamlName(value.axes[0]);
+  std::string out;
+  for (const std::string& axis : value.axes) {
+    out += (out.empty() ? "" : ", ") + YamlName(axis);
+  }
+  return "[" + out + "]";
+}
+
+}  // namespace
+
+bool HasMixedSeparators(const RuleSet& rules) {
+  return std::any_of(rules.rules.begin(), rules.rules.end(),
+                     [&](const Rule& rule) {
+                       return rule.separator != rules.rules[0].separator;
+                     });
+}
+
+void WriteRulesFileJson(const RuleSet& rules, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("version", 1);
+  if (!rules.rules.empty()) {
+    json.Member("separator", std::string_view(&rules.rules[0].separator, 1));
+  }
+  WriteAxes(json, [&](AxisRule rule) { return rules.axes.Value(rule); });
+  json.Key("register");
+  json.BeginObject(JsonLayout::kLines);
+  for (const Registration& registration : rules.registrations) {
+    json.Key(registration.name);
+    WriteRegistration(json, registration);
+  }
+  json.EndObject();
+  json.Key("bundles");
+  json.BeginObject(JsonLayout::kLines);
+  for (const Bundle& bundle : rules.bundles) {
+    json.Key(bundle.name);
+    WriteBundle(json, bundle);
+  }
+  json.EndObject();
+  json.Key("rules");
+  json.BeginArray(JsonLayout::kLines);
+  for (const Rule& rule : rules.rules) {
+    json.BeginObject();
+    WriteRuleMembers(json, rule, SpecForm::kShortest);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("policy");
+  WritePolicy(json, rules.policy);
+  json.EndObject();
+  out.Put('\n');
+}
+
+std::string AxesFileYaml(const AxisRules& axes) {
+  std::string out = "version: 1\naxes:";
+  bool any = false;
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const auto rule = static_cast<AxisRule>(i);
+    const auto& value = axes.Given(rule);
+    if (!value) continue;
+    any = true;
+    out +=
+        "\n  " + std::string(AxisRuleName(rule)) + ": " + AxisValueYaml(*value);
+  }
+  return out + (any ? "\n" : " {}\n");
+}
+
+void WriteAxesFileJson(const AxisRules& axes, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("version", 1);
+  WriteAxes(json, [&](AxisRule rule) { return axes.Given(rule); });
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

@@ -1,0 +1,20 @@
+// A rule set as people and programs read it: all files together.
+#ifndef SHARDC_EMIT_PLANS_RULES_TEXT_H_
+#define SHARDC_EMIT_PLANS_RULES_TEXT_H_
+
+#include <string>
+
+#include "model/rules.h"
+#include "source/sink.h"
+
+namespace shardc {
+
+// `[[FSDP, SP], TP]`, `ColumnWise`, `like: \1.weight`
+std::string SpecSourceText(const SpecSource& source);
+std::string RulesText(const RuleSet& rules);
+// {"rules": [{"match", "spec", "modes", "source", ...}], "policy": ...}
+void WriteRulesJson(const RuleSet& rules, Sink& out);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_PLANS_RULES_TEXT_H_

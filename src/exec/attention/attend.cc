@@ -1,0 +1,247 @@
+// A device's slice taken to the fast kernels.
+//
+// Loops or kernels is decided by options, kinds of input and planted fault
+// alone, which do not change with sharding: so neither do bits. How a mask
+// reaches the kernel, as an interval of keys per row or as bytes, may differ
+// between devices: both give the same bits.
+//
+// Positions that ascend by one, with causal, window, lengths and starts, make
+// intervals; segments, masks and orders like zig-zag make bytes. Dropout and
+// the mean over masked rows stay in loops.
+
+#include <algorithm>
+#include <array>
+
+#include "exec/attention/attention_loops.h"
+#include "exec/kernels/kernels.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// Faults within the arithmetic, which only the loops know how to make.
+constexpr std::array kLoopFaults = {
+    Fault::kCapAfterBias,       Fault::kAdditiveMaskTwice,
+    Fault::kDropoutLocal,       Fault::kMaskedRowZeroForMean,
+    Fault::kNoMaxSubtraction,   Fault::kSumNotRescaled,
+    Fault::kStateResetPerBlock, Fault::kBf16Accumulator,
+    Fault::kTileByLocalSize,
+};
+
+bool NeedsLoops(const LocalSlice& slice) {
+  const AttentionOptions& options = *slice.options;
+  return options.dropout > 0 || options.masked_rows == MaskedRows::kMean ||
+         std::find(kLoopFaults.begin(), kLoopFaults.end(), slice.fault) !=
+             kLoopFaults.end();
+}
+
+// What the rows of a tile see: [begin, end) by row, or bytes [rows, keys].
+struct Sight {
+  std::vector<int32_t> begin, end;
+  std::vector<uint8_t> mask;
+};
+
+// The position of the first of `tile`'s keys if the others follow by ones.
+std::optional<int64_t> FirstPosition(const LocalSlice& slice,
+                                     const Tile& tile) {
+  const int32_t* const p =
+      slice.key_positions->whole.data() + tile.batch * slice.keys();
+  const int64_t first = tile.key_begin < tile.key_end ? p[tile.key_begin] : 0;
+  for (int64_t i = tile.key_begin; i < tile.key_end; ++i) {
+    if (p[i] != first + i - tile.key_begin) return std::nullopt;
+  }
+  if (first < 0) return std::nullopt;
+  return first;
+}
+
+bool SeesIntervals(const LocalSlice& slice) {
+  return slice.fault == Fault::kNone && slice.query_segments == nullptr &&
+         slice.mask.buffer == nullptr && slice.additive_mask.buffer == nullptr;
+}
+
+// Keys relative to the tile's first, whose position is `first`.
+void SeeIntervals(const LocalSlice& slice, const Tile& tile, int64_t first,
+                  Sight& sight) {
+  const AttentionOptions& options = *slice.options;
+  const int64_t keys = tile.key_end - tile.key_begin;
+  int64_t low = 0;
+  int64_t high = keys;
+  if (slice.key_lengths != nullptr) {
+    high = std::min<int64_t>(high,
+                             slice.key_lengths->whole[At(tile.batch)] - first);
+  }
+  if (slice.key_starts != nullptr) {
+    low =
+        std::max<int64_t>(low, slice.key_starts->whole[At(tile.batch)] - first);
+  }
+  for (int64_t t = tile.row_begin; t < tile.row_end; ++t) {
+    const int64_t q =
+        slice.query_positions->whole[At(tile.batch * slice.rows() + t)] - first;
+    int64_t begin = low;
+    int64_t end = high;
+    if (options.causal) end = std::min(end, q + 1);
+    if (options.window && options.window->left) {
+      begin = std::max(begin, q - *options.window->left);
+    }
+    if (options.window && options.window->right) {
+      end = std::min(end, q + *options.window->right + 1);
+    }
+    begin = std::clamp<int64_t>(begin, 0, keys);
+    end = std::clamp<int64_t>(end, begin, keys);
+    sight.begin.push_back(static_cast<int32_t>(begin));
+    sight.end.push_back(static_cast<int32_t>(end));
+  }
+}
+
+Sight See(const LocalSlice& slice, const Tile& tile) {
+  Sight sight;
+  if (SeesIntervals(slice)) {
+    if (const auto first = FirstPosition(slice, tile)) {
+      SeeIntervals(slice, tile, *first, sight);
+      return sight;
+    }
+  }
+  for (int64_t t = tile.row_begin; t < tile.row_end; ++t) {
+    for (int64_t k = tile.key_begin; k < tile.key_end; ++k) {
+      sight.mask.push_back(VisibleAt(slice, tile.batch, tile.head, t, k));
+    }
+  }
+  return sight;
+}
+
+bool SameForHeads(const BroadcastView& view) {
+  return view.buffer == nullptr || view.buffer->shape[1] == 1;
+}
+
+// Heads [tile.head, tile.head + heads) read one key head.
+struct Part {
+  Sight sight;
+  std::vector<float> added;
+  AttentionSlice slice;
+  AttentionState state;
+};
+
+void Describe(const LocalSlice& from, const Tile& tile, int64_t heads,
+              SoftmaxState& state, Part& part) {
+  const int64_t h = tile.head;
+  const int64_t rows = tile.row_end - tile.row_begin;
+  const int64_t keys = tile.key_end - tile.key_begin;
+  const int64_t key_heads = from.key->shape[2];
+  const int64_t key_row = (tile.batch * from.keys() + tile.key_begin);
+  const int64_t key_head = from.key_head[At(h)];
+  AttentionSlice& to = part.slice;
+  to.heads = heads;
+  to.query_rows = rows;
+  to.key_rows = keys;
+  to.head_dim = from.query->shape[3];
+  to.value_dim = from.value->shape[3];
+  to.query = from.query->real.data() +
+             ((tile.batch * from.rows() + tile.row_begin) * from.heads() + h) *
+                 to.head_dim;
+  to.query_head_stride = to.head_dim;
+  to.query_row_stride = from.heads() * to.head_dim;
+  to.key =
+      from.key->real.data() + (key_row * key_heads + key_head) * to.head_dim;
+  to.key_row_stride = key_heads * to.head_dim;
+  to.value =
+      from.value->real.data() + (key_row * key_heads + key_head) * to.value_dim;
+  to.value_row_stride = key_heads * to.value_dim;
+  to.scale = from.scale;
+  to.soft_cap = static_cast<float>(from.options->soft_cap);
+  if (!part.sight.mask.empty()) {
+    to.mask = part.sight.mask.data();
+    to.mask_row_stride = keys;
+  } else {
+    to.begin = part.sight.begin.data();
+    to.end = part.sight.end.data();
+  }
+  if (from.bias.buffer != nullptr || from.additive_mask.buffer != nullptr) {
+    for (int64_t g = 0; g < heads; ++g) {
+      for (int64_t t = tile.row_begin; t < tile.row_end; ++t) {
+        for (int64_t k = tile.key_begin; k < tile.key_end; ++k) {
+          part.added.push_back(AddedAt(from, tile.batch, h + g, t, k));
+        }
+      }
+    }
+    to.bias = part.added.data();
+    to.bias_head_stride = rows * keys;
+    to.bias_row_stride = keys;
+  }
+  const int64_t at =
+      (tile.batch * from.heads() + h) * from.rows() + tile.row_begin;
+  part.state = {state.max.real.data() + at, state.sum.real.data() + at,
+                state.out.real.data() + at * to.value_dim};
+}
+
+// Rows and keys of `tile`, for heads from tile.head to `head_end`.
+void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
+                 SoftmaxState& state) {
+  const bool whole = tile.row_begin == 0 && tile.row_end == slice.rows();
+  const bool alike =
+      SameForHeads(slice.mask) && SameForHeads(slice.additive_mask);
+  Scratch scratch;
+  std::vector<Part> parts;
+  parts.reserve(At(head_end - tile.head));
+  for (int64_t h = tile.head; h < head_end;) {
+    // The state of several heads is one piece only where rows are whole.
+    int64_t heads = 1;
+    while (whole && alike && h + heads < head_end &&
+           slice.key_head[At(h + heads)] == slice.key_head[At(h)]) {
+      ++heads;
+    }
+    Tile own = tile;
+    own.head = h;
+    Part& part = parts.emplace_back();
+    part.sight = alike && h != tile.head ? parts[0].sight : See(slice, own);
+    Describe(slice, own, heads, state, part);
+    if (!slice.one_row) {
+      PrefillAttention(part.slice, part.state, scratch);
+      if (h != tile.head) parts.pop_back();
+    }
+    h += heads;
+  }
+  if (!slice.one_row) return;
+  std::vector<AttentionSlice> slices;
+  std::vector<AttentionState> states;
+  for (const Part& part : parts) {
+    slices.push_back(part.slice);
+    states.push_back(part.state);
+  }
+  DecodeAttention(slices, states, scratch);
+}
+
+}  // namespace
+
+void AttendTile(const LocalSlice& slice, const Tile& tile, int64_t block_k,
+                SoftmaxState& state) {
+  if (NeedsLoops(slice)) {
+    AttendTileByLoops(slice, tile, block_k, state);
+  } else {
+    AttendHeads(slice, tile, tile.head + 1, state);
+  }
+}
+
+void AttendBlock(const LocalSlice& slice, int64_t row_begin, int64_t row_end,
+                 int64_t begin, int64_t end, int64_t block_k,
+                 SoftmaxState& state) {
+  const bool loops = NeedsLoops(slice);
+  for (int64_t b = 0; b < slice.batch(); ++b) {
+    if (!loops) {
+      AttendHeads(slice, {b, 0, row_begin, row_end, begin, end}, slice.heads(),
+                  state);
+      continue;
+    }
+    for (int64_t h = 0; h < slice.heads(); ++h) {
+      AttendTileByLoops(slice, {b, h, row_begin, row_end, begin, end}, block_k,
+                        state);
+    }
+  }
+}
+
+void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
+                int64_t block_k, SoftmaxState& state) {
+  AttendBlock(slice, 0, slice.rows(), begin, end, block_k, state);
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,396 @@
+#include "exec/attention/attention_loops.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "exec/kernels/half.h"
+#include "exec/machine/random.h"
+
+namespace shardc::exec {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// Eight running sums, so that the order is fixed and the loop vectorises.
+float Dot(const float* a, const float* b, int64_t count) {
+  float lane[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    for (int j = 0; j < 8; ++j) lane[j] += a[i + j] * b[i + j];
+  }
+  float tail = 0;
+  for (; i < count; ++i) tail += a[i] * b[i];
+  return (((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+          ((lane[1] + lane[5]) + (lane[3] + lane[7]))) +
+         tail;
+}
+
+int64_t Offset(const BroadcastView& view, int64_t b, int64_t h, int64_t t,
+               int64_t s) {
+  const Shape& shape = view.buffer->shape;
+  const int64_t at[4] = {
+      shape[0] == 1 ? 0 : view.batch + b, shape[1] == 1 ? 0 : view.head + h,
+      shape[2] == 1 ? 0 : view.row + t, shape[3] == 1 ? 0 : view.key + s};
+  return ((at[0] * shape[1] + at[1]) * shape[2] + at[2]) * shape[3] + at[3];
+}
+
+float RealAt(const BroadcastView& view, int64_t b, int64_t h, int64_t t,
+             int64_t s) {
+  return view.buffer->real[static_cast<size_t>(Offset(view, b, h, t, s))];
+}
+
+int32_t WholeAt(const Buffer* buffer, int64_t b, int64_t i) {
+  return buffer->whole[static_cast<size_t>(b * buffer->shape[1] + i)];
+}
+
+// One query row of one head: the slice with its indices fixed.
+class Row {
+ public:
+  Row(const LocalSlice& slice, int64_t b, int64_t h, int64_t t)
+      : s_(slice),
+        b_(b),
+        h_(h),
+        t_(t),
+        key_heads_(slice.key->shape[2]),
+        dim_(slice.query->shape[3]),
+        value_dim_(slice.value->shape[3]),
+        key_head_(slice.key_head[static_cast<size_t>(h)]),
+        position_(WholeAt(slice.query_positions, b, t)) {}
+
+  const float* Query() const {
+    return s_.query->real.data() +
+           ((b_ * s_.rows() + t_) * s_.heads() + h_) * dim_;
+  }
+  const float* Key(int64_t key) const {
+    return s_.key->real.data() +
+           ((b_ * s_.keys() + key) * key_heads_ + key_head_) * dim_;
+  }
+  const float* Value(int64_t key) const {
+    return s_.value->real.data() +
+           ((b_ * s_.keys() + key) * key_heads_ + key_head_) * value_dim_;
+  }
+
+  float Score(int64_t key) const {
+    return Dot(Query(), Key(key), dim_) * s_.scale;
+  }
+
+  bool Visible(int64_t key) const {
+    const AttentionOptions& options = *s_.options;
+    const int64_t pk = WholeAt(s_.key_positions, b_, key);
+    const int64_t pq = position_;
+    const auto row = static_cast<size_t>(b_);
+    if (pk < 0) return false;
+    if (s_.key_lengths != nullptr) {
+      int64_t length = s_.key_lengths->whole[row];
+      if (s_.Planted(Fault::kLengthMinusOne)) --length;
+      if (pk >= length && !s_.Planted(Fault::kStaleRows)) return false;
+    }
+    if (s_.key_starts != nullptr && pk < s_.key_starts->whole[row] &&
+        !s_.Planted(Fault::kLeftPaddingAttends)) {
+      return false;
+    }
+    if (options.causal) {
+      int64_t last = pq;
+      if (s_.Planted(Fault::kCausalPlusOne)) ++last;
+      if (s_.Planted(Fault::kCausalMinusOne)) --last;
+      if (pk > last) return false;
+    }
+    if (options.window && !InWindow(*options.window, pq, pk)) return false;
+    return SegmentsMeet(key) && Unmasked(key);
+  }
+
+  // Cap, bias and mask of a scaled product.
+  float Finish(float score, int64_t key) const {
+    const AttentionOptions& options = *s_.options;
+    if (!Visible(key)) return Masked();
+    if (s_.Planted(Fault::kCapAfterBias)) score += Bias(key);
+    if (options.soft_cap > 0) {
+      const auto cap = static_cast<float>(options.soft_cap);
+      score = cap * std::tanh(score / cap);
+    }
+    if (!s_.Planted(Fault::kCapAfterBias)) score += Bias(key);
+    if (s_.additive_mask.buffer != nullptr) {
+      const float add = RealAt(s_.additive_mask, b_, h_, t_, key);
+      score += add;
+      if (s_.Planted(Fault::kAdditiveMaskTwice)) score += add;
+    }
+    return score;
+  }
+
+  float Added(int64_t key) const {
+    const float bias = Bias(key);
+    if (s_.additive_mask.buffer == nullptr) return bias;
+    return bias + RealAt(s_.additive_mask, b_, h_, t_, key);
+  }
+
+  float Masked() const {
+    return s_.options->masked_rows == MaskedRows::kMean &&
+                   !s_.Planted(Fault::kMaskedRowZeroForMean)
+               ? static_cast<float>(kMaskValue)
+               : kMinusInfinity;
+  }
+
+  // 0, or what a kept weight is multiplied by.
+  float Keep(int64_t key) const {
+    const AttentionOptions& options = *s_.options;
+    if (options.dropout <= 0) return 1;
+    const bool local = s_.Planted(Fault::kDropoutLocal);
+    const bool keep =
+        KeepsWeight(options.dropout_seed, b_ + (local ? 0 : s_.batch_offset),
+                    h_ + (local ? 0 : s_.head_offset), position_,
+                    WholeAt(s_.key_positions, b_, key), options.dropout);
+    return keep ? static_cast<float>(1 / (1 - options.dropout)) : 0;
+  }
+
+  // Absorbs keys [begin, begin + scores.size()).
+  void Absorb(const float* scores, int64_t begin, int64_t count,
+              SoftmaxState& state) const {
+    const auto at =
+        static_cast<size_t>((b_ * s_.heads() + h_) * s_.rows() + t_);
+    float& max = state.max.real[at];
+    float& sum = state.sum.real[at];
+    float* out = state.out.real.data() + at * static_cast<size_t>(value_dim_);
+    float top = max;
+    for (int64_t i = 0; i < count; ++i) {
+      if (!(scores[i] <= top)) top = scores[i];  // a NaN is taken too
+    }
+    if (s_.Planted(Fault::kNoMaxSubtraction)) top = 0;
+    if (top == kMinusInfinity) return;
+    Rescale(top, max, sum, out);
+    max = top;
+    for (int64_t i = 0; i < count; ++i) {
+      const float weight = std::exp(scores[i] - top);
+      if (weight == 0) continue;
+      sum += weight;
+      const float kept = weight * Keep(begin + i);
+      if (kept == 0) continue;
+      const float* value = Value(begin + i);
+      for (int64_t d = 0; d < value_dim_; ++d) out[d] += kept * value[d];
+      if (s_.Planted(Fault::kBf16Accumulator)) Truncate(sum, out);
+    }
+  }
+
+ private:
+  bool InWindow(const Window& window, int64_t pq, int64_t pk) const {
+    int64_t slack = 0;
+    if (s_.Planted(Fault::kWindowPlusOne)) slack = 1;
+    if (s_.Planted(Fault::kWindowMinusOne)) slack = -1;
+    if (window.left && pk < pq - *window.left - slack) return false;
+    if (s_.Planted(Fault::kWindowSymmetric)) {
+      return !window.left || pk <= pq + *window.left;
+    }
+    return !window.right || pk <= pq + *window.right;
+  }
+
+  bool SegmentsMeet(int64_t key) const {
+    if (s_.query_segments == nullptr) return true;
+    const int32_t id = WholeAt(s_.query_segments, b_, t_);
+    const int32_t other = WholeAt(s_.key_segments, b_, key);
+    if (s_.Planted(Fault::kPaddingAttends) && id < 0 && id == other) {
+      return true;
+    }
+    if (s_.Planted(Fault::kKeySegmentsOnly)) return other >= 0;
+    if (id < 0 || id != other) return false;
+    const auto& padding = s_.options->padding_segment;
+    return !padding || *padding != id;
+  }
+
+  bool Unmasked(int64_t key) const {
+    if (s_.mask.buffer != nullptr &&
+        s_.mask.buffer->whole[static_cast<size_t>(
+            Offset(s_.mask, b_, h_, t_, key))] == 0) {
+      return false;
+    }
+    return s_.additive_mask.buffer == nullptr ||
+           s_.Planted(Fault::kAdditiveMaskTwice) ||
+           RealAt(s_.additive_mask, b_, h_, t_, key) >
+               static_cast<float>(kMaskValue / 2);
+  }
+
+  float Bias(int64_t key) const {
+    return s_.bias.buffer == nullptr ? 0 : RealAt(s_.bias, b_, h_, t_, key);
+  }
+
+  void Rescale(float top, float max, float& sum, float* out) const {
+    if (max == kMinusInfinity || s_.Planted(Fault::kStateResetPerBlock)) {
+      sum = 0;
+      std::fill(out, out + value_dim_, 0.0f);
+      return;
+    }
+    if (max == top) return;
+    const float factor = std::exp(max - top);
+    if (!s_.Planted(Fault::kSumNotRescaled)) sum *= factor;
+    for (int64_t d = 0; d < value_dim_; ++d) out[d] *= factor;
+  }
+
+  void Truncate(float& sum, float* out) const {
+    sum = RoundTo(Dtype::kBF16, sum);
+    for (int64_t d = 0; d < value_dim_; ++d) {
+      out[d] = RoundTo(Dtype::kBF16, out[d]);
+    }
+  }
+
+  const LocalSlice& s_;
+  int64_t b_, h_, t_;
+  int64_t key_heads_, dim_, value_dim_, key_head_;
+  int64_t position_;
+};
+
+template <class Body>
+void ForRows(const LocalSlice& slice, int64_t row_begin, int64_t row_end,
+             Body body) {
+  for (int64_t b = 0; b < slice.batch(); ++b) {
+    for (int64_t h = 0; h < slice.heads(); ++h) {
+      for (int64_t t = row_begin; t < row_end; ++t) {
+        body(Row(slice, b, h, t), (b * slice.heads() + h) * slice.rows() + t);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+SoftmaxState EmptyState(const LocalSlice& slice) {
+  const Shape rows = {slice.batch(), slice.heads(), slice.rows()};
+  SoftmaxState state;
+  state.max = Buffer::Zeros(rows, Dtype::kF32);
+  std::fill(state.max.real.begin(), state.max.real.end(), kMinusInfinity);
+  state.sum = Buffer::Zeros(rows, Dtype::kF32);
+  state.out = Buffer::Zeros({rows[0], rows[1], rows[2], slice.value->shape[3]},
+                            Dtype::kF32);
+  return state;
+}
+
+Buffer DotScores(const LocalSlice& slice) {
+  Buffer out = Buffer::Zeros(
+      {slice.batch(), slice.heads(), slice.rows(), slice.keys()}, Dtype::kF32);
+  ForRows(slice, 0, slice.rows(), [&](const Row& row, int64_t at) {
+    float* scores = out.real.data() + at * slice.keys();
+    for (int64_t s = 0; s < slice.keys(); ++s) scores[s] = row.Score(s);
+  });
+  return out;
+}
+
+void FinishScores(const LocalSlice& slice, Buffer& scores) {
+  ForRows(slice, 0, slice.rows(), [&](const Row& row, int64_t at) {
+    float* line = scores.real.data() + at * slice.keys();
+    for (int64_t s = 0; s < slice.keys(); ++s) {
+      line[s] = row.Finish(line[s], s);
+    }
+  });
+}
+
+void AttendScores(const LocalSlice& slice, const Buffer& scores,
+                  SoftmaxState& state) {
+  ForRows(slice, 0, slice.rows(), [&](const Row& row, int64_t at) {
+    row.Absorb(scores.real.data() + at * slice.keys(), 0, slice.keys(), state);
+  });
+}
+
+void AttendTileByLoops(const LocalSlice& slice, const Tile& tile,
+                       int64_t block_k, SoftmaxState& state) {
+  block_k =
+      std::max<int64_t>(1, std::min(block_k, tile.key_end - tile.key_begin));
+  std::vector<float> scores(static_cast<size_t>(block_k));
+  for (int64_t t = tile.row_begin; t < tile.row_end; ++t) {
+    const Row row(slice, tile.batch, tile.head, t);
+    for (int64_t k = tile.key_begin; k < tile.key_end; k += block_k) {
+      const int64_t count = std::min(block_k, tile.key_end - k);
+      for (int64_t i = 0; i < count; ++i) {
+        scores[static_cast<size_t>(i)] =
+            row.Visible(k + i) ? row.Finish(row.Score(k + i), k + i)
+                               : row.Masked();
+      }
+      row.Absorb(scores.data(), k, count, state);
+    }
+  }
+}
+
+bool VisibleAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
+               int64_t key) {
+  return Row(slice, b, h, t).Visible(key);
+}
+
+float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
+              int64_t key) {
+  return Row(slice, b, h, t).Added(key);
+}
+
+float KeepAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
+             int64_t key) {
+  return slice.options->dropout > 0 ? Row(slice, b, h, t).Keep(key) : 1;
+}
+
+void AddSinks(const Buffer& sinks, SoftmaxState& state, Fault fault) {
+  const int64_t heads = state.max.shape[1], rows = state.max.shape[2];
+  const int64_t dim = state.out.shape[3];
+  for (int64_t i = 0; i < state.max.Elements(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    const int64_t head = i / rows % heads;
+    for (int64_t a = 0; a < sinks.shape[0]; ++a) {
+      const float sink = sinks.real[static_cast<size_t>(a * heads + head)];
+      if (sink == kMinusInfinity) continue;
+      if (sink > state.max.real[at]) {
+        const float factor = state.max.real[at] == kMinusInfinity
+                                 ? 0
+                                 : std::exp(state.max.real[at] - sink);
+        state.max.real[at] = sink;
+        state.sum.real[at] *= factor;
+        for (int64_t d = 0; d < dim; ++d) {
+          state.out.real[static_cast<size_t>(i * dim + d)] *= factor;
+        }
+      }
+      const float weight = std::exp(sink - state.max.real[at]);
+      state.sum.real[at] += weight;
+      if (fault == Fault::kSinkHasValue) {
+        for (int64_t d = 0; d < dim; ++d) {
+          state.out.real[static_cast<size_t>(i * dim + d)] += weight;
+        }
+      }
+    }
+  }
+}
+
+namespace {
+
+// To the output's dtype; a self-test rounds wrongly.
+float Store(float x, Dtype dtype, Fault fault) {
+  if (fault == Fault::kTruncatingRound) {
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffff0000u);
+  }
+  if (fault == Fault::kDoubleRound) x = RoundTo(Dtype::kBF16, x);
+  return RoundTo(dtype, x);
+}
+
+}  // namespace
+
+Buffer FinishState(const SoftmaxState& state, Dtype dtype, Fault fault) {
+  const Shape& s = state.out.shape;  // [B, H, T, Dv]
+  Buffer out = Buffer::Zeros({s[0], s[2], s[1], s[3]}, dtype);
+  for (int64_t b = 0; b < s[0]; ++b) {
+    for (int64_t h = 0; h < s[1]; ++h) {
+      for (int64_t t = 0; t < s[2]; ++t) {
+        const int64_t row = (b * s[1] + h) * s[2] + t;
+        const float sum = state.sum.real[static_cast<size_t>(row)];
+        const float* from = state.out.real.data() + row * s[3];
+        float* to = out.real.data() + ((b * s[2] + t) * s[1] + h) * s[3];
+        for (int64_t d = 0; d < s[3]; ++d) {
+          to[d] = sum == 0 ? 0 : Store(from[d] / sum, dtype, fault);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+Buffer LogSumExp(const SoftmaxState& state) {
+  Buffer out = state.max;
+  for (size_t i = 0; i < out.real.size(); ++i) {
+    if (state.sum.real[i] > 0) out.real[i] += std::log(state.sum.real[i]);
+  }
+  return out;
+}
+
+}  // namespace shardc::exec

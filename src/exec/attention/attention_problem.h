@@ -1,0 +1,102 @@
+// One attention to run: whole inputs, what they mean, and how the mesh holds
+// them.
+#ifndef SHARDC_EXEC_ATTENTION_ATTENTION_PROBLEM_H_
+#define SHARDC_EXEC_ATTENTION_ATTENTION_PROBLEM_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/attention/attention_options.h"
+#include "exec/machine/buffer.h"
+#include "exec/machine/sharded.h"
+#include "model/operation_settings.h"
+#include "model/spec.h"
+
+namespace shardc::exec {
+
+// Latent attention's own inputs, whatever the layout: r latent, p rotated
+// dims; a head's query is [nope, p].
+struct LatentInputs {
+  Buffer latent;    // [B, S, r]
+  Buffer rope_key;  // [B, S, p]
+  Buffer up_key;    // [H, r, nope]
+  Buffer up_value;  // [H, r, Dv]
+};
+
+// B batch, T query length, S key length, H query heads, K key heads, D and Dv
+// dims, N and M packed tokens. Query, key and value are in `layout`.
+struct AttentionProblem {
+  Layout layout = Layout::kBthd;
+  Buffer query;  // [B, T, H, D], [B, H, T, D] or [N, H, D]
+  Buffer key;    // [B, S, K, D], ... or [M, K, D]
+  Buffer value;  // [B, S, K, Dv], ...
+
+  std::optional<Buffer> bias;             // [B|1, H|1, T|1, S]
+  std::optional<Buffer> mask;             // BOOL, the same; not 0: may attend
+  std::optional<Buffer> additive_mask;    // the same
+  std::optional<Buffer> softmax_aux;      // [H] or [sinks, K]
+  std::optional<Buffer> query_segments;   // I32 [B, T]; thd: [1, N]
+  std::optional<Buffer> key_segments;     // I32 [B, S]; thd: [1, M]
+  std::optional<Buffer> query_positions;  // I32 [B, T]; absent: kv_len - T + i
+  std::optional<Buffer> key_positions;    // I32 [B, S]; absent: j
+  std::optional<Buffer> key_lengths;      // I32 [B]; absent: S
+  std::optional<Buffer> key_starts;       // I32 [B]; absent: 0
+  // BOOL [B|1, H|1, blocks of T, blocks of S], blocksparse's own table.
+  std::optional<Buffer> blocks;
+
+  // multi_latent_...: key and value are its expansion, for others to read.
+  std::optional<LatentInputs> latent;
+
+  AttentionOptions options;
+};
+
+// How the inputs arrive and how the output is to leave, in `layout`.
+struct AttentionSpecs {
+  Spec query, key, value, output;
+  Spec bias, mask;  // the additive mask is laid out as the mask
+  Spec query_segments, key_segments;
+  Spec softmax_aux;
+};
+
+using shardc::BlockMask;
+using shardc::DecodeMerge;
+using shardc::SequenceOrder;
+
+struct OperationSettings {
+  int64_t blocksize_q = 512;
+  int64_t blocksize_k = 512;
+  int64_t page_size = 16;  // tokens a page of the paged operations
+  // Pages hold int8 with a float32 scale a token and head, quantised when
+  // written and dequantised when read.
+  bool int8_pages = false;
+  int64_t blocksize_b = 1;  // batch rows a step; never changes a result
+  // What query, key and value are cast to; absent: their common dtype.
+  std::optional<Dtype> runtime_dtype;
+  Dtype softmax_dtype = Dtype::kF32;
+  int dot_bits = 0;  // 0, 8 or 4: products of operands quantised per row
+  // The ring's, where it is to be one axis of this name.
+  std::string sequence_axis;
+  // ulysses: of the axes that split the lengths, these pass keys round a ring
+  // and the others exchange lengths for heads.
+  AxisGroup ring_axes;
+  bool scan_ring = true;  // a loop, or its steps unrolled: the same program
+  SequenceOrder order = SequenceOrder::kContiguous;
+  DecodeMerge merge = DecodeMerge::kAllReduce;
+  BlockMask block_mask = BlockMask::kCausal;
+  int64_t global_blocks = 1;  // kGlobal: these first key blocks for all
+};
+
+struct OperationOutcome {
+  // The program cannot be formed: why, and the axis at fault.
+  std::optional<Complaint> unsupported;
+  ShardedTensor output;  // in the problem's layout, by specs.output
+  // No reduction crosses devices, so the bits are the unsharded run's.
+  bool exact = true;
+  std::vector<std::string> remarks;
+};
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_ATTENTION_ATTENTION_PROBLEM_H_

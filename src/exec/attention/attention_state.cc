@@ -1,0 +1,68 @@
+// What surrounds the attention kernels: empty states, merging, dividing.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "exec/kernels/kernels.h"
+
+namespace shardc::exec {
+
+namespace {
+
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+// exp(from - to), 0 for a state that has seen nothing.
+float Weight(float from, float to) {
+  return from == kNone ? 0.0f : std::exp(from - to);
+}
+
+}  // namespace
+
+void ClearState(const AttentionSlice& slice, const AttentionState& state) {
+  const int64_t rows = slice.heads * slice.query_rows;
+  std::fill_n(state.max, rows, kNone);
+  std::fill_n(state.sum, rows, 0.0f);
+  std::fill_n(state.out, rows * slice.value_dim, 0.0f);
+}
+
+void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
+                     const float* sinks, float* out, int64_t out_head_stride,
+                     int64_t out_row_stride, float* lse) {
+  for (int64_t g = 0; g < slice.heads; ++g) {
+    for (int64_t t = 0; t < slice.query_rows; ++t) {
+      const int64_t row = g * slice.query_rows + t;
+      float max = state.max[row];
+      float sum = state.sum[row];
+      float factor = 1;
+      if (sinks != nullptr) {
+        const float now = std::max(max, sinks[g]);
+        factor = Weight(max, now);
+        sum = sum * factor + Weight(sinks[g], now);
+        max = now;
+      }
+      const auto dim = static_cast<size_t>(slice.value_dim);
+      const float* const from = state.out + row * slice.value_dim;
+      float* const to = out + g * out_head_stride + t * out_row_stride;
+      Mix(sum == 0 ? 0.0f : factor / sum, {from, dim}, 0, {}, {to, dim});
+      if (lse != nullptr) lse[row] = sum == 0 ? kNone : std::log(sum) + max;
+    }
+  }
+}
+
+void MergeState(int64_t rows, int64_t value_dim, const AttentionState& from,
+                const AttentionState& into) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const float max = std::max(from.max[row], into.max[row]);
+    if (max == kNone) continue;
+    const float a = Weight(into.max[row], max);
+    const float b = Weight(from.max[row], max);
+    into.max[row] = max;
+    into.sum[row] = a * into.sum[row] + b * from.sum[row];
+    const auto dim = static_cast<size_t>(value_dim);
+    const std::span<float> to(into.out + row * value_dim, dim);
+    Mix(a, to, b, {from.out + row * value_dim, dim}, to);
+  }
+}
+
+}  // namespace shardc::exec

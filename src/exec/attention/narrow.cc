@@ -1,0 +1,301 @@
+#include "exec/attention/narrow.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "exec/kernels/half.h"
+#include "exec/kernels/quantize.h"
+
+namespace shardc::exec {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// [B, L, N, D] as integers.
+std::vector<int32_t> CutRows(const Buffer& x, const Buffer& largest, int bits) {
+  const int64_t dim = x.shape[3];
+  std::vector<int32_t> out(x.real.size());
+  for (int64_t row = 0; row < x.Elements() / dim; ++row) {
+    const double step = StepByBits(double{largest.real[At(row)]}, bits);
+    for (int64_t i = row * dim; i < (row + 1) * dim; ++i) {
+      out[At(i)] = CutToBits(double{x.real[At(i)]}, step, bits);
+    }
+  }
+  return out;
+}
+
+// body(offset in [B, H, T, S], row of query, row of key).
+template <class Body>
+void ForScores(const LocalSlice& slice, Body body) {
+  const int64_t key_heads = slice.key->shape[2];
+  int64_t at = 0;
+  for (int64_t b = 0; b < slice.batch(); ++b) {
+    for (int64_t h = 0; h < slice.heads(); ++h) {
+      for (int64_t t = 0; t < slice.rows(); ++t) {
+        const int64_t q = (b * slice.rows() + t) * slice.heads() + h;
+        for (int64_t s = 0; s < slice.keys(); ++s, ++at) {
+          body(at, q,
+               (b * slice.keys() + s) * key_heads + slice.key_head[At(h)]);
+        }
+      }
+    }
+  }
+}
+
+// The values of one key head of a batch row: cut within blocks of keys, a
+// step for each block and dim.
+struct Values {
+  std::vector<int32_t> whole;  // [S, Dv]
+  std::vector<double> step;    // [blocks, Dv]
+};
+
+Values CutValues(const LocalSlice& slice, int64_t b, int64_t head,
+                 int64_t block, int bits) {
+  const int64_t keys = slice.keys(), dim = slice.value->shape[3];
+  const int64_t heads = slice.value->shape[2];
+  const auto value = [&](int64_t s, int64_t d) {
+    return double{
+        slice.value->real[At(((b * keys + s) * heads + head) * dim + d)]};
+  };
+  Values out;
+  out.whole.resize(At(keys * dim));
+  for (int64_t begin = 0; begin < keys; begin += block) {
+    const int64_t end = std::min(begin + block, keys);
+    for (int64_t d = 0; d < dim; ++d) {
+      double largest = 0;
+      for (int64_t s = begin; s < end; ++s) {
+        const double size = std::fabs(value(s, d));
+        if (!(size <= largest)) largest = size;
+        if (std::isnan(largest)) break;  // it sticks
+      }
+      const double step = StepByBits(largest, bits);
+      out.step.push_back(step);
+      for (int64_t s = begin; s < end; ++s) {
+        out.whole[At(s * dim + d)] = CutToBits(value(s, d), step, bits);
+      }
+    }
+  }
+  return out;
+}
+
+// One row of weights against the values of its key head.
+class RowProduct {
+ public:
+  RowProduct(const LocalSlice& slice, const Narrow& narrow, int64_t block,
+             int64_t b, int64_t head)
+      : narrow_(narrow),
+        block_(block),
+        dim_(slice.value->shape[3]),
+        from_(slice.value->real.data() +
+              (b * slice.keys() * slice.value->shape[2] + head) * dim_),
+        stride_(slice.value->shape[2] * dim_) {
+    if (narrow.bits > 0) {
+      values_ = CutValues(slice, b, head, block, narrow.bits);
+    }
+  }
+
+  // out += weights . values of keys [begin, begin + weights.size()), a block.
+  void Add(std::span<const float> weights, int64_t begin, float* out) const {
+    if (narrow_.bits == 0) {
+      for (size_t i = 0; i < weights.size(); ++i) {
+        if (weights[i] == 0) continue;
+        const float* value =
+            from_ + (begin + static_cast<int64_t>(i)) * stride_;
+        for (int64_t d = 0; d < dim_; ++d) out[d] += weights[i] * value[d];
+      }
+      return;
+    }
+    const double step =
+        StepByBits(double{LargestMagnitude(weights)}, narrow_.bits);
+    std::vector<int64_t> sums(At(dim_), 0);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int64_t w = CutToBits(double{weights[i]}, step, narrow_.bits);
+      if (w == 0) continue;
+      const int32_t* value =
+          values_.whole.data() + (begin + static_cast<int64_t>(i)) * dim_;
+      for (int64_t d = 0; d < dim_; ++d) sums[At(d)] += w * value[d];
+    }
+    const double* steps = values_.step.data() + begin / block_ * dim_;
+    for (int64_t d = 0; d < dim_; ++d) {
+      out[d] += static_cast<float>(static_cast<double>(sums[At(d)]) * step *
+                                   steps[d]);
+    }
+  }
+
+ private:
+  const Narrow& narrow_;
+  int64_t block_, dim_;
+  const float* from_;
+  int64_t stride_;
+  Values values_;
+};
+
+}  // namespace
+
+Buffer LargestOfRows(const Buffer& x) {
+  Buffer out = Buffer::Zeros({x.shape[0], x.shape[1], x.shape[2]}, Dtype::kF32);
+  const auto dim = At(x.shape[3]);
+  for (size_t i = 0; i < out.real.size(); ++i) {
+    out.real[i] = LargestMagnitude({x.real.data() + i * dim, dim});
+  }
+  return out;
+}
+
+Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
+                     const Buffer& key_largest, int bits) {
+  const int64_t dim = slice.query->shape[3];
+  const auto query = CutRows(*slice.query, query_largest, bits);
+  const auto key = CutRows(*slice.key, key_largest, bits);
+  Buffer out = Buffer::Zeros(
+      {slice.batch(), slice.heads(), slice.rows(), slice.keys()}, Dtype::kI32);
+  ForScores(slice, [&](int64_t at, int64_t q, int64_t k) {
+    int32_t sum = 0;
+    for (int64_t d = 0; d < dim; ++d) {
+      sum += query[At(q * dim + d)] * key[At(k * dim + d)];
+    }
+    out.whole[At(at)] = sum;
+  });
+  return out;
+}
+
+Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
+                    const Buffer& query_largest, const Buffer& key_largest,
+                    int bits) {
+  Buffer out = Buffer::Zeros(sums.shape, Dtype::kF32);
+  const auto rows = static_cast<int64_t>(key_largest.real.size());
+  ForScores(slice, [&](int64_t at, int64_t q, int64_t k) {
+    double query_step = StepByBits(double{query_largest.real[At(q)]}, bits);
+    if (slice.Planted(Fault::kDotScaleForgotten)) query_step = 1;
+    if (slice.Planted(Fault::kDotNeighbourScale)) {
+      k = (k + slice.key->shape[2]) % rows;
+    }
+    const double key_step = StepByBits(double{key_largest.real[At(k)]}, bits);
+    out.real[At(at)] = static_cast<float>(sums.whole[At(at)] * query_step *
+                                          key_step * double{slice.scale});
+  });
+  return out;
+}
+
+PerDevice ScoresByBits(Machine& machine, const Slices& slices,
+                       const AxisGroup& dim_axes, int bits) {
+  if (machine.Planted(Fault::kDotFewerBits)) --bits;
+  PerDevice query(slices.at.size()), key(slices.at.size());
+  machine.Local([&](int d) {
+    query[At(d)] = LargestOfRows(*slices.at[At(d)].query);
+    key[At(d)] = LargestOfRows(*slices.at[At(d)].key);
+  });
+  if (machine.Planted(Fault::kDotMaximumOfHalf)) {
+    for (size_t d = 0; d < query.size(); ++d) {
+      const Buffer& whole = *slices.at[d].query;
+      query[d] = LargestOfRows(SliceDim(whole, 3, 0, whole.shape[3] / 2));
+    }
+  }
+  const bool split = machine.mesh().Parts(dim_axes) > 1;
+  if (split && !machine.Planted(Fault::kDotScaleOfPart)) {
+    query = AllReduce(machine, dim_axes, query, Reduce::kMax, "query maxima");
+    key = AllReduce(machine, dim_axes, key, Reduce::kMax, "key maxima");
+  }
+  PerDevice scores(slices.at.size());
+  machine.Local([&](int d) {
+    scores[At(d)] =
+        IntegerScores(slices.at[At(d)], query[At(d)], key[At(d)], bits);
+  });
+  if (split) {
+    scores = AllReduce(machine, dim_axes, scores, Reduce::kSum, "logits");
+  }
+  machine.Local([&](int d) {
+    scores[At(d)] = ScaledScores(slices.at[At(d)], scores[At(d)], query[At(d)],
+                                 key[At(d)], bits);
+  });
+  return scores;
+}
+
+bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
+               Fault fault) {
+  const auto narrow = [&](float x) {
+    const float y = RoundTo(dtype, x);
+    if (!std::isinf(y) || std::isinf(x) || y > 0) return y;
+    if (fault == Fault::kMaskOverflowsSoftmax) return y;
+    return dtype == Dtype::kF16 ? -65504.0f : -0x1.fep127f;
+  };
+  float top = kMinusInfinity;
+  for (float& x : row) {
+    x = narrow(x);
+    if (!(x <= top)) top = x;  // a NaN is taken too
+  }
+  for (float sink : sinks) top = std::max(top, narrow(sink));
+  if (top == kMinusInfinity && fault != Fault::kMaskOverflowsSoftmax) {
+    std::fill(row.begin(), row.end(), 0.0f);
+    return false;
+  }
+  const auto power = [&](float x) {
+    return RoundTo(dtype, std::exp(RoundTo(dtype, x - top)));
+  };
+  float sum = 0;
+  for (float& x : row) {
+    x = power(x);
+    sum += x;
+  }
+  for (float sink : sinks) sum += power(narrow(sink));
+  sum = RoundTo(dtype, sum);
+  for (float& x : row) x = RoundTo(dtype, x / sum);
+  return true;
+}
+
+bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
+                  const Narrow& narrow, const Buffer* sinks,
+                  SoftmaxState& state) {
+  const int64_t keys = slice.keys(), dim = slice.value->shape[3];
+  const bool whole = narrow.softmax_dtype != Dtype::kF32;
+  const int64_t block = whole || narrow.block_k == 0 ? keys : narrow.block_k;
+  std::vector<float> row(At(keys)), own;
+  for (int64_t b = 0; b < slice.batch(); ++b) {
+    for (int64_t h = 0; h < slice.heads(); ++h) {
+      const RowProduct product(slice, narrow, block, b, slice.key_head[At(h)]);
+      own.clear();
+      for (int64_t a = 0; whole && sinks != nullptr && a < sinks->shape[0];
+           ++a) {
+        own.push_back(sinks->real[At(a * slice.heads() + h)]);
+      }
+      for (int64_t t = 0; t < slice.rows(); ++t) {
+        const int64_t at = (b * slice.heads() + h) * slice.rows() + t;
+        std::copy_n(scores.real.begin() + at * keys, keys, row.begin());
+        float& max = state.max.real[At(at)];
+        float& sum = state.sum.real[At(at)];
+        float* out = state.out.real.data() + at * dim;
+        if (whole) {
+          if (!SoftmaxIn(narrow.softmax_dtype, own, row, slice.fault)) continue;
+          max = 0;
+          sum = 1;
+        }
+        for (int64_t begin = 0; begin < keys; begin += block) {
+          const int64_t end = std::min(begin + block, keys);
+          const std::span<float> part(row.data() + begin, At(end - begin));
+          if (!whole) {
+            const float top =
+                std::max(max, *std::max_element(part.begin(), part.end()));
+            if (top == kMinusInfinity) continue;
+            const float factor = std::exp(max - top);
+            sum *= factor;
+            for (int64_t d = 0; d < dim; ++d) out[d] *= factor;
+            max = top;
+            for (float& x : part) {
+              x = std::exp(x - top);
+              sum += x;
+            }
+          }
+          for (int64_t s = begin; s < end; ++s) {
+            row[At(s)] *= KeepAt(slice, b, h, t, s);
+          }
+          product.Add(part, begin, out);
+        }
+      }
+    }
+  }
+  return whole;
+}
+
+}  // namespace shardc::exec

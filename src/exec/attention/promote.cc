@@ -1,0 +1,188 @@
+// JAX's lattice (docs: "Type promotion semantics"): each type points to the
+// next ones above it; the common type of two is the least above both.
+//
+//   bool -> int* -> u8, i8, u4, i4     u8 -> u16, i16    u16 -> u32, i32
+//   u32 -> u64, i64    u64 -> float*   i8 -> i16 -> i32 -> i64 -> float*
+//   float* -> 8-bit floats, bf16, f16, complex*    bf16, f16 -> f32
+//   f32 -> f64, c64    f64 -> c128     complex* -> c64 -> c128
+//
+// Example: u32 and i32 meet at i64; bf16 and f16 at f32; bf16 and any integer
+// at bf16. An 8-bit float has nothing above it, so it meets no other float.
+#include "exec/attention/promote.h"
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <vector>
+
+namespace shardc::exec {
+namespace {
+
+enum Node : uint8_t {
+  kB,
+  kIntStar,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kI4,
+  kU4,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kFloatStar,
+  kE4M3,
+  kE5M2,
+  kE8M0,
+  kE2M1,
+  kBF,
+  kF16,
+  kF32,
+  kF64,
+  kComplexStar,
+  kC64,
+  kC128,
+  kNodes
+};
+
+using Above = std::bitset<kNodes>;
+
+struct Edge {
+  Node from, to;
+};
+constexpr Edge kEdges[] = {
+    {kB, kIntStar},
+    {kIntStar, kU8},
+    {kIntStar, kI8},
+    {kIntStar, kU4},
+    {kIntStar, kI4},
+    {kU8, kU16},
+    {kU8, kI16},
+    {kU16, kU32},
+    {kU16, kI32},
+    {kU32, kU64},
+    {kU32, kI64},
+    {kU64, kFloatStar},
+    {kI8, kI16},
+    {kI16, kI32},
+    {kI32, kI64},
+    {kI64, kFloatStar},
+    {kFloatStar, kE4M3},
+    {kFloatStar, kE5M2},
+    {kFloatStar, kE8M0},
+    {kFloatStar, kE2M1},
+    {kFloatStar, kBF},
+    {kFloatStar, kF16},
+    {kFloatStar, kComplexStar},
+    {kBF, kF32},
+    {kF16, kF32},
+    {kF32, kF64},
+    {kF32, kC64},
+    {kF64, kC128},
+    {kComplexStar, kC64},
+    {kC64, kC128},
+};
+
+struct Pair {
+  Dtype dtype;
+  Node node;
+};
+constexpr Pair kPairs[] = {
+    {Dtype::kBool, kB},      {Dtype::kU8, kU8},       {Dtype::kU16, kU16},
+    {Dtype::kU32, kU32},     {Dtype::kU64, kU64},     {Dtype::kI8, kI8},
+    {Dtype::kI16, kI16},     {Dtype::kI32, kI32},     {Dtype::kI64, kI64},
+    {Dtype::kI4, kI4},       {Dtype::kU4, kU4},       {Dtype::kBF16, kBF},
+    {Dtype::kF16, kF16},     {Dtype::kF32, kF32},     {Dtype::kF64, kF64},
+    {Dtype::kC64, kC64},     {Dtype::kF8E4M3, kE4M3}, {Dtype::kF8E5M2, kE5M2},
+    {Dtype::kF8E8M0, kE8M0}, {Dtype::kF4, kE2M1},
+};
+
+std::optional<Node> NodeOf(Dtype dtype) {
+  for (const Pair& pair : kPairs) {
+    if (pair.dtype == dtype) return pair.node;
+  }
+  return std::nullopt;
+}
+
+std::optional<Dtype> DtypeOf(Node node) {
+  for (const Pair& pair : kPairs) {
+    if (pair.node == node) return pair.dtype;
+  }
+  return std::nullopt;
+}
+
+// Each node with everything above it.
+std::array<Above, kNodes> Closure() {
+  std::array<Above, kNodes> above;
+  for (size_t i = 0; i < kNodes; ++i) above[i].set(i);
+  for (size_t pass = 0; pass < kNodes; ++pass) {
+    for (const Edge& edge : kEdges) above[edge.from] |= above[edge.to];
+  }
+  return above;
+}
+
+// The least type above all of them, if there is one.
+std::optional<Node> Join(std::span<const Node> nodes) {
+  static const std::array<Above, kNodes> kAbove = Closure();
+  Above all;
+  all.set();
+  for (Node node : nodes) all &= kAbove[node];
+  for (size_t i = 0; i < kNodes; ++i) {
+    // The least of them has all the others above it.
+    if (all[i] && kAbove[i] == all) return static_cast<Node>(i);
+  }
+  return std::nullopt;
+}
+
+Node Narrow(Node node) {
+  if (node == kI64) return kI32;
+  if (node == kU64) return kU32;
+  if (node == kF64) return kF32;
+  if (node == kC128) return kC64;
+  return node;
+}
+
+// Python scalars alone have their default width.
+Node Settle(Node node) {
+  if (node == kIntStar) return kI64;
+  if (node == kFloatStar) return kF64;
+  return node;
+}
+
+}  // namespace
+
+std::optional<Dtype> Promote(Dtype a, Dtype b) {
+  const std::array<Dtype, 2> both{a, b};
+  return CanonicalDtype(both, PromoteOptions{true, false});
+}
+
+std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
+                                    PromoteOptions options) {
+  return CanonicalDtype(operands, {}, options);
+}
+
+std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
+                                    std::span<const WeakKind> scalars,
+                                    PromoteOptions options) {
+  std::vector<Node> nodes;
+  for (Dtype dtype : operands) {
+    const std::optional<Node> node = NodeOf(dtype);
+    if (!node) return std::nullopt;
+    nodes.push_back(options.x64 ? *node : Narrow(*node));
+  }
+  for (WeakKind weak : scalars) {
+    nodes.push_back(weak == WeakKind::kInt ? kIntStar : kFloatStar);
+  }
+  if (nodes.empty()) return std::nullopt;
+  std::optional<Node> common = Join(nodes);
+  if (common && options.inexact && Settle(*common) < kFloatStar) {
+    const std::array<Node, 2> with_float{kF32, *common};
+    common = Join(with_float);
+  }
+  if (!common) return std::nullopt;
+  const Node result = Settle(*common);
+  return DtypeOf(options.x64 ? result : Narrow(result));
+}
+
+}  // namespace shardc::exec

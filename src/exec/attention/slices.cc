@@ -1,0 +1,159 @@
+#include "exec/attention/staging.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "exec/kernels/half.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// Where a device's part of `host` begins within its part of `guest`.
+int64_t Within(const SimMesh& mesh, int device, int64_t size,
+               const AxisGroup& host, const AxisGroup& guest) {
+  return mesh.Index(device, host) * (size / mesh.Parts(host)) -
+         mesh.Index(device, guest) * (size / mesh.Parts(guest));
+}
+
+BroadcastView ViewOf(const Machine& machine, const Staged& staged, int device,
+                     const std::optional<ShardedTensor>& tensor) {
+  BroadcastView view;
+  if (!tensor) return view;
+  const SimMesh& mesh = machine.mesh();
+  view.buffer = &tensor->local[At(device)];
+  const Spec& q = staged.query.spec;
+  const Spec& own = tensor->spec;
+  view.batch = Within(mesh, device, staged.query.shape[0], q[0], own[0]);
+  view.head = Within(mesh, device, staged.H(), q[2], own[1]);
+  view.row = Within(mesh, device, staged.T(), q[1], own[2]);
+  view.key = Within(mesh, device, staged.S(), staged.key.spec[1], own[3]);
+  return view;
+}
+
+std::vector<int32_t> KeyHeads(const Machine& machine, const Staged& staged,
+                              int device, GroupMap map) {
+  const SimMesh& mesh = machine.mesh();
+  const int64_t local = staged.query.local[At(device)].shape[2];
+  const int64_t local_keys = staged.key.local[At(device)].shape[2];
+  const int64_t group = staged.H() / staged.K();
+  const int64_t first = mesh.Index(device, staged.query.spec[2]) * local;
+  const int64_t first_key = mesh.Index(device, staged.key.spec[2]) * local_keys;
+  std::vector<int32_t> out;
+  for (int64_t t = 0; t < local; ++t) {
+    int64_t head = t / std::max<int64_t>(1, local / local_keys);
+    if (map == GroupMap::kGlobal) head = (first + t) / group - first_key;
+    if (machine.Planted(Fault::kGroupModulo)) head = t % local_keys;
+    if (machine.Planted(Fault::kGroupNeighbour)) {
+      head = (head + 1) % local_keys;
+    }
+    if (machine.Planted(Fault::kGroupNoOffset)) {
+      head = t / group % local_keys;
+    }
+    out.push_back(static_cast<int32_t>(head));
+  }
+  return out;
+}
+
+}  // namespace
+
+void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
+                Slices& out) {
+  const SimMesh& mesh = machine.mesh();
+  const Spec& q = staged.query.spec;
+  const Spec& k = staged.key.spec;
+  out.query_positions = Scatter(mesh, staged.query_positions, Spec{q[0], q[1]});
+  out.key_positions = Scatter(mesh, staged.key_positions, Spec{k[0], k[1]});
+  if (machine.Planted(Fault::kTopLeftCausal)) {
+    for (Buffer& local : out.query_positions.local) {
+      for (int32_t& p : local.whole) {
+        p -= static_cast<int32_t>(staged.S() - staged.T());
+      }
+    }
+  }
+  if (machine.Planted(Fault::kLocalQueryPositions)) {
+    for (Buffer& local : out.query_positions.local) {
+      local = out.query_positions.local[0];
+    }
+  }
+  if (staged.key_lengths) {
+    out.key_lengths = Scatter(mesh, *staged.key_lengths, Spec{k[0]});
+  }
+  if (staged.key_starts) {
+    out.key_starts = Scatter(mesh, *staged.key_starts, Spec{k[0]});
+  }
+  out.at.resize(At(mesh.devices()));
+  for (int device = 0; device < mesh.devices(); ++device) {
+    LocalSlice& slice = out.at[At(device)];
+    const size_t d = At(device);
+    slice.query = &staged.query.local[d];
+    slice.key = &staged.key.local[d];
+    slice.value = &staged.value.local[d];
+    slice.key_head = KeyHeads(machine, staged, device, map);
+    slice.one_row = staged.T() == 1;
+    slice.query_positions = &out.query_positions.local[d];
+    slice.key_positions = &out.key_positions.local[d];
+    if (staged.query_segments) {
+      slice.query_segments = &staged.query_segments->local[d];
+      slice.key_segments = &staged.key_segments->local[d];
+    }
+    if (out.key_lengths) slice.key_lengths = &out.key_lengths->local[d];
+    if (out.key_starts) slice.key_starts = &out.key_starts->local[d];
+    slice.bias = ViewOf(machine, staged, device, staged.bias);
+    slice.mask = ViewOf(machine, staged, device, staged.mask);
+    slice.additive_mask = ViewOf(machine, staged, device, staged.additive_mask);
+    if (machine.Planted(Fault::kBiasFirstHeads)) slice.bias.head = 0;
+    if (machine.Planted(Fault::kMaskFirstRows)) slice.mask.row = 0;
+    slice.batch_offset =
+        staged.first_row + LocalStart(mesh, staged.query.shape, q, device)[0];
+    slice.head_offset = mesh.Index(device, q[2]) * slice.heads();
+    const int64_t dim = machine.Planted(Fault::kScaleByLocalDim)
+                            ? slice.query->shape[3]
+                            : staged.query.shape[3];
+    slice.scale = static_cast<float>(staged.options.ScaleFor(dim));
+    if (machine.Planted(Fault::kScaleTwice)) slice.scale *= slice.scale;
+    slice.options = &staged.options;
+    slice.fault = machine.fault();
+  }
+}
+
+Buffer FinishRows(const Machine& machine, const Staged& staged, int device,
+                  const LocalSlice& slice, SoftmaxState& state, Dtype dtype) {
+  if (staged.sinks) {
+    AddSinks(LocalSinks(machine, staged, device, slice), state,
+             machine.fault());
+  }
+  return FinishState(state, dtype, machine.fault());
+}
+
+void RoundOutput(ShardedTensor& output, Dtype dtype) {
+  output.dtype = dtype;
+  for (Buffer& local : output.local) {
+    local.dtype = dtype;
+    RoundAll(dtype, local.real);
+  }
+}
+
+Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
+                  const LocalSlice& slice) {
+  const SimMesh& mesh = machine.mesh();
+  const Buffer& held = staged.sinks->local[At(device)];
+  const int64_t count = held.shape[0], width = held.shape[1];
+  const AxisGroup& own = staged.sinks->spec[1];
+  const int64_t offset =
+      staged.sinks_by_key_head
+          ? Within(mesh, device, staged.K(), staged.key.spec[2], own)
+          : Within(mesh, device, staged.H(), staged.query.spec[2], own);
+  Buffer out = Buffer::Zeros({count, slice.heads()}, Dtype::kF32);
+  for (int64_t a = 0; a < count; ++a) {
+    for (int64_t h = 0; h < slice.heads(); ++h) {
+      const int64_t at =
+          offset + (staged.sinks_by_key_head ? slice.key_head[At(h)] : h);
+      out.real[At(a * slice.heads() + h)] = held.real[At(a * width + at)];
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,385 @@
+#include "exec/attention/staging.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "exec/attention/promote.h"
+#include "exec/kernels/half.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// The spec and shape of [B, L, N, D] for what arrives in another layout.
+Spec CanonicalSpec(Spec spec, Layout layout) {
+  if (layout == Layout::kThd) {
+    spec = PadSpec(std::move(spec), 3);
+    spec.insert(spec.begin(), AxisGroup{});
+  }
+  spec = PadSpec(std::move(spec), 4);
+  if (layout == Layout::kBhtd) std::swap(spec[1], spec[2]);
+  return spec;
+}
+
+ShardedTensor Canonical(ShardedTensor tensor, Layout layout) {
+  if (layout == Layout::kBhtd) return SwapLengthAndHeads(tensor);
+  if (layout == Layout::kThd) {
+    tensor.shape.insert(tensor.shape.begin(), 1);
+    tensor.spec.insert(tensor.spec.begin(), AxisGroup{});
+    for (Buffer& local : tensor.local) {
+      local.shape.insert(local.shape.begin(), 1);
+    }
+  }
+  return tensor;
+}
+
+// Rounded to `dtype`, and stored so unless its own width is kept: in `room`,
+// or `x` itself where it is of `dtype` already.
+const Buffer& Cast(const Buffer& x, Dtype dtype, bool keep_width,
+                   Buffer& room) {
+  if (x.dtype == dtype) return x;
+  room = x;
+  RoundAll(dtype, room.real);
+  if (!keep_width) room.dtype = dtype;
+  return room;
+}
+
+class Stager {
+ public:
+  Stager(const Machine& machine, const AttentionProblem& problem,
+         const AttentionSpecs& specs, const OperationSettings& settings,
+         StageOptions options, Complaint& why,
+         std::vector<std::string>& remarks)
+      : machine_(machine),
+        mesh_(machine.mesh()),
+        problem_(problem),
+        specs_(specs),
+        settings_(settings),
+        options_(options),
+        why_(why),
+        remarks_(remarks) {}
+
+  std::optional<Staged> Run() {
+    Staged out;
+    out.problem = &problem_;
+    out.options = problem_.options;
+    if (!Arithmetic(out)) return std::nullopt;
+    const bool keep = options_.pages;
+    Buffer room;
+    if (!Main("query", Cast(problem_.query, out.dtype, false, room),
+              specs_.query, out.query) ||
+        !Main("key", Cast(problem_.key, out.dtype, keep, room), specs_.key,
+              out.key) ||
+        !Main("value", Cast(problem_.value, out.dtype, keep, room),
+              specs_.value, out.value)) {
+      return std::nullopt;
+    }
+    Shape result = out.query.shape;
+    result[3] = out.value.shape[3];
+    out.output =
+        PadSpec(DropUnit("output",
+                         CanonicalSpec(specs_.output, problem_.layout), result),
+                4);
+    if (auto bad = CheckLayout(mesh_, result, out.output)) {
+      return Complain("output", std::move(*bad));
+    }
+    if (!Extra("bias", problem_.bias, specs_.bias, out.bias) ||
+        !Extra("mask", problem_.mask, specs_.mask, out.mask) ||
+        !Extra("mask", problem_.additive_mask, specs_.mask,
+               out.additive_mask) ||
+        !Extra("q_segment_ids", problem_.query_segments, specs_.query_segments,
+               out.query_segments) ||
+        !Extra("kv_segment_ids", problem_.key_segments, specs_.key_segments,
+               out.key_segments) ||
+        !Sinks(out)) {
+      return std::nullopt;
+    }
+    out.query_positions =
+        QueryPositions(problem_, out.query.shape[0], out.T(), out.S());
+    out.key_positions = KeyPositions(problem_, out.key.shape[0], out.S());
+    out.key_lengths = problem_.key_lengths;
+    out.key_starts = problem_.key_starts;
+    return out;
+  }
+
+ private:
+  std::nullopt_t Complain(std::string_view name, Complaint bad) {
+    why_ = std::move(bad);
+    why_.message = std::string(name) + ": " + why_.message;
+    why_.tensor = name;
+    return std::nullopt;
+  }
+
+  // The dtype computed in; and whether softmax and products can be as set.
+  bool Arithmetic(Staged& out) {
+    const Dtype q = problem_.query.dtype, k = problem_.key.dtype;
+    auto dtype = ComputeDtype(problem_, settings_);
+    if (!dtype) {
+      why_.message = "query " + std::string(DtypeName(q)) + " and key " +
+                     std::string(DtypeName(k)) + " have no common dtype";
+      why_.help = "set runtime_dtype";
+      return false;
+    }
+    if (machine_.Planted(Fault::kNarrowerDtype)) dtype = q;
+    out.dtype = *dtype;
+    if (q != k || k != problem_.value.dtype) {
+      remarks_.push_back("query " + std::string(DtypeName(q)) + " and key " +
+                         std::string(DtypeName(k)) + " are computed in " +
+                         std::string(DtypeName(out.dtype)));
+    }
+    if (auto bad = CheckArithmetic(settings_, options_)) {
+      why_ = std::move(*bad);
+      return false;
+    }
+    return true;
+  }
+
+  // Dimensions of size 1 cannot be split; what asks for it is left whole.
+  Spec DropUnit(std::string_view name, Spec spec, const Shape& shape) {
+    if (options_.strict_length) return spec;
+    for (size_t d = 0; d < spec.size() && d < shape.size(); ++d) {
+      if (shape[d] != 1 || mesh_.Parts(spec[d]) == 1) continue;
+      remarks_.push_back(std::string(name) + ": dimension " +
+                         std::to_string(d) +
+                         " has size 1 and is not split "
+                         "over " +
+                         AxesText(spec[d]));
+      spec[d].clear();
+    }
+    return spec;
+  }
+
+  bool Main(std::string_view name, const Buffer& global, const Spec& spec,
+            ShardedTensor& out) {
+    const Spec use = DropUnit(name, spec, global.shape);
+    if (auto bad = CheckLayout(mesh_, global.shape, use)) {
+      Complain(name, std::move(*bad));
+      return false;
+    }
+    out = Canonical(Scatter(mesh_, global, use), problem_.layout);
+    return true;
+  }
+
+  bool Extra(std::string_view name, const std::optional<Buffer>& global,
+             const Spec& spec, std::optional<ShardedTensor>& out) {
+    if (!global) return true;
+    Spec use = PadSpec(spec, global->shape.size());
+    // A broadcast dimension is nobody's to split.
+    for (size_t d = 0; d < use.size() && d < global->shape.size(); ++d) {
+      if (global->shape[d] == 1) use[d].clear();
+    }
+    if (auto bad = CheckLayout(mesh_, global->shape, use)) {
+      Complain(name, std::move(*bad));
+      return false;
+    }
+    out = Scatter(mesh_, *global, std::move(use));
+    return true;
+  }
+
+  bool Sinks(Staged& out) {
+    if (!problem_.softmax_aux) return true;
+    Buffer aux = *problem_.softmax_aux;
+    Spec spec = PadSpec(specs_.softmax_aux, aux.shape.size());
+    const bool by_head = aux.shape.size() == 1 && aux.shape[0] == out.H();
+    const bool by_key = aux.shape.size() == 2 && aux.shape[1] == out.K();
+    if (!by_head && !by_key) {
+      why_.message = "softmax_aux: " + ShapeText(aux.shape) + " is neither [" +
+                     std::to_string(out.H()) + "] nor [sinks, " +
+                     std::to_string(out.K()) + "]";
+      why_.help =
+          "one value per query head, or a row of key heads per sink; "
+          "sinks that all heads share must be replicated";
+      return false;
+    }
+    if (by_head) {
+      aux.shape.insert(aux.shape.begin(), 1);
+      spec.insert(spec.begin(), AxisGroup{});
+    }
+    out.sinks_by_key_head = by_key;
+    if (auto bad = CheckLayout(mesh_, aux.shape, spec)) {
+      Complain("softmax_aux", std::move(*bad));
+      return false;
+    }
+    out.sinks = Scatter(mesh_, aux, std::move(spec));
+    return true;
+  }
+
+  const Machine& machine_;
+  const SimMesh& mesh_;
+  const AttentionProblem& problem_;
+  const AttentionSpecs& specs_;
+  const OperationSettings& settings_;
+  StageOptions options_;
+  Complaint& why_;
+  std::vector<std::string>& remarks_;
+};
+
+// `own` where it nests in `host`, else `host`; nothing for a broadcast.
+AxisGroup Nested(const SimMesh& mesh, int64_t size, const AxisGroup& own,
+                 const AxisGroup& host) {
+  if (size == 1) return {};
+  return IsPrefix(mesh, own, host) ? own : host;
+}
+
+void MoveBroadcast(Machine& machine, std::optional<ShardedTensor>& tensor,
+                   const Staged& staged, bool whole_keys,
+                   std::string_view what) {
+  if (!tensor) return;
+  const SimMesh& mesh = machine.mesh();
+  const Spec& q = staged.query.spec;
+  const AxisGroup hosts[4] = {q[0], q[2], q[1], staged.key.spec[1]};
+  Spec spec(4);
+  for (size_t d = 0; d < 4; ++d) {
+    spec[d] = Nested(mesh, tensor->shape[d], tensor->spec[d], hosts[d]);
+  }
+  if (whole_keys) spec[3].clear();
+  // Where two dimensions would claim an axis the later one is gathered.
+  for (size_t d = 1; d < 4; ++d) {
+    for (size_t e = 0; e < d; ++e) {
+      if (!Disjoint(spec[d], spec[e])) spec[d].clear();
+    }
+  }
+  Move(machine, *tensor, std::move(spec), what);
+}
+
+}  // namespace
+
+Buffer QueryPositions(const AttentionProblem& problem, int64_t batch,
+                      int64_t rows, int64_t keys) {
+  if (problem.query_positions) return *problem.query_positions;
+  Buffer out = Buffer::Zeros({batch, rows}, Dtype::kI32);
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t length =
+        problem.key_lengths ? problem.key_lengths->whole[At(b)] : keys;
+    for (int64_t i = 0; i < rows; ++i) {
+      out.whole[At(b * rows + i)] = static_cast<int32_t>(length - rows + i);
+    }
+  }
+  return out;
+}
+
+Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,
+                    int64_t keys) {
+  if (problem.key_positions) return *problem.key_positions;
+  Buffer out = Buffer::Zeros({batch, keys}, Dtype::kI32);
+  for (int64_t i = 0; i < batch * keys; ++i) {
+    out.whole[At(i)] = static_cast<int32_t>(i % keys);
+  }
+  return out;
+}
+
+ShardedTensor SwapLengthAndHeads(const ShardedTensor& tensor) {
+  ShardedTensor out;
+  out.dtype = tensor.dtype;
+  out.shape = tensor.shape;
+  out.spec = tensor.spec;
+  std::swap(out.shape[1], out.shape[2]);
+  std::swap(out.spec[1], out.spec[2]);
+  for (const Buffer& local : tensor.local) {
+    out.local.push_back(TransposeDims(local, {0, 2, 1, 3}));
+  }
+  return out;
+}
+
+std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
+                                  const OperationSettings& settings) {
+  if (settings.runtime_dtype) return settings.runtime_dtype;
+  const std::array inputs = {problem.query.dtype, problem.key.dtype,
+                             problem.value.dtype};
+  return CanonicalDtype(inputs);
+}
+
+std::optional<Complaint> CheckArithmetic(const OperationSettings& settings,
+                                         const StageOptions& options) {
+  Complaint why;
+  if (settings.softmax_dtype != Dtype::kF32 && !options.narrow_softmax) {
+    why.message = "softmax in " +
+                  std::string(DtypeName(settings.softmax_dtype)) +
+                  ": the running maximum and sum are float32 here";
+    why.help = "use vanilla or sdpa, or leave the softmax in float32";
+    return why;
+  }
+  if (settings.dot_bits != 0 && !options.quantised_matmul) {
+    why.message = "products of operands cut to " +
+                  std::to_string(settings.dot_bits) +
+                  " bits: a row's scale would depend on which keys a "
+                  "device sees";
+    why.help = "use vanilla, sdpa or flash_attn2, or whole products";
+    return why;
+  }
+  return std::nullopt;
+}
+
+std::optional<Staged> Stage(const Machine& machine,
+                            const AttentionProblem& problem,
+                            const AttentionSpecs& specs,
+                            const OperationSettings& settings,
+                            StageOptions options, Complaint& why,
+                            std::vector<std::string>& remarks) {
+  return Stager(machine, problem, specs, settings, options, why, remarks).Run();
+}
+
+void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
+          std::string_view what) {
+  if (PadSpec(spec, tensor.shape.size()) == tensor.spec) return;
+  tensor = Reshard(machine, tensor, std::move(spec), what);
+}
+
+void MoveExtras(Machine& machine, Staged& staged, bool whole_keys) {
+  const SimMesh& mesh = machine.mesh();
+  MoveBroadcast(machine, staged.bias, staged, whole_keys, "bias");
+  MoveBroadcast(machine, staged.mask, staged, whole_keys, "mask");
+  MoveBroadcast(machine, staged.additive_mask, staged, whole_keys, "mask");
+  if (staged.query_segments) {
+    Move(machine, *staged.query_segments,
+         {staged.query.spec[0], staged.query.spec[1]}, "q_segment_ids");
+  }
+  if (staged.key_segments) {
+    Move(machine, *staged.key_segments,
+         {staged.key.spec[0], staged.key.spec[1]}, "kv_segment_ids");
+  }
+  if (staged.sinks) {
+    const AxisGroup& host =
+        staged.sinks_by_key_head ? staged.key.spec[2] : staged.query.spec[2];
+    Move(
+        machine, *staged.sinks,
+        {{}, Nested(mesh, staged.sinks->shape[1], staged.sinks->spec[1], host)},
+        "softmax_aux");
+  }
+}
+
+AxisGroup CommonPrefix(const SimMesh& mesh, const AxisGroup& a,
+                       const AxisGroup& b) {
+  const AxisGroup first = DropTrivial(mesh, a);
+  const AxisGroup second = DropTrivial(mesh, b);
+  AxisGroup out;
+  for (size_t i = 0; i < first.size() && i < second.size(); ++i) {
+    if (first[i] != second[i]) break;
+    out.push_back(first[i]);
+  }
+  return out;
+}
+
+bool SameAxes(const SimMesh& mesh, const AxisGroup& a, const AxisGroup& b) {
+  return DropTrivial(mesh, a) == DropTrivial(mesh, b);
+}
+
+bool Disjoint(const AxisGroup& a, const AxisGroup& b) {
+  return std::none_of(a.begin(), a.end(), [&](const std::string& axis) {
+    return std::find(b.begin(), b.end(), axis) != b.end();
+  });
+}
+
+std::string AxesText(const AxisGroup& axes) {
+  if (axes.empty()) return "no axis";
+  std::string out = "`";
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (i > 0) out += ", ";
+    out += axes[i];
+  }
+  return out + "`";
+}
+
+}  // namespace shardc::exec

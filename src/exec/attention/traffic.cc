@@ -1,0 +1,186 @@
+#include "exec/attention/traffic.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardc::exec {
+namespace {
+
+void DropUnit(Laid& laid) {
+  for (size_t d = 0; d < laid.shape.size(); ++d) {
+    if (laid.shape[d] == 1) laid.spec[d].clear();
+  }
+}
+
+Laid Placed(const Buffer& buffer, const Spec& spec, Layout layout) {
+  Laid out = InBthd(buffer.shape, spec, layout);
+  DropUnit(out);
+  return out;
+}
+
+}  // namespace
+
+Laid InBthd(Shape shape, Spec spec, Layout layout) {
+  spec = PadSpec(std::move(spec), shape.size());
+  if (layout == Layout::kThd) {
+    shape.insert(shape.begin(), 1);
+    spec.insert(spec.begin(), AxisGroup{});
+  } else if (layout == Layout::kBhtd) {
+    std::swap(shape[1], shape[2]);
+    std::swap(spec[1], spec[2]);
+  }
+  return {std::move(shape), std::move(spec)};
+}
+
+int64_t MovedElements(const SimMesh& mesh, const Shape& shape, const Spec& from,
+                      const Spec& to) {
+  int64_t out = 0;
+  for (int device = 0; device < mesh.devices(); ++device) {
+    int64_t want = 1, have = 1;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const AxisGroup& a = d < from.size() ? from[d] : AxisGroup{};
+      const AxisGroup& b = d < to.size() ? to[d] : AxisGroup{};
+      const int64_t source = shape[d] / mesh.Parts(a);
+      const int64_t target = shape[d] / mesh.Parts(b);
+      const int64_t s = mesh.Index(device, a) * source;
+      const int64_t t = mesh.Index(device, b) * target;
+      want *= target;
+      have *= std::max<int64_t>(
+          0, std::min(s + source, t + target) - std::max(s, t));
+    }
+    out += want - have;
+  }
+  return out;
+}
+
+Traffic::Traffic(const SimMesh& mesh, const AttentionProblem& problem,
+                 const AttentionSpecs& specs, const OperationSettings& settings)
+    : query(Placed(problem.query, specs.query, problem.layout)),
+      key(Placed(problem.key, specs.key, problem.layout)),
+      value(Placed(problem.value, specs.value, problem.layout)),
+      mesh_(mesh),
+      problem_(problem),
+      specs_(specs),
+      settings_(settings) {
+  Shape out = problem.query.shape;
+  out.back() = problem.value.shape.back();
+  output_ = InBthd(std::move(out), specs.output, problem.layout);
+  DropUnit(output_);
+  // Two real dtypes always have a common one.
+  const Dtype dtype = ComputeDtype(problem, settings).value_or(Dtype::kF32);
+  element_bytes_ = DtypeBits(dtype) / 8;
+  stored_bytes_ = DtypeBits(problem.key.dtype) / 8;
+}
+
+Shape Traffic::LocalShapeOf(const Laid& laid) const {
+  return LocalShape(mesh_, laid.shape, laid.spec);
+}
+
+int64_t Traffic::LocalElements(const Laid& laid) const {
+  return ElementsOf(LocalShapeOf(laid));
+}
+
+void Traffic::MoveTo(Laid& laid, Spec to, int64_t bytes_per_element) {
+  Add(bytes_per_element * MovedElements(mesh_, laid.shape, laid.spec, to));
+  laid.spec = std::move(to);
+}
+
+void Traffic::GatherLengths() {
+  for (Laid* t : {&query, &key, &value}) {
+    MoveTo(*t, {t->spec[0], {}, t->spec[2], {}}, element_bytes_);
+  }
+}
+
+void Traffic::KeysOnHeads() {
+  for (Laid* t : {&key, &value}) {
+    Spec to = t->spec;
+    to[2] = query.spec[2];
+    MoveTo(*t, std::move(to), element_bytes_);
+  }
+}
+
+void Traffic::MoveBroadcast(const std::optional<Buffer>& buffer,
+                            const Spec& given, bool whole_keys) {
+  if (!buffer) return;
+  Laid t{buffer->shape, PadSpec(given, 4)};
+  DropUnit(t);
+  const int64_t bytes = DtypeBits(buffer->dtype) / 8;
+  if (exchange.joined) MoveTo(t, {t.spec[0], t.spec[1], {}, {}}, bytes);
+  const AxisGroup* hosts[4] = {&query.spec[0], &query.spec[2], &query.spec[1],
+                               &key.spec[1]};
+  Spec to(4);
+  for (size_t d = 0; d < 4; ++d) {
+    if (t.shape[d] == 1 || (d == 3 && whole_keys)) continue;
+    to[d] = IsPrefix(mesh_, t.spec[d], *hosts[d]) ? t.spec[d] : *hosts[d];
+    for (size_t e = 0; e < d; ++e) {
+      if (!Disjoint(to[d], to[e])) to[d].clear();
+    }
+  }
+  MoveTo(t, std::move(to), bytes);
+}
+
+void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
+                      const Laid& host) {
+  if (!buffer) return;
+  Laid t{buffer->shape, PadSpec(given, 2)};
+  DropUnit(t);
+  if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
+  // Gathered over the axes of the exchange, in its order.
+  MoveTo(t, {host.spec[0], exchange.lengths}, 4);
+  Add(mesh_.devices() * (Parts(exchange.axes) - 1) * 4 * LocalElements(t));
+}
+
+void Traffic::MoveExtras(bool whole_keys) {
+  MoveBroadcast(problem_.bias, specs_.bias, whole_keys);
+  MoveBroadcast(problem_.mask, specs_.mask, whole_keys);
+  MoveBroadcast(problem_.additive_mask, specs_.mask, whole_keys);
+  MoveIds(problem_.query_segments, specs_.query_segments, query);
+  MoveIds(problem_.key_segments, specs_.key_segments, key);
+  MoveSinks();
+}
+
+void Traffic::MoveSinks() {
+  if (!problem_.softmax_aux) return;
+  const Buffer& aux = *problem_.softmax_aux;
+  const bool by_head = aux.shape.size() == 1;
+  Laid t{aux.shape, PadSpec(specs_.softmax_aux, aux.shape.size())};
+  if (by_head) {
+    t.shape.insert(t.shape.begin(), 1);
+    t.spec.insert(t.spec.begin(), AxisGroup{});
+  }
+  const AxisGroup& host = by_head ? query.spec[2] : key.spec[2];
+  const bool repeated = exchange.repeated > 1 && !by_head;
+  if (repeated) MoveTo(t, Spec(2), 4);
+  AxisGroup to;
+  if (t.shape[1] > 1 && !repeated) {
+    to = IsPrefix(mesh_, t.spec[1], host) ? t.spec[1] : host;
+  }
+  MoveTo(t, {{}, to}, 4);
+}
+
+void Traffic::AllReduce(const AxisGroup& axes, int64_t elements) {
+  Add(Groups(axes) * 2 * (Parts(axes) - 1) * 4 * elements);
+}
+
+void Traffic::ReduceLogits() {
+  const Shape q = LocalShapeOf(query), k = LocalShapeOf(key);
+  const AxisGroup& dim = query.spec[3];
+  AllReduce(dim, q[0] * q[2] * q[1] * k[1]);
+  if (settings_.dot_bits == 0) return;
+  AllReduce(dim, q[0] * q[1] * q[2] + k[0] * k[1] * k[2]);
+}
+
+void Traffic::PassKeysRound(int64_t n) {
+  int64_t block = element_bytes_ * (LocalElements(key) + LocalElements(value));
+  if (problem_.key_segments) {
+    block += 4 * problem_.key_segments->Elements() / (Parts(key.spec[0]) * n);
+  }
+  Add(mesh_.devices() * (n - 1) * block);
+}
+
+void Traffic::FinishAs(Spec spec) {
+  Laid out{output_.shape, std::move(spec)};
+  MoveTo(out, output_.spec, element_bytes_);
+}
+
+}  // namespace shardc::exec

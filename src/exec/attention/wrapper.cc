@@ -1,0 +1,205 @@
+// What wrappers of local kernels do around them: gather what the kernel does
+// not take split, check that slices fit, lay the output out as asked.
+#include "exec/attention/staging.h"
+
+#include <cmath>
+#include <utility>
+
+namespace shardc::exec {
+
+namespace {
+
+Complaint KeyHeadsComplaint(const SimMesh& mesh, int64_t key_heads,
+                            const AxisGroup& axes) {
+  Complaint why;
+  why.axis = DropTrivial(mesh, axes).back();
+  why.message = std::to_string(key_heads) + " key heads do not divide over " +
+                AxesText(axes) + " (" + std::to_string(mesh.Parts(axes)) +
+                " parts)";
+  why.help =
+      "this operation lays key and value out as the query's heads: "
+      "repeat key heads, or use vanilla or flash_attn2";
+  return why;
+}
+
+}  // namespace
+
+void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
+                     const AttentionSpecs& specs, Complaint& why) {
+  const size_t dim = problem.layout == Layout::kBthd ? 2 : 1;
+  if (why.tensor != "key" || why.dimension != dim) return;
+  why = KeyHeadsComplaint(mesh, problem.key.shape[dim], specs.key[dim]);
+}
+
+std::optional<Complaint> KeysOnQueryHeads(Machine& machine, Staged& staged) {
+  const SimMesh& mesh = machine.mesh();
+  const AxisGroup heads = staged.query.spec[2];
+  const int64_t parts = mesh.Parts(heads);
+  Complaint why;
+  if (staged.K() % parts != 0) {
+    return KeyHeadsComplaint(mesh, staged.K(), heads);
+  }
+  for (ShardedTensor* t : {&staged.key, &staged.value}) {
+    Spec spec = t->spec;
+    spec[2] = heads;
+    for (size_t d : {size_t{0}, size_t{1}, size_t{3}}) {
+      if (Disjoint(spec[d], heads)) continue;
+      why.axis = heads.front();
+      why.message = "heads on " + AxesText(heads) +
+                    " leave no such axis for dimension " + std::to_string(d) +
+                    " of key and value";
+      return why;
+    }
+    Move(machine, *t, std::move(spec), t == &staged.key ? "key" : "value");
+  }
+  return std::nullopt;
+}
+
+std::optional<Staged> StageLocal(
+    Machine& machine, const AttentionProblem& problem,
+    const AttentionSpecs& specs, const OperationSettings& settings,
+    StageOptions options, OperationOutcome& outcome, bool heads_on_keys) {
+  const SimMesh& mesh = machine.mesh();
+  Complaint why;
+  AttentionSpecs used = specs;
+  if (machine.Planted(Fault::kOtherModesSpec)) {
+    used.key = PadSpec(specs.key, 4);
+    used.value = PadSpec(specs.value, 4);
+    used.key[1].clear();
+    used.value[1].clear();
+  }
+  auto staged =
+      Stage(machine, problem, used, settings, options, why, outcome.remarks);
+  if (!staged) {
+    if (heads_on_keys) ExplainKeyHeads(mesh, problem, used, why);
+    outcome.unsupported = std::move(why);
+    return std::nullopt;
+  }
+  const AxisGroup length = DropTrivial(mesh, staged->key.spec[1]);
+  if (!length.empty()) {
+    outcome.remarks.push_back("key and value are gathered over " +
+                              AxesText(length) +
+                              ": splitting their length saves no memory");
+  }
+  const auto keep = [&](ShardedTensor& t, std::string_view name) {
+    Move(machine, t, {t.spec[0], {}, t.spec[2], {}}, name);
+  };
+  if (!machine.Planted(Fault::kCollectiveSkipped)) {
+    keep(staged->query, "query");
+    keep(staged->key, "key");
+    keep(staged->value, "value");
+  }
+  if (heads_on_keys) {
+    if (auto bad = KeysOnQueryHeads(machine, *staged)) {
+      outcome.unsupported = std::move(*bad);
+      return std::nullopt;
+    }
+  }
+  if (auto bad = CheckLocalShapes(mesh, *staged)) {
+    outcome.unsupported = std::move(*bad);
+    return std::nullopt;
+  }
+  MoveExtras(machine, *staged);
+  return staged;
+}
+
+std::optional<Complaint> CheckLocalShapes(const SimMesh& mesh,
+                                          const Staged& staged) {
+  const Shape q = LocalShape(mesh, staged.query.shape, staged.query.spec);
+  const Shape k = LocalShape(mesh, staged.key.shape, staged.key.spec);
+  const Shape v = LocalShape(mesh, staged.value.shape, staged.value.spec);
+  const auto disagree = [&](std::string what, const AxisGroup& a,
+                            const AxisGroup& b, std::string help) {
+    Complaint why;
+    why.message = std::move(what);
+    const AxisGroup first = DropTrivial(mesh, a);
+    const AxisGroup second = DropTrivial(mesh, b);
+    why.axis = !first.empty()    ? first.back()
+               : !second.empty() ? second.back()
+                                 : "";
+    why.help = std::move(help);
+    return why;
+  };
+  if (q[0] != k[0] || k[0] != v[0]) {
+    return disagree("a device holds " + std::to_string(q[0]) +
+                        " batch rows of the query and " + std::to_string(k[0]) +
+                        " of the key",
+                    staged.query.spec[0], staged.key.spec[0],
+                    "split the batch of query, key and value alike");
+  }
+  if (k[1] != v[1] || k[2] != v[2]) {
+    return disagree("a device holds " + ShapeText(k) + " of the key and " +
+                        ShapeText(v) + " of the value",
+                    staged.key.spec[2], staged.value.spec[2],
+                    "lay out key and value alike");
+  }
+  if (q[2] % k[2] != 0) {
+    return disagree("a device holds " + std::to_string(q[2]) +
+                        " query heads and " + std::to_string(k[2]) +
+                        " key heads",
+                    staged.query.spec[2], staged.key.spec[2],
+                    "split key heads over the axes of query heads, or "
+                    "repeat them");
+  }
+  return std::nullopt;
+}
+
+ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged) {
+  const Spec& q = staged.query.spec;
+  ShardedTensor out;
+  out.shape = staged.query.shape;
+  out.shape[3] = staged.value.shape[3];
+  out.dtype = staged.dtype;
+  out.spec = {q[0], q[1], q[2], {}};
+  out.local.resize(static_cast<size_t>(machine.devices()));
+  return out;
+}
+
+namespace {
+
+// What a self-test does to a finished output.
+void Spoil(const Machine& machine, ShardedTensor& output) {
+  if (machine.Planted(Fault::kOneElementOff)) {
+    output.local.back().real[0] += 1e-4f;
+  }
+  if (machine.Planted(Fault::kReplicaDrifts)) {
+    float& x = output.local.back().real[0];
+    x = std::nextafter(x, 10.0f);
+  }
+  if (machine.Planted(Fault::kOutputLacksAxis)) {
+    for (AxisGroup& group : output.spec) {
+      if (machine.mesh().Parts(group) == 1) continue;
+      group.clear();
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
+                           ShardedTensor output) {
+  Move(machine, output, staged.output, "output");
+  Spoil(machine, output);
+  if (machine.Planted(Fault::kOutputMisread)) {
+    std::swap(output.shape[1], output.shape[2]);
+    std::swap(output.spec[1], output.spec[2]);
+    for (Buffer& local : output.local) {
+      std::swap(local.shape[1], local.shape[2]);
+    }
+    return output;
+  }
+  if (staged.problem->layout == Layout::kBhtd) {
+    return SwapLengthAndHeads(output);
+  }
+  if (staged.problem->layout == Layout::kThd) {
+    output.shape.erase(output.shape.begin());
+    output.spec.erase(output.spec.begin());
+    for (Buffer& local : output.local) {
+      local.shape.erase(local.shape.begin());
+    }
+  }
+  return output;
+}
+
+}  // namespace shardc::exec

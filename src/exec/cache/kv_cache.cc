@@ -1,0 +1,301 @@
+#include "exec/cache/kv_cache.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "exec/kernels/half.h"
+#include "exec/kernels/quantize.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// [B, S, K] and [B, S] of [B, S, K, D].
+Spec ScaleSpec(const Spec& spec) { return {spec[0], spec[1], spec[2]}; }
+Spec PositionSpec(const Spec& spec) { return {spec[0], spec[1]}; }
+
+Complaint Said(std::string message, std::string help = {}) {
+  Complaint why;
+  why.message = std::move(message);
+  why.help = std::move(help);
+  return why;
+}
+
+// Everything that has a batch and a length, with its layout for `spec` of
+// the keys.
+struct Part {
+  ShardedTensor* tensor;
+  Spec spec;
+  const char* name;
+};
+std::vector<Part> PartsOf(KvCache& cache, const Spec& spec) {
+  std::vector<Part> out{{&cache.key, spec, "cached key"},
+                        {&cache.value, spec, "cached value"}};
+  if (cache.IsQuantized()) {
+    out.push_back({&cache.key_scale, ScaleSpec(spec), "cached key scale"});
+    out.push_back({&cache.value_scale, ScaleSpec(spec), "cached value scale"});
+  }
+  if (cache.Rolls()) {
+    out.push_back({&cache.positions, PositionSpec(spec), "cached positions"});
+  }
+  return out;
+}
+
+bool SameRows(const CacheConfig& a, const CacheConfig& b) {
+  return a.max_length == b.max_length && a.key_heads == b.key_heads &&
+         a.head_dim == b.head_dim && a.dtype == b.dtype && a.window == b.window;
+}
+
+// Row 0 of `from` to row `row` of `into`, both of one device.
+void CopyRow(const Buffer& from, Buffer& into, int64_t row) {
+  Shape extent = into.shape, at(into.shape.size(), 0);
+  extent[0] = 1;
+  at[0] = row;
+  CopyBlock(from, Shape(extent.size(), 0), into, at, extent);
+}
+
+// What a move that was forgotten leaves behind: the old elements under the
+// new layout.
+ShardedTensor Relabelled(const SimMesh& mesh, const ShardedTensor& tensor,
+                         const Spec& spec) {
+  ShardedTensor out = tensor;
+  out.spec = PadSpec(spec, tensor.shape.size());
+  const Shape extent = LocalShape(mesh, out.shape, out.spec);
+  for (Buffer& local : out.local) {
+    Shape common = extent;
+    for (size_t d = 0; d < common.size(); ++d) {
+      common[d] = std::min(common[d], local.shape[d]);
+    }
+    Buffer kept = Buffer::Zeros(extent, tensor.dtype);
+    const Shape origin(common.size(), 0);
+    CopyBlock(local, origin, kept, origin, common);
+    local = std::move(kept);
+  }
+  return out;
+}
+
+// Real values of one device's part; scales as [B, S, K] of the same device.
+Buffer Dequantized(const Machine& machine, const Buffer& q, const Buffer& scale,
+                   Dtype dtype) {
+  Buffer out = Buffer::Zeros(q.shape, dtype);
+  const int64_t dim = q.shape[3], rows = scale.Elements();
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t from = row;
+    if (machine.Planted(Fault::kCacheNeighbourScale)) from = (row + 1) % rows;
+    if (machine.Planted(Fault::kCacheFirstScale)) from = 0;
+    float s = scale.real[At(from)];
+    if (machine.Planted(Fault::kCacheUneven127)) s *= 127.5f / 127.0f;
+    for (int64_t d = 0; d < dim; ++d) {
+      const int64_t i = row * dim + d;
+      out.real[At(i)] = RoundTo(
+          dtype, DequantizeInt8(static_cast<int8_t>(q.whole[At(i)]), s));
+    }
+  }
+  return out;
+}
+
+ShardedTensor Viewed(const Machine& machine, const ShardedTensor& tensor,
+                     const ShardedTensor& scale, Dtype dtype) {
+  ShardedTensor out{tensor.shape, dtype, tensor.spec, {}};
+  out.local.resize(tensor.local.size());
+  machine.Local([&](int device) {
+    const Buffer& local = tensor.local[At(device)];
+    Buffer& to = out.local[At(device)];
+    if (tensor.dtype == Dtype::kI8) {
+      to = Dequantized(machine, local, scale.local[At(device)], dtype);
+      return;
+    }
+    to = local;
+    to.dtype = dtype;
+    RoundAll(dtype, to.real);
+  });
+  return out;
+}
+
+// Every value of `inner` is one of `outer`, so that a view changes no bits.
+bool Holds(Dtype outer, Dtype inner) {
+  return inner == outer || (outer == Dtype::kF32 && IsRealDtype(inner));
+}
+
+void Relabel(ShardedTensor& tensor, Dtype dtype) {
+  tensor.dtype = dtype;
+  for (Buffer& local : tensor.local) local.dtype = dtype;
+}
+
+// Device by device: the whole may be far larger than any part.
+ShardedTensor Empty(const SimMesh& mesh, const Shape& shape, Dtype dtype,
+                    const Spec& spec) {
+  const Buffer local = Buffer::Zeros(LocalShape(mesh, shape, spec), dtype);
+  return {shape, dtype, spec, PerDevice(At(mesh.devices()), local)};
+}
+
+// All of a view but keys and values.
+CacheView ViewPlaces(const Machine& machine, const KvCache& cache) {
+  CacheView view;
+  view.positions = cache.positions;
+  view.lengths = cache.index;
+  view.starts = cache.start;
+  if (machine.Planted(Fault::kCacheStaleRows)) {
+    for (int64_t& length : view.lengths) {
+      length = std::min(length + 1, cache.config.max_length);
+    }
+  }
+  if (machine.Planted(Fault::kRollingSlotAsPosition) && cache.Rolls()) {
+    machine.Local([&](int device) {
+      Buffer& local = view.positions.local[At(device)];
+      const int64_t first = LocalStart(machine.mesh(), view.positions.shape,
+                                       view.positions.spec, device)[1];
+      const int64_t slots = local.shape[1];
+      for (int64_t i = 0; i < local.Elements(); ++i) {
+        if (local.whole[At(i)] < 0) continue;
+        local.whole[At(i)] = static_cast<int32_t>(first + i % slots);
+      }
+    });
+  }
+  return view;
+}
+
+}  // namespace
+
+std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
+                                 const Spec& spec, Complaint& why) {
+  const Shape shape{config.batch, config.max_length, config.key_heads,
+                    config.head_dim};
+  if (*std::min_element(shape.begin(), shape.end()) < 1) {
+    why = Said("a cache of " + ShapeText(shape) + " has no room");
+    return std::nullopt;
+  }
+  if (config.window < 0 || config.window > config.max_length) {
+    why = Said("a window of " + std::to_string(config.window) +
+               " does not fit into " + std::to_string(config.max_length) +
+               " slots");
+    return std::nullopt;
+  }
+  if (!IsRealDtype(config.dtype) && config.dtype != Dtype::kI8) {
+    why = Said("a cache cannot hold " + std::string(DtypeName(config.dtype)),
+               "use F32, F16, BF16 or I8");
+    return std::nullopt;
+  }
+  if (auto wrong = CheckLayout(mesh, shape, spec)) {
+    why = *wrong;
+    why.message = "the cache: " + why.message;
+    return std::nullopt;
+  }
+  KvCache cache;
+  cache.config = config;
+  const Spec full = PadSpec(spec, 4);
+  const auto zeros = [&](const Shape& of, Dtype dtype, const Spec& split) {
+    return Empty(mesh, of, dtype, split);
+  };
+  cache.key = cache.value = zeros(shape, config.dtype, full);
+  if (cache.IsQuantized()) {
+    cache.key_scale = cache.value_scale =
+        zeros({shape[0], shape[1], shape[2]}, Dtype::kF32, ScaleSpec(full));
+  }
+  if (cache.Rolls()) {
+    cache.positions =
+        zeros({shape[0], shape[1]}, Dtype::kI32, PositionSpec(full));
+    for (Buffer& local : cache.positions.local) {
+      std::fill(local.whole.begin(), local.whole.end(), -1);
+    }
+  }
+  cache.index.assign(At(config.batch), 0);
+  cache.start.assign(At(config.batch), 0);
+  return cache;
+}
+
+bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
+               int64_t slot, Complaint& why) {
+  if (slot < 0 || slot >= into.config.batch) {
+    why = Said("slot " + std::to_string(slot) + " is not among the cache's " +
+               std::to_string(into.config.batch) + " rows");
+    return false;
+  }
+  if (from.config.batch != 1 || !SameRows(from.config, into.config)) {
+    why =
+        Said("a row of a cache " + ShapeText(from.key.shape) +
+                 " cannot be inserted into one of " + ShapeText(into.key.shape),
+             "prefill one row into a cache of the same length, heads and "
+             "dtype");
+    return false;
+  }
+  Spec spec = into.spec();
+  spec[0] = {};  // the row is everywhere along the batch's axes for a moment
+  KvCache row = from;
+  if (!MoveCache(machine, row, spec, why)) return false;
+  const int64_t target = machine.Planted(Fault::kCacheSlotOff)
+                             ? (slot + 1) % into.config.batch
+                             : slot;
+  const std::vector<Part> sources = PartsOf(row, spec);
+  const std::vector<Part> targets = PartsOf(into, into.spec());
+  machine.Local([&](int device) {
+    const Spec& layout = into.key.spec;
+    const int64_t first =
+        LocalStart(machine.mesh(), into.key.shape, layout, device)[0];
+    const int64_t rows = into.key.local[At(device)].shape[0];
+    if (target < first || target >= first + rows) return;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      CopyRow(sources[i].tensor->local[At(device)],
+              targets[i].tensor->local[At(device)], target - first);
+    }
+  });
+  if (!machine.Planted(Fault::kCacheInsertKeepsLength)) {
+    into.index[At(slot)] = from.index[0];
+    into.start[At(slot)] = from.start[0];
+  }
+  return true;
+}
+
+bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
+               Complaint& why) {
+  if (auto wrong = CheckLayout(machine.mesh(), cache.key.shape, spec)) {
+    why = *wrong;
+    why.message = "the cache: " + why.message;
+    return false;
+  }
+  for (const Part& part : PartsOf(cache, PadSpec(spec, 4))) {
+    if (part.tensor->spec == part.spec) continue;
+    *part.tensor = machine.Planted(Fault::kCacheMoveSkipped)
+                       ? Relabelled(machine.mesh(), *part.tensor, part.spec)
+                       : Reshard(machine, *part.tensor, part.spec, part.name);
+  }
+  return true;
+}
+
+CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype) {
+  CacheView view = ViewPlaces(machine, cache);
+  view.key = Viewed(machine, cache.key, cache.key_scale, dtype);
+  view.value = Viewed(machine, cache.value, cache.value_scale, dtype);
+  return view;
+}
+
+CacheView LendCache(const Machine& machine, KvCache& cache, Dtype dtype) {
+  if (!Holds(dtype, cache.config.dtype)) {
+    return ViewCache(machine, cache, dtype);
+  }
+  CacheView view = ViewPlaces(machine, cache);
+  view.lent = true;
+  view.key = std::move(cache.key);
+  view.value = std::move(cache.value);
+  Relabel(view.key, dtype);
+  Relabel(view.value, dtype);
+  return view;
+}
+
+void ReturnCache(CacheView view, KvCache& cache) {
+  if (!view.lent) return;
+  cache.key = std::move(view.key);
+  cache.value = std::move(view.value);
+  Relabel(cache.key, cache.config.dtype);
+  Relabel(cache.value, cache.config.dtype);
+}
+
+std::vector<uint8_t> PadMask(int64_t index, int64_t n, int64_t max_length) {
+  std::vector<uint8_t> mask(At(max_length), 0);
+  for (int64_t j = 0; j < std::min(index + n, max_length); ++j) mask[At(j)] = 1;
+  return mask;
+}
+
+}  // namespace shardc::exec

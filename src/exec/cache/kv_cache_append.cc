@@ -1,0 +1,258 @@
+// Writing to the cache. Where the length is split into n parts of L = S/n
+// slots, the device of rank r along it writes the positions of
+// [i, i + n) whose slot lies in [r L, (r + 1) L), shifted by -r L: for every
+// position there is exactly one such rank.
+//
+// Example: S = 8 over 4 ranks, 3 tokens at index 3: rank 1 writes slot 1 (3),
+// rank 2 writes slots 0 and 1 (4 and 5), ranks 0 and 3 write nothing.
+//
+// Held to that by tests/exec/kv_cache_test.cc for all indices and counts.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "exec/cache/kv_cache.h"
+#include "exec/kernels/half.h"
+#include "exec/kernels/quantize.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// The tokens of one write, in the cache's layout but with the length whole.
+struct Tokens {
+  ShardedTensor values;  // [B, n, K, D]
+  ShardedTensor scales;  // [B, n, K], quantised caches only
+};
+
+bool Fits(const KvCache& cache, const ShardedTensor& key,
+          const ShardedTensor& value, const std::vector<int64_t>& counts,
+          Complaint& why) {
+  const CacheConfig& config = cache.config;
+  Shape want = cache.key.shape;
+  if (key.shape.size() == 4) want[1] = key.shape[1];
+  if (key.shape != want || value.shape != want || want[1] < 1) {
+    why.message = "new tokens " + ShapeText(key.shape) + " and " +
+                  ShapeText(value.shape) + " do not fit a cache of " +
+                  ShapeText(cache.key.shape);
+    return false;
+  }
+  for (int64_t b = 0; b < config.batch; ++b) {
+    const int64_t count = counts.empty() ? want[1] : counts[At(b)];
+    const int64_t index = cache.index[At(b)];
+    why.position = {b, index};
+    if (index < 0) {
+      why.message = "row " + std::to_string(b) + " is at position " +
+                    std::to_string(index);
+      why.help = "positions count from 0";
+      return false;
+    }
+    if (count < 0 || count > want[1]) {
+      why.message = "row " + std::to_string(b) + " takes " +
+                    std::to_string(count) + " of " + std::to_string(want[1]) +
+                    " new tokens";
+      return false;
+    }
+    // A key that is still in the window of the chunk's first query must not
+    // be overwritten by the chunk's last one.
+    if (cache.Rolls() && config.window + count - 1 > config.max_length) {
+      why.message = "a window of " + std::to_string(config.window) + " and " +
+                    std::to_string(count) + " new tokens need " +
+                    std::to_string(config.window + count - 1) +
+                    " slots, the cache has " +
+                    std::to_string(config.max_length);
+      why.help = "write smaller chunks or give the cache more slots";
+      return false;
+    }
+    if (!cache.Rolls() && index + count > config.max_length) {
+      why.message = "row " + std::to_string(b) + " writes " +
+                    std::to_string(count) + " at position " +
+                    std::to_string(index) + " of " +
+                    std::to_string(config.max_length);
+      why.help = "raise the cache's length or start a new one";
+      return false;
+    }
+  }
+  why = {};
+  return true;
+}
+
+// [B, n, K]: the largest |x| of each row, over the devices that share it.
+PerDevice RowMaxima(Machine& machine, const ShardedTensor& tokens,
+                    std::string_view what) {
+  PerDevice out(tokens.local.size());
+  machine.Local([&](int device) {
+    const Buffer& local = tokens.local[At(device)];
+    const int64_t dim = local.shape[3];
+    Buffer& to = out[At(device)];
+    to = Buffer::Zeros({local.shape[0], local.shape[1], local.shape[2]},
+                       Dtype::kF32);
+    for (size_t row = 0; row < to.real.size(); ++row) {
+      const std::span<const float> x(local.real.data() + row * At(dim),
+                                     At(dim));
+      to.real[row] = LargestMagnitude(x);
+    }
+  });
+  const AxisGroup& axes = tokens.spec[3];
+  if (machine.mesh().Parts(axes) == 1) return out;
+  return AllReduce(machine, axes, out, Reduce::kMax, what);
+}
+
+void QuantizeTokens(Machine& machine, Tokens& tokens, std::string_view what) {
+  const Spec& spec = tokens.values.spec;
+  const Shape& shape = tokens.values.shape;
+  tokens.scales = {{shape[0], shape[1], shape[2]},
+                   Dtype::kF32,
+                   {spec[0], spec[1], spec[2]},
+                   RowMaxima(machine, tokens.values, what)};
+  tokens.values.dtype = Dtype::kI8;
+  machine.Local([&](int device) {
+    Buffer& local = tokens.values.local[At(device)];
+    const Buffer& scale = tokens.scales.local[At(device)];
+    const size_t dim = At(local.shape[3]);
+    Buffer q = Buffer::Zeros(local.shape, Dtype::kI8);
+    std::vector<int8_t> row(dim);
+    for (size_t r = 0; r < scale.real.size(); ++r) {
+      const std::span<const float> x(local.real.data() + r * dim, dim);
+      QuantizeInt8(x, scale.real[r], row);
+      for (size_t d = 0; d < dim; ++d) {
+        int32_t value = row[d];
+        if (machine.Planted(Fault::kCachePositiveWraps) && value == 127) {
+          value = -128;
+        }
+        q.whole[r * dim + d] = value;
+      }
+    }
+    local = std::move(q);
+  });
+  if (machine.Planted(Fault::kCacheZeroRowDivides)) {
+    for (Buffer& scale : tokens.scales.local) {
+      for (float& s : scale.real) s = s == 0 ? NAN : s;
+    }
+  }
+}
+
+Tokens Prepare(Machine& machine, const KvCache& cache,
+               const ShardedTensor& given, std::string_view what) {
+  Spec spec = cache.spec();
+  spec[1] = {};
+  Tokens out;
+  out.values = Reshard(machine, given, spec, what);
+  if (cache.IsQuantized()) {
+    QuantizeTokens(machine, out, what);
+    return out;
+  }
+  out.values.dtype = cache.config.dtype;
+  machine.Local([&](int device) {
+    Buffer& local = out.values.local[At(device)];
+    local.dtype = cache.config.dtype;
+    RoundAll(cache.config.dtype, local.real);
+  });
+  return out;
+}
+
+// Where one position goes on one device; -1 where another owns it.
+int64_t LocalSlot(const Machine& machine, const KvCache& cache, int device,
+                  int64_t position) {
+  const SimMesh& mesh = machine.mesh();
+  const AxisGroup& axes = cache.spec()[1];
+  const int64_t parts = mesh.Parts(axes);
+  const int64_t length = cache.config.max_length / parts;
+  int64_t capacity = cache.config.max_length;
+  if (machine.Planted(Fault::kRollingCapacityIsWindow) && cache.Rolls()) {
+    capacity = cache.config.window;
+  }
+  int64_t slot = cache.Rolls() ? position % capacity : position;
+  if (machine.Planted(Fault::kCacheIndexPlusOne)) {
+    slot = (slot + 1) % cache.config.max_length;
+  }
+  if (machine.Planted(Fault::kCacheOverflowClamped)) {
+    slot = std::min(slot, cache.config.max_length - 1);
+  }
+  int64_t rank = mesh.Index(device, axes);
+  if (machine.Planted(Fault::kCacheAllWrite)) return slot % length;
+  if (machine.Planted(Fault::kCacheRankZeroWrites)) {
+    return rank == 0 ? slot % length : -1;
+  }
+  if (machine.Planted(Fault::kCacheOwnerOff)) rank = (rank + 1) % parts;
+  return slot / length == rank ? slot - rank * length : -1;
+}
+
+// One device's share of a write into one tensor; `width` elements a slot.
+void Place(const Machine& machine, const KvCache& cache, int device,
+           const std::vector<int64_t>& counts, const Buffer& tokens,
+           Buffer& slots) {
+  const int64_t first =
+      LocalStart(machine.mesh(), cache.key.shape, cache.spec(), device)[0];
+  Shape extent = tokens.shape, from(extent.size(), 0), to(extent.size(), 0);
+  extent[0] = extent[1] = 1;
+  for (int64_t row = 0; row < tokens.shape[0]; ++row) {
+    const int64_t b = first + row;
+    for (int64_t t = 0; t < counts[At(b)]; ++t) {
+      const int64_t slot =
+          LocalSlot(machine, cache, device, cache.index[At(b)] + t);
+      if (slot < 0) continue;
+      from[0] = to[0] = row;
+      from[1] = t;
+      to[1] = slot;
+      CopyBlock(tokens, from, slots, to, extent);
+    }
+  }
+}
+
+void PlacePositions(const Machine& machine, KvCache& cache, int device,
+                    const std::vector<int64_t>& counts) {
+  Buffer& slots = cache.positions.local[At(device)];
+  const int64_t first =
+      LocalStart(machine.mesh(), cache.key.shape, cache.spec(), device)[0];
+  for (int64_t row = 0; row < slots.shape[0]; ++row) {
+    const int64_t b = first + row;
+    for (int64_t t = 0; t < counts[At(b)]; ++t) {
+      const int64_t position = cache.index[At(b)] + t;
+      const int64_t slot = LocalSlot(machine, cache, device, position);
+      if (slot < 0) continue;
+      slots.whole[At(row * slots.shape[1] + slot)] =
+          static_cast<int32_t>(position);
+    }
+  }
+}
+
+}  // namespace
+
+bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
+                  const ShardedTensor& value,
+                  const std::vector<int64_t>& counts, Complaint& why) {
+  if (!machine.Planted(Fault::kCacheOverflowClamped) &&
+      !Fits(cache, key, value, counts, why)) {
+    return false;
+  }
+  const std::vector<int64_t> taken =
+      counts.empty()
+          ? std::vector<int64_t>(At(cache.config.batch), key.shape[1])
+          : counts;
+  const Tokens keys = Prepare(machine, cache, key, "new key");
+  const Tokens values = Prepare(machine, cache, value, "new value");
+  machine.Local([&](int device) {
+    const size_t d = At(device);
+    const auto place = [&](const ShardedTensor& tokens, ShardedTensor& slots) {
+      Place(machine, cache, device, taken, tokens.local[d], slots.local[d]);
+    };
+    place(keys.values, cache.key);
+    place(values.values, cache.value);
+    if (cache.IsQuantized()) {
+      place(keys.scales, cache.key_scale);
+      place(values.scales, cache.value_scale);
+    }
+    if (cache.Rolls()) PlacePositions(machine, cache, device, taken);
+  });
+  for (int64_t b = 0; b < cache.config.batch; ++b) {
+    const bool one_only = machine.Planted(Fault::kCacheIndexByOne);
+    cache.index[At(b)] +=
+        one_only ? std::min<int64_t>(taken[At(b)], 1) : taken[At(b)];
+  }
+  return true;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,408 @@
+// Attention of few query rows over a long cache: every key and value is read
+// once, and the reading is what takes the time (about 10 bytes a cycle from
+// memory, against 128 that the products could eat).
+//
+// So every line of memory is touched once, in nearly its own order. Keys go by
+// in blocks of kDecodeBlock from row 0, first keys, then softmax, then values.
+// Of a block two positions at a time, half a block apart, pass all rows (query
+// heads of all slices): the heads of a position lie side by side, so that each
+// half is one run through memory, and two runs are what the processor reads
+// fastest. What lies a little ahead is prefetched, as it stops at the ends of
+// pages.
+//
+// A score is one sum per lane over the dims, then a tree over the lanes; an
+// output is one chain over the keys: neither depends on the other rows.
+//
+// tests/exec/attention_kernels_test.cc compares with kernel_loops.h.
+
+#include <limits>
+
+#include "exec/kernels/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "exec/kernels/decode_simd.cc"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // before highway.h: includes this file again
+#include <hwy/highway.h>
+
+#include "exec/kernels/attention_simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace shardc::exec::HWY_NAMESPACE {
+
+constexpr int64_t kDecodeBlock = 1024;
+constexpr int64_t kHalf = kDecodeBlock / 2;
+
+// How far ahead of a row memory is fetched, in bytes: narrow elements take
+// more instructions a line, so that fewer lines are under way by themselves.
+template <class E>
+constexpr int64_t BytesAhead() {
+  return sizeof(typename E::T) >= 4 ? 1536 : 4096;
+}
+
+// Sums of the lanes of four vectors: each the same tree.
+HWY_INLINE void SumFour(VF s0, VF s1, VF s2, VF s3, float* sums) {
+#if HWY_TARGET == HWY_SCALAR
+  sums[0] = hn::GetLane(s0);
+  sums[1] = hn::GetLane(s1);
+  sums[2] = hn::GetLane(s2);
+  sums[3] = hn::GetLane(s3);
+#else
+  const DF df;
+  const hn::Repartition<double, DF> dd;
+  const auto a0 = hn::BitCast(dd, hn::InterleaveLower(df, s0, s1));
+  const auto a1 = hn::BitCast(dd, hn::InterleaveLower(df, s2, s3));
+  const auto b0 = hn::BitCast(dd, hn::InterleaveUpper(df, s0, s1));
+  const auto b1 = hn::BitCast(dd, hn::InterleaveUpper(df, s2, s3));
+  const VF x = hn::Add(hn::BitCast(df, hn::InterleaveLower(dd, a0, a1)),
+                       hn::BitCast(df, hn::InterleaveUpper(dd, a0, a1)));
+  const VF y = hn::Add(hn::BitCast(df, hn::InterleaveLower(dd, b0, b1)),
+                       hn::BitCast(df, hn::InterleaveUpper(dd, b0, b1)));
+  // Lane r of every block now holds a part of row r.
+  AddBlocks(df, hn::Add(x, y), sums);
+#endif
+}
+
+// Rows go by in pairs of vectors, whose elements E::Load2 may hold in another
+// order than memory does: queries and outputs are kept in that order, padded
+// with zeros to whole pairs.
+HWY_INLINE int64_t PairLanes() {
+  return 2 * static_cast<int64_t>(hn::Lanes(DF()));
+}
+HWY_INLINE int64_t Padded(int64_t dim) { return RoundUp(dim, PairLanes()); }
+
+// The last `count` elements of a row, zeros after them.
+template <class E>
+HWY_NOINLINE void Load2First(const typename E::T* p, int64_t count, float* to) {
+  alignas(64) typename E::T all[2 * 64] = {};
+  for (int64_t i = 0; i < count; ++i) all[i] = p[i];
+  VF x;
+  VF y;
+  E::Load2(all, x, y);
+  hn::StoreU(x, DF(), to);
+  hn::StoreU(y, DF(), to + hn::Lanes(DF()));
+}
+
+template <class E>
+HWY_INLINE void PrefetchPair(const typename E::T* p) {
+  const auto* const bytes = reinterpret_cast<const char*>(p) + BytesAhead<E>();
+  constexpr size_t kPair = 2 * hn::MaxLanes(DF()) * sizeof(typename E::T);
+  hwy::Prefetch(bytes);
+  if constexpr (kPair > kLine) hwy::Prefetch(bytes + kLine);
+}
+
+// q . k, a sum per lane.
+template <class E, bool kPrefetch>
+HWY_INLINE VF Dot(const float* HWY_RESTRICT q, const typename E::T* k,
+                  int64_t dim) {
+  const DF df;
+  const int64_t n = PairLanes() / 2;
+  VF even = hn::Zero(df);
+  VF odd = even;
+  VF x;
+  VF y;
+  int64_t d = 0;
+#pragma GCC unroll 4
+  for (; d + 2 * n <= dim; d += 2 * n) {
+    if (kPrefetch) PrefetchPair<E>(k + d);
+    E::Load2(k + d, x, y);
+    even = hn::MulAdd(hn::LoadU(df, q + d), x, even);
+    odd = hn::MulAdd(hn::LoadU(df, q + d + n), y, odd);
+  }
+  if (d < dim) {
+    alignas(64) float rest[2 * 64];
+    Load2First<E>(k + d, dim - d, rest);
+    even = hn::MulAdd(hn::LoadU(df, q + d), hn::LoadU(df, rest), even);
+    odd = hn::MulAdd(hn::LoadU(df, q + d + n), hn::LoadU(df, rest + n), odd);
+  }
+  return hn::Add(even, odd);
+}
+
+// out += w[0] * v[0] + w[1] * v[1] ..., in this order.
+template <class E, int64_t kCount, bool kPrefetch>
+HWY_INLINE void AddRows(const float* w, const typename E::T* const* v,
+                        int64_t dim, float* HWY_RESTRICT out) {
+  const DF df;
+  const int64_t n = PairLanes() / 2;
+  VF x;
+  VF y;
+  int64_t d = 0;
+#pragma GCC unroll 4
+  for (; d + 2 * n <= dim; d += 2 * n) {
+    VF even = hn::LoadU(df, out + d);
+    VF odd = hn::LoadU(df, out + d + n);
+#pragma GCC unroll 8
+    for (int64_t k = 0; k < kCount; ++k) {
+      if (kPrefetch) PrefetchPair<E>(v[k] + d);
+      E::Load2(v[k] + d, x, y);
+      even = hn::MulAdd(hn::Set(df, w[k]), x, even);
+      odd = hn::MulAdd(hn::Set(df, w[k]), y, odd);
+    }
+    hn::StoreU(even, df, out + d);
+    hn::StoreU(odd, df, out + d + n);
+  }
+  if (d < dim) {
+    VF even = hn::LoadU(df, out + d);
+    VF odd = hn::LoadU(df, out + d + n);
+    alignas(64) float rest[2 * 64];
+    for (int64_t k = 0; k < kCount; ++k) {
+      Load2First<E>(v[k] + d, dim - d, rest);
+      even = hn::MulAdd(hn::Set(df, w[k]), hn::LoadU(df, rest), even);
+      odd = hn::MulAdd(hn::Set(df, w[k]), hn::LoadU(df, rest + n), odd);
+    }
+    hn::StoreU(even, df, out + d);
+    hn::StoreU(odd, df, out + d + n);
+  }
+}
+
+HWY_INLINE void ScaleRow(float factor, int64_t count, float* out) {
+  if (factor != 1) ConvertRow<F32Element>(out, count, factor, out);
+}
+
+// One query row of one slice, on its way through a block of keys.
+struct DecodeRow {
+  const AttentionSlice* in;
+  float* max;
+  float* sum;
+  float* query;       // [D], scaled, in E's order
+  float* out;         // [Dv], in E's order
+  float* scores;      // [kDecodeBlock], and room for a vector
+  int64_t head, row;  // g, t
+  Rows seen;
+  int64_t lo, hi;  // of the current block
+  bool Sees(int64_t k) const { return k >= lo && k < hi; }
+  // Of the rows that share keys one prefetches.
+  bool Leads() const { return head == 0 && row == 0; }
+};
+
+template <class E>
+HWY_INLINE const typename E::T* KeyAt(const DecodeRow& r, int64_t k) {
+  return static_cast<const typename E::T*>(r.in->key) +
+         k * r.in->key_row_stride;
+}
+template <class E>
+HWY_INLINE const typename E::T* ValueAt(const DecodeRow& r, int64_t k) {
+  return static_cast<const typename E::T*>(r.in->value) +
+         k * r.in->value_row_stride;
+}
+
+// The products of row r and key k of the block at `first`, if it sees it.
+template <class E, bool kAll>
+HWY_INLINE VF KeyDot(const DecodeRow& r, int64_t first, int64_t k) {
+  if (!kAll && !r.Sees(k)) return hn::Zero(DF());
+  const auto* const key = KeyAt<E>(r, first + k);
+  return r.Leads() ? Dot<E, true>(r.query, key, r.in->head_dim)
+                   : Dot<E, false>(r.query, key, r.in->head_dim);
+}
+
+// Scores of keys k and k + kHalf of the block at `first`, for two rows.
+// kAll: every row sees every key of the block.
+template <class E, bool kAll>
+HWY_INLINE void ScoreKeys(const DecodeRow& a, const DecodeRow& b, int64_t first,
+                          int64_t k) {
+  const VF a0 = KeyDot<E, kAll>(a, first, k);
+  const VF a1 = KeyDot<E, kAll>(a, first, k + kHalf);
+  const VF b0 = KeyDot<E, kAll>(b, first, k);
+  const VF b1 = KeyDot<E, kAll>(b, first, k + kHalf);
+  float sums[4];
+  SumFour(a0, a1, b0, b1, sums);
+  a.scores[k] = sums[0];
+  a.scores[k + kHalf] = sums[1];
+  b.scores[k] = sums[2];
+  b.scores[k + kHalf] = sums[3];
+}
+
+// Adds values k and k + kHalf of the block at `first`.
+template <class E, bool kAll>
+HWY_INLINE void AddValues(const DecodeRow& r, int64_t first, int64_t k) {
+  const int64_t dim = r.in->value_dim;
+  const typename E::T* v[2] = {ValueAt<E>(r, first + k),
+                               ValueAt<E>(r, first + k + kHalf)};
+  const float w[2] = {r.scores[k], r.scores[k + kHalf]};
+  const bool one = kAll || r.Sees(k);
+  const bool two = kAll || r.Sees(k + kHalf);
+  if (one && two && r.Leads()) {
+    AddRows<E, 2, true>(w, v, dim, r.out);
+  } else if (one && two) {
+    AddRows<E, 2, false>(w, v, dim, r.out);
+  } else if (one || two) {
+    const int64_t which = one ? 0 : 1;
+    AddRows<E, 1, false>(w + which, v + which, dim, r.out);
+  }
+}
+
+HWY_INLINE void ScaleScores(const float* scales, int64_t stride, int64_t first,
+                            const DecodeRow& r) {
+  if (scales == nullptr) return;
+  for (int64_t k = r.lo; k < r.hi; ++k) {
+    r.scores[k] *= RowScale(scales, stride, first + k);
+  }
+}
+
+void SoftmaxBlock(DecodeRow& r, int64_t first) {
+  const AttentionSlice& in = *r.in;
+  if (r.lo >= r.hi) return;
+  ScaleScores(in.key_scale, in.scale_stride, first, r);
+  if (AdjustsScores(in)) {
+    AdjustScores(in, r.head, r.row, first + r.lo, r.hi - r.lo, r.scores + r.lo);
+  }
+  const float alpha =
+      SoftmaxRow(0, kDecodeBlock, r.lo, r.hi, r.scores, *r.max, *r.sum);
+  ScaleRow(alpha, Padded(in.value_dim), r.out);
+  ScaleScores(in.value_scale, in.scale_stride, first, r);
+}
+
+template <class E, bool kAll>
+void DecodeBlock(DecodeRow* rows, int64_t count, int64_t first, int64_t keys) {
+  for (int64_t k = 0; k < HWY_MIN(keys, kHalf); ++k) {
+    for (int64_t i = 0; i < count; i += 2) {
+      ScoreKeys<E, kAll>(rows[i], rows[HWY_MIN(i + 1, count - 1)], first, k);
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) SoftmaxBlock(rows[i], first);
+  for (int64_t k = 0; k < HWY_MIN(keys, kHalf); ++k) {
+    for (int64_t i = 0; i < count; ++i) AddValues<E, kAll>(rows[i], first, k);
+  }
+}
+
+template <class E>
+void DecodeRows(DecodeRow* rows, int64_t count) {
+  int64_t begin = std::numeric_limits<int64_t>::max();
+  int64_t end = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    begin = HWY_MIN(begin, rows[i].seen.begin);
+    end = HWY_MAX(end, rows[i].seen.end);
+  }
+  if (begin >= end) return;
+  for (int64_t first = begin / kDecodeBlock * kDecodeBlock; first < end;
+       first += kDecodeBlock) {
+    int64_t last = 0;
+    bool all = true;
+    for (int64_t i = 0; i < count; ++i) {
+      DecodeRow& r = rows[i];
+      r.lo = HWY_MAX(r.seen.begin - first, int64_t{0});
+      r.hi = HWY_MIN(r.seen.end - first, kDecodeBlock);
+      last = HWY_MAX(last, r.hi);
+      all = all && r.lo == 0 && r.hi == kDecodeBlock;
+    }
+    if (all) {
+      DecodeBlock<E, true>(rows, count, first, kDecodeBlock);
+    } else {
+      DecodeBlock<E, false>(rows, count, first, last);
+    }
+  }
+}
+
+// to[0, Padded(count)) from count floats, in E's order; and back.
+template <class E>
+void Arrange(float* row, int64_t count) {
+  for (int64_t i = count; i < Padded(count); ++i) row[i] = 0;
+  if (!E::kApart) return;
+  for (int64_t i = 0; i < count; i += PairLanes()) {
+    VF even;
+    VF odd;
+    hn::LoadInterleaved2(DF(), row + i, even, odd);
+    hn::StoreU(even, DF(), row + i);
+    hn::StoreU(odd, DF(), row + i + hn::Lanes(DF()));
+  }
+}
+template <class E>
+void Restore(float* row, int64_t count) {
+  if (!E::kApart) return;
+  for (int64_t i = 0; i < count; i += PairLanes()) {
+    const VF even = hn::LoadU(DF(), row + i);
+    const VF odd = hn::LoadU(DF(), row + i + hn::Lanes(DF()));
+    hn::StoreInterleaved2(even, odd, DF(), row + i);
+  }
+}
+
+template <class E>
+void ConvertQuery(const AttentionSlice& in, int64_t g, int64_t t, float* to) {
+  const auto* const q = static_cast<const typename E::T*>(in.query);
+  ConvertRow<E>(q + g * in.query_head_stride + t * in.query_row_stride,
+                in.head_dim, in.scale, to);
+}
+
+template <class E>
+void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
+                  size_t count, Scratch& scratch) {
+  const auto size = [](int64_t x) { return static_cast<size_t>(x); };
+  constexpr int64_t kScores = kDecodeBlock + 64;
+  size_t row_count = 0;
+  size_t floats = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const AttentionSlice& in = slices[i];
+    const size_t rows = size(in.heads * in.query_rows);
+    row_count += rows;
+    floats += rows * size(Padded(in.head_dim) + Padded(in.value_dim) + kScores);
+  }
+  if (row_count == 0) return;
+  scratch.Reset(Scratch::Bytes<float>(floats) +
+                Scratch::Bytes<DecodeRow>(row_count));
+  float* free = scratch.Take<float>(floats);
+  DecodeRow* const rows = scratch.Take<DecodeRow>(row_count);
+  const auto take = [&](int64_t n) {
+    float* const out = free;
+    free += n;
+    return out;
+  };
+  DecodeRow* r = rows;
+  for (size_t i = 0; i < count; ++i) {
+    const AttentionSlice& in = slices[i];
+    for (int64_t g = 0; g < in.heads; ++g) {
+      for (int64_t t = 0; t < in.query_rows; ++t) {
+        const int64_t at = g * in.query_rows + t;
+        r->in = &in;
+        r->max = states[i].max + at;
+        r->sum = states[i].sum + at;
+        r->query = take(Padded(in.head_dim));
+        r->out = take(Padded(in.value_dim));
+        r->scores = take(kScores);
+        r->head = g;
+        r->row = t;
+        r->seen = RowsOf(in, t);
+        WithElement(in.query_dtype, [&](auto element) {
+          ConvertQuery<decltype(element)>(in, g, t, r->query);
+        });
+        CopyFloats(states[i].out + at * in.value_dim, in.value_dim, r->out);
+        Arrange<E>(r->query, in.head_dim);
+        Arrange<E>(r->out, in.value_dim);
+        ++r;
+      }
+    }
+  }
+  DecodeRows<E>(rows, static_cast<int64_t>(row_count));
+  r = rows;
+  for (size_t i = 0; i < count; ++i) {
+    const AttentionSlice& in = slices[i];
+    for (int64_t at = 0; at < in.heads * in.query_rows; ++at, ++r) {
+      Restore<E>(r->out, in.value_dim);
+      CopyFloats(r->out, in.value_dim, states[i].out + at * in.value_dim);
+    }
+  }
+}
+
+void Decode(const AttentionSlice* slices, const AttentionState* states,
+            size_t count, Scratch& scratch) {
+  if (count == 0) return;
+  WithElement(slices[0].kv_dtype, [&](auto element) {
+    DecodeSlices<decltype(element)>(slices, states, count, scratch);
+  });
+}
+
+}  // namespace shardc::exec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace shardc::exec {
+
+HWY_EXPORT(Decode);
+
+void DecodeAttention(std::span<const AttentionSlice> slices,
+                     std::span<const AttentionState> states, Scratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(Decode)
+  (slices.data(), states.data(), slices.size(), scratch);
+}
+
+}  // namespace shardc::exec
+#endif  // HWY_ONCE

@@ -1,0 +1,324 @@
+// Kernels that treat every element alike: exp, conversions, reductions for
+// the collectives, rotary, int8. All but exp give the same bits on every
+// target. tests/exec/elementwise_kernels_test.cc compares with
+// plain loops; exp over all float32 there, on demand.
+
+#include <cmath>
+
+#include "exec/kernels/kernels.h"
+#include "exec/kernels/quantize.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "exec/kernels/elementwise_simd.cc"
+#include <hwy/foreach_target.h>  // before highway.h: includes this file again
+#include <hwy/highway.h>
+
+#include "exec/kernels/kernel_math_simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace shardc::exec::HWY_NAMESPACE {
+
+using DH = hn::Rebind<uint16_t, DF>;
+using DB = hn::Rebind<int8_t, DF>;
+using VU = hn::Vec<DU>;
+
+// Runs `whole` on every whole vector at i, and on a padded copy at the end.
+// `whole` takes (const In*, Out*).
+template <class In, class Out, class F>
+HWY_INLINE void Map(const In* x, Out* out, size_t count, const F& whole) {
+  const size_t n = hn::Lanes(DF());
+  size_t i = 0;
+  for (; i + n <= count; i += n) whole(x + i, out + i);
+  if (i == count) return;
+  alignas(64) In from[64] = {};
+  alignas(64) Out to[64];
+  for (size_t j = i; j < count; ++j) from[j - i] = x[j];
+  whole(from, to);
+  for (size_t j = i; j < count; ++j) out[j] = to[j - i];
+}
+
+struct ExpOp {
+  HWY_INLINE void operator()(const float* x, float* out) const {
+    hn::StoreU(ExpV(hn::LoadU(DF(), x)), DF(), out);
+  }
+};
+struct ExpNonPositiveOp {
+  HWY_INLINE void operator()(const float* x, float* out) const {
+    hn::StoreU(ExpNonPositiveV(hn::LoadU(DF(), x)), DF(), out);
+  }
+};
+
+HWY_INLINE void StoreHalf(VU wide, uint16_t* out) {
+  // Values fit in 16 bits; the signed narrowing saturates, so sign-extend.
+  const DI di;
+  const hn::Rebind<int16_t, DF> d16;
+  const auto v = hn::ShiftRight<16>(hn::BitCast(di, hn::ShiftLeft<16>(wide)));
+  hn::StoreU(hn::BitCast(DH(), hn::DemoteTo(d16, v)), DH(), out);
+}
+
+struct ToBf16Op {
+  HWY_INLINE void operator()(const float* x, uint16_t* out) const {
+    const DU du;
+    const VF v = hn::LoadU(DF(), x);
+    const VU u = hn::BitCast(du, v);
+    const VU odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1));
+    const VU rounded =
+        hn::ShiftRight<16>(hn::Add(hn::Add(u, hn::Set(du, 0x7fff)), odd));
+    const VU quiet = hn::Or(hn::ShiftRight<16>(u), hn::Set(du, 0x40));
+    const auto nan = hn::RebindMask(du, hn::IsNaN(v));
+    StoreHalf(hn::IfThenElse(nan, quiet, rounded), out);
+  }
+};
+
+// Normal results: drop 13 bits, rounding in the integer. Subnormal ones: the
+// adder rounds, at a power of two whose last bit is f16's smallest step.
+struct ToF16Op {
+  HWY_INLINE void operator()(const float* x, uint16_t* out) const {
+    const DF df;
+    const DU du;
+    const VU u = hn::BitCast(du, hn::LoadU(df, x));
+    const VU sign = hn::ShiftRight<16>(hn::And(u, hn::Set(du, 0x80000000u)));
+    const VU a = hn::And(u, hn::Set(du, 0x7fffffffu));
+    const VU odd = hn::And(hn::ShiftRight<13>(a), hn::Set(du, 1));
+    const VU normal = hn::ShiftRight<13>(hn::Add(
+        hn::Add(hn::Sub(a, hn::Set(du, 112u << 23)), hn::Set(du, 0xfff)), odd));
+    const VF half = hn::Set(df, 0.5f);
+    const VU small = hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, a), half)),
+                             hn::BitCast(du, half));
+    const DI di;
+    const auto at = hn::BitCast(di, a);
+    const auto is = [&](auto mask)
+                        HWY_ATTR { return hn::RebindMask(du, mask); };
+    // From 65520 on the nearest is infinity; below 2^-14 it is subnormal.
+    VU y =
+        hn::IfThenElse(is(hn::Lt(at, hn::Set(di, 0x38800000))), small, normal);
+    y = hn::IfThenElse(is(hn::Gt(at, hn::Set(di, 0x477fefff))),
+                       hn::Set(du, 0x7c00), y);
+    const VU quiet = hn::Or(hn::And(hn::ShiftRight<13>(a), hn::Set(du, 0x3ff)),
+                            hn::Set(du, 0x7e00));
+    y = hn::IfThenElse(is(hn::Gt(at, hn::Set(di, 0x7f800000))), quiet, y);
+    StoreHalf(hn::Or(y, sign), out);
+  }
+};
+
+template <class E>
+struct LoadOp {
+  HWY_INLINE void operator()(const uint16_t* x, float* out) const {
+    hn::StoreU(E::Load(x), DF(), out);
+  }
+};
+
+struct AddOp {
+  HWY_INLINE VF operator()(VF x, VF y) const { return hn::Add(y, x); }
+};
+struct MaxOp {
+  HWY_INLINE VF operator()(VF x, VF y) const {
+    const VF larger = hn::IfThenElse(hn::Gt(x, y), x, y);
+    return hn::IfThenElse(hn::IsNaN(x), x, larger);
+  }
+};
+
+template <class Op>
+HWY_INLINE void Combine(const float* x, size_t count, float* into) {
+  const DF df;
+  const size_t n = hn::Lanes(df);
+  size_t i = 0;
+  for (; i + n <= count; i += n) {
+    const VF y = hn::LoadU(df, into + i);
+    hn::StoreU(Op()(hn::LoadU(df, x + i), y), df, into + i);
+  }
+  if (i < count) {
+    const size_t rest = count - i;
+    const VF y = LoadFirst<F32Element>(into + i, rest);
+    StoreFirst(Op()(LoadFirst<F32Element>(x + i, rest), y), into + i, rest);
+  }
+}
+
+void ExpAll(const float* x, float* out, size_t n) { Map(x, out, n, ExpOp()); }
+void ExpNonPositiveAll(const float* x, float* out, size_t n) {
+  Map(x, out, n, ExpNonPositiveOp());
+}
+void ToBf16(const float* x, uint16_t* out, size_t n) {
+  Map(x, out, n, ToBf16Op());
+}
+void FromBf16(const uint16_t* x, float* out, size_t n) {
+  Map(x, out, n, LoadOp<Bf16Element>());
+}
+void ToF16(const float* x, uint16_t* out, size_t n) {
+  Map(x, out, n, ToF16Op());
+}
+void FromF16(const uint16_t* x, float* out, size_t n) {
+  Map(x, out, n, LoadOp<F16Element>());
+}
+void AddTo(const float* x, size_t n, float* into) {
+  Combine<AddOp>(x, n, into);
+}
+void MaxTo(const float* x, size_t n, float* into) {
+  Combine<MaxOp>(x, n, into);
+}
+
+// out = a * x + b * y; y is not read where b is 0.
+void MixRows(float a, const float* x, float b, const float* y, size_t count,
+             float* out) {
+  const DF df;
+  const size_t n = hn::Lanes(df);
+  const VF va = hn::Set(df, a);
+  const VF vb = hn::Set(df, b);
+  size_t i = 0;
+  for (; i + n <= count; i += n) {
+    VF v = hn::Mul(va, hn::LoadU(df, x + i));
+    if (b != 0) v = hn::Add(v, hn::Mul(vb, hn::LoadU(df, y + i)));
+    hn::StoreU(v, df, out + i);
+  }
+  for (; i < count; ++i) out[i] = b != 0 ? a * x[i] + b * y[i] : a * x[i];
+}
+
+void RotateHalves(float* row, const float* cos, const float* sin, size_t half) {
+  const DF df;
+  const size_t n = hn::Lanes(df);
+  size_t i = 0;
+  for (; i + n <= half; i += n) {
+    const VF a = hn::LoadU(df, row + i);
+    const VF b = hn::LoadU(df, row + half + i);
+    const VF c = hn::LoadU(df, cos + i);
+    const VF s = hn::LoadU(df, sin + i);
+    hn::StoreU(hn::Sub(hn::Mul(a, c), hn::Mul(b, s)), df, row + i);
+    hn::StoreU(hn::Add(hn::Mul(b, c), hn::Mul(a, s)), df, row + half + i);
+  }
+  for (; i < half; ++i) {
+    const float a = row[i];
+    const float b = row[half + i];
+    row[i] = a * cos[i] - b * sin[i];
+    row[half + i] = b * cos[i] + a * sin[i];
+  }
+}
+
+void RotatePairs(float* row, const float* cos, const float* sin, size_t half) {
+  for (size_t i = 0; i < half; ++i) {
+    const float a = row[2 * i];
+    const float b = row[2 * i + 1];
+    row[2 * i] = a * cos[i] - b * sin[i];
+    row[2 * i + 1] = b * cos[i] + a * sin[i];
+  }
+}
+
+struct QuantiseOp {
+  float factor;
+  HWY_INLINE void operator()(const float* x, int8_t* out) const {
+    const DI di;
+    auto q = hn::NearestInt(hn::Mul(hn::LoadU(DF(), x), hn::Set(DF(), factor)));
+    q = hn::Min(hn::Max(q, hn::Set(di, -128)), hn::Set(di, 127));
+    hn::StoreU(hn::DemoteTo(DB(), q), DB(), out);
+  }
+};
+
+struct DequantiseOp {
+  float scale;
+  HWY_INLINE void operator()(const int8_t* x, float* out) const {
+    const DF df;
+    hn::StoreU(hn::Div(hn::Mul(I8Element::Load(x), hn::Set(df, scale)),
+                       hn::Set(df, 127.5f)),
+               df, out);
+  }
+};
+
+// The largest |x|; NaN where there is one.
+float LargestOf(const float* x, size_t count) {
+  const DF df;
+  VF m = hn::Zero(df);
+  VF nans = hn::Zero(df);
+  const size_t n = hn::Lanes(df);
+  for (size_t i = 0; i < count; i += n) {
+    const VF v = i + n <= count ? hn::LoadU(df, x + i)
+                                : LoadFirst<F32Element>(x + i, count - i);
+    m = hn::Max(m, hn::Abs(v));
+    nans = hn::IfThenElse(hn::IsNaN(v), v, nans);
+  }
+  const float nan = hn::GetLane(hn::SumOfLanes(df, nans));
+  return nan != nan ? nan : hn::GetLane(hn::MaxOfLanes(df, m));
+}
+
+void QuantiseRow(const float* x, float factor, int8_t* out, size_t count) {
+  Map(x, out, count, QuantiseOp{factor});
+}
+
+void DequantiseRow(const int8_t* x, float scale, float* out, size_t count) {
+  Map(x, out, count, DequantiseOp{scale});
+}
+
+}  // namespace shardc::exec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace shardc::exec {
+
+HWY_EXPORT(ExpAll);
+HWY_EXPORT(ExpNonPositiveAll);
+HWY_EXPORT(ToBf16);
+HWY_EXPORT(FromBf16);
+HWY_EXPORT(ToF16);
+HWY_EXPORT(FromF16);
+HWY_EXPORT(AddTo);
+HWY_EXPORT(MaxTo);
+HWY_EXPORT(RotateHalves);
+HWY_EXPORT(RotatePairs);
+HWY_EXPORT(LargestOf);
+HWY_EXPORT(MixRows);
+HWY_EXPORT(QuantiseRow);
+HWY_EXPORT(DequantiseRow);
+
+void Exp(std::span<const float> x, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(ExpAll)(x.data(), out.data(), x.size());
+}
+void ExpNonPositive(std::span<const float> x, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(ExpNonPositiveAll)(x.data(), out.data(), x.size());
+}
+void F32ToBf16(std::span<const float> x, std::span<uint16_t> out) {
+  HWY_DYNAMIC_DISPATCH(ToBf16)(x.data(), out.data(), x.size());
+}
+void Bf16ToF32(std::span<const uint16_t> x, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(FromBf16)(x.data(), out.data(), x.size());
+}
+void F32ToF16(std::span<const float> x, std::span<uint16_t> out) {
+  HWY_DYNAMIC_DISPATCH(ToF16)(x.data(), out.data(), x.size());
+}
+void F16ToF32(std::span<const uint16_t> x, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(FromF16)(x.data(), out.data(), x.size());
+}
+void AddInto(std::span<const float> x, std::span<float> into) {
+  HWY_DYNAMIC_DISPATCH(AddTo)(x.data(), x.size(), into.data());
+}
+void MaxInto(std::span<const float> x, std::span<float> into) {
+  HWY_DYNAMIC_DISPATCH(MaxTo)(x.data(), x.size(), into.data());
+}
+void Mix(float a, std::span<const float> x, float b, std::span<const float> y,
+         std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(MixRows)
+  (a, x.data(), b, y.data(), x.size(), out.data());
+}
+void Rotate(std::span<float> row, std::span<const float> cos,
+            std::span<const float> sin, bool interleaved) {
+  if (interleaved) {
+    HWY_DYNAMIC_DISPATCH(RotatePairs)
+    (row.data(), cos.data(), sin.data(), row.size() / 2);
+  } else {
+    HWY_DYNAMIC_DISPATCH(RotateHalves)
+    (row.data(), cos.data(), sin.data(), row.size() / 2);
+  }
+}
+float Quantise(std::span<const float> x, std::span<int8_t> out) {
+  const float scale = HWY_DYNAMIC_DISPATCH(LargestOf)(x.data(), x.size());
+  // A subnormal scale has no finite inverse; neither zero nor NaN has one.
+  if (!(scale > 0) || !std::isfinite(127.5f / scale) || !std::isfinite(scale)) {
+    return QuantizeInt8(x, out);
+  }
+  HWY_DYNAMIC_DISPATCH(QuantiseRow)
+  (x.data(), 127.5f / scale, out.data(), x.size());
+  return scale;
+}
+void Dequantise(std::span<const int8_t> x, float scale, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DequantiseRow)(x.data(), scale, out.data(), x.size());
+}
+
+}  // namespace shardc::exec
+#endif  // HWY_ONCE

@@ -1,0 +1,136 @@
+// From float the classic integer forms are used, as they are on every path
+// that stores a result; from double a plain one that scales to the format's
+// quantum and rounds there. tests/exec/half_test.cc holds each against the
+// other around every midpoint between neighbours.
+#include "exec/kernels/half.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "exec/kernels/kernels.h"
+
+namespace shardc::exec {
+namespace {
+
+// Precision in bits (with the hidden one), least normal exponent, and the
+// first magnitude that becomes infinity.
+struct Format {
+  int precision;
+  int min_exponent;
+  double least_normal;
+  double overflow;
+};
+constexpr Format kFloat16{11, -14, 0x1p-14, 65520.0};
+// (2 - 2^-8) * 2^127: halfway between the largest and the next power.
+constexpr Format kBFloat16{8, -126, 0x1p-126, 0x1.FFp127};
+
+// Nearest value of the format, still as a double.
+double RoundToFormat(double x, const Format& format) {
+  if (!std::isfinite(x) || x == 0) return x;
+  if (std::fabs(x) >= format.overflow) return std::copysign(INFINITY, x);
+  if (std::fabs(x) < format.least_normal) {
+    const int quantum = format.min_exponent - (format.precision - 1);
+    return std::ldexp(std::nearbyint(std::ldexp(x, -quantum)), quantum);
+  }
+  // Half a step less one, plus one if odd; a carry raises the exponent.
+  const int drop = 53 - format.precision;
+  auto bits = std::bit_cast<uint64_t>(x);
+  bits += (uint64_t{1} << (drop - 1)) - 1 + ((bits >> drop) & 1);
+  return std::bit_cast<double>(bits >> drop << drop);
+}
+
+}  // namespace
+
+uint16_t Float16Bits(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  const uint32_t sign = (bits >> 16) & 0x8000;
+  uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) {  // NaN: quiet, upper payload kept
+    return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
+  }
+  if (magnitude >= 0x477ff000) {  // 65520 and above
+    return static_cast<uint16_t>(sign | 0x7c00);
+  }
+  if (magnitude < 0x38800000) {
+    // Below 2^-14: next to 0.5 a float's steps are float16's subnormal ones.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<uint16_t>(
+        sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
+  }
+  // Exponent bias from 127 to 15, plus half a step less one, plus one if odd.
+  magnitude += 0xc8000fff + ((magnitude >> 13) & 1);
+  return static_cast<uint16_t>(sign | (magnitude >> 13));
+}
+
+uint16_t Float16Bits(double x) {
+  return Float16Bits(static_cast<float>(RoundToFormat(x, kFloat16)));
+}
+
+float FromFloat16(uint16_t bits) {
+  const uint32_t sign = uint32_t{bits & 0x8000u} << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1f;
+  const uint32_t fraction = bits & 0x3ff;
+  if (exponent == 0x1f) {
+    return std::bit_cast<float>(sign | 0x7f800000 | (fraction << 13));
+  }
+  if (exponent == 0) {
+    const float value = static_cast<float>(fraction) * 0x1p-24f;
+    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112) << 23) |
+                              (fraction << 13));
+}
+
+uint16_t BFloat16Bits(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if ((bits & 0x7fffffff) > 0x7f800000) {
+    return static_cast<uint16_t>((bits >> 16) | 0x40);
+  }
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+uint16_t BFloat16Bits(double x) {
+  return BFloat16Bits(static_cast<float>(RoundToFormat(x, kBFloat16)));
+}
+
+float FromBFloat16(uint16_t bits) {
+  return std::bit_cast<float>(uint32_t{bits} << 16);
+}
+
+float RoundTo(Dtype dtype, double x) {
+  if (dtype == Dtype::kF16) return FromFloat16(Float16Bits(x));
+  if (dtype == Dtype::kBF16) return FromBFloat16(BFloat16Bits(x));
+  return static_cast<float>(x);
+}
+
+float RoundTo(Dtype dtype, float x) {
+  if (dtype == Dtype::kF16) return FromFloat16(Float16Bits(x));
+  if (dtype == Dtype::kBF16) return FromBFloat16(BFloat16Bits(x));
+  return x;
+}
+
+void RoundAll(Dtype dtype, std::span<float> x) {
+  if (dtype != Dtype::kF16 && dtype != Dtype::kBF16) return;
+  std::array<uint16_t, 1024> bits;
+  for (size_t at = 0; at < x.size(); at += bits.size()) {
+    const auto part = x.subspan(at, std::min(bits.size(), x.size() - at));
+    const std::span<uint16_t> narrow(bits.data(), part.size());
+    if (dtype == Dtype::kF16) {
+      F32ToF16(part, narrow);
+      F16ToF32(narrow, part);
+    } else {
+      F32ToBf16(part, narrow);
+      Bf16ToF32(narrow, part);
+    }
+  }
+}
+
+double UnitRoundoff(Dtype dtype) {
+  if (dtype == Dtype::kF16) return 0x1p-11;
+  if (dtype == Dtype::kBF16) return 0x1p-8;
+  return 0x1p-24;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,197 @@
+// Loads and functions for the kernels, once per target: included inside
+// HWY_NAMESPACE files after hwy/highway.h, hence the toggled guard.
+#if defined(SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_
+#undef SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_
+#else
+#define SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace shardc::exec::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::ScalableTag<float>;
+using DI = hn::RebindToSigned<DF>;
+using DU = hn::RebindToUnsigned<DF>;
+using VF = hn::Vec<DF>;
+
+// 2^n for n + 127 in the low bits of `biased` (the sum of a float and
+// 1.5*2^23 + 127 has them there); n = -127 gives 0.
+HWY_INLINE VF PowerOfTwo(VF biased) {
+  const DF df;
+  const DI di;
+  return hn::BitCast(df, hn::ShiftLeft<23>(hn::BitCast(di, biased)));
+}
+
+// e^r for |r| <= ln(2)/2: minimax, relative error below 2^-26.
+HWY_INLINE VF ExpReduced(VF r) {
+  const DF df;
+  VF p = hn::Set(df, 1.9875691500e-4f);
+  p = hn::MulAdd(p, r, hn::Set(df, 1.3981999507e-3f));
+  p = hn::MulAdd(p, r, hn::Set(df, 8.3334519073e-3f));
+  p = hn::MulAdd(p, r, hn::Set(df, 4.1665795894e-2f));
+  p = hn::MulAdd(p, r, hn::Set(df, 1.6666665459e-1f));
+  p = hn::MulAdd(p, r, hn::Set(df, 5.0000001201e-1f));
+  const VF r2 = hn::Mul(r, r);
+  return hn::Add(hn::Set(df, 1.0f), hn::MulAdd(p, r2, r));
+}
+
+// x - n*ln(2) in two steps (Cody & Waite): n*0.693359375 is exact.
+HWY_INLINE VF ReduceByLn2(VF x, VF n) {
+  const DF df;
+  const VF r = hn::NegMulAdd(n, hn::Set(df, 0.693359375f), x);
+  return hn::NegMulAdd(n, hn::Set(df, -2.12194440e-4f), r);
+}
+
+// x <= 0. Results below 2^-126.5 are 0, e^0 is 1.
+HWY_INLINE VF ExpNonPositiveV(VF x) {
+  const DF df;
+  const VF magic = hn::Set(df, 12582912.0f + 127.0f);
+  x = hn::Max(x, hn::Set(df, -88.0296919f));  // -127 ln 2
+  const VF biased = hn::MulAdd(x, hn::Set(df, 1.44269504f), magic);
+  const VF n = hn::Sub(biased, magic);
+  return hn::Mul(ExpReduced(ReduceByLn2(x, n)), PowerOfTwo(biased));
+}
+
+// All x. 2^n is multiplied in two halves, so that the second rounds once,
+// into subnormals too.
+HWY_INLINE VF ExpV(VF x) {
+  const DF df;
+  const DI di;
+  const auto nan = hn::IsNaN(x);
+  VF c = hn::Min(x, hn::Set(df, 89.0f));
+  c = hn::Max(c, hn::Set(df, -104.5f));
+  const VF round = hn::Set(df, 12582912.0f);
+  const VF n = hn::Sub(hn::MulAdd(c, hn::Set(df, 1.44269504f), round), round);
+  const auto whole = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(whole);
+  const auto bias = hn::Set(di, 127);
+  const VF first = hn::BitCast(df, hn::ShiftLeft<23>(hn::Add(half, bias)));
+  const VF second =
+      hn::BitCast(df, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
+  const VF y = ExpReduced(ReduceByLn2(c, n));
+  return hn::IfThenElse(nan, x, hn::Mul(hn::Mul(y, first), second));
+}
+
+// An odd polynomial near 0, 1 - 2/(e^2|x| + 1) elsewhere: a few ulp.
+HWY_INLINE VF TanhV(VF x) {
+  const DF df;
+  const VF a = hn::Abs(x);
+  const VF z = hn::Mul(x, x);
+  VF p = hn::Set(df, -5.70498872745e-3f);
+  p = hn::MulAdd(p, z, hn::Set(df, 2.06390887954e-2f));
+  p = hn::MulAdd(p, z, hn::Set(df, -5.37397155531e-2f));
+  p = hn::MulAdd(p, z, hn::Set(df, 1.33314422036e-1f));
+  p = hn::MulAdd(p, z, hn::Set(df, -3.33332819422e-1f));
+  const VF near = hn::MulAdd(hn::Mul(p, z), x, x);
+  const VF one = hn::Set(df, 1.0f);
+  const VF two = hn::Set(df, 2.0f);
+  const VF far =
+      hn::Sub(one, hn::Div(two, hn::Add(ExpV(hn::Mul(a, two)), one)));
+  return hn::IfThenElse(hn::Lt(a, hn::Set(df, 0.625f)), near,
+                        hn::CopySign(far, x));
+}
+
+// Element types as memory holds them. Load reads Lanes(DF()) of them, Load2
+// twice as many: the first and the second half, or, where that is cheaper
+// (kApart), those of even and of odd places.
+struct F32Element {
+  using T = float;
+  static HWY_INLINE VF Load(const T* p) { return hn::LoadU(DF(), p); }
+  static constexpr bool kApart = false;
+  static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
+    a = Load(p);
+    b = Load(p + hn::Lanes(DF()));
+  }
+};
+
+struct Bf16Element {
+  using T = uint16_t;
+  static HWY_INLINE VF Load(const T* p) {
+    const hn::Rebind<uint16_t, DF> half;
+    const auto wide = hn::PromoteTo(DU(), hn::LoadU(half, p));
+    return hn::BitCast(DF(), hn::ShiftLeft<16>(wide));
+  }
+#if HWY_TARGET == HWY_SCALAR
+  static constexpr bool kApart = false;
+  static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
+    a = Load(p);
+    b = Load(p + 1);
+  }
+#else
+  // Two of them in 32 bits: the low one is shifted up, the high one stays.
+  static constexpr bool kApart = true;
+  static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
+    const hn::Repartition<uint16_t, DU> du16;
+    const auto both = hn::BitCast(DU(), hn::LoadU(du16, p));
+    a = hn::BitCast(DF(), hn::ShiftLeft<16>(both));
+    b = hn::BitCast(DF(), hn::And(both, hn::Set(DU(), 0xffff0000u)));
+  }
+#endif
+};
+
+struct F16Element {
+  using T = uint16_t;
+  static HWY_INLINE VF Load(const T* p) {
+    const DF df;
+    const hn::Rebind<uint16_t, DF> half;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || \
+    HWY_TARGET == HWY_AVX3_DL
+    const hn::Rebind<hwy::float16_t, DF> d16;
+    return hn::PromoteTo(df, hn::BitCast(d16, hn::LoadU(half, p)));
+#else
+    const DU du;
+    // Moves the exponent with a product, exact for subnormals too.
+    const auto wide = hn::PromoteTo(du, hn::LoadU(half, p));
+    const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(du, 0x8000)));
+    const auto rest = hn::ShiftLeft<13>(hn::And(wide, hn::Set(du, 0x7fff)));
+    const VF scaled = hn::Mul(hn::BitCast(df, rest),
+                              hn::BitCast(df, hn::Set(du, 0x77800000)));
+    const VF huge = hn::BitCast(df, hn::Or(rest, hn::Set(du, 0x7f800000)));
+    const VF limit = hn::BitCast(df, hn::Set(du, 0x0f800000));
+    const VF magnitude =
+        hn::IfThenElse(hn::Ge(hn::BitCast(df, rest), limit), huge, scaled);
+    return hn::Or(magnitude, hn::BitCast(df, sign));
+#endif
+  }
+  static constexpr bool kApart = false;
+  static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
+    a = Load(p);
+    b = Load(p + hn::Lanes(DF()));
+  }
+};
+
+struct I8Element {
+  using T = int8_t;
+  static HWY_INLINE VF Load(const T* p) {
+    const hn::Rebind<int8_t, DF> quarter;
+    const DI di;
+    return hn::ConvertTo(DF(), hn::PromoteTo(di, hn::LoadU(quarter, p)));
+  }
+  static constexpr bool kApart = false;
+  static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
+    a = Load(p);
+    b = Load(p + hn::Lanes(DF()));
+  }
+};
+
+// The first `count` elements, zeros after them.
+template <class E>
+HWY_INLINE VF LoadFirst(const typename E::T* p, size_t count) {
+  alignas(64) typename E::T all[64] = {};
+  for (size_t i = 0; i < count; ++i) all[i] = p[i];
+  return E::Load(all);
+}
+
+HWY_INLINE void StoreFirst(VF v, float* p, size_t count) {
+  alignas(64) float all[64];
+  hn::Store(v, DF(), all);
+  for (size_t i = 0; i < count; ++i) p[i] = all[i];
+}
+
+}  // namespace shardc::exec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_

@@ -1,0 +1,146 @@
+// Fast attention over one slice: the query heads that share one key head,
+// in one batch row. SIMD lies behind this header (*_simd.cc); the slow,
+// obvious form of the same functions is kernel_loops.h, the oracle.
+//
+// Softmax is online (Milakov & Gimelshein 2018; the blocked form is Dao et
+// al., FlashAttention, 2022): a state (max, sum, out) per query row absorbs
+// one slice of keys after the other, and FinishAttention divides at last.
+// A row's result depends on that row, its keys and the target alone: not on
+// the other rows of the call, on threads, or on how rows are split up.
+#ifndef SHARDC_EXEC_KERNELS_KERNELS_H_
+#define SHARDC_EXEC_KERNELS_KERNELS_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/kernels/scratch.h"
+#include "model/dtype.h"
+
+namespace shardc::exec {
+
+// Keys are taken in blocks of this many, from row 0 of the slice.
+inline constexpr int64_t kKeyBlock = 256;
+
+// G query heads, T query rows, S key rows, D and Dv dims. Strides count
+// elements; the last dim is contiguous. K and V values must be finite even
+// where they are masked: a masked weight is 0, and 0 times them is added.
+struct AttentionSlice {
+  int64_t heads = 1;       // G
+  int64_t query_rows = 0;  // T
+  int64_t key_rows = 0;    // S
+  int64_t head_dim = 0;    // D
+  int64_t value_dim = 0;   // Dv
+
+  const void* query = nullptr;      // [G, T, D] by the two strides
+  Dtype query_dtype = Dtype::kF32;  // F32, BF16 or F16
+  int64_t query_head_stride = 0;
+  int64_t query_row_stride = 0;
+
+  const void* key = nullptr;     // [S, D]
+  const void* value = nullptr;   // [S, Dv]
+  Dtype kv_dtype = Dtype::kF32;  // F32, BF16, F16 or I8
+  int64_t key_row_stride = 0;
+  int64_t value_row_stride = 0;
+  // I8 only: an element stands for q * scale / 127.5.
+  const float* key_scale = nullptr;    // [S] by scale_stride
+  const float* value_scale = nullptr;  // [S] by scale_stride
+  int64_t scale_stride = 1;
+
+  float scale = 1;     // of the logits
+  float soft_cap = 0;  // c * tanh(scale*q.k / c) where not 0
+
+  // Query row t sees key rows [begin[t], end[t]): causal, windows, lengths
+  // and left padding are all that. Null: from 0, to S.
+  const int32_t* begin = nullptr;  // [T]
+  const int32_t* end = nullptr;    // [T]
+
+  // Added after the cap; a stride of 0 broadcasts.
+  const float* bias = nullptr;  // [G, T, S] by the two strides
+  int64_t bias_head_stride = 0;
+  int64_t bias_row_stride = 0;
+  // 0 masks; for whatever is not an interval.
+  const uint8_t* mask = nullptr;  // [G, T, S] by the two strides
+  int64_t mask_head_stride = 0;
+  int64_t mask_row_stride = 0;
+};
+
+// Row (g, t) is at g*T + t. Empty: max -inf, sum 0, out 0.
+struct AttentionState {
+  float* max = nullptr;  // [G*T]
+  float* sum = nullptr;  // [G*T]
+  float* out = nullptr;  // [G*T, Dv], not yet divided by sum
+};
+
+void ClearState(const AttentionSlice& slice, const AttentionState& state);
+
+// Blocked form for many query rows.
+void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
+                      Scratch& scratch);
+
+// One pass over the keys for few query rows: bound by memory. Takes the
+// slices' keys in turn, block by block, since those of several heads usually
+// lie side by side; all slices have one kv_dtype. Another order of additions
+// than PrefillAttention, so choose by the global query length.
+void DecodeAttention(std::span<const AttentionSlice> slices,
+                     std::span<const AttentionState> states, Scratch& scratch);
+
+// out = state.out / sum, zeros where sum is 0. With `sinks` [G] the sum first
+// grows by exp(sink - max). `lse` [G*T], when not null, is log(sum) + max,
+// -inf where nothing was seen. Output strides count elements.
+void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
+                     const float* sinks, float* out, int64_t out_head_stride,
+                     int64_t out_row_stride, float* lse);
+
+// Absorbs state `from` of the same rows into `into`, by the log-sum-exp rule.
+void MergeState(int64_t rows, int64_t value_dim, const AttentionState& from,
+                const AttentionState& into);
+
+// e^x. The largest error over all float32, in units of the result's last
+// place (2^-149 at least, so subnormal results count): 1.0104 with fused
+// multiply-add, 0.9904 without. NaN stays NaN.
+inline constexpr double kExpMaxUlp = 1.011;
+void Exp(std::span<const float> x, std::span<float> out);
+// The softmax's form, for x <= 0: the same, but results below 2^-126 may
+// be 0.
+void ExpNonPositive(std::span<const float> x, std::span<float> out);
+
+// The conversions of half.h for many elements, bit for bit, but for which NaN
+// a NaN becomes.
+void F32ToBf16(std::span<const float> x, std::span<uint16_t> out);
+void Bf16ToF32(std::span<const uint16_t> x, std::span<float> out);
+void F32ToF16(std::span<const float> x, std::span<uint16_t> out);
+void F16ToF32(std::span<const uint16_t> x, std::span<float> out);
+
+// For collectives, one member after the other: into[i] += x[i] and
+// into[i] = max(into[i], x[i]), where a NaN on either side stays.
+void AddInto(std::span<const float> x, std::span<float> into);
+void MaxInto(std::span<const float> x, std::span<float> into);
+
+// out = a*x + b*y, or a*x where b is 0 (y may be empty then); out may be x
+// or y. Products are rounded before they are added.
+void Mix(float a, std::span<const float> x, float b, std::span<const float> y,
+         std::span<float> out);
+
+// Rotary embedding of `row` [D] in place with cos, sin [D/2]: pairs are
+// (i, i + D/2), or (2i, 2i+1) where interleaved. Products are rounded before
+// they are added, so every target gives the same bits.
+void Rotate(std::span<float> row, std::span<const float> cos,
+            std::span<const float> sin, bool interleaved);
+
+// QuantizeInt8 and DequantizeInt8 (quantize.h) of a whole row, bit for bit.
+float Quantise(std::span<const float> x, std::span<int8_t> out);
+void Dequantise(std::span<const int8_t> x, float scale, std::span<float> out);
+
+// The instruction sets compiled in that this processor has, best first, as
+// "AVX3". The last is portable code without any.
+std::vector<std::string> KernelTargets();
+// From now on the kernels use the named one; "" is the best again. For
+// tests and measurements, while no kernel runs. False: no such target.
+bool UseKernelTarget(std::string_view name);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_KERNELS_KERNELS_H_

@@ -1,0 +1,195 @@
+#include "exec/machine/buffer.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include <bit>
+#include <cassert>
+#include <cstring>
+
+namespace shardc::exec {
+namespace {
+
+// Runs of elements that are contiguous in both blocks, by recursion over the
+// leading dimensions.
+template <class T>
+void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
+              const Shape& from_start, std::vector<T>& to,
+              const Shape& to_shape, const Shape& to_start,
+              const Shape& extent) {
+  const size_t rank = extent.size();
+  if (rank == 0) {
+    to[0] = from[0];
+    return;
+  }
+  for (int64_t e : extent) {
+    if (e == 0) return;
+  }
+  Shape at(rank, 0);
+  const int64_t run = extent[rank - 1];
+  while (true) {
+    int64_t source = 0, target = 0;
+    for (size_t d = 0; d < rank; ++d) {
+      source = source * from_shape[d] + from_start[d] + at[d];
+      target = target * to_shape[d] + to_start[d] + at[d];
+    }
+    std::memcpy(to.data() + target, from.data() + source,
+                static_cast<size_t>(run) * sizeof(T));
+    size_t d = rank - 1;
+    while (true) {
+      if (d == 0) return;
+      --d;
+      if (++at[d] < extent[d]) break;
+      at[d] = 0;
+    }
+  }
+}
+
+template <class T>
+int64_t FirstBits(const std::vector<T>& a, const std::vector<T>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) {
+      return static_cast<int64_t>(i);
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+bool IsRealDtype(Dtype dtype) {
+  return dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16;
+}
+
+int64_t ElementsOf(const Shape& shape) {
+  int64_t out = 1;
+  for (int64_t size : shape) out *= size;
+  return out;
+}
+
+int64_t OffsetOf(const Shape& shape, const Shape& position) {
+  int64_t out = 0;
+  for (size_t d = 0; d < shape.size(); ++d) out = out * shape[d] + position[d];
+  return out;
+}
+
+Shape PositionOf(const Shape& shape, int64_t offset) {
+  Shape out(shape.size());
+  for (size_t d = shape.size(); d-- > 0;) {
+    out[d] = offset % shape[d];
+    offset /= shape[d];
+  }
+  return out;
+}
+
+Buffer Buffer::Zeros(Shape shape, Dtype dtype) {
+  Buffer out;
+  out.shape = std::move(shape);
+  out.dtype = dtype;
+  const auto count = static_cast<size_t>(ElementsOf(out.shape));
+  if (IsRealDtype(dtype)) {
+    out.real.assign(count, 0.0f);
+  } else {
+    out.whole.assign(count, 0);
+  }
+  return out;
+}
+
+bool Buffer::IsReal() const { return IsRealDtype(dtype); }
+
+int64_t Buffer::Elements() const { return ElementsOf(shape); }
+
+int64_t Buffer::Bytes() const {
+  return (Elements() * DtypeBits(dtype) + 7) / 8;
+}
+
+void CopyBlock(const Buffer& from, const Shape& from_start, Buffer& to,
+               const Shape& to_start, const Shape& extent) {
+  assert(from.IsReal() == to.IsReal());
+  if (from.IsReal()) {
+    CopyRuns(from.real, from.shape, from_start, to.real, to.shape, to_start,
+             extent);
+  } else {
+    CopyRuns(from.whole, from.shape, from_start, to.whole, to.shape, to_start,
+             extent);
+  }
+}
+
+Buffer SliceBlock(const Buffer& from, const Shape& start, const Shape& extent) {
+  Buffer out = Buffer::Zeros(extent, from.dtype);
+  CopyBlock(from, start, out, Shape(extent.size(), 0), extent);
+  return out;
+}
+
+Buffer SliceDim(const Buffer& from, size_t dim, int64_t begin, int64_t length) {
+  Shape start(from.shape.size(), 0);
+  Shape extent = from.shape;
+  start[dim] = begin;
+  extent[dim] = length;
+  return SliceBlock(from, start, extent);
+}
+
+Buffer ConcatDim(const std::vector<const Buffer*>& parts, size_t dim) {
+  Shape shape = parts.front()->shape;
+  int64_t total = 0;
+  for (const Buffer* part : parts) total += part->shape[dim];
+  shape[dim] = total;
+  Buffer out = Buffer::Zeros(shape, parts.front()->dtype);
+  Shape start(shape.size(), 0);
+  for (const Buffer* part : parts) {
+    CopyBlock(*part, Shape(shape.size(), 0), out, start, part->shape);
+    start[dim] += part->shape[dim];
+  }
+  return out;
+}
+
+Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order) {
+  const size_t rank = order.size();
+  Shape shape(rank);
+  std::vector<int64_t> stride(rank, 1), source_stride(rank, 1);
+  for (size_t d = rank; d-- > 1;) {
+    source_stride[d - 1] = source_stride[d] * from.shape[d];
+  }
+  for (size_t d = 0; d < rank; ++d) {
+    shape[d] = from.shape[order[d]];
+    stride[d] = source_stride[order[d]];
+  }
+  Buffer out = Buffer::Zeros(shape, from.dtype);
+  Shape at(rank, 0);
+  const int64_t count = out.Elements();
+  int64_t source = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto target = static_cast<size_t>(i);
+    if (from.IsReal()) {
+      out.real[target] = from.real[static_cast<size_t>(source)];
+    } else {
+      out.whole[target] = from.whole[static_cast<size_t>(source)];
+    }
+    for (size_t d = rank; d-- > 0;) {
+      source += stride[d];
+      if (++at[d] < shape[d]) break;
+      source -= stride[d] * shape[d];
+      at[d] = 0;
+    }
+  }
+  return out;
+}
+
+void KeepFreedBuffers() {
+#ifdef __GLIBC__
+  constexpr int kMiB = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, 32 * kMiB);
+  mallopt(M_TRIM_THRESHOLD, 256 * kMiB);
+#endif
+}
+
+int64_t FirstDifference(const Buffer& a, const Buffer& b) {
+  return a.IsReal() ? FirstBits(a.real, b.real) : FirstBits(a.whole, b.whole);
+}
+
+bool BitEqual(const Buffer& a, const Buffer& b) {
+  return a.shape == b.shape && a.dtype == b.dtype && FirstDifference(a, b) < 0;
+}
+
+}  // namespace shardc::exec

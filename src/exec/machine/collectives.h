@@ -1,0 +1,50 @@
+// Collectives over any set of mesh axes. Each takes one buffer per device, all
+// of one shape and dtype, returns one per device, and writes to the ledger.
+//
+// A group's order is the index along the axis list. Reductions add in
+// ascending group index for every element and member, so replicas agree in
+// bits (a real ring rotates the order: within tolerance, not in bits).
+#ifndef SHARDC_EXEC_MACHINE_COLLECTIVES_H_
+#define SHARDC_EXEC_MACHINE_COLLECTIVES_H_
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "exec/machine/buffer.h"
+#include "exec/machine/machine.h"
+
+namespace shardc::exec {
+
+using PerDevice = std::vector<Buffer>;  // by device id
+
+enum class Reduce : uint8_t { kSum, kMax };
+
+// Parts are joined along `dim`.
+PerDevice AllGather(Machine& machine, const AxisGroup& axes,
+                    const PerDevice& in, size_t dim, std::string_view what);
+// Sum, then member i keeps slice i of `dim`, which the group's size divides.
+PerDevice ReduceScatter(Machine& machine, const AxisGroup& axes,
+                        const PerDevice& in, size_t dim, std::string_view what);
+PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
+                    const PerDevice& in, Reduce reduce, std::string_view what);
+// Member i sends slice j of `split_dim` to member j, which joins what it
+// receives along `concat_dim` in the senders' order.
+PerDevice AllToAll(Machine& machine, const AxisGroup& axes, const PerDevice& in,
+                   size_t split_dim, size_t concat_dim, std::string_view what);
+// `edges` are (source, target) group indices; a device that no edge reaches
+// receives zeros. No two edges share a target.
+PerDevice Ppermute(Machine& machine, const AxisGroup& axes, const PerDevice& in,
+                   const std::vector<std::pair<int64_t, int64_t>>& edges,
+                   std::string_view what);
+// Everyone receives the buffer of group index `root`.
+PerDevice Broadcast(Machine& machine, const AxisGroup& axes,
+                    const PerDevice& in, int64_t root, std::string_view what);
+
+// (i, i + 1 mod n): the edges of one ring step.
+std::vector<std::pair<int64_t, int64_t>> RingEdges(int64_t n);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_MACHINE_COLLECTIVES_H_

@@ -1,0 +1,43 @@
+// A bulk-synchronous machine: local steps on all devices, collectives between
+// them. Programs see nothing else of one another's memory.
+#ifndef SHARDC_EXEC_MACHINE_MACHINE_H_
+#define SHARDC_EXEC_MACHINE_MACHINE_H_
+
+#include <functional>
+#include <memory>
+
+#include "exec/machine/fault.h"
+#include "exec/machine/ledger.h"
+#include "exec/machine/mesh_sim.h"
+#include "exec/machine/thread_pool.h"
+
+namespace shardc::exec {
+
+class Machine {
+ public:
+  // `threads` host threads simulate the devices; results do not depend on it.
+  explicit Machine(const SimMesh& mesh, int threads = 1,
+                   Fault fault = Fault::kNone);
+
+  const SimMesh& mesh() const { return *mesh_; }
+  int devices() const { return mesh_->devices(); }
+  Ledger& ledger() { return ledger_; }
+  const Ledger& ledger() const { return ledger_; }
+  // Runs `body(device)` for every device; it may write to that device's
+  // buffers only.
+  void Local(const std::function<void(int)>& body) const;
+
+  // The fault planted by a self-test; kNone in every other run.
+  bool Planted(Fault fault) const { return fault_ == fault; }
+  Fault fault() const { return fault_; }
+
+ private:
+  const SimMesh* mesh_;
+  std::unique_ptr<ThreadPool> pool_;  // null: one thread
+  Fault fault_;
+  Ledger ledger_;
+};
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_MACHINE_MACHINE_H_

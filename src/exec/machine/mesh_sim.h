@@ -1,0 +1,53 @@
+// The simulated mesh: device ids, coordinates, and groups over axes.
+//
+// A device's id is its row-major rank over the mesh's axes, the last axis
+// fastest. Its index along an axis list (a1, ..., ak) is mixed radix in the
+// order of the *list*, a1 most significant: [fsdp, dp] and [dp, fsdp] are
+// different layouts. An axis that the mesh lacks has size 1.
+#ifndef SHARDC_EXEC_MACHINE_MESH_SIM_H_
+#define SHARDC_EXEC_MACHINE_MESH_SIM_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/mesh.h"
+#include "model/spec.h"
+
+namespace shardc::exec {
+
+class SimMesh {
+ public:
+  explicit SimMesh(Mesh mesh);
+
+  const Mesh& mesh() const { return mesh_; }
+  int devices() const { return devices_; }
+  int64_t SizeOf(std::string_view axis) const;
+  bool Has(std::string_view axis) const;
+  // Product of the axes' sizes: how many parts a dimension is cut into.
+  int64_t Parts(const AxisGroup& axes) const;
+
+  int64_t Coordinate(int device, std::string_view axis) const;
+  // In [0, Parts(axes)).
+  int64_t Index(int device, const AxisGroup& axes) const;
+  // Devices that agree on all axes not in the list; members ordered by their
+  // index along it, groups by their first member's id.
+  std::vector<std::vector<int>> Groups(const AxisGroup& axes) const;
+  // `dp=1 tp=3`, for messages.
+  std::string DeviceText(int device) const;
+
+ private:
+  Mesh mesh_;
+  int devices_ = 1;
+  std::vector<int64_t> stride_;  // of a device id, by mesh axis
+};
+
+// The list without the axes of size 1 (and those the mesh lacks).
+AxisGroup DropTrivial(const SimMesh& mesh, const AxisGroup& axes);
+// Whether `prefix` is the beginning of `whole`, axes of size 1 dropped.
+bool IsPrefix(const SimMesh& mesh, const AxisGroup& prefix,
+              const AxisGroup& whole);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_MACHINE_MESH_SIM_H_

@@ -1,0 +1,98 @@
+#include "exec/machine/random.h"
+
+#include <cmath>
+
+namespace shardc::exec {
+namespace {
+
+constexpr uint32_t kMultiplier0 = 0xD2511F53;
+constexpr uint32_t kMultiplier1 = 0xCD9E8D57;
+constexpr uint32_t kWeyl0 = 0x9E3779B9;
+constexpr uint32_t kWeyl1 = 0xBB67AE85;
+constexpr int kRounds = 10;
+
+// The last counter word keeps the three uses of one key apart.
+constexpr uint32_t kForBits = 0;
+constexpr uint32_t kForSplit = 1;
+constexpr uint32_t kForName = 2;
+
+uint32_t Low(uint64_t x) { return static_cast<uint32_t>(x); }
+uint32_t High(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
+uint64_t Join(uint32_t low, uint32_t high) {
+  return (uint64_t{high} << 32) | low;
+}
+
+std::array<uint32_t, 4> Draw(uint64_t key, uint64_t index, uint32_t use) {
+  return Philox({Low(index), High(index), 0, use}, {Low(key), High(key)});
+}
+
+// FNV-1a: names are few and short, and only need to differ.
+uint64_t HashName(std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (char c : name) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  return hash;
+}
+
+double ToUnit(uint64_t bits) {
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+}  // namespace
+
+std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
+                               std::array<uint32_t, 2> key) {
+  for (int round = 0; round < kRounds; ++round) {
+    const uint64_t p0 = uint64_t{kMultiplier0} * counter[0];
+    const uint64_t p1 = uint64_t{kMultiplier1} * counter[2];
+    counter = {High(p1) ^ counter[1] ^ key[0], Low(p1),
+               High(p0) ^ counter[3] ^ key[1], Low(p0)};
+    key = {key[0] + kWeyl0, key[1] + kWeyl1};
+  }
+  return counter;
+}
+
+Random Random::Split(uint64_t index) const {
+  const auto out = Draw(key_, index, kForSplit);
+  return Random(Join(out[0], out[1]));
+}
+
+Random Random::Split(std::string_view name) const {
+  const auto out = Draw(key_, HashName(name), kForName);
+  return Random(Join(out[0], out[1]));
+}
+
+uint64_t Random::Bits(uint64_t index) const {
+  const auto out = Draw(key_, index, kForBits);
+  return Join(out[0], out[1]);
+}
+
+double Random::Uniform(uint64_t index) const { return ToUnit(Bits(index)); }
+
+double Random::Normal(uint64_t index) const { return Normals(index)[0]; }
+
+// Box and Muller.
+std::array<double, 2> Random::Normals(uint64_t index) const {
+  const auto out = Draw(key_, index, kForBits);
+  const double u = 1.0 - ToUnit(Join(out[0], out[1]));  // (0, 1]
+  const double angle = 2 * M_PI * ToUnit(Join(out[2], out[3]));
+  const double radius = std::sqrt(-2 * std::log(u));
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+uint64_t Random::Below(uint64_t index, uint64_t bound) const {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<uint64_t>((Wide{Bits(index)} * bound) >> 64);
+}
+
+bool KeepsWeight(uint64_t seed, int64_t b, int64_t h, int64_t pq, int64_t pk,
+                 double rate) {
+  if (rate <= 0) return true;
+  const auto word = [](int64_t x) { return Low(static_cast<uint64_t>(x)); };
+  const auto out =
+      Philox({word(b), word(h), word(pq), word(pk)}, {Low(seed), High(seed)});
+  return out[0] * 0x1p-32 >= rate;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,345 @@
+#include "exec/machine/sharded.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "source/wording.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+AxisGroup NamedAxes(const Spec& spec) {
+  AxisGroup out;
+  for (const AxisGroup& group : spec) {
+    out.insert(out.end(), group.begin(), group.end());
+  }
+  return out;
+}
+
+// Devices that hold the same shard, by the shard's place.
+std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
+                                          const Shape& shape,
+                                          const Spec& spec) {
+  std::map<Shape, std::vector<int>> out;
+  for (int d = 0; d < mesh.devices(); ++d) {
+    out[LocalStart(mesh, shape, spec, d)].push_back(d);
+  }
+  return out;
+}
+
+}  // namespace
+
+Spec PadSpec(Spec spec, size_t rank) {
+  if (spec.size() < rank) spec.resize(rank);
+  return spec;
+}
+
+std::optional<Complaint> CheckLayout(const SimMesh& mesh, const Shape& shape,
+                                     const Spec& spec) {
+  Complaint why;
+  if (spec.size() > shape.size()) {
+    why.message =
+        "the spec " + SpecText(spec) + " has " +
+        Counted(static_cast<int64_t>(spec.size()), "entry", "entries") +
+        " for rank " + std::to_string(shape.size());
+    return why;
+  }
+  std::set<std::string> seen;
+  for (size_t dim = 0; dim < spec.size(); ++dim) {
+    for (const std::string& axis : spec[dim]) {
+      why.axis = axis;
+      if (!mesh.Has(axis)) {
+        why.message = "the mesh has no axis `" + axis + "`";
+        why.help = "add it to the mesh, or take it out of the axis rules";
+        return why;
+      }
+      if (!seen.insert(axis).second) {
+        why.message = "axis `" + axis + "` occurs twice in " + SpecText(spec);
+        why.help =
+            "an axis splits one dimension of a tensor: take it out of the "
+            "other's axis rule";
+        return why;
+      }
+    }
+    const int64_t parts = mesh.Parts(spec[dim]);
+    if (shape[dim] % parts != 0) {
+      why.axis = spec[dim].front();
+      why.dimension = dim;
+      why.message = "dimension " + std::to_string(dim) + " of " +
+                    ShapeText(shape) + " does not divide into " +
+                    std::to_string(parts) + " parts over " +
+                    GroupText(spec[dim]);
+      why.help = "split it over axes whose sizes divide it, or leave it whole";
+      return why;
+    }
+  }
+  return std::nullopt;
+}
+
+Shape LocalShape(const SimMesh& mesh, const Shape& shape, const Spec& spec) {
+  Shape out = shape;
+  for (size_t dim = 0; dim < spec.size(); ++dim) {
+    out[dim] /= mesh.Parts(spec[dim]);
+  }
+  return out;
+}
+
+Shape LocalStart(const SimMesh& mesh, const Shape& shape, const Spec& spec,
+                 int device) {
+  Shape out(shape.size(), 0);
+  for (size_t dim = 0; dim < spec.size(); ++dim) {
+    out[dim] =
+        mesh.Index(device, spec[dim]) * (shape[dim] / mesh.Parts(spec[dim]));
+  }
+  return out;
+}
+
+ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec) {
+  ShardedTensor out;
+  out.shape = global.shape;
+  out.dtype = global.dtype;
+  out.spec = PadSpec(std::move(spec), global.shape.size());
+  const Shape extent = LocalShape(mesh, out.shape, out.spec);
+  for (int d = 0; d < mesh.devices(); ++d) {
+    out.local.push_back(
+        SliceBlock(global, LocalStart(mesh, out.shape, out.spec, d), extent));
+  }
+  return out;
+}
+
+std::optional<Complaint> CheckReplicas(const SimMesh& mesh,
+                                       const ShardedTensor& tensor) {
+  const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
+  for (const auto& [start, devices] :
+       Holders(mesh, tensor.shape, tensor.spec)) {
+    const Buffer& first = tensor.local[At(devices[0])];
+    for (int device : devices) {
+      Complaint why;
+      const Buffer& other = tensor.local[At(device)];
+      if (other.shape != extent) {
+        why.message = "device " + std::to_string(device) + " holds " +
+                      ShapeText(other.shape) + " where its layout says " +
+                      ShapeText(extent);
+        why.devices = {device};
+        return why;
+      }
+      const int64_t at =
+          device == devices[0] ? -1 : FirstDifference(first, other);
+      if (at < 0) continue;
+      why.devices = {devices[0], device};
+      why.position = PositionOf(extent, at);
+      for (size_t d = 0; d < start.size(); ++d) why.position[d] += start[d];
+      why.message = "replicas differ on devices " + std::to_string(devices[0]) +
+                    " (" + mesh.DeviceText(devices[0]) + ") and " +
+                    std::to_string(device) + " (" + mesh.DeviceText(device) +
+                    ") at " + ShapeText(why.position);
+      return why;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
+                             Complaint& why) {
+  if (auto bad = CheckReplicas(mesh, tensor)) {
+    why = std::move(*bad);
+    return std::nullopt;
+  }
+  const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
+  Buffer out = Buffer::Zeros(tensor.shape, tensor.dtype);
+  for (const auto& [start, devices] :
+       Holders(mesh, tensor.shape, tensor.spec)) {
+    CopyBlock(tensor.local[At(devices[0])], Shape(extent.size(), 0), out, start,
+              extent);
+  }
+  return out;
+}
+
+bool SliceNests(const SimMesh& mesh, int64_t size, const AxisGroup& inner,
+                const AxisGroup& outer, int device) {
+  const int64_t inner_length = size / mesh.Parts(inner);
+  const int64_t outer_length = size / mesh.Parts(outer);
+  const int64_t inner_begin = mesh.Index(device, inner) * inner_length;
+  const int64_t outer_begin = mesh.Index(device, outer) * outer_length;
+  return inner_begin >= outer_begin &&
+         inner_begin + inner_length <= outer_begin + outer_length;
+}
+
+namespace {
+
+// How a move is charged; `axes` are those whose use changes.
+struct Move {
+  Collective kind = Collective::kAllGather;
+  AxisGroup axes;
+};
+
+Move ClassifyMove(const SimMesh& mesh, const Spec& from, const Spec& to) {
+  Move out;
+  std::map<std::string, size_t> from_dim, to_dim;
+  for (size_t dim = 0; dim < from.size(); ++dim) {
+    for (const auto& axis : DropTrivial(mesh, from[dim])) from_dim[axis] = dim;
+  }
+  for (size_t dim = 0; dim < to.size(); ++dim) {
+    for (const auto& axis : DropTrivial(mesh, to[dim])) to_dim[axis] = dim;
+  }
+  bool moved = false, only_gather = true;
+  for (size_t dim = 0; dim < from.size(); ++dim) {
+    const AxisGroup a = DropTrivial(mesh, from[dim]);
+    const AxisGroup b = DropTrivial(mesh, to[dim]);
+    if (a == b) continue;
+    // Where the old slice begins with the new one's axes, the rest is joined;
+    // the other way round a device cuts its slice and nothing is sent.
+    if (!IsPrefix(mesh, b, a) && !IsPrefix(mesh, a, b)) only_gather = false;
+    for (const AxisGroup* group : {&a, &b}) {
+      for (const std::string& axis : *group) {
+        const bool kept_place =
+            IsPrefix(mesh, b, a)
+                ? std::find(b.begin(), b.end(), axis) != b.end()
+                : IsPrefix(mesh, a, b) &&
+                      std::find(a.begin(), a.end(), axis) != a.end();
+        if (kept_place) continue;
+        if (std::find(out.axes.begin(), out.axes.end(), axis) ==
+            out.axes.end()) {
+          out.axes.push_back(axis);
+        }
+      }
+    }
+  }
+  for (const auto& [axis, dim] : from_dim) {
+    const auto at = to_dim.find(axis);
+    if (at != to_dim.end() && at->second != dim) moved = true;
+  }
+  if (moved) {
+    out.kind = Collective::kAllToAll;
+  } else if (!only_gather) {
+    out.kind = Collective::kPpermute;
+  }
+  return out;
+}
+
+}  // namespace
+
+ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
+                      std::string_view what) {
+  const SimMesh& mesh = machine.mesh();
+  ShardedTensor out;
+  out.shape = tensor.shape;
+  out.dtype = tensor.dtype;
+  out.spec = PadSpec(std::move(spec), tensor.shape.size());
+  const size_t rank = tensor.shape.size();
+  const Shape extent = LocalShape(mesh, out.shape, out.spec);
+  const Shape source_extent = LocalShape(mesh, out.shape, tensor.spec);
+  const auto holders = Holders(mesh, tensor.shape, tensor.spec);
+  std::map<Shape, size_t> turn;  // whose turn it is to send a shard
+  const int64_t bits = DtypeBits(tensor.dtype);
+  std::vector<int64_t> sent_bits(At(mesh.devices()), 0);
+  for (int device = 0; device < mesh.devices(); ++device) {
+    Buffer local = Buffer::Zeros(extent, tensor.dtype);
+    const Shape want = LocalStart(mesh, out.shape, out.spec, device);
+    for (const auto& [start, devices] : holders) {
+      Shape from(rank), to(rank), size(rank);
+      bool meets = true;
+      for (size_t d = 0; d < rank; ++d) {
+        const int64_t begin = std::max(start[d], want[d]);
+        const int64_t end =
+            std::min(start[d] + source_extent[d], want[d] + extent[d]);
+        meets = meets && begin < end;
+        from[d] = begin - start[d];
+        to[d] = begin - want[d];
+        size[d] = end - begin;
+      }
+      if (!meets) continue;
+      int holder = device;
+      if (std::find(devices.begin(), devices.end(), device) == devices.end()) {
+        holder = devices[turn[start]++ % devices.size()];
+      }
+      CopyBlock(tensor.local[At(holder)], from, local, to, size);
+      if (holder != device) sent_bits[At(holder)] += ElementsOf(size) * bits;
+    }
+    out.local.push_back(std::move(local));
+  }
+  if (std::any_of(sent_bits.begin(), sent_bits.end(),
+                  [](int64_t sent) { return sent > 0; })) {
+    Move move = ClassifyMove(mesh, tensor.spec, out.spec);
+    for (int64_t& sent : sent_bits) sent = (sent + 7) / 8;
+    const int64_t n = mesh.Parts(move.axes);
+    machine.ledger().Record(move.kind, std::move(move.axes), n,
+                            std::move(sent_bits), what);
+  }
+  return out;
+}
+
+Buffer UniqueIds(const Shape& shape) {
+  Buffer out = Buffer::Zeros(shape, Dtype::kI32);
+  for (size_t i = 0; i < out.whole.size(); ++i) {
+    out.whole[i] = static_cast<int32_t>(i);
+  }
+  return out;
+}
+
+namespace {
+
+Complaint Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
+                    int device, int64_t id, Shape position) {
+  Complaint why;
+  const bool known = id >= 0 && id < ElementsOf(tensor.shape);
+  why.message = "device " + std::to_string(device) + " (" +
+                mesh.DeviceText(device) + ") holds element " +
+                (known ? ShapeText(PositionOf(tensor.shape, id))
+                       : "id " + std::to_string(id)) +
+                " where " + ShapeText(position) + " belongs";
+  why.devices = {device};
+  why.position = std::move(position);
+  const AxisGroup named = NamedAxes(tensor.spec);
+  if (!named.empty()) why.axis = named.front();
+  return why;
+}
+
+}  // namespace
+
+std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
+                                       const ShardedTensor& tensor) {
+  const int64_t count = ElementsOf(tensor.shape);
+  int64_t parts = 1;
+  for (const AxisGroup& group : tensor.spec) parts *= mesh.Parts(group);
+  const int64_t replicas = mesh.devices() / parts;
+  // How often each element occurs over all devices.
+  std::vector<int32_t> seen(At(count), 0);
+  Complaint why;
+  for (int device = 0; device < mesh.devices(); ++device) {
+    const Buffer& local = tensor.local[At(device)];
+    const Shape start = LocalStart(mesh, tensor.shape, tensor.spec, device);
+    const int64_t elements = local.Elements();
+    // Offsets ascend by one along the last dimension.
+    const int64_t run = elements > 0 ? local.shape.back() : 0;
+    for (int64_t i = 0; i < elements; i += run) {
+      Shape first = PositionOf(local.shape, i);
+      for (size_t d = 0; d < first.size(); ++d) first[d] += start[d];
+      const int64_t offset = OffsetOf(tensor.shape, first);
+      for (int64_t j = 0; j < run; ++j) {
+        const int64_t id = local.whole[At(i + j)];
+        if (id >= 0 && id < count) ++seen[At(id)];
+        if (id == offset + j || !why.message.empty()) continue;
+        first.back() += j;
+        why = Misplaced(mesh, tensor, device, id, first);
+      }
+    }
+  }
+  for (int64_t id = 0; id < count; ++id) {
+    if (seen[At(id)] == replicas) continue;
+    why.position = PositionOf(tensor.shape, id);
+    why.message = "element " + ShapeText(why.position) + " is held " +
+                  Counted(seen[At(id)], "time") + " where " +
+                  Counted(replicas, "replica") + " should hold it once" +
+                  (why.message.empty() ? "" : "; " + why.message);
+    break;
+  }
+  if (why.message.empty()) return std::nullopt;
+  return why;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,88 @@
+#include "exec/machine/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace shardc::exec {
+
+struct ThreadPool::Shared {
+  std::mutex mutex;
+  std::condition_variable start;  // a round began, or the end
+  std::condition_variable done;   // the last worker of a round is through
+  int64_t round = 0;
+  int busy = 0;
+  bool stop = false;
+  const std::function<void(int64_t, int)>* work = nullptr;
+  int64_t tasks = 0;
+  std::atomic<int64_t> next = 0;
+  std::vector<std::thread> threads;
+
+  void TakeTasks(int worker) {
+    for (int64_t task = next++; task < tasks; task = next++) {
+      (*work)(task, worker);
+    }
+  }
+
+  void Loop(int worker) {
+    int64_t seen = 0;
+    std::unique_lock lock(mutex);
+    while (true) {
+      start.wait(lock, [&] { return stop || round != seen; });
+      if (stop) return;
+      seen = round;
+      lock.unlock();
+      TakeTasks(worker);
+      lock.lock();
+      if (--busy == 0) done.notify_one();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(int threads) : shared_(std::make_unique<Shared>()) {
+  if (threads <= 0) {
+    threads = static_cast<int>(std::thread::hardware_concurrency());
+  }
+  for (int i = 1; i < threads; ++i) {
+    shared_->threads.emplace_back([this, i] { shared_->Loop(i); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
+  }
+  shared_->start.notify_all();
+  for (std::thread& thread : shared_->threads) thread.join();
+}
+
+int ThreadPool::threads() const {
+  return static_cast<int>(shared_->threads.size()) + 1;
+}
+
+void ThreadPool::Run(int64_t tasks,
+                     const std::function<void(int64_t, int)>& f) {
+  Shared& s = *shared_;
+  if (tasks <= 1 || s.threads.empty()) {
+    for (int64_t task = 0; task < tasks; ++task) f(task, 0);
+    return;
+  }
+  {
+    const std::lock_guard lock(s.mutex);
+    s.work = &f;
+    s.tasks = tasks;
+    s.next = 0;
+    s.busy = static_cast<int>(s.threads.size());
+    ++s.round;
+  }
+  s.start.notify_all();
+  s.TakeTasks(0);
+  std::unique_lock lock(s.mutex);
+  s.done.wait(lock, [&] { return s.busy == 0; });
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,37 @@
+// Threads that share out independent tasks. A task writes only what is its
+// own, so results cannot depend on how many threads there are.
+#ifndef SHARDC_EXEC_MACHINE_THREAD_POOL_H_
+#define SHARDC_EXEC_MACHINE_THREAD_POOL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace shardc::exec {
+
+class ThreadPool {
+ public:
+  // `threads` in all, the caller's among them; 0: one per processor. With 1
+  // nothing is started.
+  explicit ThreadPool(int threads = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const;
+
+  // Calls f(task, worker) for every task in [0, tasks), each once, in no
+  // particular order; returns when all are done. `worker` in [0, threads())
+  // names the thread, for scratch memory. A task must not throw, nor call
+  // Run itself.
+  void Run(int64_t tasks,
+           const std::function<void(int64_t task, int worker)>& f);
+
+ private:
+  struct Shared;
+  std::unique_ptr<Shared> shared_;
+};
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_MACHINE_THREAD_POOL_H_

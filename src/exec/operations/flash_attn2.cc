@@ -1,0 +1,83 @@
+// Blocked online softmax on local slices (Dao et al. 2022).
+//
+// The wrapper keeps the axes of batch and heads and gathers the rest, so that
+// sequence axes save no memory; blocks count from global position 0, which
+// keeps the bits of the unsharded run.
+//
+// Quantised matmuls: weights and values are quantised within a block
+// (narrow.h).
+//
+// Example: 8 keys in blocks of 3 are absorbed as keys 0-2, 3-5 and 6-7, on one
+// device and on many.
+//
+// Cost: all_gather of (n-1)(b_k + b_v), and b_q, where lengths are split.
+#include <algorithm>
+#include <utility>
+
+#include "exec/attention/narrow.h"
+#include "exec/attention/staging.h"
+#include "exec/operations/operation.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
+                     const AttentionSpecs& specs,
+                     const OperationSettings& settings) {
+  OperationOutcome outcome;
+  auto staged = StageLocal(machine, problem, specs, settings,
+                           kFlashAttention.Staging(), outcome);
+  if (!staged) return outcome;
+  Slices slices;
+  MakeSlices(machine, *staged, GroupMap::kNaive, slices);
+  ShardedTensor out = EmptyOutput(machine, *staged);
+  int64_t block = settings.blocksize_k;
+  if (machine.Planted(Fault::kTileByLocalSize)) {
+    block = std::max<int64_t>(1, block / machine.devices());
+  }
+  const int bits = settings.dot_bits;
+  PerDevice scores;
+  if (bits > 0) scores = ScoresByBits(machine, slices, {}, bits);
+  machine.Local([&](int device) {
+    const LocalSlice& slice = slices.at[At(device)];
+    SoftmaxState state = EmptyState(slice);
+    if (bits > 0) {
+      FinishScores(slice, scores[At(device)]);
+      AttendNarrow(slice, scores[At(device)], {bits, Dtype::kF32, block},
+                   nullptr, state);
+    } else {
+      AttendKeys(slice, 0, slice.keys(), block, state);
+    }
+    out.local[At(device)] =
+        FinishRows(machine, *staged, device, slice, state, out.dtype);
+  });
+  outcome.output = FinishOutput(machine, *staged, std::move(out));
+  return outcome;
+}
+
+void Bytes(Traffic& traffic) {
+  traffic.GatherLengths();
+  traffic.MoveExtras();
+  traffic.FinishAs(traffic.query.spec);
+}
+
+}  // namespace
+
+constinit const Operation kFlashAttention = {
+    .name = "flash_attn2",
+    .summary = "blocked online softmax",
+    .supports = {.batch = "local",
+                 .query_length = "all_gather q",
+                 .key_length = "all_gather k, v",
+                 .heads = "local",
+                 .dim = "all_gather"},
+    .quantises_blocks = true,
+    .settings = {Setting::kDropout, Setting::kBlocksizeQ, Setting::kBlocksizeK,
+                 Setting::kBlocksizeB, Setting::kDotBits},
+    .bytes = Bytes,
+    .run = Run,
+};
+
+}  // namespace shardc::exec

@@ -1,0 +1,452 @@
+// Decoding over a cache whose length is split (Dao et al. 2023,
+// "Flash-Decoding"): the one query row is on every device of the length axes,
+// each makes a partial softmax (m, l, o) of its own keys, and the partials are
+// joined by the log-sum-exp rule:
+//   M = max m_r,  l = sum exp(m_r - M) l_r,  o = sum exp(m_r - M) o_r,  o / l.
+// A rank without keys has (-inf, 0, 0) and exp(-inf - M) := 0.
+//
+// Sent per device, n = ranks: all_reduce of max, then of sum and output in
+// float32: 2(n-1)/n * 4 B_loc H_loc (D+2). Variant: all_gather of normalised
+// outputs and their log-sum-exp, (n-1) * 4 B_loc H_loc (D+1).
+//
+// Where the length shares axes with heads (decode context parallelism) the
+// query is gathered over those heads first, and the output is
+// reduce-scattered back: (n-1) * 4 B H for the log-sum-exp, (n-1)/n * 4 B H D
+// for the output. A split head dimension: all_reduce of partial logits.
+//
+// Example that breaks without the rule: the mean of normalised partials is
+// right only if all denominators agree.
+#include "exec/operations/flash_decoding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "exec/attention/staging.h"
+#include "exec/kernels/half.h"
+#include "exec/operations/operation.h"
+
+namespace shardc::exec {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+float Weight(float part, float whole) {
+  return part == kMinusInfinity ? 0 : std::exp(part - whole);
+}
+
+class FlashDecoding {
+ public:
+  FlashDecoding(Machine& machine, const Staged& staged,
+                const OperationSettings& settings)
+      : machine_(machine),
+        staged_(staged),
+        settings_(settings),
+        lengths_(DropTrivial(machine.mesh(), staged.key.spec[1])) {
+    MakeSlices(machine, staged, GroupMap::kNaive, slices_);
+  }
+
+  // Partials of every device.
+  void Partials() {
+    const AxisGroup& dim = staged_.query.spec[3];
+    const bool split = machine_.mesh().Parts(dim) > 1;
+    PerDevice scores(At(machine_.devices()));
+    if (split) {
+      machine_.Local(
+          [&](int d) { scores[At(d)] = DotScores(slices_.at[At(d)]); });
+      scores = AllReduce(machine_, dim, scores, Reduce::kSum, "logits");
+    }
+    states_.resize(At(machine_.devices()));
+    machine_.Local([&](int d) {
+      const LocalSlice& slice = slices_.at[At(d)];
+      states_[At(d)] = EmptyState(slice);
+      if (split) {
+        FinishScores(slice, scores[At(d)]);
+        AttendScores(slice, scores[At(d)], states_[At(d)]);
+      } else {
+        AttendKeys(slice, 0, slice.keys(), settings_.blocksize_k,
+                   states_[At(d)]);
+      }
+      if (machine_.Planted(Fault::kSinkPerPart) && staged_.sinks) {
+        AddSinks(Sinks(d), states_[At(d)]);
+      }
+    });
+  }
+
+  void MergeByAllReduce() {
+    if (lengths_.empty() || machine_.Planted(Fault::kCollectiveSkipped)) {
+      return;
+    }
+    PerDevice max;
+    for (const SoftmaxState& state : states_) max.push_back(state.max);
+    if (!machine_.Planted(Fault::kMergeWithoutMax)) {
+      max = AllReduce(machine_, Wrong(lengths_), max, Reduce::kMax, "max");
+    }
+    PerDevice packed;
+    for (int d = 0; d < machine_.devices(); ++d) {
+      packed.push_back(Packed(states_[At(d)], max[At(d)]));
+    }
+    packed = AllReduce(machine_, Wrong(lengths_), packed, Reduce::kSum,
+                       "sum and output");
+    for (int d = 0; d < machine_.devices(); ++d) {
+      Unpack(packed[At(d)], max[At(d)], states_[At(d)]);
+    }
+  }
+
+  void MergeByAllGather() {
+    if (lengths_.empty()) return;
+    PerDevice parts;
+    for (const SoftmaxState& state : states_) {
+      parts.push_back(Normalised(state));
+    }
+    parts = AllGather(machine_, lengths_, parts, 0, "output and lse");
+    const int64_t n = machine_.mesh().Parts(lengths_);
+    for (int d = 0; d < machine_.devices(); ++d) {
+      JoinNormalised(parts[At(d)], n, states_[At(d)]);
+    }
+  }
+
+  // Partials of all heads; afterwards a device has its own heads' output.
+  // `axes` are the length axes, shared with heads.
+  PerDevice MergeContextParallel() {
+    PerDevice lse;
+    for (int d = 0; d < machine_.devices(); ++d) {
+      Buffer own = LogSumExp(states_[At(d)]);
+      own.shape.insert(own.shape.begin(), 1);
+      lse.push_back(std::move(own));
+    }
+    lse = AllGather(machine_, lengths_, lse, 0, "lse");
+    const int64_t n = machine_.mesh().Parts(lengths_);
+    PerDevice parts;
+    for (int d = 0; d < machine_.devices(); ++d) {
+      const SoftmaxState& state = states_[At(d)];
+      Buffer out = FinishState(state, Dtype::kF32);  // [B, T, H, Dv]
+      const Shape& s = state.out.shape;
+      for (int64_t b = 0; b < s[0]; ++b) {
+        for (int64_t h = 0; h < s[1]; ++h) {
+          for (int64_t t = 0; t < s[2]; ++t) {
+            const int64_t row = (b * s[1] + h) * s[2] + t;
+            const float share = Share(d, lse[At(d)], n, row, b, h);
+            float* to = out.real.data() + ((b * s[2] + t) * s[1] + h) * s[3];
+            for (int64_t i = 0; i < s[3]; ++i) to[i] *= share;
+          }
+        }
+      }
+      parts.push_back(std::move(out));
+    }
+    parts = ReduceScatter(machine_, lengths_, parts, 2, "output");
+    for (Buffer& part : parts) {
+      part.dtype = staged_.dtype;
+      RoundAll(part.dtype, part.real);
+    }
+    return parts;
+  }
+
+  PerDevice Outputs() {
+    PerDevice out(At(machine_.devices()));
+    machine_.Local([&](int d) {
+      if (staged_.sinks && !machine_.Planted(Fault::kSinkPerPart)) {
+        AddSinks(Sinks(d), states_[At(d)]);
+      }
+      out[At(d)] = FinishState(states_[At(d)], staged_.dtype);
+    });
+    return out;
+  }
+
+ private:
+  AxisGroup Wrong(const AxisGroup& axes) const {
+    if (!machine_.Planted(Fault::kCollectiveWrongAxis)) return axes;
+    for (const MeshAxis& axis : machine_.mesh().mesh().axes) {
+      if (axis.size > 1 && Disjoint({axis.name}, axes)) return {axis.name};
+    }
+    return {};
+  }
+
+  Buffer Sinks(int d) const {
+    return LocalSinks(machine_, staged_, d, slices_.at[At(d)]);
+  }
+
+  // [rows, D+1]: out and sum, rescaled to the common maximum.
+  Buffer Packed(const SoftmaxState& state, const Buffer& max) const {
+    const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
+    Buffer out = Buffer::Zeros({rows, dim + 1}, Dtype::kF32);
+    for (int64_t i = 0; i < rows; ++i) {
+      float weight = Weight(state.max.real[At(i)], max.real[At(i)]);
+      float* to = out.real.data() + i * (dim + 1);
+      const float* from = state.out.real.data() + i * dim;
+      float divide = 1;
+      if (machine_.Planted(Fault::kSumOfNormalised) ||
+          machine_.Planted(Fault::kMeanOfNormalised)) {
+        divide = state.sum.real[At(i)] > 0 ? state.sum.real[At(i)] : 1;
+        weight = 1;
+      }
+      for (int64_t d = 0; d < dim; ++d) to[d] = weight * from[d] / divide;
+      to[dim] = machine_.Planted(Fault::kSumNotMerged)
+                    ? state.sum.real[At(i)] /
+                          static_cast<float>(machine_.mesh().Parts(lengths_))
+                    : weight * state.sum.real[At(i)];
+      if (machine_.Planted(Fault::kSumOfNormalised)) {
+        to[dim] = 1.0f / static_cast<float>(machine_.mesh().Parts(lengths_));
+      }
+      if (machine_.Planted(Fault::kMeanOfNormalised)) to[dim] = 1;
+      if (machine_.Planted(Fault::kReduceInBf16)) {
+        for (int64_t d = 0; d <= dim; ++d) {
+          to[d] = RoundTo(Dtype::kBF16, to[d]);
+        }
+      }
+    }
+    return out;
+  }
+
+  void Unpack(const Buffer& packed, const Buffer& max,
+              SoftmaxState& state) const {
+    const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
+    state.max.real = max.real;
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* from = packed.real.data() + i * (dim + 1);
+      std::copy(from, from + dim, state.out.real.data() + i * dim);
+      state.sum.real[At(i)] = from[dim];
+    }
+  }
+
+  // [1, rows, D+1]: out / sum and the log-sum-exp.
+  Buffer Normalised(const SoftmaxState& state) const {
+    const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
+    Buffer out = Buffer::Zeros({1, rows, dim + 1}, Dtype::kF32);
+    const Buffer lse = LogSumExp(state);
+    for (int64_t i = 0; i < rows; ++i) {
+      float* to = out.real.data() + i * (dim + 1);
+      const float sum = state.sum.real[At(i)];
+      for (int64_t d = 0; d < dim; ++d) {
+        to[d] = sum == 0 ? 0 : state.out.real[At(i * dim + d)] / sum;
+      }
+      to[dim] = lse.real[At(i)];
+    }
+    return out;
+  }
+
+  static void JoinNormalised(const Buffer& parts, int64_t n,
+                             SoftmaxState& state) {
+    const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
+    for (int64_t i = 0; i < rows; ++i) {
+      const auto part = [&](int64_t r) {
+        return parts.real.data() + (r * rows + i) * (dim + 1);
+      };
+      float top = kMinusInfinity;
+      for (int64_t r = 0; r < n; ++r) top = std::max(top, part(r)[dim]);
+      float sum = 0;
+      float* out = state.out.real.data() + i * dim;
+      std::fill(out, out + dim, 0.0f);
+      for (int64_t r = 0; r < n; ++r) {
+        const float weight = Weight(part(r)[dim], top);
+        sum += weight;
+        for (int64_t d = 0; d < dim; ++d) out[d] += weight * part(r)[d];
+      }
+      state.max.real[At(i)] = top;
+      state.sum.real[At(i)] = sum;
+    }
+  }
+
+  // exp(lse_own - lse of all, sinks included).
+  float Share(int device, const Buffer& lse, int64_t n, int64_t row, int64_t,
+              int64_t head) const {
+    const int64_t rows = lse.Elements() / n;
+    float top = kMinusInfinity;
+    for (int64_t r = 0; r < n; ++r) {
+      top = std::max(top, lse.real[At(r * rows + row)]);
+    }
+    const Buffer sinks = staged_.sinks ? Sinks(device) : Buffer();
+    const int64_t heads = slices_.at[At(device)].heads();
+    const int64_t count = staged_.sinks ? sinks.shape[0] : 0;
+    for (int64_t a = 0; a < count; ++a) {
+      top = std::max(top, sinks.real[At(a * heads + head)]);
+    }
+    float sum = 0;
+    for (int64_t r = 0; r < n; ++r) {
+      sum += Weight(lse.real[At(r * rows + row)], top);
+    }
+    for (int64_t a = 0; a < count; ++a) {
+      sum += Weight(sinks.real[At(a * heads + head)], top);
+    }
+    const int64_t own = machine_.mesh().Index(device, lengths_);
+    return sum == 0 ? 0 : Weight(lse.real[At(own * rows + row)], top) / sum;
+  }
+
+  Machine& machine_;
+  const Staged& staged_;
+  const OperationSettings& settings_;
+  AxisGroup lengths_;
+  Slices slices_;
+  std::vector<SoftmaxState> states_;
+};
+
+std::optional<Complaint> CheckDecoding(const SimMesh& mesh,
+                                       const Staged& staged) {
+  Complaint why;
+  if (staged.T() != 1) {
+    why.message = "the query has length " + std::to_string(staged.T());
+    why.help = "flash_decoding takes one query row; use ring or flash_attn2";
+    return why;
+  }
+  if (!SameAxes(mesh, staged.key.spec[1], staged.value.spec[1])) {
+    why.message = "key and value split their length differently";
+    return why;
+  }
+  if (!SameAxes(mesh, staged.query.spec[3], staged.key.spec[3])) {
+    const AxisGroup a = DropTrivial(mesh, staged.query.spec[3]);
+    const AxisGroup b = DropTrivial(mesh, staged.key.spec[3]);
+    why.axis = a.empty() ? b.front() : a.front();
+    why.message = "query and key split the head dimension differently";
+    why.help = "split it alike (attention_dim, attention_kv_dim), or not";
+    return why;
+  }
+  const AxisGroup shared = staged.key.spec[1];
+  if (!Disjoint(shared, staged.query.spec[0]) ||
+      !Disjoint(shared, staged.query.spec[3])) {
+    why.axis = shared.front();
+    why.message =
+        "the key's length shares axes with the query's batch or "
+        "head dimension";
+    return why;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
+                                   const OperationSettings& settings) {
+  OperationOutcome outcome;
+  const SimMesh& mesh = machine.mesh();
+  auto bad = CheckArithmetic(settings, {});
+  if (!bad) bad = CheckDecoding(mesh, staged);
+  if (bad) {
+    outcome.unsupported = std::move(bad);
+    return outcome;
+  }
+  // Heads that share axes with the length: gather the query over them.
+  const AxisGroup lengths = DropTrivial(mesh, staged.key.spec[1]);
+  const AxisGroup heads = DropTrivial(mesh, staged.query.spec[2]);
+  const bool shared = !Disjoint(lengths, heads);
+  if (shared) {
+    const bool suffix =
+        heads.size() >= lengths.size() &&
+        std::equal(lengths.rbegin(), lengths.rend(), heads.rbegin());
+    if (!suffix || mesh.Parts(staged.query.spec[3]) > 1) {
+      Complaint mixed;
+      mixed.axis = lengths.front();
+      mixed.message = "heads are on " + AxesText(heads) +
+                      " and the key's length on " + AxesText(lengths);
+      mixed.help =
+          "shared axes must be the last ones of the heads, with the "
+          "head dimension whole";
+      outcome.unsupported = std::move(mixed);
+      return outcome;
+    }
+    Spec spec = staged.query.spec;
+    spec[2].assign(heads.begin(),
+                   heads.end() - static_cast<long>(lengths.size()));
+    Move(machine, staged.query, std::move(spec), "query");
+  }
+  if (auto local = CheckLocalShapes(mesh, staged)) {
+    outcome.unsupported = std::move(*local);
+    return outcome;
+  }
+  MoveExtras(machine, staged);
+  outcome.exact = lengths.empty() && mesh.Parts(staged.query.spec[3]) == 1;
+  FlashDecoding run(machine, staged, settings);
+  run.Partials();
+  ShardedTensor out;
+  out.shape = staged.query.shape;
+  out.shape[3] = staged.value.shape[3];
+  out.dtype = staged.dtype;
+  out.spec = {
+      staged.query.spec[0], {}, staged.query.spec[2], staged.value.spec[3]};
+  if (shared) {
+    out.local = run.MergeContextParallel();
+    out.spec[2] = heads;
+  } else {
+    if (settings.merge == DecodeMerge::kAllGather) {
+      run.MergeByAllGather();
+    } else {
+      run.MergeByAllReduce();
+    }
+    out.local = run.Outputs();
+  }
+  outcome.output = FinishOutput(machine, staged, std::move(out));
+  return outcome;
+}
+
+namespace {
+
+OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
+                     const AttentionSpecs& specs,
+                     const OperationSettings& settings) {
+  OperationOutcome outcome;
+  Complaint why;
+  auto staged = Stage(machine, problem, specs, settings,
+                      kFlashDecoding.Staging(), why, outcome.remarks);
+  if (!staged) {
+    outcome.unsupported = std::move(why);
+    return outcome;
+  }
+  OperationOutcome ran = RunStagedDecoding(machine, *staged, settings);
+  ran.remarks.insert(ran.remarks.begin(), outcome.remarks.begin(),
+                     outcome.remarks.end());
+  return ran;
+}
+
+void Bytes(Traffic& traffic) {
+  const SimMesh& mesh = traffic.mesh();
+  const AxisGroup lengths = DropTrivial(mesh, traffic.key.spec[1]);
+  const AxisGroup heads = DropTrivial(mesh, traffic.query.spec[2]);
+  const bool shared = !Disjoint(lengths, heads);
+  if (shared) {
+    Spec to = traffic.query.spec;
+    to[2].assign(heads.begin(),
+                 heads.end() - static_cast<long>(lengths.size()));
+    traffic.MoveTo(traffic.query, std::move(to), traffic.element_bytes());
+  }
+  traffic.MoveExtras();
+  traffic.ReduceLogits();
+  const Shape q = traffic.LocalShapeOf(traffic.query);
+  const int64_t dim = traffic.LocalShapeOf(traffic.value)[3];
+  const int64_t rows = q[0] * q[2], n = traffic.Parts(lengths);
+  const int64_t groups = traffic.Groups(lengths);
+  const Spec& spec = traffic.query.spec;
+  Spec out = {spec[0], {}, spec[2], traffic.value.spec[3]};
+  if (shared) {
+    traffic.Add(groups * n * (n - 1) * 4 * rows);
+    traffic.Add(groups * (n - 1) * 4 * rows * dim);
+    out[2] = heads;
+  } else if (traffic.settings().merge == DecodeMerge::kAllGather) {
+    traffic.Add(groups * n * (n - 1) * 4 * rows * (dim + 1));
+  } else {
+    traffic.AllReduce(lengths, rows * (dim + 2));
+  }
+  traffic.FinishAs(std::move(out));
+}
+
+}  // namespace
+
+constinit const Operation kFlashDecoding = {
+    .name = "flash_decoding",
+    .summary = "one query row over a split cache",
+    .supports = {.batch = "local",
+                 .query_length = "-",
+                 .key_length = "all_reduce of partial softmaxes",
+                 .heads = "local",
+                 .dim = "all_reduce logits"},
+    .decode_only = true,
+    .adds_logits = true,
+    .context_parallel = true,
+    .trace = StateTrace::kCache,
+    .settings = {Setting::kDropout, Setting::kBlocksizeK, Setting::kMerge},
+    .bytes = Bytes,
+    .run = Run,
+};
+
+}  // namespace shardc::exec

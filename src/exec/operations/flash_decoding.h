@@ -1,0 +1,17 @@
+// flash_decoding on inputs that are staged already.
+#ifndef SHARDC_EXEC_OPERATIONS_FLASH_DECODING_H_
+#define SHARDC_EXEC_OPERATIONS_FLASH_DECODING_H_
+
+#include "exec/attention/attention_problem.h"
+#include "exec/attention/staging.h"
+#include "exec/machine/machine.h"
+
+namespace shardc::exec {
+
+// Over a cache, whose keys and values stay where they lie and are not copied.
+OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
+                                   const OperationSettings& settings);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_OPERATIONS_FLASH_DECODING_H_

@@ -1,0 +1,36 @@
+// ragged_page_attention_v2: q [N, H, D]; pages [P, ps, 2K, D] with head k's
+// keys at row 2k and its values at 2k + 1; kv_lens [R], table [R, pages],
+// cu_q_lens [R + 1], num_seqs. It only reads: a slot mapping wrote before.
+//
+// Heads are split over n devices iff n divides K. That n divides 2K, which is
+// sometimes asked instead, lets a device hold a key without its value.
+#include "exec/operations/operation.h"
+#include "exec/pages/paged_program.h"
+
+namespace shardc::exec {
+namespace {
+
+OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
+                     const AttentionSpecs& specs,
+                     const OperationSettings& settings) {
+  return RunPaged(machine, problem, specs, settings, *kRaggedV2.pages,
+                  kRaggedV2.name);
+}
+
+void Bytes(Traffic& traffic) { PagedBytes(traffic, *kRaggedV2.pages); }
+
+}  // namespace
+
+constinit const Operation kRaggedV2 = {
+    .name = "ragged_page_attention_v2",
+    .summary = "ragged queries over interleaved pages",
+    .supports = kPagedSupports,
+    .pages = PagedKernel{.format = PageFormat::kInterleaved},
+    .trace = StateTrace::kPages,
+    .settings = {Setting::kBlocksizeK, Setting::kPageSize},
+    .inputs = {Input::kSinksByKeyHead},
+    .bytes = Bytes,
+    .run = Run,
+};
+
+}  // namespace shardc::exec

@@ -1,0 +1,43 @@
+// ragged_page_attention_v3: takes the new k, v [N, K, D], writes them to
+// their pages, then attends. Pages are [P, ps, g, p, pad128(D)] words of
+// p = 32/bits elements.
+//
+// distribution [decode_end, prefill_end, total]: requests of one query first,
+// then those whose keys are all new, then the mixed ones; each kind has a
+// program of its own.
+//
+// Heads are split over n devices iff n divides g and K; with D = 64, where a
+// head's keys and values share a row, iff n p divides K: padding would make
+// page slices drift off query slices. Otherwise heads are replicated.
+#include "exec/operations/operation.h"
+#include "exec/pages/paged_program.h"
+
+namespace shardc::exec {
+namespace {
+
+OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
+                     const AttentionSpecs& specs,
+                     const OperationSettings& settings) {
+  return RunPaged(machine, problem, specs, settings, *kRaggedV3.pages,
+                  kRaggedV3.name);
+}
+
+void Bytes(Traffic& traffic) { PagedBytes(traffic, *kRaggedV3.pages); }
+
+}  // namespace
+
+constinit const Operation kRaggedV3 = {
+    .name = "ragged_page_attention_v3",
+    .summary = "writes new tokens to packed pages, then attends",
+    .supports = kPagedSupports,
+    .pages =
+        PagedKernel{
+            .format = PageFormat::kPacked, .writes = true, .distributed = true},
+    .trace = StateTrace::kPages,
+    .settings = {Setting::kBlocksizeK, Setting::kPageSize},
+    .inputs = {Input::kSinksByKeyHead},
+    .bytes = Bytes,
+    .run = Run,
+};
+
+}  // namespace shardc::exec

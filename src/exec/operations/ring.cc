@@ -1,0 +1,289 @@
+// Ring attention (Liu, Zaharia, Abbeel 2023): the length of query and of key
+// is split over the same axes; each rank keeps its queries and sees every
+// block of keys pass.
+//
+// Rank r, step t = 0 .. n-1: the block at hand is j = (r - t) mod n; it is
+// skipped where nothing in it is visible, else absorbed; before the next step
+// key, value and segment ids go to rank r + 1. n - 1 shifts: sent is
+// (n-1)(b_k + b_v + b_ids). (Known code shifts n times, the last unused.)
+//
+// Order. Contiguous: under a causal mask rank 0 is idle while rank n-1 has n
+// blocks. Zig-zag: the sequence is cut into 2n chunks and rank r holds r and
+// 2n-1-r, so that every rank has the same number of causal pairs. Striped:
+// position p is on rank p mod n. Tokens, positions and ids are permuted
+// together before they are laid out, and the output is permuted back.
+//
+// Not here: a query of length 1 cannot be split, so decoding needs another
+// operation or an unsplit query length; a split head dimension.
+#include <algorithm>
+#include <utility>
+
+#include "exec/attention/staging.h"
+#include "exec/operations/operation.h"
+#include "exec/operations/ring_order.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// Key and value blocks as they travel; `block[d]` is whose block device d has.
+struct Passing {
+  PerDevice key, value, segments, positions;
+  std::vector<int64_t> block;
+};
+
+class Ring {
+ public:
+  Ring(Machine& machine, const Staged& staged,
+       const OperationSettings& settings)
+      : machine_(machine),
+        staged_(staged),
+        settings_(settings),
+        axes_(DropTrivial(machine.mesh(), staged.query.spec[1])),
+        n_(machine.mesh().Parts(axes_)) {
+    MakeSlices(machine, staged, GroupMap::kNaive, slices_);
+  }
+
+  ShardedTensor Run() {
+    const int devices = machine_.devices();
+    std::vector<SoftmaxState> states(At(devices));
+    machine_.Local(
+        [&](int d) { states[At(d)] = EmptyState(slices_.at[At(d)]); });
+    Passing passing = Start();
+    int64_t steps = n_;
+    if (machine_.Planted(Fault::kRingOneStepShort) && n_ > 1) --steps;
+    for (int64_t t = 0; t < steps; ++t) {
+      machine_.Local([&](int d) { Absorb(d, passing, states[At(d)]); });
+      if (t + 1 < n_ || machine_.Planted(Fault::kExtraPpermute)) {
+        Shift(passing);
+      }
+    }
+    ShardedTensor out = EmptyOutput(machine_, staged_);
+    machine_.Local([&](int d) {
+      const LocalSlice& slice = slices_.at[At(d)];
+      out.local[At(d)] =
+          FinishRows(machine_, staged_, d, slice, states[At(d)], out.dtype);
+    });
+    return out;
+  }
+
+ private:
+  Passing Start() const {
+    Passing out;
+    out.key = staged_.key.local;
+    out.value = staged_.value.local;
+    if (staged_.key_segments) {
+      out.segments = staged_.key_segments->local;
+      if (machine_.Planted(Fault::kIdsUnsplit)) {
+        for (Buffer& ids : out.segments) ids = out.segments[0];
+      }
+    }
+    out.positions = slices_.key_positions.local;
+    for (int d = 0; d < machine_.devices(); ++d) {
+      out.block.push_back(machine_.mesh().Index(d, axes_));
+    }
+    return out;
+  }
+
+  // The slice of a device with the block that passes in place of its own.
+  void Absorb(int device, const Passing& passing, SoftmaxState& state) const {
+    LocalSlice slice = slices_.at[At(device)];
+    slice.key = &passing.key[At(device)];
+    slice.value = &passing.value[At(device)];
+    const Buffer& positions = passing.positions[At(device)];
+    slice.key_positions = machine_.Planted(Fault::kLocalKeyPositions)
+                              ? &slices_.key_positions.local[0]
+                              : &positions;
+    if (staged_.key_segments) {
+      slice.key_segments = &passing.segments[At(device)];
+    }
+    // What is not split over the ring is read at the block's own columns.
+    const int64_t own = machine_.mesh().Index(device, axes_);
+    const int64_t shift = (passing.block[At(device)] - own) * slice.keys();
+    slice.bias.key += shift;
+    slice.mask.key += shift;
+    slice.additive_mask.key += shift;
+    if (machine_.Planted(Fault::kDiagonalBlockSkipped) &&
+        passing.block[At(device)] == own) {
+      return;
+    }
+    if (staged_.options.masked_rows == MaskedRows::kZero &&
+        !AnyVisible(slice)) {
+      return;
+    }
+    for (int64_t q = 0; q < slice.rows(); q += settings_.blocksize_q) {
+      AttendBlock(slice, q, std::min(q + settings_.blocksize_q, slice.rows()),
+                  0, slice.keys(), settings_.blocksize_k, state);
+    }
+  }
+
+  // False only where positions alone hide the whole block.
+  bool AnyVisible(const LocalSlice& slice) const {
+    const AttentionOptions& options = *slice.options;
+    if (!options.causal || machine_.Planted(Fault::kCausalPlusOne)) {
+      return true;
+    }
+    const auto& q = slice.query_positions->whole;
+    const auto& k = slice.key_positions->whole;
+    return *std::min_element(k.begin(), k.end()) <=
+           *std::max_element(q.begin(), q.end());
+  }
+
+  void Shift(Passing& passing) const {
+    auto edges = RingEdges(n_);
+    const bool wrong_way = machine_.Planted(Fault::kShiftAndIndexDisagree);
+    if (wrong_way) {
+      for (auto& [source, target] : edges) std::swap(source, target);
+    }
+    const auto shift = [&](PerDevice& what, std::string_view name) {
+      what = Ppermute(machine_, axes_, what, edges, name);
+    };
+    shift(passing.key, "key");
+    if (!machine_.Planted(Fault::kValueNotShifted)) {
+      shift(passing.value, "value");
+    }
+    if (!passing.segments.empty() && !machine_.Planted(Fault::kIdsNotShifted)) {
+      shift(passing.segments, "kv_segment_ids");
+    }
+    // Positions follow from the block's number and are not sent.
+    const PerDevice before = passing.positions;
+    const std::vector<int64_t> block = passing.block;
+    for (const auto& group : machine_.mesh().Groups(axes_)) {
+      for (int64_t i = 0; i < n_; ++i) {
+        const int64_t from = (i - 1 + n_) % n_;
+        passing.positions[At(group[At(i)])] = before[At(group[At(from)])];
+        passing.block[At(group[At(i)])] = block[At(group[At(from)])];
+      }
+    }
+  }
+
+  Machine& machine_;
+  const Staged& staged_;
+  const OperationSettings& settings_;
+  AxisGroup axes_;
+  int64_t n_;
+  Slices slices_;
+};
+
+std::optional<Complaint> CheckRing(const SimMesh& mesh, const Staged& staged) {
+  Complaint why;
+  const AxisGroup& q = staged.query.spec[1];
+  for (const ShardedTensor* other : {&staged.key, &staged.value}) {
+    if (SameAxes(mesh, q, other->spec[1])) continue;
+    const AxisGroup a = DropTrivial(mesh, q);
+    const AxisGroup b = DropTrivial(mesh, other->spec[1]);
+    why.axis = a.empty() ? b.front() : a.front();
+    why.message = "the query's length is split over " + AxesText(a) +
+                  " and the key's over " + AxesText(b);
+    why.help = "a ring needs the same axes for both lengths";
+    if (staged.T() == 1) {
+      why.help = "decode with flash_decoding, or set decode_key_sequence: []";
+    }
+    return why;
+  }
+  for (const ShardedTensor* t : {&staged.query, &staged.key, &staged.value}) {
+    const AxisGroup dim = DropTrivial(mesh, t->spec[3]);
+    if (dim.empty()) continue;
+    why.axis = dim.front();
+    why.message = "the head dimension is split over " + AxesText(dim);
+    why.help = "a ring adds no partial logits: leave the dimension whole";
+    return why;
+  }
+  return CheckLocalShapes(mesh, staged);
+}
+
+// The ring's axes where they are not the one that the settings name.
+std::optional<Complaint> CheckAxis(const SimMesh& mesh, const Staged& staged,
+                                   const std::string& axis) {
+  const AxisGroup axes = DropTrivial(mesh, staged.query.spec[1]);
+  if (axis.empty() || axes.empty() || axes == AxisGroup{axis}) {
+    return std::nullopt;
+  }
+  Complaint why;
+  why.axis = *std::find_if(axes.begin(), axes.end(),
+                           [&](const std::string& a) { return a != axis; });
+  why.message = "the length is split over " + AxesText(axes) +
+                ", and the ring's sequence axis is `" + axis + "`";
+  why.help = "split it over `" + axis +
+             "` alone, or name the axis that splits it as sequence_axis";
+  return why;
+}
+
+}  // namespace
+
+ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
+                            const OperationSettings& settings) {
+  return Ring(machine, staged, settings).Run();
+}
+
+namespace {
+
+OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
+                     const AttentionSpecs& specs,
+                     const OperationSettings& settings) {
+  if (settings.order != SequenceOrder::kContiguous) {
+    return RunPermutedRing(machine, problem, specs, settings);
+  }
+  OperationOutcome outcome;
+  const SimMesh& mesh = machine.mesh();
+  Complaint why;
+  auto staged = Stage(machine, problem, specs, settings, kRing.Staging(), why,
+                      outcome.remarks);
+  if (!staged) {
+    if (why.tensor == "query" && why.dimension) {
+      why.help =
+          "leave the query length whole "
+          "(query_sequence, in generation decode_query_sequence: [])";
+    }
+    ExplainKeyHeads(mesh, problem, specs, why);
+    outcome.unsupported = std::move(why);
+    return outcome;
+  }
+  if (auto bad = KeysOnQueryHeads(machine, *staged)) {
+    outcome.unsupported = std::move(*bad);
+    return outcome;
+  }
+  if (auto bad = CheckRing(mesh, *staged)) {
+    outcome.unsupported = std::move(*bad);
+    return outcome;
+  }
+  if (auto bad = CheckAxis(mesh, *staged, settings.sequence_axis)) {
+    outcome.unsupported = std::move(*bad);
+    return outcome;
+  }
+  MoveExtras(machine, *staged, true);
+  outcome.exact = mesh.Parts(staged->query.spec[1]) == 1;
+  outcome.output =
+      FinishOutput(machine, *staged, PassKeysRound(machine, *staged, settings));
+  return outcome;
+}
+
+void Bytes(Traffic& traffic) {
+  traffic.KeysOnHeads();
+  traffic.MoveExtras(true);
+  const Spec q = traffic.query.spec;
+  traffic.PassKeysRound(traffic.Parts(q[1]));
+  traffic.FinishAs({q[0], q[1], q[2], {}});
+}
+
+}  // namespace
+
+constinit const Operation kRing = {
+    .name = "ring",
+    .summary = "key blocks pass round the sequence axes",
+    .supports = {.batch = "local",
+                 .query_length = "local, as the keys'",
+                 .key_length = "ppermute k, v",
+                 .heads = "local, key heads as the query's",
+                 .dim = "-"},
+    .heads_on_keys = true,
+    .lengths_alike = true,
+    .settings = {Setting::kDropout, Setting::kBlocksizeQ, Setting::kBlocksizeK,
+                 Setting::kBlocksizeB, Setting::kSequenceAxis,
+                 Setting::kScanRing, Setting::kOrder},
+    .bytes = Bytes,
+    .run = Run,
+};
+
+}  // namespace shardc::exec

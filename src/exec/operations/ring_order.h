@@ -1,0 +1,43 @@
+// A ring's steps, and the orders in which its ranks hold a sequence.
+#ifndef SHARDC_EXEC_OPERATIONS_RING_ORDER_H_
+#define SHARDC_EXEC_OPERATIONS_RING_ORDER_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "exec/attention/attention_problem.h"
+#include "exec/operations/operation.h"
+
+namespace shardc::exec {
+
+// Slot i of the permuted sequence holds token RingOrder(...)[i]; rank r has
+// slots [r L/n, (r+1) L/n). Zig-zag needs 2n to divide the length, striped n.
+std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n,
+                               Fault fault = Fault::kNone);
+
+// Slice `order[i]` of `dim` at i.
+Buffer PermuteDim(const Buffer& from, size_t dim,
+                  const std::vector<int64_t>& order);
+
+// Everything that has a query or key length in the order given: tokens,
+// positions, ids, bias and masks.
+AttentionProblem PermuteProblem(const AttentionProblem& problem,
+                                const std::vector<int64_t>& query_order,
+                                const std::vector<int64_t>& key_order);
+
+// Attention of slices whose lengths are split over one list of axes: blocks of
+// keys go round it. Positions are data, so the order may be any.
+struct Staged;
+ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
+                            const OperationSettings& settings);
+
+// A ring in settings.order: permutes, runs, permutes the output back.
+OperationOutcome RunPermutedRing(Machine& machine,
+                                 const AttentionProblem& problem,
+                                 const AttentionSpecs& specs,
+                                 const OperationSettings& settings);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_OPERATIONS_RING_ORDER_H_

@@ -1,0 +1,77 @@
+// Softmax in 16 bits and quantised matmuls: narrow.h.
+#include "exec/operations/row_softmax.h"
+
+#include <optional>
+
+#include "exec/attention/narrow.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int device) { return static_cast<size_t>(device); }
+
+// Logits of all devices, added over `dim_axes`.
+PerDevice Logits(Machine& machine, const Staged& staged, const Slices& slices,
+                 bool early, const AxisGroup& dim_axes) {
+  const SimMesh& mesh = machine.mesh();
+  PerDevice scores(At(mesh.devices()));
+  machine.Local([&](int device) {
+    scores[At(device)] = DotScores(slices.at[At(device)]);
+    if (early) FinishScores(slices.at[At(device)], scores[At(device)]);
+  });
+  if (mesh.Parts(dim_axes) > 1 && !machine.Planted(Fault::kCollectiveSkipped)) {
+    AxisGroup axes = dim_axes;
+    if (machine.Planted(Fault::kReduceOverReplicas)) {
+      for (const MeshAxis& axis : mesh.mesh().axes) {
+        bool used = false;
+        for (const AxisGroup& group : staged.query.spec) {
+          used = used || !Disjoint({axis.name}, group);
+        }
+        if (!used) axes.push_back(axis.name);
+      }
+    }
+    scores = AllReduce(machine, axes, scores, Reduce::kSum, "logits");
+  }
+  return scores;
+}
+
+}  // namespace
+
+ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
+                         const OperationSettings& settings,
+                         const AxisGroup& dim_axes) {
+  Slices slices;
+  MakeSlices(machine, staged, map, slices);
+  PerDevice scores;
+  Narrow narrow;
+  narrow.bits = settings.dot_bits;
+  narrow.softmax_dtype = settings.softmax_dtype;
+  const bool early = machine.Planted(Fault::kReduceAfterExp);
+  if (narrow.bits > 0) {
+    scores = ScoresByBits(machine, slices, dim_axes, narrow.bits);
+  } else {
+    scores = Logits(machine, staged, slices, early, dim_axes);
+  }
+  ShardedTensor out = EmptyOutput(machine, staged);
+  out.spec[3] = staged.value.spec[3];
+  machine.Local([&](int device) {
+    const LocalSlice& slice = slices.at[At(device)];
+    if (!early) FinishScores(slice, scores[At(device)]);
+    SoftmaxState state = EmptyState(slice);
+    if (narrow.bits == 0 && narrow.softmax_dtype == Dtype::kF32) {
+      AttendScores(slice, scores[At(device)], state);
+      out.local[At(device)] =
+          FinishRows(machine, staged, device, slice, state, out.dtype);
+      return;
+    }
+    std::optional<Buffer> sinks;
+    if (staged.sinks) sinks = LocalSinks(machine, staged, device, slice);
+    const bool absorbed = AttendNarrow(slice, scores[At(device)], narrow,
+                                       sinks ? &*sinks : nullptr, state);
+    if (sinks && !absorbed) AddSinks(*sinks, state);
+    out.local[At(device)] = FinishState(state, out.dtype);
+  });
+  return out;
+}
+
+}  // namespace shardc::exec

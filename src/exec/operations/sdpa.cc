@@ -1,0 +1,53 @@
+// Plain attention over whole rows of logits, as a local kernel: vanilla's
+// arithmetic, but its wrapper keeps batch and head axes and gathers the rest,
+// and its group map trusts the slices.
+//
+// Example that is wrong and shows: q heads on tp, two key heads whole on every
+// device. A device's query heads then read the first of them, whichever they
+// should.
+#include <utility>
+
+#include "exec/attention/staging.h"
+#include "exec/operations/operation.h"
+#include "exec/operations/row_softmax.h"
+
+namespace shardc::exec {
+namespace {
+
+OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
+                     const AttentionSpecs& specs,
+                     const OperationSettings& settings) {
+  OperationOutcome outcome;
+  auto staged =
+      StageLocal(machine, problem, specs, settings, kSdpa.Staging(), outcome);
+  if (!staged) return outcome;
+  outcome.output = FinishOutput(
+      machine, *staged,
+      RowSoftmax(machine, *staged, GroupMap::kNaive, settings, {}));
+  return outcome;
+}
+
+void Bytes(Traffic& traffic) {
+  traffic.GatherLengths();
+  traffic.MoveExtras();
+  traffic.FinishAs(traffic.query.spec);
+}
+
+}  // namespace
+
+constinit const Operation kSdpa = {
+    .name = "sdpa",
+    .summary = "whole rows of logits, in local slices",
+    .supports = {.batch = "local",
+                 .query_length = "all_gather q",
+                 .key_length = "all_gather k, v",
+                 .heads = "local",
+                 .dim = "all_gather"},
+    .narrow_softmax = true,
+    .masked_rows = MaskedRows::kMean,
+    .settings = {Setting::kDropout, Setting::kDotBits},
+    .bytes = Bytes,
+    .run = Run,
+};
+
+}  // namespace shardc::exec

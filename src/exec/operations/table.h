@@ -1,0 +1,15 @@
+// The operations, one line each, in the order in which they are listed and
+// run. Read by whoever defines SHARDC_OPERATION; each is a constant of a
+// source in this folder.
+SHARDC_OPERATION(kVanilla)
+SHARDC_OPERATION(kSdpa)
+SHARDC_OPERATION(kFlashAttention)
+SHARDC_OPERATION(kRing)
+SHARDC_OPERATION(kBlockSparse)
+SHARDC_OPERATION(kFlashDecoding)
+SHARDC_OPERATION(kUlysses)
+SHARDC_OPERATION(kRaggedV2)
+SHARDC_OPERATION(kRaggedV3)
+SHARDC_OPERATION(kUnified)
+SHARDC_OPERATION(kPagedFlash)
+SHARDC_OPERATION(kLatent)

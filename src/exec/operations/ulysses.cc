@@ -1,0 +1,315 @@
+// Ulysses (Jacobs et al. 2023): all_to_all turns a split of the length into a
+// split of the heads, attention is whole over the length, and a second
+// all_to_all turns the output back.
+//
+// Sent: (n-1)/n (b_q + b_k + b_v + b_o). n divides the local query heads and
+// the local key heads; where n is a multiple of the key heads these are
+// repeated n / K_loc times first, which multiplies b_k and b_v. Bits are the
+// unsharded run's. Segment ids are gathered.
+//
+// Over a ring (Fang and Zhao 2024, "USP"): of the lengths' axes those named in
+// settings.ring_axes, r in all, pass keys round and only the others, u, take
+// part in the exchange. A device then has the tokens of its u group, in the
+// group's order; where u comes before r in the list these are no run of the
+// sequence, so positions travel with them. Sent: the exchange with n = u, ids
+// gathered over u, then (r-1)(b_k + b_v + b_ids) of what the exchange left; n
+// divides heads as above, whatever r. Bias and masks are whole over lengths.
+//
+// Example: T, S on sp = 4, 8 heads and 2 key heads: each key head is sent to
+// two ranks. Example that is unsupported: 6 heads over sp = 4.
+#include <utility>
+
+#include "exec/attention/staging.h"
+#include "exec/operations/operation.h"
+#include "exec/operations/ring_order.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// The axes of the lengths, those of the exchange and those of the ring.
+struct Lists {
+  AxisGroup all, exchange, ring;
+};
+
+Lists ListsOf(const SimMesh& mesh, const Staged& staged,
+              const OperationSettings& settings) {
+  Lists out;
+  out.all = DropTrivial(mesh, staged.query.spec[1]);
+  for (const std::string& axis : out.all) {
+    AxisGroup& to =
+        Disjoint({axis}, settings.ring_axes) ? out.exchange : out.ring;
+    to.push_back(axis);
+  }
+  return out;
+}
+
+std::optional<Complaint> CheckUlysses(const SimMesh& mesh, const Staged& staged,
+                                      const Lists& lists) {
+  Complaint why;
+  const AxisGroup& axes = lists.all;
+  if (!SameAxes(mesh, axes, staged.key.spec[1]) ||
+      !SameAxes(mesh, axes, staged.value.spec[1])) {
+    const AxisGroup other = DropTrivial(mesh, staged.key.spec[1]);
+    why.axis = !axes.empty()    ? axes.front()
+               : !other.empty() ? other.front()
+                                : "";
+    why.message = "the query's length is split over " + AxesText(axes) +
+                  " and the key's over " + AxesText(other);
+    why.help = "ulysses needs the same axes for both lengths";
+    return why;
+  }
+  for (const ShardedTensor* t : {&staged.query, &staged.key, &staged.value}) {
+    if (mesh.Parts(t->spec[3]) == 1) continue;
+    why.axis = DropTrivial(mesh, t->spec[3]).front();
+    why.message = "the head dimension is split over " + AxesText(t->spec[3]);
+    why.help = "leave the head dimension whole";
+    return why;
+  }
+  if (auto bad = CheckLocalShapes(mesh, staged)) return bad;
+  const int64_t n = mesh.Parts(lists.exchange);
+  const int64_t heads = staged.query.local[0].shape[2];
+  const int64_t key_heads = staged.key.local[0].shape[2];
+  if (n == 1) return std::nullopt;
+  why.axis = lists.exchange.front();
+  if (heads % n != 0) {
+    why.message = "a device's " + std::to_string(heads) +
+                  " query heads do not divide over " +
+                  AxesText(lists.exchange) + " (" + std::to_string(n) +
+                  " parts)";
+    why.help = "use ring, fewer parts of the sequence, or ring_axes";
+    return why;
+  }
+  if (key_heads % n != 0 && n % key_heads != 0) {
+    why.message = "a device's " + std::to_string(key_heads) +
+                  " key heads neither divide over " + AxesText(lists.exchange) +
+                  " (" + std::to_string(n) + " parts) nor divide their number";
+    why.help = "use ring, fewer parts of the sequence, or ring_axes";
+    return why;
+  }
+  return std::nullopt;
+}
+
+// Every head `times` times in place.
+Buffer RepeatHeads(const Buffer& in, int64_t times, bool tiled) {
+  Shape shape = in.shape;
+  shape[2] *= times;
+  Buffer out = Buffer::Zeros(shape, in.dtype);
+  for (int64_t h = 0; h < shape[2]; ++h) {
+    const int64_t from = tiled ? h % in.shape[2] : h / times;
+    const Buffer head = SliceDim(in, 2, from, 1);
+    CopyBlock(head, {0, 0, 0, 0}, out, {0, 0, h, 0}, head.shape);
+  }
+  return out;
+}
+
+// Sinks by key head follow their repeated heads.
+void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
+  if (!staged.sinks || !staged.sinks_by_key_head) return;
+  ShardedTensor& sinks = *staged.sinks;
+  Move(machine, sinks, {{}, {}}, "softmax_aux");
+  const int64_t columns = sinks.shape[1];
+  sinks.shape[1] *= times;
+  for (Buffer& local : sinks.local) {
+    Buffer wide = Buffer::Zeros(sinks.shape, local.dtype);
+    for (int64_t i = 0; i < wide.Elements(); ++i) {
+      const int64_t row = i / sinks.shape[1], column = i % sinks.shape[1];
+      wide.real[At(i)] = local.real[At(row * columns + column / times)];
+    }
+    local = std::move(wide);
+  }
+}
+
+// Token of each slot of a length, once the exchange has joined the parts of
+// every ring rank.
+std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
+                             int64_t length) {
+  const int64_t each = length / mesh.Parts(lists.all);
+  const int64_t n = mesh.Parts(lists.exchange);
+  std::vector<int64_t> out(At(length));
+  for (int d = 0; d < mesh.devices(); ++d) {
+    const int64_t slot =
+        (mesh.Index(d, lists.ring) * n + mesh.Index(d, lists.exchange)) * each;
+    const int64_t token = mesh.Index(d, lists.all) * each;
+    for (int64_t i = 0; i < each; ++i) out[At(slot + i)] = token + i;
+  }
+  return out;
+}
+
+// Ids, bias, masks and positions as the joined tokens lie.
+void JoinExtras(Machine& machine, Staged& staged, const Lists& lists) {
+  const SimMesh& mesh = machine.mesh();
+  const auto query_order = OrderOf(mesh, lists, staged.T());
+  const auto key_order = OrderOf(mesh, lists, staged.S());
+  const auto ids = [&](std::optional<ShardedTensor>& t, std::string_view name) {
+    if (!t) return;
+    const AxisGroup batch = staged.query.spec[0];
+    Move(machine, *t, {batch, lists.all}, name);
+    t->local = AllGather(machine, lists.exchange, t->local, 1, name);
+    t->spec[1] = lists.ring;
+  };
+  ids(staged.query_segments, "q_segment_ids");
+  ids(staged.key_segments, "kv_segment_ids");
+  const auto whole = [&](std::optional<ShardedTensor>& t,
+                         std::string_view name) {
+    if (!t) return;
+    Move(machine, *t, {t->spec[0], t->spec[1], {}, {}}, name);
+    for (Buffer& local : t->local) {
+      if (local.shape[2] > 1) local = PermuteDim(local, 2, query_order);
+      if (local.shape[3] > 1) local = PermuteDim(local, 3, key_order);
+    }
+  };
+  whole(staged.bias, "bias");
+  whole(staged.mask, "mask");
+  whole(staged.additive_mask, "mask");
+  if (machine.Planted(Fault::kPositionsLeftBehind)) return;
+  staged.query_positions = PermuteDim(staged.query_positions, 1, query_order);
+  staged.key_positions = PermuteDim(staged.key_positions, 1, key_order);
+}
+
+// Whole attention of each device's heads.
+ShardedTensor AttendWhole(Machine& machine, const Staged& staged,
+                          const OperationSettings& settings) {
+  Slices slices;
+  MakeSlices(machine, staged, GroupMap::kNaive, slices);
+  ShardedTensor out = EmptyOutput(machine, staged);
+  machine.Local([&](int d) {
+    const LocalSlice& slice = slices.at[At(d)];
+    SoftmaxState state = EmptyState(slice);
+    AttendKeys(slice, 0, slice.keys(), settings.blocksize_k, state);
+    out.local[At(d)] = FinishRows(machine, staged, d, slice, state, out.dtype);
+  });
+  return out;
+}
+
+OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
+                     const AttentionSpecs& specs,
+                     const OperationSettings& settings) {
+  OperationOutcome outcome;
+  const SimMesh& mesh = machine.mesh();
+  Complaint why;
+  auto staged = Stage(machine, problem, specs, settings, kUlysses.Staging(),
+                      why, outcome.remarks);
+  std::optional<Complaint> bad;
+  Lists lists;
+  if (!staged) {
+    bad = std::move(why);
+  } else {
+    lists = ListsOf(mesh, *staged, settings);
+    bad = CheckUlysses(mesh, *staged, lists);
+  }
+  if (bad) {
+    outcome.unsupported = std::move(bad);
+    return outcome;
+  }
+  const int64_t n = mesh.Parts(lists.exchange);
+  const int64_t key_heads = staged->key.local[0].shape[2];
+  const int64_t repeat = key_heads % n == 0 ? 1 : n / key_heads;
+  const bool over_ring = !lists.ring.empty();
+  if (repeat > 1) {
+    for (ShardedTensor* t : {&staged->key, &staged->value}) {
+      for (Buffer& local : t->local) {
+        local =
+            RepeatHeads(local, repeat, machine.Planted(Fault::kRepeatTiled));
+      }
+      t->shape[2] *= repeat;
+    }
+    RepeatSinks(machine, *staged, repeat);
+  }
+  const auto exchange = [&](ShardedTensor& t, std::string_view name) {
+    const bool wrong =
+        machine.Planted(Fault::kExchangeOverRing) && &t == &staged->value;
+    t.local = AllToAll(machine, wrong ? lists.ring : lists.exchange, t.local, 2,
+                       1, name);
+    t.spec[1] = lists.ring;
+    t.spec[2].insert(t.spec[2].end(), lists.exchange.begin(),
+                     lists.exchange.end());
+  };
+  if (n > 1) {
+    exchange(staged->query, "query");
+    exchange(staged->key, "key");
+    exchange(staged->value, "value");
+    if (over_ring) JoinExtras(machine, *staged, lists);
+  }
+  MoveExtras(machine, *staged, over_ring);
+  ShardedTensor out = over_ring ? PassKeysRound(machine, *staged, settings)
+                                : AttendWhole(machine, *staged, settings);
+  if (n > 1) {
+    if (machine.Planted(Fault::kNoInverseAllToAll)) {
+      // The buffers are taken for what the exchange would have made of them.
+      for (Buffer& local : out.local) {
+        local.shape[1] /= n;
+        local.shape[2] *= n;
+      }
+    } else {
+      out.local = AllToAll(machine, lists.exchange, out.local, 1, 2, "output");
+    }
+    out.spec[1] = lists.all;
+    out.spec[2].resize(out.spec[2].size() - lists.exchange.size());
+  }
+  outcome.exact = !over_ring;
+  outcome.output = FinishOutput(machine, *staged, std::move(out));
+  return outcome;
+}
+
+// (n-1)/n of query, key, value and output; over a ring, its steps with what
+// the exchange left.
+void Bytes(Traffic& traffic) {
+  Laid &query = traffic.query, &key = traffic.key, &value = traffic.value;
+  const SimMesh& mesh = traffic.mesh();
+  Traffic::Exchange& exchange = traffic.exchange;
+  exchange.lengths = DropTrivial(mesh, query.spec[1]);
+  AxisGroup ring;
+  for (const std::string& axis : exchange.lengths) {
+    const bool passes = !Disjoint({axis}, traffic.settings().ring_axes);
+    (passes ? ring : exchange.axes).push_back(axis);
+  }
+  const int64_t n = traffic.Parts(exchange.axes);
+  const int64_t key_heads = traffic.LocalShapeOf(key)[2];
+  exchange.repeated = n == 1 || key_heads % n == 0 ? 1 : n / key_heads;
+  const auto send = [&](const Laid& t, int64_t times) {
+    traffic.Add(traffic.LocalElements(t) * times * traffic.element_bytes() / n *
+                (n - 1) * mesh.devices());
+  };
+  send(query, 1);
+  send(key, exchange.repeated);
+  send(value, exchange.repeated);
+  const Laid out{traffic.output().shape,
+                 {query.spec[0], query.spec[1], query.spec[2], {}}};
+  send(out, 1);
+  if (n > 1) {
+    for (Laid* t : {&query, &key, &value}) {
+      t->spec[1] = ring;
+      t->spec[2].insert(t->spec[2].end(), exchange.axes.begin(),
+                        exchange.axes.end());
+    }
+    // Repeated heads are no longer the problem's.
+    key.shape[2] *= exchange.repeated;
+    value.shape[2] *= exchange.repeated;
+  }
+  exchange.joined = n > 1 && !ring.empty();
+  traffic.MoveExtras(!ring.empty());
+  traffic.PassKeysRound(traffic.Parts(ring));
+  traffic.FinishAs(out.spec);
+}
+
+}  // namespace
+
+constinit const Operation kUlysses = {
+    .name = "ulysses",
+    .summary = "all_to_all between length and heads",
+    .supports = {.batch = "local",
+                 .query_length = "all_to_all, ppermute over ring_axes",
+                 .key_length = "all_to_all, ppermute over ring_axes",
+                 .heads = "local",
+                 .dim = "-"},
+    .lengths_alike = true,
+    .exchanges_heads = true,
+    .settings = {Setting::kDropout, Setting::kBlocksizeQ, Setting::kBlocksizeK,
+                 Setting::kBlocksizeB, Setting::kRingAxes},
+    .bytes = Bytes,
+    .run = Run,
+};
+
+}  // namespace shardc::exec

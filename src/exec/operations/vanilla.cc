@@ -1,0 +1,95 @@
+// Plain attention over whole rows of logits, as a compiler's global view runs
+// it.
+//
+// Batch, query length and heads stay where the query has them; keys are
+// gathered over their length, and over their heads where the query's heads do
+// not nest in them. Where the head dimension of query and key is split, partial
+// logits are added (all_reduce) before anything that is not linear. A split of
+// the value's dimension goes through to the output, free.
+//
+// Example that needs nothing: q heads on tp, 8 key heads on tp = 8.
+// Example that is gathered: q heads on [tp2, tp1], key heads on [tp1]: tp1 is
+// no prefix, and a device's key heads are not those its query heads read.
+#include <utility>
+
+#include "exec/attention/staging.h"
+#include "exec/operations/operation.h"
+#include "exec/operations/row_softmax.h"
+
+namespace shardc::exec {
+namespace {
+
+// Layouts of key and value that a device's queries can be answered from.
+void MoveKeys(Machine& machine, Staged& staged) {
+  const SimMesh& mesh = machine.mesh();
+  const Spec& q = staged.query.spec;
+  const AxisGroup heads = CommonPrefix(mesh, staged.key.spec[2], q[2]).size() ==
+                                  DropTrivial(mesh, staged.key.spec[2]).size()
+                              ? staged.key.spec[2]
+                              : AxisGroup{};
+  Move(machine, staged.key, {q[0], {}, heads, q[3]}, "key");
+  AxisGroup dim = staged.value.spec[3];
+  for (size_t d = 0; d < 3; ++d) {
+    if (!Disjoint(dim, q[d])) dim.clear();
+  }
+  Move(machine, staged.value, {q[0], {}, heads, dim}, "value");
+}
+
+OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
+                     const AttentionSpecs& specs,
+                     const OperationSettings& settings) {
+  OperationOutcome outcome;
+  Complaint why;
+  auto staged = Stage(machine, problem, specs, settings, kVanilla.Staging(),
+                      why, outcome.remarks);
+  if (!staged) {
+    outcome.unsupported = std::move(why);
+    return outcome;
+  }
+  MoveKeys(machine, *staged);
+  MoveExtras(machine, *staged);
+  const AxisGroup dim = staged->query.spec[3];
+  // Integers add up to the same sum in any order.
+  outcome.exact = machine.mesh().Parts(dim) == 1 || settings.dot_bits > 0;
+  outcome.output = FinishOutput(
+      machine, *staged,
+      RowSoftmax(machine, *staged, GroupMap::kGlobal, settings, dim));
+  return outcome;
+}
+
+void Bytes(Traffic& traffic) {
+  const Spec q = traffic.query.spec;
+  Laid &key = traffic.key, &value = traffic.value;
+  const AxisGroup heads =
+      IsPrefix(traffic.mesh(), key.spec[2], q[2]) ? key.spec[2] : AxisGroup{};
+  AxisGroup dim = value.spec[3];
+  for (size_t d = 0; d < 3; ++d) {
+    if (!Disjoint(dim, q[d])) dim.clear();
+  }
+  traffic.MoveTo(key, {q[0], {}, heads, q[3]}, traffic.element_bytes());
+  traffic.MoveTo(value, {q[0], {}, heads, dim}, traffic.element_bytes());
+  traffic.MoveExtras();
+  traffic.ReduceLogits();
+  traffic.FinishAs({q[0], q[1], q[2], dim});
+}
+
+}  // namespace
+
+constinit const Operation kVanilla = {
+    .name = "vanilla",
+    .summary = "whole rows of logits, in the global view",
+    .supports = {.batch = "local",
+                 .query_length = "local",
+                 .key_length = "all_gather k, v",
+                 .heads = "local, all_gather",
+                 .dim = "all_reduce logits"},
+    .global_view = true,
+    .adds_logits = true,
+    .narrow_softmax = true,
+    .masked_rows = MaskedRows::kMean,
+    .settings = {Setting::kDropout, Setting::kDotBits},
+    .bytes = Bytes,
+    .run = Run,
+};
+
+}  // namespace shardc::exec

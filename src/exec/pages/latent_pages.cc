@@ -1,0 +1,47 @@
+#include "exec/pages/latent_pages.h"
+
+#include <algorithm>
+
+namespace shardc::exec {
+namespace {
+
+constexpr float kFreePage = 1e4f;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t Padded(int64_t lanes) { return CeilDiv(lanes, 128) * 128; }
+
+}  // namespace
+
+LatentPages::LatentPages(const PageTable& table, int64_t shard, int64_t rank,
+                         int64_t rope, Dtype dtype)
+    : table_(&table),
+      first_(shard * (table.config().pages / table.config().shards)),
+      rank_(rank),
+      rope_(rope),
+      word_(32 / DtypeBits(dtype)) {
+  const PageConfig& c = table.config();
+  data_ = Buffer::Zeros({c.pages / c.shards, CeilDiv(c.page_size, word_), word_,
+                         Padded(rank) + Padded(rope)},
+                        dtype);
+  std::fill(data_.real.begin(), data_.real.end(), kFreePage);
+}
+
+std::span<float> LatentPages::Latent(int64_t row, int64_t position) {
+  return {data_.real.data() + Offset(row, position),
+          static_cast<size_t>(rank_)};
+}
+
+std::span<float> LatentPages::Rope(int64_t row, int64_t position) {
+  return {data_.real.data() + Offset(row, position) + Padded(rank_),
+          static_cast<size_t>(rope_)};
+}
+
+int64_t LatentPages::Offset(int64_t row, int64_t position) const {
+  const PageSlot slot = table_->SlotOf(row, position);
+  const Shape& s = data_.shape;
+  return (((slot.page - first_) * s[1] + slot.offset / word_) * s[2] +
+          slot.offset % word_) *
+         s[3];
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,34 @@
+// Pages of latent rows, on one device.
+#ifndef SHARDC_EXEC_PAGES_LATENT_PAGES_H_
+#define SHARDC_EXEC_PAGES_LATENT_PAGES_H_
+
+#include <cstdint>
+#include <span>
+
+#include "exec/machine/buffer.h"
+#include "exec/pages/page_table.h"
+
+namespace shardc::exec {
+
+// [P, ceil(ps/p'), p', pad128(r) + pad128(p)]: p' = 32/bits tokens a word,
+// the latent's r elements and then the rotated p. Free pages hold a large
+// number. The table must outlive this.
+class LatentPages {
+ public:
+  LatentPages(const PageTable& table, int64_t shard, int64_t rank, int64_t rope,
+              Dtype dtype);
+
+  std::span<float> Latent(int64_t row, int64_t position);  // [r]
+  std::span<float> Rope(int64_t row, int64_t position);    // [p]
+
+ private:
+  int64_t Offset(int64_t row, int64_t position) const;
+
+  const PageTable* table_;
+  int64_t first_, rank_, rope_, word_;
+  Buffer data_;
+};
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_PAGES_LATENT_PAGES_H_

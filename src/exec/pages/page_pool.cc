@@ -1,0 +1,248 @@
+#include "exec/pages/page_pool.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "exec/kernels/half.h"
+#include "exec/kernels/quantize.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+constexpr int64_t kLanes = 128;
+constexpr int64_t kHalfLanes = 64;
+
+int64_t Packing(Dtype dtype) { return 32 / DtypeBits(dtype); }
+
+// Keys and values side by side in one row of lanes.
+bool SharesRow(const PoolConfig& config) {
+  return config.format == PageFormat::kPacked && config.head_dim == kHalfLanes;
+}
+
+Shape PoolShape(const PoolConfig& c) {
+  if (c.format == PageFormat::kInterleaved) {
+    return {c.pages, c.page_size, 2 * c.key_heads, c.head_dim};
+  }
+  if (c.format == PageFormat::kSeparate) {
+    return {c.pages, c.page_size, c.key_heads, c.head_dim};
+  }
+  const int64_t p = Packing(c.dtype);
+  const int64_t heads = SharesRow(c) ? c.key_heads : 2 * c.key_heads;
+  return {c.pages, c.page_size, CeilDiv(heads, p), p,
+          CeilDiv(c.head_dim, kLanes) * kLanes};
+}
+
+// A device's slice of dimension 2 must hold whole heads, keys with values,
+// and as many as its queries read.
+std::optional<Complaint> CheckHeads(const SimMesh& mesh, const PoolConfig& c) {
+  const int64_t n = mesh.Parts(c.head_axes);
+  Complaint why;
+  if (!c.head_axes.empty()) why.axis = c.head_axes.front();
+  why.help = "replicate the pages' heads over " + GroupText(c.head_axes);
+  if (c.key_heads % n != 0) {
+    why.message = std::to_string(c.key_heads) +
+                  " key heads do not divide into " + std::to_string(n) +
+                  " parts: a device would hold keys without their values";
+    return why;
+  }
+  if (c.format != PageFormat::kPacked || n == 1) return std::nullopt;
+  const int64_t words = PoolShape(c)[2], p = Packing(c.dtype);
+  const int64_t per_head = SharesRow(c) ? 1 : 2;
+  if (words % n != 0 || words / n * p != c.key_heads / n * per_head) {
+    why.message = std::to_string(c.key_heads) + " key heads in " +
+                  std::to_string(words) + " words of " + std::to_string(p) +
+                  " do not divide into " + std::to_string(n) +
+                  " parts: page slices would drift off query slices";
+    return why;
+  }
+  return std::nullopt;
+}
+
+// Row-major offset of element 0 of a head's keys or values.
+size_t Offset(const PoolConfig& c, const Buffer& local, int64_t page,
+              int64_t offset, int64_t head, bool values) {
+  const int64_t row = page * c.page_size + offset;
+  const Shape& s = local.shape;
+  if (c.format == PageFormat::kSeparate) {
+    return At((row * s[2] + head) * s[3]);
+  }
+  const int64_t combined = 2 * head + (values ? 1 : 0);
+  if (c.format == PageFormat::kInterleaved) {
+    return At((row * s[2] + combined) * s[3]);
+  }
+  const int64_t words = s[2] * s[3];
+  if (SharesRow(c)) {
+    return At((row * words + head) * s[4] + (values ? kHalfLanes : 0));
+  }
+  return At((row * words + combined) * s[4]);
+}
+
+}  // namespace
+
+std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
+                                 float fill, Complaint& why) {
+  if (!IsRealDtype(config.dtype) && config.dtype != Dtype::kI8) {
+    why.message = "pages cannot hold " + std::string(DtypeName(config.dtype));
+    return std::nullopt;
+  }
+  if (auto wrong = CheckHeads(mesh, config)) {
+    why = *wrong;
+    return std::nullopt;
+  }
+  const Shape shape = PoolShape(config);
+  Spec spec{config.page_axes, {}, config.head_axes};
+  if (auto wrong = CheckLayout(mesh, shape, spec)) {
+    why = *wrong;
+    why.message = "the pages: " + why.message;
+    return std::nullopt;
+  }
+  PagePool pool;
+  pool.config = config;
+  // Device by device: the whole pool may be far larger than any part.
+  const Spec full = PadSpec(spec, shape.size());
+  Buffer local = Buffer::Zeros(LocalShape(mesh, shape, full), config.dtype);
+  std::fill(local.real.begin(), local.real.end(), RoundTo(config.dtype, fill));
+  std::fill(local.whole.begin(), local.whole.end(), 127);
+  pool.first = {shape, config.dtype, full,
+                PerDevice(At(mesh.devices()), local)};
+  if (config.format == PageFormat::kSeparate) pool.second = pool.first;
+  if (pool.IsQuantized()) {
+    const Shape rows{config.pages, config.page_size, config.key_heads};
+    Buffer scale = Buffer::Zeros(LocalShape(mesh, rows, spec), Dtype::kF32);
+    std::fill(scale.real.begin(), scale.real.end(), fill);
+    pool.key_scale = {rows, Dtype::kF32, spec,
+                      PerDevice(At(mesh.devices()), scale)};
+    pool.value_scale = pool.key_scale;
+  }
+  return pool;
+}
+
+namespace {
+
+// Where a token's head has its scale on one device.
+size_t ScaleOffset(const PagePool& pool, const Buffer& scale, int64_t page,
+                   int64_t offset, int64_t head) {
+  const int64_t at =
+      (page * pool.config.page_size + offset) * scale.shape[2] + head;
+  if (pool.fault == Fault::kPagedFirstScale) return 0;
+  if (pool.fault == Fault::kPagedNeighbourScale) {
+    return At((at + 1) % scale.Elements());
+  }
+  return At(at);
+}
+
+void WriteRow(PagePool& pool, Buffer& local, size_t at, float& scale,
+              std::span<const float> from) {
+  std::vector<int8_t> q(from.size());
+  scale = QuantizeInt8(from, q);
+  if (pool.fault == Fault::kPagedZeroRowDivides && scale == 0) {
+    scale = std::numeric_limits<float>::quiet_NaN();
+  }
+  for (size_t d = 0; d < q.size(); ++d) {
+    const bool wraps = pool.fault == Fault::kPagedPositiveWraps && q[d] == 127;
+    local.whole[at + d] = wraps ? -128 : q[d];
+  }
+}
+
+}  // namespace
+
+void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
+                int64_t head, std::span<const float> key,
+                std::span<const float> value) {
+  for (const bool values : {false, true}) {
+    const bool other = values && pool.config.format == PageFormat::kSeparate;
+    Buffer& local = (other ? pool.second : pool.first).local[At(device)];
+    const std::span<const float> from = values ? value : key;
+    const size_t at = Offset(pool.config, local, page, offset, head, values);
+    if (pool.IsQuantized()) {
+      Buffer& scale =
+          (values ? pool.value_scale : pool.key_scale).local[At(device)];
+      const int64_t row = page * pool.config.page_size + offset;
+      WriteRow(pool, local, at, scale.real[At(row * scale.shape[2] + head)],
+               from);
+      continue;
+    }
+    for (size_t d = 0; d < from.size(); ++d) {
+      local.real[at + d] = RoundTo(pool.config.dtype, from[d]);
+    }
+  }
+}
+
+void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
+               int64_t head, bool values, std::span<float> out) {
+  const bool other = values && pool.config.format == PageFormat::kSeparate;
+  const Buffer& local = (other ? pool.second : pool.first).local[At(device)];
+  const size_t at = Offset(pool.config, local, page, offset, head, values);
+  if (!pool.IsQuantized()) {
+    std::copy_n(local.real.begin() + static_cast<long>(at), out.size(),
+                out.begin());
+    return;
+  }
+  const Buffer& scales =
+      (values ? pool.value_scale : pool.key_scale).local[At(device)];
+  float scale = scales.real[ScaleOffset(pool, scales, page, offset, head)];
+  if (pool.fault == Fault::kPagedUneven127) scale *= 127.5f / 127.0f;
+  for (size_t d = 0; d < out.size(); ++d) {
+    out[d] = DequantizeInt8(static_cast<int8_t>(local.whole[at + d]), scale);
+  }
+}
+
+void WriteTokens(Machine& machine, PagePool& pool,
+                 std::span<const PageSlot> slots, const ShardedTensor& key,
+                 const ShardedTensor& value) {
+  const SimMesh& mesh = machine.mesh();
+  const int64_t each = pool.config.pages / mesh.Parts(pool.config.page_axes);
+  const size_t dim = At(pool.config.head_dim);
+  machine.Local([&](int device) {
+    const int64_t first = mesh.Index(device, pool.config.page_axes) * each;
+    const Buffer& k = key.local[At(device)];
+    const Buffer& v = value.local[At(device)];
+    const int64_t heads = k.shape[1];
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const int64_t page = slots[i].page - first;
+      if (page < 0 || page >= each) continue;
+      for (int64_t h = 0; h < heads; ++h) {
+        const size_t at = (i * At(heads) + At(h)) * dim;
+        WriteToken(pool, device, page, slots[i].offset, h,
+                   {k.real.data() + at, dim}, {v.real.data() + at, dim});
+      }
+    }
+  });
+}
+
+void CopyPages(Machine& machine, PagePool& pool,
+               std::span<const PageCopy> copies) {
+  const SimMesh& mesh = machine.mesh();
+  const int64_t each = pool.config.pages / mesh.Parts(pool.config.page_axes);
+  machine.Local([&](int device) {
+    const int64_t first = mesh.Index(device, pool.config.page_axes) * each;
+    for (const PageCopy& copy : copies) {
+      const int64_t from = copy.from - first, to = copy.to - first;
+      if (from < 0 || from >= each || to < 0 || to >= each) continue;
+      for (ShardedTensor* tensor :
+           {&pool.first, &pool.second, &pool.key_scale, &pool.value_scale}) {
+        if (tensor->local.empty()) continue;
+        if (tensor == &pool.key_scale &&
+            machine.Planted(Fault::kPagedScaleNotCopied)) {
+          continue;
+        }
+        Buffer& local = tensor->local[At(device)];
+        const int64_t size = local.Elements() / each;
+        const auto copy_page = [&](auto& all) {
+          if (all.empty()) return;
+          std::copy_n(all.begin() + from * size, size, all.begin() + to * size);
+        };
+        copy_page(local.real);
+        copy_page(local.whole);
+      }
+    }
+  });
+}
+
+}  // namespace shardc::exec

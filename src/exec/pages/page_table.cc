@@ -1,0 +1,163 @@
+#include "exec/pages/page_table.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "source/wording.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::optional<PageTable> PageTable::Make(const PageConfig& config,
+                                         Complaint& why) {
+  const int64_t reserved = config.reserve_first ? 1 : 0;
+  if (config.page_size < 1 || config.rows < 1 || config.pages_per_row < 1 ||
+      config.shards < 1 || config.pages < 1) {
+    why.message = "a paged cache needs pages, rows and a page size above 0";
+    return std::nullopt;
+  }
+  if (config.pages % config.shards != 0 || config.rows % config.shards != 0) {
+    why.message = Counted(config.pages, "page") + " and " +
+                  Counted(config.rows, "row") + " do not divide into " +
+                  Counted(config.shards, "shard");
+    why.help = "round both up to a multiple of the shards";
+    return std::nullopt;
+  }
+  if (config.pages / config.shards <= reserved) {
+    why.message = Counted(config.pages / config.shards, "page") +
+                  " a shard leaves none to give out";
+    return std::nullopt;
+  }
+  return PageTable(config);
+}
+
+PageTable::PageTable(const PageConfig& config)
+    : config_(config),
+      pages_(At(config.rows)),
+      lengths_(At(config.rows), 0),
+      uses_(At(config.pages), 0),
+      free_(At(config.shards)) {
+  const int64_t each = config.pages / config.shards;
+  for (int64_t shard = 0; shard < config.shards; ++shard) {
+    for (int64_t i = each - 1; i >= (config.reserve_first ? 1 : 0); --i) {
+      free_[At(shard)].push_back(shard * each + i);
+    }
+  }
+}
+
+int64_t PageTable::FreePages(int64_t shard) const {
+  return static_cast<int64_t>(free_[At(shard)].size());
+}
+
+int64_t PageTable::Take(int64_t shard) {
+  const int64_t page = free_[At(shard)].back();
+  free_[At(shard)].pop_back();
+  uses_[At(page)] = 1;
+  return page;
+}
+
+bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
+                     Complaint& why) {
+  if (row < 0 || row >= config_.rows || count < 0) {
+    why.message = "row " + std::to_string(row) + " is not among the " +
+                  Counted(config_.rows, "row");
+    return false;
+  }
+  std::vector<int64_t>& pages = pages_[At(row)];
+  int64_t& length = lengths_[At(row)];
+  const int64_t shard = ShardOf(row);
+  const int64_t needed = CeilDiv(length + count, config_.page_size);
+  const auto held = static_cast<int64_t>(pages.size());
+  if (needed > config_.pages_per_row) {
+    why.message = "row " + std::to_string(row) + " needs " +
+                  Counted(needed, "page") + " for " +
+                  Counted(length + count, "token") + ", its table has " +
+                  std::to_string(config_.pages_per_row);
+    why.help = "widen the table or use larger pages";
+    return false;
+  }
+  // Only the last page can be half full, so only it can be written again.
+  const bool copy_last = count > 0 && length % config_.page_size != 0 &&
+                         uses_[At(pages.back())] > 1 && !forget_sharing_;
+  const int64_t more = needed - held + (copy_last ? 1 : 0);
+  if (more > FreePages(shard)) {
+    why.message = "row " + std::to_string(row) + " needs " +
+                  Counted(more, "more page", "more pages") + ", shard " +
+                  std::to_string(shard) + " has " +
+                  Counted(FreePages(shard), "free one");
+    why.help = "release rows or give the pool more pages";
+    return false;
+  }
+  if (copy_last) {
+    const int64_t shared = pages.back();
+    pages.back() = Take(shard);
+    --uses_[At(shared)];
+    copies.push_back({shared, pages.back()});
+  }
+  while (static_cast<int64_t>(pages.size()) < needed) {
+    pages.push_back(Take(shard));
+  }
+  length += count;
+  return true;
+}
+
+bool PageTable::Share(int64_t from, int64_t to, Complaint& why) {
+  const bool known = from >= 0 && from < config_.rows && to >= 0 &&
+                     to < config_.rows && from != to;
+  if (!known || lengths_[At(to)] != 0 || ShardOf(from) != ShardOf(to)) {
+    why.message = "row " + std::to_string(to) + " cannot share the pages of " +
+                  "row " + std::to_string(from);
+    why.help = "only an empty row of the same shard can";
+    return false;
+  }
+  pages_[At(to)] = pages_[At(from)];
+  lengths_[At(to)] = lengths_[At(from)];
+  for (int64_t page : pages_[At(to)]) ++uses_[At(page)];
+  return true;
+}
+
+void PageTable::Release(int64_t row) {
+  for (int64_t page : pages_[At(row)]) {
+    if (--uses_[At(page)] == 0) free_[At(ShardOf(row))].push_back(page);
+  }
+  pages_[At(row)].clear();
+  lengths_[At(row)] = 0;
+}
+
+PageSlot PageTable::SlotOf(int64_t row, int64_t position) const {
+  return {pages_[At(row)][At(position / config_.page_size)],
+          position % config_.page_size};
+}
+
+Buffer PageTable::Table() const {
+  Buffer out =
+      Buffer::Zeros({config_.rows, config_.pages_per_row}, Dtype::kI32);
+  const int64_t each = config_.pages / config_.shards;
+  for (int64_t row = 0; row < config_.rows; ++row) {
+    const auto& pages = pages_[At(row)];
+    for (int64_t i = 0; i < config_.pages_per_row; ++i) {
+      const bool held = i < static_cast<int64_t>(pages.size());
+      out.whole[At(row * config_.pages_per_row + i)] =
+          static_cast<int32_t>(held ? pages[At(i)] : ShardOf(row) * each);
+    }
+  }
+  return out;
+}
+
+void PageTable::ShuffleFree(Random random) {
+  uint64_t draw = 0;
+  for (std::vector<int64_t>& pages : free_) {
+    for (size_t i = pages.size(); i > 1; --i) {
+      std::swap(pages[i - 1], pages[random.Below(draw++, i)]);
+    }
+  }
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,134 @@
+// What a batch of requests must satisfy before any page is read.
+#include <string>
+
+#include "exec/pages/paged_program.h"
+#include "source/wording.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+Complaint Said(std::string message, std::string help = {}) {
+  Complaint why;
+  why.message = std::move(message);
+  why.help = std::move(help);
+  return why;
+}
+
+std::string Request(int64_t r) { return "request " + std::to_string(r); }
+
+std::optional<Complaint> CheckSizes(const RaggedBatch& batch,
+                                    const PoolConfig& pool, int64_t shards,
+                                    int64_t tokens) {
+  const auto requests = static_cast<int64_t>(batch.lengths.size());
+  if (static_cast<int64_t>(batch.cumulative.size()) != requests + 1 ||
+      batch.table.shape.size() != 2 || batch.table.shape[0] != requests) {
+    return Said("a page table of " + ShapeText(batch.table.shape) + ", " +
+                    Counted(requests, "length") + " and " +
+                    Counted(static_cast<int64_t>(batch.cumulative.size()),
+                            "cumulative length") +
+                    " do not fit each other",
+                "the table is [requests, pages a request], the cumulative "
+                "lengths are one more than the requests");
+  }
+  if (batch.sequences < 0 || batch.sequences > requests) {
+    return Said(std::to_string(batch.sequences) + " of " +
+                Counted(requests, "request") + " are said to be real");
+  }
+  if (requests % shards != 0 || pool.pages % shards != 0) {
+    return Said(Counted(requests, "request") + " and " +
+                Counted(pool.pages, "page") + " do not divide into " +
+                Counted(shards, "shard"));
+  }
+  if (batch.cumulative.front() != 0 || batch.cumulative.back() > tokens) {
+    return Said("cumulative lengths from " +
+                std::to_string(batch.cumulative.front()) + " to " +
+                std::to_string(batch.cumulative.back()) + " for " +
+                Counted(tokens, "token"));
+  }
+  return std::nullopt;
+}
+
+std::optional<Complaint> CheckRequest(const RaggedBatch& batch,
+                                      const PoolConfig& pool, int64_t shards,
+                                      int64_t r) {
+  const int64_t queries = batch.Queries(r), length = batch.lengths[At(r)];
+  if (queries < 0 || length < queries) {
+    return Said(Request(r) + " has " + Counted(queries, "query", "queries") +
+                    " and " + Counted(length, "key"),
+                "a request's queries are the last of its keys");
+  }
+  const int64_t width = batch.table.shape[1];
+  const int64_t active = CeilDiv(length, pool.page_size);
+  if (active > width) {
+    return Said(Request(r) + " needs " + Counted(active, "page") +
+                ", its table has " + std::to_string(width));
+  }
+  const int64_t each = pool.pages / shards;
+  const int64_t first = ShardOfRequest(batch, shards, r) * each;
+  for (int64_t i = 0; i < active; ++i) {
+    const int64_t page = batch.table.whole[At(r * width + i)];
+    if (page >= first && page < first + each) continue;
+    return Said(Request(r) + " names page " + std::to_string(page) +
+                    ", its shard has " + std::to_string(first) + " to " +
+                    std::to_string(first + each - 1),
+                "a kernel clips such an id and reads another request");
+  }
+  return std::nullopt;
+}
+
+// The kernel runs a program of one query for what is said to decode.
+std::optional<Complaint> CheckDistribution(const RaggedBatch& batch,
+                                           int64_t shards) {
+  const int64_t each = batch.sequences / shards;
+  if (static_cast<int64_t>(batch.distribution.size()) != shards) {
+    return Said(Counted(static_cast<int64_t>(batch.distribution.size()),
+                        "distribution") +
+                " for " + Counted(shards, "shard"));
+  }
+  for (int64_t r = 0; r < batch.sequences; ++r) {
+    const auto& [decode_end, prefill_end, total] =
+        batch.distribution[At(r / each)];
+    if (decode_end < 0 || decode_end > prefill_end || prefill_end > total ||
+        total != each) {
+      return Said("a distribution [" + std::to_string(decode_end) + ", " +
+                      std::to_string(prefill_end) + ", " +
+                      std::to_string(total) + "] of " +
+                      Counted(each, "request"),
+                  "it is [decode_end, prefill_end, total]");
+    }
+    const int64_t queries = batch.Queries(r), keys = batch.lengths[At(r)];
+    const bool decodes = r % each < decode_end;
+    if (decodes ? queries == 1 : r % each >= prefill_end || queries == keys) {
+      continue;
+    }
+    return Said(Request(r) + " stands among the " +
+                    (decodes ? "decoding" : "prefilling") + " ones with " +
+                    Counted(queries, "query", "queries") + " and " +
+                    Counted(keys, "key"),
+                "sort requests by kind: one query, all keys new, others");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int64_t ShardOfRequest(const RaggedBatch& batch, int64_t shards, int64_t r) {
+  return r / (static_cast<int64_t>(batch.lengths.size()) / shards);
+}
+
+std::optional<Complaint> CheckBatch(const RaggedBatch& batch,
+                                    const PoolConfig& pool, int64_t shards,
+                                    int64_t tokens) {
+  if (auto wrong = CheckSizes(batch, pool, shards, tokens)) return wrong;
+  for (int64_t r = 0; r < batch.sequences; ++r) {
+    if (auto wrong = CheckRequest(batch, pool, shards, r)) return wrong;
+  }
+  if (!batch.distribution.empty()) return CheckDistribution(batch, shards);
+  return std::nullopt;
+}
+
+}  // namespace shardc::exec

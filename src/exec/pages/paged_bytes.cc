@@ -1,0 +1,33 @@
+// What a paged operation sends, by formula.
+#include "exec/pages/paged_program.h"
+
+namespace shardc::exec {
+namespace {
+
+// Packed pages hold words of several heads' elements.
+bool HeadsSplit(const Traffic& traffic, PageFormat format) {
+  const int64_t heads = traffic.key.shape[2], dim = traffic.key.shape[3];
+  const int64_t n = traffic.Parts(traffic.query.spec[2]);
+  if (heads % n != 0) return false;
+  if (format != PageFormat::kPacked) return true;
+  const int64_t word =
+      traffic.settings().int8_pages ? 4 : 4 / traffic.stored_bytes();
+  if (dim == 64) return heads % (n * word) == 0;
+  return (2 * heads + word - 1) / word % n == 0;
+}
+
+}  // namespace
+
+void PagedBytes(Traffic& traffic, const PagedKernel& kernel) {
+  const AxisGroup rows = traffic.query.spec[0];
+  AxisGroup heads = traffic.query.spec[2];
+  if (!HeadsSplit(traffic, kernel.format)) heads.clear();
+  traffic.MoveTo(traffic.query, {{}, {}, heads, {}}, traffic.element_bytes());
+  traffic.MoveTo(traffic.key, {rows, {}, heads, {}}, traffic.stored_bytes());
+  traffic.MoveTo(traffic.value, {rows, {}, heads, {}}, traffic.stored_bytes());
+  traffic.MoveExtras();
+  traffic.AllReduce(rows, traffic.LocalElements(traffic.query));
+  traffic.FinishAs({{}, {}, heads, {}});
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,155 @@
+// What a paged operation can take, and the requests in it.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "exec/pages/paged_program.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+Complaint Said(std::string message, std::string help, std::string axis = {}) {
+  Complaint why;
+  why.message = std::move(message);
+  why.help = std::move(help);
+  why.axis = std::move(axis);
+  return why;
+}
+
+std::vector<PagedRequest> RowsOf(const Staged& staged) {
+  std::vector<PagedRequest> out;
+  const int64_t rows = staged.query.shape[0];
+  for (int64_t b = 0; b < rows; ++b) {
+    int64_t keys = staged.S();
+    if (staged.key_lengths) keys = staged.key_lengths->whole[At(b)];
+    out.push_back({b * staged.T(), staged.T(), b * staged.S(), keys});
+  }
+  return out;
+}
+
+// Packed sequences: the runs of equal segment ids.
+std::vector<PagedRequest> RunsOf(const Buffer& queries, const Buffer& keys) {
+  std::vector<PagedRequest> out;
+  const auto run_of = [](const Buffer& ids, int32_t id, int64_t& begin) {
+    const auto first = std::find(ids.whole.begin(), ids.whole.end(), id);
+    auto last = first;
+    while (last != ids.whole.end() && *last == id) ++last;
+    begin = first - ids.whole.begin();
+    return static_cast<int64_t>(last - first);
+  };
+  for (size_t i = 0; i < queries.whole.size(); ++i) {
+    const int32_t id = queries.whole[i];
+    if (id < 0 || (i > 0 && queries.whole[i - 1] == id)) continue;
+    PagedRequest request;
+    request.queries = run_of(queries, id, request.query_begin);
+    request.keys = run_of(keys, id, request.key_begin);
+    out.push_back(request);
+  }
+  return out;
+}
+
+std::optional<Complaint> CheckSplits(const SimMesh& mesh,
+                                     const Staged& staged) {
+  const auto split = [&](const AxisGroup& axes, std::string what,
+                         std::string help) -> std::optional<Complaint> {
+    const AxisGroup used = DropTrivial(mesh, axes);
+    if (used.empty()) return std::nullopt;
+    return Said(std::move(what) + " is split over " + AxesText(used),
+                std::move(help), used.front());
+  };
+  const Spec &q = staged.query.spec, &k = staged.key.spec;
+  if (auto bad = split(q[1], "the query's length",
+                       "a request's queries stay together; split the batch "
+                       "or the heads")) {
+    return bad;
+  }
+  for (const Spec* spec : {&k, &staged.value.spec}) {
+    if (auto bad = split((*spec)[1], "the length of key and value",
+                         "pages are split by request, not by length; use "
+                         "flash_decoding for a split length")) {
+      return bad;
+    }
+  }
+  for (const Spec* spec : {&q, &k, &staged.value.spec}) {
+    if (auto bad =
+            split((*spec)[3], "the head dimension", "pages hold whole heads")) {
+      return bad;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Complaint> CheckInputs(const AttentionProblem& problem,
+                                     const Staged& staged,
+                                     const PagedKernel& kernel,
+                                     const std::string& name) {
+  const auto no = [&](std::string what) {
+    return Said(name + " takes no " + std::move(what),
+                "use vanilla or flash_attn2");
+  };
+  if (problem.bias) return no("bias");
+  if (problem.mask || problem.additive_mask) return no("mask");
+  if (problem.options.dropout > 0) return no("dropout");
+  const bool packed = problem.layout == Layout::kThd;
+  if (!packed && (problem.query_segments || problem.key_segments)) {
+    return no("segment ids");
+  }
+  if (packed && !problem.query_segments) return no("unnamed packed sequences");
+  if (problem.key_starts) {
+    for (int32_t start : problem.key_starts->whole) {
+      if (start != 0) return no("left padding");
+    }
+  }
+  if (staged.value.shape[3] != staged.key.shape[3]) {
+    return no("values of another dimension than the keys");
+  }
+  if (kernel.causal_only && staged.T() > 1 && !problem.options.causal) {
+    return Said(name + " is causal", "use vanilla or flash_attn2 without");
+  }
+  return std::nullopt;
+}
+
+// Positions count a request's keys, up to a shift that queries share.
+bool CountsKeys(const Staged& staged, const PagedRequest& request) {
+  const auto shift = [](const Buffer& positions, int64_t begin, int64_t count,
+                        int64_t first, std::optional<int64_t>& common) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t by = positions.whole[At(begin + i)] - (first + i);
+      if (common && *common != by) return false;
+      common = by;
+    }
+    return true;
+  };
+  std::optional<int64_t> common;
+  return shift(staged.key_positions, request.key_begin, request.keys, 0,
+               common) &&
+         shift(staged.query_positions, request.query_begin, request.queries,
+               request.keys - request.queries, common);
+}
+
+}  // namespace
+
+std::optional<Complaint> FindRequests(const SimMesh& mesh,
+                                      const AttentionProblem& problem,
+                                      const Staged& staged,
+                                      const PagedKernel& kernel,
+                                      std::string_view name,
+                                      std::vector<PagedRequest>& requests) {
+  if (auto bad = CheckSplits(mesh, staged)) return bad;
+  if (auto bad = CheckInputs(problem, staged, kernel, std::string(name)))
+    return bad;
+  requests = problem.layout == Layout::kThd
+                 ? RunsOf(*problem.query_segments, *problem.key_segments)
+                 : RowsOf(staged);
+  for (const PagedRequest& request : requests) {
+    if (request.queries > request.keys) continue;  // CheckBatch says so
+    if (CountsKeys(staged, request)) continue;
+    return Said(std::string(name) + " takes no positions of its own",
+                "use vanilla or flash_attn2");
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardc::exec

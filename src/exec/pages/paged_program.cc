@@ -1,0 +1,371 @@
+// Requests are read page by page into one run of keys and attended to like
+// any others, so that a request's bits depend on its own pages alone.
+//
+// Over data axes shard r owns pages [r P/n, (r + 1) P/n) and requests
+// [r R/n, (r + 1) R/n). The queries of all are on every device of those axes;
+// each attends for its own requests, leaves zeros for the others', and the
+// outputs are added: 2(n-1)/n * 4 N H_loc D bytes. Adding zeros changes no
+// bits but the sign of zero, which is made + everywhere.
+//
+// Pages are given out in a random order and the free ones hold a large
+// number, so that a table that is read wrongly shows.
+#include "exec/pages/paged_program.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "exec/attention/staging.h"
+#include "exec/kernels/half.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+constexpr float kFreePage = 1e4f;
+
+// What pages hold.
+Dtype PageDtype(const OperationSettings& settings, const Staged& staged) {
+  return settings.int8_pages ? Dtype::kI8 : staged.key.dtype;
+}
+
+class PagedRun {
+ public:
+  PagedRun(Machine& machine, const Staged& staged,
+           const OperationSettings& settings, const PagedKernel& kernel,
+           std::vector<PagedRequest> requests)
+      : machine_(machine),
+        mesh_(machine.mesh()),
+        staged_(staged),
+        settings_(settings),
+        kernel_(kernel),
+        requests_(std::move(requests)),
+        shards_(mesh_.Parts(staged.key.spec[0])) {
+    if (kernel.distributed) Order();
+  }
+
+  // Gives out pages, writes the resident keys, and checks the batch.
+  std::optional<Complaint> Prepare() {
+    Complaint why;
+    if (!MakeTable(why)) return why;
+    MakeBatch();
+    PoolConfig config{kernel_.format,       table_->config().pages,
+                      settings_.page_size,  staged_.K(),
+                      staged_.key.shape[3], PageDtype(settings_, staged_),
+                      staged_.key.spec[0],  staged_.key.spec[2]};
+    pool_ = MakePool(mesh_, config, kFreePage, why);
+    if (!pool_) return why;
+    pool_->fault = machine_.fault();
+    if (machine_.Planted(Fault::kPagedForeignClipped)) {
+      // The last request names a page of the first shard, and nobody looks.
+      batch_.table.whole[At((batch_.sequences - 1) * batch_.table.shape[1])] =
+          0;
+    } else if (auto bad = CheckBatch(batch_, config, shards_, Tokens())) {
+      return bad;
+    }
+    const bool later = kernel_.writes;
+    for (size_t r = 0; r < requests_.size(); ++r) {
+      const PagedRequest& request = requests_[r];
+      Write(r, 0, request.keys - (later ? request.queries : 0));
+    }
+    return std::nullopt;
+  }
+
+  // F32 [B, T, H_loc, D] of every device, zeros for others' requests.
+  PerDevice Attend() {
+    if (kernel_.writes) {
+      for (size_t r = 0; r < requests_.size(); ++r) {
+        const PagedRequest& request = requests_[r];
+        Write(r, request.keys - request.queries, request.keys);
+      }
+    }
+    PerDevice out(At(machine_.devices()));
+    machine_.Local([&](int device) {
+      Buffer& own = out[At(device)];
+      own = Buffer::Zeros(staged_.query.local[At(device)].shape, Dtype::kF32);
+      const int64_t shard = mesh_.Index(device, staged_.key.spec[0]);
+      for (int64_t r = 0; r < batch_.sequences; ++r) {
+        if (Owner(r) == shard) AttendRequest(device, r, own);
+      }
+    });
+    const AxisGroup axes = DropTrivial(mesh_, staged_.key.spec[0]);
+    if (axes.empty()) return out;
+    return AllReduce(machine_, axes, out, Reduce::kSum, "outputs of requests");
+  }
+
+ private:
+  int64_t Tokens() const { return staged_.query.shape[0] * staged_.T(); }
+
+  int64_t Owner(int64_t r) const {
+    if (machine_.Planted(Fault::kPagedRowsByModulo)) return r % shards_;
+    return ShardOfRequest(batch_, shards_, r);
+  }
+
+  bool MakeTable(Complaint& why) {
+    const auto rows = static_cast<int64_t>(requests_.size());
+    int64_t width = 1;
+    for (const PagedRequest& request : requests_) {
+      width = std::max(width, CeilDiv(request.keys, settings_.page_size));
+    }
+    // One reserved page and two that stay free, for each shard.
+    PageConfig config;
+    config.pages = rows * width + 3 * shards_;
+    config.page_size = settings_.page_size;
+    config.rows = rows;
+    config.pages_per_row = width;
+    config.shards = shards_;
+    table_ = PageTable::Make(config, why);
+    if (!table_) return false;
+    table_->ShuffleFree(Random(0x9a6e5));
+    std::vector<PageCopy> copies;
+    for (int64_t r = 0; r < rows; ++r) {
+      if (!table_->Grow(r, requests_[At(r)].keys, copies, why)) return false;
+    }
+    return true;
+  }
+
+  void MakeBatch() {
+    batch_.sequences = static_cast<int64_t>(requests_.size());
+    batch_.table = table_->Table();
+    batch_.cumulative = {0};
+    for (const PagedRequest& request : requests_) {
+      batch_.cumulative.push_back(batch_.cumulative.back() + request.queries);
+      batch_.lengths.push_back(request.keys);
+    }
+    if (machine_.Planted(Fault::kPagedTableTransposed)) {
+      batch_.table = TransposeDims(batch_.table, {1, 0});
+    }
+    if (kernel_.distributed) Distribute();
+  }
+
+  // Decode, prefill, mixed: whichever of a kernel's programs it is for.
+  static int KindOf(const PagedRequest& request) {
+    if (request.queries == 1) return 0;
+    return request.queries == request.keys ? 1 : 2;
+  }
+
+  // Each shard's requests by kind; a request stays with its shard.
+  void Order() {
+    const auto each = static_cast<long>(requests_.size()) / shards_;
+    for (long shard = 0; shard < shards_; ++shard) {
+      const auto begin = requests_.begin() + shard * each;
+      std::stable_sort(begin, begin + each,
+                       [](const PagedRequest& a, const PagedRequest& b) {
+                         return KindOf(a) < KindOf(b);
+                       });
+    }
+  }
+
+  void Distribute() {
+    const int64_t each = batch_.sequences / shards_;
+    for (int64_t shard = 0; shard < shards_; ++shard) {
+      std::array<int64_t, 3> ends = {0, 0, each};
+      for (int64_t i = 0; i < each; ++i) {
+        const int kind = KindOf(requests_[At(shard * each + i)]);
+        ends[0] += kind == 0;
+        ends[1] += kind <= 1;
+      }
+      batch_.distribution.push_back(ends);
+    }
+  }
+
+  // Queries that a request's program attends for: a decoding one has one.
+  int64_t QueriesOf(int64_t r) const {
+    if (batch_.distribution.empty()) return batch_.Queries(r);
+    const int64_t each = batch_.sequences / shards_;
+    int64_t decode_end = batch_.distribution[At(r / each)][0];
+    if (machine_.Planted(Fault::kPagedDistributionOff)) ++decode_end;
+    return r % each < decode_end ? 1 : batch_.Queries(r);
+  }
+
+  // Keys [begin, end) of a request into its pages, where they are owned. A
+  // device of the request's shard holds its batch row.
+  void Write(size_t r, int64_t begin, int64_t end) {
+    const PagedRequest& request = requests_[r];
+    const int64_t each = pool_->config.pages / shards_;
+    const size_t dim = At(staged_.key.shape[3]);
+    machine_.Local([&](int device) {
+      const int64_t shard = mesh_.Index(device, staged_.key.spec[0]);
+      const auto row = static_cast<int64_t>(r);
+      if (ShardOfRequest(batch_, shards_, row) != shard) return;
+      const Buffer& key = staged_.key.local[At(device)];
+      const Buffer& value = staged_.value.local[At(device)];
+      const int64_t first =
+          LocalStart(mesh_, staged_.key.shape, staged_.key.spec, device)[0] *
+          staged_.S();
+      const int64_t heads = key.shape[2];
+      for (int64_t p = begin; p < end; ++p) {
+        const PageSlot slot = table_->SlotOf(row, p);
+        for (int64_t h = 0; h < heads; ++h) {
+          const size_t at =
+              (At(request.key_begin - first + p) * At(heads) + At(h)) * dim;
+          WriteToken(*pool_, device, slot.page - shard * each, slot.offset, h,
+                     {key.real.data() + at, dim},
+                     {value.real.data() + at, dim});
+        }
+      }
+    });
+  }
+
+  // Which local page holds position p of a request.
+  int64_t LocalPage(int64_t r, int64_t p, int64_t shard) const {
+    const int64_t each = pool_->config.pages / shards_;
+    const int64_t width = batch_.table.shape[1];
+    const int64_t id =
+        batch_.table.whole[At(r * width + p / settings_.page_size)];
+    if (machine_.Planted(Fault::kPagedIdNotLocal)) {
+      return std::min(id, each - 1);
+    }
+    // Requests that are not the shard's own name pages that it lacks.
+    return std::clamp<int64_t>(id - shard * each, 0, each - 1);
+  }
+
+  // [1, keys, K_loc, D].
+  Buffer Read(int device, int64_t r, bool values) const {
+    const int64_t shard = mesh_.Index(device, staged_.key.spec[0]);
+    const int64_t keys = batch_.lengths[At(r)];
+    const int64_t heads = staged_.key.local[At(device)].shape[2];
+    const int64_t dim = staged_.key.shape[3];
+    if (machine_.Planted(Fault::kPagedKeysAsValues)) values = !values;
+    Buffer out =
+        Buffer::Zeros({1, keys, heads, dim},
+                      pool_->IsQuantized() ? staged_.dtype : staged_.key.dtype);
+    for (int64_t p = 0; p < keys; ++p) {
+      const int64_t page = LocalPage(r, p, shard);
+      for (int64_t h = 0; h < heads; ++h) {
+        ReadToken(*pool_, device, page, p % settings_.page_size, h, values,
+                  {out.real.data() + (p * heads + h) * dim, At(dim)});
+      }
+    }
+    if (pool_->IsQuantized()) RoundAll(staged_.dtype, out.real);
+    return out;
+  }
+
+  // Positions first, first + 1, ... as [1, count].
+  static Buffer Positions(int64_t first, int64_t count) {
+    Buffer out = Buffer::Zeros({1, count}, Dtype::kI32);
+    for (int64_t i = 0; i < count; ++i) {
+      out.whole[At(i)] = static_cast<int32_t>(first + i);
+    }
+    return out;
+  }
+
+  void AttendRequest(int device, int64_t r, Buffer& out) const {
+    const Buffer& all = staged_.query.local[At(device)];
+    const int64_t heads = all.shape[2], dim = all.shape[3];
+    const int64_t queries = QueriesOf(r), keys = batch_.lengths[At(r)];
+    int64_t begin = requests_[At(r)].query_begin;
+    if (machine_.Planted(Fault::kPagedCumulativeOff)) {
+      begin = (begin + 1) % (Tokens() - queries + 1);
+    }
+    Buffer query = Buffer::Zeros({1, queries, heads, dim}, all.dtype);
+    std::copy_n(all.real.begin() + begin * heads * dim, queries * heads * dim,
+                query.real.begin());
+    const Buffer key = Read(device, r, false), value = Read(device, r, true);
+    const Buffer query_positions = Positions(keys - queries, queries);
+    const Buffer key_positions = Positions(0, keys);
+    LocalSlice slice;
+    slice.query = &query;
+    slice.key = &key;
+    slice.value = &value;
+    const int64_t group = heads / key.shape[2];
+    for (int64_t h = 0; h < heads; ++h) {
+      slice.key_head.push_back(static_cast<int32_t>(h / group));
+    }
+    slice.query_positions = &query_positions;
+    slice.key_positions = &key_positions;
+    slice.scale = static_cast<float>(staged_.options.ScaleFor(dim));
+    slice.options = &staged_.options;
+    slice.fault = machine_.fault();
+    slice.one_row = queries == 1;
+    SoftmaxState state = EmptyState(slice);
+    AttendKeys(slice, 0, keys, settings_.blocksize_k, state);
+    const Buffer result =
+        FinishRows(machine_, staged_, device, slice, state, Dtype::kF32);
+    for (int64_t i = 0; i < result.Elements(); ++i) {
+      // + 0 makes every zero positive.
+      out.real[At(begin * heads * dim + i)] = result.real[At(i)] + 0.0f;
+    }
+  }
+
+  Machine& machine_;
+  const SimMesh& mesh_;
+  const Staged& staged_;
+  const OperationSettings& settings_;
+  const PagedKernel& kernel_;
+  std::vector<PagedRequest> requests_;
+  int64_t shards_;
+  std::optional<PageTable> table_;
+  std::optional<PagePool> pool_;
+  RaggedBatch batch_;
+};
+
+// Key heads go with the query's; where the pages cannot be split so, heads
+// are whole on every device.
+void PlaceHeads(Machine& machine, const PagedKernel& kernel, Dtype dtype,
+                Staged& staged, std::vector<std::string>& remarks) {
+  AxisGroup heads = staged.query.spec[2];
+  PoolConfig config;
+  config.format = kernel.format;
+  config.key_heads = staged.K();
+  config.head_dim = staged.key.shape[3];
+  config.dtype = dtype;
+  config.head_axes = heads;
+  Complaint why;
+  if (!MakePool(machine.mesh(), config, 0, why)) {
+    remarks.push_back("heads are whole on every device: " + why.message);
+    heads.clear();
+  }
+  const AxisGroup rows = staged.query.spec[0];
+  Move(machine, staged.query, {{}, {}, heads, {}}, "query");
+  Move(machine, staged.key, {rows, {}, heads, {}}, "key");
+  Move(machine, staged.value, {rows, {}, heads, {}}, "value");
+}
+
+}  // namespace
+
+OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
+                          const AttentionSpecs& specs,
+                          const OperationSettings& settings,
+                          const PagedKernel& kernel, std::string_view name) {
+  OperationOutcome outcome;
+  Complaint why;
+  StageOptions options;
+  options.pages = true;
+  auto staged =
+      Stage(machine, problem, specs, settings, options, why, outcome.remarks);
+  if (!staged) {
+    outcome.unsupported = std::move(why);
+    return outcome;
+  }
+  std::vector<PagedRequest> requests;
+  outcome.unsupported =
+      FindRequests(machine.mesh(), problem, *staged, kernel, name, requests);
+  if (outcome.unsupported) return outcome;
+  if (problem.layout == Layout::kThd && kernel.dense_rows) {
+    outcome.remarks.push_back(std::string(name) +
+                              " falls back to unified_attention: its queries "
+                              "are ragged");
+  }
+  PlaceHeads(machine, kernel, PageDtype(settings, *staged), *staged,
+             outcome.remarks);
+  MoveExtras(machine, *staged);
+  PagedRun run(machine, *staged, settings, kernel, std::move(requests));
+  if (auto refused = run.Prepare()) {
+    outcome.unsupported = std::move(refused);
+    return outcome;
+  }
+  ShardedTensor out;
+  out.shape = staged->query.shape;
+  out.spec = staged->query.spec;
+  out.local = run.Attend();
+  RoundOutput(out, staged->dtype);
+  outcome.output = FinishOutput(machine, *staged, std::move(out));
+  return outcome;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,44 @@
+#include "lint/analysis/dots.h"
+
+namespace shardc {
+namespace {
+
+bool IsWord(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || c == '_';
+}
+
+// What may stand before and after a dot of a path: a word, or the edge of a
+// group, a class or an escape such as `\d+`.
+bool Before(char c) { return IsWord(c) || c == ')' || c == ']' || c == '+'; }
+bool After(char c) { return IsWord(c) || c == '(' || c == '[' || c == '\\'; }
+
+}  // namespace
+
+std::optional<std::string> EscapeDots(std::string_view pattern) {
+  std::string out;
+  bool changed = false;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\') {
+      out += c;
+      if (i + 1 < pattern.size()) out += pattern[++i];
+      continue;
+    }
+    if (c == '[') in_class = true;
+    if (c == ']') in_class = false;
+    const bool alone = c == '.' && !in_class && i > 0 &&
+                       i + 1 < pattern.size() && Before(pattern[i - 1]) &&
+                       After(pattern[i + 1]);
+    if (alone) {
+      out += '\\';
+      changed = true;
+    }
+    out += c;
+  }
+  if (!changed) return std::nullopt;
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,159 @@
+// What lints read: the compiled target and what is derived from it once.
+//
+// Parameters that are alike but for digits in their path (layers, experts)
+// and share a layout are one kind: 90,000 parameters are some hundred kinds,
+// and most lints walk kinds only.
+#ifndef SHARDC_LINT_ANALYSIS_FACTS_H_
+#define SHARDC_LINT_ANALYSIS_FACTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lint/analysis/need.h"
+#include "lint/analysis/roles.h"
+#include "lint/analysis/sketch.h"
+#include "model/project.h"
+#include "plan/compile.h"
+
+namespace shardc {
+
+struct LintInputs {
+  const Compiled* compiled = nullptr;  // outlives the facts, never null
+  const ModelConfig* model = nullptr;
+  SourceRef mesh_source;  // for findings about the mesh; may be null
+  std::optional<int64_t> batch;
+  std::optional<int64_t> kv_len;
+  std::optional<int64_t> memory_bytes;  // wins over the mesh's device
+};
+
+struct Kind {
+  std::string name;     // whole digit parts as `*`
+  uint32_t layout = 0;  // index into plan.layouts
+  int32_t rule = -1;    // first match, also of scalars; -1: none
+  uint32_t begin = 0;   // range into Facts::KindParams
+  uint32_t end = 0;
+  KindRole role;
+
+  int64_t count() const { return end - begin; }
+};
+
+// An earlier rule that took parameters which a rule's pattern is found in.
+struct LostTo {
+  uint32_t rule = 0;
+  int64_t count = 0;
+  uint32_t example = 0;  // parameter
+};
+
+// Why a rule matches nothing, where that can be told.
+enum class DeadCause : uint8_t { kUnknown, kSeparator, kCase };
+
+struct RuleFacts {
+  Sketch sketch;
+  bool builtin = false;                   // stands in a pack of this program
+  int64_t won = 0;                        // parameters it is the first match of
+  int64_t found = 0;                      // parameters its pattern is found in
+  int64_t bytes = 0;                      // of those won, where known
+  DeadCause cause = DeadCause::kUnknown;  // only where `found` is 0
+  int32_t would_match = -1;     // a kind it would match but for the cause
+  std::vector<uint32_t> kinds;  // won
+  std::vector<LostTo> lost;     // by rule
+};
+
+class Facts {
+ public:
+  explicit Facts(const LintInputs& inputs);
+
+  const Compiled& compiled() const { return *inputs_.compiled; }
+  const Plan& plan() const { return compiled().plan; }
+  const Mesh& mesh() const { return compiled().mesh; }
+  const Manifest& manifest() const { return compiled().manifest; }
+  const std::vector<Rule>& rules() const { return compiled().rules.rules; }
+  const ModelConfig* model() const { return inputs_.model; }
+  const LintInputs& inputs() const { return inputs_; }
+  char separator() const { return manifest().separator; }
+
+  // Bits of Need that the inputs meet.
+  unsigned has() const { return has_; }
+
+  std::span<const Kind> kinds() const { return kinds_; }
+  std::span<const uint32_t> Members(const Kind& kind) const {
+    return std::span(members_).subspan(kind.begin, kind.end - kind.begin);
+  }
+  std::span<const RuleFacts> rule_facts() const { return rule_facts_; }
+
+  const ParamLayout& LayoutOf(const Kind& kind) const {
+    return plan().layouts[kind.layout];
+  }
+  const TensorType& TypeOf(const Kind& kind) const {
+    return plan().types[LayoutOf(kind).type];
+  }
+  const ModeLayout& Train(const Kind& kind) const {
+    return LayoutOf(kind).modes.front();
+  }
+  // Rank, or -1 when the shape is unknown.
+  int Rank(const Kind& kind) const;
+  // Of one parameter and of the whole kind, 0 when unknown.
+  int64_t Elements(const Kind& kind) const;
+  int64_t Bytes(const Kind& kind) const;
+  int64_t TotalBytes(const Kind& kind) const;
+  int64_t total_bytes() const { return total_bytes_; }
+
+  // Axes of a dimension of the train spec; none past its end.
+  AxisGroup AxesAt(const Kind& kind, int dim) const;
+  // Shards a parameter is cut into in train, its placement included.
+  int64_t Parts(const Kind& kind) const;
+  // On every device whole, though there are several.
+  bool Replicated(const Kind& kind) const;
+  // Some mode's spec is not legal and stands uncorrected.
+  bool Illegal(const Kind& kind) const;
+  // Legal, and matched or replicated by policy: its spec is what a device
+  // gets.
+  bool Judged(const Kind& kind) const;
+
+  // A rule's spec in a mode before shapes; nothing for `like`.
+  std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;
+
+  // Places; empty where there is none.
+  Place RulePlace(int32_t rule) const;
+  Place KindPlace(const Kind& kind) const { return RulePlace(kind.rule); }
+  Place MeshPlace() const;
+
+  std::vector<std::string> Names(const Kind& kind) const;
+  const std::string& Example(const Kind& kind) const;
+
+  // Nothing but catch-alls applies to (almost) the whole tree.
+  bool OtherNaming() const { return other_naming_; }
+  int64_t applied() const { return applied_; }  // by rules not catch-all
+  // The part of a group that is tensor parallel: what an axis rule for
+  // heads, MLP or vocabulary names. The rest is gathered before use.
+  int64_t TensorParts(const AxisGroup& group) const;
+  AxisGroup TensorAxes(const AxisGroup& group) const;
+
+ private:
+  void FindKinds();
+  void TurnConv1d();
+  void FindRuleFacts();
+  void FindNaming();
+  void FindDeadCauses();
+
+  LintInputs inputs_;
+  unsigned has_ = 0;
+  std::vector<Kind> kinds_;
+  std::vector<uint32_t> members_;  // parameters by kind
+  std::vector<RuleFacts> rule_facts_;
+  int64_t total_bytes_ = 0;
+  int64_t applied_ = 0;
+  bool other_naming_ = false;
+  AxisGroup tensor_axes_;
+};
+
+// `model/layers/0/mlp` -> `model/layers/*/mlp`, appended to `out`.
+void AppendTemplate(std::string_view name, char separator, std::string& out);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_FACTS_H_

@@ -1,0 +1,36 @@
+// Large parameters that fell through to a catch-all that replicates them.
+#ifndef SHARDC_LINT_ANALYSIS_FALL_THROUGH_H_
+#define SHARDC_LINT_ANALYSIS_FALL_THROUGH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lint/analysis/facts.h"
+#include "lint/analysis/intended_rule.h"
+
+namespace shardc {
+
+// Smaller parameters are norms, biases and routers, which one replicates.
+inline constexpr int64_t kLargeElements = 65536;
+
+struct MeantFallen {
+  Meant meant;
+  const Kind* kind = nullptr;
+};
+
+struct Fallen {
+  int32_t rule = -1;               // the catch-all
+  std::vector<const Kind*> kinds;  // most bytes first
+  int64_t bytes = 0;
+  std::vector<MeantFallen> meant;  // dead rules, each once
+};
+
+// One for each catch-all that replicates a fifth of the model or more, or a
+// twentieth for which a dead rule was meant: less may be on purpose. None
+// where the rule set is nothing but catch-alls, or was written for other
+// names.
+std::vector<Fallen> FallenThrough(const Facts& facts);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_FALL_THROUGH_H_

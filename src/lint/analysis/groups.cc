@@ -1,0 +1,76 @@
+#include "lint/analysis/groups.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+namespace shardc {
+
+bool IsWeight(const Kind& kind) {
+  return kind.role.leaf == Leaf::kWeight || kind.role.leaf == Leaf::kKernel;
+}
+
+std::vector<Siblings> SiblingsOf(const Facts& facts) {
+  std::unordered_map<std::string_view, size_t> ids;
+  std::vector<Siblings> all;
+  for (const Kind& kind : facts.kinds()) {
+    if (!IsWeight(kind) || kind.role.role == Role::kOther ||
+        !facts.Judged(kind)) {
+      continue;
+    }
+    const auto [at, fresh] = ids.try_emplace(kind.role.siblings, all.size());
+    if (fresh) all.emplace_back();
+    const Kind*& slot = all[at->second].roles[kind.role.role];
+    if (slot == nullptr || kind.count() > slot->count()) slot = &kind;
+  }
+  std::erase_if(all, [](const Siblings& s) { return s.roles.size() < 2; });
+  return all;
+}
+
+std::vector<Companion> CompanionsOf(const Facts& facts) {
+  std::unordered_map<std::string_view, const Kind*> weights;
+  for (const Kind& kind : facts.kinds()) {
+    if (!IsWeight(kind) || facts.Rank(kind) < 2) continue;
+    const Kind*& slot = weights[kind.role.module];
+    if (slot == nullptr || kind.count() > slot->count()) slot = &kind;
+  }
+  std::vector<Companion> out;
+  for (const Kind& kind : facts.kinds()) {
+    const Leaf leaf = kind.role.leaf;
+    if (leaf != Leaf::kBias && leaf != Leaf::kScale &&
+        leaf != Leaf::kZeroPoint) {
+      continue;
+    }
+    const auto weight = weights.find(kind.role.module);
+    if (weight == weights.end()) continue;
+    if (!facts.Judged(kind) || !facts.Judged(*weight->second)) {
+      continue;
+    }
+    out.push_back({weight->second, &kind});
+  }
+  return out;
+}
+
+bool SameAxes(const Facts& facts, const AxisGroup& a, const AxisGroup& b) {
+  const auto sized = [&](const AxisGroup& group) {
+    std::set<std::string_view> out;
+    for (const std::string& axis : group) {
+      if (facts.mesh().SizeOf(axis) > 1) out.insert(axis);
+    }
+    return out;
+  };
+  return sized(a) == sized(b);
+}
+
+int64_t BlockOf(int64_t size, int64_t scales) {
+  if (scales <= 0 || scales >= size) return 1;
+  for (int64_t block = 2; block <= size; block *= 2) {
+    if ((size + block - 1) / block == scales) return block;
+    if (block > size / 2) break;
+  }
+  // Not a power of two: a group size such as 100, or one scale for all.
+  return size % scales == 0 ? size / scales : 1;
+}
+
+}  // namespace shardc

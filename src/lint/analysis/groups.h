@@ -1,0 +1,42 @@
+// Projections that stand side by side in a module, and what belongs to a
+// weight: its bias, scale and zero point.
+#ifndef SHARDC_LINT_ANALYSIS_GROUPS_H_
+#define SHARDC_LINT_ANALYSIS_GROUPS_H_
+
+#include <map>
+#include <vector>
+
+#include "lint/analysis/facts.h"
+
+namespace shardc {
+
+// Weights (kernels) of one module by role, the commonest kind of each; in
+// order of appearance. Modules with one role only are left out.
+struct Siblings {
+  std::map<Role, const Kind*> roles;
+
+  const Kind* Find(Role role) const {
+    const auto at = roles.find(role);
+    return at == roles.end() ? nullptr : at->second;
+  }
+};
+std::vector<Siblings> SiblingsOf(const Facts& facts);
+
+struct Companion {
+  const Kind* weight = nullptr;
+  const Kind* other = nullptr;  // a bias, scale or zero point
+};
+std::vector<Companion> CompanionsOf(const Facts& facts);
+
+bool IsWeight(const Kind& kind);
+
+// Same axes, in any order; axes of size 1 do not count.
+bool SameAxes(const Facts& facts, const AxisGroup& a, const AxisGroup& b);
+
+// The block along a dimension that one scale stands for: the least power of
+// two that gives this many scales. 1 where each element has its own.
+int64_t BlockOf(int64_t size, int64_t scales);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_GROUPS_H_

@@ -1,0 +1,25 @@
+// How axes lie on hosts.
+#ifndef SHARDC_LINT_ANALYSIS_HOSTS_H_
+#define SHARDC_LINT_ANALYSIS_HOSTS_H_
+
+#include <cstdint>
+
+#include "model/mesh.h"
+
+namespace shardc {
+
+// Devices are numbered row-major and run through a host first, so a group
+// along an axis spans `size` times the sizes of the axes after it.
+inline int64_t SpanOf(const Mesh& mesh, size_t axis) {
+  int64_t span = 1;
+  for (size_t i = axis; i < mesh.axes.size(); ++i) span *= mesh.axes[i].size;
+  return span;
+}
+
+inline int64_t DevicesPerHost(const Mesh& mesh) {
+  return mesh.processes > 0 ? mesh.devices / mesh.processes : mesh.devices;
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_HOSTS_H_

@@ -1,0 +1,55 @@
+#include "lint/analysis/legality.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "lint/analysis/phrase.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+std::string CostText(const ModeLayout& mode) {
+  if (!mode.bytes_per_device || !mode.uncorrected_bytes_per_device) return {};
+  const int64_t added =
+      *mode.bytes_per_device - *mode.uncorrected_bytes_per_device;
+  if (added <= 0) return {};
+  return ", " + BytesText(added) + " more per device and parameter";
+}
+
+}  // namespace
+
+void ReportEdits(
+    const Facts& facts, const Code& code, Reason reason,
+    const std::function<std::string(const Kind&, const Edit&)>& observe,
+    const std::string& help, FindingSink& sink) {
+  for (const Kind& kind : facts.kinds()) {
+    std::vector<Edit> said;
+    const auto say = [&](const ModeLayout& mode, const Edit& edit,
+                         bool illegal) {
+      if (edit.reason != reason) return;
+      if (std::find(said.begin(), said.end(), edit) != said.end()) return;
+      said.push_back(edit);
+      std::string message = observe(kind, edit);
+      if (mode.mode != Mode::kTrain) {
+        message += " (in " + std::string(ModeName(mode.mode)) + ")";
+      }
+      if (!illegal) {
+        message +=
+            "; the policy makes it " + GroupText(edit.to) + CostText(mode);
+      }
+      Finding finding =
+          KindFinding(facts, code, kind, std::move(message), help);
+      if (!illegal && finding.level == Level::kError) {
+        finding.level = Level::kWarning;
+      }
+      sink.push_back(std::move(finding));
+    };
+    for (const ModeLayout& mode : facts.LayoutOf(kind).modes) {
+      for (const Edit& edit : mode.problems) say(mode, edit, true);
+      for (const Edit& edit : mode.edits) say(mode, edit, false);
+    }
+  }
+}
+
+}  // namespace shardc

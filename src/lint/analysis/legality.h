@@ -1,0 +1,23 @@
+// What legalization found, worded once for the lints that report it.
+#ifndef SHARDC_LINT_ANALYSIS_LEGALITY_H_
+#define SHARDC_LINT_ANALYSIS_LEGALITY_H_
+
+#include <functional>
+#include <string>
+
+#include "legalize/legalize.h"
+#include "lint/analysis/facts.h"
+
+namespace shardc {
+
+// One finding for each kind and distinct edit of this reason, over all modes.
+// An illegal spec has the code's level; one that the policy corrected is a
+// warning that says what the correction costs.
+void ReportEdits(
+    const Facts& facts, const Code& code, Reason reason,
+    const std::function<std::string(const Kind&, const Edit&)>& observe,
+    const std::string& help, FindingSink& sink);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_LEGALITY_H_

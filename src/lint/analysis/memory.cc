@@ -1,0 +1,68 @@
+#include "lint/analysis/memory.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "lint/analysis/cache.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// Whole and split parameters weigh the same on every device; placed ones
+// count at the fullest coordinate of their axis.
+int64_t ParameterBytes(const Facts& facts, size_t mode) {
+  int64_t everywhere = 0;
+  std::map<std::string, std::vector<int64_t>> placed;
+  for (const PlannedParam& param : facts.plan().params) {
+    const ParamLayout& layout = facts.plan().layouts[param.layout];
+    if (mode >= layout.modes.size()) continue;
+    const int64_t bytes = layout.modes[mode].bytes_per_device.value_or(0);
+    if (!param.coordinate || layout.rule < 0) {
+      everywhere = CheckedAdd(everywhere, bytes).value_or(INT64_MAX);
+      continue;
+    }
+    const std::string& axis =
+        facts.plan().placement_axes[static_cast<size_t>(layout.rule)];
+    auto& held = placed[axis];
+    held.resize(static_cast<size_t>(facts.mesh().SizeOf(axis)), 0);
+    int64_t& slot = held[static_cast<size_t>(*param.coordinate)];
+    slot = CheckedAdd(slot, bytes).value_or(INT64_MAX);
+  }
+  for (const auto& [axis, held] : placed) {
+    everywhere =
+        CheckedAdd(everywhere, *std::max_element(held.begin(), held.end()))
+            .value_or(INT64_MAX);
+  }
+  return everywhere;
+}
+
+}  // namespace
+
+std::string MemoryUse::ToString() const {
+  std::string out = BytesText(parameters) + " of parameters";
+  if (cache > 0) out += " and " + BytesText(cache) + " of KV cache";
+  return out;
+}
+
+std::optional<MemoryUse> MostMemory(const Facts& facts) {
+  std::optional<MemoryUse> most;
+  const auto& modes = facts.plan().modes;
+  for (size_t i = 0; i < modes.size(); ++i) {
+    MemoryUse use;
+    use.mode = modes[i];
+    use.parameters = ParameterBytes(facts, i);
+    if (modes[i] != Mode::kTrain) {
+      use.cache = CacheBytesPerDevice(facts, modes[i]).value_or(0);
+    }
+    if (CheckedAdd(use.parameters, use.cache) &&
+        (!most || use.Total() > most->Total())) {
+      most = use;
+    }
+  }
+  return most;
+}
+
+}  // namespace shardc

@@ -1,0 +1,24 @@
+// What lints may need beside a compiled target, and what they fill.
+#ifndef SHARDC_LINT_ANALYSIS_NEED_H_
+#define SHARDC_LINT_ANALYSIS_NEED_H_
+
+#include <vector>
+
+#include "source/finding.h"
+
+namespace shardc {
+
+using FindingSink = std::vector<Finding>;
+
+// What a check cannot do without, as bits of Lint::needs.
+enum Need : unsigned {
+  kNeedsShapes = 1,
+  kNeedsModel = 2,  // config.json with heads or what the lint reads
+  kNeedsBatch = 4,
+  kNeedsKvLen = 8,
+  kNeedsMemory = 16,
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_NEED_H_

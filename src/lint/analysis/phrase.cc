@@ -1,0 +1,78 @@
+#include "lint/analysis/phrase.h"
+
+#include <algorithm>
+
+#include "source/wording.h"
+
+namespace shardc {
+
+std::string Quoted(std::string_view text) {
+  return "`" + std::string(text) + "`";
+}
+
+std::string PercentText(int64_t part, int64_t whole) {
+  if (whole <= 0) return "0 %";
+  // Per mille must fit in 64 bits; sizes beyond lose their last kilobytes.
+  while (whole > INT64_MAX / 2000) {
+    part /= 1024;
+    whole /= 1024;
+  }
+  const int64_t mille = (part * 1000 + whole / 2) / whole;
+  return std::to_string(mille / 10) + "." + std::to_string(mille % 10) + " %";
+}
+
+std::string KindText(const Facts& facts, const Kind& kind) {
+  if (kind.count() == 1) return Quoted(facts.Example(kind));
+  return Quoted(kind.name) + " (" + Counted(kind.count(), "parameter") + ")";
+}
+
+const std::string& KindName(const Facts& facts, const Kind& kind) {
+  return kind.count() == 1 ? facts.Example(kind) : kind.name;
+}
+
+std::string AxesHave(const Facts& facts, const AxisGroup& group) {
+  std::string out;
+  for (const std::string& axis : group) {
+    if (!out.empty()) out += " x ";
+    out += Quoted(axis);
+  }
+  const int64_t parts = facts.mesh().Parts(group).value_or(0);
+  return (group.size() == 1 ? "axis " : "axes ") + out +
+         (group.size() == 1 ? " has " : " have ") + std::to_string(parts);
+}
+
+std::string RuleText(const Facts& facts, int32_t rule) {
+  const Place place = facts.RulePlace(rule);
+  if (!place.HasPosition()) return "rule " + std::to_string(rule);
+  return place.source->name() + ":" +
+         std::to_string(place.source->At(place.begin).line);
+}
+
+std::string ListText(std::span<const std::string> items, size_t limit) {
+  std::string out;
+  const size_t shown = std::min(items.size(), limit);
+  for (size_t i = 0; i < shown; ++i) {
+    if (i > 0) out += i + 1 == items.size() ? " and " : ", ";
+    out += items[i];
+  }
+  if (items.size() > shown) {
+    out += " and " + std::to_string(items.size() - shown) + " more";
+  }
+  return out;
+}
+
+std::string_view IsAre(int64_t count) { return count == 1 ? "is" : "are"; }
+
+Finding KindFinding(const Facts& facts, const Code& code, const Kind& kind,
+                    std::string message, std::string help) {
+  Finding out;
+  out.code = &code;
+  out.level = code.level;
+  out.message = std::move(message);
+  out.help = std::move(help);
+  out.place = facts.KindPlace(kind);
+  out.params = facts.Names(kind);
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,37 @@
+// Phrases that lints share.
+#ifndef SHARDC_LINT_ANALYSIS_PHRASE_H_
+#define SHARDC_LINT_ANALYSIS_PHRASE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lint/analysis/facts.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+std::string Quoted(std::string_view text);  // in backticks
+// "95.0 %"; "0 %" of nothing.
+std::string PercentText(int64_t part, int64_t whole);
+// "`layers/*/q_proj/kernel` (32 parameters)", or the name of a single one.
+std::string KindText(const Facts& facts, const Kind& kind);
+// The kind's name, or that of its single parameter.
+const std::string& KindName(const Facts& facts, const Kind& kind);
+// "`tp` has 4" or "`fsdp` x `sp` have 8".
+std::string AxesHave(const Facts& facts, const AxisGroup& group);
+// "rules.yaml:12", or "rule 3" where the place is not known.
+std::string RuleText(const Facts& facts, int32_t rule);
+// "a, b and 4 more", at most `limit` of them shown.
+std::string ListText(std::span<const std::string> items, size_t limit = 3);
+// "is" or "are"
+std::string_view IsAre(int64_t count);
+
+// A finding of this lint about one kind of parameters, at its rule.
+Finding KindFinding(const Facts& facts, const Code& code, const Kind& kind,
+                    std::string message, std::string help);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_PHRASE_H_

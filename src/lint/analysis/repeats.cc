@@ -1,0 +1,44 @@
+#include "lint/analysis/repeats.h"
+
+#include <map>
+#include <string_view>
+#include <tuple>
+
+namespace shardc {
+namespace {
+
+bool SamePlacement(const Rule& a, const Rule& b) {
+  if (a.placement.has_value() != b.placement.has_value()) return false;
+  if (!a.placement) return true;
+  return a.placement->axis == b.placement->axis &&
+         a.placement->index_pattern == b.placement->index_pattern &&
+         a.placement->count == b.placement->count;
+}
+
+bool SameSpec(const Facts& facts, int32_t a, int32_t b) {
+  const Rule& first = facts.rules()[static_cast<size_t>(a)];
+  const Rule& later = facts.rules()[static_cast<size_t>(b)];
+  if (!SamePlacement(first, later)) return false;
+  for (Mode mode : facts.plan().modes) {
+    if (facts.RuleSpec(a, mode) != facts.RuleSpec(b, mode)) return false;
+  }
+  return facts.RuleSpec(a) == facts.RuleSpec(b);
+}
+
+}  // namespace
+
+std::vector<Repeat> RepeatsOf(const Facts& facts) {
+  std::map<std::tuple<const Source*, std::string_view, char>, int32_t> seen;
+  std::vector<Repeat> out;
+  for (size_t r = 0; r < facts.rules().size(); ++r) {
+    const Rule& rule = facts.rules()[r];
+    const auto index = static_cast<int32_t>(r);
+    const auto [at, fresh] = seen.try_emplace(
+        {rule.place.source.get(), rule.match, rule.separator}, index);
+    if (fresh) continue;
+    out.push_back({at->second, index, SameSpec(facts, at->second, index)});
+  }
+  return out;
+}
+
+}  // namespace shardc

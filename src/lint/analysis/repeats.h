@@ -1,0 +1,23 @@
+// Patterns that stand twice in one file.
+#ifndef SHARDC_LINT_ANALYSIS_REPEATS_H_
+#define SHARDC_LINT_ANALYSIS_REPEATS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lint/analysis/facts.h"
+
+namespace shardc {
+
+struct Repeat {
+  int32_t first = 0;
+  int32_t later = 0;
+  bool same_spec = true;  // in every mode, and placed alike
+};
+
+// Each later rule once, with the first of its pattern, in rule order.
+std::vector<Repeat> RepeatsOf(const Facts& facts);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_REPEATS_H_

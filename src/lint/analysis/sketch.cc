@@ -1,0 +1,239 @@
+#include "lint/analysis/sketch.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace shardc {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+// Recursive descent over the part of RE2's syntax that sharding rules use.
+// What it does not know becomes wild, so a sketch is never too narrow.
+class Reader {
+ public:
+  explicit Reader(std::string_view pattern) : text_(pattern) {}
+
+  Sketch Run() {
+    Sketch out;
+    out.texts = Alternation();
+    out.complete = complete_;
+    out.begin_anchor = text_.starts_with("^");
+    out.end_anchor = text_.ends_with("$") && !text_.ends_with("\\$");
+    out.catch_all = std::all_of(
+        out.texts.begin(), out.texts.end(), [](const std::string& one) {
+          return std::all_of(one.begin(), one.end(), [](char c) {
+            return c == Sketch::kWild || c == Sketch::kAnyChar;
+          });
+        });
+    return out;
+  }
+
+ private:
+  bool End() const { return at_ >= text_.size(); }
+  char Peek() const { return text_[at_]; }
+
+  Texts Alternation() {
+    Texts out = Sequence();
+    while (!End() && Peek() == '|') {
+      ++at_;
+      Texts more = Sequence();
+      out.insert(out.end(), more.begin(), more.end());
+      Cap(out);
+    }
+    return out;
+  }
+
+  Texts Sequence() {
+    Texts out = {""};
+    while (!End() && Peek() != '|' && Peek() != ')') {
+      Texts atom = Quantified(Atom());
+      Texts joined;
+      for (const std::string& head : out) {
+        for (const std::string& tail : atom) {
+          if (joined.size() >= Sketch::kLimit) {
+            complete_ = false;
+            break;
+          }
+          joined.push_back(head + tail);
+        }
+      }
+      out = std::move(joined);
+    }
+    return out;
+  }
+
+  Texts Quantified(Texts atom) {
+    while (!End()) {
+      const char c = Peek();
+      if (c == '*') {
+        atom = {std::string(1, Sketch::kWild)};
+        ++at_;
+      } else if (c == '+') {
+        for (std::string& one : atom) one += Sketch::kWild;
+        ++at_;
+      } else if (c == '?') {
+        if (!AllWild(atom)) atom.push_back("");
+        ++at_;
+      } else if (c == '{' && Repetition()) {
+        for (std::string& one : atom) one += Sketch::kWild;
+      } else {
+        break;
+      }
+    }
+    Cap(atom);
+    return atom;
+  }
+
+  // Skips `{2,3}`; anything else in braces is literal, as in RE2.
+  bool Repetition() {
+    const size_t close = text_.find('}', at_);
+    if (close == std::string_view::npos || close == at_ + 1) return false;
+    for (size_t i = at_ + 1; i < close; ++i) {
+      if (text_[i] != ',' && (text_[i] < '0' || text_[i] > '9')) return false;
+    }
+    at_ = close + 1;
+    return true;
+  }
+
+  Texts Atom() {
+    const char c = text_[at_++];
+    switch (c) {
+      case '(':
+        return Group();
+      case '[':
+        SkipClass();
+        return {std::string(1, Sketch::kWild)};
+      case '.':
+        return {std::string(1, Sketch::kAnyChar)};
+      case '^':
+      case '$':
+        return {""};
+      case '\\':
+        return Escape();
+      default:
+        return {std::string(1, c)};
+    }
+  }
+
+  Texts Group() {
+    if (++depth_ > 50) {  // deeper than any written by hand
+      at_ = text_.size();
+      complete_ = false;
+      return {std::string(1, Sketch::kWild)};
+    }
+    if (!End() && Peek() == '?') {
+      ++at_;
+      while (!End() && Peek() != ':' && Peek() != '>' && Peek() != ')') ++at_;
+      if (!End() && Peek() != ')') ++at_;
+    }
+    Texts out = Alternation();
+    if (!End()) ++at_;  // the closing parenthesis
+    --depth_;
+    return out;
+  }
+
+  void SkipClass() {
+    if (!End() && Peek() == '^') ++at_;
+    if (!End() && Peek() == ']') ++at_;
+    while (!End() && Peek() != ']') {
+      if (Peek() == '\\') ++at_;
+      if (!End()) ++at_;
+    }
+    if (!End()) ++at_;
+  }
+
+  Texts Escape() {
+    if (End()) return {""};
+    const char c = text_[at_++];
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (c >= '0' && c <= '9');
+    if (!letter) return {std::string(1, c)};
+    if (c == 'b' || c == 'B' || c == 'A' || c == 'z') return {""};
+    if ((c == 'p' || c == 'P') && !End()) {
+      if (Peek() == '{') {
+        const size_t close = text_.find('}', at_);
+        at_ = close == std::string_view::npos ? text_.size() : close + 1;
+      } else {
+        ++at_;
+      }
+    }
+    return {std::string(1, Sketch::kWild)};
+  }
+
+  static bool AllWild(const Texts& texts) {
+    return std::all_of(texts.begin(), texts.end(), [](const std::string& t) {
+      return t == std::string(1, Sketch::kWild);
+    });
+  }
+
+  void Cap(Texts& texts) {
+    if (texts.size() <= Sketch::kLimit) return;
+    texts.resize(Sketch::kLimit);
+    complete_ = false;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int depth_ = 0;
+  bool complete_ = true;
+};
+
+}  // namespace
+
+Sketch SketchOf(std::string_view pattern) { return Reader(pattern).Run(); }
+
+// Wildcards by the usual two-pointer walk: linear for one wild mark,
+// quadratic at worst, over segments of a few dozen bytes.
+bool SketchFits(std::string_view text, std::string_view word) {
+  size_t t = 0;
+  size_t w = 0;
+  std::optional<size_t> star;
+  size_t star_word = 0;
+  while (w < word.size()) {
+    if (t < text.size() && text[t] == Sketch::kWild) {
+      star = t++;
+      star_word = w;
+    } else if (t < text.size() &&
+               (text[t] == word[w] || text[t] == Sketch::kAnyChar)) {
+      ++t;
+      ++w;
+    } else if (star) {
+      t = *star + 1;
+      w = ++star_word;
+    } else {
+      return false;
+    }
+  }
+  while (t < text.size() && text[t] == Sketch::kWild) ++t;
+  return t == text.size();
+}
+
+std::vector<std::string> SketchSegments(std::string_view text, char separator) {
+  std::vector<std::string> out(1);
+  for (char c : text) {
+    const bool cut =
+        c == separator || (separator == '.' && c == Sketch::kAnyChar);
+    if (cut) {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  return out;
+}
+
+std::vector<std::string_view> SplitName(std::string_view name, char separator) {
+  std::vector<std::string_view> out;
+  size_t begin = 0;
+  while (separator != 0) {
+    const size_t end = name.find(separator, begin);
+    if (end == std::string_view::npos) break;
+    out.push_back(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  out.push_back(name.substr(begin));
+  return out;
+}
+
+}  // namespace shardc

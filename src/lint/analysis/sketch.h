@@ -1,0 +1,39 @@
+// A pattern as the list of texts it was written for: `mlp/(a|b)/kernel$` is
+// `mlp/a/kernel` and `mlp/b/kernel`. Lints compare these with names; they
+// never decide what matches, which is the match room's alone.
+#ifndef SHARDC_LINT_ANALYSIS_SKETCH_H_
+#define SHARDC_LINT_ANALYSIS_SKETCH_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardc {
+
+struct Sketch {
+  static constexpr char kWild = '\x01';     // any text, also none
+  static constexpr char kAnyChar = '\x02';  // an unescaped dot
+  static constexpr size_t kLimit = 64;      // alternatives kept
+
+  // With wild marks in place of what is not literal.
+  std::vector<std::string> texts;
+  bool complete = true;       // false: more alternatives than the limit
+  bool begin_anchor = false;  // `^` at the start of the pattern
+  bool end_anchor = false;    // `$` at its end
+  bool catch_all = false;     // every alternative is wild
+};
+
+Sketch SketchOf(std::string_view pattern);
+
+// Does `text` (with wild marks) fit the whole of `word`?
+bool SketchFits(std::string_view text, std::string_view word);
+
+// A sketch text cut at a separator. Unescaped dots count as the separator
+// where it is a dot.
+std::vector<std::string> SketchSegments(std::string_view text, char separator);
+
+std::vector<std::string_view> SplitName(std::string_view name, char separator);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_SKETCH_H_

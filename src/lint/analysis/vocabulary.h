@@ -1,0 +1,40 @@
+// The embedding and the output head of a model.
+#ifndef SHARDC_LINT_ANALYSIS_VOCABULARY_H_
+#define SHARDC_LINT_ANALYSIS_VOCABULARY_H_
+
+#include "lint/analysis/facts.h"
+
+namespace shardc {
+
+struct Vocabulary {
+  const Kind* embedding = nullptr;  // [vocabulary, width]
+  const Kind* head = nullptr;       // rank 2
+  int head_dim = 0;                 // the head's vocabulary dimension
+};
+
+// Either is null where there is none, or more than one.
+inline Vocabulary VocabularyOf(const Facts& facts) {
+  Vocabulary out;
+  int embeddings = 0;
+  int heads = 0;
+  for (const Kind& kind : facts.kinds()) {
+    if (facts.Rank(kind) != 2 || !facts.Judged(kind)) continue;
+    if (kind.role.role == Role::kEmbedding) {
+      out.embedding = &kind;
+      embeddings += static_cast<int>(kind.count());
+    } else if (kind.role.role == Role::kHead) {
+      const int dim = OutDim(kind.role, 2);
+      if (dim < 0) continue;
+      out.head = &kind;
+      out.head_dim = dim;
+      heads += static_cast<int>(kind.count());
+    }
+  }
+  if (embeddings != 1) out.embedding = nullptr;
+  if (heads != 1) out.head = nullptr;
+  return out;
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_VOCABULARY_H_

@@ -1,0 +1,61 @@
+// Room: lint. Facts of a compiled target to findings. Knows source, model,
+// the earlier rooms' facts, and plan.
+//
+// A lint is one file in rules/: its check and its text. It is listed in
+// table.cc, from which explain, the SARIF rule list and the documentation
+// are made, and its two examples are its test.
+#ifndef SHARDC_LINT_RULES_LINT_H_
+#define SHARDC_LINT_RULES_LINT_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lint/analysis/need.h"
+#include "source/code.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+class Facts;
+
+// A small complete input, as files hold it. In a good example, what is empty
+// or 0 is as in the bad one.
+struct LintExample {
+  std::string_view mesh = {};      // mesh string or YAML
+  std::string_view rules = {};     // YAML
+  std::string_view manifest = {};  // JSON
+  std::string_view model = {};     // config.json, or empty
+  std::string_view locked = {};    // a committed plan, or empty
+  int64_t batch = 0;               // 0: not given
+  int64_t kv_len = 0;
+  int64_t memory_bytes = 0;
+};
+
+struct Lint {
+  Code code;
+  bool preview = false;
+  unsigned needs = 0;
+  std::string_view what = {};     // what it finds, in full sentences
+  std::string_view why = {};      // why that is bad
+  std::string_view instead = {};  // what to write instead
+  LintExample bad = {};           // gives this finding
+  LintExample good = {};          // does not
+  // Null for the ones that other files give (ignores, the committed plan).
+  void (*check)(const Facts& facts, FindingSink& sink) = nullptr;
+};
+
+// By number. Defined in table.cc.
+std::span<const Lint* const> AllLints();
+
+// Every code there is: reading codes, then lints, by number.
+std::span<const Code* const> AllCodes();
+
+// By "SHD203", "203" or "too-long"; null if there is none.
+const Code* FindCode(std::string_view text);
+const Lint* FindLint(const Code& code);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_RULES_LINT_H_

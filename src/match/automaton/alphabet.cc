@@ -1,0 +1,116 @@
+// The line of code points is cut wherever a set begins or ends; then each set
+// splits the symbols that it holds only in part. With [a-z], [aeiou] and `.`:
+//
+//   cuts     ... \n | ... a | b c d | e | f ...
+//   symbols  vowels, other letters, newline, the rest
+#include "match/automaton/alphabet.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "match/automaton/pattern_tree.h"
+
+namespace shardc {
+namespace {
+
+const CharSet& WordSet() {
+  static const CharSet set = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+  return set;
+}
+
+}  // namespace
+
+unsigned HoldingBetween(Beside before, Beside next) {
+  unsigned holding = 0;
+  if (before == Beside::kEdge) holding |= kTextBegin | kLineBegin;
+  if (before == Beside::kNewline) holding |= kLineBegin;
+  if (next == Beside::kEdge) holding |= kTextEnd | kLineEnd;
+  if (next == Beside::kNewline) holding |= kLineEnd;
+  const bool edge = (before == Beside::kWord) != (next == Beside::kWord);
+  return holding | (edge ? kWordEdge : kNoWordEdge);
+}
+
+Alphabet::Alphabet(std::span<const CharSet> sets, unsigned assertions) {
+  std::vector<CharSet> extra;
+  if ((assertions & (kWordEdge | kNoWordEdge)) != 0) {
+    extra.push_back(WordSet());
+  }
+  if ((assertions & (kLineBegin | kLineEnd)) != 0) {
+    extra.push_back({{'\n', '\n'}});
+  }
+  std::vector<uint32_t> cuts = {0};
+  const auto cut = [&](const CharSet& set) {
+    for (const CodeRange& range : set) {
+      cuts.push_back(range.low);
+      if (range.high < kLastCodePoint) cuts.push_back(range.high + 1);
+    }
+  };
+  for (const CharSet& set : sets) cut(set);
+  for (const CharSet& set : extra) cut(set);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  for (uint32_t low : cuts) stretches_.push_back({low, 0});
+
+  uint32_t count = 1;
+  std::unordered_map<uint32_t, uint32_t> split;
+  const auto refine = [&](const CharSet& set) {
+    split.clear();
+    for (const CodeRange& range : set) {
+      auto at = std::lower_bound(
+          stretches_.begin(), stretches_.end(), range.low,
+          [](const Stretch& s, uint32_t low) { return s.low < low; });
+      for (; at != stretches_.end() && at->low <= range.high; ++at) {
+        const auto [to, fresh] = split.try_emplace(at->symbol, count);
+        if (fresh) ++count;
+        at->symbol = to->second;
+      }
+    }
+  };
+  for (const CharSet& set : sets) refine(set);
+  for (const CharSet& set : extra) refine(set);
+
+  // A symbol that was split whole is used no more; number the rest anew.
+  std::unordered_map<uint32_t, uint32_t> number;
+  for (Stretch& stretch : stretches_) {
+    const auto next = static_cast<uint32_t>(number.size());
+    stretch.symbol = number.try_emplace(stretch.symbol, next).first->second;
+  }
+  kinds_.assign(number.size(), Beside::kOther);
+  holds_.assign(sets.size() * kinds_.size(), 0);
+  for (const Stretch& stretch : stretches_) {
+    for (size_t s = 0; s < sets.size(); ++s) {
+      if (Contains(sets[s], stretch.low)) {
+        holds_[s * kinds_.size() + stretch.symbol] = 1;
+      }
+    }
+    if (Contains(WordSet(), stretch.low)) {
+      kinds_[stretch.symbol] = Beside::kWord;
+    } else if (stretch.low == '\n') {
+      kinds_[stretch.symbol] = Beside::kNewline;
+    }
+  }
+  for (uint32_t point = 0; point < ascii_.size(); ++point) {
+    ascii_[point] = SymbolOf(point);
+  }
+}
+
+uint32_t Alphabet::SymbolOf(uint32_t point) const {
+  const auto after = std::upper_bound(
+      stretches_.begin(), stretches_.end(), point,
+      [](uint32_t at, const Stretch& s) { return at < s.low; });
+  return std::prev(after)->symbol;
+}
+
+std::vector<CharSet> Alphabet::Members() const {
+  std::vector<std::vector<CodeRange>> members(symbols());
+  for (size_t i = 0; i < stretches_.size(); ++i) {
+    const uint32_t high =
+        i + 1 < stretches_.size() ? stretches_[i + 1].low - 1 : kLastCodePoint;
+    members[stretches_[i].symbol].push_back({stretches_[i].low, high});
+  }
+  std::vector<CharSet> out;
+  for (auto& ranges : members) out.push_back(Canonical(std::move(ranges)));
+  return out;
+}
+
+}  // namespace shardc

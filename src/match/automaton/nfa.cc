@@ -1,0 +1,345 @@
+// Thompson's construction, backwards: each part is built knowing the node
+// behind it. `ab*$` becomes
+//
+//   0 found   1 assert $ -> 0   2 fork -> 3, 1   3 set b -> 2   4 set a -> 2
+//
+// A search for it is in no node at first, and in {1, 3} behind every `a`,
+// since a search may begin at any place. That beginning is not kept in the
+// sets: `begun` says where it leads by each symbol.
+//
+// A hundred rules for `layers/\d+/` would be in a hundred places of it at
+// once, so patterns share the nodes of a common beginning.
+#include "match/automaton/nfa.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "match/automaton/pattern_reader.h"
+
+namespace shardc {
+namespace {
+
+using Kind = Nfa::Node::Kind;
+
+// A pattern above this, or what is above the sums, is left to RE2.
+constexpr int64_t kPatternNodes = 5'000;
+constexpr int64_t kAllNodes = 400'000;
+constexpr size_t kAllBegun = 4'000'000;
+constexpr size_t kMostSymbols = 250;
+constexpr size_t kMostSets = 5'000;
+// Branchings of common beginnings within one another.
+constexpr size_t kDeepestShared = 200;
+// Of the parts that may follow a beginning and are no literal code point.
+constexpr size_t kMostOtherParts = 16;
+
+class Builder {
+ public:
+  Builder(char separator, Prefixes prefixes)
+      : separator_(separator), prefixes_(prefixes) {}
+
+  std::optional<Nfa> Build(std::span<const NfaPattern> patterns);
+
+ private:
+  // A pattern from one of its parts on.
+  struct Rest {
+    uint32_t pattern = 0;
+    char separator = 0;
+    std::span<const PatternTree> parts;
+  };
+  using Rests = std::vector<Rest>;
+
+  uint32_t Put(Nfa::Node node) {
+    node.pattern = pattern_;
+    nfa_.nodes.push_back(node);
+    return static_cast<uint32_t>(nfa_.nodes.size() - 1);
+  }
+  uint32_t PutFork(uint32_t next, uint32_t other) {
+    Nfa::Node node;
+    node.kind = Kind::kFork;
+    node.next = next;
+    node.other = other;
+    return Put(node);
+  }
+
+  Rests Read(std::span<const NfaPattern> patterns);
+  uint32_t PlaceRest(const Rest& rest);
+  void PlaceAll(const Rests& rests, size_t depth,
+                std::vector<uint32_t>& entries);
+  static size_t CommonParts(const Rests& rests);
+  uint32_t PlaceShared(Rests rests, size_t depth);
+  uint32_t Place(const PatternTree& tree, uint32_t next);
+  uint32_t PlaceRepeat(const PatternTree& tree, uint32_t next);
+  uint32_t SetNumber(CharSet set);
+  uint32_t PointNumber(uint32_t point);
+  bool FindBeginnings(const std::vector<uint32_t>& entries);
+
+  char separator_;
+  Prefixes prefixes_;
+  char wanted_ = 0;       // separator of the pattern at hand
+  uint32_t pattern_ = 0;  // whose nodes are placed
+  Nfa nfa_;
+  std::vector<PatternTree> trees_;  // by pattern: sequences
+  std::vector<CharSet> sets_;
+  std::map<CharSet, uint32_t> set_numbers_;
+  std::array<std::optional<uint32_t>, 128> points_;  // numbers of their sets
+};
+
+uint32_t Builder::SetNumber(CharSet set) {
+  // The names' separator stands for the pattern's.
+  if (separator_ != 0 && wanted_ != 0 && separator_ != wanted_) {
+    const auto own = static_cast<unsigned char>(separator_);
+    const bool holds = Contains(set, static_cast<unsigned char>(wanted_));
+    if (Contains(set, own) != holds) {
+      CharSet rest = Complement(set);
+      (holds ? set : rest).push_back({own, own});
+      set = holds ? Canonical(std::move(set))
+                  : Complement(Canonical(std::move(rest)));
+    }
+  }
+  const auto next = static_cast<uint32_t>(sets_.size());
+  const auto [at, fresh] = set_numbers_.try_emplace(std::move(set), next);
+  if (fresh) sets_.push_back(at->first);
+  return at->second;
+}
+
+// Most of a pattern is literal, so that goes without a set.
+uint32_t Builder::PointNumber(uint32_t point) {
+  const auto own = static_cast<unsigned char>(separator_);
+  const auto wanted = static_cast<unsigned char>(wanted_);
+  if (point >= points_.size() || point == own || point == wanted) {
+    return SetNumber({{point, point}});
+  }
+  if (!points_[point]) points_[point] = SetNumber({{point, point}});
+  return *points_[point];
+}
+
+// The node from which `tree` leads to `next`.
+uint32_t Builder::Place(const PatternTree& tree, uint32_t next) {
+  Nfa::Node node;
+  node.next = next;
+  switch (tree.kind) {
+    case PatternTree::Kind::kPoint:
+      node.kind = Kind::kSet;
+      node.set = PointNumber(tree.point);
+      return Put(node);
+    case PatternTree::Kind::kSet:
+      node.kind = Kind::kSet;
+      node.set = SetNumber(tree.set);
+      return Put(node);
+    case PatternTree::Kind::kAssertion:
+      node.kind = Kind::kAssert;
+      node.assertion = tree.assertion;
+      return Put(node);
+    case PatternTree::Kind::kSequence:
+      for (size_t i = tree.parts.size(); i-- > 0;) {
+        next = Place(tree.parts[i], next);
+      }
+      return next;
+    case PatternTree::Kind::kChoice: {
+      uint32_t entry = Place(tree.parts.back(), next);
+      for (size_t i = tree.parts.size() - 1; i-- > 0;) {
+        const uint32_t part = Place(tree.parts[i], next);
+        entry = PutFork(part, entry);
+      }
+      return entry;
+    }
+    case PatternTree::Kind::kRepeat:
+      return PlaceRepeat(tree, next);
+  }
+  return next;
+}
+
+uint32_t Builder::PlaceRepeat(const PatternTree& tree, uint32_t next) {
+  const PatternTree& part = tree.parts[0];
+  if (tree.most == PatternTree::kNoLimit) {
+    const uint32_t loop = PutFork(next, next);
+    nfa_.nodes[loop].next = Place(part, loop);
+    next = loop;
+  } else {
+    const uint32_t past = next;
+    for (int i = tree.least; i < tree.most; ++i) {
+      next = PutFork(Place(part, next), past);
+    }
+  }
+  for (int i = 0; i < tree.least; ++i) next = Place(part, next);
+  return next;
+}
+
+uint32_t Builder::PlaceRest(const Rest& rest) {
+  pattern_ = rest.pattern;
+  wanted_ = rest.separator;
+  uint32_t next = Put({});
+  for (size_t i = rest.parts.size(); i-- > 0;) {
+    next = Place(rest.parts[i], next);
+  }
+  return next;
+}
+
+// How many parts all of `rests` begin with.
+size_t Builder::CommonParts(const Rests& rests) {
+  const Rest& first = rests[0];
+  size_t common = first.parts.size();
+  for (const Rest& rest : rests) {
+    const auto end = std::mismatch(
+        rest.parts.begin(), rest.parts.end(), first.parts.begin(),
+        first.parts.begin() + static_cast<std::ptrdiff_t>(common));
+    common = static_cast<size_t>(end.first - rest.parts.begin());
+  }
+  return common;
+}
+
+// The node from which the parts that `rests` have in common, at least one,
+// lead to what follows them.
+uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
+  const std::span<const PatternTree> parts =
+      rests[0].parts.first(CommonParts(rests));
+  for (Rest& rest : rests) rest.parts = rest.parts.subspan(parts.size());
+  std::vector<uint32_t> entries;
+  PlaceAll(rests, depth + 1, entries);
+  pattern_ = static_cast<uint32_t>(nfa_.patterns());
+  wanted_ = rests[0].separator;
+  uint32_t next = entries.back();
+  for (size_t i = entries.size() - 1; i-- > 0;) {
+    next = PutFork(entries[i], next);
+  }
+  for (size_t i = parts.size(); i-- > 0;) next = Place(parts[i], next);
+  return next;
+}
+
+// Where each of `rests` begins, those with the same first part together.
+void Builder::PlaceAll(const Rests& rests, size_t depth,
+                       std::vector<uint32_t>& entries) {
+  std::map<std::pair<char, uint32_t>, Rests> points;
+  std::vector<Rests> others;
+  for (const Rest& rest : rests) {
+    if (rest.parts.empty() || depth == kDeepestShared) {
+      entries.push_back(PlaceRest(rest));
+      continue;
+    }
+    const PatternTree& first = rest.parts[0];
+    if (first.kind == PatternTree::Kind::kPoint) {
+      points[{rest.separator, first.point}].push_back(rest);
+      continue;
+    }
+    auto same = std::find_if(others.begin(), others.end(), [&](const Rests& o) {
+      return o[0].separator == rest.separator && o[0].parts[0] == first;
+    });
+    if (same == others.end() && others.size() < kMostOtherParts) {
+      same = others.insert(same, Rests());
+    }
+    if (same == others.end()) {
+      entries.push_back(PlaceRest(rest));
+    } else {
+      same->push_back(rest);
+    }
+  }
+  const auto place = [&](Rests& same) {
+    entries.push_back(same.size() == 1 ? PlaceRest(same[0])
+                                       : PlaceShared(std::move(same), depth));
+  };
+  for (auto& [point, same] : points) place(same);
+  for (Rests& same : others) place(same);
+}
+
+// The patterns inside of the subset.
+Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
+  int64_t all = 0;
+  trees_.resize(patterns.size());
+  Rests rests;
+  for (uint32_t p = 0; p < patterns.size(); ++p) {
+    nfa_.inside.push_back(false);
+    nfa_.begins_anywhere.push_back(false);
+    nfa_.begins_at_start.push_back(false);
+    nfa_.asserts.push_back(0);
+    auto tree = ReadPatternTree(patterns[p].text);
+    if (!tree) continue;
+    TrimEnds(*tree);
+    const int64_t nodes = NodesOf(*tree);
+    if (nodes > kPatternNodes || all + nodes > kAllNodes) continue;
+    all += nodes;
+    nfa_.inside[p] = true;
+    nfa_.begins_at_start[p] = IsAnchored(*tree);
+    nfa_.begins_anywhere[p] = !nfa_.begins_at_start[p];
+    nfa_.asserts[p] = AssertionsOf(*tree);
+    if (tree->kind == PatternTree::Kind::kSequence) {
+      trees_[p] = std::move(*tree);
+    } else {
+      trees_[p].parts.push_back(std::move(*tree));
+    }
+    rests.push_back({p, patterns[p].separator, trees_[p].parts});
+  }
+  return rests;
+}
+
+// What the entries reach without reading.
+bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
+  const Alphabet& alphabet = nfa_.alphabet;
+  nfa_.begun.resize(alphabet.symbols());
+  size_t begun = 0;
+  std::vector<bool> seen(nfa_.nodes.size());
+  std::vector<uint32_t> stack(entries.rbegin(), entries.rend());
+  while (!stack.empty()) {
+    const uint32_t at = stack.back();
+    stack.pop_back();
+    if (seen[at]) continue;
+    seen[at] = true;
+    const Nfa::Node& node = nfa_.nodes[at];
+    switch (node.kind) {
+      case Kind::kFork:
+        stack.push_back(node.next);
+        stack.push_back(node.other);
+        break;
+      case Kind::kAssert:
+        (node.assertion == kTextBegin ? nfa_.begin_anchored
+                                      : nfa_.begin_asserted)
+            .push_back(at);
+        break;
+      case Kind::kFound:
+        nfa_.everywhere.push_back(node.pattern);
+        break;
+      case Kind::kSet:
+        for (uint32_t symbol = 0; symbol < alphabet.symbols(); ++symbol) {
+          if (!alphabet.Holds(node.set, symbol)) continue;
+          nfa_.begun[symbol].push_back(node.next);
+          if (++begun > kAllBegun) return false;
+        }
+        break;
+    }
+  }
+  return true;
+}
+
+std::optional<Nfa> Builder::Build(std::span<const NfaPattern> patterns) {
+  const Rests rests = Read(patterns);
+  unsigned assertions = 0;
+  for (uint8_t bits : nfa_.asserts) assertions |= bits;
+  nfa_.asserts.push_back(static_cast<uint8_t>(assertions));  // of the shared
+  std::vector<uint32_t> entries;
+  if (prefixes_ == Prefixes::kShared) {
+    PlaceAll(rests, 0, entries);
+  } else {
+    for (const Rest& rest : rests) entries.push_back(PlaceRest(rest));
+  }
+  if (sets_.size() > kMostSets) return std::nullopt;
+  nfa_.alphabet = Alphabet(sets_, assertions);
+  if (nfa_.alphabet.symbols() > kMostSymbols || !FindBeginnings(entries)) {
+    return std::nullopt;
+  }
+  return std::move(nfa_);
+}
+
+}  // namespace
+
+std::optional<Nfa> Nfa::Build(std::span<const NfaPattern> patterns,
+                              char separator, Prefixes prefixes) {
+  return Builder(separator, prefixes).Build(patterns);
+}
+
+bool Nfa::Uses(Assertion assertion) const {
+  return std::any_of(asserts.begin(), asserts.end(),
+                     [&](uint8_t bits) { return (bits & assertion) != 0; });
+}
+
+}  // namespace shardc

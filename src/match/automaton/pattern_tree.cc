@@ -1,0 +1,111 @@
+#include "match/automaton/pattern_tree.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace shardc {
+namespace {
+
+using Kind = PatternTree::Kind;
+
+// No tree is made of more, so that counting does not overflow.
+constexpr int64_t kManyNodes = int64_t{1} << 40;
+
+// Matches the empty string wherever it stands.
+bool IsSkippable(const PatternTree& tree) {
+  switch (tree.kind) {
+    case Kind::kPoint:
+    case Kind::kSet:
+    case Kind::kAssertion:
+      return false;
+    case Kind::kSequence:
+      return std::all_of(tree.parts.begin(), tree.parts.end(), IsSkippable);
+    case Kind::kChoice:
+      return std::any_of(tree.parts.begin(), tree.parts.end(), IsSkippable);
+    case Kind::kRepeat:
+      return tree.least == 0 || IsSkippable(tree.parts[0]);
+  }
+  return false;
+}
+
+// At the beginning a search may start later, and at the end stop sooner, so
+// only the least that is asked for there counts.
+void TrimEnd(PatternTree& tree, bool front) {
+  switch (tree.kind) {
+    case Kind::kPoint:
+    case Kind::kSet:
+    case Kind::kAssertion:
+      return;
+    case Kind::kChoice:
+      for (PatternTree& part : tree.parts) TrimEnd(part, front);
+      return;
+    case Kind::kRepeat:
+      tree.most = tree.least;
+      if (tree.most == 0) {
+        tree = {};
+      } else if (tree.most == 1) {
+        PatternTree part = std::move(tree.parts[0]);
+        tree = std::move(part);
+        TrimEnd(tree, front);
+      }
+      return;
+    case Kind::kSequence:
+      break;
+  }
+  auto& parts = tree.parts;
+  if (front) {
+    parts.erase(parts.begin(),
+                std::find_if_not(parts.begin(), parts.end(), IsSkippable));
+  } else {
+    while (!parts.empty() && IsSkippable(parts.back())) parts.pop_back();
+  }
+  if (!parts.empty()) TrimEnd(front ? parts.front() : parts.back(), front);
+}
+
+}  // namespace
+
+void TrimEnds(PatternTree& tree) {
+  TrimEnd(tree, true);
+  TrimEnd(tree, false);
+}
+
+int64_t NodesOf(const PatternTree& tree) {
+  if (tree.kind < PatternTree::Kind::kSequence) return 1;
+  int64_t nodes = 0;
+  for (const PatternTree& part : tree.parts) nodes += NodesOf(part);
+  if (tree.kind == PatternTree::Kind::kChoice) {
+    nodes += static_cast<int64_t>(tree.parts.size()) - 1;
+  } else if (tree.kind == PatternTree::Kind::kRepeat) {
+    nodes = tree.most == PatternTree::kNoLimit
+                ? nodes * (tree.least + 1) + 1
+                : nodes * tree.most + (tree.most - tree.least);
+  }
+  return std::min(nodes, kManyNodes);
+}
+
+bool IsAnchored(const PatternTree& tree) {
+  switch (tree.kind) {
+    case PatternTree::Kind::kPoint:
+    case PatternTree::Kind::kSet:
+      return false;
+    case PatternTree::Kind::kAssertion:
+      return tree.assertion == kTextBegin;
+    case PatternTree::Kind::kSequence:
+      return std::any_of(tree.parts.begin(), tree.parts.end(), IsAnchored);
+    case PatternTree::Kind::kChoice:
+      return std::all_of(tree.parts.begin(), tree.parts.end(), IsAnchored);
+    case PatternTree::Kind::kRepeat:
+      return tree.least > 0 && IsAnchored(tree.parts[0]);
+  }
+  return false;
+}
+
+uint8_t AssertionsOf(const PatternTree& tree) {
+  unsigned bits =
+      tree.kind == PatternTree::Kind::kAssertion ? tree.assertion : 0;
+  for (const PatternTree& part : tree.parts) bits |= AssertionsOf(part);
+  return static_cast<uint8_t>(bits);
+}
+
+}  // namespace shardc

@@ -1,0 +1,52 @@
+// Sets of rules, each stored once. Names are many, but the sets of rules
+// found in them are few, so a name has a number of a set.
+#ifndef SHARDC_MATCH_AUTOMATON_RULE_SETS_H_
+#define SHARDC_MATCH_AUTOMATON_RULE_SETS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace shardc {
+
+class RuleSets {
+ public:
+  // `rules` ascending. The same number for the same rules.
+  uint32_t Number(std::span<const uint32_t> rules) {
+    uint64_t hash = rules.size();
+    for (uint32_t rule : rules) {
+      hash = (hash ^ rule) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 29;
+    }
+    auto [at, end] = by_hash_.equal_range(hash);
+    for (; at != end; ++at) {
+      const auto known = Of(at->second);
+      if (std::equal(known.begin(), known.end(), rules.begin(), rules.end())) {
+        return at->second;
+      }
+    }
+    const auto number = static_cast<uint32_t>(size());
+    all_.insert(all_.end(), rules.begin(), rules.end());
+    begin_.push_back(all_.size());
+    by_hash_.emplace(hash, number);
+    return number;
+  }
+
+  std::span<const uint32_t> Of(uint32_t number) const {
+    return std::span(all_).subspan(begin_[number],
+                                   begin_[number + 1] - begin_[number]);
+  }
+  size_t size() const { return begin_.size() - 1; }
+
+ private:
+  std::vector<uint32_t> all_;
+  std::vector<size_t> begin_ = {0};  // by number + 1
+  std::unordered_multimap<uint64_t, uint32_t> by_hash_;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_MATCH_AUTOMATON_RULE_SETS_H_

@@ -1,0 +1,138 @@
+// An assertion can be judged only when both of its sides are known, so a set
+// keeps the kAssert nodes that it has reached, and the step over the next
+// symbol first looks which of them hold. With `a\b` and the text `a/`:
+//
+//   {}  --a-->  {assert \b}  --/-->  \b holds between `a` and `/`: found
+#include "match/automaton/stepper.h"
+
+#include <algorithm>
+
+namespace shardc {
+namespace {
+
+using Kind = Nfa::Node::Kind;
+
+// Instead of the bits that hold: keep assertions for later.
+constexpr unsigned kLater = UINT32_MAX;
+constexpr unsigned kAsksWord = kWordEdge | kNoWordEdge;
+
+}  // namespace
+
+Stepper::Stepper(const Nfa& nfa, Begin begin)
+    : nfa_(nfa), begin_(begin), seen_(nfa.nodes.size()) {
+  if (begin == Begin::kNo) return;
+  for (uint32_t node : nfa.begin_asserted) {
+    begin_asks_ |= nfa.asserts[nfa.nodes[node].pattern];
+  }
+}
+
+void Stepper::NewRound() {
+  if (++round_ == 0) {
+    std::fill(seen_.begin(), seen_.end(), 0);
+    round_ = 1;
+  }
+}
+
+// What is reached from `start` without reading.
+void Stepper::Visit(uint32_t start, unsigned holding,
+                    std::vector<uint32_t>& out, std::vector<uint32_t>& found) {
+  stack_.push_back(start);
+  while (!stack_.empty()) {
+    const uint32_t at = stack_.back();
+    stack_.pop_back();
+    if (seen_[at] == round_) continue;
+    seen_[at] = round_;
+    ++work_;
+    const Nfa::Node& node = nfa_.nodes[at];
+    switch (node.kind) {
+      case Kind::kSet:
+        out.push_back(at);
+        break;
+      case Kind::kFork:
+        // Earlier nodes stand behind later ones: `other` goes first.
+        stack_.push_back(node.next);
+        stack_.push_back(node.other);
+        break;
+      case Kind::kAssert:
+        if (holding != kLater) {
+          if ((holding & node.assertion) != 0) stack_.push_back(node.next);
+        } else if (node.assertion != kTextBegin) {
+          out.push_back(at);
+        }
+        break;
+      case Kind::kFound:
+        found.push_back(node.pattern);
+        break;
+    }
+  }
+}
+
+// Fills here_ with what stands behind assertions that hold at a place.
+void Stepper::Look(NfaPlaceView at, Beside next, const std::vector<bool>& dead,
+                   std::vector<uint32_t>& found) {
+  NewRound();
+  here_.clear();
+  const unsigned holding = HoldingBetween(at.before, next);
+  const auto look = [&](uint32_t node) {
+    if (nfa_.nodes[node].kind == Kind::kAssert) {
+      Visit(node, holding, here_, found);
+    }
+  };
+  const auto look_if_live = [&](uint32_t node) {
+    if (!dead[nfa_.nodes[node].pattern]) look(node);
+  };
+  std::for_each(at.nodes.begin(), at.nodes.end(), look);
+  if (begin_ == Begin::kNo) return;
+  const auto& asserted = nfa_.begin_asserted;
+  std::for_each(asserted.begin(), asserted.end(), look_if_live);
+  if (at.before != Beside::kEdge) return;
+  const auto& anchored = nfa_.begin_anchored;
+  std::for_each(anchored.begin(), anchored.end(), look_if_live);
+}
+
+void Stepper::Step(NfaPlaceView from, uint32_t symbol,
+                   const std::vector<bool>& dead, NfaPlace& to,
+                   std::vector<uint32_t>& found) {
+  const Alphabet& alphabet = nfa_.alphabet;
+  Look(from, alphabet.KindOf(symbol), dead, found);
+  NewRound();
+  to.nodes.clear();
+  const auto move = [&](uint32_t at) {
+    const Nfa::Node& node = nfa_.nodes[at];
+    ++work_;
+    if (node.kind == Kind::kSet && alphabet.Holds(node.set, symbol)) {
+      Visit(node.next, kLater, to.nodes, found);
+    }
+  };
+  std::for_each(from.nodes.begin(), from.nodes.end(), move);
+  std::for_each(here_.begin(), here_.end(), move);
+  if (begin_ == Begin::kEverywhere) {
+    for (uint32_t at : nfa_.begun[symbol]) {
+      if (!dead[nfa_.nodes[at].pattern]) Visit(at, kLater, to.nodes, found);
+    }
+  }
+  if (!std::is_sorted(to.nodes.begin(), to.nodes.end())) {
+    std::sort(to.nodes.begin(), to.nodes.end());
+  }
+  to.before = Behind(to, symbol);
+}
+
+void Stepper::End(NfaPlaceView at, const std::vector<bool>& dead,
+                  std::vector<uint32_t>& found) {
+  Look(at, Beside::kEdge, dead, found);
+}
+
+// Only what an assertion will ask for, so that places alike are equal.
+Beside Stepper::Behind(const NfaPlace& place, uint32_t symbol) const {
+  unsigned asks = begin_asks_;
+  for (uint32_t at : place.nodes) {
+    const Nfa::Node& node = nfa_.nodes[at];
+    if (node.kind == Kind::kAssert) asks |= nfa_.asserts[node.pattern];
+  }
+  const Beside kind = nfa_.alphabet.KindOf(symbol);
+  const bool asked = (kind == Beside::kWord && (asks & kAsksWord) != 0) ||
+                     (kind == Beside::kNewline && (asks & kLineBegin) != 0);
+  return asked ? kind : Beside::kOther;
+}
+
+}  // namespace shardc

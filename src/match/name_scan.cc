@@ -1,0 +1,164 @@
+// Names are cut into as many runs as there are threads. Each thread numbers
+// the sets of patterns that it finds; then the numbers are made one, by the
+// first name that has each, so that nothing depends on the threads:
+//
+//   thread 0:  0 0 1   {0: attn; 1: attn, .*}
+//   thread 1:  0 1 1   {0: .*;   1: attn}
+//   together:  0 0 1 2 0 0
+//
+// Patterns outside of the automaton's subset are found by RE2 beside it, and
+// names it cannot take by RE2 alone. Otherwise the automaton is used for any
+// number of names: from scratch, one name of a model with 12, 100 and 1,000
+// rules takes it 0.05, 0.26 and 2.6 ms and RE2::Set 0.07, 0.8 and 6.9 ms, and
+// of more names it takes a third to an eighth.
+#include "match/name_scan.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+
+#include "match/automaton/automaton.h"
+#include "match/automaton/nfa.h"
+
+namespace shardc {
+namespace {
+
+// One name at a time costs too little to pay for a thread.
+constexpr size_t kNamesPerThread = 4096;
+// For the states of all threads, and the least for one.
+constexpr size_t kStateBytes = size_t{64} << 20;
+constexpr size_t kLeastStateBytes = size_t{4} << 20;
+
+struct Tables {
+  std::optional<Nfa> nfa;            // nothing: RE2 does it all
+  std::optional<Re2Finder> outside;  // patterns that the automaton leaves out
+};
+
+Tables MakeTables(std::span<const CompiledPattern> patterns, char separator,
+                  Engine engine) {
+  Tables tables;
+  if (engine == Engine::kRe2) return tables;
+  std::vector<NfaPattern> texts;
+  for (const CompiledPattern& pattern : patterns) {
+    texts.push_back({pattern.re->pattern(), pattern.separator});
+  }
+  tables.nfa = Nfa::Build(texts, separator, Prefixes::kShared);
+  if (!tables.nfa) return tables;
+  std::vector<uint32_t> outside;
+  for (uint32_t p = 0; p < patterns.size(); ++p) {
+    if (!tables.nfa->inside[p]) outside.push_back(p);
+  }
+  if (!outside.empty()) tables.outside.emplace(patterns, outside);
+  return tables;
+}
+
+// What one thread finds.
+class Worker {
+ public:
+  Worker(const Tables& tables, const Re2Finder& all,
+         const AutomatonLimits& limits)
+      : tables_(tables), all_(all) {
+    if (tables.nfa) automaton_.emplace(*tables.nfa, sets_, limits);
+  }
+
+  // The number, in sets(), of what is found in each name.
+  void Scan(std::span<const std::string_view> names, char separator,
+            std::span<uint32_t> numbers) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      numbers[i] = NumberOf(names[i], separator);
+    }
+  }
+  const RuleSets& sets() const { return sets_; }
+
+ private:
+  uint32_t NumberOf(std::string_view name, char separator) {
+    std::optional<uint32_t> number;
+    if (automaton_) number = automaton_->Find(name);
+    if (number && !tables_.outside) return *number;
+    found_.clear();
+    if (number) {
+      const auto known = sets_.Of(*number);
+      found_.assign(known.begin(), known.end());
+    }
+    const Re2Finder& finder = number ? *tables_.outside : all_;
+    finder.Find(name, separator, scratch_, found_);
+    std::sort(found_.begin(), found_.end());
+    return sets_.Number(found_);
+  }
+
+  const Tables& tables_;
+  const Re2Finder& all_;
+  RuleSets sets_;
+  std::optional<Automaton> automaton_;
+  Re2Finder::Scratch scratch_;
+  std::vector<uint32_t> found_;
+};
+
+// From a worker's numbers to those of `sets`, which all workers share.
+void Renumber(const RuleSets& own, std::span<uint32_t> numbers,
+              RuleSets& sets) {
+  constexpr uint32_t kNew = UINT32_MAX;
+  std::vector<uint32_t> shared(own.size(), kNew);
+  for (uint32_t& number : numbers) {
+    if (shared[number] == kNew) {
+      shared[number] = sets.Number(own.Of(number));
+    }
+    number = shared[number];
+  }
+}
+
+}  // namespace
+
+Matches ScanNames(std::span<const CompiledPattern> patterns,
+                  const Re2Finder& all, std::span<const std::string_view> names,
+                  char separator, const MatchOptions& options) {
+  const Tables tables = MakeTables(patterns, separator, options.engine);
+  const size_t count =
+      std::clamp<size_t>(names.size() / kNamesPerThread, 1,
+                         static_cast<size_t>(std::max(options.threads, 1)));
+  const size_t run = (names.size() + count - 1) / count;
+  AutomatonLimits limits;
+  limits.bytes = std::max(kLeastStateBytes, kStateBytes / count);
+  std::deque<Worker> workers;  // they point into themselves
+  for (size_t w = 0; w < count; ++w) {
+    workers.emplace_back(tables, all, limits);
+  }
+  Matches matches;
+  matches.set.resize(names.size());
+  const auto run_of = [&](size_t w) {
+    const size_t begin = std::min(names.size(), w * run);
+    return std::pair(begin, std::min(run, names.size() - begin));
+  };
+  const auto work = [&](size_t w) {
+    const auto [begin, size] = run_of(w);
+    workers[w].Scan(names.subspan(begin, size), separator,
+                    std::span(matches.set).subspan(begin, size));
+  };
+  std::vector<std::thread> others;
+  for (size_t w = 1; w < count; ++w) others.emplace_back(work, w);
+  work(0);
+  for (std::thread& thread : others) thread.join();
+
+  RuleSets sets;
+  for (size_t w = 0; w < count; ++w) {
+    const auto [begin, size] = run_of(w);
+    Renumber(workers[w].sets(), std::span(matches.set).subspan(begin, size),
+             sets);
+  }
+  std::vector<int32_t> first(sets.size());
+  matches.begin.push_back(0);
+  for (uint32_t s = 0; s < sets.size(); ++s) {
+    const auto rules = sets.Of(s);
+    first[s] =
+        rules.empty() ? Matches::kNone : static_cast<int32_t>(rules.front());
+    matches.rules.insert(matches.rules.end(), rules.begin(), rules.end());
+    matches.begin.push_back(static_cast<uint32_t>(matches.rules.size()));
+  }
+  matches.first.reserve(names.size());
+  for (uint32_t set : matches.set) matches.first.push_back(first[set]);
+  return matches;
+}
+
+}  // namespace shardc

@@ -1,0 +1,20 @@
+// Many names against all patterns, by the automaton or by RE2.
+#ifndef SHARDC_MATCH_NAME_SCAN_H_
+#define SHARDC_MATCH_NAME_SCAN_H_
+
+#include <span>
+#include <string_view>
+
+#include "match/match.h"
+#include "match/re2_finder.h"
+
+namespace shardc {
+
+// `all` finds every one of `patterns`.
+Matches ScanNames(std::span<const CompiledPattern> patterns,
+                  const Re2Finder& all, std::span<const std::string_view> names,
+                  char separator, const MatchOptions& options);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MATCH_NAME_SCAN_H_

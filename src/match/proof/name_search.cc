@@ -1,0 +1,243 @@
+// A breadth-first search over texts: where two texts have led to the same
+// places of all patterns, one will do, and the first found is a shortest.
+//
+// Better still (antichains, De Wulf and others, CAV 2006): of two places, one
+// that is further with the patterns wanted and less far with those to avoid
+// can do whatever the other can. For `kernel$` without `attn`:
+//
+//   ""   {} {}        from here every beginning is open
+//   "x"  {} {}        no better: dropped
+//   "a"  {} {attn 1}  closer to what is to be avoided: dropped
+//   "k"  {kernel 1} {}  kept
+//
+// So texts that run into trouble are left at once, and the sets of places
+// stay few where a product of deterministic automata would not be.
+#include "match/proof/name_search.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "match/automaton/stepper.h"
+
+namespace shardc {
+namespace {
+
+constexpr size_t kMostTexts = 20'000;
+
+// What a name may hold.
+const CharSet& NameCharacters() {
+  static const CharSet set = {
+      {0x20, 0x7E}, {0xA0, 0xD7FF}, {0xE000, kLastCodePoint}};
+  return set;
+}
+
+// The one that reads best, and how well, least first.
+std::optional<std::pair<size_t, uint32_t>> BestLetter(const CharSet& members) {
+  constexpr std::string_view kBest =
+      "xabcdefghijklmnopqrstuvwyz0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ/.-";
+  for (size_t i = 0; i < kBest.size(); ++i) {
+    const auto point = static_cast<unsigned char>(kBest[i]);
+    if (Contains(members, point)) return std::pair(i, uint32_t{point});
+  }
+  for (const CodeRange& range : NameCharacters()) {
+    for (const CodeRange& own : members) {
+      const uint32_t low = std::max(range.low, own.low);
+      if (low <= std::min(range.high, own.high)) {
+        return std::pair(kBest.size() + low, low);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+struct Letter {
+  size_t rank = 0;
+  uint32_t point = 0;
+  uint32_t symbol = 0;
+};
+
+// A text that was read.
+struct Text {
+  NfaPlace place;
+  uint32_t found = 0;  // patterns wanted, as bits
+  size_t before = 0;   // the text without its last letter
+  uint32_t letter = 0;
+};
+
+class Search {
+ public:
+  Search(const Nfa& nfa, size_t wanted, int64_t& work);
+  NameAnswer Run();
+
+ private:
+  enum class Next : uint8_t { kGoOn, kName, kStop };
+
+  bool Mark(std::span<const uint32_t> found, uint32_t& mask) const;
+  bool IsName(const Text& text);
+  bool IsNeeded(const Text& text);
+  bool IsAsGood(const Text& known, const Text& text);
+  Next Extend(size_t at, const Letter& letter);
+  const std::vector<bool>& DeadFor(uint32_t mask);
+  std::string NameOf(size_t at) const;
+
+  const Nfa& nfa_;
+  const uint32_t all_;  // bits of the patterns wanted
+  const size_t wanted_;
+  int64_t& work_;
+  Stepper stepper_;
+  int64_t stepped_ = 0;          // of its work, taken from work_
+  uint32_t first_avoided_ = 0;   // node; the patterns wanted stand before
+  std::vector<Letter> letters_;  // best first
+  std::vector<Text> texts_;
+  std::vector<std::vector<bool>> dead_;  // by bits found
+  std::vector<uint32_t> found_;
+};
+
+Search::Search(const Nfa& nfa, size_t wanted, int64_t& work)
+    : nfa_(nfa),
+      all_((uint32_t{1} << wanted) - 1),
+      wanted_(wanted),
+      work_(work),
+      stepper_(nfa, Stepper::Begin::kEverywhere),
+      dead_(size_t{all_} + 1) {
+  for (uint32_t n = 0; n < nfa.nodes.size(); ++n) {
+    if (nfa.nodes[n].pattern < wanted) first_avoided_ = n + 1;
+  }
+  const auto members = nfa.alphabet.Members();
+  for (uint32_t symbol = 0; symbol < members.size(); ++symbol) {
+    if (const auto best = BestLetter(members[symbol])) {
+      letters_.push_back({best->first, best->second, symbol});
+    }
+  }
+  std::sort(letters_.begin(), letters_.end(),
+            [](const Letter& a, const Letter& b) { return a.rank < b.rank; });
+}
+
+// By pattern: found, so that it need not begin again.
+const std::vector<bool>& Search::DeadFor(uint32_t mask) {
+  std::vector<bool>& dead = dead_[mask];
+  if (dead.empty()) {
+    dead.resize(nfa_.patterns() + 1);
+    for (size_t p = 0; p < wanted_; ++p) dead[p] = (mask >> p & 1) != 0;
+  }
+  return dead;
+}
+
+// Adds the patterns found to `mask`; false where one is to be avoided.
+bool Search::Mark(std::span<const uint32_t> found, uint32_t& mask) const {
+  for (uint32_t pattern : found) {
+    if (pattern >= wanted_) return false;
+    mask |= uint32_t{1} << pattern;
+  }
+  return true;
+}
+
+bool Search::IsName(const Text& text) {
+  found_.clear();
+  stepper_.End({std::span<const uint32_t>(text.place.nodes), text.place.before},
+               DeadFor(text.found), found_);
+  uint32_t mask = text.found;
+  return Mark(found_, mask) && mask == all_;
+}
+
+// Whatever can follow `text` to make a name can follow `known`.
+bool Search::IsAsGood(const Text& known, const Text& text) {
+  if (known.place.before != text.place.before ||
+      (known.found & text.found) != text.found) {
+    return false;
+  }
+  const auto& ours = known.place.nodes;
+  const auto& theirs = text.place.nodes;
+  work_ -= static_cast<int64_t>(1 + (ours.size() + theirs.size()) / 8);
+  const auto cut = [&](const std::vector<uint32_t>& nodes) {
+    return std::lower_bound(nodes.begin(), nodes.end(), first_avoided_);
+  };
+  if (!std::includes(cut(theirs), theirs.end(), cut(ours), ours.end())) {
+    return false;
+  }
+  return std::all_of(theirs.begin(), cut(theirs), [&](uint32_t node) {
+    return (known.found >> nfa_.nodes[node].pattern & 1) != 0 ||
+           std::binary_search(ours.begin(), cut(ours), node);
+  });
+}
+
+bool Search::IsNeeded(const Text& text) {
+  return std::none_of(texts_.begin(), texts_.end(),
+                      [&](const Text& known) { return IsAsGood(known, text); });
+}
+
+Search::Next Search::Extend(size_t at, const Letter& letter) {
+  Text next;
+  next.found = texts_[at].found;
+  next.before = at;
+  next.letter = letter.point;
+  found_.clear();
+  const NfaPlace& from = texts_[at].place;
+  stepper_.Step({std::span<const uint32_t>(from.nodes), from.before},
+                letter.symbol, DeadFor(next.found), next.place, found_);
+  work_ -= stepper_.work() - stepped_ + 1;
+  stepped_ = stepper_.work();
+  if (work_ < 0) return Next::kStop;
+  if (!Mark(found_, next.found)) return Next::kGoOn;
+  std::erase_if(next.place.nodes, [&](uint32_t node) {
+    return DeadFor(next.found)[nfa_.nodes[node].pattern];
+  });
+  if (!IsNeeded(next)) return Next::kGoOn;
+  const bool is_name = IsName(next);
+  texts_.push_back(std::move(next));
+  if (is_name) return Next::kName;
+  return texts_.size() < kMostTexts ? Next::kGoOn : Next::kStop;
+}
+
+std::string Search::NameOf(size_t at) const {
+  std::vector<uint32_t> letters;
+  for (; at != 0; at = texts_[at].before) {
+    letters.push_back(texts_[at].letter);
+  }
+  std::string name;
+  for (size_t i = letters.size(); i-- > 0;) AppendUtf8(name, letters[i]);
+  return name;
+}
+
+NameAnswer Search::Run() {
+  Text empty;
+  if (!Mark(nfa_.everywhere, empty.found)) return {Answer::kNo, "", 0};
+  texts_.push_back(empty);
+  for (size_t at = 0; at < texts_.size(); ++at) {
+    for (const Letter& letter : letters_) {
+      switch (Extend(at, letter)) {
+        case Next::kGoOn:
+          break;
+        case Next::kName:
+          return {Answer::kYes, NameOf(texts_.size() - 1), 0};
+        case Next::kStop:
+          return {};
+      }
+    }
+  }
+  return {Answer::kNo, "", 0};
+}
+
+}  // namespace
+
+NameAnswer SearchName(std::span<const NfaPattern> all,
+                      std::span<const NfaPattern> none, char separator,
+                      int64_t& work) {
+  std::vector<NfaPattern> patterns(all.begin(), all.end());
+  patterns.insert(patterns.end(), none.begin(), none.end());
+  if (work <= 0) return {};
+  const auto nfa = Nfa::Build(patterns, separator, Prefixes::kOwn);
+  if (!nfa || std::count(nfa->inside.begin(), nfa->inside.end(), false) > 0) {
+    return {};
+  }
+  work -= static_cast<int64_t>(nfa->nodes.size());
+  NameAnswer answer = Search(*nfa, all.size(), work).Run();
+  answer.separator = separator;
+  return answer;
+}
+
+}  // namespace shardc

@@ -1,0 +1,190 @@
+// A rule never wins when no name has its pattern and none of the earlier
+// ones. Which earlier ones matter is found by asking without them first, and
+// adding the winner of each name that is found:
+//
+//   [0] q_proj  [1] k_proj  [2] .*  [3] (q|k)_proj/kernel
+//   without any     q_proj/kernel   goes to 0
+//   without 0       k_proj/kernel   goes to 1
+//   without 0, 1    no name: 0 and 1 cover it
+//
+// So a rule that wins is proven by one or two small questions, and the cover
+// is a few rules of many. Then each of them that the others make superfluous
+// is left out, and those that stay have a name of their own.
+#include "match/proof/prover.h"
+
+#include <algorithm>
+#include <array>
+
+namespace shardc {
+namespace {
+
+// A cover of more rules tells nobody anything.
+constexpr size_t kMostCovers = 100;
+
+}  // namespace
+
+Prover::Prover(const Matcher& matcher, const ProofLimits& limits)
+    : matcher_(matcher), limits_(limits) {}
+
+// As names are separated: like the patterns, or either way.
+std::vector<char> Prover::SeparatorsOf(std::span<const uint32_t> all,
+                                       std::span<const uint32_t> none) const {
+  std::vector<char> out;
+  const auto add = [&](uint32_t rule) {
+    const char own = matcher_.separator(rule);
+    if (own != 0 && std::find(out.begin(), out.end(), own) == out.end()) {
+      out.push_back(own);
+    }
+  };
+  std::for_each(all.begin(), all.end(), add);
+  std::for_each(none.begin(), none.end(), add);
+  if (out.empty()) out.push_back(0);
+  return out;
+}
+
+// The name is as wanted, by RE2's word.
+bool Prover::Holds(const NameAnswer& found, std::span<const uint32_t> all,
+                   std::span<const uint32_t> none) const {
+  const auto has = [&](uint32_t rule) {
+    return matcher_.Find(rule, found.name, found.separator).has_value();
+  };
+  return std::all_of(all.begin(), all.end(), has) &&
+         std::none_of(none.begin(), none.end(), has);
+}
+
+NameAnswer Prover::FindName(std::span<const uint32_t> all,
+                            std::span<const uint32_t> none) {
+  const auto texts = [&](std::span<const uint32_t> rules) {
+    std::vector<NfaPattern> out;
+    for (uint32_t rule : rules) {
+      out.push_back({matcher_.text(rule), matcher_.separator(rule)});
+    }
+    return out;
+  };
+  NameAnswer out{Answer::kNo, "", 0};
+  for (char separator : SeparatorsOf(all, none)) {
+    const int64_t given = std::min(limits_.work_per_question, limits_.work);
+    int64_t work = given;
+    NameAnswer one = SearchName(texts(all), texts(none), separator, work);
+    limits_.work -= given - work;
+    if (one.answer == Answer::kYes && !Holds(one, all, none)) one = {};
+    const bool shorter =
+        one.answer == Answer::kYes &&
+        (out.answer != Answer::kYes || one.name.size() < out.name.size());
+    const bool doubt =
+        one.answer == Answer::kNotProven && out.answer == Answer::kNo;
+    if (shorter || doubt) out = std::move(one);
+  }
+  return out;
+}
+
+// Leaves out what the others cover, the first one first, and names what each
+// of the rest alone takes.
+void Prover::Minimise(uint32_t rule, std::vector<Cover>& covers) {
+  std::sort(covers.begin(), covers.end(),
+            [](const Cover& a, const Cover& b) { return a.rule < b.rule; });
+  for (size_t i = 0; i < covers.size();) {
+    std::vector<uint32_t> others;
+    for (const Cover& cover : covers) {
+      if (cover.rule != covers[i].rule) others.push_back(cover.rule);
+    }
+    NameAnswer alone = FindName({&rule, 1}, others);
+    if (alone.answer == Answer::kNo) {
+      covers.erase(covers.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    if (alone.answer == Answer::kYes) covers[i].name = std::move(alone.name);
+    ++i;
+  }
+}
+
+// The rule before `rule` that takes the name.
+std::optional<uint32_t> Prover::WinnerBefore(uint32_t rule,
+                                             const NameAnswer& name) const {
+  for (uint32_t r = 0; r < rule; ++r) {
+    if (matcher_.Find(r, name.name, name.separator)) return r;
+  }
+  return std::nullopt;
+}
+
+RuleProof Prover::ProveRule(uint32_t rule) {
+  RuleProof proof;
+  std::vector<uint32_t> taken;
+  while (taken.size() <= kMostCovers) {
+    NameAnswer name = FindName({&rule, 1}, taken);
+    if (name.answer == Answer::kNotProven) return proof;
+    if (name.answer == Answer::kNo) {
+      proof.kind = taken.empty() ? RuleProof::Kind::kMatchesNothing
+                                 : RuleProof::Kind::kNeverWins;
+      Minimise(rule, proof.covers);
+      return proof;
+    }
+    const auto winner = WinnerBefore(rule, name);
+    if (!winner) {
+      return {RuleProof::Kind::kWins, std::move(name.name), {}};
+    }
+    taken.push_back(*winner);
+    proof.covers.push_back({*winner, std::move(name.name)});
+  }
+  return {};
+}
+
+PairProof Prover::ProvePair(uint32_t first, uint32_t second) {
+  using Kind = PairProof::Kind;
+  PairProof proof;
+  const std::array<uint32_t, 2> pair = {first, second};
+  NameAnswer both = FindName(pair, {});
+  if (both.answer == Answer::kNo) proof.kind = Kind::kApart;
+  if (both.answer != Answer::kYes) return proof;
+  proof.both = std::move(both.name);
+  NameAnswer left = FindName({&first, 1}, {&second, 1});
+  NameAnswer right = FindName({&second, 1}, {&first, 1});
+  proof.only_first = std::move(left.name);
+  proof.only_second = std::move(right.name);
+  if (left.answer == Answer::kNotProven || right.answer == Answer::kNotProven) {
+    return proof;
+  }
+  const bool more_left = left.answer == Answer::kYes;
+  const bool more_right = right.answer == Answer::kYes;
+  proof.kind = more_left ? (more_right ? Kind::kOverlap : Kind::kContains)
+                         : (more_right ? Kind::kWithin : Kind::kSame);
+  return proof;
+}
+
+namespace {
+
+// Is there no name that `a` is found in and `b` is not, for each of `ways`?
+PatternProof NoNameApart(const Pattern& a, const Pattern& b, bool both_ways) {
+  Findings ignored;
+  const std::array patterns = {a, b};
+  const auto matcher = Matcher::Compile(patterns, ignored);
+  if (!matcher) return {};
+  Prover prover(*matcher);
+  PatternProof proof{Answer::kYes, ""};
+  for (const uint32_t rule : {0U, 1U}) {
+    const uint32_t other = 1 - rule;
+    if (rule == 1 && !both_ways) break;
+    NameAnswer name = prover.FindName({&rule, 1}, {&other, 1});
+    if (name.answer == Answer::kYes) {
+      const bool shorter =
+          proof.answer != Answer::kNo || name.name.size() < proof.name.size();
+      if (shorter) proof = {Answer::kNo, std::move(name.name)};
+    } else if (name.answer == Answer::kNotProven &&
+               proof.answer == Answer::kYes) {
+      proof.answer = Answer::kNotProven;
+    }
+  }
+  return proof;
+}
+
+}  // namespace
+
+PatternProof Equivalent(const Pattern& a, const Pattern& b) {
+  return NoNameApart(a, b, true);
+}
+
+PatternProof Contains(const Pattern& outer, const Pattern& inner) {
+  return NoNameApart(inner, outer, false);
+}
+
+}  // namespace shardc

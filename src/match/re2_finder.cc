@@ -1,0 +1,115 @@
+// One RE2::Set per separator holds all patterns written for it. A set scan
+// reports every pattern found in the name in one pass over its bytes, in no
+// order.
+//
+// Two traps of RE2::Set, both closed here: with too little memory Match()
+// says "nothing matched" (ErrorInfo tells it apart), and Compile() may fail;
+// then patterns are tried one by one.
+#include "match/re2_finder.h"
+
+#include <re2/re2.h>
+#include <re2/set.h>
+
+#include <algorithm>
+#include <mutex>
+
+namespace shardc {
+namespace {
+
+constexpr int64_t kSetBytes = int64_t{256} << 20;
+
+// The patterns of one separator.
+class Group {
+ public:
+  explicit Group(char separator) : separator_(separator) {}
+
+  char separator() const { return separator_; }
+  void Add(uint32_t number, std::shared_ptr<const RE2> pattern) {
+    numbers_.push_back(number);
+    patterns_.push_back(std::move(pattern));
+  }
+  void Compile();
+  void Find(re2::StringPiece text, std::vector<int>& hits,
+            std::vector<uint32_t>& out) const;
+
+ private:
+  char separator_;
+  std::unique_ptr<RE2::Set> set_;  // null: none could be made
+  std::vector<uint32_t> numbers_;  // by index in the set
+  std::vector<std::shared_ptr<const RE2>> patterns_;
+};
+
+void Group::Compile() {
+  RE2::Options options = patterns_[0]->options();
+  options.set_max_mem(kSetBytes);
+  set_ = std::make_unique<RE2::Set>(options, RE2::UNANCHORED);
+  const bool added = std::all_of(
+      patterns_.begin(), patterns_.end(),
+      [&](const auto& re) { return set_->Add(re->pattern(), nullptr) >= 0; });
+  if (!added || !set_->Compile()) set_.reset();
+}
+
+void Group::Find(re2::StringPiece text, std::vector<int>& hits,
+                 std::vector<uint32_t>& out) const {
+  if (set_ != nullptr) {
+    RE2::Set::ErrorInfo error{RE2::Set::kNoError};
+    hits.clear();
+    if (set_->Match(text, &hits, &error)) {
+      for (int hit : hits) out.push_back(numbers_[static_cast<size_t>(hit)]);
+      return;
+    }
+    if (error.kind == RE2::Set::kNoError) return;
+  }
+  for (size_t i = 0; i < patterns_.size(); ++i) {
+    if (RE2::PartialMatch(text, *patterns_[i])) out.push_back(numbers_[i]);
+  }
+}
+
+}  // namespace
+
+struct Re2Finder::Groups {
+  std::vector<Group> all;
+  std::once_flag compiled;
+};
+
+std::string_view Convert(std::string_view name, char separator, char wanted,
+                         std::string& scratch) {
+  if (separator == 0 || wanted == 0 || separator == wanted) return name;
+  scratch.assign(name);
+  std::replace(scratch.begin(), scratch.end(), separator, wanted);
+  return scratch;
+}
+
+Re2Finder::~Re2Finder() = default;
+Re2Finder::Re2Finder(Re2Finder&&) noexcept = default;
+Re2Finder& Re2Finder::operator=(Re2Finder&&) noexcept = default;
+
+Re2Finder::Re2Finder(std::span<const CompiledPattern> patterns,
+                     std::span<const uint32_t> numbers)
+    : groups_(std::make_unique<Groups>()) {
+  std::vector<Group>& all = groups_->all;
+  for (uint32_t number : numbers) {
+    const CompiledPattern& pattern = patterns[number];
+    auto group = std::find_if(all.begin(), all.end(), [&](const Group& g) {
+      return g.separator() == pattern.separator;
+    });
+    if (group == all.end()) {
+      group = all.insert(all.end(), Group(pattern.separator));
+    }
+    group->Add(number, pattern.re);
+  }
+}
+
+void Re2Finder::Find(std::string_view name, char separator, Scratch& scratch,
+                     std::vector<uint32_t>& out) const {
+  std::call_once(groups_->compiled, [this] {
+    for (Group& group : groups_->all) group.Compile();
+  });
+  for (const Group& group : groups_->all) {
+    const std::string_view text =
+        Convert(name, separator, group.separator(), scratch.text);
+    group.Find({text.data(), text.size()}, scratch.hits, out);
+  }
+}
+
+}  // namespace shardc

@@ -1,0 +1,231 @@
+// A stack holds the open containers. Before a value the innermost one says
+// what separates: nothing for its first, else a comma, then a new line where
+// it is one of lines, else a space. After a key there is nothing to separate.
+//
+// Strings are copied in stretches: the scan for the next byte that needs an
+// escape looks at eight bytes at a time, as nearly all names are plain.
+#include "source/json_writer.h"
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "source/utf8.h"
+
+namespace shardc {
+namespace {
+
+constexpr uint64_t kOnes = 0x0101010101010101u;
+constexpr uint64_t kHighs = 0x8080808080808080u;
+
+// The high bit of each byte that is zero; borrows may set more above it.
+uint64_t ZeroBytes(uint64_t word) { return (word - kOnes) & ~word & kHighs; }
+
+// The high bit of each byte that JSON does not take as it is (control
+// characters, `"`, `\` and what is not ASCII), and maybe of later ones.
+uint64_t SpecialBytes(uint64_t word) {
+  return (word | ZeroBytes(word & (kOnes * 0xE0)) |
+          ZeroBytes(word ^ (kOnes * '"')) | ZeroBytes(word ^ (kOnes * '\\'))) &
+         kHighs;
+}
+
+bool IsSpecial(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte >= 0x80 || byte == '"' || byte == '\\';
+}
+
+// Where the bytes that JSON takes as they are end, from `at`.
+size_t EndOfPlain(std::string_view text, size_t at) {
+  if constexpr (std::endian::native == std::endian::little) {
+    uint64_t word = 0;
+    for (; at + sizeof(word) <= text.size(); at += sizeof(word)) {
+      std::memcpy(&word, text.data() + at, sizeof(word));
+      const uint64_t special = SpecialBytes(word);
+      if (special != 0) {
+        return at + static_cast<size_t>(std::countr_zero(special)) / 8;
+      }
+    }
+  }
+  while (at < text.size() && !IsSpecial(text[at])) ++at;
+  return at;
+}
+
+void PutEscape(Sink& out, char c) {
+  static constexpr std::string_view kShort = "\"\\\b\f\n\r\t";
+  static constexpr std::string_view kLetters = "\"\\bfnrt";
+  static constexpr std::string_view kHex = "0123456789abcdef";
+  out.Put('\\');
+  const size_t known = kShort.find(c);
+  if (known != std::string_view::npos) {
+    out.Put(kLetters[known]);
+    return;
+  }
+  const auto byte = static_cast<unsigned char>(c);
+  out.Append("u00");
+  out.Put(kHex[byte >> 4]);
+  out.Put(kHex[byte & 15]);
+}
+
+void PutString(Sink& out, std::string_view text) {
+  out.Put('"');
+  for (size_t at = 0;;) {
+    const size_t plain = EndOfPlain(text, at);
+    out.Append(text.substr(at, plain - at));
+    at = plain;
+    if (at == text.size()) break;
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      PutEscape(out, text[at++]);
+      continue;
+    }
+    const CodePoint point = DecodeUtf8(text, at);
+    out.Append(point.length == 0 ? std::string_view("\xEF\xBF\xBD")
+                                 : text.substr(at, point.length));
+    at += point.length == 0 ? 1 : point.length;
+  }
+  out.Put('"');
+}
+
+constexpr uint64_t kExactDoubles = uint64_t{1} << 53;
+
+// As ECMAScript prints the double: its shortest digits, padded with zeros.
+void PutLargeDouble(Sink& out, double value) {
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof(digits), value,
+                                 std::chars_format::scientific)
+                       .ptr;
+  size_t exponent = 0;
+  const std::string_view text(digits, static_cast<size_t>(end - digits));
+  const size_t e = text.find('e');
+  std::from_chars(text.data() + e + 2, end, exponent);
+  size_t places = 0;
+  for (const char c : text.substr(0, e)) {
+    if (c == '.') continue;
+    out.Put(c);
+    places += c == '-' ? 0 : 1;
+  }
+  if (exponent + 1 > places) out.Fill(exponent + 1 - places, '0');
+}
+
+template <class T>
+void PutNumber(Sink& out, T value) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+  out.Append({text, static_cast<size_t>(end - text)});
+}
+
+}  // namespace
+
+JsonWriter JsonWriter::OfMembers(Sink& out, JsonStyle style) {
+  JsonWriter writer(out, style);
+  writer.frames_.push_back({'}', false, true});
+  return writer;
+}
+
+void JsonWriter::NewLine() {
+  out_.Put('\n');
+  const int indent = break_ >= 0 ? break_ : indent_;
+  break_ = -1;
+  out_.Fill(static_cast<size_t>(indent), ' ');
+}
+
+void JsonWriter::Separate() {
+  if (after_key_) {
+    after_key_ = false;
+    return;
+  }
+  if (frames_.empty()) return;
+  Frame& frame = frames_.back();
+  if (!frame.empty) out_.Put(',');
+  if (frame.lines || break_ >= 0) {
+    NewLine();
+  } else if (!frame.empty && style_ == JsonStyle::kSpaced) {
+    out_.Put(' ');
+  }
+  frame.empty = false;
+}
+
+void JsonWriter::Begin(char open, char close, JsonLayout layout) {
+  Separate();
+  out_.Put(open);
+  const bool lines =
+      layout == JsonLayout::kLines && style_ == JsonStyle::kSpaced;
+  frames_.push_back({close, lines, true});
+  if (lines) indent_ += 2;
+}
+
+void JsonWriter::End() {
+  const Frame frame = frames_.back();
+  frames_.pop_back();
+  if (frame.lines) indent_ -= 2;
+  if ((frame.lines && !frame.empty) || break_ >= 0) NewLine();
+  out_.Put(frame.close);
+}
+
+void JsonWriter::Key(std::string_view key) {
+  Separate();
+  PutString(out_, key);
+  out_.Append(style_ == JsonStyle::kSpaced ? ": " : ":");
+  after_key_ = true;
+}
+
+void JsonWriter::Null() {
+  Separate();
+  out_.Append("null");
+}
+
+void JsonWriter::Bool(bool value) {
+  Separate();
+  out_.Append(value ? "true" : "false");
+}
+
+void JsonWriter::Integer(int64_t value) {
+  Separate();
+  const auto magnitude = value < 0 ? ~static_cast<uint64_t>(value) + 1
+                                   : static_cast<uint64_t>(value);
+  if (style_ == JsonStyle::kCanonical && magnitude > kExactDoubles) {
+    PutLargeDouble(out_, static_cast<double>(value));
+  } else {
+    PutNumber(out_, value);
+  }
+}
+
+void JsonWriter::Unsigned(uint64_t value) {
+  Separate();
+  if (style_ == JsonStyle::kCanonical && value > kExactDoubles) {
+    PutLargeDouble(out_, static_cast<double>(value));
+  } else {
+    PutNumber(out_, value);
+  }
+}
+
+void JsonWriter::Real(double value) {
+  if (!std::isfinite(value)) {
+    Null();
+    return;
+  }
+  Separate();
+  PutNumber(out_, value);
+}
+
+void JsonWriter::String(std::string_view value) {
+  Separate();
+  PutString(out_, value);
+}
+
+void JsonWriter::Members(std::string_view members) {
+  if (members.empty()) return;
+  Separate();
+  out_.Append(members);
+}
+
+std::string JsonString(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + 2);
+  StringSink sink(out);
+  PutString(sink, text);
+  sink.Flush();
+  return out;
+}
+
+}  // namespace shardc

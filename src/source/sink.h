@@ -1,0 +1,82 @@
+// Where an output's bytes go as they are made: into a string, a file, a
+// digest. A sink gathers small pieces in its buffer, so that putting a byte
+// or a short text costs a copy, and hands on whole buffers.
+#ifndef SHARDC_SOURCE_SINK_H_
+#define SHARDC_SOURCE_SINK_H_
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace shardc {
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+
+  void Put(char c) {
+    if (next_ == end_) {
+      Overflow({&c, 1});
+    } else {
+      *next_++ = c;
+    }
+  }
+  void Append(std::string_view bytes) {
+    if (bytes.size() > static_cast<size_t>(end_ - next_)) {
+      Overflow(bytes);
+    } else if (!bytes.empty()) {
+      std::memcpy(next_, bytes.data(), bytes.size());
+      next_ += bytes.size();
+    }
+  }
+  void Fill(size_t count, char c);
+
+  // Hands on what the buffer holds.
+  void Flush();
+
+ protected:
+  // `buffer` is the sink's own, not empty, and only its address is taken.
+  explicit Sink(std::span<char> buffer)
+      : begin_(buffer.data()), next_(begin_), end_(begin_ + buffer.size()) {}
+  // Takes the next bytes, in order.
+  virtual void Drain(std::string_view bytes) = 0;
+
+ private:
+  void Overflow(std::string_view bytes);
+
+  char* begin_;
+  char* next_;
+  char* end_;
+};
+
+// Appends to `out`, which is complete when the sink is gone or flushed.
+class StringSink final : public Sink {
+ public:
+  explicit StringSink(std::string& out) : Sink(buffer_), out_(out) {}
+  ~StringSink() override { Flush(); }
+
+ private:
+  void Drain(std::string_view bytes) override { out_.append(bytes); }
+
+  std::string& out_;
+  std::array<char, 512> buffer_;
+};
+
+// What `write(Sink&)` writes, as a string.
+template <class Write>
+std::string TextOf(const Write& write) {
+  std::string out;
+  StringSink sink(out);
+  write(static_cast<Sink&>(sink));
+  sink.Flush();
+  return out;
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_SINK_H_

@@ -1,0 +1,139 @@
+// Room: verify. What to run, how to judge it, what to say of it. Knows
+// source, model, plan, resolve, legalize and exec.
+//
+// One case: an operation on a mesh, its sizes and features; and its verdict.
+#ifndef SHARDC_VERIFY_CASES_CASE_H_
+#define SHARDC_VERIFY_CASES_CASE_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/attention/attention_problem.h"
+#include "exec/machine/ledger.h"
+#include "exec/operations/operation.h"
+#include "model/axis_rules.h"
+#include "model/mesh.h"
+
+namespace shardc::verify {
+
+struct Sizes {
+  int64_t batch = 1;
+  int64_t query_length = 1;
+  int64_t key_length = 1;
+  int64_t heads = 1;
+  int64_t key_heads = 1;
+  int64_t head_dim = 16;
+  int64_t value_dim = 0;  // 0: head_dim
+
+  int64_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
+  bool operator==(const Sizes&) const = default;
+};
+
+// What the attention has besides query, key and value.
+struct Features {
+  bool causal = false;
+  std::optional<int64_t> window;  // keys a query sees, with its own
+  std::optional<int64_t> window_right;
+  double soft_cap = 0;
+  bool bias = false;
+  bool bias_by_head = false;
+  bool mask = false;
+  bool additive_mask = false;
+  bool segments = false;
+  int sinks_rank = 0;   // 0: none, 1: [H], 2: [sinks, K]
+  bool ragged = false;  // rows of different lengths
+  bool left_padding = false;
+  bool masked_row = false;  // one query row that sees nothing
+  double dropout = 0;
+  bool large_logits = false;  // about +-100
+  bool custom_blocks = false;
+  std::optional<double> scale;
+};
+
+// A case that decodes over a real cache, step by step.
+struct CacheLife {
+  int64_t prefill = 0, steps = 0, slots = 0;
+  int64_t window = 0;  // above 0: slots are used again
+  bool pages = false;  // requests grow, share and release pages instead
+};
+
+struct Case {
+  const exec::Operation* operation = nullptr;
+  Mode mode = Mode::kTrain;
+  exec::Layout layout = exec::Layout::kBthd;
+  Dtype dtype = Dtype::kF32;
+  std::optional<Dtype> kv_dtype;  // of the cache, where it differs
+  Mesh mesh;
+  Sizes sizes;
+  Features features;
+  exec::AttentionSpecs specs;
+  exec::OperationSettings settings;
+  uint64_t seed = 0;
+  std::optional<CacheLife> life;
+  bool longer = false;               // with more keys than were asked for
+  std::vector<std::string> remarks;  // of how it came to be
+};
+
+enum class Status : uint8_t { kPass, kFail, kUnsupported };
+std::string_view StatusName(Status status);
+
+// Each kind of check, so that a self-test can say which one caught a fault,
+// and that a fault is missed where it is left out.
+enum class Check : uint8_t {
+  kLayout,       // ids: each element once per replica group
+  kReplicas,     // gathered replicas agree in bits
+  kFinite,       // finite where the reference is
+  kError,        // maximum error within tolerance
+  kBits,         // equal to the unsharded run where nothing is reduced
+  kLedger,       // bytes equal the closed formulas
+  kCacheBits,    // rotated keys in the cache, bit for bit
+  kUnsupported,  // what cannot run must say so, and what can must run
+  kMaximum,      // errors are judged by their maximum, not their mean
+};
+inline constexpr size_t kCheckCount = 9;
+std::string_view CheckName(Check check);
+
+struct Checks {
+  std::array<bool, kCheckCount> on = {true, true, true, true, true,
+                                      true, true, true, true};
+  bool Has(Check check) const { return on[static_cast<size_t>(check)]; }
+  Checks Without(Check check) const {
+    Checks out = *this;
+    out.on[static_cast<size_t>(check)] = false;
+    return out;
+  }
+};
+
+// An error's size and place.
+struct ErrorOf {
+  double max_abs = 0;
+  double mean_abs = 0;
+  double relative_l2 = 0;
+  // Coordinates of the worst element: batch, token, head, dim.
+  std::array<int64_t, 4> worst = {0, 0, 0, 0};
+  bool non_finite = false;
+};
+
+struct CaseResult {
+  Status status = Status::kPass;
+  std::optional<Check> failed;  // the check that failed
+  std::string reason;           // of a failure or of unsupported
+  std::string help;
+  std::string axis;   // the axis at fault
+  ErrorOf error;      // of the sharded run against the reference
+  ErrorOf unsharded;  // of the same operation on one device
+  double tolerance = 0;
+  double cap = 0;      // the absolute one
+  bool exact = false;  // bits had to agree, and did
+  exec::Ledger ledger;
+  std::string unchecked;  // why no formula holds for the ledger's bytes
+  std::vector<double> device_error;  // max abs error of each device's shard
+  std::vector<std::string> remarks;
+};
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_CASES_CASE_H_

@@ -1,0 +1,471 @@
+#include "verify/cases/problem_data.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "exec/kernels/half.h"
+#include "exec/kernels/quantize.h"
+#include "exec/machine/random.h"
+#include "exec/machine/thread_pool.h"
+#include "verify/cases/latent_data.h"
+#include "verify/cases/shapes.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Buffer;
+using exec::DenseArray;
+using exec::Random;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+bool Packed(const Case& test) { return test.layout == exec::Layout::kThd; }
+
+// [B, L, N, D] turned into the case's layout.
+Buffer Lay(Buffer x, exec::Layout layout) {
+  if (layout == exec::Layout::kBhtd) {
+    return exec::TransposeDims(x, {0, 2, 1, 3});
+  }
+  if (layout == exec::Layout::kThd) {
+    x.shape = {x.shape[0] * x.shape[1], x.shape[2], x.shape[3]};
+  }
+  return x;
+}
+
+// Normal numbers with a gain by head and, where `offset` is not 0, a mean by
+// head, batch row and dim and a slope over positions.
+Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
+              double offset, int threads) {
+  Buffer out = Buffer::Zeros(shape, dtype);
+  const Random noise = random.Split("noise"), mean = random.Split("mean");
+  const Random norms = mean.Split("norm");
+  const int64_t length = shape[1], heads = shape[2], dim = shape[3];
+  const auto fill = [&](int64_t b, int) {
+    std::vector<double> norm(At(heads)), means(At(heads * dim));
+    // What all positions of a row share.
+    for (int64_t h = 0; h < heads; ++h) {
+      const auto cell = static_cast<uint64_t>(h + heads * b);
+      norm[At(h)] = gain * (0.6 + 0.8 * norms.Uniform(cell));
+    }
+    for (int64_t c = 0; offset != 0 && c < heads * dim; ++c) {
+      const auto cell = static_cast<uint64_t>(b * heads * dim + c);
+      means[At(c)] = offset * (2 * mean.Uniform(cell) - 1);
+    }
+    int64_t i = b * length * heads * dim;
+    std::array<double, 2> pair = noise.Normals(static_cast<uint64_t>(i / 2));
+    for (int64_t t = 0; t < length; ++t) {
+      const double along =
+          length > 1 ? static_cast<double>(t) / static_cast<double>(length - 1)
+                     : 0;
+      for (int64_t h = 0; h < heads; ++h) {
+        for (int64_t d = 0; d < dim; ++d, ++i) {
+          if (i % 2 == 0) pair = noise.Normals(static_cast<uint64_t>(i / 2));
+          double x = norm[At(h)] * pair[At(i % 2)];
+          if (offset != 0) {
+            x += means[At(h * dim + d)] +
+                 offset * 0.5 * (along - 0.5) * (d % 2 == 0 ? 1 : -1);
+          }
+          out.real[At(i)] = exec::RoundTo(dtype, x);
+        }
+      }
+    }
+  };
+  exec::ThreadPool(threads).Run(shape[0], fill);
+  return out;
+}
+
+// Lengths in [1, limit], all different kinds: full, one, and in between.
+std::vector<int64_t> RaggedLengths(Random random, int64_t count, int64_t least,
+                                   int64_t limit) {
+  std::vector<int64_t> out;
+  for (int64_t b = 0; b < count; ++b) {
+    if (b == 0 && count > 1) {
+      out.push_back(limit);
+    } else if (b == 1) {
+      out.push_back(least);
+    } else {
+      out.push_back(least + static_cast<int64_t>(random.Below(
+                                static_cast<uint64_t>(b),
+                                static_cast<uint64_t>(limit - least + 1))));
+    }
+  }
+  return out;
+}
+
+Buffer Whole(const Shape& shape, const std::vector<int64_t>& values) {
+  Buffer out = Buffer::Zeros(shape, Dtype::kI32);
+  for (size_t i = 0; i < values.size(); ++i) {
+    out.whole[i] = static_cast<int32_t>(values[i]);
+  }
+  return out;
+}
+
+// Packed sequences: the B rows one after the other, of different lengths if
+// `ragged`; tokens left over belong to nobody.
+void PackTokens(const Case& test, Random random,
+                exec::AttentionProblem& problem) {
+  const Sizes& n = test.sizes;
+  std::vector<int64_t> rows(At(n.batch), n.query_length);
+  std::vector<int64_t> keys(At(n.batch), n.key_length);
+  if (test.features.ragged) {
+    keys = RaggedLengths(random, n.batch, n.query_length, n.key_length);
+  }
+  std::vector<int64_t> q_ends = {0}, k_ends = {0};
+  for (int64_t b = 0; b < n.batch; ++b) {
+    // Self-attention keeps query and key tokens the same.
+    const int64_t q =
+        n.query_length == n.key_length ? keys[At(b)] : rows[At(b)];
+    q_ends.push_back(q_ends.back() + q);
+    k_ends.push_back(k_ends.back() + keys[At(b)]);
+  }
+  const int64_t q_tokens = n.batch * n.query_length;
+  const int64_t k_tokens = n.batch * n.key_length;
+  const auto q = exec::PackedQueries(q_ends, k_ends, q_tokens);
+  const auto k = exec::PackedKeys(k_ends, k_tokens);
+  problem.query_segments = Whole({1, q_tokens}, q.segments);
+  problem.key_segments = Whole({1, k_tokens}, k.segments);
+  problem.query_positions = Whole({1, q_tokens}, q.positions);
+  problem.key_positions = Whole({1, k_tokens}, k.positions);
+}
+
+// Segments that end in different places in each row, with padding at the end
+// of the last one.
+void AddSegments(const Case& test, Random random,
+                 exec::AttentionProblem& problem) {
+  const Sizes& n = test.sizes;
+  const int64_t keys = n.key_length, rows = n.query_length;
+  Buffer k = Buffer::Zeros({n.batch, keys}, Dtype::kI32);
+  Buffer q = Buffer::Zeros({n.batch, rows}, Dtype::kI32);
+  for (int64_t b = 0; b < n.batch; ++b) {
+    const auto cut = static_cast<int64_t>(
+        random.Below(static_cast<uint64_t>(b), static_cast<uint64_t>(keys)));
+    const int64_t padding = keys > 4 ? keys - 1 - b % 2 : keys;
+    const auto id = [&](int64_t position) {
+      return position >= padding ? -1 : position < cut ? 0 : 1;
+    };
+    for (int64_t j = 0; j < keys; ++j) {
+      k.whole[At(b * keys + j)] = static_cast<int32_t>(id(j));
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      // A lone decoding query is never padding.
+      const int64_t at =
+          rows == 1 ? std::min(padding, keys) - 1 : keys - rows + i;
+      q.whole[At(b * rows + i)] = static_cast<int32_t>(id(at));
+    }
+  }
+  problem.query_segments = std::move(q);
+  problem.key_segments = std::move(k);
+}
+
+void AddMasks(const Case& test, Random random,
+              exec::AttentionProblem& problem) {
+  const Sizes& n = test.sizes;
+  const int64_t batch = Packed(test) ? 1 : n.batch;
+  const int64_t rows = Packed(test) ? n.batch * n.query_length : n.query_length;
+  const int64_t keys = Packed(test) ? n.batch * n.key_length : n.key_length;
+  const Features& f = test.features;
+  if (f.bias) {
+    Buffer bias = Buffer::Zeros(
+        {batch, f.bias_by_head ? n.heads : 1, rows, keys}, Dtype::kF32);
+    const Random r = random.Split("bias");
+    for (size_t i = 0; i < bias.real.size(); ++i) {
+      bias.real[i] = exec::RoundTo(test.dtype, 2 * r.Normal(i));
+    }
+    problem.bias = std::move(bias);
+  }
+  // A row that sees nothing: by the additive mask where there is one. Of lone
+  // queries it is the last batch row's.
+  const auto nothing = [&](int64_t element) {
+    const int64_t row = element / keys % rows;
+    return f.masked_row && row == rows / 2 &&
+           (rows > 1 || element / keys / rows == batch - 1);
+  };
+  const bool hide_here = f.masked_row && !f.additive_mask;
+  if (f.mask || hide_here) {
+    Buffer mask = Buffer::Zeros({batch, 1, rows, keys}, Dtype::kBool);
+    const Random r = random.Split("mask");
+    for (int64_t i = 0; i < mask.Elements(); ++i) {
+      const bool hidden = hide_here && nothing(i);
+      mask.whole[At(i)] =
+          !hidden && (!f.mask || r.Uniform(static_cast<uint64_t>(i)) < 0.8);
+    }
+    problem.mask = std::move(mask);
+  }
+  if (f.additive_mask) {
+    Buffer mask = Buffer::Zeros({batch, 1, rows, keys}, Dtype::kF32);
+    const Random r = random.Split("additive");
+    for (size_t i = 0; i < mask.real.size(); ++i) {
+      if (r.Uniform(i) < 0.2 || nothing(static_cast<int64_t>(i))) {
+        mask.real[i] = static_cast<float>(exec::kMaskValue);
+      }
+    }
+    problem.additive_mask = std::move(mask);
+  }
+}
+
+void AddSinks(const Case& test, Random random,
+              exec::AttentionProblem& problem) {
+  const int rank = test.features.sinks_rank;
+  if (rank == 0) return;
+  Buffer sinks = Buffer::Zeros(
+      rank == 1 ? Shape{test.sizes.heads} : Shape{2, test.sizes.key_heads},
+      Dtype::kF32);
+  for (size_t i = 0; i < sinks.real.size(); ++i) {
+    sinks.real[i] = static_cast<float>(2 + random.Normal(i));
+  }
+  problem.softmax_aux = std::move(sinks);
+}
+
+void AddLengths(const Case& test, Random random,
+                exec::AttentionProblem& problem) {
+  const Sizes& n = test.sizes;
+  if (test.features.ragged) {
+    problem.key_lengths =
+        Whole({n.batch},
+              RaggedLengths(random, n.batch, n.query_length, n.key_length));
+  }
+  if (test.features.left_padding) {
+    std::vector<int64_t> starts;
+    for (int64_t b = 0; b < n.batch; ++b) {
+      const int64_t length = problem.key_lengths
+                                 ? problem.key_lengths->whole[At(b)]
+                                 : n.key_length;
+      starts.push_back(std::min<int64_t>(b % 3, length - 1));
+    }
+    problem.key_starts = Whole({n.batch}, starts);
+  }
+}
+
+void AddBlocks(const Case& test, Random random,
+               exec::AttentionProblem& problem) {
+  if (!test.features.custom_blocks) return;
+  const Sizes& n = test.sizes;
+  const auto blocks = [](int64_t length, int64_t size) {
+    return (length + size - 1) / size;
+  };
+  const int64_t rows = Packed(test) ? n.batch * n.query_length : n.query_length;
+  const int64_t keys = Packed(test) ? n.batch * n.key_length : n.key_length;
+  Buffer table =
+      Buffer::Zeros({1, n.heads, blocks(rows, test.settings.blocksize_q),
+                     blocks(keys, test.settings.blocksize_k)},
+                    Dtype::kBool);
+  for (size_t i = 0; i < table.whole.size(); ++i) {
+    table.whole[i] = random.Uniform(i) < 0.6;
+  }
+  problem.blocks = std::move(table);
+}
+
+}  // namespace
+
+exec::AttentionProblem MakeProblem(const Case& test, int threads) {
+  const Random random(test.seed);
+  const Sizes& n = test.sizes;
+  const Features& f = test.features;
+  exec::AttentionProblem out;
+  out.layout = test.layout;
+  const double gain = f.large_logits ? 6.0 : 1.0;
+  out.query = Lay(Values(random.Split("query"),
+                         {n.batch, n.query_length, n.heads, n.head_dim},
+                         test.dtype, gain, 0.3 * gain, threads),
+                  test.layout);
+  out.key = Lay(Values(random.Split("key"),
+                       {n.batch, n.key_length, n.key_heads, n.head_dim},
+                       KeyDtype(test), gain, 0.3 * gain, threads),
+                test.layout);
+  out.value = Lay(Values(random.Split("value"),
+                         {n.batch, n.key_length, n.key_heads, n.ValueDim()},
+                         KeyDtype(test), 0.7, 1.5, threads),
+                  test.layout);
+  out.options.causal = f.causal;
+  out.options.scale = f.scale;
+  out.options.soft_cap = f.soft_cap;
+  out.options.dropout = f.dropout;
+  out.options.dropout_seed = test.seed;
+  out.options.masked_rows = test.operation->masked_rows;
+  if (f.window) {
+    out.options.window = exec::LastKeys(*f.window);
+    if (f.window_right) out.options.window->right = f.window_right;
+  }
+  if (Packed(test)) {
+    PackTokens(test, random.Split("lengths"), out);
+  } else {
+    if (f.segments) AddSegments(test, random.Split("segments"), out);
+    AddLengths(test, random.Split("lengths"), out);
+  }
+  if (test.operation->latent) AddLatent(test, out);
+  AddMasks(test, random, out);
+  AddSinks(test, random.Split("sinks"), out);
+  AddBlocks(test, random.Split("blocks"), out);
+  return out;
+}
+
+exec::DenseArray DenseOf(const Buffer& buffer, exec::Layout layout) {
+  DenseArray out;
+  out.shape = buffer.shape;
+  if (buffer.IsReal()) {
+    out.data.assign(buffer.real.begin(), buffer.real.end());
+  } else {
+    out.data.assign(buffer.whole.begin(), buffer.whole.end());
+  }
+  return exec::ToBthd(out, layout);
+}
+
+namespace {
+
+std::vector<int64_t> Numbers(const std::optional<Buffer>& buffer) {
+  if (!buffer) return {};
+  return {buffer->whole.begin(), buffer->whole.end()};
+}
+
+DenseArray Extra(const std::optional<Buffer>& buffer) {
+  return buffer ? DenseOf(*buffer, exec::Layout::kBthd) : DenseArray{};
+}
+
+// Rows as int8 pages give them back, for attention in `dtype`.
+void AsStored(Dtype dtype, DenseArray& x) {
+  const size_t dim = At(x.shape.back());
+  std::vector<float> row(dim);
+  std::vector<int8_t> q(dim);
+  for (size_t at = 0; at < x.data.size(); at += dim) {
+    for (size_t d = 0; d < dim; ++d)
+      row[d] = static_cast<float>(x.data[at + d]);
+    const float scale = exec::QuantizeInt8(row, q);
+    for (size_t d = 0; d < dim; ++d) {
+      x.data[at + d] = exec::RoundTo(dtype, exec::DequantizeInt8(q[d], scale));
+    }
+  }
+}
+
+void StoreInPages(const Case& test, exec::ReferenceInputs& in) {
+  AsStored(OutputDtype(test), in.key);
+  AsStored(OutputDtype(test), in.value);
+}
+
+// What a table of blocks hides, as a mask of [B|1, H|1, T, S].
+DenseArray BlockMaskOf(const Case& test, const exec::AttentionProblem& problem,
+                       int64_t rows, int64_t keys) {
+  const Buffer table =
+      test.operation->block_table(problem, test.settings, rows, keys);
+  DenseArray out =
+      DenseArray::Zeros({table.shape[0], table.shape[1], rows, keys});
+  for (int64_t b = 0; b < table.shape[0]; ++b) {
+    for (int64_t h = 0; h < table.shape[1]; ++h) {
+      for (int64_t t = 0; t < rows; ++t) {
+        for (int64_t s = 0; s < keys; ++s) {
+          out.At(b, h, t, s) = table.whole[At(
+              exec::OffsetOf(table.shape, {b, h, t / test.settings.blocksize_q,
+                                           s / test.settings.blocksize_k}))];
+        }
+      }
+    }
+  }
+  return out;
+}
+
+// Both masks, broadcast to the larger of each dimension.
+DenseArray Both(const DenseArray& a, const DenseArray& b) {
+  if (a.shape.empty()) return b;
+  DenseArray out = DenseArray::Zeros({std::max(a.dim(0), b.dim(0)),
+                                      std::max(a.dim(1), b.dim(1)),
+                                      std::max(a.dim(2), b.dim(2)), b.dim(3)});
+  const auto at = [](const DenseArray& x, int64_t i, int64_t j, int64_t k,
+                     int64_t l) {
+    return x.At(x.dim(0) == 1 ? 0 : i, x.dim(1) == 1 ? 0 : j,
+                x.dim(2) == 1 ? 0 : k, l);
+  };
+  for (int64_t i = 0; i < out.dim(0); ++i) {
+    for (int64_t j = 0; j < out.dim(1); ++j) {
+      for (int64_t k = 0; k < out.dim(2); ++k) {
+        for (int64_t l = 0; l < out.dim(3); ++l) {
+          out.At(i, j, k, l) = at(a, i, j, k, l) != 0 && at(b, i, j, k, l) != 0;
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+namespace {
+
+// As an operation in a narrower dtype receives them.
+exec::AttentionProblem InDtype(exec::AttentionProblem problem, Dtype dtype) {
+  std::vector<Buffer*> inputs = {&problem.query, &problem.key, &problem.value};
+  if (problem.latent) {
+    exec::LatentInputs& l = *problem.latent;
+    inputs.insert(inputs.end(),
+                  {&l.latent, &l.rope_key, &l.up_key, &l.up_value});
+  }
+  for (Buffer* x : inputs) exec::RoundAll(dtype, x->real);
+  return problem;
+}
+
+}  // namespace
+
+std::optional<exec::ReferenceInputs> ReferenceInputsOf(
+    const Case& test, const exec::AttentionProblem& problem, std::string& why) {
+  if (test.settings.runtime_dtype) {
+    Case received = test;
+    received.settings.runtime_dtype.reset();
+    received.kv_dtype.reset();
+    auto in = ReferenceInputsOf(
+        received, InDtype(problem, *test.settings.runtime_dtype), why);
+    if (in && HasInt8Pages(test)) StoreInPages(test, *in);
+    return in;
+  }
+  exec::ReferenceInputs in;
+  in.query = DenseOf(problem.query, problem.layout);
+  in.key = DenseOf(problem.key, problem.layout);
+  in.value = DenseOf(problem.value, problem.layout);
+  if (problem.latent) ExpandLatent(problem, in);
+  if (HasInt8Pages(test)) StoreInPages(test, in);
+  in.bias = Extra(problem.bias);
+  in.mask = Extra(problem.mask);
+  in.additive_mask = Extra(problem.additive_mask);
+  in.query_segments = Numbers(problem.query_segments);
+  in.key_segments = Numbers(problem.key_segments);
+  in.query_positions = Numbers(problem.query_positions);
+  in.key_positions = Numbers(problem.key_positions);
+  in.key_lengths = Numbers(problem.key_lengths);
+  in.key_starts = Numbers(problem.key_starts);
+  if (test.operation->block_table != nullptr) {
+    in.mask = Both(in.mask,
+                   BlockMaskOf(test, problem, in.query.dim(1), in.key.dim(1)));
+  }
+  if (problem.softmax_aux) {
+    auto sinks =
+        exec::SinksOf(DenseOf(*problem.softmax_aux, exec::Layout::kBthd),
+                      in.query.dim(2), in.key.dim(2), why);
+    if (!sinks) return std::nullopt;
+    in.sinks = std::move(*sinks);
+  }
+  return in;
+}
+
+double LargestLogit(const exec::ReferenceInputs& in,
+                    const exec::AttentionOptions& options) {
+  const DenseArray &q = in.query, &k = in.key;
+  const int64_t group = q.dim(2) / k.dim(2), dim = q.dim(3);
+  double largest = 0;
+  for (int64_t b = 0; b < q.dim(0); ++b) {
+    for (int64_t t = 0; t < q.dim(1); ++t) {
+      for (int64_t h = 0; h < q.dim(2); ++h) {
+        const double* a =
+            &q.data[At(((b * q.dim(1) + t) * q.dim(2) + h) * dim)];
+        for (int64_t s = 0; s < k.dim(1); ++s) {
+          const double* c =
+              &k.data[At(((b * k.dim(1) + s) * k.dim(2) + h / group) * dim)];
+          double dot = 0;
+          for (int64_t d = 0; d < dim; ++d) dot += a[d] * c[d];
+          largest = std::max(largest, std::abs(dot));
+        }
+      }
+    }
+  }
+  return largest * std::abs(options.ScaleFor(dim));
+}
+
+}  // namespace shardc::verify

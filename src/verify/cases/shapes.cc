@@ -1,0 +1,68 @@
+#include "verify/cases/shapes.h"
+
+#include "exec/attention/promote.h"
+
+namespace shardc::verify {
+namespace {
+
+// [batch, length, heads, dim] of the case, laid out by `spec` of its layout.
+exec::Laid Canonical(const Case& test, int64_t length, int64_t heads,
+                     int64_t dim, const Spec& spec) {
+  return exec::InBthd(
+      ShapeIn(test.layout, test.sizes.batch, length, heads, dim), spec,
+      test.layout);
+}
+
+}  // namespace
+
+Shape ShapeIn(exec::Layout layout, int64_t batch, int64_t length, int64_t heads,
+              int64_t dim) {
+  switch (layout) {
+    case exec::Layout::kBhtd:
+      return {batch, heads, length, dim};
+    case exec::Layout::kThd:
+      return {batch * length, heads, dim};
+    case exec::Layout::kBthd:
+      break;
+  }
+  return {batch, length, heads, dim};
+}
+
+Dtype KeyDtype(const Case& test) {
+  return test.kv_dtype && exec::IsRealDtype(*test.kv_dtype) ? *test.kv_dtype
+                                                            : test.dtype;
+}
+
+bool HasInt8Pages(const Case& test) {
+  return test.kv_dtype == Dtype::kI8 && test.operation->pages;
+}
+
+Dtype OutputDtype(const Case& test) {
+  if (test.settings.runtime_dtype) return *test.settings.runtime_dtype;
+  // Two real dtypes always have one.
+  return exec::Promote(test.dtype, KeyDtype(test)).value_or(Dtype::kF32);
+}
+
+exec::Laid QueryOf(const Case& test) {
+  const Sizes& n = test.sizes;
+  return Canonical(test, n.query_length, n.heads, n.head_dim, test.specs.query);
+}
+
+exec::Laid KeyOf(const Case& test) {
+  const Sizes& n = test.sizes;
+  return Canonical(test, n.key_length, n.key_heads, n.head_dim, test.specs.key);
+}
+
+exec::Laid ValueOf(const Case& test) {
+  const Sizes& n = test.sizes;
+  return Canonical(test, n.key_length, n.key_heads, n.ValueDim(),
+                   test.specs.value);
+}
+
+exec::Laid OutputOf(const Case& test) {
+  const Sizes& n = test.sizes;
+  return Canonical(test, n.query_length, n.heads, n.ValueDim(),
+                   test.specs.output);
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,86 @@
+#include "verify/cases/stress_cases.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardc::verify {
+namespace {
+
+constexpr int64_t kLongKeys = 512;
+// From here on a sum in bfloat16 is off by more than its tolerance.
+constexpr int64_t kLongEnough = 256;
+
+// The operation's first case that ran, at the least sizes.
+std::optional<Case> FirstThatRan(const exec::Operation* operation,
+                                 const Sizes& least,
+                                 const std::vector<Case>& cases,
+                                 const std::vector<CaseResult>& results) {
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& test = cases[i];
+    if (test.operation != operation || test.life ||
+        results[i].status == Status::kUnsupported) {
+      continue;
+    }
+    Case out = test;
+    const bool lone = test.sizes.query_length == 1;
+    out.sizes = least;
+    if (lone) out.sizes.query_length = 1;
+    if (test.operation->latent) out.sizes.key_heads = out.sizes.heads;
+    return out;
+  }
+  return std::nullopt;
+}
+
+bool IsLong(const Case& test) {
+  return !test.life && test.dtype == Dtype::kBF16 &&
+         test.sizes.key_length >= kLongEnough && !test.features.window;
+}
+
+Case LongCase(Case test, const Request& request) {
+  test.dtype = Dtype::kBF16;
+  test.kv_dtype.reset();
+  // A multiple of the witness length, so that it divides as that does.
+  const int64_t length = test.sizes.key_length;
+  test.sizes.key_length = (kLongKeys + length - 1) / length * length;
+  const auto& asked = request.RecordOf(*test.operation).blocksize_k;
+  test.settings.blocksize_k =
+      std::min<int64_t>(asked.value_or(request.settings.blocksize_k), 96);
+  test.remarks.clear();
+  // Every row sees every key.
+  test.features.window.reset();
+  test.features.ragged = false;
+  test.features.causal = test.operation->IsPaged();
+  test.seed += 1;
+  test.longer = true;
+  return test;
+}
+
+}  // namespace
+
+std::vector<Case> Companions(const Request& request, const Sizes& least,
+                             const std::vector<Case>& cases,
+                             const std::vector<CaseResult>& results) {
+  std::vector<Case> out;
+  const bool has_large = !request.large_logits ||
+                         std::find(request.more.begin(), request.more.end(),
+                                   Feature::kLargeLogits) != request.more.end();
+  for (const exec::Operation* operation : request.operations) {
+    const auto first = FirstThatRan(operation, least, cases, results);
+    if (!first) continue;
+    bool has_long = false;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      has_long = has_long || (cases[i].operation == operation &&
+                              results[i].status != Status::kUnsupported &&
+                              IsLong(cases[i]));
+    }
+    if (!has_long) out.push_back(LongCase(*first, request));
+    if (has_large) continue;
+    Case large = *first;
+    SwitchOn(Feature::kLargeLogits, large);
+    large.seed += 2;
+    out.push_back(std::move(large));
+  }
+  return out;
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,64 @@
+// What a cache may live through: the traces that verification runs.
+#ifndef SHARDC_VERIFY_CASES_TRACE_H_
+#define SHARDC_VERIFY_CASES_TRACE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "exec/attention/rotate_tokens.h"
+#include "exec/pages/page_pool.h"
+#include "verify/cases/case.h"
+
+namespace shardc::verify {
+
+// Blocks that even a short cache has several of.
+inline exec::OperationSettings SmallBlocks() {
+  exec::OperationSettings out;
+  out.blocksize_k = 32;
+  return out;
+}
+
+struct Lifetime {
+  Mesh mesh;
+  int64_t batch = 2;
+  int64_t heads = 4;
+  int64_t key_heads = 2;
+  int64_t head_dim = 16;
+  int64_t prefill = 96;  // tokens of the longest row, written in chunks
+  int64_t chunk = 96;
+  int64_t steps = 64;
+  int64_t slots = 160;  // of a row
+  int64_t window = 0;   // above 0: the cache rolls
+  Dtype dtype = Dtype::kF32;
+  Dtype kv_dtype = Dtype::kF32;  // of the cache; I8 with scales
+  exec::RotaryStyle style = exec::RotaryStyle::kHalves;
+  bool ragged = true;  // row b's prefill is 5 b tokens shorter
+  bool insert = true;  // the last row is replaced before decoding
+  bool left_padding = false;
+  Spec prefill_spec, decode_spec;  // of [B, S, K, D]
+  Spec token_spec;                 // new tokens [B, n, K, D] of a prefill
+  AxisGroup query_heads;           // decode's query [B, 1, H, D]
+  exec::OperationSettings settings = SmallBlocks();  // of decoding
+  std::optional<double> scale;
+  double soft_cap = 0;
+  double dropout = 0;
+  uint64_t seed = 1;
+};
+
+struct PagedLife {
+  Mesh mesh;
+  exec::PageFormat format = exec::PageFormat::kSeparate;
+  int64_t requests = 4;
+  int64_t key_heads = 2;
+  int64_t head_dim = 8;
+  int64_t page_size = 4;
+  int64_t pages_per_request = 6;  // at most
+  int64_t steps = 40;             // random ones: grow, share, release
+  Dtype dtype = Dtype::kF32;
+  AxisGroup page_axes, head_axes;
+  uint64_t seed = 1;
+};
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_CASES_TRACE_H_

@@ -1,0 +1,118 @@
+// Faults of pages and of the latent, and the smallest cases that show them.
+#include <utility>
+
+#include "verify/cases/grid.h"
+#include "verify/faults/fault_injection.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Fault;
+
+Probe PagedProbe(std::string_view operation, const Sizes& sizes,
+                 const Assignment& axes) {
+  Probe out;
+  Case& test = out.test;
+  test.operation = exec::FindOperation(operation);
+  test.mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  test.sizes = sizes;
+  test.features.causal = true;
+  test.settings.page_size = 4;
+  test.specs = SpecsFor(test.layout, axes, 0, false);
+  test.seed = 11;
+  return out;
+}
+
+// Requests on one axis, heads on the other.
+Probe SplitProbe(std::string_view operation) {
+  Assignment axes;
+  axes.batch = {"dp"};
+  axes.heads = axes.key_heads = {"tp"};
+  return PagedProbe(operation, {4, 2, 11, 4, 2, 8, 0}, axes);
+}
+
+// Each in the operation whose pages it would spoil first.
+void AddPages(std::vector<PlantedFault>& out) {
+  const auto add = [&](std::string_view name, std::string_view operation,
+                       Fault fault) {
+    out.push_back({name, "pages", fault, {SplitProbe(operation)}});
+  };
+  add("cumulative-length-off-by-one", "ragged_page_attention_v2",
+      Fault::kPagedCumulativeOff);
+  add("page-table-transposed", "ragged_page_attention_v2",
+      Fault::kPagedTableTransposed);
+  add("keys-taken-for-values", "ragged_page_attention_v3",
+      Fault::kPagedKeysAsValues);
+  add("page-id-not-made-local", "unified_attention", Fault::kPagedIdNotLocal);
+  add("foreign-page-clipped", "paged_flash_attention",
+      Fault::kPagedForeignClipped);
+  add("request-rows-by-modulo", "ragged_page_attention_v2",
+      Fault::kPagedRowsByModulo);
+}
+
+// Scales of int8 pages, wherever a token's own is not what is read.
+void AddInt8Pages(std::vector<PlantedFault>& out) {
+  const auto add = [&](std::string_view name, std::string_view operation,
+                       Fault fault) {
+    Probe probe = SplitProbe(operation);
+    probe.test.kv_dtype = Dtype::kI8;
+    out.push_back({name, "pages", fault, {std::move(probe)}});
+  };
+  add("pages-neighbours-scale", "ragged_page_attention_v2",
+      Fault::kPagedNeighbourScale);
+  add("pages-first-scale-for-all", "ragged_page_attention_v3",
+      Fault::kPagedFirstScale);
+  add("pages-127-on-one-side", "unified_attention", Fault::kPagedUneven127);
+  add("pages-largest-wraps", "paged_flash_attention",
+      Fault::kPagedPositiveWraps);
+}
+
+// A kernel that takes one request too many for a decoding one.
+void AddDistribution(std::vector<PlantedFault>& out) {
+  out.push_back({"distribution-one-off",
+                 "pages",
+                 Fault::kPagedDistributionOff,
+                 {SplitProbe("ragged_page_attention_v3")}});
+}
+
+void AddLatent(std::vector<PlantedFault>& out) {
+  Assignment axes;
+  axes.batch = {"dp"};
+  axes.dim = axes.value_dim = {"tp"};
+  const Probe probe = PagedProbe("multi_latent_ragged_page_attention_v1",
+                                 {2, 1, 12, 4, 4, 16, 8}, axes);
+  out.push_back(
+      {"latent-scale-by-rank", "latent", Fault::kLatentScale, {probe}});
+  out.push_back(
+      {"rotated-part-on-each", "latent", Fault::kLatentRopeOnEach, {probe}});
+}
+
+void AddSharedPages(std::vector<PlantedFault>& out) {
+  const auto add = [&](std::string_view name, Fault fault, Dtype dtype) {
+    Probe probe;
+    PagedLife life;
+    life.mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+    life.page_axes = {"dp"};
+    life.head_axes = {"tp"};
+    life.dtype = dtype;
+    probe.paged = std::move(life);
+    out.push_back({name, "pages", fault, {std::move(probe)}});
+  };
+  add("shared-page-written", Fault::kPagedSharedWritten, Dtype::kF32);
+  add("copied-without-scales", Fault::kPagedScaleNotCopied, Dtype::kI8);
+  add("pages-zero-row-divides", Fault::kPagedZeroRowDivides, Dtype::kI8);
+}
+
+}  // namespace
+
+std::vector<PlantedFault> PagedFaults() {
+  std::vector<PlantedFault> out;
+  AddPages(out);
+  AddInt8Pages(out);
+  AddDistribution(out);
+  AddLatent(out);
+  AddSharedPages(out);
+  return out;
+}
+
+}  // namespace shardc::verify

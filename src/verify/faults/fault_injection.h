@@ -1,0 +1,75 @@
+// The catalogue of faults: each is planted in turn, and verification must
+// notice it. A fault that nobody notices is a hole in verification itself.
+#ifndef SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
+#define SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/machine/fault.h"
+#include "verify/cases/case.h"
+#include "verify/judge/run_case.h"
+#include "verify/traces/cache_trace.h"
+#include "verify/traces/paged_trace.h"
+
+namespace shardc::verify {
+
+// One attempt to show a fault: an attention or a life, right as it stands,
+// and wrong with the fault planted or the specs spoilt.
+struct Probe {
+  Case test;
+  // In place of `test`, one of:
+  std::optional<Lifetime> life;
+  std::optional<PagedLife> paged;
+  // Makes the specs or sizes wrong; empty: the fault is in the program.
+  std::function<void(Case&)> spoil;
+  // What is spoilt (a life: as it stands) must be refused: running it at all
+  // is the fault.
+  bool must_refuse = false;
+};
+
+struct PlantedFault {
+  std::string_view name;    // "ring-one-step-short"
+  std::string_view family;  // "spec", "collective", "index", "cache", ...
+  exec::Fault fault = exec::Fault::kNone;
+  std::vector<Probe> probes;  // tried in order until one shows it
+};
+
+// Those of pages and of the latent.
+std::vector<PlantedFault> PagedFaults();
+// Those of dtypes, products by bits and softmax in 16 bits.
+std::vector<PlantedFault> NarrowFaults();
+// The whole catalogue; the same on every call.
+std::vector<PlantedFault> FaultCatalogue();
+
+struct FaultVerdict {
+  std::string name, family;
+  bool sound = true;  // the probes pass without the fault
+  bool caught = false;
+  std::string by;  // the check that caught it
+};
+
+struct SelfTest {
+  std::vector<FaultVerdict> faults;
+  int64_t Caught() const;
+  bool Sound() const;
+};
+
+using SelfTestProgress = std::function<void(size_t done, size_t all)>;
+
+// With `checks` left out, faults that only those notice are missed. `only`
+// names the faults to plant; empty: all of them.
+SelfTest RunSelfTest(const Checks& checks, int threads,
+                     const SelfTestProgress& progress = {},
+                     const std::set<std::string>& only = {});
+
+std::string SelfTestText(const SelfTest& result);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_

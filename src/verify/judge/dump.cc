@@ -1,0 +1,149 @@
+#include "verify/judge/dump.h"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "exec/kernels/half.h"
+#include "model/safetensors_header.h"
+#include "source/json_writer.h"
+#include "verify/cases/settings.h"
+
+namespace shardc::verify {
+namespace {
+
+// Little-endian bytes.
+template <class T>
+void Append(std::string& out, T value) {
+  char bytes[sizeof(T)];
+  std::memcpy(bytes, &value, sizeof(T));
+  if constexpr (std::endian::native == std::endian::big) {
+    for (size_t i = sizeof(T); i-- > 0;) out += bytes[i];
+  } else {
+    out.append(bytes, sizeof(T));
+  }
+}
+
+std::string BytesOfBuffer(const exec::Buffer& buffer) {
+  std::string out;
+  for (float x : buffer.real) {
+    if (buffer.dtype == Dtype::kBF16) {
+      Append(out, exec::BFloat16Bits(x));
+    } else if (buffer.dtype == Dtype::kF16) {
+      Append(out, exec::Float16Bits(x));
+    } else {
+      Append(out, x);
+    }
+  }
+  for (int32_t x : buffer.whole) {
+    if (buffer.dtype == Dtype::kI32) {
+      Append(out, x);
+    } else {
+      Append(out, static_cast<int8_t>(x));
+    }
+  }
+  return out;
+}
+
+class Writer {
+ public:
+  void Add(std::string_view name, Dtype dtype, const Shape& shape,
+           const std::string& bytes) {
+    entries_.push_back(
+        {std::string(name), dtype, shape, static_cast<int64_t>(bytes.size())});
+    data_ += bytes;
+  }
+
+  void Add(std::string_view name, const exec::Buffer& buffer) {
+    Add(name, buffer.dtype, buffer.shape, BytesOfBuffer(buffer));
+  }
+  void Add(std::string_view name, const std::optional<exec::Buffer>& buffer) {
+    if (buffer) Add(name, *buffer);
+  }
+
+  std::string Take() { return SafetensorsHeaderText(entries_, {}) + data_; }
+
+ private:
+  std::vector<HeaderEntry> entries_;
+  std::string data_;
+};
+
+void WriteSpecs(JsonWriter& json, const Case& test) {
+  const auto add = [&](std::string_view tensor, const Spec& spec) {
+    json.Key(tensor);
+    WriteSpec(json, spec);
+  };
+  json.Key("specs");
+  json.BeginObject();
+  add("query", test.specs.query);
+  add("key", test.specs.key);
+  add("value", test.specs.value);
+  add("output", test.specs.output);
+  add("bias", test.specs.bias);
+  add("mask", test.specs.mask);
+  add("q_segment_ids", test.specs.query_segments);
+  add("kv_segment_ids", test.specs.key_segments);
+  add("softmax_aux", test.specs.softmax_aux);
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string DumpTensors(const CaseTensors& tensors) {
+  Writer out;
+  const exec::AttentionProblem& p = tensors.problem;
+  out.Add("query", p.query);
+  out.Add("key", p.key);
+  out.Add("value", p.value);
+  out.Add("output", tensors.output);
+  std::string reference;
+  for (double x : tensors.reference.data) Append(reference, x);
+  out.Add("reference", Dtype::kF64, tensors.reference.shape, reference);
+  out.Add("bias", p.bias);
+  out.Add("mask", p.mask);
+  out.Add("additive_mask", p.additive_mask);
+  out.Add("softmax_aux", p.softmax_aux);
+  out.Add("q_segment_ids", p.query_segments);
+  out.Add("kv_segment_ids", p.key_segments);
+  out.Add("q_positions", p.query_positions);
+  out.Add("kv_positions", p.key_positions);
+  out.Add("kv_lengths", p.key_lengths);
+  out.Add("kv_starts", p.key_starts);
+  out.Add("blocks", p.blocks);
+  if (p.latent) {
+    out.Add("latent", p.latent->latent);
+    out.Add("rope_key", p.latent->rope_key);
+    out.Add("up_key", p.latent->up_key);
+    out.Add("up_value", p.latent->up_value);
+  }
+  return out.Take();
+}
+
+void WriteDumpSettings(JsonWriter& json, const Case& test,
+                       const CaseTensors& tensors) {
+  const exec::AttentionOptions& o = tensors.problem.options;
+  json.BeginObject();
+  json.Member("scale", o.ScaleFor(test.sizes.head_dim));
+  json.Member("causal", o.causal);
+  json.Key("window");
+  if (o.window) {
+    json.BeginArray();
+    json.Value(o.window->left);
+    json.Value(o.window->right);
+    json.EndArray();
+  } else {
+    json.Null();
+  }
+  json.Member("mask_value", exec::kMaskValue);
+  json.Member("padding_segment", o.padding_segment);
+  json.Member("masked_rows",
+              o.masked_rows == exec::MaskedRows::kMean ? "mean" : "zero");
+  // A string: JSON readers keep 53 bits only.
+  json.Member("dropout_seed", std::to_string(o.dropout_seed));
+  WriteSettingsMembers(json, test, true);
+  WriteSpecs(json, test);
+  json.EndObject();
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,213 @@
+#include "verify/judge/explain.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "exec/attention/staging.h"
+#include "source/wording.h"
+#include "verify/cases/shapes.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::AxesText;
+using exec::Complaint;
+using exec::DenseArray;
+using exec::SimMesh;
+
+std::string FirstAxis(const SimMesh& mesh, const AxisGroup& a,
+                      const AxisGroup& b) {
+  // The first that breaks the common beginning.
+  const AxisGroup first = exec::DropTrivial(mesh, a);
+  const AxisGroup second = exec::DropTrivial(mesh, b);
+  for (size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
+    if (i >= first.size()) return second[i];
+    if (i >= second.size() || first[i] != second[i]) return first[i];
+  }
+  return "";
+}
+
+Complaint Breaks(std::string axis, std::string message, std::string help) {
+  Complaint out;
+  out.axis = std::move(axis);
+  out.message = std::move(message);
+  out.help = std::move(help);
+  return out;
+}
+
+// The mesh axis along which devices with errors differ from those without;
+// of several, the one that tells most apart.
+std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
+  std::string best;
+  int best_score = 0;
+  for (const MeshAxis& axis : mesh.mesh().axes) {
+    if (axis.size == 1) continue;
+    int score = 0;
+    for (const auto& group : mesh.Groups({axis.name})) {
+      int wrong = 0;
+      for (int d : group) wrong += bad[static_cast<size_t>(d)];
+      if (wrong > 0 && wrong < static_cast<int>(group.size())) ++score;
+    }
+    if (score > best_score) {
+      best_score = score;
+      best = axis.name;
+    }
+  }
+  return best;
+}
+
+// An axis that the case splits query or key over at all, lengths first.
+std::string AnySplitAxis(const SimMesh& mesh, const Case& test) {
+  const exec::Laid q = QueryOf(test), k = KeyOf(test);
+  for (const AxisGroup* group :
+       {&k.spec[1], &q.spec[1], &k.spec[2], &q.spec[2], &q.spec[0]}) {
+    const AxisGroup axes = exec::DropTrivial(mesh, *group);
+    if (!axes.empty()) return axes.front();
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string ErrorText(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return "inf";
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value,
+                                 std::chars_format::scientific, 2);
+  return std::string(text, end.ptr);
+}
+
+std::string BytesDiffer(int64_t sent, int64_t expected) {
+  return "devices sent " + std::to_string(sent) +
+         " bytes where the closed formulas say " + std::to_string(expected);
+}
+
+std::optional<Complaint> LayoutFault(const Case& test) {
+  const SimMesh mesh(test.mesh);
+  const exec::Laid q = QueryOf(test), k = KeyOf(test), v = ValueOf(test);
+  for (const auto& [name, other] :
+       {std::pair{"key", &k}, std::pair{"value", &v}}) {
+    if (exec::SameAxes(mesh, q.spec[0], other->spec[0])) continue;
+    return Breaks(FirstAxis(mesh, other->spec[0], q.spec[0]),
+                  std::string("the batch of the ") + name + " is split over " +
+                      AxesText(other->spec[0]) + " and the query's over " +
+                      AxesText(q.spec[0]),
+                  "split the batch of all tensors over the same axes in the "
+                  "same order");
+  }
+  if (!exec::IsPrefix(mesh, k.spec[2], q.spec[2])) {
+    return Breaks(FirstAxis(mesh, k.spec[2], q.spec[2]),
+                  "key heads are split over " + AxesText(k.spec[2]) +
+                      ", which the query's heads over " + AxesText(q.spec[2]) +
+                      " do not begin with",
+                  "set kv_head to the leading axes of head, or to null");
+  }
+  if (!exec::SameAxes(mesh, k.spec[2], v.spec[2])) {
+    return Breaks(FirstAxis(mesh, v.spec[2], k.spec[2]),
+                  "key and value split their heads differently",
+                  "lay out key and value alike");
+  }
+  if (!exec::SameAxes(mesh, k.spec[2], q.spec[2]) && q.shape[2] > 1 &&
+      k.shape[2] > 1 && !test.operation->global_view &&
+      !test.operation->latent) {
+    const AxisGroup axes = exec::DropTrivial(mesh, q.spec[2]);
+    const AxisGroup held = exec::DropTrivial(mesh, k.spec[2]);
+    return Breaks(axes[held.size()],
+                  "query heads are split over " + AxesText(q.spec[2]) +
+                      " and key heads over " + AxesText(k.spec[2]) +
+                      ": a device's heads are not those of its key heads",
+                  k.shape[2] % mesh.Parts(q.spec[2]) == 0
+                      ? "set kv_head to " + AxesText(q.spec[2])
+                      : "repeat key heads to the query's, or use vanilla");
+  }
+  if (!exec::SameAxes(mesh, k.spec[1], v.spec[1])) {
+    return Breaks(FirstAxis(mesh, v.spec[1], k.spec[1]),
+                  "key and value split their length differently",
+                  "lay out key and value alike");
+  }
+  if (!exec::SameAxes(mesh, q.spec[3], k.spec[3])) {
+    return Breaks(FirstAxis(mesh, k.spec[3], q.spec[3]),
+                  "query and key split the head dimension differently",
+                  "set attention_kv_dim to attention_dim");
+  }
+  return std::nullopt;
+}
+
+std::vector<double> DeviceErrors(const Case& test, const DenseArray& got,
+                                 const DenseArray& reference) {
+  const SimMesh mesh(test.mesh);
+  exec::Laid out = OutputOf(test);
+  for (size_t d = 0; d < 4; ++d) {
+    if (out.shape[d] == 1) out.spec[d].clear();
+  }
+  const Shape extent = exec::LocalShape(mesh, out.shape, out.spec);
+  std::vector<double> errors;
+  for (int device = 0; device < mesh.devices(); ++device) {
+    const Shape start = exec::LocalStart(mesh, out.shape, out.spec, device);
+    double worst = 0;
+    for (int64_t i = 0; i < exec::ElementsOf(extent); ++i) {
+      const Shape at = exec::PositionOf(extent, i);
+      const double error =
+          std::abs(got.At(start[0] + at[0], start[1] + at[1], start[2] + at[2],
+                          start[3] + at[3]) -
+                   reference.At(start[0] + at[0], start[1] + at[1],
+                                start[2] + at[2], start[3] + at[3]));
+      if (!(error <= worst)) worst = error;
+    }
+    errors.push_back(worst);
+  }
+  return errors;
+}
+
+void ExplainNumbers(const Case& test, const DenseArray& got,
+                    const DenseArray& reference, CaseResult& result) {
+  const SimMesh mesh(test.mesh);
+  const double limit = std::min(result.tolerance, result.cap);
+  std::vector<bool> bad;
+  int64_t count = 0;
+  int first_device = -1;
+  for (size_t d = 0; d < result.device_error.size(); ++d) {
+    bad.push_back(!(result.device_error[d] <= limit));
+    count += bad.back();
+    if (bad.back() && first_device < 0) first_device = static_cast<int>(d);
+  }
+  Shape first;
+  for (size_t i = 0; i < reference.data.size(); ++i) {
+    if (std::abs(got.data[i] - reference.data[i]) <= limit) continue;
+    first = exec::PositionOf({reference.dim(0), reference.dim(1),
+                              reference.dim(2), reference.dim(3)},
+                             static_cast<int64_t>(i));
+    break;
+  }
+  result.reason = "output differs by " + ErrorText(result.error.max_abs) +
+                  " where " + ErrorText(limit) + " is allowed";
+  if (count > 0) {
+    result.reason += ", on " + Counted(count, "device") + " from " +
+                     std::to_string(first_device) + " (" +
+                     mesh.DeviceText(first_device) + ")";
+  }
+  if (!first.empty()) {
+    result.reason += "; first at batch " + std::to_string(first[0]) +
+                     ", token " + std::to_string(first[1]) + ", head " +
+                     std::to_string(first[2]);
+  }
+  if (const auto fault = LayoutFault(test)) {
+    result.axis = fault->axis;
+    result.reason += "; " + fault->message;
+    result.help = fault->help;
+    return;
+  }
+  result.axis = AxisOfDevices(mesh, bad);
+  if (result.axis.empty()) result.axis = AnySplitAxis(mesh, test);
+  if (!result.axis.empty()) {
+    result.help = "leave `" + result.axis +
+                  "` out of these tensors, or use an operation with a "
+                  "collective over it";
+  }
+}
+
+}  // namespace shardc::verify

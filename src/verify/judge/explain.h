@@ -1,0 +1,36 @@
+// What a failure says: tensor, devices, first positions, the axis
+// responsible, and what would make it right.
+#ifndef SHARDC_VERIFY_JUDGE_EXPLAIN_H_
+#define SHARDC_VERIFY_JUDGE_EXPLAIN_H_
+
+#include <optional>
+#include <vector>
+
+#include "exec/kernels/dense_array.h"
+#include "exec/machine/sharded.h"
+#include "verify/cases/case.h"
+
+namespace shardc::verify {
+
+// The first rule between the tensors' layouts that a case breaks, in the
+// order of the dimensions: batch alike, key heads nested in query heads, head
+// dimension alike, lengths as the operation needs. Nothing where all hold.
+std::optional<exec::Complaint> LayoutFault(const Case& test);
+
+// Words a numeric failure: `got` and `reference` are [B, T, H, D].
+void ExplainNumbers(const Case& test, const exec::DenseArray& got,
+                    const exec::DenseArray& reference, CaseResult& result);
+
+// Max abs error of the part of the output that each device holds.
+std::vector<double> DeviceErrors(const Case& test, const exec::DenseArray& got,
+                                 const exec::DenseArray& reference);
+
+// Of a ledger that is not as the formulas have it.
+std::string BytesDiffer(int64_t sent, int64_t expected);
+
+// "1.23e-4", for people and the same in every locale.
+std::string ErrorText(double value);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_JUDGE_EXPLAIN_H_

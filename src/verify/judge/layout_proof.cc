@@ -1,0 +1,140 @@
+#include "verify/judge/layout_proof.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "exec/machine/collectives.h"
+#include "verify/cases/shapes.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Complaint;
+using exec::Machine;
+using exec::ShardedTensor;
+
+std::optional<Complaint> Named(std::optional<Complaint> bad,
+                               std::string_view tensor, std::string_view step) {
+  if (bad) {
+    bad->message =
+        std::string(tensor) + " " + std::string(step) + ": " + bad->message;
+  }
+  return bad;
+}
+
+// Joins each split dimension, last one first; ids must then be whole.
+std::optional<Complaint> ProveGather(Machine& machine, ShardedTensor t,
+                                     std::string_view name) {
+  for (size_t d = t.shape.size(); d-- > 0;) {
+    if (machine.mesh().Parts(t.spec[d]) == 1) continue;
+    t.local = exec::AllGather(machine, t.spec[d], t.local, d, name);
+    t.spec[d].clear();
+    if (auto bad =
+            Named(CheckCoverage(machine.mesh(), t), name, "after all_gather")) {
+      return bad;
+    }
+  }
+  return std::nullopt;
+}
+
+// Length to heads and back, where shapes allow.
+std::optional<Complaint> ProveExchange(Machine& machine,
+                                       const ShardedTensor& whole,
+                                       std::string_view name) {
+  const AxisGroup axes = whole.spec[1];
+  const int64_t n = machine.mesh().Parts(axes);
+  if (n == 1 || whole.local[0].shape[2] % n != 0) return std::nullopt;
+  ShardedTensor t = whole;
+  t.local = exec::AllToAll(machine, axes, t.local, 2, 1, name);
+  t.spec[1].clear();
+  t.spec[2].insert(t.spec[2].end(), axes.begin(), axes.end());
+  if (auto bad =
+          Named(CheckCoverage(machine.mesh(), t), name, "after all_to_all")) {
+    return bad;
+  }
+  t.local = exec::AllToAll(machine, axes, t.local, 1, 2, name);
+  return Named(CheckCoverage(machine.mesh(),
+                             {whole.shape, whole.dtype, whole.spec, t.local}),
+               name, "after all_to_all there and back");
+}
+
+// Only group member 0 contributes, so that the sum is the ids themselves.
+std::optional<Complaint> ProveReduceScatter(Machine& machine,
+                                            const ShardedTensor& split,
+                                            size_t dim, std::string_view name) {
+  const AxisGroup axes = split.spec[dim];
+  if (machine.mesh().Parts(axes) == 1) return std::nullopt;
+  ShardedTensor t = split;
+  Complaint why;
+  const exec::Buffer ids = exec::UniqueIds(split.shape);
+  Spec joined = split.spec;
+  joined[dim].clear();
+  t = exec::Scatter(machine.mesh(), ids, joined);
+  for (int d = 0; d < machine.devices(); ++d) {
+    if (machine.mesh().Index(d, axes) == 0) continue;
+    auto& local = t.local[static_cast<size_t>(d)];
+    local = exec::Buffer::Zeros(local.shape, local.dtype);
+  }
+  t.local = exec::ReduceScatter(machine, axes, t.local, dim, name);
+  t.spec = split.spec;
+  return Named(CheckCoverage(machine.mesh(), t), name, "after reduce_scatter");
+}
+
+// A replicated copy on every device is what a proof costs.
+constexpr int64_t kMostIds = int64_t{1} << 24;
+
+// The same layouts over a tensor that is large enough to tell them apart: two
+// elements a part in every dimension. Slices are affine in their length.
+exec::Laid Reduced(const exec::SimMesh& mesh, exec::Laid laid,
+                   const Spec& other) {
+  if (exec::ElementsOf(laid.shape) * mesh.devices() <= kMostIds) return laid;
+  for (size_t d = 0; d < laid.shape.size(); ++d) {
+    const int64_t own = mesh.Parts(laid.spec[d]);
+    const int64_t target = d < other.size() ? mesh.Parts(other[d]) : 1;
+    // Where both divide the dimension, so does their least common multiple.
+    const int64_t unit = std::lcm(own, target);
+    if (laid.shape[d] % unit != 0) continue;
+    laid.shape[d] = std::min(laid.shape[d], 2 * unit);
+  }
+  return laid;
+}
+
+std::optional<Complaint> ProveTensor(Machine& machine, const exec::Laid& given,
+                                     const Spec& other, std::string_view name) {
+  const exec::SimMesh& mesh = machine.mesh();
+  if (CheckLayout(mesh, given.shape, given.spec)) return std::nullopt;
+  const exec::Laid laid = Reduced(mesh, given, other);
+  const ShardedTensor t =
+      exec::Scatter(mesh, exec::UniqueIds(laid.shape), laid.spec);
+  if (auto bad = Named(CheckCoverage(mesh, t), name, "as scattered")) {
+    return bad;
+  }
+  if (auto bad = ProveGather(machine, t, name)) return bad;
+  if (auto bad = ProveExchange(machine, t, name)) return bad;
+  for (size_t d = 0; d < t.shape.size(); ++d) {
+    if (auto bad = ProveReduceScatter(machine, t, d, name)) return bad;
+  }
+  for (const Spec& target : {other, Spec(laid.shape.size())}) {
+    if (CheckLayout(mesh, laid.shape, target)) continue;
+    const ShardedTensor moved = exec::Reshard(machine, t, target, name);
+    if (auto bad = Named(CheckCoverage(mesh, moved), name, "as moved")) {
+      return bad;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Complaint> ProveLayouts(const Case& test, Machine& machine) {
+  const exec::Laid q = QueryOf(test), k = KeyOf(test), v = ValueOf(test),
+                   o = OutputOf(test);
+  if (auto bad = ProveTensor(machine, q, o.spec, "query")) return bad;
+  if (auto bad = ProveTensor(machine, k, q.spec, "key")) return bad;
+  if (auto bad = ProveTensor(machine, v, q.spec, "value")) return bad;
+  return ProveTensor(machine, o, q.spec, "output");
+}
+
+}  // namespace shardc::verify

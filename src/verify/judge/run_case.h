@@ -1,0 +1,38 @@
+// Runs one case and judges it.
+#ifndef SHARDC_VERIFY_JUDGE_RUN_CASE_H_
+#define SHARDC_VERIFY_JUDGE_RUN_CASE_H_
+
+#include <optional>
+
+#include "exec/attention/reference.h"
+#include "exec/machine/fault.h"
+#include "verify/cases/case.h"
+
+namespace shardc::verify {
+
+struct RunOptions {
+  Checks checks;
+  exec::Fault fault = exec::Fault::kNone;  // planted by a self-test
+  int threads = 1;                         // that simulate devices
+};
+
+// Whole tensors of a run, for --dump: in the case's layout.
+struct CaseTensors {
+  exec::AttentionProblem problem;
+  exec::Buffer output;
+  exec::DenseArray reference;  // [B, T, H, Dv]
+};
+
+// Deterministic: the same case and options give the same result, whatever
+// `threads`. Fills `tensors` where the run got that far.
+CaseResult RunCase(const Case& test, const RunOptions& options = {},
+                   CaseTensors* tensors = nullptr);
+
+// The same on a given problem, whose shapes are the case's.
+CaseResult JudgeProblem(const Case& test, const exec::AttentionProblem& problem,
+                        const RunOptions& options,
+                        CaseTensors* tensors = nullptr);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_JUDGE_RUN_CASE_H_

@@ -1,0 +1,347 @@
+#include "verify/traces/cache_trace.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "exec/attention/staging.h"
+#include "exec/operations/flash_decoding.h"
+#include "verify/judge/explain.h"
+#include "verify/judge/tolerance.h"
+#include "verify/traces/remembered.h"
+#include "verify/traces/trace_bytes.h"
+#include "verify/traces/trace_judge.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Buffer;
+using exec::Complaint;
+using exec::KvCache;
+using exec::Machine;
+using exec::ShardedTensor;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// Outputs that wait to be judged together, since reading a row's past costs
+// more than attending to it.
+constexpr size_t kMostWaiting = 64;
+
+class Run {
+ public:
+  Run(const Lifetime& life, const RunOptions& options)
+      : life_(life),
+        options_(options),
+        mesh_(life.mesh),
+        machine_(mesh_, options.threads, options.fault),
+        memory_(life),
+        judge_(life, memory_) {}
+
+  LifetimeResult Go() {
+    const bool ran = Steps();
+    // The steps before one that failed may have been wrong already.
+    cache_ = {};
+    Judge();
+    if (result_.status == Status::kPass) result_.step = -1;
+    result_.ledger = machine_.ledger();
+    if (ran && result_.status == Status::kPass) Bytes();
+    return std::move(result_);
+  }
+
+ private:
+  // To the end, unless something stopped it.
+  bool Steps() {
+    if (!Prefill() || !Insert()) return false;
+    for (int64_t step = 0; step < life_.steps; ++step) {
+      result_.step = step;
+      if (!Decode()) return false;
+    }
+    return true;
+  }
+
+  void Bytes() {
+    const int64_t sent = result_.ledger.TotalSent();
+    const int64_t expected = TraceBytes(life_);
+    if (sent == expected) return;
+    Fail(Check::kLedger, BytesDiffer(sent, expected));
+  }
+
+  bool Fail(Check check, std::string reason, const Complaint& why = {}) {
+    if (!options_.checks.Has(check)) return true;
+    result_.status = Status::kFail;
+    result_.failed = check;
+    result_.reason = std::move(reason);
+    result_.axis = why.axis;
+    return false;
+  }
+
+  // A refusal where the life should go on.
+  bool Refused(const Complaint& why) {
+    if (options_.checks.Has(Check::kUnsupported)) {
+      result_.status = Status::kUnsupported;
+      result_.failed = Check::kUnsupported;
+    }
+    result_.reason = why.message;
+    result_.axis = why.axis;
+    result_.help = why.help;
+    return false;
+  }
+
+  exec::CacheConfig Config(int64_t batch) const {
+    return {batch,          life_.slots,    life_.key_heads,
+            life_.head_dim, life_.kv_dtype, life_.window};
+  }
+
+  // Appends tokens [cache.index, + n) of every row, counts[b] of them.
+  bool Append(KvCache& cache, int64_t n, const std::vector<int64_t>& counts,
+              const Spec& spec) {
+    ShardedTensor key = exec::Scatter(
+        mesh_, memory_.Raw(TokenKind::kKey, cache.index, n), spec);
+    ShardedTensor value = exec::Scatter(
+        mesh_, memory_.Raw(TokenKind::kValue, cache.index, n), spec);
+    exec::RotateTokens(machine_, key, cache.index, memory_.frequencies(),
+                       life_.style, exec::RotaryOf::kKey);
+    Complaint why;
+    return exec::AppendTokens(machine_, cache, key, value, counts, why) ||
+           Refused(why);
+  }
+
+  // `lengths` tokens of each row in chunks.
+  bool Fill(KvCache& cache, const std::vector<int64_t>& lengths,
+            const Spec& spec) {
+    const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+    for (int64_t done = 0; done < longest; done += life_.chunk) {
+      const int64_t n = std::min(life_.chunk, longest - done);
+      std::vector<int64_t> counts;
+      for (int64_t length : lengths) {
+        counts.push_back(std::clamp<int64_t>(length - done, 0, n));
+      }
+      if (!Append(cache, n, counts, spec)) return false;
+    }
+    return true;
+  }
+
+  bool Prefill() {
+    Complaint why;
+    auto cache =
+        exec::MakeCache(mesh_, Config(life_.batch), life_.prefill_spec, why);
+    if (!cache) return Refused(why);
+    cache_ = std::move(*cache);
+    std::vector<int64_t> lengths;
+    for (int64_t b = 0; b < life_.batch; ++b) {
+      lengths.push_back(life_.prefill - (life_.ragged ? 5 * b : 0));
+    }
+    if (!Fill(cache_, lengths, life_.token_spec)) return false;
+    for (int64_t b = 0; b < life_.batch; ++b) {
+      memory_.Write(b, 0, lengths[At(b)]);
+    }
+    lengths_ = lengths;
+    starts_.assign(At(life_.batch), 0);
+    if (life_.left_padding) {
+      for (int64_t b = 0; b < life_.batch; ++b) starts_[At(b)] = 3 * b;
+    }
+    cache_.start = starts_;
+    if (!CacheBits("after prefill")) return false;
+    return exec::MoveCache(machine_, cache_, life_.decode_spec, why) ||
+           Refused(why);
+  }
+
+  bool Insert() {
+    if (!life_.insert) return CacheBits("after the move");
+    Complaint why;
+    Spec spec = exec::PadSpec(life_.prefill_spec, 4);
+    spec[0].clear();
+    auto row = exec::MakeCache(mesh_, Config(1), spec, why);
+    if (!row) return Refused(why);
+    const int64_t slot = life_.batch - 1, length = life_.prefill / 2;
+    Spec token = exec::PadSpec(life_.token_spec, 4);
+    token[0].clear();
+    token[1].clear();
+    memory_.UseInsertedRow(true);
+    const bool filled = Fill(*row, {length}, token);
+    memory_.UseInsertedRow(false);
+    if (!filled) return false;
+    if (!exec::InsertRow(machine_, *row, cache_, slot, why)) {
+      return Refused(why);
+    }
+    memory_.Replace(slot, length);
+    lengths_[At(slot)] = length;
+    starts_[At(slot)] = 0;
+    return CacheBits("after insertion");
+  }
+
+  bool CacheBits(const std::string& when) {
+    if (!options_.checks.Has(Check::kCacheBits)) return true;
+    if (const auto bad = exec::CheckReplicas(mesh_, cache_.key)) {
+      return Fail(Check::kReplicas, "cached key: " + bad->message, *bad);
+    }
+    if (cache_.IsQuantized()) {
+      if (const auto bad = exec::CheckReplicas(mesh_, cache_.key_scale)) {
+        return Fail(Check::kReplicas, "key scale: " + bad->message, *bad);
+      }
+    }
+    const auto bad = memory_.KeyDifference(mesh_, cache_);
+    if (!bad) return true;
+    return Fail(Check::kCacheBits, bad->message + " " + when, *bad);
+  }
+
+  bool Decode() {
+    const std::vector<int64_t> ones(At(life_.batch), 1);
+    std::vector<int64_t> first = lengths_;
+    Spec token = exec::PadSpec(life_.decode_spec, 4);
+    token[1].clear();
+    ShardedTensor query =
+        exec::Scatter(mesh_, memory_.Raw(TokenKind::kQuery, first, 1),
+                      {token[0], {}, life_.query_heads});
+    exec::RotateTokens(machine_, query, first, memory_.frequencies(),
+                       life_.style, exec::RotaryOf::kQuery);
+    if (!Append(cache_, 1, ones, token)) return false;
+    for (int64_t b = 0; b < life_.batch; ++b) {
+      int64_t& length = lengths_[At(b)];
+      memory_.Write(b, length, length + 1);
+      ++length;
+    }
+    if (!CacheBits("after the step") || !Attend(std::move(query))) return false;
+    return judge_.Waiting() < kMostWaiting || Judge();
+  }
+
+  static Buffer Numbers(const std::vector<int64_t>& values) {
+    Buffer out =
+        Buffer::Zeros({static_cast<int64_t>(values.size())}, Dtype::kI32);
+    out.whole.assign(values.begin(), values.end());
+    return out;
+  }
+
+  // On the mesh, from the cache where it lies.
+  bool Attend(ShardedTensor query) {
+    exec::CacheView view = exec::LendCache(machine_, cache_, life_.dtype);
+    const bool attended = AttendTo(view, std::move(query));
+    exec::ReturnCache(std::move(view), cache_);
+    return attended;
+  }
+
+  bool AttendTo(exec::CacheView& view, ShardedTensor query) {
+    for (const ShardedTensor* tensor :
+         {&query, &view.key, &view.value, &view.positions}) {
+      if (tensor == &view.positions && !cache_.Rolls()) continue;
+      const auto bad = exec::CheckReplicas(mesh_, *tensor);
+      if (bad) {
+        return Fail(Check::kReplicas, "the cache: " + bad->message, *bad);
+      }
+    }
+    Complaint why;
+    exec::AttentionProblem problem;
+    problem.options = judge_.options();
+    problem.key_lengths = Numbers(view.lengths);
+    problem.key_starts = Numbers(view.starts);
+    if (cache_.Rolls()) {
+      problem.key_positions = exec::Gather(mesh_, view.positions, why);
+    }
+    exec::Staged staged;
+    staged.problem = &problem;
+    staged.dtype = life_.dtype;
+    staged.options = problem.options;
+    const int64_t slots = view.key.shape[1];
+    staged.query_positions =
+        exec::QueryPositions(problem, life_.batch, 1, slots);
+    staged.key_positions = exec::KeyPositions(problem, life_.batch, slots);
+    staged.key_lengths = problem.key_lengths;
+    staged.key_starts = problem.key_starts;
+    staged.output = query.spec;
+    staged.query = std::move(query);
+    // Neither is copied: a cache may fill half the memory.
+    std::swap(staged.key, view.key);
+    std::swap(staged.value, view.value);
+    const bool ran = RunStep(staged);
+    std::swap(staged.key, view.key);
+    std::swap(staged.value, view.value);
+    return ran;
+  }
+
+  bool RunStep(exec::Staged& staged) {
+    Machine step(mesh_, options_.threads, options_.fault);
+    const exec::OperationOutcome sharded =
+        exec::RunStagedDecoding(step, staged, life_.settings);
+    if (sharded.unsupported) return Refused(*sharded.unsupported);
+    result_.decode_all_reduce =
+        step.ledger().MostSent(exec::Collective::kAllReduce);
+    for (const exec::LedgerEntry& entry : step.ledger().entries()) {
+      machine_.ledger().Record(entry.kind, entry.axes, entry.group_size,
+                               entry.sent, entry.what);
+    }
+    Complaint why;
+    auto output = exec::Gather(mesh_, sharded.output, why);
+    if (!output) {
+      if (const auto fault = LayoutFault(judge_.StepCase())) {
+        result_.help = fault->help;
+        why.axis = fault->axis;
+        why.message += "; " + fault->message;
+      }
+      return Fail(Check::kReplicas, "output: " + why.message, why);
+    }
+    judge_.Add({result_.step, lengths_, starts_, std::move(*output)});
+    return true;
+  }
+
+  // All steps that wait, in their order.
+  bool Judge() {
+    for (const JudgedStep& step : judge_.Judge(options_.threads)) {
+      if (!Accept(step)) return false;
+    }
+    return true;
+  }
+
+  bool Accept(const JudgedStep& step) {
+    const auto fail = [&](Check check, std::string reason) {
+      const bool goes_on = Fail(check, std::move(reason));
+      if (!goes_on) {
+        result_.step = step.step;
+        result_.axis = step.explained.axis;
+        result_.help = step.explained.help;
+      }
+      return goes_on;
+    };
+    if (!step.refused.empty()) {
+      Complaint why;
+      why.message = step.refused;
+      return Refused(why);
+    }
+    result_.device_error.resize(step.device_error.size(), 0);
+    for (size_t d = 0; d < step.device_error.size(); ++d) {
+      double& worst = result_.device_error[d];
+      if (!(step.device_error[d] <= worst)) worst = step.device_error[d];
+    }
+    if (step.error.non_finite) {
+      return fail(Check::kFinite, "the output is not finite at batch " +
+                                      std::to_string(step.error.worst[0]) +
+                                      ", head " +
+                                      std::to_string(step.error.worst[2]));
+    }
+    result_.max_error = std::max(result_.max_error, step.error.max_abs);
+    if (!(step.error.max_abs / step.tolerance < result_.worst_ratio)) {
+      result_.worst_ratio = step.error.max_abs / step.tolerance;
+      result_.error = step.error;
+      result_.unsharded = step.alone;
+      result_.tolerance = step.tolerance;
+    }
+    if (Within(step.error.max_abs, step.tolerance)) return true;
+    return fail(Check::kError, step.explained.reason);
+  }
+
+  const Lifetime& life_;
+  const RunOptions& options_;
+  exec::SimMesh mesh_;
+  Machine machine_;
+  Remembered memory_;
+  LifeJudge judge_;
+  KvCache cache_;
+  std::vector<int64_t> lengths_, starts_;
+  LifetimeResult result_;
+};
+
+}  // namespace
+
+LifetimeResult RunLifetime(const Lifetime& life, const RunOptions& options) {
+  return Run(life, options).Go();
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,230 @@
+#include "verify/traces/remembered.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <span>
+
+#include "exec/kernels/half.h"
+#include "exec/kernels/kernels.h"
+#include "exec/kernels/quantize.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Buffer;
+using exec::Complaint;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// -0 differs from 0, a NaN is itself.
+bool SameBits(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+}
+
+Complaint Differs(const exec::SimMesh& mesh, int device, std::string what,
+                  Shape position) {
+  Complaint out;
+  out.message = std::move(what) + " on device " + std::to_string(device) +
+                " (" + mesh.DeviceText(device) + ") differs at " +
+                ShapeText(position);
+  out.devices = {device};
+  out.position = std::move(position);
+  return out;
+}
+
+}  // namespace
+
+Remembered::Remembered(const Lifetime& life) : life_(life), tokens_(life) {
+  for (int64_t b = 0; b < life.batch; ++b) source_.push_back(b);
+  std::string why;
+  frequencies_ = *exec::Frequencies(life.head_dim, 10000,
+                                    life.prefill + life.steps, {}, why);
+  const size_t slots = At(life.batch * life.slots), all = slots * Width();
+  if (life.kv_dtype == Dtype::kI8) {
+    whole_.assign(all, 0);
+    scale_.assign(slots * At(life.key_heads), 0);
+  } else if (life.kv_dtype == Dtype::kF32) {
+    full_.assign(all, 0);
+  } else {
+    half_.assign(all, 0);
+  }
+}
+
+size_t Remembered::Width() const {
+  return At(life_.key_heads * life_.head_dim);
+}
+
+int64_t Remembered::SourceOf(int64_t row) const {
+  return alone_ ? life_.batch : source_[At(row)];
+}
+
+Buffer Remembered::Raw(TokenKind kind, const std::vector<int64_t>& first,
+                       int64_t n) const {
+  const auto rows = static_cast<int64_t>(first.size());
+  const int64_t heads = tokens_.Heads(kind);
+  const size_t width = At(heads * life_.head_dim);
+  const int64_t positions = life_.prefill + life_.steps;
+  Buffer out = Buffer::Zeros({rows, n, heads, life_.head_dim}, life_.dtype);
+  for (int64_t b = 0; b < rows; ++b) {
+    for (int64_t t = 0; t < std::min(n, positions - first[At(b)]); ++t) {
+      tokens_.Read(kind, SourceOf(b), first[At(b)] + t,
+                   {out.real.data() + At(b * n + t) * width, width});
+    }
+  }
+  return out;
+}
+
+void Remembered::Rotate(int64_t position, std::span<float> token) const {
+  const size_t dim = At(life_.head_dim);
+  const exec::RopeRow table = exec::RowAt(frequencies_, position);
+  for (size_t at = 0; at < token.size(); at += dim) {
+    const std::span<float> x = token.subspan(at, dim);
+    if (life_.style == exec::RotaryStyle::kHalves) {
+      exec::ApplyRotary(x, table.sin, table.cos);
+    } else {
+      exec::ApplyRotaryInterleaved(x, table.sin, table.cos);
+    }
+  }
+  exec::RoundAll(life_.dtype, token);
+}
+
+void Remembered::Store(std::span<float> token, std::span<int8_t> q,
+                       std::span<float> scale) const {
+  if (life_.kv_dtype != Dtype::kI8) {
+    exec::RoundAll(life_.kv_dtype, token);
+    return;
+  }
+  const size_t dim = At(life_.head_dim);
+  std::vector<int8_t> own(dim);
+  for (size_t h = 0; h * dim < token.size(); ++h) {
+    const std::span<float> x = token.subspan(h * dim, dim);
+    const std::span<int8_t> to =
+        q.empty() ? std::span<int8_t>(own) : q.subspan(h * dim, dim);
+    const float s = exec::QuantizeInt8(x, to);
+    if (!scale.empty()) scale[h] = s;
+    for (size_t d = 0; d < dim; ++d) x[d] = exec::DequantizeInt8(to[d], s);
+  }
+}
+
+void Remembered::Write(int64_t row, int64_t begin, int64_t end) {
+  const size_t width = Width(), heads = At(life_.key_heads);
+  std::vector<float> token(width);
+  for (int64_t p = begin; p < end; ++p) {
+    const size_t slot = At(row * life_.slots + p % life_.slots);
+    tokens_.Read(TokenKind::kKey, SourceOf(row), p, token);
+    Rotate(p, token);
+    if (life_.kv_dtype == Dtype::kI8) {
+      Store(token, {whole_.data() + slot * width, width},
+            {scale_.data() + slot * heads, heads});
+      continue;
+    }
+    Store(token, {}, {});
+    if (life_.kv_dtype == Dtype::kF32) {
+      std::copy(token.begin(), token.end(), full_.data() + slot * width);
+    } else {
+      const std::span<uint16_t> to(half_.data() + slot * width, width);
+      life_.kv_dtype == Dtype::kF16 ? exec::F32ToF16(token, to)
+                                    : exec::F32ToBf16(token, to);
+    }
+  }
+}
+
+void Remembered::Replace(int64_t slot, int64_t length) {
+  source_[At(slot)] = life_.batch;
+  const auto clear = [&](auto& all, size_t each) {
+    if (all.empty()) return;
+    std::fill_n(all.begin() + slot * static_cast<int64_t>(each), each, 0);
+  };
+  clear(full_, At(life_.slots) * Width());
+  clear(half_, At(life_.slots) * Width());
+  clear(whole_, At(life_.slots) * Width());
+  clear(scale_, At(life_.slots * life_.key_heads));
+  Write(slot, 0, length);
+}
+
+void Remembered::Expected(int64_t slot, std::span<float> out) const {
+  const size_t width = Width(), at = At(slot) * width;
+  if (life_.kv_dtype == Dtype::kF32) {
+    std::copy_n(full_.data() + at, width, out.data());
+  } else if (life_.kv_dtype == Dtype::kF16) {
+    exec::F16ToF32({half_.data() + at, width}, out);
+  } else {
+    exec::Bf16ToF32({half_.data() + at, width}, out);
+  }
+}
+
+std::optional<Complaint> Remembered::KeyDifference(
+    const exec::SimMesh& mesh, const exec::KvCache& cache) const {
+  const bool whole = cache.IsQuantized();
+  std::vector<float> expected(Width());
+  for (int device = 0; device < mesh.devices(); ++device) {
+    const Buffer& local = cache.key.local[At(device)];
+    const Shape start =
+        exec::LocalStart(mesh, cache.key.shape, cache.key.spec, device);
+    const Shape& n = local.shape;
+    for (int64_t line = 0; line < n[0] * n[1]; ++line) {
+      const int64_t b = start[0] + line / n[1], s = start[1] + line % n[1];
+      const int64_t slot = b * life_.slots + s;
+      if (!whole) Expected(slot, expected);
+      for (int64_t h = 0; h < n[2]; ++h) {
+        const int64_t head = start[2] + h;
+        const int64_t from = head * life_.head_dim + start[3];
+        const size_t at = At((line * n[2] + h) * n[3]);
+        const auto where = [&](int64_t d) {
+          return Shape{b, s, head, start[3] + d};
+        };
+        if (whole) {
+          const size_t want = At(slot) * Width() + At(from);
+          for (int64_t d = 0; d < n[3]; ++d) {
+            if (local.whole[at + At(d)] == whole_[want + At(d)]) continue;
+            return Differs(mesh, device, "cached key", where(d));
+          }
+          const int64_t line_head = line * n[2] + h;
+          const float scale =
+              cache.key_scale.local[At(device)].real[At(line_head)];
+          const float right = scale_[At(slot * life_.key_heads + head)];
+          if (!SameBits(scale, right)) {
+            return Differs(mesh, device, "cached key scale", {b, s, head});
+          }
+          continue;
+        }
+        const float* const have = local.real.data() + at;
+        const float* const want = expected.data() + from;
+        if (std::memcmp(have, want, At(n[3]) * sizeof(float)) == 0) continue;
+        int64_t d = 0;
+        while (SameBits(have[d], want[d])) ++d;
+        return Differs(mesh, device, "cached key", where(d));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+void Remembered::ReadBack(int64_t row, int64_t begin, int64_t end, Buffer& key,
+                          Buffer& value) const {
+  const size_t width = Width();
+  key = Buffer::Zeros({1, end - begin, life_.key_heads, life_.head_dim},
+                      life_.dtype);
+  value = key;
+  for (int64_t p = begin; p < end; ++p) {
+    const std::span<float> k(key.real.data() + At(p - begin) * width, width);
+    const std::span<float> v(value.real.data() + At(p - begin) * width, width);
+    tokens_.Read(TokenKind::kKey, SourceOf(row), p, k);
+    Rotate(p, k);
+    tokens_.Read(TokenKind::kValue, SourceOf(row), p, v);
+    for (const std::span<float> x : {k, v}) {
+      Store(x, {}, {});
+      exec::RoundAll(life_.dtype, x);
+    }
+  }
+}
+
+Buffer Remembered::Query(int64_t row, int64_t position) const {
+  Buffer out = Buffer::Zeros({1, 1, life_.heads, life_.head_dim}, life_.dtype);
+  tokens_.Read(TokenKind::kQuery, SourceOf(row), position, out.real);
+  Rotate(position, out.real);
+  return out;
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,72 @@
+// What a cache should hold, kept as a plain array from the raw tokens.
+#ifndef SHARDC_VERIFY_TRACES_REMEMBERED_H_
+#define SHARDC_VERIFY_TRACES_REMEMBERED_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/attention/attention_problem.h"
+#include "exec/attention/rotary.h"
+#include "exec/cache/kv_cache.h"
+#include "exec/machine/buffer.h"
+#include "verify/traces/cache_trace.h"
+#include "verify/traces/trace_tokens.h"
+
+namespace shardc::verify {
+
+class Remembered {
+ public:
+  explicit Remembered(const Lifetime& life);
+
+  const exec::RopeFrequencies& frequencies() const { return frequencies_; }
+  // Tokens [first[b], first[b] + n) of rows [0, B), or of the extra row only:
+  // not rotated. What is beyond the last position is zero.
+  exec::Buffer Raw(TokenKind kind, const std::vector<int64_t>& first,
+                   int64_t n) const;
+  void UseInsertedRow(bool alone) { alone_ = alone; }
+
+  // Tokens [begin, end) of a row are in the cache from now on.
+  void Write(int64_t row, int64_t begin, int64_t end);
+  // The slot's tokens are those of the extra row, of which it has [0, length).
+  void Replace(int64_t slot, int64_t length);
+
+  // Where a device's cached keys, or their scales, differ from those
+  // remembered in bits; what was never written is zero. Nothing where all
+  // agree.
+  std::optional<exec::Complaint> KeyDifference(
+      const exec::SimMesh& mesh, const exec::KvCache& cache) const;
+
+  // Positions [begin, end) of one row as the cache gives them back, in the
+  // life's dtype: key and value [1, end - begin, K, D].
+  void ReadBack(int64_t row, int64_t begin, int64_t end, exec::Buffer& key,
+                exec::Buffer& value) const;
+  // The rotated query of one position, [1, 1, H, D].
+  exec::Buffer Query(int64_t row, int64_t position) const;
+
+ private:
+  int64_t SourceOf(int64_t row) const;
+  size_t Width() const;  // elements of a token's keys
+  void Rotate(int64_t position, std::span<float> token) const;
+  // A row of heads as the cache returns it; its ints and scales where asked.
+  void Store(std::span<float> token, std::span<int8_t> q,
+             std::span<float> scale) const;
+  // A slot's expected keys as the cache's own floats.
+  void Expected(int64_t slot, std::span<float> out) const;
+
+  const Lifetime& life_;
+  LifeTokens tokens_;
+  bool alone_ = false;
+  std::vector<int64_t> source_;  // [B]: the raw row of a slot
+  exec::RopeFrequencies frequencies_;
+  // [B, S, K, D] by the cache's dtype, in as many bytes as it takes.
+  std::vector<float> full_;
+  std::vector<uint16_t> half_;
+  std::vector<int8_t> whole_;
+  std::vector<float> scale_;  // [B, S, K]
+};
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_TRACES_REMEMBERED_H_

@@ -1,0 +1,207 @@
+#include "verify/traces/trace_judge.h"
+
+#include <algorithm>
+
+#include "exec/attention/reference.h"
+#include "exec/attention/staging.h"
+#include "exec/machine/thread_pool.h"
+#include "exec/operations/flash_decoding.h"
+#include "exec/operations/operation.h"
+#include "verify/cases/problem_data.h"
+#include "verify/judge/explain.h"
+#include "verify/judge/tolerance.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Buffer;
+using exec::DenseArray;
+using exec::ShardedTensor;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+DenseArray Dense(const Buffer& x) { return DenseOf(x, exec::Layout::kBthd); }
+
+// One device's tensor: everything.
+ShardedTensor Held(Buffer x) {
+  ShardedTensor out{x.shape, x.dtype, Spec(x.shape.size()), {}};
+  out.local.push_back(std::move(x));
+  return out;
+}
+
+Buffer Number(int64_t value) {
+  Buffer out = Buffer::Zeros({1}, Dtype::kI32);
+  out.whole[0] = static_cast<int32_t>(value);
+  return out;
+}
+
+}  // namespace
+
+LifeJudge::LifeJudge(const Lifetime& life, const Remembered& memory)
+    : life_(life), memory_(memory) {
+  options_.causal = true;
+  if (life.window > 0) options_.window = exec::LastKeys(life.window);
+  options_.scale = life.scale;
+  options_.soft_cap = life.soft_cap;
+  options_.dropout = life.dropout;
+  options_.dropout_seed = life.seed;
+}
+
+// Key head by key head, each with its queries: less memory at a time.
+bool LifeJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
+                          const Buffer& value,
+                          const std::vector<Buffer>& queries,
+                          std::vector<Outputs>& out,
+                          std::string& refused) const {
+  const size_t b = At(row);
+  const auto steps = static_cast<int64_t>(waiting_.size());
+  const int64_t keys = key.shape[1], dim = life_.head_dim;
+  const int64_t group = life_.heads / life_.key_heads;
+  exec::ReferenceInputs in;
+  in.key_starts = {waiting_.front().starts[b]};
+  in.key_lengths = {begin + keys};
+  in.first_row = row;
+  for (int64_t j = 0; j < keys; ++j) in.key_positions.push_back(begin + j);
+  // A query sees what is not after it: its own step's keys.
+  for (const DecodedStep& step : waiting_) {
+    in.query_positions.push_back(step.lengths[b] - 1);
+  }
+  in.query = DenseArray::Zeros({1, steps, group, dim});
+  in.key = in.value = DenseArray::Zeros({1, keys, 1, dim});
+  for (int64_t head = 0; head < life_.key_heads; ++head) {
+    for (int64_t j = 0; j < keys; ++j) {
+      const int64_t from = (j * life_.key_heads + head) * dim;
+      std::copy_n(key.real.begin() + from, dim, in.key.data.begin() + j * dim);
+      std::copy_n(value.real.begin() + from, dim,
+                  in.value.data.begin() + j * dim);
+    }
+    const int64_t first = head * group * dim;  // of the group's queries
+    in.first_head = head * group;
+    for (int64_t s = 0; s < steps; ++s) {
+      std::copy_n(queries[At(s)].real.begin() + first, group * dim,
+                  in.query.data.begin() + s * group * dim);
+    }
+    const auto reference = exec::ReferenceAttention(in, options_, refused);
+    if (!reference) return false;
+    for (int64_t s = 0; s < steps; ++s) {
+      std::copy_n(
+          reference->output.data.begin() + s * group * dim, group * dim,
+          out[At(s)].reference.data.begin() + row * life_.heads * dim + first);
+    }
+  }
+  return true;
+}
+
+void LifeJudge::Row(int64_t row, std::vector<Outputs>& out,
+                    std::string& refused) const {
+  const size_t b = At(row);
+  // With a window older tokens are nobody's.
+  const int64_t end = waiting_.back().lengths[b];
+  const int64_t begin =
+      life_.window > 0
+          ? std::max<int64_t>(0, waiting_.front().lengths[b] - life_.window)
+          : 0;
+  Buffer key, value;
+  memory_.ReadBack(row, begin, end, key, value);
+  const auto steps = static_cast<int64_t>(waiting_.size());
+  const int64_t width = life_.heads * life_.head_dim;
+  std::vector<Buffer> queries;
+  for (const DecodedStep& step : waiting_) {
+    queries.push_back(memory_.Query(row, step.lengths[b] - 1));
+  }
+  if (!Reference(row, begin, key, value, queries, out, refused)) return;
+
+  const exec::SimMesh one{Mesh{}};
+  ShardedTensor held_key = Held(std::move(key));
+  ShardedTensor held_value = Held(std::move(value));
+  for (int64_t s = 0; s < steps; ++s) {
+    Outputs& to = out[At(s)];
+    exec::Machine machine(one);
+    exec::AttentionProblem problem;
+    problem.options = options_;
+    problem.key_lengths = Number(waiting_[At(s)].lengths[b]);
+    problem.key_starts = Number(waiting_[At(s)].starts[b]);
+    exec::Staged staged;
+    staged.problem = &problem;
+    staged.dtype = life_.dtype;
+    staged.options = options_;
+    staged.first_row = row;
+    staged.query = Held(queries[At(s)]);
+    staged.output = Spec(4);
+    staged.query_positions = Buffer::Zeros({1, 1}, Dtype::kI32);
+    staged.query_positions.whole[0] =
+        static_cast<int32_t>(waiting_[At(s)].lengths[b] - 1);
+    staged.key_positions = Buffer::Zeros({1, end - begin}, Dtype::kI32);
+    for (int64_t j = 0; j < end - begin; ++j) {
+      staged.key_positions.whole[At(j)] = static_cast<int32_t>(begin + j);
+    }
+    staged.key_lengths = problem.key_lengths;
+    staged.key_starts = problem.key_starts;
+    staged.key = std::move(held_key);
+    staged.value = std::move(held_value);
+    const exec::OperationOutcome alone =
+        exec::RunStagedDecoding(machine, staged, life_.settings);
+    held_key = std::move(staged.key);
+    held_value = std::move(staged.value);
+    if (alone.unsupported) {
+      refused = "on one device: " + alone.unsupported->message;
+      return;
+    }
+    const std::vector<float>& got = alone.output.local[0].real;
+    std::copy(got.begin(), got.end(), to.alone.data.begin() + row * width);
+  }
+}
+
+Case LifeJudge::StepCase() const {
+  Case test;
+  test.operation = &exec::kFlashDecoding;
+  test.mode = Mode::kDecode;
+  test.dtype = life_.dtype;
+  test.mesh = life_.mesh;
+  test.sizes = {life_.batch,    1, life_.slots, life_.heads, life_.key_heads,
+                life_.head_dim, 0};
+  test.specs.key = test.specs.value = life_.decode_spec;
+  test.specs.query = test.specs.output = {
+      exec::PadSpec(life_.decode_spec, 1)[0], {}, life_.query_heads};
+  return test;
+}
+
+std::vector<JudgedStep> LifeJudge::Judge(int threads) {
+  std::vector<JudgedStep> judged;
+  if (waiting_.empty()) return judged;
+  const DenseArray zeros =
+      DenseArray::Zeros({life_.batch, 1, life_.heads, life_.head_dim});
+  std::vector<Outputs> outputs(waiting_.size(), {zeros, zeros});
+  std::vector<std::string> refused(At(life_.batch));
+  exec::ThreadPool pool(std::max(threads, 1));
+  pool.Run(life_.batch,
+           [&](int64_t row, int) { Row(row, outputs, refused[At(row)]); });
+  const Case test = StepCase();
+  for (size_t s = 0; s < waiting_.size(); ++s) {
+    JudgedStep step;
+    step.step = waiting_[s].step;
+    for (const std::string& why : refused) {
+      if (step.refused.empty()) step.refused = why;
+    }
+    const DenseArray& reference = outputs[s].reference;
+    const DenseArray got = Dense(waiting_[s].output);
+    step.error = CompareOutputs(got, reference);
+    step.alone = CompareOutputs(outputs[s].alone, reference);
+    step.largest = MaxAbs(reference);
+    step.tolerance =
+        2 * step.alone.max_abs + ErrorFloor(life_.dtype, step.largest);
+    step.device_error = DeviceErrors(test, got, reference);
+    if (!Within(step.error.max_abs, step.tolerance)) {
+      CaseResult& off = step.explained;
+      off.error = step.error;
+      off.tolerance = off.cap = step.tolerance;
+      off.device_error = step.device_error;
+      ExplainNumbers(test, got, reference, off);
+    }
+    judged.push_back(std::move(step));
+  }
+  waiting_.clear();
+  return judged;
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,69 @@
+// The outputs of decoding steps against dense attention over what the cache
+// should hold, and against the same operation on one device.
+#ifndef SHARDC_VERIFY_TRACES_TRACE_JUDGE_H_
+#define SHARDC_VERIFY_TRACES_TRACE_JUDGE_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/attention/attention_problem.h"
+#include "exec/kernels/dense_array.h"
+#include "verify/traces/cache_trace.h"
+#include "verify/traces/remembered.h"
+
+namespace shardc::verify {
+
+// One step, its rows with their tokens.
+struct DecodedStep {
+  int64_t step = 0;
+  std::vector<int64_t> lengths, starts;  // [B]
+  exec::Buffer output;                   // [B, 1, H, D]
+};
+
+struct JudgedStep {
+  int64_t step = 0;
+  std::string refused;  // why there is no reference
+  ErrorOf error;        // of the output
+  ErrorOf alone;        // of the same operation on one device
+  double largest = 0;   // of the reference
+  double tolerance = 0;
+  std::vector<double> device_error;
+  // Of an output that is off: reason, axis and help.
+  CaseResult explained;
+};
+
+class LifeJudge {
+ public:
+  LifeJudge(const Lifetime& life, const Remembered& memory);
+
+  const exec::AttentionOptions& options() const { return options_; }
+
+  void Add(DecodedStep step) { waiting_.push_back(std::move(step)); }
+  size_t Waiting() const { return waiting_.size(); }
+  // Judges what waits, row by row: a row's past is read once for all steps.
+  std::vector<JudgedStep> Judge(int threads);
+
+  // A step as the attention it is.
+  Case StepCase() const;
+
+ private:
+  struct Outputs {
+    exec::DenseArray reference, alone;  // [B, 1, H, D] of a step
+  };
+  void Row(int64_t row, std::vector<Outputs>& out, std::string& refused) const;
+  // Of one row for all steps; key and value begin at position `begin`.
+  bool Reference(int64_t row, int64_t begin, const exec::Buffer& key,
+                 const exec::Buffer& value,
+                 const std::vector<exec::Buffer>& queries,
+                 std::vector<Outputs>& out, std::string& refused) const;
+
+  const Lifetime& life_;
+  const Remembered& memory_;
+  exec::AttentionOptions options_;
+  std::vector<DecodedStep> waiting_;
+};
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_TRACES_TRACE_JUDGE_H_

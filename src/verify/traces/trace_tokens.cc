@@ -1,0 +1,89 @@
+#include "verify/traces/trace_tokens.h"
+
+#include <algorithm>
+#include <array>
+
+#include "exec/kernels/half.h"
+
+namespace shardc::verify {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// 16 bits as one of (-sqrt 3, sqrt 3), evenly: variance 1.
+float Noise(uint32_t bits) {
+  return (static_cast<float>(bits) - 32767.5f) * (1.7320508f / 32768.0f);
+}
+
+}  // namespace
+
+LifeTokens::LifeTokens(const Lifetime& life)
+    : rows_(life.batch + 1),
+      heads_(life.heads),
+      key_heads_(life.key_heads),
+      dim_(life.head_dim),
+      positions_(life.prefill + life.steps),
+      dtype_(life.dtype) {
+  const exec::Random random(life.seed);
+  kinds_.push_back(MakeKind(random.Split("query"), heads_, 1, 0.3));
+  kinds_.push_back(MakeKind(random.Split("key"), key_heads_, 1, 0.3));
+  kinds_.push_back(MakeKind(random.Split("value"), key_heads_, 0.7, 1.5));
+}
+
+LifeTokens::Kind LifeTokens::MakeKind(exec::Random random, int64_t heads,
+                                      double gain, double offset) const {
+  Kind out;
+  out.key = random.Split("noise").key();
+  out.slope = static_cast<float>(offset);
+  const exec::Random norm = random.Split("norm"), mean = random.Split("mean");
+  for (int64_t i = 0; i < rows_ * heads; ++i) {
+    out.gain.push_back(static_cast<float>(
+        gain * (0.6 + 0.8 * norm.Uniform(static_cast<uint64_t>(i)))));
+  }
+  for (int64_t i = 0; i < rows_ * heads * dim_; ++i) {
+    out.mean.push_back(static_cast<float>(
+        offset * (2 * mean.Uniform(static_cast<uint64_t>(i)) - 1)));
+  }
+  return out;
+}
+
+void LifeTokens::Read(TokenKind kind, int64_t row, int64_t position,
+                      std::span<float> out) const {
+  const Kind& k = kinds_[static_cast<size_t>(kind)];
+  if (kind != TokenKind::kQuery && row == 0 &&
+      position == std::min<int64_t>(3, positions_ - 1)) {
+    std::fill(out.begin(), out.end(), 0.0f);
+    return;
+  }
+  const int64_t heads = Heads(kind);
+  // From -1/2 to 1/2 over the positions, times the slope, by turns of sign.
+  const float along =
+      k.slope * 0.5f *
+      (static_cast<float>(position) / static_cast<float>(positions_) - 0.5f);
+  const auto count = static_cast<int64_t>(out.size());
+  const float* const mean = k.mean.data() + row * count;
+  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(k.key),
+                                       static_cast<uint32_t>(k.key >> 32)};
+  // Eight numbers a draw.
+  for (int64_t i = 0; i < count; i += 8) {
+    const auto words = exec::Philox(
+        {static_cast<uint32_t>(i / 8), static_cast<uint32_t>(position),
+         static_cast<uint32_t>(row), 0},
+        key);
+    for (int64_t j = 0; j < std::min<int64_t>(8, count - i); ++j) {
+      const uint32_t word = words[At(j / 2)];
+      out[At(i + j)] = Noise(j % 2 == 0 ? word & 0xffff : word >> 16);
+    }
+  }
+  for (int64_t h = 0; h < heads; ++h) {
+    const float gain = k.gain[At(row * heads + h)];
+    float* const x = out.data() + h * dim_;
+    const float* const m = mean + h * dim_;
+    for (int64_t d = 0; d < dim_; ++d) {
+      x[d] = gain * x[d] + (m[d] + (d % 2 == 0 ? along : -along));
+    }
+  }
+  exec::RoundAll(dtype_, out);
+}
+
+}  // namespace shardc::verify

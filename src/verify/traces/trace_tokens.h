@@ -1,0 +1,50 @@
+// Raw tokens of a cache's life: counted, not stored, so that a life may be
+// far longer than memory.
+#ifndef SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
+#define SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exec/machine/random.h"
+#include "model/dtype.h"
+#include "verify/traces/cache_trace.h"
+
+namespace shardc::verify {
+
+enum class TokenKind : uint8_t { kQuery, kKey, kValue };
+
+class LifeTokens {
+ public:
+  // Of batch + 1 rows, the last for insertion.
+  explicit LifeTokens(const Lifetime& life);
+
+  // Heads of a kind.
+  int64_t Heads(TokenKind kind) const {
+    return kind == TokenKind::kQuery ? heads_ : key_heads_;
+  }
+  // One token [heads, D], rounded to the life's dtype. Heads and rows differ
+  // in mean and norm, positions by a slope; the keys and values of row 0 are
+  // zero at position 3, which quantisation must leave alone.
+  void Read(TokenKind kind, int64_t row, int64_t position,
+            std::span<float> out) const;
+
+ private:
+  struct Kind {
+    uint64_t key = 0;
+    float slope = 0;
+    std::vector<float> gain;  // [rows, heads]
+    std::vector<float> mean;  // [rows, heads, D]
+  };
+  Kind MakeKind(exec::Random random, int64_t heads, double gain,
+                double offset) const;
+
+  int64_t rows_, heads_, key_heads_, dim_, positions_;
+  Dtype dtype_;
+  std::vector<Kind> kinds_;
+};
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_

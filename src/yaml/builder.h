@@ -1,0 +1,91 @@
+// From the event parser's events to the tree: what is opened, closed and
+// named, and where. Knows nothing of the parser itself: anchors are numbers
+// (0: none), positions are byte offsets into the source.
+#ifndef SHARDC_YAML_BUILDER_H_
+#define SHARDC_YAML_BUILDER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "source/finding.h"
+#include "yaml/error.h"
+#include "yaml/yaml.h"
+
+namespace shardc {
+
+class YamlBuilder {
+ public:
+  // Thrown after a finding that leaves nothing to build; caught where the
+  // event parser is called.
+  struct Stop {};
+
+  YamlBuilder(const SourceRef& source, Findings& findings)
+      : source_(source), text_(source->text()), findings_(findings) {}
+
+  // `at` is where the parser says that the node begins, with its anchor and
+  // tag; of a null that nobody wrote it is where the next token begins.
+  void Null(size_t at, uint64_t anchor);
+  void Alias(size_t at, uint64_t anchor);
+  // `tag` is resolved: "?" and "!" mean none.
+  void Scalar(size_t at, const std::string& tag, uint64_t anchor,
+              const std::string& value);
+  void Open(YamlKind kind, size_t at, const std::string& tag, uint64_t anchor,
+            bool flow);
+  void Close();
+
+  const std::optional<YamlNode>& root() const { return root_; }
+  std::optional<YamlNode> TakeRoot() { return std::move(root_); }
+  // Findings other than duplicate keys.
+  bool broken() const { return broken_; }
+  // What was open when the parser gave up.
+  YamlFailure FailureAt(size_t offset) const;
+
+ private:
+  // A collection that is not closed yet.
+  struct Frame {
+    YamlNode node;
+    uint64_t anchor = 0;
+    bool flow = false;
+    std::optional<YamlNode> key;  // of a mapping: its value comes next
+    std::map<std::string, size_t, std::less<>> keys;  // to key's offset
+  };
+
+  void Broken(const Code& code, size_t begin, size_t end, std::string message,
+              std::string help = {});
+  [[noreturn]] void Fail(const Code& code, size_t begin, size_t end,
+                         std::string message, std::string help = {});
+  [[noreturn]] void TooDeep(size_t at);
+  [[noreturn]] void UnclosedQuote(size_t at);
+  void Charge(size_t nodes, size_t begin, size_t end);
+
+  std::string TagMessage(size_t begin) const;
+  void KeepTag(const std::string& tag, size_t start, YamlNode& node);
+  void CheckText(const YamlNode& node);
+  void CheckBlank(const YamlNode& node);
+  void CheckKey(Frame& frame, const YamlNode& key);
+
+  bool WrittenHere(size_t word) const;
+  void PlaceUnwritten(size_t next, YamlNode& node);
+  size_t DashBefore(const Frame& frame, size_t next) const;
+  void PlaceScalar(YamlNode& node, const std::string& value);
+  void Finish(YamlNode node, uint64_t anchor);
+
+  const SourceRef& source_;
+  std::string_view text_;
+  Findings& findings_;
+  std::vector<Frame> stack_;
+  std::map<uint64_t, YamlNode> anchors_;  // of whole nodes
+  std::optional<YamlNode> root_;
+  size_t alias_nodes_ = 0;
+  size_t last_end_ = 0;               // of the last whole token seen
+  std::optional<size_t> long_quote_;  // the last one over several lines
+  bool broken_ = false;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_YAML_BUILDER_H_

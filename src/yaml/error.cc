@@ -1,0 +1,194 @@
+#include "yaml/error.h"
+
+#include <algorithm>
+#include <array>
+
+#include "source/wording.h"
+#include "yaml/scan.h"
+
+namespace shardc {
+namespace {
+
+struct Wording {
+  std::string_view reason;  // begins like this
+  std::string_view message;
+  std::string_view help;
+};
+
+constexpr std::array<Wording, 16> kWordings = {{
+    {"illegal map value", "this `:` follows nothing that can be a key",
+     "quote a text that holds `: `, or mend the indentation"},
+    {"illegal map key", "no key can stand here", "mend the indentation"},
+    {"illegal block entry", "no list item can stand here",
+     "begin the list on a line of its own"},
+    {"illegal flow end", "this bracket closes nothing", "remove it"},
+    {"illegal EOF in scalar", "the file ends inside a string",
+     "close the quote"},
+    {"illegal document indicator in scalar",
+     "a document marker inside a string", "close the quote"},
+    {"unknown escape character", "an escape that YAML does not have",
+     "put patterns in single quotes: '\\d+'"},
+    {"bad character found while scanning hex", "an escape with bad digits",
+     "put patterns in single quotes: '\\x2f'"},
+    {"invalid unicode", "an escape that is no Unicode character", ""},
+    {"the referenced anchor is not defined",
+     "this alias refers to no anchor before it",
+     "quote a text that begins with `*`"},
+    {"alias not found after", "an alias without a name",
+     "quote a text that begins with `*`"},
+    {"anchor not found after", "an anchor without a name",
+     "quote a text that begins with `&`"},
+    {"illegal tab", "a tab where indentation is expected",
+     "indent with spaces"},
+    {"cannot assign multiple", "two anchors or tags on one value", ""},
+    {"unexpected character in block scalar",
+     "text after the head of a block string",
+     "begin the text on the next line"},
+    {"cannot set zero indentation", "a block string with indentation 0", ""},
+}};
+
+bool IsBlankLineHead(std::string_view text, size_t at) {
+  const size_t line = LineBegin(text, at);
+  return text.substr(line, at - line).find_first_not_of(" \t") ==
+         std::string_view::npos;
+}
+
+struct Report {
+  const SourceRef& source;
+  const YamlFailure& failure;
+  Findings& findings;
+
+  void Add(size_t begin, size_t end, std::string message,
+           std::string_view help) const {
+    findings.Add(code::kYamlSyntax,
+                 {source, begin, std::min(end, source->text().size())},
+                 std::move(message), std::string(help));
+  }
+
+  // Blanks that look like indentation and are not: tabs, no-break spaces.
+  bool BadIndentation() const {
+    const std::string_view text = source->text();
+    size_t line = LineBegin(text, std::min(failure.offset, text.size()));
+    const size_t first = LineBegin(text, failure.last_end);
+    for (;;) {
+      size_t at = line;
+      while (at < text.size() && text[at] == ' ') ++at;
+      if (at < text.size() && text[at] == '\t') {
+        Add(at, at + 1, "a tab is used as indentation", "indent with spaces");
+        return true;
+      }
+      if (const size_t blank = OddBlank(text, at); blank > 0) {
+        Add(at, at + blank, std::string(kOddBlankMessage), kOddBlankHelp);
+        return true;
+      }
+      if (line <= first || line == 0) return false;
+      line = LineBegin(text, line - 1);
+    }
+  }
+
+  bool OpenQuote() const {
+    const std::string_view text = source->text();
+    const auto quote =
+        FindOpenQuote(text, std::min(failure.last_end, text.size()));
+    if (!quote) return false;
+    Add(*quote, *quote + 1,
+        std::string("the quote `") + text[*quote] + "` is never closed",
+        "close it on the same line");
+    return true;
+  }
+
+  bool OpenBracket(const std::string& reason) const {
+    if (!reason.starts_with("end of map flow") &&
+        !reason.starts_with("end of sequence flow")) {
+      return false;
+    }
+    const std::string_view text = source->text();
+    const char open = failure.open_flow ? text[*failure.open_flow] : '[';
+    const std::string close = open == '{' ? "}" : "]";
+    if (SkipBlank(text, failure.offset) >= text.size() && failure.open_flow) {
+      Add(*failure.open_flow, *failure.open_flow + 1,
+          std::string("the bracket `") + open + "` is never closed",
+          "close it with `" + close + "`");
+    } else {
+      Add(failure.offset, failure.offset + 1,
+          "neither `,` nor `" + close + "` before this",
+          "separate the entries with commas");
+    }
+    return true;
+  }
+
+  // `match: 'foo` runs to the quote that opens the next pattern.
+  bool LongQuote() const {
+    if (!failure.long_quote) return false;
+    const auto end = QuotedEnd(source->text(), *failure.long_quote);
+    if (!end || *end != failure.last_end) return false;
+    Add(*failure.long_quote, *failure.long_quote + 1,
+        std::string("the quote `") + source->text()[*failure.long_quote] +
+            "` is closed on line " + std::to_string(source->At(*end - 1).line) +
+            " only",
+        "close it on the same line");
+    return true;
+  }
+
+  bool Misplaced(const std::string& reason) const {
+    const bool map = reason.starts_with("end of map");
+    if (!map && !reason.starts_with("end of sequence")) return false;
+    const std::string_view text = source->text();
+    const std::string what = map ? "key" : "item";
+    if (IsBlankLineHead(text, failure.offset)) {
+      Add(failure.offset, failure.offset + 1,
+          "this line is neither the next " + what +
+              " of what stands above nor inside it",
+          "give it the same indentation as the " + what + "s above");
+    } else if (!LongQuote()) {
+      Add(failure.offset, failure.offset + 1, "text after a whole value",
+          "remove it, or quote the whole value");
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+std::string ShortQuote(std::string_view text) {
+  constexpr size_t kLongest = 60;
+  if (text.size() <= kLongest) return "`" + Printable(text) + "`";
+  size_t cut = kLongest;
+  // Not inside a character: those bytes are 10xxxxxx.
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) {
+    --cut;
+  }
+  return "`" + Printable(text.substr(0, cut)) + "...`";
+}
+
+void ReportYamlError(const SourceRef& source, const std::string& reason,
+                     const YamlFailure& failure, Findings& findings) {
+  const Report report{source, failure, findings};
+  const std::string_view text = source->text();
+  if (reason.starts_with("bad file")) {
+    findings.Add(code::kYamlDepth, {source, failure.offset, failure.offset},
+                 "nested too deeply");
+    return;
+  }
+  if (report.OpenQuote()) return;
+  if (report.OpenBracket(reason)) return;
+  if (report.BadIndentation()) return;
+  if (report.Misplaced(reason)) return;
+  if (reason.starts_with("unknown token") && failure.offset < text.size()) {
+    report.Add(failure.offset, failure.offset + 1,
+               "no value can begin with `" +
+                   Printable(text.substr(failure.offset, 1)) + "`",
+               "quote the text");
+    return;
+  }
+  for (const Wording& wording : kWordings) {
+    if (!reason.starts_with(wording.reason)) continue;
+    report.Add(failure.offset, failure.offset + 1, std::string(wording.message),
+               wording.help);
+    return;
+  }
+  report.Add(failure.offset, failure.offset + 1,
+             "the YAML parser says: " + reason, "");
+}
+
+}  // namespace shardc

@@ -1,0 +1,115 @@
+#include "yaml/fields.h"
+
+#include <algorithm>
+
+#include "source/wording.h"
+#include "yaml/core.h"
+#include "yaml/error.h"
+
+namespace shardc {
+namespace {
+
+std::string Join(std::span<const std::string_view> words,
+                 std::string_view last) {
+  std::string out;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) out += i + 1 == words.size() ? last : ", ";
+    out += "`" + std::string(words[i]) + "`";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string Alternatives(std::span<const std::string_view> choices) {
+  return Join(choices, " or ");
+}
+
+std::string Listed(std::span<const std::string_view> names) {
+  return Join(names, " and ");
+}
+
+std::string Suggest(std::string_view word,
+                    std::span<const std::string_view> candidates) {
+  const std::vector<std::string> names(candidates.begin(), candidates.end());
+  const auto nearest = Nearest(word, names);
+  return nearest ? "did you mean `" + *nearest + "`?" : std::string();
+}
+
+std::optional<Fields> Fields::Read(const YamlContext& context,
+                                   const YamlNode& node,
+                                   const KeyTable& table) {
+  if (!node.IsMapping()) {
+    context.Add(
+        code::kSchema, node,
+        std::string(table.what) + " is " + Describe(node) + ", not a mapping",
+        "its keys are " + Listed(table.keys));
+    return std::nullopt;
+  }
+  Fields fields(table);
+  fields.values_.resize(table.keys.size(), nullptr);
+  bool bad_key = false;
+  for (const YamlMember& member : node.members) {
+    if (context.findings.Full()) break;
+    if (!member.key.IsScalar()) {
+      // One such finding is enough: the file is no file of ours.
+      if (!bad_key) {
+        context.Add(code::kSchema, member.key,
+                    "a key is " + Describe(member.key),
+                    "the keys of " + std::string(table.what) + " are " +
+                        Listed(table.keys));
+      }
+      bad_key = true;
+      continue;
+    }
+    const auto found =
+        std::find(table.keys.begin(), table.keys.end(), member.key.text);
+    if (found == table.keys.end()) {
+      std::string help;
+      const std::vector<std::string> names(table.keys.begin(),
+                                           table.keys.end());
+      if (const auto nearest = Nearest(member.key.text, names)) {
+        help = "did you mean `" + *nearest + "`?";
+        fields.meant_.push_back(*nearest);
+      }
+
+      if (help.empty()) {
+        help = "the keys of " + std::string(table.what) + " are " +
+               Listed(table.keys);
+      }
+      context.Add(code::kUnknownKey, member.key,
+                  "unknown key " + ShortQuote(member.key.text) + " in " +
+                      std::string(table.what),
+                  std::move(help));
+      continue;
+    }
+    // Of a duplicate, which is a finding already, the first counts.
+    auto& slot =
+        fields.values_[static_cast<size_t>(found - table.keys.begin())];
+    if (slot == nullptr) slot = &member.value;
+  }
+  return fields;
+}
+
+const YamlNode* Fields::Find(std::string_view key) const {
+  const auto found = std::find(table_->keys.begin(), table_->keys.end(), key);
+  if (found == table_->keys.end()) return nullptr;
+  return values_[static_cast<size_t>(found - table_->keys.begin())];
+}
+
+const YamlNode* Fields::Require(const YamlContext& context,
+                                const YamlNode& node,
+                                std::string_view key) const {
+  const YamlNode* value = Find(key);
+  // A misspelt one has its finding already.
+  const bool misspelt =
+      std::find(meant_.begin(), meant_.end(), key) != meant_.end();
+  if (value == nullptr && !misspelt) {
+    context.Add(
+        code::kSchema, node,
+        std::string(table_->what) + " has no `" + std::string(key) + "`");
+  }
+  return value;
+}
+
+}  // namespace shardc

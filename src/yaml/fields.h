@@ -1,0 +1,57 @@
+// The members of a mapping by a table of keys.
+#ifndef SHARDC_YAML_FIELDS_H_
+#define SHARDC_YAML_FIELDS_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "yaml/key_table.h"
+#include "yaml/yaml.h"
+
+namespace shardc {
+
+// A file being read, and where its findings go.
+struct YamlContext {
+  const YamlDocument& document;
+  Findings& findings;
+
+  Finding& Add(const Code& code, const YamlNode& node, std::string message,
+               std::string help = {}) const {
+    return findings.Add(code, document.PlaceOf(node), std::move(message),
+                        std::move(help));
+  }
+};
+
+class Fields {
+ public:
+  // Findings: not a mapping (schema), unknown keys with a suggestion.
+  static std::optional<Fields> Read(const YamlContext& context,
+                                    const YamlNode& node,
+                                    const KeyTable& table);
+  // Null where the key is absent.
+  const YamlNode* Find(std::string_view key) const;
+  // A finding (schema) where the key is absent.
+  const YamlNode* Require(const YamlContext& context, const YamlNode& node,
+                          std::string_view key) const;
+
+ private:
+  explicit Fields(const KeyTable& table) : table_(&table) {}
+  const KeyTable* table_;
+  std::vector<const YamlNode*> values_;  // in the table's order
+  std::vector<std::string> meant_;       // by unknown keys
+};
+
+// "`a`, `b` or `c`", "`a`, `b` and `c`"
+std::string Alternatives(std::span<const std::string_view> choices);
+std::string Listed(std::span<const std::string_view> names);
+// "did you mean `x`?", or nothing.
+std::string Suggest(std::string_view word,
+                    std::span<const std::string_view> candidates);
+
+}  // namespace shardc
+
+#endif  // SHARDC_YAML_FIELDS_H_

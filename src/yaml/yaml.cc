@@ -1,0 +1,176 @@
+// From bytes to the tree, in three steps: a guard over the bytes
+// (yaml_scan.h), the event parser of yaml-cpp, and our builder, which
+// closes what the event parser leaves open. What it would accept and we
+// must not: `'never closed`, `{dp: 2, , tp: 4}`, text after the document,
+// duplicate keys, `<<`, tags, `&a [*a]`. Its own loader is not used, nor its
+// reader of several documents, which never returns from a lone comma: the
+// parser is asked for a document at most twice. tests/parse/yaml_test.cc has
+// a case for each; tests/parse/fuzz_yaml.cc searches for more.
+#include "yaml/yaml.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "source/wording.h"
+#include "yaml/builder.h"
+#include "yaml/error.h"
+#include "yaml/scan.h"
+
+namespace shardc {
+namespace {
+
+size_t PositionOf(const YAML::Mark& mark) {
+  return mark.pos < 0 ? 0 : static_cast<size_t>(mark.pos);
+}
+
+// Hands the parser's events on. `base`: bytes before the text it was given.
+class Events : public YAML::EventHandler {
+ public:
+  Events(YamlBuilder& builder, size_t base) : builder_(builder), base_(base) {}
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    builder_.Null(At(mark), anchor);
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    builder_.Alias(At(mark), anchor);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag,
+                YAML::anchor_t anchor, const std::string& value) override {
+    builder_.Scalar(At(mark), tag, anchor, value);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag,
+                       YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value style) override {
+    builder_.Open(YamlKind::kSequence, At(mark), tag, anchor,
+                  style == YAML::EmitterStyle::Flow);
+  }
+  void OnSequenceEnd() override { builder_.Close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag,
+                  YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value style) override {
+    builder_.Open(YamlKind::kMapping, At(mark), tag, anchor,
+                  style == YAML::EmitterStyle::Flow);
+  }
+  void OnMapEnd() override { builder_.Close(); }
+
+ private:
+  size_t At(const YAML::Mark& mark) const { return PositionOf(mark) + base_; }
+
+  YamlBuilder& builder_;
+  size_t base_;
+};
+
+// Sees whether another document begins, and leaves at once.
+class Second : public YAML::EventHandler {
+ public:
+  std::optional<size_t> begin;
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    begin = PositionOf(mark);
+    throw YamlBuilder::Stop();
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+void ReportSecond(const SourceRef& source, size_t at, Findings& findings) {
+  const std::string_view text = source->text();
+  at = std::min(at, text.size());
+  const Place place{source, at, std::min(at + 1, text.size())};
+  if (at < text.size() && text[at] == ',') {
+    findings.Add(code::kYamlSyntax, place, "`,` after the end of the document",
+                 "remove it");
+    return;
+  }
+  if (text.substr(at, 3) == "---") {
+    findings.Add(code::kMultiDocument, {source, at, at + 3},
+                 "a second document begins here",
+                 "keep one document in a file");
+    return;
+  }
+  findings.Add(code::kMultiDocument, place,
+               "text after the end of the document",
+               "keep one document in a file");
+}
+
+// Runs the event parser; false when there is no good tree.
+bool Run(const SourceRef& source, size_t base, YamlBuilder& builder,
+         Findings& findings) {
+  std::istringstream in{std::string(source->text().substr(base))};
+  try {
+    YAML::Parser parser(in);
+    Events events(builder, base);
+    if (!parser.HandleNextDocument(events)) return true;
+    Second second;
+    try {
+      parser.HandleNextDocument(second);
+    } catch (const YamlBuilder::Stop&) {
+    }
+    if (!second.begin) return !builder.broken();
+    // A root that nobody wrote is worded by the caller.
+    if (builder.root() && builder.root()->IsNull()) return true;
+    ReportSecond(source, *second.begin + base, findings);
+    return false;
+  } catch (const YamlBuilder::Stop&) {
+    return false;
+  } catch (const YAML::Exception& error) {
+    ReportYamlError(source, error.msg,
+                    builder.FailureAt(PositionOf(error.mark) + base), findings);
+    return false;
+  }
+}
+
+}  // namespace
+
+std::optional<YamlDocument> YamlDocument::Parse(SourceRef source,
+                                                Findings& findings) {
+  const std::string_view text = source->text();
+  if (text.size() > kByteLimit) {
+    findings.Add(code::kLimit, {source, Place::kWhole, Place::kWhole},
+                 BytesText(static_cast<int64_t>(text.size())) + " of YAML",
+                 "the limit is " + BytesText(static_cast<int64_t>(kByteLimit)));
+    return std::nullopt;
+  }
+  if (const auto fault = FindTextFault(text)) {
+    findings.Add(
+        code::kEncoding,
+        {source, fault->offset, std::min(fault->offset + 1, text.size())},
+        fault->message, fault->help);
+    return std::nullopt;
+  }
+  const size_t base = text.starts_with("\xef\xbb\xbf") ? 3 : 0;
+  YamlBuilder builder(source, findings);
+  if (!Run(source, base, builder, findings)) return std::nullopt;
+  std::optional<YamlNode> root = builder.TakeRoot();
+  if (!root || (root->IsNull() && root->begin == root->end)) {
+    const size_t at = SkipEmptyDocument(text, base);
+    if (at == text.size()) {
+      findings.Add(code::kEmpty, {source, Place::kWhole, Place::kWhole},
+                   "the file holds no document");
+    } else {
+      findings.Add(code::kYamlSyntax, {source, at, at + 1},
+                   "`" + Printable(text.substr(at, 1)) +
+                       "` begins nothing that is YAML");
+    }
+    return std::nullopt;
+  }
+  return YamlDocument(std::move(source), std::move(*root));
+}
+
+}  // namespace shardc

@@ -1,0 +1,98 @@
+"""Every lint's own examples, as `shardc explain CODE` shows them, put to
+`shardc check` in every format."""
+
+import re
+import subprocess
+
+from transcript import Section, Step
+
+FILES = {"rules": "rules.yaml", "manifest": "manifest.json",
+         "config.json": "config.json", "committed plan": "locked.json"}
+FORMATS = ("concise", "json", "sarif", "github", "junit", "markdown")
+
+
+def said(program, *args):
+    return subprocess.run([program, "explain", *args], check=True,
+                          stdout=subprocess.PIPE, encoding="utf-8").stdout
+
+
+def codes(program):
+    return re.findall(r"^\| (SHD\d{3}) \|", said(program, "--codes"), re.M)
+
+
+def is_lint(code):
+    """From 100 on a lint gives a code, and brings its examples."""
+    return code >= "SHD100"
+
+
+def inputs(text):
+    """The indented parts of an example by title."""
+    parts, at = {}, None
+    for line in text.splitlines():
+        title = re.match(r"  (\S.*?):(?: (\d+))?$", line)
+        if title and title.group(2):
+            parts[title.group(1)] = title.group(2)
+        elif title:
+            at = parts.setdefault(title.group(1), [])
+        elif line.startswith("    ") or not line:
+            if at is not None:
+                at.append(line[4:])
+        else:
+            at = None
+    return {title: part if isinstance(part, str) else
+            "\n".join(part).rstrip("\n") + "\n"
+            for title, part in parts.items()}
+
+
+def examples(text):
+    """The bad one and the good one, the latter filled from the former."""
+    bad = inputs(text[text.index("\nExample\n"):
+                      text.index("\nWhat to write instead\n")])
+    good = inputs(text[text.index("\nWhat to write instead\n"):])
+    return bad, {**bad, **good}
+
+
+def setup(example):
+    """(hidden files, flags) that give an example to a command."""
+    files = [(FILES[title], text) for title, text in example.items()
+             if title in FILES]
+    mesh = example["mesh"].rstrip("\n")
+    if "{" in mesh:
+        files.append(("mesh.yaml", example["mesh"]))
+        mesh = "mesh.yaml"
+    flags = f"--mesh {mesh} --rules rules.yaml --manifest manifest.json"
+    if "committed plan" in example:
+        files.append(("shardc.yaml", "version: 1\ntargets:\n  t:\n"
+                      f"    mesh: {mesh}\n    rules: [rules.yaml]\n"
+                      "    manifest: manifest.json\n    plan: locked.json\n"))
+        flags = "--locked"
+    if "config.json" in example:
+        flags += " --model config.json"
+    sizes = [f"{key}={example[key]}" for key in ("batch", "kv_len")
+             if key in example]
+    if sizes:
+        flags += " --attention " + ",".join(sizes)
+    if "memory in bytes" in example:
+        flags += " --memory " + example["memory in bytes"]
+    return [Step("hidden", name, text.splitlines())
+            for name, text in files], flags
+
+
+def sections(program, code):
+    text = said(program, code)
+    bad, good = examples(text)
+    preview = " --preview" if "\nIn preview:" in text else ""
+    files, flags = setup(bad)
+    steps = [Step("command", f"shardc explain {code}")]
+    steps += files
+    steps.append(Step("command", f"shardc check {flags}{preview} -q"))
+    for form in FORMATS:
+        command = f"shardc check {flags} --select {code} -q --format {form}"
+        if form == "sarif":  # the list of all rules is in formats.txt
+            command += (f" | sed -n '/{code}/"
+                        "{s/Index\": [0-9]*/Index\": N/; p}'")
+        steps.append(Step("command", command))
+    yield Section("the example", steps)
+    files, flags = setup(good)
+    yield Section("what to write instead", files + [
+        Step("command", f"shardc check {flags}{preview} -q")])

@@ -1,0 +1,84 @@
+#include "emit/plans/mesh_grid.h"
+
+#include <doctest/doctest.h>
+
+namespace shardc {
+namespace {
+
+std::string JsonOf(const Mesh& mesh, const AxisRules& axes, bool ranks) {
+  return TextOf([&](Sink& out) { WriteMeshGridJson(mesh, axes, ranks, out); });
+}
+
+TEST_CASE("a grid of blocks, rows and columns") {
+  Mesh mesh;
+  mesh.axes = {{"dp", 2}, {"one", 1}, {"fsdp", 2}, {"tp", 3}};
+  mesh.devices = 12;
+  mesh.processes = 2;
+  CHECK(MeshGridText(mesh, {}, true) ==
+        "dp=2 one=1 fsdp=2 tp=3\n"
+        "12 devices, 2 processes, 1 slice\n"
+        "  dp: 2, auto\n"
+        "  one: 1, auto\n"
+        "  fsdp: 2, auto\n"
+        "  tp: 3, auto\n"
+        "host mesh: [1, 1, 2, 3]\n"
+        "\n"
+        "dp=0\n"
+        "fsdp \\ tp\n"
+        "   0 |  0  1  2\n"
+        "   1 |  3  4  5\n"
+        "\n"
+        "dp=1\n"
+        "fsdp \\ tp\n"
+        "   0 |  6  7  8\n"
+        "   1 |  9 10 11\n"
+        "\n"
+        "process 0: devices 0-5, dp rank 0 of 2, mp rank 0 of 1\n"
+        "process 1: devices 6-11, dp rank 1 of 2, mp rank 0 of 1\n");
+}
+
+TEST_CASE("slices in text and JSON") {
+  Mesh mesh;
+  mesh.axes = {{"dp", 2, AxisType::kExplicit}, {"tp", 4}};
+  mesh.devices = 8;
+  mesh.slices = 2;
+  mesh.processes = 2;
+  mesh.dcn = {1, 2};
+  const std::string text = MeshGridText(mesh, {}, false);
+  CHECK(text.find("  tp: 4, auto, 2 over the slices\n") != std::string::npos);
+  CHECK(text.find("   0 | 0 1 4 5\n   1 | 2 3 6 7\n") != std::string::npos);
+  CHECK(JsonOf(mesh, {}, true) ==
+        "{\"axes\": [{\"name\": \"dp\", \"size\": 2, \"type\": \"explicit\"}, "
+        "{\"name\": \"tp\", \"size\": 4, \"type\": \"auto\"}], "
+        "\"devices\": 8, \"processes\": 2, \"slices\": 2, \"dcn\": [1, 2],\n"
+        " \"host_mesh\": [1, 4],\n"
+        " \"grid\": [[0, 1, 4, 5], [2, 3, 6, 7]],\n"
+        " \"ranks\": [\n"
+        "  {\"process\": 0, \"slice\": 0, \"devices\": [0, 1, 2, 3], "
+        "\"mp_node_size\": 1, \"dp_node_size\": 2, \"dp_node_rank\": 0, "
+        "\"mp_node_rank\": 0},\n"
+        "  {\"process\": 1, \"slice\": 1, \"devices\": [4, 5, 6, 7], "
+        "\"mp_node_size\": 1, \"dp_node_size\": 2, \"dp_node_rank\": 1, "
+        "\"mp_node_rank\": 0}\n"
+        "]}\n");
+}
+
+TEST_CASE("small and large grids") {
+  Mesh mesh;
+  CHECK(MeshGridText(mesh, {}, false).ends_with("\ndevice 0\n"));
+  CHECK(JsonOf(mesh, {}, false).find("\"grid\": 0") != std::string::npos);
+  mesh.axes = {{"x", 3}};
+  mesh.devices = 3;
+  CHECK(MeshGridText(mesh, {}, false).ends_with("\nx\n     | 0 1 2\n"));
+  mesh.axes = {{"x", int64_t{1} << 20}};
+  mesh.devices = int64_t{1} << 20;
+  mesh.processes = 3;
+  CHECK(MeshGridText(mesh, {}, false).find("1,048,576 devices is in") !=
+        std::string::npos);
+  CHECK(JsonOf(mesh, {}, false).find("\"host_mesh\": null") !=
+        std::string::npos);
+  CHECK(JsonOf(mesh, {}, false).find("\"grid\": null") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardc

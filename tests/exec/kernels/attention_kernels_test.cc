@@ -1,0 +1,420 @@
+// Every target's attention kernels against the loops, and against themselves
+// where bits must agree.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "exec/kernels/kernel_loops.h"
+#include "exec/kernels/kernels.h"
+#include "exec/machine/thread_pool.h"
+
+namespace shardc::exec {
+namespace {
+
+// Leaves the best target chosen, whatever a test does.
+class EachTarget {
+ public:
+  ~EachTarget() { UseKernelTarget(""); }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::vector<std::string> names_ = KernelTargets();
+};
+
+struct Shape {
+  int64_t heads, rows, keys, dim, value_dim;
+};
+
+// Owns what an AttentionSlice points at. Key and value rows are interleaved
+// with those of another head, so strides matter.
+struct Case {
+  AttentionSlice slice;
+  std::vector<float> query, key, value, key_scale, value_scale, bias;
+  std::vector<uint16_t> query16, key16, value16;
+  std::vector<int8_t> key8, value8;
+  std::vector<int32_t> begin, end;
+  std::vector<uint8_t> mask;
+};
+
+Dtype QueryOf(Dtype kv) { return kv == Dtype::kI8 ? Dtype::kF32 : kv; }
+
+void Fill(std::vector<float>& v, int64_t count, std::mt19937& random,
+          float size = 1) {
+  std::normal_distribution<float> normal;
+  v.resize(static_cast<size_t>(count));
+  for (float& x : v) x = size * normal(random);
+}
+
+std::vector<uint16_t> Narrow(const std::vector<float>& x, Dtype dtype) {
+  std::vector<uint16_t> out(x.size());
+  dtype == Dtype::kBF16 ? F32ToBf16(x, out) : F32ToF16(x, out);
+  return out;
+}
+
+std::vector<int8_t> Narrow8(const std::vector<float>& x, int64_t dim,
+                            std::vector<float>& scale) {
+  std::vector<int8_t> out(x.size());
+  const auto d = static_cast<size_t>(dim);
+  for (size_t i = 0; i < x.size(); i += d) {
+    scale.push_back(
+        Quantise(std::span(x).subspan(i, d), std::span(out).subspan(i, d)));
+  }
+  return out;
+}
+
+Case MakeCase(const Shape& shape, Dtype dtype, uint32_t seed) {
+  std::mt19937 random(seed);
+  Case c;
+  AttentionSlice& s = c.slice;
+  s.heads = shape.heads;
+  s.query_rows = shape.rows;
+  s.key_rows = shape.keys;
+  s.head_dim = shape.dim;
+  s.value_dim = shape.value_dim;
+  s.scale = 1 / std::sqrt(static_cast<float>(shape.dim));
+  Fill(c.query, shape.rows * shape.heads * shape.dim, random);
+  s.query_head_stride = shape.dim;
+  s.query_row_stride = shape.heads * shape.dim;
+  Fill(c.key, shape.keys * 2 * shape.dim, random);
+  Fill(c.value, shape.keys * 2 * shape.value_dim, random);
+  s.key_row_stride = 2 * shape.dim;
+  s.value_row_stride = 2 * shape.value_dim;
+  s.query_dtype = QueryOf(dtype);
+  s.kv_dtype = dtype;
+  s.query = c.query.data();
+  s.key = c.key.data();
+  s.value = c.value.data();
+  if (dtype == Dtype::kBF16 || dtype == Dtype::kF16) {
+    s.query = (c.query16 = Narrow(c.query, dtype)).data();
+    s.key = (c.key16 = Narrow(c.key, dtype)).data();
+    s.value = (c.value16 = Narrow(c.value, dtype)).data();
+  }
+  if (dtype == Dtype::kI8) {
+    s.key = (c.key8 = Narrow8(c.key, shape.dim, c.key_scale)).data();
+    s.value =
+        (c.value8 = Narrow8(c.value, shape.value_dim, c.value_scale)).data();
+    s.key_scale = c.key_scale.data();
+    s.value_scale = c.value_scale.data();
+    s.scale_stride = 2;
+  }
+  return c;
+}
+
+// Row t at position S - T + t sees the last `window` keys.
+void Window(Case& c, int64_t window) {
+  AttentionSlice& s = c.slice;
+  for (int64_t t = 0; t < s.query_rows; ++t) {
+    const auto end = static_cast<int32_t>(s.key_rows - s.query_rows + t + 1);
+    c.end.push_back(std::max(end, 0));
+    c.begin.push_back(static_cast<int32_t>(std::max<int64_t>(end - window, 0)));
+  }
+  s.begin = c.begin.data();
+  s.end = c.end.data();
+}
+
+struct Result {
+  std::vector<float> max, sum, raw, out, lse;
+};
+
+using Kernel = void (*)(const AttentionSlice&, const AttentionState&, Scratch&);
+
+AttentionState StateOf(Result& r, const AttentionSlice& s) {
+  const auto rows = static_cast<size_t>(s.heads * s.query_rows);
+  r.max.resize(rows);
+  r.sum.resize(rows);
+  r.raw.resize(rows * static_cast<size_t>(s.value_dim));
+  return {r.max.data(), r.sum.data(), r.raw.data()};
+}
+
+void Finish(Result& r, const AttentionSlice& s, const AttentionState& state) {
+  r.out.resize(r.raw.size());
+  r.lse.resize(r.max.size());
+  FinishAttention(s, state, nullptr, r.out.data(), s.query_rows * s.value_dim,
+                  s.value_dim, r.lse.data());
+}
+
+Result RunKernel(const AttentionSlice& s, Kernel kernel) {
+  Result r;
+  Scratch scratch;
+  const AttentionState state = StateOf(r, s);
+  ClearState(s, state);
+  kernel(s, state, scratch);
+  Finish(r, s, state);
+  return r;
+}
+
+double Worst(const std::vector<float>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto x = static_cast<double>(a[i]);
+    if (x == b[i]) continue;  // infinities
+    const double e = std::abs(x - b[i]);
+    if (!(e <= worst)) worst = e;  // NaN sticks
+  }
+  return worst;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void DecodeOne(const AttentionSlice& slice, const AttentionState& state,
+               Scratch& scratch) {
+  DecodeAttention({&slice, 1}, {&state, 1}, scratch);
+}
+
+constexpr Kernel kKernels[] = {PrefillAttention, DecodeOne};
+constexpr Dtype kDtypes[] = {Dtype::kF32, Dtype::kBF16, Dtype::kF16,
+                             Dtype::kI8};
+constexpr Shape kShapes[] = {
+    {1, 1, 1, 1, 1},      {1, 1, 300, 64, 64},  {2, 5, 7, 16, 16},
+    {3, 9, 33, 20, 12},   {1, 40, 257, 80, 80}, {4, 17, 513, 32, 48},
+    {2, 150, 300, 24, 8}, {8, 1, 70, 128, 128},
+};
+
+// Operands are exact after narrowing, and sums are float32 in all dtypes:
+// so one bound serves all.
+constexpr double kTolerance = 4e-6;
+
+void Check(const Case& c, Kernel kernel, const LoopResult& expected) {
+  const Result r = RunKernel(c.slice, kernel);
+  CHECK(Worst(r.out, expected.out) < kTolerance);
+  CHECK(Worst(r.lse, expected.lse) < kTolerance);
+}
+
+TEST_CASE("every target agrees with the loops") {
+  const EachTarget targets;
+  REQUIRE(!targets.names().empty());
+  for (const Dtype dtype : kDtypes) {
+    for (const Shape& shape : kShapes) {
+      for (const int64_t window : {int64_t{1} << 30, int64_t{3}}) {
+        Case c = MakeCase(shape, dtype, 7);
+        Window(c, window);
+        const LoopResult expected = LoopAttention(c.slice);
+        for (const std::string& target : targets.names()) {
+          CAPTURE(target);
+          CAPTURE(DtypeName(dtype));
+          CAPTURE(shape.keys);
+          REQUIRE(UseKernelTarget(target));
+          for (const Kernel kernel : kKernels) Check(c, kernel, expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("soft cap, bias and mask") {
+  const EachTarget targets;
+  const Shape shape{3, 9, 301, 20, 12};
+  Case c = MakeCase(shape, Dtype::kF32, 11);
+  AttentionSlice& s = c.slice;
+  s.scale = 5;  // far into the cap
+  s.soft_cap = 8;
+  std::mt19937 random(3);
+  Fill(c.bias, s.heads * s.key_rows, random);
+  s.bias = c.bias.data();
+  s.bias_head_stride = s.key_rows;
+  s.bias_row_stride = 0;  // the same for all rows
+  for (int64_t i = 0; i < s.query_rows * s.key_rows; ++i) {
+    // Row 4 is masked whole.
+    c.mask.push_back(i / s.key_rows != 4 && random() % 3 != 0);
+  }
+  s.mask = c.mask.data();
+  s.mask_row_stride = s.key_rows;
+  Window(c, 290);
+  const LoopResult expected = LoopAttention(s);
+  CHECK(std::count(expected.out.begin(), expected.out.end(), 0.0) ==
+        s.heads * s.value_dim);
+  for (const std::string& target : targets.names()) {
+    CAPTURE(target);
+    REQUIRE(UseKernelTarget(target));
+    for (const Kernel kernel : kKernels) Check(c, kernel, expected);
+  }
+}
+
+TEST_CASE("large logits neither overflow nor lose the largest") {
+  Case c = MakeCase({2, 12, 300, 16, 16}, Dtype::kF32, 5);
+  c.slice.scale = 300;
+  const LoopResult expected = LoopAttention(c.slice);
+  for (const Kernel kernel : kKernels) {
+    const Result r = RunKernel(c.slice, kernel);
+    // Logits near 10^3 carry errors near 10^3 * 2^-24 * D.
+    CHECK(Worst(r.out, expected.out) < 5e-3);
+  }
+}
+
+// Slices of keys absorbed one after the other, and states merged.
+TEST_CASE("parts of the keys give the whole") {
+  const Shape shape{2, 20, 700, 32, 32};
+  const Case c = MakeCase(shape, Dtype::kF32, 13);
+  const LoopResult expected = LoopAttention(c.slice);
+  for (const Kernel kernel : kKernels) {
+    for (const int64_t cut : {0, 1, 256, 300, 700}) {
+      CAPTURE(cut);
+      AttentionSlice head = c.slice;
+      head.key_rows = cut;
+      AttentionSlice tail = c.slice;
+      tail.key_rows -= cut;
+      tail.key = c.key.data() + cut * c.slice.key_row_stride;
+      tail.value = c.value.data() + cut * c.slice.value_row_stride;
+      Scratch scratch;
+      Result absorbed;
+      const AttentionState state = StateOf(absorbed, c.slice);
+      ClearState(c.slice, state);
+      kernel(head, state, scratch);
+      kernel(tail, state, scratch);
+      Finish(absorbed, c.slice, state);
+      CHECK(Worst(absorbed.out, expected.out) < kTolerance);
+
+      Result left = RunKernel(head, kernel);
+      Result right = RunKernel(tail, kernel);
+      const AttentionState into = StateOf(left, c.slice);
+      MergeState(shape.heads * shape.rows, shape.value_dim,
+                 StateOf(right, c.slice), into);
+      Finish(left, c.slice, into);
+      CHECK(Worst(left.out, expected.out) < kTolerance);
+      CHECK(Worst(left.lse, expected.lse) < kTolerance);
+      if (cut % kKeyBlock == 0 && kernel == PrefillAttention) {
+        const Result whole = RunKernel(c.slice, kernel);
+        CHECK(SameBits(absorbed.out, whole.out));
+      }
+    }
+  }
+}
+
+TEST_CASE("a sink joins the denominator") {
+  const Shape shape{2, 3, 10, 8, 8};
+  Case c = MakeCase(shape, Dtype::kF32, 17);
+  Window(c, 4);
+  c.end[1] = c.begin[1];  // sees nothing: zeros
+  const LoopResult plain = LoopAttention(c.slice);
+  Result r = RunKernel(c.slice, PrefillAttention);
+  const AttentionState state = StateOf(r, c.slice);
+  const float sinks[] = {0.5f, 90.0f};
+  FinishAttention(c.slice, state, sinks, r.out.data(), 3 * 8, 8, r.lse.data());
+  for (size_t row = 0; row < 6; ++row) {
+    const double sink = static_cast<double>(sinks[row / 3]);
+    const double keep =
+        1 / (1 + std::exp(sink - plain.lse[row]));  // of the other weights
+    for (size_t d = 0; d < 8; ++d) {
+      CHECK(static_cast<double>(r.out[row * 8 + d]) ==
+            doctest::Approx(keep * plain.out[row * 8 + d]).epsilon(1e-5));
+    }
+    if (row % 3 == 1) CHECK(r.lse[row] == sinks[row / 3]);
+  }
+}
+
+// What sharding the query's rows, or its heads, must not change.
+TEST_CASE("a row's bits do not depend on the rows beside it") {
+  const EachTarget targets;
+  const Shape shape{4, 37, 600, 24, 40};
+  for (const std::string& target : targets.names()) {
+    CAPTURE(target);
+    REQUIRE(UseKernelTarget(target));
+    for (const int64_t window : {int64_t{1} << 30, int64_t{50}}) {
+      Case c = MakeCase(shape, Dtype::kBF16, 19);
+      Window(c, window);
+      for (const Kernel kernel : kKernels) {
+        const Result whole = RunKernel(c.slice, kernel);
+        for (const int64_t rows : {1, 5, 8, 36}) {
+          for (const int64_t first : {int64_t{0}, shape.rows - rows}) {
+            AttentionSlice part = c.slice;
+            part.heads = 1;
+            part.query_rows = rows;
+            part.query = c.query16.data() + 2 * part.query_head_stride +
+                         first * part.query_row_stride;
+            part.begin += first;
+            part.end += first;
+            const Result r = RunKernel(part, kernel);
+            const auto at = (2 * shape.rows + first) * shape.value_dim;
+            const std::vector<float> same(
+                whole.out.begin() + at,
+                whole.out.begin() + at + rows * shape.value_dim);
+            CHECK(SameBits(r.out, same));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Slices of unlike lengths decode together as they do alone.
+TEST_CASE("a slice's bits do not depend on the slices beside it") {
+  const EachTarget targets;
+  for (const std::string& target : targets.names()) {
+    CAPTURE(target);
+    REQUIRE(UseKernelTarget(target));
+    std::vector<Case> cases;
+    for (const int64_t keys : {200, 0, 65, 1, 130}) {
+      cases.push_back(MakeCase({keys % 2 + 1, 3, keys, 40, 24}, Dtype::kBF16,
+                               static_cast<uint32_t>(keys)));
+    }
+    Window(cases[4], 20);
+    std::vector<AttentionSlice> slices;
+    std::vector<AttentionState> states;
+    std::vector<Result> results(cases.size());
+    for (size_t i = 0; i < cases.size(); ++i) {
+      slices.push_back(cases[i].slice);
+      states.push_back(StateOf(results[i], slices[i]));
+      ClearState(slices[i], states[i]);
+    }
+    Scratch scratch;
+    DecodeAttention(slices, states, scratch);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      Finish(results[i], slices[i], states[i]);
+      const Result alone = RunKernel(slices[i], DecodeOne);
+      CHECK(SameBits(results[i].out, alone.out));
+      CHECK(SameBits(results[i].lse, alone.lse));
+    }
+  }
+}
+
+TEST_CASE("bits do not depend on the number of threads") {
+  const EachTarget targets;
+  const Case c = MakeCase({1, 30, 400, 32, 32}, Dtype::kF16, 23);
+  for (const std::string& target : targets.names()) {
+    CAPTURE(target);
+    REQUIRE(UseKernelTarget(target));
+    for (const Kernel kernel : kKernels) {
+      const Result alone = RunKernel(c.slice, kernel);
+      for (const int threads : {1, 2, 3, 8}) {
+        ThreadPool pool(threads);
+        std::vector<Result> results(12);
+        pool.Run(12, [&](int64_t task, int) {
+          results[static_cast<size_t>(task)] = RunKernel(c.slice, kernel);
+        });
+        for (const Result& r : results) {
+          CHECK(SameBits(r.out, alone.out));
+          CHECK(SameBits(r.lse, alone.lse));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("rows that see nothing give zeros") {
+  Case c = MakeCase({2, 10, 0, 16, 16}, Dtype::kF32, 29);
+  for (const Kernel kernel : kKernels) {
+    const Result r = RunKernel(c.slice, kernel);
+    for (const float x : r.out) CHECK(x == 0);
+    for (const float x : r.lse) {
+      CHECK(x == -std::numeric_limits<float>::infinity());
+    }
+  }
+}
+
+TEST_CASE("unknown targets are refused") {
+  CHECK(!UseKernelTarget("AVX9"));
+  CHECK(UseKernelTarget(""));
+}
+
+}  // namespace
+}  // namespace shardc::exec

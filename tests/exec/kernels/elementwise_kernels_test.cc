@@ -1,0 +1,288 @@
+// Element-wise kernels of every target against plain arithmetic.
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "exec/kernels/half.h"
+#include "exec/kernels/kernels.h"
+#include "exec/kernels/quantize.h"
+
+namespace shardc::exec {
+namespace {
+
+class EachTarget {
+ public:
+  ~EachTarget() { UseKernelTarget(""); }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::vector<std::string> names_ = KernelTargets();
+};
+
+// The distance from the exact value in units of the result's last place:
+// the spacing of float32 where the exact value lies, 2^-149 at least.
+double UlpError(float got, double exact) {
+  const double largest = static_cast<double>(std::numeric_limits<float>::max());
+  if (exact > largest) {
+    // Half a step above the largest rounds to infinity; below it does not.
+    if (std::isinf(got)) return 0;
+    exact = std::min(exact, 2 * largest);
+  }
+  if (std::isinf(got)) return 1e9;
+  const int exponent = std::max(exact == 0 ? -200 : std::ilogb(exact), -126);
+  return std::abs(static_cast<double>(got) - exact) /
+         std::ldexp(1.0, exponent - 23);
+}
+
+struct ExpErrors {
+  double all = 0;           // Exp
+  double non_positive = 0;  // ExpNonPositive where the result is normal
+  double flushed = 0;       // its largest error below 2^-126, in 2^-126
+};
+
+// Over bit patterns first, first + step, ...
+void MeasureExp(uint64_t first, uint64_t step, ExpErrors& worst) {
+  constexpr size_t kBatch = 1 << 12;
+  std::vector<float> x;
+  std::vector<float> y(kBatch);
+  std::vector<float> z(kBatch);
+  for (uint64_t bits = first; bits < uint64_t{1} << 32;) {
+    x.clear();
+    for (; x.size() < kBatch && bits < uint64_t{1} << 32; bits += step) {
+      x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+    }
+    const auto in = std::span<const float>(x);
+    Exp(in, std::span(y).first(x.size()));
+    ExpNonPositive(in, std::span(z).first(x.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (std::isnan(x[i])) {
+        if (!std::isnan(y[i])) worst.all = 1e9;
+        continue;
+      }
+      // Far out both are known: infinity and (nearly) nothing.
+      const double exact = std::exp(static_cast<double>(x[i]));
+      worst.all = std::max(worst.all, UlpError(y[i], exact));
+      if (x[i] > 0) continue;
+      if (exact >= 0x1p-126) {
+        worst.non_positive =
+            std::max(worst.non_positive, UlpError(z[i], exact));
+      } else {
+        worst.flushed =
+            std::max(worst.flushed,
+                     std::abs(static_cast<double>(z[i]) - exact) / 0x1p-126);
+      }
+    }
+  }
+}
+
+void CheckExp(uint64_t step) {
+  const EachTarget targets;
+  for (const std::string& target : targets.names()) {
+    CAPTURE(target);
+    REQUIRE(UseKernelTarget(target));
+    ExpErrors worst;
+    MeasureExp(0, step, worst);
+    MESSAGE(target << ": exp " << worst.all << " ulp, for x <= 0 "
+                   << worst.non_positive << ", flushed " << worst.flushed);
+    CHECK(worst.all <= kExpMaxUlp);
+    CHECK(worst.non_positive <= kExpMaxUlp);
+    CHECK(worst.flushed <= 1);
+    const float ends[] = {0.0f, -0.0f, std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity()};
+    float y[4];
+    Exp(ends, y);
+    CHECK(y[0] == 1);
+    CHECK(y[1] == 1);
+    CHECK(std::isinf(y[2]));
+    CHECK(y[3] == 0);
+    ExpNonPositive(std::span(ends).first(2), std::span(y).first(2));
+    CHECK(y[0] == 1);
+    CHECK(y[1] == 1);
+  }
+}
+
+TEST_CASE("exp is as exact as stated, on a sample") { CheckExp(1009); }
+
+// About two minutes a target: run with --no-skip.
+TEST_CASE("exp is as exact as stated, on every float32" * doctest::skip()) {
+  CheckExp(1);
+}
+
+TEST_CASE("conversions round to the nearest") {
+  const EachTarget targets;
+  std::vector<float> x;
+  // Every f16 and the points half-way between and beside them.
+  for (uint32_t h = 0; h < 0x10000; ++h) {
+    const auto bits = static_cast<uint16_t>(h);
+    if ((bits & 0x7fff) > 0x7c00) continue;
+    const float v = FromFloat16(bits);
+    const float next = FromFloat16(
+        static_cast<uint16_t>((bits & 0x7fff) < 0x7bff ? h + 1 : h));
+    const float middle = v + (next - v) / 2;
+    for (const float f : {v, middle, std::nextafterf(middle, 0.0f),
+                          std::nextafterf(middle, 1e30f)}) {
+      x.push_back(f);
+    }
+  }
+  std::mt19937 random(1);
+  for (int i = 0; i < 200001; ++i) {
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+  }
+  std::vector<uint16_t> got(x.size());
+  for (const std::string& target : targets.names()) {
+    CAPTURE(target);
+    REQUIRE(UseKernelTarget(target));
+    int wrong = 0;
+    F32ToF16(x, got);
+    for (size_t i = 0; i < x.size(); ++i) {
+      wrong += std::isnan(x[i]) ? !std::isnan(FromFloat16(got[i]))
+                                : got[i] != Float16Bits(x[i]);
+    }
+    F32ToBf16(x, got);
+    for (size_t i = 0; i < x.size(); ++i) {
+      wrong += std::isnan(x[i]) ? !std::isnan(FromBFloat16(got[i]))
+                                : got[i] != BFloat16Bits(x[i]);
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("conversions to float32 are exact") {
+  const EachTarget targets;
+  std::vector<uint16_t> x(0x10000);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint16_t>(i);
+  std::vector<float> half(x.size());
+  std::vector<float> brain(x.size());
+  for (const std::string& target : targets.names()) {
+    CAPTURE(target);
+    REQUIRE(UseKernelTarget(target));
+    F16ToF32(x, half);
+    Bf16ToF32(x, brain);
+    int wrong = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const auto same = [](float a, float b) {
+        return std::isnan(b)
+                   ? std::isnan(a)
+                   : std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+      };
+      wrong += !same(half[i], FromFloat16(x[i]));
+      wrong += !same(brain[i], FromBFloat16(x[i]));
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST_CASE("sums, maxima and rotary give the same bits on every target") {
+  const EachTarget targets;
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  for (const size_t size : {2u, 6u, 16u, 34u, 1000u}) {
+    std::vector<float> x(size);
+    std::vector<float> y(size);
+    std::vector<float> cos(size / 2);
+    std::vector<float> sin(size / 2);
+    for (float& v : x) v = normal(random);
+    for (float& v : y) v = normal(random);
+    for (size_t i = 0; i < size / 2; ++i) {
+      cos[i] = std::cos(static_cast<float>(i));
+      sin[i] = std::sin(static_cast<float>(i));
+    }
+    y[1] = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> sum = y;
+    std::vector<float> max = y;
+    std::vector<float> halves = x;
+    std::vector<float> pairs = x;
+    for (size_t i = 0; i < size; ++i) {
+      sum[i] = y[i] + x[i];
+      max[i] = std::isnan(y[i]) || y[i] >= x[i] ? y[i] : x[i];
+    }
+    for (size_t i = 0; i < size / 2; ++i) {
+      const size_t j = i + size / 2;
+      halves[i] = x[i] * cos[i] - x[j] * sin[i];
+      halves[j] = x[j] * cos[i] + x[i] * sin[i];
+      const float a = x[2 * i];
+      const float b = x[2 * i + 1];
+      pairs[2 * i] = a * cos[i] - b * sin[i];
+      pairs[2 * i + 1] = b * cos[i] + a * sin[i];
+    }
+    for (const std::string& target : targets.names()) {
+      CAPTURE(target);
+      CAPTURE(size);
+      REQUIRE(UseKernelTarget(target));
+      std::vector<float> got = y;
+      AddInto(x, got);
+      CHECK(SameBits(got, sum));
+      got = y;
+      MaxInto(x, got);
+      CHECK(SameBits(got, max));
+      got = x;
+      Rotate(got, cos, sin, false);
+      CHECK(SameBits(got, halves));
+      got = x;
+      Rotate(got, cos, sin, true);
+      CHECK(SameBits(got, pairs));
+    }
+  }
+}
+
+TEST_CASE("a NaN survives the maximum from either side") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const auto& [a, b] : {std::pair{nan, 1.0f}, std::pair{1.0f, nan}}) {
+    std::vector<float> x(20, a);
+    std::vector<float> into(20, b);
+    MaxInto(x, into);
+    for (const float v : into) CHECK(std::isnan(v));
+  }
+}
+
+TEST_CASE("int8 rows are those of the loops, bit for bit") {
+  const EachTarget targets;
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::vector<std::vector<float>> rows = {
+      {2.0f, -2.0f, 0.0f},    {0.0f, 0.0f, 0.0f},   {1.0f, nan, 3.0f},
+      {1.0f, infinity, 3.0f}, {1e-42f, -3e-42f, 0}, {3e38f, -3e38f, 1e-40f},
+  };
+  for (const size_t size : {1u, 15u, 64u, 130u, 1000u}) {
+    for (const float magnitude : {1.0f, 1e-30f, 1e30f}) {
+      std::vector<float>& row = rows.emplace_back(size);
+      for (float& v : row) v = magnitude * normal(random);
+    }
+  }
+  rows.push_back(std::vector<float>(40, 1.0f));
+  rows.back()[37] = nan;
+  for (const std::string& target : targets.names()) {
+    CAPTURE(target);
+    REQUIRE(UseKernelTarget(target));
+    for (const std::vector<float>& row : rows) {
+      std::vector<int8_t> q(row.size(), 99);
+      std::vector<int8_t> expected(row.size());
+      const float scale = Quantise(row, q);
+      const float loop = QuantizeInt8(row, expected);
+      CHECK((scale == loop || (std::isnan(scale) && std::isnan(loop))));
+      CHECK(q == expected);
+      if (!std::isfinite(scale)) continue;
+      std::vector<float> back(row.size());
+      Dequantise(q, scale, back);
+      for (size_t i = 0; i < row.size(); ++i) {
+        CHECK(back[i] == DequantizeInt8(q[i], scale));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardc::exec

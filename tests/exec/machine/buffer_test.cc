@@ -1,0 +1,53 @@
+#include "exec/machine/buffer.h"
+
+#include <doctest/doctest.h>
+
+#include "exec/machine/mesh_fixture.h"
+
+namespace shardc::exec {
+namespace {
+
+TEST_CASE("bytes are the dtype's, not the program's") {
+  CHECK(Buffer::Zeros({3, 5}, Dtype::kBF16).Bytes() == 30);
+  CHECK(Buffer::Zeros({3, 5}, Dtype::kF32).Bytes() == 60);
+  CHECK(Buffer::Zeros({3, 5}, Dtype::kI8).Bytes() == 15);
+  CHECK(Buffer::Zeros({3, 5}, Dtype::kI8).whole.size() == 15);
+  CHECK(Buffer::Zeros({}, Dtype::kF32).Elements() == 1);
+}
+
+TEST_CASE("offsets and positions are inverse") {
+  const Shape shape = {3, 4, 5};
+  for (int64_t i = 0; i < 60; ++i) {
+    CHECK(OffsetOf(shape, PositionOf(shape, i)) == i);
+  }
+  CHECK(OffsetOf(shape, {2, 1, 3}) == 48);
+}
+
+TEST_CASE("slices, joins and transposes keep every element") {
+  const Buffer all = Counting({2, 6, 3});
+  const Buffer a = SliceDim(all, 1, 0, 2);
+  const Buffer b = SliceDim(all, 1, 2, 4);
+  CHECK(a.real == std::vector<float>{0, 1, 2, 3, 4, 5, 18, 19, 20, 21, 22, 23});
+  CHECK(BitEqual(ConcatDim({&a, &b}, 1), all));
+  const Buffer turned = TransposeDims(all, {2, 0, 1});
+  CHECK(turned.shape == Shape{3, 2, 6});
+  CHECK(turned.real[static_cast<size_t>(OffsetOf(turned.shape, {1, 1, 4}))] ==
+        all.real[static_cast<size_t>(OffsetOf(all.shape, {1, 4, 1}))]);
+  CHECK(BitEqual(TransposeDims(turned, {1, 2, 0}), all));
+  CHECK(SliceBlock(Counting({4}), {1}, {0}).real.empty());
+}
+
+TEST_CASE("bits tell zeros apart") {
+  Buffer a = Counting({2});
+  Buffer b = a;
+  CHECK(BitEqual(a, b));
+  b.real[0] = -0.0f;
+  CHECK_FALSE(BitEqual(a, b));
+  CHECK(FirstDifference(a, b) == 0);
+  b = a;
+  b.dtype = Dtype::kBF16;
+  CHECK_FALSE(BitEqual(a, b));
+}
+
+}  // namespace
+}  // namespace shardc::exec

@@ -1,0 +1,93 @@
+#include "exec/machine/mesh_sim.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "exec/machine/mesh_fixture.h"
+
+namespace shardc::exec {
+namespace {
+
+TEST_CASE("device ids are row-major, the last axis fastest") {
+  const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 3}, {"tp", 4}});
+  CHECK(mesh.devices() == 24);
+  CHECK(mesh.Coordinate(13, "dp") == 1);
+  CHECK(mesh.Coordinate(13, "sp") == 0);
+  CHECK(mesh.Coordinate(13, "tp") == 1);
+  CHECK(mesh.DeviceText(23) == "dp=1 sp=2 tp=3");
+  CHECK(mesh.Coordinate(23, "ep") == 0);
+}
+
+TEST_CASE("the index along a list is mixed radix in the list's order") {
+  const SimMesh mesh = MeshOf({{"dp", 2}, {"fsdp", 3}});
+  const int device = 1 * 3 + 2;  // dp=1 fsdp=2
+  CHECK(mesh.Index(device, {"dp", "fsdp"}) == 5);
+  CHECK(mesh.Index(device, {"fsdp", "dp"}) == 5);
+  CHECK(mesh.Index(1 * 3 + 0, {"dp", "fsdp"}) == 3);
+  CHECK(mesh.Index(1 * 3 + 0, {"fsdp", "dp"}) == 1);
+  CHECK(mesh.Index(device, {"absent", "dp"}) == 1);
+  CHECK(mesh.Index(device, {}) == 0);
+}
+
+TEST_CASE("groups agree on the other axes and follow the list's order") {
+  const SimMesh mesh = MeshOf({{"a", 2}, {"b", 2}, {"c", 2}});
+  using Groups = std::vector<std::vector<int>>;
+  CHECK(mesh.Groups({"c"}) == Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}});
+  CHECK(mesh.Groups({"a"}) == Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}});
+  CHECK(mesh.Groups({"c", "a"}) == Groups{{0, 4, 1, 5}, {2, 6, 3, 7}});
+  CHECK(mesh.Groups({"a", "c"}) == Groups{{0, 1, 4, 5}, {2, 3, 6, 7}});
+  CHECK(mesh.Groups({}).size() == 8);
+}
+
+TEST_CASE("every axis list partitions the devices") {
+  for (const SimMesh& mesh : SmallMeshes()) {
+    for (const AxisGroup& axes : AxisLists(mesh)) {
+      std::set<int> seen;
+      for (const auto& group : mesh.Groups(axes)) {
+        CHECK(static_cast<int64_t>(group.size()) == mesh.Parts(axes));
+        for (size_t i = 0; i < group.size(); ++i) {
+          CHECK(seen.insert(group[i]).second);
+          CHECK(mesh.Index(group[i], axes) == static_cast<int64_t>(i));
+        }
+      }
+      CHECK(static_cast<int>(seen.size()) == mesh.devices());
+    }
+  }
+}
+
+TEST_CASE("prefixes ignore axes of size one") {
+  const SimMesh mesh = MeshOf({{"a", 2}, {"b", 1}, {"c", 2}});
+  CHECK(IsPrefix(mesh, {"b"}, {}));
+  CHECK(IsPrefix(mesh, {"a"}, {"b", "a", "c"}));
+  CHECK(IsPrefix(mesh, {"a", "b"}, {"a", "c"}));
+  CHECK_FALSE(IsPrefix(mesh, {"c"}, {"a", "c"}));
+  CHECK_FALSE(IsPrefix(mesh, {"a", "c"}, {"a"}));
+}
+
+// A dimension split by A in one tensor and by C in another: every A-slice
+// lies inside the device's own C-slice exactly when C is a prefix of A.
+TEST_CASE("locality theorem") {
+  int pairs = 0, nested = 0;
+  for (const SimMesh& mesh : SmallMeshes()) {
+    const auto lists = AxisLists(mesh);
+    const int64_t size = 1 * mesh.devices() * 4;
+    for (const AxisGroup& a : lists) {
+      for (const AxisGroup& c : lists) {
+        bool all = true;
+        for (int d = 0; d < mesh.devices(); ++d) {
+          all = all && SliceNests(mesh, size, a, c, d);
+        }
+        CHECK(all == IsPrefix(mesh, c, a));
+        ++pairs;
+        nested += all;
+      }
+    }
+  }
+  CHECK(pairs > 5000);
+  CHECK(nested > 100);
+  CHECK(nested < pairs);
+}
+
+}  // namespace
+}  // namespace shardc::exec

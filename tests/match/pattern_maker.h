@@ -1,0 +1,47 @@
+// Random patterns and names: such as people write, and such as nobody does.
+#ifndef SHARDC_TESTS_MATCH_PATTERN_MAKER_H_
+#define SHARDC_TESTS_MATCH_PATTERN_MAKER_H_
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace shardc {
+
+class PatternMaker {
+ public:
+  explicit PatternMaker(uint32_t seed) : random_(seed) {}
+
+  uint32_t Below(uint32_t bound) {
+    return static_cast<uint32_t>(random_() % bound);
+  }
+
+  // A model's parameter, as `model/layers/17/mlp/up_proj/kernel`; what rules
+  // for such names look like.
+  std::string ModelName(char separator);
+  std::string ModelPattern(char separator);
+
+  // Any of RE2's syntax over few characters, `depth` groups deep; texts of
+  // the same characters, not always UTF-8.
+  std::string StrangePattern(int depth);
+  std::string StrangeName();
+
+  // Of `a`, `b`, `/` and what cannot tell other characters apart but by
+  // being letters.
+  std::string SmallPattern(int depth);
+
+ private:
+  std::string_view Pick(std::span<const std::string_view> of) {
+    return of[Below(static_cast<uint32_t>(of.size()))];
+  }
+  std::string StrangeAtom(int depth);
+  std::string StrangeClass();
+
+  std::mt19937 random_;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_TESTS_MATCH_PATTERN_MAKER_H_

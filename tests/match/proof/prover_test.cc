@@ -1,0 +1,271 @@
+#include "match/proof/prover.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "match/pattern_maker.h"
+
+namespace shardc {
+namespace {
+
+Matcher Compiled(const std::vector<std::string>& texts, char separator = '/') {
+  std::vector<Pattern> patterns;
+  for (const std::string& text : texts) {
+    patterns.push_back({text, {}, separator});
+  }
+  Findings findings;
+  auto matcher = Matcher::Compile(patterns, findings);
+  REQUIRE(matcher);
+  return std::move(*matcher);
+}
+
+PatternProof Same(std::string_view a, std::string_view b) {
+  return Equivalent({a, {}, '/'}, {b, {}, '/'});
+}
+
+TEST_CASE("two patterns are found in the same names, or a name says not") {
+  struct Case {
+    std::string_view a;
+    std::string_view b;
+    std::string_view name;  // empty: the same
+  };
+  const Case cases[] = {
+      {".*q_proj", "q_proj", ""},
+      {"(q|k)_proj/kernel$", "[qk]_proj/kernel$", ""},
+      {"a.b", "a\\.b", "axb"},
+      {"layers/\\d+/attn", "layers/[0-9]+/attn", ""},
+      {"layers/\\d+/attn", "layers/.*/attn", "layers//attn"},
+      {"^a", "a", "xa"},
+      {"a$", "a", "ax"},
+      {"", ".*", ""},
+      {"^$", "$^", ""},
+      {".", "", ""},           // no name is empty
+      {"^.*$", ".*", ""},      // none has a newline
+      {"\\n", "\\x{85}", ""},  // or another control character
+      {"(?i)k", "[kK]", "\xE2\x84\xAA"},
+      {"\\bq", "(^|[^\\w])q", ""},
+      {"\\d", "[[:digit:]]", ""},
+      {"[^a]", ".", "a"},
+      {"(a|b)*abb", "abb", ""},
+      {"^(a|b)*abb$", "^(a*b)*abb$", "aabb"},
+      {"^(a|b)*abb$", "^(b*ab)*b$", "b"},
+      {"^(?:a{2}){3}$", "^a{6}$", ""},
+      {"^(?:a{3}|a{4})*$", "^(?:a{3}(?:a{3,})?|a{4}|)$", ""},
+      {"^(?:a{3}|a{5})*$", "^(?:a{3}(?:a{3,})?|a{5}|)$", "aaaaaaa"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.a);
+    CAPTURE(c.b);
+    const PatternProof proof = Same(c.a, c.b);
+    CHECK(proof.answer == (c.name.empty() ? Answer::kYes : Answer::kNo));
+    CHECK(proof.name == c.name);
+  }
+}
+
+TEST_CASE("a pattern contains another, or a name says not") {
+  const auto contains = [](std::string_view outer, std::string_view inner) {
+    return Contains({outer, {}, '/'}, {inner, {}, '/'});
+  };
+  CHECK(contains("kernel", "attn/kernel$").answer == Answer::kYes);
+  CHECK(contains("attn/kernel$", "kernel").name == "kernel");
+  CHECK(contains(".*", "a").answer == Answer::kYes);
+  CHECK(contains("a", "a|b").name == "b");
+  CHECK(contains("\\pL", "a").answer == Answer::kNotProven);
+}
+
+TEST_CASE("a rule that never wins names what covers it") {
+  const Matcher matcher =
+      Compiled({"q_proj", "k_proj", "norm", "(q|k)_proj/kernel$", "v_proj",
+                "^$", "a^b", ".*", "bias", "mlp.*norm"});
+  Prover prover(matcher);
+  using Kind = RuleProof::Kind;
+
+  const RuleProof covered = prover.ProveRule(3);
+  CHECK(covered.kind == Kind::kNeverWins);
+  REQUIRE(covered.covers.size() == 2);
+  CHECK(covered.covers[0].rule == 0);
+  CHECK(covered.covers[0].name == "q_proj/kernel");
+  CHECK(covered.covers[1].rule == 1);
+  CHECK(covered.covers[1].name == "k_proj/kernel");
+
+  CHECK(prover.ProveRule(4).kind == Kind::kWins);
+  CHECK(prover.ProveRule(4).name == "v_proj");
+  CHECK(prover.ProveRule(5).kind == Kind::kMatchesNothing);
+  CHECK(prover.ProveRule(6).kind == Kind::kMatchesNothing);
+  CHECK(prover.ProveRule(7).name == "x");
+
+  const RuleProof behind = prover.ProveRule(8);
+  CHECK(behind.kind == Kind::kNeverWins);
+  REQUIRE(behind.covers.size() == 1);
+  CHECK(behind.covers[0].rule == 7);
+
+  // Several would do: one is enough.
+  const RuleProof narrow = prover.ProveRule(9);
+  CHECK(narrow.covers.size() == 1);
+}
+
+TEST_CASE("two rules and the names that both match") {
+  const Matcher matcher = Compiled(
+      {"attn/kernel$", "kernel$", "bias$", "layers/\\d+", "(?:attn)/kernel$"});
+  Prover prover(matcher);
+  using Kind = PairProof::Kind;
+  CHECK(prover.ProvePair(0, 1).kind == Kind::kWithin);
+  CHECK(prover.ProvePair(1, 0).kind == Kind::kContains);
+  CHECK(prover.ProvePair(1, 0).both == "attn/kernel");
+  CHECK(prover.ProvePair(1, 0).only_first == "kernel");
+  CHECK(prover.ProvePair(1, 2).kind == Kind::kApart);
+  CHECK(prover.ProvePair(0, 4).kind == Kind::kSame);
+  const PairProof overlap = prover.ProvePair(2, 3);
+  CHECK(overlap.kind == Kind::kOverlap);
+  CHECK(overlap.both == "layers/0bias");
+  CHECK(overlap.only_first == "bias");
+  CHECK(overlap.only_second == "layers/0");
+}
+
+TEST_CASE("patterns for both separators: names separated by either") {
+  const std::vector<Pattern> patterns = {{"mlp/up", {}, '/'},
+                                         {"mlp\\.up", {}, '.'},
+                                         {"mlp.up", {}, '.'},
+                                         {"mlp/up$", {}, '/'}};
+  Findings findings;
+  const auto matcher = Matcher::Compile(patterns, findings);
+  REQUIRE(matcher);
+  Prover prover(*matcher);
+  // In names separated by `.` the first takes what the second matches. In
+  // those separated by `/` a `.` is a character like any other.
+  CHECK(prover.ProveRule(1).name == "mlp.up");
+  CHECK(prover.ProveRule(2).name == "mlpxup");
+  const RuleProof last = prover.ProveRule(3);
+  CHECK(last.kind == RuleProof::Kind::kNeverWins);
+  REQUIRE(last.covers.size() == 1);
+  CHECK(last.covers[0].rule == 0);
+}
+
+TEST_CASE("what the bounds do not allow is not proven") {
+  // A million states of one deterministic automaton: quick where few of them
+  // help, and not proven where all do.
+  const Pattern many = {"^(a|b)*a(a|b){20}$", {}, '/'};
+  CHECK(Contains({"^[ab]*$", {}, '/'}, many).answer == Answer::kYes);
+  CHECK(Equivalent({"^[ab]*a[ab]{20}$", {}, '/'}, many).answer ==
+        Answer::kNotProven);
+  const Matcher matcher = Compiled(
+      {"^(a|b)*a(a|b){18}$|^(a|b)*b(a|b){18}$|^(a|b){0,18}$", "^(a|b)*$"});
+  Prover small(matcher, {.work_per_question = 2000});
+  CHECK(small.ProveRule(1).kind == RuleProof::Kind::kNotProven);
+  Prover none(matcher, {.work = 0});
+  CHECK(none.ProveRule(1).kind == RuleProof::Kind::kNotProven);
+}
+
+// Every text of `letters` up to a length, the shortest first.
+std::vector<std::string> AllNames(std::string_view letters, size_t longest) {
+  std::vector<std::string> out = {""};
+  for (size_t begin = 0, size = 0; size < longest; ++size) {
+    const size_t end = out.size();
+    for (; begin < end; ++begin) {
+      for (char letter : letters) out.push_back(out[begin] + letter);
+    }
+  }
+  out.erase(out.begin());
+  return out;
+}
+
+// Proofs against trying every short name: what is proven holds for all of
+// them, and no name is shorter than the one that is given.
+TEST_CASE("random patterns: proofs agree with trying all short names") {
+  PatternMaker maker(7);
+  const std::vector<std::string> names = AllNames("ab/x-", 5);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  int proven = 0;
+  int given = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::vector<std::string> texts;
+    while (texts.size() < 4) {
+      std::string text = maker.SmallPattern(2);
+      Findings ignored;
+      const Pattern pattern{text, {}, '/'};
+      if (Matcher::Compile({&pattern, 1}, ignored)) texts.push_back(text);
+    }
+    const Matcher matcher = Compiled(texts);
+    const Matches matches = matcher.Match(views, '/', {.engine = Engine::kRe2});
+    Prover prover(matcher);
+    for (uint32_t rule = 0; rule < texts.size(); ++rule) {
+      CAPTURE(texts);
+      CAPTURE(rule);
+      const RuleProof proof = prover.ProveRule(rule);
+      size_t shortest = 0;
+      bool found = false;
+      for (size_t i = names.size(); i-- > 0;) {
+        if (matches.first[i] == static_cast<int32_t>(rule)) {
+          shortest = names[i].size();
+        }
+        const auto all = matches.Of(i);
+        found = found || std::find(all.begin(), all.end(), rule) != all.end();
+      }
+      REQUIRE(proof.kind != RuleProof::Kind::kNotProven);
+      if (proof.kind == RuleProof::Kind::kWins) {
+        ++given;
+        if (shortest > 0) CHECK(proof.name.size() == shortest);
+        if (shortest == 0) CHECK(proof.name.size() > 5);
+        continue;
+      }
+      ++proven;
+      CHECK(shortest == 0);
+      if (proof.kind == RuleProof::Kind::kMatchesNothing) CHECK_FALSE(found);
+      for (const Cover& cover : proof.covers) {
+        CHECK(matcher.Find(rule, cover.name, '/'));
+        for (const Cover& other : proof.covers) {
+          CHECK(matcher.Find(other.rule, cover.name, '/').has_value() ==
+                (other.rule == cover.rule));
+        }
+      }
+    }
+  }
+  CHECK(proven > 200);
+  CHECK(given > 500);
+}
+
+TEST_CASE("random pairs: relations agree with trying all short names") {
+  PatternMaker maker(8);
+  const std::vector<std::string> names = AllNames("ab/x-", 5);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  std::vector<int> kinds(6);
+  for (int round = 0; round < 600; ++round) {
+    const std::vector<std::string> texts = {maker.SmallPattern(2),
+                                            maker.SmallPattern(2)};
+    Findings ignored;
+    const std::vector<Pattern> patterns = {{texts[0], {}, '/'},
+                                           {texts[1], {}, '/'}};
+    if (!Matcher::Compile(patterns, ignored)) continue;
+    const Matcher matcher = Compiled(texts);
+    const Matches matches = matcher.Match(views, '/', {.engine = Engine::kRe2});
+    Prover prover(matcher);
+    const PairProof proof = prover.ProvePair(0, 1);
+    CAPTURE(texts);
+    ++kinds[static_cast<size_t>(proof.kind)];
+    // Shortest by what is found: 1 the first only, 2 the second, 3 both.
+    std::vector<size_t> shortest(4);
+    for (size_t i = names.size(); i-- > 0;) {
+      size_t bits = 0;
+      for (uint32_t rule : matches.Of(i)) bits |= size_t{1} << rule;
+      shortest[bits] = names[i].size();
+    }
+    const auto agrees = [&](const std::string& name, size_t bits) {
+      if (shortest[bits] > 0) return name.size() == shortest[bits];
+      return name.empty() || name.size() > 5;
+    };
+    CHECK(agrees(proof.both, 3));
+    if (proof.kind == PairProof::Kind::kApart) continue;
+    CHECK(agrees(proof.only_first, 1));
+    CHECK(agrees(proof.only_second, 2));
+  }
+  for (size_t kind = 0; kind < 5; ++kind) {
+    CAPTURE(kind);
+    CHECK(kinds[kind] > 10);
+  }
+}
+
+}  // namespace
+}  // namespace shardc

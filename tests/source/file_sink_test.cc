@@ -1,0 +1,143 @@
+#include "source/file_sink.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "temporary_folder.h"
+
+namespace shardc {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST_CASE("file sink: writes are whole or not at all") {
+  const TemporaryFolder folder;
+  Findings findings;
+  REQUIRE(WriteWhole(folder / "a", "one", findings));
+  ::chmod((folder / "a").c_str(), 0640);
+  fs::create_symlink("a", folder / "link");
+  REQUIRE(WriteWhole(folder / "link", "two", findings));
+  CHECK(folder.Read("a") == "two");
+  CHECK(fs::is_symlink(folder / "link"));
+  struct stat status = {};
+  ::stat((folder / "a").c_str(), &status);
+  CHECK((status.st_mode & 0777) == 0640);
+  CHECK(folder.Count() == 2);
+  CHECK(WriteWhole("/dev/null", "x", findings));
+
+  CHECK_FALSE(WriteWhole(folder / ".", "x", findings));
+  CHECK_FALSE(WriteWhole(folder / "no/such", "x", findings));
+  CHECK_FALSE(WriteWhole("/dev/full", "x", findings));
+  CHECK_FALSE(WriteWhole("", "x", findings));
+  CHECK(findings.errors() == 4);
+  CHECK(findings.all()[2].code->name == "write");
+  CHECK(folder.Count() == 2);
+}
+
+TEST_CASE("file sink: until it is committed the old file stands") {
+  const TemporaryFolder folder;
+  Findings findings;
+  folder.Write("a", "old");
+  const std::string piece(10'000, 'x');
+  {
+    FileSink file(folder / "a");
+    for (int i = 0; i < 100; ++i) file.Append(piece);
+    CHECK(folder.Read("a") == "old");
+    CHECK(folder.Count() == 2);
+  }
+  CHECK(folder.Read("a") == "old");
+  CHECK(folder.Count() == 1);
+  FileSink file(folder / "a");
+  for (int i = 0; i < 100; ++i) file.Append(piece);
+  REQUIRE(file.Commit(findings));
+  CHECK(folder.Read("a") == std::string(1'000'000, 'x'));
+  CHECK(folder.Count() == 1);
+}
+
+// Files may not be longer meanwhile: what a full disk does.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    struct rlimit small = before_;
+    small.rlim_cur = bytes;
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallFiles() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  struct rlimit before_ = {};
+  void (*handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
+};
+
+TEST_CASE("file sink: a write that fails half way leaves the old file alone") {
+  const TemporaryFolder folder;
+  folder.Write("a", "old");
+  // In the first piece, in a later one, and in the last that Commit flushes.
+  for (const size_t bytes : {size_t{5000}, size_t{300'000}, size_t{70'000}}) {
+    Findings findings;
+    const SmallFiles small(bytes == 5000 ? 1000 : 66'000);
+    FileSink file(folder / "a");
+    for (size_t at = 0; at < bytes; at += 1000) {
+      file.Append(std::string(1000, 'x'));
+    }
+    CHECK_FALSE(file.Commit(findings));
+    CHECK(findings.errors() == 1);
+    CHECK(folder.Read("a") == "old");
+  }
+  CHECK(folder.Count() == 1);
+}
+
+// Standard output is this descriptor meanwhile.
+class Stdout {
+ public:
+  explicit Stdout(int fd) : saved_(::dup(STDOUT_FILENO)) {
+    ::dup2(fd, STDOUT_FILENO);
+  }
+  ~Stdout() {
+    ::dup2(saved_, STDOUT_FILENO);
+    ::close(saved_);
+  }
+
+ private:
+  int saved_;
+};
+
+TEST_CASE("file sink: standard output that nobody reads, or that is full") {
+  int ends[2] = {-1, -1};
+  REQUIRE(::pipe(ends) == 0);
+  ::close(ends[0]);
+  auto* handler = std::signal(SIGPIPE, SIG_IGN);
+  Findings findings;
+  bool early = false;
+  {
+    const Stdout redirected(ends[1]);
+    early = WriteWhole("-", std::string(100'000, 'x'), findings);
+  }
+  ::close(ends[1]);
+  std::signal(SIGPIPE, handler);
+  CHECK(early);  // `| head` has seen enough
+  CHECK(findings.empty());
+
+  const int full = ::open("/dev/full", O_WRONLY);
+  bool written = true;
+  {
+    const Stdout redirected(full);
+    written = WriteWhole("-", "x", findings);
+  }
+  ::close(full);
+  CHECK_FALSE(written);
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].message.find("standard output") == 0);
+}
+
+}  // namespace
+}  // namespace shardc

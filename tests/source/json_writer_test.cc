@@ -1,0 +1,175 @@
+#include "source/json_writer.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <clocale>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "source/json.h"
+
+namespace shardc {
+namespace {
+
+TEST_CASE("json writer: the same values in each style") {
+  const auto write = [](JsonWriter& json) {
+    json.BeginObject(JsonLayout::kLines);
+    json.Member("a", 1);
+    json.Key("none");
+    json.BeginArray(JsonLayout::kLines);
+    json.EndArray();
+    json.Key("list");
+    json.BeginArray(JsonLayout::kLines);
+    json.Array(std::vector<std::string>{"x", "y"});
+    json.BeginObject();
+    json.Key("deep");
+    json.BeginObject(JsonLayout::kLines);
+    json.Member("b", true);
+    json.Member("c", std::optional<int>());
+    json.EndObject();
+    json.EndObject();
+    json.EndArray();
+    json.Member("shape", std::vector<int64_t>{4, 8});
+    json.EndObject();
+  };
+  const auto text = [&](JsonStyle style) {
+    return TextOf([&](Sink& out) {
+      JsonWriter json(out, style);
+      write(json);
+    });
+  };
+  CHECK(text(JsonStyle::kSpaced) ==
+        "{\n"
+        "  \"a\": 1,\n"
+        "  \"none\": [],\n"
+        "  \"list\": [\n"
+        "    [\"x\", \"y\"],\n"
+        "    {\"deep\": {\n"
+        "      \"b\": true,\n"
+        "      \"c\": null\n"
+        "    }}\n"
+        "  ],\n"
+        "  \"shape\": [4, 8]\n"
+        "}");
+  const std::string compact =
+      "{\"a\":1,\"none\":[],\"list\":[[\"x\",\"y\"],"
+      "{\"deep\":{\"b\":true,\"c\":null}}],\"shape\":[4,8]}";
+  CHECK(text(JsonStyle::kCompact) == compact);
+  CHECK(text(JsonStyle::kCanonical) == compact);
+}
+
+TEST_CASE("json writer: breaks where they are asked for") {
+  CHECK(JsonText([](JsonWriter& json) {
+          json.BeginObject();
+          json.Member("a", 1);
+          json.Break(1);
+          json.Member("b", 2);
+          json.Member("c", 3);
+          json.Key("d");
+          json.BeginArray();
+          json.Break(2);
+          json.EndArray();
+          json.EndObject();
+        }) == "{\"a\": 1,\n \"b\": 2, \"c\": 3, \"d\": [\n  ]}");
+}
+
+TEST_CASE("json writer: members made once and used again") {
+  const std::string members = TextOf([](Sink& out) {
+    JsonWriter json = JsonWriter::OfMembers(out);
+    json.Member("x", 1);
+    json.Member("y", "z");
+  });
+  CHECK(members == "\"x\": 1, \"y\": \"z\"");
+  CHECK(JsonText([&](JsonWriter& json) {
+          json.BeginArray();
+          for (int i = 0; i < 2; ++i) {
+            json.BeginObject();
+            if (i == 1) json.Member("first", i);
+            json.Members(members);
+            json.Members("");
+            json.Member("last", i);
+            json.EndObject();
+          }
+          json.EndArray();
+        }) ==
+        "[{\"x\": 1, \"y\": \"z\", \"last\": 0}, "
+        "{\"first\": 1, \"x\": 1, \"y\": \"z\", \"last\": 1}]");
+}
+
+TEST_CASE("json writer: strings") {
+  CHECK(JsonString("a\"b\\\n\x01\x7f") == "\"a\\\"b\\\\\\n\\u0001\x7f\"");
+  CHECK(JsonString("\xC3\xA9\xFF") == "\"\xC3\xA9\xEF\xBF\xBD\"");
+  CHECK(JsonString("") == "\"\"");
+  // Every byte at every place of the eight that are looked at together, each
+  // read back.
+  for (int byte = 0; byte < 256; ++byte) {
+    for (size_t at = 0; at < 20; ++at) {
+      std::string text(20, 'x');
+      text[at] = static_cast<char>(byte);
+      const std::string written = JsonString(text);
+      Findings findings;
+      const auto document =
+          JsonDocument::Parse(MakeSource("text", written), findings);
+      REQUIRE(document != nullptr);
+      std::string expected = text;
+      if (byte >= 0x80) expected.replace(at, 1, "\xEF\xBF\xBD");
+      REQUIRE(document->root().string() == expected);
+    }
+  }
+}
+
+TEST_CASE("json writer: numbers") {
+  const auto text = [](auto value) {
+    return JsonText([&](JsonWriter& json) { json.Value(value); });
+  };
+  CHECK(text(std::numeric_limits<int64_t>::min()) == "-9223372036854775808");
+  CHECK(text(std::numeric_limits<uint64_t>::max()) == "18446744073709551615");
+  CHECK(text(-0.0) == "-0");
+  CHECK(text(0.1) == "0.1");
+  CHECK(text(1e300) == "1e+300");
+  CHECK(text(3.4028234663852886e38) == "3.4028234663852886e+38");
+  CHECK(text(INFINITY) == "null");
+  CHECK(text(std::nan("")) == "null");
+  CHECK(text(true) == "true");
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 20'000; ++i) {
+    const auto value = std::bit_cast<double>(random());
+    if (!std::isfinite(value)) continue;
+    const std::string written = text(value);
+    REQUIRE(std::strtod(written.c_str(), nullptr) == value);
+  }
+}
+
+TEST_CASE("json writer: no locale changes a number") {
+  const std::string before = std::setlocale(LC_ALL, nullptr);
+  for (const char* name : {"de_DE.UTF-8", "fr_FR.UTF-8", "C.UTF-8"}) {
+    if (std::setlocale(LC_ALL, name) == nullptr) continue;
+    CHECK(JsonText([](JsonWriter& json) {
+            json.Array(std::vector<double>{1234567.5, 0.25});
+          }) == "[1234567.5, 0.25]");
+  }
+  std::setlocale(LC_ALL, before.c_str());
+}
+
+TEST_CASE("json writer: canonical integers are those of ECMAScript") {
+  const auto text = [](auto value) {
+    return TextOf([&](Sink& out) {
+      JsonWriter json(out, JsonStyle::kCanonical);
+      json.Value(value);
+    });
+  };
+  CHECK(text(int64_t{9007199254740992}) == "9007199254740992");
+  CHECK(text(int64_t{-9007199254740992}) == "-9007199254740992");
+  CHECK(text(int64_t{9007199254740993}) == "9007199254740992");
+  CHECK(text(std::numeric_limits<int64_t>::max()) == "9223372036854776000");
+  CHECK(text(std::numeric_limits<int64_t>::min()) == "-9223372036854776000");
+  CHECK(text(int64_t{1} << 62) == "4611686018427388000");
+  CHECK(text(uint64_t{1} << 63) == "9223372036854776000");
+}
+
+}  // namespace
+}  // namespace shardc

@@ -1,0 +1,155 @@
+#include "verify/cases/features.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+#include "resolve/resolve.h"
+#include "verify/cases/grid.h"
+#include "verify/cases/stress_cases.h"
+#include "verify/report.h"
+
+namespace shardc::verify {
+namespace {
+
+// A mesh and sizes that every operation runs on, the latent one too.
+Request Everywhere(Mode mode) {
+  Request request;
+  request.sizes = {4, 16, 32, 8, 8, 64, 0};
+  const auto all = exec::Operations();
+  request.operations.assign(all.begin(), all.end());
+  request.modes = {mode};
+  request.layouts = {exec::Layout::kBthd};
+  request.dtypes = {Dtype::kF32};
+  return request;
+}
+
+Matrix MatrixOf(const Request& request) {
+  const Mesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  Findings findings;
+  const auto resolver = Resolver::Make(RuleSet{}, mesh, findings);
+  REQUIRE(resolver);
+  return BuildMatrix(request, *resolver, mesh);
+}
+
+TEST_CASE("features have names of their own") {
+  std::set<std::string_view> names;
+  for (const Feature feature : AllFeatures()) {
+    CHECK(names.insert(FeatureName(feature)).second);
+    CHECK(ParseFeature(FeatureName(feature)) == feature);
+    Case test;
+    test.sizes = {2, 8, 16, 4, 4, 16, 0};
+    CHECK(FeatureNames(test).empty());
+    SwitchOn(feature, test);
+    CHECK(FeatureNames(test) ==
+          std::vector<std::string_view>{FeatureName(feature)});
+  }
+  CHECK_FALSE(ParseFeature("biases"));
+}
+
+TEST_CASE("an operation takes what it says it takes, and refuses the rest") {
+  for (const Mode mode : {Mode::kTrain, Mode::kDecode}) {
+    Request request = Everywhere(mode);
+    request.more.assign(AllFeatures().begin(), AllFeatures().end());
+    request.named = true;
+    const Matrix matrix = MatrixOf(request);
+    REQUIRE(!matrix.variants.empty());
+    for (const Matrix::Variant& variant : matrix.variants) {
+      const Case& test = variant.test;
+      CAPTURE(CaseText(test));
+      REQUIRE(FeatureNames(test).size() == 1);
+      const Feature feature = *ParseFeature(FeatureNames(test)[0]);
+      const CaseResult result = RunCase(test);
+      CAPTURE(result.reason);
+      CHECK(result.status ==
+            (Takes(*test.operation, test.mode, test.layout, feature)
+                 ? Status::kPass
+                 : Status::kUnsupported));
+    }
+  }
+}
+
+TEST_CASE("only a feature that was asked for by name shows its refusal") {
+  Request request = Everywhere(Mode::kTrain);
+  request.operations = {exec::FindOperation("unified_attention")};
+  request.more = {Feature::kBias, Feature::kSoftCap};
+  const auto names = [&] {
+    std::string out;
+    for (const Case& test : RunMatrix(request, MatrixOf(request), 1).cases) {
+      for (const std::string_view name : FeatureNames(test)) {
+        out += std::string(name) + ' ';
+      }
+    }
+    return out;
+  };
+  CHECK(names() == "soft_cap long large_logits ");
+  request.named = true;
+  CHECK(names() == "bias soft_cap long large_logits ");
+}
+
+// Every operation's own long case, as a bare run has it.
+TEST_CASE("a bfloat16 accumulator shows in every operation") {
+  for (const Mode mode : {Mode::kTrain, Mode::kDecode}) {
+    const Request request = Everywhere(mode);
+    const Report report = RunMatrix(request, MatrixOf(request), 2);
+    std::set<std::string_view> seen;
+    for (size_t i = 0; i < report.cases.size(); ++i) {
+      const Case& test = report.cases[i];
+      CAPTURE(CaseText(test));
+      CAPTURE(report.results[i].reason);
+      CHECK(report.results[i].status == Status::kPass);
+      if (!test.longer) continue;
+      seen.insert(test.operation->name);
+      RunOptions options;
+      options.fault = exec::Fault::kBf16Accumulator;
+      CHECK(RunCase(test, options).status == Status::kFail);
+    }
+    size_t expected = 0;
+    for (const exec::Operation* operation : exec::Operations()) {
+      expected += Applies(*operation, mode, exec::Layout::kBthd);
+    }
+    CHECK(seen.size() == expected);
+  }
+}
+
+// Sizes of hundreds of keys in bfloat16 are long by themselves.
+TEST_CASE("what is long already needs no other") {
+  Request request = Everywhere(Mode::kTrain);
+  request.operations = {exec::FindOperation("flash_attn2")};
+  request.sizes.key_length = 256;
+  request.dtypes = {Dtype::kBF16};
+  const auto longer = [&] {
+    int64_t out = 0;
+    for (const Case& test : RunMatrix(request, MatrixOf(request), 1).cases) {
+      out += test.longer;
+    }
+    return out;
+  };
+  CHECK(longer() == 1);
+  request.full = true;
+  CHECK(longer() == 0);
+  request.sizes.key_length = 64;
+  CHECK(longer() == 1);
+}
+
+// A latent's keys of every head may be far more than the model's.
+TEST_CASE("what is too large to expand has witness sizes, and says so") {
+  Request request = Everywhere(Mode::kDecode);
+  request.operations = {
+      exec::FindOperation("multi_latent_ragged_page_attention_v1")};
+  request.sizes = {16, 1, 8192, 32, 8, 128, 0};
+  request.full = true;
+  const Matrix matrix = MatrixOf(request);
+  REQUIRE(matrix.cases.size() == 1);
+  CHECK(matrix.cases[0].sizes.key_length < 8192);
+  CHECK(matrix.cases[0].remarks.size() == 1);
+  CHECK(RunCase(matrix.cases[0]).status == Status::kPass);
+  request.sizes.key_length = 512;
+  const Matrix expanded = MatrixOf(request);
+  CHECK(expanded.cases[0].sizes.key_length == 512);
+  CHECK(expanded.cases[0].remarks.empty());
+}
+
+}  // namespace
+}  // namespace shardc::verify

@@ -1,0 +1,82 @@
+#include "verify/cases/latent_data.h"
+
+#include <doctest/doctest.h>
+
+#include "exec/operations/operation.h"
+#include "verify/cases/grid.h"
+#include "verify/cases/problem_data.h"
+#include "verify/judge/run_case.h"
+
+namespace shardc::verify {
+namespace {
+
+Case Base(const Assignment& axes) {
+  Case test;
+  test.operation = exec::FindOperation("multi_latent_ragged_page_attention_v1");
+  test.mesh = MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}});
+  test.sizes = {2, 1, 12, 4, 4, 16, 8};
+  test.features.causal = true;
+  test.features.ragged = true;
+  test.specs = SpecsFor(test.layout, axes, 0, false);
+  test.settings.page_size = 4;
+  test.seed = 3;
+  return test;
+}
+
+Assignment Split() {
+  Assignment axes;
+  axes.batch = {"dp"};
+  axes.heads = axes.key_heads = {"tp"};
+  return axes;
+}
+
+TEST_CASE("the absorbed form is exact over heads and requests") {
+  const CaseResult result = RunCase(Base(Split()));
+  CHECK(result.reason == "");
+  CHECK(result.status == Status::kPass);
+  CHECK(result.exact);
+}
+
+TEST_CASE("a split latent adds logits, a split length joins partials") {
+  Assignment axes = Split();
+  axes.heads = axes.key_heads = {};
+  axes.dim = axes.value_dim = {"tp"};
+  axes.key_length = {"sp"};
+  const CaseResult result = RunCase(Base(axes));
+  CHECK(result.reason == "");
+  CHECK(result.status == Status::kPass);
+  CHECK_FALSE(result.exact);
+}
+
+TEST_CASE("faults of the absorbed form are caught") {
+  Assignment axes = Split();
+  axes.heads = axes.key_heads = {};
+  axes.dim = axes.value_dim = {"tp"};
+  for (exec::Fault fault :
+       {exec::Fault::kLatentScale, exec::Fault::kLatentRopeOnEach}) {
+    RunOptions options;
+    options.fault = fault;
+    const CaseResult result = RunCase(Base(axes), options);
+    CHECK(result.status == Status::kFail);
+    CHECK(result.failed == Check::kError);
+  }
+}
+
+TEST_CASE("what latent attention cannot do") {
+  Case grouped = Base(Split());
+  grouped.sizes.key_heads = 2;
+  CHECK(RunCase(grouped).reason ==
+        "there is no latent: 4 query heads on 2 key heads");
+  Assignment axes = Split();
+  axes.heads = axes.key_heads = {};
+  axes.query_length = {"sp"};
+  Case split = Base(axes);
+  split.sizes.query_length = 4;
+  const CaseResult result = RunCase(split);
+  CHECK(result.status == Status::kUnsupported);
+  CHECK(result.reason == "the query's length is split over `sp`");
+  CHECK(result.axis == "sp");
+}
+
+}  // namespace
+}  // namespace shardc::verify

@@ -1,0 +1,53 @@
+#include "verify/faults/fault_injection.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <set>
+#include <string>
+
+namespace shardc::verify {
+namespace {
+
+TEST_CASE("every fault of the catalogue is caught") {
+  const SelfTest result = RunSelfTest({}, 2);
+  std::set<std::string> names;
+  for (const FaultVerdict& fault : result.faults) {
+    CHECK_MESSAGE(fault.sound, fault.name << ": its clean run fails");
+    CHECK_MESSAGE(fault.caught, fault.name << " is missed");
+    CHECK(names.insert(fault.name).second);
+  }
+  CHECK(result.faults.size() >= 60);
+  MESSAGE(SelfTestText(result));
+}
+
+// Under sanitizers the catalogue runs once: its repetitions reach no other
+// code, and what they judge is judged by the ordinary build.
+bool RunsOnce() { return std::getenv("SHARDC_VERIFY_ONCE") != nullptr; }
+
+TEST_CASE("each check is the only one to catch some fault") {
+  if (RunsOnce()) return;
+  // A fault that is missed without a check is one that this check caught. A
+  // check that others speak for has none under its name: all are planted.
+  const SelfTest all = RunSelfTest({}, 2);
+  for (size_t i = 0; i < kCheckCount; ++i) {
+    const auto check = static_cast<Check>(i);
+    std::set<std::string> caught;
+    for (const FaultVerdict& fault : all.faults) {
+      if (fault.by == CheckName(check)) caught.insert(fault.name);
+    }
+    const SelfTest result = RunSelfTest(Checks().Without(check), 2, {}, caught);
+    int missed = 0;
+    for (const FaultVerdict& fault : result.faults) missed += !fault.caught;
+    CHECK_MESSAGE(missed > 0, CheckName(check) << " is never needed");
+  }
+}
+
+TEST_CASE("the self-test's verdict does not depend on threads") {
+  if (RunsOnce()) return;
+  const std::string one = SelfTestText(RunSelfTest({}, 1));
+  CHECK(SelfTestText(RunSelfTest({}, 7)) == one);
+}
+
+}  // namespace
+}  // namespace shardc::verify

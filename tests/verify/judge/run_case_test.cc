@@ -1,0 +1,94 @@
+#include "verify/judge/run_case.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "verify/cases/grid.h"
+#include "verify/report.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Operation;
+using exec::Traffic;
+
+// Half of what is sent; more than it; and no formula at all.
+void Half(Traffic& traffic) {
+  exec::kFlashAttention.bytes(traffic);
+  traffic.Add(-traffic.total() / 2);
+}
+void More(Traffic& traffic) {
+  exec::kFlashAttention.bytes(traffic);
+  traffic.Add(4);
+}
+void None(Traffic& traffic) {
+  traffic.DoesNotHold("its shape is anybody's guess");
+}
+
+constexpr exec::Supports kAnything = {"local", "local", "local", "local",
+                                      "local"};
+const Operation kHalf = {.name = "half",
+                         .summary = "flash_attn2 with a wrong formula",
+                         .supports = kAnything,
+                         .bytes = Half,
+                         .run = exec::kFlashAttention.run};
+const Operation kMore = {.name = "more",
+                         .summary = "flash_attn2 with another wrong formula",
+                         .supports = kAnything,
+                         .bytes = More,
+                         .run = exec::kFlashAttention.run};
+const Operation kUnknown = {.name = "unknown",
+                            .summary = "flash_attn2 without a formula",
+                            .supports = kAnything,
+                            .bytes = None,
+                            .run = exec::kFlashAttention.run};
+
+Case CaseOf(const Operation& operation) {
+  Assignment axes;
+  axes.batch = {"dp"};
+  axes.query_length = axes.key_length = {"sp"};
+  Case test;
+  test.operation = &operation;
+  test.mesh = MeshOf({{"dp", 2}, {"sp", 2}});
+  test.sizes = {4, 16, 16, 8, 4, 16, 0};
+  test.specs = SpecsFor(test.layout, axes, 0, false);
+  return test;
+}
+
+TEST_CASE("bytes are held to the operation's own formula") {
+  const CaseResult right = RunCase(CaseOf(exec::kFlashAttention));
+  CHECK(right.status == Status::kPass);
+  CHECK(right.ledger.TotalSent() > 8);
+  for (const Operation* wrong : {&kHalf, &kMore}) {
+    CAPTURE(wrong->name);
+    const CaseResult result = RunCase(CaseOf(*wrong));
+    CHECK(result.status == Status::kFail);
+    CHECK(result.failed == Check::kLedger);
+    const std::string sent = std::to_string(right.ledger.TotalSent());
+    CHECK(result.reason.starts_with("devices sent " + sent + " bytes"));
+    RunOptions lenient;
+    lenient.checks = Checks().Without(Check::kLedger);
+    CHECK(RunCase(CaseOf(*wrong), lenient).status == Status::kPass);
+  }
+}
+
+TEST_CASE("bytes that no formula holds for are told, not passed over") {
+  const CaseResult right = RunCase(CaseOf(exec::kFlashAttention));
+  const CaseResult result = RunCase(CaseOf(kUnknown));
+  CHECK(result.status == Status::kPass);
+  const std::string why =
+      "bytes are held to no formula: its shape is anybody's guess";
+  REQUIRE(result.remarks.size() == right.remarks.size() + 1);
+  CHECK(result.remarks.back() == why);
+  Report report;
+  report.cases = {CaseOf(kUnknown), CaseOf(kUnknown)};
+  report.results = {result, result};
+  const std::string text = ReportText(report);
+  const std::string note = "note: unknown: " + why + "\n";
+  REQUIRE(text.find(note) != std::string::npos);
+  CHECK(text.find(note, text.find(note) + 1) == std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardc::verify
