@@ -185,7 +185,7 @@ std::string SummaryText(const Findings& findings,
   return out;
 }
 
-// Mends what can be mended; each file once, as its first target has it.
+// Fixes what can be fixed; each file once, as its first target has it.
 int64_t WriteFixes(const std::vector<CheckedTarget>& targets,
                    Findings& findings) {
   std::map<std::string, const FixedFile*> files;
@@ -278,7 +278,7 @@ int RunCheck(const CheckFlags& given, const Common& common,
     const int64_t fixes = WriteFixes(targets, findings);
     if (findings.HasErrors()) return kFailed;
     if (fixes > 0) {
-      Tell(common, Counted(fixes, "finding") + " mended\n");
+      Tell(common, Counted(fixes, "finding") + " fixed\n");
       targets = CheckTargets(work->targets, flags.options, *selection, common);
     }
   }
@@ -360,7 +360,7 @@ Options OptionsOf(CheckFlags& flags) {
        {.name = "--diff",
         .to = &flags.diff,
         .help = "show what --fix would change"},
-       {.name = "--fix", .to = &flags.fix, .help = "make the mechanical mends"},
+       {.name = "--fix", .to = &flags.fix, .help = "make the mechanical fixes"},
        {.name = "--output",
         .to = &flags.output,
         .value = "FILE",

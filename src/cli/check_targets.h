@@ -26,7 +26,7 @@ struct CheckOptions {
   InputFlags inputs;
   LintFlags lint;
   bool locked = false;
-  bool fix = false;  // make the mended texts too
+  bool fix = false;  // make the fixed texts too
 };
 
 struct CheckedTarget {

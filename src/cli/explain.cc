@@ -84,7 +84,7 @@ const Command kExplain = {
     .about = R"(
 With the name of a parameter, tells how it got its spec: the rules tried, each
 token resolved in each mode, corrections and bytes. With a code such as
-`SHD203` or a code's name, tells what the diagnostic means and how to mend
+`SHD203` or a code's name, tells what the diagnostic means and how to fix
 it.)",
     .example =
         "shardc explain model/embed_tokens/embedding --mesh fsdp:8,tp:4 "

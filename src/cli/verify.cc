@@ -158,7 +158,7 @@ products (`query_pre_attn_scalar`, `attention_multiplier`), its soft cap
 (`attn_logit_softcapping`) and its attention sinks. Notes below the table say
 what the model changed. `--dump` writes inputs, result and reference of each
 case as safetensors with its settings as JSON. `--list` says of each operation
-what it does with a split dimension. `--self-test` plants every fault of a
+what it does with a split dimension. `--self-test` injects every fault of a
 catalogue and counts those that are caught.
 
 Exits with 1 when an operation that was asked for, or that the target lists,

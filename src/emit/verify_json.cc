@@ -128,14 +128,14 @@ void WriteSizes(JsonWriter& json, std::string_view key, const Sizes& n) {
   json.EndObject();
 }
 
-void WriteCache(JsonWriter& json, const verify::CacheLife& life) {
+void WriteCache(JsonWriter& json, const verify::TraceShape& trace) {
   json.Key("cache");
   json.BeginObject();
-  json.Member("prefill", life.prefill);
-  json.Member("steps", life.steps);
-  json.Member("slots", life.slots);
-  json.Member("window", life.window);
-  json.Member("pages", life.pages);
+  json.Member("prefill", trace.prefill);
+  json.Member("steps", trace.steps);
+  json.Member("slots", trace.slots);
+  json.Member("window", trace.window);
+  json.Member("pages", trace.pages);
   json.EndObject();
 }
 
@@ -188,7 +188,7 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
   WriteShapes(json, test);
   json.Key("features");
   json.Array(verify::FeatureNames(test));
-  if (test.life) WriteCache(json, *test.life);
+  if (test.trace) WriteCache(json, *test.trace);
   json.Key("settings");
   json.BeginObject();
   verify::WriteSettingsMembers(json, test, false);
@@ -231,7 +231,7 @@ void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out) {
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.verify/v1");
   json.Member("seed", report.seed);
-  json.Member("witness", report.witness);
+  json.Member("reduced", report.reduced);
   json.Key("sizes");
   json.BeginObject();
   WriteSizes(json, "given", report.given);
@@ -260,7 +260,7 @@ void WriteSelfTestJson(const verify::SelfTest& result, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.verify/v1");
-  json.Member("planted", result.faults.size());
+  json.Member("injected", result.faults.size());
   json.Member("caught", result.Caught());
   json.Key("faults");
   json.BeginArray(JsonLayout::kLines);

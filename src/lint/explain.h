@@ -1,4 +1,4 @@
-// What a diagnostic means and how to mend it, as text.
+// What a diagnostic means and how to fix it, as text.
 #ifndef SHARDC_LINT_EXPLAIN_H_
 #define SHARDC_LINT_EXPLAIN_H_
 

@@ -88,14 +88,14 @@ std::optional<std::string> Written(std::string_view pattern, char quote) {
   return std::string(pattern);
 }
 
-std::optional<TextEdit> PatternEdit(const Rule& rule, std::string_view mended) {
+std::optional<TextEdit> PatternEdit(const Rule& rule, std::string_view fixed) {
   if (!rule.match_place.HasPosition()) return std::nullopt;
   const std::string_view text = rule.match_place.source->text();
   size_t at = rule.match_place.begin;
   // A place may begin behind the quote.
   if (at > 0 && (text[at - 1] == '\'' || text[at - 1] == '"')) --at;
   const auto before = Written(rule.match, text[at]);
-  const auto after = Written(mended, text[at]);
+  const auto after = Written(fixed, text[at]);
   if (!before || !after || text.substr(at, before->size()) != *before) {
     return std::nullopt;
   }
@@ -124,12 +124,12 @@ class Mender {
   std::vector<FixedFile> Run() {
     for (size_t rule : removed_) Remove(rule);
     for (size_t rule : moved_) Move(rule);
-    for (const auto& [rule, mend] : patterns_) Mend(rule, mend);
+    for (const auto& [rule, fix] : patterns_) Fix(rule, fix);
     return Apply();
   }
 
  private:
-  struct PatternMend {
+  struct PatternFix {
     bool anchor = false;
     bool escape = false;
   };
@@ -191,11 +191,11 @@ class Mender {
     ++file.fixes;
   }
 
-  void Mend(size_t index, const PatternMend& mend) {
+  void Fix(size_t index, const PatternFix& fix) {
     const Rule& rule = facts_.rules()[index];
     std::string pattern = rule.match;
-    if (mend.escape) pattern = EscapeDots(pattern).value_or(pattern);
-    if (mend.anchor) {
+    if (fix.escape) pattern = EscapeDots(pattern).value_or(pattern);
+    if (fix.anchor) {
       // `a|b$` would anchor the last alternative only.
       const bool bare = pattern.find('|') != std::string::npos;
       pattern = bare ? "(?:" + pattern + ")$" : pattern + "$";
@@ -232,7 +232,7 @@ class Mender {
   const Facts& facts_;
   std::vector<size_t> removed_;
   std::vector<size_t> moved_;
-  std::map<size_t, PatternMend> patterns_;
+  std::map<size_t, PatternFix> patterns_;
   std::vector<File> files_;
 };
 

@@ -1,4 +1,4 @@
-// Mechanical mends of rules files, as edits of their text: comments and
+// Mechanical fixes of rules files, as edits of their text: comments and
 // formatting stay.
 #ifndef SHARDC_LINT_FIX_H_
 #define SHARDC_LINT_FIX_H_
@@ -14,14 +14,14 @@ namespace shardc {
 
 struct FixedFile {
   SourceRef source;
-  std::string text;   // mended
-  int64_t fixes = 0;  // findings that it mends
+  std::string text;   // fixed
+  int64_t fixes = 0;  // findings that it fixes
 };
 
 // Moves catch-alls to the end, removes duplicates, escapes dots and anchors
 // patterns, for those of `findings` that ask for it. Rules written in flow
 // style, and catch-alls above another one, are left to people. Files without
-// a mend are left out.
+// a fix are left out.
 std::vector<FixedFile> FixRules(const Facts& facts,
                                 std::span<const Finding> findings);
 

@@ -49,24 +49,24 @@ std::string DtypesText(const Case& test) {
   return out;
 }
 
-CaseResult ResultOf(const LifetimeResult& life) {
+CaseResult ResultOf(const CacheTraceResult& trace) {
   CaseResult out;
-  out.status = life.status;
-  out.failed = life.failed;
-  out.reason = life.reason;
-  if (life.step >= 0) {
-    out.reason += ", at step " + std::to_string(life.step);
+  out.status = trace.status;
+  out.failed = trace.failed;
+  out.reason = trace.reason;
+  if (trace.step >= 0) {
+    out.reason += ", at step " + std::to_string(trace.step);
   }
-  out.help = life.help;
-  out.axis = life.axis;
+  out.help = trace.help;
+  out.axis = trace.axis;
   // The step nearest to its tolerance.
-  out.error = life.error;
-  out.unsharded = life.unsharded;
-  out.tolerance = life.tolerance;
+  out.error = trace.error;
+  out.unsharded = trace.unsharded;
+  out.tolerance = trace.tolerance;
   out.cap = out.tolerance;
-  out.device_error = life.device_error;
-  out.ledger = life.ledger;
-  out.remarks = life.remarks;
+  out.device_error = trace.device_error;
+  out.ledger = trace.ledger;
+  out.remarks = trace.remarks;
   return out;
 }
 
@@ -86,9 +86,9 @@ Row RowOf(const Case& test, const CaseResult& result) {
   const bool compared = ran && !result.device_error.empty();
   return {std::string(test.operation->name),
           std::string(ModeName(test.mode)),
-          std::string(!test.life         ? LayoutText(test.layout)
-                      : test.life->pages ? "pages"
-                                         : "cache"),
+          std::string(!test.trace         ? LayoutText(test.layout)
+                      : test.trace->pages ? "pages"
+                                          : "cache"),
           DtypesText(test),
           FeaturesText(test),
           std::string(StatusName(result.status)),
@@ -224,11 +224,12 @@ class Runner {
     RunOptions options;
     options.threads = threads;
     CaseTensors tensors;
-    const Life none, &life = i < matrix_.lives.size() ? matrix_.lives[i] : none;
-    if (const auto* decoding = std::get_if<Lifetime>(&life)) {
-      out_.results[i] = ResultOf(RunLifetime(*decoding, options));
-    } else if (const auto* pages = std::get_if<PagedLife>(&life)) {
-      out_.results[i] = ResultOf(RunPagedLife(*pages, options));
+    const Trace none,
+        &trace = i < matrix_.traces.size() ? matrix_.traces[i] : none;
+    if (const auto* decoding = std::get_if<CacheTrace>(&trace)) {
+      out_.results[i] = ResultOf(RunCacheTrace(*decoding, options));
+    } else if (const auto* pages = std::get_if<PagedTrace>(&trace)) {
+      out_.results[i] = ResultOf(RunPagedTrace(*pages, options));
       out_.results[i].exact = out_.results[i].status == Status::kPass;
     } else {
       out_.results[i] =
@@ -251,16 +252,16 @@ class Runner {
 };
 
 // What is small with --full as well.
-void RemarkOnSizes(bool companions, Report& out) {
-  if (companions) {
+void RemarkOnSizes(bool stress_cases, Report& out) {
+  if (stress_cases) {
     out.remarks.emplace_back(
         "the long cases and those of large logits beside the full ones have "
-        "witness sizes");
+        "reduced sizes");
   }
   for (const Case& test : out.cases) {
-    if (!test.life || !test.life->pages) continue;
-    out.remarks.push_back("the lives of pages have " +
-                          std::to_string(test.life->slots) +
+    if (!test.trace || !test.trace->pages) continue;
+    out.remarks.push_back("the traces of pages have " +
+                          std::to_string(test.trace->slots) +
                           " tokens a request at most");
     return;
   }
@@ -274,16 +275,16 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
   out.seed = request.seed;
   out.given = matrix.given;
   out.used = matrix.used;
-  out.witness = matrix.witness;
+  out.reduced = matrix.reduced;
   out.remarks = request.remarks;
   out.cases = std::move(matrix.cases);
   Runner runner(matrix, progress, keep, out);
   runner.From(0, threads);
   const size_t begin = out.cases.size();
-  std::vector<Case> companions =
-      Companions(request, matrix.least, out.cases, out.results);
+  std::vector<Case> stress_cases =
+      StressCases(request, matrix.least, out.cases, out.results);
   if (request.full) {
-    RemarkOnSizes(!companions.empty() && !(matrix.least == matrix.used), out);
+    RemarkOnSizes(!stress_cases.empty() && !(matrix.least == matrix.used), out);
   }
   for (Matrix::Variant& variant : matrix.variants) {
     if (request.named ||
@@ -291,7 +292,7 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
       out.cases.push_back(std::move(variant.test));
     }
   }
-  std::move(companions.begin(), companions.end(),
+  std::move(stress_cases.begin(), stress_cases.end(),
             std::back_inserter(out.cases));
   runner.From(begin, threads);
   return out;
@@ -331,8 +332,8 @@ std::string ReportText(const Report& report) {
   for (const std::string& remark : Remarks(report)) {
     out += "note: " + remark + '\n';
   }
-  if (report.witness) {
-    out += "witness sizes: " + SizesText(report.used) + " for " +
+  if (report.reduced) {
+    out += "reduced sizes: " + SizesText(report.used) + " for " +
            SizesText(report.given) + " (--full runs these)\n";
   } else {
     out += "sizes: " + SizesText(report.used) + '\n';

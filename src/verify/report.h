@@ -16,7 +16,7 @@ namespace shardc::verify {
 struct Report {
   uint64_t seed = 0;
   Sizes given, used;
-  bool witness = false;
+  bool reduced = false;
   std::vector<std::string> remarks;  // of the whole run
   std::vector<Case> cases;
   std::vector<CaseResult> results;
@@ -31,7 +31,7 @@ using Keep =
     std::function<void(size_t index, const Case& test, const CaseResult& result,
                        const CaseTensors& tensors)>;
 
-// Runs all cases on `threads` threads, then variants and companions of those
+// Runs all cases on `threads` threads, then variants and stress cases of those
 // that ran.
 // The result does not depend on threads.
 Report RunMatrix(const Request& request, Matrix matrix, int threads,

@@ -17,8 +17,8 @@ struct Wording {
 
 constexpr std::array<Wording, 16> kWordings = {{
     {"illegal map value", "this `:` follows nothing that can be a key",
-     "quote a text that holds `: `, or mend the indentation"},
-    {"illegal map key", "no key can stand here", "mend the indentation"},
+     "quote a text that holds `: `, or fix the indentation"},
+    {"illegal map key", "no key can stand here", "fix the indentation"},
     {"illegal block entry", "no list item can stand here",
      "begin the list on a line of its own"},
     {"illegal flow end", "this bracket closes nothing", "remove it"},

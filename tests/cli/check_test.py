@@ -1,4 +1,4 @@
-"""`shardc check`: selection, ignores, baselines, mends, committed plans,
+"""`shardc check`: selection, ignores, baselines, fixes, committed plans,
 projects."""
 
 import json
@@ -222,7 +222,7 @@ rules:
         self.check(result, 0)
         self.assertEqual(self.read("r.yaml"), self.MENDED)
         self.assertEqual([f["code"] for f in result.json()], ["SHD105"])
-        self.lint("--fix")  # nothing is left to mend
+        self.lint("--fix")  # nothing is left to fix
         self.assertEqual(self.read("r.yaml"), self.MENDED)
 
     def test_diff_shows_it_and_writes_nothing(self):

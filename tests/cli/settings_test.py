@@ -172,14 +172,14 @@ class Settings(Case):
         args = ["--operation", "flash_decoding", "--mode", "decode",
                 "--dtype", "float32", "--format", "json"]
 
-        def life(*more):
+        def trace(*more):
             report = self.verify(*args, *more, rc=0).json()
             found, = [c for c in report["cases"] if "cache" in c]
             self.assertEqual(found["status"], "pass")
             return found
 
-        plain = life()
-        gathered = life(*self.settings(
+        plain = trace()
+        gathered = trace(*self.settings(
             "operations: {flash_decoding: {merge: all_gather}}"))
         self.assertGreater(plain["communication"]["all_reduce"], 0)
         self.assertEqual(gathered["communication"]["all_reduce"], 0)
@@ -187,7 +187,7 @@ class Settings(Case):
                            plain["communication"]["all_gather"])
         for flag in (["--softmax-scale", "0.9"], ["--soft-cap", "3"],
                      ["--dropout", "0.3"]):
-            self.assertNotEqual(life(*flag)["max_abs_error"],
+            self.assertNotEqual(trace(*flag)["max_abs_error"],
                                 plain["max_abs_error"])
 
     def test_narrow_arithmetic(self):
@@ -218,7 +218,7 @@ class Settings(Case):
         self.assertEqual(report["cases"][0]["settings"]["softmax_scale"],
                          report["sizes"]["used"]["head_dim"] ** -0.5)
 
-    def test_blocks_in_a_witness(self):
+    def test_blocks_in_reduced_sizes(self):
         wide = ["--attention", SIZES.replace("kv_len=32", "kv_len=4096")
                 .replace("q_len=16", "q_len=4096")]
         case = self.case("flash_attn2", "--block-k", "128", "--block-q",

@@ -89,7 +89,7 @@ class Verify(Case):
             # The global view is right with any legal layout.
             self.verify("--operation", "vanilla", *args)
 
-    def test_a_life_that_fails_says_as_much(self):
+    def test_a_trace_that_fails_says_as_much(self):
         with tempfile.TemporaryDirectory() as folder:
             path = rules(folder, "axes: {head: [tp, tq], kv_head: tq}\n")
             args = ["--rules", path, "--operation", "flash_decoding",
@@ -97,13 +97,13 @@ class Verify(Case):
                     "float32"]
             result = self.verify(*args, "--format", "json", rc=1,
                                  mesh="tp:2,tq:2")
-            life, = [c for c in result.json()["cases"] if "cache" in c]
-            self.assertEqual(life["status"], "fail")
-            self.assertEqual(life["axis"], "tq")
+            trace, = [c for c in result.json()["cases"] if "cache" in c]
+            self.assertEqual(trace["status"], "fail")
+            self.assertEqual(trace["axis"], "tq")
             for part in ("on 4 devices from 0 (tp=0 tq=0)", "first at batch",
                          "at step 0", "key heads are split over `tq`"):
-                self.assertIn(part, life["reason"])
-            self.assertIn("kv_head", life["help"])
+                self.assertIn(part, trace["reason"])
+            self.assertIn("kv_head", trace["help"])
             # People are told once of an operation, not once a case.
             text = self.verify(*args, rc=1, mesh="tp:2,tq:2").out
             self.assertEqual(text.count("\nfail: "), 1)
@@ -184,26 +184,26 @@ class Verify(Case):
                              "decode", "--dtype", "float32", "--kv-dtype",
                              "int8", "--steps", "5", "--format",
                              "json").json()
-        lives = [c for c in report["cases"] if "cache" in c]
-        self.assertEqual(len(lives), 1)
-        self.assertEqual(lives[0]["cache"]["steps"], 5)
-        self.assertEqual(lives[0]["kv_dtype"], "I8")
-        self.assertEqual(lives[0]["status"], "pass")
+        traces = [c for c in report["cases"] if "cache" in c]
+        self.assertEqual(len(traces), 1)
+        self.assertEqual(traces[0]["cache"]["steps"], 5)
+        self.assertEqual(traces[0]["kv_dtype"], "I8")
+        self.assertEqual(traces[0]["status"], "pass")
 
     def test_caches_roll_and_pages_are_shared(self):
         report = self.verify("--mode", "decode", "--dtype", "bfloat16",
                              "--format", "json", mesh="dp:2,tp:2",
                              attention=SMALL + ",window=12").json()
-        lives = {(c["operation"], c["cache"]["window"] > 0,
+        traces = {(c["operation"], c["cache"]["window"] > 0,
                   c["cache"]["pages"]): c
                  for c in report["cases"] if "cache" in c}
-        self.assertEqual(len(lives), 6)
-        rolling = lives["flash_decoding", True, False]["cache"]
+        self.assertEqual(len(traces), 6)
+        rolling = traces["flash_decoding", True, False]["cache"]
         self.assertGreater(rolling["prefill"], rolling["slots"])
         for name in ("ragged_page_attention_v2", "ragged_page_attention_v3",
                      "unified_attention", "paged_flash_attention"):
-            self.assertIn((name, False, True), lives)
-        self.assertEqual({c["status"] for c in lives.values()}, {"pass"})
+            self.assertIn((name, False, True), traces)
+        self.assertEqual({c["status"] for c in traces.values()}, {"pass"})
 
     def test_full_sizes_are_those_given(self):
         report = self.verify("--operation", "flash_decoding", "--mode",
@@ -211,10 +211,10 @@ class Verify(Case):
                              "--format", "json",
                              attention=SMALL.replace("kv_len=32",
                                                      "kv_len=600")).json()
-        lives = [c for c in report["cases"] if "cache" in c]
-        self.assertEqual(lives[0]["cache"]["prefill"], 600)
+        traces = [c for c in report["cases"] if "cache" in c]
+        self.assertEqual(traces[0]["cache"]["prefill"], 600)
         # What is small all the same is said to be.
-        self.assertIn("witness sizes", " ".join(report["remarks"]))
+        self.assertIn("reduced sizes", " ".join(report["remarks"]))
         self.assertEqual(report["summary"]["fail"], 0)
 
     def test_dump_writes_each_case(self):
@@ -241,9 +241,9 @@ class Verify(Case):
     def test_self_test_reports_its_score(self):
         result = self.check(run("verify", "--self-test", "--format", "json"),
                             0).json()
-        self.assertGreaterEqual(result["planted"], 60)
-        self.assertEqual(result["planted"], result["caught"])
-        self.assertEqual(len(result["faults"]), result["planted"])
+        self.assertGreaterEqual(result["injected"], 60)
+        self.assertEqual(result["injected"], result["caught"])
+        self.assertEqual(len(result["faults"]), result["injected"])
         for fault in result["faults"]:
             self.assertTrue(fault["by"], fault)
 

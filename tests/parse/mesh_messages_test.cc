@@ -90,7 +90,7 @@ constexpr Case kCases[] = {
     {"mesh", "axes: dp: 2\n",
      R"(
 1:9: error: this `:` follows nothing that can be a key [yaml-syntax]
-    quote a text that holds `: `, or mend the indentation
+    quote a text that holds `: `, or fix the indentation
 )"},
     {"mesh", "axes: 'x' y\n",
      R"(

@@ -1,6 +1,6 @@
 // A device's slice taken to the fast kernels.
 //
-// Loops or kernels is decided by options, kinds of input and planted fault
+// Loops or kernels is decided by options, kinds of input and injected fault
 // alone, which do not change with sharding: so neither do bits. How a mask
 // reaches the kernel, as an interval of keys per row or as bytes, may differ
 // between devices: both give the same bits.

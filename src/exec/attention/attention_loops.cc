@@ -84,17 +84,17 @@ class Row {
     if (pk < 0) return false;
     if (s_.key_lengths != nullptr) {
       int64_t length = s_.key_lengths->whole[row];
-      if (s_.Planted(Fault::kLengthMinusOne)) --length;
-      if (pk >= length && !s_.Planted(Fault::kStaleRows)) return false;
+      if (s_.Injected(Fault::kLengthMinusOne)) --length;
+      if (pk >= length && !s_.Injected(Fault::kStaleRows)) return false;
     }
     if (s_.key_starts != nullptr && pk < s_.key_starts->whole[row] &&
-        !s_.Planted(Fault::kLeftPaddingAttends)) {
+        !s_.Injected(Fault::kLeftPaddingAttends)) {
       return false;
     }
     if (options.causal) {
       int64_t last = pq;
-      if (s_.Planted(Fault::kCausalPlusOne)) ++last;
-      if (s_.Planted(Fault::kCausalMinusOne)) --last;
+      if (s_.Injected(Fault::kCausalPlusOne)) ++last;
+      if (s_.Injected(Fault::kCausalMinusOne)) --last;
       if (pk > last) return false;
     }
     if (options.window && !InWindow(*options.window, pq, pk)) return false;
@@ -105,16 +105,16 @@ class Row {
   float Finish(float score, int64_t key) const {
     const AttentionOptions& options = *s_.options;
     if (!Visible(key)) return Masked();
-    if (s_.Planted(Fault::kCapAfterBias)) score += Bias(key);
+    if (s_.Injected(Fault::kCapAfterBias)) score += Bias(key);
     if (options.soft_cap > 0) {
       const auto cap = static_cast<float>(options.soft_cap);
       score = cap * std::tanh(score / cap);
     }
-    if (!s_.Planted(Fault::kCapAfterBias)) score += Bias(key);
+    if (!s_.Injected(Fault::kCapAfterBias)) score += Bias(key);
     if (s_.additive_mask.buffer != nullptr) {
       const float add = RealAt(s_.additive_mask, b_, h_, t_, key);
       score += add;
-      if (s_.Planted(Fault::kAdditiveMaskTwice)) score += add;
+      if (s_.Injected(Fault::kAdditiveMaskTwice)) score += add;
     }
     return score;
   }
@@ -127,7 +127,7 @@ class Row {
 
   float Masked() const {
     return s_.options->masked_rows == MaskedRows::kMean &&
-                   !s_.Planted(Fault::kMaskedRowZeroForMean)
+                   !s_.Injected(Fault::kMaskedRowZeroForMean)
                ? static_cast<float>(kMaskValue)
                : kMinusInfinity;
   }
@@ -136,7 +136,7 @@ class Row {
   float Keep(int64_t key) const {
     const AttentionOptions& options = *s_.options;
     if (options.dropout <= 0) return 1;
-    const bool local = s_.Planted(Fault::kDropoutLocal);
+    const bool local = s_.Injected(Fault::kDropoutLocal);
     const bool keep =
         KeepsWeight(options.dropout_seed, b_ + (local ? 0 : s_.batch_offset),
                     h_ + (local ? 0 : s_.head_offset), position_,
@@ -156,7 +156,7 @@ class Row {
     for (int64_t i = 0; i < count; ++i) {
       if (!(scores[i] <= top)) top = scores[i];  // a NaN is taken too
     }
-    if (s_.Planted(Fault::kNoMaxSubtraction)) top = 0;
+    if (s_.Injected(Fault::kNoMaxSubtraction)) top = 0;
     if (top == kMinusInfinity) return;
     Rescale(top, max, sum, out);
     max = top;
@@ -168,17 +168,17 @@ class Row {
       if (kept == 0) continue;
       const float* value = Value(begin + i);
       for (int64_t d = 0; d < value_dim_; ++d) out[d] += kept * value[d];
-      if (s_.Planted(Fault::kBf16Accumulator)) Truncate(sum, out);
+      if (s_.Injected(Fault::kBf16Accumulator)) Truncate(sum, out);
     }
   }
 
  private:
   bool InWindow(const Window& window, int64_t pq, int64_t pk) const {
     int64_t slack = 0;
-    if (s_.Planted(Fault::kWindowPlusOne)) slack = 1;
-    if (s_.Planted(Fault::kWindowMinusOne)) slack = -1;
+    if (s_.Injected(Fault::kWindowPlusOne)) slack = 1;
+    if (s_.Injected(Fault::kWindowMinusOne)) slack = -1;
     if (window.left && pk < pq - *window.left - slack) return false;
-    if (s_.Planted(Fault::kWindowSymmetric)) {
+    if (s_.Injected(Fault::kWindowSymmetric)) {
       return !window.left || pk <= pq + *window.left;
     }
     return !window.right || pk <= pq + *window.right;
@@ -188,10 +188,10 @@ class Row {
     if (s_.query_segments == nullptr) return true;
     const int32_t id = WholeAt(s_.query_segments, b_, t_);
     const int32_t other = WholeAt(s_.key_segments, b_, key);
-    if (s_.Planted(Fault::kPaddingAttends) && id < 0 && id == other) {
+    if (s_.Injected(Fault::kPaddingAttends) && id < 0 && id == other) {
       return true;
     }
-    if (s_.Planted(Fault::kKeySegmentsOnly)) return other >= 0;
+    if (s_.Injected(Fault::kKeySegmentsOnly)) return other >= 0;
     if (id < 0 || id != other) return false;
     const auto& padding = s_.options->padding_segment;
     return !padding || *padding != id;
@@ -204,7 +204,7 @@ class Row {
       return false;
     }
     return s_.additive_mask.buffer == nullptr ||
-           s_.Planted(Fault::kAdditiveMaskTwice) ||
+           s_.Injected(Fault::kAdditiveMaskTwice) ||
            RealAt(s_.additive_mask, b_, h_, t_, key) >
                static_cast<float>(kMaskValue / 2);
   }
@@ -214,14 +214,14 @@ class Row {
   }
 
   void Rescale(float top, float max, float& sum, float* out) const {
-    if (max == kMinusInfinity || s_.Planted(Fault::kStateResetPerBlock)) {
+    if (max == kMinusInfinity || s_.Injected(Fault::kStateResetPerBlock)) {
       sum = 0;
       std::fill(out, out + value_dim_, 0.0f);
       return;
     }
     if (max == top) return;
     const float factor = std::exp(max - top);
-    if (!s_.Planted(Fault::kSumNotRescaled)) sum *= factor;
+    if (!s_.Injected(Fault::kSumNotRescaled)) sum *= factor;
     for (int64_t d = 0; d < value_dim_; ++d) out[d] *= factor;
   }
 

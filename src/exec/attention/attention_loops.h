@@ -47,7 +47,7 @@ struct LocalSlice {
   const AttentionOptions* options = nullptr;
   Fault fault = Fault::kNone;
 
-  bool Planted(Fault f) const { return fault == f; }
+  bool Injected(Fault f) const { return fault == f; }
   int64_t batch() const { return query->shape[0]; }
   int64_t rows() const { return query->shape[1]; }
   int64_t heads() const { return query->shape[2]; }

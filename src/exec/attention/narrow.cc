@@ -19,7 +19,7 @@ std::vector<int32_t> CutRows(const Buffer& x, const Buffer& largest, int bits) {
   const int64_t dim = x.shape[3];
   std::vector<int32_t> out(x.real.size());
   for (int64_t row = 0; row < x.Elements() / dim; ++row) {
-    const double step = StepByBits(double{largest.real[At(row)]}, bits);
+    const double step = QuantisedStep(double{largest.real[At(row)]}, bits);
     for (int64_t i = row * dim; i < (row + 1) * dim; ++i) {
       out[At(i)] = CutToBits(double{x.real[At(i)]}, step, bits);
     }
@@ -71,7 +71,7 @@ Values CutValues(const LocalSlice& slice, int64_t b, int64_t head,
         if (!(size <= largest)) largest = size;
         if (std::isnan(largest)) break;  // it sticks
       }
-      const double step = StepByBits(largest, bits);
+      const double step = QuantisedStep(largest, bits);
       out.step.push_back(step);
       for (int64_t s = begin; s < end; ++s) {
         out.whole[At(s * dim + d)] = CutToBits(value(s, d), step, bits);
@@ -109,7 +109,7 @@ class RowProduct {
       return;
     }
     const double step =
-        StepByBits(double{LargestMagnitude(weights)}, narrow_.bits);
+        QuantisedStep(double{LargestMagnitude(weights)}, narrow_.bits);
     std::vector<int64_t> sums(At(dim_), 0);
     for (size_t i = 0; i < weights.size(); ++i) {
       const int64_t w = CutToBits(double{weights[i]}, step, narrow_.bits);
@@ -167,34 +167,35 @@ Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
   Buffer out = Buffer::Zeros(sums.shape, Dtype::kF32);
   const auto rows = static_cast<int64_t>(key_largest.real.size());
   ForScores(slice, [&](int64_t at, int64_t q, int64_t k) {
-    double query_step = StepByBits(double{query_largest.real[At(q)]}, bits);
-    if (slice.Planted(Fault::kDotScaleForgotten)) query_step = 1;
-    if (slice.Planted(Fault::kDotNeighbourScale)) {
+    double query_step = QuantisedStep(double{query_largest.real[At(q)]}, bits);
+    if (slice.Injected(Fault::kDotScaleForgotten)) query_step = 1;
+    if (slice.Injected(Fault::kDotNeighbourScale)) {
       k = (k + slice.key->shape[2]) % rows;
     }
-    const double key_step = StepByBits(double{key_largest.real[At(k)]}, bits);
+    const double key_step =
+        QuantisedStep(double{key_largest.real[At(k)]}, bits);
     out.real[At(at)] = static_cast<float>(sums.whole[At(at)] * query_step *
                                           key_step * double{slice.scale});
   });
   return out;
 }
 
-PerDevice ScoresByBits(Machine& machine, const Slices& slices,
-                       const AxisGroup& dim_axes, int bits) {
-  if (machine.Planted(Fault::kDotFewerBits)) --bits;
+PerDevice QuantisedScores(Machine& machine, const Slices& slices,
+                          const AxisGroup& dim_axes, int bits) {
+  if (machine.Injected(Fault::kDotFewerBits)) --bits;
   PerDevice query(slices.at.size()), key(slices.at.size());
   machine.Local([&](int d) {
     query[At(d)] = LargestOfRows(*slices.at[At(d)].query);
     key[At(d)] = LargestOfRows(*slices.at[At(d)].key);
   });
-  if (machine.Planted(Fault::kDotMaximumOfHalf)) {
+  if (machine.Injected(Fault::kDotMaximumOfHalf)) {
     for (size_t d = 0; d < query.size(); ++d) {
       const Buffer& whole = *slices.at[d].query;
       query[d] = LargestOfRows(SliceDim(whole, 3, 0, whole.shape[3] / 2));
     }
   }
   const bool split = machine.mesh().Parts(dim_axes) > 1;
-  if (split && !machine.Planted(Fault::kDotScaleOfPart)) {
+  if (split && !machine.Injected(Fault::kDotScaleOfPart)) {
     query = AllReduce(machine, dim_axes, query, Reduce::kMax, "query maxima");
     key = AllReduce(machine, dim_axes, key, Reduce::kMax, "key maxima");
   }

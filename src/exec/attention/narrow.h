@@ -1,8 +1,8 @@
 // Attention whose arithmetic is narrower than float32: products of operands
 // cut to few bits, and softmax in 16 bits.
 //
-// Products by bits (DotBits of quantize.h). A row of integers stands for
-// integer * step, step = max |x| / (2^(bits-1) - 0.5), with integers up to
+// Quantised matmuls (QuantisedMatmul of quantize.h). A row of integers stands
+// for integer * step, step = max |x| / (2^(bits-1) - 0.5), with integers up to
 // 2^(bits-1) - 1 whose products add up exactly. For q.k rows are a token's D
 // numbers of one head; for p.v they are a query's weights and, for each dim, a
 // head's values, over the keys of one block.
@@ -40,9 +40,9 @@ Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
 Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
                     const Buffer& query_largest, const Buffer& key_largest,
                     int bits);
-// All devices' scaled products by bits, D split over `dim_axes`.
-PerDevice ScoresByBits(Machine& machine, const Slices& slices,
-                       const AxisGroup& dim_axes, int bits);
+// All devices' scaled quantised matmuls, D split over `dim_axes`.
+PerDevice QuantisedScores(Machine& machine, const Slices& slices,
+                          const AxisGroup& dim_axes, int bits);
 
 // Weights of a row of finished logits and, after them, its sinks' logits:
 // `row` becomes the weights of the logits, false (and zeros) where nothing is
@@ -55,7 +55,7 @@ struct Narrow {
   Dtype softmax_dtype = Dtype::kF32;  // else over all keys at once
   int64_t block_k = 0;                // keys; 0: all
 };
-// AttendScores with weights in the softmax dtype and p.v by bits. Sinks
+// AttendScores with weights in the softmax dtype and a quantised p.v. Sinks
 // [sinks, H] are absorbed here where the softmax dtype is not F32; true says
 // that they were.
 bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,

@@ -11,11 +11,11 @@ size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 void Rotate(const Machine& machine, std::span<float> x, const RopeRow& row,
             RotaryStyle style) {
-  if (machine.Planted(Fault::kRotaryOtherPairs)) {
+  if (machine.Injected(Fault::kRotaryOtherPairs)) {
     style = style == RotaryStyle::kHalves ? RotaryStyle::kInterleaved
                                           : RotaryStyle::kHalves;
   }
-  if (machine.Planted(Fault::kRotarySign)) {
+  if (machine.Injected(Fault::kRotarySign)) {
     std::vector<float> sin = row.sin;
     for (float& s : sin) s = -s;
     ApplyRotary(x, sin, row.cos);
@@ -37,9 +37,9 @@ void RotateTokens(const Machine& machine, ShardedTensor& tokens,
     const Shape start =
         LocalStart(machine.mesh(), tokens.shape, tokens.spec, device);
     const Shape& s = local.shape;
-    int64_t shift = machine.Planted(Fault::kRotaryLocal) ? 0 : start[1];
-    if (machine.Planted(Fault::kRotaryShiftedAlike)) ++shift;
-    if (machine.Planted(Fault::kRotaryQueryPlusOne) &&
+    int64_t shift = machine.Injected(Fault::kRotaryLocal) ? 0 : start[1];
+    if (machine.Injected(Fault::kRotaryShiftedAlike)) ++shift;
+    if (machine.Injected(Fault::kRotaryQueryPlusOne) &&
         what == RotaryOf::kQuery) {
       ++shift;
     }

@@ -44,11 +44,11 @@ std::vector<int32_t> KeyHeads(const Machine& machine, const Staged& staged,
   for (int64_t t = 0; t < local; ++t) {
     int64_t head = t / std::max<int64_t>(1, local / local_keys);
     if (map == GroupMap::kGlobal) head = (first + t) / group - first_key;
-    if (machine.Planted(Fault::kGroupModulo)) head = t % local_keys;
-    if (machine.Planted(Fault::kGroupNeighbour)) {
+    if (machine.Injected(Fault::kGroupModulo)) head = t % local_keys;
+    if (machine.Injected(Fault::kGroupNeighbour)) {
       head = (head + 1) % local_keys;
     }
-    if (machine.Planted(Fault::kGroupNoOffset)) {
+    if (machine.Injected(Fault::kGroupNoOffset)) {
       head = t / group % local_keys;
     }
     out.push_back(static_cast<int32_t>(head));
@@ -65,14 +65,14 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   const Spec& k = staged.key.spec;
   out.query_positions = Scatter(mesh, staged.query_positions, Spec{q[0], q[1]});
   out.key_positions = Scatter(mesh, staged.key_positions, Spec{k[0], k[1]});
-  if (machine.Planted(Fault::kTopLeftCausal)) {
+  if (machine.Injected(Fault::kTopLeftCausal)) {
     for (Buffer& local : out.query_positions.local) {
       for (int32_t& p : local.whole) {
         p -= static_cast<int32_t>(staged.S() - staged.T());
       }
     }
   }
-  if (machine.Planted(Fault::kLocalQueryPositions)) {
+  if (machine.Injected(Fault::kLocalQueryPositions)) {
     for (Buffer& local : out.query_positions.local) {
       local = out.query_positions.local[0];
     }
@@ -103,16 +103,16 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
     slice.bias = ViewOf(machine, staged, device, staged.bias);
     slice.mask = ViewOf(machine, staged, device, staged.mask);
     slice.additive_mask = ViewOf(machine, staged, device, staged.additive_mask);
-    if (machine.Planted(Fault::kBiasFirstHeads)) slice.bias.head = 0;
-    if (machine.Planted(Fault::kMaskFirstRows)) slice.mask.row = 0;
+    if (machine.Injected(Fault::kBiasFirstHeads)) slice.bias.head = 0;
+    if (machine.Injected(Fault::kMaskFirstRows)) slice.mask.row = 0;
     slice.batch_offset =
         staged.first_row + LocalStart(mesh, staged.query.shape, q, device)[0];
     slice.head_offset = mesh.Index(device, q[2]) * slice.heads();
-    const int64_t dim = machine.Planted(Fault::kScaleByLocalDim)
+    const int64_t dim = machine.Injected(Fault::kScaleByLocalDim)
                             ? slice.query->shape[3]
                             : staged.query.shape[3];
     slice.scale = static_cast<float>(staged.options.ScaleFor(dim));
-    if (machine.Planted(Fault::kScaleTwice)) slice.scale *= slice.scale;
+    if (machine.Injected(Fault::kScaleTwice)) slice.scale *= slice.scale;
     slice.options = &staged.options;
     slice.fault = machine.fault();
   }

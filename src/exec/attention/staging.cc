@@ -122,7 +122,7 @@ class Stager {
       why_.help = "set runtime_dtype";
       return false;
     }
-    if (machine_.Planted(Fault::kNarrowerDtype)) dtype = q;
+    if (machine_.Injected(Fault::kNarrowerDtype)) dtype = q;
     out.dtype = *dtype;
     if (q != k || k != problem_.value.dtype) {
       remarks_.push_back("query " + std::string(DtypeName(q)) + " and key " +

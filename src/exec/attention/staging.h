@@ -19,7 +19,7 @@ struct Staged {
   // What is computed in and given. Query has it; key and value too, unless
   // pages keep the width that they are stored in.
   Dtype dtype = Dtype::kF32;
-  AttentionOptions options;  // the problem's, with faults planted
+  AttentionOptions options;  // the problem's, with faults injected
   ShardedTensor query;       // [B, T, H, D]
   ShardedTensor key;         // [B, S, K, D]
   ShardedTensor value;       // [B, S, K, Dv]

@@ -62,7 +62,7 @@ std::optional<Staged> StageLocal(
   const SimMesh& mesh = machine.mesh();
   Complaint why;
   AttentionSpecs used = specs;
-  if (machine.Planted(Fault::kOtherModesSpec)) {
+  if (machine.Injected(Fault::kOtherModesSpec)) {
     used.key = PadSpec(specs.key, 4);
     used.value = PadSpec(specs.value, 4);
     used.key[1].clear();
@@ -84,7 +84,7 @@ std::optional<Staged> StageLocal(
   const auto keep = [&](ShardedTensor& t, std::string_view name) {
     Move(machine, t, {t.spec[0], {}, t.spec[2], {}}, name);
   };
-  if (!machine.Planted(Fault::kCollectiveSkipped)) {
+  if (!machine.Injected(Fault::kCollectiveSkipped)) {
     keep(staged->query, "query");
     keep(staged->key, "key");
     keep(staged->value, "value");
@@ -158,15 +158,15 @@ ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged) {
 namespace {
 
 // What a self-test does to a finished output.
-void Spoil(const Machine& machine, ShardedTensor& output) {
-  if (machine.Planted(Fault::kOneElementOff)) {
+void Misplace(const Machine& machine, ShardedTensor& output) {
+  if (machine.Injected(Fault::kOneElementOff)) {
     output.local.back().real[0] += 1e-4f;
   }
-  if (machine.Planted(Fault::kReplicaDrifts)) {
+  if (machine.Injected(Fault::kReplicaDrifts)) {
     float& x = output.local.back().real[0];
     x = std::nextafter(x, 10.0f);
   }
-  if (machine.Planted(Fault::kOutputLacksAxis)) {
+  if (machine.Injected(Fault::kOutputLacksAxis)) {
     for (AxisGroup& group : output.spec) {
       if (machine.mesh().Parts(group) == 1) continue;
       group.clear();
@@ -180,8 +180,8 @@ void Spoil(const Machine& machine, ShardedTensor& output) {
 ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
                            ShardedTensor output) {
   Move(machine, output, staged.output, "output");
-  Spoil(machine, output);
-  if (machine.Planted(Fault::kOutputMisread)) {
+  Misplace(machine, output);
+  if (machine.Injected(Fault::kOutputMisread)) {
     std::swap(output.shape[1], output.shape[2]);
     std::swap(output.spec[1], output.spec[2]);
     for (Buffer& local : output.local) {

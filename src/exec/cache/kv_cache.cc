@@ -83,10 +83,10 @@ Buffer Dequantized(const Machine& machine, const Buffer& q, const Buffer& scale,
   const int64_t dim = q.shape[3], rows = scale.Elements();
   for (int64_t row = 0; row < rows; ++row) {
     int64_t from = row;
-    if (machine.Planted(Fault::kCacheNeighbourScale)) from = (row + 1) % rows;
-    if (machine.Planted(Fault::kCacheFirstScale)) from = 0;
+    if (machine.Injected(Fault::kCacheNeighbourScale)) from = (row + 1) % rows;
+    if (machine.Injected(Fault::kCacheFirstScale)) from = 0;
     float s = scale.real[At(from)];
-    if (machine.Planted(Fault::kCacheUneven127)) s *= 127.5f / 127.0f;
+    if (machine.Injected(Fault::kCacheUneven127)) s *= 127.5f / 127.0f;
     for (int64_t d = 0; d < dim; ++d) {
       const int64_t i = row * dim + d;
       out.real[At(i)] = RoundTo(
@@ -137,12 +137,12 @@ CacheView ViewPlaces(const Machine& machine, const KvCache& cache) {
   view.positions = cache.positions;
   view.lengths = cache.index;
   view.starts = cache.start;
-  if (machine.Planted(Fault::kCacheStaleRows)) {
+  if (machine.Injected(Fault::kCacheStaleRows)) {
     for (int64_t& length : view.lengths) {
       length = std::min(length + 1, cache.config.max_length);
     }
   }
-  if (machine.Planted(Fault::kRollingSlotAsPosition) && cache.Rolls()) {
+  if (machine.Injected(Fault::kRollingSlotAsPosition) && cache.Rolls()) {
     machine.Local([&](int device) {
       Buffer& local = view.positions.local[At(device)];
       const int64_t first = LocalStart(machine.mesh(), view.positions.shape,
@@ -225,7 +225,7 @@ bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
   spec[0] = {};  // the row is everywhere along the batch's axes for a moment
   KvCache row = from;
   if (!MoveCache(machine, row, spec, why)) return false;
-  const int64_t target = machine.Planted(Fault::kCacheSlotOff)
+  const int64_t target = machine.Injected(Fault::kCacheSlotOff)
                              ? (slot + 1) % into.config.batch
                              : slot;
   const std::vector<Part> sources = PartsOf(row, spec);
@@ -241,7 +241,7 @@ bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
               targets[i].tensor->local[At(device)], target - first);
     }
   });
-  if (!machine.Planted(Fault::kCacheInsertKeepsLength)) {
+  if (!machine.Injected(Fault::kCacheInsertKeepsLength)) {
     into.index[At(slot)] = from.index[0];
     into.start[At(slot)] = from.start[0];
   }
@@ -257,7 +257,7 @@ bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
   }
   for (const Part& part : PartsOf(cache, PadSpec(spec, 4))) {
     if (part.tensor->spec == part.spec) continue;
-    *part.tensor = machine.Planted(Fault::kCacheMoveSkipped)
+    *part.tensor = machine.Injected(Fault::kCacheMoveSkipped)
                        ? Relabelled(machine.mesh(), *part.tensor, part.spec)
                        : Reshard(machine, *part.tensor, part.spec, part.name);
   }

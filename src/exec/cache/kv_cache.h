@@ -1,4 +1,4 @@
-// The key-value cache through its life: prefill writes, insertion into
+// The key-value cache through its trace: prefill writes, insertion into
 // slots, decode steps, and the moves between the layouts of those modes.
 //
 // Every row of the batch has its own length. Position p of a row is at slot p

@@ -119,7 +119,7 @@ void QuantizeTokens(Machine& machine, Tokens& tokens, std::string_view what) {
       QuantizeInt8(x, scale.real[r], row);
       for (size_t d = 0; d < dim; ++d) {
         int32_t value = row[d];
-        if (machine.Planted(Fault::kCachePositiveWraps) && value == 127) {
+        if (machine.Injected(Fault::kCachePositiveWraps) && value == 127) {
           value = -128;
         }
         q.whole[r * dim + d] = value;
@@ -127,7 +127,7 @@ void QuantizeTokens(Machine& machine, Tokens& tokens, std::string_view what) {
     }
     local = std::move(q);
   });
-  if (machine.Planted(Fault::kCacheZeroRowDivides)) {
+  if (machine.Injected(Fault::kCacheZeroRowDivides)) {
     for (Buffer& scale : tokens.scales.local) {
       for (float& s : scale.real) s = s == 0 ? NAN : s;
     }
@@ -161,22 +161,22 @@ int64_t LocalSlot(const Machine& machine, const KvCache& cache, int device,
   const int64_t parts = mesh.Parts(axes);
   const int64_t length = cache.config.max_length / parts;
   int64_t capacity = cache.config.max_length;
-  if (machine.Planted(Fault::kRollingCapacityIsWindow) && cache.Rolls()) {
+  if (machine.Injected(Fault::kRollingCapacityIsWindow) && cache.Rolls()) {
     capacity = cache.config.window;
   }
   int64_t slot = cache.Rolls() ? position % capacity : position;
-  if (machine.Planted(Fault::kCacheIndexPlusOne)) {
+  if (machine.Injected(Fault::kCacheIndexPlusOne)) {
     slot = (slot + 1) % cache.config.max_length;
   }
-  if (machine.Planted(Fault::kCacheOverflowClamped)) {
+  if (machine.Injected(Fault::kCacheOverflowClamped)) {
     slot = std::min(slot, cache.config.max_length - 1);
   }
   int64_t rank = mesh.Index(device, axes);
-  if (machine.Planted(Fault::kCacheAllWrite)) return slot % length;
-  if (machine.Planted(Fault::kCacheRankZeroWrites)) {
+  if (machine.Injected(Fault::kCacheAllWrite)) return slot % length;
+  if (machine.Injected(Fault::kCacheRankZeroWrites)) {
     return rank == 0 ? slot % length : -1;
   }
-  if (machine.Planted(Fault::kCacheOwnerOff)) rank = (rank + 1) % parts;
+  if (machine.Injected(Fault::kCacheOwnerOff)) rank = (rank + 1) % parts;
   return slot / length == rank ? slot - rank * length : -1;
 }
 
@@ -224,7 +224,7 @@ void PlacePositions(const Machine& machine, KvCache& cache, int device,
 bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const ShardedTensor& value,
                   const std::vector<int64_t>& counts, Complaint& why) {
-  if (!machine.Planted(Fault::kCacheOverflowClamped) &&
+  if (!machine.Injected(Fault::kCacheOverflowClamped) &&
       !Fits(cache, key, value, counts, why)) {
     return false;
   }
@@ -248,7 +248,7 @@ bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
     if (cache.Rolls()) PlacePositions(machine, cache, device, taken);
   });
   for (int64_t b = 0; b < cache.config.batch; ++b) {
-    const bool one_only = machine.Planted(Fault::kCacheIndexByOne);
+    const bool one_only = machine.Injected(Fault::kCacheIndexByOne);
     cache.index[At(b)] +=
         one_only ? std::min<int64_t>(taken[At(b)], 1) : taken[At(b)];
   }

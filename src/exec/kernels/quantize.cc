@@ -25,7 +25,7 @@ Quantized QuantizeRows(const DenseArray& x, int64_t rows, int64_t count,
       out.total[r] += size;
     }
     if (largest == 0) continue;
-    out.step[r] = StepByBits(largest, bits);
+    out.step[r] = QuantisedStep(largest, bits);
     for (int64_t i = 0; i < count; ++i) {
       out.q[r * count + i] =
           CutToBits(x.data[r * row_stride + i * stride], out.step[r], bits);
@@ -36,7 +36,7 @@ Quantized QuantizeRows(const DenseArray& x, int64_t rows, int64_t count,
 
 }  // namespace
 
-double StepByBits(double largest, int bits) {
+double QuantisedStep(double largest, int bits) {
   return largest / (std::ldexp(1.0, bits - 1) - 0.5);
 }
 
@@ -82,11 +82,12 @@ float DequantizeInt8(int8_t q, float scale, float threshold) {
 
 // With a' = a + da, |da| <= step/2 and b alike, |a'.b' - a.b| is at most
 // sum |a| * |db| + sum |b| * |da| + k * |da| * |db|.
-DotByBits DotBits(const DenseArray& a, const DenseArray& b, int bits) {
+QuantisedProduct QuantisedMatmul(const DenseArray& a, const DenseArray& b,
+                                 int bits) {
   const int64_t m = a.dim(0), k = a.dim(1), n = b.dim(1);
   const Quantized rows = QuantizeRows(a, m, k, k, 1, bits);
   const Quantized columns = QuantizeRows(b, n, k, 1, n, bits);
-  DotByBits out{DenseArray::Zeros({m, n}), DenseArray::Zeros({m, n})};
+  QuantisedProduct out{DenseArray::Zeros({m, n}), DenseArray::Zeros({m, n})};
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       int64_t sum = 0;

@@ -22,21 +22,22 @@ void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q);
 // nothing here does, so that zeros stay zeros.
 float DequantizeInt8(int8_t q, float scale, float threshold = 0);
 
-// Products by bits: a row's integer step, max |x| / (2^(bits-1) - 0.5), and a
+// Quantised matmuls: a row's integer step, max |x| / (2^(bits-1) - 0.5), and a
 // number in steps, at most 2^(bits-1) - 1 of them. 0 for rows of zeros, and for
 // those that are not finite: their step is no number.
-double StepByBits(double largest, int bits);
+double QuantisedStep(double largest, int bits);
 int32_t CutToBits(double x, double step, int bits);
 
 // A matrix product whose operands were cut to `bits` (8 or 4): each row of
 // `a` [m, k] and each column of `b` [k, n] has its own scale, max |x| /
 // (2^(bits-1) - 0.5), and symmetric integers up to 2^(bits-1) - 1, whose
 // products add up exactly.
-struct DotByBits {
+struct QuantisedProduct {
   DenseArray product;    // [m, n]
   DenseArray tolerance;  // [m, n]: how far the bits can take it from a.b
 };
-DotByBits DotBits(const DenseArray& a, const DenseArray& b, int bits);
+QuantisedProduct QuantisedMatmul(const DenseArray& a, const DenseArray& b,
+                                 int bits);
 
 // Each of the blocks of `inner` elements `times` times in place: repeats the
 // heads of [b, h, s, d] with inner = s*d, of [b, s, h, d] with inner = d.

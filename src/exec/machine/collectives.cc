@@ -48,11 +48,11 @@ Buffer ReduceGroup(const Machine& machine, const std::vector<int>& group,
                    const PerDevice& in, Reduce reduce) {
   Buffer total = in[At(group[0])];
   size_t end = group.size();
-  if (machine.Planted(Fault::kReduceSkipsLast) && end > 1) --end;
+  if (machine.Injected(Fault::kReduceSkipsLast) && end > 1) --end;
   for (size_t i = 1; i < end; ++i) {
     Accumulate(in[At(group[i])], reduce, total);
   }
-  if (machine.Planted(Fault::kReduceOneTwice) && group.size() > 1) {
+  if (machine.Injected(Fault::kReduceOneTwice) && group.size() > 1) {
     Accumulate(in[At(group[0])], reduce, total);
   }
   return total;
@@ -68,7 +68,7 @@ PerDevice AllGather(Machine& machine, const AxisGroup& axes,
   ForGroups(machine, axes, [&](const std::vector<int>& group) {
     std::vector<const Buffer*> parts;
     for (int member : group) parts.push_back(&in[At(member)]);
-    if (machine.Planted(Fault::kGatherOrderReversed)) {
+    if (machine.Injected(Fault::kGatherOrderReversed)) {
       std::reverse(parts.begin(), parts.end());
     }
     const Buffer whole = ConcatDim(parts, dim);
@@ -93,7 +93,7 @@ PerDevice ReduceScatter(Machine& machine, const AxisGroup& axes,
     for (int64_t i = 0; i < n; ++i) {
       const int member = group[At(i)];
       const int64_t chunk =
-          machine.Planted(Fault::kReduceScatterChunkOff) ? (i + 1) % n : i;
+          machine.Injected(Fault::kReduceScatterChunkOff) ? (i + 1) % n : i;
       out[At(member)] = SliceDim(total, dim, chunk * length, length);
       sent[At(member)] =
           ReduceScatterSent(total.Elements(), ElementBytes(total), n, i);
@@ -113,7 +113,7 @@ PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
     std::vector<int> reversed(group.rbegin(), group.rend());
     for (int64_t i = 0; i < n; ++i) {
       const bool by_member =
-          machine.Planted(Fault::kOrderByMember) && i % 2 == 1;
+          machine.Injected(Fault::kOrderByMember) && i % 2 == 1;
       out[At(group[At(i)])] =
           by_member ? ReduceGroup(machine, reversed, in, reduce) : total;
       sent[At(group[At(i)])] =
@@ -139,7 +139,7 @@ PerDevice AllToAll(Machine& machine, const AxisGroup& axes, const PerDevice& in,
       }
       std::vector<const Buffer*> parts;
       for (const Buffer& slice : slices) parts.push_back(&slice);
-      if (machine.Planted(Fault::kAllToAllDimsSwapped)) {
+      if (machine.Injected(Fault::kAllToAllDimsSwapped)) {
         std::reverse(parts.begin(), parts.end());
       }
       out[At(group[At(j)])] = ConcatDim(parts, concat_dim);

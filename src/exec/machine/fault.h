@@ -1,5 +1,5 @@
-// Faults that a self-test plants into programs, to show that verification
-// notices them. Every hook asks `machine.Planted(...)`; no other run has one.
+// Faults that a self-test injects into programs, to show that verification
+// notices them. Every hook asks `machine.Injected(...)`; no other run has one.
 #ifndef SHARDC_EXEC_MACHINE_FAULT_H_
 #define SHARDC_EXEC_MACHINE_FAULT_H_
 

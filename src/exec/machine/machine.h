@@ -27,8 +27,8 @@ class Machine {
   // buffers only.
   void Local(const std::function<void(int)>& body) const;
 
-  // The fault planted by a self-test; kNone in every other run.
-  bool Planted(Fault fault) const { return fault_ == fault; }
+  // The fault injected by a self-test; kNone in every other run.
+  bool Injected(Fault fault) const { return fault_ == fault; }
   Fault fault() const { return fault_; }
 
  private:

@@ -76,8 +76,8 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
     const LocalSlice& slice = slices.at[At(device)];
     const Buffer& blocks =
         tables
-            .local[machine.Planted(Fault::kBlockTableOfRankZero) ? 0
-                                                                 : At(device)];
+            .local[machine.Injected(Fault::kBlockTableOfRankZero) ? 0
+                                                                  : At(device)];
     const int64_t nk = blocks.shape[3];
     SoftmaxState state = EmptyState(slice);
     for (int64_t b = 0; b < slice.batch(); ++b) {
@@ -89,7 +89,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
                 blocks.shape, {blocks.shape[0] == 1 ? 0 : b,
                                blocks.shape[1] == 1 ? 0 : h, t / bq, j});
             if (blocks.whole[At(entry)] == 0) continue;
-            if (machine.Planted(Fault::kDiagonalBlockSkipped) && t / bq == j) {
+            if (machine.Injected(Fault::kDiagonalBlockSkipped) && t / bq == j) {
               continue;
             }
             AttendTile(

@@ -34,12 +34,12 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   MakeSlices(machine, *staged, GroupMap::kNaive, slices);
   ShardedTensor out = EmptyOutput(machine, *staged);
   int64_t block = settings.blocksize_k;
-  if (machine.Planted(Fault::kTileByLocalSize)) {
+  if (machine.Injected(Fault::kTileByLocalSize)) {
     block = std::max<int64_t>(1, block / machine.devices());
   }
   const int bits = settings.dot_bits;
   PerDevice scores;
-  if (bits > 0) scores = ScoresByBits(machine, slices, {}, bits);
+  if (bits > 0) scores = QuantisedScores(machine, slices, {}, bits);
   machine.Local([&](int device) {
     const LocalSlice& slice = slices.at[At(device)];
     SoftmaxState state = EmptyState(slice);

@@ -70,19 +70,19 @@ class FlashDecoding {
         AttendKeys(slice, 0, slice.keys(), settings_.blocksize_k,
                    states_[At(d)]);
       }
-      if (machine_.Planted(Fault::kSinkPerPart) && staged_.sinks) {
+      if (machine_.Injected(Fault::kSinkPerPart) && staged_.sinks) {
         AddSinks(Sinks(d), states_[At(d)]);
       }
     });
   }
 
   void MergeByAllReduce() {
-    if (lengths_.empty() || machine_.Planted(Fault::kCollectiveSkipped)) {
+    if (lengths_.empty() || machine_.Injected(Fault::kCollectiveSkipped)) {
       return;
     }
     PerDevice max;
     for (const SoftmaxState& state : states_) max.push_back(state.max);
-    if (!machine_.Planted(Fault::kMergeWithoutMax)) {
+    if (!machine_.Injected(Fault::kMergeWithoutMax)) {
       max = AllReduce(machine_, Wrong(lengths_), max, Reduce::kMax, "max");
     }
     PerDevice packed;
@@ -148,7 +148,7 @@ class FlashDecoding {
   PerDevice Outputs() {
     PerDevice out(At(machine_.devices()));
     machine_.Local([&](int d) {
-      if (staged_.sinks && !machine_.Planted(Fault::kSinkPerPart)) {
+      if (staged_.sinks && !machine_.Injected(Fault::kSinkPerPart)) {
         AddSinks(Sinks(d), states_[At(d)]);
       }
       out[At(d)] = FinishState(states_[At(d)], staged_.dtype);
@@ -158,7 +158,7 @@ class FlashDecoding {
 
  private:
   AxisGroup Wrong(const AxisGroup& axes) const {
-    if (!machine_.Planted(Fault::kCollectiveWrongAxis)) return axes;
+    if (!machine_.Injected(Fault::kCollectiveWrongAxis)) return axes;
     for (const MeshAxis& axis : machine_.mesh().mesh().axes) {
       if (axis.size > 1 && Disjoint({axis.name}, axes)) return {axis.name};
     }
@@ -178,21 +178,21 @@ class FlashDecoding {
       float* to = out.real.data() + i * (dim + 1);
       const float* from = state.out.real.data() + i * dim;
       float divide = 1;
-      if (machine_.Planted(Fault::kSumOfNormalised) ||
-          machine_.Planted(Fault::kMeanOfNormalised)) {
+      if (machine_.Injected(Fault::kSumOfNormalised) ||
+          machine_.Injected(Fault::kMeanOfNormalised)) {
         divide = state.sum.real[At(i)] > 0 ? state.sum.real[At(i)] : 1;
         weight = 1;
       }
       for (int64_t d = 0; d < dim; ++d) to[d] = weight * from[d] / divide;
-      to[dim] = machine_.Planted(Fault::kSumNotMerged)
+      to[dim] = machine_.Injected(Fault::kSumNotMerged)
                     ? state.sum.real[At(i)] /
                           static_cast<float>(machine_.mesh().Parts(lengths_))
                     : weight * state.sum.real[At(i)];
-      if (machine_.Planted(Fault::kSumOfNormalised)) {
+      if (machine_.Injected(Fault::kSumOfNormalised)) {
         to[dim] = 1.0f / static_cast<float>(machine_.mesh().Parts(lengths_));
       }
-      if (machine_.Planted(Fault::kMeanOfNormalised)) to[dim] = 1;
-      if (machine_.Planted(Fault::kReduceInBf16)) {
+      if (machine_.Injected(Fault::kMeanOfNormalised)) to[dim] = 1;
+      if (machine_.Injected(Fault::kReduceInBf16)) {
         for (int64_t d = 0; d <= dim; ++d) {
           to[d] = RoundTo(Dtype::kBF16, to[d]);
         }

@@ -209,25 +209,25 @@ class LatentRun {
     const Buffer& latent = latent_.local[At(device)];
     const Buffer& rope = rope_.local[At(device)];
     const int64_t rows = latent.shape[0], keys = latent.shape[1];
-    const int64_t rank = latent.shape[2], turned = rope.shape[2];
-    LatentPages pages(*table_, mesh_.Index(device, rows_), rank, turned,
+    const int64_t rank = latent.shape[2], rope_dim = rope.shape[2];
+    LatentPages pages(*table_, mesh_.Index(device, rows_), rank, rope_dim,
                       latent.dtype);
     const int64_t first = FirstRow(device);
     for (int64_t i = 0; i < rows * keys; ++i) {
       std::copy_n(latent.real.begin() + i * rank, rank,
                   pages.Latent(first + i / keys, i % keys).begin());
-      std::copy_n(rope.real.begin() + i * turned, turned,
+      std::copy_n(rope.real.begin() + i * rope_dim, rope_dim,
                   pages.Rope(first + i / keys, i % keys).begin());
     }
-    part.key = Buffer::Zeros({rows, keys, 1, rank + turned}, Dtype::kF32);
+    part.key = Buffer::Zeros({rows, keys, 1, rank + rope_dim}, Dtype::kF32);
     part.value = Buffer::Zeros({rows, keys, 1, rank}, Dtype::kF32);
     // The rotated part counts once among devices that share the latent.
     const bool turns = mesh_.Index(device, ranks_) == 0 ||
-                       machine_.Planted(Fault::kLatentRopeOnEach);
+                       machine_.Injected(Fault::kLatentRopeOnEach);
     for (int64_t i = 0; i < rows * keys; ++i) {
       const auto c = pages.Latent(first + i / keys, i % keys);
       const auto pe = pages.Rope(first + i / keys, i % keys);
-      const auto to = part.key.real.begin() + i * (rank + turned);
+      const auto to = part.key.real.begin() + i * (rank + rope_dim);
       std::copy(c.begin(), c.end(), to);
       if (turns) std::copy(pe.begin(), pe.end(), to + rank);
       std::copy(c.begin(), c.end(), part.value.real.begin() + i * rank);
@@ -241,20 +241,20 @@ class LatentRun {
     const int64_t rows = LocalRows(), length = all.shape[1];
     const int64_t heads = all.shape[2], dim = all.shape[3];
     const int64_t rank = up.shape[1], nope = up.shape[2];
-    const int64_t turned = dim - nope;
+    const int64_t rope_dim = dim - nope;
     part.query =
-        Buffer::Zeros({rows, length, heads, rank + turned}, Dtype::kF32);
+        Buffer::Zeros({rows, length, heads, rank + rope_dim}, Dtype::kF32);
     for (int64_t i = 0; i < rows * length * heads; ++i) {
       const float* q =
           all.real.data() + (FirstRow(device) * length * heads + i) * dim;
-      float* to = part.query.real.data() + i * (rank + turned);
+      float* to = part.query.real.data() + i * (rank + rope_dim);
       const float* w = up.real.data() + i % heads * rank * nope;
       for (int64_t r = 0; r < rank; ++r) {
         float sum = 0;
         for (int64_t d = 0; d < nope; ++d) sum += q[d] * w[r * nope + d];
         to[r] = sum;
       }
-      std::copy_n(q + nope, turned, to + rank);
+      std::copy_n(q + nope, rope_dim, to + rank);
     }
   }
 
@@ -287,7 +287,7 @@ class LatentRun {
     slice.key = &part.key;
     slice.value = &part.value;
     slice.key_head.assign(At(part.query.shape[2]), 0);
-    const int64_t dim = machine_.Planted(Fault::kLatentScale)
+    const int64_t dim = machine_.Injected(Fault::kLatentScale)
                             ? in_.latent.shape[2] + in_.rope_key.shape[2]
                             : staged_.query.shape[3];
     slice.scale = static_cast<float>(staged_.options.ScaleFor(dim));

@@ -52,10 +52,10 @@ class Ring {
         [&](int d) { states[At(d)] = EmptyState(slices_.at[At(d)]); });
     Passing passing = Start();
     int64_t steps = n_;
-    if (machine_.Planted(Fault::kRingOneStepShort) && n_ > 1) --steps;
+    if (machine_.Injected(Fault::kRingOneStepShort) && n_ > 1) --steps;
     for (int64_t t = 0; t < steps; ++t) {
       machine_.Local([&](int d) { Absorb(d, passing, states[At(d)]); });
-      if (t + 1 < n_ || machine_.Planted(Fault::kExtraPpermute)) {
+      if (t + 1 < n_ || machine_.Injected(Fault::kExtraPpermute)) {
         Shift(passing);
       }
     }
@@ -75,7 +75,7 @@ class Ring {
     out.value = staged_.value.local;
     if (staged_.key_segments) {
       out.segments = staged_.key_segments->local;
-      if (machine_.Planted(Fault::kIdsUnsplit)) {
+      if (machine_.Injected(Fault::kIdsUnsplit)) {
         for (Buffer& ids : out.segments) ids = out.segments[0];
       }
     }
@@ -92,7 +92,7 @@ class Ring {
     slice.key = &passing.key[At(device)];
     slice.value = &passing.value[At(device)];
     const Buffer& positions = passing.positions[At(device)];
-    slice.key_positions = machine_.Planted(Fault::kLocalKeyPositions)
+    slice.key_positions = machine_.Injected(Fault::kLocalKeyPositions)
                               ? &slices_.key_positions.local[0]
                               : &positions;
     if (staged_.key_segments) {
@@ -104,7 +104,7 @@ class Ring {
     slice.bias.key += shift;
     slice.mask.key += shift;
     slice.additive_mask.key += shift;
-    if (machine_.Planted(Fault::kDiagonalBlockSkipped) &&
+    if (machine_.Injected(Fault::kDiagonalBlockSkipped) &&
         passing.block[At(device)] == own) {
       return;
     }
@@ -121,7 +121,7 @@ class Ring {
   // False only where positions alone hide the whole block.
   bool AnyVisible(const LocalSlice& slice) const {
     const AttentionOptions& options = *slice.options;
-    if (!options.causal || machine_.Planted(Fault::kCausalPlusOne)) {
+    if (!options.causal || machine_.Injected(Fault::kCausalPlusOne)) {
       return true;
     }
     const auto& q = slice.query_positions->whole;
@@ -132,7 +132,7 @@ class Ring {
 
   void Shift(Passing& passing) const {
     auto edges = RingEdges(n_);
-    const bool wrong_way = machine_.Planted(Fault::kShiftAndIndexDisagree);
+    const bool wrong_way = machine_.Injected(Fault::kShiftAndIndexDisagree);
     if (wrong_way) {
       for (auto& [source, target] : edges) std::swap(source, target);
     }
@@ -140,10 +140,11 @@ class Ring {
       what = Ppermute(machine_, axes_, what, edges, name);
     };
     shift(passing.key, "key");
-    if (!machine_.Planted(Fault::kValueNotShifted)) {
+    if (!machine_.Injected(Fault::kValueNotShifted)) {
       shift(passing.value, "value");
     }
-    if (!passing.segments.empty() && !machine_.Planted(Fault::kIdsNotShifted)) {
+    if (!passing.segments.empty() &&
+        !machine_.Injected(Fault::kIdsNotShifted)) {
       shift(passing.segments, "kv_segment_ids");
     }
     // Positions follow from the block's number and are not sent.

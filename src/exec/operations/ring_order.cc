@@ -129,7 +129,7 @@ OperationOutcome RunPermutedRing(Machine& machine,
     permuted.value = right.value;
   }
   OperationOutcome outcome = kRing.run(machine, permuted, specs, plain);
-  if (outcome.unsupported || machine.Planted(Fault::kOutputLeftPermuted)) {
+  if (outcome.unsupported || machine.Injected(Fault::kOutputLeftPermuted)) {
     return outcome;
   }
   Complaint why;

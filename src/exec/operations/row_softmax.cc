@@ -19,9 +19,10 @@ PerDevice Logits(Machine& machine, const Staged& staged, const Slices& slices,
     scores[At(device)] = DotScores(slices.at[At(device)]);
     if (early) FinishScores(slices.at[At(device)], scores[At(device)]);
   });
-  if (mesh.Parts(dim_axes) > 1 && !machine.Planted(Fault::kCollectiveSkipped)) {
+  if (mesh.Parts(dim_axes) > 1 &&
+      !machine.Injected(Fault::kCollectiveSkipped)) {
     AxisGroup axes = dim_axes;
-    if (machine.Planted(Fault::kReduceOverReplicas)) {
+    if (machine.Injected(Fault::kReduceOverReplicas)) {
       for (const MeshAxis& axis : mesh.mesh().axes) {
         bool used = false;
         for (const AxisGroup& group : staged.query.spec) {
@@ -46,9 +47,9 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
   Narrow narrow;
   narrow.bits = settings.dot_bits;
   narrow.softmax_dtype = settings.softmax_dtype;
-  const bool early = machine.Planted(Fault::kReduceAfterExp);
+  const bool early = machine.Injected(Fault::kReduceAfterExp);
   if (narrow.bits > 0) {
-    scores = ScoresByBits(machine, slices, dim_axes, narrow.bits);
+    scores = QuantisedScores(machine, slices, dim_axes, narrow.bits);
   } else {
     scores = Logits(machine, staged, slices, early, dim_axes);
   }

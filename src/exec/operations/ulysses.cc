@@ -163,7 +163,7 @@ void JoinExtras(Machine& machine, Staged& staged, const Lists& lists) {
   whole(staged.bias, "bias");
   whole(staged.mask, "mask");
   whole(staged.additive_mask, "mask");
-  if (machine.Planted(Fault::kPositionsLeftBehind)) return;
+  if (machine.Injected(Fault::kPositionsLeftBehind)) return;
   staged.query_positions = PermuteDim(staged.query_positions, 1, query_order);
   staged.key_positions = PermuteDim(staged.key_positions, 1, key_order);
 }
@@ -211,7 +211,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
     for (ShardedTensor* t : {&staged->key, &staged->value}) {
       for (Buffer& local : t->local) {
         local =
-            RepeatHeads(local, repeat, machine.Planted(Fault::kRepeatTiled));
+            RepeatHeads(local, repeat, machine.Injected(Fault::kRepeatTiled));
       }
       t->shape[2] *= repeat;
     }
@@ -219,7 +219,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   }
   const auto exchange = [&](ShardedTensor& t, std::string_view name) {
     const bool wrong =
-        machine.Planted(Fault::kExchangeOverRing) && &t == &staged->value;
+        machine.Injected(Fault::kExchangeOverRing) && &t == &staged->value;
     t.local = AllToAll(machine, wrong ? lists.ring : lists.exchange, t.local, 2,
                        1, name);
     t.spec[1] = lists.ring;
@@ -236,7 +236,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   ShardedTensor out = over_ring ? PassKeysRound(machine, *staged, settings)
                                 : AttendWhole(machine, *staged, settings);
   if (n > 1) {
-    if (machine.Planted(Fault::kNoInverseAllToAll)) {
+    if (machine.Injected(Fault::kNoInverseAllToAll)) {
       // The buffers are taken for what the exchange would have made of them.
       for (Buffer& local : out.local) {
         local.shape[1] /= n;

@@ -229,7 +229,7 @@ void CopyPages(Machine& machine, PagePool& pool,
            {&pool.first, &pool.second, &pool.key_scale, &pool.value_scale}) {
         if (tensor->local.empty()) continue;
         if (tensor == &pool.key_scale &&
-            machine.Planted(Fault::kPagedScaleNotCopied)) {
+            machine.Injected(Fault::kPagedScaleNotCopied)) {
           continue;
         }
         Buffer& local = tensor->local[At(device)];

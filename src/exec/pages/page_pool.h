@@ -41,7 +41,7 @@ struct PagePool {
   // I8 only: F32 [P, ps, K], the largest |x| of a token's head; split as the
   // pages are.
   ShardedTensor key_scale, value_scale;
-  Fault fault = Fault::kNone;  // planted by a self-test
+  Fault fault = Fault::kNone;  // injected by a self-test
 
   bool IsQuantized() const { return config.dtype == Dtype::kI8; }
 };

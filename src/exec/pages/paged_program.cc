@@ -60,7 +60,7 @@ class PagedRun {
     pool_ = MakePool(mesh_, config, kFreePage, why);
     if (!pool_) return why;
     pool_->fault = machine_.fault();
-    if (machine_.Planted(Fault::kPagedForeignClipped)) {
+    if (machine_.Injected(Fault::kPagedForeignClipped)) {
       // The last request names a page of the first shard, and nobody looks.
       batch_.table.whole[At((batch_.sequences - 1) * batch_.table.shape[1])] =
           0;
@@ -101,7 +101,7 @@ class PagedRun {
   int64_t Tokens() const { return staged_.query.shape[0] * staged_.T(); }
 
   int64_t Owner(int64_t r) const {
-    if (machine_.Planted(Fault::kPagedRowsByModulo)) return r % shards_;
+    if (machine_.Injected(Fault::kPagedRowsByModulo)) return r % shards_;
     return ShardOfRequest(batch_, shards_, r);
   }
 
@@ -136,7 +136,7 @@ class PagedRun {
       batch_.cumulative.push_back(batch_.cumulative.back() + request.queries);
       batch_.lengths.push_back(request.keys);
     }
-    if (machine_.Planted(Fault::kPagedTableTransposed)) {
+    if (machine_.Injected(Fault::kPagedTableTransposed)) {
       batch_.table = TransposeDims(batch_.table, {1, 0});
     }
     if (kernel_.distributed) Distribute();
@@ -178,7 +178,7 @@ class PagedRun {
     if (batch_.distribution.empty()) return batch_.Queries(r);
     const int64_t each = batch_.sequences / shards_;
     int64_t decode_end = batch_.distribution[At(r / each)][0];
-    if (machine_.Planted(Fault::kPagedDistributionOff)) ++decode_end;
+    if (machine_.Injected(Fault::kPagedDistributionOff)) ++decode_end;
     return r % each < decode_end ? 1 : batch_.Queries(r);
   }
 
@@ -217,7 +217,7 @@ class PagedRun {
     const int64_t width = batch_.table.shape[1];
     const int64_t id =
         batch_.table.whole[At(r * width + p / settings_.page_size)];
-    if (machine_.Planted(Fault::kPagedIdNotLocal)) {
+    if (machine_.Injected(Fault::kPagedIdNotLocal)) {
       return std::min(id, each - 1);
     }
     // Requests that are not the shard's own name pages that it lacks.
@@ -230,7 +230,7 @@ class PagedRun {
     const int64_t keys = batch_.lengths[At(r)];
     const int64_t heads = staged_.key.local[At(device)].shape[2];
     const int64_t dim = staged_.key.shape[3];
-    if (machine_.Planted(Fault::kPagedKeysAsValues)) values = !values;
+    if (machine_.Injected(Fault::kPagedKeysAsValues)) values = !values;
     Buffer out =
         Buffer::Zeros({1, keys, heads, dim},
                       pool_->IsQuantized() ? staged_.dtype : staged_.key.dtype);
@@ -259,7 +259,7 @@ class PagedRun {
     const int64_t heads = all.shape[2], dim = all.shape[3];
     const int64_t queries = QueriesOf(r), keys = batch_.lengths[At(r)];
     int64_t begin = requests_[At(r)].query_begin;
-    if (machine_.Planted(Fault::kPagedCumulativeOff)) {
+    if (machine_.Injected(Fault::kPagedCumulativeOff)) {
       begin = (begin + 1) % (Tokens() - queries + 1);
     }
     Buffer query = Buffer::Zeros({1, queries, heads, dim}, all.dtype);

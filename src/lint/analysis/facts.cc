@@ -21,14 +21,14 @@ int64_t AddTo(int64_t a, int64_t b) {
   return CheckedAdd(a, b).value_or(INT64_MAX);
 }
 
-struct KindKey {
+struct GroupKey {
   std::string name;
   uint32_t layout;
   int32_t rule;
-  bool operator==(const KindKey&) const = default;
+  bool operator==(const GroupKey&) const = default;
 };
-struct KindHash {
-  size_t operator()(const KindKey& key) const {
+struct GroupHash {
+  size_t operator()(const GroupKey& key) const {
     return std::hash<std::string>()(key.name) * 31 + key.layout * 7 +
            static_cast<size_t>(key.rule);
   }
@@ -66,7 +66,7 @@ Facts::Facts(const LintInputs& inputs) : inputs_(inputs) {
       }
     }
   }
-  FindKinds();
+  FindGroups();
   TurnConv1d();
   FindRuleFacts();
   FindNaming();
@@ -81,59 +81,59 @@ Facts::Facts(const LintInputs& inputs) : inputs_(inputs) {
   if (inputs_.memory_bytes) has_ |= kNeedsMemory;
 }
 
-// One pass over the parameters, then a counting sort of them by kind.
-void Facts::FindKinds() {
-  std::unordered_map<KindKey, uint32_t, KindHash> ids;
-  std::vector<uint32_t> kind_of(plan().params.size());
-  KindKey key;
+// One pass over the parameters, then a counting sort of them by group.
+void Facts::FindGroups() {
+  std::unordered_map<GroupKey, uint32_t, GroupHash> ids;
+  std::vector<uint32_t> group_of(plan().params.size());
+  GroupKey key;
   for (size_t i = 0; i < plan().params.size(); ++i) {
     key.name.clear();
     AppendTemplate(plan().names[i], separator(), key.name);
     key.layout = plan().params[i].layout;
     key.rule = compiled().matches.first[i];
     auto [at, fresh] =
-        ids.try_emplace(key, static_cast<uint32_t>(kinds_.size()));
+        ids.try_emplace(key, static_cast<uint32_t>(groups_.size()));
     if (fresh) {
-      Kind kind;
-      kind.name = key.name;
-      kind.layout = key.layout;
-      kind.rule = key.rule;
-      kind.role = RoleOf(key.name, separator());
-      kinds_.push_back(std::move(kind));
+      ParameterGroup group;
+      group.name = key.name;
+      group.layout = key.layout;
+      group.rule = key.rule;
+      group.role = RoleOf(key.name, separator());
+      groups_.push_back(std::move(group));
     }
-    kind_of[i] = at->second;
-    ++kinds_[at->second].end;
+    group_of[i] = at->second;
+    ++groups_[at->second].end;
   }
   uint32_t begin = 0;
-  for (Kind& kind : kinds_) {
-    const uint32_t count = kind.end;
-    kind.begin = kind.end = begin;
+  for (ParameterGroup& group : groups_) {
+    const uint32_t count = group.end;
+    group.begin = group.end = begin;
     begin += count;
   }
   members_.resize(plan().params.size());
-  for (size_t i = 0; i < kind_of.size(); ++i) {
-    members_[kinds_[kind_of[i]].end++] = static_cast<uint32_t>(i);
+  for (size_t i = 0; i < group_of.size(); ++i) {
+    members_[groups_[group_of[i]].end++] = static_cast<uint32_t>(i);
   }
-  for (const Kind& kind : kinds_) {
-    total_bytes_ = AddTo(total_bytes_, TotalBytes(kind));
+  for (const ParameterGroup& group : groups_) {
+    total_bytes_ = AddTo(total_bytes_, TotalBytes(group));
   }
 }
 
 // Flax's GPT-2 lays Conv1D kernels out [out, in], others [in, out]: the fused
 // attention projection, three times as wide as the model, tells.
 void Facts::TurnConv1d() {
-  bool turned = false;
-  for (const Kind& kind : kinds_) {
-    if (!kind.role.conv1d || kind.role.role != Role::kFusedQkv ||
-        kind.role.leaf != Leaf::kKernel || Rank(kind) != 2) {
+  bool transposed = false;
+  for (const ParameterGroup& group : groups_) {
+    if (!group.role.conv1d || group.role.role != Role::kFusedQkv ||
+        group.role.leaf != Leaf::kKernel || Rank(group) != 2) {
       continue;
     }
-    const Shape& shape = *TypeOf(kind).shape;
-    turned = turned || shape[0] == 3 * shape[1];
+    const Shape& shape = *TypeOf(group).shape;
+    transposed = transposed || shape[0] == 3 * shape[1];
   }
-  for (Kind& kind : kinds_) {
-    if (kind.role.conv1d && kind.role.leaf == Leaf::kKernel) {
-      kind.role.turned = turned;
+  for (ParameterGroup& group : groups_) {
+    if (group.role.conv1d && group.role.leaf == Leaf::kKernel) {
+      group.role.transposed = transposed;
     }
   }
 }
@@ -173,11 +173,11 @@ void Facts::FindRuleFacts() {
     std::sort(facts.lost.begin(), facts.lost.end(),
               [](const LostTo& a, const LostTo& b) { return a.rule < b.rule; });
   }
-  for (size_t k = 0; k < kinds_.size(); ++k) {
-    if (kinds_[k].rule < 0) continue;
-    RuleFacts& facts = rule_facts_[static_cast<size_t>(kinds_[k].rule)];
-    facts.kinds.push_back(static_cast<uint32_t>(k));
-    facts.bytes = AddTo(facts.bytes, TotalBytes(kinds_[k]));
+  for (size_t k = 0; k < groups_.size(); ++k) {
+    if (groups_[k].rule < 0) continue;
+    RuleFacts& facts = rule_facts_[static_cast<size_t>(groups_[k].rule)];
+    facts.groups.push_back(static_cast<uint32_t>(k));
+    facts.bytes = AddTo(facts.bytes, TotalBytes(groups_[k]));
   }
 }
 
@@ -202,7 +202,7 @@ void Facts::FindNaming() {
                   dead * 4 >= specific * 3;
 }
 
-// Tries each dead rule on one parameter of every kind, with the other
+// Tries each dead rule on one parameter of every group, with the other
 // separator and without regard to case.
 void Facts::FindDeadCauses() {
   const auto try_as = [&](const std::string& pattern, char from, char to) {
@@ -210,8 +210,8 @@ void Facts::FindDeadCauses() {
     const auto regex =
         shardc::Regex::Compile({pattern, Place{}, separator()}, ignored);
     if (!regex) return -1;
-    for (size_t k = 0; k < kinds_.size(); ++k) {
-      std::string name = Example(kinds_[k]);
+    for (size_t k = 0; k < groups_.size(); ++k) {
+      std::string name = Example(groups_[k]);
       if (from != to) std::replace(name.begin(), name.end(), from, to);
       if (regex->Found(name)) return static_cast<int>(k);
     }
@@ -243,57 +243,57 @@ std::optional<Spec> Facts::RuleSpec(int32_t rule, Mode mode) const {
   return resolved->spec;
 }
 
-int Facts::Rank(const Kind& kind) const {
-  const TensorType& type = TypeOf(kind);
+int Facts::Rank(const ParameterGroup& group) const {
+  const TensorType& type = TypeOf(group);
   return type.shape ? static_cast<int>(type.shape->size()) : -1;
 }
 
-int64_t Facts::Elements(const Kind& kind) const {
-  return TypeOf(kind).Elements().value_or(0);
+int64_t Facts::Elements(const ParameterGroup& group) const {
+  return TypeOf(group).Elements().value_or(0);
 }
 
-int64_t Facts::Bytes(const Kind& kind) const {
-  return TypeOf(kind).Bytes().value_or(0);
+int64_t Facts::Bytes(const ParameterGroup& group) const {
+  return TypeOf(group).Bytes().value_or(0);
 }
 
-int64_t Facts::TotalBytes(const Kind& kind) const {
-  return CheckedMul(Bytes(kind), kind.count()).value_or(INT64_MAX);
+int64_t Facts::TotalBytes(const ParameterGroup& group) const {
+  return CheckedMul(Bytes(group), group.count()).value_or(INT64_MAX);
 }
 
-AxisGroup Facts::AxesAt(const Kind& kind, int dim) const {
-  const Spec& spec = Train(kind).spec;
+AxisGroup Facts::AxesAt(const ParameterGroup& group, int dim) const {
+  const Spec& spec = Train(group).spec;
   if (dim < 0 || static_cast<size_t>(dim) >= spec.size()) return {};
   return spec[static_cast<size_t>(dim)];
 }
 
-int64_t Facts::Parts(const Kind& kind) const {
+int64_t Facts::Parts(const ParameterGroup& group) const {
   int64_t parts = 1;
-  for (const AxisGroup& group : Train(kind).spec) {
-    parts = CheckedMul(parts, mesh().Parts(group).value_or(1)).value_or(1);
+  for (const AxisGroup& axes : Train(group).spec) {
+    parts = CheckedMul(parts, mesh().Parts(axes).value_or(1)).value_or(1);
   }
-  const int32_t rule = LayoutOf(kind).rule;
+  const int32_t rule = LayoutOf(group).rule;
   if (rule >= 0 && static_cast<size_t>(rule) < plan().placement_axes.size() &&
-      plan().params[members_[kind.begin]].coordinate) {
+      plan().params[members_[group.begin]].coordinate) {
     parts *= mesh().SizeOf(plan().placement_axes[static_cast<size_t>(rule)]);
   }
   return parts;
 }
 
-bool Facts::Replicated(const Kind& kind) const {
-  return mesh().devices > 1 && Parts(kind) == 1;
+bool Facts::Replicated(const ParameterGroup& group) const {
+  return mesh().devices > 1 && Parts(group) == 1;
 }
 
-bool Facts::Illegal(const Kind& kind) const {
-  const auto& modes = LayoutOf(kind).modes;
+bool Facts::Illegal(const ParameterGroup& group) const {
+  const auto& modes = LayoutOf(group).modes;
   return std::any_of(modes.begin(), modes.end(), [](const ModeLayout& mode) {
     return !mode.problems.empty();
   });
 }
 
-bool Facts::Judged(const Kind& kind) const {
-  const bool refused = LayoutOf(kind).unmatched &&
+bool Facts::Judged(const ParameterGroup& group) const {
+  const bool refused = LayoutOf(group).unmatched &&
                        compiled().Unmatched() == UnmatchedPolicy::kError;
-  return !refused && !Illegal(kind);
+  return !refused && !Illegal(group);
 }
 
 Place Facts::RulePlace(int32_t rule) const {
@@ -307,20 +307,20 @@ Place Facts::MeshPlace() const {
   return Place{inputs_.mesh_source, Place::kWhole, Place::kWhole};
 }
 
-std::vector<std::string> Facts::Names(const Kind& kind) const {
+std::vector<std::string> Facts::Names(const ParameterGroup& group) const {
   std::vector<std::string> out;
-  out.reserve(static_cast<size_t>(kind.count()));
-  for (uint32_t param : Members(kind)) out.push_back(plan().names[param]);
+  out.reserve(static_cast<size_t>(group.count()));
+  for (uint32_t param : Members(group)) out.push_back(plan().names[param]);
   return out;
 }
 
-const std::string& Facts::Example(const Kind& kind) const {
-  return plan().names[members_[kind.begin]];
+const std::string& Facts::Example(const ParameterGroup& group) const {
+  return plan().names[members_[group.begin]];
 }
 
-AxisGroup Facts::TensorAxes(const AxisGroup& group) const {
+AxisGroup Facts::TensorAxes(const AxisGroup& axes) const {
   AxisGroup out;
-  for (const std::string& axis : group) {
+  for (const std::string& axis : axes) {
     if (std::find(tensor_axes_.begin(), tensor_axes_.end(), axis) !=
         tensor_axes_.end()) {
       out.push_back(axis);
@@ -329,8 +329,8 @@ AxisGroup Facts::TensorAxes(const AxisGroup& group) const {
   return out;
 }
 
-int64_t Facts::TensorParts(const AxisGroup& group) const {
-  return mesh().Parts(TensorAxes(group)).value_or(1);
+int64_t Facts::TensorParts(const AxisGroup& axes) const {
+  return mesh().Parts(TensorAxes(axes)).value_or(1);
 }
 
 }  // namespace shardc

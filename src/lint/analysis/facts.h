@@ -1,8 +1,8 @@
 // What lints read: the compiled target and what is derived from it once.
 //
 // Parameters that are alike but for digits in their path (layers, experts)
-// and share a layout are one kind: 90,000 parameters are some hundred kinds,
-// and most lints walk kinds only.
+// and share a layout are one parameter group: 90,000 parameters are some
+// hundred groups, and most lints walk groups only.
 #ifndef SHARDC_LINT_ANALYSIS_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_FACTS_H_
 
@@ -30,13 +30,13 @@ struct LintInputs {
   std::optional<int64_t> memory_bytes;  // wins over the mesh's device
 };
 
-struct Kind {
+struct ParameterGroup {
   std::string name;     // whole digit parts as `*`
   uint32_t layout = 0;  // index into plan.layouts
   int32_t rule = -1;    // first match, also of scalars; -1: none
-  uint32_t begin = 0;   // range into Facts::KindParams
+  uint32_t begin = 0;   // range into Facts::GroupParams
   uint32_t end = 0;
-  KindRole role;
+  GroupRole role;
 
   int64_t count() const { return end - begin; }
 };
@@ -58,9 +58,9 @@ struct RuleFacts {
   int64_t found = 0;                      // parameters its pattern is found in
   int64_t bytes = 0;                      // of those won, where known
   DeadCause cause = DeadCause::kUnknown;  // only where `found` is 0
-  int32_t would_match = -1;     // a kind it would match but for the cause
-  std::vector<uint32_t> kinds;  // won
-  std::vector<LostTo> lost;     // by rule
+  int32_t would_match = -1;      // a group it would match but for the cause
+  std::vector<uint32_t> groups;  // won
+  std::vector<LostTo> lost;      // by rule
 };
 
 class Facts {
@@ -79,51 +79,53 @@ class Facts {
   // Bits of Need that the inputs meet.
   unsigned has() const { return has_; }
 
-  std::span<const Kind> kinds() const { return kinds_; }
-  std::span<const uint32_t> Members(const Kind& kind) const {
-    return std::span(members_).subspan(kind.begin, kind.end - kind.begin);
+  std::span<const ParameterGroup> groups() const { return groups_; }
+  std::span<const uint32_t> Members(const ParameterGroup& group) const {
+    return std::span(members_).subspan(group.begin, group.end - group.begin);
   }
   std::span<const RuleFacts> rule_facts() const { return rule_facts_; }
 
-  const ParamLayout& LayoutOf(const Kind& kind) const {
-    return plan().layouts[kind.layout];
+  const ParamLayout& LayoutOf(const ParameterGroup& group) const {
+    return plan().layouts[group.layout];
   }
-  const TensorType& TypeOf(const Kind& kind) const {
-    return plan().types[LayoutOf(kind).type];
+  const TensorType& TypeOf(const ParameterGroup& group) const {
+    return plan().types[LayoutOf(group).type];
   }
-  const ModeLayout& Train(const Kind& kind) const {
-    return LayoutOf(kind).modes.front();
+  const ModeLayout& Train(const ParameterGroup& group) const {
+    return LayoutOf(group).modes.front();
   }
   // Rank, or -1 when the shape is unknown.
-  int Rank(const Kind& kind) const;
-  // Of one parameter and of the whole kind, 0 when unknown.
-  int64_t Elements(const Kind& kind) const;
-  int64_t Bytes(const Kind& kind) const;
-  int64_t TotalBytes(const Kind& kind) const;
+  int Rank(const ParameterGroup& group) const;
+  // Of one parameter and of the whole group, 0 when unknown.
+  int64_t Elements(const ParameterGroup& group) const;
+  int64_t Bytes(const ParameterGroup& group) const;
+  int64_t TotalBytes(const ParameterGroup& group) const;
   int64_t total_bytes() const { return total_bytes_; }
 
   // Axes of a dimension of the train spec; none past its end.
-  AxisGroup AxesAt(const Kind& kind, int dim) const;
+  AxisGroup AxesAt(const ParameterGroup& group, int dim) const;
   // Shards a parameter is cut into in train, its placement included.
-  int64_t Parts(const Kind& kind) const;
+  int64_t Parts(const ParameterGroup& group) const;
   // On every device whole, though there are several.
-  bool Replicated(const Kind& kind) const;
+  bool Replicated(const ParameterGroup& group) const;
   // Some mode's spec is not legal and stands uncorrected.
-  bool Illegal(const Kind& kind) const;
+  bool Illegal(const ParameterGroup& group) const;
   // Legal, and matched or replicated by policy: its spec is what a device
   // gets.
-  bool Judged(const Kind& kind) const;
+  bool Judged(const ParameterGroup& group) const;
 
   // A rule's spec in a mode before shapes; nothing for `like`.
   std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;
 
   // Places; empty where there is none.
   Place RulePlace(int32_t rule) const;
-  Place KindPlace(const Kind& kind) const { return RulePlace(kind.rule); }
+  Place GroupPlace(const ParameterGroup& group) const {
+    return RulePlace(group.rule);
+  }
   Place MeshPlace() const;
 
-  std::vector<std::string> Names(const Kind& kind) const;
-  const std::string& Example(const Kind& kind) const;
+  std::vector<std::string> Names(const ParameterGroup& group) const;
+  const std::string& Example(const ParameterGroup& group) const;
 
   // Nothing but catch-alls applies to (almost) the whole tree.
   bool OtherNaming() const { return other_naming_; }
@@ -134,7 +136,7 @@ class Facts {
   AxisGroup TensorAxes(const AxisGroup& group) const;
 
  private:
-  void FindKinds();
+  void FindGroups();
   void TurnConv1d();
   void FindRuleFacts();
   void FindNaming();
@@ -142,8 +144,8 @@ class Facts {
 
   LintInputs inputs_;
   unsigned has_ = 0;
-  std::vector<Kind> kinds_;
-  std::vector<uint32_t> members_;  // parameters by kind
+  std::vector<ParameterGroup> groups_;
+  std::vector<uint32_t> members_;  // parameters by group
   std::vector<RuleFacts> rule_facts_;
   int64_t total_bytes_ = 0;
   int64_t applied_ = 0;

@@ -6,19 +6,19 @@
 namespace shardc {
 namespace {
 
-Fallen FallenTo(const Facts& facts, size_t rule) {
-  Fallen out;
+FallThrough FallThroughTo(const Facts& facts, size_t rule) {
+  FallThrough out;
   out.rule = static_cast<int32_t>(rule);
-  for (uint32_t index : facts.rule_facts()[rule].kinds) {
-    const Kind& kind = facts.kinds()[index];
-    if (facts.Elements(kind) < kLargeElements || !facts.Replicated(kind)) {
+  for (uint32_t index : facts.rule_facts()[rule].groups) {
+    const ParameterGroup& group = facts.groups()[index];
+    if (facts.Elements(group) < kLargeElements || !facts.Replicated(group)) {
       continue;
     }
-    out.kinds.push_back(&kind);
-    out.bytes += facts.TotalBytes(kind);
+    out.groups.push_back(&group);
+    out.bytes += facts.TotalBytes(group);
   }
-  std::stable_sort(out.kinds.begin(), out.kinds.end(),
-                   [&](const Kind* a, const Kind* b) {
+  std::stable_sort(out.groups.begin(), out.groups.end(),
+                   [&](const ParameterGroup* a, const ParameterGroup* b) {
                      return facts.TotalBytes(*a) > facts.TotalBytes(*b);
                    });
   return out;
@@ -26,27 +26,28 @@ Fallen FallenTo(const Facts& facts, size_t rule) {
 
 }  // namespace
 
-std::vector<Fallen> FallenThrough(const Facts& facts) {
+std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts) {
   const auto rules = facts.rule_facts();
   const bool only_catch_alls =
       std::all_of(rules.begin(), rules.end(),
                   [](const RuleFacts& rule) { return rule.sketch.catch_all; });
   if (only_catch_alls || facts.OtherNaming()) return {};
-  std::vector<Fallen> out;
+  std::vector<FallThrough> out;
   for (size_t r = 0; r < rules.size(); ++r) {
-    if (!rules[r].sketch.catch_all || rules[r].kinds.empty()) continue;
-    Fallen fallen = FallenTo(facts, r);
-    if (fallen.bytes == 0 || fallen.bytes < facts.total_bytes() / 20) continue;
+    if (!rules[r].sketch.catch_all || rules[r].groups.empty()) continue;
+    FallThrough fall = FallThroughTo(facts, r);
+    if (fall.bytes == 0 || fall.bytes < facts.total_bytes() / 20) continue;
     std::set<int32_t> named;
-    for (const Kind* kind : fallen.kinds) {
-      const auto meant = MeantFor(facts, *kind, /*dead_only=*/true, named);
-      if (!meant || !named.insert(meant->rule).second) continue;
-      fallen.meant.push_back({*meant, kind});
+    for (const ParameterGroup* group : fall.groups) {
+      const auto intended =
+          IntendedRuleOf(facts, *group, /*dead_only=*/true, named);
+      if (!intended || !named.insert(intended->rule).second) continue;
+      fall.intended.push_back({*intended, group});
     }
-    if (fallen.meant.empty() && fallen.bytes < facts.total_bytes() / 5) {
+    if (fall.intended.empty() && fall.bytes < facts.total_bytes() / 5) {
       continue;
     }
-    out.push_back(std::move(fallen));
+    out.push_back(std::move(fall));
   }
   return out;
 }

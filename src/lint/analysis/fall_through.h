@@ -13,23 +13,23 @@ namespace shardc {
 // Smaller parameters are norms, biases and routers, which one replicates.
 inline constexpr int64_t kLargeElements = 65536;
 
-struct MeantFallen {
-  Meant meant;
-  const Kind* kind = nullptr;
+struct IntendedFallThrough {
+  IntendedRule intended;
+  const ParameterGroup* group = nullptr;
 };
 
-struct Fallen {
-  int32_t rule = -1;               // the catch-all
-  std::vector<const Kind*> kinds;  // most bytes first
+struct FallThrough {
+  int32_t rule = -1;                          // the catch-all
+  std::vector<const ParameterGroup*> groups;  // most bytes first
   int64_t bytes = 0;
-  std::vector<MeantFallen> meant;  // dead rules, each once
+  std::vector<IntendedFallThrough> intended;  // dead rules, each once
 };
 
 // One for each catch-all that replicates a fifth of the model or more, or a
-// twentieth for which a dead rule was meant: less may be on purpose. None
+// twentieth for which a dead rule was intended: less may be on purpose. None
 // where the rule set is nothing but catch-alls, or was written for other
 // names.
-std::vector<Fallen> FallenThrough(const Facts& facts);
+std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts);
 
 }  // namespace shardc
 

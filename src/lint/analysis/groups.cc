@@ -7,55 +7,55 @@
 
 namespace shardc {
 
-bool IsWeight(const Kind& kind) {
-  return kind.role.leaf == Leaf::kWeight || kind.role.leaf == Leaf::kKernel;
+bool IsWeight(const ParameterGroup& group) {
+  return group.role.leaf == Leaf::kWeight || group.role.leaf == Leaf::kKernel;
 }
 
 std::vector<Siblings> SiblingsOf(const Facts& facts) {
   std::unordered_map<std::string_view, size_t> ids;
   std::vector<Siblings> all;
-  for (const Kind& kind : facts.kinds()) {
-    if (!IsWeight(kind) || kind.role.role == Role::kOther ||
-        !facts.Judged(kind)) {
+  for (const ParameterGroup& group : facts.groups()) {
+    if (!IsWeight(group) || group.role.role == Role::kOther ||
+        !facts.Judged(group)) {
       continue;
     }
-    const auto [at, fresh] = ids.try_emplace(kind.role.siblings, all.size());
+    const auto [at, fresh] = ids.try_emplace(group.role.siblings, all.size());
     if (fresh) all.emplace_back();
-    const Kind*& slot = all[at->second].roles[kind.role.role];
-    if (slot == nullptr || kind.count() > slot->count()) slot = &kind;
+    const ParameterGroup*& slot = all[at->second].roles[group.role.role];
+    if (slot == nullptr || group.count() > slot->count()) slot = &group;
   }
   std::erase_if(all, [](const Siblings& s) { return s.roles.size() < 2; });
   return all;
 }
 
 std::vector<Companion> CompanionsOf(const Facts& facts) {
-  std::unordered_map<std::string_view, const Kind*> weights;
-  for (const Kind& kind : facts.kinds()) {
-    if (!IsWeight(kind) || facts.Rank(kind) < 2) continue;
-    const Kind*& slot = weights[kind.role.module];
-    if (slot == nullptr || kind.count() > slot->count()) slot = &kind;
+  std::unordered_map<std::string_view, const ParameterGroup*> weights;
+  for (const ParameterGroup& group : facts.groups()) {
+    if (!IsWeight(group) || facts.Rank(group) < 2) continue;
+    const ParameterGroup*& slot = weights[group.role.module];
+    if (slot == nullptr || group.count() > slot->count()) slot = &group;
   }
   std::vector<Companion> out;
-  for (const Kind& kind : facts.kinds()) {
-    const Leaf leaf = kind.role.leaf;
+  for (const ParameterGroup& group : facts.groups()) {
+    const Leaf leaf = group.role.leaf;
     if (leaf != Leaf::kBias && leaf != Leaf::kScale &&
         leaf != Leaf::kZeroPoint) {
       continue;
     }
-    const auto weight = weights.find(kind.role.module);
+    const auto weight = weights.find(group.role.module);
     if (weight == weights.end()) continue;
-    if (!facts.Judged(kind) || !facts.Judged(*weight->second)) {
+    if (!facts.Judged(group) || !facts.Judged(*weight->second)) {
       continue;
     }
-    out.push_back({weight->second, &kind});
+    out.push_back({weight->second, &group});
   }
   return out;
 }
 
 bool SameAxes(const Facts& facts, const AxisGroup& a, const AxisGroup& b) {
-  const auto sized = [&](const AxisGroup& group) {
+  const auto sized = [&](const AxisGroup& axes) {
     std::set<std::string_view> out;
-    for (const std::string& axis : group) {
+    for (const std::string& axis : axes) {
       if (facts.mesh().SizeOf(axis) > 1) out.insert(axis);
     }
     return out;

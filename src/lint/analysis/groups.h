@@ -10,12 +10,12 @@
 
 namespace shardc {
 
-// Weights (kernels) of one module by role, the commonest kind of each; in
+// Weights (kernels) of one module by role, the commonest group of each; in
 // order of appearance. Modules with one role only are left out.
 struct Siblings {
-  std::map<Role, const Kind*> roles;
+  std::map<Role, const ParameterGroup*> roles;
 
-  const Kind* Find(Role role) const {
+  const ParameterGroup* Find(Role role) const {
     const auto at = roles.find(role);
     return at == roles.end() ? nullptr : at->second;
   }
@@ -23,12 +23,12 @@ struct Siblings {
 std::vector<Siblings> SiblingsOf(const Facts& facts);
 
 struct Companion {
-  const Kind* weight = nullptr;
-  const Kind* other = nullptr;  // a bias, scale or zero point
+  const ParameterGroup* weight = nullptr;
+  const ParameterGroup* other = nullptr;  // a bias, scale or zero point
 };
 std::vector<Companion> CompanionsOf(const Facts& facts);
 
-bool IsWeight(const Kind& kind);
+bool IsWeight(const ParameterGroup& group);
 
 // Same axes, in any order; axes of size 1 do not count.
 bool SameAxes(const Facts& facts, const AxisGroup& a, const AxisGroup& b);

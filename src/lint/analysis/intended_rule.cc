@@ -63,11 +63,13 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
 
 }  // namespace
 
-std::optional<Meant> MeantFor(const Facts& facts, const Kind& kind,
-                              bool dead_only, const std::set<int32_t>& taken) {
+std::optional<IntendedRule> IntendedRuleOf(const Facts& facts,
+                                           const ParameterGroup& group,
+                                           bool dead_only,
+                                           const std::set<int32_t>& taken) {
   const std::vector<std::string_view> parts =
-      SplitName(kind.name, facts.separator());
-  std::optional<Meant> best;
+      SplitName(group.name, facts.separator());
+  std::optional<IntendedRule> best;
   std::tuple<bool, int, int, bool> best_score;
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
@@ -83,9 +85,9 @@ std::optional<Meant> MeantFor(const Facts& facts, const Kind& kind,
         const std::tuple score(dead, fit->matched, fit->run,
                                taken.count(index) == 0);
         if (best && score <= best_score) continue;
-        best = Meant{index,      fit->matched,
-                     fit->run,   fit->written,
-                     fit->found, Rewrite(facts.rules()[r].match, *fit)};
+        best = IntendedRule{index,      fit->matched,
+                            fit->run,   fit->written,
+                            fit->found, Rewrite(facts.rules()[r].match, *fit)};
         best_score = score;
       }
     }

@@ -11,7 +11,7 @@
 
 namespace shardc {
 
-struct Meant {
+struct IntendedRule {
   int32_t rule = -1;
   int matched = 0;      // path parts that agree
   int run = 0;          // of them, from the end up to the first that does not
@@ -21,13 +21,14 @@ struct Meant {
   std::string rewrite;
 };
 
-// The rule whose path parts agree best with the kind's, all but one of them:
+// The rule whose path parts agree best with the group's, all but one of them:
 // at least two. Dead rules come first, then those that agree in more parts,
-// from the end on, then those not yet `taken` by another kind, then the
+// from the end on, then those not yet `taken` by another group, then the
 // earlier one.
-std::optional<Meant> MeantFor(const Facts& facts, const Kind& kind,
-                              bool dead_only,
-                              const std::set<int32_t>& taken = {});
+std::optional<IntendedRule> IntendedRuleOf(const Facts& facts,
+                                           const ParameterGroup& group,
+                                           bool dead_only,
+                                           const std::set<int32_t>& taken = {});
 
 }  // namespace shardc
 

@@ -19,18 +19,18 @@ std::string CostText(const ModeLayout& mode) {
 
 }  // namespace
 
-void ReportEdits(
-    const Facts& facts, const Code& code, Reason reason,
-    const std::function<std::string(const Kind&, const Edit&)>& observe,
-    const std::string& help, FindingSink& sink) {
-  for (const Kind& kind : facts.kinds()) {
+void ReportEdits(const Facts& facts, const Code& code, Reason reason,
+                 const std::function<std::string(const ParameterGroup&,
+                                                 const Edit&)>& observe,
+                 const std::string& help, FindingSink& sink) {
+  for (const ParameterGroup& group : facts.groups()) {
     std::vector<Edit> said;
     const auto say = [&](const ModeLayout& mode, const Edit& edit,
                          bool illegal) {
       if (edit.reason != reason) return;
       if (std::find(said.begin(), said.end(), edit) != said.end()) return;
       said.push_back(edit);
-      std::string message = observe(kind, edit);
+      std::string message = observe(group, edit);
       if (mode.mode != Mode::kTrain) {
         message += " (in " + std::string(ModeName(mode.mode)) + ")";
       }
@@ -39,13 +39,13 @@ void ReportEdits(
             "; the policy makes it " + GroupText(edit.to) + CostText(mode);
       }
       Finding finding =
-          KindFinding(facts, code, kind, std::move(message), help);
+          GroupFinding(facts, code, group, std::move(message), help);
       if (!illegal && finding.level == Level::kError) {
         finding.level = Level::kWarning;
       }
       sink.push_back(std::move(finding));
     };
-    for (const ModeLayout& mode : facts.LayoutOf(kind).modes) {
+    for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
       for (const Edit& edit : mode.problems) say(mode, edit, true);
       for (const Edit& edit : mode.edits) say(mode, edit, false);
     }

@@ -10,13 +10,13 @@
 
 namespace shardc {
 
-// One finding for each kind and distinct edit of this reason, over all modes.
+// One finding for each group and distinct edit of this reason, over all modes.
 // An illegal spec has the code's level; one that the policy corrected is a
 // warning that says what the correction costs.
-void ReportEdits(
-    const Facts& facts, const Code& code, Reason reason,
-    const std::function<std::string(const Kind&, const Edit&)>& observe,
-    const std::string& help, FindingSink& sink);
+void ReportEdits(const Facts& facts, const Code& code, Reason reason,
+                 const std::function<std::string(const ParameterGroup&,
+                                                 const Edit&)>& observe,
+                 const std::string& help, FindingSink& sink);
 
 }  // namespace shardc
 

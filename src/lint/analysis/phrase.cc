@@ -21,13 +21,13 @@ std::string PercentText(int64_t part, int64_t whole) {
   return std::to_string(mille / 10) + "." + std::to_string(mille % 10) + " %";
 }
 
-std::string KindText(const Facts& facts, const Kind& kind) {
-  if (kind.count() == 1) return Quoted(facts.Example(kind));
-  return Quoted(kind.name) + " (" + Counted(kind.count(), "parameter") + ")";
+std::string ParametersText(const Facts& facts, const ParameterGroup& group) {
+  if (group.count() == 1) return Quoted(facts.Example(group));
+  return Quoted(group.name) + " (" + Counted(group.count(), "parameter") + ")";
 }
 
-const std::string& KindName(const Facts& facts, const Kind& kind) {
-  return kind.count() == 1 ? facts.Example(kind) : kind.name;
+const std::string& GroupName(const Facts& facts, const ParameterGroup& group) {
+  return group.count() == 1 ? facts.Example(group) : group.name;
 }
 
 std::string AxesHave(const Facts& facts, const AxisGroup& group) {
@@ -63,15 +63,16 @@ std::string ListText(std::span<const std::string> items, size_t limit) {
 
 std::string_view IsAre(int64_t count) { return count == 1 ? "is" : "are"; }
 
-Finding KindFinding(const Facts& facts, const Code& code, const Kind& kind,
-                    std::string message, std::string help) {
+Finding GroupFinding(const Facts& facts, const Code& code,
+                     const ParameterGroup& group, std::string message,
+                     std::string help) {
   Finding out;
   out.code = &code;
   out.level = code.level;
   out.message = std::move(message);
   out.help = std::move(help);
-  out.place = facts.KindPlace(kind);
-  out.params = facts.Names(kind);
+  out.place = facts.GroupPlace(group);
+  out.params = facts.Names(group);
   return out;
 }
 

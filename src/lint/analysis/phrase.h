@@ -16,9 +16,9 @@ std::string Quoted(std::string_view text);  // in backticks
 // "95.0 %"; "0 %" of nothing.
 std::string PercentText(int64_t part, int64_t whole);
 // "`layers/*/q_proj/kernel` (32 parameters)", or the name of a single one.
-std::string KindText(const Facts& facts, const Kind& kind);
-// The kind's name, or that of its single parameter.
-const std::string& KindName(const Facts& facts, const Kind& kind);
+std::string ParametersText(const Facts& facts, const ParameterGroup& group);
+// The group's name, or that of its single parameter.
+const std::string& GroupName(const Facts& facts, const ParameterGroup& group);
 // "`tp` has 4" or "`fsdp` x `sp` have 8".
 std::string AxesHave(const Facts& facts, const AxisGroup& group);
 // "rules.yaml:12", or "rule 3" where the place is not known.
@@ -28,9 +28,10 @@ std::string ListText(std::span<const std::string> items, size_t limit = 3);
 // "is" or "are"
 std::string_view IsAre(int64_t count);
 
-// A finding of this lint about one kind of parameters, at its rule.
-Finding KindFinding(const Facts& facts, const Code& code, const Kind& kind,
-                    std::string message, std::string help);
+// A finding of this lint about one parameter group, at its rule.
+Finding GroupFinding(const Facts& facts, const Code& code,
+                     const ParameterGroup& group, std::string message,
+                     std::string help);
 
 }  // namespace shardc
 

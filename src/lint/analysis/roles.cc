@@ -137,9 +137,9 @@ std::string Join(const std::vector<std::string_view>& parts, size_t skip,
 
 }  // namespace
 
-KindRole RoleOf(std::string_view name, char separator) {
+GroupRole RoleOf(std::string_view name, char separator) {
   const std::vector<std::string_view> parts = SplitName(name, separator);
-  KindRole out;
+  GroupRole out;
   out.leaf = LeafOf(parts.back());
   size_t last = parts.size();
   if (out.leaf != Leaf::kOther && parts.size() > 1) --last;
@@ -166,7 +166,7 @@ KindRole RoleOf(std::string_view name, char separator) {
   out.conv1d =
       at < parts.size() &&
       (parts[at] == "c_attn" || parts[at] == "c_fc" || parts[at] == "c_proj");
-  out.turned = out.conv1d && out.leaf == Leaf::kWeight;
+  out.transposed = out.conv1d && out.leaf == Leaf::kWeight;
   out.siblings = Join(parts, at, "?", separator, parts.size());
   out.module = Join(parts, parts.size(), "", separator, last);
   return out;
@@ -175,22 +175,22 @@ KindRole RoleOf(std::string_view name, char separator) {
 namespace {
 
 // Laid out [in, out]; nothing where the leaf does not say.
-std::optional<bool> InThenOut(const KindRole& role) {
-  if (role.leaf == Leaf::kKernel) return !role.turned;
-  if (role.leaf == Leaf::kWeight) return role.turned;
+std::optional<bool> InThenOut(const GroupRole& role) {
+  if (role.leaf == Leaf::kKernel) return !role.transposed;
+  if (role.leaf == Leaf::kWeight) return role.transposed;
   return std::nullopt;
 }
 
 }  // namespace
 
-int OutDim(const KindRole& role, int rank) {
+int OutDim(const GroupRole& role, int rank) {
   if (role.leaf == Leaf::kBias) return rank - 1;
   const auto in_first = InThenOut(role);
   if (rank < 2 || !in_first) return -1;
   return *in_first ? rank - 1 : rank - 2;
 }
 
-int InDim(const KindRole& role, int rank) {
+int InDim(const GroupRole& role, int rank) {
   const auto in_first = InThenOut(role);
   if (rank < 2 || !in_first) return -1;
   return *in_first ? rank - 2 : rank - 1;

@@ -37,7 +37,7 @@ enum class Leaf : uint8_t {
   kOther
 };
 
-struct KindRole {
+struct GroupRole {
   Role role = Role::kOther;
   Leaf leaf = Leaf::kOther;
   bool expert = false;  // below a part named `experts`
@@ -45,20 +45,20 @@ struct KindRole {
   // GPT-2's Conv1D, which turns the layout round: `weight` is [in, out]
   // and flax's `kernel`, where the facts find it so, [out, in].
   bool conv1d = false;
-  bool turned = false;
+  bool transposed = false;
   // The path with the role's part as `?`, and the leaf: siblings share it.
   std::string siblings;
   // The path without the leaf: a weight and its bias or scale share it.
   std::string module;
 };
 
-KindRole RoleOf(std::string_view name, char separator);
+GroupRole RoleOf(std::string_view name, char separator);
 
 // The dimension that leaves or enters a projection, by layout: kernels are
 // [in, out], torch weights [out, in]; leading dimensions are experts or
 // layers. -1 where the layout cannot be told.
-int OutDim(const KindRole& role, int rank);
-int InDim(const KindRole& role, int rank);
+int OutDim(const GroupRole& role, int rank);
+int InDim(const GroupRole& role, int rank);
 
 }  // namespace shardc
 

@@ -7,9 +7,9 @@
 namespace shardc {
 
 struct Vocabulary {
-  const Kind* embedding = nullptr;  // [vocabulary, width]
-  const Kind* head = nullptr;       // rank 2
-  int head_dim = 0;                 // the head's vocabulary dimension
+  const ParameterGroup* embedding = nullptr;  // [vocabulary, width]
+  const ParameterGroup* head = nullptr;       // rank 2
+  int head_dim = 0;                           // the head's vocabulary dimension
 };
 
 // Either is null where there is none, or more than one.
@@ -17,17 +17,17 @@ inline Vocabulary VocabularyOf(const Facts& facts) {
   Vocabulary out;
   int embeddings = 0;
   int heads = 0;
-  for (const Kind& kind : facts.kinds()) {
-    if (facts.Rank(kind) != 2 || !facts.Judged(kind)) continue;
-    if (kind.role.role == Role::kEmbedding) {
-      out.embedding = &kind;
-      embeddings += static_cast<int>(kind.count());
-    } else if (kind.role.role == Role::kHead) {
-      const int dim = OutDim(kind.role, 2);
+  for (const ParameterGroup& group : facts.groups()) {
+    if (facts.Rank(group) != 2 || !facts.Judged(group)) continue;
+    if (group.role.role == Role::kEmbedding) {
+      out.embedding = &group;
+      embeddings += static_cast<int>(group.count());
+    } else if (group.role.role == Role::kHead) {
+      const int dim = OutDim(group.role, 2);
       if (dim < 0) continue;
-      out.head = &kind;
+      out.head = &group;
       out.head_dim = dim;
-      heads += static_cast<int>(kind.count());
+      heads += static_cast<int>(group.count());
     }
   }
   if (embeddings != 1) out.embedding = nullptr;

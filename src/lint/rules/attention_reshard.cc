@@ -7,13 +7,13 @@ namespace shardc {
 namespace {
 
 // Axes that stay through the matrix product; the others are gathered first.
-AxisGroup Out(const Facts& facts, const Kind& kind) {
+AxisGroup Out(const Facts& facts, const ParameterGroup& group) {
   return facts.TensorAxes(
-      facts.AxesAt(kind, OutDim(kind.role, facts.Rank(kind))));
+      facts.AxesAt(group, OutDim(group.role, facts.Rank(group))));
 }
-AxisGroup In(const Facts& facts, const Kind& kind) {
+AxisGroup In(const Facts& facts, const ParameterGroup& group) {
   return facts.TensorAxes(
-      facts.AxesAt(kind, InDim(kind.role, facts.Rank(kind))));
+      facts.AxesAt(group, InDim(group.role, facts.Rank(group))));
 }
 
 bool Empty(const Facts& facts, const AxisGroup& group) {
@@ -21,13 +21,16 @@ bool Empty(const Facts& facts, const AxisGroup& group) {
 }
 
 // A projection into heads that splits what enters it, and not the heads.
-void CheckTurned(const Facts& facts, const Kind& kind, FindingSink& sink) {
-  if (!Empty(facts, Out(facts, kind)) || Empty(facts, In(facts, kind))) return;
-  sink.push_back(KindFinding(
-      facts, kAttentionReshard.code, kind,
-      KindText(facts, kind) + " is " + SpecText(facts.Train(kind).spec) +
+void CheckTransposed(const Facts& facts, const ParameterGroup& group,
+                     FindingSink& sink) {
+  if (!Empty(facts, Out(facts, group)) || Empty(facts, In(facts, group)))
+    return;
+  sink.push_back(GroupFinding(
+      facts, kAttentionReshard.code, group,
+      ParametersText(facts, group) + " is " +
+          SpecText(facts.Train(group).spec) +
           ": it splits what enters the projection over " +
-          GroupText(In(facts, kind)) +
+          GroupText(In(facts, group)) +
           " and leaves the heads whole, so its result is summed over that"
           " axis before attention",
       "split the dimension that leaves the projection: ColumnWise for a"
@@ -38,29 +41,29 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (const Siblings& module : SiblingsOf(facts)) {
     for (Role role :
          {Role::kQuery, Role::kKey, Role::kValue, Role::kFusedQkv}) {
-      const Kind* kind = module.Find(role);
-      if (kind == nullptr || !kind->role.attention) continue;
-      if (facts.Rank(*kind) != 2 || OutDim(kind->role, 2) < 0) continue;
-      CheckTurned(facts, *kind, sink);
+      const ParameterGroup* group = module.Find(role);
+      if (group == nullptr || !group->role.attention) continue;
+      if (facts.Rank(*group) != 2 || OutDim(group->role, 2) < 0) continue;
+      CheckTransposed(facts, *group, sink);
     }
-    const Kind* query = module.Find(Role::kQuery);
+    const ParameterGroup* query = module.Find(Role::kQuery);
     if (query == nullptr) query = module.Find(Role::kFusedQkv);
-    const Kind* output = module.Find(Role::kOutput);
+    const ParameterGroup* output = module.Find(Role::kOutput);
     if (query == nullptr || output == nullptr) continue;
     if (facts.Rank(*query) != 2 || facts.Rank(*output) != 2) continue;
     if (OutDim(query->role, 2) < 0 || InDim(output->role, 2) < 0) continue;
     const AxisGroup heads = Out(facts, *query);
     const AxisGroup entering = In(facts, *output);
     if (Empty(facts, heads) || SameAxes(facts, heads, entering)) continue;
-    Finding finding = KindFinding(
+    Finding finding = GroupFinding(
         facts, kAttentionReshard.code, *output,
-        "the heads leave " + Quoted(KindName(facts, *query)) + " split over " +
-            GroupText(heads) + " and enter " + KindText(facts, *output) +
+        "the heads leave " + Quoted(GroupName(facts, *query)) + " split over " +
+            GroupText(heads) + " and enter " + ParametersText(facts, *output) +
             " split over " + GroupText(entering) +
             ": attention's result is moved in between",
         "split what enters the output projection over " + GroupText(heads));
     finding.labels.push_back(
-        {facts.KindPlace(*query), "the heads are split here"});
+        {facts.GroupPlace(*query), "the heads are split here"});
     sink.push_back(std::move(finding));
   }
 }

@@ -17,11 +17,11 @@ void Check(const Facts& facts, FindingSink& sink) {
     const RuleFacts& rule = facts.rule_facts()[r];
     AxisGroup axes;
     int64_t parts = 1;
-    for (uint32_t index : rule.kinds) {
-      const Kind& kind = facts.kinds()[index];
-      parts *= facts.Parts(kind) > 1 ? 2 : 1;
-      for (const AxisGroup& group : facts.Train(kind).spec) {
-        for (const std::string& axis : group) {
+    for (uint32_t index : rule.groups) {
+      const ParameterGroup& group = facts.groups()[index];
+      parts *= facts.Parts(group) > 1 ? 2 : 1;
+      for (const AxisGroup& split : facts.Train(group).spec) {
+        for (const std::string& axis : split) {
           if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
             axes.push_back(axis);
           }
@@ -57,7 +57,7 @@ constinit const Lint kAxisOfSizeOne{
     .why =
         "The parameters look sharded in the rules and are whole on every "
         "device.",
-    .instead = "Split over an axis that has a size, if that was meant.",
+    .instead = "Split over an axis that has a size, if that was intended.",
     .bad = {.mesh = "fsdp:8,tp:1",
             .rules = R"(version: 1
 rules:

@@ -17,7 +17,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         "rule " + Quoted(facts.rules()[r].match) +
         " matches nothing; with other capitals it would match " +
         Quoted(facts.Example(
-            facts.kinds()[static_cast<size_t>(rule.would_match)]));
+            facts.groups()[static_cast<size_t>(rule.would_match)]));
     finding.help = "write it as the names are written";
     sink.push_back(std::move(finding));
   }

@@ -11,32 +11,33 @@ namespace shardc {
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {
-  for (const Fallen& fallen : FallenThrough(facts)) {
+  for (const FallThrough& fall : CatchAllFallThroughs(facts)) {
     std::vector<std::string> texts;
     Finding finding;
-    for (const Kind* kind : fallen.kinds) {
-      texts.push_back(KindText(facts, *kind));
-      for (std::string& name : facts.Names(*kind)) {
+    for (const ParameterGroup* group : fall.groups) {
+      texts.push_back(ParametersText(facts, *group));
+      for (std::string& name : facts.Names(*group)) {
         finding.params.push_back(std::move(name));
       }
     }
     finding.code = &kCatchAllReplicates.code;
     finding.level = finding.code->level;
-    finding.place = facts.RulePlace(fallen.rule);
+    finding.place = facts.RulePlace(fall.rule);
     finding.message =
-        BytesText(fallen.bytes) + " (" +
-        PercentText(fallen.bytes, facts.total_bytes()) +
+        BytesText(fall.bytes) + " (" +
+        PercentText(fall.bytes, facts.total_bytes()) +
         " of the model) reach only the catch-all " +
-        Quoted(facts.rules()[static_cast<size_t>(fallen.rule)].match) +
+        Quoted(facts.rules()[static_cast<size_t>(fall.rule)].match) +
         " and lie whole on every device: " + ListText(texts);
     std::vector<std::string> rewrites;
-    for (const auto& [meant, kind] : fallen.meant) {
+    for (const auto& [intended, group] : fall.intended) {
       finding.labels.push_back(
-          {facts.RulePlace(meant.rule),
-           "matches nothing; meant for " + Quoted(KindName(facts, *kind)) +
-               "? it says " + Quoted(meant.written) + " where the tree has " +
-               Quoted(meant.found)});
-      if (!meant.rewrite.empty()) rewrites.push_back(Quoted(meant.rewrite));
+          {facts.RulePlace(intended.rule),
+           "matches nothing; intended for " + Quoted(GroupName(facts, *group)) +
+               "? it says " + Quoted(intended.written) +
+               " where the tree has " + Quoted(intended.found)});
+      if (!intended.rewrite.empty())
+        rewrites.push_back(Quoted(intended.rewrite));
     }
     finding.help =
         rewrites.empty()
@@ -57,13 +58,13 @@ constinit const Lint kCatchAllReplicates{
         "Finds parameters of 65,536 elements or more that no rule but a "
         "catch-all such as `.*` matches, and that the catch-all leaves "
         "whole on every device, once they are a fifth of the model, or a "
-        "twentieth where a rule that matches nothing was probably meant "
+        "twentieth where a rule that matches nothing was probably intended "
         "for them. It names such rules.",
     .why =
         "A catch-all makes every parameter count as matched, so a wrong "
         "path part goes unnoticed until the devices run out of memory: "
         "each of them holds all of these bytes, whatever the mesh.",
-    .instead = "Correct the path in the rule that was meant.",
+    .instead = "Correct the path in the rule that was intended.",
     .bad = {.mesh = "fsdp:2,ep:2,tp:2",
             .rules = R"(version: 1
 rules:

@@ -19,7 +19,8 @@ void Check(const Facts& facts, FindingSink& sink) {
   if (!specific || facts.OtherNaming()) return;
   // What catch-all-replicates says louder is left to it.
   std::set<int32_t> said;
-  for (const Fallen& fallen : FallenThrough(facts)) said.insert(fallen.rule);
+  for (const FallThrough& fall : CatchAllFallThroughs(facts))
+    said.insert(fall.rule);
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (!rule.sketch.catch_all || said.count(static_cast<int32_t>(r)) > 0) {
@@ -29,13 +30,13 @@ void Check(const Facts& facts, FindingSink& sink) {
     Finding finding;
     int64_t bytes = 0;
     int64_t whole = 0;
-    for (uint32_t index : rule.kinds) {
-      const Kind& kind = facts.kinds()[index];
-      if (facts.Elements(kind) < kLargeElements) continue;
-      texts.push_back(KindText(facts, kind));
-      bytes += facts.TotalBytes(kind);
-      if (facts.Replicated(kind)) whole += facts.TotalBytes(kind);
-      for (std::string& name : facts.Names(kind)) {
+    for (uint32_t index : rule.groups) {
+      const ParameterGroup& group = facts.groups()[index];
+      if (facts.Elements(group) < kLargeElements) continue;
+      texts.push_back(ParametersText(facts, group));
+      bytes += facts.TotalBytes(group);
+      if (facts.Replicated(group)) whole += facts.TotalBytes(group);
+      for (std::string& name : facts.Names(group)) {
         finding.params.push_back(std::move(name));
       }
     }

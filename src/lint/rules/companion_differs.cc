@@ -41,14 +41,15 @@ void Check(const Facts& facts, FindingSink& sink) {
     AxisGroup weight_axes;
     AxisGroup axes;
     if (!Disagree(facts, pair, &dim, &weight_axes, &axes)) continue;
-    Finding finding = KindFinding(
+    Finding finding = GroupFinding(
         facts, kCompanionDiffers.code, *pair.other,
         "dimension " + std::to_string(dim) + " of " +
-            KindText(facts, *pair.other) + " is split over " + GroupText(axes) +
-            ", where its weight has " + GroupText(weight_axes),
+            ParametersText(facts, *pair.other) + " is split over " +
+            GroupText(axes) + ", where its weight has " +
+            GroupText(weight_axes),
         "split it as its weight, or leave it whole; `spec: {like: ...}` takes"
         " the weight's spec");
-    finding.labels.push_back({facts.KindPlace(*pair.weight), "the weight"});
+    finding.labels.push_back({facts.GroupPlace(*pair.weight), "the weight"});
     sink.push_back(std::move(finding));
   }
 }

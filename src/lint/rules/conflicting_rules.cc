@@ -33,7 +33,7 @@ constinit const Lint kConflictingRules{
         "one and another spec.",
     .why =
         "The first one wins, so the second spec is never used, and one of "
-        "the two is not what was meant.",
+        "the two is not what was intended.",
     .instead = "Keep the one that is right.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

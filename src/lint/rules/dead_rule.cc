@@ -24,10 +24,11 @@ bool IsOptional(std::string_view pattern) {
 
 void Check(const Facts& facts, FindingSink& sink) {
   if (facts.OtherNaming() || facts.plan().params.empty()) return;
-  // A rule that an error already names as the one that was meant.
+  // A rule that an error already names as the one that was intended.
   std::set<int32_t> named;
-  for (const Fallen& fallen : FallenThrough(facts)) {
-    for (const MeantFallen& one : fallen.meant) named.insert(one.meant.rule);
+  for (const FallThrough& fall : CatchAllFallThroughs(facts)) {
+    for (const IntendedFallThrough& one : fall.intended)
+      named.insert(one.intended.rule);
   }
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     if (named.count(static_cast<int32_t>(r)) > 0) continue;

@@ -8,8 +8,8 @@
 namespace shardc {
 namespace {
 
-bool Names(const AxisGroup& group, const AxisGroup& wanted) {
-  for (const std::string& axis : group) {
+bool Names(const AxisGroup& axes, const AxisGroup& wanted) {
+  for (const std::string& axis : axes) {
     for (const std::string& one : wanted) {
       if (axis == one) return true;
     }
@@ -21,30 +21,31 @@ void Check(const Facts& facts, FindingSink& sink) {
   const AxisGroup experts =
       facts.compiled().rules.axes.Value(AxisRule::kExpert).axes;
   if (facts.mesh().Parts(experts).value_or(1) <= 1) return;
-  std::set<const Kind*> said;
-  for (const Fallen& fallen : FallenThrough(facts)) {
-    said.insert(fallen.kinds.begin(), fallen.kinds.end());
+  std::set<const ParameterGroup*> said;
+  for (const FallThrough& fall : CatchAllFallThroughs(facts)) {
+    said.insert(fall.groups.begin(), fall.groups.end());
   }
-  for (const Kind& kind : facts.kinds()) {
-    if (said.count(&kind) > 0) continue;
-    if (!kind.role.expert || !facts.Judged(kind) ||
-        facts.Elements(kind) < kLargeElements) {
+  for (const ParameterGroup& group : facts.groups()) {
+    if (said.count(&group) > 0) continue;
+    if (!group.role.expert || !facts.Judged(group) ||
+        facts.Elements(group) < kLargeElements) {
       continue;
     }
-    const bool single = kind.name.find("experts/*") != std::string::npos ||
-                        kind.name.find("experts.*") != std::string::npos;
-    const int rank = facts.Rank(kind);
+    const bool single = group.name.find("experts/*") != std::string::npos ||
+                        group.name.find("experts.*") != std::string::npos;
+    const int rank = facts.Rank(group);
     if (!single && rank < 3) continue;
     bool anywhere = false;
-    for (const AxisGroup& group : facts.Train(kind).spec) {
-      anywhere = anywhere || Names(group, experts);
+    for (const AxisGroup& axes : facts.Train(group).spec) {
+      anywhere = anywhere || Names(axes, experts);
     }
-    const bool placed =
-        facts.plan().params[facts.Members(kind).front()].coordinate.has_value();
+    const bool placed = facts.plan()
+                            .params[facts.Members(group).front()]
+                            .coordinate.has_value();
     if (placed || anywhere) continue;
-    sink.push_back(KindFinding(
-        facts, kExpertAxis.code, kind,
-        KindText(facts, kind) + " " + std::string(IsAre(kind.count())) +
+    sink.push_back(GroupFinding(
+        facts, kExpertAxis.code, group,
+        ParametersText(facts, group) + " " + std::string(IsAre(group.count())) +
             " not split over the expert axis: every one of the " +
             std::to_string(facts.mesh().Parts(experts).value_or(1)) +
             " coordinates of " + GroupText(experts) + " holds all experts",

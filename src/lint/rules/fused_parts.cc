@@ -30,13 +30,13 @@ std::vector<Part> QkvParts(const Facts& facts, int64_t size, int64_t other) {
 }
 
 // Which dimension holds the two halves of a fused gate and up projection.
-int GateUpDim(const Facts& facts, const Kind& kind) {
-  const int rank = facts.Rank(kind);
-  const int known = OutDim(kind.role, rank);
+int GateUpDim(const Facts& facts, const ParameterGroup& group) {
+  const int rank = facts.Rank(group);
+  const int known = OutDim(group.role, rank);
   if (known >= 0 || facts.model() == nullptr) return known;
   const ModelConfig& model = *facts.model();
   for (int dim = rank - 1; dim >= 0 && dim >= rank - 2; --dim) {
-    const int64_t size = (*facts.TypeOf(kind).shape)[static_cast<size_t>(dim)];
+    const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
     if (model.hidden && size == *model.hidden) continue;
     if ((model.moe_intermediate && size == 2 * *model.moe_intermediate) ||
         (model.intermediate && size == 2 * *model.intermediate)) {
@@ -47,33 +47,35 @@ int GateUpDim(const Facts& facts, const Kind& kind) {
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
-  for (const Kind& kind : facts.kinds()) {
-    const int rank = facts.Rank(kind);
-    if (rank < 2 || !facts.Judged(kind)) continue;
+  for (const ParameterGroup& group : facts.groups()) {
+    const int rank = facts.Rank(group);
+    if (rank < 2 || !facts.Judged(group)) continue;
     int dim = -1;
     std::vector<Part> parts;
-    const Shape& shape = *facts.TypeOf(kind).shape;
-    if (kind.role.role == Role::kFusedGateUp && kind.role.leaf != Leaf::kBias) {
-      dim = GateUpDim(facts, kind);
+    const Shape& shape = *facts.TypeOf(group).shape;
+    if (group.role.role == Role::kFusedGateUp &&
+        group.role.leaf != Leaf::kBias) {
+      dim = GateUpDim(facts, group);
       if (dim >= 0) {
         parts = {{"gate and up each", shape[static_cast<size_t>(dim)] / 2}};
       }
-    } else if (kind.role.role == Role::kFusedQkv && rank == 2) {
-      dim = OutDim(kind.role, rank);
+    } else if (group.role.role == Role::kFusedQkv && rank == 2) {
+      dim = OutDim(group.role, rank);
       if (dim >= 0) {
         parts = QkvParts(facts, shape[static_cast<size_t>(dim)],
                          shape[static_cast<size_t>(1 - dim)]);
       }
     }
     if (dim < 0) continue;
-    const AxisGroup axes = facts.TensorAxes(facts.AxesAt(kind, dim));
+    const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, dim));
     const int64_t shards = facts.TensorParts(axes);
     for (const Part& part : parts) {
       if (shards <= 1 || part.size % shards == 0) continue;
-      sink.push_back(KindFinding(
-          facts, kFusedParts.code, kind,
-          "dimension " + std::to_string(dim) + " of " + KindText(facts, kind) +
-              " is " + std::to_string(shape[static_cast<size_t>(dim)]) +
+      sink.push_back(GroupFinding(
+          facts, kFusedParts.code, group,
+          "dimension " + std::to_string(dim) + " of " +
+              ParametersText(facts, group) + " is " +
+              std::to_string(shape[static_cast<size_t>(dim)]) +
               " wide and packs several parts, " + part.name + " " +
               std::to_string(part.size) + ", " + AxesHave(facts, axes) + ": " +
               std::to_string(part.size) + " % " + std::to_string(shards) +

@@ -8,8 +8,8 @@ namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {
   for (const Siblings& module : SiblingsOf(facts)) {
-    const Kind* gate = module.Find(Role::kGate);
-    const Kind* up = module.Find(Role::kUp);
+    const ParameterGroup* gate = module.Find(Role::kGate);
+    const ParameterGroup* up = module.Find(Role::kUp);
     if (gate == nullptr || up == nullptr) continue;
     if (facts.TypeOf(*gate).shape != facts.TypeOf(*up).shape) continue;
     const int rank = facts.Rank(*gate);
@@ -20,14 +20,15 @@ void Check(const Facts& facts, FindingSink& sink) {
       }
     }
     if (same) continue;
-    Finding finding = KindFinding(
-        facts, kGateUpDiffer.code, *gate,
-        KindText(facts, *gate) + " is " + SpecText(facts.Train(*gate).spec) +
-            " and " + Quoted(KindName(facts, *up)) + " is " +
-            SpecText(facts.Train(*up).spec) +
-            "; their products are multiplied element by element",
-        "give both the same spec");
-    finding.labels.push_back({facts.KindPlace(*up), "the up projection"});
+    Finding finding =
+        GroupFinding(facts, kGateUpDiffer.code, *gate,
+                     ParametersText(facts, *gate) + " is " +
+                         SpecText(facts.Train(*gate).spec) + " and " +
+                         Quoted(GroupName(facts, *up)) + " is " +
+                         SpecText(facts.Train(*up).spec) +
+                         "; their products are multiplied element by element",
+                     "give both the same spec");
+    finding.labels.push_back({facts.GroupPlace(*up), "the up projection"});
     sink.push_back(std::move(finding));
   }
 }

@@ -9,32 +9,33 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
-  for (const Kind& kind : facts.kinds()) {
-    const int rank = facts.Rank(kind);
-    if (rank != 2 || !facts.Judged(kind) || kind.role.expert ||
-        kind.role.leaf == Leaf::kBias) {
+  for (const ParameterGroup& group : facts.groups()) {
+    const int rank = facts.Rank(group);
+    if (rank != 2 || !facts.Judged(group) || group.role.expert ||
+        group.role.leaf == Leaf::kBias) {
       continue;
     }
-    const Role role = kind.role.role;
+    const Role role = group.role.role;
     const bool query = role == Role::kQuery || role == Role::kOutput;
     const bool key = role == Role::kKey || role == Role::kValue;
     if (!query && !key) continue;
-    const int dim = role == Role::kOutput ? InDim(kind.role, rank)
-                                          : OutDim(kind.role, rank);
+    const int dim = role == Role::kOutput ? InDim(group.role, rank)
+                                          : OutDim(group.role, rank);
     if (dim < 0) continue;
     const int64_t count = query ? heads->heads : heads->kv_heads;
-    const int64_t size = (*facts.TypeOf(kind).shape)[static_cast<size_t>(dim)];
+    const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
     if (size != count * heads->head_dim) continue;
-    const AxisGroup axes = facts.TensorAxes(facts.AxesAt(kind, dim));
+    const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, dim));
     const int64_t parts = facts.TensorParts(axes);
     if (parts <= 1 || count % parts == 0) continue;
-    Finding finding = KindFinding(
-        facts, kHeadSplit.code, kind,
-        "dimension " + std::to_string(dim) + " of " + KindText(facts, kind) +
-            " is " + std::to_string(count) + (key ? " KV heads" : " heads") +
-            " of " + std::to_string(heads->head_dim) + ", " +
-            AxesHave(facts, axes) + ": the width divides, the heads do not (" +
-            std::to_string(count) + " % " + std::to_string(parts) + " = " +
+    Finding finding = GroupFinding(
+        facts, kHeadSplit.code, group,
+        "dimension " + std::to_string(dim) + " of " +
+            ParametersText(facts, group) + " is " + std::to_string(count) +
+            (key ? " KV heads" : " heads") + " of " +
+            std::to_string(heads->head_dim) + ", " + AxesHave(facts, axes) +
+            ": the width divides, the heads do not (" + std::to_string(count) +
+            " % " + std::to_string(parts) + " = " +
             std::to_string(count % parts) + "), so a device gets part of one",
         key ? "replicate the KV heads over part of the axis, or take an axis"
               " size that divides them"

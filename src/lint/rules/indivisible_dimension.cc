@@ -6,20 +6,20 @@
 namespace shardc {
 namespace {
 
-std::string Observe([[maybe_unused]] const Facts& facts, const Kind& kind,
-                    const Edit& edit) {
+std::string Observe([[maybe_unused]] const Facts& facts,
+                    const ParameterGroup& group, const Edit& edit) {
   return "dimension " + std::to_string(edit.dim.value_or(0)) + " of " +
-         KindText(facts, kind) + " is " + std::to_string(edit.size) + ", " +
-         AxesHave(facts, edit.from) + ": " + std::to_string(edit.size) + " % " +
-         std::to_string(edit.parts) + " = " +
+         ParametersText(facts, group) + " is " + std::to_string(edit.size) +
+         ", " + AxesHave(facts, edit.from) + ": " + std::to_string(edit.size) +
+         " % " + std::to_string(edit.parts) + " = " +
          std::to_string(edit.parts > 0 ? edit.size % edit.parts : 0);
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kIndivisibleDimension.code, Reason::kIndivisible,
-      [&](const Kind& kind, const Edit& edit) {
-        return Observe(facts, kind, edit);
+      [&](const ParameterGroup& group, const Edit& edit) {
+        return Observe(facts, group, edit);
       },
       "pad the dimension, take an axis that divides it, or let "
       "the rule shrink with `illegal: shrink`",

@@ -7,9 +7,9 @@
 namespace shardc {
 namespace {
 
-bool FromCatchAll(const Facts& facts, const Kind& kind) {
-  return kind.rule >= 0 &&
-         facts.rule_facts()[static_cast<size_t>(kind.rule)].sketch.catch_all;
+bool FromCatchAll(const Facts& facts, const ParameterGroup& group) {
+  return group.rule >= 0 &&
+         facts.rule_facts()[static_cast<size_t>(group.rule)].sketch.catch_all;
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
@@ -18,20 +18,20 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (!rule.sketch.catch_all) specific = true;
   }
   if (facts.OtherNaming()) return;
-  for (const Kind& kind : facts.kinds()) {
-    if (facts.Elements(kind) < kLargeElements || !facts.Replicated(kind)) {
+  for (const ParameterGroup& group : facts.groups()) {
+    if (facts.Elements(group) < kLargeElements || !facts.Replicated(group)) {
       continue;
     }
-    if (!facts.Judged(kind)) continue;
+    if (!facts.Judged(group)) continue;
     // The catch-all's share has lints of its own.
-    if (FromCatchAll(facts, kind) && specific) continue;
-    const int64_t bytes = facts.TotalBytes(kind);
+    if (FromCatchAll(facts, group) && specific) continue;
+    const int64_t bytes = facts.TotalBytes(group);
     if (bytes < facts.total_bytes() / 100) continue;
-    sink.push_back(KindFinding(
-        facts, kLargeReplicated.code, kind,
-        KindText(facts, kind) + ", " + BytesText(bytes) + " (" +
+    sink.push_back(GroupFinding(
+        facts, kLargeReplicated.code, group,
+        ParametersText(facts, group) + ", " + BytesText(bytes) + " (" +
             PercentText(bytes, facts.total_bytes()) + " of the model), lie" +
-            (kind.count() == 1 ? "s" : "") + " whole on every one of " +
+            (group.count() == 1 ? "s" : "") + " whole on every one of " +
             Counted(facts.mesh().devices, "device"),
         "split a dimension, or say why not in the rule's `note`"));
   }

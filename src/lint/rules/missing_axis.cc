@@ -6,9 +6,9 @@
 namespace shardc {
 namespace {
 
-std::string Observe([[maybe_unused]] const Facts& facts, const Kind& kind,
-                    const Edit& edit) {
-  return "the spec of " + KindText(facts, kind) + " names axis " +
+std::string Observe([[maybe_unused]] const Facts& facts,
+                    const ParameterGroup& group, const Edit& edit) {
+  return "the spec of " + ParametersText(facts, group) + " names axis " +
          Quoted(edit.axis) + ", which the mesh (" + MeshText(facts.mesh()) +
          ") lacks";
 }
@@ -16,8 +16,8 @@ std::string Observe([[maybe_unused]] const Facts& facts, const Kind& kind,
 void Check(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kMissingAxis.code, Reason::kMissingAxis,
-      [&](const Kind& kind, const Edit& edit) {
-        return Observe(facts, kind, edit);
+      [&](const ParameterGroup& group, const Edit& edit) {
+        return Observe(facts, group, edit);
       },
       "add the axis to the mesh, or change the axis rule", sink);
 }

@@ -8,9 +8,9 @@ namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {
   for (const Siblings& module : SiblingsOf(facts)) {
-    const Kind* up = module.Find(Role::kUp);
+    const ParameterGroup* up = module.Find(Role::kUp);
     if (up == nullptr) up = module.Find(Role::kFusedGateUp);
-    const Kind* down = module.Find(Role::kDown);
+    const ParameterGroup* down = module.Find(Role::kDown);
     if (up == nullptr || down == nullptr) continue;
     const int up_rank = facts.Rank(*up);
     const int down_rank = facts.Rank(*down);
@@ -23,13 +23,13 @@ void Check(const Facts& facts, FindingSink& sink) {
     const AxisGroup entering =
         facts.TensorAxes(facts.AxesAt(*down, InDim(down->role, down_rank)));
     if (SameAxes(facts, leaving, entering)) continue;
-    Finding finding = KindFinding(
+    Finding finding = GroupFinding(
         facts, kMlpReshard.code, *down,
-        "the MLP's activations leave " + Quoted(KindName(facts, *up)) +
+        "the MLP's activations leave " + Quoted(GroupName(facts, *up)) +
             " split over " + GroupText(leaving) + " and enter " +
-            KindText(facts, *down) + " split over " + GroupText(entering),
+            ParametersText(facts, *down) + " split over " + GroupText(entering),
         "split what enters the down projection over " + GroupText(leaving));
-    finding.labels.push_back({facts.KindPlace(*up), "the up projection"});
+    finding.labels.push_back({facts.GroupPlace(*up), "the up projection"});
     sink.push_back(std::move(finding));
   }
 }

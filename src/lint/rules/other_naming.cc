@@ -23,8 +23,8 @@ void Check(const Facts& facts, FindingSink& sink) {
   }
   const auto params = static_cast<int64_t>(facts.plan().params.size());
   int64_t whole = 0;
-  for (const Kind& kind : facts.kinds()) {
-    if (facts.Replicated(kind)) whole += facts.TotalBytes(kind);
+  for (const ParameterGroup& group : facts.groups()) {
+    if (facts.Replicated(group)) whole += facts.TotalBytes(group);
   }
   Finding finding;
   finding.code = &kOtherNaming.code;

@@ -19,15 +19,15 @@ bool SameSpec(const Facts& facts, const Spec& a, const Spec& b) {
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
-  for (const Kind& kind : facts.kinds()) {
-    if (facts.Illegal(kind)) continue;
-    const ModeLayout& train = facts.Train(kind);
-    for (const ModeLayout& mode : facts.LayoutOf(kind).modes) {
+  for (const ParameterGroup& group : facts.groups()) {
+    if (facts.Illegal(group)) continue;
+    const ModeLayout& train = facts.Train(group);
+    for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
       if (SameSpec(facts, train.spec, mode.spec)) continue;
-      const int64_t bytes = facts.TotalBytes(kind);
-      Finding finding = KindFinding(
-          facts, kParameterReshard.code, kind,
-          KindText(facts, kind) + " is " + SpecText(train.spec) +
+      const int64_t bytes = facts.TotalBytes(group);
+      Finding finding = GroupFinding(
+          facts, kParameterReshard.code, group,
+          ParametersText(facts, group) + " is " + SpecText(train.spec) +
               " in train and " + SpecText(mode.spec) + " in " +
               std::string(ModeName(mode.mode)) +
               (bytes > 0 ? ": going over moves up to " + BytesText(bytes) : ""),

@@ -6,19 +6,19 @@
 namespace shardc {
 namespace {
 
-void Say(const Facts& facts, const Kind& weight, int dim, int64_t block,
-         FindingSink& sink) {
+void Say(const Facts& facts, const ParameterGroup& weight, int dim,
+         int64_t block, FindingSink& sink) {
   const int64_t size = (*facts.TypeOf(weight).shape)[static_cast<size_t>(dim)];
   const AxisGroup axes = facts.AxesAt(weight, dim);
   const int64_t parts = facts.mesh().Parts(axes).value_or(1);
   if (parts <= 1 || size % parts != 0 || (size / parts) % block == 0) return;
-  sink.push_back(KindFinding(
+  sink.push_back(GroupFinding(
       facts, kQuantisationBlock.code, weight,
-      "dimension " + std::to_string(dim) + " of " + KindText(facts, weight) +
-          " is " + std::to_string(size) + " in blocks of " +
-          std::to_string(block) + ", " + AxesHave(facts, axes) +
-          ": a shard is " + std::to_string(size / parts) +
-          " and ends inside a block",
+      "dimension " + std::to_string(dim) + " of " +
+          ParametersText(facts, weight) + " is " + std::to_string(size) +
+          " in blocks of " + std::to_string(block) + ", " +
+          AxesHave(facts, axes) + ": a shard is " +
+          std::to_string(size / parts) + " and ends inside a block",
       "take an axis size that leaves whole blocks, or leave the dimension"
       " whole"));
 }

@@ -6,17 +6,18 @@
 namespace shardc {
 namespace {
 
-std::string Observe([[maybe_unused]] const Facts& facts, const Kind& kind,
-                    const Edit& edit) {
+std::string Observe([[maybe_unused]] const Facts& facts,
+                    const ParameterGroup& group, const Edit& edit) {
   return "axis " + Quoted(edit.axis) + " stands twice in the spec of " +
-         KindText(facts, kind) + ", " + SpecText(facts.Train(kind).resolved);
+         ParametersText(facts, group) + ", " +
+         SpecText(facts.Train(group).resolved);
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kRepeatedAxis.code, Reason::kRepeatedAxis,
-      [&](const Kind& kind, const Edit& edit) {
-        return Observe(facts, kind, edit);
+      [&](const ParameterGroup& group, const Edit& edit) {
+        return Observe(facts, group, edit);
       },
       "give one of the two dimensions another axis, or none", sink);
 }

@@ -11,17 +11,17 @@ const SpecList* WrittenSpec(const Rule& rule) {
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
-  for (const Kind& kind : facts.kinds()) {
-    if (facts.Rank(kind) != 0 || kind.rule < 0) continue;
-    const auto index = static_cast<size_t>(kind.rule);
+  for (const ParameterGroup& group : facts.groups()) {
+    if (facts.Rank(group) != 0 || group.rule < 0) continue;
+    const auto index = static_cast<size_t>(group.rule);
     if (facts.rule_facts()[index].sketch.catch_all) continue;
-    const auto spec = facts.RuleSpec(kind.rule);
+    const auto spec = facts.RuleSpec(group.rule);
     if (!spec || spec->empty()) continue;
     const bool axes = !IsReplicated(*spec);
     if (!axes && WrittenSpec(facts.rules()[index]) == nullptr) continue;
-    Finding finding = KindFinding(
-        facts, kScalarSpec.code, kind,
-        KindText(facts, kind) +
+    Finding finding = GroupFinding(
+        facts, kScalarSpec.code, group,
+        ParametersText(facts, group) +
             " is a scalar, and the first rule that matches it says " +
             SpecText(*spec),
         "narrow the pattern; a scalar is whole on every device whatever the"

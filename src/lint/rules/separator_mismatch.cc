@@ -24,7 +24,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (const auto& [file, dead] : files) {
     const Rule& rule = facts.rules()[static_cast<size_t>(dead.front())];
     const char other = rule.separator == '/' ? '.' : '/';
-    const auto kind = static_cast<size_t>(
+    const auto group = static_cast<size_t>(
         facts.rule_facts()[static_cast<size_t>(dead.front())].would_match);
     Finding finding;
     finding.code = &kSeparatorMismatch.code;
@@ -37,7 +37,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         " written with " + Quoted(std::string(1, other)) +
         " and the file's separator is " +
         Quoted(std::string(1, rule.separator)) + ": " + Quoted(rule.match) +
-        " would match " + Quoted(facts.Example(facts.kinds()[kind]));
+        " would match " + Quoted(facts.Example(facts.groups()[group]));
     finding.help =
         "set `separator: \"" + std::string(1, other) + "\"` in the rules file";
     sink.push_back(std::move(finding));

@@ -11,36 +11,36 @@
 namespace shardc {
 namespace {
 
-// Kinds of one name and type that differ in their train spec.
+// Groups of one name and type that differ in their train spec.
 void Check(const Facts& facts, FindingSink& sink) {
   std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>> alike;
-  for (size_t k = 0; k < facts.kinds().size(); ++k) {
-    const Kind& kind = facts.kinds()[k];
-    if (!facts.Judged(kind)) continue;
-    alike[{kind.name, facts.LayoutOf(kind).type}].push_back(k);
+  for (size_t k = 0; k < facts.groups().size(); ++k) {
+    const ParameterGroup& group = facts.groups()[k];
+    if (!facts.Judged(group)) continue;
+    alike[{group.name, facts.LayoutOf(group).type}].push_back(k);
   }
   std::vector<Finding> found;
   for (const auto& [key, members] : alike) {
     const size_t most = *std::max_element(
         members.begin(), members.end(), [&](size_t a, size_t b) {
-          return facts.kinds()[a].count() < facts.kinds()[b].count();
+          return facts.groups()[a].count() < facts.groups()[b].count();
         });
-    const Kind& usual = facts.kinds()[most];
+    const ParameterGroup& usual = facts.groups()[most];
     for (size_t index : members) {
-      const Kind& kind = facts.kinds()[index];
-      if (facts.Train(kind).spec == facts.Train(usual).spec) continue;
-      Finding finding = KindFinding(
-          facts, kSiblingDiffers.code, kind,
-          Quoted(facts.Example(kind)) +
-              (kind.count() > 1 ? " and " + Counted(kind.count() - 1, "other")
-                                : "") +
-              " " + std::string(kind.count() > 1 ? "are" : "is") + " " +
-              SpecText(facts.Train(kind).spec) + ", the other " +
-              CountText(usual.count()) + " of " + Quoted(kind.name) + " are " +
+      const ParameterGroup& group = facts.groups()[index];
+      if (facts.Train(group).spec == facts.Train(usual).spec) continue;
+      Finding finding = GroupFinding(
+          facts, kSiblingDiffers.code, group,
+          Quoted(facts.Example(group)) +
+              (group.count() > 1 ? " and " + Counted(group.count() - 1, "other")
+                                 : "") +
+              " " + std::string(group.count() > 1 ? "are" : "is") + " " +
+              SpecText(facts.Train(group).spec) + ", the other " +
+              CountText(usual.count()) + " of " + Quoted(group.name) + " are " +
               SpecText(facts.Train(usual).spec),
           "make one rule of the two, or say why in `note`");
       finding.labels.push_back(
-          {facts.KindPlace(usual), "the rule of the others"});
+          {facts.GroupPlace(usual), "the rule of the others"});
       found.push_back(std::move(finding));
     }
   }
@@ -57,7 +57,7 @@ constinit const Lint kSiblingDiffers{
         "only and that have one shape and type, yet different specs.",
     .why =
         "Layers that differ cannot be scanned or stacked, and each change "
-        "of spec between them moves data. Most often a pattern was meant "
+        "of spec between them moves data. Most often a pattern was intended "
         "for all layers and lists some.",
     .instead = "Write `\\d+` for the number.",
     .bad = {.mesh = "fsdp:2,tp:4",

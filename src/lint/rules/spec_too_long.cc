@@ -7,20 +7,20 @@
 namespace shardc {
 namespace {
 
-std::string Observe([[maybe_unused]] const Facts& facts, const Kind& kind,
-                    const Edit& edit) {
-  return "the spec of " + KindText(facts, kind) + " has " +
-         Counted(static_cast<int64_t>(facts.Train(kind).resolved.size()),
+std::string Observe([[maybe_unused]] const Facts& facts,
+                    const ParameterGroup& group, const Edit& edit) {
+  return "the spec of " + ParametersText(facts, group) + " has " +
+         Counted(static_cast<int64_t>(facts.Train(group).resolved.size()),
                  "entry", "entries") +
-         ", the parameter " + Counted(facts.Rank(kind), "dimension") +
+         ", the parameter " + Counted(facts.Rank(group), "dimension") +
          (edit.from.empty() ? "" : "; " + GroupText(edit.from) + " is over");
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kSpecTooLong.code, Reason::kTooLong,
-      [&](const Kind& kind, const Edit& edit) {
-        return Observe(facts, kind, edit);
+      [&](const ParameterGroup& group, const Edit& edit) {
+        return Observe(facts, group, edit);
       },
       "shorten the spec, or give this parameter a rule of its own", sink);
 }

@@ -10,8 +10,8 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   if (!facts.model()->tied_embeddings) return;
   const Vocabulary vocabulary = VocabularyOf(facts);
-  const Kind* embedding = vocabulary.embedding;
-  const Kind* head = vocabulary.head;
+  const ParameterGroup* embedding = vocabulary.embedding;
+  const ParameterGroup* head = vocabulary.head;
   if (embedding == nullptr || head == nullptr) return;
   const AxisGroup rows = facts.AxesAt(*embedding, 0);
   const AxisGroup width = facts.AxesAt(*embedding, 1);
@@ -20,15 +20,16 @@ void Check(const Facts& facts, FindingSink& sink) {
   if (SameAxes(facts, rows, head_rows) && SameAxes(facts, width, head_width)) {
     return;
   }
-  Finding finding = KindFinding(
+  Finding finding = GroupFinding(
       facts, kTiedEmbeddingDiffers.code, *head,
-      KindText(facts, *head) + " is tied to " + KindText(facts, *embedding) +
+      ParametersText(facts, *head) + " is tied to " +
+          ParametersText(facts, *embedding) +
           ", yet its vocabulary is split over " + GroupText(head_rows) +
           " and its width over " + GroupText(head_width) +
           ", the embedding's over " + GroupText(rows) + " and " +
           GroupText(width),
       "give both the same axes for the vocabulary and for the width");
-  finding.labels.push_back({facts.KindPlace(*embedding), "the embedding"});
+  finding.labels.push_back({facts.GroupPlace(*embedding), "the embedding"});
   sink.push_back(std::move(finding));
 }
 

@@ -17,14 +17,14 @@ void Check(const Facts& facts, FindingSink& sink) {
     std::vector<std::string> texts;
     Finding finding;
     int64_t count = 0;
-    for (uint32_t index : facts.rule_facts()[r].kinds) {
-      const Kind& kind = facts.kinds()[index];
-      const auto shard = facts.Train(kind).bytes_per_device;
-      if (!shard || facts.Illegal(kind) || facts.Parts(kind) <= 1) continue;
+    for (uint32_t index : facts.rule_facts()[r].groups) {
+      const ParameterGroup& group = facts.groups()[index];
+      const auto shard = facts.Train(group).bytes_per_device;
+      if (!shard || facts.Illegal(group) || facts.Parts(group) <= 1) continue;
       if (*shard >= kTinyShardBytes || *shard == 0) continue;
-      texts.push_back(KindText(facts, kind));
-      count += kind.count();
-      for (std::string& name : facts.Names(kind)) {
+      texts.push_back(ParametersText(facts, group));
+      count += group.count();
+      for (std::string& name : facts.Names(group)) {
         finding.params.push_back(std::move(name));
       }
     }

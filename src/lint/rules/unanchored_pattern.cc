@@ -28,9 +28,9 @@ void Check(const Facts& facts, FindingSink& sink) {
     bool whole = false;
     std::vector<std::string> texts;
     Finding finding;
-    for (uint32_t index : rule.kinds) {
-      const Kind& kind = facts.kinds()[index];
-      const std::string& name = facts.Example(kind);
+    for (uint32_t index : rule.groups) {
+      const ParameterGroup& group = facts.groups()[index];
+      const std::string& name = facts.Example(group);
       const auto found =
           facts.compiled().matcher->Find(r, name, facts.separator());
       if (!found) continue;
@@ -38,8 +38,8 @@ void Check(const Facts& facts, FindingSink& sink) {
         whole = true;
         continue;
       }
-      texts.push_back(KindText(facts, kind));
-      for (std::string& one : facts.Names(kind)) {
+      texts.push_back(ParametersText(facts, group));
+      for (std::string& one : facts.Names(group)) {
         finding.params.push_back(std::move(one));
       }
     }

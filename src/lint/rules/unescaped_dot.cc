@@ -17,15 +17,15 @@ void Check(const Facts& facts, FindingSink& sink) {
     const auto regex =
         shardc::Regex::Compile({*escaped, Place{}, '.'}, ignored);
     std::string astray;
-    for (uint32_t index : facts.rule_facts()[r].kinds) {
-      const Kind& kind = facts.kinds()[index];
-      std::string name = facts.Example(kind);
+    for (uint32_t index : facts.rule_facts()[r].groups) {
+      const ParameterGroup& group = facts.groups()[index];
+      std::string name = facts.Example(group);
       for (char& c : name) {
         if (c == facts.separator()) c = '.';
       }
       if (!regex || regex->Found(name)) continue;
-      if (astray.empty()) astray = facts.Example(kind);
-      for (std::string& one : facts.Names(kind)) {
+      if (astray.empty()) astray = facts.Example(group);
+      for (std::string& one : facts.Names(group)) {
         finding.params.push_back(std::move(one));
       }
     }

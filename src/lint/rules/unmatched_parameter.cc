@@ -12,22 +12,23 @@ void Check(const Facts& facts, FindingSink& sink) {
       facts.compiled().Unmatched() != UnmatchedPolicy::kError) {
     return;
   }
-  for (const Kind& kind : facts.kinds()) {
-    if (!facts.LayoutOf(kind).unmatched) continue;
-    Finding finding = KindFinding(
-        facts, kUnmatchedParameter.code, kind,
-        "no rule matches " + KindText(facts, kind) +
-            (facts.TotalBytes(kind) > 0
-                 ? ", " + BytesText(facts.TotalBytes(kind)) + " in all"
+  for (const ParameterGroup& group : facts.groups()) {
+    if (!facts.LayoutOf(group).unmatched) continue;
+    Finding finding = GroupFinding(
+        facts, kUnmatchedParameter.code, group,
+        "no rule matches " + ParametersText(facts, group) +
+            (facts.TotalBytes(group) > 0
+                 ? ", " + BytesText(facts.TotalBytes(group)) + " in all"
                  : ""),
         "write a rule for it, or set `policy: {unmatched: replicate}`");
-    if (const auto meant = MeantFor(facts, kind, /*dead_only=*/false)) {
+    if (const auto intended =
+            IntendedRuleOf(facts, group, /*dead_only=*/false)) {
       finding.labels.push_back(
-          {facts.RulePlace(meant->rule),
-           "the nearest rule says " + Quoted(meant->written) +
-               " where the name has " + Quoted(meant->found)});
-      if (!meant->rewrite.empty()) {
-        finding.help = "was " + Quoted(meant->rewrite) + " meant?";
+          {facts.RulePlace(intended->rule),
+           "the nearest rule says " + Quoted(intended->written) +
+               " where the name has " + Quoted(intended->found)});
+      if (!intended->rewrite.empty()) {
+        finding.help = "was " + Quoted(intended->rewrite) + " intended?";
       }
     }
     sink.push_back(std::move(finding));

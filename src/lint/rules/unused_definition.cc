@@ -89,7 +89,7 @@ constinit const Lint kUnusedDefinition{
         "Finds bundles, registered names and overrides of the rules files "
         "that no rule's spec and no bundle mentions.",
     .why =
-        "What is defined and not used was meant to be used: look for the "
+        "What is defined and not used was intended to be used: look for the "
         "rule that should.",
     .instead = "Use it, or remove it.",
     .bad = {.mesh = "fsdp:2,tp:4",

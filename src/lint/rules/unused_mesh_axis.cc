@@ -15,8 +15,8 @@ void Take(std::set<std::string>& used, const Spec& spec) {
 
 void Check(const Facts& facts, FindingSink& sink) {
   std::set<std::string> used;
-  for (const Kind& kind : facts.kinds()) {
-    for (const ModeLayout& mode : facts.LayoutOf(kind).modes) {
+  for (const ParameterGroup& group : facts.groups()) {
+    for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
       Take(used, mode.resolved);
     }
   }

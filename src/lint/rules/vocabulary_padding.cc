@@ -14,14 +14,14 @@ void Check(const Facts& facts, FindingSink& sink) {
   const int64_t out = (*facts.TypeOf(*vocabulary.head)
                             .shape)[static_cast<size_t>(vocabulary.head_dim)];
   if (rows == out) return;
-  Finding finding =
-      KindFinding(facts, kVocabularyPadding.code, *vocabulary.head,
-                  KindText(facts, *vocabulary.head) + " has " + CountText(out) +
-                      " outputs and " + KindText(facts, *vocabulary.embedding) +
-                      " has " + CountText(rows) + " rows",
-                  "pad both to the same size");
+  Finding finding = GroupFinding(
+      facts, kVocabularyPadding.code, *vocabulary.head,
+      ParametersText(facts, *vocabulary.head) + " has " + CountText(out) +
+          " outputs and " + ParametersText(facts, *vocabulary.embedding) +
+          " has " + CountText(rows) + " rows",
+      "pad both to the same size");
   finding.labels.push_back(
-      {facts.KindPlace(*vocabulary.embedding), "the embedding's rule"});
+      {facts.GroupPlace(*vocabulary.embedding), "the embedding's rule"});
   sink.push_back(std::move(finding));
 }
 

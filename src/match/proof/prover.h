@@ -82,7 +82,7 @@ class Prover {
   ProofLimits limits_;
 };
 
-// For mends of one pattern. The name is a shortest one that speaks against
+// For fixes of one pattern. The name is a shortest one that speaks against
 // it; not proven where a pattern cannot be used.
 struct PatternProof {
   Answer answer = Answer::kNotProven;

@@ -54,7 +54,7 @@ struct Features {
 };
 
 // A case that decodes over a real cache, step by step.
-struct CacheLife {
+struct TraceShape {
   int64_t prefill = 0, steps = 0, slots = 0;
   int64_t window = 0;  // above 0: slots are used again
   bool pages = false;  // requests grow, share and release pages instead
@@ -72,7 +72,7 @@ struct Case {
   exec::AttentionSpecs specs;
   exec::OperationSettings settings;
   uint64_t seed = 0;
-  std::optional<CacheLife> life;
+  std::optional<TraceShape> trace;
   bool longer = false;               // with more keys than were asked for
   std::vector<std::string> remarks;  // of how it came to be
 };

@@ -36,15 +36,16 @@ void AddLatent(const Case& test, exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
   if (n.heads != n.key_heads || n.head_dim < 4) return;
   const exec::Random random = exec::Random(test.seed).Split("latent");
-  const int64_t turned = n.head_dim / 4, rank = 2 * n.head_dim;
+  const int64_t rope_dim = n.head_dim / 4, rank = 2 * n.head_dim;
   const double up = 1 / std::sqrt(static_cast<double>(rank));
   exec::LatentInputs latent;
   latent.latent = Values(random.Split("c"), {n.batch, n.key_length, rank},
                          KeyDtype(test), 1, 0.5);
-  latent.rope_key = Values(random.Split("pe"), {n.batch, n.key_length, turned},
-                           KeyDtype(test), 1, 0.3);
+  latent.rope_key =
+      Values(random.Split("pe"), {n.batch, n.key_length, rope_dim},
+             KeyDtype(test), 1, 0.3);
   latent.up_key =
-      Values(random.Split("uk"), {n.heads, rank, n.head_dim - turned},
+      Values(random.Split("uk"), {n.heads, rank, n.head_dim - rope_dim},
              test.dtype, up, 0.3 * up);
   latent.up_value = Values(random.Split("uv"), {n.heads, rank, n.ValueDim()},
                            test.dtype, up, up);
@@ -65,10 +66,10 @@ void ExpandLatent(const exec::AttentionProblem& problem,
                   exec::ReferenceInputs& in) {
   const exec::LatentInputs& l = *problem.latent;
   const int64_t batch = l.latent.shape[0], keys = l.latent.shape[1];
-  const int64_t rank = l.latent.shape[2], turned = l.rope_key.shape[2];
+  const int64_t rank = l.latent.shape[2], rope_dim = l.rope_key.shape[2];
   const int64_t heads = l.up_key.shape[0], nope = l.up_key.shape[2];
   const int64_t value_dim = l.up_value.shape[2];
-  in.key = DenseArray::Zeros({batch, keys, heads, nope + turned});
+  in.key = DenseArray::Zeros({batch, keys, heads, nope + rope_dim});
   in.value = DenseArray::Zeros({batch, keys, heads, value_dim});
   const auto up = [&](const Buffer& w, int64_t token, int64_t h, int64_t d) {
     double sum = 0;
@@ -82,11 +83,12 @@ void ExpandLatent(const exec::AttentionProblem& problem,
     for (int64_t h = 0; h < heads; ++h) {
       const int64_t row = token * heads + h;
       for (int64_t d = 0; d < nope; ++d) {
-        in.key.data[At(row * (nope + turned) + d)] = up(l.up_key, token, h, d);
+        in.key.data[At(row * (nope + rope_dim) + d)] =
+            up(l.up_key, token, h, d);
       }
-      for (int64_t d = 0; d < turned; ++d) {
-        in.key.data[At(row * (nope + turned) + nope + d)] =
-            l.rope_key.real[At(token * turned + d)];
+      for (int64_t d = 0; d < rope_dim; ++d) {
+        in.key.data[At(row * (nope + rope_dim) + nope + d)] =
+            l.rope_key.real[At(token * rope_dim + d)];
       }
       for (int64_t d = 0; d < value_dim; ++d) {
         in.value.data[At(row * value_dim + d)] = up(l.up_value, token, h, d);

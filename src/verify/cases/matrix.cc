@@ -175,9 +175,9 @@ class Builder {
   Builder(const Request& request, const Resolver& resolver, const Mesh& mesh)
       : request_(request), resolver_(resolver), mesh_(mesh) {
     out_.given = request.sizes;
-    out_.least = WitnessSizes(request.sizes, SplitsOf(request, resolver, mesh));
+    out_.least = ReducedSizes(request.sizes, SplitsOf(request, resolver, mesh));
     out_.used = request.full ? request.sizes : out_.least;
-    out_.witness = !(out_.used == out_.given);
+    out_.reduced = !(out_.used == out_.given);
   }
 
   void Add() {
@@ -188,7 +188,7 @@ class Builder {
           for (Dtype dtype : request_.dtypes) {
             out_.cases.push_back(
                 CaseOf(*operation, mode, layout, dtype, std::nullopt));
-            out_.lives.emplace_back();
+            out_.traces.emplace_back();
           }
         }
       }
@@ -211,7 +211,7 @@ class Builder {
   }
 
   Matrix Take() {
-    AddLives(request_, resolver_, mesh_, out_);
+    AddTraces(request_, resolver_, mesh_, out_);
     return std::move(out_);
   }
 
@@ -244,7 +244,7 @@ class Builder {
     if (small) {
       test.remarks.emplace_back(
           "the full sizes' keys and values of every head are too many to "
-          "expand: at witness sizes");
+          "expand: at reduced sizes");
     }
     // Its keys come from a latent row, one for each query head.
     if (test.operation->latent) test.sizes.key_heads = test.sizes.heads;
@@ -259,7 +259,7 @@ class Builder {
       SwitchOn(Feature::kWindow, test);
     }
     if (feature) SwitchOn(*feature, test);
-    if (out_.witness || small) {
+    if (out_.reduced || small) {
       FitBlocks(record, SizesOfMode(request_.sizes, mode), test);
     }
     test.seed = exec::Random(request_.seed).Split(number_++).key();

@@ -46,15 +46,15 @@ struct Request {
   const SettingsRecord& RecordOf(const exec::Operation& operation) const;
 };
 
-using Life = std::variant<std::monostate, Lifetime, PagedLife>;
+using Trace = std::variant<std::monostate, CacheTrace, PagedTrace>;
 
 struct Matrix {
   Sizes given, used;
-  bool witness = false;  // `used` are smaller
-  Sizes least;           // the witnesses, also where they are not used
+  bool reduced = false;  // `used` are smaller
+  Sizes least;           // the reduced ones, also where they are not used
   std::vector<Case> cases;
-  // The lives of those of `cases` that have one, by index; else nothing.
-  std::vector<Life> lives;
+  // The traces of those of `cases` that have one, by index; else nothing.
+  std::vector<Trace> traces;
   // With a further feature each; one that was not asked for by name is run
   // only where the case that it varies ran.
   struct Variant {

@@ -56,7 +56,7 @@ Bits BatchPredicates(int64_t batch, const std::vector<int64_t>& splits) {
 
 }  // namespace
 
-std::pair<int64_t, int64_t> WitnessHeads(
+std::pair<int64_t, int64_t> ReducedHeads(
     int64_t heads, int64_t key_heads,
     const std::vector<std::pair<int64_t, int64_t>>& splits) {
   const Bits want = HeadPredicates(heads, key_heads, splits);
@@ -69,7 +69,7 @@ std::pair<int64_t, int64_t> WitnessHeads(
   return {heads, key_heads};
 }
 
-int64_t WitnessLength(int64_t length, const std::vector<int64_t>& splits) {
+int64_t ReducedLength(int64_t length, const std::vector<int64_t>& splits) {
   const Bits want = LengthPredicates(length, splits);
   for (int64_t l = std::min<int64_t>(length, 8); l < length; ++l) {
     if (LengthPredicates(l, splits) == want) return l;
@@ -77,7 +77,7 @@ int64_t WitnessLength(int64_t length, const std::vector<int64_t>& splits) {
   return length;
 }
 
-int64_t WitnessBatch(int64_t batch, const std::vector<int64_t>& splits) {
+int64_t ReducedBatch(int64_t batch, const std::vector<int64_t>& splits) {
   const Bits want = BatchPredicates(batch, splits);
   for (int64_t b = 1; b < batch; ++b) {
     if (BatchPredicates(b, splits) == want) return b;
@@ -85,7 +85,7 @@ int64_t WitnessBatch(int64_t batch, const std::vector<int64_t>& splits) {
   return batch;
 }
 
-int64_t WitnessDim(int64_t dim, const std::vector<int64_t>& splits) {
+int64_t ReducedDim(int64_t dim, const std::vector<int64_t>& splits) {
   const auto pattern = [&](int64_t d) {
     Bits out = {d % 2 == 0};
     for (int64_t n : splits) {
@@ -102,15 +102,15 @@ int64_t WitnessDim(int64_t dim, const std::vector<int64_t>& splits) {
   return dim;
 }
 
-Sizes WitnessSizes(const Sizes& real, const Splits& splits) {
+Sizes ReducedSizes(const Sizes& real, const Splits& splits) {
   Sizes out = real;
   std::tie(out.heads, out.key_heads) =
-      WitnessHeads(real.heads, real.key_heads, splits.heads);
-  out.batch = WitnessBatch(real.batch, splits.batch);
-  out.key_length = WitnessLength(real.key_length, splits.length);
+      ReducedHeads(real.heads, real.key_heads, splits.heads);
+  out.batch = ReducedBatch(real.batch, splits.batch);
+  out.key_length = ReducedLength(real.key_length, splits.length);
   out.query_length = real.query_length == real.key_length
                          ? out.key_length
-                         : WitnessLength(real.query_length, splits.length);
+                         : ReducedLength(real.query_length, splits.length);
   // A query that is shorter than its keys stays so.
   if (real.query_length < real.key_length) {
     while (out.query_length >= out.key_length &&
@@ -125,9 +125,9 @@ Sizes WitnessSizes(const Sizes& real, const Splits& splits) {
       out.key_length = longer;
     }
   }
-  out.head_dim = WitnessDim(real.head_dim, splits.dim);
+  out.head_dim = ReducedDim(real.head_dim, splits.dim);
   out.value_dim =
-      real.value_dim > 0 ? WitnessDim(real.value_dim, splits.dim) : 0;
+      real.value_dim > 0 ? ReducedDim(real.value_dim, splits.dim) : 0;
   return out;
 }
 

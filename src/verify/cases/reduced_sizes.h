@@ -33,18 +33,18 @@ struct Splits {
 };
 
 // Least (H, K) with the real pair's predicates.
-std::pair<int64_t, int64_t> WitnessHeads(
+std::pair<int64_t, int64_t> ReducedHeads(
     int64_t heads, int64_t key_heads,
     const std::vector<std::pair<int64_t, int64_t>>& splits);
 // Least length: the same divisibility by n and by 2n, min(L/n, 4) alike, and
 // at least min(real, 8).
-int64_t WitnessLength(int64_t length, const std::vector<int64_t>& splits);
+int64_t ReducedLength(int64_t length, const std::vector<int64_t>& splits);
 // Two rows a shard where there are as many.
-int64_t WitnessBatch(int64_t batch, const std::vector<int64_t>& splits);
+int64_t ReducedBatch(int64_t batch, const std::vector<int64_t>& splits);
 // 16 elements a part.
-int64_t WitnessDim(int64_t dim, const std::vector<int64_t>& splits);
+int64_t ReducedDim(int64_t dim, const std::vector<int64_t>& splits);
 
-Sizes WitnessSizes(const Sizes& real, const Splits& splits);
+Sizes ReducedSizes(const Sizes& real, const Splits& splits);
 
 }  // namespace shardc::verify
 

@@ -12,10 +12,10 @@ namespace shardc::verify {
 // stays.
 void LaySettings(const SettingsRecord& record, Case& test);
 
-// Blocks for a witness's lengths, smaller than the `given`: those that nobody
-// asked for are cut to two and a ragged tail. One asked for is kept where it
-// is below the length and holds everything where it did so; else it is cut
-// too, and the case's remarks say so.
+// Blocks for the reduced sizes' lengths, smaller than the `given`: those that
+// nobody asked for are cut to two and a ragged tail. One asked for is kept
+// where it is below the length and holds everything where it did so; else it is
+// cut too, and the case's remarks say so.
 void FitBlocks(const SettingsRecord& record, const Sizes& given, Case& test);
 
 // Members of an object: every setting under the key that a

@@ -17,7 +17,7 @@ std::optional<Case> FirstThatRan(const exec::Operation* operation,
                                  const std::vector<CaseResult>& results) {
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case& test = cases[i];
-    if (test.operation != operation || test.life ||
+    if (test.operation != operation || test.trace ||
         results[i].status == Status::kUnsupported) {
       continue;
     }
@@ -32,14 +32,14 @@ std::optional<Case> FirstThatRan(const exec::Operation* operation,
 }
 
 bool IsLong(const Case& test) {
-  return !test.life && test.dtype == Dtype::kBF16 &&
+  return !test.trace && test.dtype == Dtype::kBF16 &&
          test.sizes.key_length >= kLongEnough && !test.features.window;
 }
 
 Case LongCase(Case test, const Request& request) {
   test.dtype = Dtype::kBF16;
   test.kv_dtype.reset();
-  // A multiple of the witness length, so that it divides as that does.
+  // A multiple of the reduced length, so that it divides as that does.
   const int64_t length = test.sizes.key_length;
   test.sizes.key_length = (kLongKeys + length - 1) / length * length;
   const auto& asked = request.RecordOf(*test.operation).blocksize_k;
@@ -57,9 +57,9 @@ Case LongCase(Case test, const Request& request) {
 
 }  // namespace
 
-std::vector<Case> Companions(const Request& request, const Sizes& least,
-                             const std::vector<Case>& cases,
-                             const std::vector<CaseResult>& results) {
+std::vector<Case> StressCases(const Request& request, const Sizes& least,
+                              const std::vector<Case>& cases,
+                              const std::vector<CaseResult>& results) {
   std::vector<Case> out;
   const bool has_large = !request.large_logits ||
                          std::find(request.more.begin(), request.more.end(),

@@ -13,9 +13,9 @@ namespace shardc::verify {
 // short sums hide an accumulator of few bits, and one of logits about +-100,
 // unless it is left out or asked for in cases of its own. They take the sizes
 // `least`, and of the operation's first case that ran all else.
-std::vector<Case> Companions(const Request& request, const Sizes& least,
-                             const std::vector<Case>& cases,
-                             const std::vector<CaseResult>& results);
+std::vector<Case> StressCases(const Request& request, const Sizes& least,
+                              const std::vector<Case>& cases,
+                              const std::vector<CaseResult>& results);
 
 }  // namespace shardc::verify
 

@@ -18,7 +18,7 @@ inline exec::OperationSettings SmallBlocks() {
   return out;
 }
 
-struct Lifetime {
+struct CacheTrace {
   Mesh mesh;
   int64_t batch = 2;
   int64_t heads = 4;
@@ -45,7 +45,7 @@ struct Lifetime {
   uint64_t seed = 1;
 };
 
-struct PagedLife {
+struct PagedTrace {
   Mesh mesh;
   exec::PageFormat format = exec::PageFormat::kSeparate;
   int64_t requests = 4;

@@ -59,7 +59,7 @@ class Adder {
     return test;
   }
 
-  // The model's, or one as small as the witness; 0 for none.
+  // The model's, or one as small as the reduced ones; 0 for none.
   int64_t Window() const {
     if (!request_.window || *request_.window >= request_.sizes.key_length) {
       return 0;
@@ -67,9 +67,9 @@ class Adder {
     return request_.full ? *request_.window : matrix_.used.key_length / 2 + 1;
   }
 
-  void Push(Case test, Life life) {
+  void Push(Case test, Trace trace) {
     matrix_.cases.push_back(std::move(test));
-    matrix_.lives.push_back(std::move(life));
+    matrix_.traces.push_back(std::move(trace));
   }
 
   void AddDecoding(Case test, int64_t window) {
@@ -84,38 +84,38 @@ class Adder {
     const int64_t chunk = std::max<int64_t>(1, usual / unit) * unit;
     // Every row has tokens, and the slots divide as the keys do.
     const int64_t length = matrix_.least.key_length;
-    CacheLife life;
-    life.steps = request_.steps;
-    life.window = window;
-    life.prefill = Up(5 * test.sizes.batch + 8, length);
+    TraceShape trace;
+    trace.steps = request_.steps;
+    trace.window = window;
+    trace.prefill = Up(5 * test.sizes.batch + 8, length);
     if (request_.full) {
-      life.prefill = std::max(life.prefill, request_.sizes.key_length);
+      trace.prefill = std::max(trace.prefill, request_.sizes.key_length);
     }
-    life.slots = life.prefill + Up(life.steps, length);
+    trace.slots = trace.prefill + Up(trace.steps, length);
     if (window > 0) {
-      life.slots = Up(window + chunk - 1, length);
+      trace.slots = Up(window + chunk - 1, length);
       // Once round at least.
-      life.prefill = std::max(life.prefill, Up(life.slots + chunk, length));
+      trace.prefill = std::max(trace.prefill, Up(trace.slots + chunk, length));
       test.features.window = window;
     }
-    test.sizes.key_length = life.slots;
-    test.life = life;
-    Lifetime out = LifetimeOf(test, written.key);
+    test.sizes.key_length = trace.slots;
+    test.trace = trace;
+    CacheTrace out = CacheTraceOf(test, written.key);
     out.chunk = std::min(out.prefill, chunk);
     Push(std::move(test), std::move(out));
   }
 
-  static Lifetime LifetimeOf(const Case& test, const Spec& written) {
-    Lifetime out;
+  static CacheTrace CacheTraceOf(const Case& test, const Spec& written) {
+    CacheTrace out;
     out.mesh = test.mesh;
     out.batch = test.sizes.batch;
     out.heads = test.sizes.heads;
     out.key_heads = test.sizes.key_heads;
     out.head_dim = test.sizes.head_dim;
-    out.prefill = test.life->prefill;
-    out.steps = test.life->steps;
-    out.slots = test.life->slots;
-    out.window = test.life->window;
+    out.prefill = test.trace->prefill;
+    out.steps = test.trace->steps;
+    out.slots = test.trace->slots;
+    out.window = test.trace->window;
     out.dtype = OutputDtype(test);
     out.kv_dtype = test.kv_dtype.value_or(test.dtype);
     out.ragged = test.sizes.batch > 1;
@@ -135,7 +135,7 @@ class Adder {
   void AddPages(Case test) {
     const Spec key = exec::PadSpec(test.specs.key, 4);
     if (PartsOf(mesh_, key, 1) > 1 || PartsOf(mesh_, key, 3) > 1) return;
-    PagedLife out;
+    PagedTrace out;
     out.mesh = mesh_;
     out.format = test.operation->pages->format;
     out.requests = test.sizes.batch;
@@ -146,12 +146,12 @@ class Adder {
     out.page_axes = key[0];
     out.head_axes = key[2];
     out.seed = test.seed;
-    CacheLife life;
-    life.pages = true;
-    life.steps = out.steps;
-    life.slots = out.page_size * out.pages_per_request;
-    test.sizes.key_length = life.slots;
-    test.life = life;
+    TraceShape trace;
+    trace.pages = true;
+    trace.steps = out.steps;
+    trace.slots = out.page_size * out.pages_per_request;
+    test.sizes.key_length = trace.slots;
+    test.trace = trace;
     Push(std::move(test), std::move(out));
   }
 
@@ -163,8 +163,8 @@ class Adder {
 
 }  // namespace
 
-void AddLives(const Request& request, const Resolver& resolver,
-              const Mesh& mesh, Matrix& matrix) {
+void AddTraces(const Request& request, const Resolver& resolver,
+               const Mesh& mesh, Matrix& matrix) {
   Adder(request, resolver, mesh, matrix).Run();
 }
 

@@ -1,4 +1,4 @@
-// The lives of caches among a matrix's cases.
+// The traces of caches among a matrix's cases.
 #ifndef SHARDC_VERIFY_CASES_TRACE_CASES_H_
 #define SHARDC_VERIFY_CASES_TRACE_CASES_H_
 
@@ -11,8 +11,8 @@ namespace shardc::verify {
 // flash_decoding is asked for; over one that rolls as well, where the model
 // has a sliding window; and pages that requests share, for each paged
 // operation whose pages the rules do not split by length.
-void AddLives(const Request& request, const Resolver& resolver,
-              const Mesh& mesh, Matrix& matrix);
+void AddTraces(const Request& request, const Resolver& resolver,
+               const Mesh& mesh, Matrix& matrix);
 
 }  // namespace shardc::verify
 

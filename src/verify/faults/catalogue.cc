@@ -1,4 +1,4 @@
-// Each entry names a fault, the place it is planted at, and the smallest case
+// Each entry names a fault, the place it is injected at, and the smallest case
 // that shows it.
 #include <utility>
 
@@ -38,9 +38,9 @@ Probe ProbeOf(const Base& base, Features features = {},
   return out;
 }
 
-Probe Spoilt(Probe probe, std::function<void(Case&)> spoil,
-             bool must_refuse = false) {
-  probe.spoil = std::move(spoil);
+Probe Wrong(Probe probe, std::function<void(Case&)> make_wrong,
+            bool must_refuse = false) {
+  probe.make_wrong = std::move(make_wrong);
   probe.must_refuse = must_refuse;
   return probe;
 }
@@ -126,8 +126,8 @@ Base Sparse() {
           kSquare};
 }
 
-Lifetime Living() {
-  Lifetime out;
+CacheTrace Living() {
+  CacheTrace out;
   out.mesh = MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}});
   out.batch = 4;
   out.prefill_spec = {{"dp"}, {}, {"tp"}};
@@ -140,22 +140,22 @@ Lifetime Living() {
   out.slots = 32;
   return out;
 }
-Lifetime Quantised() {
-  Lifetime out = Living();
+CacheTrace Quantised() {
+  CacheTrace out = Living();
   out.kv_dtype = Dtype::kI8;
   return out;
 }
-Lifetime Rolling() {
-  Lifetime out = Living();
+CacheTrace Rolling() {
+  CacheTrace out = Living();
   out.window = 12;
   out.slots = 20;
   out.prefill = 40;
   return out;
 }
 
-Probe LifeProbe(Lifetime life, bool must_refuse = false) {
+Probe TraceProbe(CacheTrace trace, bool must_refuse = false) {
   Probe out;
-  out.life = std::move(life);
+  out.trace = std::move(trace);
   out.must_refuse = must_refuse;
   return out;
 }
@@ -171,64 +171,62 @@ class Builder {
   void Spec(std::string_view name, Probe probe) {
     Add(name, "spec", Fault::kNone, {std::move(probe)});
   }
-  std::vector<PlantedFault> Take() { return std::move(out_); }
+  std::vector<InjectedFault> Take() { return std::move(out_); }
 
  private:
-  std::vector<PlantedFault> out_;
+  std::vector<InjectedFault> out_;
 };
 
 void AddSpecFaults(Builder& b) {
-  b.Spec("batch-axes-reversed-in-key",
-         Spoilt(ProbeOf(FlashWide()), [](Case& t) {
+  b.Spec("batch-axes-reversed-in-key", Wrong(ProbeOf(FlashWide()), [](Case& t) {
            std::swap(t.specs.key[0][0], t.specs.key[0][1]);
          }));
   b.Spec("batch-axes-reversed-in-key-and-value",
-         Spoilt(ProbeOf(FlashWide()), [](Case& t) {
+         Wrong(ProbeOf(FlashWide()), [](Case& t) {
            std::swap(t.specs.key[0][0], t.specs.key[0][1]);
            std::swap(t.specs.value[0][0], t.specs.value[0][1]);
          }));
   b.Spec("head-axes-reversed-in-query",
-         Spoilt(ProbeOf(FlashWide()), [](Case& t) {
+         Wrong(ProbeOf(FlashWide()), [](Case& t) {
            std::swap(t.specs.query[2][0], t.specs.query[2][1]);
          }));
-  b.Spec("key-heads-whole-with-naive-map",
-         Spoilt(ProbeOf(Flash()), [](Case& t) {
+  b.Spec("key-heads-whole-with-naive-map", Wrong(ProbeOf(Flash()), [](Case& t) {
            t.specs.key[2].clear();
            t.specs.value[2].clear();
            t.sizes.key_heads = 2;
          }));
   b.Spec("key-heads-on-the-minor-axis",
-         Spoilt(ProbeOf(FlashWide()), [](Case& t) {
+         Wrong(ProbeOf(FlashWide()), [](Case& t) {
            t.specs.key[2] = {"tq"};
            t.specs.value[2] = {"tq"};
          }));
   b.Spec("value-heads-unlike-key-heads",
-         Spoilt(ProbeOf(FlashWide()), [](Case& t) {
+         Wrong(ProbeOf(FlashWide()), [](Case& t) {
            std::swap(t.specs.value[2][0], t.specs.value[2][1]);
          }));
-  b.Spec("ring-lengths-on-other-axes", Spoilt(
+  b.Spec("ring-lengths-on-other-axes", Wrong(
                                            ProbeOf(Ring(), Causal()),
                                            [](Case& t) {
                                              t.specs.key[1].clear();
                                              t.specs.value[1].clear();
                                            },
                                            true));
-  b.Spec("axis-twice", Spoilt(
+  b.Spec("axis-twice", Wrong(
                            ProbeOf(Flash()),
                            [](Case& t) { t.specs.query[1] = {"tp"}; }, true));
   b.Spec("axis-not-in-the-mesh",
-         Spoilt(
+         Wrong(
              ProbeOf(Flash()), [](Case& t) { t.specs.key[0] = {"pp"}; }, true));
   b.Spec("dimension-does-not-divide",
-         Spoilt(
+         Wrong(
              ProbeOf(Flash()), [](Case& t) { t.sizes.batch = 3; }, true));
   b.Spec("spec-longer-than-rank",
-         Spoilt(
+         Wrong(
              ProbeOf(Flash()), [](Case& t) { t.specs.query.push_back({}); },
              true));
   Features aux;
   aux.sinks_rank = 2;
-  b.Spec("sinks-split-as-heads", Spoilt(
+  b.Spec("sinks-split-as-heads", Wrong(
                                      ProbeOf(Flash(), aux),
                                      [](Case& t) {
                                        t.specs.softmax_aux = {{"tp"}, {"tp"}};
@@ -345,25 +343,25 @@ void AddIndexFaults(Builder& b) {
       UlyssesOverRing(Causal()));
   add("diagonal-block-skipped", Fault::kDiagonalBlockSkipped,
       ProbeOf(Sparse(), Causal()));
-  const Probe life = LifeProbe(Living());
-  add("rotary-by-local-position", Fault::kRotaryLocal, life);
-  add("rotary-one-off-on-the-query", Fault::kRotaryQueryPlusOne, life);
-  add("rotary-one-off-on-both", Fault::kRotaryShiftedAlike, life);
-  add("rotary-sign", Fault::kRotarySign, life);
-  add("rotary-other-pairs", Fault::kRotaryOtherPairs, life);
+  const Probe trace = TraceProbe(Living());
+  add("rotary-by-local-position", Fault::kRotaryLocal, trace);
+  add("rotary-one-off-on-the-query", Fault::kRotaryQueryPlusOne, trace);
+  add("rotary-one-off-on-both", Fault::kRotaryShiftedAlike, trace);
+  add("rotary-sign", Fault::kRotarySign, trace);
+  add("rotary-other-pairs", Fault::kRotaryOtherPairs, trace);
 }
 
 void AddCacheFaults(Builder& b) {
-  const auto add = [&](std::string_view name, Fault fault, Lifetime life,
+  const auto add = [&](std::string_view name, Fault fault, CacheTrace trace,
                        bool must_refuse = false) {
-    b.Add(name, "cache", fault, {LifeProbe(std::move(life), must_refuse)});
+    b.Add(name, "cache", fault, {TraceProbe(std::move(trace), must_refuse)});
   };
   add("owner-off-by-one", Fault::kCacheOwnerOff, Living());
   add("every-rank-writes", Fault::kCacheAllWrite, Living());
   add("rank-0-writes", Fault::kCacheRankZeroWrites, Living());
   add("write-one-slot-on", Fault::kCacheIndexPlusOne, Living());
   add("index-grows-by-one", Fault::kCacheIndexByOne, Living());
-  Lifetime tight = Living();
+  CacheTrace tight = Living();
   tight.slots = 24;
   add("overflow-clamped", Fault::kCacheOverflowClamped, tight, true);
   add("stale-rows-attended", Fault::kCacheStaleRows, Living());
@@ -466,7 +464,7 @@ void AddNumericFaults(Builder& b) {
 
 }  // namespace
 
-std::vector<PlantedFault> FaultCatalogue() {
+std::vector<InjectedFault> FaultCatalogue() {
   Builder b;
   AddSpecFaults(b);
   AddCollectiveFaults(b);
@@ -474,9 +472,9 @@ std::vector<PlantedFault> FaultCatalogue() {
   AddCacheFaults(b);
   AddMaskFaults(b);
   AddNumericFaults(b);
-  std::vector<PlantedFault> out = b.Take();
+  std::vector<InjectedFault> out = b.Take();
   for (auto* const more : {PagedFaults, NarrowFaults}) {
-    for (PlantedFault& fault : more()) out.push_back(std::move(fault));
+    for (InjectedFault& fault : more()) out.push_back(std::move(fault));
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Faults of dtypes, of products by bits and of softmax in 16 bits.
+// Faults of dtypes, of quantised matmuls and of softmax in 16 bits.
 #include <utility>
 
 #include "verify/cases/grid.h"
@@ -24,8 +24,8 @@ Probe ProbeOf(std::string_view operation, const Assignment& axes) {
 
 }  // namespace
 
-std::vector<PlantedFault> NarrowFaults() {
-  std::vector<PlantedFault> out;
+std::vector<InjectedFault> NarrowFaults() {
+  std::vector<InjectedFault> out;
   const auto add = [&](std::string_view name, Fault fault, Probe probe) {
     out.push_back({name, "narrow", fault, {std::move(probe)}});
   };

@@ -31,8 +31,8 @@ Probe SplitProbe(std::string_view operation) {
   return PagedProbe(operation, {4, 2, 11, 4, 2, 8, 0}, axes);
 }
 
-// Each in the operation whose pages it would spoil first.
-void AddPages(std::vector<PlantedFault>& out) {
+// Each in the operation whose pages it would break first.
+void AddPages(std::vector<InjectedFault>& out) {
   const auto add = [&](std::string_view name, std::string_view operation,
                        Fault fault) {
     out.push_back({name, "pages", fault, {SplitProbe(operation)}});
@@ -51,7 +51,7 @@ void AddPages(std::vector<PlantedFault>& out) {
 }
 
 // Scales of int8 pages, wherever a token's own is not what is read.
-void AddInt8Pages(std::vector<PlantedFault>& out) {
+void AddInt8Pages(std::vector<InjectedFault>& out) {
   const auto add = [&](std::string_view name, std::string_view operation,
                        Fault fault) {
     Probe probe = SplitProbe(operation);
@@ -68,14 +68,14 @@ void AddInt8Pages(std::vector<PlantedFault>& out) {
 }
 
 // A kernel that takes one request too many for a decoding one.
-void AddDistribution(std::vector<PlantedFault>& out) {
+void AddDistribution(std::vector<InjectedFault>& out) {
   out.push_back({"distribution-one-off",
                  "pages",
                  Fault::kPagedDistributionOff,
                  {SplitProbe("ragged_page_attention_v3")}});
 }
 
-void AddLatent(std::vector<PlantedFault>& out) {
+void AddLatent(std::vector<InjectedFault>& out) {
   Assignment axes;
   axes.batch = {"dp"};
   axes.dim = axes.value_dim = {"tp"};
@@ -87,15 +87,15 @@ void AddLatent(std::vector<PlantedFault>& out) {
       {"rotated-part-on-each", "latent", Fault::kLatentRopeOnEach, {probe}});
 }
 
-void AddSharedPages(std::vector<PlantedFault>& out) {
+void AddSharedPages(std::vector<InjectedFault>& out) {
   const auto add = [&](std::string_view name, Fault fault, Dtype dtype) {
     Probe probe;
-    PagedLife life;
-    life.mesh = MeshOf({{"dp", 2}, {"tp", 2}});
-    life.page_axes = {"dp"};
-    life.head_axes = {"tp"};
-    life.dtype = dtype;
-    probe.paged = std::move(life);
+    PagedTrace trace;
+    trace.mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+    trace.page_axes = {"dp"};
+    trace.head_axes = {"tp"};
+    trace.dtype = dtype;
+    probe.paged = std::move(trace);
     out.push_back({name, "pages", fault, {std::move(probe)}});
   };
   add("shared-page-written", Fault::kPagedSharedWritten, Dtype::kF32);
@@ -105,8 +105,8 @@ void AddSharedPages(std::vector<PlantedFault>& out) {
 
 }  // namespace
 
-std::vector<PlantedFault> PagedFaults() {
-  std::vector<PlantedFault> out;
+std::vector<InjectedFault> PagedFaults() {
+  std::vector<InjectedFault> out;
   AddPages(out);
   AddInt8Pages(out);
   AddDistribution(out);

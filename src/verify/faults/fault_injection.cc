@@ -10,23 +10,23 @@
 namespace shardc::verify {
 namespace {
 
-// What a run came to, of a case or of a life.
+// What a run came to, of a case or of a trace.
 struct Outcome {
   Status status = Status::kPass;
   std::optional<Check> failed;
 };
 
-Outcome RunProbe(const Probe& probe, const RunOptions& options, bool spoilt) {
-  if (probe.life) {
-    const LifetimeResult result = RunLifetime(*probe.life, options);
+Outcome RunProbe(const Probe& probe, const RunOptions& options, bool wrong) {
+  if (probe.trace) {
+    const CacheTraceResult result = RunCacheTrace(*probe.trace, options);
     return {result.status, result.failed};
   }
   if (probe.paged) {
-    const LifetimeResult result = RunPagedLife(*probe.paged, options);
+    const CacheTraceResult result = RunPagedTrace(*probe.paged, options);
     return {result.status, result.failed};
   }
   Case test = probe.test;
-  if (spoilt && probe.spoil) probe.spoil(test);
+  if (wrong && probe.make_wrong) probe.make_wrong(test);
   const CaseResult result = RunCase(test, options);
   return {result.status, result.failed};
 }
@@ -34,7 +34,7 @@ Outcome RunProbe(const Probe& probe, const RunOptions& options, bool spoilt) {
 // Whether verification notices, and by what.
 bool Notices(const Probe& probe, const Outcome& outcome, std::string& by) {
   by = CheckName(outcome.failed.value_or(Check::kUnsupported));
-  if (probe.life) {
+  if (probe.trace) {
     return outcome.status !=
            (probe.must_refuse ? Status::kUnsupported : Status::kPass);
   }
@@ -42,20 +42,20 @@ bool Notices(const Probe& probe, const Outcome& outcome, std::string& by) {
   return outcome.status != Status::kPass;
 }
 
-FaultVerdict Try(const PlantedFault& planted, const Checks& checks) {
+FaultVerdict Try(const InjectedFault& injected, const Checks& checks) {
   FaultVerdict out;
-  out.name = planted.name;
-  out.family = planted.family;
-  for (const Probe& probe : planted.probes) {
+  out.name = injected.name;
+  out.family = injected.family;
+  for (const Probe& probe : injected.probes) {
     const Status clean =
-        probe.life && probe.must_refuse ? Status::kUnsupported : Status::kPass;
+        probe.trace && probe.must_refuse ? Status::kUnsupported : Status::kPass;
     if (RunProbe(probe, {}, false).status != clean) {
       out.sound = false;
       return out;
     }
     RunOptions options;
     options.checks = checks;
-    options.fault = planted.fault;
+    options.fault = injected.fault;
     if (Notices(probe, RunProbe(probe, options, true), out.by)) {
       out.caught = true;
       return out;
@@ -80,8 +80,8 @@ bool SelfTest::Sound() const {
 SelfTest RunSelfTest(const Checks& checks, int threads,
                      const SelfTestProgress& progress,
                      const std::set<std::string>& only) {
-  std::vector<PlantedFault> catalogue = FaultCatalogue();
-  std::erase_if(catalogue, [&](const PlantedFault& fault) {
+  std::vector<InjectedFault> catalogue = FaultCatalogue();
+  std::erase_if(catalogue, [&](const InjectedFault& fault) {
     return !only.empty() && !only.contains(std::string(fault.name));
   });
   SelfTest out;
@@ -120,7 +120,7 @@ std::string SelfTestText(const SelfTest& result) {
     out += '\n';
   }
   out += '\n' + Counted(static_cast<int64_t>(result.faults.size()), "fault") +
-         " planted, " + std::to_string(result.Caught()) + " caught\n";
+         " injected, " + std::to_string(result.Caught()) + " caught\n";
   return out;
 }
 

@@ -1,4 +1,4 @@
-// The catalogue of faults: each is planted in turn, and verification must
+// The catalogue of faults: each is injected in turn, and verification must
 // notice it. A fault that nobody notices is a hole in verification itself.
 #ifndef SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
@@ -19,21 +19,21 @@
 
 namespace shardc::verify {
 
-// One attempt to show a fault: an attention or a life, right as it stands,
-// and wrong with the fault planted or the specs spoilt.
+// One attempt to show a fault: an attention or a trace, right as it stands,
+// and wrong with the fault injected or with wrong specs.
 struct Probe {
   Case test;
   // In place of `test`, one of:
-  std::optional<Lifetime> life;
-  std::optional<PagedLife> paged;
+  std::optional<CacheTrace> trace;
+  std::optional<PagedTrace> paged;
   // Makes the specs or sizes wrong; empty: the fault is in the program.
-  std::function<void(Case&)> spoil;
-  // What is spoilt (a life: as it stands) must be refused: running it at all
+  std::function<void(Case&)> make_wrong;
+  // What is wrong (a trace: as it stands) must be refused: running it at all
   // is the fault.
   bool must_refuse = false;
 };
 
-struct PlantedFault {
+struct InjectedFault {
   std::string_view name;    // "ring-one-step-short"
   std::string_view family;  // "spec", "collective", "index", "cache", ...
   exec::Fault fault = exec::Fault::kNone;
@@ -41,11 +41,11 @@ struct PlantedFault {
 };
 
 // Those of pages and of the latent.
-std::vector<PlantedFault> PagedFaults();
-// Those of dtypes, products by bits and softmax in 16 bits.
-std::vector<PlantedFault> NarrowFaults();
+std::vector<InjectedFault> PagedFaults();
+// Those of dtypes, quantised matmuls and softmax in 16 bits.
+std::vector<InjectedFault> NarrowFaults();
 // The whole catalogue; the same on every call.
-std::vector<PlantedFault> FaultCatalogue();
+std::vector<InjectedFault> FaultCatalogue();
 
 struct FaultVerdict {
   std::string name, family;
@@ -63,7 +63,7 @@ struct SelfTest {
 using SelfTestProgress = std::function<void(size_t done, size_t all)>;
 
 // With `checks` left out, faults that only those notice are missed. `only`
-// names the faults to plant; empty: all of them.
+// names the faults to inject; empty: all of them.
 SelfTest RunSelfTest(const Checks& checks, int threads,
                      const SelfTestProgress& progress = {},
                      const std::set<std::string>& only = {});

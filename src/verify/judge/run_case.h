@@ -12,7 +12,7 @@ namespace shardc::verify {
 
 struct RunOptions {
   Checks checks;
-  exec::Fault fault = exec::Fault::kNone;  // planted by a self-test
+  exec::Fault fault = exec::Fault::kNone;  // injected by a self-test
   int threads = 1;                         // that simulate devices
 };
 

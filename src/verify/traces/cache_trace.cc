@@ -28,15 +28,15 @@ constexpr size_t kMostWaiting = 64;
 
 class Run {
  public:
-  Run(const Lifetime& life, const RunOptions& options)
-      : life_(life),
+  Run(const CacheTrace& trace, const RunOptions& options)
+      : trace_(trace),
         options_(options),
-        mesh_(life.mesh),
+        mesh_(trace.mesh),
         machine_(mesh_, options.threads, options.fault),
-        memory_(life),
-        judge_(life, memory_) {}
+        memory_(trace),
+        judge_(trace, memory_) {}
 
-  LifetimeResult Go() {
+  CacheTraceResult Go() {
     const bool ran = Steps();
     // The steps before one that failed may have been wrong already.
     cache_ = {};
@@ -51,7 +51,7 @@ class Run {
   // To the end, unless something stopped it.
   bool Steps() {
     if (!Prefill() || !Insert()) return false;
-    for (int64_t step = 0; step < life_.steps; ++step) {
+    for (int64_t step = 0; step < trace_.steps; ++step) {
       result_.step = step;
       if (!Decode()) return false;
     }
@@ -60,7 +60,7 @@ class Run {
 
   void Bytes() {
     const int64_t sent = result_.ledger.TotalSent();
-    const int64_t expected = TraceBytes(life_);
+    const int64_t expected = TraceBytes(trace_);
     if (sent == expected) return;
     Fail(Check::kLedger, BytesDiffer(sent, expected));
   }
@@ -74,7 +74,7 @@ class Run {
     return false;
   }
 
-  // A refusal where the life should go on.
+  // A refusal where the trace should go on.
   bool Refused(const Complaint& why) {
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;
@@ -87,8 +87,8 @@ class Run {
   }
 
   exec::CacheConfig Config(int64_t batch) const {
-    return {batch,          life_.slots,    life_.key_heads,
-            life_.head_dim, life_.kv_dtype, life_.window};
+    return {batch,           trace_.slots,    trace_.key_heads,
+            trace_.head_dim, trace_.kv_dtype, trace_.window};
   }
 
   // Appends tokens [cache.index, + n) of every row, counts[b] of them.
@@ -99,7 +99,7 @@ class Run {
     ShardedTensor value = exec::Scatter(
         mesh_, memory_.Raw(TokenKind::kValue, cache.index, n), spec);
     exec::RotateTokens(machine_, key, cache.index, memory_.frequencies(),
-                       life_.style, exec::RotaryOf::kKey);
+                       trace_.style, exec::RotaryOf::kKey);
     Complaint why;
     return exec::AppendTokens(machine_, cache, key, value, counts, why) ||
            Refused(why);
@@ -109,8 +109,8 @@ class Run {
   bool Fill(KvCache& cache, const std::vector<int64_t>& lengths,
             const Spec& spec) {
     const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-    for (int64_t done = 0; done < longest; done += life_.chunk) {
-      const int64_t n = std::min(life_.chunk, longest - done);
+    for (int64_t done = 0; done < longest; done += trace_.chunk) {
+      const int64_t n = std::min(trace_.chunk, longest - done);
       std::vector<int64_t> counts;
       for (int64_t length : lengths) {
         counts.push_back(std::clamp<int64_t>(length - done, 0, n));
@@ -123,37 +123,37 @@ class Run {
   bool Prefill() {
     Complaint why;
     auto cache =
-        exec::MakeCache(mesh_, Config(life_.batch), life_.prefill_spec, why);
+        exec::MakeCache(mesh_, Config(trace_.batch), trace_.prefill_spec, why);
     if (!cache) return Refused(why);
     cache_ = std::move(*cache);
     std::vector<int64_t> lengths;
-    for (int64_t b = 0; b < life_.batch; ++b) {
-      lengths.push_back(life_.prefill - (life_.ragged ? 5 * b : 0));
+    for (int64_t b = 0; b < trace_.batch; ++b) {
+      lengths.push_back(trace_.prefill - (trace_.ragged ? 5 * b : 0));
     }
-    if (!Fill(cache_, lengths, life_.token_spec)) return false;
-    for (int64_t b = 0; b < life_.batch; ++b) {
+    if (!Fill(cache_, lengths, trace_.token_spec)) return false;
+    for (int64_t b = 0; b < trace_.batch; ++b) {
       memory_.Write(b, 0, lengths[At(b)]);
     }
     lengths_ = lengths;
-    starts_.assign(At(life_.batch), 0);
-    if (life_.left_padding) {
-      for (int64_t b = 0; b < life_.batch; ++b) starts_[At(b)] = 3 * b;
+    starts_.assign(At(trace_.batch), 0);
+    if (trace_.left_padding) {
+      for (int64_t b = 0; b < trace_.batch; ++b) starts_[At(b)] = 3 * b;
     }
     cache_.start = starts_;
     if (!CacheBits("after prefill")) return false;
-    return exec::MoveCache(machine_, cache_, life_.decode_spec, why) ||
+    return exec::MoveCache(machine_, cache_, trace_.decode_spec, why) ||
            Refused(why);
   }
 
   bool Insert() {
-    if (!life_.insert) return CacheBits("after the move");
+    if (!trace_.insert) return CacheBits("after the move");
     Complaint why;
-    Spec spec = exec::PadSpec(life_.prefill_spec, 4);
+    Spec spec = exec::PadSpec(trace_.prefill_spec, 4);
     spec[0].clear();
     auto row = exec::MakeCache(mesh_, Config(1), spec, why);
     if (!row) return Refused(why);
-    const int64_t slot = life_.batch - 1, length = life_.prefill / 2;
-    Spec token = exec::PadSpec(life_.token_spec, 4);
+    const int64_t slot = trace_.batch - 1, length = trace_.prefill / 2;
+    Spec token = exec::PadSpec(trace_.token_spec, 4);
     token[0].clear();
     token[1].clear();
     memory_.UseInsertedRow(true);
@@ -185,17 +185,17 @@ class Run {
   }
 
   bool Decode() {
-    const std::vector<int64_t> ones(At(life_.batch), 1);
+    const std::vector<int64_t> ones(At(trace_.batch), 1);
     std::vector<int64_t> first = lengths_;
-    Spec token = exec::PadSpec(life_.decode_spec, 4);
+    Spec token = exec::PadSpec(trace_.decode_spec, 4);
     token[1].clear();
     ShardedTensor query =
         exec::Scatter(mesh_, memory_.Raw(TokenKind::kQuery, first, 1),
-                      {token[0], {}, life_.query_heads});
+                      {token[0], {}, trace_.query_heads});
     exec::RotateTokens(machine_, query, first, memory_.frequencies(),
-                       life_.style, exec::RotaryOf::kQuery);
+                       trace_.style, exec::RotaryOf::kQuery);
     if (!Append(cache_, 1, ones, token)) return false;
-    for (int64_t b = 0; b < life_.batch; ++b) {
+    for (int64_t b = 0; b < trace_.batch; ++b) {
       int64_t& length = lengths_[At(b)];
       memory_.Write(b, length, length + 1);
       ++length;
@@ -213,7 +213,7 @@ class Run {
 
   // On the mesh, from the cache where it lies.
   bool Attend(ShardedTensor query) {
-    exec::CacheView view = exec::LendCache(machine_, cache_, life_.dtype);
+    exec::CacheView view = exec::LendCache(machine_, cache_, trace_.dtype);
     const bool attended = AttendTo(view, std::move(query));
     exec::ReturnCache(std::move(view), cache_);
     return attended;
@@ -238,12 +238,12 @@ class Run {
     }
     exec::Staged staged;
     staged.problem = &problem;
-    staged.dtype = life_.dtype;
+    staged.dtype = trace_.dtype;
     staged.options = problem.options;
     const int64_t slots = view.key.shape[1];
     staged.query_positions =
-        exec::QueryPositions(problem, life_.batch, 1, slots);
-    staged.key_positions = exec::KeyPositions(problem, life_.batch, slots);
+        exec::QueryPositions(problem, trace_.batch, 1, slots);
+    staged.key_positions = exec::KeyPositions(problem, trace_.batch, slots);
     staged.key_lengths = problem.key_lengths;
     staged.key_starts = problem.key_starts;
     staged.output = query.spec;
@@ -260,7 +260,7 @@ class Run {
   bool RunStep(exec::Staged& staged) {
     Machine step(mesh_, options_.threads, options_.fault);
     const exec::OperationOutcome sharded =
-        exec::RunStagedDecoding(step, staged, life_.settings);
+        exec::RunStagedDecoding(step, staged, trace_.settings);
     if (sharded.unsupported) return Refused(*sharded.unsupported);
     result_.decode_all_reduce =
         step.ledger().MostSent(exec::Collective::kAllReduce);
@@ -327,21 +327,22 @@ class Run {
     return fail(Check::kError, step.explained.reason);
   }
 
-  const Lifetime& life_;
+  const CacheTrace& trace_;
   const RunOptions& options_;
   exec::SimMesh mesh_;
   Machine machine_;
   Remembered memory_;
-  LifeJudge judge_;
+  TraceJudge judge_;
   KvCache cache_;
   std::vector<int64_t> lengths_, starts_;
-  LifetimeResult result_;
+  CacheTraceResult result_;
 };
 
 }  // namespace
 
-LifetimeResult RunLifetime(const Lifetime& life, const RunOptions& options) {
-  return Run(life, options).Go();
+CacheTraceResult RunCacheTrace(const CacheTrace& trace,
+                               const RunOptions& options) {
+  return Run(trace, options).Go();
 }
 
 }  // namespace shardc::verify

@@ -1,4 +1,4 @@
-// A cache through its whole life on the simulated mesh, against plain arrays
+// A cache through its whole trace on the simulated mesh, against plain arrays
 // that remember every token: ragged prefill, the move to decode's layout, a
 // row inserted into a slot, and decode steps, each of them attended to.
 #ifndef SHARDC_VERIFY_TRACES_CACHE_TRACE_H_
@@ -16,7 +16,7 @@
 
 namespace shardc::verify {
 
-struct LifetimeResult {
+struct CacheTraceResult {
   Status status = Status::kPass;
   std::optional<Check> failed;
   std::string reason, help;
@@ -37,7 +37,8 @@ struct LifetimeResult {
 // After every step the output is compared with dense attention over what the
 // cache should hold, and the cached (rotated) keys with it bit by bit: a
 // rotation that is off alike in queries and keys changes no output.
-LifetimeResult RunLifetime(const Lifetime& life, const RunOptions& options);
+CacheTraceResult RunCacheTrace(const CacheTrace& trace,
+                               const RunOptions& options);
 
 }  // namespace shardc::verify
 

@@ -22,19 +22,19 @@ constexpr float kFree = 1e4f;
 
 class Run {
  public:
-  Run(const PagedLife& life, const RunOptions& options)
-      : life_(life),
+  Run(const PagedTrace& trace, const RunOptions& options)
+      : trace_(trace),
         options_(options),
-        mesh_(life.mesh),
+        mesh_(trace.mesh),
         machine_(mesh_, options.threads, options.fault),
-        random_(exec::Random(life.seed)),
-        head_axes_(exec::DropTrivial(mesh_, life.head_axes)),
-        tokens_(At(life.requests)) {}
+        random_(exec::Random(trace.seed)),
+        head_axes_(exec::DropTrivial(mesh_, trace.head_axes)),
+        tokens_(At(trace.requests)) {}
 
-  LifetimeResult Go() {
+  CacheTraceResult Go() {
     Complaint why;
     if (!Make(why)) return Refused(why);
-    for (int64_t step = 0; step < life_.steps; ++step) {
+    for (int64_t step = 0; step < trace_.steps; ++step) {
       result_.step = step;
       Step();
       if (!ReadBack()) return std::move(result_);
@@ -47,7 +47,7 @@ class Run {
   }
 
  private:
-  LifetimeResult Refused(const Complaint& why) {
+  CacheTraceResult Refused(const Complaint& why) {
     result_.status = Status::kUnsupported;
     result_.reason = why.message;
     result_.axis = why.axis;
@@ -57,17 +57,17 @@ class Run {
 
   bool Make(Complaint& why) {
     exec::PageConfig pages;
-    pages.shards = mesh_.Parts(life_.page_axes);
-    pages.rows = life_.requests;
-    pages.page_size = life_.page_size;
-    pages.pages_per_row = life_.pages_per_request;
+    pages.shards = mesh_.Parts(trace_.page_axes);
+    pages.rows = trace_.requests;
+    pages.page_size = trace_.page_size;
+    pages.pages_per_row = trace_.pages_per_request;
     // Room for four pages a request, so that some have to wait.
-    const int64_t rows = life_.requests / pages.shards;
+    const int64_t rows = trace_.requests / pages.shards;
     pages.pages = pages.shards * std::max<int64_t>(16, 4 * rows);
     table_ = exec::PageTable::Make(pages, why);
     if (!table_) return false;
-    table_->ShuffleFree(exec::Random(life_.seed).Split("pages"));
-    if (machine_.Planted(exec::Fault::kPagedSharedWritten)) {
+    table_->ShuffleFree(exec::Random(trace_.seed).Split("pages"));
+    if (machine_.Injected(exec::Fault::kPagedSharedWritten)) {
       table_->ForgetSharing();
     }
     if (MakePool(why)) return true;
@@ -79,11 +79,11 @@ class Run {
   }
 
   bool MakePool(Complaint& why) {
-    pool_ = exec::MakePool(
-        mesh_,
-        {life_.format, table_->config().pages, life_.page_size, life_.key_heads,
-         life_.head_dim, life_.dtype, life_.page_axes, head_axes_},
-        kFree, why);
+    pool_ = exec::MakePool(mesh_,
+                           {trace_.format, table_->config().pages,
+                            trace_.page_size, trace_.key_heads, trace_.head_dim,
+                            trace_.dtype, trace_.page_axes, head_axes_},
+                           kFree, why);
     if (pool_) pool_->fault = options_.fault;
     return pool_.has_value();
   }
@@ -101,18 +101,18 @@ class Run {
   // The first steps share a page that is half full, then write to it.
   void Step() {
     const int64_t at = result_.step;
-    if (at == 0) return Grow(0, life_.page_size + 2);
+    if (at == 0) return Grow(0, trace_.page_size + 2);
     if (at == 1) return Share(0, 1);
     if (at == 2) return Grow(1, 1);
     if (at == 3) return Grow(0, 1);
-    const int64_t row = random_.Between(0, life_.requests - 1);
+    const int64_t row = random_.Between(0, trace_.requests - 1);
     switch (random_.Below(5)) {
       case 0:
         table_->Release(row);
         tokens_[At(row)].clear();
         return;
       case 1:
-        return Share(row, random_.Between(0, life_.requests - 1));
+        return Share(row, random_.Between(0, trace_.requests - 1));
       default:
         return Grow(row, random_.Between(1, 5));
     }
@@ -123,22 +123,23 @@ class Run {
     if (table_->Share(from, to, why)) tokens_[At(to)] = tokens_[At(from)];
   }
 
-  // A refusal is part of life here; the page table's own test holds it.
+  // A refusal is part of the trace here; the page table's own test holds it.
   void Grow(int64_t row, int64_t count) {
     std::vector<exec::PageCopy> copies;
     Complaint why;
     if (!table_->Grow(row, count, copies, why)) return;
     exec::CopyPages(machine_, *pool_, copies);
-    const Shape shape{count, life_.key_heads, life_.head_dim};
+    const Shape shape{count, trace_.key_heads, trace_.head_dim};
     Buffer key = Buffer::Zeros(shape, Dtype::kF32), value = key;
     std::vector<exec::PageSlot> slots;
     for (int64_t i = 0; i < count; ++i) {
       const auto position = static_cast<int64_t>(tokens_[At(row)].size());
       slots.push_back(table_->SlotOf(row, position));
       tokens_[At(row)].push_back(next_);
-      for (int64_t h = 0; h < life_.key_heads; ++h) {
-        for (int64_t d = 0; d < life_.head_dim; ++d) {
-          const size_t to = At((i * life_.key_heads + h) * life_.head_dim + d);
+      for (int64_t h = 0; h < trace_.key_heads; ++h) {
+        for (int64_t d = 0; d < trace_.head_dim; ++d) {
+          const size_t to =
+              At((i * trace_.key_heads + h) * trace_.head_dim + d);
           key.real[to] = Element(next_, h, d, false);
           value.real[to] = Element(next_, h, d, true);
         }
@@ -154,20 +155,20 @@ class Run {
   float Element(int64_t token, int64_t head, int64_t d, bool value) const {
     if (token == 3) return 0;
     const exec::Random random =
-        exec::Random(life_.seed).Split(static_cast<uint64_t>(token));
-    const auto at = static_cast<uint64_t>((head * life_.head_dim + d) * 2 +
+        exec::Random(trace_.seed).Split(static_cast<uint64_t>(token));
+    const auto at = static_cast<uint64_t>((head * trace_.head_dim + d) * 2 +
                                           (value ? 1 : 0));
     const auto x = static_cast<float>(random.Normal(at));
-    return life_.dtype == Dtype::kI8 ? x : exec::RoundTo(life_.dtype, x);
+    return trace_.dtype == Dtype::kI8 ? x : exec::RoundTo(trace_.dtype, x);
   }
 
   // As pages give a token's head back.
   std::vector<float> Stored(int64_t token, int64_t head, bool value) const {
     std::vector<float> out;
-    for (int64_t d = 0; d < life_.head_dim; ++d) {
+    for (int64_t d = 0; d < trace_.head_dim; ++d) {
       out.push_back(Element(token, head, d, value));
     }
-    if (life_.dtype != Dtype::kI8) return out;
+    if (trace_.dtype != Dtype::kI8) return out;
     std::vector<int8_t> q(out.size());
     const float scale = exec::QuantizeInt8(out, q);
     for (size_t d = 0; d < q.size(); ++d) {
@@ -179,11 +180,11 @@ class Run {
   bool ReadBack() {
     if (!options_.checks.Has(Check::kCacheBits)) return true;
     const int64_t each = table_->config().pages / table_->config().shards;
-    const int64_t heads = life_.key_heads / mesh_.Parts(head_axes_);
+    const int64_t heads = trace_.key_heads / mesh_.Parts(head_axes_);
     for (int device = 0; device < mesh_.devices(); ++device) {
-      const int64_t shard = mesh_.Index(device, life_.page_axes);
+      const int64_t shard = mesh_.Index(device, trace_.page_axes);
       const int64_t head = mesh_.Index(device, head_axes_) * heads;
-      for (int64_t row = 0; row < life_.requests; ++row) {
+      for (int64_t row = 0; row < trace_.requests; ++row) {
         if (table_->ShardOf(row) != shard) continue;
         for (size_t p = 0; p < tokens_[At(row)].size(); ++p) {
           const exec::PageSlot slot =
@@ -206,7 +207,7 @@ class Run {
 
   bool Holds(int device, int64_t page, int64_t offset, int64_t first,
              int64_t heads, int64_t token) const {
-    std::vector<float> got(At(life_.head_dim));
+    std::vector<float> got(At(trace_.head_dim));
     for (int64_t h = 0; h < heads; ++h) {
       for (const bool value : {false, true}) {
         exec::ReadToken(*pool_, device, page, offset, h, value, got);
@@ -216,7 +217,7 @@ class Run {
     return true;
   }
 
-  const PagedLife& life_;
+  const PagedTrace& trace_;
   const RunOptions& options_;
   exec::SimMesh mesh_;
   exec::Machine machine_;
@@ -226,13 +227,14 @@ class Run {
   int64_t next_ = 0;
   std::optional<exec::PageTable> table_;
   std::optional<exec::PagePool> pool_;
-  LifetimeResult result_;
+  CacheTraceResult result_;
 };
 
 }  // namespace
 
-LifetimeResult RunPagedLife(const PagedLife& life, const RunOptions& options) {
-  return Run(life, options).Go();
+CacheTraceResult RunPagedTrace(const PagedTrace& trace,
+                               const RunOptions& options) {
+  return Run(trace, options).Go();
 }
 
 }  // namespace shardc::verify

@@ -1,4 +1,4 @@
-// Pages through the life of several requests that share a prefix: whatever
+// Pages through the trace of several requests that share a prefix: whatever
 // one of them writes, the others still read their own tokens.
 #ifndef SHARDC_VERIFY_TRACES_PAGED_TRACE_H_
 #define SHARDC_VERIFY_TRACES_PAGED_TRACE_H_
@@ -13,7 +13,8 @@ namespace shardc::verify {
 // Where heads cannot be split in the pages they are whole on every device, as
 // in the operations, and a remark says so. After each step every token of every
 // request is read back and compared bit by bit with what was written.
-LifetimeResult RunPagedLife(const PagedLife& life, const RunOptions& options);
+CacheTraceResult RunPagedTrace(const PagedTrace& trace,
+                               const RunOptions& options);
 
 }  // namespace shardc::verify
 

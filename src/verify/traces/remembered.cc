@@ -35,16 +35,17 @@ Complaint Differs(const exec::SimMesh& mesh, int device, std::string what,
 
 }  // namespace
 
-Remembered::Remembered(const Lifetime& life) : life_(life), tokens_(life) {
-  for (int64_t b = 0; b < life.batch; ++b) source_.push_back(b);
+Remembered::Remembered(const CacheTrace& trace)
+    : trace_(trace), tokens_(trace) {
+  for (int64_t b = 0; b < trace.batch; ++b) source_.push_back(b);
   std::string why;
-  frequencies_ = *exec::Frequencies(life.head_dim, 10000,
-                                    life.prefill + life.steps, {}, why);
-  const size_t slots = At(life.batch * life.slots), all = slots * Width();
-  if (life.kv_dtype == Dtype::kI8) {
+  frequencies_ = *exec::Frequencies(trace.head_dim, 10000,
+                                    trace.prefill + trace.steps, {}, why);
+  const size_t slots = At(trace.batch * trace.slots), all = slots * Width();
+  if (trace.kv_dtype == Dtype::kI8) {
     whole_.assign(all, 0);
-    scale_.assign(slots * At(life.key_heads), 0);
-  } else if (life.kv_dtype == Dtype::kF32) {
+    scale_.assign(slots * At(trace.key_heads), 0);
+  } else if (trace.kv_dtype == Dtype::kF32) {
     full_.assign(all, 0);
   } else {
     half_.assign(all, 0);
@@ -52,20 +53,20 @@ Remembered::Remembered(const Lifetime& life) : life_(life), tokens_(life) {
 }
 
 size_t Remembered::Width() const {
-  return At(life_.key_heads * life_.head_dim);
+  return At(trace_.key_heads * trace_.head_dim);
 }
 
 int64_t Remembered::SourceOf(int64_t row) const {
-  return alone_ ? life_.batch : source_[At(row)];
+  return alone_ ? trace_.batch : source_[At(row)];
 }
 
 Buffer Remembered::Raw(TokenKind kind, const std::vector<int64_t>& first,
                        int64_t n) const {
   const auto rows = static_cast<int64_t>(first.size());
   const int64_t heads = tokens_.Heads(kind);
-  const size_t width = At(heads * life_.head_dim);
-  const int64_t positions = life_.prefill + life_.steps;
-  Buffer out = Buffer::Zeros({rows, n, heads, life_.head_dim}, life_.dtype);
+  const size_t width = At(heads * trace_.head_dim);
+  const int64_t positions = trace_.prefill + trace_.steps;
+  Buffer out = Buffer::Zeros({rows, n, heads, trace_.head_dim}, trace_.dtype);
   for (int64_t b = 0; b < rows; ++b) {
     for (int64_t t = 0; t < std::min(n, positions - first[At(b)]); ++t) {
       tokens_.Read(kind, SourceOf(b), first[At(b)] + t,
@@ -76,26 +77,26 @@ Buffer Remembered::Raw(TokenKind kind, const std::vector<int64_t>& first,
 }
 
 void Remembered::Rotate(int64_t position, std::span<float> token) const {
-  const size_t dim = At(life_.head_dim);
+  const size_t dim = At(trace_.head_dim);
   const exec::RopeRow table = exec::RowAt(frequencies_, position);
   for (size_t at = 0; at < token.size(); at += dim) {
     const std::span<float> x = token.subspan(at, dim);
-    if (life_.style == exec::RotaryStyle::kHalves) {
+    if (trace_.style == exec::RotaryStyle::kHalves) {
       exec::ApplyRotary(x, table.sin, table.cos);
     } else {
       exec::ApplyRotaryInterleaved(x, table.sin, table.cos);
     }
   }
-  exec::RoundAll(life_.dtype, token);
+  exec::RoundAll(trace_.dtype, token);
 }
 
 void Remembered::Store(std::span<float> token, std::span<int8_t> q,
                        std::span<float> scale) const {
-  if (life_.kv_dtype != Dtype::kI8) {
-    exec::RoundAll(life_.kv_dtype, token);
+  if (trace_.kv_dtype != Dtype::kI8) {
+    exec::RoundAll(trace_.kv_dtype, token);
     return;
   }
-  const size_t dim = At(life_.head_dim);
+  const size_t dim = At(trace_.head_dim);
   std::vector<int8_t> own(dim);
   for (size_t h = 0; h * dim < token.size(); ++h) {
     const std::span<float> x = token.subspan(h * dim, dim);
@@ -108,46 +109,46 @@ void Remembered::Store(std::span<float> token, std::span<int8_t> q,
 }
 
 void Remembered::Write(int64_t row, int64_t begin, int64_t end) {
-  const size_t width = Width(), heads = At(life_.key_heads);
+  const size_t width = Width(), heads = At(trace_.key_heads);
   std::vector<float> token(width);
   for (int64_t p = begin; p < end; ++p) {
-    const size_t slot = At(row * life_.slots + p % life_.slots);
+    const size_t slot = At(row * trace_.slots + p % trace_.slots);
     tokens_.Read(TokenKind::kKey, SourceOf(row), p, token);
     Rotate(p, token);
-    if (life_.kv_dtype == Dtype::kI8) {
+    if (trace_.kv_dtype == Dtype::kI8) {
       Store(token, {whole_.data() + slot * width, width},
             {scale_.data() + slot * heads, heads});
       continue;
     }
     Store(token, {}, {});
-    if (life_.kv_dtype == Dtype::kF32) {
+    if (trace_.kv_dtype == Dtype::kF32) {
       std::copy(token.begin(), token.end(), full_.data() + slot * width);
     } else {
       const std::span<uint16_t> to(half_.data() + slot * width, width);
-      life_.kv_dtype == Dtype::kF16 ? exec::F32ToF16(token, to)
-                                    : exec::F32ToBf16(token, to);
+      trace_.kv_dtype == Dtype::kF16 ? exec::F32ToF16(token, to)
+                                     : exec::F32ToBf16(token, to);
     }
   }
 }
 
 void Remembered::Replace(int64_t slot, int64_t length) {
-  source_[At(slot)] = life_.batch;
+  source_[At(slot)] = trace_.batch;
   const auto clear = [&](auto& all, size_t each) {
     if (all.empty()) return;
     std::fill_n(all.begin() + slot * static_cast<int64_t>(each), each, 0);
   };
-  clear(full_, At(life_.slots) * Width());
-  clear(half_, At(life_.slots) * Width());
-  clear(whole_, At(life_.slots) * Width());
-  clear(scale_, At(life_.slots * life_.key_heads));
+  clear(full_, At(trace_.slots) * Width());
+  clear(half_, At(trace_.slots) * Width());
+  clear(whole_, At(trace_.slots) * Width());
+  clear(scale_, At(trace_.slots * trace_.key_heads));
   Write(slot, 0, length);
 }
 
 void Remembered::Expected(int64_t slot, std::span<float> out) const {
   const size_t width = Width(), at = At(slot) * width;
-  if (life_.kv_dtype == Dtype::kF32) {
+  if (trace_.kv_dtype == Dtype::kF32) {
     std::copy_n(full_.data() + at, width, out.data());
-  } else if (life_.kv_dtype == Dtype::kF16) {
+  } else if (trace_.kv_dtype == Dtype::kF16) {
     exec::F16ToF32({half_.data() + at, width}, out);
   } else {
     exec::Bf16ToF32({half_.data() + at, width}, out);
@@ -165,11 +166,11 @@ std::optional<Complaint> Remembered::KeyDifference(
     const Shape& n = local.shape;
     for (int64_t line = 0; line < n[0] * n[1]; ++line) {
       const int64_t b = start[0] + line / n[1], s = start[1] + line % n[1];
-      const int64_t slot = b * life_.slots + s;
+      const int64_t slot = b * trace_.slots + s;
       if (!whole) Expected(slot, expected);
       for (int64_t h = 0; h < n[2]; ++h) {
         const int64_t head = start[2] + h;
-        const int64_t from = head * life_.head_dim + start[3];
+        const int64_t from = head * trace_.head_dim + start[3];
         const size_t at = At((line * n[2] + h) * n[3]);
         const auto where = [&](int64_t d) {
           return Shape{b, s, head, start[3] + d};
@@ -183,7 +184,7 @@ std::optional<Complaint> Remembered::KeyDifference(
           const int64_t line_head = line * n[2] + h;
           const float scale =
               cache.key_scale.local[At(device)].real[At(line_head)];
-          const float right = scale_[At(slot * life_.key_heads + head)];
+          const float right = scale_[At(slot * trace_.key_heads + head)];
           if (!SameBits(scale, right)) {
             return Differs(mesh, device, "cached key scale", {b, s, head});
           }
@@ -204,8 +205,8 @@ std::optional<Complaint> Remembered::KeyDifference(
 void Remembered::ReadBack(int64_t row, int64_t begin, int64_t end, Buffer& key,
                           Buffer& value) const {
   const size_t width = Width();
-  key = Buffer::Zeros({1, end - begin, life_.key_heads, life_.head_dim},
-                      life_.dtype);
+  key = Buffer::Zeros({1, end - begin, trace_.key_heads, trace_.head_dim},
+                      trace_.dtype);
   value = key;
   for (int64_t p = begin; p < end; ++p) {
     const std::span<float> k(key.real.data() + At(p - begin) * width, width);
@@ -215,13 +216,14 @@ void Remembered::ReadBack(int64_t row, int64_t begin, int64_t end, Buffer& key,
     tokens_.Read(TokenKind::kValue, SourceOf(row), p, v);
     for (const std::span<float> x : {k, v}) {
       Store(x, {}, {});
-      exec::RoundAll(life_.dtype, x);
+      exec::RoundAll(trace_.dtype, x);
     }
   }
 }
 
 Buffer Remembered::Query(int64_t row, int64_t position) const {
-  Buffer out = Buffer::Zeros({1, 1, life_.heads, life_.head_dim}, life_.dtype);
+  Buffer out =
+      Buffer::Zeros({1, 1, trace_.heads, trace_.head_dim}, trace_.dtype);
   tokens_.Read(TokenKind::kQuery, SourceOf(row), position, out.real);
   Rotate(position, out.real);
   return out;

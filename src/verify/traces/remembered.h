@@ -18,7 +18,7 @@ namespace shardc::verify {
 
 class Remembered {
  public:
-  explicit Remembered(const Lifetime& life);
+  explicit Remembered(const CacheTrace& trace);
 
   const exec::RopeFrequencies& frequencies() const { return frequencies_; }
   // Tokens [first[b], first[b] + n) of rows [0, B), or of the extra row only:
@@ -39,7 +39,7 @@ class Remembered {
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
   // Positions [begin, end) of one row as the cache gives them back, in the
-  // life's dtype: key and value [1, end - begin, K, D].
+  // trace's dtype: key and value [1, end - begin, K, D].
   void ReadBack(int64_t row, int64_t begin, int64_t end, exec::Buffer& key,
                 exec::Buffer& value) const;
   // The rotated query of one position, [1, 1, H, D].
@@ -55,8 +55,8 @@ class Remembered {
   // A slot's expected keys as the cache's own floats.
   void Expected(int64_t slot, std::span<float> out) const;
 
-  const Lifetime& life_;
-  LifeTokens tokens_;
+  const CacheTrace& trace_;
+  TraceTokens tokens_;
   bool alone_ = false;
   std::vector<int64_t> source_;  // [B]: the raw row of a slot
   exec::RopeFrequencies frequencies_;

@@ -23,26 +23,26 @@ namespace {
 
 class Sum {
  public:
-  explicit Sum(const Lifetime& life) : life_(life), mesh_(life.mesh) {}
+  explicit Sum(const CacheTrace& trace) : trace_(trace), mesh_(trace.mesh) {}
 
   int64_t Run() {
-    const Spec prefill = exec::PadSpec(life_.prefill_spec, 4);
-    const Spec decode = exec::PadSpec(life_.decode_spec, 4);
-    Fill(life_.batch, life_.prefill, life_.token_spec, prefill);
-    Move(life_.batch, prefill, decode);
-    if (life_.insert) Insert(prefill, decode);
+    const Spec prefill = exec::PadSpec(trace_.prefill_spec, 4);
+    const Spec decode = exec::PadSpec(trace_.decode_spec, 4);
+    Fill(trace_.batch, trace_.prefill, trace_.token_spec, prefill);
+    Move(trace_.batch, prefill, decode);
+    if (trace_.insert) Insert(prefill, decode);
     Spec token = decode;
     token[1].clear();
-    for (int64_t step = 0; step < life_.steps; ++step) {
-      Write(life_.batch, 1, token, decode);
+    for (int64_t step = 0; step < trace_.steps; ++step) {
+      Write(trace_.batch, 1, token, decode);
     }
-    total_ += life_.steps * Step(token, decode);
+    total_ += trace_.steps * Step(token, decode);
     return total_;
   }
 
  private:
   static int64_t BytesOf(Dtype dtype) { return DtypeBits(dtype) / 8; }
-  bool IsQuantized() const { return life_.kv_dtype == Dtype::kI8; }
+  bool IsQuantized() const { return trace_.kv_dtype == Dtype::kI8; }
 
   void Moved(const Shape& shape, const Spec& from, const Spec& to,
              Dtype dtype) {
@@ -53,18 +53,18 @@ class Sum {
   // together.
   void Fill(int64_t rows, int64_t tokens, const Spec& given,
             const Spec& cache) {
-    for (int64_t done = 0; done < tokens; done += life_.chunk) {
-      Write(rows, std::min(life_.chunk, tokens - done), given, cache);
+    for (int64_t done = 0; done < tokens; done += trace_.chunk) {
+      Write(rows, std::min(trace_.chunk, tokens - done), given, cache);
     }
   }
 
   void Write(int64_t rows, int64_t tokens, const Spec& given, Spec cache) {
     cache[1].clear();
-    const Shape shape{rows, tokens, life_.key_heads, life_.head_dim};
+    const Shape shape{rows, tokens, trace_.key_heads, trace_.head_dim};
     const int64_t n = mesh_.Parts(cache[3]);
     const Shape own = exec::LocalShape(mesh_, shape, cache);
     for ([[maybe_unused]] const char* what : {"key", "value"}) {
-      Moved(shape, given, cache, life_.dtype);
+      Moved(shape, given, cache, trace_.dtype);
       if (!IsQuantized()) continue;
       total_ +=
           mesh_.devices() / n * 2 * (n - 1) * 4 * own[0] * own[1] * own[2];
@@ -75,14 +75,14 @@ class Sum {
     const auto part = [](const Spec& spec, size_t rank) {
       return Spec(spec.begin(), spec.begin() + static_cast<long>(rank));
     };
-    const Shape shape{rows, life_.slots, life_.key_heads, life_.head_dim};
+    const Shape shape{rows, trace_.slots, trace_.key_heads, trace_.head_dim};
     const Shape scales{shape[0], shape[1], shape[2]};
     for ([[maybe_unused]] const char* what : {"key", "value"}) {
-      Moved(shape, from, to, life_.kv_dtype);
+      Moved(shape, from, to, trace_.kv_dtype);
       if (!IsQuantized()) continue;
       Moved(scales, part(from, 3), part(to, 3), Dtype::kF32);
     }
-    if (life_.window == 0) return;
+    if (trace_.window == 0) return;
     Moved({shape[0], shape[1]}, part(from, 2), part(to, 2), Dtype::kI32);
   }
 
@@ -90,10 +90,10 @@ class Sum {
   void Insert(Spec prefill, Spec decode) {
     prefill[0].clear();
     decode[0].clear();
-    Spec token = exec::PadSpec(life_.token_spec, 4);
+    Spec token = exec::PadSpec(trace_.token_spec, 4);
     token[0].clear();
     token[1].clear();
-    Fill(1, life_.prefill / 2, token, prefill);
+    Fill(1, trace_.prefill / 2, token, prefill);
     Move(1, prefill, decode);
   }
 
@@ -101,28 +101,28 @@ class Sum {
   int64_t Step(const Spec& token, const Spec& decode) const {
     const auto laid = [&](int64_t length, int64_t heads) {
       exec::Buffer out;
-      out.shape = {life_.batch, length, heads, life_.head_dim};
-      out.dtype = life_.dtype;
+      out.shape = {trace_.batch, length, heads, trace_.head_dim};
+      out.dtype = trace_.dtype;
       return out;
     };
     exec::AttentionProblem problem;
-    problem.query = laid(1, life_.heads);
-    problem.key = problem.value = laid(life_.slots, life_.key_heads);
+    problem.query = laid(1, trace_.heads);
+    problem.key = problem.value = laid(trace_.slots, trace_.key_heads);
     exec::AttentionSpecs specs;
-    specs.query = specs.output = {token[0], {}, life_.query_heads};
+    specs.query = specs.output = {token[0], {}, trace_.query_heads};
     specs.key = specs.value = decode;
-    exec::Traffic traffic(mesh_, problem, specs, life_.settings);
+    exec::Traffic traffic(mesh_, problem, specs, trace_.settings);
     exec::kFlashDecoding.bytes(traffic);
     return traffic.total();
   }
 
-  const Lifetime& life_;
+  const CacheTrace& trace_;
   exec::SimMesh mesh_;
   int64_t total_ = 0;
 };
 
 }  // namespace
 
-int64_t TraceBytes(const Lifetime& life) { return Sum(life).Run(); }
+int64_t TraceBytes(const CacheTrace& trace) { return Sum(trace).Run(); }
 
 }  // namespace shardc::verify

@@ -10,7 +10,7 @@
 namespace shardc::verify {
 
 // Of one that runs to its end.
-int64_t TraceBytes(const Lifetime& life);
+int64_t TraceBytes(const CacheTrace& trace);
 
 }  // namespace shardc::verify
 

@@ -37,26 +37,26 @@ Buffer Number(int64_t value) {
 
 }  // namespace
 
-LifeJudge::LifeJudge(const Lifetime& life, const Remembered& memory)
-    : life_(life), memory_(memory) {
+TraceJudge::TraceJudge(const CacheTrace& trace, const Remembered& memory)
+    : trace_(trace), memory_(memory) {
   options_.causal = true;
-  if (life.window > 0) options_.window = exec::LastKeys(life.window);
-  options_.scale = life.scale;
-  options_.soft_cap = life.soft_cap;
-  options_.dropout = life.dropout;
-  options_.dropout_seed = life.seed;
+  if (trace.window > 0) options_.window = exec::LastKeys(trace.window);
+  options_.scale = trace.scale;
+  options_.soft_cap = trace.soft_cap;
+  options_.dropout = trace.dropout;
+  options_.dropout_seed = trace.seed;
 }
 
 // Key head by key head, each with its queries: less memory at a time.
-bool LifeJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
-                          const Buffer& value,
-                          const std::vector<Buffer>& queries,
-                          std::vector<Outputs>& out,
-                          std::string& refused) const {
+bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
+                           const Buffer& value,
+                           const std::vector<Buffer>& queries,
+                           std::vector<Outputs>& out,
+                           std::string& refused) const {
   const size_t b = At(row);
   const auto steps = static_cast<int64_t>(waiting_.size());
-  const int64_t keys = key.shape[1], dim = life_.head_dim;
-  const int64_t group = life_.heads / life_.key_heads;
+  const int64_t keys = key.shape[1], dim = trace_.head_dim;
+  const int64_t group = trace_.heads / trace_.key_heads;
   exec::ReferenceInputs in;
   in.key_starts = {waiting_.front().starts[b]};
   in.key_lengths = {begin + keys};
@@ -68,9 +68,9 @@ bool LifeJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
   }
   in.query = DenseArray::Zeros({1, steps, group, dim});
   in.key = in.value = DenseArray::Zeros({1, keys, 1, dim});
-  for (int64_t head = 0; head < life_.key_heads; ++head) {
+  for (int64_t head = 0; head < trace_.key_heads; ++head) {
     for (int64_t j = 0; j < keys; ++j) {
-      const int64_t from = (j * life_.key_heads + head) * dim;
+      const int64_t from = (j * trace_.key_heads + head) * dim;
       std::copy_n(key.real.begin() + from, dim, in.key.data.begin() + j * dim);
       std::copy_n(value.real.begin() + from, dim,
                   in.value.data.begin() + j * dim);
@@ -86,25 +86,25 @@ bool LifeJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
     for (int64_t s = 0; s < steps; ++s) {
       std::copy_n(
           reference->output.data.begin() + s * group * dim, group * dim,
-          out[At(s)].reference.data.begin() + row * life_.heads * dim + first);
+          out[At(s)].reference.data.begin() + row * trace_.heads * dim + first);
     }
   }
   return true;
 }
 
-void LifeJudge::Row(int64_t row, std::vector<Outputs>& out,
-                    std::string& refused) const {
+void TraceJudge::Row(int64_t row, std::vector<Outputs>& out,
+                     std::string& refused) const {
   const size_t b = At(row);
   // With a window older tokens are nobody's.
   const int64_t end = waiting_.back().lengths[b];
   const int64_t begin =
-      life_.window > 0
-          ? std::max<int64_t>(0, waiting_.front().lengths[b] - life_.window)
+      trace_.window > 0
+          ? std::max<int64_t>(0, waiting_.front().lengths[b] - trace_.window)
           : 0;
   Buffer key, value;
   memory_.ReadBack(row, begin, end, key, value);
   const auto steps = static_cast<int64_t>(waiting_.size());
-  const int64_t width = life_.heads * life_.head_dim;
+  const int64_t width = trace_.heads * trace_.head_dim;
   std::vector<Buffer> queries;
   for (const DecodedStep& step : waiting_) {
     queries.push_back(memory_.Query(row, step.lengths[b] - 1));
@@ -123,7 +123,7 @@ void LifeJudge::Row(int64_t row, std::vector<Outputs>& out,
     problem.key_starts = Number(waiting_[At(s)].starts[b]);
     exec::Staged staged;
     staged.problem = &problem;
-    staged.dtype = life_.dtype;
+    staged.dtype = trace_.dtype;
     staged.options = options_;
     staged.first_row = row;
     staged.query = Held(queries[At(s)]);
@@ -140,7 +140,7 @@ void LifeJudge::Row(int64_t row, std::vector<Outputs>& out,
     staged.key = std::move(held_key);
     staged.value = std::move(held_value);
     const exec::OperationOutcome alone =
-        exec::RunStagedDecoding(machine, staged, life_.settings);
+        exec::RunStagedDecoding(machine, staged, trace_.settings);
     held_key = std::move(staged.key);
     held_value = std::move(staged.value);
     if (alone.unsupported) {
@@ -152,29 +152,30 @@ void LifeJudge::Row(int64_t row, std::vector<Outputs>& out,
   }
 }
 
-Case LifeJudge::StepCase() const {
+Case TraceJudge::StepCase() const {
   Case test;
   test.operation = &exec::kFlashDecoding;
   test.mode = Mode::kDecode;
-  test.dtype = life_.dtype;
-  test.mesh = life_.mesh;
-  test.sizes = {life_.batch,    1, life_.slots, life_.heads, life_.key_heads,
-                life_.head_dim, 0};
-  test.specs.key = test.specs.value = life_.decode_spec;
+  test.dtype = trace_.dtype;
+  test.mesh = trace_.mesh;
+  test.sizes = {
+      trace_.batch,    1, trace_.slots, trace_.heads, trace_.key_heads,
+      trace_.head_dim, 0};
+  test.specs.key = test.specs.value = trace_.decode_spec;
   test.specs.query = test.specs.output = {
-      exec::PadSpec(life_.decode_spec, 1)[0], {}, life_.query_heads};
+      exec::PadSpec(trace_.decode_spec, 1)[0], {}, trace_.query_heads};
   return test;
 }
 
-std::vector<JudgedStep> LifeJudge::Judge(int threads) {
+std::vector<JudgedStep> TraceJudge::Judge(int threads) {
   std::vector<JudgedStep> judged;
   if (waiting_.empty()) return judged;
   const DenseArray zeros =
-      DenseArray::Zeros({life_.batch, 1, life_.heads, life_.head_dim});
+      DenseArray::Zeros({trace_.batch, 1, trace_.heads, trace_.head_dim});
   std::vector<Outputs> outputs(waiting_.size(), {zeros, zeros});
-  std::vector<std::string> refused(At(life_.batch));
+  std::vector<std::string> refused(At(trace_.batch));
   exec::ThreadPool pool(std::max(threads, 1));
-  pool.Run(life_.batch,
+  pool.Run(trace_.batch,
            [&](int64_t row, int) { Row(row, outputs, refused[At(row)]); });
   const Case test = StepCase();
   for (size_t s = 0; s < waiting_.size(); ++s) {
@@ -189,7 +190,7 @@ std::vector<JudgedStep> LifeJudge::Judge(int threads) {
     step.alone = CompareOutputs(outputs[s].alone, reference);
     step.largest = MaxAbs(reference);
     step.tolerance =
-        2 * step.alone.max_abs + ErrorFloor(life_.dtype, step.largest);
+        2 * step.alone.max_abs + ErrorFloor(trace_.dtype, step.largest);
     step.device_error = DeviceErrors(test, got, reference);
     if (!Within(step.error.max_abs, step.tolerance)) {
       CaseResult& off = step.explained;

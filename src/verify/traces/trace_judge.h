@@ -33,9 +33,9 @@ struct JudgedStep {
   CaseResult explained;
 };
 
-class LifeJudge {
+class TraceJudge {
  public:
-  LifeJudge(const Lifetime& life, const Remembered& memory);
+  TraceJudge(const CacheTrace& trace, const Remembered& memory);
 
   const exec::AttentionOptions& options() const { return options_; }
 
@@ -58,7 +58,7 @@ class LifeJudge {
                  const std::vector<exec::Buffer>& queries,
                  std::vector<Outputs>& out, std::string& refused) const;
 
-  const Lifetime& life_;
+  const CacheTrace& trace_;
   const Remembered& memory_;
   exec::AttentionOptions options_;
   std::vector<DecodedStep> waiting_;

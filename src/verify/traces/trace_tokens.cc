@@ -17,21 +17,21 @@ float Noise(uint32_t bits) {
 
 }  // namespace
 
-LifeTokens::LifeTokens(const Lifetime& life)
-    : rows_(life.batch + 1),
-      heads_(life.heads),
-      key_heads_(life.key_heads),
-      dim_(life.head_dim),
-      positions_(life.prefill + life.steps),
-      dtype_(life.dtype) {
-  const exec::Random random(life.seed);
+TraceTokens::TraceTokens(const CacheTrace& trace)
+    : rows_(trace.batch + 1),
+      heads_(trace.heads),
+      key_heads_(trace.key_heads),
+      dim_(trace.head_dim),
+      positions_(trace.prefill + trace.steps),
+      dtype_(trace.dtype) {
+  const exec::Random random(trace.seed);
   kinds_.push_back(MakeKind(random.Split("query"), heads_, 1, 0.3));
   kinds_.push_back(MakeKind(random.Split("key"), key_heads_, 1, 0.3));
   kinds_.push_back(MakeKind(random.Split("value"), key_heads_, 0.7, 1.5));
 }
 
-LifeTokens::Kind LifeTokens::MakeKind(exec::Random random, int64_t heads,
-                                      double gain, double offset) const {
+TraceTokens::Kind TraceTokens::MakeKind(exec::Random random, int64_t heads,
+                                        double gain, double offset) const {
   Kind out;
   out.key = random.Split("noise").key();
   out.slope = static_cast<float>(offset);
@@ -47,8 +47,8 @@ LifeTokens::Kind LifeTokens::MakeKind(exec::Random random, int64_t heads,
   return out;
 }
 
-void LifeTokens::Read(TokenKind kind, int64_t row, int64_t position,
-                      std::span<float> out) const {
+void TraceTokens::Read(TokenKind kind, int64_t row, int64_t position,
+                       std::span<float> out) const {
   const Kind& k = kinds_[static_cast<size_t>(kind)];
   if (kind != TokenKind::kQuery && row == 0 &&
       position == std::min<int64_t>(3, positions_ - 1)) {

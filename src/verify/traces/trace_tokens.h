@@ -1,4 +1,4 @@
-// Raw tokens of a cache's life: counted, not stored, so that a life may be
+// Raw tokens of a cache's trace: counted, not stored, so that a trace may be
 // far longer than memory.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
 #define SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
@@ -15,16 +15,16 @@ namespace shardc::verify {
 
 enum class TokenKind : uint8_t { kQuery, kKey, kValue };
 
-class LifeTokens {
+class TraceTokens {
  public:
   // Of batch + 1 rows, the last for insertion.
-  explicit LifeTokens(const Lifetime& life);
+  explicit TraceTokens(const CacheTrace& trace);
 
   // Heads of a kind.
   int64_t Heads(TokenKind kind) const {
     return kind == TokenKind::kQuery ? heads_ : key_heads_;
   }
-  // One token [heads, D], rounded to the life's dtype. Heads and rows differ
+  // One token [heads, D], rounded to the trace's dtype. Heads and rows differ
   // in mean and norm, positions by a slope; the keys and values of row 0 are
   // zero at position 3, which quantisation must leave alone.
   void Read(TokenKind kind, int64_t row, int64_t position,

@@ -1,4 +1,4 @@
-// Products by bits against quantize.h's, softmax in 16 bits by hand, and what
+// Quantised matmuls against quantize.h's, softmax in 16 bits by hand, and what
 // a split of the head dimension costs.
 #include "exec/attention/narrow.h"
 
@@ -32,7 +32,7 @@ DenseArray RowsOf(const Buffer& x, int64_t head, bool columns) {
   return out;
 }
 
-TEST_CASE("scores by bits are the products that quantize.h makes") {
+TEST_CASE("quantised scores are the products that quantize.h makes") {
   for (const int bits : {8, 4}) {
     const Buffer query = Normal({1, 5, 4, 24}, 1);
     const Buffer key = Normal({1, 7, 2, 24}, 2);
@@ -48,8 +48,8 @@ TEST_CASE("scores by bits are the products that quantize.h makes") {
     const Buffer scores =
         ScaledScores(slice, IntegerScores(slice, q, k, bits), q, k, bits);
     for (int64_t h = 0; h < 4; ++h) {
-      const DotByBits want =
-          DotBits(RowsOf(query, h, false), RowsOf(key, h / 2, true), bits);
+      const QuantisedProduct want = QuantisedMatmul(
+          RowsOf(query, h, false), RowsOf(key, h / 2, true), bits);
       for (size_t i = 0; i < 35; ++i) {
         CHECK(scores.real[static_cast<size_t>(h) * 35 + i] ==
               doctest::Approx(want.product.data[i] * 0.25).epsilon(1e-6));

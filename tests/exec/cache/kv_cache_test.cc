@@ -367,7 +367,7 @@ std::vector<Buffer> Seen(const Machine& machine, const KvCache& cache) {
   return out;
 }
 
-std::vector<Buffer> Life(Fault fault, Dtype dtype, int64_t window) {
+std::vector<Buffer> Trace(Fault fault, Dtype dtype, int64_t window) {
   const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}});
   Machine machine(mesh, 1, fault);
   KvCache slots = Cache(mesh, {2, 8, 2, 2, dtype, window}, {{}, {"x", "y"}});
@@ -386,10 +386,10 @@ std::vector<Buffer> Life(Fault fault, Dtype dtype, int64_t window) {
   return Seen(machine, slots);
 }
 
-TEST_CASE("every planted fault shows in the cache") {
+TEST_CASE("every injected fault shows in the cache") {
   const auto differs = [](Fault fault, Dtype dtype, int64_t window) {
-    const auto a = Life(Fault::kNone, dtype, window);
-    const auto b = Life(fault, dtype, window);
+    const auto a = Trace(Fault::kNone, dtype, window);
+    const auto b = Trace(fault, dtype, window);
     for (size_t i = 0; i < a.size(); ++i) {
       if (!BitEqual(a[i], b[i])) return true;
     }

@@ -29,11 +29,12 @@ TEST_CASE("slices, joins and transposes keep every element") {
   const Buffer b = SliceDim(all, 1, 2, 4);
   CHECK(a.real == std::vector<float>{0, 1, 2, 3, 4, 5, 18, 19, 20, 21, 22, 23});
   CHECK(BitEqual(ConcatDim({&a, &b}, 1), all));
-  const Buffer turned = TransposeDims(all, {2, 0, 1});
-  CHECK(turned.shape == Shape{3, 2, 6});
-  CHECK(turned.real[static_cast<size_t>(OffsetOf(turned.shape, {1, 1, 4}))] ==
+  const Buffer transposed = TransposeDims(all, {2, 0, 1});
+  CHECK(transposed.shape == Shape{3, 2, 6});
+  CHECK(transposed
+            .real[static_cast<size_t>(OffsetOf(transposed.shape, {1, 1, 4}))] ==
         all.real[static_cast<size_t>(OffsetOf(all.shape, {1, 4, 1}))]);
-  CHECK(BitEqual(TransposeDims(turned, {1, 2, 0}), all));
+  CHECK(BitEqual(TransposeDims(transposed, {1, 2, 0}), all));
   CHECK(SliceBlock(Counting({4}), {1}, {0}).real.empty());
 }
 

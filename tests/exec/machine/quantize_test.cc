@@ -54,7 +54,7 @@ TEST_CASE("the error is at most scale/255 and float rounding") {
   }
 }
 
-TEST_CASE("products by bits stay inside their tolerance and get near it") {
+TEST_CASE("quantised matmuls stay inside their tolerance and get near it") {
   const Random random(6);
   const auto normal = [&](int64_t m, int64_t n, uint64_t seed) {
     DenseArray x = DenseArray::Zeros({m, n});
@@ -68,7 +68,7 @@ TEST_CASE("products by bits stay inside their tolerance and get near it") {
     for (uint64_t seed = 0; seed < 20; ++seed) {
       DenseArray a = normal(5, 32, seed), b = normal(32, 7, seed + 100);
       if (seed == 0) std::fill_n(a.data.begin(), 32, 0.0);
-      const DotByBits got = DotBits(a, b, bits);
+      const QuantisedProduct got = QuantisedMatmul(a, b, bits);
       for (int64_t i = 0; i < 5; ++i) {
         for (int64_t j = 0; j < 7; ++j) {
           double want = 0;
@@ -91,7 +91,7 @@ TEST_CASE("a product by 4 bits, by hand") {
   const DenseArray a{{1, 3}, {7.5, 2.5, 3.5}};
   const DenseArray b{{3, 1}, {1, 1, -15}};
   // b's step is 2: 0.5 goes to 0, -7.5 to -7.
-  const DotByBits got = DotBits(a, b, 4);
+  const QuantisedProduct got = QuantisedMatmul(a, b, 4);
   CHECK(got.product.data[0] == 4 * -7 * 2);
   CHECK(got.tolerance.data[0] == 13.5 * 1 + 17 * 0.5 + 3 * 0.5);
 }

@@ -107,9 +107,9 @@ TEST_CASE("a shared page is copied by whoever writes to it") {
 
 // Whatever is done, each page's use count is the number of rows that hold it,
 // and no free page is held.
-TEST_CASE("random lives keep the counts right") {
+TEST_CASE("random traces keep the counts right") {
   RandomSequence random(Random(17));
-  for (int life = 0; life < 50; ++life) {
+  for (int trace = 0; trace < 50; ++trace) {
     const int64_t shards = random.Between(1, 2);
     PageTable table = Table({8 * shards, 2, 3 * shards, 4, shards, true});
     for (int step = 0; step < 60; ++step) {

@@ -362,7 +362,7 @@ TEST_CASE("a distribution must be the requests' own") {
   }
 }
 
-TEST_CASE("every planted fault shows in a paged operation") {
+TEST_CASE("every injected fault shows in a paged operation") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
   const Sizes n{4, 2, 11, 4, 2, 8};
   const AttentionProblem p = Problem(n);

@@ -173,11 +173,11 @@ TEST_CASE("roles are read from names") {
   };
   for (const RoleCase& one : cases) {
     CAPTURE(one.name);
-    const KindRole role = RoleOf(one.name, one.separator);
+    const GroupRole role = RoleOf(one.name, one.separator);
     CHECK(role.role == one.role);
     CHECK(OutDim(role, 2) == one.out);
   }
-  const KindRole up = RoleOf("mlp/up_proj/kernel", '/');
+  const GroupRole up = RoleOf("mlp/up_proj/kernel", '/');
   CHECK(up.siblings == "mlp/?/kernel");
   CHECK(up.module == "mlp/up_proj");
   CHECK(RoleOf("mlp/up_proj/bias", '/').module == up.module);

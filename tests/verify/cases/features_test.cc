@@ -134,7 +134,7 @@ TEST_CASE("what is long already needs no other") {
 }
 
 // A latent's keys of every head may be far more than the model's.
-TEST_CASE("what is too large to expand has witness sizes, and says so") {
+TEST_CASE("what is too large to expand has reduced sizes, and says so") {
   Request request = Everywhere(Mode::kDecode);
   request.operations = {
       exec::FindOperation("multi_latent_ragged_page_attention_v1")};

@@ -7,7 +7,7 @@
 namespace shardc::verify {
 namespace {
 
-TEST_CASE("witness heads keep the structure and no more") {
+TEST_CASE("reduced heads keep the structure and no more") {
   struct Row {
     int64_t heads, keys, a, c, want_heads, want_keys;
   };
@@ -18,7 +18,7 @@ TEST_CASE("witness heads keep the structure and no more") {
   for (const Row& row : rows) {
     CAPTURE(row.heads);
     CAPTURE(row.a);
-    const auto [h, k] = WitnessHeads(row.heads, row.keys, {{row.a, row.c}});
+    const auto [h, k] = ReducedHeads(row.heads, row.keys, {{row.a, row.c}});
     CHECK(h <= row.heads);
     CHECK(h % k == 0);
     CHECK((h % row.a == 0) == (row.heads % row.a == 0));
@@ -30,10 +30,10 @@ TEST_CASE("witness heads keep the structure and no more") {
   }
 }
 
-TEST_CASE("witness lengths divide as the real ones do") {
+TEST_CASE("reduced lengths divide as the real ones do") {
   for (int64_t real = 1; real <= 200; ++real) {
     for (int64_t n : {1, 2, 3, 4, 8}) {
-      const int64_t small = WitnessLength(real, {n});
+      const int64_t small = ReducedLength(real, {n});
       CHECK(small <= real);
       CHECK((small % n == 0) == (real % n == 0));
       CHECK((small % (2 * n) == 0) == (real % (2 * n) == 0));
@@ -41,13 +41,13 @@ TEST_CASE("witness lengths divide as the real ones do") {
       CHECK(std::min<int64_t>(small / n, 4) == std::min<int64_t>(real / n, 4));
     }
   }
-  CHECK(WitnessLength(8192, {4}) == 16);
-  CHECK(WitnessLength(1, {4}) == 1);
+  CHECK(ReducedLength(8192, {4}) == 16);
+  CHECK(ReducedLength(1, {4}) == 1);
 }
 
 TEST_CASE("a query that is shorter than its keys stays so") {
   Sizes real{4, 128, 4096, 32, 8, 128, 0};
-  const Sizes small = WitnessSizes(real, {{2}, {2}, {{2, 2}}, {1}});
+  const Sizes small = ReducedSizes(real, {{2}, {2}, {{2, 2}}, {1}});
   CHECK(small.query_length < small.key_length);
   CHECK(small.head_dim == 16);
   CHECK(small.batch == 4);

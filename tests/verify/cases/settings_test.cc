@@ -27,7 +27,7 @@ std::string MembersOf(const Case& test, bool all) {
   });
 }
 
-TEST_CASE("blocks in a witness") {
+TEST_CASE("blocks in reduced sizes") {
   struct Fit {
     std::optional<int64_t> asked;
     int64_t given, length;  // of keys
@@ -39,14 +39,14 @@ TEST_CASE("blocks in a witness") {
       {{}, 4096, 16, 6, false},
       {{}, 4096, 4096, 512, false},
       {{}, 4, 4, 2, false},
-      // Asked for, and shorter than the witness's length.
+      // Asked for, and shorter than the reduced sizes' length.
       {8, 4096, 16, 8, false},
       {1, 4096, 16, 1, false},
       {15, 4096, 16, 15, false},
       // One block held everything, and still does.
       {4096, 4096, 16, 4096, false},
       {1 << 20, 4096, 16, 1 << 20, false},
-      // One of several in the given length would be all of the witness's.
+      // One of several in the given length would be all of the reduced sizes'.
       {16, 4096, 16, 6, true},
       {128, 4096, 16, 6, true},
       {4095, 4096, 16, 6, true},
@@ -119,7 +119,7 @@ TEST_CASE("each setting of a record reaches the case, and is shown") {
   CHECK(other.features.custom_blocks);
 }
 
-TEST_CASE("those that take products by bits are those that have them") {
+TEST_CASE("those that take quantised matmuls are those that have them") {
   for (const exec::Operation* operation : exec::Operations()) {
     CAPTURE(operation->name);
     Case test = CaseOf(operation->name, 1, 8);

@@ -28,7 +28,7 @@ bool RunsOnce() { return std::getenv("SHARDC_VERIFY_ONCE") != nullptr; }
 TEST_CASE("each check is the only one to catch some fault") {
   if (RunsOnce()) return;
   // A fault that is missed without a check is one that this check caught. A
-  // check that others speak for has none under its name: all are planted.
+  // check that others speak for has none under its name: all are injected.
   const SelfTest all = RunSelfTest({}, 2);
   for (size_t i = 0; i < kCheckCount; ++i) {
     const auto check = static_cast<Check>(i);

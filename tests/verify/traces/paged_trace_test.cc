@@ -8,13 +8,13 @@
 namespace shardc::verify {
 namespace {
 
-PagedLife Base(exec::PageFormat format) {
-  PagedLife life;
-  life.mesh = MeshOf({{"dp", 2}, {"tp", 2}});
-  life.format = format;
-  life.page_axes = {"dp"};
-  life.head_axes = {"tp"};
-  return life;
+PagedTrace Base(exec::PageFormat format) {
+  PagedTrace trace;
+  trace.mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  trace.format = format;
+  trace.page_axes = {"dp"};
+  trace.head_axes = {"tp"};
+  return trace;
 }
 
 TEST_CASE("requests that share pages keep their own tokens") {
@@ -22,17 +22,17 @@ TEST_CASE("requests that share pages keep their own tokens") {
        {exec::PageFormat::kInterleaved, exec::PageFormat::kSeparate,
         exec::PageFormat::kPacked}) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {
-      PagedLife life = Base(format);
-      life.seed = seed;
-      if (seed % 3 == 1) life.dtype = Dtype::kBF16;
-      if (seed % 3 == 2) life.dtype = Dtype::kI8;
-      const LifetimeResult result = RunPagedLife(life, {});
+      PagedTrace trace = Base(format);
+      trace.seed = seed;
+      if (seed % 3 == 1) trace.dtype = Dtype::kBF16;
+      if (seed % 3 == 2) trace.dtype = Dtype::kI8;
+      const CacheTraceResult result = RunPagedTrace(trace, {});
       CAPTURE(result.reason);
       CHECK(result.status == Status::kPass);
     }
     RunOptions options;
     options.fault = exec::Fault::kPagedSharedWritten;
-    const LifetimeResult wrong = RunPagedLife(Base(format), options);
+    const CacheTraceResult wrong = RunPagedTrace(Base(format), options);
     CHECK(wrong.status == Status::kFail);
     CHECK(wrong.step == 3);
     CHECK(wrong.reason ==
