@@ -47,8 +47,7 @@ int main(int, char** argv) {
     shardc::WritePlanJson(compiled->plan, {}, out);
   });
   std::fputs(plan.c_str(), stdout);
-  std::fputs(shardc::PlanSummaryText(compiled->plan,
-                                     compiled->rules.rules).c_str(), stdout);
+  std::fputs(shardc::PlanSummaryText(*compiled).c_str(), stdout);
 }
 """
 

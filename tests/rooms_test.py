@@ -48,7 +48,7 @@ MAY_INCLUDE = {
         "verify/judge", "verify/traces"},
     "verify": {"source", "exec/machine", "verify/cases", "verify/judge",
         "verify/traces"},
-    "emit": {"source", "model", "plan", "verify/cases", "verify/judge",
+    "emit": {"source", "plan", "verify/cases", "verify/judge",
         "verify/faults", "verify"},
     "emit/findings": {"source", "lint/rules", "emit"},
     "emit/plans": {"source", "model", "plan", "emit", "emit/findings"},

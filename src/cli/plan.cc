@@ -51,7 +51,7 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
 
   Findings found = PlanFindings(*compiled);
   const bool refused = found.HasErrors();
-  Tell(common, PlanSummaryText(compiled->plan, compiled->rules.rules));
+  Tell(common, PlanSummaryText(*compiled));
   int status = refused ? kFound : kDone;
   if (!refused || flags.keep_going) {
     const auto write = [&](Sink& out) {

@@ -7,12 +7,13 @@
 #include <span>
 #include <string>
 
-#include "model/rules.h"
 #include "plan/plan.h"
 #include "source/finding.h"
 #include "source/sink.h"
 
 namespace shardc {
+
+struct Compiled;
 
 // shardc.plan/v1, with `diagnostics` when there are findings to carry.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
@@ -21,7 +22,7 @@ void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
 // What `plan` tells people: totals, bytes per device, the largest replicated
 // parameters, hits per rule, corrections with their bytes, the unmatched with
 // the nearest rule.
-std::string PlanSummaryText(const Plan& plan, std::span<const Rule> rules);
+std::string PlanSummaryText(const Compiled& compiled);
 
 struct TextStyle {
   bool color = false;

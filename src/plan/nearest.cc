@@ -1,73 +1,109 @@
+// Names and patterns are cut at their separators and compared part by part
+// from the end, where a parameter's own name stands. One part may differ, two
+// must agree; what is left of the longer one does not count, but the name may
+// have one part more at its end. Of the rules
+//
+//   [0] mlp/up/kernel   [1] moe/(up|down)/kernel   [2] moe/up/bias
+//
+// `layers/3/moe/gate/kernel` is nearest to [1]: `kernel` and `moe` agree, and
+// it says `up` where the name has `gate`. [0] has only `kernel`, and so has
+// [2] only `moe`.
 #include "plan/nearest.h"
 
 #include <algorithm>
-#include <cctype>
-#include <string>
-#include <vector>
+#include <tuple>
+
+#include "model/name.h"
 
 namespace shardc {
 namespace {
 
-constexpr double kEnough = 0.5;
+struct Fit {
+  int matched = 0;
+  int run = 0;
+  std::string written;
+  std::string found;
+};
 
-bool IsWordChar(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
-// Words of a name, or the literal words of a pattern: an escape such as \d
-// is no word, and a digit alone says nothing.
-std::vector<std::string_view> Words(std::string_view text, bool pattern) {
-  std::vector<std::string_view> words;
-  for (size_t i = 0; i < text.size();) {
-    if (pattern && text[i] == '\\') {
-      i += 2;
+// Compares from the end, leaving `skip` parts of the name over. Nothing when
+// a second part differs.
+std::optional<Fit> FitAt(const std::vector<std::string>& pattern,
+                         const std::vector<std::string_view>& name, size_t skip,
+                         const Sketch& sketch) {
+  Fit fit;
+  const size_t limit = std::min(pattern.size(), name.size() - skip);
+  for (size_t i = 0; i < limit; ++i) {
+    std::string part = pattern[pattern.size() - 1 - i];
+    const std::string_view word = name[name.size() - 1 - skip - i];
+    if (part.empty()) continue;
+    const bool first = i + 1 == pattern.size();
+    const std::string plain = part;
+    if (first && !sketch.begin_anchor) part.insert(0, 1, Sketch::kWild);
+    if (i == 0 && !sketch.end_anchor) part += Sketch::kWild;
+    const bool wild_only = std::all_of(part.begin(), part.end(), [](char c) {
+      return c == Sketch::kWild || c == Sketch::kAnyChar;
+    });
+    if (SketchFits(part, word)) {
+      if (!wild_only) ++fit.matched;
+      if (!wild_only && fit.written.empty()) ++fit.run;
       continue;
     }
-    size_t end = i;
-    while (end < text.size() && IsWordChar(text[end])) ++end;
-    const std::string_view word = text.substr(i, end - i);
-    const bool digits = std::all_of(word.begin(), word.end(), [](char c) {
-      return std::isdigit(static_cast<unsigned char>(c)) != 0;
-    });
-    if (!word.empty() && !digits) words.push_back(word);
-    i = std::max(end, i + 1);
+    if (!fit.written.empty() || plain.empty()) return std::nullopt;
+    fit.written = plain;
+    fit.found = std::string(word);
   }
-  return words;
+  return fit;
 }
 
-// Longest common subsequence of words, each weighing its place in the
-// pattern; as a share of the pattern's whole weight.
-double Likeness(std::span<const std::string_view> pattern,
-                std::span<const std::string_view> name) {
-  if (pattern.empty()) return 0;
-  std::vector<double> row(name.size() + 1, 0);
-  double whole = 0;
-  for (size_t p = 0; p < pattern.size(); ++p) {
-    const double weight = static_cast<double>(p + 1);
-    whole += weight;
-    double diagonal = 0;
-    for (size_t n = 0; n < name.size(); ++n) {
-      const double above = row[n + 1];
-      const double taken = pattern[p] == name[n] ? diagonal + weight : 0.0;
-      row[n + 1] = std::max({row[n], above, taken});
-      diagonal = above;
-    }
+bool IsPlain(std::string_view text) {
+  return text.find(Sketch::kWild) == std::string_view::npos &&
+         text.find(Sketch::kAnyChar) == std::string_view::npos && text != "*";
+}
+
+std::string Rewrite(const std::string& pattern, const Fit& fit) {
+  if (!IsPlain(fit.written) || !IsPlain(fit.found)) return {};
+  const size_t at = pattern.find(fit.written);
+  if (at == std::string::npos ||
+      pattern.find(fit.written, at + 1) != std::string::npos) {
+    return {};
   }
-  return row.back() / whole;
+  std::string out = pattern;
+  return out.replace(at, fit.written.size(), fit.found);
 }
 
 }  // namespace
 
-std::optional<size_t> NearestRule(std::span<const Rule> rules,
-                                  std::string_view name) {
-  const auto name_words = Words(name, false);
-  std::optional<size_t> best;
-  double best_likeness = 0;
-  for (size_t i = 0; i < rules.size(); ++i) {
-    const double likeness = Likeness(Words(rules[i].match, true), name_words);
-    if (likeness >= kEnough && likeness > best_likeness) {
-      best = i;
-      best_likeness = likeness;
+NearestRules::NearestRules(std::span<const Rule> rules, const Matches& matches,
+                           char separator)
+    : rules_(rules), separator_(separator), dead_(rules.size(), true) {
+  for (const Rule& rule : rules) sketches_.push_back(SketchOf(rule.match));
+  for (const uint32_t rule : matches.rules) dead_[rule] = false;
+}
+
+std::optional<NearRule> NearestRules::Of(std::string_view name, Among among,
+                                         const std::set<int32_t>& taken) const {
+  const std::string general = NameTemplate(name, separator_);
+  const std::vector<std::string_view> parts = SplitName(general, separator_);
+  std::optional<NearRule> best;
+  std::tuple<bool, int, int, bool> best_score;
+  for (size_t r = 0; r < rules_.size(); ++r) {
+    const Sketch& sketch = sketches_[r];
+    const auto index = static_cast<int32_t>(r);
+    if (sketch.catch_all || (among == Among::kDead && !dead_[r])) continue;
+    for (const std::string& text : sketch.texts) {
+      const std::vector<std::string> written =
+          SketchSegments(text, rules_[r].separator);
+      for (size_t skip = 0; skip < std::min<size_t>(parts.size(), 2); ++skip) {
+        auto fit = FitAt(written, parts, skip, sketch);
+        if (!fit || fit->matched < 2 || fit->written.empty()) continue;
+        const std::tuple score(dead_[r], fit->matched, fit->run,
+                               !taken.contains(index));
+        if (best && score <= best_score) continue;
+        best = NearRule{index,      fit->matched,
+                        fit->run,   fit->written,
+                        fit->found, Rewrite(rules_[r].match, *fit)};
+        best_score = score;
+      }
     }
   }
   return best;

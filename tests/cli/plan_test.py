@@ -3,6 +3,7 @@
 import json
 import locale
 import os
+import re
 import tempfile
 import unittest
 
@@ -53,6 +54,38 @@ class Plan(Case):
             ]
             for other in others:
                 self.assertEqual(first, self.check(other, 0).out)
+
+    def test_one_run_names_one_nearest_rule(self):
+        # Words of [0] are found in both names, path parts of [2] and [1].
+        rules = ["mlp/up/kernel", "kernel/up/moe", "moe/(up|down)/kernel",
+                 "norm/scale"]
+        names = ["layers/7/moe/gate/kernel", "moe/up/x/bias"]
+        with tempfile.TemporaryDirectory() as folder:
+            file = write(folder, "r.yaml", json.dumps({
+                "version": 1,
+                "rules": [{"match": one, "spec": []} for one in rules]},
+                indent=1))
+            model = write(folder, "m.json", json.dumps({
+                "schema": "shardc.manifest/v1",
+                "params": {name: {"shape": [4], "dtype": "F32"}
+                           for name in [*names, "norm/scale"]}}))
+            inputs = ["--mesh", "tp:2", "--rules", file, "--manifest", model]
+            plan = self.check(run("plan", *inputs), 1).err
+            self.assertEqual(
+                plan.count("the nearest rule says"), len(names), plan)
+            for name in names:
+                told = re.search(
+                    rf"^ +{name}  \(nearest: \[(\d+)\]", plan, re.M)
+                self.assertIsNotNone(told, plan)
+                found = plan.partition(f"no rule matches `{name}`")[2]
+                line = int(re.search(r"r\.yaml:(\d+):", found).group(1))
+                with open(file, encoding="utf-8") as text:
+                    pattern = json.loads(
+                        "{" + text.read().splitlines()[line - 1].strip(" ,")
+                        + "}")["match"]
+                self.assertEqual(rules.index(pattern), int(told.group(1)))
+                explain = self.check(run("explain", name, *inputs), 0).out
+                self.assertIn(f"nearest   [{told.group(1)}]", explain)
 
     def test_rules_are_named_from_their_own_folder(self):
         with tempfile.TemporaryDirectory() as folder:

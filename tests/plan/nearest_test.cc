@@ -2,29 +2,85 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 namespace shardc {
 namespace {
 
-TEST_CASE("the nearest rule shares the most words, the last ones most") {
-  std::vector<Rule> rules(4);
-  rules[0].match = "block_sparse_moe/experts/(w1|w3)/kernel";
-  rules[1].match = "self_attn/q_proj/kernel";
-  rules[2].match = "experts/\\d+/gate_proj/bias";
-  rules[3].match = ".*";
+std::vector<Rule> RulesOf(std::initializer_list<const char*> patterns) {
+  std::vector<Rule> rules;
+  for (const char* pattern : patterns) rules.emplace_back().match = pattern;
+  return rules;
+}
+
+// `1: up|gate -> moe/gate/kernel`, or `-`.
+std::string Text(const std::optional<NearRule>& near) {
+  if (!near) return "-";
+  return std::to_string(near->rule) + ": " + near->written + "|" + near->found +
+         (near->rewrite.empty() ? "" : " -> " + near->rewrite);
+}
+
+TEST_CASE("one part may differ, two must agree") {
+  const auto rules = RulesOf({"mlp/up/kernel", "moe/(up|down)/kernel$",
+                              "experts/\\d+/w1/bias", "norm", ".*"});
+  const NearestRules nearest(rules, {}, '/');
   struct Case {
-    std::string_view name;
-    std::optional<size_t> rule;
+    const char* name;
+    const char* near;
   };
   const Case cases[] = {
-      {"model/layers/0/mlp/experts/w1/kernel", 0},
-      {"model/layers/0/attn/q_proj/kernel", 1},
-      {"model/layers/0/mlp/experts/3/gate_proj/bias", 2},
-      {"visual/patch/position", std::nullopt},
+      {"ffn/up/kernel", "0: mlp|ffn -> ffn/up/kernel"},
+      // The words of [0] weigh more, but only one of its parts agrees.
+      {"layers/7/moe/gate/kernel", "1: up|gate -> moe/(gate|down)/kernel$"},
+      // The name may have one part more at its end, not two.
+      {"moe/gate/kernel/scale", "1: up|gate -> moe/(gate|down)/kernel$"},
+      {"moe/gate/kernel/scale/0", "-"},
+      // Digits are any number, and stand in no rewrite.
+      {"experts/31/w2/bias", "2: w1|w2 -> experts/\\d+/w2/bias"},
+      {"layers/0/mlp/3/kernel", "0: up|*"},
+      {"layers/attn/kernel", "-"},
+      {"visual/patch/position", "-"},
+      {"norm", "-"},
+      {"", "-"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
-    CHECK(NearestRule(rules, c.name) == c.rule);
+    CHECK(Text(nearest.Of(c.name)) == c.near);
   }
+}
+
+TEST_CASE("dead rules first, then more parts, a longer end, those not taken") {
+  const auto rules =
+      RulesOf({"a/b/x/d", "b/x/d", "c/b/x/d", "b/c/y", "a/b/c/y"});
+  Matches matches;
+  matches.rules = {0, 1, 2};
+  const NearestRules some(rules, matches, '/');
+  CHECK(some.Of("a/b/c/d")->rule == 4);  // dead, and more of it agrees
+  CHECK(some.Of("q/b/c/d")->rule == 3);  // dead, though [1] agrees as much
+  const NearestRules all(rules, {}, '/');
+  CHECK(all.Of("a/b/c/d")->rule == 0);  // as many agree, and the end does
+  CHECK(all.Of("q/b/c/d")->rule == 1);
+  const auto alike = RulesOf({"a/b/x", "a/b/y"});
+  const NearestRules twins(alike, {}, '/');
+  CHECK(twins.Of("a/b/z")->rule == 0);
+  CHECK(twins.Of("a/b/z", NearestRules::Among::kAll, {0})->rule == 1);
+  CHECK(twins.Of("a/b/z", NearestRules::Among::kAll, {0, 1})->rule == 0);
+  Matches most;
+  most.rules = {0, 1, 2, 3, 4};
+  const NearestRules none_dead(rules, most, '/');
+  CHECK(none_dead.Of("q/b/c/d")->rule == 1);
+  CHECK_FALSE(none_dead.Of("q/b/c/d", NearestRules::Among::kDead));
+}
+
+TEST_CASE("parts are those of each side's own separator") {
+  auto rules = RulesOf({"mlp\\.up\\.weight$", "attn.q.weight"});
+  for (Rule& rule : rules) rule.separator = '.';
+  const NearestRules nearest(rules, {}, '/');
+  CHECK(Text(nearest.Of("layers/0/ffn/up/weight")) ==
+        "0: mlp|ffn -> ffn\\.up\\.weight$");
+  CHECK(nearest.Of("layers/0/attn/k/weight")->rule == 1);
+  const NearestRules none(rules, {}, 0);
+  CHECK_FALSE(none.Of("layers.0.ffn.up.weight"));
 }
 
 }  // namespace

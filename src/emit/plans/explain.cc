@@ -158,8 +158,10 @@ void AddRulesTried(std::string& out, const Compiled& c, size_t param) {
   }
   if (!later.empty()) out += "  later rules that match too: " + later + "\n";
   if (rule < 0) {
-    if (const auto near = NearestRule(c.rules.rules, c.plan.names[param])) {
-      out += "  nearest   " + RuleLabel(c, *near) + "\n";
+    const NearestRules nearest(c.rules.rules, c.matches, c.manifest.separator);
+    if (const auto near = nearest.Of(c.plan.names[param])) {
+      out +=
+          "  nearest   " + RuleLabel(c, static_cast<size_t>(near->rule)) + "\n";
     }
   }
 }

@@ -1,33 +1,14 @@
 #include "emit/plans/manifest_text.h"
 
-#include <algorithm>
 #include <map>
 
+#include "model/name.h"
 #include "source/checked.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
 namespace shardc {
 namespace {
-
-// `model.layers.3.mlp` -> `model.layers.*.mlp`: whole digit parts only.
-std::string Generalise(const std::string& name, char separator) {
-  if (separator == 0) return name;
-  std::string out;
-  size_t begin = 0;
-  while (begin <= name.size()) {
-    const size_t end = std::min(name.find(separator, begin), name.size());
-    const std::string part = name.substr(begin, end - begin);
-    const bool digits =
-        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
-          return c >= '0' && c <= '9';
-        });
-    out += digits ? "*" : part;
-    if (end < name.size()) out += separator;
-    begin = end + 1;
-  }
-  return out;
-}
 
 std::string Pad(std::string text, size_t width) {
   if (text.size() < width) text.insert(0, width - text.size(), ' ');
@@ -61,7 +42,9 @@ std::string ManifestText(const Manifest& manifest) {
   std::vector<Group> groups;
   std::map<std::pair<std::string, uint32_t>, size_t> by_name;
   for (const Tensor& tensor : manifest.tensors) {
-    std::string name = Generalise(tensor.name, manifest.separator);
+    std::string name = manifest.separator == 0
+                           ? tensor.name
+                           : NameTemplate(tensor.name, manifest.separator);
     const auto [at, inserted] =
         by_name.try_emplace({name, tensor.type}, groups.size());
     if (inserted) groups.push_back({std::move(name), tensor.type, 0});

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "emit/emit.h"
+#include "plan/compile.h"
 #include "plan/nearest.h"
 #include "source/wording.h"
 
@@ -123,9 +124,12 @@ void AddCorrections(std::string& out, const Plan& plan) {
   }
 }
 
-void AddUnmatched(std::string& out, const Plan& plan,
-                  std::span<const Rule> rules) {
+void AddUnmatched(std::string& out, const Compiled& compiled) {
+  const Plan& plan = compiled.plan;
   if (plan.summary.unmatched == 0) return;
+  const std::vector<Rule>& rules = compiled.rules.rules;
+  const NearestRules nearest(rules, compiled.matches,
+                             compiled.manifest.separator);
   out += "\nunmatched (" + CountText(plan.summary.unmatched) + ")\n";
   size_t listed = 0;
   for (size_t i = 0; i < plan.params.size(); ++i) {
@@ -137,9 +141,9 @@ void AddUnmatched(std::string& out, const Plan& plan,
       break;
     }
     out += "            " + Printable(plan.names[i]);
-    if (const auto near = NearestRule(rules, plan.names[i])) {
-      out += "  (nearest: [" + std::to_string(*near) + "] " +
-             Printable(rules[*near].match) + ")";
+    if (const auto near = nearest.Of(plan.names[i])) {
+      out += "  (nearest: [" + std::to_string(near->rule) + "] " +
+             Printable(rules[static_cast<size_t>(near->rule)].match) + ")";
     }
     out += '\n';
   }
@@ -147,13 +151,14 @@ void AddUnmatched(std::string& out, const Plan& plan,
 
 }  // namespace
 
-std::string PlanSummaryText(const Plan& plan, std::span<const Rule> rules) {
+std::string PlanSummaryText(const Compiled& compiled) {
+  const Plan& plan = compiled.plan;
   std::string out;
   AddTotals(out, plan);
   AddReplicated(out, plan);
   AddRules(out, plan);
   AddCorrections(out, plan);
-  AddUnmatched(out, plan, rules);
+  AddUnmatched(out, compiled);
   return out;
 }
 

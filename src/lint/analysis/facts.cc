@@ -5,16 +5,11 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "model/name.h"
 #include "source/checked.h"
 
 namespace shardc {
 namespace {
-
-bool AllDigits(std::string_view word) {
-  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return c >= '0' && c <= '9';
-  });
-}
 
 // Saturating: lints show these sums, they do not plan with them.
 int64_t AddTo(int64_t a, int64_t b) {
@@ -36,25 +31,8 @@ struct GroupHash {
 
 }  // namespace
 
-void AppendTemplate(std::string_view name, char separator, std::string& out) {
-  size_t begin = 0;
-  while (true) {
-    const size_t end =
-        separator == 0 ? std::string_view::npos : name.find(separator, begin);
-    const std::string_view part =
-        name.substr(begin, end == std::string_view::npos ? end : end - begin);
-    if (AllDigits(part)) {
-      out += '*';
-    } else {
-      out += part;
-    }
-    if (end == std::string_view::npos) return;
-    out += separator;
-    begin = end + 1;
-  }
-}
-
-Facts::Facts(const LintInputs& inputs) : inputs_(inputs) {
+Facts::Facts(const LintInputs& inputs)
+    : inputs_(inputs), nearest_(rules(), compiled().matches, separator()) {
   const AxisRules& axes = compiled().rules.axes;
   for (AxisRule rule :
        {AxisRule::kTensorParallel, AxisRule::kHead, AxisRule::kKvHead,
@@ -143,7 +121,7 @@ void Facts::FindRuleFacts() {
   rule_facts_.resize(rules().size());
   for (size_t r = 0; r < rules().size(); ++r) {
     RuleFacts& facts = rule_facts_[r];
-    facts.sketch = SketchOf(rules()[r].match);
+    facts.sketch = nearest_.sketch(r);
     const Place& place = rules()[r].place;
     facts.builtin =
         place.source != nullptr && place.source->name().starts_with("builtin:");

@@ -15,9 +15,9 @@
 
 #include "lint/analysis/need.h"
 #include "lint/analysis/roles.h"
-#include "lint/analysis/sketch.h"
 #include "model/project.h"
 #include "plan/compile.h"
+#include "plan/nearest.h"
 
 namespace shardc {
 
@@ -84,6 +84,7 @@ class Facts {
     return std::span(members_).subspan(group.begin, group.end - group.begin);
   }
   std::span<const RuleFacts> rule_facts() const { return rule_facts_; }
+  const NearestRules& nearest() const { return nearest_; }
 
   const ParamLayout& LayoutOf(const ParameterGroup& group) const {
     return plan().layouts[group.layout];
@@ -143,6 +144,7 @@ class Facts {
   void FindDeadCauses();
 
   LintInputs inputs_;
+  NearestRules nearest_;
   unsigned has_ = 0;
   std::vector<ParameterGroup> groups_;
   std::vector<uint32_t> members_;  // parameters by group
@@ -152,9 +154,6 @@ class Facts {
   bool other_naming_ = false;
   AxisGroup tensor_axes_;
 };
-
-// `model/layers/0/mlp` -> `model/layers/*/mlp`, appended to `out`.
-void AppendTemplate(std::string_view name, char separator, std::string& out);
 
 }  // namespace shardc
 

@@ -40,7 +40,7 @@ std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts) {
     std::set<int32_t> named;
     for (const ParameterGroup* group : fall.groups) {
       const auto intended =
-          IntendedRuleOf(facts, *group, /*dead_only=*/true, named);
+          facts.nearest().Of(group->name, NearestRules::Among::kDead, named);
       if (!intended || !named.insert(intended->rule).second) continue;
       fall.intended.push_back({*intended, group});
     }

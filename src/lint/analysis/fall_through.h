@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "lint/analysis/facts.h"
-#include "lint/analysis/intended_rule.h"
 
 namespace shardc {
 
@@ -14,7 +13,7 @@ namespace shardc {
 inline constexpr int64_t kLargeElements = 65536;
 
 struct IntendedFallThrough {
-  IntendedRule intended;
+  NearRule intended;
   const ParameterGroup* group = nullptr;
 };
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "lint/analysis/sketch.h"
+#include "model/name.h"
 
 namespace shardc {
 namespace {

@@ -1,5 +1,4 @@
 #include "lint/analysis/facts.h"
-#include "lint/analysis/intended_rule.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "source/wording.h"
@@ -21,8 +20,7 @@ void Check(const Facts& facts, FindingSink& sink) {
                  ? ", " + BytesText(facts.TotalBytes(group)) + " in all"
                  : ""),
         "write a rule for it, or set `policy: {unmatched: replicate}`");
-    if (const auto intended =
-            IntendedRuleOf(facts, group, /*dead_only=*/false)) {
+    if (const auto intended = facts.nearest().Of(group.name)) {
       finding.labels.push_back(
           {facts.RulePlace(intended->rule),
            "the nearest rule says " + Quoted(intended->written) +

@@ -1,8 +1,8 @@
 // A pattern as the list of texts it was written for: `mlp/(a|b)/kernel$` is
-// `mlp/a/kernel` and `mlp/b/kernel`. Lints compare these with names; they
-// never decide what matches, which is the match room's alone.
-#ifndef SHARDC_LINT_ANALYSIS_SKETCH_H_
-#define SHARDC_LINT_ANALYSIS_SKETCH_H_
+// `mlp/a/kernel` and `mlp/b/kernel`. Who looks for
+// the rule intended for a name compares these; they never decide what matches.
+#ifndef SHARDC_MATCH_SKETCH_H_
+#define SHARDC_MATCH_SKETCH_H_
 
 #include <string>
 #include <string_view>
@@ -32,8 +32,6 @@ bool SketchFits(std::string_view text, std::string_view word);
 // where it is a dot.
 std::vector<std::string> SketchSegments(std::string_view text, char separator);
 
-std::vector<std::string_view> SplitName(std::string_view name, char separator);
-
 }  // namespace shardc
 
-#endif  // SHARDC_LINT_ANALYSIS_SKETCH_H_
+#endif  // SHARDC_MATCH_SKETCH_H_

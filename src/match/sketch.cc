@@ -1,4 +1,6 @@
-#include "lint/analysis/sketch.h"
+// `layers\.\d+\.(up|gate)` is the two texts `layers.?.up` and `layers.?.gate`,
+// where ? is the wild mark: groups multiply the texts out, up to a limit.
+#include "match/sketch.h"
 
 #include <algorithm>
 #include <optional>
@@ -220,19 +222,6 @@ std::vector<std::string> SketchSegments(std::string_view text, char separator) {
       out.back() += c;
     }
   }
-  return out;
-}
-
-std::vector<std::string_view> SplitName(std::string_view name, char separator) {
-  std::vector<std::string_view> out;
-  size_t begin = 0;
-  while (separator != 0) {
-    const size_t end = name.find(separator, begin);
-    if (end == std::string_view::npos) break;
-    out.push_back(name.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  out.push_back(name.substr(begin));
   return out;
 }
 

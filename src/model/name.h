@@ -1,0 +1,21 @@
+// Names of parameters as paths of parts.
+#ifndef SHARDC_MODEL_NAME_H_
+#define SHARDC_MODEL_NAME_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardc {
+
+// The parts between the separators; the whole name where there is none (0).
+std::vector<std::string_view> SplitName(std::string_view name, char separator);
+
+// `model/layers/0/mlp` -> `model/layers/*/mlp`: parts of digits alone.
+std::string NameTemplate(std::string_view name, char separator);
+// The same, appended to `out`.
+void AppendTemplate(std::string_view name, char separator, std::string& out);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_NAME_H_

@@ -1,0 +1,29 @@
+#include "model/name.h"
+
+#include <doctest/doctest.h>
+
+namespace shardc {
+namespace {
+
+TEST_CASE("whole digit parts are stars") {
+  CHECK(NameTemplate("layers/10/w1/0", '/') == "layers/*/w1/*");
+  CHECK(NameTemplate("0.a.12", '.') == "*.a.*");
+  CHECK(NameTemplate("a//b", '/') == "a//b");
+  CHECK(NameTemplate("12", 0) == "*");
+  CHECK(NameTemplate("", '/') == "");
+  std::string out = "x ";
+  AppendTemplate("a/1", '/', out);
+  CHECK(out == "x a/*");
+}
+
+TEST_CASE("a name is cut at its separators") {
+  using Parts = std::vector<std::string_view>;
+  CHECK(SplitName("a/b.c", '/') == Parts{"a", "b.c"});
+  CHECK(SplitName("a/b.c", '.') == Parts{"a/b", "c"});
+  CHECK(SplitName("a/b", 0) == Parts{"a/b"});
+  CHECK(SplitName("/a//", '/') == Parts{"", "a", "", ""});
+  CHECK(SplitName("", '/') == Parts{""});
+}
+
+}  // namespace
+}  // namespace shardc
