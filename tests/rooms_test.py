@@ -19,7 +19,7 @@ MAY_INCLUDE = {
     "parse": {"source", "model", "yaml"},
     "importers": {"source", "model"},
     "match/automaton": {"source"},
-    "match": {"source", "model", "match/automaton"},
+    "match": {"source", "match/automaton"},
     "match/proof": {"match", "match/automaton"},
     "resolve": {"source", "model"},
     "legalize": {"source", "model"},

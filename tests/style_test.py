@@ -14,6 +14,8 @@ ROOT = os.environ.get(
     "SHARDC_SOURCE_ROOT",
     os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 BUILD = os.environ.get("SHARDC_BUILD_ROOT", os.path.join(ROOT, "build"))
+# What clang-tidy reads: the program, and what judges it.
+TIDY = ("src/", "tests/reference/")
 
 
 def sources(folders, endings):
@@ -52,8 +54,8 @@ class Headers:
     def included(self, path):
         if path not in self.direct:
             names = re.findall(rb'^\s*#\s*include\s+"([^"]+)"', read(path), re.M)
-            places = (os.path.join(ROOT, "src", name.decode())
-                      for name in names)
+            places = (os.path.join(ROOT, top, name.decode())
+                      for name in names for top in ("src", "tests"))
             self.direct[path] = [p for p in places if os.path.exists(p)]
         return self.direct[path]
 
@@ -80,8 +82,8 @@ class Tidy(unittest.TestCase):
             for entry in json.load(file):
                 path = os.path.normpath(
                     os.path.join(entry["directory"], entry["file"]))
-                inside = os.path.relpath(path, os.path.join(ROOT, "src"))
-                if not inside.startswith(".."):
+                inside = os.path.relpath(path, ROOT).replace(os.sep, "/")
+                if inside.startswith(TIDY):
                     yield path, entry["command"]
 
     def check(self, path, state, kept):

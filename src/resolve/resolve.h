@@ -1,7 +1,7 @@
 // Room: resolve. Semantic axes x mode to mesh axes. Knows source and model.
 //
-// Native semantics of CONTRACT (the recorded behaviour of the reference
-// systems is resolve/reference.h). A name is looked up as registered or
+// Native semantics of CONTRACT (those of the reference systems, to the letter,
+// are tests/reference/resolve.h). A name is looked up as registered or
 // built-in token, then axis-rule name, then bundle (whole spec only), then
 // mesh axis. Resolution does not look at shapes; legality is the next room.
 //

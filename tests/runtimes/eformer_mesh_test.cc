@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "doctest/doctest.h"
-#include "model/mesh_reference.h"
 #include "records.h"
+#include "reference/mesh.h"
 
 namespace shardc {
 namespace {

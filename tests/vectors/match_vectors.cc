@@ -1,6 +1,6 @@
 // Families match and correct.
-#include "legalize/reference.h"
-#include "match/reference.h"
+#include "reference/legalize.h"
+#include "reference/match.h"
 #include "vectors.h"
 
 namespace shardc::vectors {

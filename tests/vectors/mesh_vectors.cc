@@ -3,7 +3,7 @@
 // only some of them. A mesh remembered from a call that the file lacks is a
 // deliberate difference (quirk `remembered-mesh`): ours is for the devices
 // that there are, which is asserted here.
-#include "model/mesh_reference.h"
+#include "reference/mesh.h"
 
 #include <memory>
 

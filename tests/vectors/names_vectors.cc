@@ -1,8 +1,8 @@
 // Family names, and the table of deliberate differences.
 #include "importers/eformer.h"
-#include "match/reference.h"
-#include "model/mesh_reference.h"
-#include "resolve/reference.h"
+#include "reference/match.h"
+#include "reference/mesh.h"
+#include "reference/resolve.h"
 #include "vectors.h"
 
 namespace shardc::vectors {

@@ -1,7 +1,7 @@
 // Families resolve, register, bundles, attn_rules and logical_rules.
-#include "legalize/reference.h"
-#include "resolve/logical_rules.h"
-#include "resolve/reference.h"
+#include "reference/legalize.h"
+#include "reference/logical_rules.h"
+#include "reference/resolve.h"
 #include "vectors.h"
 
 namespace shardc::vectors {
@@ -287,10 +287,10 @@ Verdict RunLogical(JsonValue test) {
     mesh.axes.push_back(
         {std::string(StringAt(axis, "name")), At(axis, "size").integer()});
   }
-  std::vector<LogicalRule> rules;
+  std::vector<reference::LogicalRule> rules;
   for (JsonValue pair : At(test, "rules").items()) {
     auto it = pair.items().begin();
-    LogicalRule rule;
+    reference::LogicalRule rule;
     rule.name = (*it).string();
     ++it;
     rule.axes = ToGroup(*it);
@@ -307,7 +307,7 @@ Verdict RunLogical(JsonValue test) {
     for (JsonValue entry : At(param, "spec").items()) {
       expected.push_back(ToGroup(entry));
     }
-    Spec spec = ResolveLogicalAxes(rules, names, mesh);
+    Spec spec = reference::ResolveLogicalAxes(rules, names, mesh);
     expected.resize(spec.size());  // trailing nulls may be left out
     if (spec != expected) {
       return Fail(std::string(StringAt(param, "name")) + ": " + SpecText(spec) +

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "model/mesh.h"
-#include "model/reference.h"
+#include "reference/values.h"
 #include "source/json.h"
 
 namespace shardc::vectors {

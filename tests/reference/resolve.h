@@ -5,8 +5,8 @@
 // names in a composite pass as literal axes; nothing is flattened; `_` in a
 // composite stays a literal; registrations live in a registry that steps
 // change.
-#ifndef SHARDC_RESOLVE_REFERENCE_H_
-#define SHARDC_RESOLVE_REFERENCE_H_
+#ifndef SHARDC_TESTS_REFERENCE_RESOLVE_H_
+#define SHARDC_TESTS_REFERENCE_RESOLVE_H_
 
 #include <cstdint>
 #include <map>
@@ -19,8 +19,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/reference.h"
 #include "model/rules.h"
+#include "reference/values.h"
 
 namespace shardc::reference {
 
@@ -105,4 +105,4 @@ Result<std::vector<AttentionSpec>> AttentionShardings(
 
 }  // namespace shardc::reference
 
-#endif  // SHARDC_RESOLVE_REFERENCE_H_
+#endif  // SHARDC_TESTS_REFERENCE_RESOLVE_H_

@@ -2,8 +2,8 @@
 // mesh axes. Rules are tried in order; one applies to the dimension of its
 // name if that dimension is still open and none of the rule's axes is used
 // yet in the same spec. Axes that the mesh lacks are left out first.
-#ifndef SHARDC_RESOLVE_LOGICAL_RULES_H_
-#define SHARDC_RESOLVE_LOGICAL_RULES_H_
+#ifndef SHARDC_TESTS_REFERENCE_LOGICAL_RULES_H_
+#define SHARDC_TESTS_REFERENCE_LOGICAL_RULES_H_
 
 #include <optional>
 #include <span>
@@ -12,7 +12,7 @@
 #include "model/mesh.h"
 #include "model/spec.h"
 
-namespace shardc {
+namespace shardc::reference {
 
 struct LogicalRule {
   std::string name;
@@ -24,6 +24,6 @@ Spec ResolveLogicalAxes(std::span<const LogicalRule> rules,
                         std::span<const std::optional<std::string>> names,
                         const Mesh& mesh);
 
-}  // namespace shardc
+}  // namespace shardc::reference
 
-#endif  // SHARDC_RESOLVE_LOGICAL_RULES_H_
+#endif  // SHARDC_TESTS_REFERENCE_LOGICAL_RULES_H_

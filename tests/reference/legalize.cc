@@ -1,4 +1,8 @@
-#include "legalize/reference.h"
+// Dimension by dimension: pad or cut to the rank, drop what does not fit.
+//
+// Example: ("fsdp", "tp") for [6, 4] on fsdp:4,tp:2 is (None, "tp"), as 4 does
+// not divide 6; for [6, 3] nothing is left, which is written ().
+#include "reference/legalize.h"
 
 #include <algorithm>
 #include <set>
@@ -90,6 +94,26 @@ Result<std::optional<PartitionSpec>> ShardingConstraint(
   auto corrected = CorrectAndCheck(shape, std::move(normal), mesh);
   if (const auto* error = Failure(corrected)) return *error;
   return std::optional(std::get<PartitionSpec>(std::move(corrected)));
+}
+
+std::optional<Error> Refusal(const PartitionSpec& spec, const Shape& shape,
+                             const Mesh& mesh) {
+  if (spec.size() > shape.size()) {
+    return Error{"ValueError", "spec_too_long", "rank is too small"};
+  }
+  for (const Value& entry : spec) {
+    for (const Value& axis : MembersOf(entry)) {
+      if (axis.IsName() && mesh.Find(axis.name)) continue;
+      return Error{"ValueError", "unknown_mesh_axis", axis.name};
+    }
+  }
+  if (auto error = CheckDuplicates(spec)) return error;
+  for (size_t i = 0; i < spec.size(); ++i) {
+    if (!Fits(spec[i], shape[i], mesh)) {
+      return Error{"ValueError", "indivisible", std::to_string(shape[i])};
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace shardc::reference

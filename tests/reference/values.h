@@ -1,9 +1,11 @@
-// Values of the reference systems, kept with all their oddities: nested
-// groups, nulls inside groups, literal `_`. The native model (spec.h,
-// axis_rules.h) has none of these; the `reference.*` files of each room
-// answer exactly as eformer, EasyDeL and fjformer do.
-#ifndef SHARDC_MODEL_REFERENCE_H_
-#define SHARDC_MODEL_REFERENCE_H_
+// The reference systems written again, to judge shardc by: what this folder
+// answers is what eformer, EasyDeL, fjformer and MaxText answer, exactly, as
+// the recorded vectors hold it. No file of src may include it.
+//
+// Their values, with all their oddities: nested groups, nulls inside groups,
+// literal `_`. The native model (spec.h, axis_rules.h) has none of these.
+#ifndef SHARDC_TESTS_REFERENCE_VALUES_H_
+#define SHARDC_TESTS_REFERENCE_VALUES_H_
 
 #include <array>
 #include <cstdint>
@@ -18,6 +20,7 @@
 
 #include "model/axis_rules.h"
 #include "model/manifest.h"
+#include "model/spec.h"
 
 namespace shardc::reference {
 
@@ -114,6 +117,10 @@ std::vector<Leaf> Flatten(const Tree& tree);
 std::string JoinPath(std::span<const std::string> path,
                      std::string_view separator);
 
+// The spec that values are in the native model: groups flattened, None and
+// empty strings left out.
+Spec AxesOf(std::span<const Value> values);
+
 // Every string inside, however deep; None is skipped.
 std::set<std::string> NamesIn(const Value& value);
 bool NamesInMesh(std::span<const std::string> names,
@@ -126,4 +133,4 @@ Result<std::string> SafeHashInt(std::string_view text,
 
 }  // namespace shardc::reference
 
-#endif  // SHARDC_MODEL_REFERENCE_H_
+#endif  // SHARDC_TESTS_REFERENCE_VALUES_H_

@@ -1,4 +1,9 @@
-#include "resolve/reference.h"
+// The order of lookups is all there is to it, and it differs between the top
+// level, a composite and a registration.
+//
+// Example: `tp` alone is refused as no semantic axis; in `["tp"]` it passes as
+// a literal mesh axis.
+#include "reference/resolve.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // What the recordings leave open, by the same reading as what they show.
-#include "resolve/reference.h"
+#include "reference/resolve.h"
 
 #include <doctest/doctest.h>
 

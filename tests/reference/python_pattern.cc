@@ -2,13 +2,13 @@
 // whether the last thing read can be repeated, how many groups are open, and
 // which names they have. Bytes of multi-byte characters are copied as they
 // are.
-#include "match/python_pattern.h"
+#include "reference/python_pattern.h"
 
 #include <cctype>
 #include <set>
 #include <vector>
 
-namespace shardc {
+namespace shardc::reference {
 namespace {
 
 constexpr std::string_view kWord = R"(\p{L}\p{N}_)";
@@ -438,4 +438,4 @@ PythonPattern ReadPythonPattern(std::string_view text) {
   return Reader(text).Read();
 }
 
-}  // namespace shardc
+}  // namespace shardc::reference

@@ -1,4 +1,9 @@
-#include "model/mesh_reference.h"
+// NumPy's reshape finds the one unknown size by dividing what there is by the
+// product of the rest; Python's int() reads the numbers of a text.
+//
+// Example: (2, -1, 1) on 8 devices is (2, 4, 1); on 7 it cannot be reshaped,
+// and (-1, -1) has no answer.
+#include "reference/mesh.h"
 
 #include <algorithm>
 #include <limits>

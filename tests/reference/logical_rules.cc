@@ -1,11 +1,16 @@
-#include "resolve/logical_rules.h"
+// Rules in order, not dimensions: an earlier rule takes its axes first,
+// wherever its dimension stands.
+//
+// Example: rules mlp -> tp, embed -> tp for [embed, mlp] give (None, "tp"):
+// the rule of mlp comes first, and then tp is taken.
+#include "reference/logical_rules.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
 
-namespace shardc {
+namespace shardc::reference {
 
 Spec ResolveLogicalAxes(std::span<const LogicalRule> rules,
                         std::span<const std::optional<std::string>> names,
@@ -34,4 +39,4 @@ Spec ResolveLogicalAxes(std::span<const LogicalRule> rules,
   return spec;
 }
 
-}  // namespace shardc
+}  // namespace shardc::reference

@@ -1,7 +1,7 @@
 // Meshes as eformer and fjformer make them: NumPy's reshape rules for the
 // unknown size, Python's int() for numbers, their string forms.
-#ifndef SHARDC_MODEL_MESH_REFERENCE_H_
-#define SHARDC_MODEL_MESH_REFERENCE_H_
+#ifndef SHARDC_TESTS_REFERENCE_MESH_H_
+#define SHARDC_TESTS_REFERENCE_MESH_H_
 
 #include <cstdint>
 #include <map>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "model/mesh.h"
-#include "model/reference.h"
+#include "reference/values.h"
 
 namespace shardc::reference {
 
@@ -86,4 +86,4 @@ Result<Ranks> RanksAndSize(const Mesh& mesh, int64_t local_devices,
 
 }  // namespace shardc::reference
 
-#endif  // SHARDC_MODEL_MESH_REFERENCE_H_
+#endif  // SHARDC_TESTS_REFERENCE_MESH_H_

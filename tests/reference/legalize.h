@@ -2,14 +2,14 @@
 // an entry with an axis that the mesh lacks, or whose product does not
 // divide the dimension, becomes None as a whole; all None is the empty spec.
 // Repeated axes survive it, and JAX then refuses the spec.
-#ifndef SHARDC_LEGALIZE_REFERENCE_H_
-#define SHARDC_LEGALIZE_REFERENCE_H_
+#ifndef SHARDC_TESTS_REFERENCE_LEGALIZE_H_
+#define SHARDC_TESTS_REFERENCE_LEGALIZE_H_
 
 #include <optional>
 #include <span>
 
 #include "model/mesh.h"
-#include "model/reference.h"
+#include "reference/values.h"
 
 namespace shardc::reference {
 
@@ -26,6 +26,12 @@ Result<PartitionSpec> CorrectedNamedSharding(const Shape& shape,
 Result<std::optional<PartitionSpec>> ShardingConstraint(
     const Shape& shape, std::span<const Value> spec, const Mesh& mesh);
 
+// Why JAX does not shard an array by a spec as it stands: `spec_too_long`,
+// `unknown_mesh_axis`, `duplicate_mesh_axis`, `indivisible`; nothing where it
+// does.
+std::optional<Error> Refusal(const PartitionSpec& spec, const Shape& shape,
+                             const Mesh& mesh);
+
 }  // namespace shardc::reference
 
-#endif  // SHARDC_LEGALIZE_REFERENCE_H_
+#endif  // SHARDC_TESTS_REFERENCE_LEGALIZE_H_

@@ -1,8 +1,8 @@
-#include "resolve/logical_rules.h"
+#include "reference/logical_rules.h"
 
 #include <doctest/doctest.h>
 
-namespace shardc {
+namespace shardc::reference {
 namespace {
 
 TEST_CASE("rules are tried in order, and no axis serves twice") {
@@ -24,4 +24,4 @@ TEST_CASE("rules are tried in order, and no axis serves twice") {
 }
 
 }  // namespace
-}  // namespace shardc
+}  // namespace shardc::reference

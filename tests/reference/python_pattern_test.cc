@@ -1,10 +1,10 @@
-#include "match/python_pattern.h"
+#include "reference/python_pattern.h"
 
 #include <doctest/doctest.h>
 
 #include "match/match.h"
 
-namespace shardc {
+namespace shardc::reference {
 namespace {
 
 // "found", "not found", "invalid" or "python only"; what Python's re.search
@@ -111,4 +111,4 @@ TEST_CASE("what only Python has") {
 }
 
 }  // namespace
-}  // namespace shardc
+}  // namespace shardc::reference

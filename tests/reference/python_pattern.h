@@ -2,14 +2,14 @@
 // rewritten (`\Z` to `\z`, `[[:alpha:]]` to a class that holds `[`, Unicode
 // digits and words), and what only Python accepts or only RE2 accepts is
 // told apart.
-#ifndef SHARDC_MATCH_PYTHON_PATTERN_H_
-#define SHARDC_MATCH_PYTHON_PATTERN_H_
+#ifndef SHARDC_TESTS_REFERENCE_PYTHON_PATTERN_H_
+#define SHARDC_TESTS_REFERENCE_PYTHON_PATTERN_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace shardc {
+namespace shardc::reference {
 
 enum class PythonSyntax : uint8_t {
   kFine,
@@ -25,6 +25,6 @@ struct PythonPattern {
 // Does not compile: what RE2 then refuses is invalid in Python, too.
 PythonPattern ReadPythonPattern(std::string_view text);
 
-}  // namespace shardc
+}  // namespace shardc::reference
 
-#endif  // SHARDC_MATCH_PYTHON_PATTERN_H_
+#endif  // SHARDC_TESTS_REFERENCE_PYTHON_PATTERN_H_

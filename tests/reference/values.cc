@@ -1,4 +1,9 @@
-#include "model/reference.h"
+// Plain copies of what the Python does with its values: a field of the axis is
+// what is given, else what derives from it, once, when it is made.
+//
+// Example: PartitionAxis(tensor_parallel_axis="x") has head_axis "x", as heads
+// derive from it; with head_axis=None given they stay None.
+#include "reference/values.h"
 
 #include <algorithm>
 #include <numeric>
@@ -76,6 +81,11 @@ std::string DecimalOf(std::string_view hex) {
     out += static_cast<char>('0' + *it);
   }
   return out;
+}
+
+void AddAxes(const Value& value, AxisGroup& out) {
+  if (value.IsName() && !value.name.empty()) out.push_back(value.name);
+  for (const Value& item : value.items) AddAxes(item, out);
 }
 
 }  // namespace
@@ -166,6 +176,15 @@ std::string JoinPath(std::span<const std::string> path,
     out += path[i];
   }
   return out;
+}
+
+Spec AxesOf(std::span<const Value> values) {
+  Spec spec;
+  for (const Value& value : values) {
+    spec.emplace_back();
+    AddAxes(value, spec.back());
+  }
+  return spec;
 }
 
 std::set<std::string> NamesIn(const Value& value) {

@@ -1,7 +1,7 @@
 // match_partition_rules of eformer and fjformer, and the weight-decay mask,
 // exactly: patterns of Python's `re`, compiled only when a name reaches them.
-#ifndef SHARDC_MATCH_REFERENCE_H_
-#define SHARDC_MATCH_REFERENCE_H_
+#ifndef SHARDC_TESTS_REFERENCE_MATCH_H_
+#define SHARDC_TESTS_REFERENCE_MATCH_H_
 
 #include <cstdint>
 #include <map>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/reference.h"
+#include "reference/values.h"
 
 namespace shardc::reference {
 
@@ -43,4 +43,4 @@ Result<std::map<std::string, bool>> WeightDecayMask(
 
 }  // namespace shardc::reference
 
-#endif  // SHARDC_MATCH_REFERENCE_H_
+#endif  // SHARDC_TESTS_REFERENCE_MATCH_H_

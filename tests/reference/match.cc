@@ -1,7 +1,13 @@
-#include "match/reference.h"
+// Leaves are visited in JAX's order and rules tried in theirs, each compiled
+// when a name first reaches it: a bad pattern behind one that finds everything
+// is never noticed, as in Python.
+//
+// Example: [("kernel$", tp), (".*", none)] gives `mlp/kernel` tp and
+// `mlp/bias` none; without the second rule `mlp/bias` is an error.
+#include "reference/match.h"
 
 #include "match/match.h"
-#include "match/python_pattern.h"
+#include "reference/python_pattern.h"
 #include "source/checked.h"
 
 namespace shardc::reference {

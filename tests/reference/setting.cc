@@ -1,0 +1,121 @@
+#include "reference/setting.h"
+
+#include <cstdlib>
+
+namespace shardc::reference {
+namespace {
+
+// One name stands for itself, several for a tuple.
+Value OneOrTuple(std::vector<Value> items) {
+  return items.size() == 1 ? items[0] : Value::Tuple(std::move(items));
+}
+
+}  // namespace
+
+uint64_t FirstSeed() {
+  const char* text = std::getenv("SHARDC_SEED");
+  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+}
+
+const std::vector<std::string>& Setting::Axes() {
+  static const std::vector<std::string> axes = {"dp", "fsdp", "ep",
+                                                "tp", "sp",   "x"};
+  return axes;
+}
+
+Setting::Setting(uint64_t seed) : random_(seed) {
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    if (Below(4) == 0) GiveAxisRule(static_cast<AxisRule>(i));
+  }
+  for (int64_t i = Below(3); i > 0; --i) Register("R" + std::to_string(i));
+}
+
+void Setting::GiveAxisRule(AxisRule rule) {
+  AxisValue value;
+  Value theirs;
+  value.is_null = Below(3) == 0;
+  if (!value.is_null) {
+    std::vector<Value> items;
+    for (int64_t i = Below(3); i >= 0; --i) {
+      value.axes.push_back(Pick(Axes()));
+      items.push_back(Value::Name(value.axes.back()));
+    }
+    if (Below(6) == 0) {
+      value.axes.clear();
+      items.clear();
+    }
+    theirs = OneOrTuple(std::move(items));
+  }
+  ours_.axes.Set(rule, value);
+  given_[static_cast<size_t>(rule)] = theirs;
+}
+
+// A rule as both write it: `head` here is `head_axis` there.
+std::pair<RegisteredRule, Value> Setting::RandomRule() {
+  RegisteredRule ours;
+  ours.is_null = false;
+  std::vector<Value> items;
+  for (int64_t i = 1 + Below(2); i > 0; --i) {
+    if (Below(2) == 0) {
+      const auto rule = static_cast<AxisRule>(Below(int64_t{kAxisRuleCount}));
+      ours.names.push_back({std::string(AxisRuleName(rule)), false});
+      items.push_back(Value::Name(FieldName(rule)));
+    } else {
+      ours.names.push_back({Pick(Axes()), false});
+      items.push_back(Value::Name(ours.names.back().text));
+    }
+  }
+  return {ours, OneOrTuple(std::move(items))};
+}
+
+void Setting::Register(const std::string& name) {
+  Registration registration;
+  registration.name = name;
+  auto [rule, theirs] = RandomRule();
+  registration.rule = rule;
+  std::optional<Value> generation;
+  if (Below(3) == 0) {
+    auto [ours, other] = RandomRule();
+    registration.generation = ours;
+    generation = other;
+  } else if (Below(6) == 0) {
+    registration.generation = RegisteredRule{};
+    generation = Value::None();
+  }
+  ours_.registrations.push_back(registration);
+  registry_.Register(name, theirs, generation, false);
+}
+
+BothAxes Setting::RandomAxes() {
+  BothAxes axes;
+  for (int64_t i = Below(5); i > 0; --i) {
+    SpecEntry entry;
+    std::vector<Value> items;
+    const bool group = Below(3) == 0;
+    for (int64_t k = group ? Below(4) : 1; k > 0; --k) {
+      std::string name = Name(group);
+      items.push_back(Value::Name(name));
+      if (name != "_") entry.names.push_back({std::move(name), {}});
+    }
+    entry.is_group = group;
+    axes.ours.entries.push_back(std::move(entry));
+    axes.theirs.push_back(group ? Value::List(std::move(items)) : items[0]);
+  }
+  return axes;
+}
+
+// A token or a registered name; `_` only by itself, as in a group the
+// reference takes it for an axis.
+std::string Setting::Name(bool in_group) {
+  const auto tokens = BuiltinTokens();
+  for (;;) {
+    if (!ours_.registrations.empty() && Below(4) == 0) {
+      return Pick(ours_.registrations).name;
+    }
+    const Token& token =
+        tokens[static_cast<size_t>(Below(static_cast<int64_t>(tokens.size())))];
+    if (token.rule || !in_group) return std::string(token.long_name);
+  }
+}
+
+}  // namespace shardc::reference
