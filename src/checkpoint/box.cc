@@ -1,3 +1,9 @@
+// Devices are numbered with the last mesh axis fastest, parts with the last
+// axis of the last dimension fastest; the axes of a spec weigh a device's
+// coordinates to its part, and a part's digits are its place:
+//
+//   dp 2, tp 4, [8, 6] by [tp, dp]   device 6 is (1, 2)
+//   part 2 * 2 + 1 * 1 = 5           rows 4 to 6, columns 3 to 6
 #include "checkpoint/box.h"
 
 #include <set>

@@ -1,3 +1,8 @@
+// Vectors take what they can of a run and say how much; scalar code, which
+// the vectors are tested against, takes the rest. Nothing is rounded twice:
+// F64 goes to 16 bits directly, F16 to BF16 by way of F32, which holds both.
+//
+//   F32 3F808000 to BF16: halfway between 3F80 and 3F81, so the even, 3F80
 #include "checkpoint/cast.h"
 
 #include <cstdint>

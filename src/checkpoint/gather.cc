@@ -1,3 +1,9 @@
+// A copy of a box between two arrays is a list of runs, as long as rows lie
+// together in both: trailing dimensions that the box spans whole in both are
+// one run, the others are counters with a stride on each side.
+//
+//   [1:3, 2:6] of 4 x 8 to an array of its own:
+//   runs of 4 units, 10 -> 0 and 18 -> 4
 #include "checkpoint/gather.h"
 
 #include <cstring>

@@ -1,3 +1,9 @@
+// Dimensions that no box cuts are folded into the one before, and the last
+// counts bytes; most tensors become one or two dimensions. Blocks of bounded
+// size are whole steps of the outermost dimension whose steps fit:
+//
+//   [4, 6, 2] of BF16, cut in its second dimension: 4 rows of 24 bytes
+//   blocks of at most 48 bytes: rows 0 and 1, rows 2 and 3
 #include "checkpoint/grid.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// A line for each piece that is written, appended, so that an interruption
+// costs the last lines at most. The key is a digest of all that the transfer
+// reads and writes: the journal of another one says nothing.
+//
+//   shardc-journal/v1 2c26b4...
+//   0 3 1f2e3d4c     piece 3 of output 0, with its CRC
+//   done             of one process among several
 #include "checkpoint/journal.h"
 
 #include <errno.h>

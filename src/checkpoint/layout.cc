@@ -1,3 +1,11 @@
+// Which devices hold a part follows from their coordinates. A file for each
+// device has copies; for each process every part once, dealt out among those
+// that hold it; for each shard one file for every set of holders.
+//
+//   dp 2, tp 2, 2 processes; w split over tp, b whole
+//   device   0: w0 b   1: w1 b   2: w0 b   3: w1 b
+//   process  0: w0 w1  1: b
+//   shard    b (all), w0 (0, 2), w1 (1, 3)
 #include "checkpoint/layout.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Tensors keep their order. A file is full when the next one does not fit;
+// one that is larger than the limit has a file of its own.
+//
+//   6, 5 and 4 MB in files of at most 10  ->  {6}, {5, 4}: model-00001-of-00002
+//   and model-00002-of-00002, with an index
 #include "checkpoint/merge_plan.h"
 
 #include <filesystem>

@@ -1,3 +1,8 @@
+// Files are written under another name, header first, and renamed when the
+// whole set is there; the index goes before the first rename and comes last,
+// so a directory with an index is always one whole set.
+//
+//   .device-00000.safetensors.part  ->  device-00000.safetensors
 #include "checkpoint/output_set.h"
 
 #include <errno.h>

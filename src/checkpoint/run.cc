@@ -1,3 +1,9 @@
+// One run: open the journal, keep the pieces of an interrupted run whose
+// checksums still hold, copy the others, rename, write the index, remove the
+// journal. A process among several leaves its journal with `done` in place of
+// the index; --finalize asks for all of them and writes it.
+//
+//   killed after 3 of 10 pieces, run again  ->  3 kept, 7 copied
 #include "checkpoint/run.h"
 
 #include <dirent.h>

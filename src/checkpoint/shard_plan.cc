@@ -1,3 +1,9 @@
+// The plan and the checkpoint must have the same names and shapes; then each
+// tensor is cut by its spec, the parts are dealt out to files, and a file is
+// laid out: header, then its parts without gaps.
+//
+//   w [8, 4] F32 by [tp], tp 4  ->  4 parts [2, 4] of 32 bytes
+//   device-00001: `w` is rows 2 to 4     per process: `w[2:4,0:4]`
 #include "checkpoint/shard_plan.h"
 
 #include <set>

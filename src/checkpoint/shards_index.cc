@@ -1,3 +1,8 @@
+// Written a piece a line; read back without trust, since it may have been
+// edited: a piece lies inside its parameter, a file inside the directory.
+//
+//   "w[2:4,0:4]": {"param": "w", "dtype": "F32", "global_shape": [8, 4],
+//                  "offset": [2, 0], "shape": [2, 4], ...}
 #include "checkpoint/shards_index.h"
 
 #include <string_view>

@@ -1,3 +1,10 @@
+// Pieces make a tensor whole when the grid of all their edges has as many
+// cells as there are pieces, and each piece is one cell:
+//
+//   [4, 4] of rows 0:2 and 2:4  ->  edges 0 2 4, 2 cells, whole
+//         of rows 0:3 and 2:4   ->  edges 0 2 3 4, 3 cells, not whole
+//
+// Copies of a piece count once, and the first is read.
 #include "checkpoint/stored.h"
 
 #include <sys/stat.h>

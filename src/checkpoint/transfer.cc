@@ -1,3 +1,7 @@
+// What a run will read and write: a part that several files hold is written
+// to each and read once.
+//
+//   w of 32 bytes on 2 devices, per device  ->  32 read, 64 written and headers
 #include "checkpoint/transfer.h"
 
 #include "checkpoint/grid.h"

@@ -1,3 +1,8 @@
+// A PartitionAxis as JSON, alone or as `paxis` of a manager: a field is an
+// axis rule whose name ends in `_axis`. "" is no axis, for eformer drops it:
+//
+//   {"paxis": {"head_axis": "tp", "batch_axis": ["fsdp", ""]}}
+//     ->  head: tp, batch: [fsdp]
 #include "importers/eformer.h"
 
 #include <string>

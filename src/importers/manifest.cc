@@ -1,3 +1,11 @@
+// What a file is, its first bytes say; its name decides only where they leave
+// it open. Binary formats are read at their header alone, so a checkpoint of
+// any size costs as much as its names:
+//
+//   "GGUF"                        gguf
+//   4 bytes, 4 zeros, `{`         safetensors: JSON has no NUL
+//   "\x1f\x8b"                    read whole and unpacked, then judged again
+//   JSON with a map `weight_map`  an index, and the files that it names
 #include "importers/manifest.h"
 
 #include <filesystem>

@@ -1,3 +1,9 @@
+// The headers of all files are read, then both directions compared: what the
+// index lists must be in the file that it says, and what the files hold must
+// be listed. Without any of the files the index alone gives names:
+//
+//   {a: f1, b: f1}, and f1 holds a and c
+//     ->  b is not in f1, where the index has it
 #include "importers/safetensors_set.h"
 
 #include <algorithm>

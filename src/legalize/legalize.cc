@@ -1,3 +1,10 @@
+// Dimension by dimension, with the axes that earlier ones have taken: an axis
+// must be in the mesh, be used once, and the product of a dimension's axes
+// must divide its size. What fails is a problem, or an edit where the policy
+// is to drop the whole entry or to shrink it to its longest legal beginning:
+//
+//   12 over [fsdp 2, dp 3, tp 4]: 24 does not divide it, 6 does
+//   error: a problem     drop: null     shrink: [fsdp, dp]
 #include "legalize/legalize.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// A baseline holds names by code, not findings: a finding is about its
+// parameters, or about the first thing that its message quotes. What is known
+// is taken out, and a finding of which nothing is left is gone:
+//
+//   SHD207 of a and b, the baseline has SHD207: [a]  ->  SHD207 of b
 #include "lint/baseline.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Nothing is written here but headings: what a lint's record says becomes
+// paragraphs of 76 columns, its examples are indented as they stand.
+//
+//   SHD110  ->  SHD110 unanchored-pattern (warning): a pattern also matches ...
+//               What it does, Why that is bad, Example, What to write instead
 #include "lint/explain.h"
 
 #include <algorithm>

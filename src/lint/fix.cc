@@ -1,3 +1,13 @@
+// Fixes are edits of byte ranges of the file as it was read, so that comments
+// and layout stay: rules are removed and moved as whole lines, patterns are
+// written in their own quotes. Where the text is not as expected (a rule in
+// flow style, an escape) nothing is changed.
+//
+//   'mlp.up.weight' with an unescaped dot and no anchor
+//     ->  'mlp\.up\.weight$'
+//
+// The diff cuts what both texts begin and end with, and compares the rest by
+// its longest common subsequence of lines.
 #include "lint/fix.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// An equal fingerprint ends it. Otherwise specs, shapes and meshes are
+// compared as compact JSON text, with the plan that would be written now; a
+// mode that the committed plan leaves out had the common spec.
+//
+//   "spec": ["tp", "fsdp"], and now ["fsdp", "tp"]
+//     ->  the spec of `up/kernel` was ["tp", "fsdp"] and is ["fsdp", "tp"]
 #include "lint/locked.h"
 
 #include <charconv>

@@ -1,3 +1,7 @@
+// A pick is one code or a family, the first digit after SHD. Ignoring wins
+// over selecting; a lint in preview runs only by its own code or --preview.
+//
+//   select [SHD1], ignore [SHD105]  ->  SHD101 to SHD190 without SHD105
 #include "lint/select.h"
 
 #include <algorithm>

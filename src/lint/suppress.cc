@@ -1,3 +1,9 @@
+// A comment covers its own line; one that has its line to itself covers the
+// next line that is neither blank nor a comment. Both are found in the text,
+// for the YAML tree has no comments.
+//
+//   # shardc: ignore[SHD105, dead-rule]   two ignores,
+//   - match: 'w_qkv'                      both for this line
 #include "lint/suppress.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// RE2 names the fault and the text that it stumbled over, not what to write
+// instead. The spelling is looked up among what Python's `re` has and RE2 has
+// not, longest first, and the fault points at it:
+//
+//   `a(?=/b)`  ->  look-ahead is not part of RE2 at position 2 (`(?=`),
+//                  help: `a(?=/b)` becomes `a/b`
+//
+// What is not in the table keeps RE2's own words.
 #include "match/pattern_check.h"
 
 #include <re2/re2.h>

@@ -1,3 +1,10 @@
+// The paths of the parameters that anchored patterns win go into a table,
+// without a leading `params/`. A name is a state when what stands behind one
+// of its separators, with or without its last part, is in the table:
+//
+//   `^params/dense` wins params/dense/kernel, whose path is dense/kernel
+//   opt_state/0/mu/dense/kernel      ends in it; the pattern misses it
+//   opt_state/0/mu/dense/kernel/row  ends in it but for the last part: too
 #include "match/state_names.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// One pass over either of two forms. Ours is a list of records with names; of
+// a tree, the way down to a record with `shape` or `dtype` is the name:
+//
+//   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, separator `/`
+//
+// Names of a list are taken as they are: they are separated by what more of
+// them hold, `/` or `.`.
 #include "parse/manifest.h"
 
 #include <string>

@@ -1,3 +1,8 @@
+// Shape and dtype are read apart, so that both faults are found at once; then
+// their product is tried, and nobody behind need check it again:
+//
+//   {"shape": [4, 8], "dtype": "bfloat16"}  ->  BF16 [4, 8], 64 bytes fit
+//   {"shape": [4611686018427387904, 4], ...}  ->  a finding
 #include "parse/manifest_leaf.h"
 
 #include <array>

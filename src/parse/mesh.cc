@@ -1,3 +1,8 @@
+// A mesh is a file, a mapping inside a project file, or a string, whose
+// entries are read here. All three become one draft, which mesh_finish.cc
+// settles. `dp:2` can also be a file's name: if there is one, it is read.
+//
+//   "dp:2, tp:-1" with 8 devices  ->  dp 2, tp 4
 #include "parse/mesh.h"
 
 #include <sys/stat.h>

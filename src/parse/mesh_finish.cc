@@ -1,3 +1,8 @@
+// Sizes that are given are multiplied; the one that is -1 is what remains of
+// the devices. Over several slices the first axis that their number divides
+// carries them, unless `dcn` says which:
+//
+//   {dp: -1, tp: 4}, 16 devices, 2 slices  ->  dp 16 / 4 = 4, dcn [2, 1]
 #include "parse/mesh_finish.h"
 
 #include <utility>

@@ -1,3 +1,8 @@
+// Keys are read one by one into a draft that keeps the place of each number,
+// for findings that concern several of them; mesh_finish.cc settles it. Axes
+// come first, since other keys name them. --devices replaces the file's:
+//
+//   {axes: {dp: 2, tp: -1}, devices: 8} and --devices 16  ->  dp 2, tp 8
 #include "parse/mesh_yaml.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// A record is read setting by setting, each by its own range or choice, and
+// first asked whether its operation takes the setting at all: a setting
+// without effect is a finding.
+//
+//   {operations: {ring: {page_size: 4}}}  ->  no meaning for `ring`
 #include "parse/operations.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Paths of a project file are relative to it and become whole here, so that
+// nobody behind need know where it stands. The file itself is looked for from
+// the working directory upwards, up to the root of a git repository:
+//
+//   in repo/a/b: repo/a/b/shardc.yaml, repo/a/shardc.yaml, repo/shardc.yaml
 #include "parse/project.h"
 
 #include <sys/stat.h>

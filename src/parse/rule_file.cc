@@ -1,3 +1,8 @@
+// One file, section by section; what it extends is only named. The separator
+// is read before the rules, whichever stands first, since each rule has it:
+//
+//   {rules: [{match: 'wte', spec: [tp]}], separator: .}
+//     ->  one rule [tp] for names with `.` between their parts
 #include "parse/rule_file.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// All parts of a rule are read before it is given up, so that each fault is
+// found in one run. A pattern is also compared with its written form: what
+// YAML has folded, or nobody can see, would never match.
+//
+//   {match: wte, spec: [tp, _], modes: {decode: [_, tp]}}
+//     ->  [tp, null], and [null, tp] while decoding
 #include "parse/rule_read.h"
 
 #include <algorithm>

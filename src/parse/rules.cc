@@ -1,3 +1,11 @@
+// Depth first: a file's own rules, then those of the files that it extends,
+// each file once. Since the first match wins, what is read first is nearer
+// and wins, and the same holds for axes, tokens and bundles key by key:
+//
+//   a: extends [b], batch: dp     b: batch: fsdp, head: tp
+//   rules of a, then of b; batch dp, head tp
+//
+// The stack of open files tells a cycle from a file that is reached twice.
 #include "parse/rules.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// A list is one dimension an entry: a name, null or `_` for none, or a group
+// of names. Names are not looked up here, for what they mean depends on the
+// mode and on other files.
+//
+//   [BATCH, [FSDP, SP], _]  ->  {BATCH} {FSDP, SP} {}
 #include "parse/spec_read.h"
 
 #include <algorithm>

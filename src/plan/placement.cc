@@ -1,3 +1,8 @@
+// Whole tensors go to coordinates of an axis by the number in their name, as
+// many to each and neighbours together:
+//
+//   index `experts\.(\d+)\.`, count 8, axis ep of 4
+//   experts.5.w  ->  5 * 4 / 8 = coordinate 2
 #include "plan/placement.h"
 
 #include <algorithm>

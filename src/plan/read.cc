@@ -1,3 +1,9 @@
+// What a reader of plans needs and no more: shapes, types, specs, placements.
+// Shard shapes and bytes follow from these, so they are not believed. A mode
+// that a parameter does not name has its common spec:
+//
+//   "w": {"shape": [8, 4], "spec": [["fsdp", "dp"], null]}
+//     ->  groups {fsdp, dp} and {}, in every mode
 #include "plan/read.h"
 
 #include <memory>

@@ -1,3 +1,8 @@
+// Each tensor of attention is a list of tokens in the order of the layout,
+// resolved as a rule's spec would be; only these lists are written down here.
+//
+//   query in bhtd  ->  BATCH, HEAD, QUERY_LENGTH, HEAD_DIM
+//   decoding       ->  [["fsdp", "dp"], "tp", "sp", null]
 #include "resolve/attention.h"
 
 #include <array>

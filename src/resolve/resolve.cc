@@ -1,3 +1,13 @@
+// A name is looked up as a registered token, a built-in token, an axis rule
+// and a mesh axis, in this order. An axis rule with a twin for decoding gives
+// that one's axes while tokens are generated. Axes of parallelism that the
+// mesh lacks are left out, any other unknown name is a finding:
+//
+//   [BATCH, [FSDP, SP], _] decoding  ->  batch, fsdp and sp, none
+//     on a mesh of dp and fsdp       ->  [["fsdp", "dp"], "fsdp", null]
+//
+// Registrations may refer to each other; circles are found once, when the
+// resolver is made, so that resolving ends.
 #include "resolve/resolve.h"
 
 #include <algorithm>

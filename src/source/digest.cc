@@ -1,3 +1,7 @@
+// OpenSSL's digests by the names that Python's hashlib gives them, and one
+// that is fed as a sink, so that a file is hashed while it is written:
+//
+//   sha3_256 -> SHA3-256     `abc` by sha256 -> ba7816bf8f01cfea...
 #include "source/digest.h"
 
 #include <openssl/evp.h>

@@ -1,3 +1,8 @@
+// A file is opened without waiting and judged by its descriptor, not by its
+// path: a FIFO does not hang, and what was judged is what is read. Reads are
+// at offsets, so threads share a file; short ones go on until all is there:
+//
+//   `.`  ->  `.` is a directory, not a regular file
 #include "source/input_file.h"
 
 #include <errno.h>

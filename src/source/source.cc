@@ -1,3 +1,7 @@
+// The beginnings of lines are found once; an offset is then a binary search
+// among them and a count of the code points since:
+//
+//   "x\n\u00e4=1", offset 4 (`=`)  ->  line 2, column 2
 #include "source/source.h"
 
 #include <algorithm>

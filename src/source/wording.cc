@@ -1,3 +1,8 @@
+// Words for messages, in integers only, so that they are the same everywhere.
+// The nearest word is the one with the fewest edits, up to a third of its
+// length, where two letters changed about are one edit:
+//
+//   1536 -> 1.5 KiB     50257 -> 50,257     Nearest(kernle) -> kernel
 #include "source/wording.h"
 
 #include <algorithm>

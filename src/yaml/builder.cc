@@ -1,3 +1,12 @@
+// The parser sends events and knows where a node begins, not where it ends.
+// Each open list or mapping is a frame on a stack; a whole node is put into
+// the frame on top, and its end is read from the text by scan.h:
+//
+//   a: [x, 'b']   open {, a, open [, x, b, close, close
+//                 a 0-1, x 4-5, 'b' 7-10, the list 3-11
+//
+// An alias is a copy of its node, counted against a budget for all, so that
+// ten aliases of ten aliases of ... end as a finding.
 #include "yaml/builder.h"
 
 #include <algorithm>

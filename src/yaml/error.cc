@@ -1,3 +1,11 @@
+// yaml-cpp says what it could not do next, which is often far behind the
+// slip. So the text before the fault is searched for the usual causes first,
+// the surest of them first: an open quote, an open bracket, a tab or a
+// no-break space as indentation, a line between two depths. Only then is
+// yaml-cpp's reason looked up in the table of wordings.
+//
+//   `a: {b: 1` and the end of the file: yaml-cpp says `end of map flow not
+//   found` there, the finding points at `{`, which is never closed.
 #include "yaml/error.h"
 
 #include <algorithm>

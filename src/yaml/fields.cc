@@ -1,3 +1,9 @@
+// The members of a mapping are sorted into one slot for each known key. A key
+// that is not known but near to a known one counts as that one misspelt, so
+// that one slip is one finding:
+//
+//   {mtch: a, spec: []}  ->  unknown key `mtch`, did you mean `match`?
+//                            and not that `match` is missing, too
 #include "yaml/fields.h"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
-// Numbers in YAML: decimal integers, reals, and sizes in bytes.
+// Numbers are read from their digits as written, never by way of YAML's
+// types or of a double, so that nothing is rounded or silently octal:
+//
+//   16       integer          010, 1e3, 0x10, '16'  findings
+//   1.5 GB   1 * 10^9 + 5 * 10^9 / 10^1 = 1,500,000,000 bytes
 #include <array>
 #include <charconv>
 #include <system_error>

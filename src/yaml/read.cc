@@ -1,3 +1,7 @@
+// One function for each kind of value: it gives the value, or adds a finding
+// that says what stands there in YAML's terms and what to write instead:
+//
+//   `yes` as a boolean  ->  is the string `yes`, not a boolean; write `true`
 #include "yaml/read.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// The cache is a product of sizes: 4 bytes (key and value, two each) times
+// layers, batch, length, KV heads and their width. A device has each size
+// divided by the axes of its dimension, rounded up:
+//
+//   4 * 32 * 8 * 8192 * 8 * 128 = 8 GiB; batch over 2, KV heads over 4: 1 GiB
 #include "lint/analysis/cache.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A dot between two words, or beside a group, a class or an escape, is meant
+// to be the path's; one that is quantified, escaped or in a class is not:
+//
+//   `layers.\d+.mlp`  ->  `layers\.\d+\.mlp`     `.*kernel`, `a[.]b`  no change
 #include "lint/analysis/dots.h"
 
 namespace shardc {

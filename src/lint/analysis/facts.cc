@@ -1,3 +1,11 @@
+// What lints ask for is computed once. Parameters that differ in numbers only
+// and have one layout and rule are a group; each pair of a parameter and a
+// rule that matches it is looked at once, for who won and who lost to whom:
+//
+//   layers.0.up and layers.1.up  ->  layers.*.up, 2 parameters
+//   rules [0] `up`, [1] `layers`  ->  [1] found 2, won 0, lost 2 to [0]
+//
+// So a lint is a loop over some twenty groups, however many layers there are.
 #include "lint/analysis/facts.h"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// Groups that belong together are found by a common text: siblings by their
+// name with `?` for the role, biases and scales by the module that they and
+// their weight are in. Of two groups of one role, the larger stands for it.
+//
+//   layers/*/attn/q_proj/kernel  ->  siblings of layers/*/attn/?/kernel
+//
+// A block is the least power of two that makes so many scales:
+//
+//   576 rows and 5 scales  ->  128, as 576 / 128 rounds up to 5
 #include "lint/analysis/groups.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// One loop for the lints about what legalize has found: an edit that the
+// policy did not make is told as it is, one that it made as a warning with
+// its cost, and one that several modes share once.
+//
+//   50257 over tp 4, shrink  ->  ...; the policy makes it null, 13.8 MiB more
 #include "lint/analysis/legality.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Parts of sentences that several lints share. A group is its one name, or
+// its template and a count; shares are in integers, to a tenth of a percent.
+//
+//   PercentText(1, 3)  ->  33.3 %     `layers.*.up` (32 parameters)
 #include "lint/analysis/phrase.h"
 
 #include <algorithm>

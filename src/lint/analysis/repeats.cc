@@ -1,3 +1,7 @@
+// Rules are keyed by file, pattern and separator; a second one of a key is a
+// repeat of the first, the same if it places and splits alike in every mode.
+//
+//   [0] `up` ColumnWise, [2] `up` RowWise  ->  {0, 2, not the same spec}
 #include "lint/analysis/repeats.h"
 
 #include <map>

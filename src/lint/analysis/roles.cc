@@ -1,3 +1,10 @@
+// The last part of a name is its leaf, and one of the three before it says
+// its role; names that mean one thing in attention and another in an MLP are
+// looked up by whether a part before speaks of attention:
+//
+//   layers/*/self_attn/o_proj/kernel  ->  kernel, output, in attention
+//   h.*.attn.c_proj.weight            ->  weight, output (Conv1D: transposed)
+//   h.*.mlp.c_proj.weight             ->  weight, down
 #include "lint/analysis/roles.h"
 
 #include <algorithm>

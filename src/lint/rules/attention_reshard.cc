@@ -1,3 +1,7 @@
+// Only tensor parallel axes are compared: the others are gathered before the
+// product. What leaves the query's projection must enter the output's.
+//
+//   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  leaves over tp, enters whole
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"

@@ -1,3 +1,7 @@
+// Devices are numbered with the last axis fastest and hosts take runs of
+// them, so a group along an axis spans its size times those of all after it.
+//
+//   tp 4, fsdp 4, 4 devices a host  ->  a group along tp spans 16 numbers
 #include <string>
 
 #include "lint/analysis/facts.h"

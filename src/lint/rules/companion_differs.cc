@@ -1,3 +1,8 @@
+// A bias has the weight's last-but-input dimension, so it is compared with
+// the dimension that leaves the weight; a scale has every dimension of its
+// weight, and each is compared.
+//
+//   kernel [in, out] by [tp, fsdp], bias [out] by [tp]  ->  tp against fsdp
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"

@@ -1,3 +1,7 @@
+// Where a projection is several in one, the sizes of its parts follow from
+// the model's heads or from the shape, and each must divide, not their sum.
+//
+//   gate and up in 2734 over tp 2: 2734 % 2 = 0, but 1367 % 2 = 1
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,3 +1,7 @@
+// Query heads that share a KV head are a group; a device may have whole
+// groups, or an equal part of one.
+//
+//   12 heads, 4 KV heads: groups of 3; over 6 devices, 2 heads each: straddles
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"

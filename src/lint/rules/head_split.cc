@@ -1,3 +1,7 @@
+// The dimension that counts heads is found by its size, heads times width;
+// where that divides and the heads do not, a device holds a part of a head.
+//
+//   768 = 12 * 64 over 8: 768 % 8 = 0, 12 % 8 = 4
 #include "lint/analysis/facts.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"

@@ -1,3 +1,6 @@
+// facts.cc decides it; here it is only counted and worded, once for the file.
+//
+//   rules for kernels, torch names: 2 of 2 rules match nothing, 0 of 2 reached
 #include <string>
 
 #include "lint/analysis/facts.h"

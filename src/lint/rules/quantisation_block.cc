@@ -1,3 +1,6 @@
+// The shapes of weight and scale give the block in each dimension.
+//
+//   576 rows, 5 scales: blocks of 128; over tp 8 a shard has 72, inside a block
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"

@@ -1,3 +1,7 @@
+// facts.cc has tried each dead rule with the other separator. Rules are told
+// together, as it is their file's separator that is wrong.
+//
+//   `self_attn\.q_proj` in a file of `/`: a name has become self_attn/q_proj
 #include <map>
 #include <string>
 #include <vector>

@@ -1,3 +1,7 @@
+// A rule that was found and never won lost to earlier ones, each of which is
+// labelled. Duplicates, catch-alls and overriding have lints of their own.
+//
+//   [0] `kernel`, [1] `o_proj/kernel`: [1] finds 1, [0] takes it
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"

@@ -1,3 +1,7 @@
+// Groups of one template and type that are apart differ in rule or layout.
+// The largest is taken for the usual one, the others are told.
+//
+//   up/kernel of layers 0 and 1 by one rule, of 2 to 31 by another: 0 and 1
 #include <algorithm>
 #include <map>
 #include <string_view>

@@ -1,3 +1,7 @@
+// Counts are read from the text: a count behind a group multiplies what was
+// counted before, any other begins anew.
+//
+//   `(a{20}){30}`  ->  600, told     `a{20}b{30}`  ->  30
 #include <string_view>
 
 #include "lint/analysis/facts.h"

@@ -1,3 +1,6 @@
+// A replica's devices and a host's must divide one another, either way.
+//
+//   tp 6, 24 devices on 3 hosts: 8 a host, 8 % 6 = 2
 #include <string>
 
 #include "lint/analysis/facts.h"

@@ -1,3 +1,7 @@
+// All names in specs and bundles are gathered, with and without underscores
+// alike; what is defined, outside of packs, and not among them is told.
+//
+//   bundles: {QKV: ...}, and no `spec: QKV`  ->  bundle `QKV`
 #include <set>
 #include <string>
 

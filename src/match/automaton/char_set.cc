@@ -1,3 +1,7 @@
+// A set is a sorted list of ranges with gaps between them, so complement is
+// one walk over the gaps and membership one binary search:
+//
+//   [a-c] [b-f] [x]  ->  a-f x      complement  ->  0-` g-w y-10FFFF
 #include "match/automaton/char_set.h"
 
 #include <algorithm>

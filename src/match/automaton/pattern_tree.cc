@@ -1,3 +1,8 @@
+// Walks over the tree, from the leaves up. Only whether a pattern is found
+// counts, not where, so what may be empty at either end is cut off, and a
+// repeat there is held to its least:
+//
+//   `.*k+ernel.*`  ->  `kernel`     7 nodes for `a{2,4}b`: 4 of `a`, 2 forks, b
 #include "match/automaton/pattern_tree.h"
 
 #include <algorithm>
