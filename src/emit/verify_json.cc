@@ -260,7 +260,7 @@ void WriteSelfTestJson(const verify::SelfTest& result, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.verify/v1");
-  json.Member("injected", result.faults.size());
+  json.Member("injected", result.Injected());
   json.Member("caught", result.Caught());
   json.Key("faults");
   json.BeginArray(JsonLayout::kLines);
@@ -268,6 +268,7 @@ void WriteSelfTestJson(const verify::SelfTest& result, Sink& out) {
     json.BeginObject();
     json.Member("name", fault.name);
     json.Member("family", fault.family);
+    json.Member("injected", fault.injected);
     json.Member("caught", fault.caught);
     WriteTextOrNull(json, "by", fault.caught ? fault.by : std::string());
     json.EndObject();

@@ -245,6 +245,7 @@ class Verify(Case):
         self.assertEqual(result["injected"], result["caught"])
         self.assertEqual(len(result["faults"]), result["injected"])
         for fault in result["faults"]:
+            self.assertTrue(fault["injected"], fault)
             self.assertTrue(fault["by"], fault)
 
     def test_the_list_says_what_runs(self):

@@ -195,7 +195,7 @@ PerDevice QuantisedScores(Machine& machine, const Slices& slices,
     }
   }
   const bool split = machine.mesh().Parts(dim_axes) > 1;
-  if (split && !machine.Injected(Fault::kDotScaleOfPart)) {
+  if (split) {
     query = AllReduce(machine, dim_axes, query, Reduce::kMax, "query maxima");
     key = AllReduce(machine, dim_axes, key, Reduce::kMax, "key maxima");
   }

@@ -4,6 +4,7 @@
 #ifndef SHARDC_EXEC_ATTENTION_STAGING_H_
 #define SHARDC_EXEC_ATTENTION_STAGING_H_
 
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -122,6 +123,12 @@ void RoundOutput(ShardedTensor& output, Dtype dtype);
 Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
                   const LocalSlice& slice);
 
+// Between whole tensors and what devices have of them.
+struct SliceSeam {
+  // The output as it leaves, in the problem's layout.
+  std::function<void(const Machine&, const Staged&, ShardedTensor&)> join;
+};
+
 // Local shapes that a local kernel can run with: equal batch rows, key heads
 // that divide query heads. Else why not, with the axis at fault.
 std::optional<Complaint> CheckLocalShapes(const SimMesh& mesh,
@@ -129,7 +136,8 @@ std::optional<Complaint> CheckLocalShapes(const SimMesh& mesh,
 
 // [B, T, H, Dv] by the query's batch, length and heads, nothing in it yet.
 ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged);
-// To specs.output and the problem's layout.
+// To specs.output and the problem's layout, and through the machine's
+// SliceSeam.
 ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
                            ShardedTensor output);
 

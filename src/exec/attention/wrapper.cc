@@ -2,7 +2,6 @@
 // not take split, check that slices fit, lay the output out as asked.
 #include "exec/attention/staging.h"
 
-#include <cmath>
 #include <utility>
 
 namespace shardc::exec {
@@ -84,11 +83,9 @@ std::optional<Staged> StageLocal(
   const auto keep = [&](ShardedTensor& t, std::string_view name) {
     Move(machine, t, {t.spec[0], {}, t.spec[2], {}}, name);
   };
-  if (!machine.Injected(Fault::kCollectiveSkipped)) {
-    keep(staged->query, "query");
-    keep(staged->key, "key");
-    keep(staged->value, "value");
-  }
+  keep(staged->query, "query");
+  keep(staged->key, "key");
+  keep(staged->value, "value");
   if (heads_on_keys) {
     if (auto bad = KeysOnQueryHeads(machine, *staged)) {
       outcome.unsupported = std::move(*bad);
@@ -157,22 +154,16 @@ ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged) {
 
 namespace {
 
-// What a self-test does to a finished output.
-void Misplace(const Machine& machine, ShardedTensor& output) {
-  if (machine.Injected(Fault::kOneElementOff)) {
-    output.local.back().real[0] += 1e-4f;
-  }
-  if (machine.Injected(Fault::kReplicaDrifts)) {
-    float& x = output.local.back().real[0];
-    x = std::nextafter(x, 10.0f);
-  }
-  if (machine.Injected(Fault::kOutputLacksAxis)) {
-    for (AxisGroup& group : output.spec) {
-      if (machine.mesh().Parts(group) == 1) continue;
-      group.clear();
-      break;
+ShardedTensor InLayout(ShardedTensor output, Layout layout) {
+  if (layout == Layout::kBhtd) return SwapLengthAndHeads(output);
+  if (layout == Layout::kThd) {
+    output.shape.erase(output.shape.begin());
+    output.spec.erase(output.spec.begin());
+    for (Buffer& local : output.local) {
+      local.shape.erase(local.shape.begin());
     }
   }
+  return output;
 }
 
 }  // namespace
@@ -180,25 +171,9 @@ void Misplace(const Machine& machine, ShardedTensor& output) {
 ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
                            ShardedTensor output) {
   Move(machine, output, staged.output, "output");
-  Misplace(machine, output);
-  if (machine.Injected(Fault::kOutputMisread)) {
-    std::swap(output.shape[1], output.shape[2]);
-    std::swap(output.spec[1], output.spec[2]);
-    for (Buffer& local : output.local) {
-      std::swap(local.shape[1], local.shape[2]);
-    }
-    return output;
-  }
-  if (staged.problem->layout == Layout::kBhtd) {
-    return SwapLengthAndHeads(output);
-  }
-  if (staged.problem->layout == Layout::kThd) {
-    output.shape.erase(output.shape.begin());
-    output.spec.erase(output.spec.begin());
-    for (Buffer& local : output.local) {
-      local.shape.erase(local.shape.begin());
-    }
-  }
+  output = InLayout(std::move(output), staged.problem->layout);
+  const SliceSeam& seam = machine.Seam<SliceSeam>();
+  if (seam.join) seam.join(machine, staged, output);
   return output;
 }
 

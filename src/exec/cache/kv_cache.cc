@@ -56,26 +56,6 @@ void CopyRow(const Buffer& from, Buffer& into, int64_t row) {
   CopyBlock(from, Shape(extent.size(), 0), into, at, extent);
 }
 
-// What a move that was forgotten leaves behind: the old elements under the
-// new layout.
-ShardedTensor Relabelled(const SimMesh& mesh, const ShardedTensor& tensor,
-                         const Spec& spec) {
-  ShardedTensor out = tensor;
-  out.spec = PadSpec(spec, tensor.shape.size());
-  const Shape extent = LocalShape(mesh, out.shape, out.spec);
-  for (Buffer& local : out.local) {
-    Shape common = extent;
-    for (size_t d = 0; d < common.size(); ++d) {
-      common[d] = std::min(common[d], local.shape[d]);
-    }
-    Buffer kept = Buffer::Zeros(extent, tensor.dtype);
-    const Shape origin(common.size(), 0);
-    CopyBlock(local, origin, kept, origin, common);
-    local = std::move(kept);
-  }
-  return out;
-}
-
 // Real values of one device's part; scales as [B, S, K] of the same device.
 Buffer Dequantized(const Machine& machine, const Buffer& q, const Buffer& scale,
                    Dtype dtype) {
@@ -257,9 +237,7 @@ bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
   }
   for (const Part& part : PartsOf(cache, PadSpec(spec, 4))) {
     if (part.tensor->spec == part.spec) continue;
-    *part.tensor = machine.Injected(Fault::kCacheMoveSkipped)
-                       ? Relabelled(machine.mesh(), *part.tensor, part.spec)
-                       : Reshard(machine, *part.tensor, part.spec, part.name);
+    *part.tensor = Reshard(machine, *part.tensor, part.spec, part.name);
   }
   return true;
 }

@@ -20,11 +20,11 @@ void ForGroups(Machine& machine, const AxisGroup& axes,
   }
 }
 
-void Record(Machine& machine, Collective kind, const AxisGroup& axes,
-            std::vector<int64_t> sent, std::string_view what) {
-  const int64_t n = machine.mesh().Parts(axes);
+void Record(Machine& machine, const CollectiveCall& call,
+            std::vector<int64_t> sent) {
+  const int64_t n = machine.mesh().Parts(call.axes);
   if (n == 1) return;
-  machine.ledger().Record(kind, axes, n, std::move(sent), what);
+  machine.ledger().Record(call.kind, call.axes, n, std::move(sent), call.what);
 }
 
 void Accumulate(const Buffer& part, Reduce reduce, Buffer& total) {
@@ -44,152 +44,211 @@ void Accumulate(const Buffer& part, Reduce reduce, Buffer& total) {
 }
 
 // The members' arrays reduced in ascending group index.
-Buffer ReduceGroup(const Machine& machine, const std::vector<int>& group,
-                   const PerDevice& in, Reduce reduce) {
+Buffer ReduceGroup(const std::vector<int>& group, const PerDevice& in,
+                   Reduce reduce) {
   Buffer total = in[At(group[0])];
-  size_t end = group.size();
-  if (machine.Injected(Fault::kReduceSkipsLast) && end > 1) --end;
-  for (size_t i = 1; i < end; ++i) {
+  for (size_t i = 1; i < group.size(); ++i) {
     Accumulate(in[At(group[i])], reduce, total);
-  }
-  if (machine.Injected(Fault::kReduceOneTwice) && group.size() > 1) {
-    Accumulate(in[At(group[0])], reduce, total);
   }
   return total;
 }
 
-}  // namespace
-
-PerDevice AllGather(Machine& machine, const AxisGroup& axes,
-                    const PerDevice& in, size_t dim, std::string_view what) {
+PerDevice AllGatherOf(Machine& machine, const CollectiveCall& call) {
+  const PerDevice& in = *call.in;
   PerDevice out(in.size());
-  const int64_t n = machine.mesh().Parts(axes);
+  const int64_t n = machine.mesh().Parts(call.axes);
   std::vector<int64_t> sent(in.size());
-  ForGroups(machine, axes, [&](const std::vector<int>& group) {
+  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
     std::vector<const Buffer*> parts;
     for (int member : group) parts.push_back(&in[At(member)]);
-    if (machine.Injected(Fault::kGatherOrderReversed)) {
-      std::reverse(parts.begin(), parts.end());
-    }
-    const Buffer whole = ConcatDim(parts, dim);
+    const Buffer whole = ConcatDim(parts, call.dim);
     for (int member : group) {
       out[At(member)] = whole;
       sent[At(member)] = AllGatherSent(in[At(member)].Bytes(), n);
     }
   });
-  Record(machine, Collective::kAllGather, axes, std::move(sent), what);
+  Record(machine, call, std::move(sent));
   return out;
 }
 
-PerDevice ReduceScatter(Machine& machine, const AxisGroup& axes,
-                        const PerDevice& in, size_t dim,
-                        std::string_view what) {
+PerDevice ReduceScatterOf(Machine& machine, const CollectiveCall& call) {
+  const PerDevice& in = *call.in;
   PerDevice out(in.size());
-  const int64_t n = machine.mesh().Parts(axes);
+  const int64_t n = machine.mesh().Parts(call.axes);
   std::vector<int64_t> sent(in.size());
-  ForGroups(machine, axes, [&](const std::vector<int>& group) {
-    const Buffer total = ReduceGroup(machine, group, in, Reduce::kSum);
-    const int64_t length = total.shape[dim] / n;
+  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
+    const Buffer total = ReduceGroup(group, in, Reduce::kSum);
+    const int64_t length = total.shape[call.dim] / n;
     for (int64_t i = 0; i < n; ++i) {
       const int member = group[At(i)];
-      const int64_t chunk =
-          machine.Injected(Fault::kReduceScatterChunkOff) ? (i + 1) % n : i;
-      out[At(member)] = SliceDim(total, dim, chunk * length, length);
+      out[At(member)] = SliceDim(total, call.dim, i * length, length);
       sent[At(member)] =
           ReduceScatterSent(total.Elements(), ElementBytes(total), n, i);
     }
   });
-  Record(machine, Collective::kReduceScatter, axes, std::move(sent), what);
+  Record(machine, call, std::move(sent));
   return out;
 }
 
-PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
-                    const PerDevice& in, Reduce reduce, std::string_view what) {
+PerDevice AllReduceOf(Machine& machine, const CollectiveCall& call) {
+  const PerDevice& in = *call.in;
   PerDevice out(in.size());
-  const int64_t n = machine.mesh().Parts(axes);
+  const int64_t n = machine.mesh().Parts(call.axes);
   std::vector<int64_t> sent(in.size());
-  ForGroups(machine, axes, [&](const std::vector<int>& group) {
-    const Buffer total = ReduceGroup(machine, group, in, reduce);
-    std::vector<int> reversed(group.rbegin(), group.rend());
+  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
+    const Buffer total = ReduceGroup(group, in, call.reduce);
     for (int64_t i = 0; i < n; ++i) {
-      const bool by_member =
-          machine.Injected(Fault::kOrderByMember) && i % 2 == 1;
-      out[At(group[At(i)])] =
-          by_member ? ReduceGroup(machine, reversed, in, reduce) : total;
+      out[At(group[At(i)])] = total;
       sent[At(group[At(i)])] =
           AllReduceSent(total.Elements(), ElementBytes(total), n, i);
     }
   });
-  Record(machine, Collective::kAllReduce, axes, std::move(sent), what);
+  Record(machine, call, std::move(sent));
   return out;
 }
 
-PerDevice AllToAll(Machine& machine, const AxisGroup& axes, const PerDevice& in,
-                   size_t split_dim, size_t concat_dim, std::string_view what) {
+PerDevice AllToAllOf(Machine& machine, const CollectiveCall& call) {
+  const PerDevice& in = *call.in;
   PerDevice out(in.size());
-  const int64_t n = machine.mesh().Parts(axes);
+  const int64_t n = machine.mesh().Parts(call.axes);
   std::vector<int64_t> sent(in.size());
-  ForGroups(machine, axes, [&](const std::vector<int>& group) {
+  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
     for (int64_t j = 0; j < n; ++j) {
       std::vector<Buffer> slices;
       for (int member : group) {
         const Buffer& from = in[At(member)];
-        const int64_t length = from.shape[split_dim] / n;
-        slices.push_back(SliceDim(from, split_dim, j * length, length));
+        const int64_t length = from.shape[call.dim] / n;
+        slices.push_back(SliceDim(from, call.dim, j * length, length));
       }
       std::vector<const Buffer*> parts;
       for (const Buffer& slice : slices) parts.push_back(&slice);
-      if (machine.Injected(Fault::kAllToAllDimsSwapped)) {
-        std::reverse(parts.begin(), parts.end());
-      }
-      out[At(group[At(j)])] = ConcatDim(parts, concat_dim);
+      out[At(group[At(j)])] = ConcatDim(parts, call.concat_dim);
       sent[At(group[At(j)])] = AllToAllSent(in[At(group[At(j)])].Bytes(), n);
     }
   });
-  Record(machine, Collective::kAllToAll, axes, std::move(sent), what);
+  Record(machine, call, std::move(sent));
   return out;
 }
 
-PerDevice Ppermute(Machine& machine, const AxisGroup& axes, const PerDevice& in,
-                   const std::vector<std::pair<int64_t, int64_t>>& edges,
-                   std::string_view what) {
+PerDevice PpermuteOf(Machine& machine, const CollectiveCall& call) {
+  const PerDevice& in = *call.in;
   PerDevice out(in.size());
   std::vector<int64_t> sent(in.size());
   for (size_t d = 0; d < in.size(); ++d) {
     out[d] = Buffer::Zeros(in[d].shape, in[d].dtype);
   }
-  ForGroups(machine, axes, [&](const std::vector<int>& group) {
-    for (const auto& [source, target] : edges) {
+  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
+    for (const auto& [source, target] : call.edges) {
       const int from = group[At(source)];
       const int to = group[At(target)];
       out[At(to)] = in[At(from)];
       if (from != to) sent[At(from)] += in[At(from)].Bytes();
     }
   });
-  Record(machine, Collective::kPpermute, axes, std::move(sent), what);
+  Record(machine, call, std::move(sent));
   return out;
+}
+
+PerDevice BroadcastOf(Machine& machine, const CollectiveCall& call) {
+  const PerDevice& in = *call.in;
+  PerDevice out(in.size());
+  const int64_t n = machine.mesh().Parts(call.axes);
+  std::vector<int64_t> sent(in.size());
+  ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
+    const Buffer& from = in[At(group[At(call.root)])];
+    for (int64_t i = 0; i < n; ++i) {
+      out[At(group[At(i)])] = from;
+      // The chain starts at the root and ends at the member before it.
+      const bool last = (i + 1) % n == call.root;
+      sent[At(group[At(i)])] = last ? 0 : from.Bytes();
+    }
+  });
+  Record(machine, call, std::move(sent));
+  return out;
+}
+
+PerDevice Call(Machine& machine, const CollectiveCall& call) {
+  return machine.Seam<CollectiveSeam>().run(machine, call);
+}
+
+}  // namespace
+
+PerDevice RunCollective(Machine& machine, const CollectiveCall& call) {
+  switch (call.kind) {
+    case Collective::kAllGather:
+      return AllGatherOf(machine, call);
+    case Collective::kReduceScatter:
+      return ReduceScatterOf(machine, call);
+    case Collective::kAllReduce:
+      return AllReduceOf(machine, call);
+    case Collective::kAllToAll:
+      return AllToAllOf(machine, call);
+    case Collective::kPpermute:
+      return PpermuteOf(machine, call);
+    case Collective::kBroadcast:
+      return BroadcastOf(machine, call);
+  }
+  return {};
+}
+
+PerDevice AllGather(Machine& machine, const AxisGroup& axes,
+                    const PerDevice& in, size_t dim, std::string_view what) {
+  return Call(machine, {.kind = Collective::kAllGather,
+                        .axes = axes,
+                        .in = &in,
+                        .dim = dim,
+                        .what = what});
+}
+
+PerDevice ReduceScatter(Machine& machine, const AxisGroup& axes,
+                        const PerDevice& in, size_t dim,
+                        std::string_view what) {
+  return Call(machine, {.kind = Collective::kReduceScatter,
+                        .axes = axes,
+                        .in = &in,
+                        .dim = dim,
+                        .what = what});
+}
+
+PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
+                    const PerDevice& in, Reduce reduce, std::string_view what) {
+  return Call(machine, {.kind = Collective::kAllReduce,
+                        .axes = axes,
+                        .in = &in,
+                        .reduce = reduce,
+                        .what = what});
+}
+
+PerDevice AllToAll(Machine& machine, const AxisGroup& axes, const PerDevice& in,
+                   size_t split_dim, size_t concat_dim, std::string_view what) {
+  return Call(machine, {.kind = Collective::kAllToAll,
+                        .axes = axes,
+                        .in = &in,
+                        .dim = split_dim,
+                        .concat_dim = concat_dim,
+                        .what = what});
+}
+
+PerDevice Ppermute(Machine& machine, const AxisGroup& axes, const PerDevice& in,
+                   const std::vector<Edge>& edges, std::string_view what) {
+  return Call(machine, {.kind = Collective::kPpermute,
+                        .axes = axes,
+                        .in = &in,
+                        .edges = edges,
+                        .what = what});
 }
 
 PerDevice Broadcast(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, int64_t root, std::string_view what) {
-  PerDevice out(in.size());
-  const int64_t n = machine.mesh().Parts(axes);
-  std::vector<int64_t> sent(in.size());
-  ForGroups(machine, axes, [&](const std::vector<int>& group) {
-    const Buffer& from = in[At(group[At(root)])];
-    for (int64_t i = 0; i < n; ++i) {
-      out[At(group[At(i)])] = from;
-      // The chain starts at the root and ends at the member before it.
-      const bool last = (i + 1) % n == root;
-      sent[At(group[At(i)])] = last ? 0 : from.Bytes();
-    }
-  });
-  Record(machine, Collective::kBroadcast, axes, std::move(sent), what);
-  return out;
+  return Call(machine, {.kind = Collective::kBroadcast,
+                        .axes = axes,
+                        .in = &in,
+                        .root = root,
+                        .what = what});
 }
 
-std::vector<std::pair<int64_t, int64_t>> RingEdges(int64_t n) {
-  std::vector<std::pair<int64_t, int64_t>> out;
+std::vector<Edge> RingEdges(int64_t n) {
+  std::vector<Edge> out;
   for (int64_t i = 0; i < n; ++i) out.emplace_back(i, (i + 1) % n);
   return out;
 }

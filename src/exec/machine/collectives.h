@@ -4,10 +4,15 @@
 // A group's order is the index along the axis list. Reductions add in
 // ascending group index for every element and member, so replicas agree in
 // bits (a real ring rotates the order: within tolerance, not in bits).
+//
+// All of them are one kind of call, which goes through the machine's
+// CollectiveSeam.
 #ifndef SHARDC_EXEC_MACHINE_COLLECTIVES_H_
 #define SHARDC_EXEC_MACHINE_COLLECTIVES_H_
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,6 +25,26 @@ namespace shardc::exec {
 using PerDevice = std::vector<Buffer>;  // by device id
 
 enum class Reduce : uint8_t { kSum, kMax };
+using Edge = std::pair<int64_t, int64_t>;  // (source, target) group indices
+
+// What a program asks of the network. A kind reads what concerns it.
+struct CollectiveCall {
+  Collective kind = Collective::kAllGather;
+  AxisGroup axes = {};
+  const PerDevice* in = nullptr;
+  size_t dim = 0;         // joined, scattered, or split by all_to_all
+  size_t concat_dim = 0;  // all_to_all's other one
+  Reduce reduce = Reduce::kSum;
+  std::span<const Edge> edges = {};
+  int64_t root = 0;
+  std::string_view what = {};  // the tensor moved
+};
+// The call as it stands.
+PerDevice RunCollective(Machine& machine, const CollectiveCall& call);
+
+struct CollectiveSeam {
+  std::function<PerDevice(Machine&, const CollectiveCall&)> run = RunCollective;
+};
 
 // Parts are joined along `dim`.
 PerDevice AllGather(Machine& machine, const AxisGroup& axes,
@@ -36,14 +61,13 @@ PerDevice AllToAll(Machine& machine, const AxisGroup& axes, const PerDevice& in,
 // `edges` are (source, target) group indices; a device that no edge reaches
 // receives zeros. No two edges share a target.
 PerDevice Ppermute(Machine& machine, const AxisGroup& axes, const PerDevice& in,
-                   const std::vector<std::pair<int64_t, int64_t>>& edges,
-                   std::string_view what);
+                   const std::vector<Edge>& edges, std::string_view what);
 // Everyone receives the buffer of group index `root`.
 PerDevice Broadcast(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, int64_t root, std::string_view what);
 
 // (i, i + 1 mod n): the edges of one ring step.
-std::vector<std::pair<int64_t, int64_t>> RingEdges(int64_t n);
+std::vector<Edge> RingEdges(int64_t n);
 
 }  // namespace shardc::exec
 

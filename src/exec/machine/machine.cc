@@ -1,11 +1,12 @@
 #include "exec/machine/machine.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shardc::exec {
 
-Machine::Machine(const SimMesh& mesh, int threads, Fault fault)
-    : mesh_(&mesh), fault_(fault) {
+Machine::Machine(const SimMesh& mesh, int threads, Seams seams, Fault fault)
+    : mesh_(&mesh), seams_(std::move(seams)), fault_(fault) {
   const int workers = std::min(threads, mesh.devices());
   if (workers > 1) pool_ = std::make_unique<ThreadPool>(workers);
 }

@@ -9,6 +9,7 @@
 #include "exec/machine/fault.h"
 #include "exec/machine/ledger.h"
 #include "exec/machine/mesh_sim.h"
+#include "exec/machine/seams.h"
 #include "exec/machine/thread_pool.h"
 
 namespace shardc::exec {
@@ -16,7 +17,7 @@ namespace shardc::exec {
 class Machine {
  public:
   // `threads` host threads simulate the devices; results do not depend on it.
-  explicit Machine(const SimMesh& mesh, int threads = 1,
+  explicit Machine(const SimMesh& mesh, int threads = 1, Seams seams = {},
                    Fault fault = Fault::kNone);
 
   const SimMesh& mesh() const { return *mesh_; }
@@ -26,6 +27,11 @@ class Machine {
   // Runs `body(device)` for every device; it may write to that device's
   // buffers only.
   void Local(const std::function<void(int)>& body) const;
+  // What a program goes through, as its room declares it.
+  template <class T>
+  const T& Seam() const {
+    return seams_.Get<T>();
+  }
 
   // The fault injected by a self-test; kNone in every other run.
   bool Injected(Fault fault) const { return fault_ == fault; }
@@ -34,6 +40,7 @@ class Machine {
  private:
   const SimMesh* mesh_;
   std::unique_ptr<ThreadPool> pool_;  // null: one thread
+  Seams seams_;
   Fault fault_;
   Ledger ledger_;
 };

@@ -225,11 +225,17 @@ Move ClassifyMove(const SimMesh& mesh, const Spec& from, const Spec& to) {
 
 ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
                       std::string_view what) {
+  return machine.Seam<ReshardSeam>().run(
+      machine, tensor, PadSpec(std::move(spec), tensor.shape.size()), what);
+}
+
+ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
+                         const Spec& spec, std::string_view what) {
   const SimMesh& mesh = machine.mesh();
   ShardedTensor out;
   out.shape = tensor.shape;
   out.dtype = tensor.dtype;
-  out.spec = PadSpec(std::move(spec), tensor.shape.size());
+  out.spec = PadSpec(spec, tensor.shape.size());
   const size_t rank = tensor.shape.size();
   const Shape extent = LocalShape(mesh, out.shape, out.spec);
   const Shape source_extent = LocalShape(mesh, out.shape, tensor.spec);

@@ -4,6 +4,7 @@
 #define SHARDC_EXEC_MACHINE_SHARDED_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,6 +73,14 @@ bool SliceNests(const SimMesh& mesh, int64_t size, const AxisGroup& inner,
 // needs.
 ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
                       std::string_view what);
+// The move as it stands; Reshard goes through the machine's ReshardSeam.
+ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
+                         const Spec& spec, std::string_view what);
+struct ReshardSeam {
+  std::function<ShardedTensor(Machine&, const ShardedTensor&, const Spec&,
+                              std::string_view)>
+      run = RunReshard;
+};
 
 // An I32 tensor whose elements are their own row-major offsets.
 Buffer UniqueIds(const Shape& shape);

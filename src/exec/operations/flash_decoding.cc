@@ -77,20 +77,16 @@ class FlashDecoding {
   }
 
   void MergeByAllReduce() {
-    if (lengths_.empty() || machine_.Injected(Fault::kCollectiveSkipped)) {
-      return;
-    }
+    if (lengths_.empty()) return;
     PerDevice max;
     for (const SoftmaxState& state : states_) max.push_back(state.max);
-    if (!machine_.Injected(Fault::kMergeWithoutMax)) {
-      max = AllReduce(machine_, Wrong(lengths_), max, Reduce::kMax, "max");
-    }
+    max = AllReduce(machine_, lengths_, max, Reduce::kMax, "max");
     PerDevice packed;
     for (int d = 0; d < machine_.devices(); ++d) {
       packed.push_back(Packed(states_[At(d)], max[At(d)]));
     }
-    packed = AllReduce(machine_, Wrong(lengths_), packed, Reduce::kSum,
-                       "sum and output");
+    packed =
+        AllReduce(machine_, lengths_, packed, Reduce::kSum, "sum and output");
     for (int d = 0; d < machine_.devices(); ++d) {
       Unpack(packed[At(d)], max[At(d)], states_[At(d)]);
     }
@@ -157,46 +153,20 @@ class FlashDecoding {
   }
 
  private:
-  AxisGroup Wrong(const AxisGroup& axes) const {
-    if (!machine_.Injected(Fault::kCollectiveWrongAxis)) return axes;
-    for (const MeshAxis& axis : machine_.mesh().mesh().axes) {
-      if (axis.size > 1 && Disjoint({axis.name}, axes)) return {axis.name};
-    }
-    return {};
-  }
-
   Buffer Sinks(int d) const {
     return LocalSinks(machine_, staged_, d, slices_.at[At(d)]);
   }
 
   // [rows, D+1]: out and sum, rescaled to the common maximum.
-  Buffer Packed(const SoftmaxState& state, const Buffer& max) const {
+  static Buffer Packed(const SoftmaxState& state, const Buffer& max) {
     const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
     Buffer out = Buffer::Zeros({rows, dim + 1}, Dtype::kF32);
     for (int64_t i = 0; i < rows; ++i) {
-      float weight = Weight(state.max.real[At(i)], max.real[At(i)]);
+      const float weight = Weight(state.max.real[At(i)], max.real[At(i)]);
       float* to = out.real.data() + i * (dim + 1);
       const float* from = state.out.real.data() + i * dim;
-      float divide = 1;
-      if (machine_.Injected(Fault::kSumOfNormalised) ||
-          machine_.Injected(Fault::kMeanOfNormalised)) {
-        divide = state.sum.real[At(i)] > 0 ? state.sum.real[At(i)] : 1;
-        weight = 1;
-      }
-      for (int64_t d = 0; d < dim; ++d) to[d] = weight * from[d] / divide;
-      to[dim] = machine_.Injected(Fault::kSumNotMerged)
-                    ? state.sum.real[At(i)] /
-                          static_cast<float>(machine_.mesh().Parts(lengths_))
-                    : weight * state.sum.real[At(i)];
-      if (machine_.Injected(Fault::kSumOfNormalised)) {
-        to[dim] = 1.0f / static_cast<float>(machine_.mesh().Parts(lengths_));
-      }
-      if (machine_.Injected(Fault::kMeanOfNormalised)) to[dim] = 1;
-      if (machine_.Injected(Fault::kReduceInBf16)) {
-        for (int64_t d = 0; d <= dim; ++d) {
-          to[d] = RoundTo(Dtype::kBF16, to[d]);
-        }
-      }
+      for (int64_t d = 0; d < dim; ++d) to[d] = weight * from[d];
+      to[dim] = weight * state.sum.real[At(i)];
     }
     return out;
   }

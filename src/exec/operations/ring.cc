@@ -55,9 +55,7 @@ class Ring {
     if (machine_.Injected(Fault::kRingOneStepShort) && n_ > 1) --steps;
     for (int64_t t = 0; t < steps; ++t) {
       machine_.Local([&](int d) { Absorb(d, passing, states[At(d)]); });
-      if (t + 1 < n_ || machine_.Injected(Fault::kExtraPpermute)) {
-        Shift(passing);
-      }
+      if (t + 1 < n_) Shift(passing);
     }
     ShardedTensor out = EmptyOutput(machine_, staged_);
     machine_.Local([&](int d) {
@@ -131,22 +129,13 @@ class Ring {
   }
 
   void Shift(Passing& passing) const {
-    auto edges = RingEdges(n_);
-    const bool wrong_way = machine_.Injected(Fault::kShiftAndIndexDisagree);
-    if (wrong_way) {
-      for (auto& [source, target] : edges) std::swap(source, target);
-    }
+    const std::vector<Edge> edges = RingEdges(n_);
     const auto shift = [&](PerDevice& what, std::string_view name) {
       what = Ppermute(machine_, axes_, what, edges, name);
     };
     shift(passing.key, "key");
-    if (!machine_.Injected(Fault::kValueNotShifted)) {
-      shift(passing.value, "value");
-    }
-    if (!passing.segments.empty() &&
-        !machine_.Injected(Fault::kIdsNotShifted)) {
-      shift(passing.segments, "kv_segment_ids");
-    }
+    shift(passing.value, "value");
+    if (!passing.segments.empty()) shift(passing.segments, "kv_segment_ids");
     // Positions follow from the block's number and are not sent.
     const PerDevice before = passing.positions;
     const std::vector<int64_t> block = passing.block;

@@ -11,27 +11,16 @@ namespace {
 size_t At(int device) { return static_cast<size_t>(device); }
 
 // Logits of all devices, added over `dim_axes`.
-PerDevice Logits(Machine& machine, const Staged& staged, const Slices& slices,
-                 bool early, const AxisGroup& dim_axes) {
+PerDevice Logits(Machine& machine, const Slices& slices, bool early,
+                 const AxisGroup& dim_axes) {
   const SimMesh& mesh = machine.mesh();
   PerDevice scores(At(mesh.devices()));
   machine.Local([&](int device) {
     scores[At(device)] = DotScores(slices.at[At(device)]);
     if (early) FinishScores(slices.at[At(device)], scores[At(device)]);
   });
-  if (mesh.Parts(dim_axes) > 1 &&
-      !machine.Injected(Fault::kCollectiveSkipped)) {
-    AxisGroup axes = dim_axes;
-    if (machine.Injected(Fault::kReduceOverReplicas)) {
-      for (const MeshAxis& axis : mesh.mesh().axes) {
-        bool used = false;
-        for (const AxisGroup& group : staged.query.spec) {
-          used = used || !Disjoint({axis.name}, group);
-        }
-        if (!used) axes.push_back(axis.name);
-      }
-    }
-    scores = AllReduce(machine, axes, scores, Reduce::kSum, "logits");
+  if (mesh.Parts(dim_axes) > 1) {
+    scores = AllReduce(machine, dim_axes, scores, Reduce::kSum, "logits");
   }
   return scores;
 }
@@ -51,7 +40,7 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
   if (narrow.bits > 0) {
     scores = QuantisedScores(machine, slices, dim_axes, narrow.bits);
   } else {
-    scores = Logits(machine, staged, slices, early, dim_axes);
+    scores = Logits(machine, slices, early, dim_axes);
   }
   ShardedTensor out = EmptyOutput(machine, staged);
   out.spec[3] = staged.value.spec[3];

@@ -92,13 +92,12 @@ std::optional<Complaint> CheckUlysses(const SimMesh& mesh, const Staged& staged,
 }
 
 // Every head `times` times in place.
-Buffer RepeatHeads(const Buffer& in, int64_t times, bool tiled) {
+Buffer RepeatHeads(const Buffer& in, int64_t times) {
   Shape shape = in.shape;
   shape[2] *= times;
   Buffer out = Buffer::Zeros(shape, in.dtype);
   for (int64_t h = 0; h < shape[2]; ++h) {
-    const int64_t from = tiled ? h % in.shape[2] : h / times;
-    const Buffer head = SliceDim(in, 2, from, 1);
+    const Buffer head = SliceDim(in, 2, h / times, 1);
     CopyBlock(head, {0, 0, 0, 0}, out, {0, 0, h, 0}, head.shape);
   }
   return out;
@@ -209,19 +208,13 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   const bool over_ring = !lists.ring.empty();
   if (repeat > 1) {
     for (ShardedTensor* t : {&staged->key, &staged->value}) {
-      for (Buffer& local : t->local) {
-        local =
-            RepeatHeads(local, repeat, machine.Injected(Fault::kRepeatTiled));
-      }
+      for (Buffer& local : t->local) local = RepeatHeads(local, repeat);
       t->shape[2] *= repeat;
     }
     RepeatSinks(machine, *staged, repeat);
   }
   const auto exchange = [&](ShardedTensor& t, std::string_view name) {
-    const bool wrong =
-        machine.Injected(Fault::kExchangeOverRing) && &t == &staged->value;
-    t.local = AllToAll(machine, wrong ? lists.ring : lists.exchange, t.local, 2,
-                       1, name);
+    t.local = AllToAll(machine, lists.exchange, t.local, 2, 1, name);
     t.spec[1] = lists.ring;
     t.spec[2].insert(t.spec[2].end(), lists.exchange.begin(),
                      lists.exchange.end());
@@ -236,15 +229,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   ShardedTensor out = over_ring ? PassKeysRound(machine, *staged, settings)
                                 : AttendWhole(machine, *staged, settings);
   if (n > 1) {
-    if (machine.Injected(Fault::kNoInverseAllToAll)) {
-      // The buffers are taken for what the exchange would have made of them.
-      for (Buffer& local : out.local) {
-        local.shape[1] /= n;
-        local.shape[2] *= n;
-      }
-    } else {
-      out.local = AllToAll(machine, lists.exchange, out.local, 1, 2, "output");
-    }
+    out.local = AllToAll(machine, lists.exchange, out.local, 1, 2, "output");
     out.spec[1] = lists.all;
     out.spec[2].resize(out.spec[2].size() - lists.exchange.size());
   }

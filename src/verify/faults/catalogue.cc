@@ -166,7 +166,7 @@ class Builder {
  public:
   void Add(std::string_view name, std::string_view family, Fault fault,
            std::vector<Probe> probes) {
-    out_.push_back({name, family, fault, std::move(probes)});
+    out_.push_back({name, family, InjectionOf(fault), std::move(probes)});
   }
   void Spec(std::string_view name, Probe probe) {
     Add(name, "spec", Fault::kNone, {std::move(probe)});

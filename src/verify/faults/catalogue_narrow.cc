@@ -27,7 +27,7 @@ Probe ProbeOf(std::string_view operation, const Assignment& axes) {
 std::vector<InjectedFault> NarrowFaults() {
   std::vector<InjectedFault> out;
   const auto add = [&](std::string_view name, Fault fault, Probe probe) {
-    out.push_back({name, "narrow", fault, {std::move(probe)}});
+    out.push_back({name, "narrow", InjectionOf(fault), {std::move(probe)}});
   };
   Assignment heads;
   heads.batch = {"dp"};

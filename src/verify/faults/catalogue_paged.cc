@@ -35,7 +35,7 @@ Probe SplitProbe(std::string_view operation) {
 void AddPages(std::vector<InjectedFault>& out) {
   const auto add = [&](std::string_view name, std::string_view operation,
                        Fault fault) {
-    out.push_back({name, "pages", fault, {SplitProbe(operation)}});
+    out.push_back({name, "pages", InjectionOf(fault), {SplitProbe(operation)}});
   };
   add("cumulative-length-off-by-one", "ragged_page_attention_v2",
       Fault::kPagedCumulativeOff);
@@ -56,7 +56,7 @@ void AddInt8Pages(std::vector<InjectedFault>& out) {
                        Fault fault) {
     Probe probe = SplitProbe(operation);
     probe.test.kv_dtype = Dtype::kI8;
-    out.push_back({name, "pages", fault, {std::move(probe)}});
+    out.push_back({name, "pages", InjectionOf(fault), {std::move(probe)}});
   };
   add("pages-neighbours-scale", "ragged_page_attention_v2",
       Fault::kPagedNeighbourScale);
@@ -71,7 +71,7 @@ void AddInt8Pages(std::vector<InjectedFault>& out) {
 void AddDistribution(std::vector<InjectedFault>& out) {
   out.push_back({"distribution-one-off",
                  "pages",
-                 Fault::kPagedDistributionOff,
+                 InjectionOf(Fault::kPagedDistributionOff),
                  {SplitProbe("ragged_page_attention_v3")}});
 }
 
@@ -81,10 +81,14 @@ void AddLatent(std::vector<InjectedFault>& out) {
   axes.dim = axes.value_dim = {"tp"};
   const Probe probe = PagedProbe("multi_latent_ragged_page_attention_v1",
                                  {2, 1, 12, 4, 4, 16, 8}, axes);
-  out.push_back(
-      {"latent-scale-by-rank", "latent", Fault::kLatentScale, {probe}});
-  out.push_back(
-      {"rotated-part-on-each", "latent", Fault::kLatentRopeOnEach, {probe}});
+  out.push_back({"latent-scale-by-rank",
+                 "latent",
+                 InjectionOf(Fault::kLatentScale),
+                 {probe}});
+  out.push_back({"rotated-part-on-each",
+                 "latent",
+                 InjectionOf(Fault::kLatentRopeOnEach),
+                 {probe}});
 }
 
 void AddSharedPages(std::vector<InjectedFault>& out) {
@@ -96,7 +100,7 @@ void AddSharedPages(std::vector<InjectedFault>& out) {
     trace.head_axes = {"tp"};
     trace.dtype = dtype;
     probe.paged = std::move(trace);
-    out.push_back({name, "pages", fault, {std::move(probe)}});
+    out.push_back({name, "pages", InjectionOf(fault), {std::move(probe)}});
   };
   add("shared-page-written", Fault::kPagedSharedWritten, Dtype::kF32);
   add("copied-without-scales", Fault::kPagedScaleNotCopied, Dtype::kI8);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "source/wording.h"
+#include "verify/faults/evidence.h"
 
 namespace shardc::verify {
 namespace {
@@ -14,21 +15,37 @@ namespace {
 struct Outcome {
   Status status = Status::kPass;
   std::optional<Check> failed;
+  Evidence evidence;
 };
 
-Outcome RunProbe(const Probe& probe, const RunOptions& options, bool wrong) {
+template <class Result>
+void TakeDown(const Result& result, Outcome& out) {
+  out.status = result.status;
+  out.failed = result.failed;
+  out.evidence.Add(static_cast<uint64_t>(result.status));
+  out.evidence.Add(result.reason);
+  out.evidence.Add(result.ledger);
+}
+
+// As it stands, or wrong by `fault`.
+Outcome RunProbe(const Probe& probe, const Checks& checks,
+                 const InjectedFault* fault) {
+  Outcome out;
+  RunOptions options;
+  options.checks = checks;
+  if (fault != nullptr) options.fault = fault->injection.inside;
+  options.seams = Watched(
+      fault != nullptr ? fault->injection.seams : exec::Seams(), out.evidence);
   if (probe.trace) {
-    const CacheTraceResult result = RunCacheTrace(*probe.trace, options);
-    return {result.status, result.failed};
+    TakeDown(RunCacheTrace(*probe.trace, options), out);
+  } else if (probe.paged) {
+    TakeDown(RunPagedTrace(*probe.paged, options), out);
+  } else {
+    Case test = probe.test;
+    if (fault != nullptr && probe.make_wrong) probe.make_wrong(test);
+    TakeDown(RunCase(test, options), out);
   }
-  if (probe.paged) {
-    const CacheTraceResult result = RunPagedTrace(*probe.paged, options);
-    return {result.status, result.failed};
-  }
-  Case test = probe.test;
-  if (wrong && probe.make_wrong) probe.make_wrong(test);
-  const CaseResult result = RunCase(test, options);
-  return {result.status, result.failed};
+  return out;
 }
 
 // Whether verification notices, and by what.
@@ -42,21 +59,24 @@ bool Notices(const Probe& probe, const Outcome& outcome, std::string& by) {
   return outcome.status != Status::kPass;
 }
 
-FaultVerdict Try(const InjectedFault& injected, const Checks& checks) {
+}  // namespace
+
+FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks) {
   FaultVerdict out;
-  out.name = injected.name;
-  out.family = injected.family;
-  for (const Probe& probe : injected.probes) {
+  out.name = fault.name;
+  out.family = fault.family;
+  for (const Probe& probe : fault.probes) {
     const Status clean =
         probe.trace && probe.must_refuse ? Status::kUnsupported : Status::kPass;
-    if (RunProbe(probe, {}, false).status != clean) {
+    if (RunProbe(probe, {}, nullptr).status != clean) {
       out.sound = false;
       return out;
     }
-    RunOptions options;
-    options.checks = checks;
-    options.fault = injected.fault;
-    if (Notices(probe, RunProbe(probe, options, true), out.by)) {
+    // Under the same checks: a run ends with the first that fails.
+    const Outcome right = RunProbe(probe, checks, nullptr);
+    const Outcome wrong = RunProbe(probe, checks, &fault);
+    out.injected = out.injected || !(wrong.evidence == right.evidence);
+    if (out.injected && Notices(probe, wrong, out.by)) {
       out.caught = true;
       return out;
     }
@@ -65,16 +85,20 @@ FaultVerdict Try(const InjectedFault& injected, const Checks& checks) {
   return out;
 }
 
-}  // namespace
-
 int64_t SelfTest::Caught() const {
   return std::count_if(faults.begin(), faults.end(),
                        [](const FaultVerdict& f) { return f.caught; });
 }
 
-bool SelfTest::Sound() const {
-  return std::all_of(faults.begin(), faults.end(),
-                     [](const FaultVerdict& f) { return f.sound; });
+int64_t SelfTest::Injected() const {
+  return std::count_if(faults.begin(), faults.end(),
+                       [](const FaultVerdict& f) { return f.injected; });
+}
+
+bool SelfTest::Holds() const {
+  return std::all_of(faults.begin(), faults.end(), [](const FaultVerdict& f) {
+    return f.sound && f.injected && f.caught;
+  });
 }
 
 SelfTest RunSelfTest(const Checks& checks, int threads,
@@ -93,7 +117,7 @@ SelfTest RunSelfTest(const Checks& checks, int threads,
     while (true) {
       const size_t i = next.fetch_add(1);
       if (i >= catalogue.size()) return;
-      out.faults[i] = Try(catalogue[i], checks);
+      out.faults[i] = TryFault(catalogue[i], checks);
       const std::lock_guard<std::mutex> guard(lock);
       if (progress) progress(++done, catalogue.size());
     }
@@ -114,13 +138,14 @@ std::string SelfTestText(const SelfTest& result) {
   for (const FaultVerdict& f : result.faults) {
     out += f.name;
     out.append(widest - f.name.size() + 2, ' ');
-    out += !f.sound   ? "its clean run fails"
-           : f.caught ? "caught by " + f.by
-                      : "MISSED";
+    out += !f.sound      ? "its clean run fails"
+           : !f.injected ? "not injected"
+           : f.caught    ? "caught by " + f.by
+                         : "MISSED";
     out += '\n';
   }
-  out += '\n' + Counted(static_cast<int64_t>(result.faults.size()), "fault") +
-         " injected, " + std::to_string(result.Caught()) + " caught\n";
+  out += '\n' + Counted(result.Injected(), "fault") + " injected, " +
+         std::to_string(result.Caught()) + " caught\n";
   return out;
 }
 

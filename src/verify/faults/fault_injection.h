@@ -1,5 +1,6 @@
 // The catalogue of faults: each is injected in turn, and verification must
-// notice it. A fault that nobody notices is a hole in verification itself.
+// notice it. A fault that nobody notices is a hole in verification itself; one
+// that changes nothing was not injected, and shows nothing.
 #ifndef SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 
@@ -11,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/machine/fault.h"
 #include "verify/cases/case.h"
+#include "verify/faults/injection.h"
 #include "verify/judge/run_case.h"
 #include "verify/traces/cache_trace.h"
 #include "verify/traces/paged_trace.h"
@@ -34,9 +35,9 @@ struct Probe {
 };
 
 struct InjectedFault {
-  std::string_view name;    // "ring-one-step-short"
-  std::string_view family;  // "spec", "collective", "index", "cache", ...
-  exec::Fault fault = exec::Fault::kNone;
+  std::string_view name;      // "ring-one-step-short"
+  std::string_view family;    // "spec", "collective", "index", "cache", ...
+  Injection injection;        // nothing: the specs are wrong
   std::vector<Probe> probes;  // tried in order until one shows it
 };
 
@@ -49,16 +50,22 @@ std::vector<InjectedFault> FaultCatalogue();
 
 struct FaultVerdict {
   std::string name, family;
-  bool sound = true;  // the probes pass without the fault
+  bool sound = true;      // the probes pass without the fault
+  bool injected = false;  // a buffer, a table or the ledger is not as without
   bool caught = false;
   std::string by;  // the check that caught it
 };
 
 struct SelfTest {
   std::vector<FaultVerdict> faults;
+  int64_t Injected() const;
   int64_t Caught() const;
-  bool Sound() const;
+  // Every fault was injected into a program that is right, and caught.
+  bool Holds() const;
 };
+
+// Injects one fault into its probes.
+FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks = {});
 
 using SelfTestProgress = std::function<void(size_t done, size_t all)>;
 

@@ -68,7 +68,8 @@ class Judge {
   bool Layouts() {
     if (!options_.checks.Has(Check::kLayout)) return true;
     const exec::SimMesh mesh(test_.mesh);
-    exec::Machine machine(mesh, options_.threads, options_.fault);
+    exec::Machine machine(mesh, options_.threads, options_.seams,
+                          options_.fault);
     if (auto bad = ProveLayouts(test_, machine)) {
       return Fail(Check::kLayout, bad->message, bad->axis, bad->help);
     }
@@ -83,7 +84,8 @@ class Judge {
 
   exec::OperationOutcome Operate(const Case& test, exec::Ledger& ledger) {
     const exec::SimMesh mesh(test.mesh);
-    exec::Machine machine(mesh, options_.threads, options_.fault);
+    exec::Machine machine(mesh, options_.threads, options_.seams,
+                          options_.fault);
     exec::OperationOutcome out =
         test.operation->run(machine, problem_, test.specs, SettingsOf(test));
     ledger = machine.ledger();

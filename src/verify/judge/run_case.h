@@ -6,12 +6,14 @@
 
 #include "exec/attention/reference.h"
 #include "exec/machine/fault.h"
+#include "exec/machine/seams.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
 
 struct RunOptions {
   Checks checks;
+  exec::Seams seams;  // what programs go through, where it is not the ordinary
   exec::Fault fault = exec::Fault::kNone;  // injected by a self-test
   int threads = 1;                         // that simulate devices
 };

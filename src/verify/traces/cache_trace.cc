@@ -32,7 +32,7 @@ class Run {
       : trace_(trace),
         options_(options),
         mesh_(trace.mesh),
-        machine_(mesh_, options.threads, options.fault),
+        machine_(mesh_, options.threads, options.seams, options.fault),
         memory_(trace),
         judge_(trace, memory_) {}
 
@@ -258,7 +258,7 @@ class Run {
   }
 
   bool RunStep(exec::Staged& staged) {
-    Machine step(mesh_, options_.threads, options_.fault);
+    Machine step(mesh_, options_.threads, options_.seams, options_.fault);
     const exec::OperationOutcome sharded =
         exec::RunStagedDecoding(step, staged, trace_.settings);
     if (sharded.unsupported) return Refused(*sharded.unsupported);

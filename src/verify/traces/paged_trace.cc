@@ -26,7 +26,7 @@ class Run {
       : trace_(trace),
         options_(options),
         mesh_(trace.mesh),
-        machine_(mesh_, options.threads, options.fault),
+        machine_(mesh_, options.threads, options.seams, options.fault),
         random_(exec::Random(trace.seed)),
         head_axes_(exec::DropTrivial(mesh_, trace.head_axes)),
         tokens_(At(trace.requests)) {}

@@ -8,6 +8,7 @@
 #include "exec/kernels/quantize.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
+#include "verify/faults/injection.h"
 
 namespace shardc::exec {
 namespace {
@@ -369,7 +370,8 @@ std::vector<Buffer> Seen(const Machine& machine, const KvCache& cache) {
 
 std::vector<Buffer> Trace(Fault fault, Dtype dtype, int64_t window) {
   const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}});
-  Machine machine(mesh, 1, fault);
+  const verify::Injection injection = verify::InjectionOf(fault);
+  Machine machine(mesh, 1, injection.seams, injection.inside);
   KvCache slots = Cache(mesh, {2, 8, 2, 2, dtype, window}, {{}, {"x", "y"}});
   KvCache row = Cache(mesh, {1, 8, 2, 2, dtype, window}, {{}, {"x", "y"}});
   Buffer tokens = Normal({1, 3, 2, 2}, 4);
@@ -416,7 +418,7 @@ TEST_CASE("every injected fault shows in the cache") {
   }
   // Overflow that is clamped is an error that does not come.
   const SimMesh mesh = MeshOf({{"x", 2}});
-  Machine machine(mesh, 1, Fault::kCacheOverflowClamped);
+  Machine machine(mesh, 1, {}, Fault::kCacheOverflowClamped);
   KvCache cache = Cache(mesh, {1, 4, 1, 1, Dtype::kF32, 0}, {{}, {"x"}});
   CHECK(Append(machine, cache, Normal({1, 5, 1, 1}, 1)));
 }

@@ -71,7 +71,7 @@ struct Ran {
 
 Ran Run(std::string_view name, const SimMesh& mesh, const AttentionProblem& p,
         const AttentionSpecs& specs, Fault fault = Fault::kNone) {
-  Machine machine(mesh, 1, fault);
+  Machine machine(mesh, 1, {}, fault);
   OperationSettings settings;
   settings.page_size = 4;
   settings.blocksize_k = 8;

@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "exec/machine/collectives.h"
 
 namespace shardc::verify {
 namespace {
@@ -14,11 +17,55 @@ TEST_CASE("every fault of the catalogue is caught") {
   std::set<std::string> names;
   for (const FaultVerdict& fault : result.faults) {
     CHECK_MESSAGE(fault.sound, fault.name << ": its clean run fails");
+    CHECK_MESSAGE(fault.injected, fault.name << " is not injected");
     CHECK_MESSAGE(fault.caught, fault.name << " is missed");
     CHECK(names.insert(fault.name).second);
   }
   CHECK(result.faults.size() >= 60);
   MESSAGE(SelfTestText(result));
+}
+
+Probe RingProbe() {
+  for (InjectedFault& fault : FaultCatalogue()) {
+    if (fault.name == "value-not-shifted") return fault.probes.front();
+  }
+  FAIL("no such fault");
+  return {};
+}
+
+TEST_CASE("a decorator that changes nothing is not injected") {
+  InjectedFault idle{"idle", "collective", {}, {RingProbe()}};
+  idle.injection.seams.Set(exec::CollectiveSeam{
+      [](exec::Machine& machine, const exec::CollectiveCall& call) {
+        return exec::RunCollective(machine, call);
+      }});
+  SelfTest result;
+  result.faults.push_back(TryFault(idle));
+  CHECK(result.faults[0].sound);
+  CHECK_FALSE(result.faults[0].injected);
+  CHECK_FALSE(result.faults[0].caught);
+  CHECK_FALSE(result.Holds());
+  CHECK(SelfTestText(result) ==
+        "idle  not injected\n\n0 faults injected, 0 caught\n");
+}
+
+TEST_CASE("a fault that was injected and that nobody notices is missed") {
+  InjectedFault fault{"unseen", "collective", {}, {RingProbe()}};
+  // One entry of no bytes more in the ledger, which no total shows.
+  fault.injection.seams.Set(exec::CollectiveSeam{
+      [](exec::Machine& machine, const exec::CollectiveCall& call) {
+        machine.ledger().Record(call.kind, call.axes, 2,
+                                std::vector<int64_t>(call.in->size(), 0),
+                                call.what);
+        return exec::RunCollective(machine, call);
+      }});
+  SelfTest result;
+  result.faults.push_back(TryFault(fault));
+  CHECK(result.faults[0].injected);
+  CHECK_FALSE(result.faults[0].caught);
+  CHECK_FALSE(result.Holds());
+  CHECK(SelfTestText(result) ==
+        "unseen  MISSED\n\n1 fault injected, 0 caught\n");
 }
 
 // Under sanitizers the catalogue runs once: its repetitions reach no other

@@ -8,6 +8,7 @@
 
 #include "exec/machine/random.h"
 #include "verify/cases/grid.h"
+#include "verify/faults/injection.h"
 
 namespace shardc::verify {
 namespace {
@@ -222,7 +223,9 @@ TEST_CASE("every fault injected into a cache or a rotation is caught") {
     for (const CacheTrace& trace : traces) {
       RunOptions options;
       const CacheTraceResult right = RunCacheTrace(trace, options);
-      options.fault = fault;
+      const Injection injection = InjectionOf(fault);
+      options.seams = injection.seams;
+      options.fault = injection.inside;
       options.checks = checks;
       const CacheTraceResult wrong = RunCacheTrace(trace, options);
       if (wrong.status == right.status) continue;

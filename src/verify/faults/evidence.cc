@@ -1,0 +1,83 @@
+// FNV-1a over words in place of bytes: any change of one word changes the
+// digest, since each step is a bijection of what came before.
+//
+// Example: of two runs whose ledgers differ by one byte sent the digests
+// differ, and the fault in the second is known to have been injected.
+#include "verify/faults/evidence.h"
+
+#include <bit>
+
+#include "exec/attention/staging.h"
+
+namespace shardc::verify {
+
+using exec::Machine;
+
+void Evidence::Add(uint64_t number) {
+  digest_ = (digest_ ^ number) * 1099511628211u;
+}
+
+void Evidence::Add(std::string_view text) {
+  Add(uint64_t{text.size()});
+  for (char c : text) Add(uint64_t{static_cast<unsigned char>(c)});
+}
+
+void Evidence::Add(std::span<const int64_t> table) {
+  Add(uint64_t{table.size()});
+  for (int64_t number : table) Add(static_cast<uint64_t>(number));
+}
+
+void Evidence::Add(const exec::Buffer& buffer) {
+  Add(static_cast<uint64_t>(buffer.dtype));
+  Add(std::span<const int64_t>(buffer.shape));
+  for (float x : buffer.real) Add(uint64_t{std::bit_cast<uint32_t>(x)});
+  for (int32_t x : buffer.whole) Add(uint64_t{static_cast<uint32_t>(x)});
+}
+
+void Evidence::Add(std::span<const exec::Buffer> buffers) {
+  for (const exec::Buffer& buffer : buffers) Add(buffer);
+}
+
+void Evidence::Add(const exec::ShardedTensor& tensor) {
+  Add(std::span<const int64_t>(tensor.shape));
+  Add(SpecText(tensor.spec));
+  Add(std::span<const exec::Buffer>(tensor.local));
+}
+
+void Evidence::Add(const exec::Ledger& ledger) {
+  for (const exec::LedgerEntry& entry : ledger.entries()) {
+    Add(static_cast<uint64_t>(entry.kind));
+    Add(std::span<const int64_t>(entry.sent));
+  }
+}
+
+exec::Seams Watched(const exec::Seams& seams, Evidence& evidence) {
+  exec::Seams out = seams;
+  const auto collective = seams.Get<exec::CollectiveSeam>();
+  out.Set(exec::CollectiveSeam{
+      [collective, &evidence](Machine& machine,
+                              const exec::CollectiveCall& call) {
+        exec::PerDevice moved = collective.run(machine, call);
+        evidence.Add(std::span<const exec::Buffer>(moved));
+        return moved;
+      }});
+  const auto reshard = seams.Get<exec::ReshardSeam>();
+  out.Set(exec::ReshardSeam{
+      [reshard, &evidence](Machine& machine, const exec::ShardedTensor& tensor,
+                           const Spec& spec, std::string_view what) {
+        exec::ShardedTensor moved = reshard.run(machine, tensor, spec, what);
+        evidence.Add(moved);
+        return moved;
+      }});
+  exec::SliceSeam slices = seams.Get<exec::SliceSeam>();
+  slices.join = [join = slices.join, &evidence](const Machine& machine,
+                                                const exec::Staged& staged,
+                                                exec::ShardedTensor& output) {
+    if (join) join(machine, staged, output);
+    evidence.Add(output);
+  };
+  out.Set(std::move(slices));
+  return out;
+}
+
+}  // namespace shardc::verify
