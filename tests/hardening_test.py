@@ -1,0 +1,58 @@
+"""What is shipped is hardened: read out of the program that was built."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+BUILD = os.environ["SHARDC_BUILD_ROOT"]
+BIN = os.environ["SHARDC_BIN"]
+
+
+def options():
+    """Those that the build was configured with, by name."""
+    path = os.path.join(BUILD, "meson-info", "intro-buildoptions.json")
+    with open(path, encoding="utf-8") as file:
+        return {option["name"]: option["value"] for option in json.load(file)}
+
+
+def readelf(*what):
+    return subprocess.run(["readelf", "-W", *what, BIN], capture_output=True,
+                          text=True, check=True).stdout
+
+
+def is_hardened():
+    """As meson.build says it."""
+    asked = options()["hardening"]
+    return asked == "on" or (asked == "auto"
+                             and options()["buildtype"] == "release")
+
+
+@unittest.skipUnless(shutil.which("readelf"), "no readelf")
+class Hardening(unittest.TestCase):
+    def test_the_program_lies_anywhere_in_memory(self):
+        self.assertRegex(readelf("-h"), r"Type: +DYN")
+        self.assertRegex(readelf("-d"), r"FLAGS_1.*\bPIE\b")
+
+    def test_addresses_of_functions_cannot_be_overwritten(self):
+        self.assertIn("GNU_RELRO", readelf("-l"))
+        self.assertRegex(readelf("-d"), r"FLAGS_1.*\bNOW\b")
+
+    def test_no_memory_is_both_written_and_run(self):
+        for line in readelf("-l").splitlines():
+            if "GNU_STACK" in line or "LOAD" in line:
+                self.assertNotIn("RWE", line)
+        self.assertRegex(readelf("-l"), r"GNU_STACK .* RW ")
+
+    @unittest.skipUnless(is_hardened(), "not a build that is shipped")
+    def test_stacks_copies_and_indices_are_checked(self):
+        symbols = readelf("--dyn-syms")
+        self.assertIn("__stack_chk_fail", symbols)
+        self.assertIn("__vsnprintf_chk", symbols)  # fortified
+        self.assertIn("__glibcxx_assert_fail", symbols)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
