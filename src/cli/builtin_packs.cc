@@ -1,20 +1,12 @@
 #include "cli/builtin_packs.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "cli/embedded.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return lower;
-}
 
 bool HasPart(std::string_view name, std::string_view part, char separator) {
   for (size_t at = name.find(part); at != name.npos;
@@ -97,7 +89,8 @@ SourceRef FindPack(std::string_view name, char separator) {
 
 std::optional<std::string> PickPack(const Manifest& manifest,
                                     std::string_view model_type) {
-  const std::string model = Lower(manifest.model) + " " + Lower(model_type);
+  const std::string model =
+      FoldCase(manifest.model) + " " + FoldCase(model_type);
   const std::string_view family = PickFamily(manifest, model);
   if (family.empty()) return std::nullopt;
   return "builtin:" + std::string(family) + "/" +

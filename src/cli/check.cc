@@ -247,8 +247,10 @@ int RunCheck(const CheckFlags& given, const Common& common,
   const auto selection =
       Selection::Make(work->settings, flags.preview, findings);
   if (!selection) return kFailed;
-  if (!ParseAttention(flags.attention, flags.options.lint, findings)) {
-    return kFailed;
+  if (!flags.attention.empty()) {
+    const auto attention = ParseAttention(flags.attention, findings);
+    if (!attention) return kFailed;
+    flags.options.lint.attention = *attention;
   }
   if (!flags.memory.empty()) {
     flags.options.lint.memory = ParseBytes("--memory", flags.memory, findings);

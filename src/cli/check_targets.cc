@@ -16,11 +16,12 @@ namespace shardc::cli {
 namespace {
 
 ModelConfig WithFlags(std::optional<ModelConfig> model,
-                      const LintFlags& flags) {
+                      const AttentionFlag& flags) {
   ModelConfig out = model ? std::move(*model) : ModelConfig();
   if (flags.heads) out.heads = flags.heads;
   if (flags.kv_heads) out.kv_heads = flags.kv_heads;
   if (flags.head_dim) out.head_dim = flags.head_dim;
+  if (flags.window) out.sliding_window = flags.window;
   return out;
 }
 
@@ -50,7 +51,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   const auto compiled =
       LoadAndCompile(options.inputs, target, common, out.errors, &config);
   if (compiled == nullptr) return out;
-  const LintFlags& flags = options.lint;
+  const AttentionFlag& flags = options.lint.attention;
   const bool has_model = config || flags.heads;
   const ModelConfig model = WithFlags(std::move(config), flags);
   LintInputs inputs;
@@ -59,7 +60,8 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   inputs.mesh_source = MeshSource(target.mesh);
   inputs.batch = flags.batch ? flags.batch : target.batch;
   inputs.kv_len = flags.kv_len ? flags.kv_len : target.kv_len;
-  inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
+  inputs.memory_bytes =
+      options.lint.memory ? options.lint.memory : target.memory_bytes;
   FindingSink extra;
   if (options.locked) extra = Locked(target, compiled->plan, out.errors);
   if (out.errors.HasErrors()) return out;
@@ -115,37 +117,6 @@ void AddTo(std::map<Key, size_t>& index, std::vector<Joined>& joined,
 }
 
 }  // namespace
-
-bool ParseAttention(const std::string& text, LintFlags& flags,
-                    Findings& findings) {
-  std::optional<int64_t> query_length;
-  const std::pair<std::string_view, std::optional<int64_t>*> known[] = {
-      {"heads", &flags.heads},       {"kv_heads", &flags.kv_heads},
-      {"head_dim", &flags.head_dim}, {"batch", &flags.batch},
-      {"q_len", &query_length},      {"kv_len", &flags.kv_len},
-  };
-  size_t begin = 0;
-  while (begin < text.size()) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    begin = end + 1;
-    const size_t equals = part.find('=');
-    const std::string name = part.substr(0, equals);
-    const auto* at =
-        std::find_if(std::begin(known), std::end(known),
-                     [&](const auto& entry) { return entry.first == name; });
-    if (equals == std::string::npos || at == std::end(known)) {
-      findings.Add(
-          code::kUsage, {}, "`" + part + "` in `--attention` is no setting",
-          "write heads=32,kv_heads=8,head_dim=128,batch=4,kv_len=4096");
-      return false;
-    }
-    *at->second =
-        ParseInteger("--attention", part.substr(equals + 1), 1, findings);
-    if (!*at->second) return false;
-  }
-  return true;
-}
 
 std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
                                         const CheckOptions& options,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/attention_flag.h"
 #include "cli/inputs.h"
 #include "lint/fix.h"
 #include "lint/run.h"
@@ -16,11 +17,9 @@ namespace shardc::cli {
 
 // What flags say over the model's config.json and the target.
 struct LintFlags {
-  std::optional<int64_t> heads, kv_heads, head_dim, batch, kv_len, memory;
+  AttentionFlag attention;
+  std::optional<int64_t> memory;
 };
-// "heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096"
-bool ParseAttention(const std::string& text, LintFlags& flags,
-                    Findings& findings);
 
 struct CheckOptions {
   InputFlags inputs;

@@ -30,10 +30,8 @@ std::optional<size_t> FindParam(const Compiled& compiled,
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == swapped) return i;
   }
-  const auto near = Nearest(name, names);
   findings.Add(code::kUsage, {}, "the manifest has no parameter `" + name + "`",
-               near ? "did you mean `" + *near + "`?"
-                    : "`shardc manifest` lists the names");
+               DidYouMean(name, names, "`shardc manifest` lists the names"));
   return std::nullopt;
 }
 

@@ -32,10 +32,8 @@ std::optional<T> OneOf(std::string_view flag, const std::string& value,
     names.emplace_back(name);
     list += (list.empty() ? "" : ", ") + std::string(name);
   }
-  const auto near = Nearest(value, names);
   findings.Add(code::kUsage, FlagPlace(flag, value),
-               "`" + value + "` is none of: " + list,
-               near ? "did you mean `" + *near + "`?" : "");
+               "`" + value + "` is none of: " + list, DidYouMean(value, names));
   return std::nullopt;
 }
 
@@ -329,11 +327,9 @@ std::optional<RuleSet> LoadRules(const std::vector<std::string>& files,
       packs.push_back(pack.FullName());
       packs.push_back("builtin:" + pack.name);
     }
-    const auto near = Nearest(file, packs);
     findings.Add(code::kMissing, FlagPlace("--rules", file),
                  "there is no rule pack `" + file + "`",
-                 near ? "did you mean `" + *near + "`?"
-                      : "`shardc rules` lists the packs");
+                 DidYouMean(file, packs, "`shardc rules` lists the packs"));
     return std::nullopt;
   }
   RuleSet broken;

@@ -2,14 +2,14 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 
 #include "emit/findings/formats.h"
-#include "source/checked.h"
+#include "source/byte_size.h"
 #include "source/file_sink.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
@@ -18,23 +18,6 @@ bool IsSet(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0';
 }
-
-struct Unit {
-  std::string_view name;
-  int64_t bytes;
-};
-constexpr std::array kUnits = {
-    Unit{"", 1},
-    Unit{"B", 1},
-    Unit{"KB", 1'000},
-    Unit{"MB", 1'000'000},
-    Unit{"GB", 1'000'000'000},
-    Unit{"TB", 1'000'000'000'000},
-    Unit{"KiB", int64_t{1} << 10},
-    Unit{"MiB", int64_t{1} << 20},
-    Unit{"GiB", int64_t{1} << 30},
-    Unit{"TiB", int64_t{1} << 40},
-};
 
 }  // namespace
 
@@ -104,21 +87,14 @@ std::optional<int64_t> ParseInteger(std::string_view flag,
 
 std::optional<int64_t> ParseBytes(std::string_view flag,
                                   const std::string& text, Findings& findings) {
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc() && value >= 0) {
-    const std::string_view unit(stop, static_cast<size_t>(end - stop));
-    for (const Unit& known : kUnits) {
-      if (known.name != unit) continue;
-      if (const auto bytes = CheckedMul(value, known.bytes)) return bytes;
-    }
+  const auto bytes = ParseByteSize(text);
+  if (!bytes) {
+    findings.Add(code::kNumber,
+                 {MakeSource(std::string(flag), text), 0, text.size()},
+                 NotByteSize("`" + std::string(flag) + "`", ShortQuote(text)),
+                 std::string(kByteSizeHelp));
   }
-  findings.Add(code::kNumber,
-               {MakeSource(std::string(flag), text), 0, text.size()},
-               "`" + text + "` is not a size in bytes",
-               "write a whole number and a unit: 16GiB, 80GB, 1048576");
-  return std::nullopt;
+  return bytes;
 }
 
 }  // namespace shardc::cli

@@ -41,7 +41,7 @@ bool PutResult(const Write& write, const std::string& path, Findings& findings);
 std::optional<int64_t> ParseInteger(std::string_view flag,
                                     const std::string& text, int64_t least,
                                     Findings& findings);
-// "80GiB", "16GB", "1048576".
+// Sizes (source/byte_size.h).
 std::optional<int64_t> ParseBytes(std::string_view flag,
                                   const std::string& text, Findings& findings);
 

@@ -114,12 +114,10 @@ bool IsCommand(std::string_view word) {
 void UnknownCommand(const std::string& word, Findings& findings) {
   Strings names;
   for (const Command* command : Commands()) names.emplace_back(command->name);
-  const auto near = Nearest(word, names);
   findings.Add(
       code::kUsage, {},
       word.empty() ? "no command is given" : "`" + word + "` is not a command",
-      near ? "did you mean `" + *near + "`?"
-           : "`shardc --help` lists the commands");
+      DidYouMean(word, names, "`shardc --help` lists the commands"));
 }
 
 }  // namespace

@@ -31,10 +31,8 @@ int RunSchema(const std::string& name, const Common&, Findings& findings) {
     }
   }
   if (name.empty()) return PutOut(names, findings) ? kDone : kFailed;
-  const auto near = Nearest(name, known);
   findings.Add(code::kUsage, {}, "there is no schema `" + name + "`",
-               near ? "did you mean `" + *near + "`?"
-                    : "`shardc schema` lists the names");
+               DidYouMean(name, known, "`shardc schema` lists the names"));
   return kFailed;
 }
 

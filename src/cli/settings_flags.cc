@@ -141,12 +141,10 @@ bool CheckAxis(Setting setting, const std::string& axis, const Place& place,
     names.push_back(known.name);
     list += (list.empty() ? "`" : ", `") + known.name + "`";
   }
-  const auto nearest = Nearest(axis, names);
-  findings.Add(
-      code::kReference, place,
-      "`" + std::string(SettingName(setting)) + "` names `" + axis +
-          "`, which is no axis of the mesh",
-      nearest ? "did you mean `" + *nearest + "`?" : "the axes are " + list);
+  findings.Add(code::kReference, place,
+               "`" + std::string(SettingName(setting)) + "` names `" + axis +
+                   "`, which is no axis of the mesh",
+               DidYouMean(axis, names, "the axes are " + list));
   return false;
 }
 

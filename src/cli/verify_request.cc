@@ -64,10 +64,8 @@ bool ChooseOperations(const std::vector<std::string>& names,
   for (const std::string& name : names) {
     const exec::Operation* found = exec::FindOperation(name);
     if (found == nullptr) {
-      const auto nearest = Nearest(name, known);
-      findings.Add(
-          code::kUsage, {}, "no operation is called `" + name + "`",
-          nearest ? "did you mean `" + *nearest + "`?" : "there are: " + list);
+      findings.Add(code::kUsage, {}, "no operation is called `" + name + "`",
+                   DidYouMean(name, known, "there are: " + list));
       return false;
     }
     request.operations.push_back(found);
@@ -100,13 +98,11 @@ bool ChooseFeatures(const std::vector<std::string>& names,
     const auto feature = verify::ParseFeature(name);
     if (!feature) {
       const bool alone = name == "all" || name == "none";
-      const auto nearest = Nearest(name, known);
       findings.Add(code::kUsage, {},
                    alone ? "`" + name + "` stands beside other features"
                          : "no feature is called `" + name + "`",
-                   alone     ? "give `" + name + "` alone, or names only"
-                   : nearest ? "did you mean `" + *nearest + "`?"
-                             : "there are: " + list);
+                   alone ? "give `" + name + "` alone, or names only"
+                         : DidYouMean(name, known, "there are: " + list));
       return false;
     }
     if (std::find(request.more.begin(), request.more.end(), *feature) ==

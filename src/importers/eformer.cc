@@ -90,14 +90,13 @@ std::optional<AxisRules> ImportEformerAxes(const JsonDocument& document,
   for (JsonMember member : fields.members()) {
     auto rule = FieldOf(member.name());
     if (!rule) {
-      auto nearest = Nearest(member.name(), FieldNames());
       Finding finding;
       finding.code = &code::kUnknownKey;
       finding.level = Level::kWarning;
       finding.message = "PartitionAxis has no field `" +
                         std::string(member.name()) + "`: it is left out";
       finding.place = member.key.place();
-      if (nearest) finding.help = "did you mean `" + *nearest + "`?";
+      finding.help = DidYouMean(member.name(), FieldNames());
       findings.Add(std::move(finding));
       continue;
     }

@@ -23,13 +23,12 @@ std::optional<Selection::Pick> Selection::ParsePick(std::string_view text,
     names.emplace_back(code->name);
     names.push_back(code->Id());
   }
-  const auto nearest = Nearest(text, names);
   findings.Add(code::kUsage, {},
                "`" + std::string(text) + "` in `" + std::string(flag) +
                    "` is no diagnostic",
-               nearest ? "did you mean `" + *nearest + "`?"
-                       : "give a code such as `SHD101`, a name, or a family"
-                         " such as `SHD1`");
+               DidYouMean(text, names,
+                          "give a code such as `SHD101`, a name, or a family"
+                          " such as `SHD1`"));
   return std::nullopt;
 }
 

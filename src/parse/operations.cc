@@ -12,6 +12,7 @@
 
 #include "parse/keys.h"
 #include "source/file.h"
+#include "source/wording.h"
 #include "yaml/error.h"
 #include "yaml/read.h"
 
@@ -132,11 +133,9 @@ class Reader {
       if (!name) continue;
       const auto known = std::find(names_.begin(), names_.end(), *name);
       if (known == names_.end()) {
-        std::string help = Suggest(*name, names_);
-        if (help.empty()) help = "there are " + Listed(names_);
         context_.Add(code::kUnknownKey, member.key,
                      "no operation is called " + ShortQuote(*name),
-                     std::move(help));
+                     DidYouMean(*name, names_, "there are " + Listed(names_)));
         continue;
       }
       SettingsRecord record;

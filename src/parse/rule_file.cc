@@ -15,6 +15,7 @@
 #include "parse/policy_read.h"
 #include "parse/rule_read.h"
 #include "parse/spec_read.h"
+#include "source/wording.h"
 #include "yaml/error.h"
 #include "yaml/read.h"
 
@@ -130,9 +131,7 @@ class Reader {
         return "did you mean `" + std::string(stem) + "`?";
       }
     }
-    const std::string nearest = Suggest(name, names);
-    if (!nearest.empty()) return nearest;
-    return "the axis rules are " + Listed(names);
+    return DidYouMean(name, names, "the axis rules are " + Listed(names));
   }
 
   void ReadRegistrations(const YamlNode& node) {

@@ -13,6 +13,7 @@
 #include "parse/keys.h"
 #include "parse/policy_read.h"
 #include "parse/spec_read.h"
+#include "source/wording.h"
 #include "yaml/error.h"
 
 namespace shardc {
@@ -126,10 +127,9 @@ void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
     if (!mode) {
       static constexpr std::array<std::string_view, 4> kModes = {
           "train", "prefill", "decode", "insert"};
-      const std::string nearest = Suggest(*name, kModes);
       context.Add(code::kUnknownKey, member.key,
                   "unknown mode " + ShortQuote(*name),
-                  nearest.empty() ? ModeHelp() : nearest);
+                  DidYouMean(*name, kModes, ModeHelp()));
       continue;
     }
     if (member.value.IsMapping()) {

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "parse/keys.h"
+#include "source/wording.h"
 #include "yaml/error.h"
 
 namespace shardc {

@@ -280,22 +280,16 @@ void Resolver::ReportUnknown(const SpecName& name, Findings& findings) const {
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     known.emplace_back(AxisRuleName(static_cast<AxisRule>(i)));
   }
-  std::string help;
-  if (auto nearest = Nearest(name.text, known)) {
-    help = "did you mean `" + *nearest + "`?";
-  } else if (mesh_.axes.empty()) {
-    help = "the mesh has no axes; tokens are BATCH, HEAD, EMBED and so on";
-  } else {
-    help = "the mesh's axes are";
-    for (size_t i = 0; i < mesh_.axes.size(); ++i) {
-      help += (i > 0 ? ", `" : " `") + mesh_.axes[i].name + "`";
-    }
-    help += "; tokens are BATCH, HEAD, EMBED and so on";
+  std::string axes =
+      mesh_.axes.empty() ? "the mesh has no axes" : "the mesh's axes are";
+  for (size_t i = 0; i < mesh_.axes.size(); ++i) {
+    axes += (i > 0 ? ", `" : " `") + mesh_.axes[i].name + "`";
   }
   findings.Add(
       code::kUnknownName, name.place,
       "`" + name.text + "` is neither a token nor an axis rule nor a mesh axis",
-      std::move(help));
+      DidYouMean(name.text, known,
+                 axes + "; tokens are BATCH, HEAD, EMBED and so on"));
 }
 
 std::optional<Resolved> Resolver::Resolve(const SpecList& list, Mode mode,
@@ -338,7 +332,6 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
   const auto& written = std::get<SpecBundle>(source);
   const Bundle* bundle = FindBundle(written.name);
   if (bundle == nullptr) {
-    auto nearest = Nearest(written.name, BundleNames());
     const bool axis = mesh_.Find(written.name) || FindToken(written.name) ||
                       ParseAxisRule(written.name) ||
                       FindRegistered(written.name) != nullptr ||
@@ -347,8 +340,9 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
         code::kUnknownName, written.place,
         "there is no bundle `" + written.name + "`",
         axis ? "to shard the first dimension, write `[" + written.name + "]`"
-        : nearest ? "did you mean `" + *nearest + "`?"
-                  : "write the spec as a list, such as `[[FSDP, SP], TP]`");
+             : DidYouMean(
+                   written.name, BundleNames(),
+                   "write the spec as a list, such as `[[FSDP, SP], TP]`"));
     return std::nullopt;
   }
   auto resolved = Resolve(bundle->axes, mode, findings);

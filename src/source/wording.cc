@@ -31,14 +31,6 @@ bool IsLayoutMark(uint32_t c) {
          (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
 }
 
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
 // Levenshtein with swaps of neighbours.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1);
@@ -139,11 +131,30 @@ std::string Printable(std::string_view text) {
   return out;
 }
 
+std::string ShortQuote(std::string_view text) {
+  constexpr size_t kLongest = 60;
+  if (text.size() <= kLongest) return "`" + Printable(text) + "`";
+  size_t cut = kLongest;
+  // Not inside a character: those bytes are 10xxxxxx.
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) {
+    --cut;
+  }
+  return "`" + Printable(text.substr(0, cut)) + "...`";
+}
+
+std::string FoldCase(std::string_view name) {
+  std::string out(name);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
 std::optional<std::string> Nearest(std::string_view word,
                                    std::span<const std::string> candidates) {
   constexpr size_t kLongest = 256;  // the distance is quadratic
   if (word.size() > kLongest) return std::nullopt;
-  const std::string wanted = Lower(word);
+  const std::string wanted = FoldCase(word);
   const size_t most = wanted.size() / 3;
   std::optional<std::string> best;
   size_t best_distance = most + 1;
@@ -152,13 +163,27 @@ std::optional<std::string> Nearest(std::string_view word,
         wanted.size() > candidate.size() + most) {
       continue;
     }
-    const size_t distance = EditDistance(wanted, Lower(candidate));
+    const size_t distance = EditDistance(wanted, FoldCase(candidate));
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;
     }
   }
   return best;
+}
+
+std::string DidYouMean(std::string_view word,
+                       std::span<const std::string> candidates,
+                       std::string_view otherwise) {
+  const auto nearest = Nearest(word, candidates);
+  return nearest ? "did you mean `" + *nearest + "`?" : std::string(otherwise);
+}
+
+std::string DidYouMean(std::string_view word,
+                       std::span<const std::string_view> candidates,
+                       std::string_view otherwise) {
+  const std::vector<std::string> names(candidates.begin(), candidates.end());
+  return DidYouMean(word, names, otherwise);
 }
 
 }  // namespace shardc

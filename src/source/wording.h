@@ -22,10 +22,23 @@ std::string Counted(int64_t count, std::string_view singular,
 // that a hostile name cannot drive a terminal. Everything else as it is.
 std::string Printable(std::string_view text);
 
+// "`text`", made printable and cut to a readable length.
+std::string ShortQuote(std::string_view text);
+
 // The candidate nearest to `word` (edit distance at most a third of its
 // length, case ignored), or nothing.
 std::optional<std::string> Nearest(std::string_view word,
                                    std::span<const std::string> candidates);
+// "did you mean `x`?" of the nearest, or else `otherwise`.
+std::string DidYouMean(std::string_view word,
+                       std::span<const std::string> candidates,
+                       std::string_view otherwise = {});
+std::string DidYouMean(std::string_view word,
+                       std::span<const std::string_view> candidates,
+                       std::string_view otherwise = {});
+
+// Names that differ in the case of ASCII letters alone become the same.
+std::string FoldCase(std::string_view name);
 
 }  // namespace shardc
 

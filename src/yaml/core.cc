@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "source/wording.h"
 #include "yaml/error.h"
 
 namespace shardc {

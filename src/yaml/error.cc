@@ -158,17 +158,6 @@ struct Report {
 
 }  // namespace
 
-std::string ShortQuote(std::string_view text) {
-  constexpr size_t kLongest = 60;
-  if (text.size() <= kLongest) return "`" + Printable(text) + "`";
-  size_t cut = kLongest;
-  // Not inside a character: those bytes are 10xxxxxx.
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) {
-    --cut;
-  }
-  return "`" + Printable(text.substr(0, cut)) + "...`";
-}
-
 void ReportYamlError(const SourceRef& source, const std::string& reason,
                      const YamlFailure& failure, Findings& findings) {
   const Report report{source, failure, findings};

@@ -24,9 +24,6 @@ struct YamlFailure {
 void ReportYamlError(const SourceRef& source, const std::string& reason,
                      const YamlFailure& failure, Findings& findings);
 
-// "`text`", made printable and cut to a readable length.
-std::string ShortQuote(std::string_view text);
-
 }  // namespace shardc
 
 #endif  // SHARDC_YAML_ERROR_H_

@@ -35,13 +35,6 @@ std::string Listed(std::span<const std::string_view> names) {
   return Join(names, " and ");
 }
 
-std::string Suggest(std::string_view word,
-                    std::span<const std::string_view> candidates) {
-  const std::vector<std::string> names(candidates.begin(), candidates.end());
-  const auto nearest = Nearest(word, names);
-  return nearest ? "did you mean `" + *nearest + "`?" : std::string();
-}
-
 std::optional<Fields> Fields::Read(const YamlContext& context,
                                    const YamlNode& node,
                                    const KeyTable& table) {

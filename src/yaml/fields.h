@@ -48,9 +48,6 @@ class Fields {
 // "`a`, `b` or `c`", "`a`, `b` and `c`"
 std::string Alternatives(std::span<const std::string_view> choices);
 std::string Listed(std::span<const std::string_view> names);
-// "did you mean `x`?", or nothing.
-std::string Suggest(std::string_view word,
-                    std::span<const std::string_view> candidates);
 
 }  // namespace shardc
 

@@ -2,34 +2,17 @@
 // types or of a double, so that nothing is rounded or silently octal:
 //
 //   16       integer          010, 1e3, 0x10, '16'  findings
-//   1.5 GB   1 * 10^9 + 5 * 10^9 / 10^1 = 1,500,000,000 bytes
-#include <array>
+//   1.5 GB   a size in bytes, by source/byte_size.h
 #include <charconv>
 #include <system_error>
 
-#include "source/checked.h"
+#include "source/byte_size.h"
+#include "source/wording.h"
 #include "yaml/error.h"
 #include "yaml/read.h"
 
 namespace shardc {
 namespace {
-
-struct ByteUnit {
-  std::string_view name;
-  int64_t bytes;
-};
-constexpr std::array<ByteUnit, 10> kUnits = {{
-    {"", 1},
-    {"B", 1},
-    {"KiB", int64_t{1} << 10},
-    {"MiB", int64_t{1} << 20},
-    {"GiB", int64_t{1} << 30},
-    {"TiB", int64_t{1} << 40},
-    {"KB", 1000},
-    {"MB", 1000000},
-    {"GB", 1000000000},
-    {"TB", 1000000000000},
-}};
 
 std::optional<int64_t> ParseDigits(std::string_view text) {
   int64_t value = 0;
@@ -39,35 +22,6 @@ std::optional<int64_t> ParseDigits(std::string_view text) {
     return std::nullopt;
   }
   return value;
-}
-
-// "80GiB", "1.5 GB": whole bytes, rounded down.
-std::optional<int64_t> ParseBytes(std::string_view text) {
-  const size_t whole_digits = CountDigits(text, 0);
-  if (whole_digits == 0) return std::nullopt;
-  const auto whole = ParseDigits(text.substr(0, whole_digits));
-  if (!whole) return std::nullopt;
-  size_t at = whole_digits;
-  std::string_view fraction;
-  if (at < text.size() && text[at] == '.') {
-    const size_t digits = CountDigits(text, ++at);
-    if (digits == 0 || digits > 6) return std::nullopt;
-    fraction = text.substr(at, digits);
-    at += digits;
-  }
-  while (at < text.size() && text[at] == ' ') ++at;
-  for (const ByteUnit& unit : kUnits) {
-    if (text.substr(at) != unit.name) continue;
-    if (!fraction.empty() && unit.bytes == 1) return std::nullopt;
-    const auto bytes = CheckedMul(*whole, unit.bytes);
-    if (!bytes) return std::nullopt;
-    if (fraction.empty()) return bytes;
-    int64_t scale = 1;
-    for (size_t i = 0; i < fraction.size(); ++i) scale *= 10;
-    // At most 10^6 * 2^40, far below 2^63.
-    return CheckedAdd(*bytes, *ParseDigits(fraction) * unit.bytes / scale);
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -173,13 +127,12 @@ std::optional<int64_t> ReadBytes(const YamlContext& context,
                                  const YamlNode& node, std::string_view what) {
   if (RefuseTag(context, node)) return std::nullopt;
   if (node.IsScalar()) {
-    const auto bytes = ParseBytes(node.text);
-    if (bytes && *bytes > 0) return bytes;
+    if (const auto bytes = ParseByteSize(node.text)) return bytes;
   }
-  context.Add(
-      code::kNumber, node,
-      std::string(what) + " is " + Describe(node) + ", not a size in bytes",
-      "write a number and a unit, such as `80GiB`");
+  const std::string seen =
+      node.IsScalar() ? ShortQuote(node.text) : Describe(node);
+  context.Add(code::kNumber, node, NotByteSize(what, seen),
+              std::string(kByteSizeHelp));
   return std::nullopt;
 }
 

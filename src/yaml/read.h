@@ -58,7 +58,7 @@ std::optional<bool> ReadBool(const YamlContext& context, const YamlNode& node,
 std::optional<size_t> ReadChoice(const YamlContext& context,
                                  const YamlNode& node, std::string_view what,
                                  std::span<const std::string_view> choices);
-// A size in bytes: `80GiB`, `1.5 GB`, `1024`.
+// A size in bytes (source/byte_size.h).
 std::optional<int64_t> ReadBytes(const YamlContext& context,
                                  const YamlNode& node, std::string_view what);
 // A list of strings; one string serves for a list of one.
@@ -79,10 +79,6 @@ std::string AxisNameFault(std::string_view name);
 // "`a`, `b` or `c`", "`a`, `b` and `c`"
 std::string Alternatives(std::span<const std::string_view> choices);
 std::string Listed(std::span<const std::string_view> names);
-
-// "did you mean `x`?", or nothing.
-std::string Suggest(std::string_view word,
-                    std::span<const std::string_view> candidates);
 
 }  // namespace shardc
 

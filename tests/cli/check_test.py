@@ -122,6 +122,51 @@ class Selection(Folder):
         self.assertEqual([f["code"] for f in result.json()], ["SHD030"])
 
 
+class Sizes(Folder):
+    """A size means the same in a file and as a flag."""
+
+    READ = {"1KiB": 1024, "1.5KiB": 1536, "2 KB": 2000, "0.5KB": 500,
+            "4096": 4096, "4096B": 4096, "1.5 MB": 1500000,
+            "1.5GiB": 1610612736}
+    REFUSED = ["80 gigs", "1.5", "0", "-1", "1.0000001GB", "GiB", "9EiB"]
+
+    def over(self, *args, mesh):
+        """How much memory SHD501 says that there is, or what is refused."""
+        result = self.lint("--format", "json", "--select", "SHD501,SHD502",
+                           *args, mesh=mesh)
+        return [(f["code"], f["message"], f["help"]) for f in result.json()]
+
+    def test_files_and_flags_read_the_same(self):
+        # The parameters take 128 KiB on one device.
+        for text, size in self.READ.items():
+            self.write("mesh.yaml", "axes: {tp: 1}\n"
+                       f"device: {{memory: '{text}'}}\n")
+            by_flag = self.over("--memory", text, mesh="tp:1")
+            self.assertEqual(by_flag, self.over(mesh="mesh.yaml"), text)
+            self.assertEqual(len(by_flag), 1 if size < 1 << 17 else 0, text)
+            self.assertEqual(
+                by_flag, self.over("--memory", str(size), mesh="tp:1"), text)
+
+    def test_files_and_flags_refuse_in_the_same_words(self):
+        for text in self.REFUSED:
+            self.write("mesh.yaml", "axes: {tp: 1}\n"
+                       f"device: {{memory: '{text}'}}\n")
+            self.assertEqual(
+                self.over(mesh="mesh.yaml"),
+                [("SHD023", f"`memory` is `{text}`, not a size in bytes",
+                  "write a number and a unit, such as `80GiB`")])
+            for flag, result in {
+                    "memory": self.lint("--memory", text),
+                    "max-shard-size": self.shardc(
+                        "merge", "shards", "--out", "out",
+                        "--max-shard-size", text)}.items():
+                self.check(result, 2)
+                self.assertIn(f"`--{flag}` is `{text}`, not a size in bytes\n",
+                              result.err)
+                self.assertIn("= help: write a number and a unit, such as"
+                              " `80GiB`\n", result.err)
+
+
 class Ignores(Folder):
     def ignore(self, line, comment, alone):
         lines = RULES.split("\n")

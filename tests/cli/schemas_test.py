@@ -228,7 +228,7 @@ class Schemas(Case):
         "mesh": ["axes: {dp: 2, fsdp: -1}\ndevices: 8",
                  "axes: {no: 2, on: 1}\naxis_types: {no: manual}\n"
                  "processes: 2\nslices: 2\ndcn: {no: -1}\n"
-                 "device: {profile: x, memory: 1.5 GiB}"],
+                 "device: {profile: x, memory: 1.5 PiB}"],
         "rules": ["{}", "rules:\nextends:\naxes:\npolicy:",
                   "version: 1\nseparator: '.'\n"
                   "axes: {head: tp, batch: [fsdp, null], decode_head: []}\n"

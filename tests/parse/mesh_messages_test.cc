@@ -267,7 +267,7 @@ constexpr Case kCases[] = {
      "axes: {dp: 2}\n"
      "device: {memory: 80 gigs}\n",
      R"(
-2:18: error: `memory` is the string `80 gigs`, not a size in bytes [number]
+2:18: error: `memory` is `80 gigs`, not a size in bytes [number]
     write a number and a unit, such as `80GiB`
 )"},
     {"text", "dp:2,tp",

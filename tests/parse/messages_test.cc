@@ -286,7 +286,7 @@ constexpr Case kCases[] = {
 2:26: error: a mode is the string `decod` [schema]
     the modes are `train`, `prefill`, `decode` and `insert`
 2:41: error: `batch` is `0`, less than 1 [number]
-2:52: error: `memory` is the string `lots`, not a size in bytes [number]
+2:52: error: `memory` is `lots`, not a size in bytes [number]
     write a number and a unit, such as `80GiB`
 2:58: error: unknown key `kv_length` in a target [unknown-key]
     did you mean `kv_len`?

@@ -1,0 +1,93 @@
+// The whole part and the fraction are read as integers, so that no size goes
+// through a float: 1.5 GiB is 1 * 2^30 + 5 * 2^30 / 10 = 1610612736.
+#include "source/byte_size.h"
+
+#include <array>
+#include <charconv>
+#include <system_error>
+
+#include "source/checked.h"
+
+namespace shardc {
+namespace {
+
+struct ByteUnit {
+  std::string_view name;
+  int64_t bytes;
+};
+constexpr std::array<ByteUnit, 14> kUnits = {{
+    {"", 1},
+    {"B", 1},
+    {"KiB", int64_t{1} << 10},
+    {"MiB", int64_t{1} << 20},
+    {"GiB", int64_t{1} << 30},
+    {"TiB", int64_t{1} << 40},
+    {"PiB", int64_t{1} << 50},
+    {"EiB", int64_t{1} << 60},
+    {"KB", 1'000},
+    {"MB", 1'000'000},
+    {"GB", 1'000'000'000},
+    {"TB", 1'000'000'000'000},
+    {"PB", 1'000'000'000'000'000},
+    {"EB", 1'000'000'000'000'000'000},
+}};
+constexpr size_t kMostPlaces = 6;
+
+// Takes the digits that `text` begins with.
+std::string_view TakeDigits(std::string_view& text) {
+  size_t count = 0;
+  while (count < text.size() && text[count] >= '0' && text[count] <= '9') {
+    ++count;
+  }
+  const std::string_view digits = text.substr(0, count);
+  text.remove_prefix(count);
+  return digits;
+}
+
+// The value of digits; nothing where there are none or it does not fit.
+std::optional<int64_t> ValueOf(std::string_view digits) {
+  int64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  return value;
+}
+
+// `unit` times 0.`places`, rounded down.
+int64_t Share(int64_t unit, std::string_view places) {
+  int64_t scale = 1;
+  for (size_t i = 0; i < places.size(); ++i) scale *= 10;
+  const int64_t part = ValueOf(places).value_or(0);
+  // By the unit's whole and rest: no product is over 10^6 * 2^60 / 10^6.
+  return unit / scale * part + unit % scale * part / scale;
+}
+
+}  // namespace
+
+std::optional<int64_t> ParseByteSize(std::string_view text) {
+  const auto whole = ValueOf(TakeDigits(text));
+  if (!whole) return std::nullopt;
+  std::string_view places;
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    places = TakeDigits(text);
+    if (places.empty() || places.size() > kMostPlaces) return std::nullopt;
+  }
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  for (const ByteUnit& unit : kUnits) {
+    if (text != unit.name) continue;
+    if (!places.empty() && unit.bytes == 1) return std::nullopt;
+    const auto bytes = CheckedMul(*whole, unit.bytes);
+    const auto all =
+        bytes ? CheckedAdd(*bytes, Share(unit.bytes, places)) : std::nullopt;
+    return all && *all > 0 ? all : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::string NotByteSize(std::string_view what, std::string_view seen) {
+  return std::string(what) + " is " + std::string(seen) +
+         ", not a size in bytes";
+}
+
+}  // namespace shardc
