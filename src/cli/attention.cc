@@ -1,4 +1,5 @@
-// `shardc attention`: the specs of attention's tensors.
+// `shardc attention`: the specs of attention's tensors, in columns or JSON.
+// `--layout bhtd --mode decode`: query  [["fsdp", "dp"], "tp", "sp", null]
 #include <algorithm>
 
 #include "cli/commands.h"

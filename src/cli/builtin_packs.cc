@@ -1,3 +1,8 @@
+// Packs are files that the program carries, named FAMILY.NAMING; `auto` takes
+// the family from parts of names that only it has, and the naming from the
+// separator:
+//
+//   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "cli/builtin_packs.h"
 
 #include <algorithm>

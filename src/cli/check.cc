@@ -1,4 +1,8 @@
 // `shardc check`: every lint that the inputs allow, over files or targets.
+// Flags are laid over the project's settings, targets are checked, comments
+// and baseline take findings away, and the level of what is left decides:
+//
+//   two targets, one warning, --fail-on warning  ->  exit 1
 #include <algorithm>
 #include <map>
 

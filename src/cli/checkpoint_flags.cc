@@ -1,3 +1,8 @@
+// What split, merge and reshard have in common: which part of the work is
+// this process's, a filter of names, a type to cast to; then the run, with a
+// line of progress on a terminal.
+//
+//   RANK=3 WORLD_SIZE=8  ->  process 3 of 8
 #include "cli/checkpoint_flags.h"
 
 #include <unistd.h>

@@ -1,3 +1,7 @@
+// The commands with their options as JSON, from which manuals and completions
+// are made, so that they cannot lag behind; what is empty is left out:
+//
+//   {"name": "--quiet", "letter": "q", "flag": true, "help": "..."}
 #include "cli/describe.h"
 
 #include <string_view>

@@ -1,4 +1,6 @@
-// `shardc explain`: why a parameter got its spec, or what a code means.
+// `shardc explain`: why a parameter got its spec, or what a code means. Codes
+// are asked first, as no parameter is called SHD101; a name is found in
+// either separator: model/layers/0 for model.layers.0.
 #include "emit/plans/explain.h"
 #include "cli/commands.h"
 #include "cli/inputs.h"

@@ -1,4 +1,5 @@
 // `shardc import FORMAT FILE`: another system's configuration as ours.
+// {"head_axis": "tp"} of eformer  ->  version: 1, axes: head: tp
 #include <algorithm>
 
 #include "cli/commands.h"

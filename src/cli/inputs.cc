@@ -1,3 +1,8 @@
+// Flags, the project's target and files to what a command works on: a target
+// is chosen, flags are laid over it, and each input is read by its own room.
+// What a plan cannot do without is told in one finding:
+//
+//   --mesh dp:2 alone  ->  no rules and no manifest given
 #include "cli/inputs.h"
 
 #include <filesystem>

@@ -1,4 +1,6 @@
 // The program: a clean process, the arguments, one command, its findings.
+// A closed stdout is opened on /dev/null, so that no file gets its number 1
+// and the report with it.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,3 +1,7 @@
+// A resolver where a mesh need not be given: without one, every axis that the
+// rules name exists with size 1, so that all of them show.
+//
+//   no mesh, [BATCH, [FSDP, SP], _]  ->  [["fsdp", "dp"], ["fsdp", "sp"], null]
 #include "cli/open_mesh.h"
 
 namespace shardc::cli {

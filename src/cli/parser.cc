@@ -1,3 +1,8 @@
+// Commands declare options as data; this is the one place that turns them
+// into CLI11's and its exceptions into findings. An unknown command is looked
+// for before anything else is said:
+//
+//   shardc resovle  ->  `resovle` is not a command, did you mean `resolve`?
 #include "cli/parser.h"
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// `shardc plan`: mesh + rules + manifest to a plan.
+// `shardc plan`: mesh + rules + manifest to a plan. An illegal spec or a
+// parameter without a rule: exit 1, and no plan but with --keep-going.
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"

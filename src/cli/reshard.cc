@@ -1,4 +1,5 @@
-// `shardc reshard`: one plan's pieces to another's.
+// `shardc reshard`: one plan's pieces to another's, which is `split` with
+// pieces for a checkpoint: dp 2, tp 4 to tp 8 without a whole copy between.
 #include <filesystem>
 #include <system_error>
 

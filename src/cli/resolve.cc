@@ -1,4 +1,5 @@
-// `shardc resolve AXES`: semantic axes to a spec in a mode.
+// `shardc resolve AXES`: semantic axes to a spec in a mode, which is given or
+// follows from a shape: --mode-dim 1 --shape 4,1,4096 means decoding.
 #include "resolve/resolve.h"
 #include "cli/commands.h"
 #include "cli/inputs.h"

@@ -1,4 +1,5 @@
 // `shardc rules`: rules files together as they are matched, or the packs.
+// --resolved makes one file of them, which --rules reads back to the same.
 #include "cli/builtin_packs.h"
 #include "cli/commands.h"
 #include "cli/inputs.h"

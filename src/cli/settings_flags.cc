@@ -1,3 +1,8 @@
+// An operation's record is laid from the weakest to the strongest: what the
+// model says, the file's defaults, the file's record of the operation, flags.
+// What the operation has no use for is then taken out.
+//
+//   soft cap 30 of the model, `defaults: {soft_cap: 50}`, --soft-cap 0  ->  0
 #include "cli/settings_flags.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// What split and reshard have in common: a plan, and how its pieces become
+// files: --per device on 8 devices, 8 files; --per shard, one for each set of
+// holders.
 #include "cli/shard_flags.h"
 
 #include "checkpoint/shard_plan.h"

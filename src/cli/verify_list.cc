@@ -1,3 +1,5 @@
+// What each operation does with a split dimension, from its own record, as
+// text or JSON; `-` there is `unsupported` here and null in JSON.
 #include "cli/verify_list.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Flags, target and model to one request: --attention wins over the model's
+// config, that over what follows from the mesh, so that every axis divides
+// what nobody gives. Work that no machine could hold is refused at once.
+//
+//   heads=32 on 8 devices  ->  batch 8, kv_len 1024, head_dim 128
 #include "cli/verify_request.h"
 
 #include <algorithm>

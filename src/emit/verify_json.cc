@@ -1,3 +1,8 @@
+// A case is one object, written part by part in the schema's order; what was
+// not compared is null. Numbers of devices are lists, or three numbers:
+//
+//   sent by 4 devices  ->  stacked: [96, 96, 96, 0]
+//                          reduced: {"min": 0, "mean": 72, "max": 96}
 #include "emit/verify_json.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// A rule that no file gives takes the value of the one it derives from, up to
+// the five axes of parallelism, which have names of their own; batch is made
+// of two of them:
+//
+//   decode_kv_head -> kv_head -> tensor_parallel -> tp
+//   batch -> fully_sharded_data_parallel, data_parallel -> [fsdp, dp]
 #include "model/axis_rules.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// One row a type, found by its name in safetensors or numpy, by an alias or
+// by its array-protocol code. Bytes are counted from eighths of the elements,
+// so that bits need not fit, and end rounded up:
+//
+//   `bfloat16` -> BF16     `<f4` -> F32     3 of F4 -> 12 bits -> 2 bytes
 #include "model/dtype.h"
 
 #include <array>

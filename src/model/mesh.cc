@@ -1,3 +1,7 @@
+// Axes in their order, the last one fastest. An axis that the mesh lacks has
+// size 1, so a group's parts are the product of what is there:
+//
+//   dp=2 fsdp=8 tp=4: Parts([fsdp, sp]) = 8 * 1
 #include "model/mesh.h"
 
 #include "source/checked.h"

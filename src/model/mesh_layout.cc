@@ -1,3 +1,13 @@
+// Each coordinate is split into one over slices (the axis's DCN factor) and
+// one inside; the first make the slice's number, the second the number within
+// it, both row-major. Processes take runs of device numbers.
+//
+//   dp 2, tp 4, 2 slices over tp, 4 processes
+//   position 2 = (0, 2): slice 2 / 2 = 1, inside (0, 0): device 4, process 2
+//
+// A host's mesh takes processes off the leading axes, whole ones first:
+//
+//   [2, 8, 4] by 16 processes of 4  ->  [1, 1, 4]
 #include "model/mesh_layout.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Settings are members of a struct, each optional; one list visits them with
+// their names, so that laying a record over another forgets none:
+//
+//   {page_size 16, soft_cap 30} with {page_size 8} over it
+//     ->  {page_size 8, soft_cap 30}
 #include "model/operation_settings.h"
 
 namespace shardc {

@@ -1,3 +1,8 @@
+// The bundles that every rules file knows: a list of dimensions, `{"_"}` for
+// one that is whole, and the mode in which it holds, or the dimension whose
+// length of 1 means decoding.
+//
+//   ColumnWise  ->  [[FSDP, SP], TP] in train
 #include "model/rules.h"
 
 #include <initializer_list>

@@ -1,3 +1,7 @@
+// Eight bytes of length, the JSON, and blanks up to the alignment of the
+// data; the length counts the blanks. Offsets follow from the sizes:
+//
+//   61 bytes of JSON, alignment 8: 8 + 61 = 69, 3 blanks, the length is 64
 #include "model/safetensors_header.h"
 
 #include "source/json_writer.h"

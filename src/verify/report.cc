@@ -1,3 +1,10 @@
+// Cases are run side by side, but those whose copies would fill a memory one
+// at a time, their devices side by side. What passed decides which stress
+// cases and variants follow. Failures of one operation and mode with one
+// remedy are one reason:
+//
+//   fail: vanilla decode: ... help: set kv_head to ...
+//       and 3 more cases of it likewise
 #include "verify/report.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// A suite for each file, in the order of first findings; only errors fail.
+// Control characters are visible already (Printable), so what XML forbids is
+// two code points more:
+//
+//   `a<b` of one error  ->  <failure ... message="`a&lt;b` ...">
 #include <map>
 #include <vector>
 

@@ -1,3 +1,8 @@
+// Messages are cut at their backticks: what stands between two is a code
+// span, all else is escaped. An odd number of them is a name with a backtick,
+// and then all of the text is escaped:
+//
+//   axis `tp|x` in *.yaml  ->  axis `tp\|x` in \*.yaml
 #include <algorithm>
 
 #include "emit/findings/formats.h"

@@ -1,3 +1,8 @@
+// Names that differ in whole numbers only, of one type, are one line with
+// their count, in the order of the first:
+//
+//   model.layers.0.mlp.up [8, 8], model.layers.1.mlp.up [8, 8]
+//     ->  2  model.layers.*.mlp.up  [8, 8]
 #include "emit/plans/manifest_text.h"
 
 #include <map>

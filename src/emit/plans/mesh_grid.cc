@@ -1,3 +1,8 @@
+// Axes longer than 1 are drawn: the last is a block's columns, the one before
+// its rows, and there is a block for every coordinate of the others. What is
+// drawn are device numbers, which are not positions where there are slices.
+//
+//   dp 2, fsdp 2, tp 2  ->  dp=0: 0 1 / 2 3     dp=1: 4 5 / 6 7
 #include "emit/plans/mesh_grid.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// A rule as JSON, as it was written or at its shortest:
+//
+//   [[FSDP], TP]  ->  [["FSDP"], "TP"] as written, ["FSDP", "TP"] at shortest
 #include "emit/plans/rule_json.h"
 
 namespace shardc {

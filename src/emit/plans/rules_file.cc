@@ -1,3 +1,9 @@
+// Several files as one in JSON that means the same: every axis rule with its
+// value, so that nothing depends on defaults, and specs at their shortest.
+// Axes alone are also written as YAML, with quotes where it would not read a
+// string:
+//
+//   {batch: [fsdp], head: "true"}  ->  batch: fsdp, head: "true"
 #include "emit/plans/rules_file.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A rule a line: number, pattern, spec and place in columns of which the
+// pattern's is at most 48 wide; what else it says is on a line below.
+//
+//   0  wte  [[FSDP], TP]  (rules.yaml:3)
 #include "emit/plans/rules_text.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Row by row, for every operation whose rows need a feature that the kernels
+// lack: a product, its cap, bias and masks, then a running softmax that keeps
+// the largest logit, the sum of weights and the weighted values. A larger
+// logit scales what is there:
+//
+//   logits 1, then 3: max 1, sum 1, out v0
+//     ->  max 3, sum e^-2 + 1 = 1.135, out e^-2 v0 + v1, at last out / sum
 #include "exec/attention/attention_loops.h"
 
 #include <algorithm>

@@ -1,5 +1,10 @@
-// What surrounds the attention kernels: empty states, merging, dividing.
-
+// What surrounds the attention kernels: empty states, merging, dividing. Two
+// states of the same rows are scaled to the larger of their maxima and added,
+// in any grouping but not in any order, as sums round:
+//
+//   (max 1, sum 1) with (max 3, sum 1)  ->  (max 3, sum e^-2 + 1 = 1.135)
+//
+// A sink adds to the sum and has no value; a state that saw nothing is -inf.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,3 +1,11 @@
+// Quantised matmuls: each row is rounded to steps of its largest element, the
+// products are sums of integers. Where the head dimension is split, maxima are
+// reduced first, so every device has the same steps, and the integer sums are
+// added exactly:
+//
+//   [1, -0.5] to 8 bits: the step is 1 / 127.5, so 127 (held there) and -64
+//
+// A softmax in 16 bits rounds at every operation, over a row that is whole.
 #include "exec/attention/narrow.h"
 
 #include <algorithm>

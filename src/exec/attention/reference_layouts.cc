@@ -1,4 +1,8 @@
-// Layouts of the reference's tensors, and packed sequences as segments.
+// Layouts of the reference's tensors, and packed sequences as segments: each
+// token has its sequence and its position among the sequence's keys.
+//
+//   cumulative 0 3 5 of 6 tokens  ->  segments 0 0 0 1 1 -1
+//                                     positions 0 1 2 0 1 -1
 #include <utility>
 
 #include "exec/attention/reference.h"

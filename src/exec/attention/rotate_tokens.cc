@@ -1,3 +1,7 @@
+// A device rotates its own tokens by their positions in the whole sequence:
+// the row's first position, plus where the device's slice begins.
+//
+//   a row from 100 on, length over sp 2, 8 tokens  ->  sp=1 rotates by 104-107
 #include "exec/attention/rotate_tokens.h"
 
 #include <span>

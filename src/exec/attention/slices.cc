@@ -1,3 +1,9 @@
+// What one device attends with, as views of what it holds: no tensor is
+// copied, and offsets say where a bias or mask that is split less begins for
+// it. A query head's key head is counted in the whole and made local:
+//
+//   8 heads, 2 key heads, both over tp 2: device 1 has heads 4 to 7 and key
+//   head 1, so (4 + t) / 4 - 1 = 0 for each of its heads
 #include "exec/attention/staging.h"
 
 #include <algorithm>

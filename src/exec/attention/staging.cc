@@ -1,3 +1,8 @@
+// Whatever layout and dtype arrive, an operation sees [B, L, N, D] in one
+// dtype: tensors are cast, checked against their specs, cut to devices and
+// transposed there. What no operation can run is a complaint here.
+//
+//   [16, 4, 8] packed, spec [dp]  ->  [1, 16, 4, 8], spec [-, dp]
 #include "exec/attention/staging.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Bytes of an operation by formula, from shapes and specs alone, to hold the
+// ledger's against: a move costs each device what it will hold less what it
+// holds already.
+//
+//   [8] from tp 4 to whole: each holds 2 and wants 8  ->  4 * 6 elements
 #include "exec/attention/traffic.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// A cache has a fixed number of slots for each row, and every row its length;
+// all of its parts (keys, values, scales, positions) are laid out by the key's
+// spec and move together. A view reads it in the dtype of the computation; a
+// cache that has it already is lent and returned.
+//
+//   4 rows over dp 2, insert into slot 2: devices of dp=1 write their row 0
 #include "exec/cache/kv_cache.h"
 
 #include <algorithm>

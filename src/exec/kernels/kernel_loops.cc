@@ -1,3 +1,7 @@
+// The kernels' meaning as four loops in double, with which they are compared:
+// all logits of a row, their maximum, weights, and the weighted values.
+//
+//   logits 1 and 3  ->  weights 0.119 and 0.881, lse 3.127
 #include "exec/kernels/kernel_loops.h"
 
 #include <algorithm>

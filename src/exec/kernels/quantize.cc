@@ -1,3 +1,8 @@
+// Rounding to a row's own steps. int8 keeps the largest magnitude as a float
+// and lets it be 127.5 steps, so that both ends are used; quantised matmuls
+// use as many steps on either side. A row of zeros has no step.
+//
+//   [1, -0.5]  ->  scale 1, 127 and -64  ->  0.996 and -0.502
 #include "exec/kernels/quantize.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Arrays are row-major and copies of blocks are runs along the last
+// dimension; the counters of the others are carried like an odometer's.
+//
+//   [1:3, 2:6] of [4, 8]  ->  runs of 4 from 10 and from 18
 #include "exec/machine/buffer.h"
 
 #ifdef __GLIBC__

@@ -1,3 +1,9 @@
+// A collective is done group by group on the devices' arrays, and what each
+// sends is recorded as a ring of that size would send it. Reductions add in
+// ascending order of members and once for all, so every member has the same
+// bits, on any number of threads.
+//
+//   all_gather over tp 4 of 8 bytes each  ->  32 bytes, 3 * 8 sent by each
 #include "exec/machine/collectives.h"
 
 #include <algorithm>

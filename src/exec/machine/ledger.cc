@@ -1,3 +1,7 @@
+// Entries in their order, and the bytes that rings send: chunks are as even as
+// integers allow, and a member passes on all of them but one or two.
+//
+//   all_reduce of 8 floats over 4: 2 * 8 - 2 - 2 = 12 floats, 48 bytes each
 #include "exec/machine/ledger.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Device ids are row-major; a coordinate is a division by the axis's stride,
+// and a group is all devices that agree on every other axis, in the order of
+// the axes asked for.
+//
+//   dp 2, tp 4: device 6 is dp=1 tp=2; groups of dp: 0 4, 1 5, 2 6, 3 7
 #include "exec/machine/mesh_sim.h"
 
 #include <algorithm>

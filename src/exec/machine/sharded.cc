@@ -1,3 +1,12 @@
+// A layout says where each device's slice begins; everything here follows from
+// that. A reshard takes, for every device and every old slice, what the two
+// have in common: its own if it holds it, else from the holders in turn.
+//
+//   [8] over tp, on dp 2, tp 2, to whole: each half has two holders, and each
+//   of them sends its 4 elements to one of the two devices that lack them
+//
+// Coverage is proven with numbers for elements: each device must hold exactly
+// those of its place, and all together as many of each as there are replicas.
 #include "exec/machine/sharded.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Workers sleep between rounds; in one, all of them and the caller take the
+// next task from a counter until none is left, and the last one wakes the
+// caller. Which worker does a task is left to chance, so tasks share nothing.
+//
+//   Run(3, f) with 2 threads  ->  f(0), f(1), f(2), each once, worker 0 or 1
 #include "exec/machine/thread_pool.h"
 
 #include <algorithm>

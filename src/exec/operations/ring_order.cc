@@ -1,3 +1,9 @@
+// Causal rings idle where a device's keys all lie after its queries. So tokens
+// are permuted before the ring and back after it, with their positions, and
+// every device gets early and late ones:
+//
+//   8 tokens on 2 devices  zig-zag  0 1 6 7 | 2 3 4 5
+//                          striped  0 2 4 6 | 1 3 5 7
 #include "exec/operations/ring_order.h"
 
 #include <numeric>

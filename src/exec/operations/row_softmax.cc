@@ -1,4 +1,10 @@
-// Softmax in 16 bits and quantised matmuls: narrow.h.
+// Whole rows of logits on every device, for what needs them: softmax in 16
+// bits, quantised matmuls (narrow.h), a head dimension that is split. There
+// each device's products are parts of logits, and are added before the
+// exponential, for e^(a+b) is not e^a + e^b:
+//
+//   D = 128 over tp 2: q[0:64] . k[0:64] on one, q[64:128] . k[64:128] on
+//   the other, all_reduce, then caps, bias, masks and softmax on both
 #include "exec/operations/row_softmax.h"
 
 #include <optional>

@@ -1,3 +1,7 @@
+// A page holds rows of lanes, the latent and its rotated part each padded to
+// 128, and as many rows to a word as fit 32 bits:
+//
+//   BF16, rank 512, rope 64, offset 5 of a page  ->  word 2, row 1, 640 lanes
 #include "exec/pages/latent_pages.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Where a token's head lies in its page, for each of three formats, and so
+// which splits of heads leave keys with their values and whole words:
+//
+//   interleaved  [page, 2 * K, D]         K0 V0 K1 V1
+//   separate     [page, K, D] twice       K0 K1 and V0 V1
+//   packed       [page, 2 * K / p, p, D]  F16 has p = 2: (K0 V0) (K1 V1)
 #include "exec/pages/page_pool.h"
 
 #include <algorithm>

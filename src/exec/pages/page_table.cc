@@ -1,3 +1,9 @@
+// Free pages are a stack for each shard, and every page counts its rows. A
+// row that grows into a page which others use takes a copy of it first; only
+// the last page can be half full, so only it is ever copied.
+//
+//   pages of 4: row 0 grows by 6 to pages 0, 1; row 1 shares them
+//   row 1 grows by 1: page 1 is copied to 2, row 1 has pages 0, 2
 #include "exec/pages/page_table.h"
 
 #include <algorithm>

@@ -1,4 +1,9 @@
-// What a batch of requests must satisfy before any page is read.
+// What a batch of requests must satisfy before any page is read: tables and
+// lengths fit each other, every page that is read is the shard's own, and
+// requests are sorted as the kernel's programs expect them.
+//
+//   distribution [1, 2, 3]: request 0 has one query, in request 1 all keys are
+//   new, request 2 is anything else
 #include <string>
 
 #include "exec/pages/paged_program.h"

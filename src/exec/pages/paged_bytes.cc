@@ -1,4 +1,6 @@
-// What a paged operation sends, by formula.
+// What a paged operation sends, by formula: queries whole but for heads, keys
+// and values to their pages, and the outputs added up over the requests' axes,
+// as a device has zeros for requests that are not its own.
 #include "exec/pages/paged_program.h"
 
 namespace shardc::exec {

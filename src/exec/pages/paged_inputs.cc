@@ -1,4 +1,7 @@
-// What a paged operation can take, and the requests in it.
+// What a paged operation can take, and the requests in it: rows of a batch, or
+// runs of equal segment ids of packed tokens.
+//
+//   segments 0 0 0 1 1 -1  ->  requests of 3 and 2 tokens
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -1,3 +1,8 @@
+// A feature is a name, what an operation must take to have a use for it, and
+// what switching it on does to a case, with values that show mistakes: a
+// window ends inside a shard, a cap is low enough to matter.
+//
+//   window on 16 keys  ->  16 / 2 + 1 = 9
 #include "verify/cases/features.h"
 
 #include <algorithm>

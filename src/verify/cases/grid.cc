@@ -1,3 +1,8 @@
+// A random case is a function of seed and index, so that a failure names its
+// case. Axes are dealt to dimensions as the operation allows, then sizes are
+// chosen that these divide, mostly: what must be refused is drawn, too.
+//
+//   heads over tp 4, key parts 4, group 2  ->  8 heads, 4 key heads
 #include "verify/cases/grid.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Keys and values of latent attention follow from one latent row a token and
+// projections of it, and a rotated part that all heads share; the reference
+// is given them expanded, in double:
+//
+//   head_dim 16: rope 4, rank 32; k_h = [c . up_key_h (12), rope (4)]
 #include "verify/cases/latent_data.h"
 
 #include <cmath>

@@ -1,3 +1,8 @@
+// Each element is drawn by its index from the seed, with a mean and a gain of
+// its batch row and head and a slope over positions: what is read from a wrong
+// place is then not just other noise, but of another size.
+//
+//   ragged lengths of 4 rows up to 16  ->  16, 1 and two between
 #include "verify/cases/problem_data.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// What of a size matters to a layout is a list of answers: does it divide,
+// into whole groups, is a part 1, is it larger than the other. The least size
+// with the same answers for every split stands for it:
+//
+//   32 heads, 8 key heads over tp 4  ->  16 heads, 8 key heads
 #include "verify/cases/reduced_sizes.h"
 
 #include <algorithm>

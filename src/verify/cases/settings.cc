@@ -1,3 +1,7 @@
+// A record of settings laid over a case. Reduced lengths would be one block
+// each, so blocks shrink with them to two and a ragged tail:
+//
+//   block 512, length 4096 reduced to 16  ->  (16 * 3 + 7) / 8 = 6: 6, 6, 4
 #include "verify/cases/settings.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// The case's tensors in its layout, and the same as [batch, length, heads,
+// dim], in which layouts are compared.
+//
+//   batch 2, length 8 in thd  ->  [16, heads, dim]
 #include "verify/cases/shapes.h"
 
 #include "exec/attention/promote.h"

@@ -1,3 +1,8 @@
+// Traces over a cache follow from a case: a prefill in chunks that divide as
+// the keys do, every row of another length, then the decoding steps, with
+// slots for all of them, or so few that a window goes round them.
+//
+//   8 keys, 2 rows, 4 steps  ->  24 tokens of prefill (18 rounded up), 32 slots
 #include "verify/cases/trace_cases.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Faults of dtypes, of quantised matmuls and of softmax in 16 bits.
+// Faults of dtypes, of quantised matmuls and of softmax in 16 bits, each with
+// the smallest case that shows it: 3 bits for 4 need one of 4 bits.
 #include <utility>
 
 #include "verify/cases/grid.h"

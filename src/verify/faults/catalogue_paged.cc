@@ -1,4 +1,5 @@
-// Faults of pages and of the latent, and the smallest cases that show them.
+// Faults of pages and of the latent, each with the smallest cases that show
+// them: a neighbour's scale needs int8 pages.
 #include <utility>
 
 #include "verify/cases/grid.h"

@@ -1,3 +1,8 @@
+// A fault is caught when its case passes without it and is noticed with it; a
+// case that fails by itself proves nothing, and its fault is not sound. Of
+// several cases one that shows the fault is enough.
+//
+//   clean: pass, injected: fail by `replicas`  ->  caught by replicas
 #include "verify/faults/fault_injection.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A case's tensors as one safetensors file, in their own dtypes, and its
+// settings as JSON, so that the case can be computed elsewhere.
+//
+//   1.0 in BF16  ->  80 3F     the reference in F64
 #include "verify/judge/dump.h"
 
 #include <bit>

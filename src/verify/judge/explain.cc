@@ -1,3 +1,9 @@
+// Which rule to change: first what in the layout makes such errors by itself
+// (batches split differently, key heads that are not the query's), else the
+// mesh axis that separates right devices from wrong ones best:
+//
+//   dp 2, tp 2, devices 1 and 3 are wrong  ->  tp, in both of its groups
+//   one is right and one wrong; in those of dp, both or none
 #include "verify/judge/explain.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Collectives are checked with numbers for elements in place of data: after
+// each, a device must hold exactly the numbers of its place, which no value
+// could hide. Of large tensors, two elements a part are
+// enough.
+//
+//   [4] over tp 2: 0 1 | 2 3, all_gather -> 0 1 2 3; as 2 3 0 1 it is wrong
 #include "verify/judge/layout_proof.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// How far a row may be off by rounding that was asked for. Steps of operands
+// bound the error of logits; weights of logits that are off by e differ by
+// 2 tanh(e / 2) in sum, which moves the output by that much of the largest
+// value; steps of weights and values come on top.
+//
+//   e = 0.01 and values up to 3  ->  0.01 * 3 = 0.03
 #include "verify/judge/narrow_bound.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// A case is run three times: on the mesh, on one device, and as the reference
+// in double. Checks from the surest on, the first that fails is told: layouts
+// by element numbers, replicas, finite numbers, the error, bits where no
+// reduction crosses devices, and bytes by formula.
+//
+//   allowed is twice the one device's error and a little for rounding, under
+//   a cap: 2 * 1.5e-07 + 1.1e-06 = 1.4e-06 in float32, values up to 1
 #include "verify/judge/run_case.h"
 
 #include <algorithm>

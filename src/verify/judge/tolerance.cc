@@ -1,3 +1,8 @@
+// Errors in units of the dtype's rounding, scaled by the largest output. The
+// worst element is kept, and one that is not finite is worse than any.
+//
+//   float32, outputs up to 1: the floor is (2 + 16) * 2^-24 = 1.1e-06,
+//   the cap 1e-5, or more where logits are above 8
 #include "verify/judge/tolerance.h"
 
 #include <algorithm>

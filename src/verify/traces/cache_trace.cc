@@ -1,3 +1,9 @@
+// A trace uses a cache as a server does: prefill in chunks, move to
+// the layout of decoding, perhaps a row inserted, then token by token. After
+// each change the cache's bits are compared with what should be there;
+// outputs wait and are judged together, as reading the past costs most.
+//
+//   prefill 24, 4 steps  ->  append 24; then 4 times append 1, attend, judge
 #include "verify/traces/cache_trace.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Requests grow, share pages and are released at random; every token has a
+// number from which its data follow, so after each step all tokens of all
+// requests are read back and compared bit by bit. The first steps are fixed:
+//
+//   pages of 4: row 0 has 6 tokens, row 1 shares them, both write on
 #include "verify/traces/paged_trace.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// What a cache must hold, kept without any layout: tokens are drawn again from
+// their row and position, rotated and rounded as the program should have done.
+//
+//   16 slots: position 18 lies in slot 2, where position 2 was
 #include "verify/traces/remembered.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Steps that wait are judged by row: the row's past is drawn once for all of
+// them, and each query sees, by positions, its own step's keys and those
+// before. The same step on one device gives the error to compare with.
+//
+//   steps at lengths 25 and 26  ->  26 keys drawn, queries at 24 and 25
 #include "verify/traces/trace_judge.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// A token is drawn from its kind, row and position, eight numbers of 16 bits a
+// draw: evenly spread, for billions of them are drawn again for each judging.
+// One token is zeros, which quantisation must leave alone.
+//
+//   8 heads of 16  ->  128 numbers, 16 draws
 #include "verify/traces/trace_tokens.h"
 
 #include <algorithm>
