@@ -1,7 +1,7 @@
 // A device's slice taken to the fast kernels.
 //
-// Loops or kernels is decided by options, kinds of input and injected fault
-// alone, which do not change with sharding: so neither do bits. How a mask
+// Loops or kernels is decided by options, kinds of input and arithmetic alone,
+// which do not change with sharding: so neither do bits. How a mask
 // reaches the kernel, as an interval of keys per row or as bytes, may differ
 // between devices: both give the same bits.
 //
@@ -10,7 +10,6 @@
 // the mean over masked rows stay in loops.
 
 #include <algorithm>
-#include <array>
 
 #include "exec/attention/attention_loops.h"
 #include "exec/kernels/kernels.h"
@@ -20,20 +19,10 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Faults within the arithmetic, which only the loops know how to make.
-constexpr std::array kLoopFaults = {
-    Fault::kCapAfterBias,       Fault::kAdditiveMaskTwice,
-    Fault::kDropoutLocal,       Fault::kMaskedRowZeroForMean,
-    Fault::kNoMaxSubtraction,   Fault::kSumNotRescaled,
-    Fault::kStateResetPerBlock, Fault::kBf16Accumulator,
-    Fault::kTileByLocalSize,
-};
-
 bool NeedsLoops(const LocalSlice& slice) {
   const AttentionOptions& options = *slice.options;
   return options.dropout > 0 || options.masked_rows == MaskedRows::kMean ||
-         std::find(kLoopFaults.begin(), kLoopFaults.end(), slice.fault) !=
-             kLoopFaults.end();
+         !slice.arithmetic->InKernels();
 }
 
 // What the rows of a tile see: [begin, end) by row, or bytes [rows, keys].
@@ -56,8 +45,8 @@ std::optional<int64_t> FirstPosition(const LocalSlice& slice,
 }
 
 bool SeesIntervals(const LocalSlice& slice) {
-  return slice.fault == Fault::kNone && slice.query_segments == nullptr &&
-         slice.mask.buffer == nullptr && slice.additive_mask.buffer == nullptr;
+  return slice.query_segments == nullptr && slice.mask.buffer == nullptr &&
+         slice.additive_mask.buffer == nullptr;
 }
 
 // Keys relative to the tile's first, whose position is `first`.

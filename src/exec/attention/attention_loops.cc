@@ -8,11 +8,10 @@
 #include "exec/attention/attention_loops.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 
-#include "exec/kernels/half.h"
 #include "exec/machine/random.h"
 
 namespace shardc::exec {
@@ -63,6 +62,7 @@ class Row {
         key_heads_(slice.key->shape[2]),
         dim_(slice.query->shape[3]),
         value_dim_(slice.value->shape[3]),
+        arithmetic_(*slice.arithmetic),
         key_head_(slice.key_head[static_cast<size_t>(h)]),
         position_(WholeAt(slice.query_positions, b, t)) {}
 
@@ -86,25 +86,16 @@ class Row {
   bool Visible(int64_t key) const {
     const AttentionOptions& options = *s_.options;
     const int64_t pk = WholeAt(s_.key_positions, b_, key);
-    const int64_t pq = position_;
     const auto row = static_cast<size_t>(b_);
     if (pk < 0) return false;
-    if (s_.key_lengths != nullptr) {
-      int64_t length = s_.key_lengths->whole[row];
-      if (s_.Injected(Fault::kLengthMinusOne)) --length;
-      if (pk >= length && !s_.Injected(Fault::kStaleRows)) return false;
-    }
-    if (s_.key_starts != nullptr && pk < s_.key_starts->whole[row] &&
-        !s_.Injected(Fault::kLeftPaddingAttends)) {
+    if (s_.key_lengths != nullptr && pk >= s_.key_lengths->whole[row]) {
       return false;
     }
-    if (options.causal) {
-      int64_t last = pq;
-      if (s_.Injected(Fault::kCausalPlusOne)) ++last;
-      if (s_.Injected(Fault::kCausalMinusOne)) --last;
-      if (pk > last) return false;
+    if (s_.key_starts != nullptr && pk < s_.key_starts->whole[row]) {
+      return false;
     }
-    if (options.window && !InWindow(*options.window, pq, pk)) return false;
+    if (options.causal && pk > position_) return false;
+    if (options.window && !InWindow(*options.window, pk)) return false;
     return SegmentsMeet(key) && Unmasked(key);
   }
 
@@ -112,18 +103,10 @@ class Row {
   float Finish(float score, int64_t key) const {
     const AttentionOptions& options = *s_.options;
     if (!Visible(key)) return Masked();
-    if (s_.Injected(Fault::kCapAfterBias)) score += Bias(key);
-    if (options.soft_cap > 0) {
-      const auto cap = static_cast<float>(options.soft_cap);
-      score = cap * std::tanh(score / cap);
-    }
-    if (!s_.Injected(Fault::kCapAfterBias)) score += Bias(key);
-    if (s_.additive_mask.buffer != nullptr) {
-      const float add = RealAt(s_.additive_mask, b_, h_, t_, key);
-      score += add;
-      if (s_.Injected(Fault::kAdditiveMaskTwice)) score += add;
-    }
-    return score;
+    score = arithmetic_.logit(score, static_cast<float>(options.soft_cap),
+                              Bias(key));
+    if (s_.additive_mask.buffer == nullptr) return score;
+    return score + RealAt(s_.additive_mask, b_, h_, t_, key);
   }
 
   float Added(int64_t key) const {
@@ -133,8 +116,7 @@ class Row {
   }
 
   float Masked() const {
-    return s_.options->masked_rows == MaskedRows::kMean &&
-                   !s_.Injected(Fault::kMaskedRowZeroForMean)
+    return s_.options->masked_rows == MaskedRows::kMean
                ? static_cast<float>(kMaskValue)
                : kMinusInfinity;
   }
@@ -143,11 +125,9 @@ class Row {
   float Keep(int64_t key) const {
     const AttentionOptions& options = *s_.options;
     if (options.dropout <= 0) return 1;
-    const bool local = s_.Injected(Fault::kDropoutLocal);
-    const bool keep =
-        KeepsWeight(options.dropout_seed, b_ + (local ? 0 : s_.batch_offset),
-                    h_ + (local ? 0 : s_.head_offset), position_,
-                    WholeAt(s_.key_positions, b_, key), options.dropout);
+    const bool keep = KeepsWeight(
+        options.dropout_seed, b_ + s_.batch_offset, h_ + s_.head_offset,
+        position_, WholeAt(s_.key_positions, b_, key), options.dropout);
     return keep ? static_cast<float>(1 / (1 - options.dropout)) : 0;
   }
 
@@ -158,48 +138,34 @@ class Row {
         static_cast<size_t>((b_ * s_.heads() + h_) * s_.rows() + t_);
     float& max = state.max.real[at];
     float& sum = state.sum.real[at];
-    float* out = state.out.real.data() + at * static_cast<size_t>(value_dim_);
+    const auto dim = static_cast<size_t>(value_dim_);
+    const std::span<float> out(state.out.real.data() + at * dim, dim);
     float top = max;
     for (int64_t i = 0; i < count; ++i) {
       if (!(scores[i] <= top)) top = scores[i];  // a NaN is taken too
     }
-    if (s_.Injected(Fault::kNoMaxSubtraction)) top = 0;
+    top = arithmetic_.reference(top);
     if (top == kMinusInfinity) return;
     Rescale(top, max, sum, out);
     max = top;
     for (int64_t i = 0; i < count; ++i) {
       const float weight = std::exp(scores[i] - top);
       if (weight == 0) continue;
-      sum += weight;
-      const float kept = weight * Keep(begin + i);
-      if (kept == 0) continue;
-      const float* value = Value(begin + i);
-      for (int64_t d = 0; d < value_dim_; ++d) out[d] += kept * value[d];
-      if (s_.Injected(Fault::kBf16Accumulator)) Truncate(sum, out);
+      arithmetic_.absorb(weight, weight * Keep(begin + i), Value(begin + i),
+                         sum, out);
     }
   }
 
  private:
-  bool InWindow(const Window& window, int64_t pq, int64_t pk) const {
-    int64_t slack = 0;
-    if (s_.Injected(Fault::kWindowPlusOne)) slack = 1;
-    if (s_.Injected(Fault::kWindowMinusOne)) slack = -1;
-    if (window.left && pk < pq - *window.left - slack) return false;
-    if (s_.Injected(Fault::kWindowSymmetric)) {
-      return !window.left || pk <= pq + *window.left;
-    }
-    return !window.right || pk <= pq + *window.right;
+  bool InWindow(const Window& window, int64_t pk) const {
+    return !(window.left && pk < position_ - *window.left) &&
+           !(window.right && pk > position_ + *window.right);
   }
 
   bool SegmentsMeet(int64_t key) const {
     if (s_.query_segments == nullptr) return true;
     const int32_t id = WholeAt(s_.query_segments, b_, t_);
-    const int32_t other = WholeAt(s_.key_segments, b_, key);
-    if (s_.Injected(Fault::kPaddingAttends) && id < 0 && id == other) {
-      return true;
-    }
-    if (s_.Injected(Fault::kKeySegmentsOnly)) return other >= 0;
-    if (id < 0 || id != other) return false;
+    if (id < 0 || id != WholeAt(s_.key_segments, b_, key)) return false;
     const auto& padding = s_.options->padding_segment;
     return !padding || *padding != id;
   }
@@ -211,7 +177,6 @@ class Row {
       return false;
     }
     return s_.additive_mask.buffer == nullptr ||
-           s_.Injected(Fault::kAdditiveMaskTwice) ||
            RealAt(s_.additive_mask, b_, h_, t_, key) >
                static_cast<float>(kMaskValue / 2);
   }
@@ -220,28 +185,20 @@ class Row {
     return s_.bias.buffer == nullptr ? 0 : RealAt(s_.bias, b_, h_, t_, key);
   }
 
-  void Rescale(float top, float max, float& sum, float* out) const {
-    if (max == kMinusInfinity || s_.Injected(Fault::kStateResetPerBlock)) {
+  void Rescale(float top, float max, float& sum, std::span<float> out) const {
+    if (max == kMinusInfinity) {
       sum = 0;
-      std::fill(out, out + value_dim_, 0.0f);
-      return;
-    }
-    if (max == top) return;
-    const float factor = std::exp(max - top);
-    if (!s_.Injected(Fault::kSumNotRescaled)) sum *= factor;
-    for (int64_t d = 0; d < value_dim_; ++d) out[d] *= factor;
-  }
-
-  void Truncate(float& sum, float* out) const {
-    sum = RoundTo(Dtype::kBF16, sum);
-    for (int64_t d = 0; d < value_dim_; ++d) {
-      out[d] = RoundTo(Dtype::kBF16, out[d]);
+      std::fill(out.begin(), out.end(), 0.0f);
+    } else {
+      arithmetic_.rescale(max == top ? 1 : std::exp(max - top), sum, out);
     }
   }
 
   const LocalSlice& s_;
   int64_t b_, h_, t_;
-  int64_t key_heads_, dim_, value_dim_, key_head_;
+  int64_t key_heads_, dim_, value_dim_;
+  const Arithmetic& arithmetic_;
+  int64_t key_head_;
   int64_t position_;
 };
 
@@ -330,7 +287,8 @@ float KeepAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
   return slice.options->dropout > 0 ? Row(slice, b, h, t).Keep(key) : 1;
 }
 
-void AddSinks(const Buffer& sinks, SoftmaxState& state, Fault fault) {
+void AddSinks(const Buffer& sinks, SoftmaxState& state,
+              const Arithmetic& arithmetic) {
   const int64_t heads = state.max.shape[1], rows = state.max.shape[2];
   const int64_t dim = state.out.shape[3];
   for (int64_t i = 0; i < state.max.Elements(); ++i) {
@@ -349,31 +307,15 @@ void AddSinks(const Buffer& sinks, SoftmaxState& state, Fault fault) {
           state.out.real[static_cast<size_t>(i * dim + d)] *= factor;
         }
       }
-      const float weight = std::exp(sink - state.max.real[at]);
-      state.sum.real[at] += weight;
-      if (fault == Fault::kSinkHasValue) {
-        for (int64_t d = 0; d < dim; ++d) {
-          state.out.real[static_cast<size_t>(i * dim + d)] += weight;
-        }
-      }
+      arithmetic.absorb_sink(
+          std::exp(sink - state.max.real[at]), state.sum.real[at],
+          {state.out.real.data() + i * dim, static_cast<size_t>(dim)});
     }
   }
 }
 
-namespace {
-
-// To the output's dtype; a self-test rounds wrongly.
-float Store(float x, Dtype dtype, Fault fault) {
-  if (fault == Fault::kTruncatingRound) {
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffff0000u);
-  }
-  if (fault == Fault::kDoubleRound) x = RoundTo(Dtype::kBF16, x);
-  return RoundTo(dtype, x);
-}
-
-}  // namespace
-
-Buffer FinishState(const SoftmaxState& state, Dtype dtype, Fault fault) {
+Buffer FinishState(const SoftmaxState& state, Dtype dtype,
+                   const Arithmetic& arithmetic) {
   const Shape& s = state.out.shape;  // [B, H, T, Dv]
   Buffer out = Buffer::Zeros({s[0], s[2], s[1], s[3]}, dtype);
   for (int64_t b = 0; b < s[0]; ++b) {
@@ -384,7 +326,7 @@ Buffer FinishState(const SoftmaxState& state, Dtype dtype, Fault fault) {
         const float* from = state.out.real.data() + row * s[3];
         float* to = out.real.data() + ((b * s[2] + t) * s[1] + h) * s[3];
         for (int64_t d = 0; d < s[3]; ++d) {
-          to[d] = sum == 0 ? 0 : Store(from[d] / sum, dtype, fault);
+          to[d] = sum == 0 ? 0 : arithmetic.store(dtype, from[d] / sum);
         }
       }
     }

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "exec/attention/attention_options.h"
+#include "exec/kernels/arithmetic.h"
 #include "exec/machine/buffer.h"
-#include "exec/machine/fault.h"
 
 namespace shardc::exec {
 
@@ -45,9 +45,8 @@ struct LocalSlice {
   // The whole query, on all devices, has one row a sequence.
   bool one_row = false;
   const AttentionOptions* options = nullptr;
-  Fault fault = Fault::kNone;
+  const Arithmetic* arithmetic = &kRightArithmetic;
 
-  bool Injected(Fault f) const { return fault == f; }
   int64_t batch() const { return query->shape[0]; }
   int64_t rows() const { return query->shape[1]; }
   int64_t heads() const { return query->shape[2]; }
@@ -102,10 +101,10 @@ float KeepAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
 
 // Extra logits of the denominator, once per row: [sinks, H].
 void AddSinks(const Buffer& sinks, SoftmaxState& state,
-              Fault fault = Fault::kNone);
+              const Arithmetic& arithmetic = kRightArithmetic);
 // out / sum rounded to `dtype`, zeros where sum is 0: [B, T, H, Dv].
 Buffer FinishState(const SoftmaxState& state, Dtype dtype,
-                   Fault fault = Fault::kNone);
+                   const Arithmetic& arithmetic = kRightArithmetic);
 // max + log(sum), -inf for empty rows: [B, H, T].
 Buffer LogSumExp(const SoftmaxState& state);
 

@@ -143,11 +143,11 @@ class RowProduct {
 
 }  // namespace
 
-Buffer LargestOfRows(const Buffer& x) {
+Buffer LargestOfRows(const Buffer& x, const Arithmetic& arithmetic) {
   Buffer out = Buffer::Zeros({x.shape[0], x.shape[1], x.shape[2]}, Dtype::kF32);
   const auto dim = At(x.shape[3]);
   for (size_t i = 0; i < out.real.size(); ++i) {
-    out.real[i] = LargestMagnitude({x.real.data() + i * dim, dim});
+    out.real[i] = arithmetic.largest({x.real.data() + i * dim, dim});
   }
   return out;
 }
@@ -173,35 +173,27 @@ Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
                     const Buffer& query_largest, const Buffer& key_largest,
                     int bits) {
   Buffer out = Buffer::Zeros(sums.shape, Dtype::kF32);
-  const auto rows = static_cast<int64_t>(key_largest.real.size());
+  const Arithmetic& arithmetic = *slice.arithmetic;
   ForScores(slice, [&](int64_t at, int64_t q, int64_t k) {
-    double query_step = QuantisedStep(double{query_largest.real[At(q)]}, bits);
-    if (slice.Injected(Fault::kDotScaleForgotten)) query_step = 1;
-    if (slice.Injected(Fault::kDotNeighbourScale)) {
-      k = (k + slice.key->shape[2]) % rows;
-    }
+    const double query_step = QuantisedStep(
+        double{arithmetic.scale(query_largest.real, At(q))}, bits);
     const double key_step =
-        QuantisedStep(double{key_largest.real[At(k)]}, bits);
-    out.real[At(at)] = static_cast<float>(sums.whole[At(at)] * query_step *
-                                          key_step * double{slice.scale});
+        QuantisedStep(double{arithmetic.scale(key_largest.real, At(k))}, bits);
+    out.real[At(at)] = static_cast<float>(
+        arithmetic.unscale(sums.whole[At(at)], query_step, key_step) *
+        double{slice.scale});
   });
   return out;
 }
 
 PerDevice QuantisedScores(Machine& machine, const Slices& slices,
                           const AxisGroup& dim_axes, int bits) {
-  if (machine.Injected(Fault::kDotFewerBits)) --bits;
   PerDevice query(slices.at.size()), key(slices.at.size());
   machine.Local([&](int d) {
-    query[At(d)] = LargestOfRows(*slices.at[At(d)].query);
-    key[At(d)] = LargestOfRows(*slices.at[At(d)].key);
+    const LocalSlice& slice = slices.at[At(d)];
+    query[At(d)] = LargestOfRows(*slice.query, *slice.arithmetic);
+    key[At(d)] = LargestOfRows(*slice.key, *slice.arithmetic);
   });
-  if (machine.Injected(Fault::kDotMaximumOfHalf)) {
-    for (size_t d = 0; d < query.size(); ++d) {
-      const Buffer& whole = *slices.at[d].query;
-      query[d] = LargestOfRows(SliceDim(whole, 3, 0, whole.shape[3] / 2));
-    }
-  }
   const bool split = machine.mesh().Parts(dim_axes) > 1;
   if (split) {
     query = AllReduce(machine, dim_axes, query, Reduce::kMax, "query maxima");
@@ -223,20 +215,24 @@ PerDevice QuantisedScores(Machine& machine, const Slices& slices,
 }
 
 bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
-               Fault fault) {
+               const Arithmetic& arithmetic) {
   const auto narrow = [&](float x) {
     const float y = RoundTo(dtype, x);
-    if (!std::isinf(y) || std::isinf(x) || y > 0) return y;
-    if (fault == Fault::kMaskOverflowsSoftmax) return y;
-    return dtype == Dtype::kF16 ? -65504.0f : -0x1.fep127f;
+    const bool overflows = std::isinf(y) && !std::isinf(x) && y < 0;
+    return overflows ? arithmetic.lowest(dtype) : y;
   };
+  bool sees = false;
   float top = kMinusInfinity;
   for (float& x : row) {
+    sees = sees || x != kMinusInfinity;
     x = narrow(x);
     if (!(x <= top)) top = x;  // a NaN is taken too
   }
-  for (float sink : sinks) top = std::max(top, narrow(sink));
-  if (top == kMinusInfinity && fault != Fault::kMaskOverflowsSoftmax) {
+  for (float sink : sinks) {
+    sees = sees || sink != kMinusInfinity;
+    top = std::max(top, narrow(sink));
+  }
+  if (!sees) {
     std::fill(row.begin(), row.end(), 0.0f);
     return false;
   }
@@ -276,7 +272,9 @@ bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
         float& sum = state.sum.real[At(at)];
         float* out = state.out.real.data() + at * dim;
         if (whole) {
-          if (!SoftmaxIn(narrow.softmax_dtype, own, row, slice.fault)) continue;
+          if (!SoftmaxIn(narrow.softmax_dtype, own, row, *slice.arithmetic)) {
+            continue;
+          }
           max = 0;
           sum = 1;
         }

@@ -30,7 +30,8 @@
 namespace shardc::exec {
 
 // max |x| of the last dimension: [B, L, N, D] to F32 [B, L, N].
-Buffer LargestOfRows(const Buffer& x);
+Buffer LargestOfRows(const Buffer& x,
+                     const Arithmetic& arithmetic = kRightArithmetic);
 
 // Sums of integer products, I32 [B, H, T, S]; `query_largest` [B, T, H] and
 // `key_largest` [B, S, K] are those of whole rows.
@@ -48,7 +49,7 @@ PerDevice QuantisedScores(Machine& machine, const Slices& slices,
 // `row` becomes the weights of the logits, false (and zeros) where nothing is
 // seen.
 bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
-               Fault fault = Fault::kNone);
+               const Arithmetic& arithmetic = kRightArithmetic);
 
 struct Narrow {
   int bits = 0;                       // 0: whole products

@@ -50,19 +50,17 @@ std::vector<int32_t> KeyHeads(const Machine& machine, const Staged& staged,
   for (int64_t t = 0; t < local; ++t) {
     int64_t head = t / std::max<int64_t>(1, local / local_keys);
     if (map == GroupMap::kGlobal) head = (first + t) / group - first_key;
-    if (machine.Injected(Fault::kGroupModulo)) head = t % local_keys;
-    if (machine.Injected(Fault::kGroupNeighbour)) {
-      head = (head + 1) % local_keys;
-    }
-    if (machine.Injected(Fault::kGroupNoOffset)) {
-      head = t / group % local_keys;
-    }
     out.push_back(static_cast<int32_t>(head));
   }
   return out;
 }
 
 }  // namespace
+
+void See(const Machine& machine, const Staged& staged, Slices& slices) {
+  const SliceSeam& seam = machine.Seam<SliceSeam>();
+  if (seam.cut) seam.cut(machine, staged, slices);
+}
 
 void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
                 Slices& out) {
@@ -71,24 +69,13 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   const Spec& k = staged.key.spec;
   out.query_positions = Scatter(mesh, staged.query_positions, Spec{q[0], q[1]});
   out.key_positions = Scatter(mesh, staged.key_positions, Spec{k[0], k[1]});
-  if (machine.Injected(Fault::kTopLeftCausal)) {
-    for (Buffer& local : out.query_positions.local) {
-      for (int32_t& p : local.whole) {
-        p -= static_cast<int32_t>(staged.S() - staged.T());
-      }
-    }
-  }
-  if (machine.Injected(Fault::kLocalQueryPositions)) {
-    for (Buffer& local : out.query_positions.local) {
-      local = out.query_positions.local[0];
-    }
-  }
   if (staged.key_lengths) {
     out.key_lengths = Scatter(mesh, *staged.key_lengths, Spec{k[0]});
   }
   if (staged.key_starts) {
     out.key_starts = Scatter(mesh, *staged.key_starts, Spec{k[0]});
   }
+  out.options.assign(At(mesh.devices()), staged.options);
   out.at.resize(At(mesh.devices()));
   for (int device = 0; device < mesh.devices(); ++device) {
     LocalSlice& slice = out.at[At(device)];
@@ -109,28 +96,24 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
     slice.bias = ViewOf(machine, staged, device, staged.bias);
     slice.mask = ViewOf(machine, staged, device, staged.mask);
     slice.additive_mask = ViewOf(machine, staged, device, staged.additive_mask);
-    if (machine.Injected(Fault::kBiasFirstHeads)) slice.bias.head = 0;
-    if (machine.Injected(Fault::kMaskFirstRows)) slice.mask.row = 0;
     slice.batch_offset =
         staged.first_row + LocalStart(mesh, staged.query.shape, q, device)[0];
     slice.head_offset = mesh.Index(device, q[2]) * slice.heads();
-    const int64_t dim = machine.Injected(Fault::kScaleByLocalDim)
-                            ? slice.query->shape[3]
-                            : staged.query.shape[3];
-    slice.scale = static_cast<float>(staged.options.ScaleFor(dim));
-    if (machine.Injected(Fault::kScaleTwice)) slice.scale *= slice.scale;
-    slice.options = &staged.options;
-    slice.fault = machine.fault();
+    slice.scale =
+        static_cast<float>(staged.options.ScaleFor(staged.query.shape[3]));
+    slice.options = &out.options[d];
+    slice.arithmetic = &machine.Seam<Arithmetic>();
   }
+  See(machine, staged, out);
 }
 
 Buffer FinishRows(const Machine& machine, const Staged& staged, int device,
                   const LocalSlice& slice, SoftmaxState& state, Dtype dtype) {
+  const Arithmetic& arithmetic = machine.Seam<Arithmetic>();
   if (staged.sinks) {
-    AddSinks(LocalSinks(machine, staged, device, slice), state,
-             machine.fault());
+    AddSinks(LocalSinks(machine, staged, device, slice), state, arithmetic);
   }
-  return FinishState(state, dtype, machine.fault());
+  return FinishState(state, dtype, arithmetic);
 }
 
 void RoundOutput(ShardedTensor& output, Dtype dtype) {
@@ -159,6 +142,8 @@ Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
       out.real[At(a * slice.heads() + h)] = held.real[At(a * width + at)];
     }
   }
+  const SliceSeam& seam = machine.Seam<SliceSeam>();
+  if (seam.sinks) seam.sinks(machine, staged, out);
   return out;
 }
 

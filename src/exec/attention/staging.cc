@@ -127,7 +127,6 @@ class Stager {
       why_.help = "set runtime_dtype";
       return false;
     }
-    if (machine_.Injected(Fault::kNarrowerDtype)) dtype = q;
     out.dtype = *dtype;
     if (q != k || k != problem_.value.dtype) {
       remarks_.push_back("query " + std::string(DtypeName(q)) + " and key " +

@@ -4,6 +4,7 @@
 #ifndef SHARDC_EXEC_ATTENTION_STAGING_H_
 #define SHARDC_EXEC_ATTENTION_STAGING_H_
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -20,10 +21,10 @@ struct Staged {
   // What is computed in and given. Query has it; key and value too, unless
   // pages keep the width that they are stored in.
   Dtype dtype = Dtype::kF32;
-  AttentionOptions options;  // the problem's, with faults injected
-  ShardedTensor query;       // [B, T, H, D]
-  ShardedTensor key;         // [B, S, K, D]
-  ShardedTensor value;       // [B, S, K, Dv]
+  AttentionOptions options;                                // the problem's
+  ShardedTensor query;                                     // [B, T, H, D]
+  ShardedTensor key;                                       // [B, S, K, D]
+  ShardedTensor value;                                     // [B, S, K, Dv]
   std::optional<ShardedTensor> bias, mask, additive_mask;  // [B|1, H|1, T|1, S]
   std::optional<ShardedTensor> query_segments, key_segments;  // [B, T|S]
   std::optional<ShardedTensor> sinks;                         // [sinks, H|K]
@@ -108,10 +109,16 @@ struct Slices {
   std::vector<LocalSlice> at;  // by device
   ShardedTensor query_positions, key_positions;
   std::optional<ShardedTensor> key_lengths, key_starts;
+  std::vector<AttentionOptions> options;  // by device
+  std::deque<Buffer> replaced;            // what a seam made a slice point to
 };
 // `staged` and the result stay where they are: slices point into both.
 void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
                 Slices& out);
+
+// What devices see, through the machine's SliceSeam: of slices that were made
+// otherwise.
+void See(const Machine& machine, const Staged& staged, Slices& slices);
 
 // The end of a device's rows: sinks, then out / sum, [B, T, H_loc, Dv].
 Buffer FinishRows(const Machine& machine, const Staged& staged, int device,
@@ -125,6 +132,12 @@ Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
 
 // Between whole tensors and what devices have of them.
 struct SliceSeam {
+  // What devices see, before they attend to it.
+  std::function<void(const Machine&, const Staged&, Slices&)> cut;
+  // A device's sinks, [sinks, H_loc].
+  std::function<void(const Machine&, const Staged&, Buffer&)> sinks;
+  // A table of visible blocks, as it is laid out.
+  std::function<void(const Machine&, ShardedTensor&)> blocks;
   // The output as it leaves, in the problem's layout.
   std::function<void(const Machine&, const Staged&, ShardedTensor&)> join;
 };

@@ -60,17 +60,10 @@ std::optional<Staged> StageLocal(
     StageOptions options, OperationOutcome& outcome, bool heads_on_keys) {
   const SimMesh& mesh = machine.mesh();
   Complaint why;
-  AttentionSpecs used = specs;
-  if (machine.Injected(Fault::kOtherModesSpec)) {
-    used.key = PadSpec(specs.key, 4);
-    used.value = PadSpec(specs.value, 4);
-    used.key[1].clear();
-    used.value[1].clear();
-  }
   auto staged =
-      Stage(machine, problem, used, settings, options, why, outcome.remarks);
+      Stage(machine, problem, specs, settings, options, why, outcome.remarks);
   if (!staged) {
-    if (heads_on_keys) ExplainKeyHeads(mesh, problem, used, why);
+    if (heads_on_keys) ExplainKeyHeads(mesh, problem, specs, why);
     outcome.unsupported = std::move(why);
     return std::nullopt;
   }

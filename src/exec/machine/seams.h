@@ -26,7 +26,7 @@ class Seams {
   // As it was set, else the right one.
   template <class Seam>
   const Seam& Get() const {
-    static const Seam kRight;
+    static const Seam kRight{};
     const Seam* const held = Find<Seam>();
     return held != nullptr ? *held : kRight;
   }

@@ -67,17 +67,16 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   Spec table_spec(4);
   if (table.shape[0] > 1) table_spec[0] = q[0];
   if (table.shape[1] > 1) table_spec[1] = q[2];
-  const ShardedTensor tables = Scatter(mesh, table, table_spec);
+  ShardedTensor tables = Scatter(mesh, table, table_spec);
+  const SliceSeam& seam = machine.Seam<SliceSeam>();
+  if (seam.blocks) seam.blocks(machine, tables);
   Slices slices;
   MakeSlices(machine, *staged, GroupMap::kNaive, slices);
   ShardedTensor out = EmptyOutput(machine, *staged);
   const int64_t bq = settings.blocksize_q, bk = settings.blocksize_k;
   machine.Local([&](int device) {
     const LocalSlice& slice = slices.at[At(device)];
-    const Buffer& blocks =
-        tables
-            .local[machine.Injected(Fault::kBlockTableOfRankZero) ? 0
-                                                                  : At(device)];
+    const Buffer& blocks = tables.local[At(device)];
     const int64_t nk = blocks.shape[3];
     SoftmaxState state = EmptyState(slice);
     for (int64_t b = 0; b < slice.batch(); ++b) {
@@ -89,9 +88,6 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
                 blocks.shape, {blocks.shape[0] == 1 ? 0 : b,
                                blocks.shape[1] == 1 ? 0 : h, t / bq, j});
             if (blocks.whole[At(entry)] == 0) continue;
-            if (machine.Injected(Fault::kDiagonalBlockSkipped) && t / bq == j) {
-              continue;
-            }
             AttendTile(
                 slice,
                 {b, h, t, t_end, j * bk, std::min((j + 1) * bk, slice.keys())},

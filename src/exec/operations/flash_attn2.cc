@@ -33,10 +33,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   Slices slices;
   MakeSlices(machine, *staged, GroupMap::kNaive, slices);
   ShardedTensor out = EmptyOutput(machine, *staged);
-  int64_t block = settings.blocksize_k;
-  if (machine.Injected(Fault::kTileByLocalSize)) {
-    block = std::max<int64_t>(1, block / machine.devices());
-  }
+  const int64_t block = settings.blocksize_k;
   const int bits = settings.dot_bits;
   PerDevice scores;
   if (bits > 0) scores = QuantisedScores(machine, slices, {}, bits);

@@ -70,9 +70,6 @@ class FlashDecoding {
         AttendKeys(slice, 0, slice.keys(), settings_.blocksize_k,
                    states_[At(d)]);
       }
-      if (machine_.Injected(Fault::kSinkPerPart) && staged_.sinks) {
-        AddSinks(Sinks(d), states_[At(d)]);
-      }
     });
   }
 
@@ -144,10 +141,8 @@ class FlashDecoding {
   PerDevice Outputs() {
     PerDevice out(At(machine_.devices()));
     machine_.Local([&](int d) {
-      if (staged_.sinks && !machine_.Injected(Fault::kSinkPerPart)) {
-        AddSinks(Sinks(d), states_[At(d)]);
-      }
-      out[At(d)] = FinishState(states_[At(d)], staged_.dtype);
+      out[At(d)] = FinishRows(machine_, staged_, d, slices_.at[At(d)],
+                              states_[At(d)], staged_.dtype);
     });
     return out;
   }

@@ -135,24 +135,28 @@ class LatentRun {
   }
 
   void Attend() {
+    slices_.at.resize(parts_.size());
+    slices_.options.assign(parts_.size(), staged_.options);
     machine_.Local([&](int device) { Stack(device); });
+    See(machine_, staged_, slices_);
     if (!ranks_.empty()) {
       PerDevice scores(parts_.size());
       machine_.Local(
-          [&](int d) { scores[At(d)] = DotScores(parts_[At(d)].slice); });
+          [&](int d) { scores[At(d)] = DotScores(slices_.at[At(d)]); });
       scores = AllReduce(machine_, ranks_, scores, Reduce::kSum, "logits");
       machine_.Local([&](int d) {
-        Part& part = parts_[At(d)];
-        part.state = EmptyState(part.slice);
-        FinishScores(part.slice, scores[At(d)]);
-        AttendScores(part.slice, scores[At(d)], part.state);
+        const LocalSlice& slice = slices_.at[At(d)];
+        SoftmaxState& state = parts_[At(d)].state;
+        state = EmptyState(slice);
+        FinishScores(slice, scores[At(d)]);
+        AttendScores(slice, scores[At(d)], state);
       });
     } else {
       machine_.Local([&](int d) {
-        Part& part = parts_[At(d)];
-        part.state = EmptyState(part.slice);
-        AttendKeys(part.slice, 0, part.slice.keys(), settings_.blocksize_k,
-                   part.state);
+        const LocalSlice& slice = slices_.at[At(d)];
+        SoftmaxState& state = parts_[At(d)].state;
+        state = EmptyState(slice);
+        AttendKeys(slice, 0, slice.keys(), settings_.blocksize_k, state);
       });
     }
     if (!lengths_.empty()) Merge();
@@ -177,7 +181,6 @@ class LatentRun {
     Buffer query, key, value;  // [B_loc, T|S_loc, H_loc|1, r_loc + p|r_loc]
     Buffer query_positions, key_positions, key_lengths;
     Buffer query_segments, key_segments;
-    LocalSlice slice;
     SoftmaxState state;
   };
 
@@ -222,8 +225,7 @@ class LatentRun {
     part.key = Buffer::Zeros({rows, keys, 1, rank + rope_dim}, Dtype::kF32);
     part.value = Buffer::Zeros({rows, keys, 1, rank}, Dtype::kF32);
     // The rotated part counts once among devices that share the latent.
-    const bool turns = mesh_.Index(device, ranks_) == 0 ||
-                       machine_.Injected(Fault::kLatentRopeOnEach);
+    const bool turns = mesh_.Index(device, ranks_) == 0;
     for (int64_t i = 0; i < rows * keys; ++i) {
       const auto c = pages.Latent(first + i / keys, i % keys);
       const auto pe = pages.Rope(first + i / keys, i % keys);
@@ -268,7 +270,7 @@ class LatentRun {
       return SliceBlock(whole, LocalStart(mesh_, whole.shape, full, device),
                         LocalShape(mesh_, whole.shape, full));
     };
-    LocalSlice& slice = part.slice;
+    LocalSlice& slice = slices_.at[At(device)];
     part.query_positions = own(staged_.query_positions, q);
     part.key_positions = own(staged_.key_positions, k);
     slice.query_positions = &part.query_positions;
@@ -287,12 +289,10 @@ class LatentRun {
     slice.key = &part.key;
     slice.value = &part.value;
     slice.key_head.assign(At(part.query.shape[2]), 0);
-    const int64_t dim = machine_.Injected(Fault::kLatentScale)
-                            ? in_.latent.shape[2] + in_.rope_key.shape[2]
-                            : staged_.query.shape[3];
-    slice.scale = static_cast<float>(staged_.options.ScaleFor(dim));
-    slice.options = &staged_.options;
-    slice.fault = machine_.fault();
+    slice.scale =
+        static_cast<float>(staged_.options.ScaleFor(staged_.query.shape[3]));
+    slice.options = &slices_.options[At(device)];
+    slice.arithmetic = &machine_.Seam<Arithmetic>();
     slice.one_row = staged_.T() == 1;
   }
 
@@ -334,8 +334,9 @@ class LatentRun {
   // softmax(..) c times W_uv: [B_loc, T, H_loc, Dv].
   Buffer Expand(int device) {
     Part& part = parts_[At(device)];
-    const Buffer mean = FinishRows(machine_, staged_, device, part.slice,
-                                   part.state, Dtype::kF32);
+    const Buffer mean =
+        FinishRows(machine_, staged_, device, slices_.at[At(device)],
+                   part.state, Dtype::kF32);
     const Buffer& up = up_value_.local[At(device)];  // [H_loc, r_loc, Dv]
     const int64_t heads = up.shape[0], rank = up.shape[1], dim = up.shape[2];
     Buffer out =
@@ -373,6 +374,7 @@ class LatentRun {
   ShardedTensor up_key_, up_value_;  // [H, r, nope], [H, r, Dv]
   std::optional<PageTable> table_;
   std::vector<Part> parts_;
+  Slices slices_;
 };
 
 OperationOutcome Run(Machine& machine, const AttentionProblem& problem,

@@ -51,8 +51,7 @@ class Ring {
     machine_.Local(
         [&](int d) { states[At(d)] = EmptyState(slices_.at[At(d)]); });
     Passing passing = Start();
-    int64_t steps = n_;
-    if (machine_.Injected(Fault::kRingOneStepShort) && n_ > 1) --steps;
+    const int64_t steps = machine_.Seam<RingSeam>().steps(n_);
     for (int64_t t = 0; t < steps; ++t) {
       machine_.Local([&](int d) { Absorb(d, passing, states[At(d)]); });
       if (t + 1 < n_) Shift(passing);
@@ -71,10 +70,9 @@ class Ring {
     Passing out;
     out.key = staged_.key.local;
     out.value = staged_.value.local;
-    if (staged_.key_segments) {
-      out.segments = staged_.key_segments->local;
-      if (machine_.Injected(Fault::kIdsUnsplit)) {
-        for (Buffer& ids : out.segments) ids = out.segments[0];
+    for (const LocalSlice& slice : slices_.at) {
+      if (slice.key_segments != nullptr) {
+        out.segments.push_back(*slice.key_segments);
       }
     }
     out.positions = slices_.key_positions.local;
@@ -89,11 +87,8 @@ class Ring {
     LocalSlice slice = slices_.at[At(device)];
     slice.key = &passing.key[At(device)];
     slice.value = &passing.value[At(device)];
-    const Buffer& positions = passing.positions[At(device)];
-    slice.key_positions = machine_.Injected(Fault::kLocalKeyPositions)
-                              ? &slices_.key_positions.local[0]
-                              : &positions;
-    if (staged_.key_segments) {
+    slice.key_positions = &passing.positions[At(device)];
+    if (!passing.segments.empty()) {
       slice.key_segments = &passing.segments[At(device)];
     }
     // What is not split over the ring is read at the block's own columns.
@@ -102,10 +97,6 @@ class Ring {
     slice.bias.key += shift;
     slice.mask.key += shift;
     slice.additive_mask.key += shift;
-    if (machine_.Injected(Fault::kDiagonalBlockSkipped) &&
-        passing.block[At(device)] == own) {
-      return;
-    }
     if (staged_.options.masked_rows == MaskedRows::kZero &&
         !AnyVisible(slice)) {
       return;
@@ -119,9 +110,7 @@ class Ring {
   // False only where positions alone hide the whole block.
   bool AnyVisible(const LocalSlice& slice) const {
     const AttentionOptions& options = *slice.options;
-    if (!options.causal || machine_.Injected(Fault::kCausalPlusOne)) {
-      return true;
-    }
+    if (!options.causal) return true;
     const auto& q = slice.query_positions->whole;
     const auto& k = slice.key_positions->whole;
     return *std::min_element(k.begin(), k.end()) <=

@@ -29,8 +29,7 @@ void PermuteExtra(std::optional<Buffer>& extra, size_t dim,
 
 }  // namespace
 
-std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n,
-                               Fault fault) {
+std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n) {
   std::vector<int64_t> out(At(length));
   std::iota(out.begin(), out.end(), 0);
   if (order == SequenceOrder::kStriped) {
@@ -43,11 +42,8 @@ std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n,
     for (int64_t i = 0; i < length; ++i) {
       const int64_t slot = i / chunk;  // of 2n; rank slot/2 holds two
       const int64_t rank = slot / 2;
-      int64_t from = slot % 2 == 0 ? rank : 2 * n - 1 - rank;
-      if (fault == Fault::kZigZagNoMirror) from = slot;
-      const bool reversed = slot % 2 == 1 && fault == Fault::kZigZagReversed;
-      out[At(i)] =
-          from * chunk + (reversed ? chunk - 1 - i % chunk : i % chunk);
+      const int64_t from = slot % 2 == 0 ? rank : 2 * n - 1 - rank;
+      out[At(i)] = from * chunk + i % chunk;
     }
   }
   return out;
@@ -121,28 +117,18 @@ OperationOutcome RunPermutedRing(Machine& machine,
   }
   OperationSettings plain = settings;
   plain.order = SequenceOrder::kContiguous;
-  const auto query_order = RingOrder(settings.order, rows, n, machine.fault());
-  const auto key_order = RingOrder(settings.order, keys, n, machine.fault());
-  AttentionProblem permuted = PermuteProblem(problem, query_order, key_order);
-  if (machine.fault() == Fault::kZigZagNoMirror ||
-      machine.fault() == Fault::kZigZagReversed) {
-    // The data is laid out one way and the program believes another.
-    const auto right_q = RingOrder(settings.order, rows, n);
-    const auto right_k = RingOrder(settings.order, keys, n);
-    const AttentionProblem right = PermuteProblem(problem, right_q, right_k);
-    permuted.query = right.query;
-    permuted.key = right.key;
-    permuted.value = right.value;
-  }
+  const auto query_order = RingOrder(settings.order, rows, n);
+  const auto key_order = RingOrder(settings.order, keys, n);
+  const AttentionProblem permuted =
+      PermuteProblem(problem, query_order, key_order);
   OperationOutcome outcome = kRing.run(machine, permuted, specs, plain);
   if (outcome.unsupported) return outcome;
   Complaint why;
   const auto whole = Gather(mesh, outcome.output, why);
   if (!whole) return outcome;  // replicas differ: for the caller to find
   std::vector<int64_t> inverse(query_order.size());
-  const auto held = RingOrder(settings.order, rows, n);
-  for (size_t i = 0; i < held.size(); ++i) {
-    inverse[At(held[i])] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < query_order.size(); ++i) {
+    inverse[At(query_order[i])] = static_cast<int64_t>(i);
   }
   outcome.output =
       Scatter(mesh, PermuteDim(*whole, dim, inverse), outcome.output.spec);

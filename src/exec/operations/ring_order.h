@@ -3,6 +3,7 @@
 #define SHARDC_EXEC_OPERATIONS_RING_ORDER_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -13,8 +14,7 @@ namespace shardc::exec {
 
 // Slot i of the permuted sequence holds token RingOrder(...)[i]; rank r has
 // slots [r L/n, (r+1) L/n). Zig-zag needs 2n to divide the length, striped n.
-std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n,
-                               Fault fault = Fault::kNone);
+std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n);
 
 // Slice `order[i]` of `dim` at i.
 Buffer PermuteDim(const Buffer& from, size_t dim,
@@ -29,6 +29,10 @@ AttentionProblem PermuteProblem(const AttentionProblem& problem,
 // Attention of slices whose lengths are split over one list of axes: blocks of
 // keys go round it. Positions are data, so the order may be any.
 struct Staged;
+struct RingSeam {
+  // How many blocks a rank absorbs of those that `ranks` pass.
+  std::function<int64_t(int64_t ranks)> steps = [](int64_t n) { return n; };
+};
 ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
                             const OperationSettings& settings);
 

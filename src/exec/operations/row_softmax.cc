@@ -17,13 +17,12 @@ namespace {
 size_t At(int device) { return static_cast<size_t>(device); }
 
 // Logits of all devices, added over `dim_axes`.
-PerDevice Logits(Machine& machine, const Slices& slices, bool early,
+PerDevice Logits(Machine& machine, const Slices& slices,
                  const AxisGroup& dim_axes) {
   const SimMesh& mesh = machine.mesh();
   PerDevice scores(At(mesh.devices()));
   machine.Local([&](int device) {
     scores[At(device)] = DotScores(slices.at[At(device)]);
-    if (early) FinishScores(slices.at[At(device)], scores[At(device)]);
   });
   if (mesh.Parts(dim_axes) > 1) {
     scores = AllReduce(machine, dim_axes, scores, Reduce::kSum, "logits");
@@ -42,17 +41,16 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
   Narrow narrow;
   narrow.bits = settings.dot_bits;
   narrow.softmax_dtype = settings.softmax_dtype;
-  const bool early = machine.Injected(Fault::kReduceAfterExp);
   if (narrow.bits > 0) {
     scores = QuantisedScores(machine, slices, dim_axes, narrow.bits);
   } else {
-    scores = Logits(machine, slices, early, dim_axes);
+    scores = Logits(machine, slices, dim_axes);
   }
   ShardedTensor out = EmptyOutput(machine, staged);
   out.spec[3] = staged.value.spec[3];
   machine.Local([&](int device) {
     const LocalSlice& slice = slices.at[At(device)];
-    if (!early) FinishScores(slice, scores[At(device)]);
+    FinishScores(slice, scores[At(device)]);
     SoftmaxState state = EmptyState(slice);
     if (narrow.bits == 0 && narrow.softmax_dtype == Dtype::kF32) {
       AttendScores(slice, scores[At(device)], state);

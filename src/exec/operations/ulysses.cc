@@ -162,7 +162,6 @@ void JoinExtras(Machine& machine, Staged& staged, const Lists& lists) {
   whole(staged.bias, "bias");
   whole(staged.mask, "mask");
   whole(staged.additive_mask, "mask");
-  if (machine.Injected(Fault::kPositionsLeftBehind)) return;
   staged.query_positions = PermuteDim(staged.query_positions, 1, query_order);
   staged.key_positions = PermuteDim(staged.key_positions, 1, key_order);
 }

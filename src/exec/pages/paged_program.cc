@@ -280,7 +280,7 @@ class PagedRun {
     slice.key_positions = &key_positions;
     slice.scale = static_cast<float>(staged_.options.ScaleFor(dim));
     slice.options = &staged_.options;
-    slice.fault = machine_.fault();
+    slice.arithmetic = &machine_.Seam<Arithmetic>();
     slice.one_row = queries == 1;
     SoftmaxState state = EmptyState(slice);
     AttendKeys(slice, 0, keys, settings_.blocksize_k, state);

@@ -51,6 +51,27 @@ void Evidence::Add(const exec::Ledger& ledger) {
   }
 }
 
+namespace {
+
+// What devices look up: options and scales are no tables, and show in what is
+// computed with them or not at all.
+void AddTables(const exec::Slices& slices, Evidence& evidence) {
+  evidence.Add(slices.query_positions);
+  evidence.Add(slices.key_positions);
+  for (const exec::LocalSlice& slice : slices.at) {
+    for (int32_t head : slice.key_head) {
+      evidence.Add(static_cast<uint64_t>(head));
+    }
+    for (const exec::Buffer* buffer :
+         {slice.key_lengths, slice.key_starts, slice.query_segments,
+          slice.key_segments}) {
+      if (buffer != nullptr) evidence.Add(*buffer);
+    }
+  }
+}
+
+}  // namespace
+
 exec::Seams Watched(const exec::Seams& seams, Evidence& evidence) {
   exec::Seams out = seams;
   const auto collective = seams.Get<exec::CollectiveSeam>();
@@ -70,6 +91,23 @@ exec::Seams Watched(const exec::Seams& seams, Evidence& evidence) {
         return moved;
       }});
   exec::SliceSeam slices = seams.Get<exec::SliceSeam>();
+  slices.cut = [cut = slices.cut, &evidence](const Machine& machine,
+                                             const exec::Staged& staged,
+                                             exec::Slices& given) {
+    if (cut) cut(machine, staged, given);
+    AddTables(given, evidence);
+  };
+  slices.sinks = [sinks = slices.sinks, &evidence](const Machine& machine,
+                                                   const exec::Staged& staged,
+                                                   exec::Buffer& given) {
+    if (sinks) sinks(machine, staged, given);
+    evidence.Add(given);
+  };
+  slices.blocks = [blocks = slices.blocks, &evidence](
+                      const Machine& machine, exec::ShardedTensor& given) {
+    if (blocks) blocks(machine, given);
+    evidence.Add(given);
+  };
   slices.join = [join = slices.join, &evidence](const Machine& machine,
                                                 const exec::Staged& staged,
                                                 exec::ShardedTensor& output) {

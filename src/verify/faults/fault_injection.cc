@@ -38,9 +38,8 @@ Outcome RunProbe(const Probe& probe, const Checks& checks,
   Outcome out;
   RunOptions options;
   options.checks = checks;
-  if (fault != nullptr) options.fault = fault->injection.inside;
-  options.seams = Watched(
-      fault != nullptr ? fault->injection.seams : exec::Seams(), out.evidence);
+  if (fault != nullptr) Inject(fault->injection, options);
+  options.seams = Watched(options.seams, out.evidence);
   if (probe.trace) {
     TakeDown(RunCacheTrace(*probe.trace, options), out);
   } else if (probe.paged) {

@@ -5,19 +5,23 @@
 
 #include "exec/machine/fault.h"
 #include "exec/machine/seams.h"
+#include "verify/judge/run_case.h"
 
 namespace shardc::verify {
 
 struct Injection {
   exec::Seams seams;
-  exec::Fault inside = exec::Fault::kNone;  // those within the arithmetic
+  Told told;  // specs and settings that are not the case's
+  exec::Fault inside = exec::Fault::kNone;
 };
 
 Injection InjectionOf(exec::Fault fault);
+void Inject(const Injection& injection, RunOptions& options);
 
-// By seam; each leaves `seams` as they are where the fault is not its own.
+// By seam; a fault that is not the seam's own leaves it right.
 void InjectIntoCollectives(exec::Fault fault, exec::Seams& seams);
 void InjectIntoSlices(exec::Fault fault, exec::Seams& seams);
+void InjectIntoArithmetic(exec::Fault fault, exec::Seams& seams);
 
 }  // namespace shardc::verify
 

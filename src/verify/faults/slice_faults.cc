@@ -1,5 +1,12 @@
-// Faults of how whole tensors are cut into devices' parts, and put together.
+// Faults of how whole tensors are cut into what devices see, and put together:
+// group maps, offsets, positions, ids, options, sinks and tables of blocks.
+// A program computes what it should, of something else.
+//
+// Example: group-map-neighbour makes a device that has key heads 0 and 1 read
+// head 1 for the queries of head 0, and head 0 for those of head 1.
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "exec/attention/staging.h"
@@ -9,18 +16,303 @@
 namespace shardc::verify {
 namespace {
 
+using exec::AttentionOptions;
+using exec::Buffer;
 using exec::Fault;
+using exec::LocalSlice;
 using exec::Machine;
 using exec::ShardedTensor;
+using exec::Slices;
 using exec::SliceSeam;
 using exec::Staged;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// In the place of what a slice points to.
+const Buffer* Keep(Slices& slices, Buffer buffer) {
+  return &slices.replaced.emplace_back(std::move(buffer));
+}
+
+// ---- What each device sees ------------------------------------------------
+
+struct View {
+  const Machine& machine;
+  const Staged& staged;
+  Slices& slices;
+  int device;
+
+  LocalSlice& slice() const { return slices.at[At(device)]; }
+  AttentionOptions& options() const { return slices.options[At(device)]; }
+  int64_t key_heads() const { return slice().key->shape[2]; }
+};
+
+// The key head that query head t reads, of the one it should.
+template <class Head>
+void MapHeads(const View& view, Head head) {
+  std::vector<int32_t>& map = view.slice().key_head;
+  for (size_t t = 0; t < map.size(); ++t) {
+    map[t] = static_cast<int32_t>(head(static_cast<int64_t>(t), map[t]));
+  }
+}
+
+void GroupModulo(const View& view) {
+  MapHeads(view, [&](int64_t t, int64_t) { return t % view.key_heads(); });
+}
+
+void GroupNeighbour(const View& view) {
+  MapHeads(view, [&](int64_t, int64_t head) {
+    return (head + 1) % view.key_heads();
+  });
+}
+
+void GroupNoOffset(const View& view) {
+  const int64_t group = view.staged.H() / view.staged.K();
+  MapHeads(view,
+           [&](int64_t t, int64_t) { return t / group % view.key_heads(); });
+}
+
+void BiasOfFirstHeads(const View& view) { view.slice().bias.head = 0; }
+void MaskOfFirstRows(const View& view) { view.slice().mask.row = 0; }
+
+void DropoutByLocalIndex(const View& view) {
+  view.slice().batch_offset = view.slice().head_offset = 0;
+}
+
+void ScaleFor(const View& view, int64_t dim) {
+  view.slice().scale = static_cast<float>(view.staged.options.ScaleFor(dim));
+}
+
+void ScaleByLocalDim(const View& view) {
+  ScaleFor(view, view.slice().query->shape[3]);
+}
+
+void ScaleByRank(const View& view) {
+  const exec::LatentInputs& latent = *view.staged.problem->latent;
+  ScaleFor(view, latent.latent.shape[2] + latent.rope_key.shape[2]);
+}
+
+void ScaleTwice(const View& view) { view.slice().scale *= view.slice().scale; }
+
+void IdsOfRankZero(const View& view) {
+  view.slice().key_segments = view.slices.at[0].key_segments;
+}
+
+// The rotated part of the first device that shares a latent is every one's.
+void RotatedOnEach(const View& view) {
+  LocalSlice& slice = view.slice();
+  for (const std::vector<int>& group :
+       view.machine.mesh().Groups(view.staged.key.spec[3])) {
+    if (std::find(group.begin(), group.end(), view.device) == group.end() ||
+        group[0] == view.device) {
+      continue;
+    }
+    Buffer key = *slice.key;
+    const Buffer& first = *view.slices.at[At(group[0])].key;
+    const int64_t rank = slice.value->shape[3], width = key.shape[3];
+    for (int64_t i = 0; i < key.Elements(); ++i) {
+      if (i % width >= rank) key.real[At(i)] = first.real[At(i)];
+    }
+    slice.key = Keep(view.slices, std::move(key));
+  }
+}
+
+// ---- Options and masks ----------------------------------------------------
+
+// Keys up to `more` after the query.
+void CausalUpTo(const View& view, int64_t more) {
+  AttentionOptions& options = view.options();
+  options.causal = false;
+  if (!options.window) options.window.emplace();
+  options.window->right = more;
+}
+
+void CausalPlusOne(const View& view) { CausalUpTo(view, 1); }
+void CausalMinusOne(const View& view) { CausalUpTo(view, -1); }
+void WindowPlusOne(const View& view) { ++*view.options().window->left; }
+void WindowMinusOne(const View& view) { --*view.options().window->left; }
+
+void WindowSymmetric(const View& view) {
+  view.options().window->right = view.options().window->left;
+}
+
+void MaskedRowsAreZero(const View& view) {
+  view.options().masked_rows = exec::MaskedRows::kZero;
+}
+
+void NoLengths(const View& view) { view.slice().key_lengths = nullptr; }
+void NoStarts(const View& view) { view.slice().key_starts = nullptr; }
+
+template <class Id>
+void MapIds(const View& view, const Buffer*& ids, Id id) {
+  Buffer out = *ids;
+  for (int32_t& x : out.whole) x = id(x);
+  ids = Keep(view.slices, std::move(out));
+}
+
+// Every query has the id of all keys that are no padding.
+void KeyIdsOnly(const View& view) {
+  MapIds(view, view.slice().query_segments, [](int32_t) { return 1; });
+  MapIds(view, view.slice().key_segments,
+         [](int32_t id) { return id >= 0 ? 1 : -1; });
+  view.options().padding_segment.reset();
+}
+
+// Padding's ids become ids like others.
+void PaddingAttends(const View& view) {
+  constexpr int32_t kUnused = 1 << 20;
+  const auto id = [](int32_t x) { return x < 0 ? kUnused - x : x; };
+  MapIds(view, view.slice().query_segments, id);
+  MapIds(view, view.slice().key_segments, id);
+}
+
+// Twice as large and added without a look at what it hides. The catalogue's
+// probe has no bias, whose place it takes.
+void MaskedTwice(const View& view) {
+  LocalSlice& slice = view.slice();
+  Buffer twice = *slice.additive_mask.buffer;
+  for (float& x : twice.real) x *= 2;
+  slice.bias = std::exchange(slice.additive_mask, {});
+  slice.bias.buffer = Keep(view.slices, std::move(twice));
+}
+
+struct WrongView {
+  Fault fault;
+  void (*see)(const View& view);
+};
+constexpr WrongView kWrongViews[] = {
+    {Fault::kGroupModulo, GroupModulo},
+    {Fault::kGroupNeighbour, GroupNeighbour},
+    {Fault::kGroupNoOffset, GroupNoOffset},
+    {Fault::kBiasFirstHeads, BiasOfFirstHeads},
+    {Fault::kMaskFirstRows, MaskOfFirstRows},
+    {Fault::kDropoutLocal, DropoutByLocalIndex},
+    {Fault::kScaleByLocalDim, ScaleByLocalDim},
+    {Fault::kScaleTwice, ScaleTwice},
+    {Fault::kLatentScale, ScaleByRank},
+    {Fault::kLatentRopeOnEach, RotatedOnEach},
+    {Fault::kIdsUnsplit, IdsOfRankZero},
+    {Fault::kCausalPlusOne, CausalPlusOne},
+    {Fault::kCausalMinusOne, CausalMinusOne},
+    {Fault::kWindowPlusOne, WindowPlusOne},
+    {Fault::kWindowMinusOne, WindowMinusOne},
+    {Fault::kWindowSymmetric, WindowSymmetric},
+    {Fault::kMaskedRowZeroForMean, MaskedRowsAreZero},
+    {Fault::kStaleRows, NoLengths},
+    {Fault::kLeftPaddingAttends, NoStarts},
+    {Fault::kKeySegmentsOnly, KeyIdsOnly},
+    {Fault::kPaddingAttends, PaddingAttends},
+    {Fault::kAdditiveMaskTwice, MaskedTwice},
+};
+
+// ---- Tables of all devices ------------------------------------------------
+
+void FromRankZero(ShardedTensor& tensor) {
+  for (Buffer& local : tensor.local) local = tensor.local[0];
+}
+
+template <class Change>
+void ChangeAll(ShardedTensor& tensor, Change change) {
+  for (Buffer& local : tensor.local) {
+    for (int32_t& x : local.whole) x = change(x);
+  }
+}
+
+// Positions by place, whichever tokens lie there.
+void NumberSlots(const Machine& machine, ShardedTensor& positions,
+                 int64_t first) {
+  for (int d = 0; d < machine.devices(); ++d) {
+    Buffer& local = positions.local[At(d)];
+    const int64_t start =
+        exec::LocalStart(machine.mesh(), positions.shape, positions.spec, d)[1];
+    for (int64_t i = 0; i < local.Elements(); ++i) {
+      local.whole[At(i)] =
+          static_cast<int32_t>(first + start + i % local.shape[1]);
+    }
+  }
+}
+
+void PositionsBySlot(const Machine& machine, const Staged& staged,
+                     Slices& slices) {
+  NumberSlots(machine, slices.query_positions, staged.S() - staged.T());
+  NumberSlots(machine, slices.key_positions, 0);
+}
+
+// The second of a rank's two chunks from its end.
+void ReverseChunks(ShardedTensor& positions) {
+  for (Buffer& local : positions.local) {
+    const auto row = local.shape[1];
+    for (auto at = local.whole.begin(); at != local.whole.end(); at += row) {
+      std::reverse(at + row / 2, at + row);
+    }
+  }
+}
+
+void MirroredReversed(const Machine&, const Staged&, Slices& slices) {
+  ReverseChunks(slices.query_positions);
+  ReverseChunks(slices.key_positions);
+}
+
+void LocalQueryPositions(const Machine&, const Staged&, Slices& slices) {
+  FromRankZero(slices.query_positions);
+}
+
+void LocalKeyPositions(const Machine&, const Staged&, Slices& slices) {
+  FromRankZero(slices.key_positions);
+}
+
+// The first query sees the first key, whatever came before.
+void CausalFromTopLeft(const Machine&, const Staged& staged, Slices& slices) {
+  const auto before = static_cast<int32_t>(staged.S() - staged.T());
+  ChangeAll(slices.query_positions, [&](int32_t p) { return p - before; });
+}
+
+void LengthMinusOne(const Machine&, const Staged&, Slices& slices) {
+  ChangeAll(*slices.key_lengths, [](int32_t length) { return length - 1; });
+}
+
+struct WrongCut {
+  Fault fault;
+  void (*cut)(const Machine& machine, const Staged& staged, Slices& slices);
+};
+constexpr WrongCut kWrongCuts[] = {
+    {Fault::kZigZagNoMirror, PositionsBySlot},
+    {Fault::kPositionsLeftBehind, PositionsBySlot},
+    {Fault::kZigZagReversed, MirroredReversed},
+    {Fault::kLocalQueryPositions, LocalQueryPositions},
+    {Fault::kLocalKeyPositions, LocalKeyPositions},
+    {Fault::kTopLeftCausal, CausalFromTopLeft},
+    {Fault::kLengthMinusOne, LengthMinusOne},
+};
+
+// The sinks once for every part of the keys' length.
+void SinksInEveryPart(const Machine& machine, const Staged& staged,
+                      Buffer& sinks) {
+  const int64_t parts = machine.mesh().Parts(staged.key.spec[1]);
+  const std::vector<const Buffer*> each(At(parts), &sinks);
+  sinks = exec::ConcatDim(each, 0);
+}
+
+void BlocksOfRankZero(const Machine&, ShardedTensor& blocks) {
+  FromRankZero(blocks);
+}
+
+void NoDiagonal(const Machine&, ShardedTensor& blocks) {
+  for (Buffer& local : blocks.local) {
+    const int64_t rows = local.shape[2], keys = local.shape[3];
+    for (int64_t i = 0; i < local.Elements(); ++i) {
+      if (i / keys % rows == i % keys) local.whole[At(i)] = 0;
+    }
+  }
+}
+
+// ---- The output as it leaves ----------------------------------------------
 
 // Lengths and heads of [B, H, T, D] taken for one another.
 void Misread(const Machine&, const Staged&, ShardedTensor& output) {
   output = SwapLengthAndHeads(output);
   std::swap(output.shape[1], output.shape[2]);
   std::swap(output.spec[1], output.spec[2]);
-  for (exec::Buffer& local : output.local) {
+  for (Buffer& local : output.local) {
     std::swap(local.shape[1], local.shape[2]);
   }
 }
@@ -55,7 +347,6 @@ void DropAxis(const Machine& machine, const Staged&, ShardedTensor& output) {
   }
 }
 
-// What is done to the output as it leaves.
 struct WrongJoin {
   Fault fault;
   void (*join)(const Machine& machine, const Staged& staged,
@@ -69,14 +360,58 @@ constexpr WrongJoin kWrongJoins[] = {
     {Fault::kOutputLeftPermuted, LeavePermuted},
 };
 
+// ---- More than one seam ---------------------------------------------------
+
+// Partial logits are capped before they are added, and not after.
+void CapParts(SliceSeam& slices, exec::Seams& seams) {
+  const auto cap = std::make_shared<float>(0.0f);
+  slices.cut = [cap](const Machine& machine, const Staged& staged,
+                     Slices& cut) {
+    if (machine.mesh().Parts(staged.query.spec[3]) == 1) return;
+    *cap = static_cast<float>(staged.options.soft_cap);
+    for (AttentionOptions& options : cut.options) options.soft_cap = 0;
+  };
+  seams.Set(exec::CollectiveSeam{
+      [cap](Machine& machine, const exec::CollectiveCall& call) {
+        if (call.what != "logits") return exec::RunCollective(machine, call);
+        exec::PerDevice parts = *call.in;
+        for (Buffer& part : parts) {
+          for (float& x : part.real) x = *cap * std::tanh(x / *cap);
+        }
+        exec::CollectiveCall capped = call;
+        capped.in = &parts;
+        return exec::RunCollective(machine, capped);
+      }});
+}
+
 }  // namespace
 
 void InjectIntoSlices(Fault fault, exec::Seams& seams) {
   SliceSeam seam;
+  for (const WrongView& wrong : kWrongViews) {
+    if (wrong.fault != fault) continue;
+    seam.cut = [see = wrong.see](const Machine& machine, const Staged& staged,
+                                 Slices& slices) {
+      for (int d = 0; d < machine.devices(); ++d) {
+        see({machine, staged, slices, d});
+      }
+    };
+  }
+  for (const WrongCut& wrong : kWrongCuts) {
+    if (wrong.fault == fault) seam.cut = wrong.cut;
+  }
   for (const WrongJoin& wrong : kWrongJoins) {
     if (wrong.fault == fault) seam.join = wrong.join;
   }
+  if (fault == Fault::kSinkPerPart) seam.sinks = SinksInEveryPart;
+  if (fault == Fault::kBlockTableOfRankZero) seam.blocks = BlocksOfRankZero;
+  if (fault == Fault::kDiagonalBlockSkipped) seam.blocks = NoDiagonal;
+  if (fault == Fault::kReduceAfterExp) CapParts(seam, seams);
   seams.Set(std::move(seam));
+  if (fault == Fault::kRingOneStepShort) {
+    seams.Set(exec::RingSeam{
+        [](int64_t ranks) { return std::max<int64_t>(1, ranks - 1); }});
+  }
 }
 
 }  // namespace shardc::verify

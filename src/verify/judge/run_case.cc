@@ -93,8 +93,11 @@ class Judge {
     const exec::SimMesh mesh(test.mesh);
     exec::Machine machine(mesh, options_.threads, options_.seams,
                           options_.fault);
+    exec::AttentionSpecs specs = test.specs;
+    exec::OperationSettings settings = SettingsOf(test);
+    if (options_.told) options_.told(problem_, machine, specs, settings);
     exec::OperationOutcome out =
-        test.operation->run(machine, problem_, test.specs, SettingsOf(test));
+        test.operation->run(machine, problem_, specs, settings);
     ledger = machine.ledger();
     return out;
   }

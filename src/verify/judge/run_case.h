@@ -2,18 +2,25 @@
 #ifndef SHARDC_VERIFY_JUDGE_RUN_CASE_H_
 #define SHARDC_VERIFY_JUDGE_RUN_CASE_H_
 
+#include <functional>
 #include <optional>
 
 #include "exec/attention/reference.h"
 #include "exec/machine/fault.h"
-#include "exec/machine/seams.h"
+#include "exec/machine/machine.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
 
+// What an operation is told in place of the case's own specs and settings.
+using Told =
+    std::function<void(const exec::AttentionProblem&, const exec::Machine&,
+                       exec::AttentionSpecs&, exec::OperationSettings&)>;
+
 struct RunOptions {
   Checks checks;
   exec::Seams seams;  // what programs go through, where it is not the ordinary
+  Told told;
   exec::Fault fault = exec::Fault::kNone;  // injected by a self-test
   int threads = 1;                         // that simulate devices
 };

@@ -8,6 +8,7 @@
 #include "resolve/resolve.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/stress_cases.h"
+#include "verify/faults/injection.h"
 #include "verify/report.h"
 
 namespace shardc::verify {
@@ -102,7 +103,7 @@ TEST_CASE("a bfloat16 accumulator shows in every operation") {
       if (!test.longer) continue;
       seen.insert(test.operation->name);
       RunOptions options;
-      options.fault = exec::Fault::kBf16Accumulator;
+      Inject(InjectionOf(exec::Fault::kBf16Accumulator), options);
       CHECK(RunCase(test, options).status == Status::kFail);
     }
     size_t expected = 0;

@@ -5,6 +5,7 @@
 #include "exec/operations/operation.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/problem_data.h"
+#include "verify/faults/injection.h"
 #include "verify/judge/run_case.h"
 
 namespace shardc::verify {
@@ -55,7 +56,7 @@ TEST_CASE("faults of the absorbed form are caught") {
   for (exec::Fault fault :
        {exec::Fault::kLatentScale, exec::Fault::kLatentRopeOnEach}) {
     RunOptions options;
-    options.fault = fault;
+    Inject(InjectionOf(fault), options);
     const CaseResult result = RunCase(Base(axes), options);
     CHECK(result.status == Status::kFail);
     CHECK(result.failed == Check::kError);

@@ -87,7 +87,7 @@ TEST_CASE("dropout counts a trace's rows and heads as any attention's") {
   trace.scale = 0.3;
   Passes(trace);
   RunOptions options;
-  options.fault = exec::Fault::kDropoutLocal;
+  Inject(InjectionOf(exec::Fault::kDropoutLocal), options);
   CHECK(RunCacheTrace(trace, options).failed == Check::kError);
 }
 
@@ -223,9 +223,7 @@ TEST_CASE("every fault injected into a cache or a rotation is caught") {
     for (const CacheTrace& trace : traces) {
       RunOptions options;
       const CacheTraceResult right = RunCacheTrace(trace, options);
-      const Injection injection = InjectionOf(fault);
-      options.seams = injection.seams;
-      options.fault = injection.inside;
+      Inject(InjectionOf(fault), options);
       options.checks = checks;
       const CacheTraceResult wrong = RunCacheTrace(trace, options);
       if (wrong.status == right.status) continue;

@@ -4,6 +4,7 @@
 
 #include "exec/operations/operation.h"
 #include "verify/cases/grid.h"
+#include "verify/faults/injection.h"
 
 namespace shardc::verify {
 namespace {
@@ -31,7 +32,7 @@ TEST_CASE("requests that share pages keep their own tokens") {
       CHECK(result.status == Status::kPass);
     }
     RunOptions options;
-    options.fault = exec::Fault::kPagedSharedWritten;
+    Inject(InjectionOf(exec::Fault::kPagedSharedWritten), options);
     const CacheTraceResult wrong = RunPagedTrace(Base(format), options);
     CHECK(wrong.status == Status::kFail);
     CHECK(wrong.step == 3);
@@ -55,7 +56,7 @@ TEST_CASE("a long case in low precision shows a bfloat16 accumulator") {
   test.seed = 5;
   CHECK(RunCase(test).status == Status::kPass);
   RunOptions options;
-  options.fault = exec::Fault::kBf16Accumulator;
+  Inject(InjectionOf(exec::Fault::kBf16Accumulator), options);
   const CaseResult result = RunCase(test, options);
   CHECK(result.status == Status::kFail);
   CHECK(result.failed == Check::kError);
