@@ -13,12 +13,11 @@
 #include "cli/output.h"
 #include "parse/project.h"
 #include "source/wording.h"
+#include "verify/cases/limits.h"
 
 namespace shardc::cli {
 namespace {
 
-// A simulated device costs memory and time; 512 is usual.
-constexpr int64_t kMostDevices = 4096;
 constexpr int64_t kMostSteps = 4096;
 
 template <class T, class Parse>
@@ -159,19 +158,7 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
       given.kv_len.value_or(given.q_len ? *given.q_len : 128 * mesh.devices);
   out.query_length = given.q_len.value_or(out.key_length);
   request.window = given.window;
-  if (out.heads % out.key_heads != 0) {
-    findings.Add(code::kUsage, {},
-                 Counted(out.heads, "head") + " do not divide into " +
-                     Counted(out.key_heads, "key head"));
-    return std::nullopt;
-  }
-  if (out.query_length > out.key_length) {
-    findings.Add(code::kUsage, {},
-                 "q_len " + std::to_string(out.query_length) +
-                     " is longer than kv_len " + std::to_string(out.key_length),
-                 "queries are the last of their keys");
-    return std::nullopt;
-  }
+  if (!verify::CheckSizes(out, findings)) return std::nullopt;
   return out;
 }
 
@@ -227,63 +214,6 @@ bool ChooseRun(const VerifyFlags& flags, verify::Request& request,
       return false;
     }
     request.steps = *steps;
-  }
-  return true;
-}
-
-std::string CountOf(double count) {
-  constexpr double kMost = 9e18;  // below the largest int64_t
-  if (count >= kMost) return "over 9e18";
-  return CountText(static_cast<int64_t>(count));
-}
-
-bool CheckWork(const verify::Request& request, const Mesh& mesh,
-               Findings& findings) {
-  if (mesh.devices > kMostDevices) {
-    findings.Add(code::kUsage, {},
-                 "the mesh has " + CountText(mesh.devices) + " devices, " +
-                     CountText(kMostDevices) + " at most are simulated",
-                 "verify a smaller mesh with the same axes: the legality of a "
-                 "layout does not depend on how many devices there are");
-    return false;
-  }
-  const verify::Sizes& n = request.sizes;
-  // Logits of one case, which vanilla holds as a whole.
-  const double logits =
-      static_cast<double>(n.batch) * static_cast<double>(n.heads) *
-      static_cast<double>(n.query_length) * static_cast<double>(n.key_length);
-  if (request.full && logits > 4e9) {
-    findings.Add(
-        code::kUsage, {},
-        "the full sizes have " + CountOf(logits) + " logits, too many to hold",
-        "leave out --full, or give a shorter q_len or kv_len");
-    return false;
-  }
-  const double numbers =
-      static_cast<double>(n.batch) *
-      (static_cast<double>(n.query_length) * static_cast<double>(n.heads) +
-       static_cast<double>(n.key_length) * static_cast<double>(n.key_heads)) *
-      static_cast<double>(std::max(n.head_dim, n.ValueDim()));
-  if (request.full && numbers > 2e9) {
-    findings.Add(code::kUsage, {},
-                 "query, key and value of the full sizes have " +
-                     CountOf(numbers) + " numbers, too many to hold",
-                 "leave out --full, or give a smaller batch or head_dim");
-    return false;
-  }
-  // A page is held whole, however few its tokens.
-  for (const auto& [name, record] : request.records) {
-    const double held = static_cast<double>(record.page_size.value_or(0)) *
-                        static_cast<double>(n.batch) *
-                        static_cast<double>(n.key_heads) *
-                        static_cast<double>(n.head_dim);
-    if (!request.full || held <= 1e9) continue;
-    findings.Add(code::kUsage, {},
-                 "a page of " + CountText(*record.page_size) +
-                     " tokens for each row has " + CountOf(held) +
-                     " numbers, too many to hold",
-                 "leave out --full, or give a smaller page_size");
-    return false;
   }
   return true;
 }
@@ -418,7 +348,7 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
     return std::nullopt;
   }
   if (rules->policy.illegal) request.illegal = *rules->policy.illegal;
-  if (!CheckWork(request, *mesh, findings)) return std::nullopt;
+  if (!verify::CheckWork(request, *mesh, findings)) return std::nullopt;
 
   VerifyWork out;
   out.matrix = verify::BuildMatrix(request, *resolver, *mesh);
