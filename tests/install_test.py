@@ -12,43 +12,12 @@ BUILD = os.environ["SHARDC_BUILD_ROOT"]
 MANIFEST = os.path.join(ROOT, "testdata", "models",
                         "llama-3-8b.hf.manifest.json")
 
-# Reads a mesh, a pack and a manifest, compiles them, prints bytes per device,
-# the plan and its summary, all in the locale that it is given.
-PROGRAM = r"""
-#include <cstdio>
+EXAMPLE = os.path.join(ROOT, "examples", "library", "plan.cc")
+# Linked with it: the program then runs in the locale of the environment.
+LOCALE = r"""
 #include <locale>
 
-#include "emit/emit.h"
-#include "importers/manifest.h"
-#include "parse/manifest.h"
-#include "parse/mesh.h"
-#include "parse/rules.h"
-#include "plan/compile.h"
-#include "source/file.h"
-
-int main(int, char** argv) {
-  std::locale::global(std::locale(argv[3]));  // sets the one of C as well
-  shardc::Findings findings;
-  auto mesh = shardc::ParseMesh(
-      shardc::MakeSource("mesh", "axes: {dp: 2, fsdp: 8, tp: 4}"), {},
-      findings);
-  const std::string pack = argv[1];
-  auto rules = shardc::ReadRules(std::span(&pack, 1), {}, findings);
-  auto manifest = shardc::ReadManifest(argv[2], shardc::ParseManifest,
-                                       {}, findings);
-  if (!mesh || !rules || !manifest) return 1;
-  const auto compiled =
-      shardc::Compile(std::move(*mesh), std::move(*rules),
-                      std::move(*manifest), {}, findings);
-  if (!compiled) return 1;
-  std::printf("%lld\n", static_cast<long long>(
-                            *compiled->plan.summary.bytes_per_device));
-  const std::string plan = shardc::TextOf([&](shardc::Sink& out) {
-    shardc::WritePlanJson(compiled->plan, {}, out);
-  });
-  std::fputs(plan.c_str(), stdout);
-  std::fputs(shardc::PlanSummaryText(*compiled).c_str(), stdout);
-}
+static const std::locale before = std::locale::global(std::locale(""));
 """
 
 
@@ -79,7 +48,7 @@ class Install(unittest.TestCase):
     def test_files_are_where_a_distribution_expects_them(self):
         expected = [
             "bin/shardc", "lib/libshardc.a", "lib/pkgconfig/shardc.pc",
-            "include/shardc/plan/compile.h",
+            "include/shardc/shardc.h",
             "share/bash-completion/completions/shardc",
             "share/fish/vendor_completions.d/shardc.fish",
             "share/zsh/site-functions/_shardc",
@@ -103,27 +72,49 @@ class Install(unittest.TestCase):
                       MANIFEST, cwd=elsewhere)
         self.assertIn('"shardc.plan/v1"', out)
 
-    def compile(self, text, *more):
+    def pkg(self, *what):
         pc = os.path.dirname(self.files["lib/pkgconfig/shardc.pc"])
         known = run("pkg-config", "--variable", "pc_path", "pkg-config")
         env = dict(os.environ, PKG_CONFIG_SYSROOT_DIR=self.folder,
                    PKG_CONFIG_PATH=pc, PKG_CONFIG_LIBDIR=known.strip())
-        flags = run("pkg-config", "--cflags", "--libs", "shardc",
-                    env=env).split()
-        source = os.path.join(self.folder, "program.cc")
+        return run("pkg-config", *what, "shardc", env=env).strip()
+
+    def compile(self, text, *more):
+        flags = self.pkg("--cflags", "--libs").split()
+        source = os.path.join(self.folder, "more.cc")
         with open(source, "w", encoding="utf-8") as file:
             file.write(text)
         output = os.path.join(self.folder, "program")
-        run(os.environ.get("CXX", "c++"), "-std=c++20", "-Wall", "-Werror",
-            source, "-o", output, *flags, *more)
+        run(*os.environ.get("CXX", "c++").split(), "-std=c++20", "-Wall",
+            "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", source, *more,
+            "-o", output, *flags)
         return output
 
-    def test_a_program_is_built_against_the_library(self):
-        program = self.compile(PROGRAM)
+    def test_the_example_is_built_against_the_library(self):
+        program = self.compile(LOCALE, EXAMPLE)
         rules = self.files["share/shardc/rules/llama.hf.yaml"]
-        out = run(program, rules, MANIFEST, "C")
-        self.assertEqual(out.splitlines()[0], "502407168")
+        out = run(program, "dp:2,fsdp:8,tp:4", rules, MANIFEST,
+                  env=dict(os.environ, LC_ALL="C"))
+        self.assertEqual(out.splitlines()[0],
+                         'model.embed_tokens.weight ["tp", "fsdp"]')
+        self.assertEqual(out.splitlines()[291], "502407168")
         self.decimal_commas_change_nothing(program, rules, out)
+
+    def test_an_error_is_told_with_its_place(self):
+        program = self.compile(LOCALE, EXAMPLE)
+        bad = os.path.join(self.folder, "bad.yaml")
+        with open(bad, "w", encoding="utf-8") as file:
+            file.write("version: 1\nrules:\n  - match: a\n    spec: Nothing\n")
+        done = subprocess.run([program, "tp:2", bad, MANIFEST],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("bad.yaml:4:11", done.stderr)
+
+    def test_the_version_is_that_of_the_package(self):
+        with open(self.files["include/shardc/version.h"],
+                  encoding="utf-8") as file:
+            self.assertIn(f'#define SHARDC_VERSION "{self.pkg("--modversion")}"',
+                          file.read())
 
     def decimal_commas_change_nothing(self, program, rules, expected):
         if not os.path.exists("/usr/share/i18n/locales/de_DE"):
@@ -137,23 +128,25 @@ class Install(unittest.TestCase):
                      env=dict(env, LC_ALL="de_DE.UTF-8"))
         self.assertIn('","', german)
         self.assertEqual(
-            run(program, rules, MANIFEST, "de_DE.UTF-8", env=env), expected)
+            run(program, "dp:2,fsdp:8,tp:4", rules, MANIFEST,
+                env=dict(env, LC_ALL="de_DE.UTF-8")), expected)
 
-    def test_every_header_stands_alone_with_no_other_library(self):
-        headers = sorted(path[len("include/shardc/"):] for path in self.files
+    def test_headers_are_few_and_read_no_others(self):
+        headers = sorted(path[len("include/"):] for path in self.files
                          if path.endswith(".h"))
-        self.assertGreater(len(headers), 20)
-        # A table.h is lines of macros, read by a header that stands alone.
-        text = "".join(f'#include "{header}"\n' for header in headers
-                       if not header.endswith("/table.h"))
-        self.compile(text, "-fsyntax-only")
+        self.assertGreaterEqual(len(headers), 10)
+        self.assertLessEqual(len(headers), 15)
         for header in headers:
-            with open(self.files["include/shardc/" + header],
+            self.compile(f"#include <{header}>\n", "-fsyntax-only")
+            with open(self.files["include/" + header],
                       encoding="utf-8") as file:
-                foreign = re.findall(
-                    r"#\s*include\s*<((?:yaml-cpp|re2|nlohmann|CLI|hwy)/.*)>",
-                    file.read())
-            self.assertEqual(foreign, [], header)
+                text = file.read()
+            self.assertEqual(re.findall(r"#\s*include\s*<(.*[./].*)>", text),
+                             [], header)
+            for ours in re.findall(r'#\s*include\s*"(.*)"', text):
+                self.assertIn(ours, headers, header)
+            if header != "shardc/shardc.h":
+                self.assertIn("namespace shardc::SHARDC_V1 {", text, header)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,80 @@
+// Findings are kept as the library has them, with their sources, so that they
+// can be written in every format; one that is asked for is copied out.
+#include "shardc/inside.h"
+// After it, see there.
+#include "emit/findings/formats.h"
+#include "shardc/findings.h"
+#include "shardc/version.h"
+
+namespace shardc::v1 {
+namespace {
+
+Level LevelOf(shardc::Level level) {
+  switch (level) {
+    case shardc::Level::kError:
+      return Level::kError;
+    case shardc::Level::kWarning:
+      return Level::kWarning;
+    case shardc::Level::kNote:
+      return Level::kNote;
+  }
+  return Level::kError;
+}
+
+FoundAt FoundAtOf(const Place& place) {
+  FoundAt out;
+  if (place.source == nullptr) return out;
+  out.file = place.source->name();
+  if (!place.HasPosition()) return out;
+  const LineColumn at = place.source->At(place.begin);
+  out.line = at.line;
+  out.column = at.column;
+  return out;
+}
+
+}  // namespace
+
+std::string_view Version() { return SHARDC_VERSION; }
+
+Findings::Findings() : inside_(std::make_unique<Inside>()) {}
+Findings::~Findings() = default;
+Findings::Findings(const Findings& other)
+    : inside_(std::make_unique<Inside>(*other.inside_)) {}
+// What was moved from is empty, and may be used again.
+Findings::Findings(Findings&& other) noexcept
+    : inside_(std::make_unique<Inside>()) {
+  inside_.swap(other.inside_);
+}
+Findings& Findings::operator=(const Findings& other) {
+  *inside_ = *other.inside_;
+  return *this;
+}
+Findings& Findings::operator=(Findings&& other) noexcept {
+  inside_.swap(other.inside_);
+  return *this;
+}
+
+size_t Findings::size() const { return inside_->all.all().size(); }
+bool Findings::HasErrors() const { return inside_->all.HasErrors(); }
+
+Finding Findings::at(size_t index) const {
+  const shardc::Finding& from = inside_->all.all()[index];
+  Finding out;
+  out.code = from.code->Id();
+  out.name = from.code->name;
+  out.level = LevelOf(from.level);
+  out.message = from.message;
+  out.place = FoundAtOf(from.place);
+  out.help = from.help;
+  out.params = from.params;
+  return out;
+}
+
+std::optional<std::string> Findings::Text(std::string_view format) const {
+  const FindingFormat* found = FindFindingFormat(format);
+  if (found == nullptr) return std::nullopt;
+  const FindingReport report{inside_->all.all(), SHARDC_VERSION, {}};
+  return TextOf([&](Sink& out) { found->write(report, out); });
+}
+
+}  // namespace shardc::v1

@@ -1,0 +1,49 @@
+// What the public objects hold. Not installed, and included before every
+// other header: v1 is then a namespace apart from the library's own names.
+#ifndef SHARDC_SHARDC_INSIDE_H_
+#define SHARDC_SHARDC_INSIDE_H_
+
+#define SHARDC_V1 v1
+
+#include <memory>
+
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/rules.h"
+#include "plan/compile.h"
+#include "shardc/findings.h"
+#include "shardc/manifest.h"
+#include "shardc/mesh.h"
+#include "shardc/plan.h"
+#include "shardc/rules.h"
+#include "shardc/spec.h"
+#include "source/finding.h"
+
+namespace shardc::v1 {
+
+struct Findings::Inside {
+  shardc::Findings all;
+};
+struct Mesh::Inside {
+  shardc::Mesh mesh;
+  SourceRef source;  // what findings about the mesh name
+};
+struct Manifest::Inside {
+  shardc::Manifest manifest;
+};
+struct Rules::Inside {
+  RuleSet rules;
+};
+struct Plan::Inside {
+  std::unique_ptr<const Compiled> compiled;
+  SourceRef mesh_source;
+};
+
+shardc::Mode ModeOf(Mode mode);
+Mode ModeOf(shardc::Mode mode);
+// None means all of them.
+std::vector<shardc::Mode> ModesOf(const std::vector<Mode>& modes);
+
+}  // namespace shardc::v1
+
+#endif  // SHARDC_SHARDC_INSIDE_H_

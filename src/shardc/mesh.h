@@ -1,0 +1,42 @@
+// A device mesh: named axes in order, devices in row-major order over them.
+#ifndef SHARDC_SHARDC_MESH_H_
+#define SHARDC_SHARDC_MESH_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardc/findings.h"
+
+namespace shardc::SHARDC_V1 {
+
+struct MeshAxis {
+  std::string name;
+  int64_t size = 1;  // devices along it
+};
+
+class Mesh {
+ public:
+  std::vector<MeshAxis> axes() const;  // major axis first
+  int64_t devices() const;             // the product of the sizes
+
+  struct Inside;  // the library's own
+  explicit Mesh(std::shared_ptr<const Inside> inside);
+  const Inside& inside() const { return *inside_; }
+
+ private:
+  std::shared_ptr<const Inside> inside_;
+};
+
+// A mesh file (shardc-mesh(5)), or axes such as `dp:2,fsdp:-1,tp:4`. One size
+// may be -1: what remains of `devices`. Errors: the file cannot be read, or
+// sizes and devices do not agree.
+std::optional<Mesh> ReadMesh(const std::string& file_or_axes,
+                             Findings& findings,
+                             std::optional<int64_t> devices = std::nullopt);
+
+}  // namespace shardc::SHARDC_V1
+
+#endif  // SHARDC_SHARDC_MESH_H_

@@ -1,0 +1,163 @@
+// A view of what Compile made: nothing is copied but what is asked for, and a
+// parameter's placement is looked up in its layout, which many share.
+//
+//   placement(7, kDecode): params[7].layout -> layouts[2] -> its decode entry
+#include "shardc/inside.h"
+// After it, see there.
+#include <algorithm>
+
+#include "emit/emit.h"
+#include "shardc/plan.h"
+
+namespace shardc::v1 {
+namespace {
+
+IllegalPolicy PolicyOf(IfIllegal policy) {
+  switch (policy) {
+    case IfIllegal::kError:
+      return IllegalPolicy::kError;
+    case IfIllegal::kDrop:
+      return IllegalPolicy::kDrop;
+    case IfIllegal::kShrink:
+      return IllegalPolicy::kShrink;
+  }
+  return IllegalPolicy::kError;
+}
+
+shardc::Compat CompatOf(Compat compat) {
+  switch (compat) {
+    case Compat::kNone:
+      return shardc::Compat::kNone;
+    case Compat::kEformer:
+      return shardc::Compat::kEformer;
+    case Compat::kFjformer:
+      return shardc::Compat::kFjformer;
+  }
+  return shardc::Compat::kNone;
+}
+
+CompileOptions OptionsOf(const PlanOptions& options) {
+  CompileOptions out;
+  out.modes = ModesOf(options.modes);
+  if (options.illegal) out.policy.illegal = PolicyOf(*options.illegal);
+  if (options.compat) out.policy.compat = CompatOf(*options.compat);
+  out.policy.min_size = options.min_size;
+  out.threads = std::max(options.threads, 1);
+  return out;
+}
+
+}  // namespace
+
+shardc::Mode ModeOf(Mode mode) {
+  switch (mode) {
+    case Mode::kTrain:
+      return shardc::Mode::kTrain;
+    case Mode::kPrefill:
+      return shardc::Mode::kPrefill;
+    case Mode::kDecode:
+      return shardc::Mode::kDecode;
+    case Mode::kInsert:
+      return shardc::Mode::kInsert;
+  }
+  return shardc::Mode::kTrain;
+}
+
+Mode ModeOf(shardc::Mode mode) {
+  switch (mode) {
+    case shardc::Mode::kTrain:
+      return Mode::kTrain;
+    case shardc::Mode::kPrefill:
+      return Mode::kPrefill;
+    case shardc::Mode::kDecode:
+      return Mode::kDecode;
+    case shardc::Mode::kInsert:
+      return Mode::kInsert;
+  }
+  return Mode::kTrain;
+}
+
+std::vector<shardc::Mode> ModesOf(const std::vector<Mode>& modes) {
+  std::vector<shardc::Mode> out;
+  for (const Mode mode : modes) out.push_back(ModeOf(mode));
+  if (out.empty()) out.assign(kAllModes.begin(), kAllModes.end());
+  return out;
+}
+
+std::string SpecText(const Spec& spec) { return shardc::SpecText(spec); }
+
+Plan::Plan(std::shared_ptr<const Inside> inside) : inside_(std::move(inside)) {}
+
+size_t Plan::size() const { return inside_->compiled->plan.params.size(); }
+
+std::string_view Plan::name(size_t param) const {
+  return inside_->compiled->plan.names[param];
+}
+
+std::optional<size_t> Plan::rule(size_t param) const {
+  const shardc::Plan& plan = inside_->compiled->plan;
+  const int32_t rule = plan.layouts[plan.params[param].layout].rule;
+  if (rule < 0) return std::nullopt;
+  return static_cast<size_t>(rule);
+}
+
+std::optional<Placement> Plan::placement(size_t param, Mode mode) const {
+  const shardc::Plan& plan = inside_->compiled->plan;
+  const auto asked =
+      std::find(plan.modes.begin(), plan.modes.end(), ModeOf(mode));
+  if (asked == plan.modes.end()) return std::nullopt;
+  for (const ModeLayout& from : plan.layouts[plan.params[param].layout].modes) {
+    if (from.mode != *asked) continue;
+    Placement out;
+    out.spec = from.spec;
+    out.shard_shape = from.shard_shape;
+    out.bytes_per_device = from.bytes_per_device;
+    out.illegal = !from.problems.empty();
+    out.corrected = !from.edits.empty();
+    return out;
+  }
+  return std::nullopt;
+}
+
+std::optional<size_t> Plan::Find(std::string_view name) const {
+  const auto& names = inside_->compiled->plan.names;
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at == names.end()) return std::nullopt;
+  return static_cast<size_t>(at - names.begin());
+}
+
+Totals Plan::totals() const {
+  const PlanSummary& from = inside_->compiled->plan.summary;
+  Totals out;
+  out.params = from.params;
+  out.elements = from.elements;
+  out.bytes = from.bytes;
+  out.bytes_per_device = from.bytes_per_device;
+  out.unmatched = from.unmatched;
+  out.illegal = from.illegal;
+  out.corrected = from.corrected;
+  return out;
+}
+
+std::string Plan::fingerprint() const {
+  return inside_->compiled->plan.fingerprint;
+}
+
+std::string Plan::Json() const {
+  return TextOf(
+      [&](Sink& out) { WritePlanJson(inside_->compiled->plan, {}, out); });
+}
+
+std::string Plan::Text() const { return PlanSummaryText(*inside_->compiled); }
+
+std::optional<Plan> Compile(const Mesh& mesh, const Rules& rules,
+                            const Manifest& manifest,
+                            const PlanOptions& options, Findings& findings) {
+  auto compiled = shardc::Compile(mesh.inside().mesh, rules.inside().rules,
+                                  manifest.inside().manifest,
+                                  OptionsOf(options), findings.inside().all);
+  if (compiled == nullptr) return std::nullopt;
+  return Plan(std::make_shared<const Plan::Inside>(
+      Plan::Inside{std::move(compiled), mesh.inside().source}));
+}
+
+}  // namespace shardc::v1

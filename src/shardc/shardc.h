@@ -1,0 +1,17 @@
+// All of the public library: read a mesh, rules and a manifest, compile them
+// to a plan, check it, verify the attention that it implies.
+#ifndef SHARDC_SHARDC_SHARDC_H_
+#define SHARDC_SHARDC_SHARDC_H_
+
+#include "shardc/check.h"
+#include "shardc/findings.h"
+#include "shardc/manifest.h"
+#include "shardc/mesh.h"
+#include "shardc/plan.h"
+#include "shardc/resolve.h"
+#include "shardc/rules.h"
+#include "shardc/spec.h"
+#include "shardc/verify.h"
+#include "shardc/version.h"
+
+#endif  // SHARDC_SHARDC_SHARDC_H_

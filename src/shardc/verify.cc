@@ -1,0 +1,161 @@
+// Names are looked up and sizes judged before a case is made; the request is
+// then that of `shardc verify` with the same flags, and so is the report.
+//
+//   operations {"sdpa"}, layouts {}: sdpa in bthd, bhtd and thd
+#include "shardc/inside.h"
+// After it, see there.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "emit/verify_json.h"
+#include "exec/operations/operation.h"
+#include "resolve/attention.h"
+#include "shardc/verify.h"
+#include "source/wording.h"
+#include "verify/cases/limits.h"
+#include "verify/cases/matrix.h"
+#include "verify/report.h"
+
+namespace shardc::v1 {
+namespace {
+
+constexpr std::array<std::string_view, 3> kLayouts = {"bthd", "bhtd", "thd"};
+constexpr std::array<std::string_view, 3> kDtypes = {"float32", "bfloat16",
+                                                     "float16"};
+
+// `names`, or all that are known where there is none; a finding about one
+// that is not.
+template <class Known>
+std::optional<std::vector<std::string>> Chosen(
+    std::string_view what, const std::vector<std::string>& names,
+    const Known& known, shardc::Findings& findings) {
+  const std::vector<std::string> all(known.begin(), known.end());
+  if (names.empty()) return all;
+  for (const std::string& name : names) {
+    if (std::find(all.begin(), all.end(), name) != all.end()) continue;
+    const auto near = Nearest(name, all);
+    findings.Add(code::kUsage, {},
+                 "no " + std::string(what) + " is called `" + name + "`",
+                 near ? "did you mean `" + *near + "`?" : "");
+    return std::nullopt;
+  }
+  return names;
+}
+
+std::vector<std::string> OperationNames() {
+  std::vector<std::string> names;
+  for (const exec::Operation* operation : exec::Operations()) {
+    names.emplace_back(operation->name);
+  }
+  return names;
+}
+
+// Also what no size may be, so that nothing is divided by it.
+std::optional<verify::Sizes> SizesOf(const AttentionSizes& sizes,
+                                     shardc::Findings& findings) {
+  verify::Sizes out;
+  out.batch = sizes.batch;
+  out.query_length = sizes.query_length;
+  out.key_length = sizes.key_length;
+  out.heads = sizes.heads;
+  out.key_heads = sizes.key_heads;
+  out.head_dim = sizes.head_dim;
+  for (const int64_t size : {out.batch, out.query_length, out.key_length,
+                             out.heads, out.key_heads, out.head_dim}) {
+    if (size > 0) continue;
+    findings.Add(code::kUsage, {},
+                 "a size of the attention is " + std::to_string(size) +
+                     ", 1 is the least");
+    return std::nullopt;
+  }
+  if (!verify::CheckSizes(out, findings)) return std::nullopt;
+  return out;
+}
+
+std::optional<verify::Request> RequestOf(const VerifyOptions& options,
+                                         const shardc::Mesh& mesh,
+                                         shardc::Findings& findings) {
+  const auto sizes = SizesOf(options.sizes, findings);
+  const auto operations =
+      Chosen("operation", options.operations, OperationNames(), findings);
+  const auto layouts = Chosen("layout", options.layouts, kLayouts, findings);
+  const auto dtypes = Chosen("dtype", options.dtypes, kDtypes, findings);
+  if (!sizes || !operations || !layouts || !dtypes) return std::nullopt;
+  verify::Request request;
+  request.sizes = *sizes;
+  for (const std::string& name : *operations) {
+    request.operations.push_back(exec::FindOperation(name));
+  }
+  for (const std::string& name : *layouts) {
+    const auto* at = std::find(kLayouts.begin(), kLayouts.end(), name);
+    request.layouts.push_back(static_cast<exec::Layout>(at - kLayouts.begin()));
+  }
+  for (const std::string& name : *dtypes) {
+    request.dtypes.push_back(*ParseDtype(name));
+  }
+  request.modes = ModesOf(options.modes);
+  request.seed = options.seed;
+  request.full = options.full;
+  if (!verify::CheckWork(request, mesh, findings)) return std::nullopt;
+  return request;
+}
+
+Verdict VerdictOf(verify::Status status) {
+  switch (status) {
+    case verify::Status::kPass:
+      return Verdict::kPass;
+    case verify::Status::kFail:
+      return Verdict::kFail;
+    case verify::Status::kUnsupported:
+      return Verdict::kUnsupported;
+  }
+  return Verdict::kFail;
+}
+
+VerifiedCase CaseOf(const verify::Case& test,
+                    const verify::CaseResult& result) {
+  VerifiedCase out;
+  out.operation = test.operation->name;
+  out.mode = ModeOf(test.mode);
+  out.layout = kLayouts[static_cast<size_t>(test.layout)];
+  out.dtype = DtypeName(test.dtype);
+  out.verdict = VerdictOf(result.status);
+  out.reason = result.reason;
+  out.error = result.error.max_abs;
+  out.allowed = result.tolerance;
+  for (const int64_t sent : result.ledger.SentByDevice()) {
+    out.bytes_sent = std::max(out.bytes_sent, sent);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<VerifyReport> Verify(const Mesh& mesh, const Rules& rules,
+                                   const VerifyOptions& options,
+                                   Findings& findings) {
+  shardc::Findings& all = findings.inside().all;
+  const shardc::Mesh& devices = mesh.inside().mesh;
+  const auto resolver = Resolver::Make(rules.inside().rules, devices, all);
+  auto request = RequestOf(options, devices, all);
+  if (!resolver || !request) return std::nullopt;
+  const auto& policy = rules.inside().rules.policy;
+  if (policy.illegal) request->illegal = *policy.illegal;
+  const verify::Report report = verify::RunMatrix(
+      *request, verify::BuildMatrix(*request, *resolver, devices),
+      std::max(options.threads, 1));
+  VerifyReport out;
+  for (size_t i = 0; i < report.cases.size(); ++i) {
+    out.cases.push_back(CaseOf(report.cases[i], report.results[i]));
+  }
+  out.passed = report.Count(verify::Status::kPass);
+  out.failed = report.Count(verify::Status::kFail);
+  out.unsupported = report.Count(verify::Status::kUnsupported);
+  out.text = ReportText(report);
+  out.json = TextOf(
+      [&](Sink& sink) { WriteVerifyJson(report, Metrics::kReduced, sink); });
+  return out;
+}
+
+}  // namespace shardc::v1

@@ -1,0 +1,70 @@
+// The attention that a mesh implies, run on a simulated one device by device
+// and compared with the dense model in double precision.
+#ifndef SHARDC_SHARDC_VERIFY_H_
+#define SHARDC_SHARDC_VERIFY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardc/findings.h"
+#include "shardc/mesh.h"
+#include "shardc/rules.h"
+#include "shardc/spec.h"
+
+namespace shardc::SHARDC_V1 {
+
+struct AttentionSizes {
+  int64_t batch = 1;
+  int64_t query_length = 1;  // at most key_length
+  int64_t key_length = 1;
+  int64_t heads = 1;
+  int64_t key_heads = 1;  // divides heads
+  int64_t head_dim = 128;
+};
+
+struct VerifyOptions {
+  AttentionSizes sizes = {};
+  std::vector<std::string> operations = {};  // empty: all
+  std::vector<Mode> modes = {};              // empty: all
+  std::vector<std::string> layouts = {};     // bthd, bhtd, thd; empty: all
+  std::vector<std::string> dtypes =
+      {};             // float32, bfloat16, float16; empty: all
+  uint64_t seed = 0;  // of the numbers
+  bool full = false;  // not the smallest sizes with the same structure
+  int threads = 1;    // never changes the result
+};
+
+enum class Verdict { kPass, kFail, kUnsupported };
+
+struct VerifiedCase {
+  std::string operation;
+  Mode mode = Mode::kTrain;
+  std::string layout;
+  std::string dtype;  // as safetensors says: "BF16"
+  Verdict verdict = Verdict::kPass;
+  std::string reason;  // of a failure, or why it is not supported
+  double error = 0;    // the largest absolute one
+  double allowed = 0;
+  int64_t bytes_sent = 0;  // by the busiest device
+};
+
+struct VerifyReport {
+  std::vector<VerifiedCase> cases;
+  int64_t passed = 0;
+  int64_t failed = 0;
+  int64_t unsupported = 0;
+  std::string text;  // what `shardc verify` prints
+  std::string json;  // shardc.verify/v1
+};
+
+// Errors: a name that is none, sizes that do not divide, or too much to hold.
+// A case that fails is no error.
+std::optional<VerifyReport> Verify(const Mesh& mesh, const Rules& rules,
+                                   const VerifyOptions& options,
+                                   Findings& findings);
+
+}  // namespace shardc::SHARDC_V1
+
+#endif  // SHARDC_SHARDC_VERIFY_H_
