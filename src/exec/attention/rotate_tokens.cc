@@ -13,17 +13,8 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-void Rotate(const Machine& machine, std::span<float> x, const RopeRow& row,
-            RotaryStyle style) {
-  if (machine.Injected(Fault::kRotaryOtherPairs)) {
-    style = style == RotaryStyle::kHalves ? RotaryStyle::kInterleaved
-                                          : RotaryStyle::kHalves;
-  }
-  if (machine.Injected(Fault::kRotarySign)) {
-    std::vector<float> sin = row.sin;
-    for (float& s : sin) s = -s;
-    ApplyRotary(x, sin, row.cos);
-  } else if (style == RotaryStyle::kHalves) {
+void Rotate(std::span<float> x, const RopeRow& row, RotaryStyle style) {
+  if (style == RotaryStyle::kHalves) {
     ApplyRotary(x, row.sin, row.cos);
   } else {
     ApplyRotaryInterleaved(x, row.sin, row.cos);
@@ -36,25 +27,22 @@ void RotateTokens(const Machine& machine, ShardedTensor& tokens,
                   const std::vector<int64_t>& first,
                   const RopeFrequencies& frequencies, RotaryStyle style,
                   RotaryOf what) {
+  const RotarySeam& seam = machine.Seam<RotarySeam>();
   machine.Local([&](int device) {
     Buffer& local = tokens.local[At(device)];
     const Shape start =
         LocalStart(machine.mesh(), tokens.shape, tokens.spec, device);
     const Shape& s = local.shape;
-    int64_t shift = machine.Injected(Fault::kRotaryLocal) ? 0 : start[1];
-    if (machine.Injected(Fault::kRotaryShiftedAlike)) ++shift;
-    if (machine.Injected(Fault::kRotaryQueryPlusOne) &&
-        what == RotaryOf::kQuery) {
-      ++shift;
-    }
+    Rotation rotation{what, style, frequencies, start[1]};
+    if (seam.device) seam.device(rotation);
     std::vector<RopeRow> rows;  // of the row before, often the same
     int64_t rows_first = 0;
     for (int64_t b = 0; b < s[0]; ++b) {
-      const int64_t begin = first[At(start[0] + b)] + shift;
+      const int64_t begin = first[At(start[0] + b)] + rotation.shift;
       if (rows.empty() || begin != rows_first) {
         rows.clear();
         for (int64_t t = 0; t < s[1]; ++t) {
-          rows.push_back(RowAt(frequencies, begin + t));
+          rows.push_back(RowAt(rotation.frequencies, begin + t));
         }
         rows_first = begin;
       }
@@ -62,7 +50,7 @@ void RotateTokens(const Machine& machine, ShardedTensor& tokens,
         for (int64_t h = 0; h < s[2]; ++h) {
           const size_t at = At(((b * s[1] + t) * s[2] + h) * s[3]);
           const std::span<float> x(local.real.data() + at, At(s[3]));
-          Rotate(machine, x, rows[At(t)], style);
+          Rotate(x, rows[At(t)], rotation.style);
           RoundAll(local.dtype, x);
         }
       }

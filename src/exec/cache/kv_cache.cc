@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "exec/kernels/arithmetic.h"
 #include "exec/kernels/half.h"
 #include "exec/kernels/quantize.h"
 
@@ -66,13 +67,10 @@ void CopyRow(const Buffer& from, Buffer& into, int64_t row) {
 Buffer Dequantized(const Machine& machine, const Buffer& q, const Buffer& scale,
                    Dtype dtype) {
   Buffer out = Buffer::Zeros(q.shape, dtype);
+  const Arithmetic& arithmetic = machine.Seam<Arithmetic>();
   const int64_t dim = q.shape[3], rows = scale.Elements();
   for (int64_t row = 0; row < rows; ++row) {
-    int64_t from = row;
-    if (machine.Injected(Fault::kCacheNeighbourScale)) from = (row + 1) % rows;
-    if (machine.Injected(Fault::kCacheFirstScale)) from = 0;
-    float s = scale.real[At(from)];
-    if (machine.Injected(Fault::kCacheUneven127)) s *= 127.5f / 127.0f;
+    const float s = arithmetic.scale(scale.real, At(row));
     for (int64_t d = 0; d < dim; ++d) {
       const int64_t i = row * dim + d;
       out.real[At(i)] = RoundTo(
@@ -123,23 +121,8 @@ CacheView ViewPlaces(const Machine& machine, const KvCache& cache) {
   view.positions = cache.positions;
   view.lengths = cache.index;
   view.starts = cache.start;
-  if (machine.Injected(Fault::kCacheStaleRows)) {
-    for (int64_t& length : view.lengths) {
-      length = std::min(length + 1, cache.config.max_length);
-    }
-  }
-  if (machine.Injected(Fault::kRollingSlotAsPosition) && cache.Rolls()) {
-    machine.Local([&](int device) {
-      Buffer& local = view.positions.local[At(device)];
-      const int64_t first = LocalStart(machine.mesh(), view.positions.shape,
-                                       view.positions.spec, device)[1];
-      const int64_t slots = local.shape[1];
-      for (int64_t i = 0; i < local.Elements(); ++i) {
-        if (local.whole[At(i)] < 0) continue;
-        local.whole[At(i)] = static_cast<int32_t>(first + i % slots);
-      }
-    });
-  }
+  const CacheSeam& seam = machine.Seam<CacheSeam>();
+  if (seam.view) seam.view(machine, cache, view);
   return view;
 }
 
@@ -194,6 +177,11 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
 
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
                int64_t slot, Complaint& why) {
+  return machine.Seam<CacheSeam>().insert(machine, from, into, slot, why);
+}
+
+bool RunInsert(Machine& machine, const KvCache& from, KvCache& into,
+               int64_t slot, Complaint& why) {
   if (slot < 0 || slot >= into.config.batch) {
     why = Said("slot " + std::to_string(slot) + " is not among the cache's " +
                std::to_string(into.config.batch) + " rows");
@@ -211,9 +199,6 @@ bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
   spec[0] = {};  // the row is everywhere along the batch's axes for a moment
   KvCache row = from;
   if (!MoveCache(machine, row, spec, why)) return false;
-  const int64_t target = machine.Injected(Fault::kCacheSlotOff)
-                             ? (slot + 1) % into.config.batch
-                             : slot;
   const std::vector<Part> sources = PartsOf(row, spec);
   const std::vector<Part> targets = PartsOf(into, into.spec());
   machine.Local([&](int device) {
@@ -221,16 +206,14 @@ bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
     const int64_t first =
         LocalStart(machine.mesh(), into.key.shape, layout, device)[0];
     const int64_t rows = into.key.local[At(device)].shape[0];
-    if (target < first || target >= first + rows) return;
+    if (slot < first || slot >= first + rows) return;
     for (size_t i = 0; i < sources.size(); ++i) {
       CopyRow(sources[i].tensor->local[At(device)],
-              targets[i].tensor->local[At(device)], target - first);
+              targets[i].tensor->local[At(device)], slot - first);
     }
   });
-  if (!machine.Injected(Fault::kCacheInsertKeepsLength)) {
-    into.index[At(slot)] = from.index[0];
-    into.start[At(slot)] = from.start[0];
-  }
+  into.index[At(slot)] = from.index[0];
+  into.start[At(slot)] = from.start[0];
   return true;
 }
 

@@ -8,6 +8,7 @@
 #define SHARDC_EXEC_CACHE_KV_CACHE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -86,6 +87,35 @@ CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype);
 // lie: until the view is returned the cache is without them.
 CacheView LendCache(const Machine& machine, KvCache& cache, Dtype dtype);
 void ReturnCache(CacheView view, KvCache& cache);
+
+// A position that is to be written, and one rank along the length.
+struct SlotQuery {
+  int64_t position = 0;
+  int64_t window = 0;  // above 0: slots are used again
+  int64_t slots = 1;   // of a row, on all ranks
+  int64_t parts = 1, rank = 0;
+};
+// The rank's own slot for it; -1 where another rank owns it.
+int64_t OwnSlot(const SlotQuery& query);
+
+// AppendTokens and InsertRow as they stand; both go through the machine's
+// CacheSeam, as do all slots that are written and all views.
+bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
+               const ShardedTensor& value, const std::vector<int64_t>& counts,
+               Complaint& why);
+bool RunInsert(Machine& machine, const KvCache& from, KvCache& into,
+               int64_t slot, Complaint& why);
+struct CacheSeam {
+  std::function<int64_t(const SlotQuery&)> slot = OwnSlot;
+  std::function<bool(Machine&, KvCache&, const ShardedTensor&,
+                     const ShardedTensor&, const std::vector<int64_t>&,
+                     Complaint&)>
+      append = RunAppend;
+  std::function<bool(Machine&, const KvCache&, KvCache&, int64_t, Complaint&)>
+      insert = RunInsert;
+  // Positions, lengths and starts of a view.
+  std::function<void(const Machine&, const KvCache&, CacheView&)> view;
+};
 
 // The mask that goes with a write of n tokens at `index`: slot j may be seen,
 // by every query of the step alike, if j < index + n. It is not causal inside

@@ -8,11 +8,11 @@
 //
 // Held to that by tests/exec/kv_cache_test.cc for all indices and counts.
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
 #include "exec/cache/kv_cache.h"
+#include "exec/kernels/arithmetic.h"
 #include "exec/kernels/half.h"
 #include "exec/kernels/quantize.h"
 
@@ -108,30 +108,21 @@ void QuantizeTokens(Machine& machine, Tokens& tokens, std::string_view what) {
                    {spec[0], spec[1], spec[2]},
                    RowMaxima(machine, tokens.values, what)};
   tokens.values.dtype = Dtype::kI8;
+  const Arithmetic& arithmetic = machine.Seam<Arithmetic>();
   machine.Local([&](int device) {
     Buffer& local = tokens.values.local[At(device)];
-    const Buffer& scale = tokens.scales.local[At(device)];
+    Buffer& scale = tokens.scales.local[At(device)];
     const size_t dim = At(local.shape[3]);
     Buffer q = Buffer::Zeros(local.shape, Dtype::kI8);
     std::vector<int8_t> row(dim);
     for (size_t r = 0; r < scale.real.size(); ++r) {
       const std::span<const float> x(local.real.data() + r * dim, dim);
-      QuantizeInt8(x, scale.real[r], row);
-      for (size_t d = 0; d < dim; ++d) {
-        int32_t value = row[d];
-        if (machine.Injected(Fault::kCachePositiveWraps) && value == 127) {
-          value = -128;
-        }
-        q.whole[r * dim + d] = value;
-      }
+      scale.real[r] = arithmetic.quantise(x, scale.real[r], row);
+      std::copy(row.begin(), row.end(),
+                q.whole.begin() + static_cast<long>(r * dim));
     }
     local = std::move(q);
   });
-  if (machine.Injected(Fault::kCacheZeroRowDivides)) {
-    for (Buffer& scale : tokens.scales.local) {
-      for (float& s : scale.real) s = s == 0 ? NAN : s;
-    }
-  }
 }
 
 Tokens Prepare(Machine& machine, const KvCache& cache,
@@ -154,30 +145,14 @@ Tokens Prepare(Machine& machine, const KvCache& cache,
 }
 
 // Where one position goes on one device; -1 where another owns it.
-int64_t LocalSlot(const Machine& machine, const KvCache& cache, int device,
-                  int64_t position) {
-  const SimMesh& mesh = machine.mesh();
+int64_t LocalSlot(const SimMesh& mesh, const CacheSeam& seam,
+                  const KvCache& cache, int device, int64_t position) {
   const AxisGroup& axes = cache.spec()[1];
-  const int64_t parts = mesh.Parts(axes);
-  const int64_t length = cache.config.max_length / parts;
-  int64_t capacity = cache.config.max_length;
-  if (machine.Injected(Fault::kRollingCapacityIsWindow) && cache.Rolls()) {
-    capacity = cache.config.window;
-  }
-  int64_t slot = cache.Rolls() ? position % capacity : position;
-  if (machine.Injected(Fault::kCacheIndexPlusOne)) {
-    slot = (slot + 1) % cache.config.max_length;
-  }
-  if (machine.Injected(Fault::kCacheOverflowClamped)) {
-    slot = std::min(slot, cache.config.max_length - 1);
-  }
-  int64_t rank = mesh.Index(device, axes);
-  if (machine.Injected(Fault::kCacheAllWrite)) return slot % length;
-  if (machine.Injected(Fault::kCacheRankZeroWrites)) {
-    return rank == 0 ? slot % length : -1;
-  }
-  if (machine.Injected(Fault::kCacheOwnerOff)) rank = (rank + 1) % parts;
-  return slot / length == rank ? slot - rank * length : -1;
+  return seam.slot({.position = position,
+                    .window = cache.config.window,
+                    .slots = cache.key.shape[1],
+                    .parts = mesh.Parts(axes),
+                    .rank = mesh.Index(device, axes)});
 }
 
 // One device's share of a write into one tensor; `width` elements a slot.
@@ -186,13 +161,14 @@ void Place(const Machine& machine, const KvCache& cache, int device,
            Buffer& slots) {
   const int64_t first =
       LocalStart(machine.mesh(), cache.key.shape, cache.spec(), device)[0];
+  const CacheSeam& seam = machine.Seam<CacheSeam>();
   Shape extent = tokens.shape, from(extent.size(), 0), to(extent.size(), 0);
   extent[0] = extent[1] = 1;
   for (int64_t row = 0; row < tokens.shape[0]; ++row) {
     const int64_t b = first + row;
     for (int64_t t = 0; t < counts[At(b)]; ++t) {
-      const int64_t slot =
-          LocalSlot(machine, cache, device, cache.index[At(b)] + t);
+      const int64_t slot = LocalSlot(machine.mesh(), seam, cache, device,
+                                     cache.index[At(b)] + t);
       if (slot < 0) continue;
       from[0] = to[0] = row;
       from[1] = t;
@@ -207,11 +183,13 @@ void PlacePositions(const Machine& machine, KvCache& cache, int device,
   Buffer& slots = cache.positions.local[At(device)];
   const int64_t first =
       LocalStart(machine.mesh(), cache.key.shape, cache.spec(), device)[0];
+  const CacheSeam& seam = machine.Seam<CacheSeam>();
   for (int64_t row = 0; row < slots.shape[0]; ++row) {
     const int64_t b = first + row;
     for (int64_t t = 0; t < counts[At(b)]; ++t) {
       const int64_t position = cache.index[At(b)] + t;
-      const int64_t slot = LocalSlot(machine, cache, device, position);
+      const int64_t slot =
+          LocalSlot(machine.mesh(), seam, cache, device, position);
       if (slot < 0) continue;
       slots.whole[At(row * slots.shape[1] + slot)] =
           static_cast<int32_t>(position);
@@ -221,13 +199,24 @@ void PlacePositions(const Machine& machine, KvCache& cache, int device,
 
 }  // namespace
 
+int64_t OwnSlot(const SlotQuery& query) {
+  const int64_t length = query.slots / query.parts;
+  const int64_t slot =
+      query.window > 0 ? query.position % query.slots : query.position;
+  return slot / length == query.rank ? slot - query.rank * length : -1;
+}
+
 bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const ShardedTensor& value,
                   const std::vector<int64_t>& counts, Complaint& why) {
-  if (!machine.Injected(Fault::kCacheOverflowClamped) &&
-      !Fits(cache, key, value, counts, why)) {
-    return false;
-  }
+  return machine.Seam<CacheSeam>().append(machine, cache, key, value, counts,
+                                          why);
+}
+
+bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
+               const ShardedTensor& value, const std::vector<int64_t>& counts,
+               Complaint& why) {
+  if (!Fits(cache, key, value, counts, why)) return false;
   const std::vector<int64_t> taken =
       counts.empty()
           ? std::vector<int64_t>(At(cache.config.batch), key.shape[1])
@@ -248,9 +237,7 @@ bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
     if (cache.Rolls()) PlacePositions(machine, cache, device, taken);
   });
   for (int64_t b = 0; b < cache.config.batch; ++b) {
-    const bool one_only = machine.Injected(Fault::kCacheIndexByOne);
-    cache.index[At(b)] +=
-        one_only ? std::min<int64_t>(taken[At(b)], 1) : taken[At(b)];
+    cache.index[At(b)] += taken[At(b)];
   }
   return true;
 }

@@ -5,8 +5,8 @@
 
 namespace shardc::exec {
 
-Machine::Machine(const SimMesh& mesh, int threads, Seams seams, Fault fault)
-    : mesh_(&mesh), seams_(std::move(seams)), fault_(fault) {
+Machine::Machine(const SimMesh& mesh, int threads, Seams seams)
+    : mesh_(&mesh), seams_(std::move(seams)) {
   const int workers = std::min(threads, mesh.devices());
   if (workers > 1) pool_ = std::make_unique<ThreadPool>(workers);
 }

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 
-#include "exec/machine/fault.h"
 #include "exec/machine/ledger.h"
 #include "exec/machine/mesh_sim.h"
 #include "exec/machine/seams.h"
@@ -17,8 +16,7 @@ namespace shardc::exec {
 class Machine {
  public:
   // `threads` host threads simulate the devices; results do not depend on it.
-  explicit Machine(const SimMesh& mesh, int threads = 1, Seams seams = {},
-                   Fault fault = Fault::kNone);
+  explicit Machine(const SimMesh& mesh, int threads = 1, Seams seams = {});
 
   const SimMesh& mesh() const { return *mesh_; }
   int devices() const { return mesh_->devices(); }
@@ -33,15 +31,10 @@ class Machine {
     return seams_.Get<T>();
   }
 
-  // The fault injected by a self-test; kNone in every other run.
-  bool Injected(Fault fault) const { return fault_ == fault; }
-  Fault fault() const { return fault_; }
-
  private:
   const SimMesh* mesh_;
   std::unique_ptr<ThreadPool> pool_;  // null: one thread
   Seams seams_;
-  Fault fault_;
   Ledger ledger_;
 };
 

@@ -7,7 +7,6 @@
 #include "exec/pages/page_pool.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -131,29 +130,11 @@ std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
 
 namespace {
 
-// Where a token's head has its scale on one device.
-size_t ScaleOffset(const PagePool& pool, const Buffer& scale, int64_t page,
-                   int64_t offset, int64_t head) {
-  const int64_t at =
-      (page * pool.config.page_size + offset) * scale.shape[2] + head;
-  if (pool.fault == Fault::kPagedFirstScale) return 0;
-  if (pool.fault == Fault::kPagedNeighbourScale) {
-    return At((at + 1) % scale.Elements());
-  }
-  return At(at);
-}
-
-void WriteRow(PagePool& pool, Buffer& local, size_t at, float& scale,
-              std::span<const float> from) {
+void WriteRow(const Arithmetic& arithmetic, Buffer& local, size_t at,
+              float& scale, std::span<const float> from) {
   std::vector<int8_t> q(from.size());
-  scale = QuantizeInt8(from, q);
-  if (pool.fault == Fault::kPagedZeroRowDivides && scale == 0) {
-    scale = std::numeric_limits<float>::quiet_NaN();
-  }
-  for (size_t d = 0; d < q.size(); ++d) {
-    const bool wraps = pool.fault == Fault::kPagedPositiveWraps && q[d] == 127;
-    local.whole[at + d] = wraps ? -128 : q[d];
-  }
+  scale = arithmetic.quantise(from, LargestMagnitude(from), q);
+  std::copy(q.begin(), q.end(), local.whole.begin() + static_cast<long>(at));
 }
 
 }  // namespace
@@ -170,8 +151,8 @@ void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
       Buffer& scale =
           (values ? pool.value_scale : pool.key_scale).local[At(device)];
       const int64_t row = page * pool.config.page_size + offset;
-      WriteRow(pool, local, at, scale.real[At(row * scale.shape[2] + head)],
-               from);
+      WriteRow(*pool.arithmetic, local, at,
+               scale.real[At(row * scale.shape[2] + head)], from);
       continue;
     }
     for (size_t d = 0; d < from.size(); ++d) {
@@ -192,8 +173,9 @@ void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
   }
   const Buffer& scales =
       (values ? pool.value_scale : pool.key_scale).local[At(device)];
-  float scale = scales.real[ScaleOffset(pool, scales, page, offset, head)];
-  if (pool.fault == Fault::kPagedUneven127) scale *= 127.5f / 127.0f;
+  const int64_t row = page * pool.config.page_size + offset;
+  const float scale =
+      pool.arithmetic->scale(scales.real, At(row * scales.shape[2] + head));
   for (size_t d = 0; d < out.size(); ++d) {
     out[d] = DequantizeInt8(static_cast<int8_t>(local.whole[at + d]), scale);
   }
@@ -224,6 +206,11 @@ void WriteTokens(Machine& machine, PagePool& pool,
 
 void CopyPages(Machine& machine, PagePool& pool,
                std::span<const PageCopy> copies) {
+  machine.Seam<PageSeam>().copy(machine, pool, copies);
+}
+
+void RunCopies(Machine& machine, PagePool& pool,
+               std::span<const PageCopy> copies) {
   const SimMesh& mesh = machine.mesh();
   const int64_t each = pool.config.pages / mesh.Parts(pool.config.page_axes);
   machine.Local([&](int device) {
@@ -234,10 +221,6 @@ void CopyPages(Machine& machine, PagePool& pool,
       for (ShardedTensor* tensor :
            {&pool.first, &pool.second, &pool.key_scale, &pool.value_scale}) {
         if (tensor->local.empty()) continue;
-        if (tensor == &pool.key_scale &&
-            machine.Injected(Fault::kPagedScaleNotCopied)) {
-          continue;
-        }
         Buffer& local = tensor->local[At(device)];
         const int64_t size = local.Elements() / each;
         const auto copy_page = [&](auto& all) {

@@ -4,9 +4,11 @@
 #define SHARDC_EXEC_PAGES_PAGE_POOL_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
+#include "exec/kernels/arithmetic.h"
 #include "exec/machine/machine.h"
 #include "exec/machine/sharded.h"
 #include "exec/pages/page_table.h"
@@ -41,7 +43,7 @@ struct PagePool {
   // I8 only: F32 [P, ps, K], the largest |x| of a token's head; split as the
   // pages are.
   ShardedTensor key_scale, value_scale;
-  Fault fault = Fault::kNone;  // injected by a self-test
+  const Arithmetic* arithmetic = &kRightArithmetic;  // of int8 rows
 
   bool IsQuantized() const { return config.dtype == Dtype::kI8; }
 };
@@ -70,6 +72,15 @@ void WriteTokens(Machine& machine, PagePool& pool,
 // Makes the copies that PageTable::Grow asked for.
 void CopyPages(Machine& machine, PagePool& pool,
                std::span<const PageCopy> copies);
+// As they stand; CopyPages goes through the machine's PageSeam.
+void RunCopies(Machine& machine, PagePool& pool,
+               std::span<const PageCopy> copies);
+struct PageSeam {
+  // A page table that is about to be made.
+  std::function<void(PageConfig&)> config;
+  std::function<void(Machine&, PagePool&, std::span<const PageCopy>)> copy =
+      RunCopies;
+};
 
 }  // namespace shardc::exec
 

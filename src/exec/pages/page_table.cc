@@ -91,7 +91,7 @@ bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
   }
   // Only the last page can be half full, so only it can be written again.
   const bool copy_last = count > 0 && length % config_.page_size != 0 &&
-                         uses_[At(pages.back())] > 1 && !forget_sharing_;
+                         uses_[At(pages.back())] > 1 && config_.copy_shared;
   const int64_t more = needed - held + (copy_last ? 1 : 0);
   if (more > FreePages(shard)) {
     why.message = "row " + std::to_string(row) + " needs " +

@@ -24,6 +24,8 @@ struct PageConfig {
   int64_t rows = 1;           // R: requests
   int64_t pages_per_row = 1;  // width of the table
   int64_t shards = 1;         // n, divides P and R
+  // A shared page is copied before it is written.
+  bool copy_shared = true;
   // Page 0 of each shard is never given out: tables are padded with it.
   bool reserve_first = true;
 };
@@ -69,8 +71,6 @@ class PageTable {
 
   // For tests: pages are given out in a random order.
   void ShuffleFree(Random random);
-  // For self-tests: a shared page is written as if it were its own.
-  void ForgetSharing() { forget_sharing_ = true; }
 
  private:
   explicit PageTable(const PageConfig& config);
@@ -81,7 +81,6 @@ class PageTable {
   std::vector<int64_t> lengths_;
   std::vector<int64_t> uses_;               // by page
   std::vector<std::vector<int64_t>> free_;  // by shard, the next one last
-  bool forget_sharing_ = false;
 };
 
 }  // namespace shardc::exec

@@ -43,6 +43,7 @@ class PagedRun {
         staged_(staged),
         settings_(settings),
         kernel_(kernel),
+        seam_(machine.Seam<PagedSeam>()),
         requests_(std::move(requests)),
         shards_(mesh_.Parts(staged.key.spec[0])) {
     if (kernel.distributed) Order();
@@ -59,14 +60,14 @@ class PagedRun {
                       staged_.key.spec[0],  staged_.key.spec[2]};
     pool_ = MakePool(mesh_, config, kFreePage, why);
     if (!pool_) return why;
-    pool_->fault = machine_.fault();
-    if (machine_.Injected(Fault::kPagedForeignClipped)) {
-      // The last request names a page of the first shard, and nobody looks.
-      batch_.table.whole[At((batch_.sequences - 1) * batch_.table.shape[1])] =
-          0;
-    } else if (auto bad = CheckBatch(batch_, config, shards_, Tokens())) {
-      return bad;
+    pool_->arithmetic = &machine_.Seam<Arithmetic>();
+    if (seam_.given) seam_.given(batch_);
+    if (auto bad = CheckBatch(batch_, config, shards_, Tokens())) return bad;
+    for (int64_t r = 0; r < batch_.sequences; ++r) {
+      owners_.push_back(ShardOfRequest(batch_, shards_, r));
     }
+    PagedTables tables{batch_, requests_, owners_, shards_, Tokens()};
+    if (seam_.used) seam_.used(tables);
     const bool later = kernel_.writes;
     for (size_t r = 0; r < requests_.size(); ++r) {
       const PagedRequest& request = requests_[r];
@@ -89,7 +90,7 @@ class PagedRun {
       own = Buffer::Zeros(staged_.query.local[At(device)].shape, Dtype::kF32);
       const int64_t shard = mesh_.Index(device, staged_.key.spec[0]);
       for (int64_t r = 0; r < batch_.sequences; ++r) {
-        if (Owner(r) == shard) AttendRequest(device, r, own);
+        if (owners_[At(r)] == shard) AttendRequest(device, r, own);
       }
     });
     const AxisGroup axes = DropTrivial(mesh_, staged_.key.spec[0]);
@@ -99,11 +100,6 @@ class PagedRun {
 
  private:
   int64_t Tokens() const { return staged_.query.shape[0] * staged_.T(); }
-
-  int64_t Owner(int64_t r) const {
-    if (machine_.Injected(Fault::kPagedRowsByModulo)) return r % shards_;
-    return ShardOfRequest(batch_, shards_, r);
-  }
 
   bool MakeTable(Complaint& why) {
     const auto rows = static_cast<int64_t>(requests_.size());
@@ -135,9 +131,6 @@ class PagedRun {
     for (const PagedRequest& request : requests_) {
       batch_.cumulative.push_back(batch_.cumulative.back() + request.queries);
       batch_.lengths.push_back(request.keys);
-    }
-    if (machine_.Injected(Fault::kPagedTableTransposed)) {
-      batch_.table = TransposeDims(batch_.table, {1, 0});
     }
     if (kernel_.distributed) Distribute();
   }
@@ -177,8 +170,7 @@ class PagedRun {
   int64_t QueriesOf(int64_t r) const {
     if (batch_.distribution.empty()) return batch_.Queries(r);
     const int64_t each = batch_.sequences / shards_;
-    int64_t decode_end = batch_.distribution[At(r / each)][0];
-    if (machine_.Injected(Fault::kPagedDistributionOff)) ++decode_end;
+    const int64_t decode_end = batch_.distribution[At(r / each)][0];
     return r % each < decode_end ? 1 : batch_.Queries(r);
   }
 
@@ -211,17 +203,15 @@ class PagedRun {
     });
   }
 
-  // Which local page holds position p of a request.
-  int64_t LocalPage(int64_t r, int64_t p, int64_t shard) const {
+  // Which page holds position p of a request.
+  PageRead Find(int64_t r, int64_t p, int64_t shard, bool values) const {
     const int64_t each = pool_->config.pages / shards_;
     const int64_t width = batch_.table.shape[1];
     const int64_t id =
         batch_.table.whole[At(r * width + p / settings_.page_size)];
-    if (machine_.Injected(Fault::kPagedIdNotLocal)) {
-      return std::min(id, each - 1);
-    }
-    // Requests that are not the shard's own name pages that it lacks.
-    return std::clamp<int64_t>(id - shard * each, 0, each - 1);
+    PageRead out{r, p, id, shard, each, values};
+    if (seam_.read) seam_.read(out);
+    return out;
   }
 
   // [1, keys, K_loc, D].
@@ -230,14 +220,16 @@ class PagedRun {
     const int64_t keys = batch_.lengths[At(r)];
     const int64_t heads = staged_.key.local[At(device)].shape[2];
     const int64_t dim = staged_.key.shape[3];
-    if (machine_.Injected(Fault::kPagedKeysAsValues)) values = !values;
     Buffer out =
         Buffer::Zeros({1, keys, heads, dim},
                       pool_->IsQuantized() ? staged_.dtype : staged_.key.dtype);
     for (int64_t p = 0; p < keys; ++p) {
-      const int64_t page = LocalPage(r, p, shard);
+      const PageRead from = Find(r, p, shard, values);
+      // Requests that are not the shard's own name pages that it lacks.
+      const int64_t page = std::clamp<int64_t>(from.id - from.shard * from.each,
+                                               0, from.each - 1);
       for (int64_t h = 0; h < heads; ++h) {
-        ReadToken(*pool_, device, page, p % settings_.page_size, h, values,
+        ReadToken(*pool_, device, page, p % settings_.page_size, h, from.values,
                   {out.real.data() + (p * heads + h) * dim, At(dim)});
       }
     }
@@ -258,10 +250,7 @@ class PagedRun {
     const Buffer& all = staged_.query.local[At(device)];
     const int64_t heads = all.shape[2], dim = all.shape[3];
     const int64_t queries = QueriesOf(r), keys = batch_.lengths[At(r)];
-    int64_t begin = requests_[At(r)].query_begin;
-    if (machine_.Injected(Fault::kPagedCumulativeOff)) {
-      begin = (begin + 1) % (Tokens() - queries + 1);
-    }
+    const int64_t begin = requests_[At(r)].query_begin;
     Buffer query = Buffer::Zeros({1, queries, heads, dim}, all.dtype);
     std::copy_n(all.real.begin() + begin * heads * dim, queries * heads * dim,
                 query.real.begin());
@@ -297,7 +286,9 @@ class PagedRun {
   const Staged& staged_;
   const OperationSettings& settings_;
   const PagedKernel& kernel_;
+  const PagedSeam& seam_;
   std::vector<PagedRequest> requests_;
+  std::vector<int64_t> owners_;  // by request: the shard that attends for it
   int64_t shards_;
   std::optional<PageTable> table_;
   std::optional<PagePool> pool_;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,26 @@ struct PagedKernel {
 // Where a request's tokens are among all query and all key tokens.
 struct PagedRequest {
   int64_t query_begin = 0, queries = 0, key_begin = 0, keys = 0;
+};
+
+// What a batch's kernel goes by.
+struct PagedTables {
+  RaggedBatch& batch;
+  std::vector<PagedRequest>& requests;
+  std::vector<int64_t>& owners;  // [R]: the shard that attends for each
+  int64_t shards, tokens;        // tokens: of all queries
+};
+// Where a token is read.
+struct PageRead {
+  int64_t request, position;
+  int64_t id;           // the page's, among those of all shards
+  int64_t shard, each;  // of the device; pages of a shard
+  bool values;          // else its key
+};
+struct PagedSeam {
+  std::function<void(RaggedBatch&)> given;  // before it is checked
+  std::function<void(PagedTables&)> used;   // by the kernel
+  std::function<void(PageRead&)> read;
 };
 
 // A row of the batch is a request, or a run of equal segment ids. A

@@ -17,7 +17,6 @@ namespace shardc::verify {
 namespace {
 
 using exec::Arithmetic;
-using exec::Fault;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 

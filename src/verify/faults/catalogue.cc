@@ -8,7 +8,6 @@
 namespace shardc::verify {
 namespace {
 
-using exec::Fault;
 using exec::Layout;
 
 // ---- Cases ----------------------------------------------------------------

@@ -8,8 +8,6 @@
 namespace shardc::verify {
 namespace {
 
-using exec::Fault;
-
 Probe ProbeOf(std::string_view operation, const Assignment& axes) {
   Probe out;
   Case& test = out.test;

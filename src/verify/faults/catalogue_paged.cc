@@ -8,8 +8,6 @@
 namespace shardc::verify {
 namespace {
 
-using exec::Fault;
-
 Probe PagedProbe(std::string_view operation, const Sizes& sizes,
                  const Assignment& axes) {
   Probe out;

@@ -19,7 +19,6 @@ namespace {
 using exec::Buffer;
 using exec::Collective;
 using exec::CollectiveCall;
-using exec::Fault;
 using exec::Machine;
 using exec::PerDevice;
 using exec::Reduce;

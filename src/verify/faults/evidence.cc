@@ -8,6 +8,9 @@
 #include <bit>
 
 #include "exec/attention/staging.h"
+#include "exec/cache/kv_cache.h"
+#include "exec/pages/page_pool.h"
+#include "exec/pages/paged_program.h"
 
 namespace shardc::verify {
 
@@ -70,11 +73,84 @@ void AddTables(const exec::Slices& slices, Evidence& evidence) {
   }
 }
 
+void AddCache(const exec::KvCache& cache, Evidence& evidence) {
+  for (const exec::ShardedTensor* part :
+       {&cache.key, &cache.value, &cache.key_scale, &cache.value_scale,
+        &cache.positions}) {
+    evidence.Add(*part);
+  }
+  evidence.Add(std::span<const int64_t>(cache.index));
+  evidence.Add(std::span<const int64_t>(cache.start));
+}
+
+void WatchCaches(const exec::Seams& seams, Evidence& evidence,
+                 exec::Seams& out) {
+  const auto& right = seams.Get<exec::CacheSeam>();
+  exec::CacheSeam cache = right;
+  cache.append = [right, &evidence](Machine& machine, exec::KvCache& into,
+                                    const exec::ShardedTensor& key,
+                                    const exec::ShardedTensor& value,
+                                    const std::vector<int64_t>& counts,
+                                    exec::Complaint& why) {
+    const bool done = right.append(machine, into, key, value, counts, why);
+    AddCache(into, evidence);
+    return done;
+  };
+  cache.insert = [right, &evidence](Machine& machine, const exec::KvCache& from,
+                                    exec::KvCache& into, int64_t slot,
+                                    exec::Complaint& why) {
+    const bool done = right.insert(machine, from, into, slot, why);
+    AddCache(into, evidence);
+    return done;
+  };
+  cache.view = [right, &evidence](const Machine& machine,
+                                  const exec::KvCache& of,
+                                  exec::CacheView& view) {
+    if (right.view) right.view(machine, of, view);
+    evidence.Add(view.positions);
+    evidence.Add(std::span<const int64_t>(view.lengths));
+  };
+  out.Set(std::move(cache));
+}
+
+void AddTables(const exec::PagedTables& tables, Evidence& evidence) {
+  evidence.Add(tables.batch.table);
+  evidence.Add(std::span<const int64_t>(tables.owners));
+  evidence.Add(std::span<const int64_t>(tables.batch.lengths));
+  for (const auto& ends : tables.batch.distribution) {
+    evidence.Add(std::span<const int64_t>(ends));
+  }
+  for (const exec::PagedRequest& request : tables.requests) {
+    evidence.Add(static_cast<uint64_t>(request.query_begin));
+  }
+}
+
+void WatchPages(const exec::Seams& seams, Evidence& evidence,
+                exec::Seams& out) {
+  exec::PagedSeam tables = seams.Get<exec::PagedSeam>();
+  tables.used = [used = tables.used, &evidence](exec::PagedTables& given) {
+    if (used) used(given);
+    AddTables(given, evidence);
+  };
+  out.Set(std::move(tables));
+  const auto& right = seams.Get<exec::PageSeam>();
+  exec::PageSeam pages = right;
+  pages.copy = [right, &evidence](Machine& machine, exec::PagePool& pool,
+                                  std::span<const exec::PageCopy> copies) {
+    right.copy(machine, pool, copies);
+    for (const exec::ShardedTensor* part :
+         {&pool.first, &pool.second, &pool.key_scale, &pool.value_scale}) {
+      evidence.Add(*part);
+    }
+  };
+  out.Set(std::move(pages));
+}
+
 }  // namespace
 
 exec::Seams Watched(const exec::Seams& seams, Evidence& evidence) {
   exec::Seams out = seams;
-  const auto collective = seams.Get<exec::CollectiveSeam>();
+  const auto& collective = seams.Get<exec::CollectiveSeam>();
   out.Set(exec::CollectiveSeam{
       [collective, &evidence](Machine& machine,
                               const exec::CollectiveCall& call) {
@@ -82,7 +158,7 @@ exec::Seams Watched(const exec::Seams& seams, Evidence& evidence) {
         evidence.Add(std::span<const exec::Buffer>(moved));
         return moved;
       }});
-  const auto reshard = seams.Get<exec::ReshardSeam>();
+  const auto& reshard = seams.Get<exec::ReshardSeam>();
   out.Set(exec::ReshardSeam{
       [reshard, &evidence](Machine& machine, const exec::ShardedTensor& tensor,
                            const Spec& spec, std::string_view what) {
@@ -115,6 +191,8 @@ exec::Seams Watched(const exec::Seams& seams, Evidence& evidence) {
     evidence.Add(output);
   };
   out.Set(std::move(slices));
+  WatchCaches(seams, evidence, out);
+  WatchPages(seams, evidence, out);
   return out;
 }
 

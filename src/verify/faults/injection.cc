@@ -7,7 +7,6 @@ namespace {
 
 using exec::AttentionProblem;
 using exec::AttentionSpecs;
-using exec::Fault;
 using exec::Machine;
 using exec::OperationSettings;
 
@@ -56,17 +55,17 @@ Told WrongTold(Fault fault) {
 Injection InjectionOf(Fault fault) {
   Injection out;
   out.told = WrongTold(fault);
-  out.inside = fault;
   InjectIntoCollectives(fault, out.seams);
   InjectIntoSlices(fault, out.seams);
   InjectIntoArithmetic(fault, out.seams);
+  InjectIntoCaches(fault, out.seams);
+  InjectIntoPages(fault, out.seams);
   return out;
 }
 
 void Inject(const Injection& injection, RunOptions& options) {
   options.seams = injection.seams;
   options.told = injection.told;
-  options.fault = injection.inside;
 }
 
 }  // namespace shardc::verify

@@ -3,8 +3,8 @@
 #ifndef SHARDC_VERIFY_FAULTS_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_INJECTION_H_
 
-#include "exec/machine/fault.h"
 #include "exec/machine/seams.h"
+#include "verify/faults/fault.h"
 #include "verify/judge/run_case.h"
 
 namespace shardc::verify {
@@ -12,16 +12,17 @@ namespace shardc::verify {
 struct Injection {
   exec::Seams seams;
   Told told;  // specs and settings that are not the case's
-  exec::Fault inside = exec::Fault::kNone;
 };
 
-Injection InjectionOf(exec::Fault fault);
+Injection InjectionOf(Fault fault);
 void Inject(const Injection& injection, RunOptions& options);
 
 // By seam; a fault that is not the seam's own leaves it right.
-void InjectIntoCollectives(exec::Fault fault, exec::Seams& seams);
-void InjectIntoSlices(exec::Fault fault, exec::Seams& seams);
-void InjectIntoArithmetic(exec::Fault fault, exec::Seams& seams);
+void InjectIntoCollectives(Fault fault, exec::Seams& seams);
+void InjectIntoSlices(Fault fault, exec::Seams& seams);
+void InjectIntoArithmetic(Fault fault, exec::Seams& seams);
+void InjectIntoCaches(Fault fault, exec::Seams& seams);
+void InjectIntoPages(Fault fault, exec::Seams& seams);
 
 }  // namespace shardc::verify
 

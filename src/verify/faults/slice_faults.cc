@@ -18,7 +18,6 @@ namespace {
 
 using exec::AttentionOptions;
 using exec::Buffer;
-using exec::Fault;
 using exec::LocalSlice;
 using exec::Machine;
 using exec::ShardedTensor;

@@ -75,8 +75,7 @@ class Judge {
   bool Layouts() {
     if (!options_.checks.Has(Check::kLayout)) return true;
     const exec::SimMesh mesh(test_.mesh);
-    exec::Machine machine(mesh, options_.threads, options_.seams,
-                          options_.fault);
+    exec::Machine machine(mesh, options_.threads, options_.seams);
     if (auto bad = ProveLayouts(test_, machine)) {
       return Fail(Check::kLayout, bad->message, bad->axis, bad->help);
     }
@@ -91,8 +90,7 @@ class Judge {
 
   exec::OperationOutcome Operate(const Case& test, exec::Ledger& ledger) {
     const exec::SimMesh mesh(test.mesh);
-    exec::Machine machine(mesh, options_.threads, options_.seams,
-                          options_.fault);
+    exec::Machine machine(mesh, options_.threads, options_.seams);
     exec::AttentionSpecs specs = test.specs;
     exec::OperationSettings settings = SettingsOf(test);
     if (options_.told) options_.told(problem_, machine, specs, settings);

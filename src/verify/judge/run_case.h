@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "exec/attention/reference.h"
-#include "exec/machine/fault.h"
 #include "exec/machine/machine.h"
 #include "verify/cases/case.h"
 
@@ -21,8 +20,7 @@ struct RunOptions {
   Checks checks;
   exec::Seams seams;  // what programs go through, where it is not the ordinary
   Told told;
-  exec::Fault fault = exec::Fault::kNone;  // injected by a self-test
-  int threads = 1;                         // that simulate devices
+  int threads = 1;  // that simulate devices
 };
 
 // Whole tensors of a run, for --dump: in the case's layout.

@@ -38,7 +38,7 @@ class Run {
       : trace_(trace),
         options_(options),
         mesh_(trace.mesh),
-        machine_(mesh_, options.threads, options.seams, options.fault),
+        machine_(mesh_, options.threads, options.seams),
         memory_(trace),
         judge_(trace, memory_) {}
 
@@ -264,7 +264,7 @@ class Run {
   }
 
   bool RunStep(exec::Staged& staged) {
-    Machine step(mesh_, options_.threads, options_.seams, options_.fault);
+    Machine step(mesh_, options_.threads, options_.seams);
     const exec::OperationOutcome sharded =
         exec::RunStagedDecoding(step, staged, trace_.settings);
     if (sharded.unsupported) return Refused(*sharded.unsupported);

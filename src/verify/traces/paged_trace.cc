@@ -31,7 +31,7 @@ class Run {
       : trace_(trace),
         options_(options),
         mesh_(trace.mesh),
-        machine_(mesh_, options.threads, options.seams, options.fault),
+        machine_(mesh_, options.threads, options.seams),
         random_(exec::Random(trace.seed)),
         head_axes_(exec::DropTrivial(mesh_, trace.head_axes)),
         tokens_(At(trace.requests)) {}
@@ -69,12 +69,11 @@ class Run {
     // Room for four pages a request, so that some have to wait.
     const int64_t rows = trace_.requests / pages.shards;
     pages.pages = pages.shards * std::max<int64_t>(16, 4 * rows);
+    const exec::PageSeam& seam = machine_.Seam<exec::PageSeam>();
+    if (seam.config) seam.config(pages);
     table_ = exec::PageTable::Make(pages, why);
     if (!table_) return false;
     table_->ShuffleFree(exec::Random(trace_.seed).Split("pages"));
-    if (machine_.Injected(exec::Fault::kPagedSharedWritten)) {
-      table_->ForgetSharing();
-    }
     if (MakePool(why)) return true;
     if (head_axes_.empty()) return false;
     result_.remarks.push_back("heads are whole on every device: " +
@@ -89,7 +88,7 @@ class Run {
                             trace_.page_size, trace_.key_heads, trace_.head_dim,
                             trace_.dtype, trace_.page_axes, head_axes_},
                            kFree, why);
-    if (pool_) pool_->fault = options_.fault;
+    if (pool_) pool_->arithmetic = &machine_.Seam<exec::Arithmetic>();
     return pool_.has_value();
   }
 

@@ -13,6 +13,8 @@
 namespace shardc::exec {
 namespace {
 
+using verify::Fault;
+
 size_t U(int64_t i) { return static_cast<size_t>(i); }
 
 KvCache Cache(const SimMesh& mesh, const CacheConfig& config,
@@ -370,8 +372,7 @@ std::vector<Buffer> Seen(const Machine& machine, const KvCache& cache) {
 
 std::vector<Buffer> Trace(Fault fault, Dtype dtype, int64_t window) {
   const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}});
-  const verify::Injection injection = verify::InjectionOf(fault);
-  Machine machine(mesh, 1, injection.seams, injection.inside);
+  Machine machine(mesh, 1, verify::InjectionOf(fault).seams);
   KvCache slots = Cache(mesh, {2, 8, 2, 2, dtype, window}, {{}, {"x", "y"}});
   KvCache row = Cache(mesh, {1, 8, 2, 2, dtype, window}, {{}, {"x", "y"}});
   Buffer tokens = Normal({1, 3, 2, 2}, 4);
@@ -418,7 +419,8 @@ TEST_CASE("every injected fault shows in the cache") {
   }
   // Overflow that is clamped is an error that does not come.
   const SimMesh mesh = MeshOf({{"x", 2}});
-  Machine machine(mesh, 1, {}, Fault::kCacheOverflowClamped);
+  Machine machine(mesh, 1,
+                  verify::InjectionOf(Fault::kCacheOverflowClamped).seams);
   KvCache cache = Cache(mesh, {1, 4, 1, 1, Dtype::kF32, 0}, {{}, {"x"}});
   CHECK(Append(machine, cache, Normal({1, 5, 1, 1}, 1)));
 }

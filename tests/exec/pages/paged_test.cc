@@ -10,9 +10,12 @@
 #include "exec/machine/random.h"
 #include "exec/operations/operation.h"
 #include "exec/pages/paged_program.h"
+#include "verify/faults/injection.h"
 
 namespace shardc::exec {
 namespace {
+
+using verify::Fault;
 
 size_t U(int64_t i) { return static_cast<size_t>(i); }
 
@@ -71,7 +74,7 @@ struct Ran {
 
 Ran Run(std::string_view name, const SimMesh& mesh, const AttentionProblem& p,
         const AttentionSpecs& specs, Fault fault = Fault::kNone) {
-  Machine machine(mesh, 1, {}, fault);
+  Machine machine(mesh, 1, verify::InjectionOf(fault).seams);
   OperationSettings settings;
   settings.page_size = 4;
   settings.blocksize_k = 8;

@@ -103,7 +103,7 @@ TEST_CASE("a bfloat16 accumulator shows in every operation") {
       if (!test.longer) continue;
       seen.insert(test.operation->name);
       RunOptions options;
-      Inject(InjectionOf(exec::Fault::kBf16Accumulator), options);
+      Inject(InjectionOf(Fault::kBf16Accumulator), options);
       CHECK(RunCase(test, options).status == Status::kFail);
     }
     size_t expected = 0;

@@ -53,8 +53,7 @@ TEST_CASE("faults of the absorbed form are caught") {
   Assignment axes = Split();
   axes.heads = axes.key_heads = {};
   axes.dim = axes.value_dim = {"tp"};
-  for (exec::Fault fault :
-       {exec::Fault::kLatentScale, exec::Fault::kLatentRopeOnEach}) {
+  for (Fault fault : {Fault::kLatentScale, Fault::kLatentRopeOnEach}) {
     RunOptions options;
     Inject(InjectionOf(fault), options);
     const CaseResult result = RunCase(Base(axes), options);

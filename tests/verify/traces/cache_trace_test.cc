@@ -87,7 +87,7 @@ TEST_CASE("dropout counts a trace's rows and heads as any attention's") {
   trace.scale = 0.3;
   Passes(trace);
   RunOptions options;
-  Inject(InjectionOf(exec::Fault::kDropoutLocal), options);
+  Inject(InjectionOf(Fault::kDropoutLocal), options);
   CHECK(RunCacheTrace(trace, options).failed == Check::kError);
 }
 
@@ -194,7 +194,6 @@ std::vector<CacheTrace> ShortTraces() {
 }
 
 TEST_CASE("every fault injected into a cache or a rotation is caught") {
-  using exec::Fault;
   const Fault faults[] = {Fault::kCacheOwnerOff,
                           Fault::kCacheAllWrite,
                           Fault::kCacheRankZeroWrites,

@@ -32,7 +32,7 @@ TEST_CASE("requests that share pages keep their own tokens") {
       CHECK(result.status == Status::kPass);
     }
     RunOptions options;
-    Inject(InjectionOf(exec::Fault::kPagedSharedWritten), options);
+    Inject(InjectionOf(Fault::kPagedSharedWritten), options);
     const CacheTraceResult wrong = RunPagedTrace(Base(format), options);
     CHECK(wrong.status == Status::kFail);
     CHECK(wrong.step == 3);
@@ -56,7 +56,7 @@ TEST_CASE("a long case in low precision shows a bfloat16 accumulator") {
   test.seed = 5;
   CHECK(RunCase(test).status == Status::kPass);
   RunOptions options;
-  Inject(InjectionOf(exec::Fault::kBf16Accumulator), options);
+  Inject(InjectionOf(Fault::kBf16Accumulator), options);
   const CaseResult result = RunCase(test, options);
   CHECK(result.status == Status::kFail);
   CHECK(result.failed == Check::kError);

@@ -1,11 +1,11 @@
-// Faults that a self-test injects into programs, to show that verification
-// notices them. Every hook asks `machine.Injected(...)`; no other run has one.
-#ifndef SHARDC_EXEC_MACHINE_FAULT_H_
-#define SHARDC_EXEC_MACHINE_FAULT_H_
+// The names of all faults that a self-test injects; injection.h says what
+// each does.
+#ifndef SHARDC_VERIFY_FAULTS_FAULT_H_
+#define SHARDC_VERIFY_FAULTS_FAULT_H_
 
 #include <cstdint>
 
-namespace shardc::exec {
+namespace shardc::verify {
 
 enum class Fault : uint16_t {
   kNone,
@@ -134,6 +134,6 @@ enum class Fault : uint16_t {
   kLatentRopeOnEach,
 };
 
-}  // namespace shardc::exec
+}  // namespace shardc::verify
 
-#endif  // SHARDC_EXEC_MACHINE_FAULT_H_
+#endif  // SHARDC_VERIFY_FAULTS_FAULT_H_
