@@ -1,7 +1,7 @@
 // What all commands end with: results to stdout or a file that appears whole,
 // progress and findings to stderr, and the few flags that are read alike.
 //
-//   ParseBytes(16GiB) = 17,179,869,184     ParseBytes(16 GiB), a finding
+//   --memory 1.5GiB  ->  1,610,612,736     --memory 1.5  ->  a finding
 #include "cli/output.h"
 
 #include <unistd.h>

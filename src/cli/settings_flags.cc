@@ -42,7 +42,7 @@ constexpr SettingFlag kFlags[] = {
     {Setting::kOrder, "--order", "ORDER",
      "of a ring's sequence: contiguous, zig_zag, striped"},
     {Setting::kDotBits, "--dot-bits", "N",
-     "that operands of products are quantised to: 8, 4, or 0 for none"},
+     "that operands of matmuls are quantised to: 8, 4, or 0 for none"},
 };
 
 std::string NumberText(double value) {

@@ -306,11 +306,10 @@ std::optional<Complaint> CheckArithmetic(const OperationSettings& settings,
     return why;
   }
   if (settings.dot_bits != 0 && !options.quantised_matmul) {
-    why.message = "products of operands cut to " +
-                  std::to_string(settings.dot_bits) +
+    why.message = "matmuls quantised to " + std::to_string(settings.dot_bits) +
                   " bits: a row's scale would depend on which keys a "
                   "device sees";
-    why.help = "use vanilla, sdpa or flash_attn2, or whole products";
+    why.help = "use vanilla, sdpa or flash_attn2, or leave out dot_bits";
     return why;
   }
   return std::nullopt;

@@ -43,17 +43,17 @@ std::vector<InjectedFault> NarrowFaults() {
 
   Probe cut = ProbeOf("flash_attn2", heads);
   cut.test.settings.dot_bits = 8;
-  add("products-with-the-neighbours-scale", Fault::kDotNeighbourScale, cut);
-  add("products-with-one-scale-forgotten", Fault::kDotScaleForgotten, cut);
-  add("products-with-half-a-rows-maximum", Fault::kDotMaximumOfHalf, cut);
+  add("quantised-with-the-neighbours-scale", Fault::kDotNeighbourScale, cut);
+  add("quantised-with-one-scale-forgotten", Fault::kDotScaleForgotten, cut);
+  add("quantised-with-half-a-rows-maximum", Fault::kDotMaximumOfHalf, cut);
   // Within what the bits imply of whole operands: shown by cut ones.
-  add("products-of-7-bits-for-8", Fault::kDotFewerBits, cut);
+  add("quantised-to-7-bits-for-8", Fault::kDotFewerBits, cut);
   Probe coarse = cut;
   coarse.test.settings.dot_bits = 4;
-  add("products-of-3-bits-for-4", Fault::kDotFewerBits, coarse);
+  add("quantised-to-3-bits-for-4", Fault::kDotFewerBits, coarse);
   Probe parts = ProbeOf("vanilla", dim);
   parts.test.settings.dot_bits = 8;
-  add("products-with-a-parts-scale", Fault::kDotScaleOfPart, parts);
+  add("quantised-with-a-parts-scale", Fault::kDotScaleOfPart, parts);
 
   Probe unseen = ProbeOf("vanilla", heads);
   unseen.test.features.masked_row = true;

@@ -256,14 +256,14 @@ class Judge {
       const double limit = cap + cut_bounds_.data[i / static_cast<size_t>(dim)];
       if (Within(error, limit)) continue;
       const Shape at = exec::PositionOf(got_.shape, static_cast<int64_t>(i));
-      return Fail(Check::kError, "output differs by " + ErrorText(error) +
-                                     " from attention of operands cut to " +
-                                     std::to_string(test_.settings.dot_bits) +
-                                     " bits where " + ErrorText(limit) +
-                                     " is allowed; first at batch " +
-                                     std::to_string(at[0]) + ", token " +
-                                     std::to_string(at[1]) + ", head " +
-                                     std::to_string(at[2]));
+      return Fail(Check::kError,
+                  "output differs by " + ErrorText(error) +
+                      " from attention of operands quantised to " +
+                      std::to_string(test_.settings.dot_bits) + " bits where " +
+                      ErrorText(limit) + " is allowed; first at batch " +
+                      std::to_string(at[0]) + ", token " +
+                      std::to_string(at[1]) + ", head " +
+                      std::to_string(at[2]));
     }
     return true;
   }

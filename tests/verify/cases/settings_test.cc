@@ -130,7 +130,7 @@ TEST_CASE("those that take quantised matmuls are those that have them") {
     CHECK(operation->Takes(Setting::kDotBits) ==
           (result.status == Status::kPass));
     if (result.status != Status::kPass) {
-      CHECK(result.reason.find("cut to 8 bits") != std::string::npos);
+      CHECK(result.reason.find("quantised to 8 bits") != std::string::npos);
     }
   }
 }
