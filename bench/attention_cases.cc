@@ -1,4 +1,5 @@
 #include "attention_cases.h"
+#include "floats/convert.h"
 
 #include <sys/mman.h>
 
@@ -68,11 +69,11 @@ struct Tensor {
     wide.assign(values.begin(), values.end());
     if (dtype == Dtype::kBF16) {
       half.resize(wide.size());
-      exec::F32ToBf16(wide, half);
+      F32ToBf16(wide, half);
     }
     if (dtype == Dtype::kF16) {
       half.resize(wide.size());
-      exec::F32ToF16(wide, half);
+      F32ToF16(wide, half);
     }
     if (dtype == Dtype::kI8) {
       narrow.resize(wide.size());

@@ -21,10 +21,10 @@
 #include <tuple>
 #include <utility>
 
-#include "checkpoint/cast.h"
 #include "checkpoint/checksum.h"
 #include "checkpoint/gather.h"
 #include "checkpoint/grid.h"
+#include "floats/convert.h"
 #include "source/input_file.h"
 
 namespace shardc {
@@ -344,8 +344,8 @@ class Copier {
     const TransferTensor& tensor = transfer_.tensors[work.tensor];
     if (tensor.from == tensor.to) return bytes;
     scratch.cast.resize(static_cast<size_t>(units * work.grid.unit_to()));
-    CastElements(tensor.from, tensor.to, bytes, scratch.cast.data(),
-                 static_cast<size_t>(units));
+    ConvertFloats(tensor.from, tensor.to, bytes, scratch.cast.data(),
+                  static_cast<size_t>(units));
     return scratch.cast.data();
   }
 

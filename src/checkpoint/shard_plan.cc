@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "checkpoint/cast.h"
 #include "checkpoint/layout.h"
+#include "floats/convert.h"
 #include "model/safetensors_header.h"
 #include "source/wording.h"
 
@@ -242,7 +242,7 @@ class Planner {
 }  // namespace
 
 Dtype CastTo(Dtype from, const std::optional<Dtype>& wanted) {
-  return wanted && CanCast(from, *wanted) ? *wanted : from;
+  return wanted && CanConvert(from, *wanted) ? *wanted : from;
 }
 
 std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,

@@ -1,3 +1,6 @@
+// Room: checkpoint. safetensors in and out: split, merge, reshard. Knows
+// source, model, floats, importers, legalize and plan.
+//
 // A transfer: tensors that lie in pieces in some files go to other pieces in
 // other files. Split, merge and reshard only differ in who makes one.
 #ifndef SHARDC_CHECKPOINT_TRANSFER_H_
@@ -34,7 +37,7 @@ struct TransferTensor {
   std::string name;
   Shape shape;
   Dtype from = Dtype::kF32;
-  Dtype to = Dtype::kF32;            // differs only where CanCast
+  Dtype to = Dtype::kF32;            // differs only where CanConvert
   std::vector<SourcePiece> sources;  // apart, together the whole tensor
   std::vector<Box> parts;            // distinct; what outputs hold
 };

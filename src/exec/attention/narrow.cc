@@ -12,8 +12,8 @@
 #include <cmath>
 #include <limits>
 
-#include "exec/kernels/half.h"
 #include "exec/kernels/quantize.h"
+#include "floats/half.h"
 
 namespace shardc::exec {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "exec/kernels/half.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 namespace {

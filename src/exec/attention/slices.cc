@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "exec/kernels/half.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 namespace {

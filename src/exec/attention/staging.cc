@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "exec/attention/promote.h"
-#include "exec/kernels/half.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 namespace {

@@ -11,8 +11,9 @@
 #include <utility>
 
 #include "exec/kernels/arithmetic.h"
-#include "exec/kernels/half.h"
 #include "exec/kernels/quantize.h"
+#include "floats/convert.h"
+#include "floats/half.h"
 
 namespace shardc::exec {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "exec/cache/kv_cache.h"
 #include "exec/kernels/arithmetic.h"
-#include "exec/kernels/half.h"
 #include "exec/kernels/quantize.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "exec/kernels/half.h"
+#include "floats/half.h"
 
 namespace shardc::exec {
 

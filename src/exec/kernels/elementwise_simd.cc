@@ -1,4 +1,4 @@
-// Kernels that treat every element alike: exp, conversions, reductions for
+// Kernels that treat every element alike: exp, reductions for
 // the collectives, rotary, int8. All but exp give the same bits on every
 // target. tests/exec/elementwise_kernels_test.cc compares with
 // plain loops; exp over all float32 there, on demand.
@@ -18,9 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-using DH = hn::Rebind<uint16_t, DF>;
 using DB = hn::Rebind<int8_t, DF>;
-using VU = hn::Vec<DU>;
 
 // Runs `whole` on every whole vector at i, and on a padded copy at the end.
 // `whole` takes (const In*, Out*).
@@ -45,66 +43,6 @@ struct ExpOp {
 struct ExpNonPositiveOp {
   HWY_INLINE void operator()(const float* x, float* out) const {
     hn::StoreU(ExpNonPositiveV(hn::LoadU(DF(), x)), DF(), out);
-  }
-};
-
-HWY_INLINE void StoreHalf(VU wide, uint16_t* out) {
-  // Values fit in 16 bits; the signed narrowing saturates, so sign-extend.
-  const DI di;
-  const hn::Rebind<int16_t, DF> d16;
-  const auto v = hn::ShiftRight<16>(hn::BitCast(di, hn::ShiftLeft<16>(wide)));
-  hn::StoreU(hn::BitCast(DH(), hn::DemoteTo(d16, v)), DH(), out);
-}
-
-struct ToBf16Op {
-  HWY_INLINE void operator()(const float* x, uint16_t* out) const {
-    const DU du;
-    const VF v = hn::LoadU(DF(), x);
-    const VU u = hn::BitCast(du, v);
-    const VU odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1));
-    const VU rounded =
-        hn::ShiftRight<16>(hn::Add(hn::Add(u, hn::Set(du, 0x7fff)), odd));
-    const VU quiet = hn::Or(hn::ShiftRight<16>(u), hn::Set(du, 0x40));
-    const auto nan = hn::RebindMask(du, hn::IsNaN(v));
-    StoreHalf(hn::IfThenElse(nan, quiet, rounded), out);
-  }
-};
-
-// Normal results: drop 13 bits, rounding in the integer. Subnormal ones: the
-// adder rounds, at a power of two whose last bit is f16's smallest step.
-struct ToF16Op {
-  HWY_INLINE void operator()(const float* x, uint16_t* out) const {
-    const DF df;
-    const DU du;
-    const VU u = hn::BitCast(du, hn::LoadU(df, x));
-    const VU sign = hn::ShiftRight<16>(hn::And(u, hn::Set(du, 0x80000000u)));
-    const VU a = hn::And(u, hn::Set(du, 0x7fffffffu));
-    const VU odd = hn::And(hn::ShiftRight<13>(a), hn::Set(du, 1));
-    const VU normal = hn::ShiftRight<13>(hn::Add(
-        hn::Add(hn::Sub(a, hn::Set(du, 112u << 23)), hn::Set(du, 0xfff)), odd));
-    const VF half = hn::Set(df, 0.5f);
-    const VU small = hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, a), half)),
-                             hn::BitCast(du, half));
-    const DI di;
-    const auto at = hn::BitCast(di, a);
-    const auto is = [&](auto mask)
-                        HWY_ATTR { return hn::RebindMask(du, mask); };
-    // From 65520 on the nearest is infinity; below 2^-14 it is subnormal.
-    VU y =
-        hn::IfThenElse(is(hn::Lt(at, hn::Set(di, 0x38800000))), small, normal);
-    y = hn::IfThenElse(is(hn::Gt(at, hn::Set(di, 0x477fefff))),
-                       hn::Set(du, 0x7c00), y);
-    const VU quiet = hn::Or(hn::And(hn::ShiftRight<13>(a), hn::Set(du, 0x3ff)),
-                            hn::Set(du, 0x7e00));
-    y = hn::IfThenElse(is(hn::Gt(at, hn::Set(di, 0x7f800000))), quiet, y);
-    StoreHalf(hn::Or(y, sign), out);
-  }
-};
-
-template <class E>
-struct LoadOp {
-  HWY_INLINE void operator()(const uint16_t* x, float* out) const {
-    hn::StoreU(E::Load(x), DF(), out);
   }
 };
 
@@ -137,18 +75,6 @@ HWY_INLINE void Combine(const float* x, size_t count, float* into) {
 void ExpAll(const float* x, float* out, size_t n) { Map(x, out, n, ExpOp()); }
 void ExpNonPositiveAll(const float* x, float* out, size_t n) {
   Map(x, out, n, ExpNonPositiveOp());
-}
-void ToBf16(const float* x, uint16_t* out, size_t n) {
-  Map(x, out, n, ToBf16Op());
-}
-void FromBf16(const uint16_t* x, float* out, size_t n) {
-  Map(x, out, n, LoadOp<Bf16Element>());
-}
-void ToF16(const float* x, uint16_t* out, size_t n) {
-  Map(x, out, n, ToF16Op());
-}
-void FromF16(const uint16_t* x, float* out, size_t n) {
-  Map(x, out, n, LoadOp<F16Element>());
 }
 void AddTo(const float* x, size_t n, float* into) {
   Combine<AddOp>(x, n, into);
@@ -254,10 +180,6 @@ namespace shardc::exec {
 
 HWY_EXPORT(ExpAll);
 HWY_EXPORT(ExpNonPositiveAll);
-HWY_EXPORT(ToBf16);
-HWY_EXPORT(FromBf16);
-HWY_EXPORT(ToF16);
-HWY_EXPORT(FromF16);
 HWY_EXPORT(AddTo);
 HWY_EXPORT(MaxTo);
 HWY_EXPORT(RotateHalves);
@@ -272,18 +194,6 @@ void Exp(std::span<const float> x, std::span<float> out) {
 }
 void ExpNonPositive(std::span<const float> x, std::span<float> out) {
   HWY_DYNAMIC_DISPATCH(ExpNonPositiveAll)(x.data(), out.data(), x.size());
-}
-void F32ToBf16(std::span<const float> x, std::span<uint16_t> out) {
-  HWY_DYNAMIC_DISPATCH(ToBf16)(x.data(), out.data(), x.size());
-}
-void Bf16ToF32(std::span<const uint16_t> x, std::span<float> out) {
-  HWY_DYNAMIC_DISPATCH(FromBf16)(x.data(), out.data(), x.size());
-}
-void F32ToF16(std::span<const float> x, std::span<uint16_t> out) {
-  HWY_DYNAMIC_DISPATCH(ToF16)(x.data(), out.data(), x.size());
-}
-void F16ToF32(std::span<const uint16_t> x, std::span<float> out) {
-  HWY_DYNAMIC_DISPATCH(FromF16)(x.data(), out.data(), x.size());
 }
 void AddInto(std::span<const float> x, std::span<float> into) {
   HWY_DYNAMIC_DISPATCH(AddTo)(x.data(), x.size(), into.data());

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "exec/kernels/half.h"
+#include "floats/half.h"
 
 namespace shardc::exec {
 

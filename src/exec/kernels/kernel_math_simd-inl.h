@@ -8,14 +8,16 @@
 #define SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_
 #endif
 
+#include "floats/half_simd-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::ScalableTag<float>;
-using DI = hn::RebindToSigned<DF>;
-using DU = hn::RebindToUnsigned<DF>;
-using VF = hn::Vec<DF>;
+using shardc::HWY_NAMESPACE::DF;
+using shardc::HWY_NAMESPACE::DI;
+using shardc::HWY_NAMESPACE::DU;
+using shardc::HWY_NAMESPACE::VF;
 
 // 2^n for n + 127 in the low bits of `biased` (the sum of a float and
 // 1.5*2^23 + 127 has them there); n = -127 gives 0.
@@ -110,9 +112,7 @@ struct F32Element {
 struct Bf16Element {
   using T = uint16_t;
   static HWY_INLINE VF Load(const T* p) {
-    const hn::Rebind<uint16_t, DF> half;
-    const auto wide = hn::PromoteTo(DU(), hn::LoadU(half, p));
-    return hn::BitCast(DF(), hn::ShiftLeft<16>(wide));
+    return shardc::HWY_NAMESPACE::LoadBFloat16(p);
   }
 #if HWY_TARGET == HWY_SCALAR
   static constexpr bool kApart = false;
@@ -135,26 +135,7 @@ struct Bf16Element {
 struct F16Element {
   using T = uint16_t;
   static HWY_INLINE VF Load(const T* p) {
-    const DF df;
-    const hn::Rebind<uint16_t, DF> half;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || \
-    HWY_TARGET == HWY_AVX3_DL
-    const hn::Rebind<hwy::float16_t, DF> d16;
-    return hn::PromoteTo(df, hn::BitCast(d16, hn::LoadU(half, p)));
-#else
-    const DU du;
-    // Moves the exponent with a product, exact for subnormals too.
-    const auto wide = hn::PromoteTo(du, hn::LoadU(half, p));
-    const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(du, 0x8000)));
-    const auto rest = hn::ShiftLeft<13>(hn::And(wide, hn::Set(du, 0x7fff)));
-    const VF scaled = hn::Mul(hn::BitCast(df, rest),
-                              hn::BitCast(df, hn::Set(du, 0x77800000)));
-    const VF huge = hn::BitCast(df, hn::Or(rest, hn::Set(du, 0x7f800000)));
-    const VF limit = hn::BitCast(df, hn::Set(du, 0x0f800000));
-    const VF magnitude =
-        hn::IfThenElse(hn::Ge(hn::BitCast(df, rest), limit), huge, scaled);
-    return hn::Or(magnitude, hn::BitCast(df, sign));
-#endif
+    return shardc::HWY_NAMESPACE::LoadFloat16(p);
   }
   static constexpr bool kApart = false;
   static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {

@@ -107,13 +107,6 @@ void Exp(std::span<const float> x, std::span<float> out);
 // be 0.
 void ExpNonPositive(std::span<const float> x, std::span<float> out);
 
-// The conversions of half.h for many elements, bit for bit, but for which NaN
-// a NaN becomes.
-void F32ToBf16(std::span<const float> x, std::span<uint16_t> out);
-void Bf16ToF32(std::span<const uint16_t> x, std::span<float> out);
-void F32ToF16(std::span<const float> x, std::span<uint16_t> out);
-void F16ToF32(std::span<const uint16_t> x, std::span<float> out);
-
 // For collectives, one member after the other: into[i] += x[i] and
 // into[i] = max(into[i], x[i]), where a NaN on either side stays.
 void AddInto(std::span<const float> x, std::span<float> into);

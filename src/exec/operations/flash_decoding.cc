@@ -24,8 +24,8 @@
 #include <utility>
 
 #include "exec/attention/staging.h"
-#include "exec/kernels/half.h"
 #include "exec/operations/operation.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 namespace {

@@ -22,9 +22,9 @@
 #include <utility>
 
 #include "exec/attention/staging.h"
-#include "exec/kernels/half.h"
 #include "exec/operations/operation.h"
 #include "exec/pages/latent_pages.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 namespace {

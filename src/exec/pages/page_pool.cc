@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "exec/kernels/half.h"
 #include "exec/kernels/quantize.h"
+#include "floats/half.h"
 
 namespace shardc::exec {
 namespace {

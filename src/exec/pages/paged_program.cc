@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "exec/attention/staging.h"
-#include "exec/kernels/half.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 namespace {

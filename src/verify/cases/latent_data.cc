@@ -7,8 +7,8 @@
 
 #include <cmath>
 
-#include "exec/kernels/half.h"
 #include "exec/machine/random.h"
+#include "floats/half.h"
 #include "verify/cases/shapes.h"
 
 namespace shardc::verify {
@@ -28,7 +28,7 @@ Buffer Values(exec::Random random, const Shape& shape, Dtype dtype, double gain,
     const auto at = static_cast<uint64_t>(i);
     const auto cell =
         static_cast<uint64_t>(i / each * shape.back() + i % shape.back());
-    out.real[At(i)] = exec::RoundTo(
+    out.real[At(i)] = RoundTo(
         dtype, gain * random.Normal(at) +
                    offset * (2 * random.Split("mean").Uniform(cell) - 1));
   }
@@ -60,7 +60,7 @@ void AddLatent(const Case& test, exec::AttentionProblem& problem) {
   const auto lay = [&](const DenseArray& from, Buffer& to) {
     const DenseArray laid = exec::FromBthd(from, problem.layout);
     for (size_t i = 0; i < laid.data.size(); ++i) {
-      to.real[i] = exec::RoundTo(to.dtype, laid.data[i]);
+      to.real[i] = RoundTo(to.dtype, laid.data[i]);
     }
   };
   lay(in.key, problem.key);

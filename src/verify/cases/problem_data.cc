@@ -10,10 +10,11 @@
 #include <cmath>
 #include <utility>
 
-#include "exec/kernels/half.h"
 #include "exec/kernels/quantize.h"
 #include "exec/machine/random.h"
 #include "exec/machine/thread_pool.h"
+#include "floats/convert.h"
+#include "floats/half.h"
 #include "verify/cases/latent_data.h"
 #include "verify/cases/shapes.h"
 
@@ -72,7 +73,7 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
             x += means[At(h * dim + d)] +
                  offset * 0.5 * (along - 0.5) * (d % 2 == 0 ? 1 : -1);
           }
-          out.real[At(i)] = exec::RoundTo(dtype, x);
+          out.real[At(i)] = RoundTo(dtype, x);
         }
       }
     }
@@ -176,7 +177,7 @@ void AddMasks(const Case& test, Random random,
         {batch, f.bias_by_head ? n.heads : 1, rows, keys}, Dtype::kF32);
     const Random r = random.Split("bias");
     for (size_t i = 0; i < bias.real.size(); ++i) {
-      bias.real[i] = exec::RoundTo(test.dtype, 2 * r.Normal(i));
+      bias.real[i] = RoundTo(test.dtype, 2 * r.Normal(i));
     }
     problem.bias = std::move(bias);
   }
@@ -338,7 +339,7 @@ void AsStored(Dtype dtype, DenseArray& x) {
       row[d] = static_cast<float>(x.data[at + d]);
     const float scale = exec::QuantizeInt8(row, q);
     for (size_t d = 0; d < dim; ++d) {
-      x.data[at + d] = exec::RoundTo(dtype, exec::DequantizeInt8(q[d], scale));
+      x.data[at + d] = RoundTo(dtype, exec::DequantizeInt8(q[d], scale));
     }
   }
 }
@@ -404,7 +405,7 @@ exec::AttentionProblem InDtype(exec::AttentionProblem problem, Dtype dtype) {
     inputs.insert(inputs.end(),
                   {&l.latent, &l.rope_key, &l.up_key, &l.up_value});
   }
-  for (Buffer* x : inputs) exec::RoundAll(dtype, x->real);
+  for (Buffer* x : inputs) RoundAll(dtype, x->real);
   return problem;
 }
 

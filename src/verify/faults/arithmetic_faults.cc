@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "exec/kernels/arithmetic.h"
-#include "exec/kernels/half.h"
+#include "floats/convert.h"
+#include "floats/half.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {
@@ -37,8 +38,8 @@ void ResetState(float /*factor*/, float& sum, std::span<float> out) {
 void AbsorbInBf16(float weight, float kept, const float* value, float& sum,
                   std::span<float> out) {
   exec::AbsorbKey(weight, kept, value, sum, out);
-  sum = exec::RoundTo(Dtype::kBF16, sum);
-  exec::RoundAll(Dtype::kBF16, out);
+  sum = RoundTo(Dtype::kBF16, sum);
+  RoundAll(Dtype::kBF16, out);
 }
 
 // Right, but not the kernels': loops, with blocks as they are set.
@@ -57,7 +58,7 @@ float Truncated(Dtype /*dtype*/, float x) {
 }
 
 float RoundedTwice(Dtype dtype, float x) {
-  return exec::RoundTo(dtype, exec::RoundTo(Dtype::kBF16, x));
+  return RoundTo(dtype, RoundTo(Dtype::kBF16, x));
 }
 
 float MinusInfinity(Dtype /*dtype*/) {

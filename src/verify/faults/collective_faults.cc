@@ -8,9 +8,9 @@
 #include <limits>
 #include <utility>
 
-#include "exec/kernels/half.h"
 #include "exec/machine/collectives.h"
 #include "exec/machine/sharded.h"
+#include "floats/half.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {
@@ -241,7 +241,7 @@ void Normalise(float* row, int64_t dim, float sum) {
 PerDevice InBf16(Machine& machine, const CollectiveCall& call) {
   return Repacked(machine, call, [](float* row, int64_t dim, float) {
     for (int64_t d = 0; d <= dim; ++d) {
-      row[d] = exec::RoundTo(Dtype::kBF16, row[d]);
+      row[d] = RoundTo(Dtype::kBF16, row[d]);
     }
   });
 }

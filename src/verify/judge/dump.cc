@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/kernels/half.h"
+#include "floats/half.h"
 #include "model/safetensors_header.h"
 #include "source/json_writer.h"
 #include "verify/cases/settings.h"
@@ -33,9 +33,9 @@ std::string BytesOfBuffer(const exec::Buffer& buffer) {
   std::string out;
   for (float x : buffer.real) {
     if (buffer.dtype == Dtype::kBF16) {
-      Append(out, exec::BFloat16Bits(x));
+      Append(out, BFloat16Bits(x));
     } else if (buffer.dtype == Dtype::kF16) {
-      Append(out, exec::Float16Bits(x));
+      Append(out, Float16Bits(x));
     } else {
       Append(out, x);
     }

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/kernels/half.h"
+#include "floats/half.h"
 
 namespace shardc::verify {
 namespace {
@@ -63,7 +63,7 @@ class Bound {
         scale_(std::abs(options.ScaleFor(in.query.dim(3)))),
         roundoff_(settings.softmax_dtype == Dtype::kF32
                       ? 0
-                      : exec::UnitRoundoff(settings.softmax_dtype)) {
+                      : UnitRoundoff(settings.softmax_dtype)) {
     for (int64_t b = 0; b < in.key.dim(0); ++b) {
       for (int64_t s = 0; s < in.key.dim(1); ++s) {
         for (int64_t k = 0; k < in.key.dim(2); ++k) {

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "exec/attention/traffic.h"
-#include "exec/kernels/half.h"
 #include "exec/machine/machine.h"
 #include "verify/cases/features.h"
 #include "verify/cases/problem_data.h"

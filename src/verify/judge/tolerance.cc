@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "exec/kernels/half.h"
+#include "floats/half.h"
 
 namespace shardc::verify {
 
@@ -57,9 +57,8 @@ double MaxAbs(const exec::DenseArray& x) {
 }
 
 double ErrorFloor(Dtype dtype, double max_reference, Dtype softmax) {
-  double units =
-      2 * exec::UnitRoundoff(dtype) + 16 * exec::UnitRoundoff(Dtype::kF32);
-  if (softmax != Dtype::kF32) units += 2 * exec::UnitRoundoff(softmax);
+  double units = 2 * UnitRoundoff(dtype) + 16 * UnitRoundoff(Dtype::kF32);
+  if (softmax != Dtype::kF32) units += 2 * UnitRoundoff(softmax);
   return units * max_reference;
 }
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "exec/kernels/half.h"
 #include "exec/kernels/quantize.h"
 #include "exec/machine/random.h"
+#include "floats/half.h"
 #include "verify/judge/explain.h"
 
 namespace shardc::verify {
@@ -163,7 +163,7 @@ class Run {
     const auto at = static_cast<uint64_t>((head * trace_.head_dim + d) * 2 +
                                           (value ? 1 : 0));
     const auto x = static_cast<float>(random.Normal(at));
-    return trace_.dtype == Dtype::kI8 ? x : exec::RoundTo(trace_.dtype, x);
+    return trace_.dtype == Dtype::kI8 ? x : RoundTo(trace_.dtype, x);
   }
 
   // As pages give a token's head back.

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <span>
 
-#include "exec/kernels/half.h"
 #include "exec/kernels/kernels.h"
 #include "exec/kernels/quantize.h"
+#include "floats/convert.h"
 
 namespace shardc::verify {
 namespace {
@@ -91,13 +91,13 @@ void Remembered::Rotate(int64_t position, std::span<float> token) const {
       exec::ApplyRotaryInterleaved(x, table.sin, table.cos);
     }
   }
-  exec::RoundAll(trace_.dtype, token);
+  RoundAll(trace_.dtype, token);
 }
 
 void Remembered::Store(std::span<float> token, std::span<int8_t> q,
                        std::span<float> scale) const {
   if (trace_.kv_dtype != Dtype::kI8) {
-    exec::RoundAll(trace_.kv_dtype, token);
+    RoundAll(trace_.kv_dtype, token);
     return;
   }
   const size_t dim = At(trace_.head_dim);
@@ -129,8 +129,8 @@ void Remembered::Write(int64_t row, int64_t begin, int64_t end) {
       std::copy(token.begin(), token.end(), full_.data() + slot * width);
     } else {
       const std::span<uint16_t> to(half_.data() + slot * width, width);
-      trace_.kv_dtype == Dtype::kF16 ? exec::F32ToF16(token, to)
-                                     : exec::F32ToBf16(token, to);
+      trace_.kv_dtype == Dtype::kF16 ? F32ToF16(token, to)
+                                     : F32ToBf16(token, to);
     }
   }
 }
@@ -153,9 +153,9 @@ void Remembered::Expected(int64_t slot, std::span<float> out) const {
   if (trace_.kv_dtype == Dtype::kF32) {
     std::copy_n(full_.data() + at, width, out.data());
   } else if (trace_.kv_dtype == Dtype::kF16) {
-    exec::F16ToF32({half_.data() + at, width}, out);
+    F16ToF32({half_.data() + at, width}, out);
   } else {
-    exec::Bf16ToF32({half_.data() + at, width}, out);
+    Bf16ToF32({half_.data() + at, width}, out);
   }
 }
 
@@ -220,7 +220,7 @@ void Remembered::ReadBack(int64_t row, int64_t begin, int64_t end, Buffer& key,
     tokens_.Read(TokenKind::kValue, SourceOf(row), p, v);
     for (const std::span<float> x : {k, v}) {
       Store(x, {}, {});
-      exec::RoundAll(trace_.dtype, x);
+      RoundAll(trace_.dtype, x);
     }
   }
 }

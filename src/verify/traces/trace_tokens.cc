@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 
-#include "exec/kernels/half.h"
+#include "floats/convert.h"
 
 namespace shardc::verify {
 namespace {
@@ -88,7 +88,7 @@ void TraceTokens::Read(TokenKind kind, int64_t row, int64_t position,
       x[d] = gain * x[d] + (m[d] + (d % 2 == 0 ? along : -along));
     }
   }
-  exec::RoundAll(dtype_, out);
+  RoundAll(dtype_, out);
 }
 
 }  // namespace shardc::verify

@@ -8,11 +8,11 @@
 #include <cmath>
 #include <limits>
 
-#include "exec/kernels/half.h"
 #include "exec/kernels/quantize.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
 #include "exec/operations/operation.h"
+#include "floats/half.h"
 
 namespace shardc::exec {
 namespace {

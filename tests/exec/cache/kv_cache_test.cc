@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "exec/kernels/half.h"
 #include "exec/kernels/quantize.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
+#include "floats/half.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::exec {

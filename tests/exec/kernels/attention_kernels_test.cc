@@ -13,6 +13,7 @@
 #include "exec/kernels/kernel_loops.h"
 #include "exec/kernels/kernels.h"
 #include "exec/machine/thread_pool.h"
+#include "floats/convert.h"
 
 namespace shardc::exec {
 namespace {

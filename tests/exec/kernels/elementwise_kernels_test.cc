@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "exec/kernels/half.h"
 #include "exec/kernels/kernels.h"
 #include "exec/kernels/quantize.h"
 
@@ -115,70 +114,6 @@ TEST_CASE("exp is as exact as stated, on every float32" * doctest::skip()) {
   CheckExp(1);
 }
 
-TEST_CASE("conversions round to the nearest") {
-  const EachTarget targets;
-  std::vector<float> x;
-  // Every f16 and the points half-way between and beside them.
-  for (uint32_t h = 0; h < 0x10000; ++h) {
-    const auto bits = static_cast<uint16_t>(h);
-    if ((bits & 0x7fff) > 0x7c00) continue;
-    const float v = FromFloat16(bits);
-    const float next = FromFloat16(
-        static_cast<uint16_t>((bits & 0x7fff) < 0x7bff ? h + 1 : h));
-    const float middle = v + (next - v) / 2;
-    for (const float f : {v, middle, std::nextafterf(middle, 0.0f),
-                          std::nextafterf(middle, 1e30f)}) {
-      x.push_back(f);
-    }
-  }
-  std::mt19937 random(1);
-  for (int i = 0; i < 200001; ++i) {
-    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
-  }
-  std::vector<uint16_t> got(x.size());
-  for (const std::string& target : targets.names()) {
-    CAPTURE(target);
-    REQUIRE(UseKernelTarget(target));
-    int wrong = 0;
-    F32ToF16(x, got);
-    for (size_t i = 0; i < x.size(); ++i) {
-      wrong += std::isnan(x[i]) ? !std::isnan(FromFloat16(got[i]))
-                                : got[i] != Float16Bits(x[i]);
-    }
-    F32ToBf16(x, got);
-    for (size_t i = 0; i < x.size(); ++i) {
-      wrong += std::isnan(x[i]) ? !std::isnan(FromBFloat16(got[i]))
-                                : got[i] != BFloat16Bits(x[i]);
-    }
-    CHECK(wrong == 0);
-  }
-}
-
-TEST_CASE("conversions to float32 are exact") {
-  const EachTarget targets;
-  std::vector<uint16_t> x(0x10000);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint16_t>(i);
-  std::vector<float> half(x.size());
-  std::vector<float> brain(x.size());
-  for (const std::string& target : targets.names()) {
-    CAPTURE(target);
-    REQUIRE(UseKernelTarget(target));
-    F16ToF32(x, half);
-    Bf16ToF32(x, brain);
-    int wrong = 0;
-    for (size_t i = 0; i < x.size(); ++i) {
-      const auto same = [](float a, float b) {
-        return std::isnan(b)
-                   ? std::isnan(a)
-                   : std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
-      };
-      wrong += !same(half[i], FromFloat16(x[i]));
-      wrong += !same(brain[i], FromBFloat16(x[i]));
-    }
-    CHECK(wrong == 0);
-  }
-}
-
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
@@ -280,6 +215,28 @@ TEST_CASE("int8 rows are those of the loops, bit for bit") {
       for (size_t i = 0; i < row.size(); ++i) {
         CHECK(back[i] == DequantizeInt8(q[i], scale));
       }
+    }
+  }
+}
+
+TEST_CASE("every int8 is read as the loops read it, on every target") {
+  const EachTarget targets;
+  std::vector<int8_t> all(256);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i] = static_cast<int8_t>(static_cast<int>(i) - 128);
+  }
+  std::vector<float> got(all.size());
+  for (const std::string& target : targets.names()) {
+    CAPTURE(target);
+    REQUIRE(UseKernelTarget(target));
+    for (const float scale : {127.5f, 1.0f, 3e38f, 0x1p-126f}) {
+      Dequantise(all, scale, got);
+      int wrong = 0;
+      for (size_t i = 0; i < all.size(); ++i) {
+        wrong += std::bit_cast<uint32_t>(got[i]) !=
+                 std::bit_cast<uint32_t>(DequantizeInt8(all[i], scale));
+      }
+      CHECK(wrong == 0);
     }
   }
 }

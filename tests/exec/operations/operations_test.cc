@@ -7,10 +7,10 @@
 #include <set>
 
 #include "exec/attention/staging.h"
-#include "exec/kernels/half.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
 #include "exec/operations/ring_order.h"
+#include "floats/half.h"
 
 namespace shardc::exec {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "exec/kernels/half.h"
 #include "exec/machine/mesh_fixture.h"
+#include "floats/half.h"
 
 namespace shardc::exec {
 namespace {

@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "exec/attention/reference.h"
-#include "exec/kernels/half.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
 #include "exec/operations/operation.h"
 #include "exec/pages/paged_program.h"
+#include "floats/half.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::exec {

@@ -2,9 +2,9 @@
 // bits that do not fit, and add one where what went was more than half, or
 // half and the last bit kept is odd. A carry out of the significand runs into
 // the exponent, which is the right answer, up to infinity.
-#include "checkpoint/cast_scalar.h"
+#include "floats/oracle.h"
 
-namespace shardc {
+namespace shardc::oracle {
 namespace {
 
 struct Format {
@@ -102,4 +102,4 @@ uint32_t Float32FromBfloat16(uint16_t bits) {
   return static_cast<uint32_t>(bits) << 16;
 }
 
-}  // namespace shardc
+}  // namespace shardc::oracle

@@ -1,18 +1,14 @@
-#include "checkpoint/cast.h"
+#include "floats/oracle.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "checkpoint/cast_scalar.h"
-
-namespace shardc {
+namespace shardc::oracle {
 namespace {
 
 // The nearest of all values of a 16-bit format, ties to the even code: by
@@ -62,8 +58,7 @@ Nearest MakeNearest(int exponent_bits, int fraction_bits) {
   return {values, Value(exponent_bits, fraction_bits, infinity)};
 }
 
-std::vector<double> Interesting(const Nearest& half, const Nearest& brain) {
-  (void)half, (void)brain;
+std::vector<double> Interesting() {
   std::vector<double> out = {0.0,
                              1.0,
                              65504.0,
@@ -98,10 +93,10 @@ std::vector<double> Interesting(const Nearest& half, const Nearest& brain) {
   return out;
 }
 
-TEST_CASE("cast: narrowing is to the nearest, ties to even") {
+TEST_CASE("narrowing is to the nearest, ties to even") {
   const Nearest half = MakeNearest(5, 10);
   const Nearest brain = MakeNearest(8, 7);
-  for (const double value : Interesting(half, brain)) {
+  for (const double value : Interesting()) {
     const auto bits64 = std::bit_cast<uint64_t>(value);
     const auto narrow = static_cast<float>(value);
     const auto bits32 = std::bit_cast<uint32_t>(narrow);
@@ -115,7 +110,7 @@ TEST_CASE("cast: narrowing is to the nearest, ties to even") {
   }
 }
 
-TEST_CASE("cast: every 16-bit value widens and comes back") {
+TEST_CASE("every 16-bit value widens and comes back") {
   for (uint32_t code = 0; code < 0x10000; ++code) {
     const auto bits = static_cast<uint16_t>(code);
     const uint32_t wide = Float32FromFloat16(bits);
@@ -139,69 +134,5 @@ TEST_CASE("cast: every 16-bit value widens and comes back") {
   CHECK(Float16FromFloat32(0x7FA00000u) == 0x7F00);  // quiet, payload kept
 }
 
-std::string Cast(Dtype from, Dtype to, const std::string& in, size_t count,
-                 size_t shift) {
-  // Unaligned on both sides.
-  std::string source(shift, 'x');
-  source += in;
-  std::string out(shift + count * static_cast<size_t>(DtypeBits(to)) / 8, 0);
-  CastElements(from, to, source.data() + shift, out.data() + shift, count);
-  return out.substr(shift);
-}
-
-template <typename From, typename To, typename Convert>
-void CheckVector(Dtype from, Dtype to, Convert convert) {
-  std::mt19937_64 random(3);
-  std::vector<From> values;
-  if (sizeof(From) == 2) {
-    for (uint32_t code = 0; code < 0x10000; ++code) {
-      values.push_back(static_cast<From>(code));
-    }
-  } else {
-    for (int i = 0; i < 300000; ++i) {
-      uint64_t bits = random();
-      // Many near the borders of half precision.
-      if (i % 3 == 0) {
-        bits = (bits & 0x8000'1FFFu) |
-               static_cast<uint64_t>(0x33000000u + random() % 0x15000000u);
-      }
-      values.push_back(static_cast<From>(bits));
-    }
-  }
-  for (size_t count : {values.size(), size_t{1}, size_t{7}, size_t{33}}) {
-    std::string in(reinterpret_cast<const char*>(values.data()),
-                   count * sizeof(From));
-    std::string want;
-    for (size_t i = 0; i < count; ++i) {
-      const To result = convert(values[i]);
-      want.append(reinterpret_cast<const char*>(&result), sizeof(To));
-    }
-    CHECK(Cast(from, to, in, count, 1) == want);
-  }
-}
-
-TEST_CASE("cast: vectors give what the plain loops give") {
-  CheckVector<uint32_t, uint16_t>(Dtype::kF32, Dtype::kF16, Float16FromFloat32);
-  CheckVector<uint32_t, uint16_t>(Dtype::kF32, Dtype::kBF16,
-                                  Bfloat16FromFloat32);
-  CheckVector<uint16_t, uint32_t>(Dtype::kF16, Dtype::kF32, Float32FromFloat16);
-  CheckVector<uint16_t, uint32_t>(Dtype::kBF16, Dtype::kF32,
-                                  Float32FromBfloat16);
-  CheckVector<uint16_t, uint16_t>(Dtype::kBF16, Dtype::kF16, [](uint16_t bits) {
-    return Float16FromFloat32(Float32FromBfloat16(bits));
-  });
-  CheckVector<uint16_t, uint16_t>(Dtype::kF16, Dtype::kBF16, [](uint16_t bits) {
-    return Bfloat16FromFloat32(Float32FromFloat16(bits));
-  });
-}
-
-TEST_CASE("cast: which types take part") {
-  CHECK(CanCast(Dtype::kF64, Dtype::kBF16));
-  CHECK(CanCast(Dtype::kF16, Dtype::kF32));
-  CHECK_FALSE(CanCast(Dtype::kF32, Dtype::kF64));
-  CHECK_FALSE(CanCast(Dtype::kF8E4M3, Dtype::kF32));
-  CHECK_FALSE(CanCast(Dtype::kI32, Dtype::kF32));
-}
-
 }  // namespace
-}  // namespace shardc
+}  // namespace shardc::oracle

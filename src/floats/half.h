@@ -1,15 +1,18 @@
+// Room: floats. 16-bit floats to float32 and back, one at a time here, many in
+// convert.h. Knows model.
+//
 // float16 and bfloat16: values between nearest neighbours go to the nearer,
 // ties to the even one; subnormals are kept; too large is infinity; a NaN
-// stays a NaN. Conversions to float are exact.
-#ifndef SHARDC_EXEC_KERNELS_HALF_H_
-#define SHARDC_EXEC_KERNELS_HALF_H_
+// stays one, quiet, with its sign and upper payload bits. Conversions to float
+// are exact. convert.h's vector code gives the same bits.
+#ifndef SHARDC_FLOATS_HALF_H_
+#define SHARDC_FLOATS_HALF_H_
 
 #include <cstdint>
-#include <span>
 
 #include "model/dtype.h"
 
-namespace shardc::exec {
+namespace shardc {
 
 uint16_t Float16Bits(float x);
 uint16_t Float16Bits(double x);  // rounds once
@@ -23,12 +26,10 @@ float FromBFloat16(uint16_t bits);
 // as float.
 float RoundTo(Dtype dtype, double x);
 float RoundTo(Dtype dtype, float x);
-// Each of them, faster for many.
-void RoundAll(Dtype dtype, std::span<float> x);
 
 // Unit roundoff: 2^-24, 2^-11, 2^-8.
 double UnitRoundoff(Dtype dtype);
 
-}  // namespace shardc::exec
+}  // namespace shardc
 
-#endif  // SHARDC_EXEC_KERNELS_HALF_H_
+#endif  // SHARDC_FLOATS_HALF_H_

@@ -1,11 +1,11 @@
-// One element at a time by integer arithmetic: the oracle of the vector
-// code, and the tails of its loops.
-#ifndef SHARDC_CHECKPOINT_CAST_SCALAR_H_
-#define SHARDC_CHECKPOINT_CAST_SCALAR_H_
+// Conversions by integer arithmetic from the formats' definitions: the oracle
+// of src/floats.
+#ifndef SHARDC_TESTS_FLOATS_ORACLE_H_
+#define SHARDC_TESTS_FLOATS_ORACLE_H_
 
 #include <cstdint>
 
-namespace shardc {
+namespace shardc::oracle {
 
 // All take and give the bits of IEEE binary64, binary32, binary16 or of
 // bfloat16.
@@ -17,6 +17,6 @@ uint16_t Bfloat16FromFloat32(uint32_t bits);
 uint32_t Float32FromFloat16(uint16_t bits);
 uint32_t Float32FromBfloat16(uint16_t bits);
 
-}  // namespace shardc
+}  // namespace shardc::oracle
 
-#endif  // SHARDC_CHECKPOINT_CAST_SCALAR_H_
+#endif  // SHARDC_TESTS_FLOATS_ORACLE_H_

@@ -1,17 +1,13 @@
 // From float the classic integer forms are used, as they are on every path
 // that stores a result; from double a plain one that scales to the format's
-// quantum and rounds there. tests/exec/half_test.cc holds each against the
+// quantum and rounds there. tests/floats/half_test.cc holds each against the
 // other around every midpoint between neighbours.
-#include "exec/kernels/half.h"
+#include "floats/half.h"
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 
-#include "exec/kernels/kernels.h"
-
-namespace shardc::exec {
+namespace shardc {
 namespace {
 
 // Precision in bits (with the hidden one), least normal exponent, and the
@@ -73,7 +69,8 @@ float FromFloat16(uint16_t bits) {
   const uint32_t exponent = (bits >> 10) & 0x1f;
   const uint32_t fraction = bits & 0x3ff;
   if (exponent == 0x1f) {
-    return std::bit_cast<float>(sign | 0x7f800000 | (fraction << 13));
+    const uint32_t quiet = fraction != 0 ? 0x400000 : 0;
+    return std::bit_cast<float>(sign | 0x7f800000 | quiet | (fraction << 13));
   }
   if (exponent == 0) {
     const float value = static_cast<float>(fraction) * 0x1p-24f;
@@ -111,26 +108,10 @@ float RoundTo(Dtype dtype, float x) {
   return x;
 }
 
-void RoundAll(Dtype dtype, std::span<float> x) {
-  if (dtype != Dtype::kF16 && dtype != Dtype::kBF16) return;
-  std::array<uint16_t, 1024> bits;
-  for (size_t at = 0; at < x.size(); at += bits.size()) {
-    const auto part = x.subspan(at, std::min(bits.size(), x.size() - at));
-    const std::span<uint16_t> narrow(bits.data(), part.size());
-    if (dtype == Dtype::kF16) {
-      F32ToF16(part, narrow);
-      F16ToF32(narrow, part);
-    } else {
-      F32ToBf16(part, narrow);
-      Bf16ToF32(narrow, part);
-    }
-  }
-}
-
 double UnitRoundoff(Dtype dtype) {
   if (dtype == Dtype::kF16) return 0x1p-11;
   if (dtype == Dtype::kBF16) return 0x1p-8;
   return 0x1p-24;
 }
 
-}  // namespace shardc::exec
+}  // namespace shardc

@@ -1,0 +1,32 @@
+// Many floats of one type to another, rounded to nearest with ties to even,
+// in one step, by vectors where the processor has them: bit for bit what
+// half.h does to each.
+#ifndef SHARDC_FLOATS_CONVERT_H_
+#define SHARDC_FLOATS_CONVERT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "model/dtype.h"
+
+namespace shardc {
+
+// From F64, F32, F16 or BF16 to F32, F16 or BF16.
+bool CanConvert(Dtype from, Dtype to);
+
+// `in` and `out` do not overlap and need no alignment. CanConvert holds.
+void ConvertFloats(Dtype from, Dtype to, const void* in, void* out,
+                   size_t count);
+
+void F32ToBf16(std::span<const float> x, std::span<uint16_t> out);
+void Bf16ToF32(std::span<const uint16_t> x, std::span<float> out);
+void F32ToF16(std::span<const float> x, std::span<uint16_t> out);
+void F16ToF32(std::span<const uint16_t> x, std::span<float> out);
+
+// Rounds each to the values of F16 or BF16; other dtypes leave them.
+void RoundAll(Dtype dtype, std::span<float> x);
+
+}  // namespace shardc
+
+#endif  // SHARDC_FLOATS_CONVERT_H_

@@ -1,0 +1,19 @@
+// The loops of convert.h, compiled for each instruction set and chosen when
+// the program runs. No alignment is needed.
+#ifndef SHARDC_FLOATS_CONVERT_SIMD_H_
+#define SHARDC_FLOATS_CONVERT_SIMD_H_
+
+#include <cstddef>
+
+namespace shardc {
+
+void SimdF16FromF32(const void* in, void* out, size_t count);
+void SimdBf16FromF32(const void* in, void* out, size_t count);
+void SimdF32FromF16(const void* in, void* out, size_t count);
+void SimdF32FromBf16(const void* in, void* out, size_t count);
+void SimdF16FromBf16(const void* in, void* out, size_t count);
+void SimdBf16FromF16(const void* in, void* out, size_t count);
+
+}  // namespace shardc
+
+#endif  // SHARDC_FLOATS_CONVERT_SIMD_H_
