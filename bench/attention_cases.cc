@@ -247,7 +247,7 @@ TimedCase MeshCase(int64_t devices, int64_t rows) {
   return {[problem, mesh, specs] {
             const exec::SimMesh sim(mesh);
             exec::Machine machine(sim);
-            const exec::OperationOutcome outcome = RunFlashAttention(
+            const exec::OperationOutcome outcome = exec::kFlashAttention.run(
                 machine, *problem, specs, exec::OperationSettings());
             if (outcome.unsupported) std::abort();
           },
