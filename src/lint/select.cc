@@ -1,7 +1,8 @@
 // A pick is one code or a family, the first digit after SHD. Ignoring wins
 // over selecting; a lint in preview runs only by its own code or --preview.
 //
-//   select [SHD1], ignore [SHD105]  ->  SHD101 to SHD190 without SHD105
+//   select [SHD1], ignore [SHD105]  ->  those of SHD1.. without SHD105, and
+//                                       without SHD117, which is in preview
 #include "lint/select.h"
 
 #include <algorithm>

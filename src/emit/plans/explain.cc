@@ -1,6 +1,6 @@
-// Nothing is computed: the plan keeps for every layout which names resolved
-// to what and what was edited, and this puts it into words. Only where in the
-// name the pattern was found is looked up again.
+// The plan keeps for every layout which names resolved to what and what was
+// edited, and this puts it into words. Only where in the name the pattern was
+// found, and the rule nearest to an unmatched name, are looked up again.
 //
 //   dim 0     VOCAB -> "tp" (token, rule vocab)
 #include "emit/plans/explain.h"

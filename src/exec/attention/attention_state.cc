@@ -1,6 +1,6 @@
 // What surrounds the attention kernels: empty states, merging, dividing. Two
-// states of the same rows are scaled to the larger of their maxima and added,
-// in any grouping but not in any order, as sums round:
+// states of the same rows are scaled to the larger of their maxima and added;
+// in which order is the caller's matter, as sums round:
 //
 //   (max 1, sum 1) with (max 3, sum 1)  ->  (max 3, sum e^-2 + 1 = 1.135)
 //

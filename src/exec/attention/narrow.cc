@@ -3,7 +3,7 @@
 // reduced first, so every device has the same steps, and the integer sums are
 // added exactly:
 //
-//   [1, -0.5] to 8 bits: the step is 1 / 127.5, so 127 (held there) and -64
+//   [1, -0.5] to 8 bits: the step is 1 / 127.5, so 127 (the most) and -64
 //
 // A softmax in 16 bits rounds at every operation, over a row that is whole.
 #include "exec/attention/narrow.h"

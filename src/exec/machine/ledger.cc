@@ -1,7 +1,8 @@
-// Entries in their order, and the bytes that rings send: chunks are as even as
-// integers allow, and a member passes on all of them but one or two.
+// Entries in the order of the program. What a device sends is added up over
+// entries before devices are compared, so that the most is one device's:
 //
-//   all_reduce of 8 floats over 4: 2 * 8 - 2 - 2 = 12 floats, 48 bytes each
+//   all_gather by 2 devices of 8 and 0 bytes, then of 0 and 6
+//     ->  the most 8, in total 14
 #include "exec/machine/ledger.h"
 
 #include <algorithm>
