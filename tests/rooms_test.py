@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     "plan": {"source", "model", "match", "resolve", "legalize"},
     "lint/analysis": {"source", "model", "resolve", "legalize", "plan"},
     "lint/rules": {"source", "match", "lint/analysis"},
-    "lint": {"source", "model", "plan", "lint/analysis", "lint/rules"},
+    "lint": {"source", "model", "lint/analysis", "lint/rules"},
     "checkpoint": {"source", "model", "floats", "importers", "plan"},
     "exec/kernels": {"model", "floats"},
     "exec/machine": {"source", "model", "exec/kernels"},

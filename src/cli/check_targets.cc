@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "cli/output.h"
+#include "emit/emit.h"
 #include "lint/locked.h"
 #include "lint/rules/all.h"
 #include "source/file.h"
@@ -46,7 +47,9 @@ FindingSink Locked(const Target& target, const Plan& plan, Findings& errors) {
   if (target.plan.empty()) return {};
   const SourceRef source = ReadSource(target.plan, errors);
   if (source == nullptr) return {};
-  return CompareLocked(plan, source, errors);
+  const std::string given =
+      TextOf([&](Sink& out) { WritePlanJson(plan, {}, out); });
+  return CompareLocked(MakeSource("the plan of now", given), source, errors);
 }
 
 CheckedTarget CheckOne(const Target& target, const CheckOptions& options,

@@ -407,6 +407,7 @@ std::optional<Loaded> LoadTarget(const InputFlags& flags, const Target& target,
   loaded.manifest = std::move(*manifest);
   loaded.rules = std::move(*rules);
   loaded.options.policy = *policy;
+  loaded.options.weight_decay_exclude = target.weight_decay_exclude;
   if (!modes->empty()) {
     loaded.options.modes = *modes;
   } else if (!target.modes.empty()) {

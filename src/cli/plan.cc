@@ -44,7 +44,13 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
   const auto path = OutputPath(flags, *target, findings);
   auto loaded = LoadTarget(flags.inputs, *target, common, findings);
   if (!loaded || !path) return kFailed;
-  loaded->options.weight_decay_exclude = flags.weight_decay_exclude;
+  if (!flags.weight_decay_exclude.empty()) {
+    auto& patterns = loaded->options.weight_decay_exclude.emplace();
+    for (const std::string& text : flags.weight_decay_exclude) {
+      patterns.push_back(
+          {text, {MakeSource("--weight-decay-exclude", text), 0, text.size()}});
+    }
+  }
   const auto compiled =
       Compile(std::move(loaded->mesh), std::move(loaded->rules),
               std::move(loaded->manifest), loaded->options, findings);

@@ -265,7 +265,7 @@ void WriteSelfTestJson(const verify::SelfTest& result, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.verify/v1");
-  json.Member("injected", result.Injected());
+  json.Member("planted", result.faults.size());
   json.Member("caught", result.Caught());
   json.Key("faults");
   json.BeginArray(JsonLayout::kLines);

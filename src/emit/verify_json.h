@@ -20,7 +20,7 @@ void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out);
 void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
                    const verify::CaseTensors& tensors, Metrics metrics,
                    Sink& out);
-// {"injected", "caught", "faults": [{"name", "family", "caught", "by"}]}
+// {"planted", "caught", "faults": [{"name", "family", "caught", "by"}]}
 void WriteSelfTestJson(const verify::SelfTest& result, Sink& out);
 
 }  // namespace shardc

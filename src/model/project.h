@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/axis_rules.h"
+#include "model/rules.h"
 #include "source/finding.h"
 #include "source/source.h"
 
@@ -35,7 +36,8 @@ struct Target {
   std::optional<int64_t> batch;
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;
-  std::string plan;  // the committed plan
+  std::string plan;                            // the committed plan
+  WeightDecayExclusions weight_decay_exclude;  // over the rules files'
 };
 
 struct LintSettings {

@@ -116,6 +116,14 @@ struct Policy {
   std::optional<Compat> compat;
 };
 
+// A pattern that a file or a flag gives apart from rules, with its place.
+struct NamePattern {
+  std::string match;  // RE2, searched anywhere in the name
+  Place place;
+};
+// Parameters that take no weight decay; nothing where nobody speaks of it.
+using WeightDecayExclusions = std::optional<std::vector<NamePattern>>;
+
 // All rules files together: nearest first, settings merged key by key.
 struct RuleSet {
   std::vector<Rule> rules;  // first match wins
@@ -125,6 +133,7 @@ struct RuleSet {
   std::vector<Registration> registrations;  // names distinct
   std::vector<Bundle> bundles;              // of files, names distinct
   Policy policy;
+  WeightDecayExclusions weight_decay_exclude;
   // Every file read, nearest first; for ignores and for the plan's `source`.
   std::vector<SourceRef> sources;
 };

@@ -12,9 +12,9 @@ using Name = std::string_view;
 constexpr std::array<Name, 7> kMeshKeys = {
     "axes", "devices", "axis_types", "processes", "slices", "dcn", "device"};
 constexpr std::array<Name, 2> kDeviceKeys = {"profile", "memory"};
-constexpr std::array<Name, 8> kRulesKeys = {"version", "extends",  "separator",
-                                            "axes",    "register", "bundles",
-                                            "rules",   "policy"};
+constexpr std::array<Name, 9> kRulesKeys = {
+    "version", "extends", "separator", "axes",        "register",
+    "bundles", "rules",   "policy",    "weight_decay"};
 constexpr std::array<Name, 7> kRuleKeys = {
     "match", "spec", "modes", "illegal", "min_size", "place", "note"};
 constexpr std::array<Name, 1> kLikeKeys = {"like"};
@@ -25,10 +25,12 @@ constexpr std::array<Name, 1> kForcedAxisKeys = {"axis"};
 constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
-constexpr std::array<Name, 3> kProjectKeys = {"version", "targets", "lint"};
-constexpr std::array<Name, 10> kTargetKeys = {
-    "mesh",       "rules", "manifest", "model",  "modes",
-    "operations", "batch", "kv_len",   "memory", "plan"};
+constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
+constexpr std::array<Name, 4> kProjectKeys = {"version", "targets", "lint",
+                                              "weight_decay"};
+constexpr std::array<Name, 11> kTargetKeys = {
+    "mesh",  "rules",  "manifest", "model", "modes",       "operations",
+    "batch", "kv_len", "memory",   "plan",  "weight_decay"};
 constexpr std::array<Name, 4> kLintKeys = {"select", "ignore", "severity",
                                            "fail_on"};
 constexpr std::array<Name, 3> kOperationsKeys = {"version", "defaults",
@@ -49,6 +51,8 @@ const KeyTable kForcedAxis{"rules.forced_axis", "a registration's rule",
                            kForcedAxisKeys};
 const KeyTable kBundle{"rules.bundle", "a bundle", kBundleKeys};
 const KeyTable kPolicy{"rules.policy", "`policy`", kPolicyKeys};
+const KeyTable kWeightDecay{"rules.weight_decay", "`weight_decay`",
+                            kWeightDecayKeys};
 const KeyTable kProject{"project", "a project file", kProjectKeys};
 const KeyTable kTarget{"project.target", "a target", kTargetKeys};
 const KeyTable kLint{"project.lint", "`lint`", kLintKeys};
@@ -58,12 +62,11 @@ const KeyTable kSettings{"operations.settings", "a record of settings",
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 15> kAll = {
-      &keys::kMesh,         &keys::kDevice,     &keys::kRules,
-      &keys::kRule,         &keys::kLike,       &keys::kPlace,
-      &keys::kRegistration, &keys::kForcedAxis, &keys::kBundle,
-      &keys::kPolicy,       &keys::kProject,    &keys::kTarget,
-      &keys::kLint,         &keys::kOperations, &keys::kSettings};
+  static constexpr std::array<const KeyTable*, 16> kAll = {
+      &keys::kMesh,   &keys::kDevice, &keys::kRules,        &keys::kRule,
+      &keys::kLike,   &keys::kPlace,  &keys::kRegistration, &keys::kForcedAxis,
+      &keys::kBundle, &keys::kPolicy, &keys::kWeightDecay,  &keys::kProject,
+      &keys::kTarget, &keys::kLint,   &keys::kOperations,   &keys::kSettings};
   return kAll;
 }
 

@@ -20,6 +20,7 @@ extern const KeyTable kRegistration;
 extern const KeyTable kForcedAxis;
 extern const KeyTable kBundle;
 extern const KeyTable kPolicy;
+extern const KeyTable kWeightDecay;
 extern const KeyTable kProject;
 extern const KeyTable kTarget;
 extern const KeyTable kLint;

@@ -1,3 +1,8 @@
+// Choices are read by their place in a table, so that the words of a file and
+// the values of the model stand side by side; what is absent stays empty, for
+// the next file to give.
+//
+//   policy: {illegal: shrink}  ->  illegal shrink, unmatched not given
 #include "parse/policy_read.h"
 
 #include "parse/keys.h"
@@ -52,6 +57,23 @@ Policy ReadPolicy(const YamlContext& context, const YamlNode& node) {
     if (choice) policy.compat = kValues[*choice];
   }
   return policy;
+}
+
+WeightDecayExclusions ReadWeightDecay(const YamlContext& context,
+                                      const YamlNode& node) {
+  if (node.IsNull()) return std::nullopt;
+  const auto fields = Fields::Read(context, node, keys::kWeightDecay);
+  if (!fields) return std::nullopt;
+  const YamlNode* exclude = fields->Find("exclude");
+  if (exclude == nullptr || exclude->IsNull()) return std::nullopt;
+  const auto texts = ReadTexts(context, *exclude, "`exclude`");
+  if (!texts) return std::nullopt;
+  std::vector<NamePattern> out;
+  for (size_t i = 0; i < texts->size(); ++i) {
+    const YamlNode& item = exclude->IsSequence() ? exclude->items[i] : *exclude;
+    out.push_back({(*texts)[i], context.document.PlaceOf(item)});
+  }
+  return out;
 }
 
 }  // namespace shardc

@@ -15,6 +15,10 @@ std::optional<IllegalPolicy> ReadIllegal(const YamlContext& context,
 std::optional<int64_t> ReadMinSize(const YamlContext& context,
                                    const YamlNode& node);
 
+// `weight_decay: {exclude: ['norm', 'bias$']}`; nothing where it says none.
+WeightDecayExclusions ReadWeightDecay(const YamlContext& context,
+                                      const YamlNode& node);
+
 }  // namespace shardc
 
 #endif  // SHARDC_PARSE_POLICY_READ_H_

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "parse/keys.h"
+#include "parse/policy_read.h"
 #include "source/file.h"
 #include "yaml/error.h"
 #include "yaml/read.h"
@@ -47,6 +48,12 @@ class Reader {
     }
     if (const YamlNode* node = fields->Find("lint")) {
       ReadLint(*node, project.lint);
+    }
+    if (const YamlNode* node = fields->Find("weight_decay")) {
+      const auto all = ReadWeightDecay(context_, *node);
+      for (Target& target : project.targets) {
+        if (!target.weight_decay_exclude) target.weight_decay_exclude = all;
+      }
     }
     return project;
   }
@@ -101,6 +108,9 @@ class Reader {
     ReadCount(fields, "kv_len", target.kv_len);
     if (const YamlNode* node = fields.Find("memory")) {
       target.memory_bytes = ReadBytes(context_, *node, "`memory`");
+    }
+    if (const YamlNode* node = fields.Find("weight_decay")) {
+      target.weight_decay_exclude = ReadWeightDecay(context_, *node);
     }
   }
 

@@ -45,6 +45,9 @@ class Reader {
     if (const YamlNode* node = fields->Find("policy")) {
       file_.policy = ReadPolicy(context_, *node);
     }
+    if (const YamlNode* node = fields->Find("weight_decay")) {
+      file_.weight_decay_exclude = ReadWeightDecay(context_, *node);
+    }
     if (const YamlNode* node = fields->Find("rules")) {
       ReadRules(*node, separator);
     }

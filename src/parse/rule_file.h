@@ -25,6 +25,7 @@ struct RuleFile {
   std::vector<Registration> registrations;
   std::vector<Bundle> bundles;
   Policy policy;
+  WeightDecayExclusions weight_decay_exclude;
 };
 
 // Nothing where the file is no YAML mapping; otherwise what could be read,

@@ -146,6 +146,9 @@ class Collector {
         set_.bundles.push_back(std::move(bundle));
       }
     }
+    if (!set_.weight_decay_exclude) {
+      set_.weight_decay_exclude = std::move(file.weight_decay_exclude);
+    }
     Policy& policy = set_.policy;
     if (!policy.unmatched) policy.unmatched = file.policy.unmatched;
     if (!policy.illegal) policy.illegal = file.policy.illegal;

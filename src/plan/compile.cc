@@ -95,9 +95,13 @@ bool Compiler::CompilePatterns() {
     patterns.push_back({rule.match, rule.match_place, rule.separator});
   }
   c_.matcher = Matcher::Compile(patterns, findings_);
-  for (const std::string& text : c_.options.weight_decay_exclude) {
-    Place place{MakeSource("--weight-decay-exclude", text), 0, text.size()};
-    auto regex = Regex::Compile({text, place, '/'}, findings_);
+  const WeightDecayExclusions& exclusions =
+      c_.options.weight_decay_exclude ? c_.options.weight_decay_exclude
+                                      : c_.rules.weight_decay_exclude;
+  c_.plan.has_weight_decay = exclusions.has_value();
+  for (const NamePattern& pattern :
+       exclusions.value_or(std::vector<NamePattern>{})) {
+    auto regex = Regex::Compile({pattern.match, pattern.place, '/'}, findings_);
     if (regex) decay_exclusions_.push_back(std::move(*regex));
   }
   placements_ = Placements::Compile(c_.rules.rules, findings_);
@@ -358,7 +362,6 @@ void Compiler::PlanAttention() {
 }
 
 void Compiler::MarkWeightDecay() {
-  c_.plan.has_weight_decay = !decay_exclusions_.empty();
   if (!c_.plan.has_weight_decay) return;
   for (size_t i = 0; i < c_.plan.params.size(); ++i) {
     c_.plan.params[i].weight_decay = std::none_of(

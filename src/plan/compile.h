@@ -23,7 +23,7 @@ struct CompileOptions {
   std::vector<Mode> modes = {kAllModes.begin(), kAllModes.end()};
   Policy policy;    // wins over files' and rules' own
   int threads = 1;  // never changes the result
-  std::vector<std::string> weight_decay_exclude;  // patterns
+  WeightDecayExclusions weight_decay_exclude;  // over the rules files'
 };
 
 // Everything the pipeline found, owned: the facts that plan, explain, check

@@ -34,8 +34,9 @@ std::u16string Utf16(std::string_view text) {
   return out;
 }
 
-// Everything of a parameter but its placement, which is its own. The members
-// are sorted: dtype, modes, placement, shape, spec.
+// Everything of a parameter but its placement and weight decay, which are its
+// own. The members
+// are sorted: dtype, modes, placement, shape, spec, weight_decay.
 struct LayoutText {
   std::string before_placement;
   std::string after_placement;
@@ -75,6 +76,28 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
             json.Key("spec");
             WriteSpec(json, layout.modes[0].spec);
           })};
+}
+
+// Absent where the plan has none; modes and tensors sorted by name.
+void WriteAttention(JsonWriter& json, const Plan& plan) {
+  if (plan.attention.empty()) return;
+  std::map<std::string_view, std::map<std::string_view, const Spec*>> modes;
+  for (const ModeAttention& mode : plan.attention) {
+    auto& tensors = modes[ModeName(mode.mode)];
+    for (const auto& [tensor, spec] : mode.specs) tensors[tensor] = &spec;
+  }
+  json.Key("attention");
+  json.BeginObject();
+  for (const auto& [mode, tensors] : modes) {
+    json.Key(mode);
+    json.BeginObject();
+    for (const auto& [tensor, spec] : tensors) {
+      json.Key(tensor);
+      WriteSpec(json, *spec);
+    }
+    json.EndObject();
+  }
+  json.EndObject();
 }
 
 // Parameters by name, as UTF-16 code units. Byte order is UTF-16 order unless
@@ -181,6 +204,7 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
   }
   JsonWriter json(out, JsonStyle::kCanonical);
   json.BeginObject();
+  WriteAttention(json, plan);
   json.Key("mesh");
   WriteMesh(json, plan.mesh);
   json.Key("modes");
@@ -195,6 +219,7 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
     json.Members(layout.before_placement);
     WritePlacement(json, plan, param);
     json.Members(layout.after_placement);
+    if (plan.has_weight_decay) json.Member("weight_decay", param.weight_decay);
     json.EndObject();
   }
   json.EndObject();

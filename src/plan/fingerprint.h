@@ -14,8 +14,9 @@ class JsonWriter;
 // Totals are nothing where a size is unknown or does not fit.
 PlanSummary Summarize(const Plan& plan);
 
-// The plan's meaning as canonical JSON (RFC 8785): mesh, modes and, by name,
-// each parameter's dtype, shape, spec, other modes' specs and placement.
+// The plan's meaning as canonical JSON (RFC 8785): attention specs, mesh,
+// modes and, by name, each parameter's dtype, shape, spec, other modes' specs,
+// placement and weight decay.
 void WriteCanonicalPlan(const Plan& plan, Sink& out);
 
 // "sha256:" and the hex digest of the canonical plan.

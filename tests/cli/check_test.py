@@ -375,9 +375,161 @@ targets:
         self.assertIn('was [["fsdp", "sp"], "tp"] and is ["tp", ["fsdp", '
                       '"sp"]]'.replace('["fsdp", "sp"]', '"fsdp"'),
                       found[0]["message"])
-        # The same meaning in another file is no difference.
+        # The same meaning in another place of the file is a note.
         self.write("r.yaml", "# moved\n" + rules)
-        self.check(self.shardc("check", "--locked"), 0)
+        found = self.check(
+            self.shardc("check", "--locked", "--format", "json"), 0).json()
+        self.assertEqual([f["level"] for f in found], ["note"])
+        self.assertIn("in other words", found[0]["message"])
+
+    def committed(self):
+        return json.loads(self.read("one.plan.json"))
+
+    def found(self, *flags):
+        return self.shardc("check", "--locked", "--format", "json",
+                           *flags).json()
+
+    def test_a_plan_edited_by_hand(self):
+        """What stands in the file is not believed, its digest least."""
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        name = "layers/0/wide/kernel"
+
+        def param(key, value):
+            def edit(plan):
+                plan["params"][name][key] = value
+            return edit
+
+        def member(*path, value):
+            def edit(plan):
+                for key in path[:-1]:
+                    plan = plan[key]
+                if value is None:
+                    del plan[path[-1]]
+                else:
+                    plan[path[-1]] = value
+            return edit
+
+        edits = {
+            "the spec of": param("spec", [None, "tp"]),
+            "shape of": param("shape", [8, 8]),
+            "data type of": param("dtype", "F64"),
+            "`shard_shape` of": param("shard_shape", [1, 1]),
+            "`bytes_per_device` of": param("bytes_per_device", 7),
+            "the rule of": param("rule", 1),
+            "the decode spec of": param("modes", {"decode": {"spec": []}}),
+            "`placement` of": param("placement",
+                                    {"axis": "tp", "coordinate": 1}),
+            "weight decay of": param("weight_decay", False),
+            "`extra` of": param("extra", 1),
+            "is no longer there": member("params", "gone", value={}),
+            "is new": member("params", name, value=None),
+            "attention tensor `key`": member(
+                "attention", "decode", "key", value=["tp"]),
+            "the type of mesh axis": member(
+                "mesh", "axes", 1, "type", value="manual"),
+            "the mesh was": member("mesh", "axes", 1, "size", value=8),
+            "the mesh's `processes`": member("mesh", "processes", value=2),
+            "the mesh's `slices`": member("mesh", "slices", value=2),
+            "the mesh's `dcn`": member("mesh", "dcn", value={"fsdp": 2}),
+            "the modes were": member("modes", value=["train"]),
+            "the rule \"kernel\" is new": member("rules", 0, "match",
+                                                value="colonel"),
+            "`params` of the rule": member("rules", 0, "params", value=5),
+            "the summary's `bytes`": member("summary", "bytes", value=5),
+            "the fingerprint was": member("fingerprint", value="sha256:0"),
+            "`diagnostics` is no part": member("diagnostics", value=[]),
+            "has no `attention`": member("attention", value=None),
+        }
+        for words, edit in edits.items():
+            with self.subTest(words):
+                plan = self.committed()
+                edit(plan)
+                self.write("one.plan.json", json.dumps(plan))
+                messages = [f["message"] for f in self.found()
+                            if f["level"] == "error"]
+                self.assertTrue(any(words in m for m in messages), messages)
+                self.check(self.shardc("check", "--locked"), 1)
+                self.check(self.shardc("plan", "--write-locked"), 0)
+
+    def test_the_same_in_other_words_is_a_note(self):
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        plan = self.committed()
+        plan["params"] = dict(reversed(plan["params"].items()))
+        for rule in plan["rules"]:
+            rule["source"] = "elsewhere.yaml:1"
+        self.write("one.plan.json", json.dumps(plan, indent=7))
+        found = self.found()
+        self.assertEqual([f["level"] for f in found], ["note"])
+
+    def test_differences_are_folded_over_layers(self):
+        params = {f"layers/{i}/wide/kernel":
+                  {"shape": [64, 64], "dtype": "F32"} for i in range(40)}
+        self.write("m.json", json.dumps({"schema": "shardc.manifest/v1",
+                                         "params": params}))
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.write("r.yaml", self.read("r.yaml").replace("ColumnWise",
+                                                         "RowWise"))
+        found = self.found("--select", "SHD195")
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("`layers/*/wide/kernel` (40 parameters)",
+                      found[0]["message"])
+        self.assertEqual(len(found[0]["params"]), 40)
+
+    def test_what_the_digest_left_out_is_locked(self):
+        project = self.read("shardc.yaml")
+        mesh = ("{axes: {fsdp: 2, tp: 4}, axis_types: explicit, "
+                "processes: 2, slices: 2, dcn: {fsdp: 2}}")
+        changes = {
+            "attention tensor": ("r.yaml", "version: 1",
+                                 "version: 1\naxes: {decode_head: []}"),
+            "the type of mesh axis": ("shardc.yaml", "fsdp:2,tp:4", mesh),
+            "weight decay of": ("shardc.yaml", "    plan:",
+                                "    weight_decay: {exclude: [scale]}\n"
+                                "    plan:"),
+        }
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        digests = {self.committed()["fingerprint"]}
+        for words, (file, old, new) in changes.items():
+            before = self.read(file)
+            self.write(file, before.replace(old, new))
+            text = " ".join(f["message"] for f in self.found())
+            self.assertIn(words, text)
+            plan = self.shardc("plan", "-q").json()
+            digests.add(plan["fingerprint"])
+            self.write(file, before)
+        self.assertEqual(len(digests), 1 + len(changes))
+        self.assertEqual(self.read("shardc.yaml"), project)
+
+    def test_weight_decay_of_files(self):
+        """The flag wins over the project, that over the rules files."""
+        def excluded(*flags):
+            plan = self.check(self.shardc("plan", "-q", *flags), 0).json()
+            return {name for name, param in plan["params"].items()
+                    if not param.get("weight_decay", True)}
+
+        self.assertEqual(excluded(), set())
+        rules = self.read("r.yaml")
+        self.write("base.yaml", "version: 1\nweight_decay: {exclude: wide}\n")
+        self.write("r.yaml", rules + "extends: [base.yaml]\n")
+        self.assertEqual(excluded(), {"layers/0/wide/kernel"})
+        self.write("r.yaml", rules + "extends: [base.yaml]\n"
+                   "weight_decay: {exclude: [narrow]}\n")
+        self.assertEqual(excluded(), {"layers/0/narrow/kernel"})
+        project = self.read("shardc.yaml")
+        self.write("shardc.yaml", project +
+                   "weight_decay: {exclude: ['wide']}\n")
+        self.assertEqual(excluded(), {"layers/0/wide/kernel"})
+        self.write("shardc.yaml", project +
+                   "    weight_decay: {exclude: []}\n")
+        self.assertEqual(excluded(), set())
+        self.assertEqual(excluded("--weight-decay-exclude", "narrow"),
+                         {"layers/0/narrow/kernel"})
+        self.write("shardc.yaml", project +
+                   "    weight_decay: {exclude: ['(']}\n")
+        self.check(self.shardc("plan"), 2)
+        self.write("shardc.yaml", project +
+                   "    weight_decay: {exclud: ['a']}\n")
+        self.assertIn("exclude", self.check(self.shardc("plan"), 2).err)
 
     def test_parameters_that_come_and_go_and_the_mesh(self):
         self.check(self.shardc("plan", "--write-locked"), 0)

@@ -241,9 +241,9 @@ class Verify(Case):
     def test_self_test_reports_its_score(self):
         result = self.check(run("verify", "--self-test", "--format", "json"),
                             0).json()
-        self.assertGreaterEqual(result["injected"], 60)
-        self.assertEqual(result["injected"], result["caught"])
-        self.assertEqual(len(result["faults"]), result["injected"])
+        self.assertGreaterEqual(result["planted"], 60)
+        self.assertEqual(result["planted"], result["caught"])
+        self.assertEqual(len(result["faults"]), result["planted"])
         for fault in result["faults"]:
             self.assertTrue(fault["injected"], fault)
             self.assertTrue(fault["by"], fault)

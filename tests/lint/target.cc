@@ -72,6 +72,9 @@ TestTarget Build(const LintExample& example) {
   auto rules = ReadRules(
       std::span(&file, 1), [](std::string_view) { return SourceRef(); },
       findings);
+  if (rules) {
+    for (Rule& rule : rules->rules) rule.source_name = "rules.yaml";
+  }
   const auto document = JsonDocument::Parse(
       MakeSource("manifest.json", std::string(example.manifest)), findings);
   std::optional<Manifest> manifest;
@@ -105,9 +108,11 @@ LintResult LintExampleText(const LintExample& example, std::string* errors) {
   FindingSink locked;
   if (!example.locked.empty()) {
     Findings reading;
-    locked = CompareLocked(target.compiled->plan,
-                           MakeSource("plan.json", std::string(example.locked)),
-                           reading);
+    locked = CompareLocked(
+        MakeSource("now.json", TextOf([&](Sink& out) {
+                     WritePlanJson(target.compiled->plan, {}, out);
+                   })),
+        MakeSource("plan.json", std::string(example.locked)), reading);
     for (const Finding& finding : reading.all()) {
       *errors += FindingText(finding, {});
     }

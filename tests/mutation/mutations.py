@@ -186,7 +186,7 @@ MUTATIONS = [
      "\" was \" + before +", "\" was \" + after +"),
     ("locked-tells-ten", "locked.h", "size_t limit = 20", "size_t limit = 10"),
     ("locked-more-counts-all", "locked.cc",
-     "count_ - found_.size()", "count_"),
+     "differences_.size() -", "2 * differences_.size() -"),
     ("ignore-covers-two-below", "suppress.cc",
      "      ++covers;\n      while", "      covers += 2;\n      while"),
     ("baseline-key", "baseline.cc",

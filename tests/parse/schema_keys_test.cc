@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 15> kWhere = {{
+constexpr std::array<Where, 16> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -38,6 +38,7 @@ constexpr std::array<Where, 15> kWhere = {{
     {"rules.forced_axis", "rules", "forcedAxis"},
     {"rules.bundle", "rules", "bundle"},
     {"rules.policy", "rules", "policy"},
+    {"rules.weight_decay", "rules", "weightDecay"},
     {"project", "project", ""},
     {"project.target", "project", "target"},
     {"project.lint", "project", "lint"},

@@ -88,7 +88,11 @@ class Case {
   void Compare(Reached& reached) const {
     Findings findings;
     CompileOptions options;
-    options.weight_decay_exclude = exclusions_;
+    if (!exclusions_.empty()) {
+      auto& patterns = options.weight_decay_exclude.emplace();
+      for (const std::string& text : exclusions_)
+        patterns.push_back({text, {}});
+    }
     const auto compiled = Compile(mesh_, rules_, manifest_, options, findings);
     REQUIRE_MESSAGE(
         compiled, "a finding: ",

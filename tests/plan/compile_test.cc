@@ -206,12 +206,24 @@ TEST_CASE("the fingerprint is of the meaning, in canonical JSON") {
   const std::string manifest =
       R"({"z": {"shape": [2], "dtype": "F32"}, "b\"\u00e9/": {"shape": [8], "dtype": "BF16"}})";
   const auto compiled = Good({"fsdp:4", rules, manifest});
-  CHECK(TextOf([&](Sink& out) { WriteCanonicalPlan(compiled->plan, out); }) ==
-        "{\"mesh\":{\"axes\":[{\"name\":\"fsdp\",\"size\":4,\"type\":\"auto\"}"
-        "],\"devices\":4},\"modes\":[\"train\",\"prefill\",\"decode\","
-        "\"insert\"],\"params\":{\"b\\\"\xc3\xa9/\":{\"dtype\":\"BF16\","
-        "\"modes\":{\"decode\":[null]},\"shape\":[8],\"spec\":[\"fsdp\"]},"
-        "\"z\":{\"dtype\":\"F32\",\"shape\":[2],\"spec\":[null]}}}");
+  // The four modes' attention specs are alike here.
+  const std::string specs =
+      R"({"bias":["fsdp",null,null,null],"key":["fsdp",null,null,null],)"
+      R"("kv_segment_ids":["fsdp",null],"mask":["fsdp",null,null,null],)"
+      R"("output":["fsdp",null,null,null],"q_segment_ids":["fsdp",null],)"
+      R"("query":["fsdp",null,null,null],"query3d":["fsdp",null,null],)"
+      R"("value":["fsdp",null,null,null]})";
+  const std::string attention = R"("attention":{"decode":)" + specs +
+                                R"(,"insert":)" + specs + R"(,"prefill":)" +
+                                specs + R"(,"train":)" + specs + "},";
+  CHECK(
+      TextOf([&](Sink& out) { WriteCanonicalPlan(compiled->plan, out); }) ==
+      "{" + attention +
+          "\"mesh\":{\"axes\":[{\"name\":\"fsdp\",\"size\":4,\"type\":\"auto\"}"
+          "],\"devices\":4},\"modes\":[\"train\",\"prefill\",\"decode\","
+          "\"insert\"],\"params\":{\"b\\\"\xc3\xa9/\":{\"dtype\":\"BF16\","
+          "\"modes\":{\"decode\":[null]},\"shape\":[8],\"spec\":[\"fsdp\"]},"
+          "\"z\":{\"dtype\":\"F32\",\"shape\":[2],\"spec\":[null]}}}");
   // The text of patterns and the order of parameters are not meaning.
   const auto other = Good(
       {"fsdp:4",
@@ -243,7 +255,8 @@ TEST_CASE("weight decay is left out where a pattern is found") {
   Inputs in = {
       "fsdp:4", "rules: [{match: '.*', spec: Replicated}]",
       R"({"a/bias": {"shape": [4], "dtype": "F32"}, "a/w": {"shape": [4], "dtype": "F32"}})"};
-  in.options.weight_decay_exclude = {"bias$", "norm"};
+  in.options.weight_decay_exclude = {
+      {NamePattern{"bias$", {}}, NamePattern{"norm", {}}}};
   const auto compiled = Good(in);
   CHECK(Line(*compiled, "a/bias").ends_with("\"weight_decay\": false}"));
   CHECK(Line(*compiled, "a/w").ends_with("\"weight_decay\": true}"));

@@ -2,13 +2,39 @@
 
 namespace shardc {
 
+// A whole plan, which is compared in all its members: a line of the file is a
+// line here.
+// clang-format off
+#define SHARDC_EXAMPLE_PLAN(spec) \
+  "{\n" \
+  "  \"schema\": \"shardc.plan/v1\",\n" \
+  "  \"fingerprint\": \"sha256:7405e6036520ef51eaa0c2e51be70c6ed1b32816c3219681690c4c478763f000\",\n" \
+  "  \"mesh\": {\"axes\": [{\"name\": \"fsdp\", \"size\": 2, \"type\": \"auto\"}, {\"name\": \"tp\", \"size\": 4, \"type\": \"auto\"}], \"devices\": 8},\n" \
+  "  \"modes\": [\"train\", \"prefill\", \"decode\", \"insert\"],\n" \
+  "  \"rules\": [\n" \
+  "    {\"match\": \"up/kernel\", \"source\": \"rules.yaml:3\", \"params\": 1}\n" \
+  "  ],\n" \
+  "  \"params\": {\n" \
+  "    \"up/kernel\": {\"shape\": [1024, 4096], \"dtype\": \"BF16\", \"spec\": " spec ", \"rule\": 0, \"shard_shape\": [512, 1024], \"bytes_per_device\": 1048576}\n" \
+  "  },\n" \
+  "  \"attention\": {\n" \
+  "    \"train\": {\"query3d\": [\"fsdp\", \"tp\", null], \"query\": [\"fsdp\", null, \"tp\", null], \"key\": [\"fsdp\", null, \"tp\", null], \"value\": [\"fsdp\", null, \"tp\", null], \"bias\": [\"fsdp\", null, null, null], \"mask\": [\"fsdp\", null, null, null], \"output\": [\"fsdp\", null, \"tp\", null], \"q_segment_ids\": [\"fsdp\", null], \"kv_segment_ids\": [\"fsdp\", null]},\n" \
+  "    \"prefill\": {\"query3d\": [\"fsdp\", \"tp\", null], \"query\": [\"fsdp\", null, \"tp\", null], \"key\": [\"fsdp\", null, \"tp\", null], \"value\": [\"fsdp\", null, \"tp\", null], \"bias\": [\"fsdp\", null, null, null], \"mask\": [\"fsdp\", null, null, null], \"output\": [\"fsdp\", null, \"tp\", null], \"q_segment_ids\": [\"fsdp\", null], \"kv_segment_ids\": [\"fsdp\", null]},\n" \
+  "    \"decode\": {\"query3d\": [\"fsdp\", \"tp\", null], \"query\": [\"fsdp\", null, \"tp\", null], \"key\": [\"fsdp\", null, \"tp\", null], \"value\": [\"fsdp\", null, \"tp\", null], \"bias\": [\"fsdp\", null, null, null], \"mask\": [\"fsdp\", null, null, null], \"output\": [\"fsdp\", null, \"tp\", null], \"q_segment_ids\": [\"fsdp\", null], \"kv_segment_ids\": [\"fsdp\", null]},\n" \
+  "    \"insert\": {\"query3d\": [\"fsdp\", \"tp\", null], \"query\": [\"fsdp\", null, \"tp\", null], \"key\": [\"fsdp\", null, \"tp\", null], \"value\": [\"fsdp\", null, \"tp\", null], \"bias\": [\"fsdp\", null, null, null], \"mask\": [\"fsdp\", null, null, null], \"output\": [\"fsdp\", null, \"tp\", null], \"q_segment_ids\": [\"fsdp\", null], \"kv_segment_ids\": [\"fsdp\", null]}\n" \
+  "  },\n" \
+  "  \"summary\": {\"params\": 1, \"elements\": 4194304, \"bytes\": 8388608, \"bytes_per_device\": 1048576, \"unmatched\": 0, \"corrected\": 0}\n" \
+  "}\n"
+// clang-format on
+
 // Found by locked.cc, which reads the committed plan.
 constinit const Lint kPlanOutOfDate{
     .code = {195, "plan-out-of-date", Level::kError,
              "the committed plan is not what the inputs give"},
     .what =
         "With `--locked`, compares the committed plan with the one that "
-        "the inputs give now, and lists what differs.",
+        "the inputs give now, field by field, and lists what differs. A "
+        "file that says the same in another order is a note.",
     .why =
         "A change of rules, mesh or parameters moves shards. In a plan "
         "under review it is seen; in a stale one it is not.",
@@ -24,20 +50,7 @@ rules:
             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
   "up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
 )",
-            .locked = R"({"schema": "shardc.plan/v1", "fingerprint": "sha256:0",
- "mesh": {"axes": [{"name": "fsdp", "size": 2, "type": "auto"},
-                   {"name": "tp", "size": 4, "type": "auto"}], "devices": 8},
- "modes": ["train", "prefill", "decode", "insert"],
- "params": {"up/kernel": {"shape": [1024, 4096], "dtype": "BF16",
-                          "spec": ["tp", "fsdp"]}}}
-)"},
-    .good = {.locked =
-                 R"({"schema": "shardc.plan/v1", "fingerprint": "sha256:0",
- "mesh": {"axes": [{"name": "fsdp", "size": 2, "type": "auto"},
-                   {"name": "tp", "size": 4, "type": "auto"}], "devices": 8},
- "modes": ["train", "prefill", "decode", "insert"],
- "params": {"up/kernel": {"shape": [1024, 4096], "dtype": "BF16",
-                          "spec": ["fsdp", "tp"]}}}
-)"}};
+            .locked = SHARDC_EXAMPLE_PLAN("[\"tp\", \"fsdp\"]")},
+    .good = {.locked = SHARDC_EXAMPLE_PLAN("[\"fsdp\", \"tp\"]")}};
 
 }  // namespace shardc
