@@ -388,7 +388,7 @@ it, silences a code there.)",
     .example =
         "shardc check --mesh fsdp:8,tp:4 --rules rules.yaml "
         "--manifest manifest.json",
-    .formats = "text|concise|json|sarif|github|junit|markdown",
+    .formats = kFindingFormatNames,
     .declare = [] { return Declare(OptionsOf, RunCheck); },
 };
 

@@ -1,5 +1,5 @@
-"""The tables that manual, completions and documentation are made of say what
-the program says of itself. `tables_test.py --write` writes them anew."""
+"""The tables that manual, completions, documentation and schemas are made of
+say what the program says of itself. `tables_test.py --write` writes them anew."""
 
 import json
 import os
@@ -14,6 +14,8 @@ DESCRIBE = os.environ.get(
     os.path.join(os.path.dirname(BIN), "..", "..", "tests", "programs",
                  "describe_commands"))
 COMMANDS = os.path.join(ROOT, "man", "commands.json")
+SETTINGS = os.path.join(ROOT, "schemas", "operations.schema.json")
+VERDICTS = os.path.join(ROOT, "schemas", "verify.schema.json")
 CODES = os.path.join(ROOT, "docs", "diagnostics.md")
 HINT = "tests/cli/tables_test.py --write brings it up to date"
 
@@ -23,21 +25,52 @@ def read(path):
         return file.read()
 
 
+def describe(*what):
+    return subprocess.run([DESCRIBE, *what], check=True, capture_output=True,
+                          text=True).stdout
+
+
+def with_operations(path, schema):
+    """A schema with the operations that the program has."""
+    operations = json.loads(describe("operations"))
+    definitions = schema["definitions"]
+    if path == VERDICTS:
+        definitions["operation"]["enum"] = [o["name"] for o in operations]
+        return schema
+    definition = "#/definitions/settings/properties/"
+    definitions["operations"]["properties"] = {
+        operation["name"]: {
+            "description": f"Settings of {operation['name']}.",
+            "anyOf": [
+                {"type": "null"},
+                {"type": "object",
+                 "properties": {name: {"$ref": definition + name}
+                                for name in operation["settings"]},
+                 "additionalProperties": False}]}
+        for operation in operations}
+    return schema
+
+
 def now(path):
     """The text that the program gives for a file."""
     if path == COMMANDS:
-        return subprocess.run([DESCRIBE], check=True, capture_output=True,
-                              text=True).stdout
+        return describe()
+    if path in (SETTINGS, VERDICTS):
+        schema = with_operations(path, json.loads(read(path)))
+        return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
     listed = run("explain", "--codes").out
     text = read(path)
     return text[:text.index(listed.split("\n", 1)[0])] + listed
+
+
+TABLES = (COMMANDS, CODES, SETTINGS, VERDICTS)
 
 
 class Tables(Case):
     maxDiff = None
 
     def test_they_are_the_programs_own(self):
-        for path in (COMMANDS, CODES):
+        for path in TABLES:
             self.assertEqual(read(path), now(path), f"{path}: {HINT}")
 
     def test_the_parser_knows_every_option(self):
@@ -60,7 +93,7 @@ class Tables(Case):
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--write"]:
-        for table in (COMMANDS, CODES):
+        for table in TABLES:
             text = now(table)
             with open(table, "w", encoding="utf-8") as out:
                 out.write(text)

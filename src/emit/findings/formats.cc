@@ -9,13 +9,9 @@ namespace shardc {
 namespace {
 
 constexpr std::array kFormats = {
-    FindingFormat{"text", FindingsText},
-    FindingFormat{"concise", FindingsConcise},
-    FindingFormat{"json", FindingsJson},
-    FindingFormat{"sarif", FindingsSarif},
-    FindingFormat{"github", FindingsGithub},
-    FindingFormat{"junit", FindingsJunit},
-    FindingFormat{"markdown", FindingsMarkdown},
+#define SHARDC_FINDING_FORMAT(name, write) FindingFormat{name, write},
+#include "emit/findings/table.h"
+#undef SHARDC_FINDING_FORMAT
 };
 
 }  // namespace

@@ -24,22 +24,24 @@ struct FindingFormat {
   void (*write)(const FindingReport& report, Sink& out);
 };
 
-// text, concise, json, sarif, github, junit, markdown.
+#define SHARDC_FINDING_FORMAT(name, write) \
+  void write(const FindingReport& report, Sink& out);
+#include "emit/findings/table.h"
+#undef SHARDC_FINDING_FORMAT
+
+// In the order of the table.
 std::span<const FindingFormat> FindingFormats();
 const FindingFormat* FindFindingFormat(std::string_view name);
 
-void FindingsText(const FindingReport& report, Sink& out);
-// `file:line:column: level: message [SHD101]`, as compilers print.
-void FindingsConcise(const FindingReport& report, Sink& out);
-void FindingsJson(const FindingReport& report, Sink& out);
-// SARIF 2.1.0 with every lint as a rule.
-void FindingsSarif(const FindingReport& report, Sink& out);
-// Workflow commands, errors first, as GitHub shows only some.
-void FindingsGithub(const FindingReport& report, Sink& out);
-// A suite per file; errors are failures, the rest passes with its text.
-void FindingsJunit(const FindingReport& report, Sink& out);
-// A table, for summaries and comments.
-void FindingsMarkdown(const FindingReport& report, Sink& out);
+// "text|concise|json", as a command's help lists them.
+inline constexpr std::string_view kFindingFormatNames = [] {
+  constexpr std::string_view kBarred =
+#define SHARDC_FINDING_FORMAT(name, write) "|" name
+#include "emit/findings/table.h"
+#undef SHARDC_FINDING_FORMAT
+      ;
+  return kBarred.substr(1);
+}();
 
 // A path that a finding's place names, not a flag, a pack or standard input.
 bool IsFile(const Place& place);

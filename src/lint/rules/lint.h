@@ -2,7 +2,7 @@
 // the earlier rooms' facts, and plan.
 //
 // A lint is one file in rules/: its check and its text. It is listed in
-// table.cc, from which explain, the SARIF rule list and the documentation
+// table.h, from which explain, the SARIF rule list and the documentation
 // are made, and its two examples are its test.
 #ifndef SHARDC_LINT_RULES_LINT_H_
 #define SHARDC_LINT_RULES_LINT_H_
@@ -46,7 +46,7 @@ struct Lint {
   void (*check)(const Facts& facts, FindingSink& sink) = nullptr;
 };
 
-// By number. Defined in table.cc.
+// By number.
 std::span<const Lint* const> AllLints();
 
 // Every code there is: reading codes, then lints, by number.
