@@ -80,8 +80,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
               findings.HasErrors());
       break;
     case 4: {
-      constexpr std::string_view kNames[] = {"vanilla", "ring"};
-      Require(ParseOperations(source, kNames, findings).has_value() !=
+      const KnownOperation known[] = {{"vanilla", kCommonSettings},
+                                      {"ring", kCommonSettings}};
+      Require(ParseOperations(source, known, findings).has_value() !=
               findings.HasErrors());
       break;
     }
