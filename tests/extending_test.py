@@ -1,0 +1,238 @@
+"""docs/extending.md: its three patches still apply, each adds one file and one
+line of a table, and the program that they make does what they say.
+
+One copy of the tree takes all three. It is built with the objects of this
+build, where the build lies in the tree; otherwise everything is compiled.
+
+When a patch no longer applies, or what it adds no longer compiles: make the
+change by hand in a copy of the tree and write the patch anew,
+
+    git add -N . && git diff src > docs/extending/NAME.patch
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.abspath(os.environ["SHARDC_SOURCE_ROOT"])
+BUILD = os.path.abspath(os.environ["SHARDC_BUILD_ROOT"])
+PATCHES = os.path.join(ROOT, "docs", "extending")
+NAMES = ["format", "lint", "operation"]
+# The options of this build that make its objects what they are.
+OPTIONS = ["optimization", "debug", "werror", "b_pie", "b_sanitize", "b_lundef",
+           "cpp_args"]
+TARGETS = ["src/cli/shardc", "tests/lint_test", "tests/parse_test",
+           "tests/programs/describe_commands"]
+# What the program says of itself, written anew by the documented commands.
+GENERATED = ("docs/diagnostics.md", "man/commands.json", "schemas/",
+             "testdata/golden/")
+REFRESH = ("\nthe change that docs/extending.md shows is another one now: see "
+           "the head of tests/extending_test.py")
+
+
+def run(*command, **more):
+    done = subprocess.run(command, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, encoding="utf-8",
+                          check=False, **more)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+def patch(name):
+    return os.path.join(PATCHES, name + ".patch")
+
+
+def options():
+    known = json.loads(read(BUILD, "meson-info", "intro-buildoptions.json"))
+    given = {option["name"]: option["value"] for option in known}
+    # A buildtype would win over the two that it stands for.
+    hardened = (given["hardening"] == "on" or given["hardening"] == "auto"
+                and given["buildtype"] == "release")
+    yield "-Dhardening=" + ("on" if hardened else "off")
+    for name in OPTIONS:
+        value = given.get(name)
+        if isinstance(value, bool):
+            yield f"-D{name}={str(value).lower()}"
+        elif value:
+            yield f"-D{name}=" + (" ".join(value) if isinstance(value, list)
+                                  else value)
+
+
+def compiler():
+    """As this build calls it, perhaps through ccache."""
+    words = json.loads(read(BUILD, "compile_commands.json"))[0]["command"]
+    return words[:words.index(" -")]
+
+
+class Tree:
+    """A copy of the tree that is patched and built."""
+
+    def __init__(self, folder):
+        self.root = os.path.join(folder, "tree")
+        shutil.copytree(ROOT, self.root, copy_function=shutil.copy2,
+                        ignore=self.ignored)
+        inside = os.path.dirname(BUILD) == ROOT
+        self.build = os.path.join(
+            self.root, os.path.basename(BUILD) if inside else "build")
+        self.before = self.texts()
+        run("meson", "setup", *options(), self.build, self.root,
+            env=dict(os.environ, CXX=compiler()))
+        if inside:
+            self.take_objects()
+
+    @staticmethod
+    def ignored(folder, names):
+        top = os.path.abspath(folder) == ROOT
+        return [name for name in names if name == "__pycache__" or top
+                and (name.startswith("build") or name in (".git", ".cache"))]
+
+    def take_objects(self):
+        """What ninja knows of this build holds for the copy as well: every
+        path in it is relative, and the sources' times are the same."""
+        for name in (".ninja_log", ".ninja_deps"):
+            shutil.copy2(os.path.join(BUILD, name), self.build)
+        for here, _, names in os.walk(BUILD):
+            inside = os.path.relpath(here, BUILD)
+            if inside.split(os.sep)[0].startswith("meson-"):
+                continue
+            for name in names:
+                if name.endswith((".o", ".a", ".cpp")):
+                    target = os.path.join(self.build, inside)
+                    os.makedirs(target, exist_ok=True)
+                    shutil.copy2(os.path.join(here, name), target)
+
+    def texts(self):
+        """Every file's bytes, without what is built."""
+        out = {}
+        for here, below, names in os.walk(self.root):
+            if here == self.root:
+                below[:] = [b for b in below if not b.startswith("build")]
+            below[:] = [b for b in below if b != "__pycache__"]
+            for name in names:
+                path = os.path.join(here, name)
+                with open(path, "rb") as file:
+                    out[os.path.relpath(path, self.root)] = file.read()
+        return out
+
+    def changed(self):
+        """Names of what is not as it was, and the bytes of all."""
+        now = self.texts()
+        return sorted(name for name in now.keys() | self.before.keys()
+                      if now.get(name) != self.before.get(name)), now
+
+    def make(self):
+        run("ninja", "-C", self.build, *TARGETS)
+
+    def env(self):
+        bin_ = os.path.join(self.build, "src", "cli", "shardc")
+        return dict(os.environ, SHARDC_BIN=bin_, SHARDC_SOURCE_ROOT=self.root,
+                    SHARDC_BUILD_ROOT=self.build, PYTHONDONTWRITEBYTECODE="1",
+                    SHARDC_DESCRIBE_COMMANDS=os.path.join(
+                        self.build, "tests", "programs", "describe_commands"))
+
+    def python(self, *words):
+        return run(sys.executable, *words, cwd=self.root, env=self.env())
+
+    def shardc(self, *words):
+        return subprocess.run([self.env()["SHARDC_BIN"], *words],
+                              capture_output=True, text=True, check=False,
+                              cwd=self.root)
+
+
+@unittest.skipUnless(shutil.which("patch"), "no patch")
+class Extending(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, folder)
+        cls.tree = Tree(folder)
+        for name in NAMES:
+            try:
+                run("patch", "-p1", "-F2", "--no-backup-if-mismatch", "-i",
+                    patch(name), cwd=cls.tree.root)
+            except AssertionError as error:
+                raise AssertionError(f"{error}{REFRESH}") from None
+        cls.patched, cls.now = cls.tree.changed()
+        try:
+            cls.tree.make()
+        except AssertionError as error:
+            raise AssertionError(f"{error}{REFRESH}") from None
+        # The tables first: schemas are inside the program.
+        cls.tree.python("tests/cli/tables_test.py", "--write")
+        cls.tree.make()
+        cls.tree.python("tests/cli/golden_test.py", "--write")
+
+    def test_each_is_a_file_and_a_line_of_a_table(self):
+        tables = [name for name in self.patched
+                  if name in self.tree.before]
+        self.assertEqual(len(tables), len(NAMES))
+        self.assertEqual(len(self.patched), 2 * len(NAMES))
+        for name in tables:
+            self.assertTrue(name.endswith("/table.h"), name)
+            before = self.tree.before[name].decode().splitlines()
+            now = self.now[name].decode().splitlines()
+            self.assertEqual(len(now), len(before) + 1, name)
+            self.assertEqual([line for line in now if line in before], before)
+            folder = os.path.dirname(name)
+            self.assertEqual(
+                [os.path.dirname(other) for other in self.patched
+                 if other.endswith(".cc")].count(folder), 1)
+
+    def test_besides_them_only_what_is_generated_changes(self):
+        names, _ = self.tree.changed()
+        self.assertGreater(len(names), len(self.patched))
+        for name in names:
+            if name not in self.patched:
+                self.assertTrue(name.startswith(GENERATED), name)
+
+    def test_the_documents_and_tests_take_them(self):
+        for test in ("rooms", "openings", "cli/tables", "cli/man",
+                     "cli/completion", "cli/check_formats"):
+            self.tree.python(f"tests/{test}_test.py")
+        for test in ("lint_test", "parse_test"):
+            run(os.path.join(self.tree.build, "tests", test),
+                "--no-path-filenames=true", cwd=self.tree.root,
+                env=self.tree.env())
+
+    def test_the_lint_is_explained_and_found(self):
+        said = self.tree.shardc("explain", "long-pattern")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("SHD119", said.stdout)
+        golden = read(self.tree.root, "testdata", "golden", "codes",
+                      "SHD119.txt")
+        self.assertIn("SHD119 long-pattern", golden)
+
+    def test_the_format_is_written(self):
+        done = self.tree.shardc(
+            "check", "--mesh", "fsdp:8,tp:4", "--rules", "builtin:llama",
+            "--manifest", "testdata/models/llama-3-8b.hf.manifest.json",
+            "--format", "gitlab")
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        for finding in json.loads(done.stdout):
+            self.assertEqual(sorted(finding), [
+                "check_name", "description", "fingerprint", "location",
+                "severity"])
+        self.assertIn("gitlab", self.tree.shardc("check", "--help").stdout)
+
+    def test_the_operation_is_verified(self):
+        done = self.tree.shardc(
+            "verify", "--mesh", "dp:2,sp:2,tp:2", "--operation", "eager",
+            "--attention", "heads=8,kv_heads=2,head_dim=64,q_len=16",
+            "--features", "bias,mask")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("0 fail", done.stdout)
+        self.assertIn("eager: ", self.tree.shardc("verify", "--list").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
