@@ -20,15 +20,6 @@ int64_t Box::Elements() const {
 
 Box WholeBox(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
 
-std::vector<int64_t> DeviceCoordinates(const Mesh& mesh, int64_t device) {
-  std::vector<int64_t> out(mesh.axes.size());
-  for (size_t i = mesh.axes.size(); i-- > 0;) {
-    out[i] = device % mesh.axes[i].size;
-    device /= mesh.axes[i].size;
-  }
-  return out;
-}
-
 std::optional<Cut> Cut::Make(const Spec& spec, const Shape& shape,
                              const Mesh& mesh) {
   if (spec.size() > shape.size()) return std::nullopt;

@@ -24,9 +24,6 @@ struct Box {
 
 Box WholeBox(const Shape& shape);
 
-// Coordinates along the mesh's axes of a device: row-major order.
-std::vector<int64_t> DeviceCoordinates(const Mesh& mesh, int64_t device);
-
 // The distinct parts that a spec cuts a tensor into, and who holds which.
 // Along each dimension the parts are numbered by the coordinates of the
 // group's axes, the first the most significant.

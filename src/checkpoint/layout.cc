@@ -12,6 +12,8 @@
 #include <map>
 #include <set>
 
+#include "model/mesh_layout.h"
+
 namespace shardc {
 namespace {
 
@@ -117,7 +119,7 @@ std::vector<LaidFile> LayOut(const std::vector<LaidTensor>& tensors,
                              const Mesh& mesh, Per per) {
   Coordinates coordinates;
   for (int64_t device = 0; device < mesh.devices; ++device) {
-    coordinates.push_back(DeviceCoordinates(mesh, device));
+    coordinates.push_back(CoordinatesOf(mesh, device));
   }
   switch (per) {
     case Per::kDevice:

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "comm/collective.h"
 #include "verify/cases/features.h"
 #include "verify/cases/settings.h"
 #include "verify/judge/dump.h"
@@ -52,11 +53,11 @@ void WriteShapes(JsonWriter& json, const Case& test) {
 void WriteCommunication(JsonWriter& json, const exec::Ledger& ledger) {
   json.Key("communication");
   json.BeginObject();
-  for (size_t i = 0; i < exec::kCollectiveCount; ++i) {
-    const auto kind = static_cast<exec::Collective>(i);
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    const auto kind = static_cast<Collective>(i);
     const int64_t bytes = ledger.MostSent(kind);
-    if (kind == exec::Collective::kBroadcast && bytes == 0) continue;
-    json.Member(exec::CollectiveName(kind), bytes);
+    if (kind == Collective::kBroadcast && bytes == 0) continue;
+    json.Member(CollectiveName(kind), bytes);
   }
   json.EndObject();
 }
@@ -68,7 +69,7 @@ void WriteSteps(JsonWriter& json, const exec::Ledger& ledger) {
     int64_t most = 0;
     for (int64_t bytes : entry.sent) most = std::max(most, bytes);
     json.BeginObject();
-    json.Member("collective", exec::CollectiveName(entry.kind));
+    json.Member("collective", CollectiveName(entry.kind));
     json.Key("axes");
     json.Array(entry.axes);
     json.Member("tensor", entry.what);

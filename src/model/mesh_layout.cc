@@ -64,6 +64,16 @@ int64_t PositionOf(const Mesh& mesh, std::span<const int64_t> coordinates) {
   return position;
 }
 
+int64_t IndexAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
+                   const AxisGroup& axes) {
+  int64_t index = 0;
+  for (const std::string& axis : axes) {
+    const auto at = mesh.Find(axis);
+    if (at) index = index * mesh.axes[*at].size + coordinates[*at];
+  }
+  return index;
+}
+
 DevicePlace PlaceOf(const Mesh& mesh, int64_t position) {
   const auto dcn = DcnOf(mesh);
   DevicePlace place;

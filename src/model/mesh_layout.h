@@ -31,6 +31,10 @@ struct DevicePlace {
 // Row-major coordinates of a position, and back.
 std::vector<int64_t> CoordinatesOf(const Mesh& mesh, int64_t position);
 int64_t PositionOf(const Mesh& mesh, std::span<const int64_t> coordinates);
+// Index along a list of axes, mixed radix in the order of the *list*, its first
+// axis most significant. An axis that the mesh lacks has size 1.
+int64_t IndexAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
+                   const AxisGroup& axes);
 
 DevicePlace PlaceOf(const Mesh& mesh, int64_t position);
 // Positions of a process's devices, ascending by device number.

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "comm/memory.h"
 #include "plan/placement.h"
 #include "source/checked.h"
 #include "source/digest.h"
@@ -124,34 +125,21 @@ std::vector<uint32_t> SortedParams(const Plan& plan) {
   return order;
 }
 
-// The fullest device: what every device holds, plus for each placement axis
-// its fullest coordinate (axes are independent of each other).
+// Nothing where a parameter's bytes are not known.
 std::optional<int64_t> FullestDevice(const Plan& plan) {
-  std::optional<int64_t> everywhere = 0;
-  std::map<std::string_view, std::map<int64_t, std::optional<int64_t>>> placed;
-  const auto add = [](std::optional<int64_t> a, std::optional<int64_t> b) {
-    return a && b ? CheckedAdd(*a, *b) : std::nullopt;
-  };
+  HeldBytes held;
   for (const PlannedParam& param : plan.params) {
     const ParamLayout& layout = plan.layouts[param.layout];
     const auto bytes = layout.modes[0].bytes_per_device;
+    if (!bytes) return std::nullopt;
     if (!param.coordinate) {
-      everywhere = add(everywhere, bytes);
+      held.Add(*bytes);
       continue;
     }
     const auto& axis = plan.placement_axes[static_cast<size_t>(layout.rule)];
-    auto [at, inserted] = placed[axis].try_emplace(*param.coordinate, 0);
-    at->second = add(at->second, bytes);
+    held.AddAt(axis, *param.coordinate, *bytes);
   }
-  for (const auto& [axis, coordinates] : placed) {
-    std::optional<int64_t> fullest = 0;
-    for (const auto& [coordinate, bytes] : coordinates) {
-      if (!bytes) return std::nullopt;
-      fullest = std::max(*fullest, *bytes);
-    }
-    everywhere = add(everywhere, fullest);
-  }
-  return everywhere;
+  return held.Fullest();
 }
 
 }  // namespace

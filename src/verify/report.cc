@@ -14,6 +14,7 @@
 #include <optional>
 #include <utility>
 
+#include "comm/collective.h"
 #include "exec/machine/thread_pool.h"
 #include "source/wording.h"
 #include "verify/cases/features.h"
@@ -34,13 +35,12 @@ std::string_view LayoutText(exec::Layout layout) {
 // `all_gather 1.5 KiB`, by the device that sends most; "-" for none.
 std::string TrafficText(const exec::Ledger& ledger) {
   std::string out;
-  for (size_t kind = 0; kind < exec::kCollectiveCount; ++kind) {
-    const auto collective = static_cast<exec::Collective>(kind);
+  for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
+    const auto collective = static_cast<Collective>(kind);
     const int64_t bytes = ledger.MostSent(collective);
     if (bytes == 0) continue;
     if (!out.empty()) out += ", ";
-    out +=
-        std::string(exec::CollectiveName(collective)) + " " + BytesText(bytes);
+    out += std::string(CollectiveName(collective)) + " " + BytesText(bytes);
   }
   return out.empty() ? "-" : out;
 }

@@ -18,6 +18,7 @@
 #include "checkpoint/run.h"
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/stored.h"
+#include "model/mesh_layout.h"
 #include "model/safetensors_header.h"
 #include "source/file.h"
 
@@ -291,7 +292,7 @@ void CheckReaders(const ReadPlan& plan, const std::string& directory) {
     const auto cut = Cut::Make(param.spec, *param.type.shape, plan.mesh);
     REQUIRE(cut);
     for (int64_t device = 0; device < plan.mesh.devices; ++device) {
-      const auto at = DeviceCoordinates(plan.mesh, device);
+      const auto at = CoordinatesOf(plan.mesh, device);
       const Box box = cut->BoxOf(cut->PartOf(at));
       CHECK(read[{device, param.name}] == box);
       ++want;
@@ -310,7 +311,7 @@ TEST_CASE("cut: composite axes number the parts major first") {
   REQUIRE(cut);
   for (int64_t device = 0; device < 12; ++device) {
     const int64_t a = device / 6, b = device / 2 % 3, c = device % 2;
-    CHECK(DeviceCoordinates(mesh, device) == std::vector<int64_t>{a, b, c});
+    CHECK(CoordinatesOf(mesh, device) == std::vector<int64_t>{a, b, c});
     const Box box = cut->BoxOf(cut->PartOf({a, b, c}));
     CHECK(box == Box{{(c * 2 + a) * 2, b * 3, 0}, {2, 3, 5}});
   }

@@ -33,6 +33,19 @@ TEST_CASE("one slice counts devices in row-major order") {
   CHECK(PositionsOfProcess(mesh, 5) == std::vector<int64_t>{20, 21, 22, 23});
 }
 
+TEST_CASE("the index along a list is mixed radix in the list's order") {
+  const Mesh mesh = Grid({2, 3, 4});
+  const std::vector<int64_t> at = {1, 0, 3};
+  CHECK(IndexAlong(mesh, at, {}) == 0);
+  CHECK(IndexAlong(mesh, at, {"a0", "a2"}) == 1 * 4 + 3);
+  CHECK(IndexAlong(mesh, at, {"a2", "a0"}) == 3 * 2 + 1);
+  CHECK(IndexAlong(mesh, at, {"a0", "absent", "a1"}) == 3);
+  for (int64_t position = 0; position < mesh.devices; ++position) {
+    CHECK(IndexAlong(mesh, CoordinatesOf(mesh, position), {"a0", "a1", "a2"}) ==
+          position);
+  }
+}
+
 TEST_CASE("slices are the outer factor of each axis") {
   Mesh mesh = Grid({4, 2});
   mesh.slices = 2;

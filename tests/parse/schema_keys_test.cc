@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/machine/ledger.h"
+#include "comm/collective.h"
 #include "exec/operations/operation.h"
 #include "model/axis_rules.h"
 #include "model/operation_settings.h"
@@ -171,8 +171,8 @@ TEST_CASE("the schema of verifications knows the names") {
   names.emplace_back("long");
   CHECK(choices("feature") == names);
   names.clear();
-  for (size_t i = 0; i < exec::kCollectiveCount; ++i) {
-    names.emplace_back(exec::CollectiveName(static_cast<exec::Collective>(i)));
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    names.emplace_back(CollectiveName(static_cast<Collective>(i)));
   }
   CHECK(choices("collective") == names);
   names.clear();

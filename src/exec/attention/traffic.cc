@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/collective.h"
+#include "comm/reshard.h"
+
 namespace shardc::exec {
 namespace {
 
@@ -35,27 +38,6 @@ Laid InBthd(Shape shape, Spec spec, Layout layout) {
     std::swap(spec[1], spec[2]);
   }
   return {std::move(shape), std::move(spec)};
-}
-
-int64_t MovedElements(const SimMesh& mesh, const Shape& shape, const Spec& from,
-                      const Spec& to) {
-  int64_t out = 0;
-  for (int device = 0; device < mesh.devices(); ++device) {
-    int64_t want = 1, have = 1;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const AxisGroup& a = d < from.size() ? from[d] : AxisGroup{};
-      const AxisGroup& b = d < to.size() ? to[d] : AxisGroup{};
-      const int64_t source = shape[d] / mesh.Parts(a);
-      const int64_t target = shape[d] / mesh.Parts(b);
-      const int64_t s = mesh.Index(device, a) * source;
-      const int64_t t = mesh.Index(device, b) * target;
-      want *= target;
-      have *= std::max<int64_t>(
-          0, std::min(s + source, t + target) - std::max(s, t));
-    }
-    out += want - have;
-  }
-  return out;
 }
 
 Traffic::Traffic(const SimMesh& mesh, const AttentionProblem& problem,
@@ -86,7 +68,8 @@ int64_t Traffic::LocalElements(const Laid& laid) const {
 }
 
 void Traffic::MoveTo(Laid& laid, Spec to, int64_t bytes_per_element) {
-  Add(bytes_per_element * MovedElements(mesh_, laid.shape, laid.spec, to));
+  Add(bytes_per_element *
+      MovedElements(mesh_.mesh(), laid.shape, laid.spec, to));
   laid.spec = std::move(to);
 }
 
@@ -132,7 +115,8 @@ void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
   if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
   // Gathered over the axes of the exchange, in its order.
   MoveTo(t, {host.spec[0], exchange.lengths}, 4);
-  Add(mesh_.devices() * (Parts(exchange.axes) - 1) * 4 * LocalElements(t));
+  Add(mesh_.devices() *
+      AllGatherSent(4 * LocalElements(t), Parts(exchange.axes)));
 }
 
 void Traffic::MoveExtras(bool whole_keys) {
@@ -164,7 +148,7 @@ void Traffic::MoveSinks() {
 }
 
 void Traffic::AllReduce(const AxisGroup& axes, int64_t elements) {
-  Add(Groups(axes) * 2 * (Parts(axes) - 1) * 4 * elements);
+  Add(Groups(axes) * AllReduceSentByGroup(4 * elements, Parts(axes)));
 }
 
 void Traffic::ReduceLogits() {
@@ -180,7 +164,7 @@ void Traffic::PassKeysRound(int64_t n) {
   if (problem_.key_segments) {
     block += 4 * problem_.key_segments->Elements() / (Parts(key.spec[0]) * n);
   }
-  Add(mesh_.devices() * (n - 1) * block);
+  Add(mesh_.devices() * RingPassSent(block, n));
 }
 
 void Traffic::FinishAs(Spec spec) {

@@ -34,11 +34,6 @@ struct Laid {
 // one row of batch x length.
 Laid InBthd(Shape shape, Spec spec, Layout layout);
 
-// Elements that all devices together lack when a tensor goes from one layout
-// to another: each device's target outside its source slice.
-int64_t MovedElements(const SimMesh& mesh, const Shape& shape, const Spec& from,
-                      const Spec& to);
-
 class Traffic {
  public:
   // What is given must outlive this.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "comm/collective.h"
 #include "exec/kernels/kernels.h"
 
 namespace shardc::exec {

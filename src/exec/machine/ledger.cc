@@ -10,13 +10,6 @@
 
 namespace shardc::exec {
 
-std::string_view CollectiveName(Collective kind) {
-  static constexpr std::array<std::string_view, kCollectiveCount> kNames = {
-      "all_gather", "reduce_scatter", "all_reduce",
-      "all_to_all", "ppermute",       "broadcast"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
 void Ledger::Record(Collective kind, AxisGroup axes, int64_t group_size,
                     std::vector<int64_t> sent, std::string_view what) {
   entries_.push_back({kind, std::move(axes), group_size, std::move(sent),
@@ -56,33 +49,6 @@ std::vector<int64_t> Ledger::SentByDevice() const {
     for (size_t d = 0; d < entry.sent.size(); ++d) sum[d] += entry.sent[d];
   }
   return sum;
-}
-
-int64_t ChunkElements(int64_t elements, int64_t n, int64_t j) {
-  return (j + 1) * elements / n - j * elements / n;
-}
-
-int64_t AllGatherSent(int64_t input_bytes, int64_t n) {
-  return (n - 1) * input_bytes;
-}
-
-int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
-                          int64_t member) {
-  if (n == 1) return 0;
-  // Every chunk passes through a member but the one that starts after it.
-  return (elements - ChunkElements(elements, n, member)) * element_bytes;
-}
-
-int64_t AllReduceSent(int64_t elements, int64_t element_bytes, int64_t n,
-                      int64_t member) {
-  if (n == 1) return 0;
-  return (2 * elements - ChunkElements(elements, n, (member + 1) % n) -
-          ChunkElements(elements, n, (member + 2) % n)) *
-         element_bytes;
-}
-
-int64_t AllToAllSent(int64_t input_bytes, int64_t n) {
-  return input_bytes / n * (n - 1);
 }
 
 }  // namespace shardc::exec

@@ -1,41 +1,16 @@
-// What every collective costs: bytes that leave each device.
-//
-// With n the group's size, b a device's input buffer and F the whole:
-//   all_gather, ring            (n-1) b = F (n-1)/n
-//   reduce_scatter, ring        F (n-1)/n          (b = F)
-//   all_reduce = the two above  2 F (n-1)/n
-//   all_to_all                  b (n-1)/n
-//   ppermute                    b for each edge to another device
-//   broadcast, pipelined chain  F, the chain's last device 0
-// and 0 for n = 1. Sources: P. Patarasuk and X. Yuan, "Bandwidth optimal
-// all-reduce algorithms for clusters of workstations", 2009 (a ring sends the
-// least bytes possible); the same factors turn time into bus bandwidth in
-// nccl-tests. Where n does not divide the E elements, chunk j holds
-// floor((j+1)E/n) - floor(jE/n) of them and all_reduce's member i sends
-// 2E - c[i+1] - c[i+2] (indices mod n); totals are exact.
+// What collectives sent, entry by entry. What each costs stands in comm.
 #ifndef SHARDC_EXEC_MACHINE_LEDGER_H_
 #define SHARDC_EXEC_MACHINE_LEDGER_H_
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "comm/collective.h"
 #include "model/spec.h"
 
 namespace shardc::exec {
-
-enum class Collective : uint8_t {
-  kAllGather,
-  kReduceScatter,
-  kAllReduce,
-  kAllToAll,
-  kPpermute,
-  kBroadcast
-};
-inline constexpr size_t kCollectiveCount = 6;
-std::string_view CollectiveName(Collective kind);  // "all_gather"
 
 struct LedgerEntry {
   Collective kind = Collective::kAllGather;
@@ -64,16 +39,6 @@ class Ledger {
  private:
   std::vector<LedgerEntry> entries_;
 };
-
-// The formulas above, for one device of a group of n.
-int64_t AllGatherSent(int64_t input_bytes, int64_t n);
-int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
-                          int64_t member);
-int64_t AllReduceSent(int64_t elements, int64_t element_bytes, int64_t n,
-                      int64_t member);
-int64_t AllToAllSent(int64_t input_bytes, int64_t n);
-// Elements of chunk j when E are cut into n.
-int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);
 
 }  // namespace shardc::exec
 

@@ -5,33 +5,30 @@
 //   dp 2, tp 4: device 6 is dp=1 tp=2; groups of dp: 0 4, 1 5, 2 6, 3 7
 #include "exec/machine/mesh_sim.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "model/mesh_layout.h"
+
 namespace shardc::exec {
 
 SimMesh::SimMesh(Mesh mesh) : mesh_(std::move(mesh)) {
-  stride_.assign(mesh_.axes.size(), 1);
-  int64_t total = 1;
-  for (size_t i = mesh_.axes.size(); i-- > 0;) {
-    stride_[i] = total;
-    total *= mesh_.axes[i].size;
+  mesh_.devices = 1;
+  for (const MeshAxis& axis : mesh_.axes) mesh_.devices *= axis.size;
+  devices_ = static_cast<int>(mesh_.devices);
+  coordinates_.reserve(static_cast<size_t>(devices_));
+  for (int device = 0; device < devices_; ++device) {
+    coordinates_.push_back(CoordinatesOf(mesh_, device));
   }
-  devices_ = static_cast<int>(total);
 }
 
 int64_t SimMesh::SizeOf(std::string_view axis) const {
-  for (const MeshAxis& a : mesh_.axes) {
-    if (a.name == axis) return a.size;
-  }
-  return 1;
+  return mesh_.SizeOf(axis);
 }
 
 bool SimMesh::Has(std::string_view axis) const {
-  return std::any_of(mesh_.axes.begin(), mesh_.axes.end(),
-                     [&](const MeshAxis& a) { return a.name == axis; });
+  return mesh_.Find(axis).has_value();
 }
 
 int64_t SimMesh::Parts(const AxisGroup& axes) const {
@@ -41,20 +38,12 @@ int64_t SimMesh::Parts(const AxisGroup& axes) const {
 }
 
 int64_t SimMesh::Coordinate(int device, std::string_view axis) const {
-  for (size_t i = 0; i < mesh_.axes.size(); ++i) {
-    if (mesh_.axes[i].name == axis) {
-      return device / stride_[i] % mesh_.axes[i].size;
-    }
-  }
-  return 0;
+  const auto at = mesh_.Find(axis);
+  return at ? coordinates_[static_cast<size_t>(device)][*at] : 0;
 }
 
 int64_t SimMesh::Index(int device, const AxisGroup& axes) const {
-  int64_t out = 0;
-  for (const std::string& axis : axes) {
-    out = out * SizeOf(axis) + Coordinate(device, axis);
-  }
-  return out;
+  return IndexAlong(mesh_, coordinates_[static_cast<size_t>(device)], axes);
 }
 
 std::vector<std::vector<int>> SimMesh::Groups(const AxisGroup& axes) const {
@@ -63,15 +52,11 @@ std::vector<std::vector<int>> SimMesh::Groups(const AxisGroup& axes) const {
   std::map<int64_t, size_t> of_key;
   std::vector<std::vector<int>> out;
   for (int device = 0; device < devices_; ++device) {
-    int64_t key = device;
-    for (size_t i = 0; i < mesh_.axes.size(); ++i) {
-      const bool listed =
-          std::find(axes.begin(), axes.end(), mesh_.axes[i].name) != axes.end();
-      if (listed) {
-        key -= device / stride_[i] % mesh_.axes[i].size * stride_[i];
-      }
+    std::vector<int64_t> first = coordinates_[static_cast<size_t>(device)];
+    for (const std::string& axis : axes) {
+      if (const auto listed = mesh_.Find(axis)) first[*listed] = 0;
     }
-    auto [at, fresh] = of_key.emplace(key, out.size());
+    auto [at, fresh] = of_key.emplace(PositionOf(mesh_, first), out.size());
     if (fresh) out.emplace_back(static_cast<size_t>(Parts(axes)), 0);
     out[at->second][static_cast<size_t>(Index(device, axes))] = device;
   }
@@ -85,21 +70,6 @@ std::string SimMesh::DeviceText(int device) const {
     out += axis.name + "=" + std::to_string(Coordinate(device, axis.name));
   }
   return out;
-}
-
-AxisGroup DropTrivial(const SimMesh& mesh, const AxisGroup& axes) {
-  AxisGroup out;
-  for (const std::string& axis : axes) {
-    if (mesh.SizeOf(axis) > 1) out.push_back(axis);
-  }
-  return out;
-}
-
-bool IsPrefix(const SimMesh& mesh, const AxisGroup& prefix,
-              const AxisGroup& whole) {
-  const AxisGroup a = DropTrivial(mesh, prefix);
-  const AxisGroup b = DropTrivial(mesh, whole);
-  return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());
 }
 
 }  // namespace shardc::exec

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/reshard.h"
 #include "model/mesh.h"
 #include "model/spec.h"
 
@@ -39,14 +40,16 @@ class SimMesh {
  private:
   Mesh mesh_;
   int devices_ = 1;
-  std::vector<int64_t> stride_;  // of a device id, by mesh axis
+  std::vector<std::vector<int64_t>> coordinates_;  // by device and mesh axis
 };
 
-// The list without the axes of size 1 (and those the mesh lacks).
-AxisGroup DropTrivial(const SimMesh& mesh, const AxisGroup& axes);
-// Whether `prefix` is the beginning of `whole`, axes of size 1 dropped.
-bool IsPrefix(const SimMesh& mesh, const AxisGroup& prefix,
-              const AxisGroup& whole);
+inline AxisGroup DropTrivial(const SimMesh& mesh, const AxisGroup& axes) {
+  return DropTrivial(mesh.mesh(), axes);
+}
+inline bool IsPrefix(const SimMesh& mesh, const AxisGroup& prefix,
+                     const AxisGroup& whole) {
+  return IsPrefix(mesh.mesh(), prefix, whole);
+}
 
 }  // namespace shardc::exec
 

@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "comm/reshard.h"
 #include "source/wording.h"
 
 namespace shardc::exec {
@@ -178,60 +179,6 @@ bool SliceNests(const SimMesh& mesh, int64_t size, const AxisGroup& inner,
          inner_begin + inner_length <= outer_begin + outer_length;
 }
 
-namespace {
-
-// How a move is charged; `axes` are those whose use changes.
-struct Move {
-  Collective kind = Collective::kAllGather;
-  AxisGroup axes;
-};
-
-Move ClassifyMove(const SimMesh& mesh, const Spec& from, const Spec& to) {
-  Move out;
-  std::map<std::string, size_t> from_dim, to_dim;
-  for (size_t dim = 0; dim < from.size(); ++dim) {
-    for (const auto& axis : DropTrivial(mesh, from[dim])) from_dim[axis] = dim;
-  }
-  for (size_t dim = 0; dim < to.size(); ++dim) {
-    for (const auto& axis : DropTrivial(mesh, to[dim])) to_dim[axis] = dim;
-  }
-  bool moved = false, only_gather = true;
-  for (size_t dim = 0; dim < from.size(); ++dim) {
-    const AxisGroup a = DropTrivial(mesh, from[dim]);
-    const AxisGroup b = DropTrivial(mesh, to[dim]);
-    if (a == b) continue;
-    // Where the old slice begins with the new one's axes, the rest is joined;
-    // the other way round a device cuts its slice and nothing is sent.
-    if (!IsPrefix(mesh, b, a) && !IsPrefix(mesh, a, b)) only_gather = false;
-    for (const AxisGroup* group : {&a, &b}) {
-      for (const std::string& axis : *group) {
-        const bool kept_place =
-            IsPrefix(mesh, b, a)
-                ? std::find(b.begin(), b.end(), axis) != b.end()
-                : IsPrefix(mesh, a, b) &&
-                      std::find(a.begin(), a.end(), axis) != a.end();
-        if (kept_place) continue;
-        if (std::find(out.axes.begin(), out.axes.end(), axis) ==
-            out.axes.end()) {
-          out.axes.push_back(axis);
-        }
-      }
-    }
-  }
-  for (const auto& [axis, dim] : from_dim) {
-    const auto at = to_dim.find(axis);
-    if (at != to_dim.end() && at->second != dim) moved = true;
-  }
-  if (moved) {
-    out.kind = Collective::kAllToAll;
-  } else if (!only_gather) {
-    out.kind = Collective::kPpermute;
-  }
-  return out;
-}
-
-}  // namespace
-
 ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
                       std::string_view what) {
   return machine.Seam<ReshardSeam>().run(
@@ -277,12 +224,12 @@ ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
     }
     out.local.push_back(std::move(local));
   }
-  if (std::any_of(sent_bits.begin(), sent_bits.end(),
-                  [](int64_t sent) { return sent > 0; })) {
-    Move move = ClassifyMove(mesh, tensor.spec, out.spec);
+  auto move = ClassifyMove(mesh.mesh(), tensor.spec, out.spec);
+  if (move && std::any_of(sent_bits.begin(), sent_bits.end(),
+                          [](int64_t sent) { return sent > 0; })) {
     for (int64_t& sent : sent_bits) sent = (sent + 7) / 8;
-    const int64_t n = mesh.Parts(move.axes);
-    machine.ledger().Record(move.kind, std::move(move.axes), n,
+    const int64_t n = mesh.Parts(move->axes);
+    machine.ledger().Record(move->kind, std::move(move->axes), n,
                             std::move(sent_bits), what);
   }
   return out;

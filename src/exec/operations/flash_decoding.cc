@@ -23,6 +23,7 @@
 #include <limits>
 #include <utility>
 
+#include "comm/collective.h"
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
 #include "floats/convert.h"
@@ -384,11 +385,11 @@ void Bytes(Traffic& traffic) {
   const Spec& spec = traffic.query.spec;
   Spec out = {spec[0], {}, spec[2], traffic.value.spec[3]};
   if (shared) {
-    traffic.Add(groups * n * (n - 1) * 4 * rows);
-    traffic.Add(groups * (n - 1) * 4 * rows * dim);
+    traffic.Add(groups * n * AllGatherSent(4 * rows, n));
+    traffic.Add(groups * ReduceScatterSentByGroup(4 * rows * dim, n));
     out[2] = heads;
   } else if (traffic.settings().merge == DecodeMerge::kAllGather) {
-    traffic.Add(groups * n * (n - 1) * 4 * rows * (dim + 1));
+    traffic.Add(groups * n * AllGatherSent(4 * rows * (dim + 1), n));
   } else {
     traffic.AllReduce(lengths, rows * (dim + 2));
   }

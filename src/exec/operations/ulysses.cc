@@ -19,6 +19,7 @@
 // two ranks. Example that is unsupported: 6 heads over sp = 4.
 #include <utility>
 
+#include "comm/collective.h"
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
 #include "exec/operations/ring_order.h"
@@ -253,8 +254,9 @@ void Bytes(Traffic& traffic) {
   const int64_t key_heads = traffic.LocalShapeOf(key)[2];
   exchange.repeated = n == 1 || key_heads % n == 0 ? 1 : n / key_heads;
   const auto send = [&](const Laid& t, int64_t times) {
-    traffic.Add(traffic.LocalElements(t) * times * traffic.element_bytes() / n *
-                (n - 1) * mesh.devices());
+    const int64_t bytes =
+        traffic.LocalElements(t) * times * traffic.element_bytes();
+    traffic.Add(mesh.devices() * AllToAllSent(bytes, n));
   };
   send(query, 1);
   send(key, exchange.repeated);

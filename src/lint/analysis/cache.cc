@@ -6,13 +6,31 @@
 #include "lint/analysis/cache.h"
 
 #include <algorithm>
-#include <array>
 
+#include "comm/memory.h"
 #include "lint/analysis/heads.h"
 #include "resolve/attention.h"
-#include "source/checked.h"
 
 namespace shardc {
+namespace {
+
+std::optional<CacheSizes> CacheSizesOf(const Facts& facts) {
+  if (facts.model() == nullptr || !facts.inputs().batch ||
+      !facts.inputs().kv_len || !facts.model()->layers) {
+    return std::nullopt;
+  }
+  // Multi-head latent attention caches a latent, not heads.
+  if (facts.model()->model_type.starts_with("deepseek_v")) return std::nullopt;
+  const auto heads = HeadsOf(*facts.model());
+  if (!heads) return std::nullopt;
+  return CacheSizes{.layers = *facts.model()->layers,
+                    .batch = *facts.inputs().batch,
+                    .length = *facts.inputs().kv_len,
+                    .kv_heads = heads->kv_heads,
+                    .head_dim = heads->head_dim};
+}
+
+}  // namespace
 
 Spec AttentionSpecOf(const Facts& facts, Mode mode, std::string_view tensor) {
   for (const AttentionTensor& one :
@@ -30,39 +48,20 @@ AxisGroup AttentionAxes(const Facts& facts, Mode mode, std::string_view tensor,
 }
 
 std::optional<int64_t> CacheBytes(const Facts& facts) {
-  if (facts.model() == nullptr || !facts.inputs().batch ||
-      !facts.inputs().kv_len || !facts.model()->layers) {
-    return std::nullopt;
-  }
-  // Multi-head latent attention caches a latent, not heads.
-  if (facts.model()->model_type.starts_with("deepseek_v")) return std::nullopt;
-  const auto heads = HeadsOf(*facts.model());
-  if (!heads) return std::nullopt;
-  const std::array<int64_t, 6> factors = {4,  // keys and values, two bytes each
-                                          *facts.model()->layers,
-                                          *facts.inputs().batch,
-                                          *facts.inputs().kv_len,
-                                          heads->kv_heads,
-                                          heads->head_dim};
-  return CheckedProduct(factors);
+  const auto sizes = CacheSizesOf(facts);
+  return sizes ? CacheBytes(*sizes) : std::nullopt;
 }
 
 std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode) {
-  if (!CacheBytes(facts)) return std::nullopt;
-  const auto heads = HeadsOf(*facts.model());
-  const auto share = [&](int64_t size, AttentionDim dim) {
-    const int64_t parts =
-        facts.mesh().Parts(AttentionAxes(facts, mode, "key", dim)).value_or(1);
-    return (size + parts - 1) / parts;
+  const auto sizes = CacheSizesOf(facts);
+  if (!sizes || !CacheBytes(*sizes)) return std::nullopt;
+  const auto parts = [&](AttentionDim dim) {
+    return facts.mesh()
+        .Parts(AttentionAxes(facts, mode, "key", dim))
+        .value_or(1);
   };
-  const std::array<int64_t, 6> factors = {
-      4,
-      *facts.model()->layers,
-      share(*facts.inputs().batch, kBatchDim),
-      share(*facts.inputs().kv_len, kLengthDim),
-      share(heads->kv_heads, kHeadsDim),
-      heads->head_dim};
-  return CheckedProduct(factors);
+  return CacheBytesPerDevice(
+      *sizes, {parts(kBatchDim), parts(kLengthDim), parts(kHeadsDim)});
 }
 
 bool Plans(const Facts& facts, Mode mode) {

@@ -1,4 +1,5 @@
-// Attention's specs by dimension, and what the KV cache weighs.
+// Attention's specs by dimension, and the inputs that say what the
+// KV cache weighs.
 #ifndef SHARDC_LINT_ANALYSIS_CACHE_H_
 #define SHARDC_LINT_ANALYSIS_CACHE_H_
 
@@ -16,8 +17,8 @@ Spec AttentionSpecOf(const Facts& facts, Mode mode, std::string_view tensor);
 AxisGroup AttentionAxes(const Facts& facts, Mode mode, std::string_view tensor,
                         AttentionDim dim);
 
-// Keys and values of all layers in bfloat16: 2 * layers * batch * kv_len *
-// kv_heads * head_dim * 2 bytes. Nothing where an input is not known.
+// Keys and values of all layers in bfloat16. Nothing where an input is not
+// known.
 std::optional<int64_t> CacheBytes(const Facts& facts);
 // What one device holds of it in a mode, rounded up dimension by dimension.
 std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode);

@@ -10,7 +10,6 @@
 #include "lint/analysis/groups.h"
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -59,17 +58,6 @@ std::vector<Companion> CompanionsOf(const Facts& facts) {
     out.push_back({weight->second, &group});
   }
   return out;
-}
-
-bool SameAxes(const Facts& facts, const AxisGroup& a, const AxisGroup& b) {
-  const auto sized = [&](const AxisGroup& axes) {
-    std::set<std::string_view> out;
-    for (const std::string& axis : axes) {
-      if (facts.mesh().SizeOf(axis) > 1) out.insert(axis);
-    }
-    return out;
-  };
-  return sized(a) == sized(b);
 }
 
 int64_t BlockOf(int64_t size, int64_t scales) {

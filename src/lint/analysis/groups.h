@@ -30,9 +30,6 @@ std::vector<Companion> CompanionsOf(const Facts& facts);
 
 bool IsWeight(const ParameterGroup& group);
 
-// Same axes, in any order; axes of size 1 do not count.
-bool SameAxes(const Facts& facts, const AxisGroup& a, const AxisGroup& b);
-
 // The block along a dimension that one scale stands for: the least power of
 // two that gives this many scales. 1 where each element has its own.
 int64_t BlockOf(int64_t size, int64_t scales);

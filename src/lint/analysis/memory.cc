@@ -5,10 +5,7 @@
 //   3 experts of 1 GiB placed on ep 2: coordinates hold 2 and 1  ->  2 GiB
 #include "lint/analysis/memory.h"
 
-#include <algorithm>
-#include <map>
-#include <vector>
-
+#include "comm/memory.h"
 #include "lint/analysis/cache.h"
 #include "source/checked.h"
 #include "source/wording.h"
@@ -16,32 +13,21 @@
 namespace shardc {
 namespace {
 
-// Whole and split parameters weigh the same on every device; placed ones
-// count at the fullest coordinate of their axis.
 int64_t ParameterBytes(const Facts& facts, size_t mode) {
-  int64_t everywhere = 0;
-  std::map<std::string, std::vector<int64_t>> placed;
+  HeldBytes held;
   for (const PlannedParam& param : facts.plan().params) {
     const ParamLayout& layout = facts.plan().layouts[param.layout];
     if (mode >= layout.modes.size()) continue;
     const int64_t bytes = layout.modes[mode].bytes_per_device.value_or(0);
     if (!param.coordinate || layout.rule < 0) {
-      everywhere = CheckedAdd(everywhere, bytes).value_or(INT64_MAX);
+      held.Add(bytes);
       continue;
     }
     const std::string& axis =
         facts.plan().placement_axes[static_cast<size_t>(layout.rule)];
-    auto& held = placed[axis];
-    held.resize(static_cast<size_t>(facts.mesh().SizeOf(axis)), 0);
-    int64_t& slot = held[static_cast<size_t>(*param.coordinate)];
-    slot = CheckedAdd(slot, bytes).value_or(INT64_MAX);
+    held.AddAt(axis, *param.coordinate, bytes);
   }
-  for (const auto& [axis, held] : placed) {
-    everywhere =
-        CheckedAdd(everywhere, *std::max_element(held.begin(), held.end()))
-            .value_or(INT64_MAX);
-  }
-  return everywhere;
+  return held.Fullest().value_or(INT64_MAX);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // product. What leaves the query's projection must enter the output's.
 //
 //   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  leaves over tp, enters whole
+#include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
@@ -21,7 +22,7 @@ AxisGroup In(const Facts& facts, const ParameterGroup& group) {
 }
 
 bool Empty(const Facts& facts, const AxisGroup& group) {
-  return SameAxes(facts, group, {});
+  return SplitAlike(facts.mesh(), group, {});
 }
 
 // A projection into heads that splits what enters it, and not the heads.
@@ -58,7 +59,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (OutDim(query->role, 2) < 0 || InDim(output->role, 2) < 0) continue;
     const AxisGroup heads = Out(facts, *query);
     const AxisGroup entering = In(facts, *output);
-    if (Empty(facts, heads) || SameAxes(facts, heads, entering)) continue;
+    if (Empty(facts, heads) || SplitAlike(facts.mesh(), heads, entering))
+      continue;
     Finding finding = GroupFinding(
         facts, kAttentionReshard.code, *output,
         "the heads leave " + Quoted(GroupName(facts, *query)) + " split over " +

@@ -1,3 +1,4 @@
+#include "comm/reshard.h"
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
@@ -14,11 +15,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (!Plans(facts, mode)) continue;
     const Spec before = AttentionSpecOf(facts, Mode::kPrefill, "key");
     const Spec after = AttentionSpecOf(facts, mode, "key");
-    bool same = before.size() == after.size();
-    for (size_t dim = 0; same && dim < before.size(); ++dim) {
-      same = SameAxes(facts, before[dim], after[dim]);
-    }
-    if (same) continue;
+    if (SplitAlike(facts.mesh(), before, after)) continue;
     Finding finding;
     finding.code = &kCacheReshard.code;
     finding.level = finding.code->level;

@@ -3,6 +3,7 @@
 // weight, and each is compared.
 //
 //   kernel [in, out] by [tp, fsdp], bias [out] by [tp]  ->  tp against fsdp
+#include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
@@ -25,15 +26,15 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
     *weight_axes = facts.AxesAt(*pair.weight, out);
     // The rest of the weight's axes is gathered before use.
     return facts.mesh().Parts(*axes).value_or(1) > 1 &&
-           !SameAxes(facts, facts.TensorAxes(*axes),
-                     facts.TensorAxes(*weight_axes));
+           !SplitAlike(facts.mesh(), facts.TensorAxes(*axes),
+                       facts.TensorAxes(*weight_axes));
   }
   if (own != rank) return false;
   for (*dim = 0; *dim < rank; ++*dim) {
     *axes = facts.AxesAt(*pair.other, *dim);
     *weight_axes = facts.AxesAt(*pair.weight, *dim);
     if (facts.mesh().Parts(*axes).value_or(1) > 1 &&
-        !SameAxes(facts, *axes, *weight_axes)) {
+        !SplitAlike(facts.mesh(), *axes, *weight_axes)) {
       return true;
     }
   }

@@ -1,3 +1,4 @@
+#include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
@@ -15,7 +16,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     const int rank = facts.Rank(*gate);
     bool same = true;
     for (int dim = 0; dim < rank; ++dim) {
-      if (!SameAxes(facts, facts.AxesAt(*gate, dim), facts.AxesAt(*up, dim))) {
+      if (!SplitAlike(facts.mesh(), facts.AxesAt(*gate, dim),
+                      facts.AxesAt(*up, dim))) {
         same = false;
       }
     }

@@ -2,6 +2,7 @@
 // groups, or an equal part of one.
 //
 //   12 heads, 4 KV heads: groups of 3; over 6 devices, 2 heads each: straddles
+#include "comm/reshard.h"
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
@@ -29,7 +30,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     // Whole groups, or a part of one, on each device; and where KV heads are
     // split too, on the devices that hold them.
     const bool whole = own % group == 0 || group % own == 0;
-    const bool apart = key_parts > 1 && !SameAxes(facts, query, key);
+    const bool apart = key_parts > 1 && !SplitAlike(facts.mesh(), query, key);
     if (whole && !apart) continue;
     Finding finding;
     finding.code = &kHeadGroupsStraddle.code;

@@ -1,3 +1,4 @@
+#include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
@@ -22,7 +23,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         facts.TensorAxes(facts.AxesAt(*up, OutDim(up->role, up_rank)));
     const AxisGroup entering =
         facts.TensorAxes(facts.AxesAt(*down, InDim(down->role, down_rank)));
-    if (SameAxes(facts, leaving, entering)) continue;
+    if (SplitAlike(facts.mesh(), leaving, entering)) continue;
     Finding finding = GroupFinding(
         facts, kMlpReshard.code, *down,
         "the MLP's activations leave " + Quoted(GroupName(facts, *up)) +

@@ -1,3 +1,4 @@
+#include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
@@ -7,23 +8,12 @@
 namespace shardc {
 namespace {
 
-bool SameSpec(const Facts& facts, const Spec& a, const Spec& b) {
-  const size_t dims = a.size() > b.size() ? a.size() : b.size();
-  for (size_t dim = 0; dim < dims; ++dim) {
-    if (!SameAxes(facts, dim < a.size() ? a[dim] : AxisGroup{},
-                  dim < b.size() ? b[dim] : AxisGroup{})) {
-      return false;
-    }
-  }
-  return true;
-}
-
 void Check(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     if (facts.Illegal(group)) continue;
     const ModeLayout& train = facts.Train(group);
     for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
-      if (SameSpec(facts, train.spec, mode.spec)) continue;
+      if (SplitAlike(facts.mesh(), train.spec, mode.spec)) continue;
       const int64_t bytes = facts.TotalBytes(group);
       Finding finding = GroupFinding(
           facts, kParameterReshard.code, group,

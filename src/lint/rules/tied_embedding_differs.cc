@@ -1,3 +1,4 @@
+#include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
@@ -17,7 +18,8 @@ void Check(const Facts& facts, FindingSink& sink) {
   const AxisGroup width = facts.AxesAt(*embedding, 1);
   const AxisGroup head_rows = facts.AxesAt(*head, vocabulary.head_dim);
   const AxisGroup head_width = facts.AxesAt(*head, 1 - vocabulary.head_dim);
-  if (SameAxes(facts, rows, head_rows) && SameAxes(facts, width, head_width)) {
+  if (SplitAlike(facts.mesh(), rows, head_rows) &&
+      SplitAlike(facts.mesh(), width, head_width)) {
     return;
   }
   Finding finding = GroupFinding(

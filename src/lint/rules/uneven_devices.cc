@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "comm/memory.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
@@ -14,18 +14,20 @@ namespace {
 // Specs cut evenly; only placement puts more on one coordinate than on
 // another.
 void Check(const Facts& facts, FindingSink& sink) {
-  std::map<std::string, std::vector<int64_t>> held;
+  HeldBytes held;
   for (const PlannedParam& param : facts.plan().params) {
     if (!param.coordinate) continue;
     const ParamLayout& layout = facts.plan().layouts[param.layout];
     const std::string& axis =
         facts.plan().placement_axes[static_cast<size_t>(layout.rule)];
-    std::vector<int64_t>& bytes = held[axis];
-    bytes.resize(static_cast<size_t>(facts.mesh().SizeOf(axis)), 0);
-    bytes[static_cast<size_t>(*param.coordinate)] +=
-        layout.modes.front().bytes_per_device.value_or(0);
+    held.AddAt(axis, *param.coordinate,
+               layout.modes.front().bytes_per_device.value_or(0));
   }
-  for (const auto& [axis, bytes] : held) {
+  for (const auto& [axis, placed] : held.placed()) {
+    std::vector<int64_t> bytes(static_cast<size_t>(facts.mesh().SizeOf(axis)));
+    for (const auto& [coordinate, held_there] : placed) {
+      bytes[static_cast<size_t>(coordinate)] = held_there;
+    }
     const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
     if (*most - *least <= *most / 20) continue;
     Finding finding;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "comm/collective.h"
 #include "exec/machine/collectives.h"
 #include "exec/machine/sharded.h"
 #include "floats/half.h"
@@ -17,7 +18,6 @@ namespace shardc::verify {
 namespace {
 
 using exec::Buffer;
-using exec::Collective;
 using exec::CollectiveCall;
 using exec::Machine;
 using exec::PerDevice;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/collective.h"
 #include "exec/attention/staging.h"
 #include "exec/operations/flash_decoding.h"
 #include "verify/judge/explain.h"
@@ -268,8 +269,7 @@ class Run {
     const exec::OperationOutcome sharded =
         exec::RunStagedDecoding(step, staged, trace_.settings);
     if (sharded.unsupported) return Refused(*sharded.unsupported);
-    result_.decode_all_reduce =
-        step.ledger().MostSent(exec::Collective::kAllReduce);
+    result_.decode_all_reduce = step.ledger().MostSent(Collective::kAllReduce);
     for (const exec::LedgerEntry& entry : step.ledger().entries()) {
       machine_.ledger().Record(entry.kind, entry.axes, entry.group_size,
                                entry.sent, entry.what);

@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/collective.h"
+#include "comm/reshard.h"
 #include "exec/attention/traffic.h"
 #include "exec/operations/operation.h"
 
@@ -46,7 +48,7 @@ class Sum {
 
   void Moved(const Shape& shape, const Spec& from, const Spec& to,
              Dtype dtype) {
-    total_ += BytesOf(dtype) * exec::MovedElements(mesh_, shape, from, to);
+    total_ += BytesOf(dtype) * MovedElements(mesh_.mesh(), shape, from, to);
   }
 
   // `tokens` of each row in chunks; the longest row's, as all rows are written
@@ -66,8 +68,8 @@ class Sum {
     for ([[maybe_unused]] const char* what : {"key", "value"}) {
       Moved(shape, given, cache, trace_.dtype);
       if (!IsQuantized()) continue;
-      total_ +=
-          mesh_.devices() / n * 2 * (n - 1) * 4 * own[0] * own[1] * own[2];
+      total_ += mesh_.devices() / n *
+                AllReduceSentByGroup(4 * own[0] * own[1] * own[2], n);
     }
   }
 

@@ -154,31 +154,6 @@ TEST_CASE("the ledger's bytes are the closed formulas") {
   }
 }
 
-// A ring that really passes chunks on, counted edge by edge.
-TEST_CASE("uneven all_reduce chunks are what a ring sends") {
-  for (int64_t n = 2; n <= 9; ++n) {
-    for (int64_t elements = 0; elements <= 23; ++elements) {
-      std::vector<int64_t> sent(static_cast<size_t>(n), 0);
-      const auto chunk = [&](int64_t j) {
-        return ChunkElements(elements, n, ((j % n) + n) % n);
-      };
-      for (int64_t t = 0; t + 1 < n; ++t) {
-        for (int64_t i = 0; i < n; ++i) {
-          // Reducing, member i passes chunk i - t on and ends with chunk
-          // i + 1 whole; gathering, it passes chunk i + 1 - t on.
-          sent[static_cast<size_t>(i)] += chunk(i - t) + chunk(i + 1 - t);
-        }
-      }
-      int64_t total = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        CHECK(sent[static_cast<size_t>(i)] == AllReduceSent(elements, 1, n, i));
-        total += sent[static_cast<size_t>(i)];
-      }
-      CHECK(total == 2 * (n - 1) * elements);
-    }
-  }
-}
-
 TEST_CASE("threads change nothing") {
   const SimMesh mesh = MeshOf({{"x", 7}, {"y", 3}});
   for (int threads : {1, 2, 5, 64}) {

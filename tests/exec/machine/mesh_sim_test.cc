@@ -56,15 +56,6 @@ TEST_CASE("every axis list partitions the devices") {
   }
 }
 
-TEST_CASE("prefixes ignore axes of size one") {
-  const SimMesh mesh = MeshOf({{"a", 2}, {"b", 1}, {"c", 2}});
-  CHECK(IsPrefix(mesh, {"b"}, {}));
-  CHECK(IsPrefix(mesh, {"a"}, {"b", "a", "c"}));
-  CHECK(IsPrefix(mesh, {"a", "b"}, {"a", "c"}));
-  CHECK_FALSE(IsPrefix(mesh, {"c"}, {"a", "c"}));
-  CHECK_FALSE(IsPrefix(mesh, {"a", "c"}, {"a"}));
-}
-
 // A dimension split by A in one tensor and by C in another: every A-slice
 // lies inside the device's own C-slice exactly when C is a prefix of A.
 TEST_CASE("locality theorem") {

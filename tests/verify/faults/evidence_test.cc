@@ -48,8 +48,8 @@ TEST_CASE("evidence tells shapes, dtypes, tables and ledgers apart") {
   CHECK_FALSE(one == two);
 
   exec::Ledger sent, more;
-  sent.Record(exec::Collective::kPpermute, {"x"}, 2, {4, 4}, "key");
-  more.Record(exec::Collective::kPpermute, {"x"}, 2, {4, 5}, "key");
+  sent.Record(Collective::kPpermute, {"x"}, 2, {4, 4}, "key");
+  more.Record(Collective::kPpermute, {"x"}, 2, {4, 5}, "key");
   Evidence a, b;
   a.Add(sent);
   b.Add(more);

@@ -1,0 +1,58 @@
+// Room: comm. What moving and holding costs, in bytes: collectives, a change
+// of spec, the KV cache, what devices hold. Formulas only, read by plan, lint
+// and exec alike. Knows source and model.
+//
+// Bytes that leave each device. With n the group's size, b a device's input
+// buffer and F the whole:
+//   all_gather, ring            (n-1) b = F (n-1)/n
+//   reduce_scatter, ring        F (n-1)/n          (b = F)
+//   all_reduce = the two above  2 F (n-1)/n
+//   all_to_all                  b (n-1)/n
+//   ppermute                    b for each edge to another device
+//   broadcast, pipelined chain  F, the chain's last device 0
+// and 0 for n = 1. Sources: P. Patarasuk and X. Yuan, "Bandwidth optimal
+// all-reduce algorithms for clusters of workstations", 2009 (a ring sends the
+// least bytes possible); the same factors turn time into bus bandwidth in
+// nccl-tests. Where n does not divide the E elements, chunk j holds
+// floor((j+1)E/n) - floor(jE/n) of them and all_reduce's member i sends
+// 2E - c[i+1] - c[i+2] (indices mod n); totals are exact.
+#ifndef SHARDC_COMM_COLLECTIVE_H_
+#define SHARDC_COMM_COLLECTIVE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace shardc {
+
+enum class Collective : uint8_t {
+  kAllGather,
+  kReduceScatter,
+  kAllReduce,
+  kAllToAll,
+  kPpermute,
+  kBroadcast
+};
+inline constexpr size_t kCollectiveCount = 6;
+std::string_view CollectiveName(Collective kind);  // "all_gather"
+
+// The formulas above, for one device of a group of n.
+int64_t AllGatherSent(int64_t input_bytes, int64_t n);
+int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
+                          int64_t member);
+int64_t AllReduceSent(int64_t elements, int64_t element_bytes, int64_t n,
+                      int64_t member);
+int64_t AllToAllSent(int64_t input_bytes, int64_t n);
+// n - 1 shifts by one, after which every member has seen every buffer.
+int64_t RingPassSent(int64_t input_bytes, int64_t n);
+// Elements of chunk j when E are cut into n.
+int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);
+
+// By all members of a group together, where they send unlike amounts: exact
+// whatever n divides.
+int64_t ReduceScatterSentByGroup(int64_t bytes, int64_t n);  // F (n-1)
+int64_t AllReduceSentByGroup(int64_t bytes, int64_t n);      // 2 F (n-1)
+
+}  // namespace shardc
+
+#endif  // SHARDC_COMM_COLLECTIVE_H_

@@ -1,0 +1,147 @@
+// A dimension's slice along [a, b] lies in the one along [a]: leaving b joins
+// slices (all_gather), and adding it cuts one (free). Any other change of a
+// dimension's axes exchanges slices between devices (ppermute), and an axis
+// that goes to another dimension trades one cut for another (all_to_all).
+//
+// Example: on x=2 y=2, [x, y] -> [[x, y], null] is an all_to_all over y alone:
+// the first dimension keeps x and only adds y, which the second gives up. Of
+// an 8 x 8 tensor each device holds 4 x 4 and wants 2 x 8, of which it has
+// 2 x 4: all four together lack 4 * 8 = 32 elements.
+#include "comm/reshard.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/mesh_layout.h"
+
+namespace shardc {
+namespace {
+
+// A dimension's axes; none past the spec's end.
+AxisGroup AxesAt(const Spec& spec, size_t dim) {
+  return dim < spec.size() ? spec[dim] : AxisGroup{};
+}
+
+// The dimension that each axis splits.
+std::map<std::string, size_t> DimByAxis(const Mesh& mesh, const Spec& spec) {
+  std::map<std::string, size_t> out;
+  for (size_t dim = 0; dim < spec.size(); ++dim) {
+    for (std::string& axis : DropTrivial(mesh, spec[dim])) {
+      out[std::move(axis)] = dim;
+    }
+  }
+  return out;
+}
+
+bool AnyChangesDim(const Mesh& mesh, const Spec& from, const Spec& to) {
+  const auto before = DimByAxis(mesh, from), after = DimByAxis(mesh, to);
+  return std::any_of(before.begin(), before.end(), [&](const auto& one) {
+    const auto at = after.find(one.first);
+    return at != after.end() && at->second != one.second;
+  });
+}
+
+// Appends the axes from place `begin` on that `out` lacks.
+void AddAxes(const AxisGroup& axes, size_t begin, AxisGroup& out) {
+  for (size_t i = begin; i < axes.size(); ++i) {
+    if (std::find(out.begin(), out.end(), axes[i]) == out.end()) {
+      out.push_back(axes[i]);
+    }
+  }
+}
+
+std::set<std::string_view> SizedAxes(const Mesh& mesh, const AxisGroup& group) {
+  std::set<std::string_view> out;
+  for (const std::string& axis : group) {
+    if (mesh.SizeOf(axis) > 1) out.insert(axis);
+  }
+  return out;
+}
+
+// A device's slice of a dimension, [begin, end).
+struct Range {
+  int64_t begin = 0, end = 0;
+};
+
+Range RangeOf(const Mesh& mesh, const std::vector<int64_t>& at, int64_t size,
+              const AxisGroup& axes) {
+  const int64_t length = size / mesh.Parts(axes).value_or(1);
+  const int64_t begin = IndexAlong(mesh, at, axes) * length;
+  return {begin, begin + length};
+}
+
+}  // namespace
+
+AxisGroup DropTrivial(const Mesh& mesh, const AxisGroup& axes) {
+  AxisGroup out;
+  for (const std::string& axis : axes) {
+    if (mesh.SizeOf(axis) > 1) out.push_back(axis);
+  }
+  return out;
+}
+
+bool IsPrefix(const Mesh& mesh, const AxisGroup& prefix,
+              const AxisGroup& whole) {
+  const AxisGroup a = DropTrivial(mesh, prefix);
+  const AxisGroup b = DropTrivial(mesh, whole);
+  return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());
+}
+
+bool SplitAlike(const Mesh& mesh, const AxisGroup& a, const AxisGroup& b) {
+  return SizedAxes(mesh, a) == SizedAxes(mesh, b);
+}
+
+bool SplitAlike(const Mesh& mesh, const Spec& a, const Spec& b) {
+  for (size_t dim = 0; dim < std::max(a.size(), b.size()); ++dim) {
+    if (!SplitAlike(mesh, AxesAt(a, dim), AxesAt(b, dim))) return false;
+  }
+  return true;
+}
+
+std::optional<SpecMove> ClassifyMove(const Mesh& mesh, const Spec& from,
+                                     const Spec& to) {
+  SpecMove out;
+  bool free = true, only_gather = true;
+  for (size_t dim = 0; dim < std::max(from.size(), to.size()); ++dim) {
+    const AxisGroup a = DropTrivial(mesh, AxesAt(from, dim));
+    const AxisGroup b = DropTrivial(mesh, AxesAt(to, dim));
+    const bool joins = IsPrefix(mesh, b, a), cuts = IsPrefix(mesh, a, b);
+    free = free && cuts;
+    only_gather = only_gather && (joins || cuts);
+    const size_t kept = joins || cuts ? std::min(a.size(), b.size()) : 0;
+    AddAxes(a, kept, out.axes);
+    AddAxes(b, kept, out.axes);
+  }
+  if (free) return std::nullopt;
+  if (AnyChangesDim(mesh, from, to)) {
+    out.kind = Collective::kAllToAll;
+  } else if (!only_gather) {
+    out.kind = Collective::kPpermute;
+  }
+  return out;
+}
+
+int64_t MovedElements(const Mesh& mesh, const Shape& shape, const Spec& from,
+                      const Spec& to) {
+  int64_t out = 0;
+  for (int64_t device = 0; device < mesh.devices; ++device) {
+    const std::vector<int64_t> at = CoordinatesOf(mesh, device);
+    int64_t want = 1, have = 1;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const Range source = RangeOf(mesh, at, shape[d], AxesAt(from, d));
+      const Range target = RangeOf(mesh, at, shape[d], AxesAt(to, d));
+      want *= target.end - target.begin;
+      have *= std::max<int64_t>(0, std::min(source.end, target.end) -
+                                       std::max(source.begin, target.begin));
+    }
+    out += want - have;
+  }
+  return out;
+}
+
+}  // namespace shardc
