@@ -31,6 +31,8 @@ MAY_INCLUDE = {
     "lint/rules": {"source", "match", "comm", "lint/analysis"},
     "lint": {"source", "model", "lint/analysis", "lint/rules"},
     "checkpoint": {"source", "model", "floats", "importers", "plan"},
+    "target": {"source", "model", "parse", "importers", "match", "resolve",
+        "plan"},
     "exec/kernels": {"model", "floats"},
     "exec/machine": {"source", "model", "comm", "exec/kernels"},
     "exec/attention": {"model", "floats", "comm", "exec/kernels",
@@ -62,8 +64,8 @@ MAY_INCLUDE = {
         "emit/findings"},
     "cli": {"source", "model", "parse", "importers", "match", "resolve",
         "plan", "lint/analysis", "lint/rules", "lint", "checkpoint",
-        "exec/machine", "exec/operations", "verify/cases", "verify/judge",
-        "verify", "emit", "emit/findings", "emit/plans"},
+        "target", "exec/machine", "exec/operations", "verify/cases",
+        "verify/judge", "verify", "emit", "emit/findings", "emit/plans"},
 }
 
 # Third-party headers stay behind our own, in the rooms named.

@@ -4,7 +4,6 @@
 
 #include "cli/commands.h"
 #include "cli/inputs.h"
-#include "cli/open_mesh.h"
 #include "cli/output.h"
 #include "resolve/attention.h"
 #include "source/json_writer.h"

@@ -38,27 +38,17 @@ struct Work {
   LintSettings settings;
 };
 
-std::string Folder(const std::string& file) {
-  const size_t slash = file.rfind('/');
-  return slash == std::string::npos ? "." : file.substr(0, slash);
-}
-
 std::optional<Work> FindWork(const InputFlags& flags, Findings& findings) {
   Work work;
   const size_t before = findings.errors();
-  const auto project = LoadProject(flags, findings);
+  const auto project = OpenProject(flags.asked, findings);
   if (findings.errors() > before) return std::nullopt;
   if (project) work.settings = project->lint;
-  const bool inputs =
-      !flags.mesh.empty() || !flags.rules.empty() || !flags.manifest.empty();
-  if (project && !inputs && flags.target.empty()) {
+  if (project && !flags.asked.NamesAnInput() && flags.asked.target.empty()) {
     work.targets = project->targets;
-    for (Target& target : work.targets) {
-      target.project_dir = Folder(project->path);
-    }
     if (!work.targets.empty()) return work;
   }
-  const auto target = ChooseTarget(flags, findings);
+  const auto target = ChooseTarget(flags.asked, findings);
   if (!target) return std::nullopt;
   work.targets.push_back(*target);
   return work;

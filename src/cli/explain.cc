@@ -48,7 +48,7 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   if (const auto text = ExplainCode(flags.what)) {
     return PutOut(*text, findings) ? kDone : kFailed;
   }
-  const auto target = ChooseTarget(flags.inputs, findings);
+  const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return kFailed;
   const auto compiled = LoadAndCompile(flags.inputs, *target, common, findings);
   if (compiled == nullptr) return kFailed;

@@ -1,22 +1,17 @@
-// Flags, the project's target and files to what a command works on: a target
-// is chosen, flags are laid over it, and each input is read by its own room.
-// What a plan cannot do without is told in one finding:
+// Flags to what room target reads with, and back their own errors: a flag that
+// cannot be read is told beside what the files have to say.
 //
-//   --mesh dp:2 alone  ->  no rules and no manifest given
+//   --devices x --rules builtin:lama  ->  both are told, and nothing is
+//   compiled
 #include "cli/inputs.h"
 
-#include <filesystem>
-#include <thread>
+#include <algorithm>
+#include <utility>
 
-#include "cli/builtin_packs.h"
 #include "cli/output.h"
-#include "importers/manifest.h"
-#include "match/match.h"
-#include "parse/manifest.h"
-#include "parse/mesh.h"
-#include "parse/project.h"
-#include "parse/rules.h"
 #include "source/wording.h"
+#include "target/packs.h"
+#include "target/resolver.h"
 
 namespace shardc::cli {
 namespace {
@@ -73,57 +68,43 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
   return policy;
 }
 
-std::string Folder(const std::string& file) {
-  const auto folder = std::filesystem::path(file).parent_path();
-  return folder.empty() ? "." : folder.string();
+// --devices, where it is given; `good` turns false where it is no number.
+std::optional<int64_t> ParseDevices(const InputFlags& flags, bool& good,
+                                    Findings& findings) {
+  if (flags.devices.empty()) return std::nullopt;
+  const auto devices = ParseInteger("--devices", flags.devices, 1, findings);
+  good = good && devices.has_value();
+  return devices;
 }
 
-// Names each rule's file as the plan shows it: relative to the project, else
-// to the folder of the first file given, wherever the program was started.
-void NameSources(RuleSet& rules, const std::vector<std::string>& files,
-                 const std::string& project_dir) {
-  std::string base = project_dir;
-  for (const std::string& file : files) {
-    if (base.empty() && !file.starts_with("builtin:")) base = Folder(file);
-  }
-  std::error_code error;
-  const auto root = std::filesystem::absolute(base, error).lexically_normal();
-  for (Rule& rule : rules.rules) {
-    if (rule.place.source == nullptr) continue;
-    const std::string& name = rule.place.source->name();
-    rule.source_name = name.starts_with("builtin:") || name == "-"
-                           ? name
-                           : std::filesystem::absolute(name, error)
-                                 .lexically_normal()
-                                 .lexically_relative(root)
-                                 .generic_string();
-  }
+ManifestOptions ManifestOptionsOf(const InputFlags& flags) {
+  ManifestOptions options;
+  options.header_only = flags.header_only;
+  if (!flags.stdin_filename.empty()) options.stdin_name = flags.stdin_filename;
+  return options;
 }
 
-bool NamesAnInput(const InputFlags& flags) {
-  return !flags.mesh.empty() || !flags.rules.empty() || !flags.manifest.empty();
-}
-
-void LayFlagsOver(const InputFlags& flags, Target& target) {
-  if (!flags.mesh.empty()) target.mesh = MeshInput{flags.mesh, {}, {}};
-  if (!flags.rules.empty()) target.rules = flags.rules;
-  if (!flags.manifest.empty()) target.manifest = flags.manifest;
-  if (!flags.model.empty()) target.model = flags.model;
-}
-
-std::string TargetNames(const Project& project) {
-  std::string names;
-  for (const Target& target : project.targets) {
-    names += (names.empty() ? "`" : ", `") + target.name + "`";
-  }
-  return names;
+// What cannot be read of the flags is told and left out.
+OpenOptions OpenOptionsOf(const InputFlags& flags, const Common& common,
+                          Findings& findings) {
+  OpenOptions options;
+  bool good = true;
+  options.devices = ParseDevices(flags, good, findings);
+  // Without --devices the mesh may be wrong as well: only the flag is told.
+  if (!good) options.mesh = Mesh{};
+  options.manifest = ManifestOptionsOf(flags);
+  options.policy = ParsePolicy(flags, findings).value_or(Policy{});
+  options.modes =
+      ParseModes(flags.modes, findings).value_or(std::vector<Mode>{});
+  options.threads = common.threads;
+  return options;
 }
 
 }  // namespace
 
 Options MeshInputs(InputFlags& flags) {
   return {{.name = "--mesh",
-           .to = &flags.mesh,
+           .to = &flags.asked.mesh,
            .value = "FILE|AXES",
            .help = "mesh file, or axes such as dp:2,fsdp:-1,tp:4"},
           {.name = "--devices",
@@ -134,7 +115,7 @@ Options MeshInputs(InputFlags& flags) {
 
 Options RulesInputs(InputFlags& flags) {
   return {{.name = "--rules",
-           .to = &flags.rules,
+           .to = &flags.asked.rules,
            .value = "FILE",
            .help = "rules file, builtin:PACK or auto; may be repeated, earlier "
                    "files win",
@@ -143,7 +124,7 @@ Options RulesInputs(InputFlags& flags) {
 
 Options ManifestInputs(InputFlags& flags) {
   return {{.name = "--manifest",
-           .to = &flags.manifest,
+           .to = &flags.asked.manifest,
            .value = "FILE",
            .help = "parameters: JSON, safetensors, an index or a directory; - "
                    "is standard input"},
@@ -158,15 +139,15 @@ Options ManifestInputs(InputFlags& flags) {
 
 Options ProjectInputs(InputFlags& flags) {
   return {{.name = "--target",
-           .to = &flags.target,
+           .to = &flags.asked.target,
            .value = "NAME",
            .help = "a target of the project file"},
           {.name = "--project",
-           .to = &flags.project,
+           .to = &flags.asked.project,
            .value = "FILE",
            .help = "project file (default: the nearest shardc.yaml upwards)"},
           {.name = "--no-project",
-           .to = &flags.no_project,
+           .to = &flags.asked.no_project,
            .help = "use no project file"}};
 }
 
@@ -176,7 +157,7 @@ Options AllInputs(InputFlags& flags) {
   Append(options, ManifestInputs(flags));
   Append(options,
          {{.name = "--model",
-           .to = &flags.model,
+           .to = &flags.asked.model,
            .value = "FILE",
            .help = "the model's config.json"},
           {.name = "--modes",
@@ -204,230 +185,48 @@ Options AllInputs(InputFlags& flags) {
   return options;
 }
 
-std::optional<Project> LoadProject(const InputFlags& flags,
-                                   Findings& findings) {
-  if (flags.no_project) return std::nullopt;
-  if (!flags.project.empty()) return ReadProject(flags.project, findings);
-  std::error_code error;
-  const auto here = std::filesystem::current_path(error);
-  const auto path = FindProject(error ? "." : here.string());
-  if (!path) return std::nullopt;
-  // Shown as the user would write it, not with this machine's folders.
-  const std::string shown =
-      std::filesystem::proximate(*path, here, error).string();
-  return ReadProject(error ? *path : shown, findings);
-}
-
-std::optional<Target> ChooseTarget(const InputFlags& flags,
-                                   Findings& findings) {
-  Target target;
-  const bool asked = !flags.target.empty() || !flags.project.empty();
-  if (asked || !NamesAnInput(flags)) {
-    const size_t before = findings.errors();
-    const auto project = LoadProject(flags, findings);
-    if (findings.errors() > before) return std::nullopt;
-    if (!project && !flags.target.empty()) {
-      findings.Add(code::kUsage, FlagPlace("--target", flags.target),
-                   "there is no project file to take the target from",
-                   "run where a `shardc.yaml` stands here or above, or name "
-                   "it with `--project`");
-      return std::nullopt;
-    }
-    if (project) {
-      const Target* chosen = nullptr;
-      for (const Target& known : project->targets) {
-        if (known.name == flags.target ||
-            (flags.target.empty() && project->targets.size() == 1)) {
-          chosen = &known;
-        }
-      }
-      if (chosen == nullptr) {
-        findings.Add(
-            code::kUsage, {},
-            flags.target.empty()
-                ? "the project has " +
-                      Counted(static_cast<int64_t>(project->targets.size()),
-                              "target") +
-                      " and none is chosen"
-                : "the project has no target `" + flags.target + "`",
-            "choose with `--target`: " + TargetNames(*project));
-        return std::nullopt;
-      }
-      target = *chosen;
-      target.project_dir = Folder(project->path);
-    }
-  }
-  LayFlagsOver(flags, target);
-  return target;
-}
-
 std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
                              Findings& findings) {
-  std::optional<int64_t> devices;
-  if (!flags.devices.empty()) {
-    devices = ParseInteger("--devices", flags.devices, 1, findings);
-    if (!devices) return std::nullopt;
-  }
-  if (!flags.mesh.empty()) return ReadMesh(flags.mesh, devices, findings);
-  const MeshInput& mesh = target.mesh;
-  if (mesh.file.empty() && mesh.text.empty() && !mesh.inline_place) {
-    findings.Add(code::kUsage, {}, "no mesh is given",
-                 "write `--mesh FILE` or `--mesh dp:2,tp:4`");
-    return std::nullopt;
-  }
-  return ReadMesh(mesh, devices, findings);
+  bool good = true;
+  const auto devices = ParseDevices(flags, good, findings);
+  if (!good) return std::nullopt;
+  return OpenMesh(target.mesh, devices, findings);
 }
 
 std::optional<Manifest> LoadManifest(const InputFlags& flags,
                                      const std::string& path,
                                      Findings& findings) {
-  if (path.empty()) {
-    findings.Add(code::kUsage, {}, "no manifest is given",
-                 "write `--manifest FILE`: shardc's JSON, safetensors, an "
-                 "index or a directory of them");
-    return std::nullopt;
-  }
-  ManifestOptions options;
-  options.header_only = flags.header_only;
-  if (!flags.stdin_filename.empty()) {
-    options.stdin_name = flags.stdin_filename;
-  }
-  auto manifest = ReadManifest(path, ParseManifest, options, findings);
-  if (!manifest) return std::nullopt;
-  const size_t before = findings.errors();
-  SettleSeparator(*manifest, findings);
-  if (findings.errors() > before) return std::nullopt;
-  return manifest;
+  return OpenManifest(path, ManifestOptionsOf(flags), findings);
 }
 
-std::optional<RuleSet> LoadRules(const std::vector<std::string>& files,
-                                 const std::string& project_dir,
-                                 const Manifest* manifest,
-                                 const std::string& model_type,
-                                 Findings& findings) {
-  if (files.empty()) {
-    findings.Add(code::kUsage, {}, "no rules are given",
-                 "write `--rules FILE`, `--rules builtin:llama` or `--rules "
-                 "auto`, which picks a pack by the names");
-    return std::nullopt;
-  }
-  std::vector<std::string> named = files;
-  for (std::string& file : named) {
-    if (file != "auto") continue;
-    const auto pack =
-        manifest == nullptr ? std::nullopt : PickPack(*manifest, model_type);
-    if (!pack) {
-      findings.Add(code::kUsage, FlagPlace("--rules", file),
-                   "no pack knows the manifest's names",
-                   "write rules of your own; `shardc rules` lists the packs");
-      return std::nullopt;
-    }
-    file = *pack;
-  }
-  const char separator = manifest == nullptr ? '/' : manifest->separator;
-  for (const std::string& file : named) {
-    if (!file.starts_with("builtin:") || FindPack(file, separator)) continue;
-    std::vector<std::string> packs;
-    for (const BuiltinPack& pack : BuiltinPacks()) {
-      packs.push_back(pack.FullName());
-      packs.push_back("builtin:" + pack.name);
-    }
-    findings.Add(code::kMissing, FlagPlace("--rules", file),
-                 "there is no rule pack `" + file + "`",
-                 DidYouMean(file, packs, "`shardc rules` lists the packs"));
-    return std::nullopt;
-  }
-  RuleSet broken;
-  auto rules = ReadRules(
-      named,
-      [separator](std::string_view name) { return FindPack(name, separator); },
-      findings, &broken);
-  if (rules) {
-    NameSources(*rules, named, project_dir);
-  } else {
-    CheckPatterns(broken, findings);
-  }
-  return rules;
+std::optional<Resolver> LoadResolver(const InputFlags& flags,
+                                     Findings& findings) {
+  const auto target = ChooseForResolver(flags.asked, findings);
+  if (!target) return std::nullopt;
+  bool good = true;
+  std::optional<int64_t> devices;
+  if (IsNamed(target->mesh)) devices = ParseDevices(flags, good, findings);
+  if (!good) return std::nullopt;
+  return OpenResolver(*target, devices, findings);
 }
 
-void CheckPatterns(const RuleSet& rules, Findings& findings) {
-  std::vector<Pattern> patterns;
-  for (const Rule& rule : rules.rules) {
-    patterns.push_back({rule.match, rule.match_place, rule.separator});
-  }
-  Matcher::Compile(patterns, findings);
-}
-
-namespace {
-
-// What a plan cannot do without, told in one finding.
-bool NamesAll(const Target& target, Findings& findings) {
-  std::vector<std::string> missing;
-  if (target.mesh.file.empty() && target.mesh.text.empty() &&
-      !target.mesh.inline_place) {
-    missing.emplace_back("mesh");
-  }
-  if (target.rules.empty()) missing.emplace_back("rules");
-  if (target.manifest.empty()) missing.emplace_back("manifest");
-  if (missing.empty()) return true;
-  std::string list;
-  for (size_t i = 0; i < missing.size(); ++i) {
-    list += i == 0 ? "" : i + 1 == missing.size() ? " and no " : ", no ";
-    list += missing[i];
-  }
-  findings.Add(code::kUsage, {}, "no " + list + " given",
-               "write `--mesh dp:2,tp:4 --rules auto --manifest FILE`, or a "
-               "target in `shardc.yaml`");
-  return false;
-}
-
-}  // namespace
-
-std::optional<Loaded> LoadTarget(const InputFlags& flags, const Target& target,
+std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
                                  const Common& common, Findings& findings) {
-  if (!NamesAll(target, findings)) return std::nullopt;
+  if (!IsComplete(target, {}, findings)) return std::nullopt;
   const size_t before = findings.errors();
-  Loaded loaded;
-  loaded.target = target;
-  auto mesh = LoadMesh(flags, target, findings);
-  auto manifest = LoadManifest(flags, target.manifest, findings);
-  if (!target.model.empty()) {
-    loaded.model = ReadModelConfig(target.model, findings);
-  }
-  auto rules = LoadRules(
-      target.rules, target.project_dir, manifest ? &*manifest : nullptr,
-      loaded.model ? loaded.model->model_type : "", findings);
-  auto policy = ParsePolicy(flags, findings);
-  auto modes = ParseModes(flags.modes, findings);
-  if (findings.errors() > before || !mesh || !manifest || !rules || !policy ||
-      !modes) {
-    return std::nullopt;
-  }
-  loaded.mesh = std::move(*mesh);
-  loaded.manifest = std::move(*manifest);
-  loaded.rules = std::move(*rules);
-  loaded.options.policy = *policy;
-  loaded.options.weight_decay_exclude = target.weight_decay_exclude;
-  if (!modes->empty()) {
-    loaded.options.modes = *modes;
-  } else if (!target.modes.empty()) {
-    loaded.options.modes = target.modes;
-  }
-  loaded.options.threads =
-      common.threads > 0
-          ? common.threads
-          : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  return loaded;
+  const OpenOptions options = OpenOptionsOf(flags, common, findings);
+  auto opened = OpenTarget(target, options, findings);
+  if (findings.errors() > before) return std::nullopt;
+  return opened;
 }
 
 std::unique_ptr<const Compiled> LoadAndCompile(
     const InputFlags& flags, const Target& target, const Common& common,
     Findings& findings, std::optional<ModelConfig>* model) {
-  auto loaded = LoadTarget(flags, target, common, findings);
-  if (!loaded) return nullptr;
-  if (model != nullptr) *model = std::move(loaded->model);
-  return Compile(std::move(loaded->mesh), std::move(loaded->rules),
-                 std::move(loaded->manifest), loaded->options, findings);
+  auto opened = LoadTarget(flags, target, common, findings);
+  if (!opened) return nullptr;
+  if (model != nullptr) *model = opened->model;
+  return CompileTarget(std::move(*opened), findings);
 }
 
 Strings ModeNames() {

@@ -9,7 +9,7 @@ namespace {
 
 int RunManifest(const InputFlags& flags, const Common& common,
                 Findings& findings) {
-  const auto target = ChooseTarget(flags, findings);
+  const auto target = ChooseTarget(flags.asked, findings);
   if (!target) return kFailed;
   const auto manifest = LoadManifest(flags, target->manifest, findings);
   if (!manifest) return kFailed;

@@ -15,16 +15,18 @@ struct MeshFlags {
 int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
   const InputFlags& flags = all.inputs;
   Target target;
-  if (flags.mesh.empty()) {
-    const auto chosen = ChooseTarget(flags, findings);
+  if (flags.asked.mesh.empty()) {
+    const auto chosen = ChooseTarget(flags.asked, findings);
     if (!chosen) return kFailed;
     target = *chosen;
+  } else {
+    target.mesh = MeshInput{flags.asked.mesh, {}, {}};
   }
   const auto mesh = LoadMesh(flags, target, findings);
   if (!mesh) return kFailed;
   AxisRules axes;  // what tensor and sequence parallelism are called
-  if (!flags.rules.empty()) {
-    const auto rules = LoadRules(flags.rules, "", nullptr, "", findings);
+  if (!flags.asked.rules.empty()) {
+    const auto rules = OpenRules(flags.asked.rules, "", nullptr, "", findings);
     if (!rules) return kFailed;
     axes = rules->axes;
   }

@@ -39,7 +39,7 @@ std::optional<std::string> OutputPath(const PlanFlags& flags,
 }
 
 int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
-  const auto target = ChooseTarget(flags.inputs, findings);
+  const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return kFailed;
   const auto path = OutputPath(flags, *target, findings);
   auto loaded = LoadTarget(flags.inputs, *target, common, findings);

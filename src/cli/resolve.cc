@@ -3,7 +3,6 @@
 #include "resolve/resolve.h"
 #include "cli/commands.h"
 #include "cli/inputs.h"
-#include "cli/open_mesh.h"
 #include "cli/output.h"
 #include "emit/plans/rule_json.h"
 #include "parse/rules.h"

@@ -1,12 +1,12 @@
 // `shardc rules`: rules files together as they are matched, or the packs.
 // --resolved makes one file of them, which --rules reads back to the same.
-#include "cli/builtin_packs.h"
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "emit/plans/rules_file.h"
 #include "emit/plans/rules_text.h"
 #include "source/json_writer.h"
+#include "target/packs.h"
 
 namespace shardc::cli {
 namespace {
@@ -41,9 +41,9 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
   const InputFlags& flags = all.inputs;
   const bool json = common.format == "json";
   Target target;
-  target.rules = flags.rules;
-  if (!flags.target.empty() || !flags.project.empty()) {
-    const auto chosen = ChooseTarget(flags, findings);
+  target.rules = flags.asked.rules;
+  if (!flags.asked.target.empty() || !flags.asked.project.empty()) {
+    const auto chosen = ChooseTarget(flags.asked, findings);
     if (!chosen) return kFailed;
     target = *chosen;
   }
@@ -55,7 +55,7 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
   const auto rules =
       target.rules.empty()
           ? std::optional(RuleSet{})
-          : LoadRules(target.rules, target.project_dir, nullptr, "", findings);
+          : OpenRules(target.rules, target.project_dir, nullptr, "", findings);
   if (rules) CheckPatterns(*rules, findings);
   if (!rules || findings.HasErrors()) return kFailed;
   if (all.resolved && !FitsOneFile(*rules, findings)) return kFailed;

@@ -226,7 +226,7 @@ Options OptionsOf(VerifyFlags& flags) {
   Append(options, ProjectInputs(flags.inputs));
   Append(options,
          {{.name = "--model",
-           .to = &flags.inputs.model,
+           .to = &flags.inputs.asked.model,
            .value = "FILE",
            .help = "a model's config.json, for its attention's sizes, scale, "
                    "soft cap and sinks"},
@@ -304,14 +304,14 @@ Options OptionsOf(VerifyFlags& flags) {
 
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
                                          Findings& findings) {
-  const auto target = ChooseTarget(flags.inputs, findings);
+  const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return std::nullopt;
   const auto mesh = LoadMesh(flags.inputs, *target, findings);
   // Without rules the axis rules take their defaults.
   std::optional<RuleSet> rules = RuleSet{};
   if (!target->rules.empty()) {
     rules =
-        LoadRules(target->rules, target->project_dir, nullptr, "", findings);
+        OpenRules(target->rules, target->project_dir, nullptr, "", findings);
   }
   if (!mesh || !rules) return std::nullopt;
   const auto resolver = Resolver::Make(*rules, *mesh, findings);

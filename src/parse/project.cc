@@ -81,6 +81,8 @@ class Reader {
       Target target;
       target.name = std::move(*name);
       target.place = context_.document.PlaceOf(member.key);
+      const auto folder = fs::path(path_).parent_path();
+      target.project_dir = folder.empty() ? "." : folder.string();
       ReadTarget(*fields, target);
       project.targets.push_back(std::move(target));
     }

@@ -1,16 +1,16 @@
-// Packs are files that the program carries, named FAMILY.NAMING; `auto` takes
+// Packs are files that the library carries, named FAMILY.NAMING; `auto` takes
 // the family from parts of names that only it has, and the naming from the
 // separator:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
-#include "cli/builtin_packs.h"
+#include "target/packs.h"
 
 #include <algorithm>
 
-#include "cli/embedded.h"
 #include "source/wording.h"
+#include "target/embedded.h"
 
-namespace shardc::cli {
+namespace shardc {
 namespace {
 
 bool HasPart(std::string_view name, std::string_view part, char separator) {
@@ -102,4 +102,4 @@ std::optional<std::string> PickPack(const Manifest& manifest,
          std::string(NamingOf(manifest.separator));
 }
 
-}  // namespace shardc::cli
+}  // namespace shardc

@@ -1,7 +1,7 @@
-// Rule packs inside the program: `builtin:llama`, `builtin:llama/flax`,
+// Rule packs inside the library: `builtin:llama`, `builtin:llama/flax`,
 // `auto`.
-#ifndef SHARDC_CLI_BUILTIN_PACKS_H_
-#define SHARDC_CLI_BUILTIN_PACKS_H_
+#ifndef SHARDC_TARGET_PACKS_H_
+#define SHARDC_TARGET_PACKS_H_
 
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@
 #include "model/manifest.h"
 #include "source/source.h"
 
-namespace shardc::cli {
+namespace shardc {
 
 struct BuiltinPack {
   std::string name;    // "llama"
@@ -36,6 +36,6 @@ SourceRef FindPack(std::string_view name, char separator);
 std::optional<std::string> PickPack(const Manifest& manifest,
                                     std::string_view model_type);
 
-}  // namespace shardc::cli
+}  // namespace shardc
 
-#endif  // SHARDC_CLI_BUILTIN_PACKS_H_
+#endif  // SHARDC_TARGET_PACKS_H_

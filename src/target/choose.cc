@@ -1,0 +1,96 @@
+// Of mesh, rules, manifest and model the request's own come first, then those
+// of the target: the one named, or the project's only one. A project is looked
+// for where a target or it is asked for, or no input is named at all.
+//
+// Example: `rules: [a.yaml]` in the project's only target and a request with a
+// mesh and a manifest: the project is not read, and rules are missing. With
+// `target` named as well, they are a.yaml.
+#include "target/choose.h"
+
+#include <filesystem>
+
+#include "parse/project.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+void LayOver(const TargetRequest& request, Target& target) {
+  if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}};
+  if (!request.rules.empty()) target.rules = request.rules;
+  if (!request.manifest.empty()) target.manifest = request.manifest;
+  if (!request.model.empty()) target.model = request.model;
+}
+
+std::string TargetNames(const Project& project) {
+  std::string names;
+  for (const Target& target : project.targets) {
+    names += (names.empty() ? "`" : ", `") + target.name + "`";
+  }
+  return names;
+}
+
+// The target of that name, or the only one where none is named.
+const Target* FindTarget(const Project& project, const std::string& name,
+                         Findings& findings) {
+  for (const Target& known : project.targets) {
+    if (known.name == name || (name.empty() && project.targets.size() == 1)) {
+      return &known;
+    }
+  }
+  findings.Add(code::kUsage, {},
+               name.empty()
+                   ? "the project has " +
+                         Counted(static_cast<int64_t>(project.targets.size()),
+                                 "target") +
+                         " and none is chosen"
+                   : "the project has no target `" + name + "`",
+               "choose with `--target`: " + TargetNames(project));
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<Project> OpenProject(const TargetRequest& request,
+                                   Findings& findings) {
+  if (request.no_project) return std::nullopt;
+  if (!request.project.empty()) return ReadProject(request.project, findings);
+  std::error_code error;
+  const auto here = std::filesystem::current_path(error);
+  const auto path = FindProject(error ? "." : here.string());
+  if (!path) return std::nullopt;
+  // Shown as the user would write it, not with this machine's folders.
+  const std::string shown =
+      std::filesystem::proximate(*path, here, error).string();
+  return ReadProject(error ? *path : shown, findings);
+}
+
+std::optional<Target> ChooseTarget(const TargetRequest& request,
+                                   Findings& findings) {
+  Target target;
+  const bool asked = !request.target.empty() || !request.project.empty();
+  if (asked || !request.NamesAnInput()) {
+    const size_t before = findings.errors();
+    const auto project = OpenProject(request, findings);
+    if (findings.errors() > before) return std::nullopt;
+    if (!project && !request.target.empty()) {
+      findings.Add(
+          code::kUsage,
+          {MakeSource("--target", request.target), 0, request.target.size()},
+          "there is no project file to take the target from",
+          "run where a `shardc.yaml` stands here or above, or name "
+          "it with `--project`");
+      return std::nullopt;
+    }
+    if (project) {
+      const Target* const chosen =
+          FindTarget(*project, request.target, findings);
+      if (chosen == nullptr) return std::nullopt;
+      target = *chosen;
+    }
+  }
+  LayOver(request, target);
+  return target;
+}
+
+}  // namespace shardc

@@ -1,0 +1,226 @@
+// Packs are part of the library: `builtin:llama` takes the naming of the
+// manifest's separator, and `auto` the pack whose names the manifest has. A
+// rule's file is shown relative to the project, so that a plan does not depend
+// on where it was made.
+//
+// Example: rules `auto` with a manifest of `model.layers.0.self_attn...` and
+// `gate_proj` become builtin:llama/hf.
+#include "target/open.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "match/match.h"
+#include "parse/manifest.h"
+#include "parse/mesh.h"
+#include "parse/project.h"
+#include "parse/rules.h"
+#include "source/wording.h"
+#include "target/packs.h"
+
+namespace shardc {
+namespace {
+
+Place RulesPlace(const std::string& file) {
+  return {MakeSource("--rules", file), 0, file.size()};
+}
+
+std::string Folder(const std::string& file) {
+  const auto folder = std::filesystem::path(file).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+// Names each rule's file as the plan shows it: relative to the project, else
+// to the folder of the first file given, wherever the program was started.
+void NameSources(RuleSet& rules, const std::vector<std::string>& files,
+                 const std::string& project_dir) {
+  std::string base = project_dir;
+  for (const std::string& file : files) {
+    if (base.empty() && !file.starts_with("builtin:")) base = Folder(file);
+  }
+  std::error_code error;
+  const auto root = std::filesystem::absolute(base, error).lexically_normal();
+  for (Rule& rule : rules.rules) {
+    if (rule.place.source == nullptr) continue;
+    const std::string& name = rule.place.source->name();
+    rule.source_name = name.starts_with("builtin:") || name == "-"
+                           ? name
+                           : std::filesystem::absolute(name, error)
+                                 .lexically_normal()
+                                 .lexically_relative(root)
+                                 .generic_string();
+  }
+}
+
+// The full name of the pack that `auto` stands for.
+std::optional<std::string> PackForAuto(const Manifest* manifest,
+                                       const std::string& model_type,
+                                       Findings& findings) {
+  auto pack =
+      manifest == nullptr ? std::nullopt : PickPack(*manifest, model_type);
+  if (!pack) {
+    findings.Add(code::kUsage, RulesPlace("auto"),
+                 "no pack knows the manifest's names",
+                 "write rules of your own; `shardc rules` lists the packs");
+  }
+  return pack;
+}
+
+// Whether every `builtin:` among the names is a pack.
+bool PacksExist(const std::vector<std::string>& names, char separator,
+                Findings& findings) {
+  for (const std::string& name : names) {
+    if (!name.starts_with("builtin:") || FindPack(name, separator)) continue;
+    std::vector<std::string> packs;
+    for (const BuiltinPack& pack : BuiltinPacks()) {
+      packs.push_back(pack.FullName());
+      packs.push_back("builtin:" + pack.name);
+    }
+    findings.Add(code::kMissing, RulesPlace(name),
+                 "there is no rule pack `" + name + "`",
+                 DidYouMean(name, packs, "`shardc rules` lists the packs"));
+    return false;
+  }
+  return true;
+}
+
+int ThreadsFor(int asked) {
+  if (asked > 0) return asked;
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+bool IsNamed(const MeshInput& input) {
+  return !input.file.empty() || !input.text.empty() ||
+         input.inline_place.has_value();
+}
+
+std::optional<Mesh> OpenMesh(const MeshInput& input,
+                             std::optional<int64_t> devices,
+                             Findings& findings) {
+  if (!IsNamed(input)) {
+    findings.Add(code::kUsage, {}, "no mesh is given",
+                 "write `--mesh FILE` or `--mesh dp:2,tp:4`");
+    return std::nullopt;
+  }
+  return ReadMesh(input, devices, findings);
+}
+
+std::optional<Manifest> OpenManifest(const std::string& path,
+                                     const ManifestOptions& options,
+                                     Findings& findings) {
+  if (path.empty()) {
+    findings.Add(code::kUsage, {}, "no manifest is given",
+                 "write `--manifest FILE`: shardc's JSON, safetensors, an "
+                 "index or a directory of them");
+    return std::nullopt;
+  }
+  auto manifest = ReadManifest(path, ParseManifest, options, findings);
+  if (!manifest) return std::nullopt;
+  const size_t before = findings.errors();
+  SettleSeparator(*manifest, findings);
+  if (findings.errors() > before) return std::nullopt;
+  return manifest;
+}
+
+std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
+                                 const std::string& project_dir,
+                                 const Manifest* manifest,
+                                 const std::string& model_type,
+                                 Findings& findings) {
+  if (files.empty()) {
+    findings.Add(code::kUsage, {}, "no rules are given",
+                 "write `--rules FILE`, `--rules builtin:llama` or `--rules "
+                 "auto`, which picks a pack by the names");
+    return std::nullopt;
+  }
+  std::vector<std::string> named = files;
+  for (std::string& file : named) {
+    if (file != "auto") continue;
+    auto pack = PackForAuto(manifest, model_type, findings);
+    if (!pack) return std::nullopt;
+    file = std::move(*pack);
+  }
+  const char separator = manifest == nullptr ? '/' : manifest->separator;
+  if (!PacksExist(named, separator, findings)) return std::nullopt;
+  RuleSet broken;
+  auto rules = ReadRules(
+      named,
+      [separator](std::string_view name) { return FindPack(name, separator); },
+      findings, &broken);
+  if (rules) {
+    NameSources(*rules, named, project_dir);
+  } else {
+    CheckPatterns(broken, findings);
+  }
+  return rules;
+}
+
+void CheckPatterns(const RuleSet& rules, Findings& findings) {
+  std::vector<Pattern> patterns;
+  for (const Rule& rule : rules.rules) {
+    patterns.push_back({rule.match, rule.match_place, rule.separator});
+  }
+  Matcher::Compile(patterns, findings);
+}
+
+bool IsComplete(const Target& target, const OpenOptions& options,
+                Findings& findings) {
+  std::vector<std::string> missing;
+  if (!options.mesh && !IsNamed(target.mesh)) missing.emplace_back("mesh");
+  if (target.rules.empty()) missing.emplace_back("rules");
+  if (target.manifest.empty()) missing.emplace_back("manifest");
+  if (missing.empty()) return true;
+  std::string list;
+  for (size_t i = 0; i < missing.size(); ++i) {
+    list += i == 0 ? "" : i + 1 == missing.size() ? " and no " : ", no ";
+    list += missing[i];
+  }
+  findings.Add(code::kUsage, {}, "no " + list + " given",
+               "write `--mesh dp:2,tp:4 --rules auto --manifest FILE`, or a "
+               "target in `shardc.yaml`");
+  return false;
+}
+
+std::optional<Opened> OpenTarget(const Target& target,
+                                 const OpenOptions& options,
+                                 Findings& findings) {
+  if (!IsComplete(target, options, findings)) return std::nullopt;
+  const size_t before = findings.errors();
+  Opened out;
+  auto mesh = options.mesh ? options.mesh
+                           : OpenMesh(target.mesh, options.devices, findings);
+  auto manifest = OpenManifest(target.manifest, options.manifest, findings);
+  if (!target.model.empty()) {
+    out.model = ReadModelConfig(target.model, findings);
+  }
+  auto rules = OpenRules(target.rules, target.project_dir,
+                         manifest ? &*manifest : nullptr,
+                         out.model ? out.model->model_type : "", findings);
+  if (findings.errors() > before || !mesh || !manifest || !rules) {
+    return std::nullopt;
+  }
+  out.mesh = std::move(*mesh);
+  out.manifest = std::move(*manifest);
+  out.rules = std::move(*rules);
+  out.options.policy = options.policy;
+  out.options.weight_decay_exclude = target.weight_decay_exclude;
+  if (!options.modes.empty()) {
+    out.options.modes = options.modes;
+  } else if (!target.modes.empty()) {
+    out.options.modes = target.modes;
+  }
+  out.options.threads = ThreadsFor(options.threads);
+  return out;
+}
+
+std::unique_ptr<const Compiled> CompileTarget(Opened opened,
+                                              Findings& findings) {
+  return Compile(std::move(opened.mesh), std::move(opened.rules),
+                 std::move(opened.manifest), opened.options, findings);
+}
+
+}  // namespace shardc

@@ -1,0 +1,74 @@
+// A resolver where a mesh need not be given: without one, every axis that the
+// rules name exists with size 1, so that all of them show.
+//
+//   no mesh, [BATCH, [FSDP, SP], _]  ->  [["fsdp", "dp"], ["fsdp", "sp"], null]
+#include "target/resolver.h"
+
+#include <string>
+#include <utility>
+
+#include "model/axis_rules.h"
+#include "target/open.h"
+
+namespace shardc {
+namespace {
+
+void AddAxis(Mesh& mesh, const std::string& name) {
+  if (!mesh.Find(name)) mesh.axes.push_back({name, 1, AxisType::kAuto});
+}
+
+// Every axis that the rules name, of size 1.
+Mesh MeshOf(const RuleSet& rules) {
+  Mesh mesh;
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const AxisValue value = rules.axes.Value(static_cast<AxisRule>(i));
+    for (const std::string& axis : value.axes) AddAxis(mesh, axis);
+  }
+  for (const Registration& registration : rules.registrations) {
+    for (const auto& name : registration.rule.names) {
+      if (name.forced_axis || !ParseAxisRule(name.text)) {
+        AddAxis(mesh, name.text);
+      }
+    }
+  }
+  return mesh;
+}
+
+}  // namespace
+
+std::optional<Target> ChooseForResolver(const TargetRequest& request,
+                                        Findings& findings) {
+  Target target;
+  const bool named = !request.target.empty() || !request.project.empty();
+  const bool given = !request.mesh.empty() || !request.rules.empty();
+  if (given && !named) {
+    target.rules = request.rules;
+    if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}};
+    return target;
+  }
+  // A project with several targets and none chosen is no help here.
+  Findings own;
+  if (auto chosen = ChooseTarget(request, own)) return chosen;
+  if (!named) return target;
+  findings.Append(std::move(own));
+  return std::nullopt;
+}
+
+std::optional<Resolver> OpenResolver(const Target& target,
+                                     std::optional<int64_t> devices,
+                                     Findings& findings) {
+  const size_t before = findings.errors();
+  RuleSet rules;
+  if (!target.rules.empty()) {
+    if (auto read = OpenRules(target.rules, target.project_dir, nullptr, "",
+                              findings)) {
+      rules = std::move(*read);
+    }
+  }
+  std::optional<Mesh> mesh;
+  if (IsNamed(target.mesh)) mesh = OpenMesh(target.mesh, devices, findings);
+  if (findings.errors() > before) return std::nullopt;
+  return Resolver::Make(rules, mesh ? *mesh : MeshOf(rules), findings);
+}
+
+}  // namespace shardc

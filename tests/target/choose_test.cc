@@ -1,0 +1,114 @@
+#include "target/choose.h"
+
+#include <doctest/doctest.h>
+
+#include "temporary_folder.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kOne = R"(version: 1
+targets:
+  serve:
+    mesh: dp:2,tp:4
+    rules: [rules.yaml]
+    manifest: m.json
+)";
+constexpr std::string_view kTwo = R"(version: 1
+targets:
+  serve: {mesh: 'tp:4', rules: [a.yaml], manifest: m.json}
+  train: {mesh: 'dp:4', rules: [b.yaml], manifest: m.json}
+)";
+
+TargetRequest In(const TemporaryFolder& folder) {
+  TargetRequest request;
+  request.project = folder / "shardc.yaml";
+  return request;
+}
+
+TEST_CASE("the only target is taken without its name") {
+  const TemporaryFolder folder;
+  folder.Write("shardc.yaml", kOne);
+  Findings findings;
+  const auto target = ChooseTarget(In(folder), findings);
+  REQUIRE(target);
+  CHECK(findings.empty());
+  CHECK(target->name == "serve");
+  CHECK(target->mesh.text == "dp:2,tp:4");
+  CHECK(target->rules == std::vector<std::string>{folder / "rules.yaml"});
+  CHECK(target->project_dir == folder.path().string());
+}
+
+TEST_CASE("what is asked for lies over the target") {
+  const TemporaryFolder folder;
+  folder.Write("shardc.yaml", kOne);
+  TargetRequest request = In(folder);
+  request.mesh = "tp:8";
+  request.model = "config.json";
+  Findings findings;
+  const auto target = ChooseTarget(request, findings);
+  REQUIRE(target);
+  CHECK(target->mesh.file == "tp:8");
+  CHECK(target->mesh.text.empty());
+  CHECK(target->model == "config.json");
+  CHECK(target->manifest == folder / "m.json");
+}
+
+TEST_CASE("one of several targets is chosen by name") {
+  const TemporaryFolder folder;
+  folder.Write("shardc.yaml", kTwo);
+  TargetRequest request = In(folder);
+  request.target = "train";
+  Findings findings;
+  CHECK(ChooseTarget(request, findings)->mesh.text == "dp:4");
+  CHECK(findings.empty());
+
+  request.target = "other";
+  CHECK_FALSE(ChooseTarget(request, findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].message == "the project has no target `other`");
+  CHECK(findings.all()[0].help == "choose with `--target`: `serve`, `train`");
+
+  request.target = "";
+  CHECK_FALSE(ChooseTarget(request, findings));
+  REQUIRE(findings.errors() == 2);
+  CHECK(findings.all()[1].message ==
+        "the project has 2 targets and none is chosen");
+}
+
+TEST_CASE("inputs that are named need no project") {
+  TargetRequest request;
+  request.mesh = "tp:2";
+  Findings findings;
+  const auto target = ChooseTarget(request, findings);
+  REQUIRE(target);
+  CHECK(findings.empty());
+  CHECK(target->name.empty());
+  CHECK(target->project_dir.empty());
+  CHECK(target->mesh.file == "tp:2");
+}
+
+TEST_CASE("a target without a project is told") {
+  TargetRequest request;
+  request.no_project = true;
+  request.target = "serve";
+  Findings findings;
+  CHECK_FALSE(ChooseTarget(request, findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].message ==
+        "there is no project file to take the target from");
+  CHECK(findings.all()[0].place.source->name() == "--target");
+}
+
+TEST_CASE("a project that cannot be read is told, once") {
+  const TemporaryFolder folder;
+  folder.Write("shardc.yaml", "version: 9\n");
+  Findings findings;
+  CHECK_FALSE(ChooseTarget(In(folder), findings));
+  CHECK(findings.errors() == 1);
+  CHECK_FALSE(OpenProject(In(folder), findings));
+  CHECK(findings.errors() == 2);
+}
+
+}  // namespace
+}  // namespace shardc

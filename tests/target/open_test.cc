@@ -1,0 +1,168 @@
+#include "target/open.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "target/resolver.h"
+#include "temporary_folder.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kManifest =
+    R"({"schema": "shardc.manifest/v1", "params": {
+  "model.layers.0.self_attn.q_proj.weight": {"shape": [64, 32], "dtype": "F32"},
+  "model.layers.0.mlp.gate_proj.weight": {"shape": [128, 32], "dtype": "F32"}}}
+)";
+
+Target TargetIn(const TemporaryFolder& folder) {
+  folder.Write("m.json", kManifest);
+  Target target;
+  target.mesh.text = "fsdp:2,tp:4";
+  target.rules = {"auto"};
+  target.manifest = folder / "m.json";
+  return target;
+}
+
+std::vector<std::string> Messages(const Findings& findings) {
+  std::vector<std::string> out;
+  for (const Finding& finding : findings.all()) out.push_back(finding.message);
+  return out;
+}
+
+TEST_CASE("a target compiles, with a pack that its names pick") {
+  const TemporaryFolder folder;
+  Findings findings;
+  auto opened = OpenTarget(TargetIn(folder), {}, findings);
+  REQUIRE(opened);
+  CHECK(opened->rules.rules[0].source_name == "builtin:llama/hf");
+  CHECK(opened->options.threads >= 1);
+  const auto compiled = CompileTarget(std::move(*opened), findings);
+  REQUIRE(compiled);
+  CHECK(findings.empty());
+  CHECK(compiled->plan.params.size() == 2);
+  CHECK_FALSE(compiled->HasUnmatched());
+  CHECK(compiled->mesh.devices == 8);
+}
+
+TEST_CASE("options lie over the target") {
+  const TemporaryFolder folder;
+  Target target = TargetIn(folder);
+  target.modes = {Mode::kDecode};
+  OpenOptions options;
+  Findings findings;
+  CHECK(OpenTarget(target, options, findings)->options.modes == target.modes);
+  options.modes = {Mode::kTrain};
+  options.threads = 3;
+  options.policy.min_size = 7;
+  options.mesh = Mesh{};
+  options.mesh->axes = {{"tp", 2}};
+  options.mesh->devices = 2;
+  target.mesh = {};  // no need for it
+  const auto opened = OpenTarget(target, options, findings);
+  REQUIRE(opened);
+  CHECK(findings.empty());
+  CHECK(opened->options.modes == std::vector<Mode>{Mode::kTrain});
+  CHECK(opened->options.threads == 3);
+  CHECK(opened->options.policy.min_size == 7);
+  CHECK(opened->mesh.devices == 2);
+}
+
+TEST_CASE("what is missing is told in one finding") {
+  const auto told = [](const Target& target) {
+    Findings findings;
+    CHECK_FALSE(OpenTarget(target, {}, findings));
+    return Messages(findings);
+  };
+  Target target;
+  CHECK(told(target) ==
+        std::vector<std::string>{"no mesh, no rules and no manifest given"});
+  target.mesh.text = "tp:2";
+  CHECK(told(target) ==
+        std::vector<std::string>{"no rules and no manifest given"});
+  target.manifest = "m.json";
+  CHECK(told(target) == std::vector<std::string>{"no rules given"});
+}
+
+TEST_CASE("all files are read before anything is refused") {
+  const TemporaryFolder folder;
+  Target target = TargetIn(folder);
+  target.mesh.text = "tp:zero";
+  target.rules = {"builtin:lama"};
+  target.model = folder / "none.json";
+  Findings findings;
+  CHECK_FALSE(OpenTarget(target, {}, findings));
+  CHECK(findings.errors() == 3);
+}
+
+TEST_CASE("packs that are none, and names that no pack knows") {
+  Findings findings;
+  CHECK_FALSE(OpenRules({"builtin:lama"}, "", nullptr, "", findings));
+  CHECK_FALSE(OpenRules({"auto"}, "", nullptr, "", findings));
+  CHECK_FALSE(OpenRules({}, "", nullptr, "", findings));
+  REQUIRE(findings.all().size() == 3);
+  CHECK(findings.all()[0].message == "there is no rule pack `builtin:lama`");
+  CHECK(findings.all()[0].help == "did you mean `builtin:llama`?");
+  CHECK(findings.all()[1].message == "no pack knows the manifest's names");
+  CHECK(findings.all()[2].message == "no rules are given");
+}
+
+TEST_CASE("rules are named relative to the project, else to the first file") {
+  const TemporaryFolder folder;
+  constexpr std::string_view kRules =
+      "version: 1\nrules:\n  - match: 'kernel'\n    spec: [TP]\n";
+  const std::string file = folder.Write("rules/ours.yaml", kRules);
+  Findings findings;
+  const auto beside = OpenRules({file}, "", nullptr, "", findings);
+  CHECK(beside->rules[0].source_name == "ours.yaml");
+  const auto inside =
+      OpenRules({file}, folder.path().string(), nullptr, "", findings);
+  CHECK(inside->rules[0].source_name == "rules/ours.yaml");
+  CHECK(findings.empty());
+}
+
+TEST_CASE("an input that is not named is a finding") {
+  Findings findings;
+  CHECK_FALSE(OpenMesh({}, std::nullopt, findings));
+  CHECK_FALSE(OpenManifest("", {}, findings));
+  CHECK(Messages(findings) ==
+        std::vector<std::string>{"no mesh is given", "no manifest is given"});
+}
+
+TEST_CASE("without a mesh a resolver has every axis that rules name") {
+  Findings findings;
+  const auto resolver = OpenResolver({}, std::nullopt, findings);
+  REQUIRE(resolver);
+  SpecList list;
+  list.entries.emplace_back().names.push_back({"HEAD", {}});
+  const auto resolved = resolver->Resolve(list, Mode::kTrain, findings);
+  REQUIRE(resolved);
+  CHECK(resolved->spec == Spec{{"tp"}});
+  CHECK(findings.empty());
+}
+
+TEST_CASE("a resolver does without a project that has several targets") {
+  const TemporaryFolder folder;
+  folder.Write("shardc.yaml", R"(version: 1
+targets:
+  a: {mesh: 'tp:4', rules: [a.yaml], manifest: m.json}
+  b: {mesh: 'dp:4', rules: [b.yaml], manifest: m.json}
+)");
+  TargetRequest request;
+  request.mesh = "tp:2";
+  Findings findings;
+  const auto loose = ChooseForResolver(request, findings);
+  REQUIRE(loose);
+  CHECK(loose->mesh.file == "tp:2");
+  CHECK(findings.empty());
+  // A project that is asked for by name must be of use.
+  request.project = folder / "shardc.yaml";
+  CHECK_FALSE(ChooseForResolver(request, findings));
+  CHECK(findings.errors() == 1);
+}
+
+}  // namespace
+}  // namespace shardc

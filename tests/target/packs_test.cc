@@ -1,0 +1,74 @@
+#include "target/packs.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+namespace shardc {
+namespace {
+
+Manifest ManifestOf(std::vector<std::string> names, char separator) {
+  Manifest manifest;
+  manifest.separator = separator;
+  for (std::string& name : names) {
+    Tensor tensor;
+    tensor.name = std::move(name);
+    manifest.tensors.push_back(std::move(tensor));
+  }
+  return manifest;
+}
+
+TEST_CASE("packs are part of the library, in both namings") {
+  const auto packs = BuiltinPacks();
+  REQUIRE_FALSE(packs.empty());
+  CHECK(std::is_sorted(packs.begin(), packs.end(),
+                       [](const BuiltinPack& a, const BuiltinPack& b) {
+                         return a.FullName() < b.FullName();
+                       }));
+  for (const BuiltinPack& pack : packs) {
+    CAPTURE(pack.FullName());
+    CHECK((pack.naming == "flax" || pack.naming == "hf"));
+    CHECK(pack.text.find("rules:") != std::string_view::npos);
+  }
+}
+
+TEST_CASE("a pack without a naming takes the separator's") {
+  CHECK(FindPack("builtin:llama", '.')->name() == "builtin:llama/hf");
+  CHECK(FindPack("llama", '/')->name() == "builtin:llama/flax");
+  CHECK(FindPack("builtin:llama/flax", '.')->name() == "builtin:llama/flax");
+  CHECK(FindPack("builtin:lama", '/') == nullptr);
+  CHECK(FindPack("llama/jax", '/') == nullptr);
+}
+
+TEST_CASE("names for --rules are sorted and each there once") {
+  const auto names = PackNames();
+  CHECK(std::is_sorted(names.begin(), names.end()));
+  CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+  CHECK(std::count(names.begin(), names.end(), "auto") == 1);
+  CHECK(std::count(names.begin(), names.end(), "builtin:llama") == 1);
+  CHECK(std::count(names.begin(), names.end(), "builtin:llama/hf") == 1);
+}
+
+TEST_CASE("auto goes by whole parts of names, then by the model's own") {
+  const Manifest llama = ManifestOf(
+      {"model.layers.0.self_attn.q_proj.weight", "l.mlp.gate_proj.weight"},
+      '.');
+  CHECK(PickPack(llama, "") == "builtin:llama/hf");
+  CHECK(PickPack(llama, "Gemma") == "builtin:gemma/hf");
+  const Manifest gpt2 =
+      ManifestOf({"h/0/attn/c_attn/kernel", "wpe/embedding"}, '/');
+  CHECK(PickPack(gpt2, "") == "builtin:gpt2/flax");
+  const Manifest mixtral = ManifestOf(
+      {"l.self_attn.q_proj.weight", "l.block_sparse_moe.gate.weight"}, '.');
+  CHECK(PickPack(mixtral, "") == "builtin:mixtral/hf");
+  // Parts only: no `self_attn` in `my_self_attn`.
+  CHECK_FALSE(PickPack(
+      ManifestOf({"my_self_attn.weight", "l.gate_proj.weight"}, '.'), ""));
+  CHECK_FALSE(PickPack(ManifestOf({"l.self_attn.weight", "l.gate_proj.weight",
+                                   "l.experts.0.weight"},
+                                  '.'),
+                       ""));
+}
+
+}  // namespace
+}  // namespace shardc
