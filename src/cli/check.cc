@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/version.h"
+#include "emit/findings/diff.h"
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
 #include "source/file.h"

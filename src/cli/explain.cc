@@ -5,7 +5,7 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "lint/explain.h"
+#include "emit/findings/explain_code.h"
 #include "source/wording.h"
 
 namespace shardc::cli {

@@ -13,10 +13,11 @@
 #include "cli/output.h"
 #include "cli/verify_list.h"
 #include "cli/verify_request.h"
-#include "emit/verify_json.h"
+#include "emit/verify/dump.h"
+#include "emit/verify/report_text.h"
+#include "emit/verify/verify_json.h"
 #include "exec/machine/buffer.h"
 #include "source/file_sink.h"
-#include "verify/judge/dump.h"
 #include "verify/report.h"
 
 namespace shardc::cli {
@@ -120,7 +121,7 @@ int RunVerify(const VerifyFlags& flags, const Common& common,
     if (common.format == "json") {
       WriteVerifyJson(report, MetricsOf(flags), out);
     } else {
-      out.Append(verify::ReportText(report));
+      out.Append(ReportText(report));
     }
   };
   if (!written || !PutOut(write, findings)) return kFailed;

@@ -1,6 +1,6 @@
-// Room: emit. Plans and findings to bytes, one file per format, listed in
-// table.cc. Knows source, model, plan and the result types of lint and
-// verify.
+// Room: emit. Plans, findings and verdicts to bytes, one file per format, in
+// inner rooms. Knows source, model, comm, plan and the result types of lint,
+// exec and verify.
 #ifndef SHARDC_EMIT_EMIT_H_
 #define SHARDC_EMIT_EMIT_H_
 

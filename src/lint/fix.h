@@ -25,10 +25,6 @@ struct FixedFile {
 std::vector<FixedFile> FixRules(const Facts& facts,
                                 std::span<const Finding> findings);
 
-// What changed, as a unified diff with three lines of context.
-std::string DiffText(const std::string& name, const std::string& before,
-                     const std::string& after);
-
 }  // namespace shardc
 
 #endif  // SHARDC_LINT_FIX_H_

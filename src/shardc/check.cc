@@ -1,6 +1,6 @@
 #include "shardc/inside.h"
 // After it, see there.
-#include "lint/explain.h"
+#include "emit/findings/explain_code.h"
 #include "lint/run.h"
 #include "lint/select.h"
 #include "model/project.h"

@@ -8,7 +8,8 @@
 #include <array>
 #include <utility>
 
-#include "emit/verify_json.h"
+#include "emit/verify/report_text.h"
+#include "emit/verify/verify_json.h"
 #include "exec/operations/operation.h"
 #include "resolve/attention.h"
 #include "shardc/verify.h"

@@ -37,16 +37,6 @@ using Keep =
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
                  const Progress& progress = {}, const Keep& keep = {});
 
-// Least, mean and greatest over devices.
-struct Spread {
-  double least = 0, mean = 0, greatest = 0;
-};
-Spread SpreadOf(const std::vector<double>& values);
-
-// As a table for people: one line per case, failures and what is unsupported
-// explained below it.
-std::string ReportText(const Report& report);
-
 }  // namespace shardc::verify
 
 #endif  // SHARDC_VERIFY_REPORT_H_

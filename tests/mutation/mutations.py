@@ -197,7 +197,7 @@ MUTATIONS = [
     ("code-meaning-of-size", "code.h",
      "a tensor's byte range differs from its shape",
      "a tensor's byte range equals its shape"),
-    ("explain-narrower", "explain.cc", "kWidth = 76", "kWidth = 72"),
+    ("explain-narrower", "explain_code.cc", "kWidth = 76", "kWidth = 72"),
 
     # Formats of findings.
     ("sort-by-column-first", "finding.cc",

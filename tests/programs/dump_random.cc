@@ -3,10 +3,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "emit/verify_json.h"
+#include "emit/verify/dump.h"
 #include "source/file_sink.h"
 #include "verify/cases/grid.h"
-#include "verify/judge/dump.h"
 #include "verify/judge/run_case.h"
 
 namespace shardc::verify {

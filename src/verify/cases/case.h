@@ -1,5 +1,5 @@
-// Room: verify. What to run, how to judge it, what to say of it. Knows
-// source, model, plan, resolve, legalize and exec.
+// Room: verify. What to run and how to judge it; what is said of it is emit's.
+// Knows source, model, resolve, legalize, comm and exec.
 //
 // One case: an operation on a mesh, its sizes and features; and its verdict.
 #ifndef SHARDC_VERIFY_CASES_CASE_H_

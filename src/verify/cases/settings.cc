@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "source/json_writer.h"
-
 namespace shardc::verify {
 namespace {
 
@@ -37,80 +35,6 @@ void Fit(const std::optional<int64_t>& asked, std::string_view name,
                          std::to_string(block) + " here, as the length is " +
                          std::to_string(length) + " in place of " +
                          std::to_string(given) + " (--full keeps it)");
-}
-
-template <class T, size_t kCount>
-void WriteName(JsonWriter& json,
-               const std::array<std::string_view, kCount>& names, T value) {
-  json.String(names[static_cast<size_t>(value)]);
-}
-
-void WriteValue(JsonWriter& json, const Case& test, Setting setting) {
-  const exec::OperationSettings& s = test.settings;
-  const Features& f = test.features;
-  exec::AttentionOptions options;
-  options.scale = f.scale;
-  switch (setting) {
-    case Setting::kRuntimeDtype:
-      if (s.runtime_dtype) {
-        json.String(DtypeName(*s.runtime_dtype));
-      } else {
-        json.Null();
-      }
-      break;
-    case Setting::kSoftmaxDtype:
-      json.String(DtypeName(s.softmax_dtype));
-      break;
-    case Setting::kSoftmaxScale:
-      json.Value(options.ScaleFor(test.sizes.head_dim));
-      break;
-    case Setting::kSoftCap:
-      json.Value(f.soft_cap);
-      break;
-    case Setting::kDropout:
-      json.Value(f.dropout);
-      break;
-    case Setting::kBlocksizeQ:
-      json.Value(s.blocksize_q);
-      break;
-    case Setting::kBlocksizeK:
-      json.Value(s.blocksize_k);
-      break;
-    case Setting::kBlocksizeB:
-      json.Value(s.blocksize_b);
-      break;
-    case Setting::kPageSize:
-      json.Value(s.page_size);
-      break;
-    case Setting::kSequenceAxis:
-      if (s.sequence_axis.empty()) {
-        json.Null();
-      } else {
-        json.String(s.sequence_axis);
-      }
-      break;
-    case Setting::kRingAxes:
-      json.Array(s.ring_axes);
-      break;
-    case Setting::kScanRing:
-      json.Value(s.scan_ring);
-      break;
-    case Setting::kOrder:
-      WriteName(json, kSequenceOrderNames, s.order);
-      break;
-    case Setting::kMerge:
-      WriteName(json, kDecodeMergeNames, s.merge);
-      break;
-    case Setting::kBlockMask:
-      WriteName(json, kBlockMaskNames, s.block_mask);
-      break;
-    case Setting::kGlobalBlocks:
-      json.Value(s.global_blocks);
-      break;
-    case Setting::kDotBits:
-      json.Value(s.dot_bits);
-      break;
-  }
 }
 
 }  // namespace
@@ -146,15 +70,6 @@ void FitBlocks(const SettingsRecord& record, const Sizes& given, Case& test) {
       test.sizes.query_length, test.settings.blocksize_q, test);
   Fit(record.blocksize_k, "blocksize_k", given.key_length,
       test.sizes.key_length, test.settings.blocksize_k, test);
-}
-
-void WriteSettingsMembers(JsonWriter& json, const Case& test, bool all) {
-  for (size_t i = 0; i < kSettingNames.size(); ++i) {
-    const auto setting = static_cast<Setting>(i);
-    if (!all && !test.operation->Takes(setting)) continue;
-    json.Key(kSettingNames[i]);
-    WriteValue(json, test, setting);
-  }
 }
 
 }  // namespace shardc::verify

@@ -3,7 +3,6 @@
 #define SHARDC_VERIFY_CASES_SETTINGS_H_
 
 #include "model/operation_settings.h"
-#include "source/json_writer.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
@@ -17,10 +16,6 @@ void LaySettings(const SettingsRecord& record, Case& test);
 // where it is below the length and holds everything where it did so; else it is
 // cut too, and the case's remarks say so.
 void FitBlocks(const SettingsRecord& record, const Sizes& given, Case& test);
-
-// Members of an object: every setting under the key that a
-// settings file has for it, or those alone that the operation takes.
-void WriteSettingsMembers(JsonWriter& json, const Case& test, bool all);
 
 }  // namespace shardc::verify
 

@@ -133,24 +133,4 @@ SelfTest RunSelfTest(const Checks& checks, int threads,
   return out;
 }
 
-std::string SelfTestText(const SelfTest& result) {
-  size_t widest = 0;
-  for (const FaultVerdict& f : result.faults) {
-    widest = std::max(widest, f.name.size());
-  }
-  std::string out;
-  for (const FaultVerdict& f : result.faults) {
-    out += f.name;
-    out.append(widest - f.name.size() + 2, ' ');
-    out += !f.sound      ? "its clean run fails"
-           : !f.injected ? "not injected"
-           : f.caught    ? "caught by " + f.by
-                         : "MISSED";
-    out += '\n';
-  }
-  out += '\n' + Counted(result.Injected(), "fault") + " injected, " +
-         std::to_string(result.Caught()) + " caught\n";
-  return out;
-}
-
 }  // namespace shardc::verify

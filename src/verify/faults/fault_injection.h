@@ -75,8 +75,6 @@ SelfTest RunSelfTest(const Checks& checks, int threads,
                      const SelfTestProgress& progress = {},
                      const std::set<std::string>& only = {});
 
-std::string SelfTestText(const SelfTest& result);
-
 }  // namespace shardc::verify
 
 #endif  // SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "emit/verify/settings_json.h"
 #include "source/json.h"
 #include "verify/cases/grid.h"
 #include "verify/judge/run_case.h"

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <set>
 #include <string>
+
 #include <vector>
+#include "emit/verify/report_text.h"
 
 #include "exec/machine/collectives.h"
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "emit/verify/report_text.h"
 #include "verify/cases/grid.h"
-#include "verify/report.h"
 
 namespace shardc::verify {
 namespace {

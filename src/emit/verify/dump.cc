@@ -2,20 +2,23 @@
 // settings as JSON, so that the case can be computed elsewhere.
 //
 //   1.0 in BF16  ->  80 3F     the reference in F64
-#include "verify/judge/dump.h"
+#include "emit/verify/dump.h"
 
 #include <bit>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "emit/verify/settings_json.h"
 #include "floats/half.h"
 #include "model/safetensors_header.h"
 #include "source/json_writer.h"
-#include "verify/cases/settings.h"
 
-namespace shardc::verify {
+namespace shardc {
 namespace {
+
+using verify::Case;
+using verify::CaseTensors;
 
 // Little-endian bytes.
 template <class T>
@@ -92,6 +95,33 @@ void WriteSpecs(JsonWriter& json, const Case& test) {
   json.EndObject();
 }
 
+// All that a settings file may hold, and the rest that tells what was computed.
+void WriteDumpSettings(JsonWriter& json, const Case& test,
+                       const CaseTensors& tensors) {
+  const exec::AttentionOptions& o = tensors.problem.options;
+  json.BeginObject();
+  json.Member("scale", o.ScaleFor(test.sizes.head_dim));
+  json.Member("causal", o.causal);
+  json.Key("window");
+  if (o.window) {
+    json.BeginArray();
+    json.Value(o.window->left);
+    json.Value(o.window->right);
+    json.EndArray();
+  } else {
+    json.Null();
+  }
+  json.Member("mask_value", exec::kMaskValue);
+  json.Member("padding_segment", o.padding_segment);
+  json.Member("masked_rows",
+              o.masked_rows == exec::MaskedRows::kMean ? "mean" : "zero");
+  // A string: JSON readers keep 53 bits only.
+  json.Member("dropout_seed", std::to_string(o.dropout_seed));
+  WriteSettingsMembers(json, test, true);
+  WriteSpecs(json, test);
+  json.EndObject();
+}
+
 }  // namespace
 
 std::string DumpTensors(const CaseTensors& tensors) {
@@ -124,30 +154,18 @@ std::string DumpTensors(const CaseTensors& tensors) {
   return out.Take();
 }
 
-void WriteDumpSettings(JsonWriter& json, const Case& test,
-                       const CaseTensors& tensors) {
-  const exec::AttentionOptions& o = tensors.problem.options;
+void WriteDumpJson(const Case& test, const verify::CaseResult& result,
+                   const CaseTensors& tensors, Metrics metrics, Sink& out) {
+  JsonWriter json(out);
   json.BeginObject();
-  json.Member("scale", o.ScaleFor(test.sizes.head_dim));
-  json.Member("causal", o.causal);
-  json.Key("window");
-  if (o.window) {
-    json.BeginArray();
-    json.Value(o.window->left);
-    json.Value(o.window->right);
-    json.EndArray();
-  } else {
-    json.Null();
+  json.Key("case");
+  WriteVerifyCase(json, test, result, metrics);
+  if (!tensors.reference.shape.empty()) {
+    json.Key("settings");
+    WriteDumpSettings(json, test, tensors);
   }
-  json.Member("mask_value", exec::kMaskValue);
-  json.Member("padding_segment", o.padding_segment);
-  json.Member("masked_rows",
-              o.masked_rows == exec::MaskedRows::kMean ? "mean" : "zero");
-  // A string: JSON readers keep 53 bits only.
-  json.Member("dropout_seed", std::to_string(o.dropout_seed));
-  WriteSettingsMembers(json, test, true);
-  WriteSpecs(json, test);
   json.EndObject();
+  out.Put('\n');
 }
 
-}  // namespace shardc::verify
+}  // namespace shardc

@@ -1,6 +1,6 @@
 // What a diagnostic means and how to fix it, as text.
-#ifndef SHARDC_LINT_EXPLAIN_H_
-#define SHARDC_LINT_EXPLAIN_H_
+#ifndef SHARDC_EMIT_FINDINGS_EXPLAIN_CODE_H_
+#define SHARDC_EMIT_FINDINGS_EXPLAIN_CODE_H_
 
 #include <optional>
 #include <string>
@@ -17,4 +17,4 @@ std::string CodesMarkdown();
 
 }  // namespace shardc
 
-#endif  // SHARDC_LINT_EXPLAIN_H_
+#endif  // SHARDC_EMIT_FINDINGS_EXPLAIN_CODE_H_

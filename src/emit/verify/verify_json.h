@@ -1,6 +1,6 @@
 // shardc.verify/v1.
-#ifndef SHARDC_EMIT_VERIFY_JSON_H_
-#define SHARDC_EMIT_VERIFY_JSON_H_
+#ifndef SHARDC_EMIT_VERIFY_VERIFY_JSON_H_
+#define SHARDC_EMIT_VERIFY_VERIFY_JSON_H_
 
 #include "source/json_writer.h"
 #include "verify/faults/fault_injection.h"
@@ -15,14 +15,9 @@ enum class Metrics { kReduced, kStacked };
 void WriteVerifyCase(JsonWriter& json, const verify::Case& test,
                      const verify::CaseResult& result, Metrics metrics);
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out);
-// A case of `--dump`: {"case": ..., "settings": ...}, the settings where it
-// was run.
-void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
-                   const verify::CaseTensors& tensors, Metrics metrics,
-                   Sink& out);
 // {"planted", "caught", "faults": [{"name", "family", "caught", "by"}]}
 void WriteSelfTestJson(const verify::SelfTest& result, Sink& out);
 
 }  // namespace shardc
 
-#endif  // SHARDC_EMIT_VERIFY_JSON_H_
+#endif  // SHARDC_EMIT_VERIFY_VERIFY_JSON_H_

@@ -3,14 +3,13 @@
 //
 //   sent by 4 devices  ->  stacked: [96, 96, 96, 0]
 //                          reduced: {"min": 0, "mean": 72, "max": 96}
-#include "emit/verify_json.h"
+#include "emit/verify/verify_json.h"
 
 #include <algorithm>
 
 #include "comm/collective.h"
+#include "emit/verify/settings_json.h"
 #include "verify/cases/features.h"
-#include "verify/cases/settings.h"
-#include "verify/judge/dump.h"
 
 namespace shardc {
 namespace {
@@ -80,13 +79,31 @@ void WriteSteps(JsonWriter& json, const exec::Ledger& ledger) {
   json.EndArray();
 }
 
+// Least, mean and greatest over devices; a NaN is all three.
+struct Spread {
+  double least = 0, mean = 0, greatest = 0;
+};
+
+Spread SpreadOf(const std::vector<double>& values) {
+  Spread out;
+  if (values.empty()) return out;
+  out.least = out.greatest = values[0];
+  for (double v : values) {
+    if (!(v >= out.least)) out.least = v;
+    if (!(v <= out.greatest)) out.greatest = v;
+    out.mean += v;
+  }
+  out.mean /= static_cast<double>(values.size());
+  return out;
+}
+
 void WriteMetric(JsonWriter& json, std::string_view name,
                  const std::vector<double>& values, Metrics metrics) {
   if (metrics == Metrics::kStacked) {
     json.Member(name, values);
     return;
   }
-  const verify::Spread spread = verify::SpreadOf(values);
+  const Spread spread = SpreadOf(values);
   json.Key(name);
   json.BeginObject();
   json.Member("min", spread.least);
@@ -197,7 +214,7 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
   if (test.trace) WriteCache(json, *test.trace);
   json.Key("settings");
   json.BeginObject();
-  verify::WriteSettingsMembers(json, test, false);
+  WriteSettingsMembers(json, test, false);
   json.EndObject();
   json.Member("status", StatusName(result.status));
   WriteErrors(json, result);
@@ -215,21 +232,6 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
   json.Key("remarks");
   json.Array(result.remarks);
   json.EndObject();
-}
-
-void WriteDumpJson(const Case& test, const CaseResult& result,
-                   const verify::CaseTensors& tensors, Metrics metrics,
-                   Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject();
-  json.Key("case");
-  WriteVerifyCase(json, test, result, metrics);
-  if (!tensors.reference.shape.empty()) {
-    json.Key("settings");
-    verify::WriteDumpSettings(json, test, tensors);
-  }
-  json.EndObject();
-  out.Put('\n');
 }
 
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out) {

@@ -3,7 +3,7 @@
 //
 //   SHD110  ->  SHD110 unanchored-pattern (warning): a pattern also matches ...
 //               What it does, Why that is bad, Example, What to write instead
-#include "lint/explain.h"
+#include "emit/findings/explain_code.h"
 
 #include <algorithm>
 #include <vector>

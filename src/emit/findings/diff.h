@@ -1,0 +1,15 @@
+// A change of a text as people and `patch` read it.
+#ifndef SHARDC_EMIT_FINDINGS_DIFF_H_
+#define SHARDC_EMIT_FINDINGS_DIFF_H_
+
+#include <string>
+
+namespace shardc {
+
+// What changed, as a unified diff with three lines of context.
+std::string DiffText(const std::string& name, const std::string& before,
+                     const std::string& after);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_FINDINGS_DIFF_H_

@@ -1,0 +1,222 @@
+// A row per case, columns as wide as their widest entry; the column of
+// features only where a case has some. Failures of one operation and mode with
+// one remedy are one reason, as are equal texts:
+//
+//   fail: vanilla decode: ... help: set kv_head to ...
+//       and 3 more cases of it likewise
+#include "emit/verify/report_text.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <vector>
+
+#include "comm/collective.h"
+#include "source/wording.h"
+#include "verify/cases/features.h"
+#include "verify/judge/explain.h"
+
+namespace shardc {
+namespace {
+
+using verify::Case;
+using verify::CaseResult;
+using verify::FaultVerdict;
+using verify::FeatureNames;
+using verify::Report;
+using verify::SelfTest;
+using verify::Sizes;
+using verify::Status;
+
+std::string_view LayoutText(exec::Layout layout) {
+  static constexpr std::array<std::string_view, 3> kNames = {"bthd", "bhtd",
+                                                             "thd"};
+  return kNames[static_cast<size_t>(layout)];
+}
+
+// `all_gather 1.5 KiB`, by the device that sends most; "-" for none.
+std::string TrafficText(const exec::Ledger& ledger) {
+  std::string out;
+  for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
+    const auto collective = static_cast<Collective>(kind);
+    const int64_t bytes = ledger.MostSent(collective);
+    if (bytes == 0) continue;
+    if (!out.empty()) out += ", ";
+    out += std::string(CollectiveName(collective)) + " " + BytesText(bytes);
+  }
+  return out.empty() ? "-" : out;
+}
+
+// `BF16`, or `BF16/I8` with the cache's.
+std::string DtypesText(const Case& test) {
+  std::string out(DtypeName(test.dtype));
+  if (test.kv_dtype && *test.kv_dtype != test.dtype) {
+    out += '/';
+    out += DtypeName(*test.kv_dtype);
+  }
+  return out;
+}
+
+using Row = std::vector<std::string>;
+
+std::string FeaturesText(const Case& test) {
+  std::string out;
+  for (const std::string_view name : FeatureNames(test)) {
+    if (!out.empty()) out += ',';
+    out += name;
+  }
+  return out.empty() ? "-" : out;
+}
+
+Row RowOf(const Case& test, const CaseResult& result) {
+  const bool ran = result.status != Status::kUnsupported;
+  const bool compared = ran && !result.device_error.empty();
+  return {std::string(test.operation->name),
+          std::string(ModeName(test.mode)),
+          std::string(!test.trace         ? LayoutText(test.layout)
+                      : test.trace->pages ? "pages"
+                                          : "cache"),
+          DtypesText(test),
+          FeaturesText(test),
+          std::string(StatusName(result.status)),
+          compared ? verify::ErrorText(result.error.max_abs) : "-",
+          compared ? verify::ErrorText(std::min(result.tolerance, result.cap))
+                   : "-",
+          ran ? TrafficText(result.ledger) : "-"};
+}
+
+std::string SizesText(const Sizes& n) {
+  return "batch=" + std::to_string(n.batch) +
+         " q_len=" + std::to_string(n.query_length) +
+         " kv_len=" + std::to_string(n.key_length) +
+         " heads=" + std::to_string(n.heads) +
+         " kv_heads=" + std::to_string(n.key_heads) +
+         " head_dim=" + std::to_string(n.head_dim);
+}
+
+// Reasons, each once. Failures of an operation and mode with the same remedy
+// are one, which the first of them tells.
+void AppendReasons(const Report& report, Status status, std::string& out) {
+  struct Reason {
+    std::string text;
+    int64_t times = 0;
+  };
+  std::vector<std::string> order;
+  std::map<std::string, Reason> reasons;
+  for (size_t i = 0; i < report.cases.size(); ++i) {
+    const CaseResult& r = report.results[i];
+    if (r.status != status) continue;
+    std::string head(report.cases[i].operation->name);
+    head += ' ';
+    head += ModeName(report.cases[i].mode);
+    std::string tail;
+    if (!r.axis.empty()) tail += " (axis `" + r.axis + "`)";
+    if (!r.help.empty()) tail += "\n    help: " + r.help;
+    const std::string text = head + ": " + r.reason + tail;
+    const bool alike = status == Status::kFail && !r.help.empty();
+    const std::string key = alike ? head + tail : text;
+    Reason& reason = reasons[key];
+    if (reason.times++ > 0) continue;
+    reason.text = text;
+    order.push_back(key);
+  }
+  if (order.empty()) return;
+  out += '\n';
+  for (const std::string& key : order) {
+    const Reason& reason = reasons[key];
+    out += std::string(StatusName(status)) + ": " + reason.text + '\n';
+    if (status == Status::kFail && reason.times > 1) {
+      out += "    and " + Counted(reason.times - 1, "more case") +
+             " of it likewise\n";
+    }
+  }
+}
+
+// The run's own, those of cases and what was left unchecked, each once.
+std::vector<std::string> Remarks(const Report& report) {
+  std::vector<std::string> out = report.remarks;
+  const auto add = [&](const Case& test, const std::string& remark) {
+    std::string text = std::string(test.operation->name) + ": " + remark;
+    if (std::find(out.begin(), out.end(), text) == out.end()) {
+      out.push_back(std::move(text));
+    }
+  };
+  for (size_t i = 0; i < report.cases.size(); ++i) {
+    const Case& test = report.cases[i];
+    for (const std::string& remark : test.remarks) add(test, remark);
+    const std::string& unchecked = report.results[i].unchecked;
+    if (!unchecked.empty()) add(test, unchecked);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string ReportText(const Report& report) {
+  std::vector<Row> rows = {{"operation", "mode", "layout", "dtype", "features",
+                            "status", "error", "allowed", "sent per device"}};
+  for (size_t i = 0; i < report.cases.size(); ++i) {
+    rows.push_back(RowOf(report.cases[i], report.results[i]));
+  }
+  // The column of features only where one says something.
+  const bool plain =
+      std::all_of(report.cases.begin(), report.cases.end(),
+                  [](const Case& test) { return FeatureNames(test).empty(); });
+  if (plain) {
+    for (Row& row : rows) row.erase(row.begin() + 4);
+  }
+  std::vector<size_t> width(rows[0].size(), 0);
+  for (const Row& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) {
+      width[c] = std::max(width[c], row[c].size());
+    }
+  }
+  std::string out;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      line += row[c];
+      if (c + 1 < row.size()) line.append(width[c] - row[c].size() + 2, ' ');
+    }
+    out += line + '\n';
+  }
+  AppendReasons(report, Status::kFail, out);
+  AppendReasons(report, Status::kUnsupported, out);
+  out += '\n';
+  for (const std::string& remark : Remarks(report)) {
+    out += "note: " + remark + '\n';
+  }
+  if (report.reduced) {
+    out += "reduced sizes: " + SizesText(report.used) + " for " +
+           SizesText(report.given) + " (--full runs these)\n";
+  } else {
+    out += "sizes: " + SizesText(report.used) + '\n';
+  }
+  out += std::to_string(report.Count(Status::kPass)) + " pass, " +
+         std::to_string(report.Count(Status::kFail)) + " fail, " +
+         std::to_string(report.Count(Status::kUnsupported)) +
+         " unsupported, seed " + std::to_string(report.seed) + '\n';
+  return out;
+}
+
+std::string SelfTestText(const SelfTest& result) {
+  size_t widest = 0;
+  for (const FaultVerdict& f : result.faults) {
+    widest = std::max(widest, f.name.size());
+  }
+  std::string out;
+  for (const FaultVerdict& f : result.faults) {
+    out += f.name;
+    out.append(widest - f.name.size() + 2, ' ');
+    out += !f.sound      ? "its clean run fails"
+           : !f.injected ? "not injected"
+           : f.caught    ? "caught by " + f.by
+                         : "MISSED";
+    out += '\n';
+  }
+  out += '\n' + Counted(result.Injected(), "fault") + " injected, " +
+         std::to_string(result.Caught()) + " caught\n";
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,20 @@
+// What `verify` tells people.
+#ifndef SHARDC_EMIT_VERIFY_REPORT_TEXT_H_
+#define SHARDC_EMIT_VERIFY_REPORT_TEXT_H_
+
+#include <string>
+
+#include "verify/faults/fault_injection.h"
+#include "verify/report.h"
+
+namespace shardc {
+
+// As a table: one line per case, failures and what is unsupported explained
+// below it.
+std::string ReportText(const verify::Report& report);
+// One line per fault: what caught it.
+std::string SelfTestText(const verify::SelfTest& result);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_VERIFY_REPORT_TEXT_H_

@@ -1,0 +1,37 @@
+#include "emit/findings/explain_code.h"
+
+#include <doctest/doctest.h>
+
+#include "lint/rules/lint.h"
+
+namespace shardc {
+namespace {
+
+TEST_CASE("every code is explained, by number and by name") {
+  for (const Code* code : AllCodes()) {
+    CAPTURE(code->Id());
+    const auto text = ExplainCode(code->Id());
+    REQUIRE(text);
+    CHECK(text->find(code->meaning) != std::string::npos);
+    CHECK(text->ends_with("\n"));
+    CHECK(ExplainCode(code->name) == text);
+    CHECK(CodesMarkdown().find("| " + code->Id() + " |") != std::string::npos);
+  }
+  CHECK_FALSE(ExplainCode("SHD999"));
+  CHECK_FALSE(ExplainCode("no-such-thing"));
+}
+
+TEST_CASE("a lint is explained with what it does and both examples") {
+  for (const Lint* lint : AllLints()) {
+    CAPTURE(lint->code.Id());
+    const std::string text = *ExplainCode(lint->code.Id());
+    for (const char* part : {"What it does", "Why that is bad", "Example",
+                             "What to write instead"}) {
+      CHECK(text.find(part) != std::string::npos);
+    }
+    CHECK((text.find("In preview") != std::string::npos) == lint->preview);
+  }
+}
+
+}  // namespace
+}  // namespace shardc
