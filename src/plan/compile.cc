@@ -350,12 +350,23 @@ void Compiler::PlanRules() {
 }
 
 void Compiler::PlanAttention() {
+  LegalizeOptions options;
+  options.illegal = c_.IllegalFor(kNoRule);
+  options.compat = c_.CompatMode();
   for (Mode mode : c_.plan.modes) {
     ModeAttention attention;
     attention.mode = mode;
-    for (const AttentionTensor& tensor :
-         AttentionSpecs(*c_.resolver, mode, {})) {
-      attention.specs.emplace_back(tensor.name, tensor.resolved.spec);
+    for (AttentionTensor& tensor : AttentionSpecs(*c_.resolver, mode, {})) {
+      AttentionLayout layout;
+      layout.tensor = tensor.name;
+      layout.why = std::move(tensor.resolved);
+      Legal legal = Legalize(layout.why.spec, std::nullopt, c_.mesh, options);
+      layout.edits = std::move(legal.edits);
+      layout.problems = std::move(legal.problems);
+      layout.spec =
+          layout.problems.empty() ? std::move(legal.spec) : layout.why.spec;
+      if (!layout.problems.empty()) layout.edits.clear();
+      attention.tensors.push_back(std::move(layout));
     }
     c_.plan.attention.push_back(std::move(attention));
   }
@@ -423,6 +434,18 @@ int64_t Compiled::MinSizeFor(int32_t rule) const {
 UnmatchedPolicy Compiled::Unmatched() const {
   if (options.policy.unmatched) return *options.policy.unmatched;
   return rules.policy.unmatched.value_or(UnmatchedPolicy::kError);
+}
+
+bool Compiled::HasIllegal() const {
+  const auto illegal = [](const AttentionLayout& layout) {
+    return !layout.problems.empty();
+  };
+  return plan.summary.illegal > 0 ||
+         std::any_of(plan.attention.begin(), plan.attention.end(),
+                     [&](const ModeAttention& mode) {
+                       return std::any_of(mode.tensors.begin(),
+                                          mode.tensors.end(), illegal);
+                     });
 }
 
 Compat Compiled::CompatMode() const {

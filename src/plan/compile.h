@@ -43,7 +43,8 @@ struct Compiled {
   int64_t MinSizeFor(int32_t rule) const;
   UnmatchedPolicy Unmatched() const;
   Compat CompatMode() const;
-  bool HasIllegal() const { return plan.summary.illegal > 0; }
+  // A parameter's spec in some mode, or one of attention's tensors.
+  bool HasIllegal() const;
   bool HasUnmatched() const { return plan.summary.unmatched > 0; }
 };
 

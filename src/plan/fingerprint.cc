@@ -85,7 +85,9 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
   std::map<std::string_view, std::map<std::string_view, const Spec*>> modes;
   for (const ModeAttention& mode : plan.attention) {
     auto& tensors = modes[ModeName(mode.mode)];
-    for (const auto& [tensor, spec] : mode.specs) tensors[tensor] = &spec;
+    for (const AttentionLayout& layout : mode.tensors) {
+      tensors[layout.tensor] = &layout.spec;
+    }
   }
   json.Key("attention");
   json.BeginObject();

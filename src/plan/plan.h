@@ -58,9 +58,18 @@ struct PlannedRule {
   int64_t params = 0;  // won
 };
 
+// One tensor of attention, judged by its axes: sizes are not known here.
+struct AttentionLayout {
+  std::string tensor;  // "query", "key", ...
+  Resolved why;
+  Spec spec;  // final; as resolved where it is illegal
+  std::vector<Edit> edits;
+  std::vector<Edit> problems;  // not empty: illegal in this mode
+};
+
 struct ModeAttention {
   Mode mode = Mode::kTrain;
-  std::vector<std::pair<std::string, Spec>> specs;
+  std::vector<AttentionLayout> tensors;
 };
 
 struct PlanSummary {

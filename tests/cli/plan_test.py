@@ -136,6 +136,56 @@ class Plan(Case):
                     "reason": "indivisible",
                     "bytes_per_device_added": 14474016}])
 
+    def test_attention_specs_are_judged_as_parameters_are(self):
+        """An axis rule that breaks attention alone: nothing else uses it."""
+        rows = [  # axes, code, words, policy that mends it, its corrections
+            ("{key_sequence: spp}", "SHD201", ["`spp`", "`key`", "`value`",
+             "train, prefill, decode and insert", "r.yaml:2:8"], "drop", 4),
+            ("{attention_dim: tp}", "SHD203", ["`tp`", "`query`", "`output`",
+                                          "r.yaml:2:8"], "shrink", 4),
+            ("{decode_attention_dim: [tp]}", "SHD203", ["(in decode and insert)"],
+             "shrink", 2),
+            ("{batch: [dp, rows]}", "SHD201", ["`rows`", "`query`"],
+             "shrink", 4),
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            manifest = write(folder, "m.json", json.dumps(
+                {"schema": "shardc.manifest/v1",
+                 "params": {"w": {"shape": [8, 8], "dtype": "F32"}}}))
+            for axes, code, words, policy, corrected in rows:
+                with self.subTest(axes):
+                    write(folder, "r.yaml", "version: 1\naxes: " + axes +
+                          "\nrules: [{match: w, spec: []}]\n")
+                    args = ["--mesh", "dp:2,tp:4", "--rules", "r.yaml",
+                            "--manifest", manifest]
+                    refused = self.check(run("plan", *args, cwd=folder), 1)
+                    self.assertEqual(refused.out, "")
+                    for word in [code, *words]:
+                        self.assertIn(word, refused.err)
+                    found = self.check(run("check", *args, "--format", "json",
+                                           cwd=folder), 1).json()
+                    self.assertEqual(
+                        [f["code"] for f in found if f["level"] == "error"],
+                        [code])
+                    plan = self.check(run("plan", *args, "--illegal", policy,
+                                          "-q", cwd=folder), 0).json()
+                    modes = {c["mode"] for c in plan["attention_corrections"]}
+                    self.assertEqual(len(modes), corrected)
+                    for specs in plan["attention"].values():
+                        for spec in specs.values():
+                            flat = [a for entry in spec if entry for a in
+                                    ([entry] if isinstance(entry, str)
+                                     else entry)]
+                            self.assertEqual(len(flat), len(set(flat)))
+                            self.assertLessEqual(set(flat), {"dp", "tp"})
+                    warned = self.check(run("check", *args, "--illegal",
+                                            policy, "--format", "json",
+                                            cwd=folder), 0).json()
+                    self.assertIn(
+                        "; the policy makes it ",
+                        " ".join(f["message"] for f in warned
+                                 if f["code"] == code))
+
     def test_plan_is_whole_or_absent(self):
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "no", "plan.json")

@@ -136,13 +136,38 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
   for (const ModeAttention& attention : plan.attention) {
     json.Key(ModeName(attention.mode));
     json.BeginObject();
-    for (const auto& [tensor, spec] : attention.specs) {
-      json.Key(tensor);
-      WriteSpec(json, spec);
+    for (const AttentionLayout& layout : attention.tensors) {
+      json.Key(layout.tensor);
+      WriteSpec(json, layout.spec);
     }
     json.EndObject();
   }
   json.EndObject();
+}
+
+// What the policy changed of attention's specs; absent where it is nothing.
+void WriteAttentionCorrections(JsonWriter& json, const Plan& plan) {
+  bool any = false;
+  for (const ModeAttention& attention : plan.attention) {
+    for (const AttentionLayout& layout : attention.tensors) {
+      for (const Edit& edit : layout.edits) {
+        if (!any) {
+          json.Key("attention_corrections");
+          json.BeginArray(JsonLayout::kLines);
+          any = true;
+        }
+        json.BeginObject();
+        json.Member("mode", ModeName(attention.mode));
+        json.Member("tensor", layout.tensor);
+        json.Member("dim", edit.dim);
+        WriteSide(json, "from", edit, edit.from, layout.why.spec);
+        WriteSide(json, "to", edit, edit.to, layout.spec);
+        json.Member("reason", ReasonName(edit.reason));
+        json.EndObject();
+      }
+    }
+  }
+  if (any) json.EndArray();
 }
 
 void WriteSummary(JsonWriter& json, const PlanSummary& summary) {
@@ -172,6 +197,7 @@ void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
   WriteRules(json, plan);
   WriteParams(json, plan);
   WriteAttention(json, plan);
+  WriteAttentionCorrections(json, plan);
   WriteSummary(json, plan.summary);
   if (!diagnostics.empty()) {
     json.Key("diagnostics");

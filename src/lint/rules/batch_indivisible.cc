@@ -1,3 +1,4 @@
+#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
@@ -15,6 +16,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     Finding finding;
     finding.code = &kBatchIndivisible.code;
     finding.level = finding.code->level;
+    finding.place =
+        AttentionPlace(facts, mode, "query", kBatchDim, facts.MeshPlace());
     finding.message =
         "the batch is " + std::to_string(batch) + ", " + AxesHave(facts, axes) +
         " in " + std::string(ModeName(mode)) + ": " + std::to_string(batch) +

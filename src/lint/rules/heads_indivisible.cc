@@ -1,3 +1,4 @@
+#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/heads.h"
@@ -23,7 +24,9 @@ void Check(const Facts& facts, FindingSink& sink) {
     Finding finding;
     finding.code = &kHeadsIndivisible.code;
     finding.level = finding.code->level;
-    finding.place = Place{facts.model()->source, Place::kWhole, Place::kWhole};
+    finding.place = AttentionPlace(
+        facts, mode, "query", kHeadsDim,
+        Place{facts.model()->source, Place::kWhole, Place::kWhole});
     finding.message =
         "the model has " + std::to_string(heads->heads) + " heads, " +
         AxesHave(facts, axes) + " in " + std::string(ModeName(mode)) + ": " +

@@ -1,3 +1,4 @@
+#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
@@ -15,6 +16,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     Finding finding;
     finding.code = &kKvLengthIndivisible.code;
     finding.level = finding.code->level;
+    finding.place =
+        AttentionPlace(facts, mode, "key", kLengthDim, facts.MeshPlace());
     finding.message = "the KV cache is " + std::to_string(length) + " long, " +
                       AxesHave(facts, axes) + " in " +
                       std::string(ModeName(mode)) + ": " +

@@ -1,3 +1,4 @@
+#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
@@ -5,6 +6,9 @@
 
 namespace shardc {
 namespace {
+
+constexpr const char* kHelp =
+    "add the axis to the mesh, or change the axis rule";
 
 std::string Observe([[maybe_unused]] const Facts& facts,
                     const ParameterGroup& group, const Edit& edit) {
@@ -19,7 +23,14 @@ void Check(const Facts& facts, FindingSink& sink) {
       [&](const ParameterGroup& group, const Edit& edit) {
         return Observe(facts, group, edit);
       },
-      "add the axis to the mesh, or change the axis rule", sink);
+      kHelp, sink);
+  ReportAttentionEdits(
+      facts, kMissingAxis.code, Reason::kMissingAxis,
+      [&](const std::string& tensors, const Edit& edit) {
+        return "the specs of " + tensors + " name axis " + Quoted(edit.axis) +
+               ", which the mesh (" + MeshText(facts.mesh()) + ") lacks";
+      },
+      kHelp, sink);
 }
 
 }  // namespace
@@ -28,8 +39,9 @@ constinit const Lint kMissingAxis{
     .code = {201, "missing-axis", Level::kError,
              "a spec names an axis that the mesh lacks"},
     .what =
-        "Finds specs that resolve to an axis which is not in the "
-        "mesh and is none of the parallelism axes. A name that a "
+        "Finds specs, of parameters and of attention's tensors, that "
+        "resolve to an axis which is not in the mesh and is none of the "
+        "parallelism axes. A name that a "
         "spec itself writes and that means nothing is the reading "
         "error unknown-name.",
     .why =

@@ -1,3 +1,4 @@
+#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
@@ -5,6 +6,9 @@
 
 namespace shardc {
 namespace {
+
+constexpr const char* kHelp =
+    "give one of the two dimensions another axis, or none";
 
 std::string Observe([[maybe_unused]] const Facts& facts,
                     const ParameterGroup& group, const Edit& edit) {
@@ -19,16 +23,24 @@ void Check(const Facts& facts, FindingSink& sink) {
       [&](const ParameterGroup& group, const Edit& edit) {
         return Observe(facts, group, edit);
       },
-      "give one of the two dimensions another axis, or none", sink);
+      kHelp, sink);
+  ReportAttentionEdits(
+      facts, kRepeatedAxis.code, Reason::kRepeatedAxis,
+      [&](const std::string& tensors, const Edit& edit) {
+        return "axis " + Quoted(edit.axis) + " stands twice in the specs of " +
+               tensors;
+      },
+      kHelp, sink);
 }
 
 }  // namespace
 
 constinit const Lint kRepeatedAxis{
     .code = {203, "repeated-axis", Level::kError,
-             "an axis splits two dimensions of one parameter"},
+             "an axis splits two dimensions of one tensor"},
     .what =
-        "Finds specs in which two names resolve to the same axis. "
+        "Finds specs, of parameters and of attention's tensors, in which "
+        "two names resolve to the same axis. "
         "One that is written twice is the reading error spec.",
     .why =
         "A device has one coordinate along an axis, so the axis can "

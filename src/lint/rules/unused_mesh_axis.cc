@@ -21,7 +21,9 @@ void Check(const Facts& facts, FindingSink& sink) {
     }
   }
   for (const ModeAttention& mode : facts.plan().attention) {
-    for (const auto& [name, spec] : mode.specs) Take(used, spec);
+    for (const AttentionLayout& layout : mode.tensors) {
+      Take(used, layout.why.spec);
+    }
   }
   used.insert(facts.plan().placement_axes.begin(),
               facts.plan().placement_axes.end());

@@ -1,0 +1,127 @@
+// A wrong axis rule shows in several tensors and modes. They are one finding,
+// at the line of the rule:
+//
+//   axes: {key_sequence: spp}
+//     key, value, kv_segment_ids in four modes -> one finding, at `spp`
+#include "lint/analysis/attention_edits.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "lint/analysis/phrase.h"
+
+namespace shardc {
+namespace {
+
+// Edits that one finding tells.
+struct Told {
+  Edit edit;
+  bool illegal = false;
+  Place place;
+  std::vector<std::string> tensors;
+  std::vector<Mode> modes;
+
+  bool Covers(const Edit& other, bool is_illegal, const Place& at) const {
+    return edit.axis == other.axis && edit.to == other.to &&
+           illegal == is_illegal && place.source == at.source &&
+           place.begin == at.begin;
+  }
+};
+
+template <class T>
+void AddOnce(std::vector<T>& items, T item) {
+  if (std::find(items.begin(), items.end(), item) == items.end()) {
+    items.push_back(std::move(item));
+  }
+}
+
+// The registration that a token is given by, if any.
+Place RegisteredPlace(const Facts& facts, const std::string& name) {
+  for (const Registration& one : facts.compiled().rules.registrations) {
+    if (one.name == name || "__" + one.name + "__" == name ||
+        one.name == "__" + name + "__") {
+      return one.place;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
+                     size_t dim, Place otherwise) {
+  for (const ModeAttention& attention : facts.plan().attention) {
+    if (attention.mode != mode) continue;
+    for (const AttentionLayout& layout : attention.tensors) {
+      if (layout.tensor != tensor || dim >= layout.why.traces.size()) continue;
+      for (const NameTrace& trace : layout.why.traces[dim]) {
+        const Place registered = RegisteredPlace(facts, trace.name);
+        if (registered.HasPosition()) return registered;
+        // A rule that is not written takes another's value.
+        for (auto rule = ParseAxisRule(trace.rule); rule;
+             rule = DerivedFrom(*rule)) {
+          const Place& written =
+              facts.compiled().rules.axes_places[static_cast<size_t>(*rule)];
+          if (written.HasPosition()) return written;
+        }
+      }
+    }
+  }
+  return otherwise;
+}
+
+std::string ModesText(std::span<const Mode> modes) {
+  std::string out;
+  for (size_t i = 0; i < modes.size(); ++i) {
+    if (i > 0) out += i + 1 == modes.size() ? " and " : ", ";
+    out += ModeName(modes[i]);
+  }
+  return out;
+}
+
+void ReportAttentionEdits(
+    const Facts& facts, const Code& code, Reason reason,
+    const std::function<std::string(const std::string&, const Edit&)>& observe,
+    const std::string& help, FindingSink& sink) {
+  std::vector<Told> all;
+  const auto take = [&](Mode mode, const std::string& tensor, const Edit& edit,
+                        bool illegal) {
+    if (edit.reason != reason) return;
+    const Place place = AttentionPlace(
+        facts, mode, tensor, static_cast<size_t>(*edit.dim), facts.MeshPlace());
+    auto at = std::find_if(all.begin(), all.end(), [&](const Told& told) {
+      return told.Covers(edit, illegal, place);
+    });
+    if (at == all.end()) {
+      at = all.insert(at, {edit, illegal, place, {}, {}});
+    }
+    AddOnce(at->tensors, Quoted(tensor));
+    AddOnce(at->modes, mode);
+  };
+  for (const ModeAttention& attention : facts.plan().attention) {
+    for (const AttentionLayout& layout : attention.tensors) {
+      for (const Edit& edit : layout.problems) {
+        take(attention.mode, layout.tensor, edit, true);
+      }
+      for (const Edit& edit : layout.edits) {
+        take(attention.mode, layout.tensor, edit, false);
+      }
+    }
+  }
+  for (const Told& told : all) {
+    Finding finding;
+    finding.code = &code;
+    finding.level = told.illegal ? code.level : Level::kWarning;
+    finding.place = told.place;
+    finding.message =
+        observe("attention's " + ListText(told.tensors, 4), told.edit) +
+        " (in " + ModesText(told.modes) + ")";
+    if (!told.illegal) {
+      finding.message += "; the policy makes it " + GroupText(told.edit.to);
+    }
+    finding.help = help;
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace shardc

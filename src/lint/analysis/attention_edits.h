@@ -1,0 +1,33 @@
+// What is wrong with attention's specs, and the lines that say so.
+#ifndef SHARDC_LINT_ANALYSIS_ATTENTION_EDITS_H_
+#define SHARDC_LINT_ANALYSIS_ATTENTION_EDITS_H_
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "legalize/legalize.h"
+#include "lint/analysis/facts.h"
+
+namespace shardc {
+
+// Where the axes of a dimension of `tensor` come from: the line of `axes:` or
+// of `register:` that gives them, else `otherwise`, as defaults stand nowhere.
+Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
+                     size_t dim, Place otherwise);
+
+// "train", "train and decode", "train, prefill and decode"
+std::string ModesText(std::span<const Mode> modes);
+
+// One finding for each distinct edit of this reason and line: `observe` is
+// given "attention's `key` and `value`" and the edit, and the modes are told
+// after it. Levels as those of parameters (legality.h).
+void ReportAttentionEdits(
+    const Facts& facts, const Code& code, Reason reason,
+    const std::function<std::string(const std::string&, const Edit&)>& observe,
+    const std::string& help, FindingSink& sink);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_ATTENTION_EDITS_H_
