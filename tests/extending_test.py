@@ -28,7 +28,8 @@ OPTIONS = ["optimization", "debug", "werror", "b_pie", "b_sanitize", "b_lundef",
 TARGETS = ["src/cli/shardc", "tests/lint_test", "tests/parse_test",
            "tests/programs/describe_commands"]
 # What the program says of itself, written anew by the documented commands.
-GENERATED = ("docs/diagnostics.md", "man/commands.json", "schemas/",
+GENERATED = ("docs/diagnostics.md", "man/commands.json",
+             "man/shardc-operations.5", "schemas/",
              "testdata/golden/")
 REFRESH = ("\nthe change that docs/extending.md shows is another one now: see "
            "the head of tests/extending_test.py")

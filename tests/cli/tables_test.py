@@ -16,6 +16,7 @@ DESCRIBE = os.environ.get(
 COMMANDS = os.path.join(ROOT, "man", "commands.json")
 SETTINGS = os.path.join(ROOT, "schemas", "operations.schema.json")
 VERDICTS = os.path.join(ROOT, "schemas", "verify.schema.json")
+MANUAL = os.path.join(ROOT, "man", "shardc-operations.5")
 CODES = os.path.join(ROOT, "docs", "diagnostics.md")
 HINT = "tests/cli/tables_test.py --write brings it up to date"
 
@@ -51,6 +52,35 @@ def with_operations(path, schema):
     return schema
 
 
+def listed_words(names):
+    """`.Ic a , b` and `.Ic c`, as a sentence's end."""
+    if len(names) == 1:
+        return [f".Ic {names[0]} ."]
+    head = [".Ic " + " , ".join(names[:-1])]
+    return [*head, "and", f".Ic {names[-1]} ."]
+
+
+def manual(text):
+    """The page with the operations that the program has, and what each takes
+    beyond what all take. Those that take the same stand together."""
+    operations = json.loads(describe("operations"))
+    common = [name for name in operations[0]["settings"]
+              if all(name in one["settings"] for one in operations)]
+    groups = {}
+    for one in operations:
+        own = tuple(s for s in one["settings"] if s not in common)
+        groups.setdefault(own, []).append(one["name"])
+    lines = ["All take", *listed_words(common), "Beyond these,",
+             ".Bl -tag -width Ds"]
+    for own, names in groups.items():
+        lines += [f".It Ic {name}" for name in names]
+        lines += ["takes" if len(names) == 1 else "take",
+                  *listed_words(own or ("nothing",))]
+    begin = text.index(".Ss Operations\n") + len(".Ss Operations\n")
+    end = text.index(".El\n", begin)
+    return text[:begin] + "\n".join(lines) + "\n" + text[end:]
+
+
 def now(path):
     """The text that the program gives for a file."""
     if path == COMMANDS:
@@ -58,12 +88,14 @@ def now(path):
     if path in (SETTINGS, VERDICTS):
         schema = with_operations(path, json.loads(read(path)))
         return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    if path == MANUAL:
+        return manual(read(path))
     listed = run("explain", "--codes").out
     text = read(path)
     return text[:text.index(listed.split("\n", 1)[0])] + listed
 
 
-TABLES = (COMMANDS, CODES, SETTINGS, VERDICTS)
+TABLES = (COMMANDS, CODES, SETTINGS, VERDICTS, MANUAL)
 
 
 class Tables(Case):
