@@ -17,7 +17,6 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -26,6 +25,7 @@
 #include "checkpoint/grid.h"
 #include "floats/convert.h"
 #include "source/input_file.h"
+#include "source/thread_pool.h"
 
 namespace shardc {
 namespace {
@@ -122,12 +122,8 @@ class Copier {
   }
 
   bool Run(Findings& findings) {
-    std::vector<std::thread> threads;
-    for (int i = 1; i < threads_; ++i) {
-      threads.emplace_back([this] { Worker(); });
-    }
-    Worker();
-    for (std::thread& thread : threads) thread.join();
+    // A worker takes blocks until none is left.
+    ParallelFor(threads_, threads_, [this](int64_t) { Worker(); });
     if (!stop_) return true;
     findings.Append(std::move(first_error_));
     return false;

@@ -7,10 +7,8 @@
 #include "cli/check_targets.h"
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <map>
-#include <thread>
 #include <tuple>
 
 #include "cli/output.h"
@@ -18,6 +16,7 @@
 #include "lint/locked.h"
 #include "lint/rules/all.h"
 #include "source/file.h"
+#include "source/thread_pool.h"
 
 namespace shardc::cli {
 namespace {
@@ -133,23 +132,13 @@ std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
                                         const Common& common) {
   std::vector<CheckedTarget> out(targets.size());
   Common each = common;
-  const auto cores =
-      common.threads > 0
-          ? static_cast<size_t>(common.threads)
-          : std::max<size_t>(1, std::thread::hardware_concurrency());
-  const size_t workers = std::min(cores, targets.size());
+  const int threads = ThreadsOr(common.threads);
   // Several targets at a time, each on one thread; a single one on all.
-  if (workers > 1) each.threads = 1;
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < targets.size(); i = next++) {
-      out[i] = CheckOne(targets[i], options, selection, each);
-    }
-  };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < workers; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  if (threads > 1 && targets.size() > 1) each.threads = 1;
+  ParallelFor(static_cast<int64_t>(targets.size()), threads, [&](int64_t task) {
+    const auto i = static_cast<size_t>(task);
+    out[i] = CheckOne(targets[i], options, selection, each);
+  });
   return out;
 }
 

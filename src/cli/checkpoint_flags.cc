@@ -10,13 +10,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <thread>
 #include <utility>
 
 #include "checkpoint/copy.h"
 #include "cli/output.h"
 #include "match/match.h"
 #include "source/json_writer.h"
+#include "source/thread_pool.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -238,9 +238,7 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
       !ReadSelect(flags.select, &settings.select, findings)) {
     return std::nullopt;
   }
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  settings.run.threads =
-      std::clamp(common.threads > 0 ? common.threads : cores, 1, kMaxThreads);
+  settings.run.threads = std::min(ThreadsOr(common.threads), kMaxThreads);
   settings.run.finalize = flags.finalize;
   settings.run.verify = flags.verify;
   settings.run.reuse = flags.reuse;

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <thread>
 
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -18,6 +17,7 @@
 #include "emit/verify/verify_json.h"
 #include "exec/machine/buffer.h"
 #include "source/file_sink.h"
+#include "source/thread_pool.h"
 #include "verify/report.h"
 
 namespace shardc::cli {
@@ -47,11 +47,6 @@ bool Found(const verify::Report& report, bool asked) {
   return asked && report.Count(verify::Status::kUnsupported) > 0;
 }
 
-int ThreadsOf(const Common& common) {
-  if (common.threads > 0) return common.threads;
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
 // A line on the terminal that is written over; nothing elsewhere.
 std::function<void(size_t, size_t)> ProgressLine(const Common& common,
                                                  std::string_view what) {
@@ -70,7 +65,7 @@ std::function<void(size_t, size_t)> ProgressLine(const Common& common,
 
 int RunSelfTestCommand(const Common& common, Findings& findings) {
   const verify::SelfTest result = verify::RunSelfTest(
-      {}, ThreadsOf(common), ProgressLine(common, "faults"));
+      {}, ThreadsOr(common.threads), ProgressLine(common, "faults"));
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteSelfTestJson(result, out);
@@ -114,9 +109,9 @@ int RunVerify(const VerifyFlags& flags, const Common& common,
                 written;
     };
   }
-  const verify::Report report =
-      verify::RunMatrix(work->request, std::move(work->matrix),
-                        ThreadsOf(common), ProgressLine(common, "cases"), keep);
+  const verify::Report report = verify::RunMatrix(
+      work->request, std::move(work->matrix), ThreadsOr(common.threads),
+      ProgressLine(common, "cases"), keep);
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteVerifyJson(report, MetricsOf(flags), out);

@@ -17,10 +17,10 @@
 
 #include <algorithm>
 #include <deque>
-#include <thread>
 
 #include "match/automaton/automaton.h"
 #include "match/automaton/nfa.h"
+#include "source/thread_pool.h"
 
 namespace shardc {
 namespace {
@@ -131,15 +131,13 @@ Matches ScanNames(std::span<const CompiledPattern> patterns,
     const size_t begin = std::min(names.size(), w * run);
     return std::pair(begin, std::min(run, names.size() - begin));
   };
-  const auto work = [&](size_t w) {
-    const auto [begin, size] = run_of(w);
-    workers[w].Scan(names.subspan(begin, size), separator,
-                    std::span(matches.set).subspan(begin, size));
-  };
-  std::vector<std::thread> others;
-  for (size_t w = 1; w < count; ++w) others.emplace_back(work, w);
-  work(0);
-  for (std::thread& thread : others) thread.join();
+  ParallelFor(static_cast<int64_t>(count), static_cast<int>(count),
+              [&](int64_t task) {
+                const auto w = static_cast<size_t>(task);
+                const auto [begin, size] = run_of(w);
+                workers[w].Scan(names.subspan(begin, size), separator,
+                                std::span(matches.set).subspan(begin, size));
+              });
 
   RuleSets sets;
   for (size_t w = 0; w < count; ++w) {

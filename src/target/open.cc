@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 #include "match/match.h"
@@ -17,6 +16,7 @@
 #include "parse/mesh.h"
 #include "parse/project.h"
 #include "parse/rules.h"
+#include "source/thread_pool.h"
 #include "source/wording.h"
 #include "target/packs.h"
 
@@ -84,11 +84,6 @@ bool PacksExist(const std::vector<std::string>& names, char separator,
     return false;
   }
   return true;
-}
-
-int ThreadsFor(int asked) {
-  if (asked > 0) return asked;
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 }  // namespace
@@ -213,7 +208,7 @@ std::optional<Opened> OpenTarget(const Target& target,
   } else if (!target.modes.empty()) {
     out.options.modes = target.modes;
   }
-  out.options.threads = ThreadsFor(options.threads);
+  out.options.threads = ThreadsOr(options.threads);
   return out;
 }
 

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <utility>
 
-#include "exec/machine/thread_pool.h"
+#include "source/thread_pool.h"
 #include "verify/cases/stress_cases.h"
 #include "verify/traces/cache_trace.h"
 #include "verify/traces/paged_trace.h"
@@ -76,9 +76,7 @@ class Runner {
     }
     done_ = begin;
     const auto tasks = static_cast<int64_t>(light.size());
-    exec::ThreadPool pool(static_cast<int>(
-        std::clamp<int64_t>(threads, 1, std::max<int64_t>(1, tasks))));
-    pool.Run(tasks, [&](int64_t task, int) {
+    ParallelFor(tasks, threads, [&](int64_t task) {
       Run(light[static_cast<size_t>(task)], 1);
     });
     for (const size_t i : heavy) Run(i, threads);

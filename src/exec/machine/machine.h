@@ -9,7 +9,7 @@
 #include "exec/machine/ledger.h"
 #include "exec/machine/mesh_sim.h"
 #include "exec/machine/seams.h"
-#include "exec/machine/thread_pool.h"
+#include "source/thread_pool.h"
 
 namespace shardc::exec {
 

@@ -12,9 +12,9 @@
 
 #include "exec/kernels/quantize.h"
 #include "exec/machine/random.h"
-#include "exec/machine/thread_pool.h"
 #include "floats/convert.h"
 #include "floats/half.h"
+#include "source/thread_pool.h"
 #include "verify/cases/latent_data.h"
 #include "verify/cases/shapes.h"
 
@@ -78,7 +78,7 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
       }
     }
   };
-  exec::ThreadPool(threads).Run(shape[0], fill);
+  ThreadPool(threads).Run(shape[0], fill);
   return out;
 }
 

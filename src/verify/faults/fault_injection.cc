@@ -6,10 +6,9 @@
 #include "verify/faults/fault_injection.h"
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
-#include <thread>
 
+#include "source/thread_pool.h"
 #include "source/wording.h"
 #include "verify/faults/evidence.h"
 
@@ -114,22 +113,15 @@ SelfTest RunSelfTest(const Checks& checks, int threads,
   });
   SelfTest out;
   out.faults.resize(catalogue.size());
-  std::atomic<size_t> next{0};
   std::mutex lock;
   size_t done = 0;
-  const auto work = [&] {
-    while (true) {
-      const size_t i = next.fetch_add(1);
-      if (i >= catalogue.size()) return;
-      out.faults[i] = TryFault(catalogue[i], checks);
-      const std::lock_guard<std::mutex> guard(lock);
-      if (progress) progress(++done, catalogue.size());
-    }
-  };
-  std::vector<std::thread> pool;
-  for (int i = 1; i < threads; ++i) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
+  ParallelFor(static_cast<int64_t>(catalogue.size()), threads,
+              [&](int64_t task) {
+                const auto i = static_cast<size_t>(task);
+                out.faults[i] = TryFault(catalogue[i], checks);
+                const std::lock_guard<std::mutex> guard(lock);
+                if (progress) progress(++done, catalogue.size());
+              });
   return out;
 }
 

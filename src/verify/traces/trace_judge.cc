@@ -9,9 +9,9 @@
 
 #include "exec/attention/reference.h"
 #include "exec/attention/staging.h"
-#include "exec/machine/thread_pool.h"
 #include "exec/operations/flash_decoding.h"
 #include "exec/operations/operation.h"
+#include "source/thread_pool.h"
 #include "verify/cases/problem_data.h"
 #include "verify/judge/explain.h"
 #include "verify/judge/tolerance.h"
@@ -179,7 +179,7 @@ std::vector<JudgedStep> TraceJudge::Judge(int threads) {
       DenseArray::Zeros({trace_.batch, 1, trace_.heads, trace_.head_dim});
   std::vector<Outputs> outputs(waiting_.size(), {zeros, zeros});
   std::vector<std::string> refused(At(trace_.batch));
-  exec::ThreadPool pool(std::max(threads, 1));
+  ThreadPool pool(std::max(threads, 1));
   pool.Run(trace_.batch,
            [&](int64_t row, int) { Row(row, outputs, refused[At(row)]); });
   const Case test = StepCase();

@@ -12,8 +12,8 @@
 
 #include "exec/kernels/kernel_loops.h"
 #include "exec/kernels/kernels.h"
-#include "exec/machine/thread_pool.h"
 #include "floats/convert.h"
+#include "source/thread_pool.h"
 
 namespace shardc::exec {
 namespace {

@@ -1,13 +1,13 @@
 // Threads that share out independent tasks. A task writes only what is its
 // own, so results cannot depend on how many threads there are.
-#ifndef SHARDC_EXEC_MACHINE_THREAD_POOL_H_
-#define SHARDC_EXEC_MACHINE_THREAD_POOL_H_
+#ifndef SHARDC_SOURCE_THREAD_POOL_H_
+#define SHARDC_SOURCE_THREAD_POOL_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 
-namespace shardc::exec {
+namespace shardc {
 
 class ThreadPool {
  public:
@@ -32,6 +32,15 @@ class ThreadPool {
   std::unique_ptr<Shared> shared_;
 };
 
-}  // namespace shardc::exec
+// One round of that: f(task) for every task in [0, tasks), on at most `threads`
+// threads, which are started for it.
+void ParallelFor(int64_t tasks, int threads,
+                 const std::function<void(int64_t task)>& f);
 
-#endif  // SHARDC_EXEC_MACHINE_THREAD_POOL_H_
+// How many processors there are, at least 1; or `wanted`, where that is more
+// than 0.
+int ThreadsOr(int wanted);
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_THREAD_POOL_H_

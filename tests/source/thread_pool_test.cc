@@ -1,11 +1,12 @@
-#include "exec/machine/thread_pool.h"
+#include "source/thread_pool.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
-namespace shardc::exec {
+namespace shardc {
 namespace {
 
 TEST_CASE("every task runs once, on a worker that exists") {
@@ -47,9 +48,31 @@ TEST_CASE("a worker's tasks never overlap, so it may own scratch memory") {
   CHECK(overlaps == 0);
 }
 
-TEST_CASE("the default is one thread per processor") {
-  CHECK(ThreadPool().threads() >= 1);
+TEST_CASE("a loop runs each task once, on no more threads than asked for") {
+  for (const int threads : {-1, 0, 1, 3, 50}) {
+    for (const int64_t tasks : {0, 1, 5, 200}) {
+      std::vector<std::atomic<int>> runs(static_cast<size_t>(tasks));
+      std::atomic<int> inside = 0, most = 0;
+      ParallelFor(tasks, threads, [&](int64_t task) {
+        const int now = ++inside;
+        for (int seen = most; now > seen;) {
+          if (most.compare_exchange_weak(seen, now)) break;
+        }
+        ++runs[static_cast<size_t>(task)];
+        --inside;
+      });
+      for (const auto& n : runs) CHECK(n == 1);
+      CHECK(most <= std::max(threads, 1));
+    }
+  }
+}
+
+TEST_CASE("as many threads as are wanted, or as there are processors") {
+  CHECK(ThreadsOr(7) == 7);
+  CHECK(ThreadsOr(0) >= 1);
+  CHECK(ThreadsOr(-3) == ThreadsOr(0));
+  CHECK(ThreadPool().threads() == ThreadsOr(0));
 }
 
 }  // namespace
-}  // namespace shardc::exec
+}  // namespace shardc

@@ -3,7 +3,7 @@
 // caller. Which worker does a task is left to chance, so tasks share nothing.
 //
 //   Run(3, f) with 2 threads  ->  f(0), f(1), f(2), each once, worker 0 or 1
-#include "exec/machine/thread_pool.h"
+#include "source/thread_pool.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace shardc::exec {
+namespace shardc {
 
 struct ThreadPool::Shared {
   std::mutex mutex;
@@ -48,9 +48,7 @@ struct ThreadPool::Shared {
 };
 
 ThreadPool::ThreadPool(int threads) : shared_(std::make_unique<Shared>()) {
-  if (threads <= 0) {
-    threads = static_cast<int>(std::thread::hardware_concurrency());
-  }
+  threads = ThreadsOr(threads);
   for (int i = 1; i < threads; ++i) {
     shared_->threads.emplace_back([this, i] { shared_->Loop(i); });
   }
@@ -90,4 +88,16 @@ void ThreadPool::Run(int64_t tasks,
   s.done.wait(lock, [&] { return s.busy == 0; });
 }
 
-}  // namespace shardc::exec
+void ParallelFor(int64_t tasks, int threads,
+                 const std::function<void(int64_t task)>& f) {
+  const auto most =
+      static_cast<int>(std::clamp<int64_t>(tasks, 1, std::max(threads, 1)));
+  ThreadPool(most).Run(tasks, [&](int64_t task, int) { f(task); });
+}
+
+int ThreadsOr(int wanted) {
+  if (wanted > 0) return wanted;
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+}  // namespace shardc
