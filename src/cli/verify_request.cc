@@ -37,13 +37,6 @@ bool ParseEach(const std::vector<std::string>& texts, std::vector<T>& out,
   return true;
 }
 
-std::optional<exec::Layout> LayoutOf(const std::string& text) {
-  if (text == "bthd") return exec::Layout::kBthd;
-  if (text == "bhtd") return exec::Layout::kBhtd;
-  if (text == "thd") return exec::Layout::kThd;
-  return std::nullopt;
-}
-
 std::optional<Dtype> RealDtype(const std::string& text) {
   const auto dtype = ParseDtype(text);
   if (dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16) {
@@ -166,14 +159,13 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
 bool ChooseLayouts(const VerifyFlags& flags, verify::Request& request,
                    Findings& findings) {
   if (!ParseEach(flags.layouts, request.layouts, "bthd, bhtd, thd", findings,
-                 LayoutOf) ||
+                 ParseLayout) ||
       !ParseEach(flags.dtypes, request.dtypes, "float32, bfloat16, float16",
                  findings, RealDtype)) {
     return false;
   }
   if (request.layouts.empty()) {
-    request.layouts = {exec::Layout::kBthd, exec::Layout::kBhtd,
-                       exec::Layout::kThd};
+    request.layouts.assign(kAllLayouts.begin(), kAllLayouts.end());
   }
   if (request.dtypes.empty()) {
     request.dtypes = {Dtype::kF32, Dtype::kBF16, Dtype::kF16};

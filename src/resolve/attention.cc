@@ -5,15 +5,12 @@
 //   decoding       ->  [["fsdp", "dp"], "tp", "sp", null]
 #include "resolve/attention.h"
 
-#include <array>
 #include <utility>
 
 namespace shardc {
 namespace {
 
 using Tokens = std::vector<std::string_view>;
-
-constexpr std::array<std::string_view, 3> kLayouts = {"bthd", "bhtd", "thd"};
 
 // A tensor [batch, length, heads, dim] in the layout's order. Packed tokens
 // are one dimension that holds batch and length together: it is split as the
@@ -47,17 +44,6 @@ SpecList ListOf(const Tokens& tokens) {
 }
 
 }  // namespace
-
-std::string_view LayoutName(Layout layout) {
-  return kLayouts[static_cast<size_t>(layout)];
-}
-
-std::optional<Layout> ParseLayout(std::string_view text) {
-  for (size_t i = 0; i < kLayouts.size(); ++i) {
-    if (text == kLayouts[i]) return static_cast<Layout>(i);
-  }
-  return std::nullopt;
-}
 
 std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
                                             const AttentionOptions& options) {

@@ -7,15 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "model/layout.h"
 #include "resolve/resolve.h"
 
 namespace shardc {
-
-// thd goes beyond the reference systems, which refuse it: tokens of all
-// sequences packed in one dimension, which is split as the batch is.
-enum class Layout : uint8_t { kBthd, kBhtd, kThd };
-std::string_view LayoutName(Layout layout);
-std::optional<Layout> ParseLayout(std::string_view text);
 
 struct AttentionOptions {
   Layout layout = Layout::kBthd;

@@ -21,7 +21,6 @@
 namespace shardc::v1 {
 namespace {
 
-constexpr std::array<std::string_view, 3> kLayouts = {"bthd", "bhtd", "thd"};
 constexpr std::array<std::string_view, 3> kDtypes = {"float32", "bfloat16",
                                                      "float16"};
 
@@ -80,7 +79,8 @@ std::optional<verify::Request> RequestOf(const VerifyOptions& options,
   const auto sizes = SizesOf(options.sizes, findings);
   const auto operations =
       Chosen("operation", options.operations, OperationNames(), findings);
-  const auto layouts = Chosen("layout", options.layouts, kLayouts, findings);
+  const auto layouts =
+      Chosen("layout", options.layouts, kLayoutNames, findings);
   const auto dtypes = Chosen("dtype", options.dtypes, kDtypes, findings);
   if (!sizes || !operations || !layouts || !dtypes) return std::nullopt;
   verify::Request request;
@@ -89,8 +89,7 @@ std::optional<verify::Request> RequestOf(const VerifyOptions& options,
     request.operations.push_back(exec::FindOperation(name));
   }
   for (const std::string& name : *layouts) {
-    const auto* at = std::find(kLayouts.begin(), kLayouts.end(), name);
-    request.layouts.push_back(static_cast<exec::Layout>(at - kLayouts.begin()));
+    request.layouts.push_back(*ParseLayout(name));
   }
   for (const std::string& name : *dtypes) {
     request.dtypes.push_back(*ParseDtype(name));
@@ -119,7 +118,7 @@ VerifiedCase CaseOf(const verify::Case& test,
   VerifiedCase out;
   out.operation = test.operation->name;
   out.mode = ModeOf(test.mode);
-  out.layout = kLayouts[static_cast<size_t>(test.layout)];
+  out.layout = LayoutName(test.layout);
   out.dtype = DtypeName(test.dtype);
   out.verdict = VerdictOf(result.status);
   out.reason = result.reason;

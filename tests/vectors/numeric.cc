@@ -109,7 +109,7 @@ std::string RotaryCase(const Case& c) {
 
 // [b, h, s, d] of [b, s, h, d].
 std::vector<double> Swapped(const DenseArray& x) {
-  return exec::ToBthd(x, exec::Layout::kBhtd).data;
+  return exec::ToBthd(x, Layout::kBhtd).data;
 }
 
 std::string RepeatCase(const Case& c, std::string_view op) {

@@ -7,7 +7,6 @@
 #include "emit/verify/report_text.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <vector>
 
@@ -27,12 +26,6 @@ using verify::Report;
 using verify::SelfTest;
 using verify::Sizes;
 using verify::Status;
-
-std::string_view LayoutText(exec::Layout layout) {
-  static constexpr std::array<std::string_view, 3> kNames = {"bthd", "bhtd",
-                                                             "thd"};
-  return kNames[static_cast<size_t>(layout)];
-}
 
 // `all_gather 1.5 KiB`, by the device that sends most; "-" for none.
 std::string TrafficText(const exec::Ledger& ledger) {
@@ -73,7 +66,7 @@ Row RowOf(const Case& test, const CaseResult& result) {
   const bool compared = ran && !result.device_error.empty();
   return {std::string(test.operation->name),
           std::string(ModeName(test.mode)),
-          std::string(!test.trace         ? LayoutText(test.layout)
+          std::string(!test.trace         ? LayoutName(test.layout)
                       : test.trace->pages ? "pages"
                                           : "cache"),
           DtypesText(test),

@@ -10,6 +10,7 @@
 #include "comm/collective.h"
 #include "emit/verify/settings_json.h"
 #include "verify/cases/features.h"
+#include "verify/cases/shapes.h"
 
 namespace shardc {
 namespace {
@@ -18,28 +19,12 @@ using verify::Case;
 using verify::CaseResult;
 using verify::Sizes;
 
-std::string_view LayoutText(exec::Layout layout) {
-  switch (layout) {
-    case exec::Layout::kBhtd:
-      return "bhtd";
-    case exec::Layout::kThd:
-      return "thd";
-    default:
-      return "bthd";
-  }
-}
-
 void WriteShapes(JsonWriter& json, const Case& test) {
   const Sizes& n = test.sizes;
   const auto shape = [&](std::string_view name, int64_t length, int64_t heads,
                          int64_t dim) {
-    if (test.layout == exec::Layout::kThd) {
-      json.Member(name, Shape{n.batch * length, heads, dim});
-    } else if (test.layout == exec::Layout::kBhtd) {
-      json.Member(name, Shape{n.batch, heads, length, dim});
-    } else {
-      json.Member(name, Shape{n.batch, length, heads, dim});
-    }
+    json.Member(name,
+                verify::ShapeIn(test.layout, n.batch, length, heads, dim));
   };
   json.Key("shapes");
   json.BeginObject();
@@ -202,7 +187,7 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
   json.BeginObject();
   json.Member("operation", test.operation->name);
   json.Member("mode", ModeName(test.mode));
-  json.Member("layout", LayoutText(test.layout));
+  json.Member("layout", LayoutName(test.layout));
   json.Member("dtype", DtypeName(test.dtype));
   json.Member("kv_dtype",
               DtypeName(test.kv_dtype ? *test.kv_dtype : test.dtype));

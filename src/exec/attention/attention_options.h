@@ -8,13 +8,6 @@
 
 namespace shardc::exec {
 
-// How the dimensions of query, key, value and output are ordered.
-enum class Layout : uint8_t {
-  kBthd,  // [batch, length, heads, dim]
-  kBhtd,  // [batch, heads, length, dim]
-  kThd,   // [all tokens of the batch, heads, dim], with cumulative lengths
-};
-
 // What a query row gives that may attend to nothing.
 enum class MaskedRows : uint8_t {
   kZero,  // zeros, log-sum-exp -inf

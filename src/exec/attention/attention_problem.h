@@ -11,6 +11,7 @@
 #include "exec/attention/attention_options.h"
 #include "exec/machine/buffer.h"
 #include "exec/machine/sharded.h"
+#include "model/layout.h"
 #include "model/operation_settings.h"
 #include "model/spec.h"
 

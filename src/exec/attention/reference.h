@@ -12,6 +12,7 @@
 
 #include "exec/attention/attention_options.h"
 #include "exec/kernels/dense_array.h"
+#include "model/layout.h"
 
 namespace shardc::exec {
 

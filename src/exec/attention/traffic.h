@@ -21,6 +21,7 @@
 #include "exec/attention/attention_problem.h"
 #include "exec/attention/staging.h"
 #include "exec/machine/mesh_sim.h"
+#include "model/layout.h"
 
 namespace shardc::exec {
 

@@ -15,6 +15,7 @@
 #include "exec/machine/ledger.h"
 #include "exec/operations/operation.h"
 #include "model/axis_rules.h"
+#include "model/layout.h"
 #include "model/mesh.h"
 
 namespace shardc::verify {
@@ -63,7 +64,7 @@ struct TraceShape {
 struct Case {
   const exec::Operation* operation = nullptr;
   Mode mode = Mode::kTrain;
-  exec::Layout layout = exec::Layout::kBthd;
+  Layout layout = Layout::kBthd;
   Dtype dtype = Dtype::kF32;
   std::optional<Dtype> kv_dtype;  // of the cache, where it differs
   Mesh mesh;

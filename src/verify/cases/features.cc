@@ -106,12 +106,12 @@ std::optional<Feature> ParseFeature(std::string_view name) {
   return kAll[static_cast<size_t>(at - kNames.begin())];
 }
 
-bool Takes(const exec::Operation& operation, Mode mode, exec::Layout layout,
+bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
            Feature feature) {
   if (const auto input = InputOf(feature); input && !operation.Takes(*input)) {
     return false;
   }
-  const bool packed = layout == exec::Layout::kThd;
+  const bool packed = layout == Layout::kThd;
   switch (feature) {
     case Feature::kSegments:     // packed rows are segments already
     case Feature::kLeftPadding:  // and begin where they begin

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "model/layout.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
@@ -35,7 +36,7 @@ std::string_view FeatureName(Feature feature);
 std::optional<Feature> ParseFeature(std::string_view name);
 
 // Whether the operation has a use for it in this mode and layout.
-bool Takes(const exec::Operation& operation, Mode mode, exec::Layout layout,
+bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
            Feature feature);
 
 // Adds it to a case, with a value that shows; what the case has stays.

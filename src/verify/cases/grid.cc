@@ -14,7 +14,6 @@
 namespace shardc::verify {
 namespace {
 
-using exec::Layout;
 using exec::RandomSequence;
 
 template <class T>
@@ -328,12 +327,11 @@ Case RandomCase(uint64_t seed, uint64_t index) {
 }
 
 std::string CaseText(const Case& test) {
-  static constexpr const char* kLayouts[] = {"bthd", "bhtd", "thd"};
   std::string out(test.operation->name);
   out += ' ';
   out += ModeName(test.mode);
   out += ' ';
-  out += kLayouts[static_cast<size_t>(test.layout)];
+  out += LayoutName(test.layout);
   out += ' ';
   out += DtypeName(test.dtype);
   if (test.kv_dtype) out += " kv=" + std::string(DtypeName(*test.kv_dtype));

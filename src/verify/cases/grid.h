@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/layout.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
@@ -17,7 +18,7 @@ struct Assignment {
 };
 // Specs of all tensors in a layout; bias and mask follow query and key where
 // `split_masks`, else only the batch.
-exec::AttentionSpecs SpecsFor(exec::Layout layout, const Assignment& axes,
+exec::AttentionSpecs SpecsFor(Layout layout, const Assignment& axes,
                               int sinks_rank, bool split_masks);
 
 Mesh MeshOf(const std::vector<std::pair<std::string, int64_t>>& axes);

@@ -100,7 +100,7 @@ void ExpandLatent(const exec::AttentionProblem& problem,
       }
     }
   }
-  if (problem.layout == exec::Layout::kThd) {
+  if (problem.layout == Layout::kThd) {
     for (DenseArray* x : {&in.key, &in.value}) {
       x->shape[1] *= x->shape[0];
       x->shape[0] = 1;

@@ -19,18 +19,6 @@
 namespace shardc::verify {
 namespace {
 
-shardc::Layout ModelLayout(exec::Layout layout) {
-  switch (layout) {
-    case exec::Layout::kBthd:
-      return shardc::Layout::kBthd;
-    case exec::Layout::kBhtd:
-      return shardc::Layout::kBhtd;
-    case exec::Layout::kThd:
-      return shardc::Layout::kThd;
-  }
-  return shardc::Layout::kBthd;
-}
-
 Spec Corrected(const Mesh& mesh, Spec spec, const Shape& shape,
                IllegalPolicy illegal) {
   if (illegal == IllegalPolicy::kError) return spec;
@@ -114,21 +102,21 @@ const SettingsRecord& Request::RecordOf(
   return kNothing;
 }
 
-bool Applies(const exec::Operation& operation, Mode mode, exec::Layout layout) {
+bool Applies(const exec::Operation& operation, Mode mode, Layout layout) {
   if (!operation.decode_only) return true;
-  return IsGeneration(mode) && layout != exec::Layout::kThd;
+  return IsGeneration(mode) && layout != Layout::kThd;
 }
 
 exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
                                   IllegalPolicy illegal) {
   AttentionOptions options;
-  options.layout = ModelLayout(test.layout);
+  options.layout = test.layout;
   options.mni = test.operation != nullptr && test.operation->heads_on_keys;
   if (test.features.sinks_rank > 0) {
     options.softmax_aux_rank = test.features.sinks_rank;
   }
   const Sizes& n = test.sizes;
-  const bool packed = test.layout == exec::Layout::kThd;
+  const bool packed = test.layout == Layout::kThd;
   const auto in_layout = [&](int64_t length, int64_t heads, int64_t dim) {
     return ShapeIn(test.layout, n.batch, length, heads, dim);
   };
@@ -165,7 +153,7 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
   }
   if (test.operation != nullptr && test.operation->latent) {
     // A latent row has no heads to split.
-    const size_t heads = test.layout == exec::Layout::kBthd ? 2 : 1;
+    const size_t heads = test.layout == Layout::kBthd ? 2 : 1;
     for (Spec* spec : {&out.key, &out.value}) {
       if (spec->size() > heads) (*spec)[heads].clear();
     }
@@ -188,7 +176,7 @@ class Builder {
   void Add() {
     for (const exec::Operation* operation : request_.operations) {
       for (Mode mode : request_.modes) {
-        for (exec::Layout layout : request_.layouts) {
+        for (Layout layout : request_.layouts) {
           if (!Applies(*operation, mode, layout)) continue;
           for (Dtype dtype : request_.dtypes) {
             out_.cases.push_back(
@@ -231,7 +219,7 @@ class Builder {
                kMostElements;
   }
 
-  Case CaseOf(const exec::Operation& operation, Mode mode, exec::Layout layout,
+  Case CaseOf(const exec::Operation& operation, Mode mode, Layout layout,
               Dtype dtype, std::optional<Feature> feature) {
     Case test;
     test.operation = &operation;
@@ -258,7 +246,7 @@ class Builder {
     const SettingsRecord& record = request_.RecordOf(operation);
     LaySettings(record, test);
     test.features.causal = true;
-    test.features.ragged = IsGeneration(mode) || layout == exec::Layout::kThd;
+    test.features.ragged = IsGeneration(mode) || layout == Layout::kThd;
     if (request_.window && *request_.window < request_.sizes.key_length) {
       if (request_.full && !small) test.features.window = *request_.window;
       SwitchOn(Feature::kWindow, test);

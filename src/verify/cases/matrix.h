@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "model/layout.h"
 #include "model/operation_settings.h"
 #include "model/rules.h"
 #include "resolve/resolve.h"
@@ -24,7 +25,7 @@ struct Request {
   std::optional<int64_t> window;  // the model's sliding window
   std::vector<const exec::Operation*> operations;
   std::vector<Mode> modes;
-  std::vector<exec::Layout> layouts;
+  std::vector<Layout> layouts;
   std::vector<Dtype> dtypes;
   std::optional<Dtype> kv_dtype;
   exec::OperationSettings settings;
@@ -81,7 +82,7 @@ int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim);
 Sizes SizesOfMode(const Sizes& sizes, Mode mode);
 
 // Whether the operation is meant for a mode and layout at all.
-bool Applies(const exec::Operation& operation, Mode mode, exec::Layout layout);
+bool Applies(const exec::Operation& operation, Mode mode, Layout layout);
 
 }  // namespace shardc::verify
 

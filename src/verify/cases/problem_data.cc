@@ -27,14 +27,14 @@ using exec::Random;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-bool Packed(const Case& test) { return test.layout == exec::Layout::kThd; }
+bool Packed(const Case& test) { return test.layout == Layout::kThd; }
 
 // [B, L, N, D] turned into the case's layout.
-Buffer Lay(Buffer x, exec::Layout layout) {
-  if (layout == exec::Layout::kBhtd) {
+Buffer Lay(Buffer x, Layout layout) {
+  if (layout == Layout::kBhtd) {
     return exec::TransposeDims(x, {0, 2, 1, 3});
   }
-  if (layout == exec::Layout::kThd) {
+  if (layout == Layout::kThd) {
     x.shape = {x.shape[0] * x.shape[1], x.shape[2], x.shape[3]};
   }
   return x;
@@ -307,7 +307,7 @@ exec::AttentionProblem MakeProblem(const Case& test, int threads) {
   return out;
 }
 
-exec::DenseArray DenseOf(const Buffer& buffer, exec::Layout layout) {
+exec::DenseArray DenseOf(const Buffer& buffer, Layout layout) {
   DenseArray out;
   out.shape = buffer.shape;
   if (buffer.IsReal()) {
@@ -326,7 +326,7 @@ std::vector<int64_t> Numbers(const std::optional<Buffer>& buffer) {
 }
 
 DenseArray Extra(const std::optional<Buffer>& buffer) {
-  return buffer ? DenseOf(*buffer, exec::Layout::kBthd) : DenseArray{};
+  return buffer ? DenseOf(*buffer, Layout::kBthd) : DenseArray{};
 }
 
 // Rows as int8 pages give them back, for attention in `dtype`.
@@ -442,9 +442,8 @@ std::optional<exec::ReferenceInputs> ReferenceInputsOf(
                    BlockMaskOf(test, problem, in.query.dim(1), in.key.dim(1)));
   }
   if (problem.softmax_aux) {
-    auto sinks =
-        exec::SinksOf(DenseOf(*problem.softmax_aux, exec::Layout::kBthd),
-                      in.query.dim(2), in.key.dim(2), why);
+    auto sinks = exec::SinksOf(DenseOf(*problem.softmax_aux, Layout::kBthd),
+                               in.query.dim(2), in.key.dim(2), why);
     if (!sinks) return std::nullopt;
     in.sinks = std::move(*sinks);
   }

@@ -4,6 +4,7 @@
 
 #include "exec/attention/attention_problem.h"
 #include "exec/attention/reference.h"
+#include "model/layout.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
@@ -22,7 +23,7 @@ std::optional<exec::ReferenceInputs> ReferenceInputsOf(
     const Case& test, const exec::AttentionProblem& problem, std::string& why);
 
 // [B, L, N, D] in float64, whatever the layout.
-exec::DenseArray DenseOf(const exec::Buffer& buffer, exec::Layout layout);
+exec::DenseArray DenseOf(const exec::Buffer& buffer, Layout layout);
 
 // The largest |scale * q.k|, by which the float32 cap is scaled.
 double LargestLogit(const exec::ReferenceInputs& in,

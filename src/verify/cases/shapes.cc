@@ -19,14 +19,14 @@ exec::Laid Canonical(const Case& test, int64_t length, int64_t heads,
 
 }  // namespace
 
-Shape ShapeIn(exec::Layout layout, int64_t batch, int64_t length, int64_t heads,
+Shape ShapeIn(Layout layout, int64_t batch, int64_t length, int64_t heads,
               int64_t dim) {
   switch (layout) {
-    case exec::Layout::kBhtd:
+    case Layout::kBhtd:
       return {batch, heads, length, dim};
-    case exec::Layout::kThd:
+    case Layout::kThd:
       return {batch * length, heads, dim};
-    case exec::Layout::kBthd:
+    case Layout::kBthd:
       break;
   }
   return {batch, length, heads, dim};

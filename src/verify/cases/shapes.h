@@ -3,12 +3,13 @@
 #define SHARDC_VERIFY_CASES_SHAPES_H_
 
 #include "exec/attention/traffic.h"
+#include "model/layout.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
 
 // Of a layout.
-Shape ShapeIn(exec::Layout layout, int64_t batch, int64_t length, int64_t heads,
+Shape ShapeIn(Layout layout, int64_t batch, int64_t length, int64_t heads,
               int64_t dim);
 
 // What key and value are stored in: kv_dtype where it is a real one (whole

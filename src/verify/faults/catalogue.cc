@@ -8,8 +8,6 @@
 namespace shardc::verify {
 namespace {
 
-using exec::Layout;
-
 // ---- Cases ----------------------------------------------------------------
 
 struct Base {

@@ -25,7 +25,7 @@ using exec::ShardedTensor;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-DenseArray Dense(const Buffer& x) { return DenseOf(x, exec::Layout::kBthd); }
+DenseArray Dense(const Buffer& x) { return DenseOf(x, Layout::kBthd); }
 
 // One device's tensor: everything.
 ShardedTensor Held(Buffer x) {

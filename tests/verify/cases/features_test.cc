@@ -21,7 +21,7 @@ Request Everywhere(Mode mode) {
   const auto all = exec::Operations();
   request.operations.assign(all.begin(), all.end());
   request.modes = {mode};
-  request.layouts = {exec::Layout::kBthd};
+  request.layouts = {Layout::kBthd};
   request.dtypes = {Dtype::kF32};
   return request;
 }
@@ -108,7 +108,7 @@ TEST_CASE("a bfloat16 accumulator shows in every operation") {
     }
     size_t expected = 0;
     for (const exec::Operation* operation : exec::Operations()) {
-      expected += Applies(*operation, mode, exec::Layout::kBthd);
+      expected += Applies(*operation, mode, Layout::kBthd);
     }
     CHECK(seen.size() == expected);
   }

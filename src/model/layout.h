@@ -1,0 +1,32 @@
+// How the dimensions of attention's query, key, value and output are ordered.
+#ifndef SHARDC_MODEL_LAYOUT_H_
+#define SHARDC_MODEL_LAYOUT_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace shardc {
+
+enum class Layout : uint8_t {
+  kBthd,  // [batch, length, heads, dim]
+  kBhtd,  // [batch, heads, length, dim]
+  // [all tokens of the batch, heads, dim], with cumulative lengths: it goes
+  // beyond the reference systems, which refuse it. The dimension of tokens is
+  // split as the batch is.
+  kThd,
+};
+
+inline constexpr std::array<Layout, 3> kAllLayouts = {
+    Layout::kBthd, Layout::kBhtd, Layout::kThd};
+// In their order.
+inline constexpr std::array<std::string_view, 3> kLayoutNames = {"bthd", "bhtd",
+                                                                 "thd"};
+
+std::string_view LayoutName(Layout layout);
+std::optional<Layout> ParseLayout(std::string_view text);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_LAYOUT_H_
