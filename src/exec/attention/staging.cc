@@ -57,8 +57,7 @@ class Stager {
          const AttentionSpecs& specs, const OperationSettings& settings,
          StageOptions options, Complaint& why,
          std::vector<std::string>& remarks)
-      : machine_(machine),
-        mesh_(machine.mesh()),
+      : mesh_(machine.mesh()),
         problem_(problem),
         specs_(specs),
         settings_(settings),
@@ -210,7 +209,6 @@ class Stager {
     return true;
   }
 
-  const Machine& machine_;
   const SimMesh& mesh_;
   const AttentionProblem& problem_;
   const AttentionSpecs& specs_;
