@@ -172,4 +172,10 @@ void Traffic::FinishAs(Spec spec) {
   MoveTo(out, output_.spec, element_bytes_);
 }
 
+void LocalBytes(Traffic& traffic) {
+  traffic.GatherLengths();
+  traffic.MoveExtras();
+  traffic.FinishAs(traffic.query.spec);
+}
+
 }  // namespace shardc::exec

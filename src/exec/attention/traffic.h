@@ -111,6 +111,10 @@ class Traffic {
   std::string unknown_;
 };
 
+// A kernel on local slices: lengths and head dimensions become whole, batch
+// and heads stay as they are.
+void LocalBytes(Traffic& traffic);
+
 }  // namespace shardc::exec
 
 #endif  // SHARDC_EXEC_ATTENTION_TRAFFIC_H_

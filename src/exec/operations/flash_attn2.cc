@@ -54,26 +54,16 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-void Bytes(Traffic& traffic) {
-  traffic.GatherLengths();
-  traffic.MoveExtras();
-  traffic.FinishAs(traffic.query.spec);
-}
-
 }  // namespace
 
 constinit const Operation kFlashAttention = {
     .name = "flash_attn2",
     .summary = "blocked online softmax",
-    .supports = {.batch = "local",
-                 .query_length = "all_gather q",
-                 .key_length = "all_gather k, v",
-                 .heads = "local",
-                 .dim = "all_gather"},
+    .supports = kLocalSupports,
     .quantises_blocks = true,
     .settings = {Setting::kDropout, Setting::kBlocksizeQ, Setting::kBlocksizeK,
                  Setting::kBlocksizeB, Setting::kDotBits},
-    .bytes = Bytes,
+    .bytes = LocalBytes,
     .run = Run,
 };
 

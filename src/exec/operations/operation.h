@@ -34,12 +34,13 @@ struct Supports {
   std::string_view batch, query_length, key_length, heads, dim;
 };
 
-inline constexpr Supports kPagedSupports = {
-    .batch = "pages by request, all_reduce outputs",
-    .query_length = "-",
-    .key_length = "-",
-    .heads = "local",
-    .dim = "-"};
+// A kernel on local slices, whose wrapper keeps the axes of batch and heads and
+// gathers the rest: LocalBytes (traffic.h) is its formula.
+inline constexpr Supports kLocalSupports = {.batch = "local",
+                                            .query_length = "all_gather q",
+                                            .key_length = "all_gather k, v",
+                                            .heads = "local",
+                                            .dim = "all_gather"};
 
 // What may stand beside query, key and value; not every operation takes it.
 enum class Input : uint8_t {

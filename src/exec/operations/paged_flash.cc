@@ -2,23 +2,9 @@
 // one query a row `causal` is off and the row's length bounds what it sees,
 // which is the same. Ragged queries fall back to unified_attention. No
 // segment ids.
-#include "exec/operations/operation.h"
-#include "exec/pages/paged_program.h"
+#include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {
-namespace {
-
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
-  return RunPaged(machine, problem, specs, settings, *kPagedFlash.pages,
-                  kPagedFlash.name);
-}
-
-void Bytes(Traffic& traffic) { PagedBytes(traffic, *kPagedFlash.pages); }
-
-}  // namespace
-
 constinit const Operation kPagedFlash = {
     .name = "paged_flash_attention",
     .summary = "rows of queries over pages of keys and of values",
@@ -29,8 +15,8 @@ constinit const Operation kPagedFlash = {
     .trace = StateTrace::kPages,
     .settings = {Setting::kBlocksizeK, Setting::kPageSize},
     .inputs = {Input::kSinksByKeyHead},
-    .bytes = Bytes,
-    .run = Run,
+    .bytes = BytesOfPages<kPagedFlash>,
+    .run = RunOnPages<kPagedFlash>,
 };
 
 }  // namespace shardc::exec

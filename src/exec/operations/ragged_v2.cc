@@ -4,23 +4,9 @@
 //
 // Heads are split over n devices iff n divides K. That n divides 2K, which is
 // sometimes asked instead, lets a device hold a key without its value.
-#include "exec/operations/operation.h"
-#include "exec/pages/paged_program.h"
+#include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {
-namespace {
-
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
-  return RunPaged(machine, problem, specs, settings, *kRaggedV2.pages,
-                  kRaggedV2.name);
-}
-
-void Bytes(Traffic& traffic) { PagedBytes(traffic, *kRaggedV2.pages); }
-
-}  // namespace
-
 constinit const Operation kRaggedV2 = {
     .name = "ragged_page_attention_v2",
     .summary = "ragged queries over interleaved pages",
@@ -29,8 +15,8 @@ constinit const Operation kRaggedV2 = {
     .trace = StateTrace::kPages,
     .settings = {Setting::kBlocksizeK, Setting::kPageSize},
     .inputs = {Input::kSinksByKeyHead},
-    .bytes = Bytes,
-    .run = Run,
+    .bytes = BytesOfPages<kRaggedV2>,
+    .run = RunOnPages<kRaggedV2>,
 };
 
 }  // namespace shardc::exec

@@ -9,23 +9,9 @@
 // Heads are split over n devices iff n divides g and K; with D = 64, where a
 // head's keys and values share a row, iff n p divides K: padding would make
 // page slices drift off query slices. Otherwise heads are replicated.
-#include "exec/operations/operation.h"
-#include "exec/pages/paged_program.h"
+#include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {
-namespace {
-
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
-  return RunPaged(machine, problem, specs, settings, *kRaggedV3.pages,
-                  kRaggedV3.name);
-}
-
-void Bytes(Traffic& traffic) { PagedBytes(traffic, *kRaggedV3.pages); }
-
-}  // namespace
-
 constinit const Operation kRaggedV3 = {
     .name = "ragged_page_attention_v3",
     .summary = "writes new tokens to packed pages, then attends",
@@ -36,8 +22,8 @@ constinit const Operation kRaggedV3 = {
     .trace = StateTrace::kPages,
     .settings = {Setting::kBlocksizeK, Setting::kPageSize},
     .inputs = {Input::kSinksByKeyHead},
-    .bytes = Bytes,
-    .run = Run,
+    .bytes = BytesOfPages<kRaggedV3>,
+    .run = RunOnPages<kRaggedV3>,
 };
 
 }  // namespace shardc::exec

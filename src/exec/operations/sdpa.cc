@@ -27,26 +27,16 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-void Bytes(Traffic& traffic) {
-  traffic.GatherLengths();
-  traffic.MoveExtras();
-  traffic.FinishAs(traffic.query.spec);
-}
-
 }  // namespace
 
 constinit const Operation kSdpa = {
     .name = "sdpa",
     .summary = "whole rows of logits, in local slices",
-    .supports = {.batch = "local",
-                 .query_length = "all_gather q",
-                 .key_length = "all_gather k, v",
-                 .heads = "local",
-                 .dim = "all_gather"},
+    .supports = kLocalSupports,
     .narrow_softmax = true,
     .masked_rows = MaskedRows::kMean,
     .settings = {Setting::kDropout, Setting::kDotBits},
-    .bytes = Bytes,
+    .bytes = LocalBytes,
     .run = Run,
 };
 
