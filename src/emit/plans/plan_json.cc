@@ -33,13 +33,18 @@ void WriteSide(JsonWriter& json, std::string_view key, const Edit& edit,
   }
 }
 
+void WriteEditMembers(JsonWriter& json, const Edit& edit, const Spec& resolved,
+                      const Spec& spec) {
+  json.Member("dim", edit.dim);
+  WriteSide(json, "from", edit, edit.from, resolved);
+  WriteSide(json, "to", edit, edit.to, spec);
+  json.Member("reason", ReasonName(edit.reason));
+}
+
 void WriteCorrection(JsonWriter& json, const Edit& edit, const ModeLayout& mode,
                      bool last) {
   json.BeginObject();
-  json.Member("dim", edit.dim);
-  WriteSide(json, "from", edit, edit.from, mode.resolved);
-  WriteSide(json, "to", edit, edit.to, mode.spec);
-  json.Member("reason", ReasonName(edit.reason));
+  WriteEditMembers(json, edit, mode.resolved, mode.spec);
   // The cost is the mode's as a whole, told once, with the last edit.
   std::optional<int64_t> added = 0;
   if (last) {
@@ -159,10 +164,7 @@ void WriteAttentionCorrections(JsonWriter& json, const Plan& plan) {
         json.BeginObject();
         json.Member("mode", ModeName(attention.mode));
         json.Member("tensor", layout.tensor);
-        json.Member("dim", edit.dim);
-        WriteSide(json, "from", edit, edit.from, layout.why.spec);
-        WriteSide(json, "to", edit, edit.to, layout.spec);
-        json.Member("reason", ReasonName(edit.reason));
+        WriteEditMembers(json, edit, layout.why.spec, layout.spec);
         json.EndObject();
       }
     }
