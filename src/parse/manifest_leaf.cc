@@ -27,9 +27,6 @@ std::optional<int64_t> ReadSize(const JsonValue& item, std::string_view name,
   if (item.kind() == JsonKind::kInteger && item.integer() >= 0) {
     return item.integer();
   }
-  if (item.kind() == JsonKind::kInteger && item.integer() >= 0) {
-    return item.integer();
-  }
   const std::string subject = "a dimension of " + ShortQuote(name) + " is ";
   std::string fault;
   switch (item.kind()) {

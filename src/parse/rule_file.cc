@@ -215,7 +215,6 @@ class Reader {
   const YamlContext& context_;
   RuleFile file_;
   std::map<std::string, std::string> tokens_;  // registered, as written
-  std::set<std::string> bundles_;
 };
 
 }  // namespace
