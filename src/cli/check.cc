@@ -4,6 +4,7 @@
 //
 //   two targets, one warning, --fail-on warning  ->  exit 1
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "cli/check_targets.h"
@@ -229,7 +230,11 @@ void Emit(const CheckFlags& flags, const Common& common,
     return;
   }
   const FindingFormat* format = FindFindingFormat(common.format);
-  FindingReport report{findings.all(), kVersion, {}};
+  const char* workspace = std::getenv("GITHUB_WORKSPACE");
+  FindingReport report{findings.all(),
+                       kVersion,
+                       {},
+                       Repository::Find(workspace == nullptr ? "" : workspace)};
   report.style.color = flags.output.empty() && WantsColor(common, 1);
   (format == nullptr ? FindingsText : format->write)(report, out);
 }

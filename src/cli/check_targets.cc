@@ -1,5 +1,5 @@
 // Targets are checked apart, several at a time, and their findings joined:
-// the same one in all targets is told once, in some with their names. What
+// the same one in several targets is told once, with their names. What
 // says that nothing uses a thing must hold in every target that reads the
 // file:
 //
@@ -13,6 +13,7 @@
 
 #include "cli/output.h"
 #include "emit/emit.h"
+#include "emit/findings/formats.h"
 #include "lint/locked.h"
 #include "lint/rules/all.h"
 #include "source/file.h"
@@ -42,6 +43,21 @@ SourceRef MeshSource(const MeshInput& mesh) {
   return MakeSource("--mesh", mesh.text.empty() ? mesh.file : mesh.text);
 }
 
+// The file that is told where a finding is in none: the target's own lines, or
+// the first of its inputs that is one.
+Place AnchorOf(const Target& target) {
+  if (target.place.source != nullptr) return target.place;
+  std::vector<std::string> files = {target.manifest, target.mesh.file};
+  files.insert(files.end(), target.rules.begin(), target.rules.end());
+  std::error_code error;
+  for (const std::string& file : files) {
+    const Place place{MakeSource(file, ""), Place::kWhole, Place::kWhole};
+    if (IsFile(place) && std::filesystem::exists(file, error)) return place;
+  }
+  return {MakeSource(target.manifest.empty() ? "-" : target.manifest, ""),
+          Place::kWhole, Place::kWhole};
+}
+
 FindingSink Locked(const Target& target, const Plan& plan, Findings& errors) {
   if (target.plan.empty()) return {};
   const SourceRef source = ReadSource(target.plan, errors);
@@ -55,6 +71,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
                        const Selection& selection, const Common& common) {
   CheckedTarget out;
   out.name = target.name;
+  out.anchor = AnchorOf(target);
   std::optional<ModelConfig> config;
   const auto compiled =
       LoadAndCompile(options.inputs, target, common, out.errors, &config);
@@ -102,25 +119,19 @@ bool NeedsAllUsers(const Code& code) {
          &code == &kAxisOfSizeOne.code;
 }
 
-std::string TargetsText(const std::vector<std::string>& names) {
-  std::string out;
-  const size_t shown = std::min<size_t>(names.size(), 3);
-  for (size_t i = 0; i < shown; ++i) {
-    out += (i == 0 ? "`" : ", `") + names[i] + "`";
-  }
-  if (names.size() > shown) {
-    out += " and " + std::to_string(names.size() - shown) + " more";
-  }
-  return (names.size() == 1 ? "in target " : "in targets ") + out;
-}
-
 void AddTo(std::map<Key, size_t>& index, std::vector<Joined>& joined,
-           Finding finding, const std::string& target) {
+           Finding finding, const CheckedTarget& target) {
   const auto [at, fresh] = index.try_emplace(KeyOf(finding), joined.size());
-  if (fresh) joined.push_back({std::move(finding), {}});
+  if (fresh) {
+    finding.anchor = target.anchor;
+    if (finding.place.source == nullptr && IsFile(target.anchor)) {
+      finding.place = target.anchor;
+    }
+    joined.push_back({std::move(finding), {}});
+  }
   Joined& one = joined[at->second];
-  if (one.targets.empty() || one.targets.back() != target) {
-    one.targets.push_back(target);
+  if (one.targets.empty() || one.targets.back() != target.name) {
+    one.targets.push_back(target.name);
   }
 }
 
@@ -150,11 +161,11 @@ JoinedFindings Join(std::vector<CheckedTarget>& targets) {
   for (CheckedTarget& target : targets) {
     for (const Finding& finding : target.errors.all()) {
       out.unreadable = out.unreadable || finding.level == Level::kError;
-      AddTo(index, joined, finding, target.name);
+      AddTo(index, joined, finding, target);
     }
     for (const std::string& file : target.rule_files) ++users[file];
     for (Finding& finding : target.result.findings) {
-      AddTo(index, joined, std::move(finding), target.name);
+      AddTo(index, joined, std::move(finding), target);
     }
   }
   for (Joined& one : joined) {
@@ -166,10 +177,8 @@ JoinedFindings Join(std::vector<CheckedTarget>& targets) {
         one.targets.size() < file->second) {
       continue;
     }
-    if (targets.size() > 1 && one.targets.size() < targets.size() &&
-        !(file != users.end() && one.targets.size() == file->second)) {
-      finding.message += " (" + TargetsText(one.targets) + ")";
-    }
+    // A target that flags name has none.
+    if (!one.targets.front().empty()) finding.targets = std::move(one.targets);
     out.findings.Add(std::move(finding));
   }
   out.findings.Sort();

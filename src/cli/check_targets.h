@@ -30,6 +30,7 @@ struct CheckOptions {
 
 struct CheckedTarget {
   std::string name;
+  Place anchor;     // where findings are told that are in no file
   Findings errors;  // of reading; then there is no result
   LintResult result;
   std::vector<std::string> rule_files;
@@ -47,9 +48,8 @@ struct JoinedFindings {
   bool unreadable = false;
 };
 
-// One finding where several targets give the same, with their names where
-// not all do. A rule of a shared file is dead only if it is so in every
-// target that uses the file.
+// One finding where several targets give the same, with their names. A rule of
+// a shared file is dead only if it is so in every target that uses the file.
 JoinedFindings Join(std::vector<CheckedTarget>& targets);
 
 }  // namespace shardc::cli

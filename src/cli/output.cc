@@ -46,7 +46,7 @@ void Report(Findings& findings, const Common& common) {
   if (findings.empty()) return;
   findings.Sort();
   const FindingReport report{
-      findings.all(), {}, {WantsColor(common, STDERR_FILENO)}};
+      findings.all(), {}, {WantsColor(common, STDERR_FILENO)}, {}};
   const auto write = common.format == "json" ? FindingsJson : FindingsText;
   WriteAll(STDERR_FILENO, TextOf([&](Sink& out) { write(report, out); }));
 }

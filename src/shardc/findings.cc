@@ -73,7 +73,7 @@ Finding Findings::at(size_t index) const {
 std::optional<std::string> Findings::Text(std::string_view format) const {
   const FindingFormat* found = FindFindingFormat(format);
   if (found == nullptr) return std::nullopt;
-  const FindingReport report{inside_->all.all(), SHARDC_VERSION, {}};
+  const FindingReport report{inside_->all.all(), SHARDC_VERSION, {}, {}};
   return TextOf([&](Sink& out) { found->write(report, out); });
 }
 

@@ -27,7 +27,10 @@ struct Finding {
   Place place;
   std::string help;  // empty: nothing more to say
   std::vector<Label> labels;
-  std::vector<std::string> params;  // parameters concerned, manifest order
+  std::vector<std::string> params;   // parameters concerned, manifest order
+  std::vector<std::string> targets;  // a project's, that it is about
+  // A file that stands in where `place` is in none: a pack, a flag, nowhere.
+  Place anchor;
 };
 
 class Findings {

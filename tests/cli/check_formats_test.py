@@ -202,5 +202,122 @@ class Formats(Case):
             self.assertNotRegex(outside, r"(?<!\\)\]\(")
 
 
+class Places(Case):
+    """Every finding is in a file that the repository has, and names its
+    targets; what the services read does not depend on where it was made."""
+
+    RULES = ("version: 1\nrules:\n  - match: 'kernel'\n    spec: [TP]\n"
+             "  - match: 'absent'\n    spec: []\n")
+    PROJECT = """\
+version: 1
+targets:
+  one: {mesh: "tp:3", rules: [rules/r.yaml], manifest: m.json}
+  two: {mesh: "tp:5", rules: [rules/r.yaml], manifest: m.json}
+  pack: {mesh: "fsdp:3,tp:3", rules: ["builtin:llama/flax"], manifest: p.json}
+"""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = os.path.realpath(self.folder.name)
+        for name in ("repo/.git", "repo/jobs/rules", "repo/jobs/deep"):
+            os.makedirs(os.path.join(self.root, name))
+        self.write("repo/jobs/rules/r.yaml", self.RULES)
+        self.write("repo/jobs/shardc.yaml", self.PROJECT)
+        self.write("repo/jobs/m.json", json.dumps({
+            "schema": "shardc.manifest/v1", "separator": "/", "params": {
+                f"layers/{i}/kernel": {"shape": [8, 8], "dtype": "F32"}
+                for i in range(3)}}))
+        self.write("repo/jobs/p.json", json.dumps({
+            "schema": "shardc.manifest/v1", "separator": "/", "params": {
+                "model/layers/0/mlp/up_proj/kernel":
+                {"shape": [8, 16], "dtype": "F32"}}}))
+
+    def write(self, name, text):
+        with open(os.path.join(self.root, name), "w",
+                  encoding="utf-8") as file:
+            file.write(text)
+
+    def lint(self, form, *args, cwd="repo/jobs", **env):
+        return run("check", "--format", form, *args,
+                   cwd=os.path.join(self.root, cwd), env=env)
+
+    def uris(self, *args, **where):
+        log = json.loads(self.lint("sarif", *args, **where).out)
+        results = log["runs"][0]["results"]
+        self.assertGreater(len(results), 0)
+        uris = set()
+        for result in results:
+            (place,) = result["locations"]
+            uris.add(place["physicalLocation"]["artifactLocation"]["uri"])
+        return uris
+
+    def files(self, form, **where):
+        out = self.lint(form, **where).out
+        if form == "junit":
+            return {c.get("classname") for c in
+                    ElementTree.fromstring(out).iter("testcase")}
+        return set(re.findall(r" file=([^,]*),", out))
+
+    def test_paths_are_relative_to_the_repository(self):
+        want = {"jobs/rules/r.yaml", "jobs/shardc.yaml"}
+        for cwd in ("repo/jobs", "repo/jobs/deep"):
+            self.assertEqual(self.uris(cwd=cwd), want)
+            for form in ("github", "junit"):
+                self.assertEqual(self.files(form, cwd=cwd), want)
+        logs = [json.loads(self.lint("sarif", cwd=cwd).out)["runs"][0]
+                for cwd in ("repo/jobs", "repo/jobs/deep")]
+        here, below = [sorted(map(json.dumps, log["results"]))
+                       for log in logs]
+        self.assertEqual(here, below)
+
+    def test_the_workspace_wins_and_links_are_followed(self):
+        self.assertEqual(self.uris(GITHUB_WORKSPACE=self.root),
+                         {"repo/jobs/rules/r.yaml", "repo/jobs/shardc.yaml"})
+        link = os.path.join(self.root, "link")
+        os.symlink(os.path.join(self.root, "repo"), link)
+        self.assertEqual(self.uris(GITHUB_WORKSPACE=link),
+                         {"jobs/rules/r.yaml", "jobs/shardc.yaml"})
+        # A file outside is whole.
+        self.assertEqual(
+            self.uris(GITHUB_WORKSPACE=os.path.join(self.root, "repo",
+                                                    "jobs", "rules")),
+            {"r.yaml", "file://" + self.root + "/repo/jobs/shardc.yaml"})
+
+    def test_what_is_in_no_file_falls_back(self):
+        # A pack and a mesh of the command line: the manifest.
+        args = ("--no-project", "--mesh", "fsdp:3,tp:3", "--rules",
+                "builtin:llama/flax", "--manifest", "p.json")
+        self.assertEqual(self.uris(*args), {"jobs/p.json"})
+        text = self.lint("sarif", *args).out
+        self.assertIn("builtin:llama/flax:", text)
+        self.assertNotIn(" file=builtin", self.lint("github", *args).out)
+        for finding in self.lint("json", *args).json():
+            self.assertTrue(finding["file"])
+
+    def test_every_format_names_the_targets(self):
+        for form in FORMATS:
+            with self.subTest(form):
+                out = self.lint(form).out
+                for name in ("one", "two", "pack"):
+                    self.assertRegex(out, rf"in targets? [`\\one, w]*`{name}`")
+        for found in self.lint("json").json():
+            self.assertTrue(found["targets"])
+            self.assertLessEqual(set(found["targets"]),
+                                 {"one", "two", "pack"})
+        (only,) = self.lint("json", "--select", "SHD202", "--target",
+                            "one").json()
+        self.assertEqual(only["targets"], ["one"])
+        self.assertIn("(in target `one`)", only["message"])
+
+    def test_junit_names_are_unique(self):
+        rule = "  - match: 'absent'\n    spec: []\n"
+        self.write("repo/jobs/rules/r.yaml", self.RULES + 2 * rule)
+        names = [c.get("name") for c in ElementTree.fromstring(
+            self.lint("junit").out).iter("testcase")]
+        self.assertGreater(len(names), 4)
+        self.assertEqual(len(names), len(set(names)), names)
+
+
 if __name__ == "__main__":
     unittest.main()

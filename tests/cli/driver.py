@@ -30,7 +30,8 @@ class Result:
 def run(*args, cwd=ROOT, stdin="", env=None, timeout=120):
     """One run of shardc: text in, text out, exit status."""
     environment = {k: v for k, v in os.environ.items()
-                   if k not in ("NO_COLOR", "CLICOLOR_FORCE")}
+                   if k not in ("NO_COLOR", "CLICOLOR_FORCE",
+                                "GITHUB_WORKSPACE")}
     environment.update(env or {})
     return Result(subprocess.run(
         [BIN, *map(str, args)], cwd=cwd, input=stdin, env=environment,

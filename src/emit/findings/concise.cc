@@ -8,7 +8,8 @@ void FindingsConcise(const FindingReport& report, Sink& out) {
     const std::string place = Printable(finding.place.ToString());
     out.Append(place.empty() ? "shardc" : place);
     out.Append(": " + std::string(LevelName(finding.level)) + ": " +
-               Printable(finding.message) + " [" + finding.code->Id() + "]\n");
+               Printable(MessageText(finding)) + " [" + finding.code->Id() +
+               "]\n");
   }
 }
 

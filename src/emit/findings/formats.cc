@@ -37,6 +37,31 @@ void FindingsJson(const FindingReport& report, Sink& out) {
   out.Put('\n');
 }
 
+std::string MessageText(const Finding& finding) {
+  const std::vector<std::string>& names = finding.targets;
+  if (names.empty()) return finding.message;
+  constexpr size_t kShown = 3;
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+    list += (i == 0 ? "`" : ", `") + names[i] + "`";
+  }
+  if (names.size() > kShown) {
+    list += " and " + std::to_string(names.size() - kShown) + " more";
+  }
+  return finding.message + " (in target" + (names.size() == 1 ? " " : "s ") +
+         list + ")";
+}
+
+std::string PlacedMessageText(const Finding& finding) {
+  const std::string text = MessageText(finding);
+  if (finding.place.source == nullptr || IsFile(finding.place)) return text;
+  return finding.place.ToString() + ": " + text;
+}
+
+const Place& FilePlace(const Finding& finding) {
+  return IsFile(finding.place) ? finding.place : finding.anchor;
+}
+
 bool IsFile(const Place& place) {
   if (place.source == nullptr) return false;
   const std::string& name = place.source->name();

@@ -9,6 +9,7 @@
 
 #include "emit/emit.h"
 #include "source/finding.h"
+#include "source/repository.h"
 #include "source/sink.h"
 
 namespace shardc {
@@ -17,6 +18,7 @@ struct FindingReport {
   std::span<const Finding> findings;  // sorted
   std::string_view version;           // of this program
   TextStyle style;                    // text only
+  Repository repository;              // what services show paths relative to
 };
 
 struct FindingFormat {
@@ -45,6 +47,13 @@ inline constexpr std::string_view kFindingFormatNames = [] {
 
 // A path that a finding's place names, not a flag, a pack or standard input.
 bool IsFile(const Place& place);
+// The place in a file: the finding's own, or that which stands in for it. No
+// source where nothing is a file.
+const Place& FilePlace(const Finding& finding);
+// The message and the targets it holds for.
+std::string MessageText(const Finding& finding);
+// The same, with the place before it where that is in no file.
+std::string PlacedMessageText(const Finding& finding);
 
 }  // namespace shardc
 

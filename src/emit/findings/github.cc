@@ -48,16 +48,17 @@ std::string_view Command(Level level) {
   return "notice";
 }
 
-std::string Properties(const Finding& finding) {
+std::string Properties(const FindingReport& report, const Finding& finding) {
   std::string out;
-  if (IsFile(finding.place)) {
-    const Source& source = *finding.place.source;
-    out += "file=" + Property(Printable(source.name())) + ",";
-    if (finding.place.HasPosition()) {
-      const LineColumn begin = source.At(finding.place.begin);
+  if (const Place& place = FilePlace(finding); IsFile(place)) {
+    const Source& source = *place.source;
+    const std::string path = report.repository.PathOf(source.name());
+    out += "file=" + Property(Printable(path)) + ",";
+    if (place.HasPosition()) {
+      const LineColumn begin = source.At(place.begin);
       out += "line=" + std::to_string(begin.line) + ",";
-      if (finding.place.end != Place::kWhole) {
-        const LineColumn end = source.At(finding.place.end);
+      if (place.end != Place::kWhole) {
+        const LineColumn end = source.At(place.end);
         out += "endLine=" + std::to_string(end.line) + ",";
         // Columns mean something within one line only.
         if (end.line == begin.line) {
@@ -74,10 +75,10 @@ std::string Properties(const Finding& finding) {
 void WriteLevel(Sink& out, const FindingReport& report, Level level) {
   for (const Finding& finding : report.findings) {
     if (finding.level != level) continue;
-    std::string text = Printable(finding.message);
+    std::string text = Printable(PlacedMessageText(finding));
     if (!finding.help.empty()) text += "\nhelp: " + Printable(finding.help);
-    out.Append("::" + std::string(Command(level)) + " " + Properties(finding) +
-               "::" + Data(text) + "\n");
+    out.Append("::" + std::string(Command(level)) + " " +
+               Properties(report, finding) + "::" + Data(text) + "\n");
   }
 }
 

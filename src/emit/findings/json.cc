@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "emit/findings/formats.h"
+
 namespace shardc {
 namespace {
 
@@ -34,11 +36,15 @@ void WriteFinding(JsonWriter& json, const Finding& finding) {
   json.Member("code", finding.code->Id());
   json.Member("name", finding.code->name);
   json.Member("level", LevelName(finding.level));
-  json.Member("message", finding.message);
+  json.Member("message", MessageText(finding));
   WritePosition(json, finding.place);
   json.Member("help", finding.help);
   json.Key("params");
   json.Array(finding.params);
+  if (!finding.targets.empty()) {
+    json.Key("targets");
+    json.Array(finding.targets);
+  }
   json.EndObject();
 }
 

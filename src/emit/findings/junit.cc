@@ -1,4 +1,6 @@
 // A suite for each file, in the order of first findings; only errors fail.
+// Readers tell cases apart by their names, so each is said with its place, and
+// what is found twice there is counted.
 // Control characters are visible already (Printable), so what XML forbids is
 // two code points more:
 //
@@ -44,27 +46,61 @@ std::string Xml(std::string_view raw) {
   return out;
 }
 
-std::string FileOf(const Finding& finding) {
-  return finding.place.source == nullptr ? "shardc"
-                                         : finding.place.source->name();
+// A finding with what it is called.
+struct Case {
+  const Finding* finding = nullptr;
+  std::string file, name;
+};
+
+std::string FileOf(const FindingReport& report, const Finding& finding) {
+  const Place& place = FilePlace(finding);
+  return place.source == nullptr
+             ? "shardc"
+             : report.repository.PathOf(place.source->name());
 }
 
-void WriteCase(Sink& out, const Finding& finding) {
-  out.Append("    <testcase name=\"" +
-             Xml(finding.code->Id() + " " + std::string(finding.code->name)) +
-             "\" classname=\"" + Xml(FileOf(finding)) + "\"");
-  if (finding.place.HasPosition()) {
-    const LineColumn at = finding.place.source->At(finding.place.begin);
+std::vector<Case> Named(const FindingReport& report) {
+  std::vector<Case> out;
+  std::map<std::string, int> seen;
+  for (const Finding& finding : report.findings) {
+    Case one{&finding, FileOf(report, finding), finding.code->Id()};
+    one.name += " " + std::string(finding.code->name) + " at ";
+    const Place& place = finding.place;
+    if (place.source != nullptr && !IsFile(place)) {
+      one.name += place.ToString();
+    } else {
+      one.name += one.file;
+      if (place.HasPosition()) {
+        const LineColumn at = place.source->At(place.begin);
+        one.name +=
+            ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+      }
+    }
+    const int count = ++seen[one.name];
+    if (count > 1) one.name += " (" + std::to_string(count) + ")";
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+void WriteCase(Sink& out, const Case& one) {
+  const Finding& finding = *one.finding;
+  out.Append("    <testcase name=\"" + Xml(one.name) + "\" classname=\"" +
+             Xml(one.file) + "\"");
+  const Place& place = FilePlace(finding);
+  if (place.HasPosition()) {
+    const LineColumn at = place.source->At(place.begin);
     out.Append(" line=\"" + std::to_string(at.line) + "\"");
   }
   out.Append(">\n");
-  std::string text = Xml(finding.message);
-  const std::string place = finding.place.ToString();
-  if (!place.empty()) text = Xml(place) + ": " + text;
+  const std::string message = MessageText(finding);
+  std::string text = Xml(message);
+  const std::string where = finding.place.ToString();
+  if (!where.empty()) text = Xml(where) + ": " + text;
   if (!finding.help.empty()) text += "\nhelp: " + Xml(finding.help);
   if (finding.level == Level::kError) {
-    out.Append("      <failure type=\"error\" message=\"" +
-               Xml(finding.message) + "\">" + text + "</failure>\n");
+    out.Append("      <failure type=\"error\" message=\"" + Xml(message) +
+               "\">" + text + "</failure>\n");
   } else {
     out.Append("      <system-out>" + std::string(LevelName(finding.level)) +
                ": " + text + "</system-out>\n");
@@ -77,13 +113,13 @@ void WriteCase(Sink& out, const Finding& finding) {
 void FindingsJunit(const FindingReport& report, Sink& out) {
   // Suites in the order of their first finding.
   std::vector<std::string> files;
-  std::map<std::string, std::vector<const Finding*>> suites;
+  std::map<std::string, std::vector<const Case*>> suites;
   size_t failures = 0;
-  for (const Finding& finding : report.findings) {
-    const std::string file = FileOf(finding);
-    if (suites.find(file) == suites.end()) files.push_back(file);
-    suites[file].push_back(&finding);
-    if (finding.level == Level::kError) ++failures;
+  const std::vector<Case> cases = Named(report);
+  for (const Case& one : cases) {
+    if (suites.find(one.file) == suites.end()) files.push_back(one.file);
+    suites[one.file].push_back(&one);
+    if (one.finding->level == Level::kError) ++failures;
   }
   out.Append("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
   if (report.findings.empty()) {
@@ -103,12 +139,12 @@ void FindingsJunit(const FindingReport& report, Sink& out) {
              counts(report.findings.size(), failures));
   for (const std::string& file : files) {
     size_t failed = 0;
-    for (const Finding* finding : suites[file]) {
-      if (finding->level == Level::kError) ++failed;
+    for (const Case* one : suites[file]) {
+      if (one->finding->level == Level::kError) ++failed;
     }
     out.Append("  <testsuite name=\"" + Xml(file) + "\"" +
                counts(suites[file].size(), failed));
-    for (const Finding* finding : suites[file]) WriteCase(out, *finding);
+    for (const Case* one : suites[file]) WriteCase(out, *one);
     out.Append("  </testsuite>\n");
   }
   out.Append("</testsuites>\n");

@@ -84,7 +84,8 @@ void FindingsMarkdown(const FindingReport& report, Sink& out) {
     out.Append("| " + std::string(LevelName(finding.level)) + " | " +
                finding.code->Id() + " " + std::string(finding.code->name) +
                " | " + Plain(Printable(finding.place.ToString())) + " | " +
-               Cell(finding.message) + " | " + Cell(finding.help) + " |\n");
+               Cell(MessageText(finding)) + " | " + Cell(finding.help) +
+               " |\n");
   }
 }
 

@@ -1,6 +1,7 @@
 // SARIF 2.1.0, as code scanning services read it: one run, every lint and
-// reading code as a rule, relative paths, columns in code points, and
-// fingerprints that survive a move of lines.
+// reading code as a rule, paths from the repository's root, columns in code
+// points, and fingerprints that survive a move of lines. A result without a
+// location makes GitHub refuse the whole file, so each has one.
 #include <map>
 
 #include "emit/findings/formats.h"
@@ -13,7 +14,7 @@ namespace shardc {
 namespace {
 
 // `[text](1)` is a link in SARIF's messages.
-std::string MessageText(std::string_view raw) {
+std::string Escaped(std::string_view raw) {
   std::string text = Printable(raw);
   size_t at = text.find("](");
   while (at != std::string::npos) {
@@ -51,7 +52,7 @@ std::string Uri(std::string_view path) {
 void WriteText(JsonWriter& json, std::string_view key, std::string_view text) {
   json.Key(key);
   json.BeginObject();
-  json.Member("text", MessageText(text));
+  json.Member("text", Escaped(text));
   json.EndObject();
 }
 
@@ -69,14 +70,14 @@ void WriteRegion(JsonWriter& json, const Place& place) {
   json.EndObject();
 }
 
-void WriteLocation(JsonWriter& json, const Place& place,
-                   std::string_view text) {
+void WriteLocation(JsonWriter& json, const Repository& repository,
+                   const Place& place, std::string_view text) {
   json.BeginObject();
   json.Key("physicalLocation");
   json.BeginObject();
   json.Key("artifactLocation");
   json.BeginObject();
-  json.Member("uri", Uri(place.source->name()));
+  json.Member("uri", Uri(repository.PathOf(place.source->name())));
   json.EndObject();
   if (place.HasPosition()) WriteRegion(json, place);
   json.EndObject();
@@ -102,20 +103,23 @@ void WriteRule(JsonWriter& json, const Code& code) {
 }
 
 // By code, file and parameters, not by line; a repetition gets a number.
-std::string Fingerprint(const Finding& finding,
+std::string Fingerprint(const FindingReport& report, const Finding& finding,
                         std::map<std::string, int>& seen) {
   std::string text = finding.code->Id();
-  if (finding.place.source != nullptr) {
-    text += '\0' + finding.place.source->name();
+  if (const SourceRef& source = finding.place.source) {
+    text +=
+        '\0' + (IsFile(finding.place) ? report.repository.PathOf(source->name())
+                                      : source->name());
   }
   for (const std::string& name : finding.params) text += '\0' + name;
-  if (finding.params.empty()) text += '\0' + finding.message;
+  if (finding.params.empty()) text += '\0' + MessageText(finding);
   const int count = seen[text]++;
   text += '\0' + std::to_string(count);
   return HexDigest("sha256", text).value_or(std::string());
 }
 
-void WriteResult(JsonWriter& json, const Finding& finding, size_t rule,
+void WriteResult(JsonWriter& json, const Repository& repository,
+                 const Finding& finding, size_t rule,
                  const std::string& fingerprint) {
   json.BeginObject();
   json.Member("ruleId", finding.code->Id());
@@ -123,14 +127,14 @@ void WriteResult(JsonWriter& json, const Finding& finding, size_t rule,
   json.Member("level", LevelName(finding.level));
   json.Key("message");
   json.BeginObject();
-  std::string text = MessageText(finding.message);
-  if (!finding.help.empty()) text += "; help: " + MessageText(finding.help);
+  std::string text = Escaped(PlacedMessageText(finding));
+  if (!finding.help.empty()) text += "; help: " + Escaped(finding.help);
   json.Member("text", text);
   json.EndObject();
-  if (IsFile(finding.place)) {
+  if (const Place& place = FilePlace(finding); place.source != nullptr) {
     json.Key("locations");
     json.BeginArray();
-    WriteLocation(json, finding.place, {});
+    WriteLocation(json, repository, place, {});
     json.EndArray();
   }
   bool related = false;
@@ -141,13 +145,20 @@ void WriteResult(JsonWriter& json, const Finding& finding, size_t rule,
       json.BeginArray();
     }
     related = true;
-    WriteLocation(json, label.place, label.text);
+    WriteLocation(json, repository, label.place, label.text);
   }
   if (related) json.EndArray();
   json.Key("partialFingerprints");
   json.BeginObject();
   json.Member("shardc/v1", fingerprint);
   json.EndObject();
+  if (!finding.targets.empty()) {
+    json.Key("properties");
+    json.BeginObject();
+    json.Key("targets");
+    json.Array(finding.targets);
+    json.EndObject();
+  }
   json.EndObject();
 }
 
@@ -189,8 +200,8 @@ void FindingsSarif(const FindingReport& report, Sink& out) {
   json.BeginArray(JsonLayout::kLines);
   std::map<std::string, int> seen;
   for (const Finding& finding : report.findings) {
-    WriteResult(json, finding, index.at(finding.code),
-                Fingerprint(finding, seen));
+    WriteResult(json, report.repository, finding, index.at(finding.code),
+                Fingerprint(report, finding, seen));
   }
   json.EndArray();
   json.EndObject();

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "emit/emit.h"
+#include "emit/findings/formats.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -146,7 +146,7 @@ std::string FindingText(const Finding& finding, const TextStyle& style) {
   std::string out = paint(color, std::string(LevelName(finding.level)) + "[" +
                                      finding.code->Id() + " " +
                                      std::string(finding.code->name) + "]") +
-                    paint("1", ": " + Printable(finding.message)) + "\n";
+                    paint("1", ": " + Printable(MessageText(finding))) + "\n";
   const std::string where = Printable(finding.place.ToString());
   if (!where.empty()) {
     out += gutter + paint("1;34", "-->") + " " + where + "\n";

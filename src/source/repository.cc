@@ -1,0 +1,61 @@
+// Paths are compared as they are written, so that a link inside of the
+// repository keeps its own name; only where that leads out of it are links
+// followed, for the root or the working directory may be named through one:
+//
+//   root /repo, in /repo/jobs: `../rules/a.yaml`  ->  `rules/a.yaml`
+#include "source/repository.h"
+
+#include <filesystem>
+#include <system_error>
+
+namespace shardc {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path Resolved(const fs::path& path) {
+  std::error_code error;
+  fs::path out = fs::weakly_canonical(path, error);
+  return error ? path.lexically_normal() : out;
+}
+
+// Empty where `path` is not below `root`.
+std::string Below(const fs::path& path, const fs::path& root) {
+  const fs::path relative = path.lexically_relative(root);
+  if (relative.empty() || *relative.begin() == "..") return {};
+  return relative.generic_string();
+}
+
+fs::path GitRoot(const fs::path& here) {
+  std::error_code error;
+  for (fs::path folder = here;; folder = folder.parent_path()) {
+    if (fs::exists(folder / ".git", error)) return folder;
+    if (folder == folder.parent_path()) return {};
+  }
+}
+
+}  // namespace
+
+Repository Repository::Find(const std::string& workspace) {
+  std::error_code error;
+  Repository out;
+  const fs::path here = fs::current_path(error);
+  fs::path root = workspace;
+  if (root.empty()) root = GitRoot(here);
+  if (root.empty()) root = here;
+  out.here_ = here.string();
+  out.root_ = Resolved(here / root).string();
+  return out;
+}
+
+std::string Repository::PathOf(const std::string& path) const {
+  if (root_.empty()) return path;
+  const fs::path whole = (fs::path(here_) / path).lexically_normal();
+  for (const fs::path& one : {whole, Resolved(whole)}) {
+    std::string below = Below(one, root_);
+    if (!below.empty()) return below;
+  }
+  return whole.generic_string();
+}
+
+}  // namespace shardc
