@@ -14,10 +14,11 @@ SRC = os.path.join(ROOT, "src")
 # Inner rooms (exec/kernels) are rooms of their own; what a row names is used.
 MAY_INCLUDE = {
     "source": set(),
+    "devices": set(),
     "model": {"source"},
     "floats": {"model"},
     "yaml": {"source"},
-    "parse": {"source", "model", "yaml"},
+    "parse": {"source", "devices", "model", "yaml"},
     "importers": {"source", "model"},
     "match/automaton": {"source"},
     "match": {"source", "match/automaton"},

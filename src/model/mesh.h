@@ -27,6 +27,7 @@ struct MeshAxis {
 // What a mesh file says of its accelerator; sizes in bytes.
 struct Device {
   std::string profile;  // name of a profile, or empty
+  // Its own, or else the profile's.
   std::optional<int64_t> memory_bytes;
   bool operator==(const Device&) const = default;
 };

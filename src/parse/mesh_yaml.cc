@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "devices/profiles.h"
 #include "parse/keys.h"
 #include "parse/mesh_finish.h"
 #include "source/wording.h"
@@ -174,21 +175,46 @@ class Reader {
     }
   }
 
+  // Profiles of the family that a word names (`a100`), else the nearest name.
+  static std::string ProfileHelp(const std::string& word) {
+    std::vector<std::string_view> family;
+    for (const DeviceProfile& profile : DeviceProfiles()) {
+      if (profile.name.starts_with(word)) family.push_back(profile.name);
+    }
+    if (family.size() > 1) return "there are " + Listed(family);
+    if (!family.empty()) return DidYouMean(family[0], family);
+    const std::vector<std::string_view> known = DeviceNames();
+    return DidYouMean(word, known,
+                      "the profiles are " + Listed(known) +
+                          "; another one is `device: {memory: 80GiB}`");
+  }
+
+  // The profile by its own name, with its memory.
+  void ReadProfile(const YamlNode& node, std::string_view what, Device& out) {
+    const auto name = ReadText(context_, node, what, true);
+    if (!name) return;
+    const DeviceProfile* profile = FindDeviceProfile(*name);
+    if (profile == nullptr) {
+      context_.Add(code::kReference, node,
+                   "no accelerator is called " + ShortQuote(*name),
+                   ProfileHelp(*name));
+      return;
+    }
+    out.profile = profile->name;
+    out.memory_bytes = profile->DeviceMemory();
+  }
+
   void ReadDevice(const YamlNode& node) {
     Device device;
     if (node.IsScalar()) {
-      if (auto name = ReadText(context_, node, "`device`", true)) {
-        device.profile = *name;
-        draft_.device = device;
-      }
+      ReadProfile(node, "`device`", device);
+      draft_.device = device;
       return;
     }
     const auto fields = Fields::Read(context_, node, keys::kDevice);
     if (!fields) return;
     if (const YamlNode* profile = fields->Find("profile")) {
-      if (auto name = ReadText(context_, *profile, "`profile`", true)) {
-        device.profile = *name;
-      }
+      ReadProfile(*profile, "`profile`", device);
     }
     if (const YamlNode* memory = fields->Find("memory")) {
       device.memory_bytes = ReadBytes(context_, *memory, "`memory`");

@@ -147,6 +147,37 @@ class Sizes(Folder):
             self.assertEqual(
                 by_flag, self.over("--memory", str(size), mesh="tp:1"), text)
 
+    def test_a_profile_has_its_memory(self):
+        # 80 GiB of parameters: more than an H100's, and an H200 holds it.
+        self.write("m.json", json.dumps(
+            {"w": {"shape": [1 << 20, 40960], "dtype": "BF16"}}))
+        self.write("r.yaml", "rules:\n  - {match: w, spec: []}\n")
+        for device, codes in (
+                ("h100-80gb", ["SHD501"]), ("h200-sxm", []),
+                ("{profile: h100-sxm, memory: 100GiB}", []),
+                ("{profile: h200-sxm, memory: 79GiB}", ["SHD501"])):
+            self.write("mesh.yaml", f"axes: {{tp: 1}}\ndevice: {device}\n")
+            found = self.over(mesh="mesh.yaml")
+            self.assertEqual([code for code, _, _ in found], codes, device)
+        self.write("mesh.yaml", "axes: {tp: 1}\ndevice: h100-sxm\n")
+        self.assertIn("79.65 GiB", self.over(mesh="mesh.yaml")[0][1])
+        shown = self.shardc("mesh", "--mesh", "mesh.yaml")
+        self.assertIn("\ndevice: h100-sxm, 79.65 GiB\n", shown.out)
+        shown = self.shardc("mesh", "--mesh", "mesh.yaml", "--format", "json")
+        self.assertEqual(shown.json()["device"],
+                         {"profile": "h100-sxm", "memory": 85520809984})
+        self.assertEqual(self.over("--memory", "100GiB", mesh="mesh.yaml"), [])
+
+    def test_unknown_profiles_are_refused(self):
+        self.write("mesh.yaml", "axes: {tp: 1}\ndevice: h100-80g\n")
+        self.assertEqual(
+            self.over(mesh="mesh.yaml"),
+            [("SHD061", "no accelerator is called `h100-80g`",
+              "did you mean `h100-80gb`?")])
+        for command in ("mesh", "attention"):
+            self.check(self.shardc(command, "--no-project", "--mesh",
+                                   "mesh.yaml"), 2)
+
     def test_files_and_flags_refuse_in_the_same_words(self):
         for text in self.REFUSED:
             self.write("mesh.yaml", "axes: {tp: 1}\n"

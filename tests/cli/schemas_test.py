@@ -182,7 +182,9 @@ class Schemas(Case):
             "{axes: {dp: 2}, axis_types: {dp: 3}}",
             "{axes: {dp: 2}, dcn: [2]}", "{axes: {dp: 2}, slices: two}",
             "{axes: {dp: 2}, device: {memory: 80gigs}}",
-            "{axes: {dp: 2}, device: {speed: 1}}", "[]", "x"],
+            "{axes: {dp: 2}, device: {speed: 1}}",
+            "{axes: {dp: 2}, device: nope}",
+            "{axes: {dp: 2}, device: {profile: nope, memory: 1GiB}}", "[]", "x"],
         "rules": [
             "version: 2", "rules: {}", "rules: [x]", "rules: [{spec: []}]",
             "rules: [{match: a}]", "rules: [{match: 1, spec: []}]",
@@ -228,7 +230,8 @@ class Schemas(Case):
         "mesh": ["axes: {dp: 2, fsdp: -1}\ndevices: 8",
                  "axes: {no: 2, on: 1}\naxis_types: {no: manual}\n"
                  "processes: 2\nslices: 2\ndcn: {no: -1}\n"
-                 "device: {profile: x, memory: 1.5 PiB}"],
+                 "device: {profile: trn2, memory: 1.5 PiB}",
+                 "{axes: {dp: 2}, device: h100-80gb}"],
         "rules": ["{}", "rules:\nextends:\naxes:\npolicy:",
                   "version: 1\nseparator: '.'\n"
                   "axes: {head: tp, batch: [fsdp, null], decode_head: []}\n"

@@ -17,6 +17,9 @@ COMMANDS = os.path.join(ROOT, "man", "commands.json")
 SETTINGS = os.path.join(ROOT, "schemas", "operations.schema.json")
 VERDICTS = os.path.join(ROOT, "schemas", "verify.schema.json")
 MANUAL = os.path.join(ROOT, "man", "shardc-operations.5")
+MESHES = [os.path.join(ROOT, "schemas", name + ".schema.json")
+          for name in ("mesh", "project")]
+MESH_MANUAL = os.path.join(ROOT, "man", "shardc-mesh.5")
 CODES = os.path.join(ROOT, "docs", "diagnostics.md")
 HINT = "tests/cli/tables_test.py --write brings it up to date"
 
@@ -81,6 +84,30 @@ def manual(text):
     return text[:begin] + "\n".join(lines) + "\n" + text[end:]
 
 
+def with_devices(schema):
+    """A schema of meshes with the accelerators that the program knows."""
+    names = []
+    for one in json.loads(describe("devices")):
+        names += [one[key] for key in ("name", "alias") if key in one]
+    schema["definitions"]["profile"] = {
+        "description": "An accelerator that the program knows.",
+        "enum": names}
+    return schema
+
+
+def mesh_manual(text):
+    """The page with those accelerators and their memory."""
+    lines = [".Bl -column \"a100-80-sxm\" \"h200-141gb\" \"memory\"",
+             ".It Name Ta Also Ta Memory"]
+    lines += [f".It Cm {one['name']} Ta " +
+              (f"Cm {one['alias']}" if "alias" in one else "") +
+              f" Ta {one['memory']}"
+              for one in json.loads(describe("devices"))]
+    begin = text.index(".Ss Accelerators\n") + len(".Ss Accelerators\n")
+    end = text.index(".El\n", begin)
+    return text[:begin] + "\n".join(lines) + "\n" + text[end:]
+
+
 def now(path):
     """The text that the program gives for a file."""
     if path == COMMANDS:
@@ -88,14 +115,19 @@ def now(path):
     if path in (SETTINGS, VERDICTS):
         schema = with_operations(path, json.loads(read(path)))
         return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    if path in MESHES:
+        schema = with_devices(json.loads(read(path)))
+        return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
     if path == MANUAL:
         return manual(read(path))
+    if path == MESH_MANUAL:
+        return mesh_manual(read(path))
     listed = run("explain", "--codes").out
     text = read(path)
     return text[:text.index(listed.split("\n", 1)[0])] + listed
 
 
-TABLES = (COMMANDS, CODES, SETTINGS, VERDICTS, MANUAL)
+TABLES = (COMMANDS, CODES, SETTINGS, VERDICTS, *MESHES, MANUAL, MESH_MANUAL)
 
 
 class Tables(Case):

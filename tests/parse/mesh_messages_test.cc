@@ -270,6 +270,34 @@ constexpr Case kCases[] = {
 2:18: error: `memory` is `80 gigs`, not a size in bytes [number]
     write a number and a unit, such as `80GiB`
 )"},
+    {"mesh",
+     "axes: {dp: 2}\n"
+     "device: h100-80g\n",
+     R"(
+2:9: error: no accelerator is called `h100-80g` [reference]
+    did you mean `h100-80gb`?
+)"},
+    {"mesh",
+     "axes: {dp: 2}\n"
+     "device: a100\n",
+     R"(
+2:9: error: no accelerator is called `a100` [reference]
+    there are `a100-40-sxm` and `a100-80-sxm`
+)"},
+    {"mesh",
+     "axes: {dp: 2}\n"
+     "device: h200\n",
+     R"(
+2:9: error: no accelerator is called `h200` [reference]
+    did you mean `h200-sxm`?
+)"},
+    {"mesh",
+     "axes: {dp: 2}\n"
+     "device: {profile: cerebras, memory: 80GiB}\n",
+     R"(
+2:19: error: no accelerator is called `cerebras` [reference]
+    the profiles are `a100-40-sxm`, `a100-40gb`, `a100-80-sxm`, `a100-80gb`, `h100-sxm`, `h100-80gb`, `h200-sxm`, `h200-141gb`, `b200-hgx`, `b200`, `mi300x`, `tpu-v4`, `v4`, `tpu-v5e`, `v5e`, `tpu-v5p`, `v5p`, `tpu-v6e`, `v6e`, `tpu-7x`, `tpu7x`, `trn2` and `trainium2`; another one is `device: {memory: 80GiB}`
+)"},
     {"text", "dp:2,tp",
      R"(
 1:6: error: entry `tp` is no axis with a size [schema]

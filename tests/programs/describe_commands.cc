@@ -1,14 +1,16 @@
 // Prints what files say of the program in its own words: man/commands.json,
-// or with `operations` what the schemas hold of them.
+// or with `operations` or `devices` what schemas and manual hold of them.
 //
 //   [{"name": "sdpa", "settings": ["runtime_dtype", ...]}]
 #include <cstdio>
 #include <string_view>
 
 #include "cli/describe.h"
+#include "devices/profiles.h"
 #include "exec/operations/operation.h"
 #include "model/operation_settings.h"
 #include "source/json_writer.h"
+#include "source/wording.h"
 
 namespace {
 
@@ -31,11 +33,25 @@ void WriteOperations(shardc::JsonWriter& json) {
   json.EndArray();
 }
 
+void WriteDevices(shardc::JsonWriter& json) {
+  json.BeginArray(shardc::JsonLayout::kLines);
+  for (const shardc::DeviceProfile& profile : shardc::DeviceProfiles()) {
+    json.BeginObject();
+    json.Member("name", profile.name);
+    if (!profile.alias.empty()) json.Member("alias", profile.alias);
+    json.Member("memory", shardc::BytesText(profile.DeviceMemory()));
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool operations = argc > 1 && std::string_view(argv[1]) == "operations";
-  const std::string text = operations ? shardc::JsonText(WriteOperations)
-                                      : shardc::cli::DescribeCommands();
+  const std::string_view what = argc > 1 ? argv[1] : "";
+  const std::string text =
+      what == "operations" ? shardc::JsonText(WriteOperations)
+      : what == "devices"  ? shardc::JsonText(WriteDevices)
+                           : shardc::cli::DescribeCommands();
   return std::fputs(text.c_str(), stdout) < 0;
 }

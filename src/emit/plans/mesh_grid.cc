@@ -173,6 +173,22 @@ void WriteRanks(JsonWriter& json, const Mesh& mesh, const AxisRules& axes) {
   json.EndArray();
 }
 
+// "device: h100-sxm, 79.65 GiB"; either may be missing.
+std::string DeviceText(const Device& device) {
+  std::string out = device.profile;
+  if (device.memory_bytes) {
+    out += (out.empty() ? "" : ", ") + BytesText(*device.memory_bytes);
+  }
+  return out.empty() ? "" : "device: " + out + "\n";
+}
+
+void WriteDevice(JsonWriter& json, const Device& device) {
+  json.BeginObject();
+  if (!device.profile.empty()) json.Member("profile", device.profile);
+  json.Member("memory", device.memory_bytes);
+  json.EndObject();
+}
+
 }  // namespace
 
 std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks) {
@@ -189,6 +205,7 @@ std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks) {
     }
     out += '\n';
   }
+  if (mesh.device) out += DeviceText(*mesh.device);
   if (mesh.processes > 1) {
     const auto host = HostMesh(mesh);
     out += "host mesh: " +
@@ -211,6 +228,11 @@ void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
   JsonWriter json(out);
   json.BeginObject();
   WriteMeshMembers(json, mesh);
+  if (mesh.device) {
+    json.Break(1);
+    json.Key("device");
+    WriteDevice(json, *mesh.device);
+  }
   json.Break(1);
   json.Member("host_mesh", HostMesh(mesh));
   json.Break(1);

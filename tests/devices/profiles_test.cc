@@ -1,0 +1,73 @@
+#include "devices/profiles.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string_view>
+
+namespace shardc {
+namespace {
+
+TEST_CASE("a profile is found by its name and by what people call it") {
+  const DeviceProfile* h100 = FindDeviceProfile("h100-80gb");
+  REQUIRE(h100 != nullptr);
+  CHECK(h100 == FindDeviceProfile("h100-sxm"));
+  CHECK(h100->memory_bytes == 85520809984);
+  CHECK(FindDeviceProfile("h100") == nullptr);
+  CHECK(FindDeviceProfile("") == nullptr);
+}
+
+TEST_CASE("a name means one profile") {
+  std::set<std::string_view> seen;
+  for (const std::string_view name : DeviceNames()) {
+    CHECK(seen.insert(name).second);
+    CHECK(FindDeviceProfile(name) != nullptr);
+  }
+  CHECK(seen.size() >= DeviceProfiles().size());
+}
+
+// The printed figures again, by the other way that they are printed in.
+TEST_CASE("what all links carry is what makers print") {
+  struct Printed {
+    std::string_view name;
+    double one_way, memory;
+  };
+  constexpr Printed kPrinted[] = {
+      {"a100-40-sxm", 300e9, 42949672960}, {"a100-80-sxm", 300e9, 85899345920},
+      {"h100-sxm", 450e9, 85520809984},    {"h200-sxm", 450e9, 150754820096},
+      {"b200-hgx", 900e9, 192265846784},   {"mi300x", 448e9, 206158430208},
+      {"tpu-v4", 270e9, 34359738368},      {"tpu-v5e", 200e9, 17179869184},
+      {"tpu-v5p", 600e9, 102005473280},    {"tpu-v6e", 400e9, 34359738368},
+      {"tpu-7x", 600e9, 206158430208},     {"trn2", 640e9, 103079215104},
+  };
+  CHECK(DeviceProfiles().size() == std::size(kPrinted));
+  for (const Printed& one : kPrinted) {
+    CAPTURE(one.name);
+    const DeviceProfile* profile = FindDeviceProfile(one.name);
+    REQUIRE(profile != nullptr);
+    CHECK(profile->link_rate * static_cast<double>(profile->links) ==
+          one.one_way);
+    CHECK(static_cast<double>(profile->memory_bytes) == one.memory);
+  }
+}
+
+TEST_CASE("no figure is missing, and none is slower where it claims speed") {
+  for (const DeviceProfile& one : DeviceProfiles()) {
+    CAPTURE(one.name);
+    CHECK(one.memory_rate > 1e11);
+    CHECK(one.bf16_rate > 1e14);
+    CHECK(one.fp8_rate.value_or(one.bf16_rate) >= one.bf16_rate);
+    CHECK(one.int8_rate.value_or(one.bf16_rate) >= one.bf16_rate);
+    CHECK(one.chips_per_host >= 4);
+    CHECK(one.host_rate > 1e10);
+    CHECK(one.DeviceMemory() * one.devices_per_chip == one.memory_bytes);
+  }
+}
+
+TEST_CASE("a device is a half of a chip where frameworks count two") {
+  CHECK(FindDeviceProfile("tpu-7x")->DeviceMemory() == 103079215104);
+  CHECK(FindDeviceProfile("tpu-v5p")->DeviceMemory() == 102005473280);
+}
+
+}  // namespace
+}  // namespace shardc
