@@ -1,6 +1,9 @@
 #include "cli/plan_findings.h"
 
+#include <utility>
+
 #include "lint/analysis/facts.h"
+#include "lint/once.h"
 #include "lint/rules/all.h"
 
 namespace shardc::cli {
@@ -22,7 +25,7 @@ Findings PlanFindings(const Compiled& compiled) {
        {&kMissingAxis, &kIndivisibleDimension, &kRepeatedAxis, &kSpecTooLong}) {
     lint->check(facts, found);
   }
-  for (Finding& finding : found) {
+  for (Finding& finding : OnceEach(std::move(found))) {
     // What the policy corrected is in the plan.
     if (finding.level == Level::kError) findings.Add(std::move(finding));
   }

@@ -39,7 +39,7 @@ void Baseline::Add(const Finding& finding) {
   for (std::string& key : KeysOf(finding)) keys.insert(std::move(key));
 }
 
-int64_t Baseline::Apply(FindingSink& findings) const {
+int64_t Baseline::Apply(std::vector<Finding>& findings) const {
   const size_t before = findings.size();
   std::erase_if(findings, [&](Finding& finding) {
     const auto at = known.find(finding.code->Id());

@@ -21,7 +21,7 @@ struct Baseline {
   void Add(const Finding& finding);
   // Takes known parameters out of findings, and findings that have no others.
   // Returns how many findings went.
-  int64_t Apply(FindingSink& findings) const;
+  int64_t Apply(std::vector<Finding>& findings) const;
   void Write(Sink& out) const;
 };
 

@@ -2,6 +2,7 @@
 #ifndef SHARDC_LINT_LOCKED_H_
 #define SHARDC_LINT_LOCKED_H_
 
+#include "lint/analysis/topic.h"
 #include "lint/rules/lint.h"
 #include "source/source.h"
 

@@ -1,13 +1,16 @@
-// Lints run in the table's order, those whose inputs are there. Comments then
-// take findings away, and what they took decides which comments are unused,
-// so that lint comes last:
+// Lints run in the table's order, those whose inputs are there, none knowing
+// of another. Comments then take findings away, and what they took decides
+// which comments are unused, so that lint comes last. Only what is left is
+// freed of repetition, so that nothing falls silent for what is not shown:
 //
 //   no config.json  ->  SHD220 is skipped, and an ignore[SHD220] is no finding
+//   SHD101 names the dead rule of SHD105  ->  SHD105 goes, unless SHD101 did
 #include "lint/run.h"
 
 #include <iterator>
 #include <set>
 
+#include "lint/once.h"
 #include "lint/rules/all.h"
 #include "lint/suppress.h"
 
@@ -35,7 +38,7 @@ std::string MissingText(unsigned missing) {
 LintResult RunLints(const Facts& facts, const Selection& selection,
                     FindingSink extra) {
   LintResult out;
-  out.findings = std::move(extra);
+  FindingSink found = std::move(extra);
   std::set<int> ran;
   for (const Lint* lint : AllLints()) {
     if (!selection.Wants(*lint) || lint->check == nullptr) continue;
@@ -45,19 +48,18 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
       continue;
     }
     ran.insert(lint->code.number);
-    lint->check(facts, out.findings);
+    lint->check(facts, found);
   }
   std::vector<Ignore> ignores;
   for (const SourceRef& source : facts.compiled().rules.sources) {
     std::vector<Ignore> more = IgnoresIn(source);
     std::move(more.begin(), more.end(), std::back_inserter(ignores));
   }
-  const size_t before = out.findings.size();
-  ApplyIgnores(ignores, out.findings);
-  out.ignored = static_cast<int64_t>(before - out.findings.size());
-  if (selection.Wants(kUnusedIgnore)) {
-    ReportUnused(ignores, ran, out.findings);
-  }
+  const size_t before = found.size();
+  ApplyIgnores(ignores, found);
+  out.ignored = static_cast<int64_t>(before - found.size());
+  if (selection.Wants(kUnusedIgnore)) ReportUnused(ignores, ran, found);
+  out.findings = OnceEach(std::move(found));
   for (Finding& finding : out.findings) {
     finding.level = selection.LevelOf(finding);
   }

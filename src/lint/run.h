@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/topic.h"
 #include "lint/select.h"
 
 namespace shardc {
@@ -16,7 +17,7 @@ struct SkippedLint {
 };
 
 struct LintResult {
-  FindingSink findings;  // unsorted
+  std::vector<Finding> findings;  // unsorted
   std::vector<SkippedLint> skipped;
   int64_t ignored = 0;  // suppressed by comments
 };

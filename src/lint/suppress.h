@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lint/analysis/topic.h"
 #include "lint/rules/lint.h"
 #include "source/finding.h"
 

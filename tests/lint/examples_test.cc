@@ -14,14 +14,15 @@
 namespace shardc {
 namespace {
 
-const Finding* FindCodeIn(const FindingSink& findings, const Code& code) {
+const Finding* FindCodeIn(const std::vector<Finding>& findings,
+                          const Code& code) {
   const auto at =
       std::find_if(findings.begin(), findings.end(),
                    [&](const Finding& f) { return f.code == &code; });
   return at == findings.end() ? nullptr : &*at;
 }
 
-std::string Texts(const FindingSink& findings) {
+std::string Texts(const std::vector<Finding>& findings) {
   std::string out;
   for (const Finding& finding : findings) out += FindingText(finding, {});
   return out;

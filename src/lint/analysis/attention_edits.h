@@ -9,6 +9,7 @@
 
 #include "legalize/legalize.h"
 #include "lint/analysis/facts.h"
+#include "lint/analysis/topic.h"
 
 namespace shardc {
 

@@ -37,7 +37,7 @@ std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts) {
   const bool only_catch_alls =
       std::all_of(rules.begin(), rules.end(),
                   [](const RuleFacts& rule) { return rule.sketch.catch_all; });
-  if (only_catch_alls || facts.OtherNaming()) return {};
+  if (only_catch_alls) return {};
   std::vector<FallThrough> out;
   for (size_t r = 0; r < rules.size(); ++r) {
     if (!rules[r].sketch.catch_all || rules[r].groups.empty()) continue;

@@ -26,8 +26,7 @@ struct FallThrough {
 
 // One for each catch-all that replicates a fifth of the model or more, or a
 // twentieth for which a dead rule was intended: less may be on purpose. None
-// where the rule set is nothing but catch-alls, or was written for other
-// names.
+// where the rule set is nothing but catch-alls.
 std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts);
 
 }  // namespace shardc

@@ -43,7 +43,7 @@ void ReportEdits(const Facts& facts, const Code& code, Reason reason,
         message +=
             "; the policy makes it " + GroupText(edit.to) + CostText(mode);
       }
-      Finding finding =
+      LintFinding finding =
           GroupFinding(facts, code, group, std::move(message), help);
       if (!illegal && finding.level == Level::kError) {
         finding.level = Level::kWarning;

@@ -1,14 +1,8 @@
-// What lints may need beside a compiled target, and what they fill.
+// What lints may need beside a compiled target.
 #ifndef SHARDC_LINT_ANALYSIS_NEED_H_
 #define SHARDC_LINT_ANALYSIS_NEED_H_
 
-#include <vector>
-
-#include "source/finding.h"
-
 namespace shardc {
-
-using FindingSink = std::vector<Finding>;
 
 // What a check cannot do without, as bits of Lint::needs.
 enum Need : unsigned {

@@ -67,16 +67,17 @@ std::string ListText(std::span<const std::string> items, size_t limit) {
 
 std::string_view IsAre(int64_t count) { return count == 1 ? "is" : "are"; }
 
-Finding GroupFinding(const Facts& facts, const Code& code,
-                     const ParameterGroup& group, std::string message,
-                     std::string help) {
-  Finding out;
+LintFinding GroupFinding(const Facts& facts, const Code& code,
+                         const ParameterGroup& group, std::string message,
+                         std::string help) {
+  LintFinding out;
   out.code = &code;
   out.level = code.level;
   out.message = std::move(message);
   out.help = std::move(help);
   out.place = facts.GroupPlace(group);
   out.params = facts.Names(group);
+  out.subject = ParametersText(facts, group);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/topic.h"
 #include "source/finding.h"
 
 namespace shardc {
@@ -29,9 +30,9 @@ std::string ListText(std::span<const std::string> items, size_t limit = 3);
 std::string_view IsAre(int64_t count);
 
 // A finding of this lint about one parameter group, at its rule.
-Finding GroupFinding(const Facts& facts, const Code& code,
-                     const ParameterGroup& group, std::string message,
-                     std::string help);
+LintFinding GroupFinding(const Facts& facts, const Code& code,
+                         const ParameterGroup& group, std::string message,
+                         std::string help);
 
 }  // namespace shardc
 

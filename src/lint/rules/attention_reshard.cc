@@ -61,7 +61,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     const AxisGroup entering = In(facts, *output);
     if (Empty(facts, heads) || SplitAlike(facts.mesh(), heads, entering))
       continue;
-    Finding finding = GroupFinding(
+    LintFinding finding = GroupFinding(
         facts, kAttentionReshard.code, *output,
         "the heads leave " + Quoted(GroupName(facts, *query)) + " split over " +
             GroupText(heads) + " and enter " + ParametersText(facts, *output) +

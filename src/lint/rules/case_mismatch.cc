@@ -9,7 +9,8 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (rule.cause != DeadCause::kCase) continue;
-    Finding finding;
+    LintFinding finding;
+    finding.tells = {DeadRuleTopic(r)};
     finding.code = &kCaseMismatch.code;
     finding.level = finding.code->level;
     finding.place = facts.RulePlace(static_cast<int32_t>(r));

@@ -13,9 +13,10 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   for (const FallThrough& fall : CatchAllFallThroughs(facts)) {
     std::vector<std::string> texts;
-    Finding finding;
+    LintFinding finding;
     for (const ParameterGroup* group : fall.groups) {
       texts.push_back(ParametersText(facts, *group));
+      finding.tells.push_back(WholeTopic(facts.Example(*group)));
       for (std::string& name : facts.Names(*group)) {
         finding.params.push_back(std::move(name));
       }
@@ -29,8 +30,13 @@ void Check(const Facts& facts, FindingSink& sink) {
         " of the model) reach only the catch-all " +
         Quoted(facts.rules()[static_cast<size_t>(fall.rule)].match) +
         " and lie whole on every device: " + ListText(texts);
+    const Topic catch_all = CatchAllTopic(static_cast<size_t>(fall.rule));
+    finding.unless = {catch_all};
+    finding.tells.push_back(catch_all);
     std::vector<std::string> rewrites;
     for (const auto& [intended, group] : fall.intended) {
+      finding.tells.push_back(
+          DeadRuleTopic(static_cast<size_t>(intended.rule)));
       finding.labels.push_back(
           {facts.RulePlace(intended.rule),
            "matches nothing; intended for " + Quoted(GroupName(facts, *group)) +

@@ -1,4 +1,3 @@
-#include <set>
 #include <string>
 #include <vector>
 
@@ -16,24 +15,19 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (const RuleFacts& rule : facts.rule_facts()) {
     if (!rule.sketch.catch_all) specific = true;
   }
-  if (!specific || facts.OtherNaming()) return;
-  // What catch-all-replicates says louder is left to it.
-  std::set<int32_t> said;
-  for (const FallThrough& fall : CatchAllFallThroughs(facts))
-    said.insert(fall.rule);
+  if (!specific) return;
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
-    if (!rule.sketch.catch_all || said.count(static_cast<int32_t>(r)) > 0) {
-      continue;
-    }
+    if (!rule.sketch.catch_all) continue;
     std::vector<std::string> texts;
-    Finding finding;
+    LintFinding finding;
     int64_t bytes = 0;
     int64_t whole = 0;
     for (uint32_t index : rule.groups) {
       const ParameterGroup& group = facts.groups()[index];
       if (facts.Elements(group) < kLargeElements) continue;
       texts.push_back(ParametersText(facts, group));
+      finding.tells.push_back(WholeTopic(facts.Example(group)));
       bytes += facts.TotalBytes(group);
       if (facts.Replicated(group)) whole += facts.TotalBytes(group);
       for (std::string& name : facts.Names(group)) {
@@ -41,6 +35,8 @@ void Check(const Facts& facts, FindingSink& sink) {
       }
     }
     if (texts.empty()) continue;
+    // What catch-all-replicates says louder is left to it.
+    finding.unless = {CatchAllTopic(r)};
     finding.code = &kCatchAllTakesLarge.code;
     finding.level = finding.code->level;
     finding.place = facts.RulePlace(static_cast<int32_t>(r));

@@ -47,7 +47,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     AxisGroup weight_axes;
     AxisGroup axes;
     if (!Disagree(facts, pair, &dim, &weight_axes, &axes)) continue;
-    Finding finding = GroupFinding(
+    LintFinding finding = GroupFinding(
         facts, kCompanionDiffers.code, *pair.other,
         "dimension " + std::to_string(dim) + " of " +
             ParametersText(facts, *pair.other) + " is split over " +

@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <array>
-#include <set>
 #include <string_view>
 
 #include "lint/analysis/facts.h"
-#include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 
@@ -23,22 +21,15 @@ bool IsOptional(std::string_view pattern) {
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
-  if (facts.OtherNaming() || facts.plan().params.empty()) return;
-  // A rule that an error already names as the one that was intended.
-  std::set<int32_t> named;
-  for (const FallThrough& fall : CatchAllFallThroughs(facts)) {
-    for (const IntendedFallThrough& one : fall.intended)
-      named.insert(one.intended.rule);
-  }
+  if (facts.plan().params.empty()) return;
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
-    if (named.count(static_cast<int32_t>(r)) > 0) continue;
     const RuleFacts& rule = facts.rule_facts()[r];
-    if (rule.found > 0 || rule.builtin || rule.cause != DeadCause::kUnknown) {
-      continue;
-    }
+    if (rule.found > 0 || rule.builtin) continue;
     const std::string& pattern = facts.rules()[r].match;
     const bool optional = IsOptional(pattern);
-    Finding finding;
+    LintFinding finding;
+    // Whoever knows why it is dead says so instead.
+    finding.unless = {DeadRuleTopic(r)};
     finding.code = &kDeadRule.code;
     finding.level = optional ? Level::kNote : kDeadRule.code.level;
     finding.place = facts.RulePlace(static_cast<int32_t>(r));

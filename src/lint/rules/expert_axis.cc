@@ -1,5 +1,3 @@
-#include <set>
-
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
@@ -21,12 +19,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   const AxisGroup experts =
       facts.compiled().rules.axes.Value(AxisRule::kExpert).axes;
   if (facts.mesh().Parts(experts).value_or(1) <= 1) return;
-  std::set<const ParameterGroup*> said;
-  for (const FallThrough& fall : CatchAllFallThroughs(facts)) {
-    said.insert(fall.groups.begin(), fall.groups.end());
-  }
   for (const ParameterGroup& group : facts.groups()) {
-    if (said.count(&group) > 0) continue;
     if (!group.role.expert || !facts.Judged(group) ||
         facts.Elements(group) < kLargeElements) {
       continue;
@@ -43,14 +36,18 @@ void Check(const Facts& facts, FindingSink& sink) {
                             .params[facts.Members(group).front()]
                             .coordinate.has_value();
     if (placed || anywhere) continue;
-    sink.push_back(GroupFinding(
+    LintFinding finding = GroupFinding(
         facts, kExpertAxis.code, group,
         ParametersText(facts, group) + " " + std::string(IsAre(group.count())) +
             " not split over the expert axis: every one of the " +
             std::to_string(facts.mesh().Parts(experts).value_or(1)) +
             " coordinates of " + GroupText(experts) + " holds all experts",
         single ? "give the rule a `place` on the expert axis"
-               : "split the first dimension over EXPERT"));
+               : "split the first dimension over EXPERT");
+    if (group.rule >= 0 && facts.Replicated(group)) {
+      finding.unless = {CatchAllTopic(static_cast<size_t>(group.rule))};
+    }
+    sink.push_back(std::move(finding));
   }
 }
 

@@ -22,7 +22,7 @@ void Check(const Facts& facts, FindingSink& sink) {
       }
     }
     if (same) continue;
-    Finding finding =
+    LintFinding finding =
         GroupFinding(facts, kGateUpDiffer.code, *gate,
                      ParametersText(facts, *gate) + " is " +
                          SpecText(facts.Train(*gate).spec) + " and " +

@@ -32,7 +32,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, dim));
     const int64_t parts = facts.TensorParts(axes);
     if (parts <= 1 || count % parts == 0) continue;
-    Finding finding = GroupFinding(
+    LintFinding finding = GroupFinding(
         facts, kHeadSplit.code, group,
         "dimension " + std::to_string(dim) + " of " +
             ParametersText(facts, group) + " is " + std::to_string(count) +
@@ -47,6 +47,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     // Fewer KV heads than devices is common, and costs; heads that do not
     // divide are a mistake.
     if (key) finding.level = Level::kWarning;
+    finding.tells = {HeadsTopic(count, parts)};
     sink.push_back(std::move(finding));
   }
 }

@@ -11,17 +11,11 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
-  // Said once, at the projection's rule where there is one.
-  FindingSink split;
-  if ((kHeadSplit.needs & ~facts.has()) == 0) kHeadSplit.check(facts, split);
-  for (const Finding& finding : split) {
-    if (finding.level == Level::kError) return;
-  }
   for (Mode mode : facts.plan().modes) {
     const AxisGroup axes = AttentionAxes(facts, mode, "query", kHeadsDim);
     const int64_t parts = facts.mesh().Parts(axes).value_or(1);
     if (parts <= 1 || heads->heads % parts == 0) continue;
-    Finding finding;
+    LintFinding finding;
     finding.code = &kHeadsIndivisible.code;
     finding.level = finding.code->level;
     finding.place = AttentionPlace(
@@ -32,6 +26,8 @@ void Check(const Facts& facts, FindingSink& sink) {
         AxesHave(facts, axes) + " in " + std::string(ModeName(mode)) + ": " +
         std::to_string(heads->heads) + " % " + std::to_string(parts) + " = " +
         std::to_string(heads->heads % parts);
+    // Better said at the projection's rule, where there is one.
+    finding.unless = {HeadsTopic(heads->heads, parts)};
     finding.help = "give `head` an axis whose size divides the heads";
     sink.push_back(std::move(finding));
     return;

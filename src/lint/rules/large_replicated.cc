@@ -7,33 +7,24 @@
 namespace shardc {
 namespace {
 
-bool FromCatchAll(const Facts& facts, const ParameterGroup& group) {
-  return group.rule >= 0 &&
-         facts.rule_facts()[static_cast<size_t>(group.rule)].sketch.catch_all;
-}
-
 void Check(const Facts& facts, FindingSink& sink) {
-  bool specific = false;
-  for (const RuleFacts& rule : facts.rule_facts()) {
-    if (!rule.sketch.catch_all) specific = true;
-  }
-  if (facts.OtherNaming()) return;
   for (const ParameterGroup& group : facts.groups()) {
     if (facts.Elements(group) < kLargeElements || !facts.Replicated(group)) {
       continue;
     }
     if (!facts.Judged(group)) continue;
-    // The catch-all's share has lints of its own.
-    if (FromCatchAll(facts, group) && specific) continue;
     const int64_t bytes = facts.TotalBytes(group);
     if (bytes < facts.total_bytes() / 100) continue;
-    sink.push_back(GroupFinding(
+    LintFinding finding = GroupFinding(
         facts, kLargeReplicated.code, group,
         ParametersText(facts, group) + ", " + BytesText(bytes) + " (" +
             PercentText(bytes, facts.total_bytes()) + " of the model), lie" +
             (group.count() == 1 ? "s" : "") + " whole on every one of " +
             Counted(facts.mesh().devices, "device"),
-        "split a dimension, or say why not in the rule's `note`"));
+        "split a dimension, or say why not in the rule's `note`");
+    // A catch-all's share has lints of its own.
+    finding.unless = {WholeTopic(facts.Example(group))};
+    sink.push_back(std::move(finding));
   }
 }
 

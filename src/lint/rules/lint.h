@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lint/analysis/need.h"
+#include "lint/analysis/topic.h"
 #include "source/code.h"
 #include "source/finding.h"
 

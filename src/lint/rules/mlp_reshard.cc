@@ -24,7 +24,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     const AxisGroup entering =
         facts.TensorAxes(facts.AxesAt(*down, InDim(down->role, down_rank)));
     if (SplitAlike(facts.mesh(), leaving, entering)) continue;
-    Finding finding = GroupFinding(
+    LintFinding finding = GroupFinding(
         facts, kMlpReshard.code, *down,
         "the MLP's activations leave " + Quoted(GroupName(facts, *up)) +
             " split over " + GroupText(leaving) + " and enter " +

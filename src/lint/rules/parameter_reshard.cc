@@ -15,7 +15,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
       if (SplitAlike(facts.mesh(), train.spec, mode.spec)) continue;
       const int64_t bytes = facts.TotalBytes(group);
-      Finding finding = GroupFinding(
+      LintFinding finding = GroupFinding(
           facts, kParameterReshard.code, group,
           ParametersText(facts, group) + " is " + SpecText(train.spec) +
               " in train and " + SpecText(mode.spec) + " in " +

@@ -19,7 +19,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (!spec || spec->empty()) continue;
     const bool axes = !IsReplicated(*spec);
     if (!axes && WrittenSpec(facts.rules()[index]) == nullptr) continue;
-    Finding finding = GroupFinding(
+    LintFinding finding = GroupFinding(
         facts, kScalarSpec.code, group,
         ParametersText(facts, group) +
             " is a scalar, and the first rule that matches it says " +

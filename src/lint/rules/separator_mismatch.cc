@@ -30,7 +30,10 @@ void Check(const Facts& facts, FindingSink& sink) {
     const char other = rule.separator == '/' ? '.' : '/';
     const auto group = static_cast<size_t>(
         facts.rule_facts()[static_cast<size_t>(dead.front())].would_match);
-    Finding finding;
+    LintFinding finding;
+    for (int32_t one : dead) {
+      finding.tells.push_back(DeadRuleTopic(static_cast<size_t>(one)));
+    }
     finding.code = &kSeparatorMismatch.code;
     finding.level = finding.code->level;
     finding.place = facts.RulePlace(dead.front());

@@ -33,7 +33,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     for (size_t index : members) {
       const ParameterGroup& group = facts.groups()[index];
       if (facts.Train(group).spec == facts.Train(usual).spec) continue;
-      Finding finding = GroupFinding(
+      LintFinding finding = GroupFinding(
           facts, kSiblingDiffers.code, group,
           Quoted(facts.Example(group)) +
               (group.count() > 1 ? " and " + Counted(group.count() - 1, "other")

@@ -22,7 +22,7 @@ void Check(const Facts& facts, FindingSink& sink) {
       SplitAlike(facts.mesh(), width, head_width)) {
     return;
   }
-  Finding finding = GroupFinding(
+  LintFinding finding = GroupFinding(
       facts, kTiedEmbeddingDiffers.code, *head,
       ParametersText(facts, *head) + " is tied to " +
           ParametersText(facts, *embedding) +

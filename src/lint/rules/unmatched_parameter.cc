@@ -7,19 +7,17 @@ namespace shardc {
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {
-  if (facts.OtherNaming() ||
-      facts.compiled().Unmatched() != UnmatchedPolicy::kError) {
-    return;
-  }
+  if (facts.compiled().Unmatched() != UnmatchedPolicy::kError) return;
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.LayoutOf(group).unmatched) continue;
-    Finding finding = GroupFinding(
+    LintFinding finding = GroupFinding(
         facts, kUnmatchedParameter.code, group,
         "no rule matches " + ParametersText(facts, group) +
             (facts.TotalBytes(group) > 0
                  ? ", " + BytesText(facts.TotalBytes(group)) + " in all"
                  : ""),
         "write a rule for it, or set `policy: {unmatched: replicate}`");
+    finding.unless = {UnmatchedTopic(facts.Example(group))};
     if (const auto intended = facts.nearest().Of(group.name)) {
       finding.labels.push_back(
           {facts.RulePlace(intended->rule),

@@ -14,7 +14,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   const int64_t out = (*facts.TypeOf(*vocabulary.head)
                             .shape)[static_cast<size_t>(vocabulary.head_dim)];
   if (rows == out) return;
-  Finding finding = GroupFinding(
+  LintFinding finding = GroupFinding(
       facts, kVocabularyPadding.code, *vocabulary.head,
       ParametersText(facts, *vocabulary.head) + " has " + CountText(out) +
           " outputs and " + ParametersText(facts, *vocabulary.embedding) +

@@ -1,0 +1,106 @@
+// Findings state the facts they tell and those that excuse them. Whoever has
+// no excuse stays; the others are asked in order of level and number, and go
+// where those that stayed so far tell everything:
+//
+//   SHD101 tells "dead rule 4"; SHD105 goes where "dead rule 4" is told.
+//   With SHD101 ignored nobody tells it, and SHD105 stays.
+//
+// Then findings whose messages differ in their parameters only are joined:
+//
+//   "`a` is whole", "`b` is whole" at one rule  ->  "`a` and `b` is whole"
+#include "lint/once.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "lint/analysis/phrase.h"
+
+namespace shardc {
+namespace {
+
+// Which findings stay.
+std::vector<bool> Untold(const FindingSink& findings) {
+  std::vector<size_t> order(findings.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto rank = [&](size_t i) {
+    const LintFinding& one = findings[i];
+    return std::tuple(!one.unless.empty(), static_cast<int>(one.level),
+                      one.code->number);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return rank(a) < rank(b); });
+  std::vector<bool> stays(findings.size());
+  std::set<Topic> told;
+  for (size_t i : order) {
+    const LintFinding& one = findings[i];
+    stays[i] =
+        one.unless.empty() ||
+        std::any_of(one.unless.begin(), one.unless.end(),
+                    [&](const Topic& topic) { return told.count(topic) == 0; });
+    if (stays[i]) told.insert(one.tells.begin(), one.tells.end());
+  }
+  return stays;
+}
+
+// What must be the same for two findings to be one but for their parameters.
+using Key = std::tuple<int, int, const Source*, size_t, std::string,
+                       std::string, std::string>;
+
+struct Joined {
+  size_t at = 0;  // in the result
+  std::vector<std::string> subjects;
+  std::string before, after;  // of the message, around its subject
+};
+
+void Join(Joined& joined, Finding& into, LintFinding&& more) {
+  joined.subjects.push_back(more.subject);
+  into.message = joined.before + ListText(joined.subjects) + joined.after;
+  into.params.insert(into.params.end(), more.params.begin(), more.params.end());
+  for (Label& label : more.labels) {
+    const bool there = std::any_of(
+        into.labels.begin(), into.labels.end(), [&](const Label& own) {
+          return own.place.source == label.place.source &&
+                 own.place.begin == label.place.begin && own.text == label.text;
+        });
+    if (!there) into.labels.push_back(std::move(label));
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> OnceEach(FindingSink findings) {
+  const std::vector<bool> stays = Untold(findings);
+  std::vector<Finding> out;
+  std::map<Key, Joined> seen;
+  for (size_t i = 0; i < findings.size(); ++i) {
+    if (!stays[i]) continue;
+    LintFinding& one = findings[i];
+    const size_t at =
+        one.subject.empty() ? std::string::npos : one.message.find(one.subject);
+    if (at == std::string::npos) {
+      out.push_back(std::move(one));
+      continue;
+    }
+    Joined fresh{out.size(),
+                 {one.subject},
+                 one.message.substr(0, at),
+                 one.message.substr(at + one.subject.size())};
+    const auto [entry, first] =
+        seen.try_emplace(Key{one.code->number, static_cast<int>(one.level),
+                             one.place.source.get(), one.place.begin,
+                             fresh.before, fresh.after, one.help},
+                         fresh);
+    if (first) {
+      out.push_back(std::move(one));
+    } else {
+      Join(entry->second, out[entry->second.at], std::move(one));
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,130 @@
+#include "lint/once.h"
+
+#include <set>
+
+#include "doctest/doctest.h"
+#include "lint/rules/lint.h"
+#include "lint/target.h"
+
+namespace shardc {
+namespace {
+
+LintFinding Make(const char* code, std::string message) {
+  LintFinding out;
+  out.code = FindCode(code);
+  out.level = out.code->level;
+  out.message = std::move(message);
+  return out;
+}
+
+// The codes that the example gives with these lints ignored.
+std::set<std::string> CodesWithout(const LintExample& example,
+                                   std::vector<std::string> ignored) {
+  TestTarget target = Build(example);
+  CAPTURE(target.errors);
+  REQUIRE(target.compiled != nullptr);
+  if (target.model) target.inputs.model = &*target.model;
+  LintSettings settings;
+  settings.ignore = std::move(ignored);
+  Findings usage;
+  const auto selection = Selection::Make(settings, /*preview=*/true, usage);
+  std::set<std::string> out;
+  for (const Finding& finding :
+       RunLints(Facts(target.inputs), *selection).findings) {
+    out.insert(finding.code->Id());
+  }
+  return out;
+}
+
+TEST_CASE("a finding goes where others tell all that excuses it") {
+  LintFinding dead = Make("SHD105", "dead");
+  dead.unless = {"a", "b"};
+  LintFinding one = Make("SHD101", "one");
+  one.tells = {"a"};
+  LintFinding two = Make("SHD102", "two");
+  two.tells = {"b"};
+  CHECK(OnceEach({dead, one, two}).size() == 2);
+  CHECK(OnceEach({dead, one}).size() == 2);
+  // What went itself excuses nobody.
+  one.unless = {"b"};
+  CHECK(OnceEach({dead, one, two}).size() == 2);
+  two.tells = {"b", "a"};
+  CHECK(OnceEach({dead, one, two}).size() == 1);
+}
+
+TEST_CASE("what differs in its parameters only is one finding") {
+  LintFinding a = Make("SHD207", "`a` lies whole");
+  a.subject = "`a`";
+  a.params = {"a"};
+  LintFinding b = Make("SHD207", "`b` lies whole");
+  b.subject = "`b`";
+  b.params = {"b"};
+  auto found = OnceEach({a, b});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].message == "`a` and `b` lies whole");
+  CHECK(found[0].params == std::vector<std::string>{"a", "b"});
+  b.message = "`b` lies split";
+  CHECK(OnceEach({a, b}).size() == 2);
+  b.message = "`b` lies whole";
+  b.level = Level::kNote;
+  CHECK(OnceEach({a, b}).size() == 2);
+}
+
+constexpr LintExample kFallen{
+    .mesh = "fsdp:2,ep:2,tp:2",
+    .rules = R"(version: 1
+separator: "/"
+rules:
+  - match: 'self_attn/(q|k|v)_proj/kernel'
+    spec: ColumnWise
+  - match: 'block_sparse_moe/experts/gate_proj/kernel'
+    spec: ExpertColumnWise
+  - match: '.*'
+    spec: Replicated
+)",
+    .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/self_attn/q_proj/kernel": {"shape": [2048, 4096], "dtype": "BF16"},
+  "layers/0/mlp/experts/gate_proj/kernel": {"shape": [128, 2048, 768], "dtype": "BF16"}}}
+)"};
+
+TEST_CASE("ignoring a lint silences no other") {
+  const auto all = CodesWithout(kFallen, {});
+  CHECK(all.count("SHD101") == 1);
+  for (const char* quiet : {"SHD103", "SHD105", "SHD207", "SHD216"}) {
+    CHECK(all.count(quiet) == 0);
+  }
+  const auto rest = CodesWithout(kFallen, {"SHD101"});
+  for (const char* told : {"SHD103", "SHD105", "SHD216"}) {
+    CAPTURE(told);
+    CHECK(rest.count(told) == 1);
+  }
+  CHECK(CodesWithout(kFallen, {"SHD101", "SHD103"}).count("SHD207") == 1);
+}
+
+TEST_CASE("heads are told by whoever is asked") {
+  const LintExample& split = FindLint(*FindCode("SHD220"))->bad;
+  const LintExample heads{.mesh = "tp:8",
+                          .rules = R"(version: 1
+axes: {head: tp}
+rules:
+  - match: 'q_proj/kernel'
+    spec: [null, HEAD]
+)",
+                          .manifest = split.manifest,
+                          .model = split.model};
+  const auto all = CodesWithout(heads, {});
+  CHECK(all.count("SHD220") == 1);
+  CHECK(all.count("SHD409") == 0);
+  CHECK(CodesWithout(heads, {"SHD220"}).count("SHD409") == 1);
+}
+
+TEST_CASE("other names are told by rule where that is asked") {
+  const LintExample& names = FindLint(*FindCode("SHD102"))->bad;
+  const auto all = CodesWithout(names, {});
+  CHECK(all.count("SHD102") == 1);
+  CHECK(all.count("SHD105") == 0);
+  CHECK(CodesWithout(names, {"SHD102"}).count("SHD105") == 1);
+}
+
+}  // namespace
+}  // namespace shardc
