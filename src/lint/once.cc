@@ -7,7 +7,7 @@
 //
 // Then findings whose messages differ in their parameters only are joined:
 //
-//   "`a` is whole", "`b` is whole" at one rule  ->  "`a` and `b` is whole"
+//   "`a` is whole", "`b` is whole" at one rule  ->  "`a` and `b` are whole"
 #include "lint/once.h"
 
 #include <algorithm>
@@ -57,7 +57,14 @@ struct Joined {
 };
 
 void Join(Joined& joined, Finding& into, LintFinding&& more) {
-  joined.subjects.push_back(more.subject);
+  if (std::find(joined.subjects.begin(), joined.subjects.end(), more.subject) ==
+      joined.subjects.end()) {
+    joined.subjects.push_back(more.subject);
+    // "`a` is split", "`a` and `b` are split"; but "the size of `a` is 4".
+    if (joined.before.empty() && joined.after.starts_with(" is ")) {
+      joined.after.replace(0, 4, " are ");
+    }
+  }
   into.message = joined.before + ListText(joined.subjects) + joined.after;
   into.params.insert(into.params.end(), more.params.begin(), more.params.end());
   for (Label& label : more.labels) {

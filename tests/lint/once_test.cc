@@ -68,6 +68,12 @@ TEST_CASE("what differs in its parameters only is one finding") {
   b.message = "`b` lies whole";
   b.level = Level::kNote;
   CHECK(OnceEach({a, b}).size() == 2);
+  b.level = a.level;
+  a.message = "`a` is whole";
+  b.message = "`b` is whole";
+  found = OnceEach({a, a, b});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].message == "`a` and `b` are whole");
 }
 
 constexpr LintExample kFallen{

@@ -39,7 +39,7 @@ MUTATIONS = [
     ("replicated-more-than-a-hundredth", "large_replicated.cc",
      "if (bytes < facts.total_bytes()", "if (bytes <= facts.total_bytes()"),
     ("replicated-lie-lies", "large_replicated.cc",
-     "group.count() == 1 ? \"s\" : \"\"", "group.count() == 1 ? \"\" : \"s\""),
+     "params.size() == 1 ? \"s\" : \"\"", "params.size() == 1 ? \"\" : \"s\""),
 
     # Other thresholds of lints.
     ("slow-from-501-copies", "slow_pattern.cc",

@@ -34,9 +34,9 @@ void CheckTransposed(const Facts& facts, const ParameterGroup& group,
       facts, kAttentionReshard.code, group,
       ParametersText(facts, group) + " is " +
           SpecText(facts.Train(group).spec) +
-          ": it splits what enters the projection over " +
+          ": what enters the projection is split over " +
           GroupText(In(facts, group)) +
-          " and leaves the heads whole, so its result is summed over that"
+          " and the heads are left whole, so the result is summed over that"
           " axis before attention",
       "split the dimension that leaves the projection: ColumnWise for a"
       " kernel, RowWise for a torch weight"));

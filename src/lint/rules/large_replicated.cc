@@ -1,13 +1,47 @@
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
+#include "source/checked.h"
 #include "source/wording.h"
 
 namespace shardc {
 namespace {
 
+// Those of one rule are one finding.
+void Say(const Facts& facts, std::span<const ParameterGroup* const> groups,
+         FindingSink& sink) {
+  LintFinding finding;
+  finding.code = &kLargeReplicated.code;
+  finding.level = finding.code->level;
+  finding.place = facts.GroupPlace(*groups.front());
+  std::vector<std::string> texts;
+  int64_t bytes = 0;
+  for (const ParameterGroup* group : groups) {
+    texts.push_back(ParametersText(facts, *group));
+    bytes = CheckedAdd(bytes, facts.TotalBytes(*group)).value_or(INT64_MAX);
+    for (std::string& name : facts.Names(*group)) {
+      finding.params.push_back(std::move(name));
+    }
+    // A catch-all's share has lints of its own.
+    finding.unless.push_back(WholeTopic(facts.Example(*group)));
+  }
+  finding.message =
+      ListText(texts) + ", " + BytesText(bytes) + " (" +
+      PercentText(bytes, facts.total_bytes()) + " of the model), lie" +
+      (finding.params.size() == 1 ? "s" : "") + " whole on every one of " +
+      Counted(facts.mesh().devices, "device");
+  finding.help = "split a dimension, or say why not in the rule's `note`";
+  sink.push_back(std::move(finding));
+}
+
 void Check(const Facts& facts, FindingSink& sink) {
+  std::map<int32_t, std::vector<const ParameterGroup*>> by_rule;
   for (const ParameterGroup& group : facts.groups()) {
     if (facts.Elements(group) < kLargeElements || !facts.Replicated(group)) {
       continue;
@@ -15,17 +49,9 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (!facts.Judged(group)) continue;
     const int64_t bytes = facts.TotalBytes(group);
     if (bytes < facts.total_bytes() / 100) continue;
-    LintFinding finding = GroupFinding(
-        facts, kLargeReplicated.code, group,
-        ParametersText(facts, group) + ", " + BytesText(bytes) + " (" +
-            PercentText(bytes, facts.total_bytes()) + " of the model), lie" +
-            (group.count() == 1 ? "s" : "") + " whole on every one of " +
-            Counted(facts.mesh().devices, "device"),
-        "split a dimension, or say why not in the rule's `note`");
-    // A catch-all's share has lints of its own.
-    finding.unless = {WholeTopic(facts.Example(group))};
-    sink.push_back(std::move(finding));
+    by_rule[group.rule].push_back(&group);
   }
+  for (const auto& [rule, groups] : by_rule) Say(facts, groups, sink);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ void Check(const Facts& facts, FindingSink& sink) {
               std::string(ModeName(mode.mode)) +
               (bytes > 0 ? ": going over moves up to " + BytesText(bytes) : ""),
           "leave out the mode's spec where the two may be alike");
+      finding.subject.clear();  // the bytes are this group's
       sink.push_back(std::move(finding));
       break;
     }

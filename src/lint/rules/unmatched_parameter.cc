@@ -17,6 +17,7 @@ void Check(const Facts& facts, FindingSink& sink) {
                  ? ", " + BytesText(facts.TotalBytes(group)) + " in all"
                  : ""),
         "write a rule for it, or set `policy: {unmatched: replicate}`");
+    finding.subject.clear();  // each of them needs a rule
     finding.unless = {UnmatchedTopic(facts.Example(group))};
     if (const auto intended = facts.nearest().Of(group.name)) {
       finding.labels.push_back(
