@@ -3,14 +3,13 @@
 // looked up by whether a part before speaks of attention:
 //
 //   layers/*/self_attn/o_proj/kernel  ->  kernel, output, in attention
-//   h.*.attn.c_proj.weight            ->  weight, output (Conv1D: transposed)
+//   h.*.attn.c_proj.weight            ->  weight, output, Conv1D
 //   h.*.mlp.c_proj.weight             ->  weight, down
 #include "lint/analysis/roles.h"
 
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <optional>
 #include <vector>
 
 #include "model/name.h"
@@ -173,34 +172,23 @@ GroupRole RoleOf(std::string_view name, char separator) {
   out.conv1d =
       at < parts.size() &&
       (parts[at] == "c_attn" || parts[at] == "c_fc" || parts[at] == "c_proj");
-  out.transposed = out.conv1d && out.leaf == Leaf::kWeight;
+  // Kernels are [in, out], torch weights [out, in], a Conv1D's turned round.
+  if (out.leaf == Leaf::kKernel) out.in_first = true;
+  if (out.leaf == Leaf::kWeight) out.in_first = out.conv1d;
   out.siblings = Join(parts, at, "?", separator, parts.size());
   out.module = Join(parts, parts.size(), "", separator, last);
   return out;
 }
 
-namespace {
-
-// Laid out [in, out]; nothing where the leaf does not say.
-std::optional<bool> InThenOut(const GroupRole& role) {
-  if (role.leaf == Leaf::kKernel) return !role.transposed;
-  if (role.leaf == Leaf::kWeight) return role.transposed;
-  return std::nullopt;
-}
-
-}  // namespace
-
 int OutDim(const GroupRole& role, int rank) {
   if (role.leaf == Leaf::kBias) return rank - 1;
-  const auto in_first = InThenOut(role);
-  if (rank < 2 || !in_first) return -1;
-  return *in_first ? rank - 1 : rank - 2;
+  if (rank < 2 || !role.in_first) return -1;
+  return *role.in_first ? rank - 1 : rank - 2;
 }
 
 int InDim(const GroupRole& role, int rank) {
-  const auto in_first = InThenOut(role);
-  if (rank < 2 || !in_first) return -1;
-  return *in_first ? rank - 2 : rank - 1;
+  if (rank < 2 || !role.in_first) return -1;
+  return *role.in_first ? rank - 2 : rank - 1;
 }
 
 }  // namespace shardc

@@ -4,6 +4,7 @@
 #define SHARDC_LINT_ANALYSIS_ROLES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,10 +43,10 @@ struct GroupRole {
   Leaf leaf = Leaf::kOther;
   bool expert = false;  // below a part named `experts`
   bool attention = false;
-  // GPT-2's Conv1D, which turns the layout round: `weight` is [in, out]
-  // and flax's `kernel`, where the facts find it so, [out, in].
-  bool conv1d = false;
-  bool transposed = false;
+  bool conv1d = false;  // a name of GPT-2's, whose `weight` is [in, out]
+  // Laid out [in, out]: as the name says it, until sizes are looked at
+  // (orientation.h). Nothing where neither tells.
+  std::optional<bool> in_first;
   // The path with the role's part as `?`, and the leaf: siblings share it.
   std::string siblings;
   // The path without the leaf: a weight and its bias or scale share it.
@@ -54,9 +55,8 @@ struct GroupRole {
 
 GroupRole RoleOf(std::string_view name, char separator);
 
-// The dimension that leaves or enters a projection, by layout: kernels are
-// [in, out], torch weights [out, in]; leading dimensions are experts or
-// layers. -1 where the layout cannot be told.
+// The dimension that leaves or enters a projection; leading dimensions are
+// experts or layers. -1 where the layout cannot be told.
 int OutDim(const GroupRole& role, int rank);
 int InDim(const GroupRole& role, int rank);
 

@@ -7,9 +7,10 @@
 namespace shardc {
 
 struct Vocabulary {
-  const ParameterGroup* embedding = nullptr;  // [vocabulary, width]
-  const ParameterGroup* head = nullptr;       // rank 2
-  int head_dim = 0;                           // the head's vocabulary dimension
+  const ParameterGroup* embedding = nullptr;  // rank 2, as the head
+  const ParameterGroup* head = nullptr;
+  int embedding_dim = 0;  // the vocabulary's dimension
+  int head_dim = 0;
 };
 
 // Either is null where there is none, or more than one.
@@ -21,6 +22,7 @@ inline Vocabulary VocabularyOf(const Facts& facts) {
     if (facts.Rank(group) != 2 || !facts.Judged(group)) continue;
     if (group.role.role == Role::kEmbedding) {
       out.embedding = &group;
+      out.embedding_dim = group.role.in_first.value_or(true) ? 0 : 1;
       embeddings += static_cast<int>(group.count());
     } else if (group.role.role == Role::kHead) {
       const int dim = OutDim(group.role, 2);

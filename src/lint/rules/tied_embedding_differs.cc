@@ -14,8 +14,9 @@ void Check(const Facts& facts, FindingSink& sink) {
   const ParameterGroup* embedding = vocabulary.embedding;
   const ParameterGroup* head = vocabulary.head;
   if (embedding == nullptr || head == nullptr) return;
-  const AxisGroup rows = facts.AxesAt(*embedding, 0);
-  const AxisGroup width = facts.AxesAt(*embedding, 1);
+  const AxisGroup rows = facts.AxesAt(*embedding, vocabulary.embedding_dim);
+  const AxisGroup width =
+      facts.AxesAt(*embedding, 1 - vocabulary.embedding_dim);
   const AxisGroup head_rows = facts.AxesAt(*head, vocabulary.head_dim);
   const AxisGroup head_width = facts.AxesAt(*head, 1 - vocabulary.head_dim);
   if (SplitAlike(facts.mesh(), rows, head_rows) &&

@@ -10,7 +10,9 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   const Vocabulary vocabulary = VocabularyOf(facts);
   if (vocabulary.embedding == nullptr || vocabulary.head == nullptr) return;
-  const int64_t rows = (*facts.TypeOf(*vocabulary.embedding).shape)[0];
+  const int64_t rows =
+      (*facts.TypeOf(*vocabulary.embedding)
+            .shape)[static_cast<size_t>(vocabulary.embedding_dim)];
   const int64_t out = (*facts.TypeOf(*vocabulary.head)
                             .shape)[static_cast<size_t>(vocabulary.head_dim)];
   if (rows == out) return;

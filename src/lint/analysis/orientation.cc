@@ -1,0 +1,185 @@
+// Each stack of layers has a width, the size that most of its matrices have:
+// it enters queries, keys, values, gates and ups, and leaves outputs and downs.
+// A rectangle of known role so votes for its kind of leaf, stacked matrices
+// apart, and squares take the vote; a bias, as long as what leaves, decides for
+// its own weight:
+//
+//   q_proj/kernel [1024, 512] of width 512: [out, in], and so is every kernel
+//   c_attn/weight [768, 2304], bias [2304]: [in, out]
+//
+// Names are believed where nobody votes. An embedding is told by its own
+// sizes: its width leaves.
+#include "lint/analysis/orientation.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+
+namespace shardc {
+namespace {
+
+// Layers beyond these say nothing new; experts would else outvote layers.
+constexpr int64_t kMostVotes = 64;
+
+using Votes = std::map<int64_t, int64_t>;  // by size, in halves
+
+struct Sides {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+bool IsMatrix(const TreeEntry& entry) {
+  return entry.shape != nullptr && entry.shape->size() >= 2 && !entry.packed &&
+         entry.role->role != Role::kNorm &&
+         (entry.role->leaf == Leaf::kWeight ||
+          entry.role->leaf == Leaf::kKernel ||
+          entry.role->leaf == Leaf::kEmbeddingTable);
+}
+
+Sides SidesOf(const TreeEntry& entry) {
+  const Shape& shape = *entry.shape;
+  return {shape[shape.size() - 2], shape[shape.size() - 1]};
+}
+
+// The part of a name above its first counter; empty outside of stacks.
+std::string_view StackOf(std::string_view name) {
+  const size_t at = name.find('*');
+  return at == std::string_view::npos ? std::string_view() : name.substr(0, at);
+}
+
+int64_t MostVoted(const Votes& votes) {
+  const auto most = std::max_element(
+      votes.begin(), votes.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == votes.end() ? 0 : most->first;
+}
+
+// The width of every stack.
+std::map<std::string_view, int64_t> WidthsOf(std::span<const TreeEntry> entries,
+                                             std::optional<int64_t> hidden) {
+  std::map<std::string_view, Votes> votes;
+  for (const TreeEntry& entry : entries) {
+    if (entry.shape == nullptr || entry.shape->empty()) continue;
+    const std::string_view stack = StackOf(entry.name);
+    const int64_t count = std::min(entry.count, kMostVotes);
+    if (IsMatrix(entry)) {
+      const Sides sides = SidesOf(entry);
+      votes[stack][sides.first] += 2 * count;
+      votes[stack][sides.last] += 2 * count;
+    } else if (entry.shape->size() == 1) {
+      votes[stack][entry.shape->front()] += count;
+    }
+  }
+  std::map<std::string_view, int64_t> out;
+  for (const auto& [stack, sizes] : votes) {
+    const bool said = hidden && sizes.count(*hidden) > 0;
+    out[stack] = said ? *hidden : MostVoted(sizes);
+  }
+  return out;
+}
+
+size_t CommonPrefix(std::string_view a, std::string_view b) {
+  const auto ends = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return static_cast<size_t>(ends.first - a.begin());
+}
+
+// The width that an entry has to do with; 0 if none of its sides is one.
+int64_t WidthOf(const TreeEntry& entry,
+                const std::map<std::string_view, int64_t>& widths) {
+  const Sides sides = SidesOf(entry);
+  const auto has = [&](int64_t width) {
+    return sides.first == width || sides.last == width;
+  };
+  const std::string_view own = StackOf(entry.name);
+  if (!own.empty()) return has(widths.at(own)) ? widths.at(own) : 0;
+  // Outside of stacks: that of the nearest.
+  int64_t best = 0;
+  size_t nearest = 0;
+  for (const auto& [stack, width] : widths) {
+    const size_t common = CommonPrefix(stack, entry.name) + 1;
+    if (has(width) && common > nearest) {
+      nearest = common;
+      best = width;
+    }
+  }
+  return best;
+}
+
+// By what its role does with the width.
+std::optional<bool> ByWidth(const TreeEntry& entry, int64_t width) {
+  const Sides sides = SidesOf(entry);
+  if (width == 0 || sides.first == sides.last) return std::nullopt;
+  switch (entry.role->role) {
+    case Role::kQuery:
+    case Role::kKey:
+    case Role::kValue:
+    case Role::kFusedQkv:
+    case Role::kGate:
+    case Role::kUp:
+    case Role::kFusedGateUp:
+    case Role::kHead:
+      return sides.first == width;
+    case Role::kOutput:
+    case Role::kDown:
+    case Role::kEmbedding:
+      return sides.last == width;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<bool> ByBias(const TreeEntry& entry,
+                           const std::map<std::string_view, int64_t>& biases) {
+  const auto at = biases.find(entry.role->module);
+  const Sides sides = SidesOf(entry);
+  if (at == biases.end() || sides.first == sides.last) return std::nullopt;
+  if (at->second == sides.last) return true;
+  if (at->second == sides.first) return false;
+  return std::nullopt;
+}
+
+// Matrices that are laid out alike: by leaf, Conv1D or not, stacked or not.
+using Kind = std::tuple<Leaf, bool, bool>;
+
+Kind KindOf(const TreeEntry& entry) {
+  return {entry.role->leaf, entry.role->conv1d, entry.shape->size() > 2};
+}
+
+}  // namespace
+
+std::vector<std::optional<bool>> OrientationsOf(
+    std::span<const TreeEntry> entries, std::optional<int64_t> hidden) {
+  const auto widths = WidthsOf(entries, hidden);
+  std::map<std::string_view, int64_t> biases;
+  for (const TreeEntry& entry : entries) {
+    if (entry.role->leaf == Leaf::kBias && entry.shape != nullptr &&
+        !entry.shape->empty()) {
+      biases.try_emplace(entry.role->module, entry.shape->back());
+    }
+  }
+  std::map<Kind, int64_t> votes;  // above 0: [in, out]
+  std::vector<std::optional<bool>> out(entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const TreeEntry& entry = entries[i];
+    if (!IsMatrix(entry)) continue;
+    const auto width = ByWidth(entry, WidthOf(entry, widths));
+    if (entry.role->role == Role::kEmbedding) {
+      out[i] = width.value_or(true);
+      continue;
+    }
+    out[i] = ByBias(entry, biases);
+    const auto vote = out[i] ? out[i] : width;
+    if (!vote) continue;
+    votes[KindOf(entry)] +=
+        (*vote ? 1 : -1) * std::min(entry.count, kMostVotes);
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (!IsMatrix(entries[i]) || out[i]) continue;
+    const auto at = votes.find(KindOf(entries[i]));
+    if (at != votes.end() && at->second != 0) out[i] = at->second > 0;
+  }
+  return out;
+}
+
+}  // namespace shardc

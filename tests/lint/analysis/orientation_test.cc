@@ -1,0 +1,125 @@
+#include "lint/analysis/orientation.h"
+
+#include <deque>
+#include <string>
+
+#include "doctest/doctest.h"
+
+namespace shardc {
+namespace {
+
+class Tree {
+ public:
+  void Add(const char* name, Shape shape, int64_t count = 4,
+           bool packed = false) {
+    names_.emplace_back(name);
+    roles_.push_back(RoleOf(names_.back(), '/'));
+    shapes_.push_back(std::move(shape));
+    entries_.push_back(
+        {names_.back(), &roles_.back(), &shapes_.back(), count, packed});
+  }
+  // "i": [in, out], "o": [out, in], "-": untold.
+  std::string Told(std::optional<int64_t> hidden = {}) const {
+    std::string out;
+    for (const auto& one : OrientationsOf(entries_, hidden)) {
+      out += !one ? '-' : *one ? 'i' : 'o';
+    }
+    return out;
+  }
+  // Every matrix turned round, names kept.
+  void Turn() {
+    for (Shape& shape : shapes_) {
+      const size_t rank = shape.size();
+      if (rank >= 2) std::swap(shape[rank - 2], shape[rank - 1]);
+    }
+  }
+
+ private:
+  std::deque<std::string> names_;
+  std::deque<GroupRole> roles_;
+  std::deque<Shape> shapes_;
+  std::vector<TreeEntry> entries_;
+};
+
+Tree Llama() {
+  Tree tree;
+  tree.Add("embed_tokens/embedding", {32000, 1024}, 1);
+  tree.Add("layers/*/attn/q_proj/kernel", {1024, 1024});
+  tree.Add("layers/*/attn/k_proj/kernel", {1024, 256});
+  tree.Add("layers/*/attn/o_proj/kernel", {1024, 1024});
+  tree.Add("layers/*/mlp/up_proj/kernel", {1024, 4096});
+  tree.Add("layers/*/mlp/down_proj/kernel", {4096, 1024});
+  tree.Add("lm_head/kernel", {1024, 32000}, 1);
+  return tree;
+}
+
+TEST_CASE("a tree that is turned round is told from its sizes") {
+  Tree tree = Llama();
+  CHECK(tree.Told() == "iiiiiii");
+  tree.Turn();
+  // Squares take the vote of the rectangles; an embedding is told by its own.
+  CHECK(tree.Told() == "ooooooo");
+}
+
+TEST_CASE("a bias decides for its own weight") {
+  Tree tree;
+  tree.Add("h/*/attn/c_attn/weight", {768, 2304});
+  tree.Add("h/*/attn/c_attn/bias", {2304});
+  tree.Add("h/*/attn/c_proj/weight", {768, 768});
+  tree.Add("h/*/adapter/weight", {768, 64});
+  tree.Add("h/*/adapter/bias", {64});
+  // The adapter is no Conv1D, yet its bias is as long as its second side.
+  CHECK(tree.Told() == "i-ii-");
+  tree.Turn();
+  CHECK(tree.Told() == "o-oo-");
+}
+
+TEST_CASE("experts are told by their last two dimensions, and do not outvote") {
+  Tree tree;
+  tree.Add("layers/*/attn/q_proj/kernel", {512, 1024});
+  tree.Add("layers/*/attn/k_proj/kernel", {512, 128});
+  tree.Add("layers/*/norm/scale", {512});
+  tree.Add("layers/*/experts/up_proj/kernel", {8, 512, 96});
+  CHECK(tree.Told() == "ii-i");
+  tree.Turn();
+  CHECK(tree.Told() == "oo-o");
+}
+
+TEST_CASE("a tree without counters has a width all the same") {
+  Tree tree;
+  tree.Add("layers/attn/c_attn/kernel", {48, 16}, 1);
+  tree.Add("layers/attn/c_proj/kernel", {16, 16}, 1);
+  tree.Add("layers/mlp/c_fc/kernel", {64, 16}, 1);
+  CHECK(tree.Told() == "ooo");
+  tree.Turn();
+  CHECK(tree.Told() == "iii");
+}
+
+TEST_CASE("stacked matrices vote apart") {
+  Tree tree;
+  tree.Add("layers/*/attn/q_proj/kernel", {1024, 512});
+  tree.Add("layers/*/attn/o_proj/kernel", {512, 512});
+  tree.Add("layers/*/norm/scale", {512});
+  tree.Add("layers/*/experts/up_proj/kernel", {8, 512, 96}, 32);
+  CHECK(tree.Told() == "oo-i");
+}
+
+TEST_CASE("a configuration's width decides where the tree has it") {
+  Tree tree;
+  tree.Add("layers/*/mlp/up_proj/kernel", {256, 1024});
+  tree.Add("layers/*/mlp/down_proj/kernel", {1024, 256});
+  CHECK(tree.Told(256) == "ii");
+  CHECK(tree.Told(1024) == "oo");
+  CHECK(tree.Told(999) == tree.Told());
+}
+
+TEST_CASE("what sizes do not tell is left to names") {
+  Tree tree;
+  tree.Add("layers/*/attn/q_proj/kernel", {512, 512});
+  tree.Add("layers/*/attn/k_proj/weight", {64, 512}, 4, true);
+  tree.Add("layers/*/mlp/other/kernel", {512, 2048});
+  CHECK(tree.Told() == "---");
+}
+
+}  // namespace
+}  // namespace shardc
