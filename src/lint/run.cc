@@ -17,13 +17,18 @@
 namespace shardc {
 namespace {
 
-std::string MissingText(unsigned missing) {
+std::string MissingText(unsigned missing, unsigned has) {
+  // Heads are the configuration's: without one, it is what is missing.
+  if ((missing & kNeedsHeads) != 0 && (has & kNeedsModel) == 0) {
+    missing = (missing & ~unsigned{kNeedsHeads}) | kNeedsModel;
+  }
   constexpr std::pair<unsigned, std::string_view> kWords[] = {
       {kNeedsShapes, "shapes and data types"},
       {kNeedsModel, "a model's config.json"},
       {kNeedsBatch, "a batch"},
       {kNeedsKvLen, "a KV length"},
       {kNeedsMemory, "a device's memory"},
+      {kNeedsHeads, "attention's sizes that fit the parameters"},
   };
   std::string out;
   for (const auto& [bit, words] : kWords) {
@@ -44,7 +49,7 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
     if (!selection.Wants(*lint) || lint->check == nullptr) continue;
     const unsigned missing = lint->needs & ~facts.has();
     if (missing != 0) {
-      out.skipped.push_back({lint, MissingText(missing)});
+      out.skipped.push_back({lint, MissingText(missing, facts.has())});
       continue;
     }
     ran.insert(lint->code.number);

@@ -22,7 +22,7 @@ std::optional<CacheSizes> CacheSizesOf(const Facts& facts) {
   // Multi-head latent attention caches a latent, not heads.
   if (facts.model()->model_type.starts_with("deepseek_v")) return std::nullopt;
   const auto heads = HeadsOf(*facts.model());
-  if (!heads) return std::nullopt;
+  if (!heads || (facts.has() & kNeedsHeads) == 0) return std::nullopt;
   return CacheSizes{.layers = *facts.model()->layers,
                     .batch = *facts.inputs().batch,
                     .length = *facts.inputs().kv_len,

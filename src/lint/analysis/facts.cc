@@ -10,9 +10,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <unordered_map>
 
+#include "lint/analysis/heads.h"
+#include "lint/analysis/orientation.h"
 #include "model/name.h"
 #include "source/checked.h"
 
@@ -39,6 +42,14 @@ struct GroupHash {
 
 }  // namespace
 
+bool MayPack(Dtype dtype) {
+  constexpr Dtype kPacking[] = {Dtype::kU8,  Dtype::kI16, Dtype::kU16,
+                                Dtype::kI32, Dtype::kU32, Dtype::kI64,
+                                Dtype::kU64};
+  return std::find(std::begin(kPacking), std::end(kPacking), dtype) !=
+         std::end(kPacking);
+}
+
 Facts::Facts(const LintInputs& inputs)
     : inputs_(inputs), nearest_(rules(), compiled().matches, separator()) {
   const AxisRules& axes = compiled().rules.axes;
@@ -52,13 +63,24 @@ Facts::Facts(const LintInputs& inputs)
       }
     }
   }
+  for (AxisRule rule :
+       {AxisRule::kDataParallel, AxisRule::kFullyShardedDataParallel,
+        AxisRule::kSequenceParallel}) {
+    for (const std::string& axis : axes.Value(rule).axes) {
+      if (std::find(tensor_axes_.begin(), tensor_axes_.end(), axis) ==
+          tensor_axes_.end()) {
+        gathered_axes_.push_back(axis);
+      }
+    }
+  }
   FindGroups();
-  TurnConv1d();
+  OrientGroups();
   FindRuleFacts();
   FindNaming();
   if (!other_naming_) FindDeadCauses();
   if (plan().summary.bytes) has_ |= kNeedsShapes;
   if (model() != nullptr) has_ |= kNeedsModel;
+  FindMisfits();
   if (inputs_.batch) has_ |= kNeedsBatch;
   if (inputs_.kv_len) has_ |= kNeedsKvLen;
   if (!inputs_.memory_bytes && mesh().device) {
@@ -105,22 +127,30 @@ void Facts::FindGroups() {
   }
 }
 
-// Flax's GPT-2 lays Conv1D kernels out [out, in], others [in, out]: the fused
-// attention projection, three times as wide as the model, tells.
-void Facts::TurnConv1d() {
-  bool transposed = false;
+void Facts::FindMisfits() {
+  if (model() == nullptr) return;
+  misfits_ = MisfitsOf(*this);
+  const bool denied =
+      std::any_of(misfits_.begin(), misfits_.end(),
+                  [](const Misfit& misfit) { return misfit.heads; });
+  if (!denied && HeadsOf(*model())) has_ |= kNeedsHeads;
+}
+
+void Facts::OrientGroups() {
+  std::vector<TreeEntry> entries;
+  entries.reserve(groups_.size());
   for (const ParameterGroup& group : groups_) {
-    if (!group.role.conv1d || group.role.role != Role::kFusedQkv ||
-        group.role.leaf != Leaf::kKernel || Rank(group) != 2) {
-      continue;
-    }
-    const Shape& shape = *TypeOf(group).shape;
-    transposed = transposed || shape[0] == 3 * shape[1];
+    const TensorType& type = TypeOf(group);
+    entries.push_back({.name = group.name,
+                       .role = &group.role,
+                       .shape = type.shape ? &*type.shape : nullptr,
+                       .count = group.count(),
+                       .packed = type.dtype && MayPack(*type.dtype)});
   }
-  for (ParameterGroup& group : groups_) {
-    if (group.role.conv1d && group.role.leaf == Leaf::kKernel) {
-      group.role.transposed = transposed;
-    }
+  const auto found = OrientationsOf(
+      entries, model() == nullptr ? std::nullopt : model()->hidden);
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    if (found[i]) groups_[i].role.in_first = found[i];
   }
 }
 
@@ -312,6 +342,15 @@ AxisGroup Facts::TensorAxes(const AxisGroup& axes) const {
       out.push_back(axis);
     }
   }
+  return out;
+}
+
+AxisGroup Facts::KeptAxes(const AxisGroup& axes) const {
+  AxisGroup out = axes;
+  std::erase_if(out, [&](const std::string& axis) {
+    return std::find(gathered_axes_.begin(), gathered_axes_.end(), axis) !=
+           gathered_axes_.end();
+  });
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lint/analysis/model_fit.h"
 #include "lint/analysis/need.h"
 #include "lint/analysis/roles.h"
 #include "model/project.h"
@@ -63,6 +64,9 @@ struct RuleFacts {
   std::vector<LostTo> lost;      // by rule
 };
 
+// Numbers of this type may hold several weights, in quantised checkpoints.
+bool MayPack(Dtype dtype);
+
 class Facts {
  public:
   explicit Facts(const LintInputs& inputs);
@@ -76,6 +80,8 @@ class Facts {
   const LintInputs& inputs() const { return inputs_; }
   char separator() const { return manifest().separator; }
 
+  // What the configuration says and the parameters deny.
+  std::span<const Misfit> misfits() const { return misfits_; }
   // Bits of Need that the inputs meet.
   unsigned has() const { return has_; }
 
@@ -135,10 +141,14 @@ class Facts {
   // heads, MLP or vocabulary names. The rest is gathered before use.
   int64_t TensorParts(const AxisGroup& group) const;
   AxisGroup TensorAxes(const AxisGroup& group) const;
+  // The axes over which a parameter stays split while it is used: all but
+  // those of the data (dp, fsdp, sp), unless an axis is tensor parallel too.
+  AxisGroup KeptAxes(const AxisGroup& group) const;
 
  private:
   void FindGroups();
-  void TurnConv1d();
+  void FindMisfits();
+  void OrientGroups();
   void FindRuleFacts();
   void FindNaming();
   void FindDeadCauses();
@@ -153,6 +163,8 @@ class Facts {
   int64_t applied_ = 0;
   bool other_naming_ = false;
   AxisGroup tensor_axes_;
+  AxisGroup gathered_axes_;
+  std::vector<Misfit> misfits_;
 };
 
 }  // namespace shardc

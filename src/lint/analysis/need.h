@@ -11,6 +11,7 @@ enum Need : unsigned {
   kNeedsBatch = 4,
   kNeedsKvLen = 8,
   kNeedsMemory = 16,
+  kNeedsHeads = 32,  // a configuration whose heads fit the parameters
 };
 
 }  // namespace shardc

@@ -1,0 +1,189 @@
+// Each size is looked for in the parameters that must have it; one that has it
+// is enough, as a tree may hold several towers. What none of them has is a
+// misfit:
+//
+//   32 heads of 128, every q_proj 2048 wide  ->  4096 is not 2048
+//   40 heads of 128, q_proj 5120 wide        ->  fits
+#include "lint/analysis/model_fit.h"
+
+#include <algorithm>
+
+#include "lint/analysis/facts.h"
+#include "lint/analysis/heads.h"
+#include "lint/analysis/phrase.h"
+#include "lint/analysis/vocabulary.h"
+
+namespace shardc {
+namespace {
+
+// Numbers, not several packed in one.
+bool IsPlain(const Facts& facts, const ParameterGroup& group) {
+  const auto dtype = facts.TypeOf(group).dtype;
+  return !dtype || !MayPack(*dtype);
+}
+
+// How wide the heads of a projection are; 0 where that cannot be told.
+int64_t HeadsWidth(const Facts& facts, const ParameterGroup& group) {
+  const int rank = facts.Rank(group);
+  const int dim = OutDim(group.role, rank);
+  const bool weight =
+      group.role.leaf == Leaf::kWeight || group.role.leaf == Leaf::kKernel;
+  if (rank != 2 || dim < 0 || !weight || !IsPlain(facts, group)) return 0;
+  return (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
+}
+
+struct Wanted {
+  Role role;
+  std::vector<int64_t> widths;  // any of them
+  std::string said;             // "32 heads of 128"
+};
+
+// The first projection of this role, if none has a width that is wanted.
+const ParameterGroup* Denied(const Facts& facts, const Wanted& wanted) {
+  const ParameterGroup* first = nullptr;
+  for (const ParameterGroup& group : facts.groups()) {
+    if (group.role.role != wanted.role) continue;
+    const int64_t width = HeadsWidth(facts, group);
+    if (width == 0) continue;
+    if (std::find(wanted.widths.begin(), wanted.widths.end(), width) !=
+        wanted.widths.end()) {
+      return nullptr;
+    }
+    if (first == nullptr) first = &group;
+  }
+  return first;
+}
+
+// Some output projection takes so wide an input.
+bool EntersOutput(const Facts& facts, int64_t width) {
+  return std::any_of(
+      facts.groups().begin(), facts.groups().end(),
+      [&](const ParameterGroup& group) {
+        const int dim = InDim(group.role, facts.Rank(group));
+        return group.role.role == Role::kOutput && dim >= 0 &&
+               (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)] == width;
+      });
+}
+
+bool HasAttention(const Facts& facts) {
+  return std::any_of(facts.groups().begin(), facts.groups().end(),
+                     [](const ParameterGroup& group) {
+                       return group.role.attention &&
+                              (group.role.role == Role::kQuery ||
+                               group.role.role == Role::kFusedQkv);
+                     });
+}
+
+void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
+  const auto heads = HeadsOf(*facts.model());
+  if (!heads) {
+    if (HasAttention(facts)) {
+      out.push_back({true,
+                     "the configuration gives no number of attention heads, or"
+                     " no width of theirs, and the tree has attention",
+                     nullptr});
+    }
+    return;
+  }
+  const auto said = [&](int64_t count, std::string_view what) {
+    return std::to_string(count) + " " + std::string(what) + " of " +
+           std::to_string(heads->head_dim);
+  };
+  const int64_t query = heads->heads * heads->head_dim;
+  const int64_t key = heads->kv_heads * heads->head_dim;
+  // A gate that is packed with the query makes it twice as wide as what enters
+  // the output; fused projections differ in whether keys were repeated.
+  std::vector<int64_t> query_widths = {query};
+  if (EntersOutput(facts, query)) query_widths.push_back(2 * query);
+  const Wanted all[] = {
+      {Role::kQuery, query_widths, said(heads->heads, "heads")},
+      {Role::kKey, {key}, said(heads->kv_heads, "KV heads")},
+      {Role::kFusedQkv,
+       {query + 2 * key, 3 * query},
+       said(heads->heads, "heads") + " with " +
+           std::to_string(heads->kv_heads) + " KV heads"}};
+  for (const Wanted& wanted : all) {
+    const ParameterGroup* group = Denied(facts, wanted);
+    if (group == nullptr) continue;
+    out.push_back({true,
+                   "the configuration says " + wanted.said + ", which is " +
+                       std::to_string(wanted.widths.front()) + ", and " +
+                       ParametersText(facts, *group) + " is " +
+                       std::to_string(HeadsWidth(facts, *group)) + " wide",
+                   group});
+    return;
+  }
+}
+
+void AddHidden(const Facts& facts, std::vector<Misfit>& out) {
+  const auto hidden = facts.model()->hidden;
+  if (!hidden) return;
+  const ParameterGroup* first = nullptr;
+  for (const ParameterGroup& group : facts.groups()) {
+    const auto& shape = facts.TypeOf(group).shape;
+    if (!shape || shape->size() < 2 || !IsPlain(facts, group)) continue;
+    if (std::find(shape->begin(), shape->end(), *hidden) != shape->end()) {
+      return;
+    }
+    if (first == nullptr) first = &group;
+  }
+  if (first == nullptr) return;
+  out.push_back({false,
+                 "the configuration says a width of " +
+                     std::to_string(*hidden) +
+                     ", which is no dimension of any matrix here",
+                 first});
+}
+
+void AddVocabulary(const Facts& facts, std::vector<Misfit>& out) {
+  const auto vocab = facts.model()->vocab;
+  const Vocabulary vocabulary = VocabularyOf(facts);
+  if (!vocab || vocabulary.embedding == nullptr) return;
+  const int64_t rows =
+      (*facts.TypeOf(*vocabulary.embedding)
+            .shape)[static_cast<size_t>(vocabulary.embedding_dim)];
+  // More rows are padding.
+  if (rows >= *vocab) return;
+  out.push_back({false,
+                 "the configuration says a vocabulary of " +
+                     std::to_string(*vocab) + ", and " +
+                     ParametersText(facts, *vocabulary.embedding) + " has " +
+                     std::to_string(rows) + " rows",
+                 vocabulary.embedding});
+}
+
+void AddExperts(const Facts& facts, std::vector<Misfit>& out) {
+  const auto experts = facts.model()->experts;
+  if (!experts) return;
+  const ParameterGroup* first = nullptr;
+  for (const ParameterGroup& group : facts.groups()) {
+    const auto& shape = facts.TypeOf(group).shape;
+    const bool stacked = group.role.expert && shape && shape->size() == 3;
+    if (!stacked) continue;
+    if (std::find(shape->begin(), shape->end(), *experts) != shape->end()) {
+      return;
+    }
+    if (first == nullptr) first = &group;
+  }
+  if (first == nullptr) return;
+  out.push_back({false,
+                 "the configuration says " + std::to_string(*experts) +
+                     " experts, and " + ParametersText(facts, *first) +
+                     " holds " +
+                     std::to_string(facts.TypeOf(*first).shape->front()),
+                 first});
+}
+
+}  // namespace
+
+std::vector<Misfit> MisfitsOf(const Facts& facts) {
+  std::vector<Misfit> out;
+  if (facts.model() == nullptr) return out;
+  AddHeads(facts, out);
+  AddHidden(facts, out);
+  AddVocabulary(facts, out);
+  AddExperts(facts, out);
+  return out;
+}
+
+}  // namespace shardc

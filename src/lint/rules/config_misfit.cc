@@ -1,0 +1,67 @@
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+// The configuration's file, or what stands in for it.
+Place ConfigPlace(const Facts& facts) {
+  const SourceRef& source = facts.model()->source;
+  return source == nullptr ? facts.RulePlace(-1)
+                           : Place{source, Place::kWhole, Place::kWhole};
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const Misfit& misfit : facts.misfits()) {
+    LintFinding finding;
+    finding.code = &kConfigMisfit.code;
+    finding.level = finding.code->level;
+    finding.place = ConfigPlace(facts);
+    finding.message = misfit.observation;
+    if (misfit.heads) {
+      finding.message += "; what counts heads is skipped";
+    }
+    finding.help = "give the config.json that came with these parameters";
+    if (misfit.group != nullptr) {
+      finding.params = facts.Names(*misfit.group);
+    }
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kConfigMisfit{
+    .code = {223, "config-misfit", Level::kWarning,
+             "the model's configuration is not that of the parameters"},
+    .needs = kNeedsShapes | kNeedsModel,
+    .what =
+        "Finds configurations whose sizes the parameters deny: heads times "
+        "their width is not the width of the query's projection (nor the KV "
+        "heads' that of the key's), the width is no dimension of any matrix, "
+        "the embedding has fewer rows than the vocabulary, stacked experts "
+        "are of another number; and those without attention's sizes for a "
+        "tree that has attention.",
+    .why =
+        "Heads are counted by the configuration. With another model's, what "
+        "splits inside a head passes, and what is right is refused.",
+    .instead = "Give the config.json that came with the parameters.",
+    .bad = {.mesh = "tp:8",
+            .rules = R"(version: 1
+rules:
+  - match: 'q_proj/kernel'
+    spec: [null, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/self_attn/q_proj/kernel": {"shape": [4096, 4096], "dtype": "BF16"}}}
+)",
+            .model = R"({"num_attention_heads": 40, "head_dim": 128,
+ "hidden_size": 4096}
+)"},
+    .good = {.model = R"({"num_attention_heads": 32, "head_dim": 128,
+ "hidden_size": 4096}
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,132 @@
+#include <set>
+#include <string>
+
+#include "doctest/doctest.h"
+#include "lint/rules/lint.h"
+#include "lint/target.h"
+
+namespace shardc {
+namespace {
+
+struct Told {
+  std::multiset<std::string> codes;
+  std::set<std::string> skipped;  // for want of sizes that fit
+  std::string message;            // of the first misfit
+};
+
+Told Lint(const std::string& params, std::string_view model) {
+  const std::string manifest =
+      R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {)" +
+      params + "}}";
+  const LintExample example{.mesh = "tp:2",
+                            .rules = R"(version: 1
+axes: {head: tp}
+rules:
+  - {match: '.', spec: [TP]}
+)",
+                            .manifest = manifest,
+                            .model = model};
+  std::string errors;
+  const LintResult result = LintExampleText(example, &errors);
+  CAPTURE(errors);
+  REQUIRE(errors.empty());
+  Told out;
+  for (const Finding& finding : result.findings) {
+    out.codes.insert(finding.code->Id());
+    if (finding.code->Id() == "SHD223" && out.message.empty()) {
+      out.message = finding.message;
+    }
+  }
+  for (const SkippedLint& skipped : result.skipped) {
+    if (skipped.missing == "attention's sizes that fit the parameters") {
+      out.skipped.insert(skipped.lint->code.Id());
+    }
+  }
+  return out;
+}
+
+const std::set<std::string> kCounting = {"SHD220", "SHD404", "SHD405",
+                                         "SHD409"};
+const std::string kQuery =
+    R"("l/0/attn/q_proj/kernel": {"shape": [512, 1024], "dtype": "BF16"})";
+const std::string kKey =
+    R"(, "l/0/attn/k_proj/kernel": {"shape": [512, 256], "dtype": "BF16"})";
+
+TEST_CASE("heads that are not the query's width are told, and not counted") {
+  const Told wrong = Lint(kQuery, R"({"num_attention_heads": 8, "head_dim": 64,
+                       "hidden_size": 512})");
+  CHECK(wrong.codes.count("SHD223") == 1);
+  CHECK(wrong.skipped == kCounting);
+  CHECK(wrong.message ==
+        "the configuration says 8 heads of 64, which is 512, and "
+        "`l/0/attn/q_proj/kernel` is 1024 wide; what counts heads is skipped");
+  const Told right = Lint(kQuery, R"({"num_attention_heads": 16, "head_dim": 64,
+                       "hidden_size": 512})");
+  CHECK(right.codes.count("SHD223") == 0);
+  CHECK(right.skipped.empty());
+  // A gate packed with the query: what enters the output is half as wide.
+  const Told gated = Lint(
+      kQuery +
+          R"(, "l/0/attn/o_proj/kernel": {"shape": [512, 512], "dtype": "F32"},
+ "l/0/mlp/up/kernel": {"shape": [512, 640], "dtype": "F32"})",
+      R"({"num_attention_heads": 8, "head_dim": 64, "hidden_size": 512})");
+  CHECK(gated.codes.count("SHD223") == 0);
+}
+
+TEST_CASE("KV heads, and what is packed in one, are looked at too") {
+  const std::string both = kQuery + kKey;
+  const auto with_kv = [&](const std::string& kv) {
+    return Lint(both, R"({"num_attention_heads": 16, "head_dim": 64,
+ "hidden_size": 512, "num_key_value_heads": )" +
+                          kv + "}")
+        .codes.count("SHD223");
+  };
+  CHECK(with_kv("4") == 0);
+  CHECK(with_kv("8") == 1);
+  const auto fused = [](const std::string& width) {
+    return Lint(R"("l/0/attn/qkv/kernel": {"dtype": "BF16", "shape": [512, )" +
+                    width + "]}",
+                R"({"num_attention_heads": 8, "hidden_size": 512,
+ "num_key_value_heads": 2})")
+        .codes.count("SHD223");
+  };
+  CHECK(fused("768") == 0);
+  CHECK(fused("1536") == 0);
+  CHECK(fused("1024") == 1);
+}
+
+TEST_CASE("a configuration without attention's sizes is told where they lack") {
+  const Told none = Lint(kQuery, R"({"hidden_size": 512})");
+  CHECK(none.codes.count("SHD223") == 1);
+  CHECK(none.skipped == kCounting);
+  const Told no_attention =
+      Lint(R"("l/0/mlp/up/kernel": {"shape": [512, 1024], "dtype": "BF16"})",
+           R"({"hidden_size": 512})");
+  CHECK(no_attention.codes.count("SHD223") == 0);
+}
+
+TEST_CASE("width, vocabulary and experts are looked for in the tree") {
+  const auto count = [](const std::string& params, std::string_view model) {
+    return Lint(params, model).codes.count("SHD223");
+  };
+  const std::string up =
+      R"("l/0/mlp/up/kernel": {"shape": [512, 1024], "dtype": "BF16"})";
+  CHECK(count(up, R"({"hidden_size": 640})") == 1);
+  CHECK(count(up, R"({"hidden_size": 512})") == 0);
+  const std::string embedding =
+      R"("embed_tokens/embedding": {"shape": [32000, 512], "dtype": "BF16"})";
+  CHECK(count(embedding, R"({"vocab_size": 32001})") == 1);
+  CHECK(count(embedding, R"({"vocab_size": 31990})") == 0);
+  const std::string experts =
+      R"("l/0/experts/up/kernel": {"shape": [8, 512, 64], "dtype": "BF16"})";
+  CHECK(count(experts, R"({"num_experts": 16})") == 1);
+  CHECK(count(experts, R"({"num_experts": 8})") == 0);
+  // Numbers that pack several weights have other sizes.
+  const std::string packed =
+      R"("l/0/attn/q_proj/weight": {"shape": [64, 512], "dtype": "I32"})";
+  CHECK(count(packed, R"({"num_attention_heads": 8, "hidden_size": 512})") ==
+        0);
+}
+
+}  // namespace
+}  // namespace shardc
