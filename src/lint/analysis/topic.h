@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,14 @@ inline Topic WholeTopic(const std::string& name) { return "whole " + name; }
 // Attention's heads do not divide by so many shards.
 inline Topic HeadsTopic(int64_t heads, int64_t parts) {
   return "heads " + std::to_string(heads) + " over " + std::to_string(parts);
+}
+// A decode rule that is null, so that the standard one stays in force.
+inline Topic DecodeNullTopic(std::string_view rule) {
+  return "null " + std::string(rule);
+}
+// Nothing uses a mesh axis.
+inline Topic UnusedAxisTopic(std::string_view axis) {
+  return "unused " + std::string(axis);
 }
 // A parameter that no rule matches.
 inline Topic UnmatchedTopic(const std::string& name) {

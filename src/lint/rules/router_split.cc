@@ -1,0 +1,69 @@
+// The router's dimension of experts is its smaller one. Axes that are gathered
+// before use may split it.
+//
+//   gate [4096, 8] over [null, ep]  ->  a device sees 2 of 8 scores at ep 4
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  for (const ParameterGroup& group : facts.groups()) {
+    const int rank = facts.Rank(group);
+    const bool weight =
+        group.role.leaf == Leaf::kWeight || group.role.leaf == Leaf::kKernel;
+    if (group.role.role != Role::kRouter || rank != 2 || !weight ||
+        !facts.Judged(group)) {
+      continue;
+    }
+    const Shape& shape = *facts.TypeOf(group).shape;
+    const int dim = shape[0] < shape[1] ? 0 : 1;
+    const int64_t experts = shape[static_cast<size_t>(dim)];
+    const AxisGroup axes = facts.KeptAxes(facts.AxesAt(group, dim));
+    const int64_t parts = facts.mesh().Parts(axes).value_or(1);
+    if (parts <= 1 || experts <= 1) continue;
+    sink.push_back(GroupFinding(
+        facts, kRouterSplit.code, group,
+        "dimension " + std::to_string(dim) + " of " +
+            ParametersText(facts, group) + " scores " +
+            std::to_string(experts) + " experts and is split over " +
+            GroupText(axes) + ": a device sees " +
+            std::to_string(experts / parts) +
+            " of the scores from which the best are taken",
+        "leave the experts' dimension of the router whole; it is small"));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kRouterSplit{
+    .code = {226, "router-split", Level::kWarning,
+             "the router is split so that a device sees some experts only"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds routers whose dimension of experts is split over axes that "
+        "are not gathered before use.",
+    .why =
+        "The best of all experts are taken for each token. From a part of "
+        "the scores that is another choice on every device, or the scores "
+        "are gathered in every layer, for a matrix of little size.",
+    .instead = "Leave that dimension whole.",
+    .bad = {.mesh = "ep:4,tp:2",
+            .rules = R"(version: 1
+rules:
+  - match: 'gate/kernel'
+    spec: [null, EXPERT]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/moe/gate/kernel": {"shape": [1024, 8], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'gate/kernel'
+    spec: [FSDP, null]
+)"},
+    .check = Check};
+
+}  // namespace shardc

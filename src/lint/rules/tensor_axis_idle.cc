@@ -1,0 +1,79 @@
+#include <set>
+#include <string>
+
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
+#include "lint/rules/all.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  std::set<std::string> splits;
+  bool matrices = false;
+  for (const ParameterGroup& group : facts.groups()) {
+    matrices = matrices || facts.Rank(group) >= 2;
+    for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
+      for (const AxisGroup& axes : mode.resolved) {
+        splits.insert(axes.begin(), axes.end());
+      }
+    }
+  }
+  splits.insert(facts.plan().placement_axes.begin(),
+                facts.plan().placement_axes.end());
+  if (!matrices) return;
+  for (const MeshAxis& axis : facts.mesh().axes) {
+    if (axis.size <= 1 || splits.count(axis.name) > 0) continue;
+    if (facts.TensorAxes({axis.name}).empty()) continue;
+    LintFinding finding;
+    finding.code = &kTensorAxisIdle.code;
+    finding.level = finding.code->level;
+    finding.place = facts.MeshPlace();
+    // Nothing at all uses it: said by the lint of unused axes.
+    finding.unless = {UnusedAxisTopic(axis.name)};
+    finding.message = "no parameter is split over the tensor parallel axis " +
+                      Quoted(axis.name) + " of size " +
+                      std::to_string(axis.size) + ": each of its " +
+                      Counted(axis.size, "device") +
+                      " holds all weights and computes every product whole";
+    finding.help =
+        "name the axis in the rules of projections (HEAD, MLP_INTERMEDIATE,"
+        " VOCAB), or give its devices to `fsdp`";
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kTensorAxisIdle{
+    .code = {225, "tensor-axis-idle", Level::kWarning,
+             "a tensor parallel axis splits no parameter"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds tensor parallel axes of size 2 or more that the rules for "
+        "attention name, and that split no parameter in any mode.",
+    .why =
+        "Projections are then computed whole on every device of the axis, "
+        "and attention cuts its heads out of the result: devices without "
+        "work of their own.",
+    .instead = "Split the projections over the axis, or leave it out.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+axes: {head: tp}
+rules:
+  - match: 'q_proj/kernel'
+    spec: [FSDP, null]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+axes: {head: tp}
+rules:
+  - match: 'q_proj/kernel'
+    spec: [FSDP, HEAD]
+)"},
+    .check = Check};
+
+}  // namespace shardc
