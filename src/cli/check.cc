@@ -30,6 +30,7 @@ struct CheckFlags {
   bool preview = false;
   std::string baseline, write_baseline, output;
   bool statistics = false;
+  bool notes = false;
   bool diff = false;
   bool fix = false;
 };
@@ -151,7 +152,7 @@ void WriteStatistics(std::span<const Finding> findings, bool as_json,
 
 std::string SummaryText(const Findings& findings,
                         const std::vector<CheckedTarget>& targets,
-                        int64_t known) {
+                        int64_t known, bool hides_notes) {
   int64_t counts[3] = {0, 0, 0};
   for (const Finding& finding : findings.all()) {
     ++counts[static_cast<size_t>(finding.level)];
@@ -160,6 +161,7 @@ std::string SummaryText(const Findings& findings,
                     ": " + Counted(counts[0], "error") + ", " +
                     Counted(counts[1], "warning") + ", " +
                     Counted(counts[2], "note");
+  if (hides_notes && counts[2] > 0) out += " (--notes shows them)";
   int64_t ignored = 0;
   std::map<std::string, std::string> skipped;  // by what is missing
   for (const CheckedTarget& target : targets) {
@@ -223,15 +225,29 @@ bool CheckLocked(const std::vector<Target>& targets, Findings& findings) {
   return false;
 }
 
+// People are shown notes on request only, or where they fail the check;
+// programs are given everything.
+bool HidesNotes(const CheckFlags& flags, const Common& common,
+                const Selection& selection) {
+  return !flags.notes && common.format == "text" &&
+         !selection.Fails(Level::kNote);
+}
+
 void Emit(const CheckFlags& flags, const Common& common,
-          const Findings& findings, Sink& out) {
+          const Selection& selection, const Findings& findings, Sink& out) {
   if (flags.statistics) {
     WriteStatistics(findings.all(), common.format == "json", out);
     return;
   }
   const FindingFormat* format = FindFindingFormat(common.format);
   const char* workspace = std::getenv("GITHUB_WORKSPACE");
-  FindingReport report{findings.all(),
+  std::vector<Finding> shown(findings.all().begin(), findings.all().end());
+  if (HidesNotes(flags, common, selection)) {
+    std::erase_if(shown, [](const Finding& finding) {
+      return finding.level == Level::kNote;
+    });
+  }
+  FindingReport report{shown,
                        kVersion,
                        {},
                        Repository::Find(workspace == nullptr ? "" : workspace)};
@@ -302,10 +318,12 @@ int RunCheck(const CheckFlags& given, const Common& common,
     return kDone;
   }
   const auto write = [&](Sink& out) {
-    Emit(flags, common, joined.findings, out);
+    Emit(flags, common, *selection, joined.findings, out);
   };
   if (!PutResult(write, flags.output, findings)) return kFailed;
-  Tell(common, SummaryText(joined.findings, targets, known));
+  Tell(common,
+       SummaryText(joined.findings, targets, known,
+                   !flags.statistics && HidesNotes(flags, common, *selection)));
   if (joined.unreadable) return kFailed;
   for (const Finding& finding : joined.findings.all()) {
     if (selection->Fails(finding.level)) return kFound;
@@ -353,6 +371,9 @@ Options OptionsOf(CheckFlags& flags) {
         .to = &flags.write_baseline,
         .value = "FILE",
         .help = "write the findings to a baseline"},
+       {.name = "--notes",
+        .to = &flags.notes,
+        .help = "show notes too, which text only counts"},
        {.name = "--statistics",
         .to = &flags.statistics,
         .help = "count findings by code"},

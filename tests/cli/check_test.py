@@ -100,6 +100,19 @@ class Selection(Folder):
         self.assertIn("SHD117", self.codes("--preview"))
         self.assertEqual(self.codes("--select", "SHD117"), ["SHD117"])
 
+    def test_notes_are_counted_and_shown_on_request(self):
+        self.write("r.yaml", RULES.replace("w_qkv/kernel", "w_qkv/bias"))
+        shown = "note[SHD105 dead-rule]"
+        result = self.lint("--ignore", "SHD109")
+        self.assertNotIn(shown, result.out)
+        self.assertIn("1 note (--notes shows them)", result.err)
+        result = self.lint("--notes")
+        self.assertIn(shown, result.out)
+        self.assertNotIn("--notes", result.err)
+        # A note that fails the check is shown, and programs get all.
+        self.assertIn(shown, self.lint("--fail-on", "note").out)
+        self.assertIn("SHD105", self.lint("--format", "concise").out)
+
     def test_skipped_lints_are_told(self):
         result = self.lint()
         self.assertIn("skipped without a batch: SHD408", result.err)

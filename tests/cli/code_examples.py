@@ -82,6 +82,8 @@ def sections(program, code):
     text = said(program, code)
     bad, good = examples(text)
     preview = " --preview" if "\nIn preview:" in text else ""
+    if "(note)" in text.splitlines()[0]:
+        preview += " --notes"
     files, flags = setup(bad)
     steps = [Step("command", f"shardc explain {code}")]
     steps += files
