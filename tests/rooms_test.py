@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "plan": {"source", "model", "match", "resolve", "legalize", "comm"},
     "lint/analysis": {"source", "model", "resolve", "legalize", "comm",
         "plan"},
-    "lint/rules": {"source", "match", "comm", "lint/analysis"},
+    "lint/rules": {"source", "model", "match", "comm", "lint/analysis"},
     "lint": {"source", "model", "lint/analysis", "lint/rules"},
     "checkpoint": {"source", "model", "floats", "importers", "plan"},
     "target": {"source", "model", "parse", "importers", "match", "resolve",

@@ -39,8 +39,8 @@ class Formats(Case):
         cls.addClassCleanup(cls.folder.cleanup)
         cls.write("m.json", json.dumps({
             "schema": "shardc.manifest/v1", "separator": "/", "params": {
-                name: {"shape": [6, 6], "dtype": "F32"}
-                for name in HOSTILE}}))
+                name: {"shape": [6 + 4 * i, 6], "dtype": "F32"}
+                for i, name in enumerate(HOSTILE)}}))  # each its finding
         cls.write("r a,b:%.yaml", "version: 1\nrules:\n"
                   "  - match: 'no <such> & \"thing\"'\n    spec: []\n"
                   "  - match: 'kernel'\n    spec: [TP, null]\n")

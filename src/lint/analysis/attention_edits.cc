@@ -48,6 +48,35 @@ Place RegisteredPlace(const Facts& facts, const std::string& name) {
 
 }  // namespace
 
+bool Written(const Facts& facts, const NameTrace& trace) {
+  if (RegisteredPlace(facts, trace.name).HasPosition()) return true;
+  const auto parallelism = ParallelismRules();
+  for (auto rule = ParseAxisRule(trace.rule); rule; rule = DerivedFrom(*rule)) {
+    if (std::find(parallelism.begin(), parallelism.end(), *rule) !=
+        parallelism.end()) {
+      return false;
+    }
+    if (facts.compiled().rules.axes.Given(*rule)) return true;
+  }
+  return false;
+}
+
+bool Written(const Facts& facts, Mode mode, std::string_view tensor,
+             size_t dim) {
+  for (const ModeAttention& attention : facts.plan().attention) {
+    if (attention.mode != mode) continue;
+    for (const AttentionLayout& layout : attention.tensors) {
+      if (layout.tensor != tensor || dim >= layout.why.traces.size()) continue;
+      const auto& traces = layout.why.traces[dim];
+      if (std::any_of(traces.begin(), traces.end(),
+                      [&](const NameTrace& t) { return Written(facts, t); })) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise) {
   for (const ModeAttention& attention : facts.plan().attention) {

@@ -18,6 +18,14 @@ namespace shardc {
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise);
 
+// Some file gives the rule that a name was resolved by, or one that this takes
+// its value from. A default is no statement, nor is the name of one of the
+// five parallelism axes: it says what an axis is called.
+bool Written(const Facts& facts, const NameTrace& trace);
+// ... any rule that says how a dimension of attention is split.
+bool Written(const Facts& facts, Mode mode, std::string_view tensor,
+             size_t dim);
+
 // "train", "train and decode", "train, prefill and decode"
 std::string ModesText(std::span<const Mode> modes);
 

@@ -45,6 +45,10 @@ void ReportEdits(const Facts& facts, const Code& code, Reason reason,
       }
       LintFinding finding =
           GroupFinding(facts, code, group, std::move(message), help);
+      // Whole for this reason, so nobody else needs to say that it is.
+      if (!illegal && facts.Replicated(group)) {
+        finding.tells.push_back(WholeTopic(facts.Example(group)));
+      }
       if (!illegal && finding.level == Level::kError) {
         finding.level = Level::kWarning;
       }

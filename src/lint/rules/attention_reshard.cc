@@ -2,6 +2,11 @@
 // product. What leaves the query's projection must enter the output's.
 //
 //   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  leaves over tp, enters whole
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
@@ -26,30 +31,61 @@ bool Empty(const Facts& facts, const AxisGroup& group) {
 }
 
 // A projection into heads that splits what enters it, and not the heads.
-void CheckTransposed(const Facts& facts, const ParameterGroup& group,
-                     FindingSink& sink) {
-  if (!Empty(facts, Out(facts, group)) || Empty(facts, In(facts, group)))
-    return;
-  sink.push_back(GroupFinding(
-      facts, kAttentionReshard.code, group,
-      ParametersText(facts, group) + " is " +
-          SpecText(facts.Train(group).spec) +
-          ": what enters the projection is split over " +
-          GroupText(In(facts, group)) +
-          " and the heads are left whole, so the result is summed over that"
-          " axis before attention",
-      "split the dimension that leaves the projection: ColumnWise for a"
-      " kernel, RowWise for a torch weight"));
+bool IsTransposed(const Facts& facts, const ParameterGroup& group) {
+  return Empty(facts, Out(facts, group)) && !Empty(facts, In(facts, group));
+}
+
+// Those over the same axes are one finding, at the first of their rules.
+void SayTransposed(const Facts& facts,
+                   std::span<const ParameterGroup* const> groups,
+                   FindingSink& sink) {
+  std::vector<const ParameterGroup*> left(groups.begin(), groups.end());
+  while (!left.empty()) {
+    const ParameterGroup& first = *left.front();
+    const AxisGroup axes = In(facts, first);
+    std::vector<const ParameterGroup*> alike;
+    std::erase_if(left, [&](const ParameterGroup* group) {
+      if (In(facts, *group) != axes) return false;
+      alike.push_back(group);
+      return true;
+    });
+    std::vector<std::string> texts;
+    std::set<int32_t> rules = {first.rule};
+    LintFinding finding = GroupFinding(
+        facts, kAttentionReshard.code, first, "",
+        "split the dimension that leaves the projection: ColumnWise for a"
+        " kernel, RowWise for a torch weight");
+    finding.params.clear();
+    finding.subject.clear();
+    for (const ParameterGroup* group : alike) {
+      texts.push_back(ParametersText(facts, *group));
+      for (std::string& name : facts.Names(*group)) {
+        finding.params.push_back(std::move(name));
+      }
+      if (rules.insert(group->rule).second) {
+        finding.labels.push_back({facts.GroupPlace(*group), "and here"});
+      }
+    }
+    const bool one = texts.size() == 1;
+    finding.message = ListText(texts) +
+                      (one ? " splits what enters it over "
+                           : " split what enters them over ") +
+                      GroupText(axes) + " and " + (one ? "leaves" : "leave") +
+                      " the heads whole, so the result is summed over that"
+                      " axis before attention";
+    sink.push_back(std::move(finding));
+  }
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
+  std::vector<const ParameterGroup*> transposed;
   for (const Siblings& module : SiblingsOf(facts)) {
     for (Role role :
          {Role::kQuery, Role::kKey, Role::kValue, Role::kFusedQkv}) {
       const ParameterGroup* group = module.Find(role);
       if (group == nullptr || !group->role.attention) continue;
       if (facts.Rank(*group) != 2 || OutDim(group->role, 2) < 0) continue;
-      CheckTransposed(facts, *group, sink);
+      if (IsTransposed(facts, *group)) transposed.push_back(group);
     }
     const ParameterGroup* query = module.Find(Role::kQuery);
     if (query == nullptr) query = module.Find(Role::kFusedQkv);
@@ -72,6 +108,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         {facts.GroupPlace(*query), "the heads are split here"});
     sink.push_back(std::move(finding));
   }
+  SayTransposed(facts, transposed, sink);
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
     *dim = own - 1;
     *axes = facts.AxesAt(*pair.other, own - 1);
     *weight_axes = facts.AxesAt(*pair.weight, out);
-    // The rest of the weight's axes is gathered before use.
-    return facts.mesh().Parts(*axes).value_or(1) > 1 &&
+    // The rest of both is gathered before use: whole, then.
+    return facts.TensorParts(*axes) > 1 &&
            !SplitAlike(facts.mesh(), facts.TensorAxes(*axes),
                        facts.TensorAxes(*weight_axes));
   }
@@ -33,8 +33,9 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
   for (*dim = 0; *dim < rank; ++*dim) {
     *axes = facts.AxesAt(*pair.other, *dim);
     *weight_axes = facts.AxesAt(*pair.weight, *dim);
-    if (facts.mesh().Parts(*axes).value_or(1) > 1 &&
-        !SplitAlike(facts.mesh(), *axes, *weight_axes)) {
+    const AxisGroup kept = facts.KeptAxes(*axes);
+    if (facts.mesh().Parts(kept).value_or(1) > 1 &&
+        !SplitAlike(facts.mesh(), kept, facts.KeptAxes(*weight_axes))) {
       return true;
     }
   }
@@ -69,7 +70,8 @@ constinit const Lint kCompanionDiffers{
     .what =
         "Finds biases, scales and zero points that are split over other "
         "axes than the dimension of the weight they belong to. A whole "
-        "one is fine.",
+        "one is fine, and axes that are gathered before use, such as "
+        "`fsdp`, do not count.",
     .why =
         "The two meet element by element, so one of them is moved in every "
         "step.",

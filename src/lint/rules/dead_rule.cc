@@ -1,32 +1,113 @@
+// A dead rule is a warning, unless it is about what one model of a family has
+// and the next has not, by the whole last parts of its path; and even then if
+// a large parameter that only a catch-all matches is near it:
+//
+//   self_attn/q_proj/bias  ->  note      unbiased/kernel  ->  warning
 #include <algorithm>
 #include <array>
+#include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
+#include "match/sketch.h"
 
 namespace shardc {
 namespace {
 
-// Parts that one model of a family has and the next has not.
-constexpr std::array<std::string_view, 13> kOptional = {
-    "bias",  "norm", "ln_", "lm_head",  "score", "classifier", "head",
-    "embed", "wte",  "wpe", "position", "scale", "pooler"};
+// Parts of a path that one model of a family has and the next has not: leaves,
+// and modules.
+constexpr std::array<std::string_view, 3> kOptionalLeaves = {"bias", "scale",
+                                                             "scales"};
+constexpr std::array<std::string_view, 6> kLeaves = {
+    "kernel", "weight", "bias", "scale", "embedding", "weights"};
+constexpr std::array<std::string_view, 11> kOptionalModules = {
+    "lm_head",
+    "score",
+    "classifier",
+    "head",
+    "wte",
+    "wpe",
+    "pooler",
+    "embed_tokens",
+    "embed_positions",
+    "position_embeddings",
+    "position_embedding"};
 
-bool IsOptional(std::string_view pattern) {
-  return std::any_of(kOptional.begin(), kOptional.end(), [&](auto word) {
-    return pattern.find(word) != std::string_view::npos;
-  });
+template <size_t N>
+bool Holds(const std::array<std::string_view, N>& words,
+           std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool IsNorm(std::string_view word) {
+  while (!word.empty() && word.back() >= '0' && word.back() <= '9') {
+    word.remove_suffix(1);
+  }
+  if (word.ends_with('_')) word.remove_suffix(1);
+  return word.ends_with("norm") || word.ends_with("Norm") ||
+         word.starts_with("ln_") || word == "ln";
+}
+
+// Without the marks of what is not literal.
+std::string Literal(std::string text) {
+  std::erase(text, Sketch::kWild);
+  std::erase(text, Sketch::kAnyChar);
+  return text;
+}
+
+// Is a text that the pattern was written for a leaf or a module that not every
+// model has? By whole path parts at its end: `bias` stands in `unbiased` too.
+//
+//   ln_f/scale  ->  optional     head_proj/kernel  ->  not
+bool IsOptionalText(std::string_view text, char separator) {
+  const std::vector<std::string> parts = SketchSegments(text, separator);
+  if (parts.empty()) return false;
+  const std::string last = Literal(parts.back());
+  if (Holds(kOptionalLeaves, last)) return true;
+  const std::string module = parts.size() > 1 && Holds(kLeaves, last)
+                                 ? Literal(parts[parts.size() - 2])
+                                 : last;
+  return Holds(kOptionalModules, module) || IsNorm(module);
+}
+
+bool IsOptional(const Sketch& sketch, char separator) {
+  return !sketch.texts.empty() &&
+         std::all_of(sketch.texts.begin(), sketch.texts.end(),
+                     [&](const std::string& text) {
+                       return IsOptionalText(text, separator);
+                     });
+}
+
+// Dead rules that were probably intended for a large parameter which no rule,
+// or only a catch-all, matches.
+std::set<int32_t> Intended(const Facts& facts) {
+  std::set<int32_t> out;
+  for (const ParameterGroup& group : facts.groups()) {
+    const bool fallen =
+        group.rule < 0 ||
+        facts.rule_facts()[static_cast<size_t>(group.rule)].sketch.catch_all;
+    if (!fallen || facts.Elements(group) < kLargeElements) continue;
+    const auto near =
+        facts.nearest().Of(group.name, NearestRules::Among::kDead);
+    if (near) out.insert(near->rule);
+  }
+  return out;
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
   if (facts.plan().params.empty()) return;
+  const std::set<int32_t> intended = Intended(facts);
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (rule.found > 0 || rule.builtin) continue;
     const std::string& pattern = facts.rules()[r].match;
-    const bool optional = IsOptional(pattern);
+    const bool optional = intended.count(static_cast<int32_t>(r)) == 0 &&
+                          IsOptional(rule.sketch, facts.rules()[r].separator);
     LintFinding finding;
     // Whoever knows why it is dead says so instead.
     finding.unless = {DeadRuleTopic(r)};
@@ -47,8 +128,9 @@ constinit const Lint kDeadRule{
     .what =
         "Finds rules whose pattern is found in no parameter's name. Rules "
         "for biases, norms, embeddings and heads of output, which models "
-        "of a family have or not, are only noted; those of built-in "
-        "packs are not mentioned.",
+        "of a family have or not, are only noted, unless a large parameter "
+        "that reaches a catch-all only seems to be theirs; those of "
+        "built-in packs are not mentioned.",
     .why =
         "The rule was written for something. If that has been renamed, it "
         "now falls to another rule, most often to the catch-all.",

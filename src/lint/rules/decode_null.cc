@@ -20,7 +20,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     const AxisGroup kept = axes.Value(standard).axes;
     if (kept.empty()) continue;
     const std::string name(AxisRuleName(*decode));
-    Finding finding;
+    LintFinding finding;
+    finding.unless = {DecodeNullTopic(AxisRuleName(*decode))};
     finding.code = &kDecodeNull.code;
     finding.level = finding.code->level;
     finding.place =

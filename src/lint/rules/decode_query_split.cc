@@ -1,3 +1,4 @@
+#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
@@ -11,22 +12,27 @@ void Check(const Facts& facts, FindingSink& sink) {
   const AxisGroup axes =
       AttentionAxes(facts, Mode::kDecode, "query", kLengthDim);
   if (facts.mesh().Parts(axes).value_or(1) <= 1) return;
-  Finding finding;
+  const auto& rules = facts.compiled().rules;
+  const auto& given = rules.axes.Given(AxisRule::kDecodeQuerySequence);
+  const bool is_null = !given || given->is_null;
+  if (!given && !Written(facts, Mode::kDecode, "query", kLengthDim)) return;
+  LintFinding finding;
   finding.code = &kDecodeQuerySplit.code;
   finding.level = finding.code->level;
-  finding.place = facts.compiled().rules.axes_places[static_cast<size_t>(
-      AxisRule::kDecodeQuerySequence)];
-  if (finding.place.source == nullptr) {
-    finding.place =
-        facts.compiled()
-            .rules.axes_places[static_cast<size_t>(AxisRule::kQuerySequence)];
+  finding.place =
+      rules.axes_places[static_cast<size_t>(AxisRule::kDecodeQuerySequence)];
+  if (!given) {
+    finding.place = AttentionPlace(facts, Mode::kDecode, "query", kLengthDim,
+                                   facts.MeshPlace());
   }
+  finding.tells = {
+      DecodeNullTopic(AxisRuleName(AxisRule::kDecodeQuerySequence))};
   finding.message =
       "in decode the query is 1 long and its length is split"
       " over " +
       GroupText(axes) + ", which " + (axes.size() == 1 ? "has " : "have ") +
       std::to_string(facts.mesh().Parts(axes).value_or(1)) +
-      ": a null decode rule leaves the standard one in force";
+      (is_null ? ": a null decode rule leaves the standard one in force" : "");
   finding.help =
       "write `axes: {decode_query_sequence: []}` to unshard it in"
       " decode";
@@ -39,15 +45,16 @@ constinit const Lint kDecodeQuerySplit{
     .code = {402, "decode-query-split", Level::kWarning,
              "the query's length is split while it is 1 long"},
     .what =
-        "Finds meshes and axis rules under which the query's length is "
-        "split in decode, where it is 1.",
+        "Finds axis rules that a file writes under which the query's length "
+        "is split in decode, where it is 1.",
     .why =
-        "The decode rule of the query's length is null by default, and a "
-        "null decode rule does not replace the standard one, so the length "
-        "stays on the sequence axis. 1 does not divide.",
+        "A null decode rule of the query's length does not replace the "
+        "standard one, so the length stays on the sequence axis. 1 does not "
+        "divide.",
     .instead = "Unshard it with an empty list.",
     .bad = {.mesh = "fsdp:2,sp:2,tp:2",
             .rules = R"(version: 1
+axes: {decode_query_sequence: null}
 rules:
   - match: 'q_proj/kernel'
     spec: ColumnWise

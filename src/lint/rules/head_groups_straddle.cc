@@ -1,7 +1,8 @@
-// Query heads that share a KV head are a group; a device may have whole
-// groups, or an equal part of one.
+// Query heads that share a KV head are a group. KV heads that are whole, or
+// split over the first of the query's axes, are where their group is:
 //
-//   12 heads, 4 KV heads: groups of 3; over 6 devices, 2 heads each: straddles
+//   query over [tp, sp], key over [tp]  ->  each device's heads find theirs
+//   query over [tp], key over [dp]      ->  they lie on other devices
 #include "comm/reshard.h"
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
@@ -24,25 +25,19 @@ void Check(const Facts& facts, FindingSink& sink) {
     const AxisGroup query = AttentionAxes(facts, mode, "query", kHeadsDim);
     const AxisGroup key = AttentionAxes(facts, mode, "key", kHeadsDim);
     const int64_t parts = facts.mesh().Parts(query).value_or(1);
-    const int64_t key_parts = facts.mesh().Parts(key).value_or(1);
     if (parts <= 1 || heads->heads % parts != 0) continue;
     const int64_t own = heads->heads / parts;
-    // Whole groups, or a part of one, on each device; and where KV heads are
-    // split too, on the devices that hold them.
-    const bool whole = own % group == 0 || group % own == 0;
-    const bool apart = key_parts > 1 && !SplitAlike(facts.mesh(), query, key);
-    if (whole && !apart) continue;
+    if (IsPrefix(facts.mesh(), key, query)) continue;
     Finding finding;
     finding.code = &kHeadGroupsStraddle.code;
     finding.level = finding.code->level;
     finding.place = Place{facts.model()->source, Place::kWhole, Place::kWhole};
-    finding.message =
-        std::to_string(group) + " query heads share a KV head, and in " +
-        std::string(ModeName(mode)) + " a device has " + std::to_string(own) +
-        " query heads over " + GroupText(query) +
-        (apart ? " and KV heads over " + GroupText(key)
-               : ": groups straddle devices");
-    finding.help = "split both over one axis, by whole groups";
+    finding.message = std::to_string(group) +
+                      " query heads share a KV head, and in " +
+                      std::string(ModeName(mode)) + " a device has " +
+                      std::to_string(own) + " query heads over " +
+                      GroupText(query) + " and KV heads over " + GroupText(key);
+    finding.help = "split KV heads over the query's axes, or the first of them";
     sink.push_back(std::move(finding));
     return;
   }
@@ -53,14 +48,16 @@ void Check(const Facts& facts, FindingSink& sink) {
 constinit const Lint kHeadGroupsStraddle{
     .code = {405, "head-groups-straddle", Level::kWarning,
              "query heads and the KV head they share lie on other devices"},
-    .needs = kNeedsModel,
+    .needs = kNeedsHeads,
     .what =
-        "Finds models with grouped heads whose groups the axes cut, or "
-        "whose query and KV heads are split over different axes.",
+        "Finds models with grouped heads whose KV heads are split over "
+        "other axes than the query's heads, or the first of these. Whole "
+        "KV heads are on every device, so they are fine.",
     .why =
         "A query head and its KV head meet in every step. Apart, one of "
         "them is moved.",
-    .instead = "Split both over the same axis.",
+    .instead =
+        "Split both over the same axes, or KV heads over the first of them.",
     .bad = {.mesh = "dp:2,tp:4",
             .rules = R"(version: 1
 axes: {kv_head: dp, batch: []}

@@ -1,7 +1,15 @@
 // The dimension that counts heads is found by its size, heads times width;
 // where that divides and the heads do not, a device holds a part of a head.
+// All projections of so many heads over the same axes are one finding. One
+// that is fused has queries, keys and values, and either may be cut.
 //
 //   768 = 12 * 64 over 8: 768 % 8 = 0, 12 % 8 = 4
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "lint/analysis/facts.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
@@ -10,45 +18,122 @@
 namespace shardc {
 namespace {
 
+// Projections that one finding tells: so many heads over the same axes.
+struct Split {
+  int64_t count = 0;
+  bool key = false;  // KV heads, and fewer than the query's
+  AxisGroup axes;
+  std::vector<const ParameterGroup*> groups;
+  std::vector<int> dims;  // of the groups
+};
+
+// What a projection's heads are cut into, if inside of one.
+struct Cut {
+  int64_t count = 0;
+  bool key = false;
+  int dim = -1;
+};
+
+std::optional<Cut> CutOf(const Facts& facts, const Heads& heads,
+                         const ParameterGroup& group) {
+  const int rank = facts.Rank(group);
+  if (rank != 2 || !facts.Judged(group) || group.role.expert ||
+      group.role.leaf == Leaf::kBias) {
+    return std::nullopt;
+  }
+  const Role role = group.role.role;
+  const bool fused = role == Role::kFusedQkv;
+  const bool query = role == Role::kQuery || role == Role::kOutput || fused;
+  const bool key = role == Role::kKey || role == Role::kValue;
+  if (!query && !key) return std::nullopt;
+  const int dim = role == Role::kOutput ? InDim(group.role, rank)
+                                        : OutDim(group.role, rank);
+  if (dim < 0) return std::nullopt;
+  const int64_t count = query ? heads.heads : heads.kv_heads;
+  // As many heads as there are, keys and values with them.
+  const int64_t all = fused ? count + 2 * heads.kv_heads : count;
+  const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
+  if (size != all * heads.head_dim &&
+      !(fused && size == 3 * count * heads.head_dim)) {
+    return std::nullopt;
+  }
+  const int64_t parts = facts.TensorParts(facts.AxesAt(group, dim));
+  if (parts <= 1) return std::nullopt;
+  if (count % parts != 0) {
+    return Cut{count, key && heads.kv_heads != heads.heads, dim};
+  }
+  if (fused && size == all * heads.head_dim && heads.kv_heads % parts != 0) {
+    return Cut{heads.kv_heads, true, dim};
+  }
+  return std::nullopt;
+}
+
+void Find(const Facts& facts, const Heads& heads, const ParameterGroup& group,
+          std::vector<Split>& found) {
+  const auto cut = CutOf(facts, heads, group);
+  if (!cut) return;
+  const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, cut->dim));
+  auto at = std::find_if(found.begin(), found.end(), [&](const Split& split) {
+    return split.count == cut->count && split.key == cut->key &&
+           split.axes == axes;
+  });
+  if (at == found.end()) {
+    at = found.insert(at, {cut->count, cut->key, axes, {}, {}});
+  }
+  at->groups.push_back(&group);
+  at->dims.push_back(cut->dim);
+}
+
+LintFinding Say(const Facts& facts, const Split& split, int64_t head_dim) {
+  const int64_t parts = facts.TensorParts(split.axes);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < split.groups.size(); ++i) {
+    texts.push_back("dimension " + std::to_string(split.dims[i]) + " of " +
+                    ParametersText(facts, *split.groups[i]) +
+                    (split.groups[i]->role.role == Role::kFusedQkv
+                         ? ", with others,"
+                         : ""));
+  }
+  LintFinding finding = GroupFinding(
+      facts, kHeadSplit.code, *split.groups.front(),
+      ListText(texts) + (texts.size() == 1 ? " is " : " are ") +
+          std::to_string(split.count) + (split.key ? " KV heads" : " heads") +
+          " of " + std::to_string(head_dim) + ", " +
+          AxesHave(facts, split.axes) +
+          ": the width divides, the heads do not (" +
+          std::to_string(split.count) + " % " + std::to_string(parts) + " = " +
+          std::to_string(split.count % parts) +
+          "), so a device gets part of one",
+      split.key
+          ? "replicate the KV heads over part of the axis, or take an axis"
+            " size that divides them"
+          : "take an axis size that divides the heads");
+  // Fewer KV heads than devices is common, and costs; heads that do not
+  // divide are a mistake.
+  if (split.key) finding.level = Level::kWarning;
+  finding.tells = {HeadsTopic(split.count, parts)};
+  finding.subject.clear();
+  std::set<int32_t> rules = {split.groups.front()->rule};
+  for (size_t i = 1; i < split.groups.size(); ++i) {
+    const ParameterGroup& group = *split.groups[i];
+    for (std::string& name : facts.Names(group)) {
+      finding.params.push_back(std::move(name));
+    }
+    if (!rules.insert(group.rule).second) continue;
+    finding.labels.push_back({facts.GroupPlace(group), "and here"});
+  }
+  return finding;
+}
+
 void Check(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
+  std::vector<Split> found;
   for (const ParameterGroup& group : facts.groups()) {
-    const int rank = facts.Rank(group);
-    if (rank != 2 || !facts.Judged(group) || group.role.expert ||
-        group.role.leaf == Leaf::kBias) {
-      continue;
-    }
-    const Role role = group.role.role;
-    const bool query = role == Role::kQuery || role == Role::kOutput;
-    const bool key = role == Role::kKey || role == Role::kValue;
-    if (!query && !key) continue;
-    const int dim = role == Role::kOutput ? InDim(group.role, rank)
-                                          : OutDim(group.role, rank);
-    if (dim < 0) continue;
-    const int64_t count = query ? heads->heads : heads->kv_heads;
-    const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
-    if (size != count * heads->head_dim) continue;
-    const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, dim));
-    const int64_t parts = facts.TensorParts(axes);
-    if (parts <= 1 || count % parts == 0) continue;
-    LintFinding finding = GroupFinding(
-        facts, kHeadSplit.code, group,
-        "dimension " + std::to_string(dim) + " of " +
-            ParametersText(facts, group) + " is " + std::to_string(count) +
-            (key ? " KV heads" : " heads") + " of " +
-            std::to_string(heads->head_dim) + ", " + AxesHave(facts, axes) +
-            ": the width divides, the heads do not (" + std::to_string(count) +
-            " % " + std::to_string(parts) + " = " +
-            std::to_string(count % parts) + "), so a device gets part of one",
-        key ? "replicate the KV heads over part of the axis, or take an axis"
-              " size that divides them"
-            : "take an axis size that divides the heads");
-    // Fewer KV heads than devices is common, and costs; heads that do not
-    // divide are a mistake.
-    if (key) finding.level = Level::kWarning;
-    finding.tells = {HeadsTopic(count, parts)};
-    sink.push_back(std::move(finding));
+    Find(facts, *heads, group, found);
+  }
+  for (const Split& split : found) {
+    sink.push_back(Say(facts, split, heads->head_dim));
   }
 }
 
@@ -57,7 +142,7 @@ void Check(const Facts& facts, FindingSink& sink) {
 constinit const Lint kHeadSplit{
     .code = {220, "head-split", Level::kError,
              "an axis splits inside an attention head"},
-    .needs = kNeedsShapes | kNeedsModel,
+    .needs = kNeedsShapes | kNeedsHeads,
     .what =
         "Finds projections of attention whose width divides by the tensor "
         "parallel axes while the number of heads does not. For KV heads "

@@ -15,6 +15,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     const AxisGroup axes = AttentionAxes(facts, mode, "query", kHeadsDim);
     const int64_t parts = facts.mesh().Parts(axes).value_or(1);
     if (parts <= 1 || heads->heads % parts == 0) continue;
+    if (!Written(facts, mode, "query", kHeadsDim)) continue;
     LintFinding finding;
     finding.code = &kHeadsIndivisible.code;
     finding.level = finding.code->level;
@@ -28,6 +29,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         std::to_string(heads->heads % parts);
     // Better said at the projection's rule, where there is one.
     finding.unless = {HeadsTopic(heads->heads, parts)};
+    finding.tells = finding.unless;
     finding.help = "give `head` an axis whose size divides the heads";
     sink.push_back(std::move(finding));
     return;
@@ -39,16 +41,18 @@ void Check(const Facts& facts, FindingSink& sink) {
 constinit const Lint kHeadsIndivisible{
     .code = {409, "heads-indivisible", Level::kError,
              "attention heads do not divide by their axis"},
-    .needs = kNeedsModel,
+    .needs = kNeedsHeads,
     .what =
         "Finds models whose query heads are no multiple of the size of "
-        "the axes that the rules give them.",
+        "the axes that an axis rule gives them. Rules that no file writes "
+        "are left to head-split, which looks at the projections.",
     .why =
         "The query tensor cannot be laid out: frameworks refuse it, or "
         "hold all heads on every device.",
     .instead = "Take an axis size that divides the heads.",
     .bad = {.mesh = "tp:8",
             .rules = R"(version: 1
+axes: {head: tp}
 rules:
   - match: 'norm'
     spec: Replicated

@@ -15,8 +15,9 @@ void Check(const Facts& facts, FindingSink& sink) {
     const AxisGroup axes = AttentionAxes(facts, mode, "key", kHeadsDim);
     const int64_t parts = facts.mesh().Parts(axes).value_or(1);
     if (parts <= 1 || heads->kv_heads % parts == 0) continue;
+    if (!Written(facts, mode, "key", kHeadsDim)) continue;
     const int64_t kv = heads->kv_heads;
-    Finding finding;
+    LintFinding finding;
     finding.code = &kKvHeadsIndivisible.code;
     finding.level = finding.code->level;
     finding.place = AttentionPlace(
@@ -30,6 +31,8 @@ void Check(const Facts& facts, FindingSink& sink) {
                    " devices, or be split inside"
              : std::to_string(kv) + " % " + std::to_string(parts) + " = " +
                    std::to_string(kv % parts));
+    // Better said at a projection's rule, or of the query's heads.
+    finding.unless = {HeadsTopic(kv, parts)};
     finding.help = "give `kv_head` an axis whose size divides " +
                    std::to_string(kv) +
                    ", or leave it whole and split the length instead";
@@ -43,16 +46,18 @@ void Check(const Facts& facts, FindingSink& sink) {
 constinit const Lint kKvHeadsIndivisible{
     .code = {404, "kv-heads-indivisible", Level::kWarning,
              "KV heads do not divide by their axis"},
-    .needs = kNeedsModel,
+    .needs = kNeedsHeads,
     .what =
         "Finds models whose KV heads are no multiple of the size of the "
-        "axes that the rules give them.",
+        "axes that an axis rule gives them. Rules that no file writes are "
+        "left to head-split, which looks at the projections.",
     .why =
         "The cache then holds heads several times over, or is split inside "
         "a head, which costs memory or a transfer in each layer.",
     .instead = "Take an axis size that divides the KV heads.",
     .bad = {.mesh = "tp:16",
             .rules = R"(version: 1
+axes: {kv_head: tp}
 rules:
   - match: 'norm'
     spec: Replicated

@@ -1,6 +1,7 @@
 #include <set>
 #include <string>
 
+#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
@@ -13,6 +14,28 @@ void Take(std::set<std::string>& used, const Spec& spec) {
   for (const AxisGroup& group : spec) used.insert(group.begin(), group.end());
 }
 
+// A default that splits heads: without a parameter or a rule that does, no
+// head ever leaves the axis split.
+bool SplitsHeadsByDefault(const Facts& facts, const NameTrace& trace) {
+  if (Written(facts, trace)) return false;
+  auto rule = ParseAxisRule(trace.rule);
+  while (rule && rule != AxisRule::kTensorParallel) rule = DerivedFrom(*rule);
+  return rule.has_value();
+}
+
+void TakeAttention(std::set<std::string>& used, const Facts& facts) {
+  for (const ModeAttention& mode : facts.plan().attention) {
+    for (const AttentionLayout& layout : mode.tensors) {
+      for (const auto& dimension : layout.why.traces) {
+        for (const NameTrace& trace : dimension) {
+          if (SplitsHeadsByDefault(facts, trace)) continue;
+          used.insert(trace.axes.begin(), trace.axes.end());
+        }
+      }
+    }
+  }
+}
+
 void Check(const Facts& facts, FindingSink& sink) {
   std::set<std::string> used;
   for (const ParameterGroup& group : facts.groups()) {
@@ -20,23 +43,20 @@ void Check(const Facts& facts, FindingSink& sink) {
       Take(used, mode.resolved);
     }
   }
-  for (const ModeAttention& mode : facts.plan().attention) {
-    for (const AttentionLayout& layout : mode.tensors) {
-      Take(used, layout.why.spec);
-    }
-  }
+  TakeAttention(used, facts);
   used.insert(facts.plan().placement_axes.begin(),
               facts.plan().placement_axes.end());
   for (const MeshAxis& axis : facts.mesh().axes) {
     if (axis.size <= 1 || used.count(axis.name) > 0) continue;
-    Finding finding;
+    LintFinding finding;
+    finding.tells = {UnusedAxisTopic(axis.name)};
     finding.code = &kUnusedMeshAxis.code;
     finding.level = finding.code->level;
     finding.place = facts.MeshPlace();
     finding.message = "nothing uses mesh axis " + Quoted(axis.name) +
                       " of size " + std::to_string(axis.size) +
-                      ": no parameter and no attention tensor"
-                      " is split over it, so " +
+                      ": no rule splits a parameter or attention over it,"
+                      " so " +
                       Counted(axis.size, "device") + " do the same work";
     finding.help =
         "use it in a spec or an axis rule, or give its devices to"
@@ -52,7 +72,9 @@ constinit const Lint kUnusedMeshAxis{
              "nothing is split over a mesh axis"},
     .what =
         "Finds mesh axes of size 2 or more that no parameter's spec, in "
-        "any mode, and no attention tensor's spec names.",
+        "any mode, and no attention tensor's spec names. That heads are on "
+        "the tensor parallel axis by default is no use of it: a rule has "
+        "to split a parameter, or to name the axis.",
     .why = "Devices along such an axis hold and compute the same.",
     .instead = "Name the axis in a rule, or leave it out of the mesh.",
     .bad = {.mesh = "fsdp:2,model:4",
