@@ -1,10 +1,14 @@
-// A PartitionAxis as JSON, alone or as `paxis` of a manager: a field is an
-// axis rule whose name ends in `_axis`. "" is no axis, for eformer drops it:
+// A PartitionAxis as JSON, alone or anywhere inside a record that holds one (a
+// PartitionManager, an OperationMetadata): the outermost object with a field
+// of it. A field is an axis rule whose name ends in `_axis`. "" is no axis,
+// for eformer drops it:
 //
 //   {"paxis": {"head_axis": "tp", "batch_axis": ["fsdp", ""]}}
 //     ->  head: tp, batch: [fsdp]
 #include "importers/eformer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,7 +20,6 @@ namespace shardc {
 namespace {
 
 constexpr std::string_view kSuffix = "_axis";
-constexpr std::string_view kManagerKey = "paxis";
 
 std::optional<AxisRule> FieldOf(std::string_view name) {
   if (!name.ends_with(kSuffix)) return std::nullopt;
@@ -32,11 +35,61 @@ std::vector<std::string> FieldNames() {
   return names;
 }
 
-JsonValue FieldsOf(JsonValue root) {
-  if (root.IsObject()) {
-    if (auto inner = root.Find(kManagerKey)) return *inner;
+bool HasField(JsonValue value) {
+  if (!value.IsObject()) return false;
+  for (JsonMember member : value.members()) {
+    if (FieldOf(member.name())) return true;
   }
-  return root;
+  return false;
+}
+
+// All objects with such fields that lie least deep.
+std::vector<JsonValue> FindAxes(JsonValue root) {
+  std::vector<JsonValue> level = {root}, found;
+  while (!level.empty()) {
+    std::copy_if(level.begin(), level.end(), std::back_inserter(found),
+                 HasField);
+    if (!found.empty()) return found;
+    std::vector<JsonValue> inside;
+    for (const JsonValue value : level) {
+      if (value.IsArray()) {
+        for (const JsonValue item : value.items()) inside.push_back(item);
+      }
+      if (!value.IsObject()) continue;
+      for (const JsonMember member : value.members()) {
+        inside.push_back(member.value);
+      }
+    }
+    level = std::move(inside);
+  }
+  return found;
+}
+
+std::string_view TextOf(JsonValue value) {
+  const Place place = value.place();
+  return place.source->text().substr(place.begin, place.end - place.begin);
+}
+
+// The one PartitionAxis of a file; several that say the same are one.
+std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
+  const std::vector<JsonValue> found = FindAxes(root);
+  if (found.empty()) {
+    findings.Add(code::kSchema, root.place(),
+                 "this holds no field of a PartitionAxis",
+                 "expected fields such as `head_axis` and `batch_axis`, alone "
+                 "or inside a PartitionManager's or OperationMetadata's JSON");
+    return std::nullopt;
+  }
+  for (const JsonValue other : found) {
+    if (TextOf(other) == TextOf(found[0])) continue;
+    findings
+        .Add(code::kSchema, other.place(),
+             "this holds two PartitionAxis that differ",
+             "leave the one that counts")
+        .labels.push_back({found[0].place(), "the first is here"});
+    return std::nullopt;
+  }
+  return found[0];
 }
 
 // eformer treats "" as no axis when the spec is built.
@@ -68,26 +121,16 @@ std::optional<AxisValue> ReadField(JsonMember member, Findings& findings) {
 }  // namespace
 
 bool IsEformerAxes(const JsonDocument& document) {
-  const JsonValue fields = FieldsOf(document.root());
-  if (!fields.IsObject()) return false;
-  for (JsonMember member : fields.members()) {
-    if (FieldOf(member.name())) return true;
-  }
-  return false;
+  return !FindAxes(document.root()).empty();
 }
 
 std::optional<AxisRules> ImportEformerAxes(const JsonDocument& document,
                                            Findings& findings) {
   const size_t errors = findings.errors();
-  const JsonValue fields = FieldsOf(document.root());
-  if (!fields.IsObject()) {
-    findings.Add(code::kSchema, fields.place(),
-                 "this is not a PartitionAxis object",
-                 "expected fields such as `head_axis` and `batch_axis`");
-    return std::nullopt;
-  }
+  const auto fields = OnlyAxes(document.root(), findings);
+  if (!fields) return std::nullopt;
   AxisRules rules;
-  for (JsonMember member : fields.members()) {
+  for (JsonMember member : fields->members()) {
     auto rule = FieldOf(member.name());
     if (!rule) {
       Finding finding;

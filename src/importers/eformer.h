@@ -1,6 +1,6 @@
-// eformer's PartitionAxis in JSON: an object of its field names
-// (`head_axis: "tp"`), or the one that PartitionManager writes around it
-// (`{"paxis": {...}}`), to axis rules.
+// eformer's PartitionAxis in JSON to axis rules: an object of its field names
+// (`head_axis: "tp"`), or a record with one inside, such as a PartitionManager's
+// (`{"paxis": {...}}`) or an OperationMetadata's.
 #ifndef SHARDC_IMPORTERS_EFORMER_H_
 #define SHARDC_IMPORTERS_EFORMER_H_
 
@@ -13,11 +13,12 @@
 namespace shardc {
 
 // Every field that the object gives, as given; the others keep their
-// defaults. Findings: unknown-key (a warning: eformer ignores those), schema.
+// defaults. Findings: unknown-key (a warning: eformer ignores those), schema:
+// no known field at all, or two records that differ.
 std::optional<AxisRules> ImportEformerAxes(const JsonDocument& document,
                                            Findings& findings);
 
-// The object is one of the two forms.
+// There is such an object in it.
 bool IsEformerAxes(const JsonDocument& document);
 
 }  // namespace shardc
