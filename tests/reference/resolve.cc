@@ -128,7 +128,9 @@ class AxisResolver {
   Result<Value> Member(const Value& member) const {
     if (member.IsNone()) return member;
     if (const auto* entry = registry_.Find(member.name)) {
-      if (!entry->rule.IsNone()) return OfEntry(*entry);
+      // A generation rule counts where there is no other, too.
+      const bool generates = generates_ && entry->generation;
+      if (generates || !entry->rule.IsNone()) return OfEntry(*entry);
     } else if (auto rule = TokenRule(member.name)) {
       return OfField(*rule);
     }

@@ -51,6 +51,17 @@ TEST_CASE("a generation rule counts in generation modes only") {
   CHECK(Resolved(registry, Name("__X__"), "__insert__") == "(ep, sp)");
 }
 
+TEST_CASE("a generation rule beside a null rule counts inside a group") {
+  Registry registry;
+  REQUIRE_FALSE(registry.Register("__X__", Value::None(), Name("tp"), false));
+  const Value group = Value::List({Name("__X__"), Name("dp")});
+  CHECK(Resolved(registry, group, "__autoregressive__") == "(tp, dp)");
+  CHECK(Resolved(registry, group, "__insert__") == "(tp, dp)");
+  CHECK(Resolved(registry, group, "__train__") == "(__X__, dp)");
+  CHECK(Resolved(registry, Name("__X__"), "__autoregressive__") ==
+        "unknown_axis");
+}
+
 TEST_CASE("attention by dimension fails, as no shape is passed") {
   AttentionCall call;
   call.mode = int64_t{1};

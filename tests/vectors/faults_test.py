@@ -84,6 +84,61 @@ class Faults(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn(" 1 failed", result.stdout)
 
+    def fails(self, name, data):
+        """The file is told, not crashed on."""
+        self.write(name, data)
+        result = run(self.folder)
+        self.assertIn(result.returncode, (0, 1), json.dumps(data)[:400])
+        return result
+
+    def numeric(self):
+        """The first numeric case of each operation, and all that is in it."""
+        data = self.read("numeric")
+        seen = {}
+        for case in data["cases"]:
+            if "expect" in case:
+                seen.setdefault(case["input"]["op"], case)
+        return data, seen
+
+    def test_an_error_in_place_of_numbers_fails(self):
+        data, seen = self.numeric()
+        self.assertGreaterEqual(len(seen), 7)
+        for op, case in seen.items():
+            broken = {k: v for k, v in case.items() if k != "expect"}
+            broken["error"] = {"type": "ValueError", "kind": "any",
+                               "contains": ""}
+            result = self.fails("numeric", {**data, "cases": [broken]})
+            self.assertEqual(result.returncode, 1, op)
+            self.assertIn("numeric: 0 passed, 1 failed", result.stdout, op)
+
+    def test_a_case_without_any_one_member_is_told(self):
+        data, seen = self.numeric()
+        for case in seen.values():
+            for part in ("input", "expect"):
+                for key in case[part]:
+                    broken = json.loads(json.dumps(case))
+                    del broken[part][key]
+                    self.fails("numeric", {**data, "cases": [broken]})
+            for key in case:
+                broken = {k: v for k, v in case.items() if k != key}
+                self.fails("numeric", {**data, "cases": [broken]})
+        for name in ("resolve", "bundles", "register", "names", "correct",
+                     "mesh", "match", "attn_rules"):
+            data = self.read(name)
+            for key in ("expect", "input", "id"):
+                cases = [{k: v for k, v in case.items() if k != key}
+                         for case in data["cases"][:40]]
+                self.fails(name, {**data, "cases": cases})
+            os.remove(os.path.join(self.folder, name + ".json"))
+
+    def test_a_file_without_cases_is_told(self):
+        data = self.read("correct")
+        del data["cases"]
+        self.write("correct", data)
+        result = run(self.folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no member `cases`", result.stdout)
+
     def test_too_many_differences_fail(self):
         data = self.read("names")
         data["cases"] = [c for c in data["cases"]

@@ -21,7 +21,7 @@ struct Case {
   double rtol = 0, atol = 0;
 
   explicit Case(const JsonValue& c)
-      : input(*c.Find("input")), expect(c.Find("expect")) {
+      : input(Need(c, "input")), expect(c.Find("expect")) {
     if (!expect) return;
     const auto tolerance = expect->Find("tolerance");
     if (!tolerance) return;
@@ -33,18 +33,28 @@ struct Case {
     const auto value = input.Find(key);
     return value && !value->IsNull();
   }
-  int64_t Int(std::string_view key) const { return input.Find(key)->integer(); }
-  DenseArray Array(std::string_view key) const {
-    return ArrayOf(*input.Find(key));
+  int64_t Int(std::string_view key) const { return Need(input, key).integer(); }
+  DenseArray Array(std::string_view key, size_t rank = 0) const {
+    return ArrayOf(Need(input, key), rank);
+  }
+  JsonValue Expected(std::string_view key) const {
+    if (!expect) throw Unreadable{"no `expect`"};
+    return Need(*expect, key);
   }
   std::vector<double> Want(std::string_view key) const {
-    return ArrayOf(*expect->Find(key)).data;
+    return ArrayOf(Expected(key)).data;
   }
 };
 
+// The length of the last dimension.
+size_t RowOf(const DenseArray& x) {
+  if (x.shape.empty() || x.shape.back() == 0) throw Unreadable{"no rows"};
+  return static_cast<size_t>(x.shape.back());
+}
+
 std::string RotateHalfCase(const Case& c) {
   const DenseArray x = c.Array("x");
-  const auto row = static_cast<size_t>(x.shape.back());
+  const size_t row = RowOf(x);
   const std::vector<float> in = Floats(x);
   std::vector<float> out(in.size());
   for (size_t at = 0; at < in.size(); at += row) {
@@ -58,12 +68,14 @@ std::string FrequencyCase(const Case& c) {
   exec::RopeScaling scaling;
   const int64_t length = c.Int("max_position_embeddings");
   std::string_view kind = "none";
-  if (c.Has("rope_type")) kind = c.input.Find("rope_type")->string();
+  if (c.Has("rope_type")) kind = Need(c.input, "rope_type").string();
   // What the source calls yarn is su (see NumericDifferences).
   if (kind == "yarn") kind = "su";
-  scaling.kind = *exec::ParseRopeKind(kind);
+  const auto known = exec::ParseRopeKind(kind);
+  if (!known) throw Unreadable{"no such rope_type"};
+  scaling.kind = *known;
   if (c.Has("scaling_factor")) {
-    scaling.factor = c.input.Find("scaling_factor")->real();
+    scaling.factor = Need(c.input, "scaling_factor").real();
   }
   if (c.Has("original_max_position_embeddings")) {
     scaling.original_length = c.Int("original_max_position_embeddings");
@@ -73,7 +85,7 @@ std::string FrequencyCase(const Case& c) {
     scaling.long_factors = c.Array("long_factor").data;
   }
   std::string why;
-  const auto f = exec::Frequencies(c.Int("dim"), c.input.Find("base")->real(),
+  const auto f = exec::Frequencies(c.Int("dim"), Need(c.input, "base").real(),
                                    length, scaling, why);
   if (!f) return why;
   std::vector<double> sin, cos;
@@ -88,12 +100,17 @@ std::string FrequencyCase(const Case& c) {
 }
 
 std::string RotaryCase(const Case& c) {
-  const DenseArray x = c.Array("tensor");   // [b, h, s, d]
-  const DenseArray table = c.Array("sin");  // [b|1, 1, s or longer, d]
+  const DenseArray x = c.Array("tensor", 4);   // [b, h, s, d]
+  const DenseArray table = c.Array("sin", 4);  // [b|1, 1, s or longer, d]
   const std::vector<float> sin = Floats(table);
   const std::vector<float> cos = Floats(c.Array("cos"));
   std::vector<float> out = Floats(x);
-  const auto dim = static_cast<size_t>(x.shape[3]);
+  const auto dim = RowOf(x);
+  if (table.shape[3] != x.shape[3] || table.shape[2] < x.shape[2] ||
+      (table.shape[0] != 1 && table.shape[0] != x.shape[0]) ||
+      cos.size() != sin.size()) {
+    throw Unreadable{"tables of another shape"};
+  }
   const auto length = static_cast<size_t>(x.shape[2]);
   const auto rows = static_cast<size_t>(x.shape[1]) * length;
   const auto table_rows = static_cast<size_t>(table.shape[2]);
@@ -113,7 +130,7 @@ std::vector<double> Swapped(const DenseArray& x) {
 }
 
 std::string RepeatCase(const Case& c, std::string_view op) {
-  const DenseArray x = c.Array("x");
+  const DenseArray x = c.Array("x", 4);
   const int64_t times = c.Int("n_rep");
   const bool heads_first = op == "repeat_kv_bnsh";
   const int64_t inner = heads_first ? x.shape[2] * x.shape[3] : x.shape[3];
@@ -127,7 +144,7 @@ std::string RepeatCase(const Case& c, std::string_view op) {
 
 std::string QuantizeCase(const Case& c) {
   const DenseArray x = c.Array("x");
-  const auto row = static_cast<size_t>(x.shape.back());
+  const size_t row = RowOf(x);
   const std::vector<float> in = Floats(x);
   std::vector<double> q, scale, back, shifted;
   for (size_t at = 0; at < in.size(); at += row) {
@@ -141,7 +158,7 @@ std::string QuantizeCase(const Case& c) {
       shifted.push_back(exec::DequantizeInt8(value, s, 1e-6f));
     }
   }
-  const double allowed = c.expect->Find("tolerance")->Find("q")->real();
+  const double allowed = Need(c.Expected("tolerance"), "q").real();
   for (const std::string& text :
        {Compare("q", q, c.Want("q"), 0, allowed),
         Compare("scale", scale, c.Want("scale"), c.rtol, c.atol),
@@ -191,24 +208,24 @@ exec::Window WindowOf(const JsonValue& value) {
 }
 
 bool BiasSwitchesMaskOff(const Case& c) {
-  return c.Has("bias") && c.input.Find("combine")->string() == "source";
+  return c.Has("bias") && Need(c.input, "combine").string() == "source";
 }
 
 std::string AttentionCase(const Case& c) {
   exec::ReferenceInputs in;
   exec::AttentionOptions options;
   options.masked_rows = exec::MaskedRows::kMean;
-  in.query = c.Array("query");
-  in.key = c.Array("key");
-  in.value = c.Array("value");
+  in.query = c.Array("query", 4);
+  in.key = c.Array("key", 4);
+  in.value = c.Array("value", 4);
   if (c.Has("softmax_scale")) {
-    options.scale = c.input.Find("softmax_scale")->real();
+    options.scale = Need(c.input, "softmax_scale").real();
   }
   if (c.Has("bias")) in.bias = c.Array("bias");
   if (!BiasSwitchesMaskOff(c)) {
     if (c.Has("mask")) in.mask = MaskOf(c);
     options.causal = c.Has("causal");
-    if (c.Has("window")) options.window = WindowOf(*c.input.Find("window"));
+    if (c.Has("window")) options.window = WindowOf(Need(c.input, "window"));
     if (c.Has("q_segment_ids")) {
       in.query_segments = Ids(c, "q_segment_ids");
       in.key_segments = Ids(c, "kv_segment_ids");
@@ -224,8 +241,8 @@ std::string AttentionCase(const Case& c) {
   if (!c.expect) return got ? "accepted what the source refuses" : "";
   if (!got) return why;
   std::vector<double> output, weights;
-  AppendDoubles(*c.expect->Find("output"), output);
-  AppendDoubles(*c.expect->Find("weights"), weights);
+  AppendDoubles(c.Expected("output"), output);
+  AppendDoubles(c.Expected("weights"), weights);
   const std::string text =
       Compare("output", got->output.data, output, c.rtol, c.atol);
   return text.empty()
@@ -266,31 +283,44 @@ bool Tagged(const JsonValue& test_case, std::string_view tag) {
 }
 
 bool IsYarn(const Case& c) {
-  return c.Has("rope_type") && c.input.Find("rope_type")->string() == "yarn";
+  return c.Has("rope_type") && Need(c.input, "rope_type").string() == "yarn";
 }
 
 }  // namespace
 
-std::string CheckNumeric(const JsonValue& test_case) {
+namespace {
+
+std::string Check(const JsonValue& test_case) {
   const Case c(test_case);
-  const std::string_view op = c.input.Find("op")->string();
+  const std::string_view op = Need(c.input, "op").string();
   if (op == "rotate_half") return RotateHalfCase(c);
   if (op == "precompute_freq_cis") return FrequencyCase(c);
   if (op == "apply_rotary_pos_emb") return RotaryCase(c);
   if (op.starts_with("repeat_kv")) return RepeatCase(c, op);
   if (op == "quantize_int8") return QuantizeCase(c);
   if (op == "concatenate_to_cache") {
+    c.Expected("steps");
     return CheckCacheSteps(c.input, *c.expect, c.rtol, c.atol);
   }
   if (op == "attention") return AttentionCase(c);
   return "no check for " + std::string(op);
 }
 
+}  // namespace
+
+std::string CheckNumeric(const JsonValue& test_case) {
+  try {
+    return Check(test_case);
+  } catch (const Unreadable& unreadable) {
+    return "the case cannot be read: " + unreadable.what;
+  }
+}
+
 std::span<const Difference> NumericDifferences() { return kDifferences; }
 
 std::string_view NumericDifferenceOf(const JsonValue& test_case) {
   const Case c(test_case);
-  const std::string_view op = c.input.Find("op")->string();
+  const std::string_view op = Need(c.input, "op").string();
   if (op == "repeat_kv_bsnh") return "repeat_kv_bsnh";
   if (op == "precompute_freq_cis" && IsYarn(c)) return "yarn";
   if (op == "attention" && BiasSwitchesMaskOff(c) && c.Has("mask")) {

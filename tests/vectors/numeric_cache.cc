@@ -27,14 +27,14 @@ struct Config {
   bool sharded, quantized;
 
   explicit Config(const JsonValue& input)
-      : batch(input.Find("batch")->integer()),
-        length(input.Find("max_length")->integer()),
-        heads(input.Find("num_heads")->integer()),
-        dim(input.Find("head_dim")->integer()),
+      : batch(Need(input, "batch").integer()),
+        length(Need(input, "max_length").integer()),
+        heads(Need(input, "num_heads").integer()),
+        dim(Need(input, "head_dim").integer()),
         parts(1) {
-    const JsonValue config = *input.Find("config");
-    sharded = config.Find("use_sharded_kv_caching")->boolean();
-    quantized = config.Find("quantize_kv_cache")->boolean();
+    const JsonValue config = Need(input, "config");
+    sharded = Need(config, "use_sharded_kv_caching").boolean();
+    quantized = Need(config, "quantize_kv_cache").boolean();
     if (auto sp = config.Find("sp")) parts = sp->integer();
   }
 };
@@ -54,16 +54,16 @@ std::vector<double> Doubles(const Buffer& x) {
 // Whether the source refuses what this step was recorded to refuse.
 std::string Refusal(const JsonValue& error, const JsonValue& step,
                     bool library_refused) {
-  const std::string_view kind = error.Find("kind")->string();
+  const std::string_view kind = Need(error, "kind").string();
   if (kind == "update_larger_than_cache") {
     return library_refused ? "" : "a write longer than the cache is accepted";
   }
   if (kind == "mask_rank_mismatch") {
     // The library refuses such a mask where it is used.
     exec::ReferenceInputs in;
-    const DenseArray key = ArrayOf(*step.Find("key"));
+    const DenseArray key = ArrayOf(Need(step, "key"), 4);
     in.query = in.key = in.value = key;
-    in.mask = ArrayOf(*step.Find("mask"));
+    in.mask = ArrayOf(Need(step, "mask"));
     std::string why;
     return exec::ReferenceAttention(in, {}, why) ? "the mask is accepted" : "";
   }
@@ -84,8 +84,8 @@ class Replay {
 
   std::string Step(const JsonValue& step, const JsonValue& want, double rtol,
                    double atol) {
-    const DenseArray key = ArrayOf(*step.Find("key"));
-    const DenseArray value = ArrayOf(*step.Find("value"));
+    const DenseArray key = ArrayOf(Need(step, "key"), 4);
+    const DenseArray value = ArrayOf(Need(step, "value"), 4);
     const int64_t n = key.dim(1);
     const int64_t before = cache_.index[0];
     const bool owner_writes = config_.sharded && n == 1;
@@ -167,13 +167,13 @@ class Replay {
   std::string Agree(const JsonValue& step, const JsonValue& want,
                     int64_t before, int64_t n, bool owner_writes, double rtol,
                     double atol) {
-    if (want.Find("index")->integer() != cache_.index[0]) {
+    if (Need(want, "index").integer() != cache_.index[0]) {
       return "index " + std::to_string(cache_.index[0]);
     }
     std::vector<std::string> texts;
     const auto compare = [&](const char* name, const std::vector<double>& got) {
       texts.push_back(
-          Compare(name, got, ArrayOf(*want.Find(name)).data, rtol, atol));
+          Compare(name, got, ArrayOf(Need(want, name)).data, rtol, atol));
     };
     const bool q = config_.quantized;
     compare("key", q ? returned_key_ : Doubles(Whole(cache_.key)));
@@ -193,7 +193,7 @@ class Replay {
 
   std::string AgreeMask(const JsonValue& step, const JsonValue& want,
                         int64_t before, int64_t n, bool owner_writes) {
-    const JsonValue mask = *want.Find("mask");
+    const JsonValue mask = Need(want, "mask");
     std::vector<double> given(U(config_.batch * n * config_.length), 1.0);
     const auto of_caller = step.Find("mask");
     if (of_caller && !of_caller->IsNull()) {
@@ -224,10 +224,10 @@ class Replay {
 std::string CheckCacheSteps(const JsonValue& input, const JsonValue& expect,
                             double rtol, double atol) {
   Replay replay{Config(input)};
-  const JsonValue wants = *expect.Find("steps");
+  const JsonValue wants = Need(expect, "steps");
   auto want = wants.items().begin();
   size_t index = 0;
-  for (JsonValue step : input.Find("steps")->items()) {
+  for (JsonValue step : Need(input, "steps").items()) {
     if (index == wants.size()) break;  // a step that failed was the last
     const std::string text = replay.Step(step, *want, rtol, atol);
     if (!text.empty()) return "step " + std::to_string(index) + ": " + text;
@@ -237,12 +237,19 @@ std::string CheckCacheSteps(const JsonValue& input, const JsonValue& expect,
   return index == wants.size() ? "" : "fewer steps than recorded";
 }
 
+namespace {
+
+size_t RowsOf(const JsonValue& step) {
+  return static_cast<size_t>(ArrayOf(Need(step, "key"), 4).dim(1));
+}
+
+}  // namespace
+
 std::string_view CacheDifference(const JsonValue& input) {
   const Config config(input);
   int64_t index = 0;
-  for (JsonValue step : input.Find("steps")->items()) {
-    const auto n =
-        static_cast<int64_t>((*step.Find("key")->items().begin()).size());
+  for (JsonValue step : Need(input, "steps").items()) {
+    const auto n = static_cast<int64_t>(RowsOf(step));
     if (n > config.length) return {};
     if (index + n > config.length) {
       return config.sharded && n == 1 ? "dropped write" : "clamped write";

@@ -5,12 +5,25 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exec/kernels/dense_array.h"
 #include "source/json.h"
 
 namespace shardc::vectors {
+
+// Thrown for a case that lacks what it must have; it fails the case.
+struct Unreadable {
+  std::string what;
+};
+
+// A member that must be there.
+inline JsonValue Need(JsonValue value, std::string_view key) {
+  const auto found = value.Find(key);
+  if (!found) throw Unreadable{"no `" + std::string(key) + "`"};
+  return *found;
+}
 
 inline void AppendNumbers(const JsonValue& value, std::vector<double>& out) {
   if (!value.IsArray()) {
@@ -21,13 +34,21 @@ inline void AppendNumbers(const JsonValue& value, std::vector<double>& out) {
   for (JsonValue item : value.items()) AppendNumbers(item, out);
 }
 
-inline exec::DenseArray ArrayOf(JsonValue value) {
+// Of the rank asked for, where one is.
+inline exec::DenseArray ArrayOf(JsonValue value, size_t rank = 0) {
   exec::DenseArray out;
   AppendNumbers(value, out.data);
+  size_t elements = 1;
   while (value.IsArray()) {
     out.shape.push_back(static_cast<int64_t>(value.size()));
+    elements *= value.size();
     if (value.size() == 0) break;
     value = *value.items().begin();
+  }
+  if (elements != out.data.size()) throw Unreadable{"a ragged array"};
+  if (rank > 0 && out.shape.size() != rank) {
+    throw Unreadable{"an array of rank " + std::to_string(out.shape.size()) +
+                     ", not " + std::to_string(rank)};
   }
   return out;
 }

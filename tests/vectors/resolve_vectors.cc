@@ -66,6 +66,7 @@ Verdict CompareManager(
   }
   const auto& manager = std::get<reference::ManagerResult>(result);
   if (expected_error) return Fail("no error, got " + Text(manager.spec));
+  if (!expect) return Fail("no `expect`");
   if (manager.effective_mode != StringAt(*expect, "effective_mode")) {
     return Fail("effective mode " + manager.effective_mode);
   }
