@@ -64,7 +64,7 @@ MAY_INCLUDE = {
         "lint", "exec/operations", "verify/cases", "verify", "emit",
         "emit/findings", "emit/verify"},
     "cli": {"source", "model", "parse", "importers", "match", "resolve",
-        "plan", "lint/analysis", "lint/rules", "lint", "checkpoint",
+        "legalize", "plan", "lint/analysis", "lint/rules", "lint", "checkpoint",
         "target", "exec/machine", "exec/operations", "verify/cases",
         "verify", "emit", "emit/findings", "emit/verify", "emit/plans"},
 }

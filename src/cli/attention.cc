@@ -70,7 +70,7 @@ int RunAttention(const AttentionFlags& flags, const Common& common,
           static_cast<int>(std::min<int64_t>(*rank, 1000));
   }
   if (!resolver || !mode || findings.HasErrors()) return kFailed;
-  const auto tensors = AttentionSpecs(*resolver, *mode, options);
+  const auto tensors = AttentionSpecs(resolver->resolver, *mode, options);
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteAttentionJson(tensors, out);

@@ -11,7 +11,6 @@
 #include "cli/output.h"
 #include "source/wording.h"
 #include "target/packs.h"
-#include "target/resolver.h"
 
 namespace shardc::cli {
 namespace {
@@ -68,13 +67,25 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
   return policy;
 }
 
-// --devices, where it is given; `good` turns false where it is no number.
+// A flag that counts, where it is given; `good` turns false where it is no
+// number.
+std::optional<int64_t> ParseCount(std::string_view flag,
+                                  const std::string& text, bool& good,
+                                  Findings& findings) {
+  if (text.empty()) return std::nullopt;
+  const auto count = ParseInteger(flag, text, 1, findings);
+  good = good && count.has_value();
+  return count;
+}
+
 std::optional<int64_t> ParseDevices(const InputFlags& flags, bool& good,
                                     Findings& findings) {
-  if (flags.devices.empty()) return std::nullopt;
-  const auto devices = ParseInteger("--devices", flags.devices, 1, findings);
-  good = good && devices.has_value();
-  return devices;
+  return ParseCount("--devices", flags.devices, good, findings);
+}
+
+std::optional<int64_t> ParseProcesses(const InputFlags& flags, bool& good,
+                                      Findings& findings) {
+  return ParseCount("--processes", flags.processes, good, findings);
 }
 
 ManifestOptions ManifestOptionsOf(const InputFlags& flags) {
@@ -90,8 +101,12 @@ OpenOptions OpenOptionsOf(const InputFlags& flags, const Common& common,
   OpenOptions options;
   bool good = true;
   options.devices = ParseDevices(flags, good, findings);
-  // Without --devices the mesh may be wrong as well: only the flag is told.
-  if (!good) options.mesh = Mesh{};
+  options.processes = ParseProcesses(flags, good, findings);
+  // Without these the mesh may be wrong as well: only the flag is told.
+  if (!good) {
+    options.mesh = Mesh{};
+    options.processes.reset();
+  }
   options.manifest = ManifestOptionsOf(flags);
   options.policy = ParsePolicy(flags, findings).value_or(Policy{});
   options.modes =
@@ -106,11 +121,16 @@ Options MeshInputs(InputFlags& flags) {
   return {{.name = "--mesh",
            .to = &flags.asked.mesh,
            .value = "FILE|AXES",
-           .help = "mesh file, or axes such as dp:2,fsdp:-1,tp:4"},
+           .help = "mesh file, axes such as dp:2,fsdp:-1,tp:4, or sizes of the "
+                   "default axes, 1,-1,1,1"},
           {.name = "--devices",
            .to = &flags.devices,
            .value = "N",
-           .help = "number of devices, needed where an axis is -1"}};
+           .help = "number of devices, needed where an axis is -1"},
+          {.name = "--processes",
+           .to = &flags.processes,
+           .value = "N",
+           .help = "number of processes (hosts) that share the devices"}};
 }
 
 Options RulesInputs(InputFlags& flags) {
@@ -151,6 +171,13 @@ Options ProjectInputs(InputFlags& flags) {
            .help = "use no project file"}};
 }
 
+Option IllegalInput(InputFlags& flags) {
+  return {.name = "--illegal",
+          .to = &flags.illegal,
+          .value = "error|drop|shrink",
+          .help = "for specs that are not legal"};
+}
+
 Options AllInputs(InputFlags& flags) {
   Options options = MeshInputs(flags);
   Append(options, RulesInputs(flags));
@@ -170,10 +197,7 @@ Options AllInputs(InputFlags& flags) {
                     .to = &flags.unmatched,
                     .value = "error|replicate",
                     .help = "for parameters that no rule matches"},
-                   {.name = "--illegal",
-                    .to = &flags.illegal,
-                    .value = "error|drop|shrink",
-                    .help = "for specs that are not legal"},
+                   IllegalInput(flags),
                    {.name = "--min-size",
                     .to = &flags.min_size,
                     .value = "N",
@@ -189,8 +213,12 @@ std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
                              Findings& findings) {
   bool good = true;
   const auto devices = ParseDevices(flags, good, findings);
+  const auto processes = ParseProcesses(flags, good, findings);
   if (!good) return std::nullopt;
-  return OpenMesh(target.mesh, devices, findings);
+  auto mesh = OpenMesh(target.mesh, devices, findings);
+  if (!mesh || !processes) return mesh;
+  if (!SetProcesses(*mesh, *processes, findings)) return std::nullopt;
+  return mesh;
 }
 
 std::optional<Manifest> LoadManifest(const InputFlags& flags,
@@ -199,15 +227,18 @@ std::optional<Manifest> LoadManifest(const InputFlags& flags,
   return OpenManifest(path, ManifestOptionsOf(flags), findings);
 }
 
-std::optional<Resolver> LoadResolver(const InputFlags& flags,
-                                     Findings& findings) {
+std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
+                                           Findings& findings) {
   const auto target = ChooseForResolver(flags.asked, findings);
   if (!target) return std::nullopt;
   bool good = true;
   std::optional<int64_t> devices;
   if (IsNamed(target->mesh)) devices = ParseDevices(flags, good, findings);
-  if (!good) return std::nullopt;
-  return OpenResolver(*target, devices, findings);
+  const auto policy = ParsePolicy(flags, findings);
+  if (!good || !policy) return std::nullopt;
+  auto opened = OpenResolver(*target, devices, findings);
+  if (opened && policy->illegal) opened->policy.illegal = policy->illegal;
+  return opened;
 }
 
 std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,

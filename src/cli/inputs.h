@@ -13,16 +13,16 @@
 #include "model/mesh.h"
 #include "model/project.h"
 #include "plan/compile.h"
-#include "resolve/resolve.h"
 #include "target/choose.h"
 #include "target/open.h"
+#include "target/resolver.h"
 
 namespace shardc::cli {
 
 // The flags as given; empty where not given.
 struct InputFlags {
   TargetRequest asked;
-  std::string devices, stdin_filename;
+  std::string devices, processes, stdin_filename;
   bool header_only = false;
   std::string modes;
   std::string unmatched, illegal, min_size, compat;
@@ -32,6 +32,8 @@ Options MeshInputs(InputFlags& flags);
 Options RulesInputs(InputFlags& flags);
 Options ManifestInputs(InputFlags& flags);
 Options ProjectInputs(InputFlags& flags);
+// --illegal alone, which AllInputs has too.
+Option IllegalInput(InputFlags& flags);
 // All of the above, --model, --modes and the policies.
 Options AllInputs(InputFlags& flags);
 
@@ -42,8 +44,8 @@ std::optional<Manifest> LoadManifest(const InputFlags& flags,
                                      const std::string& path,
                                      Findings& findings);
 // A resolver for commands that work with or without a mesh.
-std::optional<Resolver> LoadResolver(const InputFlags& flags,
-                                     Findings& findings);
+std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
+                                           Findings& findings);
 
 // OpenTarget as the flags say, whose own errors are told beside the files'.
 std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,

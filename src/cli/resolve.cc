@@ -1,10 +1,19 @@
 // `shardc resolve AXES`: semantic axes to a spec in a mode, which is given or
-// follows from a shape: --mode-dim 1 --shape 4,1,4096 means decoding.
+// follows from a shape: --mode-dim 1 --shape 4,1,4096 means decoding. With a
+// shape and a mesh the spec is judged as a parameter's is:
+//
+//   '[VOCAB, FSDP]' --shape 50257,768 --mesh fsdp:8,tp:4 --illegal drop
+//     ->  [null, "fsdp"], and a warning: 50257 % 4 = 1
 #include "resolve/resolve.h"
+
+#include <set>
+
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "emit/plans/rule_json.h"
+#include "legalize/legalize.h"
+#include "lint/rules/all.h"
 #include "parse/rules.h"
 #include "source/wording.h"
 
@@ -17,6 +26,7 @@ struct ResolveFlags {
   std::string mode;
   std::string mode_dim;
   std::string shape;
+  bool names = false;
 };
 
 // "4,128,4096"
@@ -54,8 +64,8 @@ std::optional<Mode> ModeFromShape(int64_t dim, const Shape& shape,
   return std::nullopt;
 }
 
-std::optional<Mode> ChooseMode(const ResolveFlags& flags, const Bundle* bundle,
-                               Findings& findings) {
+std::optional<Mode> ChooseMode(const ResolveFlags& flags, const Shape& shape,
+                               const Bundle* bundle, Findings& findings) {
   if (!flags.mode.empty() && !flags.mode_dim.empty()) {
     findings.Add(code::kUsage, {},
                  "`--mode` and `--mode-dim` both choose the mode",
@@ -63,47 +73,197 @@ std::optional<Mode> ChooseMode(const ResolveFlags& flags, const Bundle* bundle,
     return std::nullopt;
   }
   if (!flags.mode.empty()) return ParseModeFlag(flags.mode, findings);
-  const auto shape = ParseShape(flags.shape, findings);
-  if (!shape) return std::nullopt;
   if (!flags.mode_dim.empty()) {
     const auto dim = ParseInteger("--mode-dim", flags.mode_dim,
                                   -static_cast<int64_t>(1000), findings);
     if (!dim) return std::nullopt;
-    return ModeFromShape(*dim, *shape, flags.shape, findings);
+    return ModeFromShape(*dim, shape, flags.shape, findings);
   }
   if (bundle == nullptr) return Mode::kTrain;
   if (const Mode* mode = std::get_if<Mode>(&bundle->mode)) return *mode;
-  return ModeFromShape(std::get<int>(bundle->mode), *shape, flags.shape,
+  return ModeFromShape(std::get<int>(bundle->mode), shape, flags.shape,
                        findings);
+}
+
+const Code& CodeOf(Reason reason) {
+  switch (reason) {
+    case Reason::kMissingAxis:
+      return kMissingAxis.code;
+    case Reason::kRepeatedAxis:
+      return kRepeatedAxis.code;
+    case Reason::kTooLong:
+      return kSpecTooLong.code;
+    default:
+      return kIndivisibleDimension.code;
+  }
+}
+
+// What is wrong with one entry, of a spec that was resolved to `spec`.
+std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
+                     const Mesh& mesh) {
+  switch (edit.reason) {
+    case Reason::kMissingAxis:
+      return "the spec names axis `" + edit.axis + "`, which the mesh (" +
+             MeshText(mesh) + ") lacks";
+    case Reason::kRepeatedAxis:
+      return "axis `" + edit.axis + "` stands twice in the spec, " +
+             SpecText(spec);
+    case Reason::kTooLong:
+      return "the spec has " +
+             Counted(static_cast<int64_t>(spec.size()), "entry", "entries") +
+             ", the shape " +
+             Counted(static_cast<int64_t>(shape.size()), "dimension");
+    default:
+      return "dimension " + std::to_string(edit.dim.value_or(0)) + " is " +
+             std::to_string(edit.size) + ", which " + GroupText(edit.from) +
+             " cuts into " + std::to_string(edit.parts) +
+             " parts: " + std::to_string(edit.size) + " % " +
+             std::to_string(edit.parts) + " = " +
+             std::to_string(edit.size % edit.parts);
+  }
+}
+
+// The entry's place as it was written, or all of AXES.
+Place PlaceOf(const SpecSource& written, const Edit& edit, Place whole) {
+  const auto* list = std::get_if<SpecList>(&written);
+  if (list == nullptr || !edit.dim) return whole;
+  const auto dim = static_cast<size_t>(*edit.dim);
+  if (dim >= list->entries.size() || list->entries[dim].names.empty()) {
+    return whole;
+  }
+  return list->entries[dim].names[0].place;
+}
+
+// The spec as it is for a shape, with each correction a warning and what
+// stands an error.
+Legal Judge(const Spec& spec, const Shape& shape, const OpenedResolver& opened,
+            const SpecSource& written, const Place& whole, Findings& findings) {
+  const Mesh& mesh = opened.resolver.mesh();
+  LegalizeOptions options;
+  options.illegal = opened.policy.illegal.value_or(IllegalPolicy::kError);
+  options.compat = opened.policy.compat.value_or(Compat::kNone);
+  Legal legal = Legalize(spec, shape, mesh, options);
+  const auto say = [&](const Edit& edit, bool stands) {
+    Finding finding;
+    finding.code = &CodeOf(edit.reason);
+    finding.level = stands ? Level::kError : Level::kWarning;
+    finding.message = EditText(edit, spec, shape, mesh);
+    if (!stands) {
+      finding.message += edit.reason == Reason::kTooLong
+                             ? "; the surplus goes"
+                             : "; it becomes " + GroupText(edit.to);
+    }
+    finding.place = PlaceOf(written, edit, whole);
+    if (stands && options.illegal == IllegalPolicy::kError) {
+      finding.help = "`--illegal shrink` or `--illegal drop` makes it legal";
+    }
+    findings.Add(std::move(finding));
+  };
+  for (const Edit& edit : legal.problems) say(edit, true);
+  for (const Edit& edit : legal.edits) say(edit, false);
+  return legal;
+}
+
+// The mesh axes that a spec uses, each once, sorted.
+std::vector<std::string> NamesIn(const Spec& spec) {
+  std::set<std::string> names;
+  for (const AxisGroup& group : spec) names.insert(group.begin(), group.end());
+  return {names.begin(), names.end()};
+}
+
+void WriteCorrections(JsonWriter& json, const std::vector<Edit>& edits) {
+  json.BeginArray();
+  for (const Edit& edit : edits) {
+    json.BeginObject();
+    json.Member("dim", edit.dim ? std::optional<int64_t>(*edit.dim)
+                                : std::optional<int64_t>());
+    json.Key("from");
+    WriteGroup(json, edit.from);
+    json.Key("to");
+    WriteGroup(json, edit.to);
+    json.Member("reason", ReasonName(edit.reason));
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+// What one call resolves.
+struct Answer {
+  SpecList axes;  // as written, or the bundle's
+  Mode mode = Mode::kTrain;
+  Spec spec;
+  std::optional<Legal> legal;  // where shape and mesh are known
+};
+
+void WriteAnswer(const Answer& answer, const ResolveFlags& flags, bool as_json,
+                 JsonWriter& json) {
+  const std::vector<std::string> names = NamesIn(answer.spec);
+  if (!as_json) {
+    if (flags.names) {
+      json.Array(names);
+    } else {
+      WriteSpec(json, answer.spec);
+    }
+    return;
+  }
+  json.BeginObject();
+  json.Key("axes");
+  WriteSpecList(json, answer.axes, SpecForm::kAsWritten);
+  json.Member("mode", ModeName(answer.mode));
+  json.Key("spec");
+  WriteSpec(json, answer.spec);
+  if (flags.names) {
+    json.Key("names");
+    json.Array(names);
+  }
+  if (answer.legal) {
+    json.Key("corrections");
+    WriteCorrections(json, answer.legal->edits);
+  }
+  json.EndObject();
+}
+
+std::optional<Answer> FindAnswer(const ResolveFlags& flags,
+                                 Findings& findings) {
+  const auto opened = LoadResolver(flags.inputs, findings);
+  const SourceRef source = MakeSource("AXES", flags.axes);
+  auto written = ParseSpec(source, findings);
+  const auto shape = ParseShape(flags.shape, findings);
+  if (!opened || !written || !shape) return std::nullopt;
+  const bool judged = !flags.shape.empty() && opened->has_mesh;
+  if (!judged && !flags.inputs.illegal.empty()) {
+    findings.Add(code::kUsage, {},
+                 "`--illegal` needs a shape and a mesh to judge the spec by",
+                 "give `--shape 4,128,4096` and `--mesh dp:2,tp:4`");
+    return std::nullopt;
+  }
+  const auto* named = std::get_if<SpecBundle>(&*written);
+  const Bundle* bundle =
+      named == nullptr ? nullptr : opened->resolver.FindBundle(named->name);
+  const auto mode = ChooseMode(flags, *shape, bundle, findings);
+  if (!mode) return std::nullopt;
+  auto resolved = opened->resolver.Resolve(*written, *mode, findings);
+  if (!resolved) return std::nullopt;
+  Answer out;
+  out.mode = *mode;
+  const auto* list = std::get_if<SpecList>(&*written);
+  out.axes = list != nullptr ? *list : bundle->axes;
+  out.spec = std::move(resolved->spec);
+  if (judged) {
+    out.legal = Judge(out.spec, *shape, *opened, *written,
+                      {source, 0, flags.axes.size()}, findings);
+    if (out.legal->problems.empty()) out.spec = out.legal->spec;
+  }
+  return out;
 }
 
 int RunResolve(const ResolveFlags& flags, const Common& common,
                Findings& findings) {
-  const auto resolver = LoadResolver(flags.inputs, findings);
-  const auto written = ParseSpec(MakeSource("AXES", flags.axes), findings);
-  if (!resolver || !written) return kFailed;
-  const auto* named = std::get_if<SpecBundle>(&*written);
-  const Bundle* bundle =
-      named == nullptr ? nullptr : resolver->FindBundle(named->name);
-  const auto mode = ChooseMode(flags, bundle, findings);
-  if (!mode) return kFailed;
-  const auto resolved = resolver->Resolve(*written, *mode, findings);
-  if (!resolved) return kFailed;
-
+  const auto answer = FindAnswer(flags, findings);
+  if (!answer) return kFailed;
+  if (answer->legal && !answer->legal->problems.empty()) return kFound;
   const auto write = [&](JsonWriter& json) {
-    if (common.format != "json") {
-      WriteSpec(json, resolved->spec);
-      return;
-    }
-    const auto* list = std::get_if<SpecList>(&*written);
-    json.BeginObject();
-    json.Key("axes");
-    WriteSpecList(json, list != nullptr ? *list : bundle->axes,
-                  SpecForm::kAsWritten);
-    json.Member("mode", ModeName(*mode));
-    json.Key("spec");
-    WriteSpec(json, resolved->spec);
-    json.EndObject();
+    WriteAnswer(*answer, flags, common.format == "json", json);
   };
   return PutOut(JsonText(write) + "\n", findings) ? kDone : kFailed;
 }
@@ -128,7 +288,13 @@ Options OptionsOf(ResolveFlags& flags) {
       {.name = "--shape",
        .to = &flags.shape,
        .value = "N,N,...",
-       .help = "shape to take the mode from"}};
+       .help = "shape to take the mode from, and with a mesh to judge the "
+               "spec by"},
+      {.name = "--names",
+       .to = &flags.names,
+       .help = "the names of the mesh axes in the spec, sorted, instead of "
+               "the spec (in JSON beside it)"},
+      IllegalInput(flags.inputs)};
   Append(options, MeshInputs(flags.inputs));
   Append(options, RulesInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
@@ -143,7 +309,11 @@ const Command kResolve = {
     .about = R"(
 Resolves a list of semantic axes, or a bundle by its name, to mesh axes in a
 mode. With `--mode-dim` the mode comes from a shape: a length of 1 in that
-dimension means decoding.)",
+dimension means decoding.
+
+With a shape and a mesh it says what is illegal, and exits with 1; under
+`--illegal drop` or `shrink` the spec is corrected as a parameter's is, with a
+warning for each correction.)",
     .example = "shardc resolve '[BATCH, [FSDP, SP], _]' --mode decode",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunResolve); },

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <string_view>
 
 #include "parse/mesh_finish.h"
@@ -24,18 +26,6 @@ bool Exists(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0;
 }
 
-// The mapping that stands at a place of a file read before.
-const YamlNode* FindNode(const YamlNode& node, const Place& place) {
-  if (node.begin == place.begin && node.end == place.end) return &node;
-  for (const YamlNode& item : node.items) {
-    if (const YamlNode* found = FindNode(item, place)) return found;
-  }
-  for (const YamlMember& member : node.members) {
-    if (const YamlNode* found = FindNode(member.value, place)) return found;
-  }
-  return nullptr;
-}
-
 std::optional<Mesh> ParseInline(const Place& place,
                                 std::optional<int64_t> devices,
                                 Findings& findings) {
@@ -44,6 +34,25 @@ std::optional<Mesh> ParseInline(const Place& place,
   const YamlNode* node = FindNode(document->root(), place);
   if (node == nullptr) return std::nullopt;
   return ReadMeshNode({*document, findings}, *node, devices);
+}
+
+// The axes that sizes alone are for, by their number: eformer's, and before it
+// those of fjformer, which had none for experts.
+constexpr std::array<std::string_view, 5> kFiveAxes = {"dp", "fsdp", "ep", "tp",
+                                                       "sp"};
+constexpr std::array<std::string_view, 4> kFourAxes = {"dp", "fsdp", "tp",
+                                                       "sp"};
+
+std::span<const std::string_view> DefaultAxes(size_t sizes) {
+  if (sizes == kFiveAxes.size()) return kFiveAxes;
+  if (sizes == kFourAxes.size()) return kFourAxes;
+  return {};
+}
+
+bool IsSizes(std::string_view text) {
+  if (text.starts_with('!')) text.remove_prefix(1);
+  return text.find(',') != std::string_view::npos &&
+         text.find_first_not_of("0123456789-, \t") == std::string_view::npos;
 }
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
@@ -78,6 +87,16 @@ class EntryReader {
     if (!name || !size) return std::nullopt;
     return MeshDraft::Axis{
         *name, *size, AxisType::kAuto, {source_, begin, end}};
+  }
+
+  // A size alone, of the axis that it is for.
+  std::optional<MeshDraft::Axis> ReadSize(size_t begin, size_t end,
+                                          std::string_view axis) {
+    Trim(begin, end);
+    const auto size = Size(begin, end, axis);
+    if (!size) return std::nullopt;
+    return MeshDraft::Axis{
+        std::string(axis), *size, AxisType::kAuto, {source_, begin, end}};
   }
 
  private:
@@ -142,6 +161,10 @@ bool CheckDistinct(const MeshDraft& draft, Findings& findings) {
 
 }  // namespace
 
+bool IsMeshText(std::string_view text) {
+  return text.find_first_of(":=") != std::string_view::npos || IsSizes(text);
+}
+
 std::optional<Mesh> ParseMesh(SourceRef source, std::optional<int64_t> devices,
                               Findings& findings) {
   const size_t before = findings.errors();
@@ -161,13 +184,26 @@ std::optional<Mesh> ParseMeshString(SourceRef source,
   draft.place = {source, 0, text.size()};
   if (devices) draft.devices = {*devices, draft.place};
   EntryReader reader(source, findings);
+  const bool sizes = IsSizes(text);
+  const auto count =
+      static_cast<size_t>(std::count(text.begin(), text.end(), ',')) + 1;
+  const auto axes = DefaultAxes(count);
+  if (sizes && axes.empty()) {
+    findings.Add(code::kSchema, draft.place,
+                 Counted(static_cast<int64_t>(count), "size") +
+                     " without the names of axes",
+                 "name them, such as `dp:2,tp:4`; four sizes alone are those "
+                 "of dp, fsdp, tp and sp, five those of dp, fsdp, ep, tp and "
+                 "sp");
+    return std::nullopt;
+  }
   // `!` asks eformer for plain row-major order, which is ours anyway.
   size_t begin = text.starts_with('!') ? 1 : 0;
-  while (begin <= text.size() && !findings.Full()) {
+  for (size_t i = 0; begin <= text.size() && !findings.Full(); ++i) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    if (auto axis = reader.Read(begin, end)) {
-      draft.axes.push_back(std::move(*axis));
-    }
+    auto axis =
+        sizes ? reader.ReadSize(begin, end, axes[i]) : reader.Read(begin, end);
+    if (axis) draft.axes.push_back(std::move(*axis));
     begin = end + 1;
   }
   if (draft.axes.size() > kAxisLimit) {
@@ -187,8 +223,7 @@ std::optional<Mesh> ParseMeshString(SourceRef source,
 std::optional<Mesh> ReadMesh(const std::string& file_or_text,
                              std::optional<int64_t> devices,
                              Findings& findings) {
-  if (file_or_text.find_first_of(":=") != std::string::npos &&
-      !Exists(file_or_text)) {
+  if (IsMeshText(file_or_text) && !Exists(file_or_text)) {
     return ParseMeshString(MakeSource("--mesh", file_or_text), devices,
                            findings);
   }

@@ -6,15 +6,22 @@
 #include <optional>
 #include <string>
 
+#include <string>
+#include <string_view>
+
 #include "model/mesh.h"
 #include "model/project.h"
 #include "source/finding.h"
 
 namespace shardc {
 
-// A file, or a string such as `dp:2,fsdp:-1,tp=4` (told apart by content: a
-// text with `:` or `=` that is no existing file is a string). `devices` is
-// the --devices flag. At most one size is -1.
+// Whether a text that names no existing file is a mesh: axes such as
+// `dp:2,fsdp:-1,tp=4`, or sizes alone, `1,-1,1,1`.
+bool IsMeshText(std::string_view text);
+
+// A file, or such a text where there is no file of its name. Four sizes alone
+// are those of dp, fsdp, tp and sp; five, of dp, fsdp, ep, tp and sp.
+// `devices` is the --devices flag. At most one size is -1.
 std::optional<Mesh> ReadMesh(const std::string& file_or_text,
                              std::optional<int64_t> devices,
                              Findings& findings);

@@ -104,6 +104,17 @@ std::optional<Mesh> OpenMesh(const MeshInput& input,
   return ReadMesh(input, devices, findings);
 }
 
+bool SetProcesses(Mesh& mesh, int64_t processes, Findings& findings) {
+  if (mesh.devices % processes == 0) {
+    mesh.processes = processes;
+    return true;
+  }
+  findings.Add(code::kDeviceCount, {},
+               CountText(mesh.devices) + " devices cannot be divided among " +
+                   CountText(processes) + " processes");
+  return false;
+}
+
 std::optional<Manifest> OpenManifest(const std::string& path,
                                      const ManifestOptions& options,
                                      Findings& findings) {
@@ -188,6 +199,9 @@ std::optional<Opened> OpenTarget(const Target& target,
   Opened out;
   auto mesh = options.mesh ? options.mesh
                            : OpenMesh(target.mesh, options.devices, findings);
+  if (mesh && options.processes) {
+    SetProcesses(*mesh, *options.processes, findings);
+  }
   auto manifest = OpenManifest(target.manifest, options.manifest, findings);
   if (!target.model.empty()) {
     out.model = ReadModelConfig(target.model, findings);

@@ -25,8 +25,9 @@ namespace shardc {
 
 // How a target is read, and what is said over its files.
 struct OpenOptions {
-  std::optional<int64_t> devices;  // where an axis of the mesh is -1
-  std::optional<Mesh> mesh;        // in place of the target's
+  std::optional<int64_t> devices;    // where an axis of the mesh is -1
+  std::optional<int64_t> processes;  // over the mesh's own
+  std::optional<Mesh> mesh;          // in place of the target's
   ManifestOptions manifest;
   Policy policy;            // wins over files' and rules' own
   std::vector<Mode> modes;  // empty: the target's, else all
@@ -40,6 +41,8 @@ bool IsNamed(const MeshInput& input);
 std::optional<Mesh> OpenMesh(const MeshInput& input,
                              std::optional<int64_t> devices,
                              Findings& findings);
+// Sets the number of processes; a finding where they cannot share the devices.
+bool SetProcesses(Mesh& mesh, int64_t processes, Findings& findings);
 std::optional<Manifest> OpenManifest(const std::string& path,
                                      const ManifestOptions& options,
                                      Findings& findings);

@@ -54,9 +54,9 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
   return std::nullopt;
 }
 
-std::optional<Resolver> OpenResolver(const Target& target,
-                                     std::optional<int64_t> devices,
-                                     Findings& findings) {
+std::optional<OpenedResolver> OpenResolver(const Target& target,
+                                           std::optional<int64_t> devices,
+                                           Findings& findings) {
   const size_t before = findings.errors();
   RuleSet rules;
   if (!target.rules.empty()) {
@@ -68,7 +68,9 @@ std::optional<Resolver> OpenResolver(const Target& target,
   std::optional<Mesh> mesh;
   if (IsNamed(target.mesh)) mesh = OpenMesh(target.mesh, devices, findings);
   if (findings.errors() > before) return std::nullopt;
-  return Resolver::Make(rules, mesh ? *mesh : MeshOf(rules), findings);
+  auto resolver = Resolver::Make(rules, mesh ? *mesh : MeshOf(rules), findings);
+  if (!resolver) return std::nullopt;
+  return OpenedResolver{std::move(*resolver), mesh.has_value(), rules.policy};
 }
 
 }  // namespace shardc

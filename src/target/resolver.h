@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "model/project.h"
+#include "model/rules.h"
 #include "resolve/resolve.h"
 #include "source/finding.h"
 #include "target/choose.h"
@@ -20,9 +21,14 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
 // Rules and mesh of the target, either of which may be absent. Without a mesh
 // every axis that the axis rules name counts as present, so that nothing is
 // left out of a spec.
-std::optional<Resolver> OpenResolver(const Target& target,
-                                     std::optional<int64_t> devices,
-                                     Findings& findings);
+struct OpenedResolver {
+  Resolver resolver;
+  bool has_mesh = false;
+  Policy policy;  // the rules' own
+};
+std::optional<OpenedResolver> OpenResolver(const Target& target,
+                                           std::optional<int64_t> devices,
+                                           Findings& findings);
 
 }  // namespace shardc
 

@@ -345,6 +345,51 @@ class Show(Case):
             self.check(run("resolve", "AttnQ", "--shape", "4,1,32,128",
                            "--format", "json"), 0).json()["mode"], "decode")
         self.check(run("resolve", "AttnQ"), 2)
+
+    def test_resolve_judges_a_shape_on_a_mesh(self):
+        def resolve(*args, rc=0):
+            return self.check(run("resolve", "--no-project", "--mesh",
+                                  "fsdp:8,tp:4", *args), rc)
+        vocab = ("[VOCAB, FSDP]", "--shape", "50257,768")
+        wrong = resolve(*vocab, rc=1)
+        self.assertEqual(wrong.out, "")
+        self.assertIn('error[SHD202 indivisible-dimension]: dimension 0 is '
+                      '50257, which "tp" cuts into 4 parts: 50257 % 4 = 1\n'
+                      '  --> AXES:1:2\n', wrong.err)
+        for policy, axes, shape, spec in (
+                ("drop", "[VOCAB, FSDP]", "50257,768", '[null, "fsdp"]'),
+                ("drop", "[[FSDP, TP], _]", "8,4", "[null, null]"),
+                ("shrink", "[[FSDP, TP], _]", "8,4", '["fsdp", null]'),
+                ("shrink", "[HEAD, VOCAB]", "8,8", '["tp", null]'),
+                ("shrink", "[TP, FSDP, _]", "4,8", '["tp", "fsdp"]'),
+                ("error", "[TP, FSDP]", "4,8", '["tp", "fsdp"]')):
+            got = resolve(axes, "--shape", shape, "--illegal", policy)
+            self.assertEqual(got.out, spec + "\n", (policy, axes))
+            self.assertEqual("warning[" in got.err, policy != "error", axes)
+        # As the reference corrects: a repeated axis stays wrong under drop.
+        resolve("[HEAD, VOCAB]", "--shape", "8,8", "--illegal", "drop", rc=1)
+        self.assertEqual(
+            resolve(*vocab, "--illegal", "drop", "--format", "json").json(),
+            {"axes": ["VOCAB", "FSDP"], "mode": "train",
+             "spec": [None, "fsdp"], "corrections": [
+                 {"dim": 0, "from": "tp", "to": None,
+                  "reason": "indivisible"}]})
+        # What there is nothing to judge by.
+        self.check(run("resolve", "[TP]", "--no-project", "--illegal", "drop"),
+                   2)
+        resolve("[TP]", "--illegal", "drop", rc=2)
+        self.assertEqual(self.check(run(
+            "resolve", "[TP]", "--no-project", "--shape", "3"), 0).out,
+            '["tp"]\n')
+
+    def test_names_in_a_spec(self):
+        result = run("resolve", "[BATCH, [SP, TP], _]", "--names")
+        self.assertEqual(self.check(result, 0).out,
+                         '["dp", "fsdp", "sp", "tp"]\n')
+        result = run("resolve", "Replicated", "--names", "--format", "json")
+        self.assertEqual(self.check(result, 0).json()["names"], [])
+
+    def test_resolve_says_what_is_unknown(self):
         self.check(run("resolve", "[NOPE]"), 2)
         self.check(run("resolve", "[BATCH"), 2)
 

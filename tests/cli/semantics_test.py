@@ -5,7 +5,7 @@ import os
 import tempfile
 import unittest
 
-from driver import Case, run
+from driver import ROOT, Case, run
 
 
 class Mesh(Case):
@@ -39,6 +39,37 @@ class Mesh(Case):
             shown = self.check(run("mesh", "--mesh", mesh, "--rules", rules,
                                    "--ranks", "--format", "json"), 0).json()
             self.assertEqual(shown["ranks"][0]["mp_node_size"], 2)
+
+
+    def test_sizes_alone_are_those_of_the_default_axes(self):
+        for text, axes in (("1,-1,1,1", "dp=1 fsdp=8 tp=1 sp=1"),
+                           ("1,-1,1,2,1", "dp=1 fsdp=4 ep=1 tp=2 sp=1"),
+                           ("!2, 1,4,1", "dp=2 fsdp=1 tp=4 sp=1")):
+            shown = run("mesh", "--mesh", text, "--devices", "8")
+            self.assertEqual(self.check(shown, 0).out.split("\n")[0], axes)
+        for text in ("2,4", "1,1,1,1,1,8", "2,x,1,1", "1,,1,8"):
+            self.check(run("mesh", "--mesh", text, "--devices", "8"), 2)
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "shardc.yaml"), "w") as file:
+                file.write("version: 1\ntargets:\n  t: {mesh: '1,8,1,1'}\n")
+            shown = run("mesh", "--target", "t", cwd=folder)
+            self.assertIn("dp=1 fsdp=8 tp=1 sp=1\n",
+                          self.check(shown, 0).out)
+
+    def test_processes_of_a_mesh_without_a_file(self):
+        given = ("--mesh", "dp:2,tp:8", "--processes", "4")
+        shown = self.check(run("mesh", *given, "--ranks", "--format", "json"),
+                           0).json()
+        self.assertEqual(shown["processes"], 4)
+        self.assertEqual(shown["ranks"][3]["devices"], [12, 13, 14, 15])
+        plan = self.check(run(
+            "plan", *given, "--rules", "builtin:llama", "--manifest",
+            os.path.join(ROOT, "testdata", "models",
+                         "llama-3-8b.hf.manifest.json"), "--quiet"), 0).json()
+        self.assertEqual(plan["mesh"]["processes"], 4)
+        for wrong in ("3", "0", "x"):
+            self.check(run("mesh", "--mesh", "dp:2,tp:8", "--processes",
+                           wrong), 2)
 
 
 class Rules(Case):
