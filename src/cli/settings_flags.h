@@ -24,12 +24,13 @@ struct SettingsFlags {
 
 Options OptionsOf(SettingsFlags& flags);
 
-// Fills `request.records`, `features` and `remarks` for its operations.
-// Findings: what is wrong with the file or a flag, a flag that no operation of
-// the request takes, an axis that the mesh lacks.
-bool ChooseSettings(const SettingsFlags& flags, const ModelConfig* model,
-                    const Mesh& mesh, verify::Request& request,
-                    Findings& findings);
+// Without --settings the target's are read. Fills `request.records`, `features`
+// and `remarks` for its operations. Findings: what is wrong with the file or a
+// flag, a flag that no operation of the request takes, an axis that the mesh
+// lacks.
+bool ChooseSettings(const SettingsFlags& flags, const VerifyInput& input,
+                    const ModelConfig* model, const Mesh& mesh,
+                    verify::Request& request, Findings& findings);
 
 }  // namespace shardc::cli
 

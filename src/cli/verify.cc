@@ -43,7 +43,9 @@ Metrics MetricsOf(const VerifyFlags& flags) {
 
 // Whether the run makes the exit status 1.
 bool Found(const verify::Report& report, bool asked) {
-  if (report.Count(verify::Status::kFail) > 0) return true;
+  if (report.Count(verify::Status::kFail) > 0 || report.NothingRan()) {
+    return true;
+  }
   return asked && report.Count(verify::Status::kUnsupported) > 0;
 }
 
@@ -154,8 +156,11 @@ case as safetensors with its settings as JSON. `--list` says of each operation
 what it does with a split dimension. `--self-test` injects every fault of a
 catalogue and counts those that are caught.
 
+A target of the project says with `operations` (a list, or lists by mode),
+`layout`, `dtype`, `kv_dtype` and `settings` what is run where flags do not.
+
 Exits with 1 when an operation that was asked for, or that the target lists,
-fails or is unsupported; otherwise only when one fails.)",
+fails or is unsupported; otherwise when one fails or none could run.)",
     .example =
         "shardc verify --mesh dp:2,sp:2,tp:2 --attention "
         "heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096",

@@ -6,6 +6,7 @@
 #include "cli/verify_request.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -45,28 +46,91 @@ std::optional<Dtype> RealDtype(const std::string& text) {
   return std::nullopt;
 }
 
-bool ChooseOperations(const std::vector<std::string>& names,
-                      verify::Request& request, Findings& findings) {
-  if (names.empty()) {
-    const auto all = exec::Operations();
-    request.operations.assign(all.begin(), all.end());
-    return true;
-  }
+template <class T>
+void AddOnce(std::vector<T>& to, T value) {
+  if (std::find(to.begin(), to.end(), value) == to.end()) to.push_back(value);
+}
+
+// Null, with a finding, for what is no operation.
+const exec::Operation* NamedOperation(const std::string& name,
+                                      const Place& place, Findings& findings) {
+  if (const exec::Operation* found = exec::FindOperation(name)) return found;
   std::vector<std::string> known;
   std::string list;
   for (const exec::Operation* operation : exec::Operations()) {
     known.emplace_back(operation->name);
     list += (list.empty() ? "" : ", ") + known.back();
   }
-  for (const std::string& name : names) {
-    const exec::Operation* found = exec::FindOperation(name);
-    if (found == nullptr) {
-      findings.Add(code::kUsage, {}, "no operation is called `" + name + "`",
-                   DidYouMean(name, known, "there are: " + list));
-      return false;
-    }
-    request.operations.push_back(found);
+  findings.Add(place.source == nullptr ? code::kUsage : code::kReference, place,
+               "no operation is called " + ShortQuote(name),
+               DidYouMean(name, known, "there are: " + list));
+  return nullptr;
+}
+
+// The modes of those that the target lists by mode.
+void AddMode(const exec::Operation* operation, Mode mode,
+             verify::Request& request) {
+  for (auto& [one, modes] : request.only) {
+    if (one == operation) return AddOnce(modes, mode);
   }
+  request.only.push_back({operation, {mode}});
+}
+
+// Those of the flag, else the target's, else all.
+bool ChooseOperations(const std::vector<std::string>& names,
+                      const VerifyInput& input, verify::Request& request,
+                      Findings& findings) {
+  for (const std::string& name : names) {
+    const auto* operation = NamedOperation(name, {}, findings);
+    if (operation == nullptr) return false;
+    AddOnce(request.operations, operation);
+  }
+  for (const VerifyInput::Named& named : input.operations) {
+    const auto* operation =
+        NamedOperation(named.operation, named.place, findings);
+    if (operation == nullptr) return false;
+    if (names.empty()) AddOnce(request.operations, operation);
+    if (named.mode) AddMode(operation, *named.mode, request);
+  }
+  if (!request.operations.empty()) return true;
+  const auto all = exec::Operations();
+  request.operations.assign(all.begin(), all.end());
+  return true;
+}
+
+// Those of the flag, else those that the operations are for, else the
+// target's, else all.
+bool ChooseModes(const VerifyFlags& flags, const Target& target,
+                 verify::Request& request, Findings& findings) {
+  auto modes = ParseModes(flags.mode.empty() ? flags.inputs.modes : flags.mode,
+                          findings);
+  if (!modes) return false;
+  // Flags that name both are asked for as they stand.
+  if (!modes->empty() && !flags.operations.empty()) request.only.clear();
+  const auto any_asks = [&](Mode mode) {
+    return std::any_of(
+        request.operations.begin(), request.operations.end(),
+        [&](const auto* operation) { return request.Asks(*operation, mode); });
+  };
+  for (const Mode mode : *modes) {
+    if (any_asks(mode)) continue;
+    findings.Add(code::kUsage, target.place,
+                 "the target lists no operation for `" +
+                     std::string(ModeName(mode)) + "`",
+                 "add one to its `operations`, or give --operation");
+    return false;
+  }
+  const bool by_mode =
+      std::all_of(request.operations.begin(), request.operations.end(),
+                  [&](const auto* operation) {
+                    return request.OnlyModes(*operation) != nullptr;
+                  });
+  if (modes->empty() && !by_mode) *modes = target.modes;
+  if (modes->empty()) {
+    std::copy_if(kAllModes.begin(), kAllModes.end(), std::back_inserter(*modes),
+                 any_asks);
+  }
+  request.modes = std::move(*modes);
   return true;
 }
 
@@ -156,14 +220,17 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
 }
 
 // Layouts and dtypes; all where none is named.
-bool ChooseLayouts(const VerifyFlags& flags, verify::Request& request,
-                   Findings& findings) {
+bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
+                   verify::Request& request, Findings& findings) {
   if (!ParseEach(flags.layouts, request.layouts, "bthd, bhtd, thd", findings,
                  ParseLayout) ||
       !ParseEach(flags.dtypes, request.dtypes, "float32, bfloat16, float16",
                  findings, RealDtype)) {
     return false;
   }
+  if (request.layouts.empty()) request.layouts = input.layouts;
+  if (request.dtypes.empty()) request.dtypes = input.dtypes;
+  request.kv_dtype = input.kv_dtype;
   if (request.layouts.empty()) {
     request.layouts.assign(kAllLayouts.begin(), kAllLayouts.end());
   }
@@ -179,11 +246,11 @@ bool ChooseLayouts(const VerifyFlags& flags, verify::Request& request,
       return false;
     }
     request.kv_dtype = dtype;
-    if (dtype == Dtype::kI8) {
-      request.remarks.push_back(
-          "int8 is for caches and pages: keys and values that none holds are "
-          "as --dtype says");
-    }
+  }
+  if (request.kv_dtype == Dtype::kI8) {
+    request.remarks.push_back(
+        "int8 is for caches and pages: keys and values that none holds are "
+        "as --dtype says");
   }
   return true;
 }
@@ -319,23 +386,16 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   const ModelConfig* const own = plain ? nullptr : config;
   const auto sizes =
       ChooseSizes(flags, *target, *mesh, config, request, findings);
-  auto modes = ParseModes(flags.mode.empty() ? flags.inputs.modes : flags.mode,
-                          findings);
-  std::vector<std::string> operations = flags.operations;
-  if (operations.empty()) operations = target->operations;
-  if (!resolver || !sizes || !modes ||
-      !ChooseOperations(operations, request, findings) ||
-      !ChooseSettings(flags.settings, own, *mesh, request, findings) ||
+  const VerifyInput& input = target->verify;
+  if (!resolver || !sizes ||
+      !ChooseOperations(flags.operations, input, request, findings) ||
+      !ChooseModes(flags, *target, request, findings) ||
+      !ChooseSettings(flags.settings, input, own, *mesh, request, findings) ||
       !ChooseFeatures(flags.features, request, findings)) {
     return std::nullopt;
   }
   request.sizes = *sizes;
-  request.modes = std::move(*modes);
-  if (request.modes.empty()) request.modes = target->modes;
-  if (request.modes.empty()) {
-    request.modes.assign(kAllModes.begin(), kAllModes.end());
-  }
-  if (!ChooseLayouts(flags, request, findings) ||
+  if (!ChooseLayouts(flags, input, request, findings) ||
       !ChooseRun(flags, request, findings)) {
     return std::nullopt;
   }
@@ -345,7 +405,7 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   VerifyWork out;
   out.matrix = verify::BuildMatrix(request, *resolver, *mesh);
   out.request = std::move(request);
-  out.asked = !operations.empty();
+  out.asked = !flags.operations.empty() || !input.operations.empty();
   return out;
 }
 

@@ -1,5 +1,6 @@
 // eformer's PartitionAxis in JSON to axis rules: an object of its field names
-// (`head_axis: "tp"`), or a record with one inside, such as a PartitionManager's
+// (`head_axis: "tp"`), or a record with one inside, such as a
+// PartitionManager's
 // (`{"paxis": {...}}`) or an OperationMetadata's.
 #ifndef SHARDC_IMPORTERS_EFORMER_H_
 #define SHARDC_IMPORTERS_EFORMER_H_

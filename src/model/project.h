@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "model/axis_rules.h"
+#include "model/dtype.h"
+#include "model/layout.h"
 #include "model/rules.h"
 #include "source/finding.h"
 #include "source/source.h"
@@ -22,6 +24,23 @@ struct MeshInput {
   std::optional<Place> inline_place;  // a mapping inside the project file
 };
 
+// What `verify` runs for a target; empty where nothing is said.
+struct VerifyInput {
+  // An operation of one mode, or of all.
+  struct Named {
+    std::string operation;
+    std::optional<Mode> mode;
+    Place place;
+    bool operator==(const Named&) const = default;
+  };
+  std::vector<Named> operations;
+  std::vector<Layout> layouts;
+  std::vector<Dtype> dtypes;
+  std::optional<Dtype> kv_dtype;
+  std::string settings;                  // a file, or
+  std::optional<Place> inline_settings;  // a mapping inside the project file
+};
+
 // Paths are already relative to the working directory.
 struct Target {
   std::string name;
@@ -32,7 +51,7 @@ struct Target {
   std::string manifest;
   std::string model;        // config.json
   std::vector<Mode> modes;  // empty: all
-  std::vector<std::string> operations;
+  VerifyInput verify;
   std::optional<int64_t> batch;
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;

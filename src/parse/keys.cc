@@ -28,9 +28,10 @@ constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
 constexpr std::array<Name, 4> kProjectKeys = {"version", "targets", "lint",
                                               "weight_decay"};
-constexpr std::array<Name, 11> kTargetKeys = {
-    "mesh",  "rules",  "manifest", "model", "modes",       "operations",
-    "batch", "kv_len", "memory",   "plan",  "weight_decay"};
+constexpr std::array<Name, 15> kTargetKeys = {
+    "mesh",       "rules",  "manifest", "model",    "modes",
+    "operations", "layout", "dtype",    "kv_dtype", "settings",
+    "batch",      "kv_len", "memory",   "plan",     "weight_decay"};
 constexpr std::array<Name, 4> kLintKeys = {"select", "ignore", "severity",
                                            "fail_on"};
 constexpr std::array<Name, 3> kOperationsKeys = {"version", "defaults",

@@ -41,10 +41,9 @@ class Reader {
     }
   }
 
-  OperationsFile Read() {
+  OperationsFile Read(const YamlNode& node) {
     OperationsFile file;
-    const auto fields =
-        Fields::Read(context_, context_.document.root(), keys::kOperations);
+    const auto fields = Fields::Read(context_, node, keys::kOperations);
     if (!fields) return file;
     CheckVersion(context_, fields->Find("version"));
     const YamlNode* defaults = fields->Find("defaults");
@@ -258,7 +257,20 @@ std::optional<OperationsFile> ParseOperations(
   const auto document = YamlDocument::Parse(std::move(source), findings);
   if (!document) return std::nullopt;
   const YamlContext context{*document, findings};
-  OperationsFile file = Reader(context, operations).Read();
+  OperationsFile file = Reader(context, operations).Read(document->root());
+  if (findings.errors() > before) return std::nullopt;
+  return file;
+}
+
+std::optional<OperationsFile> ReadOperationsAt(
+    const Place& place, std::span<const KnownOperation> operations,
+    Findings& findings) {
+  const size_t before = findings.errors();
+  const auto document = YamlDocument::Parse(place.source, findings);
+  const YamlNode* node = document ? FindNode(document->root(), place) : nullptr;
+  if (node == nullptr) return std::nullopt;
+  const YamlContext context{*document, findings};
+  OperationsFile file = Reader(context, operations).Read(*node);
   if (findings.errors() > before) return std::nullopt;
   return file;
 }

@@ -23,6 +23,11 @@ std::optional<OperationsFile> ParseOperations(
     SourceRef source, std::span<const KnownOperation> operations,
     Findings& findings);
 
+// The same in place, a mapping inside another file.
+std::optional<OperationsFile> ReadOperationsAt(
+    const Place& place, std::span<const KnownOperation> operations,
+    Findings& findings);
+
 // One setting as text, by the file's rules: the value goes to `record`, or a
 // finding points into `flag`.
 bool ReadSetting(std::string_view flag, Setting setting,

@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include "parse/keys.h"
+#include "parse/mesh.h"
 #include "parse/policy_read.h"
 #include "source/file.h"
 #include "yaml/error.h"
@@ -25,6 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kProjectName = "shardc.yaml";
+constexpr char kModesText[] =
+    "the modes are `train`, `prefill`, `decode` and `insert`";
 
 bool Exists(const std::string& path) {
   struct stat status;
@@ -101,11 +105,7 @@ class Reader {
     if (const YamlNode* node = fields.Find("modes")) {
       ReadModes(*node, target.modes);
     }
-    if (const YamlNode* node = fields.Find("operations")) {
-      if (auto names = ReadTexts(context_, *node, "`operations`")) {
-        target.operations = std::move(*names);
-      }
-    }
+    ReadVerify(fields, target.verify);
     ReadCount(fields, "batch", target.batch);
     ReadCount(fields, "kv_len", target.kv_len);
     if (const YamlNode* node = fields.Find("memory")) {
@@ -113,6 +113,106 @@ class Reader {
     }
     if (const YamlNode* node = fields.Find("weight_decay")) {
       target.weight_decay_exclude = ReadWeightDecay(context_, *node);
+    }
+  }
+
+  void ReadVerify(const Fields& fields, VerifyInput& verify) {
+    if (const YamlNode* node = fields.Find("operations")) {
+      ReadOperationNames(*node, verify.operations);
+    }
+    if (const YamlNode* node = fields.Find("layout")) {
+      ReadEach(*node, "a layout", "`bthd`, `bhtd` and `thd`", ParseLayout,
+               verify.layouts);
+    }
+    if (const YamlNode* node = fields.Find("dtype")) {
+      ReadEach(*node, "a dtype", "`float32`, `bfloat16` and `float16`",
+               ParseRealDtype, verify.dtypes);
+    }
+    if (const YamlNode* node = fields.Find("kv_dtype")) {
+      std::vector<Dtype> dtypes;
+      if (node->IsScalar()) {
+        ReadEach(*node, "`kv_dtype`",
+                 "`float32`, `bfloat16`, `float16` and `int8`", ParseCacheDtype,
+                 dtypes);
+      } else {
+        context_.Add(code::kSchema, *node,
+                     "`kv_dtype` is " + Describe(*node) + ", not a dtype");
+      }
+      if (!dtypes.empty()) verify.kv_dtype = dtypes[0];
+    }
+    if (const YamlNode* node = fields.Find("settings")) {
+      if (node->IsMapping()) {
+        verify.inline_settings = context_.document.PlaceOf(*node);
+      } else {
+        ReadPath(fields, "settings", verify.settings);
+      }
+    }
+  }
+
+  static std::optional<Dtype> ParseRealDtype(std::string_view text) {
+    const auto dtype = ParseDtype(text);
+    if (dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16) {
+      return dtype;
+    }
+    return std::nullopt;
+  }
+
+  static std::optional<Dtype> ParseCacheDtype(std::string_view text) {
+    const auto dtype = ParseDtype(text);
+    return dtype == Dtype::kI8 ? dtype : ParseRealDtype(text);
+  }
+
+  // One value or a list of them, each once.
+  template <class T, class Parse>
+  void ReadEach(const YamlNode& node, std::string_view what,
+                std::string_view known, Parse parse, std::vector<T>& out) {
+    for (const YamlNode& item : ItemsOf(node)) {
+      const auto value =
+          item.IsScalar() ? parse(item.text) : std::optional<T>();
+      if (!value) {
+        context_.Add(code::kSchema, item,
+                     std::string(what) + " is " + Describe(item),
+                     "there are " + std::string(known));
+      } else if (std::find(out.begin(), out.end(), *value) == out.end()) {
+        out.push_back(*value);
+      }
+    }
+  }
+
+  // Of a list, or the node alone.
+  static std::span<const YamlNode> ItemsOf(const YamlNode& node) {
+    if (node.IsSequence()) return node.items;
+    return {&node, 1};
+  }
+
+  // A name, a list of them, or such by mode.
+  void ReadOperationNames(const YamlNode& node,
+                          std::vector<VerifyInput::Named>& out) {
+    if (!node.IsMapping()) {
+      ReadNames(node, std::nullopt, out);
+      return;
+    }
+    for (const YamlMember& member : node.members) {
+      if (context_.findings.Full()) return;
+      const auto mode =
+          member.key.IsScalar() ? ParseMode(member.key.text) : std::nullopt;
+      if (mode) {
+        ReadNames(member.value, mode, out);
+      } else {
+        context_.Add(code::kUnknownKey, member.key,
+                     "a mode is " + Describe(member.key), kModesText);
+      }
+    }
+  }
+
+  void ReadNames(const YamlNode& node, std::optional<Mode> mode,
+                 std::vector<VerifyInput::Named>& out) {
+    if (node.IsNull()) return;
+    for (const YamlNode& item : ItemsOf(node)) {
+      if (auto name = ReadText(context_, item, "an operation", true)) {
+        out.push_back(
+            {std::move(*name), mode, context_.document.PlaceOf(item)});
+      }
     }
   }
 
@@ -124,7 +224,7 @@ class Reader {
     auto text = ReadText(context_, node, "`mesh`", true);
     if (!text) return;
     const std::string file = PathBeside(path_, *text);
-    if (text->find_first_of(":=") != std::string::npos && !Exists(file)) {
+    if (IsMeshText(*text) && !Exists(file)) {
       mesh.text = std::move(*text);
     } else {
       mesh.file = file;
@@ -160,14 +260,11 @@ class Reader {
   }
 
   void ReadModes(const YamlNode& node, std::vector<Mode>& out) {
-    const std::vector<YamlNode> one = {node};
-    const std::vector<YamlNode>& items = node.IsSequence() ? node.items : one;
-    for (const YamlNode& item : items) {
+    for (const YamlNode& item : ItemsOf(node)) {
       const auto mode = item.IsScalar() ? ParseMode(item.text) : std::nullopt;
       if (!mode) {
         context_.Add(code::kSchema, item, "a mode is " + Describe(item),
-                     "the modes are `train`, `prefill`, `decode` and "
-                     "`insert`");
+                     kModesText);
       } else if (std::find(out.begin(), out.end(), *mode) == out.end()) {
         out.push_back(*mode);
       }

@@ -47,6 +47,10 @@ int64_t Report::Count(Status status) const {
                        [&](const CaseResult& r) { return r.status == status; });
 }
 
+bool Report::NothingRan() const {
+  return Count(Status::kUnsupported) == static_cast<int64_t>(results.size());
+}
+
 namespace {
 
 // Keys and values of a case whose copies would fill a memory if several ran
@@ -158,6 +162,9 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
   std::move(stress_cases.begin(), stress_cases.end(),
             std::back_inserter(out.cases));
   runner.From(begin, threads);
+  if (out.NothingRan()) {
+    out.remarks.emplace_back("nothing could run, so nothing is verified");
+  }
   return out;
 }
 

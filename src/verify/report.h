@@ -22,6 +22,7 @@ struct Report {
   std::vector<CaseResult> results;
 
   int64_t Count(Status status) const;
+  bool NothingRan() const;
 };
 
 // Called after each case, from one thread at a time: done, of how many.

@@ -173,4 +173,15 @@ std::optional<YamlDocument> YamlDocument::Parse(SourceRef source,
   return YamlDocument(std::move(source), std::move(*root));
 }
 
+const YamlNode* FindNode(const YamlNode& root, const Place& place) {
+  if (root.begin == place.begin && root.end == place.end) return &root;
+  for (const YamlNode& item : root.items) {
+    if (const YamlNode* found = FindNode(item, place)) return found;
+  }
+  for (const YamlMember& member : root.members) {
+    if (const YamlNode* found = FindNode(member.value, place)) return found;
+  }
+  return nullptr;
+}
+
 }  // namespace shardc

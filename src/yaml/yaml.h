@@ -74,6 +74,9 @@ class YamlDocument {
   YamlNode root_;
 };
 
+// What stands at a place of a file that was read before; null for nothing.
+const YamlNode* FindNode(const YamlNode& root, const Place& place);
+
 }  // namespace shardc
 
 #endif  // SHARDC_YAML_YAML_H_

@@ -289,7 +289,11 @@ targets:
     manifest: m.json
     model: config.json
     modes: [train, __autoregressive__]
-    operations: [ring]
+    operations: {train: ring, __autoregressive__: [flash_decoding], insert: }
+    layout: [bthd, thd]
+    dtype: bfloat16
+    kv_dtype: int8
+    settings: {defaults: {soft_cap: 30}}
     batch: 64
     kv_len: 8192
     memory: 16GiB
@@ -303,6 +307,11 @@ lint: {select: [SHD203], ignore:, severity: {SHD203: note}, fail_on: never}
                      "targets: {a: {batch: 0}}",
                      "targets: {a: {memory: lots}}",
                      "targets: {a: {kv_length: 3}}",
+                     "targets: {a: {operations: {decod: [ring]}}}",
+                     "targets: {a: {operations: [[ring]]}}",
+                     "targets: {a: {layout: tbhd}}",
+                     "targets: {a: {kv_dtype: [int8]}}",
+                     "targets: {a: {settings: [x]}}",
                      "lint: {severity: {SHD203: fatal}}",
                      "lint: {fail_on: always}", "version: 2", "lints: {}"]:
             self.assertFalse(check.is_valid(yaml.load(text, CoreLoader)),

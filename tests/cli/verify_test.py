@@ -300,5 +300,132 @@ class Verify(Case):
         self.assertEqual(report["summary"]["fail"], 0)
 
 
+
+class Targets(Case):
+    """What a project's target says of verification."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def verify(self, target, *args, rules="", attention=SMALL, rc=0):
+        def write(name, text):
+            with open(os.path.join(self.folder.name, name), "w") as file:
+                file.write(text)
+        write("rules.yaml", "version: 1\n" + rules)
+        write("shardc.yaml", "version: 1\ntargets:\n  t:\n"
+              f"    mesh: {MESH}\n    rules: [rules.yaml]\n" +
+              "".join(f"    {line}\n" for line in target))
+        return self.check(
+            run("verify", "--attention", attention, *args,
+                cwd=self.folder.name),
+            rc)
+
+    def cases(self, *args, **kwargs):
+        return self.verify(*args[:1], "--format", "json", *args[1:],
+                           **kwargs).json()["cases"]
+
+    def test_operations_by_mode_are_run_in_their_modes(self):
+        cases = self.cases(
+            ["operations: {train: [ring, sdpa], decode: flash_decoding}",
+             "modes: [train, prefill]", "layout: bthd", "dtype: float32"])
+        self.assertEqual(
+            sorted({(c["operation"], c["mode"]) for c in cases}),
+            [("flash_decoding", "decode"), ("ring", "train"),
+             ("sdpa", "train")])
+        self.assertEqual({c["status"] for c in cases}, {"pass"})
+
+    def test_a_list_must_run_in_all_modes(self):
+        ring = self.verify(["operations: [ring]", "layout: bthd",
+                            "dtype: float32"], rc=1)
+        self.assertIn("unsupported: ring decode: ", ring.out)
+        self.verify(["operations: [ring]", "modes: [train, prefill]",
+                     "layout: bthd", "dtype: float32"])
+
+    def test_flags_win(self):
+        target = ["operations: {train: [ring], decode: [flash_decoding]}",
+                  "layout: [bthd, bhtd]", "dtype: float32"]
+        cases = self.cases(target, "--operation", "ring")
+        self.assertEqual({c["mode"] for c in cases}, {"train"})
+        cases = self.cases(target, "--mode", "decode", "--layout", "bhtd")
+        self.assertEqual({c["operation"] for c in cases}, {"flash_decoding"})
+        self.assertEqual({c["layout"] for c in cases if "cache" not in c},
+                         {"bhtd"})
+        cases = self.cases(target, "--operation", "sdpa", "--mode", "prefill")
+        self.assertEqual({c["operation"] for c in cases}, {"sdpa"})
+        said = self.verify(target, "--mode", "prefill", rc=2)
+        self.assertIn("the target lists no operation for `prefill`", said.err)
+
+    def test_layout_dtypes_and_settings_are_the_targets(self):
+        target = ["operations: {decode: [flash_decoding]}", "layout: bhtd",
+                  "dtype: [float16]", "kv_dtype: int8"]
+        cases = self.cases(target + [
+            "settings: {defaults: {soft_cap: 20},"
+            " operations: {flash_decoding: {merge: all_gather}}}"])
+        plain = [c for c in cases if c["features"] != ["long"]
+                 and "long" not in c["features"]]
+        self.assertEqual({c["dtype"] for c in plain}, {"F16"})
+        self.assertIn("I8", {c["kv_dtype"] for c in plain})
+        self.assertEqual({c["layout"] for c in plain if "cache" not in c},
+                         {"bhtd"})
+        for case in plain:
+            self.assertEqual(case["settings"]["soft_cap"], 20)
+            self.assertEqual(case["settings"]["merge"], "all_gather")
+        with open(os.path.join(self.folder.name, "s.yaml"), "w") as file:
+            file.write("defaults: {soft_cap: 30}\n")
+        cases = self.cases(target + ["settings: s.yaml"])
+        self.assertEqual({c["settings"]["soft_cap"] for c in cases}, {30})
+        cases = self.cases(target + ["settings: s.yaml"], "--soft-cap", "40")
+        self.assertEqual({c["settings"]["soft_cap"] for c in cases}, {40})
+
+    def test_mistakes_are_pointed_at(self):
+        for line, place, text in (
+                ("operations: {train: [rign]}", "6:26",
+                 "no operation is called `rign`"),
+                ("operations: {trian: [ring]}", "6:18",
+                 "a mode is the string `trian`"),
+                ("layout: [bthd, tbhd]", "6:20",
+                 "a layout is the string `tbhd`"),
+                ("dtype: int8", "6:12", "a dtype is the string `int8`"),
+                ("kv_dtype: int4", "6:15",
+                 "`kv_dtype` is the string `int4`"),
+                ("settings: {operations: {ring: {page_size: 4}}}", "6:36",
+                 "`page_size` has no meaning for `ring`")):
+            said = self.verify([line], rc=2)
+            self.assertIn(f"shardc.yaml:{place}\n", said.err, line)
+            self.assertIn(text, said.err)
+
+    def test_the_first_refusal_names_all_that_must_change(self):
+        target = ["operations: {decode: [ring, ulysses]}", "layout: bthd",
+                  "dtype: float32"]
+        said = self.verify(target, rc=1)
+        both = "decode_query_sequence: [] and decode_key_sequence: []"
+        self.assertEqual(said.out.count(both), 2)
+        self.verify(target, rules="axes: {decode_query_sequence: [], "
+                    "decode_key_sequence: []}\n")
+        target[0] = "operations: {train: [unified_attention]}"
+        said = self.verify(target, rc=1)
+        self.assertIn("query_sequence: []", said.out)
+        self.assertIn("key_sequence: []", said.out)
+        self.assertIn("the query's length is split over `sp`; the length of "
+                      "key and value is split over `sp`", said.out)
+        self.verify(target,
+                    rules="axes: {query_sequence: [], key_sequence: []}\n")
+        # Heads of both that do not divide.
+        said = self.verify(["operations: {train: [sdpa]}", "layout: bthd"],
+                           attention="heads=3,kv_heads=3,head_dim=8", rc=1)
+        self.assertIn("query: dimension 2", said.out)
+        self.assertIn("; key: dimension 2", said.out)
+
+    def test_nothing_that_could_run_is_no_success(self):
+        for rc, heads in ((1, 3), (0, 4)):
+            said = self.check(
+                run("verify", "--no-project", "--mesh", "tp:4", "--layout",
+                    "bthd", "--dtype", "float32", "--mode", "train",
+                    "--attention", f"heads={heads},kv_heads={heads},"
+                    "head_dim=8,batch=2,q_len=8"), rc)
+            self.assertEqual("nothing could run" in said.out, rc == 1)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -78,7 +78,10 @@ lint:
   CHECK(one.manifest == folder / "m.json");
   CHECK(one.model == folder / "c/config.json");
   CHECK(one.modes == std::vector<Mode>{Mode::kTrain, Mode::kDecode});
-  CHECK(one.operations == std::vector<std::string>{"ring", "flash_attn2"});
+  REQUIRE(one.verify.operations.size() == 2);
+  CHECK(one.verify.operations[0].operation == "ring");
+  CHECK(one.verify.operations[1].operation == "flash_attn2");
+  CHECK_FALSE(one.verify.operations[0].mode);
   CHECK(one.batch == 64);
   CHECK(one.kv_len == 8192);
   CHECK(one.memory_bytes == int64_t{16} << 30);

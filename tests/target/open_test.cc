@@ -138,7 +138,8 @@ TEST_CASE("without a mesh a resolver has every axis that rules name") {
   REQUIRE(resolver);
   SpecList list;
   list.entries.emplace_back().names.push_back({"HEAD", {}});
-  const auto resolved = resolver->resolver.Resolve(list, Mode::kTrain, findings);
+  const auto resolved =
+      resolver->resolver.Resolve(list, Mode::kTrain, findings);
   REQUIRE(resolved);
   CHECK(resolved->spec == Spec{{"tp"}});
   CHECK(findings.empty());

@@ -72,12 +72,13 @@ class Stager {
     if (!Arithmetic(out)) return std::nullopt;
     const bool keep = options_.pages;
     Buffer room;
-    if (!Main("query", Cast(problem_.query, out.dtype, false, room),
-              specs_.query, out.query) ||
-        !Main("key", Cast(problem_.key, out.dtype, keep, room), specs_.key,
-              out.key) ||
-        !Main("value", Cast(problem_.value, out.dtype, keep, room),
-              specs_.value, out.value)) {
+    Main("query", Cast(problem_.query, out.dtype, false, room), specs_.query,
+         out.query);
+    Main("key", Cast(problem_.key, out.dtype, keep, room), specs_.key, out.key);
+    Main("value", Cast(problem_.value, out.dtype, keep, room), specs_.value,
+         out.value);
+    if (auto bad = Joined(std::move(bad_))) {
+      why_ = std::move(*bad);
       return std::nullopt;
     }
     Shape result = out.query.shape;
@@ -154,15 +155,43 @@ class Stager {
     return spec;
   }
 
-  bool Main(std::string_view name, const Buffer& global, const Spec& spec,
+  // Left out, with a complaint, where it cannot be laid out so.
+  void Main(std::string_view name, const Buffer& global, const Spec& spec,
             ShardedTensor& out) {
     const Spec use = DropUnit(name, spec, global.shape);
     if (auto bad = CheckLayout(mesh_, global.shape, use)) {
+      // What is wrong with the key alike is said of it.
+      if (name == "value" && key_fault_ == bad->message) return;
+      if (name == "key") key_fault_ = bad->message;
       Complain(name, std::move(*bad));
-      return false;
+      if (options_.heads_on_keys)
+        ExplainKeyHeads(mesh_, problem_, specs_, why_);
+      if (options_.strict_length) ExplainLength(global.shape, why_);
+      bad_.push_back(std::move(why_));
+      return;
     }
     out = Canonical(Scatter(mesh_, global, use), problem_.layout);
-    return true;
+  }
+
+  // One query where the lengths must be split alike: both have to be whole.
+  void ExplainLength(const Shape& shape, Complaint& why) const {
+    const size_t length = problem_.layout == Layout::kBhtd ? 2 : 1;
+    if (problem_.layout == Layout::kThd || why.tensor != "query" ||
+        why.dimension != length) {
+      return;
+    }
+    if (shape[length] == 1) {
+      why.message = "one query cannot be split over " +
+                    AxesText(specs_.query[length]) +
+                    ", and keys are split as queries are";
+      why.help =
+          "set decode_query_sequence: [] and decode_key_sequence: [], or "
+          "decode with flash_decoding";
+      return;
+    }
+    why.help =
+        "split both lengths over axes whose sizes divide them, or set "
+        "query_sequence: [] and key_sequence: []";
   }
 
   bool Extra(std::string_view name, const std::optional<Buffer>& global,
@@ -216,6 +245,8 @@ class Stager {
   StageOptions options_;
   Complaint& why_;
   std::vector<std::string>& remarks_;
+  std::vector<Complaint> bad_;  // of query, key and value
+  std::string key_fault_;
 };
 
 // `own` where it nests in `host`, else `host`; nothing for a broadcast.
@@ -281,6 +312,20 @@ ShardedTensor SwapLengthAndHeads(const ShardedTensor& tensor) {
   std::swap(out.spec[1], out.spec[2]);
   for (const Buffer& local : tensor.local) {
     out.local.push_back(TransposeDims(local, {0, 2, 1, 3}));
+  }
+  return out;
+}
+
+std::optional<Complaint> Joined(std::vector<Complaint> complaints) {
+  if (complaints.empty()) return std::nullopt;
+  Complaint out = std::move(complaints.front());
+  const auto add = [](std::string& to, const std::string& text) {
+    if (text.empty() || to.find(text) != std::string::npos) return;
+    to += (to.empty() ? "" : "; ") + text;
+  };
+  for (size_t i = 1; i < complaints.size(); ++i) {
+    add(out.message, complaints[i].message);
+    add(out.help, complaints[i].help);
   }
   return out;
 }

@@ -56,9 +56,14 @@ struct StageOptions {
   bool strict_length = false;
   bool narrow_softmax = false;    // settings.softmax_dtype
   bool quantised_matmul = false;  // settings.dot_bits
+  bool heads_on_keys = false;     // key heads on the query's axes
   // Key and value are pages: cast when read, so that they move as stored.
   bool pages = false;
 };
+
+// Several as one, so that all that must change is known at once; what is said
+// twice is said once. The first one's axis and place. Nothing of none.
+std::optional<Complaint> Joined(std::vector<Complaint> complaints);
 
 // Nothing, and a complaint, where an input's layout is illegal, its shape
 // fits nothing, or a setting is not for this operation. Inputs are cast to
@@ -96,8 +101,7 @@ std::optional<Staged> StageLocal(Machine& machine,
                                  const AttentionSpecs& specs,
                                  const OperationSettings& settings,
                                  StageOptions options,
-                                 OperationOutcome& outcome,
-                                 bool heads_on_keys = false);
+                                 OperationOutcome& outcome);
 
 // Which key head a device's query head reads.
 enum class GroupMap : uint8_t {

@@ -54,16 +54,17 @@ std::optional<Complaint> KeysOnQueryHeads(Machine& machine, Staged& staged) {
   return std::nullopt;
 }
 
-std::optional<Staged> StageLocal(
-    Machine& machine, const AttentionProblem& problem,
-    const AttentionSpecs& specs, const OperationSettings& settings,
-    StageOptions options, OperationOutcome& outcome, bool heads_on_keys) {
+std::optional<Staged> StageLocal(Machine& machine,
+                                 const AttentionProblem& problem,
+                                 const AttentionSpecs& specs,
+                                 const OperationSettings& settings,
+                                 StageOptions options,
+                                 OperationOutcome& outcome) {
   const SimMesh& mesh = machine.mesh();
   Complaint why;
   auto staged =
       Stage(machine, problem, specs, settings, options, why, outcome.remarks);
   if (!staged) {
-    if (heads_on_keys) ExplainKeyHeads(mesh, problem, specs, why);
     outcome.unsupported = std::move(why);
     return std::nullopt;
   }
@@ -79,7 +80,7 @@ std::optional<Staged> StageLocal(
   keep(staged->query, "query");
   keep(staged->key, "key");
   keep(staged->value, "value");
-  if (heads_on_keys) {
+  if (options.heads_on_keys) {
     if (auto bad = KeysOnQueryHeads(machine, *staged)) {
       outcome.unsupported = std::move(*bad);
       return std::nullopt;
@@ -110,28 +111,30 @@ std::optional<Complaint> CheckLocalShapes(const SimMesh& mesh,
     why.help = std::move(help);
     return why;
   };
+  std::vector<Complaint> bad;
   if (q[0] != k[0] || k[0] != v[0]) {
-    return disagree("a device holds " + std::to_string(q[0]) +
-                        " batch rows of the query and " + std::to_string(k[0]) +
-                        " of the key",
-                    staged.query.spec[0], staged.key.spec[0],
-                    "split the batch of query, key and value alike");
+    bad.push_back(disagree("a device holds " + std::to_string(q[0]) +
+                               " batch rows of the query and " +
+                               std::to_string(k[0]) + " of the key",
+                           staged.query.spec[0], staged.key.spec[0],
+                           "split the batch of query, key and value alike"));
   }
   if (k[1] != v[1] || k[2] != v[2]) {
-    return disagree("a device holds " + ShapeText(k) + " of the key and " +
-                        ShapeText(v) + " of the value",
-                    staged.key.spec[2], staged.value.spec[2],
-                    "lay out key and value alike");
+    bad.push_back(disagree("a device holds " + ShapeText(k) +
+                               " of the key and " + ShapeText(v) +
+                               " of the value",
+                           staged.key.spec[2], staged.value.spec[2],
+                           "lay out key and value alike"));
   }
   if (q[2] % k[2] != 0) {
-    return disagree("a device holds " + std::to_string(q[2]) +
-                        " query heads and " + std::to_string(k[2]) +
-                        " key heads",
-                    staged.query.spec[2], staged.key.spec[2],
-                    "split key heads over the axes of query heads, or "
-                    "repeat them");
+    bad.push_back(disagree("a device holds " + std::to_string(q[2]) +
+                               " query heads and " + std::to_string(k[2]) +
+                               " key heads",
+                           staged.query.spec[2], staged.key.spec[2],
+                           "split key heads over the axes of query heads, or "
+                           "repeat them"));
   }
-  return std::nullopt;
+  return Joined(std::move(bad));
 }
 
 ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged) {

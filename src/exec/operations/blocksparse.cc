@@ -59,7 +59,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
                      const OperationSettings& settings) {
   OperationOutcome outcome;
   auto staged = StageLocal(machine, problem, specs, settings,
-                           kBlockSparse.Staging(), outcome, true);
+                           kBlockSparse.Staging(), outcome);
   if (!staged) return outcome;
   const SimMesh& mesh = machine.mesh();
   Buffer table = BlockTable(problem, settings, staged->T(), staged->S());

@@ -119,7 +119,8 @@ struct Operation {
   }
   bool Takes(Input input) const { return inputs.Has(input); }
   StageOptions Staging() const {
-    return {lengths_alike, narrow_softmax, Takes(Setting::kDotBits), IsPaged()};
+    return {lengths_alike, narrow_softmax, Takes(Setting::kDotBits),
+            heads_on_keys, IsPaged()};
   }
 };
 

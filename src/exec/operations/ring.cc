@@ -145,7 +145,8 @@ class Ring {
   Slices slices_;
 };
 
-std::optional<Complaint> CheckRing(const SimMesh& mesh, const Staged& staged) {
+std::optional<Complaint> CheckLengths(const SimMesh& mesh,
+                                      const Staged& staged) {
   Complaint why;
   const AxisGroup& q = staged.query.spec[1];
   for (const ShardedTensor* other : {&staged.key, &staged.value}) {
@@ -161,6 +162,11 @@ std::optional<Complaint> CheckRing(const SimMesh& mesh, const Staged& staged) {
     }
     return why;
   }
+  return std::nullopt;
+}
+
+std::optional<Complaint> CheckDim(const SimMesh& mesh, const Staged& staged) {
+  Complaint why;
   for (const ShardedTensor* t : {&staged.query, &staged.key, &staged.value}) {
     const AxisGroup dim = DropTrivial(mesh, t->spec[3]);
     if (dim.empty()) continue;
@@ -169,7 +175,16 @@ std::optional<Complaint> CheckRing(const SimMesh& mesh, const Staged& staged) {
     why.help = "a ring adds no partial logits: leave the dimension whole";
     return why;
   }
-  return CheckLocalShapes(mesh, staged);
+  return std::nullopt;
+}
+
+std::optional<Complaint> CheckRing(const SimMesh& mesh, const Staged& staged) {
+  std::vector<Complaint> bad;
+  for (auto& check : {CheckLengths(mesh, staged), CheckDim(mesh, staged),
+                      CheckLocalShapes(mesh, staged)}) {
+    if (check) bad.push_back(*check);
+  }
+  return Joined(std::move(bad));
 }
 
 // The ring's axes where they are not the one that the settings name.
@@ -210,12 +225,6 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   auto staged = Stage(machine, problem, specs, settings, kRing.Staging(), why,
                       outcome.remarks);
   if (!staged) {
-    if (why.tensor == "query" && why.dimension) {
-      why.help =
-          "leave the query length whole "
-          "(query_sequence, in generation decode_query_sequence: [])";
-    }
-    ExplainKeyHeads(mesh, problem, specs, why);
     outcome.unsupported = std::move(why);
     return outcome;
   }

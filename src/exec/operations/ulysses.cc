@@ -46,50 +46,68 @@ Lists ListsOf(const SimMesh& mesh, const Staged& staged,
   return out;
 }
 
-std::optional<Complaint> CheckUlysses(const SimMesh& mesh, const Staged& staged,
-                                      const Lists& lists) {
-  Complaint why;
-  const AxisGroup& axes = lists.all;
-  if (!SameAxes(mesh, axes, staged.key.spec[1]) ||
-      !SameAxes(mesh, axes, staged.value.spec[1])) {
-    const AxisGroup other = DropTrivial(mesh, staged.key.spec[1]);
-    why.axis = !axes.empty()    ? axes.front()
-               : !other.empty() ? other.front()
-                                : "";
-    why.message = "the query's length is split over " + AxesText(axes) +
-                  " and the key's over " + AxesText(other);
-    why.help = "ulysses needs the same axes for both lengths";
-    return why;
+std::optional<Complaint> CheckLengths(const SimMesh& mesh, const Staged& staged,
+                                      const AxisGroup& axes) {
+  if (SameAxes(mesh, axes, staged.key.spec[1]) &&
+      SameAxes(mesh, axes, staged.value.spec[1])) {
+    return std::nullopt;
   }
+  Complaint why;
+  const AxisGroup other = DropTrivial(mesh, staged.key.spec[1]);
+  why.axis = !axes.empty() ? axes.front() : !other.empty() ? other.front() : "";
+  why.message = "the query's length is split over " + AxesText(axes) +
+                " and the key's over " + AxesText(other);
+  why.help = "ulysses needs the same axes for both lengths";
+  return why;
+}
+
+std::optional<Complaint> CheckDim(const SimMesh& mesh, const Staged& staged) {
   for (const ShardedTensor* t : {&staged.query, &staged.key, &staged.value}) {
     if (mesh.Parts(t->spec[3]) == 1) continue;
+    Complaint why;
     why.axis = DropTrivial(mesh, t->spec[3]).front();
     why.message = "the head dimension is split over " + AxesText(t->spec[3]);
     why.help = "leave the head dimension whole";
     return why;
   }
-  if (auto bad = CheckLocalShapes(mesh, staged)) return bad;
-  const int64_t n = mesh.Parts(lists.exchange);
+  return std::nullopt;
+}
+
+// A device's heads over the axes that lengths give up for them.
+std::optional<Complaint> CheckHeads(const SimMesh& mesh, const Staged& staged,
+                                    const AxisGroup& exchange) {
+  const int64_t n = mesh.Parts(exchange);
   const int64_t heads = staged.query.local[0].shape[2];
   const int64_t key_heads = staged.key.local[0].shape[2];
   if (n == 1) return std::nullopt;
-  why.axis = lists.exchange.front();
-  if (heads % n != 0) {
-    why.message = "a device's " + std::to_string(heads) +
-                  " query heads do not divide over " +
-                  AxesText(lists.exchange) + " (" + std::to_string(n) +
-                  " parts)";
+  std::vector<Complaint> bad;
+  const auto say = [&](const std::string& what, const std::string& rest) {
+    Complaint why;
+    why.axis = exchange.front();
+    why.message = "a device's " + what + AxesText(exchange) + " (" +
+                  std::to_string(n) + " parts)" + rest;
     why.help = "use ring, fewer parts of the sequence, or ring_axes";
-    return why;
+    bad.push_back(std::move(why));
+  };
+  if (heads % n != 0) {
+    say(std::to_string(heads) + " query heads do not divide over ", "");
   }
   if (key_heads % n != 0 && n % key_heads != 0) {
-    why.message = "a device's " + std::to_string(key_heads) +
-                  " key heads neither divide over " + AxesText(lists.exchange) +
-                  " (" + std::to_string(n) + " parts) nor divide their number";
-    why.help = "use ring, fewer parts of the sequence, or ring_axes";
-    return why;
+    say(std::to_string(key_heads) + " key heads neither divide over ",
+        " nor divide their number");
   }
-  return std::nullopt;
+  return Joined(std::move(bad));
+}
+
+std::optional<Complaint> CheckUlysses(const SimMesh& mesh, const Staged& staged,
+                                      const Lists& lists) {
+  std::vector<Complaint> bad;
+  for (auto& check : {CheckLengths(mesh, staged, lists.all),
+                      CheckDim(mesh, staged), CheckLocalShapes(mesh, staged)}) {
+    if (check) bad.push_back(*check);
+  }
+  if (bad.empty()) return CheckHeads(mesh, staged, lists.exchange);
+  return Joined(std::move(bad));
 }
 
 // Every head `times` times in place.

@@ -55,33 +55,27 @@ std::vector<PagedRequest> RunsOf(const Buffer& queries, const Buffer& keys) {
 
 std::optional<Complaint> CheckSplits(const SimMesh& mesh,
                                      const Staged& staged) {
-  const auto split = [&](const AxisGroup& axes, std::string what,
-                         std::string help) -> std::optional<Complaint> {
+  std::vector<Complaint> bad;
+  const auto whole = [&](const AxisGroup& axes, const std::string& what,
+                         std::string help) {
     const AxisGroup used = DropTrivial(mesh, axes);
-    if (used.empty()) return std::nullopt;
-    return Said(std::move(what) + " is split over " + AxesText(used),
-                std::move(help), used.front());
+    if (used.empty()) return;
+    bad.push_back(Said(what + " is split over " + AxesText(used),
+                       std::move(help), used.front()));
   };
   const Spec &q = staged.query.spec, &k = staged.key.spec;
-  if (auto bad = split(q[1], "the query's length",
-                       "a request's queries stay together; split the batch "
-                       "or the heads")) {
-    return bad;
-  }
+  whole(q[1], "the query's length",
+        "a request's queries stay together: query_sequence: [], and split the "
+        "batch or the heads");
   for (const Spec* spec : {&k, &staged.value.spec}) {
-    if (auto bad = split((*spec)[1], "the length of key and value",
-                         "pages are split by request, not by length; use "
-                         "flash_decoding for a split length")) {
-      return bad;
-    }
+    whole((*spec)[1], "the length of key and value",
+          "pages are split by request, not by length: key_sequence: [] (in "
+          "generation decode_key_sequence), or use flash_decoding");
   }
   for (const Spec* spec : {&q, &k, &staged.value.spec}) {
-    if (auto bad =
-            split((*spec)[3], "the head dimension", "pages hold whole heads")) {
-      return bad;
-    }
+    whole((*spec)[3], "the head dimension", "pages hold whole heads");
   }
-  return std::nullopt;
+  return Joined(std::move(bad));
 }
 
 std::optional<Complaint> CheckInputs(const AttentionProblem& problem,

@@ -102,6 +102,20 @@ const SettingsRecord& Request::RecordOf(
   return kNothing;
 }
 
+const std::vector<Mode>* Request::OnlyModes(
+    const exec::Operation& operation) const {
+  for (const auto& [one, its_modes] : only) {
+    if (one == &operation) return &its_modes;
+  }
+  return nullptr;
+}
+
+bool Request::Asks(const exec::Operation& operation, Mode mode) const {
+  const std::vector<Mode>* own = OnlyModes(operation);
+  return own == nullptr ||
+         std::find(own->begin(), own->end(), mode) != own->end();
+}
+
 bool Applies(const exec::Operation& operation, Mode mode, Layout layout) {
   if (!operation.decode_only) return true;
   return IsGeneration(mode) && layout != Layout::kThd;
@@ -176,6 +190,7 @@ class Builder {
   void Add() {
     for (const exec::Operation* operation : request_.operations) {
       for (Mode mode : request_.modes) {
+        if (!request_.Asks(*operation, mode)) continue;
         for (Layout layout : request_.layouts) {
           if (!Applies(*operation, mode, layout)) continue;
           for (Dtype dtype : request_.dtypes) {

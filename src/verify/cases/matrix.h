@@ -24,6 +24,8 @@ struct Request {
   Sizes sizes;                    // as given
   std::optional<int64_t> window;  // the model's sliding window
   std::vector<const exec::Operation*> operations;
+  // Of these, the ones that are for some modes only; others are for all.
+  std::vector<std::pair<const exec::Operation*, std::vector<Mode>>> only;
   std::vector<Mode> modes;
   std::vector<Layout> layouts;
   std::vector<Dtype> dtypes;
@@ -43,6 +45,9 @@ struct Request {
   int64_t steps = 4;  // of decoding, after a prefill into a cache
   std::vector<std::string> remarks;  // on how it came to be, for the report
 
+  // The modes that an operation is for; null for all.
+  const std::vector<Mode>* OnlyModes(const exec::Operation& operation) const;
+  bool Asks(const exec::Operation& operation, Mode mode) const;
   // Empty where nothing was asked.
   const SettingsRecord& RecordOf(const exec::Operation& operation) const;
 };

@@ -30,7 +30,7 @@ class Adder {
     for (const exec::Operation* operation : request_.operations) {
       if (operation->trace == exec::StateTrace::kNone) continue;
       for (Mode mode : request_.modes) {
-        if (!IsGeneration(mode)) continue;
+        if (!IsGeneration(mode) || !request_.Asks(*operation, mode)) continue;
         for (Dtype dtype : request_.dtypes) {
           const Case test = CaseOf(*operation, mode, dtype);
           if (operation->trace == exec::StateTrace::kPages) {

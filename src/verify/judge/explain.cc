@@ -92,9 +92,16 @@ std::string BytesDiffer(int64_t sent, int64_t expected) {
          " bytes where the closed formulas say " + std::to_string(expected);
 }
 
-std::optional<Complaint> LayoutFault(const Case& test) {
-  const SimMesh mesh(test.mesh);
-  const exec::Laid q = QueryOf(test), k = KeyOf(test), v = ValueOf(test);
+namespace {
+
+// What the layouts of a case are, for the judgement of one kind each.
+struct Layouts {
+  SimMesh mesh;
+  exec::Laid q, k, v;
+};
+
+std::optional<Complaint> BatchFault(const Layouts& of) {
+  const auto& [mesh, q, k, v] = of;
   for (const auto& [name, other] :
        {std::pair{"key", &k}, std::pair{"value", &v}}) {
     if (exec::SameAxes(mesh, q.spec[0], other->spec[0])) continue;
@@ -105,6 +112,11 @@ std::optional<Complaint> LayoutFault(const Case& test) {
                   "split the batch of all tensors over the same axes in the "
                   "same order");
   }
+  return std::nullopt;
+}
+
+std::optional<Complaint> HeadFault(const Layouts& of, const Case& test) {
+  const auto& [mesh, q, k, v] = of;
   if (!exec::IsPrefix(mesh, k.spec[2], q.spec[2])) {
     return Breaks(FirstAxis(mesh, k.spec[2], q.spec[2]),
                   "key heads are split over " + AxesText(k.spec[2]) +
@@ -130,17 +142,40 @@ std::optional<Complaint> LayoutFault(const Case& test) {
                       ? "set kv_head to " + AxesText(q.spec[2])
                       : "repeat key heads to the query's, or use vanilla");
   }
+  return std::nullopt;
+}
+
+std::optional<Complaint> LengthFault(const Layouts& of) {
+  const auto& [mesh, q, k, v] = of;
   if (!exec::SameAxes(mesh, k.spec[1], v.spec[1])) {
     return Breaks(FirstAxis(mesh, v.spec[1], k.spec[1]),
                   "key and value split their length differently",
                   "lay out key and value alike");
   }
+  return std::nullopt;
+}
+
+std::optional<Complaint> DimFault(const Layouts& of) {
+  const auto& [mesh, q, k, v] = of;
   if (!exec::SameAxes(mesh, q.spec[3], k.spec[3])) {
     return Breaks(FirstAxis(mesh, k.spec[3], q.spec[3]),
                   "query and key split the head dimension differently",
                   "set attention_kv_dim to attention_dim");
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Complaint> LayoutFault(const Case& test) {
+  const Layouts of{SimMesh(test.mesh), QueryOf(test), KeyOf(test),
+                   ValueOf(test)};
+  std::vector<Complaint> bad;
+  for (auto& fault :
+       {BatchFault(of), HeadFault(of, test), LengthFault(of), DimFault(of)}) {
+    if (fault) bad.push_back(*fault);
+  }
+  return exec::Joined(std::move(bad));
 }
 
 std::vector<double> DeviceErrors(const Case& test, const DenseArray& got,
