@@ -32,17 +32,6 @@ ModelConfig WithFlags(std::optional<ModelConfig> model,
   return out;
 }
 
-// What findings about the mesh name: its file, the place in the project
-// file, or the flag.
-SourceRef MeshSource(const MeshInput& mesh) {
-  if (mesh.inline_place) return mesh.inline_place->source;
-  std::error_code error;
-  if (!mesh.file.empty() && std::filesystem::exists(mesh.file, error)) {
-    return MakeSource(mesh.file, "");
-  }
-  return MakeSource("--mesh", mesh.text.empty() ? mesh.file : mesh.text);
-}
-
 // The file that is told where a finding is in none: the target's own lines, or
 // the first of its inputs that is one.
 Place AnchorOf(const Target& target) {

@@ -15,6 +15,9 @@ std::optional<CheckResult> Check(const Plan& plan, const CheckOptions& options,
   LintSettings settings;
   settings.select = options.select;
   settings.ignore = options.ignore;
+  for (const auto& [code, level] : options.severity) {
+    settings.severity[code] = LevelOf(level);
+  }
   const auto selection = Selection::Make(settings, false, all);
   if (!selection) return std::nullopt;
   std::optional<ModelConfig> model;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "shardc/findings.h"
@@ -22,6 +23,8 @@ struct CheckOptions {
   // Codes (`SHD101`), names or families (`SHD2`); empty: all.
   std::vector<std::string> select = {};
   std::vector<std::string> ignore = {};
+  // By code or name; the rest keep their own level.
+  std::vector<std::pair<std::string, Level>> severity = {};
 };
 
 struct SkippedCheck {

@@ -9,18 +9,6 @@
 namespace shardc::v1 {
 namespace {
 
-Level LevelOf(shardc::Level level) {
-  switch (level) {
-    case shardc::Level::kError:
-      return Level::kError;
-    case shardc::Level::kWarning:
-      return Level::kWarning;
-    case shardc::Level::kNote:
-      return Level::kNote;
-  }
-  return Level::kError;
-}
-
 FoundAt FoundAtOf(const Place& place) {
   FoundAt out;
   if (place.source == nullptr) return out;
@@ -33,6 +21,30 @@ FoundAt FoundAtOf(const Place& place) {
 }
 
 }  // namespace
+
+Level LevelOf(shardc::Level level) {
+  switch (level) {
+    case shardc::Level::kError:
+      return Level::kError;
+    case shardc::Level::kWarning:
+      return Level::kWarning;
+    case shardc::Level::kNote:
+      return Level::kNote;
+  }
+  return Level::kError;
+}
+
+shardc::Level LevelOf(Level level) {
+  switch (level) {
+    case Level::kError:
+      return shardc::Level::kError;
+    case Level::kWarning:
+      return shardc::Level::kWarning;
+    case Level::kNote:
+      return shardc::Level::kNote;
+  }
+  return shardc::Level::kError;
+}
 
 std::string_view Version() { return SHARDC_VERSION; }
 

@@ -6,6 +6,9 @@
 #define SHARDC_V1 v1
 
 #include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
 
 #include "model/manifest.h"
 #include "model/mesh.h"
@@ -36,9 +39,14 @@ struct Rules::Inside {
 };
 struct Plan::Inside {
   std::unique_ptr<const Compiled> compiled;
+  // Parameters by name, made when one is first looked for.
+  mutable std::once_flag indexed;
+  mutable std::unordered_map<std::string_view, size_t> index;
   SourceRef mesh_source;
 };
 
+shardc::Level LevelOf(Level level);
+Level LevelOf(shardc::Level level);
 shardc::Mode ModeOf(Mode mode);
 Mode ModeOf(shardc::Mode mode);
 // None means all of them.

@@ -119,10 +119,16 @@ std::optional<Placement> Plan::placement(size_t param, Mode mode) const {
 }
 
 std::optional<size_t> Plan::Find(std::string_view name) const {
-  const auto& names = inside_->compiled->plan.names;
-  const auto at = std::find(names.begin(), names.end(), name);
-  if (at == names.end()) return std::nullopt;
-  return static_cast<size_t>(at - names.begin());
+  std::call_once(inside_->indexed, [this] {
+    const auto& names = inside_->compiled->plan.names;
+    inside_->index.reserve(names.size());
+    for (size_t i = 0; i < names.size(); ++i) {
+      inside_->index.emplace(names[i], i);
+    }
+  });
+  const auto at = inside_->index.find(name);
+  if (at == inside_->index.end()) return std::nullopt;
+  return at->second;
 }
 
 Totals Plan::totals() const {
@@ -156,8 +162,10 @@ std::optional<Plan> Compile(const Mesh& mesh, const Rules& rules,
                                   manifest.inside().manifest,
                                   OptionsOf(options), findings.inside().all);
   if (compiled == nullptr) return std::nullopt;
-  return Plan(std::make_shared<const Plan::Inside>(
-      Plan::Inside{std::move(compiled), mesh.inside().source}));
+  auto inside = std::make_shared<Plan::Inside>();
+  inside->compiled = std::move(compiled);
+  inside->mesh_source = mesh.inside().source;
+  return Plan(std::move(inside));
 }
 
 }  // namespace shardc::v1

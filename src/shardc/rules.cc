@@ -1,7 +1,7 @@
 #include "shardc/inside.h"
 // After it, see there.
-#include "parse/rules.h"
 #include "shardc/rules.h"
+#include "target/open.h"
 
 namespace shardc::v1 {
 
@@ -14,12 +14,11 @@ std::string Rules::pattern(size_t index) const {
 }
 
 std::optional<Rules> ReadRules(const std::vector<std::string>& files,
-                               Findings& findings) {
-  auto rules = shardc::ReadRules(files, {}, findings.inside().all);
+                               Findings& findings, const Manifest* manifest) {
+  auto rules = OpenRules(
+      files, "", manifest == nullptr ? nullptr : &manifest->inside().manifest,
+      "", findings.inside().all);
   if (!rules) return std::nullopt;
-  for (Rule& rule : rules->rules) {
-    if (rule.place.source) rule.source_name = rule.place.source->name();
-  }
   return Rules(
       std::make_shared<const Rules::Inside>(Rules::Inside{std::move(*rules)}));
 }

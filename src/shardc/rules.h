@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shardc/findings.h"
+#include "shardc/manifest.h"
 
 namespace shardc::SHARDC_V1 {
 
@@ -25,11 +26,14 @@ class Rules {
   std::shared_ptr<const Inside> inside_;
 };
 
-// Rules files (shardc-rules(5)) and what they extend, nearest first: of two
-// that find a parameter the earlier wins. Errors: a file cannot be read, a
-// pattern is none, a name is used twice.
+// Rules files (shardc-rules(5)), packs (`builtin:llama`) and what they extend,
+// nearest first: of two that find a parameter the earlier wins. `auto` is the
+// pack that knows the manifest's names, and a pack without /hf or /flax has
+// the naming of its separator. Errors: a file cannot be read, there is no such
+// pack, a pattern is none, a name is used twice.
 std::optional<Rules> ReadRules(const std::vector<std::string>& files,
-                               Findings& findings);
+                               Findings& findings,
+                               const Manifest* manifest = nullptr);
 
 }  // namespace shardc::SHARDC_V1
 

@@ -11,6 +11,7 @@
 #include "shardc/resolve.h"
 #include "shardc/rules.h"
 #include "shardc/spec.h"
+#include "shardc/target.h"
 #include "shardc/verify.h"
 #include "shardc/version.h"
 

@@ -93,6 +93,15 @@ bool IsNamed(const MeshInput& input) {
          input.inline_place.has_value();
 }
 
+SourceRef MeshSource(const MeshInput& mesh) {
+  if (mesh.inline_place) return mesh.inline_place->source;
+  std::error_code error;
+  if (!mesh.file.empty() && std::filesystem::exists(mesh.file, error)) {
+    return MakeSource(mesh.file, "");
+  }
+  return MakeSource("--mesh", mesh.text.empty() ? mesh.file : mesh.text);
+}
+
 std::optional<Mesh> OpenMesh(const MeshInput& input,
                              std::optional<int64_t> devices,
                              Findings& findings) {

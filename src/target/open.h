@@ -37,6 +37,10 @@ struct OpenOptions {
 // Whether a mesh is named at all.
 bool IsNamed(const MeshInput& input);
 
+// What findings about the mesh name: its file, the place in the project file,
+// or the flag.
+SourceRef MeshSource(const MeshInput& mesh);
+
 // That no such input is named is a finding too.
 std::optional<Mesh> OpenMesh(const MeshInput& input,
                              std::optional<int64_t> devices,

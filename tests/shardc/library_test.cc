@@ -93,6 +93,92 @@ TEST_CASE("a plan says what every device holds") {
   CHECK(plan->Text().find("(8 devices)") != std::string::npos);
 }
 
+TEST_CASE("a project's target is opened as the program opens it") {
+  Inputs inputs;
+  Findings findings;
+  inputs.folder.Write("names.json", R"({"params": {
+    "layers/0/up/kernel": {"shape": [8, 6], "dtype": "BF16"},
+    "layers/0/norm": {"shape": [8], "dtype": "F32"}}})");
+  const auto project = inputs.folder.Write("shardc.yaml", R"(version: 1
+targets:
+  pod:
+    mesh: {axes: {fsdp: -1, tp: 2}, devices: 8}
+    rules: [rules.yaml]
+    manifest: names.json
+    modes: [decode]
+    batch: 3
+    weight_decay: {exclude: [norm]}
+  other:
+    mesh: 'fsdp:4,tp:2'
+    rules: [rules.yaml]
+    manifest: names.json
+lint:
+  ignore: [SHD103]
+  severity: {SHD107: error}
+)");
+  const auto names = shardc::TargetNames(project, findings);
+  REQUIRE(names);
+  CHECK(*names == std::vector<std::string>{"pod", "other"});
+  const auto target =
+      shardc::OpenTarget({.project = project, .target = "pod"}, findings);
+  REQUIRE(target);
+  CHECK(target->name == "pod");
+  CHECK(target->mesh.devices() == 8);
+  CHECK(target->check.batch == 3);
+  CHECK(target->check.ignore == std::vector<std::string>{"SHD103"});
+  REQUIRE(target->check.severity.size() == 1);
+  CHECK(target->check.severity[0].second == shardc::Level::kError);
+  const auto plan = shardc::Compile(target->mesh, target->rules,
+                                    target->manifest, target->plan, findings);
+  REQUIRE(plan);
+  CHECK_FALSE(plan->placement(0, Mode::kTrain));
+  CHECK(plan->placement(0, Mode::kDecode)->spec == shardc::Spec{{}, {"tp"}});
+  CHECK(plan->Json().find("\"weight_decay\": false") != std::string::npos);
+  CHECK(shardc::Check(*plan, target->check, findings));
+  CHECK(findings.empty());
+  // What the request names wins, and a target must be chosen among two.
+  const auto wider = shardc::OpenTarget(
+      {.project = project, .target = "other", .mesh = "fsdp:4,tp:4"}, findings);
+  REQUIRE(wider);
+  CHECK(wider->mesh.devices() == 16);
+  CHECK_FALSE(shardc::OpenTarget({.project = project}, findings));
+  REQUIRE(findings.size() == 1);
+  CHECK(findings.at(0).help.find("`pod`, `other`") != std::string::npos);
+}
+
+TEST_CASE("packs are rules, and `auto` is the pack that knows the names") {
+  Findings findings;
+  const std::vector<shardc::Tensor> tensors = {
+      {"model.layers.0.self_attn.q_proj.weight", shardc::Shape{64, 64}, "BF16"},
+      {"model.layers.0.self_attn.k_proj.weight", shardc::Shape{64, 64}, "BF16"},
+      {"model.layers.0.self_attn.v_proj.weight", shardc::Shape{64, 64}, "BF16"},
+      {"model.layers.0.self_attn.o_proj.weight", shardc::Shape{64, 64}, "BF16"},
+      {"model.layers.0.mlp.gate_proj.weight", shardc::Shape{128, 64}, "BF16"},
+      {"model.layers.0.mlp.up_proj.weight", shardc::Shape{128, 64}, "BF16"},
+      {"model.layers.0.mlp.down_proj.weight", shardc::Shape{64, 128}, "BF16"},
+      {"model.embed_tokens.weight", shardc::Shape{256, 64}, "BF16"}};
+  const auto manifest = shardc::MakeManifest(tensors, findings);
+  const auto mesh = shardc::ReadMesh("tp:8", findings);
+  REQUIRE(manifest);
+  REQUIRE(mesh);
+  for (const char* name : {"auto", "builtin:llama", "builtin:llama/hf"}) {
+    CAPTURE(name);
+    const auto rules = shardc::ReadRules({name}, findings, &*manifest);
+    REQUIRE(rules);
+    const auto plan = shardc::Compile(*mesh, *rules, *manifest, {}, findings);
+    REQUIRE(plan);
+    CHECK(plan->totals().unmatched == 0);
+    CHECK(plan->placement(0, Mode::kTrain)->spec.front() ==
+          shardc::AxisGroup{"tp"});
+  }
+  CHECK(findings.empty());
+  CHECK_FALSE(shardc::PackNames().empty());
+  CHECK_FALSE(shardc::ReadRules({"auto"}, findings));
+  CHECK_FALSE(shardc::ReadRules({"builtin:lama"}, findings, &*manifest));
+  REQUIRE(findings.size() == 2);
+  CHECK(findings.at(1).help.find("builtin:llama") != std::string::npos);
+}
+
 TEST_CASE("options win over the rules") {
   Inputs inputs;
   inputs.mesh = shardc::ReadMesh("fsdp:3,tp:2", inputs.findings);

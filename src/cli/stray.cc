@@ -1,0 +1,127 @@
+// A flag is compared with the command's own, then looked for in the others. A
+// word that is no flag is taken for what it looks like: axes, a pack, or a
+// file, whose first bytes tell what it holds.
+//
+//   shardc plan --manifst m.json  ->  did you mean `--manifest`?
+//   shardc plan rules.yaml        ->  write `--rules rules.yaml`
+#include "cli/stray.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+constexpr size_t kPeekBytes = 64 << 10;
+
+// The beginning of a regular file; empty for whatever else.
+std::string Peek(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kPeekBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  return text;
+}
+
+// Whether a line of YAML begins with `key:`.
+bool HasKey(const std::string& text, const std::string& key) {
+  return text.starts_with(key + ":") ||
+         text.find("\n" + key + ":") != std::string::npos;
+}
+
+bool Says(const std::string& text, std::string_view word) {
+  return text.find(word) != std::string::npos;
+}
+
+bool EndsWithAny(const std::string& word,
+                 std::initializer_list<std::string_view> endings) {
+  return std::any_of(
+      endings.begin(), endings.end(),
+      [&](std::string_view ending) { return word.ends_with(ending); });
+}
+
+// The flags whose value such a word may be, the likeliest first.
+std::vector<std::string_view> FlagsFor(const std::string& word) {
+  std::error_code error;
+  if (word.starts_with("builtin:") || word == "auto") return {"--rules"};
+  if (std::filesystem::is_directory(word, error)) {
+    return {"--checkpoint", "--manifest"};
+  }
+  const std::string text = Peek(word);
+  if (text.empty()) {
+    if (!word.starts_with('[') && word.find_first_of(":=") != word.npos) {
+      return {"--mesh"};
+    }
+    return {};
+  }
+  if (EndsWithAny(word, {".yaml", ".yml"})) {
+    if (HasKey(text, "targets")) return {"--project"};
+    if (HasKey(text, "rules") || HasKey(text, "extends") ||
+        HasKey(text, "bundles")) {
+      return {"--rules"};
+    }
+    if (HasKey(text, "axes")) return {"--mesh", "--rules"};
+    return {"--rules"};
+  }
+  if (Says(text, "shardc.plan/")) return {"--plan"};
+  if (Says(text, "\"model_type\"")) return {"--model"};
+  if (EndsWithAny(word, {".safetensors", ".index.json"})) {
+    return {"--checkpoint", "--manifest"};
+  }
+  return {"--manifest"};
+}
+
+bool Has(std::span<const Option> options, std::string_view name) {
+  return std::any_of(options.begin(), options.end(), [&](const Option& option) {
+    return option.name == name;
+  });
+}
+
+StrayWord AboutFlag(const std::string& word, const Command& command,
+                    std::span<const Option> options) {
+  const std::string flag = word.substr(0, word.find('='));
+  const std::string own(command.name);
+  Strings names;
+  for (const Option& option : options) {
+    if (!option.IsArgument()) names.push_back(option.name);
+  }
+  StrayWord out{"`" + own + "` has no option `" + flag + "`",
+                "`shardc " + own + " --help` shows its options"};
+  if (const auto near = Nearest(flag, names)) {
+    out.help = "did you mean `" + *near + "`?";
+    return out;
+  }
+  for (const Command* other : Commands()) {
+    if (!Has(other->declare().options, flag)) continue;
+    out.help = "`shardc " + std::string(other->name) + "` has it; " + out.help;
+    break;
+  }
+  return out;
+}
+
+}  // namespace
+
+StrayWord AboutStray(const std::string& word, const Command& command,
+                     std::span<const Option> options) {
+  if (word.starts_with('-') && word.size() > 1) {
+    return AboutFlag(word, command, options);
+  }
+  StrayWord out{"`" + word + "` stands without a flag",
+                "`shardc " + std::string(command.name) +
+                    " --help` shows its options"};
+  for (const std::string_view flag : FlagsFor(word)) {
+    if (!Has(options, flag)) continue;
+    out.help = "write `" + std::string(flag) + " " + word + "`";
+    break;
+  }
+  return out;
+}
+
+}  // namespace shardc::cli

@@ -1,0 +1,93 @@
+// The room target finds and reads; here its answer is taken apart into public
+// objects. What the target excludes from weight decay goes into its rules, for
+// it wins over theirs and nothing else asks.
+//
+//   {.project = "shardc.yaml", .target = "v5e-64"}  ->  mesh v5e-64.yaml, the
+//   pack builtin:llama/hf, the manifest, modes [train, decode], batch 16
+#include "shardc/inside.h"
+// After it, see there.
+#include "parse/project.h"
+#include "shardc/target.h"
+#include "target/choose.h"
+#include "target/open.h"
+#include "target/packs.h"
+
+namespace shardc::v1 {
+namespace {
+
+shardc::TargetRequest RequestOf(const TargetRequest& asked) {
+  shardc::TargetRequest out;
+  out.project = asked.project;
+  out.target = asked.target;
+  out.mesh = asked.mesh;
+  out.rules = asked.rules;
+  out.manifest = asked.manifest;
+  out.model = asked.model;
+  return out;
+}
+
+CheckOptions ChecksOf(const shardc::Target& target,
+                      const LintSettings& settings) {
+  CheckOptions out;
+  out.model = target.model;
+  out.batch = target.batch;
+  out.kv_len = target.kv_len;
+  out.bytes_of_device = target.memory_bytes;
+  out.select = settings.select;
+  out.ignore = settings.ignore;
+  for (const auto& [code, level] : settings.severity) {
+    out.severity.emplace_back(code, LevelOf(level));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> TargetNames(const std::string& project,
+                                                    Findings& findings) {
+  const auto read = ReadProject(project, findings.inside().all);
+  if (!read) return std::nullopt;
+  std::vector<std::string> names;
+  for (const shardc::Target& target : read->targets) {
+    names.push_back(target.name);
+  }
+  return names;
+}
+
+std::optional<Target> OpenTarget(const TargetRequest& request,
+                                 Findings& findings) {
+  shardc::Findings& all = findings.inside().all;
+  const shardc::TargetRequest asked = RequestOf(request);
+  const auto chosen = ChooseTarget(asked, all);
+  if (!chosen) return std::nullopt;
+  LintSettings settings;
+  if (!chosen->project_dir.empty()) {
+    const auto project = OpenProject(asked, all);
+    if (project) settings = project->lint;
+  }
+  OpenOptions options;
+  options.devices = request.devices;
+  auto opened = shardc::OpenTarget(*chosen, options, all);
+  if (!opened) return std::nullopt;
+  if (opened->options.weight_decay_exclude) {
+    opened->rules.weight_decay_exclude = opened->options.weight_decay_exclude;
+  }
+  PlanOptions plan;
+  for (const shardc::Mode mode : opened->options.modes) {
+    plan.modes.push_back(ModeOf(mode));
+  }
+  return Target{chosen->name,
+                Mesh(std::make_shared<const Mesh::Inside>(Mesh::Inside{
+                    std::move(opened->mesh), MeshSource(chosen->mesh)})),
+                Rules(std::make_shared<const Rules::Inside>(
+                    Rules::Inside{std::move(opened->rules)})),
+                Manifest(std::make_shared<const Manifest::Inside>(
+                    Manifest::Inside{std::move(opened->manifest)})),
+                std::move(plan),
+                ChecksOf(*chosen, settings),
+                chosen->plan};
+}
+
+std::vector<std::string> PackNames() { return shardc::PackNames(); }
+
+}  // namespace shardc::v1
