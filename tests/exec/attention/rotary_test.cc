@@ -21,9 +21,10 @@ RopeFrequencies Of(int64_t dim, double base, int64_t length,
 using Points = std::vector<std::pair<size_t, double>>;
 
 void CheckPoints(const RopeFrequencies& f, const Points& points) {
-  for (const auto& [i, want] : points) {
+  for (const auto& point : points) {
+    const size_t i = point.first;  // a binding could not be captured
     CAPTURE(i);
-    CHECK(f.inverse[i] == doctest::Approx(want).epsilon(1e-12));
+    CHECK(f.inverse[i] == doctest::Approx(point.second).epsilon(1e-12));
   }
 }
 

@@ -236,7 +236,9 @@ TEST_CASE("results depend on neither threads nor the devices' numbering") {
       {"ulysses", {}},      {"vanilla", bits},   {"flash_attn2", bits},
       {"vanilla", softmax},
   };
-  for (const auto& [name, settings] : rows) {
+  for (const auto& row : rows) {
+    const auto& name = row.name;  // a binding could not be captured
+    const auto& settings = row.settings;
     CAPTURE(name);
     std::optional<Buffer> first;
     for (const auto& axes :
