@@ -12,11 +12,12 @@ def item(option):
     else:
         names = ["-" + option["letter"]] if "letter" in option else []
         flags = " , ".join("Fl " + escaped(name[1:])
-                           for name in [*names, option["name"]])
+                           for name in [*names, option["name"],
+                                        *filter(None, [option.get("also")])])
         value = option.get("value", "")
         macro = f".It {flags}" + (f" Ar {escaped(value)}" if value else "")
-    text = option["help"]
-    return f"{macro}\n{escaped(text[:1].upper() + text[1:])}.\n"
+    # As --help has it: a capital would change what is to be typed.
+    return f"{macro}\n{escaped(option['help'])}\n"
 
 
 def section(command):

@@ -57,27 +57,13 @@ std::optional<Work> FindWork(const InputFlags& flags, Findings& findings) {
   return work;
 }
 
-// "a,b" and repeated flags to one list.
-std::vector<std::string> Split(const std::vector<std::string>& given) {
-  std::vector<std::string> out;
-  for (const std::string& text : given) {
-    size_t begin = 0;
-    while (begin <= text.size()) {
-      const size_t end = std::min(text.find(',', begin), text.size());
-      if (end > begin) out.push_back(text.substr(begin, end - begin));
-      begin = end + 1;
-    }
-  }
-  return out;
-}
-
 bool ParseSeverity(const std::vector<std::string>& given,
                    LintSettings& settings, Findings& findings) {
   constexpr std::pair<std::string_view, Level> kLevels[] = {
       {"error", Level::kError},
       {"warning", Level::kWarning},
       {"note", Level::kNote}};
-  for (const std::string& text : Split(given)) {
+  for (const std::string& text : SplitList(given)) {
     const size_t equals = text.find('=');
     const std::string level =
         equals == std::string::npos ? "" : text.substr(equals + 1);
@@ -97,9 +83,9 @@ bool ParseSeverity(const std::vector<std::string>& given,
 
 bool LayFlagsOver(const CheckFlags& flags, LintSettings& settings,
                   Findings& findings) {
-  const auto select = Split(flags.select);
+  const auto select = SplitList(flags.select);
   if (!select.empty()) settings.select = select;
-  for (const std::string& code : Split(flags.ignore)) {
+  for (const std::string& code : SplitList(flags.ignore)) {
     settings.ignore.push_back(code);
   }
   if (!flags.fail_on.empty()) settings.fail_on = flags.fail_on;
@@ -346,16 +332,19 @@ Options OptionsOf(CheckFlags& flags) {
         .help = "a device's memory, such as 80GiB"},
        {.name = "--select",
         .to = &flags.select,
-        .value = "CODES",
-        .help = "run these only: codes, names or families such as SHD1"},
+        .value = "CODE,...",
+        .help = "run these only: codes, names or families such as SHD1",
+        .several = Several::kCommas},
        {.name = "--ignore",
         .to = &flags.ignore,
-        .value = "CODES",
-        .help = "run all but these"},
+        .value = "CODE,...",
+        .help = "run all but these",
+        .several = Several::kCommas},
        {.name = "--severity",
         .to = &flags.severity,
-        .value = "CODE=LEVEL",
-        .help = "change a diagnostic's level"},
+        .value = "CODE=LEVEL,...",
+        .help = "change a diagnostic's level",
+        .several = Several::kCommas},
        {.name = "--fail-on",
         .to = &flags.fail_on,
         .value = "error|warning|note|never",

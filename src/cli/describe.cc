@@ -30,6 +30,7 @@ void WriteOption(JsonWriter& json, const Option& option) {
   WriteText(json, "name", option.name);
   WriteText(json, "letter",
             {&option.letter, option.letter == 0 ? size_t{0} : size_t{1}});
+  WriteText(json, "also", option.also);
   WriteTrue(json, "flag", option.IsFlag());
   WriteText(json, "value", option.value);
   WriteText(json, "help", option.help);

@@ -118,57 +118,65 @@ OpenOptions OpenOptionsOf(const InputFlags& flags, const Common& common,
 }  // namespace
 
 Options MeshInputs(InputFlags& flags) {
-  return {{.name = "--mesh",
-           .to = &flags.asked.mesh,
-           .value = "FILE|AXES",
-           .help = "mesh file, axes such as dp:2,fsdp:-1,tp:4, or sizes of the "
-                   "default axes, 1,-1,1,1"},
-          {.name = "--devices",
-           .to = &flags.devices,
-           .value = "N",
-           .help = "number of devices, needed where an axis is -1"},
-          {.name = "--processes",
-           .to = &flags.processes,
-           .value = "N",
-           .help = "number of processes (hosts) that share the devices"}};
+  return Under(
+      "Inputs",
+      {{.name = "--mesh",
+        .to = &flags.asked.mesh,
+        .value = "FILE|AXES",
+        .help = "mesh file, axes such as dp:2,fsdp:-1,tp:4, or sizes of the "
+                "default axes, 1,-1,1,1"},
+       {.name = "--devices",
+        .to = &flags.devices,
+        .value = "N",
+        .help = "number of devices, needed where an axis is -1"},
+       {.name = "--processes",
+        .to = &flags.processes,
+        .value = "N",
+        .help = "number of processes (hosts) that share the devices"}});
 }
 
 Options RulesInputs(InputFlags& flags) {
-  return {{.name = "--rules",
-           .to = &flags.asked.rules,
-           .value = "FILE",
-           .help = "rules file, builtin:PACK or auto; may be repeated, earlier "
-                   "files win",
-           .words = PackNames()}};
+  return Under(
+      "Inputs",
+      {{.name = "--rules",
+        .to = &flags.asked.rules,
+        .value = "FILE",
+        .help = "rules file, builtin:PACK or auto; may be repeated, earlier "
+                "files win",
+        .words = PackNames()}});
 }
 
 Options ManifestInputs(InputFlags& flags) {
-  return {{.name = "--manifest",
-           .to = &flags.asked.manifest,
-           .value = "FILE",
-           .help = "parameters: JSON, safetensors, an index or a directory; - "
-                   "is standard input"},
-          {.name = "--stdin-filename",
-           .to = &flags.stdin_filename,
-           .value = "NAME",
-           .help = "what messages call standard input"},
-          {.name = "--header-only",
-           .to = &flags.header_only,
-           .help = "do not check safetensors headers against the file's size"}};
+  return Under(
+      "Inputs",
+      {{.name = "--manifest",
+        .to = &flags.asked.manifest,
+        .value = "FILE",
+        .help = "parameters: JSON, safetensors, an index or a directory; - "
+                "is standard input"},
+       {.name = "--stdin-filename",
+        .to = &flags.stdin_filename,
+        .value = "NAME",
+        .help = "what messages call standard input"},
+       {.name = "--header-only",
+        .to = &flags.header_only,
+        .help = "do not check safetensors headers against the file's size"}});
 }
 
 Options ProjectInputs(InputFlags& flags) {
-  return {{.name = "--target",
-           .to = &flags.asked.target,
-           .value = "NAME",
-           .help = "a target of the project file"},
-          {.name = "--project",
-           .to = &flags.asked.project,
-           .value = "FILE",
-           .help = "project file (default: the nearest shardc.yaml upwards)"},
-          {.name = "--no-project",
-           .to = &flags.asked.no_project,
-           .help = "use no project file"}};
+  return Under(
+      "Inputs",
+      {{.name = "--target",
+        .to = &flags.asked.target,
+        .value = "NAME",
+        .help = "a target of the project file"},
+       {.name = "--project",
+        .to = &flags.asked.project,
+        .value = "FILE",
+        .help = "project file (default: the nearest shardc.yaml upwards)"},
+       {.name = "--no-project",
+        .to = &flags.asked.no_project,
+        .help = "use no project file"}});
 }
 
 Option IllegalInput(InputFlags& flags) {
@@ -182,30 +190,33 @@ Options AllInputs(InputFlags& flags) {
   Options options = MeshInputs(flags);
   Append(options, RulesInputs(flags));
   Append(options, ManifestInputs(flags));
-  Append(options,
-         {{.name = "--model",
-           .to = &flags.asked.model,
-           .value = "FILE",
-           .help = "the model's config.json"},
-          {.name = "--modes",
-           .to = &flags.modes,
-           .value = "MODES",
-           .help = "modes to compile, such as train,decode (default: all)",
-           .words = ModeNames()}});
+  Append(options, Under("Inputs", {{.name = "--model",
+                                    .to = &flags.asked.model,
+                                    .value = "FILE",
+                                    .help = "the model's config.json"}}));
   Append(options, ProjectInputs(flags));
-  Append(options, {{.name = "--unmatched",
-                    .to = &flags.unmatched,
-                    .value = "error|replicate",
-                    .help = "for parameters that no rule matches"},
-                   IllegalInput(flags),
-                   {.name = "--min-size",
-                    .to = &flags.min_size,
-                    .value = "N",
-                    .help = "parameters with fewer elements are replicated"},
-                   {.name = "--compat",
-                    .to = &flags.compat,
-                    .value = "none|eformer|fjformer",
-                    .help = "follow a reference system to the letter"}});
+  Append(
+      options,
+      Under("Compiling",
+            {{.name = "--modes",
+              .to = &flags.modes,
+              .value = "MODE,...",
+              .help = "modes to compile, such as train,decode (default: all)",
+              .several = Several::kCommas,
+              .words = ModeNames()},
+             {.name = "--unmatched",
+              .to = &flags.unmatched,
+              .value = "error|replicate",
+              .help = "for parameters that no rule matches"},
+             IllegalInput(flags),
+             {.name = "--min-size",
+              .to = &flags.min_size,
+              .value = "N",
+              .help = "parameters with fewer elements are replicated"},
+             {.name = "--compat",
+              .to = &flags.compat,
+              .value = "none|eformer|fjformer",
+              .help = "follow a reference system to the letter"}}));
   return options;
 }
 
@@ -266,17 +277,13 @@ Strings ModeNames() {
   return names;
 }
 
-std::optional<std::vector<Mode>> ParseModes(const std::string& text,
+std::optional<std::vector<Mode>> ParseModes(const Strings& given,
                                             Findings& findings) {
   std::vector<Mode> modes;
-  size_t begin = 0;
-  while (begin < text.size()) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    const auto mode =
-        ParseModeFlag(text.substr(begin, comma - begin), findings);
+  for (const std::string& text : SplitList(given)) {
+    const auto mode = ParseModeFlag(text, findings);
     if (!mode) return std::nullopt;
     modes.push_back(*mode);
-    begin = comma + 1;
   }
   return modes;
 }

@@ -24,7 +24,7 @@ struct InputFlags {
   TargetRequest asked;
   std::string devices, processes, stdin_filename;
   bool header_only = false;
-  std::string modes;
+  Strings modes;
   std::string unmatched, illegal, min_size, compat;
 };
 
@@ -58,7 +58,7 @@ std::unique_ptr<const Compiled> LoadAndCompile(
 
 Strings ModeNames();
 // "train,decode" to modes; empty: nothing given.
-std::optional<std::vector<Mode>> ParseModes(const std::string& text,
+std::optional<std::vector<Mode>> ParseModes(const Strings& given,
                                             Findings& findings);
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings);
 

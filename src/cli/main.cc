@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/parser.h"
+#include "source/file_sink.h"
 
 namespace shardc::cli {
 namespace {
@@ -30,6 +31,10 @@ void KeepStandardStreams() {
 
 int Main(int argc, char** argv) {
   KeepStandardStreams();
+  if (argc < 2) {  // in a script a command's name was lost: no success
+    WriteAll(STDERR_FILENO, QuickStart());
+    return kFailed;
+  }
   Common common;
   Findings findings;
   int status = kFailed;

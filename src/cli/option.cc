@@ -27,4 +27,23 @@ void Append(Options& options, Options more) {
                  std::make_move_iterator(more.end()));
 }
 
+Options Under(std::string_view heading, Options options) {
+  for (Option& option : options) {
+    if (option.group.empty()) option.group = heading;
+  }
+  return options;
+}
+
+Strings SplitList(const Strings& given) {
+  Strings out;
+  for (const std::string& text : given) {
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find_first_of(", ", begin), text.size());
+      if (end > begin) out.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return out;
+}
+
 }  // namespace shardc::cli

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -29,7 +30,7 @@ using Destination =
 enum class Several {
   kAgain,  // -x a -x b
   kWords,  // and -x a b
-  kCommas  // and -x a,b
+  kCommas  // and -x a,b; words only where the command takes no argument
 };
 
 struct Option {
@@ -42,7 +43,9 @@ struct Option {
   bool required = false;
   bool checked = false;  // the parser refuses what `value` does not list
   Several several = Several::kAgain;
-  Strings words = {};  // what a shell offers besides Choices()
+  Strings words = {};      // what a shell offers besides Choices()
+  std::string also = {};   // another spelling of the name
+  std::string group = {};  // its heading in --help; empty: its command's own
 
   bool IsArgument() const { return name.front() != '-'; }
   bool IsFlag() const { return std::holds_alternative<bool*>(to); }
@@ -56,6 +59,12 @@ struct Option {
 using Options = std::vector<Option>;
 
 void Append(Options& options, Options more);
+
+// Those of no group yet stand under `heading`.
+Options Under(std::string_view heading, Options options);
+
+// The values of a list, each of which may hold several: "a,b c" is three.
+Strings SplitList(const Strings& given);
 
 }  // namespace shardc::cli
 

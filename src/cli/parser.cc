@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/stray.h"
 #include "cli/version.h"
 #include "source/wording.h"
 
@@ -34,8 +35,10 @@ CLI::Validator OneOf(const Strings& choices) {
 }
 
 std::string Spelling(const Option& option) {
-  if (option.letter == 0) return option.name;
-  return std::string("-") + option.letter + "," + option.name;
+  std::string out = option.name;
+  if (option.letter != 0) out = std::string("-") + option.letter + "," + out;
+  if (!option.also.empty()) out += "," + option.also;
+  return out;
 }
 
 // One overload for each kind of destination.
@@ -56,17 +59,22 @@ struct Adder {
   }
 };
 
-void Add(CLI::App& app, const Option& option) {
+void Add(CLI::App& app, const Option& option, bool words_end_lists) {
+  const std::string heading =
+      option.group.empty() ? std::string("Options") : option.group;
   if (option.name == "--help") {
-    app.set_help_flag(Spelling(option), option.help);
+    app.set_help_flag(Spelling(option), option.help)->group(heading);
     return;
   }
   CLI::Option* added = std::visit(Adder{app, option}, option.to);
   added->required(option.required);
+  if (!option.IsArgument()) added->group(heading);
   if (!option.value.empty()) added->type_name(option.value);
   if (option.checked) added->check(OneOf(option.Choices()));
   if (!option.IsList()) return;
-  if (option.several == Several::kAgain) added->allow_extra_args(false);
+  if (option.several == Several::kAgain || words_end_lists) {
+    added->allow_extra_args(false);
+  }
   if (option.several == Several::kCommas) added->delimiter(',');
 }
 
@@ -75,7 +83,13 @@ struct Parser {
   explicit Parser(Common& common);
 
   CLI::App app;
-  std::vector<std::pair<CLI::App*, Run>> runs;
+  struct Entry {
+    CLI::App* app;
+    const Command* command;
+    Options options;
+    Run run;
+  };
+  std::vector<Entry> entries;
 };
 
 Parser::Parser(Common& common) {
@@ -84,7 +98,7 @@ Parser::Parser(Common& common) {
       "Compile sharding rules to plans, lint them, and prove by numbers that\n"
       "sharded attention computes what the dense model computes.");
   app.set_help_flag("-h,--help", "print this help message and exit");
-  app.set_version_flag("--version", std::string("shardc ") + kVersion,
+  app.set_version_flag("-V,--version", std::string("shardc ") + kVersion,
                        "print the version and exit");
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
@@ -93,18 +107,20 @@ Parser::Parser(Common& common) {
                                        std::string(command->summary));
     sub->footer("Example:\n  " + std::string(command->example) + "\n");
     Declared declared = command->declare();
-    for (const Option& option :
-         WithCommon(std::move(declared.options), *command, common)) {
-      Add(*sub, option);
-    }
-    runs.emplace_back(sub, std::move(declared.run));
+    Options options = WithCommon(std::move(declared.options), *command, common);
+    const bool takes_arguments =
+        std::any_of(options.begin(), options.end(),
+                    [](const Option& option) { return option.IsArgument(); });
+    for (const Option& option : options) Add(*sub, option, takes_arguments);
+    entries.push_back(
+        {sub, command, std::move(options), std::move(declared.run)});
   }
 }
 
 // The first word that is no flag: what was meant as the command.
-std::string CommandWord(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    if (argv[i][0] != '-') return argv[i];
+std::string CommandWord(const Strings& words) {
+  for (const std::string& word : words) {
+    if (!word.starts_with('-')) return word;
   }
   return {};
 }
@@ -125,14 +141,50 @@ void UnknownCommand(const std::string& word, Findings& findings) {
       DidYouMean(word, names, "`shardc --help` lists the commands"));
 }
 
+// `help`, `help plan` and `version` as the flags that they stand for.
+Strings Respelt(Strings words) {
+  if (words.empty()) return words;
+  if (words[0] == "version" && words.size() == 1) return {"--version"};
+  if (words[0] != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
+// The first word that the command has no place for; what follows it may be
+// its value.
+void TellStray(const Parser::Entry& entry, Findings& findings) {
+  StrayWord about =
+      AboutStray(entry.app->remaining().front(), *entry.command, entry.options);
+  findings.Add(code::kUsage, {}, std::move(about.message),
+               std::move(about.help));
+}
+
 }  // namespace
+
+std::string QuickStart() {
+  return "shardc " + std::string(kVersion) + R"(: sharding rules to plans
+
+  shardc plan --mesh dp:2,fsdp:8,tp:4 --rules auto \
+      --manifest model.safetensors.index.json -o plan.json
+                           what every device holds of every parameter
+  shardc check ...         what is wrong with the rules
+  shardc explain NAME ...  why one parameter got its spec
+  shardc verify ...        that sharded attention computes what dense does
+
+With a `shardc.yaml` here or above, `shardc check` needs no flags.
+`shardc help` lists the commands, `shardc help plan` the options of one.
+)";
+}
 
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings) {
   Parser parser(common);
-  const std::string word = CommandWord(argc, argv);
+  const Strings words = Respelt(Strings(argv + 1, argv + argc));
+  const std::string word = CommandWord(words);
   try {
-    parser.app.parse(argc, argv);
+    // CLI11 takes them from the back.
+    parser.app.parse(Strings(words.rbegin(), words.rend()));
   } catch (const CLI::Success& asked) {  // --help, --version
     if (!word.empty() && !IsCommand(word)) {
       UnknownCommand(word, findings);
@@ -142,8 +194,13 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
     parser.app.exit(asked, out, out);
     return Parsed{{}, out.str()};
   } catch (const CLI::ParseError& error) {
-    if (!IsCommand(word)) {
+    const auto entry = std::find_if(
+        parser.entries.begin(), parser.entries.end(),
+        [&](const auto& each) { return each.command->name == word; });
+    if (entry == parser.entries.end()) {
       UnknownCommand(word, findings);
+    } else if (!entry->app->remaining().empty()) {
+      TellStray(*entry, findings);
     } else {
       findings.Add(code::kUsage, {}, error.what(),
                    "`shardc " + word + " --help` shows its options");
@@ -151,8 +208,8 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
     return std::nullopt;
   }
   Parsed parsed;
-  for (auto& [command, run] : parser.runs) {
-    if (command->parsed()) parsed.run = std::move(run);
+  for (Parser::Entry& entry : parser.entries) {
+    if (entry.app->parsed()) parsed.run = std::move(entry.run);
   }
   return parsed;
 }

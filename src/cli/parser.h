@@ -19,6 +19,9 @@ struct Parsed {
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings);
 
+// What `shardc` alone says: the first commands to try.
+std::string QuickStart();
+
 }  // namespace shardc::cli
 
 #endif  // SHARDC_CLI_PARSER_H_

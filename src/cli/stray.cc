@@ -79,9 +79,8 @@ std::vector<std::string_view> FlagsFor(const std::string& word) {
 }
 
 bool Has(std::span<const Option> options, std::string_view name) {
-  return std::any_of(options.begin(), options.end(), [&](const Option& option) {
-    return option.name == name;
-  });
+  return std::any_of(options.begin(), options.end(),
+                     [&](const Option& option) { return option.name == name; });
 }
 
 StrayWord AboutFlag(const std::string& word, const Command& command,
@@ -113,9 +112,9 @@ StrayWord AboutStray(const std::string& word, const Command& command,
   if (word.starts_with('-') && word.size() > 1) {
     return AboutFlag(word, command, options);
   }
-  StrayWord out{"`" + word + "` stands without a flag",
-                "`shardc " + std::string(command.name) +
-                    " --help` shows its options"};
+  StrayWord out{
+      "`" + word + "` stands without a flag",
+      "`shardc " + std::string(command.name) + " --help` shows its options"};
   for (const std::string_view flag : FlagsFor(word)) {
     if (!Has(options, flag)) continue;
     out.help = "write `" + std::string(flag) + " " + word + "`";

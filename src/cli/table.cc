@@ -16,33 +16,34 @@ constexpr std::array kCommands = {SHARDC_COMMANDS(SHARDC_LINE)};
 std::span<const Command* const> Commands() { return kCommands; }
 
 Options WithCommon(Options own, const Command& command, Common& common) {
-  Options options = {{.name = "--help",
-                      .to = &common.help,
-                      .help = "print this help message and exit",
-                      .letter = 'h'}};
-  Append(options, std::move(own));
-  Append(options,
-         {{.name = "--quiet",
-           .to = &common.quiet,
-           .help = "say nothing on stderr but errors",
-           .letter = 'q'},
-          {.name = "--color",
-           .to = &common.color,
-           .value = "auto|always|never",
-           .help = "colour on stderr",
-           .checked = true},
-          {.name = "--threads",
-           .to = Bounded{&common.threads, 1, 1024},
-           .value = "N",
-           .help = "threads to use (default: one per core); never changes a "
-                   "result"}});
+  Options options = std::move(own);
+  Options every = {
+      {.name = "--quiet",
+       .to = &common.quiet,
+       .help = "say nothing on stderr but errors",
+       .letter = 'q'},
+      {.name = "--color",
+       .to = &common.color,
+       .value = "auto|always|never",
+       .help = "colour on stderr",
+       .checked = true},
+      {.name = "--threads",
+       .to = Bounded{&common.threads, 1, 1024},
+       .value = "N",
+       .help = "threads to use (default: one per core); never changes a "
+               "result"}};
   if (!command.formats.empty()) {
-    options.push_back({.name = "--format",
-                       .to = &common.format,
-                       .value = std::string(command.formats),
-                       .help = "format of the result",
-                       .checked = true});
+    every.push_back({.name = "--format",
+                     .to = &common.format,
+                     .value = std::string(command.formats),
+                     .help = "format of the result",
+                     .checked = true});
   }
+  every.push_back({.name = "--help",
+                   .to = &common.help,
+                   .help = "print this help message and exit",
+                   .letter = 'h'});
+  Append(options, Under("Every command", std::move(every)));
   return options;
 }
 

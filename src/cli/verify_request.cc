@@ -306,6 +306,7 @@ Options OptionsOf(VerifyFlags& flags) {
         .to = &flags.mode,
         .value = "MODE,...",
         .help = "train, prefill, decode, insert (default: all)",
+        .several = Several::kCommas,
         .words = ModeNames()},
        {.name = "--layout",
         .to = &flags.layouts,

@@ -21,7 +21,8 @@ struct VerifyFlags {
   SettingsFlags settings;
   std::string attention;
   std::vector<std::string> operations, layouts, dtypes, features;
-  std::string mode, kv_dtype, steps, seed, dump, metrics = "reduced";
+  Strings mode;
+  std::string kv_dtype, steps, seed, dump, metrics = "reduced";
   bool full = false, self_test = false, list = false;
 };
 

@@ -26,6 +26,24 @@ bool Exists(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0;
 }
 
+// `tp8,dp2` as `tp:8,dp:2`; empty where the text is nothing like it.
+std::string WithColons(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view entry = text.substr(0, text.find(','));
+    const size_t digits = entry.find_first_of("0123456789");
+    if (digits == 0 || digits == entry.npos ||
+        entry.find_first_not_of("0123456789", digits) != entry.npos ||
+        !AxisNameFault(std::string(entry.substr(0, digits))).empty()) {
+      return {};
+    }
+    out.append(out.empty() ? "" : ",").append(entry.substr(0, digits));
+    out.append(":").append(entry.substr(digits));
+    text.remove_prefix(std::min(text.size(), entry.size() + 1));
+  }
+  return out;
+}
+
 std::optional<Mesh> ParseInline(const Place& place,
                                 std::optional<int64_t> devices,
                                 Findings& findings) {
@@ -227,7 +245,14 @@ std::optional<Mesh> ReadMesh(const std::string& file_or_text,
     return ParseMeshString(MakeSource("--mesh", file_or_text), devices,
                            findings);
   }
-  SourceRef source = ReadSource(file_or_text, findings);
+  Findings own;
+  SourceRef source = ReadSource(file_or_text, own);
+  const std::string axes = WithColons(file_or_text);
+  const bool meant = source == nullptr && !axes.empty();
+  for (Finding finding : own.all()) {
+    if (meant) finding.help = "axes are written `" + axes + "`";
+    findings.Add(std::move(finding));
+  }
   if (source == nullptr) return std::nullopt;
   return ParseMesh(std::move(source), devices, findings);
 }

@@ -111,14 +111,17 @@ class Collector {
       }
       return source;
     }
-    if (place.source == nullptr) return ReadSource(name, findings_);
     Findings own;
     SourceRef source = ReadSource(name, own);
+    const bool pack = packs_ && packs_("builtin:" + name) != nullptr;
     for (Finding finding : own.all()) {
       // Where the name was written helps more than the name again.
-      if (source == nullptr) {
+      if (source == nullptr && place.source != nullptr) {
         finding.place = place;
         finding.help = "paths are relative to the file that holds them";
+      }
+      if (source == nullptr && pack) {
+        finding.help = "the pack is written `builtin:" + name + "`";
       }
       findings_.Add(std::move(finding));
     }

@@ -15,7 +15,7 @@ struct ByteUnit {
   std::string_view name;
   int64_t bytes;
 };
-constexpr std::array<ByteUnit, 14> kUnits = {{
+constexpr std::array<ByteUnit, 26> kUnits = {{
     {"", 1},
     {"B", 1},
     {"KiB", int64_t{1} << 10},
@@ -24,6 +24,18 @@ constexpr std::array<ByteUnit, 14> kUnits = {{
     {"TiB", int64_t{1} << 40},
     {"PiB", int64_t{1} << 50},
     {"EiB", int64_t{1} << 60},
+    {"K", int64_t{1} << 10},
+    {"M", int64_t{1} << 20},
+    {"G", int64_t{1} << 30},
+    {"T", int64_t{1} << 40},
+    {"P", int64_t{1} << 50},
+    {"E", int64_t{1} << 60},
+    {"Ki", int64_t{1} << 10},
+    {"Mi", int64_t{1} << 20},
+    {"Gi", int64_t{1} << 30},
+    {"Ti", int64_t{1} << 40},
+    {"Pi", int64_t{1} << 50},
+    {"Ei", int64_t{1} << 60},
     {"KB", 1'000},
     {"MB", 1'000'000},
     {"GB", 1'000'000'000},
@@ -32,6 +44,7 @@ constexpr std::array<ByteUnit, 14> kUnits = {{
     {"EB", 1'000'000'000'000'000'000},
 }};
 constexpr size_t kMostPlaces = 6;
+constexpr int64_t kLeastBareBytes = int64_t{1} << 20;
 
 // Takes the digits that `text` begins with.
 std::string_view TakeDigits(std::string_view& text) {
@@ -77,6 +90,8 @@ std::optional<int64_t> ParseByteSize(std::string_view text) {
   for (const ByteUnit& unit : kUnits) {
     if (text != unit.name) continue;
     if (!places.empty() && unit.bytes == 1) return std::nullopt;
+    // `80` is hardly 80 bytes.
+    if (unit.name.empty() && *whole < kLeastBareBytes) return std::nullopt;
     const auto bytes = CheckedMul(*whole, unit.bytes);
     const auto all =
         bytes ? CheckedAdd(*bytes, Share(unit.bytes, places)) : std::nullopt;
@@ -86,8 +101,11 @@ std::optional<int64_t> ParseByteSize(std::string_view text) {
 }
 
 std::string NotByteSize(std::string_view what, std::string_view seen) {
-  return std::string(what) + " is " + std::string(seen) +
-         ", not a size in bytes";
+  const std::string said = std::string(what) + " is " + std::string(seen);
+  std::string_view bare = seen;
+  if (bare.starts_with('`')) bare = bare.substr(1, bare.size() - 2);
+  const bool number = ValueOf(TakeDigits(bare)).value_or(0) > 0 && bare.empty();
+  return said + (number ? ", of what unit?" : ", not a size in bytes");
 }
 
 }  // namespace shardc

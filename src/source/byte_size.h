@@ -9,9 +9,11 @@
 
 namespace shardc {
 
-// `80GiB`, `1.5 GB`, `1048576`: a decimal number with at most six places, a
-// space or none, and a unit of 1024 or of 1000 (B or none: whole bytes). At
-// least one byte, what is over rounded down; nothing where it does not fit.
+// `80GiB`, `80G`, `1.5 GB`, `512B`, `1048576`: a decimal number with at most
+// six places, a space or none, and a unit: of 1024 (`G`, `Gi`, `GiB`), of 1000
+// (`GB`) or `B`. Without one the bytes are at least a MiB, so that a forgotten
+// unit is asked back. At least one byte, what is over rounded down; nothing
+// where it does not fit.
 std::optional<int64_t> ParseByteSize(std::string_view text);
 
 // What to say of `seen` where `what` should be such a size, and what to do.

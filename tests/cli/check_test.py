@@ -139,7 +139,7 @@ class Sizes(Folder):
     """A size means the same in a file and as a flag."""
 
     READ = {"1KiB": 1024, "1.5KiB": 1536, "2 KB": 2000, "0.5KB": 500,
-            "4096": 4096, "4096B": 4096, "1.5 MB": 1500000,
+            "1048576": 1048576, "4096B": 4096, "80K": 81920, "2Ki": 2048, "1.5 MB": 1500000,
             "1.5GiB": 1610612736}
     REFUSED = ["80 gigs", "1.5", "0", "-1", "1.0000001GB", "GiB", "9EiB"]
 
@@ -158,7 +158,7 @@ class Sizes(Folder):
             self.assertEqual(by_flag, self.over(mesh="mesh.yaml"), text)
             self.assertEqual(len(by_flag), 1 if size < 1 << 17 else 0, text)
             self.assertEqual(
-                by_flag, self.over("--memory", str(size), mesh="tp:1"), text)
+                by_flag, self.over("--memory", f"{size}B", mesh="tp:1"), text)
 
     def test_a_profile_has_its_memory(self):
         # 80 GiB of parameters: more than an H100's, and an H200 holds it.

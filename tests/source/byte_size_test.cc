@@ -13,13 +13,16 @@ TEST_CASE("a size is a number and a unit, rounded down to whole bytes") {
     int64_t bytes;
   };
   const Case cases[] = {
-      {"1", 1},
+      {"1B", 1},
       {"1048576", 1048576},
       {"512B", 512},
       {"512 B", 512},
       {"1KiB", 1024},
       {"1KB", 1000},
       {"80GiB", int64_t{80} << 30},
+      {"80G", int64_t{80} << 30},
+      {"80 Gi", int64_t{80} << 30},
+      {"80GB", 80'000'000'000},
       {"16 GB", 16'000'000'000},
       {"1.5GiB", 1610612736},
       {"1.5  GB", 1'500'000'000},
@@ -41,33 +44,13 @@ TEST_CASE("a size is a number and a unit, rounded down to whole bytes") {
 }
 
 TEST_CASE("what is no size") {
-  for (const char* text : {"",
-                           " ",
-                           "0",
-                           "0GiB",
-                           "0.0001KB",
-                           "-1",
-                           "+1",
-                           "1.",
-                           ".5GiB",
-                           "1.5",
-                           "1.5B",
-                           "1.0000000GB",
-                           "1e3",
-                           "1,5GB",
-                           "80gb",
-                           "80G",
-                           "80 Gi",
-                           "GiB",
-                           "1GiB ",
-                           " 1GiB",
-                           "1 GiB/s",
-                           "0x10",
-                           "9223372036854775808",
-                           "8EiB",
-                           "9.3EB",
-                           "1GiB1",
-                           "1\tGB"}) {
+  for (const char* text :
+       {"",      " ",           "0",       "0GiB",    "0.0001KB",
+        "-1",    "+1",          "1.",      ".5GiB",   "1.5",
+        "1.5B",  "1.0000000GB", "1e3",     "1,5GB",   "80gb",
+        "80Gb",  "1",           "80",      "1048575", "GiB",
+        "1GiB ", " 1GiB",       "1 GiB/s", "0x10",    "9223372036854775808",
+        "8EiB",  "9.3EB",       "1GiB1",   "1\tGB"}) {
     CAPTURE(text);
     CHECK_FALSE(ParseByteSize(text));
   }
@@ -85,6 +68,9 @@ TEST_CASE("sizes as messages write them are read back") {
 TEST_CASE("the complaint names what was seen") {
   CHECK(NotByteSize("`memory`", "`80 gigs`") ==
         "`memory` is `80 gigs`, not a size in bytes");
+  CHECK(NotByteSize("`memory`", "`80`") == "`memory` is `80`, of what unit?");
+  CHECK(NotByteSize("`memory`", "a list") ==
+        "`memory` is a list, not a size in bytes");
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ import sys
 
 def spellings(option):
     short = ["-" + option["letter"]] if "letter" in option else []
-    return short + [option["name"]]
+    return short + [option["name"]] + [option[k] for k in ("also",)
+                                       if k in option]
 
 
 def options(command):
@@ -165,6 +166,8 @@ def fish_option(command, option):
             f"{command['name']}' -l {option['name'][2:]}")
     if "letter" in option:
         text += " -s " + option["letter"]
+    if "also" in option:
+        text += " -l " + option["also"][2:]
     if "file" in option:
         text += " -r -F"
     elif "flag" not in option:

@@ -1,0 +1,132 @@
+"""The first minutes with shardc: what it says when it is called wrongly."""
+
+import os
+import tempfile
+import unittest
+
+from driver import Case, ROOT, run
+
+PACK = os.path.join(ROOT, "rules", "llama.hf.yaml")
+PROJECT = os.path.join(ROOT, "examples", "llama3-8b", "shardc.yaml")
+
+
+class Usage(Case):
+    def test_alone_it_shows_a_quick_start_and_fails(self):
+        result = self.check(run(), 2)
+        self.assertEqual(result.out, "")
+        for command in ("shardc plan", "shardc check", "shardc explain",
+                        "shardc verify", "shardc help"):
+            self.assertIn(command, result.err)
+
+    def test_help_and_version_in_every_spelling(self):
+        version = self.check(run("--version"), 0).out
+        for words in (["-V"], ["version"]):
+            self.assertEqual(self.check(run(*words), 0).out, version)
+        top = self.check(run("--help"), 0).out
+        for words in (["-h"], ["help"]):
+            self.assertEqual(self.check(run(*words), 0).out, top)
+        plan = self.check(run("plan", "--help"), 0).out
+        self.assertEqual(self.check(run("help", "plan"), 0).out, plan)
+        self.assertIn("did you mean `plan`?",
+                      self.check(run("help", "plam"), 2).err)
+
+    def test_help_is_grouped(self):
+        for command in ("plan", "check", "explain"):
+            text = self.check(run(command, "--help"), 0).out
+            places = [text.index("\n" + heading + ":\n") for heading in
+                      ("Inputs", "Compiling", "Every command")]
+            self.assertEqual(places, sorted(places))
+            self.assertGreater(text.index("  -h,--help"), places[-1])
+            self.assertLess(text.index("  --mesh "), places[1])
+
+    def test_a_mistyped_flag_gets_the_nearest(self):
+        for words, said in [
+                (["plan", "--manifst", "m.json"], "did you mean `--manifest`?"),
+                (["check", "--lockd"], "did you mean `--locked`?"),
+                (["verify", "--operations=ring"], "`--operation`?"),
+                (["plan", "--locked"], "`shardc check` has it")]:
+            result = self.check(run(*words), 2)
+            self.assertIn(said, result.err)
+            self.assertNotIn("not expected", result.err)
+
+    def test_a_file_without_its_flag_gets_the_flag(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def write(name, text):
+                path = os.path.join(folder, name)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                return path
+
+            files = [
+                ("plan", PACK, "--rules"),
+                ("plan", "builtin:gpt2", "--rules"),
+                ("plan", "auto", "--rules"),
+                ("check", PROJECT, "--project"),
+                ("check", "dp:2,tp:4", "--mesh"),
+                ("plan", write("pod.yaml", "axes: {dp: 2}\n"), "--mesh"),
+                ("plan", write("c.json", '{"model_type": "llama"}'), "--model"),
+                ("plan", write("m.json", '{"params": []}'), "--manifest"),
+                ("plan", write("a.safetensors", "x"), "--manifest"),
+                ("split", write("b.safetensors", "x"), "--checkpoint"),
+                ("split", write("p.json", '{"schema": "shardc.plan/v1"}'),
+                 "--plan"),
+                ("plan", folder, "--manifest"),
+            ]
+            for command, word, flag in files:
+                with self.subTest(word=word):
+                    needed = (["--out", folder, "--plan", "p", "--checkpoint",
+                               "c"] if command == "split" else [])
+                    result = self.check(run(command, *needed, word), 2)
+                    self.assertIn(f"help: write `{flag} {word}`", result.err)
+            # One that takes no such file shows its options.
+            self.assertIn("`shardc merge --help`", self.check(
+                run("merge", "d", "--out", "o", PACK), 2).err)
+
+    def test_axes_and_packs_written_nearly_right(self):
+        for word, axes in [("tp8", "tp:8"), ("dp2,fsdp16", "dp:2,fsdp:16")]:
+            result = self.check(run("mesh", "--mesh", word), 2)
+            self.assertIn(f"axes are written `{axes}`", result.err)
+        for word in ("tp", "8", "8tp", "tp8.yaml"):
+            result = self.check(run("mesh", "--mesh", word), 2)
+            self.assertNotIn("axes are written", result.err)
+        result = self.check(run("rules", "--rules", "llama/hf"), 2)
+        self.assertIn("the pack is written `builtin:llama/hf`", result.err)
+
+    def test_lists_take_commas_and_words(self):
+        mesh = ["verify", "--mesh", "tp:2", "--attention",
+                "heads=4,kv_heads=2,head_dim=8", "--dtype", "float32",
+                "--layout", "bthd", "--format", "json", "--features", "none"]
+        runs = [["--mode", "train,decode", "--operation", "ring,sdpa"],
+                ["--mode", "train", "decode", "--operation", "ring", "sdpa"],
+                ["--mode", "train, decode", "--operation", "ring",
+                 "--operation", "sdpa"]]
+        shown = [run(*mesh, *more) for more in runs]
+        self.assertGreater(len(shown[0].json()["cases"]), 1)
+        self.assertEqual({result.out for result in shown}, {shown[0].out})
+        inputs = ["--mesh", "tp:2", "--rules", "auto", "--manifest",
+                  os.path.join(ROOT, "no-such.json")]
+        by_commas = run("plan", *inputs, "--modes", "train,decode")
+        by_words = run("plan", *inputs, "--modes", "train", "decode")
+        self.assertEqual(by_commas.err, by_words.err)
+        # Where an argument may follow, a word ends the list.
+        result = run("explain", *inputs, "--modes", "train", "a.b")
+        self.assertIn("no-such.json", result.err)
+        self.assertNotIn("mode", result.err)
+
+    def test_a_size_takes_every_usual_unit_and_needs_one(self):
+        inputs = ["check", "--mesh", "tp:2", "--rules", "auto", "--manifest",
+                  os.path.join(ROOT, "no-such.json")]
+        for text in ("80G", "80Gi", "80GB", "80GiB", "85899345920"):
+            self.assertNotIn("--memory", run(*inputs, "--memory", text).err)
+        for text in ("80", "1048575"):
+            result = self.check(run(*inputs, "--memory", text), 2)
+            self.assertIn(f"`--memory` is `{text}`, of what unit?", result.err)
+
+    def test_output_is_spelt_alike_everywhere(self):
+        for command in ("plan", "check", "import", "split", "merge", "reshard"):
+            text = self.check(run(command, "--help"), 0).out
+            self.assertRegex(text, r"\n  -o,(--out,)?--output ")
+
+
+if __name__ == "__main__":
+    unittest.main()
