@@ -259,6 +259,25 @@ std::optional<Spec> Facts::RuleSpec(int32_t rule, Mode mode) const {
   return resolved->spec;
 }
 
+AxisGroup Facts::AxesAsked(int32_t rule) const {
+  AxisGroup out;
+  if (rule < 0) return out;
+  Findings ignored;
+  const auto resolved = compiled().resolver->Resolve(
+      rules()[static_cast<size_t>(rule)].spec, Mode::kTrain, ignored);
+  if (!resolved) return out;
+  for (const auto& dimension : resolved->traces) {
+    for (const NameTrace& trace : dimension) {
+      for (const std::string& axis : trace.axes) {
+        if (std::find(out.begin(), out.end(), axis) == out.end()) {
+          out.push_back(axis);
+        }
+      }
+    }
+  }
+  return out;
+}
+
 int Facts::Rank(const ParameterGroup& group) const {
   const TensorType& type = TypeOf(group);
   return type.shape ? static_cast<int>(type.shape->size()) : -1;

@@ -123,6 +123,8 @@ class Facts {
 
   // A rule's spec in a mode before shapes; nothing for `like`.
   std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;
+  // All axes that it asks for in train, also those that the mesh lacks.
+  AxisGroup AxesAsked(int32_t rule) const;
 
   // Places; empty where there is none.
   Place RulePlace(int32_t rule) const;

@@ -1,5 +1,10 @@
+// What rules leave whole on purpose is a finding for each of them; what they
+// would split, over axes that this mesh lacks, has one cause:
+//
+//   rules over fsdp, mesh tp:8  ->  one finding, with the bytes of all
+#include <algorithm>
 #include <map>
-#include <span>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,14 +18,18 @@
 namespace shardc {
 namespace {
 
-// Those of one rule are one finding.
-void Say(const Facts& facts, std::span<const ParameterGroup* const> groups,
-         FindingSink& sink) {
+using Groups = std::vector<const ParameterGroup*>;
+
+// They may be of several rules: the first is the place, the others labels.
+// The message begins with `cause`.
+void Say(const Facts& facts, const Groups& groups, const std::string& cause,
+         std::string help, FindingSink& sink) {
   LintFinding finding;
   finding.code = &kLargeReplicated.code;
   finding.level = finding.code->level;
   finding.place = facts.GroupPlace(*groups.front());
   std::vector<std::string> texts;
+  std::set<int32_t> rules = {groups.front()->rule};
   int64_t bytes = 0;
   for (const ParameterGroup* group : groups) {
     texts.push_back(ParametersText(facts, *group));
@@ -28,20 +37,43 @@ void Say(const Facts& facts, std::span<const ParameterGroup* const> groups,
     for (std::string& name : facts.Names(*group)) {
       finding.params.push_back(std::move(name));
     }
+    if (rules.insert(group->rule).second) {
+      finding.labels.push_back({facts.GroupPlace(*group), "and here"});
+    }
     // A catch-all's share has lints of its own.
     finding.unless.push_back(WholeTopic(facts.Example(*group)));
   }
   finding.message =
-      ListText(texts) + ", " + BytesText(bytes) + " (" +
+      cause + ListText(texts) + ", " + BytesText(bytes) + " (" +
       PercentText(bytes, facts.total_bytes()) + " of the model), lie" +
       (finding.params.size() == 1 ? "s" : "") + " whole on every one of " +
       Counted(facts.mesh().devices, "device");
-  finding.help = "split a dimension, or say why not in the rule's `note`";
+  finding.help = std::move(help);
   sink.push_back(std::move(finding));
 }
 
+// Rules that would split, over axes that this mesh has not.
+void SayAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
+  AxisGroup axes;
+  for (const ParameterGroup* group : groups) {
+    for (const std::string& axis : facts.AxesAsked(group->rule)) {
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
+        axes.push_back(axis);
+      }
+    }
+  }
+  std::vector<std::string> names;
+  for (const std::string& axis : axes) names.push_back(Quoted(axis));
+  Say(facts, groups,
+      "the rules split over " + ListText(names, 5) + " only, which the mesh (" +
+          MeshText(facts.mesh()) + ") lacks or has once: ",
+      "write the rules for an axis of the mesh, or give the mesh the axis",
+      sink);
+}
+
 void Check(const Facts& facts, FindingSink& sink) {
-  std::map<int32_t, std::vector<const ParameterGroup*>> by_rule;
+  std::map<int32_t, Groups> by_rule;
+  Groups absent;
   for (const ParameterGroup& group : facts.groups()) {
     if (facts.Elements(group) < kLargeElements || !facts.Replicated(group)) {
       continue;
@@ -49,9 +81,18 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (!facts.Judged(group)) continue;
     const int64_t bytes = facts.TotalBytes(group);
     if (bytes < facts.total_bytes() / 100) continue;
-    by_rule[group.rule].push_back(&group);
+    const bool corrected = !facts.Train(group).edits.empty();
+    if (!corrected && !facts.AxesAsked(group.rule).empty()) {
+      absent.push_back(&group);
+    } else {
+      by_rule[group.rule].push_back(&group);
+    }
   }
-  for (const auto& [rule, groups] : by_rule) Say(facts, groups, sink);
+  if (!absent.empty()) SayAbsent(facts, absent, sink);
+  for (const auto& [rule, groups] : by_rule) {
+    Say(facts, groups, "",
+        "split a dimension, or say why not in the rule's `note`", sink);
+  }
 }
 
 }  // namespace

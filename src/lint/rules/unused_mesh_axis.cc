@@ -50,6 +50,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (axis.size <= 1 || used.count(axis.name) > 0) continue;
     LintFinding finding;
     finding.tells = {UnusedAxisTopic(axis.name)};
+    // Of the expert axis, where there are experts, better by their rule.
+    finding.unless = finding.tells;
     finding.code = &kUnusedMeshAxis.code;
     finding.level = finding.code->level;
     finding.place = facts.MeshPlace();

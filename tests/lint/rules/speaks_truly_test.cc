@@ -433,5 +433,45 @@ rules:
         "attention");
 }
 
+TEST_CASE("experts off their axis are one finding, and the axis no other") {
+  const auto codes = Codes({.mesh = "fsdp:2,ep:4",
+                            .rules = R"(version: 1
+rules:
+  - {match: 'up', spec: [null, FSDP]}
+  - {match: 'down', spec: [null, null, FSDP]}
+)",
+                            .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": "/", "params": {
+  "l/0/experts/up/kernel": {"shape": [8, 512, 128], "dtype": "F32"},
+  "l/0/experts/down/kernel": {"shape": [8, 128, 512], "dtype": "F32"}}})"});
+  CHECK(codes.count("SHD216") == 1);
+  CHECK(codes.count("SHD206") == 0);
+}
+
+TEST_CASE("rules over axes that the mesh has not are one finding") {
+  const LintExample example{.mesh = "tp:8",
+                            .rules = R"(version: 1
+rules:
+  - {match: 'up', spec: [FSDP, null]}
+  - {match: 'down', spec: [null, [FSDP, SP]]}
+  - {match: 'embedding', spec: Replicated}
+)",
+                            .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": "/", "params": {
+  "embed_tokens/embedding": {"shape": [512, 256], "dtype": "F32"},
+  "l/0/up/kernel": {"shape": [256, 512], "dtype": "F32"},
+  "l/0/down/kernel": {"shape": [512, 256], "dtype": "F32"}}})"};
+  std::vector<std::string> whole;
+  for (const Finding& finding : Found(example)) {
+    if (finding.code->Id() == "SHD207") whole.push_back(finding.message);
+  }
+  REQUIRE(whole.size() == 2);
+  CHECK(whole[0] ==
+        "the rules split over `fsdp` and `sp` only, which the mesh (tp=8) "
+        "lacks or has once: `l/0/up/kernel` and `l/0/down/kernel`, 1 MiB "
+        "(66.7 % of the model), lie whole on every one of 8 devices");
+  CHECK(whole[1].starts_with("`embed_tokens/embedding`, 512 KiB (33.3 %"));
+}
+
 }  // namespace
 }  // namespace shardc
