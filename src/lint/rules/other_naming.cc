@@ -29,6 +29,10 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.tells.push_back(DeadRuleTopic(r));
     if (first < 0) first = static_cast<int32_t>(r);
   }
+  // What nobody splits is nobody's fault but the names'.
+  for (const MeshAxis& axis : facts.mesh().axes) {
+    finding.tells.push_back(UnusedAxisTopic(axis.name));
+  }
   const auto params = static_cast<int64_t>(facts.plan().params.size());
   int64_t whole = 0;
   for (const ParameterGroup& group : facts.groups()) {

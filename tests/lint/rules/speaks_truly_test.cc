@@ -473,5 +473,30 @@ rules:
   CHECK(whole[1].starts_with("`embed_tokens/embedding`, 512 KiB (33.3 %"));
 }
 
+TEST_CASE("adapters follow their base") {
+  const auto count = [](const std::string& a, const std::string& b) {
+    const std::string rules =
+        "version: 1\nseparator: \".\"\nrules:\n"
+        "  - {match: 'base_layer|down_proj.weight', spec: [FSDP, TP]}\n"
+        "  - {match: 'lora_A', spec: " +
+        a + "}\n  - {match: 'lora_B', spec: " + b + "}\n";
+    return Codes({.mesh = "fsdp:2,tp:4",
+                  .rules = rules,
+                  .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "l.0.mlp.down_proj.base_layer.weight": {"shape": [512, 1024], "dtype": "F32"},
+  "l.0.mlp.down_proj.lora_A.weight": {"shape": [16, 1024], "dtype": "F32"},
+  "l.0.mlp.down_proj.lora_B.weight": {"shape": [512, 16], "dtype": "F32"}}})"})
+        .count("SHD229");
+  };
+  // The base splits what enters it.
+  CHECK(count("[null, TP]", "Replicated") == 0);
+  CHECK(count("[null, TP]", "[FSDP, null]") == 0);
+  CHECK(count("Replicated", "Replicated") == 0);
+  CHECK(count("[null, TP]", "[TP, null]") == 1);
+  CHECK(count("[null, TP]", "[null, TP]") == 1);
+  CHECK(count("[TP, null]", "[null, TP]") == 2);
+}
+
 }  // namespace
 }  // namespace shardc
