@@ -134,6 +134,7 @@ constinit const Lint kAdapterDiffers{
         "leave the rank whole.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
+separator: "."
 rules:
   - match: 'q_proj\.base_layer\.weight$'
     spec: [TP, FSDP]
@@ -148,6 +149,7 @@ rules:
   "layers.0.self_attn.q_proj.lora_B.default.weight": {"shape": [4096, 16], "dtype": "BF16"}}}
 )"},
     .good = {.rules = R"(version: 1
+separator: "."
 rules:
   - match: 'q_proj\.base_layer\.weight$'
     spec: [TP, FSDP]
