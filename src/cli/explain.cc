@@ -15,6 +15,7 @@ struct ExplainFlags {
   InputFlags inputs;
   std::string what;
   bool codes = false;
+  std::string device;
 };
 
 // The parameter with this name, in either separator; else the nearest names.
@@ -54,11 +55,17 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   if (compiled == nullptr) return kFailed;
   const auto param = FindParam(*compiled, flags.what, findings);
   if (!param) return kFailed;
+  std::optional<DevicePlace> place;
+  if (!flags.device.empty()) {
+    const auto device = ParseDevice(flags.device, compiled->mesh, findings);
+    if (!device) return kFailed;
+    place = PlaceOfDevice(compiled->mesh, *device);
+  }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
-      WriteExplainJson(*compiled, *param, out);
+      WriteExplainJson(*compiled, *param, out, place);
     } else {
-      out.Append(ExplainText(*compiled, *param));
+      out.Append(ExplainText(*compiled, *param, place));
     }
   };
   return PutOut(write, findings) ? kDone : kFailed;
@@ -71,7 +78,8 @@ Options OptionsOf(ExplainFlags& flags) {
                       .help = "a parameter's name, or a code or its name"},
                      {.name = "--codes",
                       .to = &flags.codes,
-                      .help = "list every diagnostic as Markdown"}};
+                      .help = "list every diagnostic as Markdown"},
+                     DeviceInput(flags.device)};
   Append(options, AllInputs(flags.inputs));
   return options;
 }

@@ -135,6 +135,24 @@ Options MeshInputs(InputFlags& flags) {
         .help = "number of processes (hosts) that share the devices"}});
 }
 
+Option DeviceInput(std::string& number) {
+  return {.name = "--device",
+          .to = &number,
+          .value = "N",
+          .help = "show one device, by its number in the mesh's grid"};
+}
+
+std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,
+                                   Findings& findings) {
+  const auto device = ParseInteger("--device", number, 0, findings);
+  if (!device || *device < mesh.devices) return device;
+  findings.Add(code::kNumber,
+               {MakeSource("--device", number), 0, number.size()},
+               "the mesh has no device " + number,
+               "its devices are 0 to " + std::to_string(mesh.devices - 1));
+  return std::nullopt;
+}
+
 Options RulesInputs(InputFlags& flags) {
   return Under(
       "Inputs",

@@ -29,6 +29,10 @@ struct InputFlags {
 };
 
 Options MeshInputs(InputFlags& flags);
+// --device, one device of the mesh, and its number as given.
+Option DeviceInput(std::string& number);
+std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,
+                                   Findings& findings);
 Options RulesInputs(InputFlags& flags);
 Options ManifestInputs(InputFlags& flags);
 Options ProjectInputs(InputFlags& flags);

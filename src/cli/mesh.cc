@@ -10,6 +10,7 @@ namespace {
 struct MeshFlags {
   InputFlags inputs;
   bool ranks = false;
+  std::string device;
 };
 
 int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
@@ -30,8 +31,17 @@ int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
     if (!rules) return kFailed;
     axes = rules->axes;
   }
+  std::optional<int64_t> device;
+  if (!all.device.empty()) {
+    device = ParseDevice(all.device, *mesh, findings);
+    if (!device) return kFailed;
+  }
   const auto write = [&](Sink& out) {
-    if (common.format == "json") {
+    if (device && common.format == "json") {
+      WriteMeshDeviceJson(*mesh, *device, out);
+    } else if (device) {
+      out.Append(MeshDeviceText(*mesh, *device));
+    } else if (common.format == "json") {
       WriteMeshGridJson(*mesh, axes, all.ranks, out);
     } else {
       out.Append(MeshGridText(*mesh, axes, all.ranks));
@@ -45,7 +55,8 @@ Options OptionsOf(MeshFlags& flags) {
       {.name = "--ranks",
        .to = &flags.ranks,
        .help = "each process's devices, and its ranks in data and model "
-               "parallelism"}};
+               "parallelism"},
+      DeviceInput(flags.device)};
   Append(options, MeshInputs(flags.inputs));
   Append(options, RulesInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));

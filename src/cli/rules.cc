@@ -6,6 +6,7 @@
 #include "emit/plans/rules_file.h"
 #include "emit/plans/rules_text.h"
 #include "source/json_writer.h"
+#include "source/wording.h"
 #include "target/packs.h"
 
 namespace shardc::cli {
@@ -26,6 +27,20 @@ struct RulesFlags {
   InputFlags inputs;
   bool resolved = false;
 };
+
+// The one file's text as it stands, with its comments; others are told apart
+// by showing them one at a time.
+int PutText(const Target& target, const RuleSet& rules, Findings& findings) {
+  if (target.rules.size() == 1) {
+    return PutOut(rules.sources.front()->text(), findings) ? kDone : kFailed;
+  }
+  findings.Add(code::kUsage, {},
+               "`--format yaml` prints one file as it stands, and " +
+                   Counted(static_cast<int64_t>(target.rules.size()), "file") +
+                   " are named",
+               "name one, or take `--resolved`, which makes one of all");
+  return kFailed;
+}
 
 // Whether one file can mean what all of them mean together.
 bool FitsOneFile(const RuleSet& rules, Findings& findings) {
@@ -58,6 +73,9 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
           : OpenRules(target.rules, target.project_dir, nullptr, "", findings);
   if (rules) CheckPatterns(*rules, findings);
   if (!rules || findings.HasErrors()) return kFailed;
+  if (common.format == "yaml" && !all.resolved) {
+    return PutText(target, *rules, findings);
+  }
   if (all.resolved && !FitsOneFile(*rules, findings)) return kFailed;
   const auto write = [&](Sink& out) {
     if (all.resolved) {
@@ -89,9 +107,10 @@ const Command kRules = {
     .summary = "show rules files together, or the packs",
     .about = R"(
 Shows rules files as they are read, with what they extend; without `--rules`,
-lists the packs.)",
+lists the packs. With `--format yaml` one file or pack is printed as it stands,
+comments included, to start one of your own from.)",
     .example = "shardc rules --rules builtin:llama/flax",
-    .formats = "text|json",
+    .formats = "text|json|yaml",
     .declare = [] { return Declare(OptionsOf, RunRules); },
 };
 

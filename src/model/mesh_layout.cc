@@ -92,6 +92,10 @@ DevicePlace PlaceOf(const Mesh& mesh, int64_t position) {
   return place;
 }
 
+DevicePlace PlaceOfDevice(const Mesh& mesh, int64_t device) {
+  return PlaceOf(mesh, PositionOfDevice(mesh, device));
+}
+
 std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process) {
   const int64_t count = DevicesPerProcess(mesh);
   std::vector<int64_t> out;

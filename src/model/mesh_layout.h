@@ -37,6 +37,8 @@ int64_t IndexAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
                    const AxisGroup& axes);
 
 DevicePlace PlaceOf(const Mesh& mesh, int64_t position);
+// Of a device's number, 0 <= device < mesh.devices.
+DevicePlace PlaceOfDevice(const Mesh& mesh, int64_t device);
 // Positions of a process's devices, ascending by device number.
 std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process);
 

@@ -279,7 +279,7 @@ MUTATIONS = [
     ("summary-eleven-unmatched", "plan_summary.cc",
      "kListed = 10", "kListed = 11"),
     ("summary-smallest-first", "plan_summary.cc",
-     "bytes_of(a) > bytes_of(b)", "bytes_of(a) < bytes_of(b)"),
+     "a->bytes > b->bytes", "a->bytes < b->bytes"),
     ("summary-ideal-cut-off", "plan_summary.cc",
      "std::llround(share / 100.0)", "std::llround(share / 100.0 - 0.5)"),
     ("summary-last-example", "plan_summary.cc",

@@ -6,7 +6,11 @@
 #include "emit/plans/explain.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "emit/plans/device_share.h"
 #include "plan/fingerprint.h"
 #include "plan/nearest.h"
 #include "source/json_writer.h"
@@ -105,9 +109,10 @@ std::string AddedText(const ModeLayout& mode) {
          " for the corrections";
 }
 
-void AddMode(std::string& out, const Compiled& c, const ModeLayout& mode,
-             int32_t rule) {
-  out += "\n" + std::string(ModeName(mode.mode)) + "\n";
+// All but the mode's name.
+std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
+                     const std::optional<DevicePlace>& holder) {
+  std::string out;
   if (mode.spec_rule != rule && mode.spec_rule >= 0) {
     out += "  spec of rule " +
            RuleLabel(c, static_cast<size_t>(mode.spec_rule)) + "\n";
@@ -125,7 +130,7 @@ void AddMode(std::string& out, const Compiled& c, const ModeLayout& mode,
   for (const Edit& problem : mode.problems) {
     out += "  illegal   " + EditText(problem, mode) + "\n";
   }
-  if (!mode.problems.empty()) return;
+  if (!mode.problems.empty()) return out;
   for (const Edit& edit : mode.edits) {
     out += "  corrected " + EditText(edit, mode) + " becomes " +
            (edit.dim ? GroupText(edit.to) : SpecText(mode.spec)) + "\n";
@@ -139,6 +144,41 @@ void AddMode(std::string& out, const Compiled& c, const ModeLayout& mode,
     }
     out += "\n";
   }
+  if (!holder) return out;
+  if (const auto slices = SlicesOf(c.mesh, *holder, mode)) {
+    out += "  device " + std::to_string(holder->device) + "  " +
+           SlicesText(*slices) + "\n";
+  }
+  return out;
+}
+
+// Modes of the same body stand under one heading, where the first would.
+void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
+              const std::optional<DevicePlace>& holder) {
+  std::vector<std::pair<std::string, std::string>> told;  // body, heading
+  for (const ModeLayout& mode : layout.modes) {
+    const std::string body = ModeBody(c, mode, layout.rule, holder);
+    const auto same =
+        std::find_if(told.begin(), told.end(),
+                     [&](const auto& each) { return each.first == body; });
+    if (same == told.end()) {
+      told.emplace_back(body, ModeName(mode.mode));
+    } else {
+      same->second += ", " + std::string(ModeName(mode.mode));
+    }
+  }
+  for (const auto& [body, heading] : told) {
+    out.append("\n").append(heading).append("\n").append(body);
+  }
+}
+
+// Whether a tensor that lives at one coordinate of an axis is the device's.
+bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
+  const PlannedParam& planned = c.plan.params[param];
+  if (!planned.coordinate) return true;
+  const auto axis = c.mesh.Find(
+      c.plan.placement_axes[static_cast<size_t>(LayoutOf(c, param).rule)]);
+  return !axis || device.coordinates[*axis] == *planned.coordinate;
 }
 
 void AddRulesTried(std::string& out, const Compiled& c, size_t param) {
@@ -226,7 +266,8 @@ void WriteRulesTried(JsonWriter& json, const Compiled& c, size_t param) {
   json.EndArray();
 }
 
-void WriteMode(JsonWriter& json, const ModeLayout& mode) {
+void WriteMode(JsonWriter& json, const Compiled& c, const ModeLayout& mode,
+               const std::optional<DevicePlace>& holder) {
   json.Key(ModeName(mode.mode));
   json.BeginObject();
   WriteTraces(json, mode.why);
@@ -242,12 +283,17 @@ void WriteMode(JsonWriter& json, const ModeLayout& mode) {
   json.Member("bytes_per_device", mode.bytes_per_device);
   WriteEdits(json, "corrections", mode.edits, mode);
   WriteEdits(json, "illegal", mode.problems, mode);
+  if (holder) {
+    json.Key("slices");
+    WriteSlices(json, SlicesOf(c.mesh, *holder, mode));
+  }
   json.EndObject();
 }
 
 }  // namespace
 
-std::string ExplainText(const Compiled& c, size_t param) {
+std::string ExplainText(const Compiled& c, size_t param,
+                        const std::optional<DevicePlace>& device) {
   const ParamLayout& layout = LayoutOf(c, param);
   const TensorType& type = c.plan.types[layout.type];
   std::string out = Printable(c.plan.names[param]) + "\n";
@@ -262,13 +308,18 @@ std::string ExplainText(const Compiled& c, size_t param) {
            c.plan.placement_axes[static_cast<size_t>(layout.rule)] +
            "` has coordinate " + std::to_string(*coordinate) + "\n";
   }
-  for (const ModeLayout& mode : layout.modes) {
-    AddMode(out, c, mode, layout.rule);
+  std::optional<DevicePlace> holder = device;
+  if (device) {
+    if (!Holds(c, param, *device)) holder.reset();
+    out += "\n" + PlaceText(c.mesh, *device) +
+           (holder ? "" : ", holds nothing of it") + "\n";
   }
+  AddModes(out, c, layout, holder);
   return out;
 }
 
-void WriteExplainJson(const Compiled& c, size_t param, Sink& out) {
+void WriteExplainJson(const Compiled& c, size_t param, Sink& out,
+                      const std::optional<DevicePlace>& device) {
   const ParamLayout& layout = LayoutOf(c, param);
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
@@ -279,9 +330,16 @@ void WriteExplainJson(const Compiled& c, size_t param, Sink& out) {
   json.Member("rule",
               layout.rule < 0 ? std::nullopt : std::optional(layout.rule));
   WritePlacement(json, c.plan, c.plan.params[param]);
+  std::optional<DevicePlace> holder = device;
+  if (device) {
+    json.Key("device");
+    WritePlace(json, c.mesh, *device);
+    if (!Holds(c, param, *device)) holder.reset();
+    json.Member("holds", holder.has_value());
+  }
   json.Key("modes");
   json.BeginObject(JsonLayout::kLines);
-  for (const ModeLayout& mode : layout.modes) WriteMode(json, mode);
+  for (const ModeLayout& mode : layout.modes) WriteMode(json, c, mode, holder);
   json.EndObject();
   json.EndObject();
   out.Put('\n');

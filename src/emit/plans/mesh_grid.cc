@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "emit/plans/device_share.h"
 #include "model/manifest.h"
 #include "model/mesh_layout.h"
 #include "source/json_writer.h"
@@ -219,8 +220,29 @@ std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks) {
     out += "\nthe grid of " + CountText(mesh.devices) +
            " devices is in `--format json`\n";
   }
-  if (ranks) out += RanksText(mesh, axes);
-  return out;
+  if (!ranks) return out;
+  if (mesh.devices > kRankedDevices) {
+    return out + "\nranks are listed for up to " + CountText(kRankedDevices) +
+           " devices; `--device N` shows one\n";
+  }
+  return out + RanksText(mesh, axes);
+}
+
+std::string MeshDeviceText(const Mesh& mesh, int64_t device) {
+  return Printable(MeshText(mesh)) + "\n" +
+         PlaceText(mesh, PlaceOfDevice(mesh, device)) + "\n";
+}
+
+void WriteMeshDeviceJson(const Mesh& mesh, int64_t device, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.Key("mesh");
+  WriteMesh(json, mesh, MeshDetail::kSizes);
+  json.Break(1);
+  json.Key("place");
+  WritePlace(json, mesh, PlaceOfDevice(mesh, device));
+  json.EndObject();
+  out.Put('\n');
 }
 
 void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
@@ -246,7 +268,11 @@ void WriteMeshGridJson(const Mesh& mesh, const AxisRules& axes, bool ranks,
   if (ranks) {
     json.Break(1);
     json.Key("ranks");
-    WriteRanks(json, mesh, axes);
+    if (mesh.devices <= kRankedDevices) {
+      WriteRanks(json, mesh, axes);
+    } else {
+      json.Null();
+    }
   }
   json.EndObject();
   out.Put('\n');

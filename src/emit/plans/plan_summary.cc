@@ -8,8 +8,10 @@
 #include <map>
 
 #include "emit/emit.h"
+#include "model/name.h"
 #include "plan/compile.h"
 #include "plan/nearest.h"
+#include "source/checked.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -50,34 +52,48 @@ void AddTotals(std::string& out, const Plan& plan) {
   out += '\n';
 }
 
-void AddReplicated(std::string& out, const Plan& plan) {
-  std::vector<size_t> replicated;
+// Parameters of all layers that are alike but for digits in their names.
+struct Alike {
+  size_t first = 0;  // in the manifest
+  int64_t params = 0;
+  int64_t bytes = 0;  // of all together, on each device
+  std::string shown;  // name and shape
+};
+
+void AddReplicated(std::string& out, const Plan& plan, char separator) {
+  std::map<std::string, Alike> by_name;
+  int64_t count = 0;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const ParamLayout& layout = plan.layouts[plan.params[i].layout];
     if (plan.params[i].coordinate) continue;
-    if (IsReplicated(layout.modes[0].spec) &&
-        layout.modes[0].bytes_per_device) {
-      replicated.push_back(i);
+    const auto& bytes = layout.modes[0].bytes_per_device;
+    if (!IsReplicated(layout.modes[0].spec) || !bytes) continue;
+    ++count;
+    const std::string shown = NameTemplate(plan.names[i], separator) + " " +
+                              ShapeText(*plan.types[layout.type].shape);
+    Alike& alike = by_name[shown];
+    ++alike.params;
+    alike.bytes = CheckedAdd(alike.bytes, *bytes).value_or(INT64_MAX);
+    if (alike.params == 1) {
+      alike.first = i;
+      alike.shown =
+          plan.names[i] + " " + ShapeText(*plan.types[layout.type].shape);
+    } else {
+      alike.shown = shown;
     }
   }
-  if (replicated.empty()) return;
-  const auto bytes_of = [&](size_t i) {
-    return *plan.layouts[plan.params[i].layout].modes[0].bytes_per_device;
-  };
-  const size_t shown = std::min(kLargest, replicated.size());
-  std::partial_sort(
-      replicated.begin(),
-      replicated.begin() + static_cast<std::ptrdiff_t>(shown), replicated.end(),
-      [&](size_t a, size_t b) {
-        return bytes_of(a) != bytes_of(b) ? bytes_of(a) > bytes_of(b) : a < b;
-      });
-  out += "\nlargest replicated parameters (" +
-         CountText(static_cast<int64_t>(replicated.size())) + " in all)\n";
-  for (size_t k = 0; k < shown; ++k) {
-    const size_t i = replicated[k];
-    const auto& layout = plan.layouts[plan.params[i].layout];
-    out += Pad(BytesText(bytes_of(i)), 12) + "  " + Printable(plan.names[i]) +
-           " " + ShapeText(*plan.types[layout.type].shape) + "\n";
+  if (count == 0) return;
+  std::vector<const Alike*> largest;
+  for (const auto& [name, alike] : by_name) largest.push_back(&alike);
+  std::sort(largest.begin(), largest.end(), [](const Alike* a, const Alike* b) {
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->first < b->first;
+  });
+  out += "\nlargest replicated parameters (" + CountText(count) + " in all)\n";
+  largest.resize(std::min(kLargest, largest.size()));
+  for (const Alike* alike : largest) {
+    out += Pad(BytesText(alike->bytes), 12) + "  " + Printable(alike->shown);
+    if (alike->params > 1) out += ", " + CountText(alike->params) + " of them";
+    out += "\n";
   }
 }
 
@@ -159,7 +175,7 @@ std::string PlanSummaryText(const Compiled& compiled) {
   const Plan& plan = compiled.plan;
   std::string out;
   AddTotals(out, plan);
-  AddReplicated(out, plan);
+  AddReplicated(out, plan, compiled.manifest.separator);
   AddRules(out, plan);
   AddCorrections(out, plan);
   AddUnmatched(out, compiled);

@@ -1,0 +1,79 @@
+// A device's index along a dimension counts the axes of its group as written,
+// the first one major; times the shard's length it is where its part begins.
+//
+//   [tp, dp] of 2 and 2, tp=1 dp=1, shards of 16: index 3, elements 48:64
+#include "emit/plans/device_share.h"
+
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc {
+
+std::string PlaceText(const Mesh& mesh, const DevicePlace& place) {
+  std::string out = "device " + std::to_string(place.device) + ":";
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    out += " " + Printable(mesh.axes[i].name) + "=" +
+           std::to_string(place.coordinates[i]);
+  }
+  out += ", process " + std::to_string(place.process);
+  if (mesh.slices > 1) {
+    out += ", slice " + std::to_string(place.slice) + ", position " +
+           std::to_string(place.position);
+  }
+  return out;
+}
+
+void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place) {
+  json.BeginObject();
+  json.Member("device", place.device);
+  json.Member("position", place.position);
+  json.Key("coordinates");
+  json.BeginObject();
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    json.Member(mesh.axes[i].name, place.coordinates[i]);
+  }
+  json.EndObject();
+  json.Member("process", place.process);
+  json.Member("slice", place.slice);
+  json.EndObject();
+}
+
+std::optional<Slices> SlicesOf(const Mesh& mesh, const DevicePlace& place,
+                               const ModeLayout& mode) {
+  if (!mode.shard_shape || !mode.problems.empty()) return std::nullopt;
+  Slices out;
+  for (size_t d = 0; d < mode.shard_shape->size(); ++d) {
+    const int64_t length = (*mode.shard_shape)[d];
+    const int64_t index =
+        d < mode.spec.size() ? IndexAlong(mesh, place.coordinates, mode.spec[d])
+                             : 0;
+    out.emplace_back(index * length, (index + 1) * length);
+  }
+  return out;
+}
+
+std::string SlicesText(const Slices& slices) {
+  std::string out = "[";
+  for (const auto& [begin, end] : slices) {
+    out += (out.size() > 1 ? ", " : "") + std::to_string(begin) + ":" +
+           std::to_string(end);
+  }
+  return out + "]";
+}
+
+void WriteSlices(JsonWriter& json, const std::optional<Slices>& slices) {
+  if (!slices) {
+    json.Null();
+    return;
+  }
+  json.BeginArray();
+  for (const auto& [begin, end] : *slices) {
+    json.BeginArray();
+    json.Integer(begin);
+    json.Integer(end);
+    json.EndArray();
+  }
+  json.EndArray();
+}
+
+}  // namespace shardc
