@@ -5,7 +5,8 @@
 //   SHD101 tells "dead rule 4"; SHD105 goes where "dead rule 4" is told.
 //   With SHD101 ignored nobody tells it, and SHD105 stays.
 //
-// Then findings whose messages differ in their parameters only are joined:
+// Then findings are joined whose messages differ in their parameters only, or
+// that state one cause, the other places being labels:
 //
 //   "`a` is whole", "`b` is whole" at one rule  ->  "`a` and `b` are whole"
 #include "lint/once.h"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -46,32 +48,73 @@ std::vector<bool> Untold(const FindingSink& findings) {
   return stays;
 }
 
-// What must be the same for two findings to be one but for their parameters.
+// What must be the same for two findings to be one: their cause, or all but
+// their parameters.
 using Key = std::tuple<int, int, const Source*, size_t, std::string,
                        std::string, std::string>;
 
 struct Joined {
   size_t at = 0;  // in the result
   std::vector<std::string> subjects;
-  std::string before, after;  // of the message, around its subject
+  std::string before, after;  // of the message of several, around subjects
 };
+
+Key KeyOf(const LintFinding& one, const Joined& fresh) {
+  const int code = one.code->number;
+  const int level = static_cast<int>(one.level);
+  if (!one.several.cause.empty()) {
+    return {code, level, nullptr, 0, one.several.cause, "", ""};
+  }
+  return {code,
+          level,
+          one.place.source.get(),
+          one.place.begin,
+          fresh.before,
+          fresh.after,
+          one.help};
+}
+
+// The message of one, cut at its subject.
+std::optional<Joined> Cut(const LintFinding& one) {
+  const size_t at =
+      one.subject.empty() ? std::string::npos : one.message.find(one.subject);
+  if (at == std::string::npos) return std::nullopt;
+  return Joined{0,
+                {one.subject},
+                one.message.substr(0, at),
+                one.message.substr(at + one.subject.size())};
+}
+
+// Words for several in place of those for one.
+void MakeSeveral(const LintFinding& one, Joined& joined) {
+  if (!one.several.cause.empty()) {
+    joined.before = one.several.before;
+    joined.after = one.several.after;
+  } else if (joined.before.empty() && joined.after.starts_with(" is ")) {
+    // "`a` is split", "`a` and `b` are split"; but "the size of `a` is 4".
+    joined.after.replace(0, 4, " are ");
+  }
+}
+
+bool SamePlace(const Place& a, const Place& b) {
+  return a.source == b.source && a.begin == b.begin;
+}
 
 void Join(Joined& joined, Finding& into, LintFinding&& more) {
   if (std::find(joined.subjects.begin(), joined.subjects.end(), more.subject) ==
       joined.subjects.end()) {
     joined.subjects.push_back(more.subject);
-    // "`a` is split", "`a` and `b` are split"; but "the size of `a` is 4".
-    if (joined.before.empty() && joined.after.starts_with(" is ")) {
-      joined.after.replace(0, 4, " are ");
-    }
+    MakeSeveral(more, joined);
   }
   into.message = joined.before + ListText(joined.subjects) + joined.after;
   into.params.insert(into.params.end(), more.params.begin(), more.params.end());
+  if (!SamePlace(into.place, more.place)) {
+    more.labels.insert(more.labels.begin(), {more.place, "and here"});
+  }
   for (Label& label : more.labels) {
     const bool there = std::any_of(
         into.labels.begin(), into.labels.end(), [&](const Label& own) {
-          return own.place.source == label.place.source &&
-                 own.place.begin == label.place.begin && own.text == label.text;
+          return SamePlace(own.place, label.place) && own.text == label.text;
         });
     if (!there) into.labels.push_back(std::move(label));
   }
@@ -86,21 +129,13 @@ std::vector<Finding> OnceEach(FindingSink findings) {
   for (size_t i = 0; i < findings.size(); ++i) {
     if (!stays[i]) continue;
     LintFinding& one = findings[i];
-    const size_t at =
-        one.subject.empty() ? std::string::npos : one.message.find(one.subject);
-    if (at == std::string::npos) {
+    auto fresh = Cut(one);
+    if (!fresh) {
       out.push_back(std::move(one));
       continue;
     }
-    Joined fresh{out.size(),
-                 {one.subject},
-                 one.message.substr(0, at),
-                 one.message.substr(at + one.subject.size())};
-    const auto [entry, first] =
-        seen.try_emplace(Key{one.code->number, static_cast<int>(one.level),
-                             one.place.source.get(), one.place.begin,
-                             fresh.before, fresh.after, one.help},
-                         fresh);
+    fresh->at = out.size();
+    const auto [entry, first] = seen.try_emplace(KeyOf(one, *fresh), *fresh);
     if (first) {
       out.push_back(std::move(one));
     } else {

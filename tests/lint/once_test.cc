@@ -76,6 +76,49 @@ TEST_CASE("what differs in its parameters only is one finding") {
   CHECK(found[0].message == "`a` and `b` are whole");
 }
 
+TEST_CASE("what has one cause is one finding, with the other places") {
+  const SourceRef source = MakeSource("r.yaml", "abcd");
+  LintFinding a = Make("SHD214", "`a` splits it");
+  a.subject = "`a`";
+  a.place = Place{source, 0, 1};
+  a.several = {"tp", "all of ", " split it"};
+  LintFinding b = Make("SHD214", "`b` splits it, at length");
+  b.subject = "`b`";
+  b.place = Place{source, 2, 3};
+  b.several = a.several;
+  const auto found = OnceEach({a, b});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].message == "all of `a` and `b` split it");
+  REQUIRE(found[0].labels.size() == 1);
+  CHECK(found[0].labels[0].place.begin == 2);
+  // One that is left is told as one.
+  CHECK(OnceEach({b})[0].message == "`b` splits it, at length");
+  b.several.cause = "fsdp";
+  CHECK(OnceEach({a, b}).size() == 2);
+}
+
+TEST_CASE("a comment silences its own rule's share of a finding") {
+  const auto labels = [](const std::string& mark) {
+    const std::string rules =
+        "version: 1\nrules:\n  - {match: 'q_proj', spec: "
+        "[TP, null]}\n  - {match: 'k_proj', spec: [TP, "
+        "null]}" +
+        mark + "\n";
+    std::string errors;
+    const auto result = LintExampleText(
+        {.mesh = "tp:4", .rules = rules, .manifest = R"({"schema":
+ "shardc.manifest/v1", "separator": "/", "params": {
+  "l/0/attn/q_proj/kernel": {"shape": [512, 1024], "dtype": "BF16"},
+  "l/0/attn/k_proj/kernel": {"shape": [512, 256], "dtype": "BF16"}}})"},
+        &errors);
+    CHECK(errors.empty());
+    REQUIRE(result.findings.size() == 1);
+    return result.findings[0].labels.size();
+  };
+  CHECK(labels("") == 1);
+  CHECK(labels("  # shardc: ignore[SHD214] so be it") == 0);
+}
+
 constexpr LintExample kFallen{
     .mesh = "fsdp:2,ep:2,tp:2",
     .rules = R"(version: 1

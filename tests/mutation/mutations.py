@@ -143,7 +143,7 @@ MUTATIONS = [
     ("dead-optional-is-warning", "dead_rule.cc",
      "optional ? Level::kNote", "optional ? Level::kWarning"),
     ("head-split-of-keys-is-error", "head_split.cc",
-     "if (split.key) finding.level", "if (!split.key) finding.level"),
+     "if (cut.key) finding.level", "if (!cut.key) finding.level"),
     ("head-split-query-counts-keys", "head_split.cc",
      "query ? heads.heads : heads.kv_heads",
      "query ? heads.kv_heads : heads.kv_heads"),

@@ -27,6 +27,12 @@ struct LintFinding : Finding {
   std::vector<Topic> unless;
   // The words of `message` that name the parameters; empty: none.
   std::string subject;
+  // What makes findings of one code one, whatever their rules; empty: only
+  // their words. Then the message is `before`, all subjects and `after`.
+  struct Several {
+    std::string cause, before, after;
+  };
+  Several several;
 };
 
 using FindingSink = std::vector<LintFinding>;

@@ -2,10 +2,7 @@
 // product. What leaves the query's projection must enter the output's.
 //
 //   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  leaves over tp, enters whole
-#include <set>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
@@ -31,61 +28,34 @@ bool Empty(const Facts& facts, const AxisGroup& group) {
 }
 
 // A projection into heads that splits what enters it, and not the heads.
-bool IsTransposed(const Facts& facts, const ParameterGroup& group) {
-  return Empty(facts, Out(facts, group)) && !Empty(facts, In(facts, group));
-}
-
-// Those over the same axes are one finding, at the first of their rules.
-void SayTransposed(const Facts& facts,
-                   std::span<const ParameterGroup* const> groups,
-                   FindingSink& sink) {
-  std::vector<const ParameterGroup*> left(groups.begin(), groups.end());
-  while (!left.empty()) {
-    const ParameterGroup& first = *left.front();
-    const AxisGroup axes = In(facts, first);
-    std::vector<const ParameterGroup*> alike;
-    std::erase_if(left, [&](const ParameterGroup* group) {
-      if (In(facts, *group) != axes) return false;
-      alike.push_back(group);
-      return true;
-    });
-    std::vector<std::string> texts;
-    std::set<int32_t> rules = {first.rule};
-    LintFinding finding = GroupFinding(
-        facts, kAttentionReshard.code, first, "",
-        "split the dimension that leaves the projection: ColumnWise for a"
-        " kernel, RowWise for a torch weight");
-    finding.params.clear();
-    finding.subject.clear();
-    for (const ParameterGroup* group : alike) {
-      texts.push_back(ParametersText(facts, *group));
-      for (std::string& name : facts.Names(*group)) {
-        finding.params.push_back(std::move(name));
-      }
-      if (rules.insert(group->rule).second) {
-        finding.labels.push_back({facts.GroupPlace(*group), "and here"});
-      }
-    }
-    const bool one = texts.size() == 1;
-    finding.message = ListText(texts) +
-                      (one ? " splits what enters it over "
-                           : " split what enters them over ") +
-                      GroupText(axes) + " and " + (one ? "leaves" : "leave") +
-                      " the heads whole, so the result is summed over that"
-                      " axis before attention";
-    sink.push_back(std::move(finding));
-  }
+void CheckTransposed(const Facts& facts, const ParameterGroup& group,
+                     FindingSink& sink) {
+  const AxisGroup axes = In(facts, group);
+  if (!Empty(facts, Out(facts, group)) || Empty(facts, axes)) return;
+  const std::string over = GroupText(axes);
+  const std::string so =
+      " the heads whole, so the result is summed over that axis before"
+      " attention";
+  LintFinding finding = GroupFinding(
+      facts, kAttentionReshard.code, group,
+      ParametersText(facts, group) + " splits what enters it over " + over +
+          " and leaves" + so,
+      "split the dimension that leaves the projection: ColumnWise for a"
+      " kernel, RowWise for a torch weight");
+  finding.several = {
+      "entering " + over, "",
+      " split what enters them over " + over + " and leave" + so};
+  sink.push_back(std::move(finding));
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
-  std::vector<const ParameterGroup*> transposed;
   for (const Siblings& module : SiblingsOf(facts)) {
     for (Role role :
          {Role::kQuery, Role::kKey, Role::kValue, Role::kFusedQkv}) {
       const ParameterGroup* group = module.Find(role);
       if (group == nullptr || !group->role.attention) continue;
       if (facts.Rank(*group) != 2 || OutDim(group->role, 2) < 0) continue;
-      if (IsTransposed(facts, *group)) transposed.push_back(group);
+      CheckTransposed(facts, *group, sink);
     }
     const ParameterGroup* query = module.Find(Role::kQuery);
     if (query == nullptr) query = module.Find(Role::kFusedQkv);
@@ -108,7 +78,6 @@ void Check(const Facts& facts, FindingSink& sink) {
         {facts.GroupPlace(*query), "the heads are split here"});
     sink.push_back(std::move(finding));
   }
-  SayTransposed(facts, transposed, sink);
 }
 
 }  // namespace

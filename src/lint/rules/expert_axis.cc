@@ -2,10 +2,7 @@
 // they are by: one finding for stacks, one for single tensors.
 //
 //   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]  ->  told
-#include <set>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
@@ -30,50 +27,34 @@ bool IsSingle(const ParameterGroup& group) {
          group.name.find("experts.*") != std::string::npos;
 }
 
-// Experts of some rules; the first is the place, the others labels.
-void Say(const Facts& facts, std::span<const ParameterGroup* const> groups,
-         const AxisGroup& experts, FindingSink& sink) {
-  const ParameterGroup& first = *groups.front();
-  LintFinding finding = GroupFinding(
-      facts, kExpertAxis.code, first, "",
-      IsSingle(first) ? "give the rule a `place` on the expert axis"
-                      : "split the first dimension over EXPERT");
-  finding.subject.clear();
-  finding.params.clear();
-  std::vector<std::string> texts;
-  std::set<int32_t> rules = {first.rule};
-  for (const ParameterGroup* group : groups) {
-    texts.push_back(ParametersText(facts, *group));
-    for (std::string& name : facts.Names(*group)) {
-      finding.params.push_back(std::move(name));
-    }
-    if (rules.insert(group->rule).second) {
-      finding.labels.push_back({facts.GroupPlace(*group), "and here"});
-    }
-    // A catch-all's share has a lint of its own.
-    if (group->rule >= 0 && facts.Replicated(*group)) {
-      finding.unless.push_back(CatchAllTopic(static_cast<size_t>(group->rule)));
-    }
-  }
-  if (finding.unless.size() < groups.size()) finding.unless.clear();
-  for (const std::string& axis : experts) {
-    finding.tells.push_back(UnusedAxisTopic(axis));
-  }
-  finding.message =
-      ListText(texts) + " " +
-      std::string(IsAre(static_cast<int64_t>(finding.params.size()))) +
+LintFinding Say(const Facts& facts, const ParameterGroup& group,
+                const AxisGroup& experts) {
+  const bool single = IsSingle(group);
+  const std::string after =
       " not split over the expert axis: every one of the " +
       std::to_string(facts.mesh().Parts(experts).value_or(1)) +
       " coordinates of " + GroupText(experts) + " holds all experts";
-  sink.push_back(std::move(finding));
+  LintFinding finding =
+      GroupFinding(facts, kExpertAxis.code, group,
+                   ParametersText(facts, group) + " " +
+                       std::string(IsAre(group.count())) + after,
+                   single ? "give the rule a `place` on the expert axis"
+                          : "split the first dimension over EXPERT");
+  finding.several = {single ? "single" : "stacked", "", " are" + after};
+  for (const std::string& axis : experts) {
+    finding.tells.push_back(UnusedAxisTopic(axis));
+  }
+  // A catch-all's share has a lint of its own.
+  if (group.rule >= 0 && facts.Replicated(group)) {
+    finding.unless = {CatchAllTopic(static_cast<size_t>(group.rule))};
+  }
+  return finding;
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
   const AxisGroup experts =
       facts.compiled().rules.axes.Value(AxisRule::kExpert).axes;
   if (facts.mesh().Parts(experts).value_or(1) <= 1) return;
-  std::vector<const ParameterGroup*> single;
-  std::vector<const ParameterGroup*> stacked;
   for (const ParameterGroup& group : facts.groups()) {
     if (!group.role.expert || !facts.Judged(group) ||
         facts.Elements(group) < kLargeElements) {
@@ -88,10 +69,7 @@ void Check(const Facts& facts, FindingSink& sink) {
                             .params[facts.Members(group).front()]
                             .coordinate.has_value();
     if (placed || anywhere) continue;
-    (IsSingle(group) ? single : stacked).push_back(&group);
-  }
-  for (const auto& groups : {single, stacked}) {
-    if (!groups.empty()) Say(facts, groups, experts, sink);
+    sink.push_back(Say(facts, group, experts));
   }
 }
 

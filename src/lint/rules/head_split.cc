@@ -4,11 +4,8 @@
 // that is fused has queries, keys and values, and either may be cut.
 //
 //   768 = 12 * 64 over 8: 768 % 8 = 0, 12 % 8 = 4
-#include <algorithm>
 #include <optional>
-#include <set>
 #include <string>
-#include <vector>
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/heads.h"
@@ -17,15 +14,6 @@
 
 namespace shardc {
 namespace {
-
-// Projections that one finding tells: so many heads over the same axes.
-struct Split {
-  int64_t count = 0;
-  bool key = false;  // KV heads, and fewer than the query's
-  AxisGroup axes;
-  std::vector<const ParameterGroup*> groups;
-  std::vector<int> dims;  // of the groups
-};
 
 // What a projection's heads are cut into, if inside of one.
 struct Cut {
@@ -68,72 +56,39 @@ std::optional<Cut> CutOf(const Facts& facts, const Heads& heads,
   return std::nullopt;
 }
 
-void Find(const Facts& facts, const Heads& heads, const ParameterGroup& group,
-          std::vector<Split>& found) {
-  const auto cut = CutOf(facts, heads, group);
-  if (!cut) return;
-  const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, cut->dim));
-  auto at = std::find_if(found.begin(), found.end(), [&](const Split& split) {
-    return split.count == cut->count && split.key == cut->key &&
-           split.axes == axes;
-  });
-  if (at == found.end()) {
-    at = found.insert(at, {cut->count, cut->key, axes, {}, {}});
-  }
-  at->groups.push_back(&group);
-  at->dims.push_back(cut->dim);
-}
-
-LintFinding Say(const Facts& facts, const Split& split, int64_t head_dim) {
-  const int64_t parts = facts.TensorParts(split.axes);
-  std::vector<std::string> texts;
-  for (size_t i = 0; i < split.groups.size(); ++i) {
-    texts.push_back("dimension " + std::to_string(split.dims[i]) + " of " +
-                    ParametersText(facts, *split.groups[i]) +
-                    (split.groups[i]->role.role == Role::kFusedQkv
-                         ? ", with others,"
-                         : ""));
-  }
+LintFinding Say(const Facts& facts, const ParameterGroup& group, const Cut& cut,
+                int64_t head_dim) {
+  const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, cut.dim));
+  const int64_t parts = facts.TensorParts(axes);
+  const std::string heads =
+      std::to_string(cut.count) + (cut.key ? " KV heads" : " heads") + " of " +
+      std::to_string(head_dim) + ", " + AxesHave(facts, axes);
+  const std::string after =
+      heads + ": the width divides, the heads do not (" +
+      std::to_string(cut.count) + " % " + std::to_string(parts) + " = " +
+      std::to_string(cut.count % parts) + "), so a device gets part of one";
   LintFinding finding = GroupFinding(
-      facts, kHeadSplit.code, *split.groups.front(),
-      ListText(texts) + (texts.size() == 1 ? " is " : " are ") +
-          std::to_string(split.count) + (split.key ? " KV heads" : " heads") +
-          " of " + std::to_string(head_dim) + ", " +
-          AxesHave(facts, split.axes) +
-          ": the width divides, the heads do not (" +
-          std::to_string(split.count) + " % " + std::to_string(parts) + " = " +
-          std::to_string(split.count % parts) +
-          "), so a device gets part of one",
-      split.key
-          ? "replicate the KV heads over part of the axis, or take an axis"
-            " size that divides them"
-          : "take an axis size that divides the heads");
+      facts, kHeadSplit.code, group, "",
+      cut.key ? "replicate the KV heads over part of the axis, or take an axis"
+                " size that divides them"
+              : "take an axis size that divides the heads");
+  finding.subject = "dimension " + std::to_string(cut.dim) + " of " +
+                    ParametersText(facts, group);
+  finding.message = finding.subject + " holds " + after;
+  finding.several = {heads, "", " hold " + after};
   // Fewer KV heads than devices is common, and costs; heads that do not
   // divide are a mistake.
-  if (split.key) finding.level = Level::kWarning;
-  finding.tells = {HeadsTopic(split.count, parts)};
-  finding.subject.clear();
-  std::set<int32_t> rules = {split.groups.front()->rule};
-  for (size_t i = 1; i < split.groups.size(); ++i) {
-    const ParameterGroup& group = *split.groups[i];
-    for (std::string& name : facts.Names(group)) {
-      finding.params.push_back(std::move(name));
-    }
-    if (!rules.insert(group.rule).second) continue;
-    finding.labels.push_back({facts.GroupPlace(group), "and here"});
-  }
+  if (cut.key) finding.level = Level::kWarning;
+  finding.tells = {HeadsTopic(cut.count, parts)};
   return finding;
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
-  std::vector<Split> found;
   for (const ParameterGroup& group : facts.groups()) {
-    Find(facts, *heads, group, found);
-  }
-  for (const Split& split : found) {
-    sink.push_back(Say(facts, split, heads->head_dim));
+    const auto cut = CutOf(facts, *heads, group);
+    if (cut) sink.push_back(Say(facts, group, *cut, heads->head_dim));
   }
 }
 
