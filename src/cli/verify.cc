@@ -19,6 +19,7 @@
 #include "source/file_sink.h"
 #include "source/thread_pool.h"
 #include "verify/report.h"
+#include "verify/sharpness.h"
 
 namespace shardc::cli {
 namespace {
@@ -68,15 +69,17 @@ std::function<void(size_t, size_t)> ProgressLine(const Common& common,
 int RunSelfTestCommand(const Common& common, Findings& findings) {
   const verify::SelfTest result = verify::RunSelfTest(
       {}, ThreadsOr(common.threads), ProgressLine(common, "faults"));
+  const verify::Sharpness sharpness =
+      verify::OfferWrongOutputs(ThreadsOr(common.threads));
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
-      WriteSelfTestJson(result, out);
+      WriteSelfTestJson(result, sharpness, out);
     } else {
-      out.Append(SelfTestText(result));
+      out.Append(SelfTestText(result) + SharpnessText(sharpness));
     }
   };
   if (!PutOut(write, findings)) return kFailed;
-  return result.Holds() ? kDone : kFound;
+  return result.Holds() && sharpness.Holds() ? kDone : kFound;
 }
 
 int RunVerify(const VerifyFlags& flags, const Common& common,
@@ -137,9 +140,11 @@ matrix is operations by modes by layouts by dtypes; each case passes, fails
 with its error and the axis at fault, or is unsupported with the reason, and
 shows the bytes that the busiest device sends.
 
-A case passes if its error is at most twice that of the same operation on one
-device plus a floor of *(2 u + 16 u32) max|reference|*, below an absolute cap;
-where no reduction crosses devices the bits must be those of the unsharded
+An element of the output passes if its error is at most twice that of the same
+operation on one device plus *16 u32 max|reference|*, below an absolute cap,
+and its own rounding, *1.3 u |reference|*, in 16 bits. Quantised products and
+softmax in 16 bits are compared with a reference that rounds as they were asked
+to. Where no reduction crosses devices the bits must be those of the unsharded
 run. Layouts are proven first with unique ids, and bytes sent must equal
 closed formulas.
 
@@ -154,7 +159,9 @@ products (`query_pre_attn_scalar`, `attention_multiplier`), its soft cap
 what the model changed. `--dump` writes inputs, result and reference of each
 case as safetensors with its settings as JSON. `--list` says of each operation
 what it does with a split dimension. `--self-test` injects every fault of a
-catalogue and counts those that are caught.
+catalogue and counts those that are caught; it also offers zeros, outputs that
+are turned by one place and outputs that lack a key in every case of a matrix
+of all operations, dtypes and roundings, all of which must be refused.
 
 A target of the project says with `operations` (a list, or lists by mode),
 `layout`, `dtype`, `kv_dtype` and `settings` what is run where flags do not.

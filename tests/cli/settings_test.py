@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import tempfile
 import unittest
 
@@ -190,14 +191,38 @@ class Settings(Case):
             self.assertNotEqual(trace(*flag)["max_abs_error"],
                                 plain["max_abs_error"])
 
+    def tensors(self, operation, *args):
+        """Output and reference of the operation's first case, as floats."""
+        with tempfile.TemporaryDirectory() as folder:
+            case = self.case(operation, *args, "--dump", folder)
+            self.assertEqual(case["status"], "pass")
+            path = os.path.join(folder, "case-0000.safetensors")
+            with open(path, "rb") as file:
+                data = file.read()
+        begin = 8 + struct.unpack("<Q", data[:8])[0]
+        header = json.loads(data[8:begin])
+        def floats(name):
+            first, last = header[name]["data_offsets"]
+            wide = header[name]["dtype"] == "F64"
+            return struct.unpack(f"<{(last - first) // (8 if wide else 4)}" +
+                                 "fd"[wide], data[begin + first:begin + last])
+        return case, floats("output"), floats("reference")
+
+    def differs_from(self, plain, operation, *args):
+        """Narrow arithmetic is judged by its own reference, sharply."""
+        case, output, reference = self.tensors(operation, *args)
+        self.assertGreater(
+            max(abs(a - b) for a, b in zip(output, plain)), 1e-3)
+        self.assertGreater(max(map(abs, reference)), 1e3 * case["tolerance"])
+        self.assertLess(max(abs(a - b) for a, b in zip(output, reference)),
+                        1e-5)
+        return case
+
     def test_narrow_arithmetic(self):
-        plain = self.case("vanilla")
-        for flag, value in [("--dot-bits", "8"),
+        plain, whole, _ = self.tensors("vanilla")
+        for flag, value in [("--dot-bits", "8"), ("--dot-bits", "4"),
                             ("--softmax-dtype", "bfloat16")]:
-            narrow = self.case("vanilla", flag, value)
-            self.assertEqual(narrow["status"], "pass")
-            self.assertGreater(narrow["max_abs_error"],
-                               10 * plain["max_abs_error"])
+            self.differs_from(whole, "vanilla", flag, value)
         case = self.case("ring", "--softmax-dtype", "bfloat16", rc=1)
         self.assertEqual(case["status"], "unsupported")
         self.assertIn("softmax in BF16", case["reason"])
@@ -256,16 +281,14 @@ class Settings(Case):
         self.assertGreater(case["communication"]["ppermute"], 0)
 
     def test_products_by_bits_and_softmax_in_16_bits(self):
-        plain = self.case("sdpa")
+        _, whole, _ = self.tensors("sdpa")
         for text in ("{sdpa: {dot_bits: 8}}", "{sdpa: {dot_bits: 4}}",
                      "{sdpa: {softmax_dtype: bfloat16}}",
                      "{sdpa: {softmax_dtype: float16, dot_bits: 8}}"):
             with self.subTest(text=text):
-                case = self.case("sdpa", *self.settings("operations: " + text))
-                self.assertEqual(case["status"], "pass")
                 # Not whole arithmetic under another name.
-                self.assertGreater(case["max_abs_error"],
-                                   100 * plain["max_abs_error"])
+                case = self.differs_from(
+                    whole, "sdpa", *self.settings("operations: " + text))
                 self.assertTrue(case["bit_identical"])
         case = self.case("ring", *self.settings(
             "defaults: {softmax_dtype: float16}"), rc=1)

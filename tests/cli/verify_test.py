@@ -247,6 +247,11 @@ class Verify(Case):
         for fault in result["faults"]:
             self.assertTrue(fault["injected"], fault)
             self.assertTrue(fault["by"], fault)
+        wrong = result["wrong_outputs"]
+        self.assertGreater(wrong["cases"], 1000)
+        self.assertGreater(wrong["offered"], 6 * wrong["cases"])
+        self.assertEqual(wrong["offered"], wrong["refused"])
+        self.assertEqual(wrong["taken"], [])
 
     def test_the_list_says_what_runs(self):
         """A dimension that is split alone, for each operation."""

@@ -212,4 +212,17 @@ std::string SelfTestText(const SelfTest& result) {
   return out;
 }
 
+std::string SharpnessText(const verify::Sharpness& result) {
+  std::string out;
+  for (const std::string& what : result.unsound) out += what + '\n';
+  for (const std::string& what : result.taken) {
+    out += "TAKEN FOR RIGHT: " + what + '\n';
+  }
+  const auto taken = static_cast<int64_t>(result.taken.size());
+  return out + Counted(result.offered, "wrong output") + " offered in " +
+         Counted(result.cases, "case") + " (zeros, turned, a key short), " +
+         (taken == 0 ? "all" : CountText(result.offered - taken)) +
+         " refused\n";
+}
+
 }  // namespace shardc

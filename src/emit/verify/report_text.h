@@ -6,6 +6,7 @@
 
 #include "verify/faults/fault_injection.h"
 #include "verify/report.h"
+#include "verify/sharpness.h"
 
 namespace shardc {
 
@@ -14,6 +15,8 @@ namespace shardc {
 std::string ReportText(const verify::Report& report);
 // One line per fault: what caught it.
 std::string SelfTestText(const verify::SelfTest& result);
+// A line that counts them, below those that were taken for right.
+std::string SharpnessText(const verify::Sharpness& result);
 
 }  // namespace shardc
 

@@ -249,12 +249,22 @@ void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out) {
   out.Put('\n');
 }
 
-void WriteSelfTestJson(const verify::SelfTest& result, Sink& out) {
+void WriteSelfTestJson(const verify::SelfTest& result,
+                       const verify::Sharpness& sharpness, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.verify/v1");
   json.Member("planted", result.faults.size());
   json.Member("caught", result.Caught());
+  json.Key("wrong_outputs");
+  json.BeginObject();
+  json.Member("cases", sharpness.cases);
+  json.Member("offered", sharpness.offered);
+  json.Member("refused",
+              sharpness.offered - static_cast<int64_t>(sharpness.taken.size()));
+  json.Key("taken");
+  json.Array(sharpness.taken);
+  json.EndObject();
   json.Key("faults");
   json.BeginArray(JsonLayout::kLines);
   for (const verify::FaultVerdict& fault : result.faults) {

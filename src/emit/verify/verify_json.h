@@ -5,6 +5,7 @@
 #include "source/json_writer.h"
 #include "verify/faults/fault_injection.h"
 #include "verify/report.h"
+#include "verify/sharpness.h"
 
 namespace shardc {
 
@@ -16,7 +17,8 @@ void WriteVerifyCase(JsonWriter& json, const verify::Case& test,
                      const verify::CaseResult& result, Metrics metrics);
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out);
 // {"planted", "caught", "faults": [{"name", "family", "caught", "by"}]}
-void WriteSelfTestJson(const verify::SelfTest& result, Sink& out);
+void WriteSelfTestJson(const verify::SelfTest& result,
+                       const verify::Sharpness& sharpness, Sink& out);
 
 }  // namespace shardc
 

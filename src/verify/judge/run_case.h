@@ -8,6 +8,7 @@
 #include "exec/attention/reference.h"
 #include "exec/machine/machine.h"
 #include "verify/cases/case.h"
+#include "verify/judge/wrong_outputs.h"
 
 namespace shardc::verify {
 
@@ -21,6 +22,8 @@ struct RunOptions {
   exec::Seams seams;  // what programs go through, where it is not the ordinary
   Told told;
   int threads = 1;  // that simulate devices
+  // Where set, a right output is followed by wrong ones, to be refused.
+  WrongOutputs* wrong = nullptr;
 };
 
 // Whole tensors of a run, for --dump: in the case's layout.

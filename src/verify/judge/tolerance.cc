@@ -1,8 +1,9 @@
 // Errors in units of the dtype's rounding, scaled by the largest output. The
 // worst element is kept, and one that is not finite is worse than any.
 //
-//   float32, outputs up to 1: the floor is (2 + 16) * 2^-24 = 1.1e-06,
-//   the cap 1e-5, or more where logits are above 8
+//   float32, outputs up to 1: the floor is 16 * 2^-24 = 9.5e-07, the cap 1e-5,
+//   or more where logits are above 8; bfloat16: an output of 0.1 may be off by
+//   1.3 * 0.1 * 2^-8 more, whatever the largest one is
 #include "verify/judge/tolerance.h"
 
 #include <algorithm>
@@ -12,6 +13,12 @@
 #include "floats/half.h"
 
 namespace shardc::verify {
+namespace {
+
+// Rounding to nearest is off by 1 at most, and truncation by 2.
+constexpr double kRounding = 1.3;
+
+}  // namespace
 
 ErrorOf CompareOutputs(const exec::DenseArray& got,
                        const exec::DenseArray& reference) {
@@ -56,10 +63,8 @@ double MaxAbs(const exec::DenseArray& x) {
   return out;
 }
 
-double ErrorFloor(Dtype dtype, double max_reference, Dtype softmax) {
-  double units = 2 * UnitRoundoff(dtype) + 16 * UnitRoundoff(Dtype::kF32);
-  if (softmax != Dtype::kF32) units += 2 * UnitRoundoff(softmax);
-  return units * max_reference;
+double ErrorFloor(double max_reference) {
+  return 16 * UnitRoundoff(Dtype::kF32) * max_reference;
 }
 
 double ErrorCap(Dtype dtype, double max_reference, double max_logit) {
@@ -75,5 +80,61 @@ double ErrorCap(Dtype dtype, double max_reference, double max_logit) {
 }
 
 bool Within(double error, double tolerance) { return error <= tolerance; }
+
+double BeyondSlack(const exec::DenseArray& got,
+                   const exec::DenseArray& reference,
+                   const exec::DenseArray& slack) {
+  double out = 0;
+  for (size_t i = 0; i < reference.data.size(); ++i) {
+    const double error = std::abs(got.data[i] - reference.data[i]);
+    if (!(error - slack.data[i] <= out)) out = error - slack.data[i];
+  }
+  return out;
+}
+
+exec::DenseArray SlackOf(Dtype dtype, const exec::DenseArray& reference,
+                         const exec::DenseArray& more) {
+  exec::DenseArray out = exec::DenseArray::Zeros(reference.shape);
+  if (!more.data.empty()) out = more;
+  if (dtype == Dtype::kF32) return out;
+  // Below its normal numbers float16 has steps of 2^-24.
+  const double least = dtype == Dtype::kF16 ? 0x1p-24 : 0;
+  for (size_t i = 0; i < out.data.size(); ++i) {
+    out.data[i] += kRounding * UnitRoundoff(dtype) *
+                       (std::abs(reference.data[i]) + out.data[i]) +
+                   least;
+  }
+  return out;
+}
+
+Judgement JudgeOutput(const exec::DenseArray& got,
+                      const exec::DenseArray& reference, const Limits& limits) {
+  Judgement out;
+  out.error = CompareOutputs(got, reference);
+  out.allowed = limits.base;
+  if (out.error.non_finite) return out;
+  double most = 1, largest = -1;
+  size_t worst = 0;
+  for (size_t i = 0; i < reference.data.size(); ++i) {
+    const double error = got.data[i] == reference.data[i]
+                             ? 0
+                             : std::abs(got.data[i] - reference.data[i]);
+    const double limit = limits.At(i);
+    const bool beyond = !Within(error, limit);
+    if (beyond ? !(error / limit <= most) : most == 1 && error > largest) {
+      most = beyond ? error / limit : most;
+      largest = error;
+      worst = i;
+      out.error.max_abs = error;
+      out.allowed = limit;
+    }
+  }
+  auto at = static_cast<int64_t>(worst);
+  for (size_t d = 4; d-- > 0 && !reference.data.empty();) {
+    out.error.worst[d] = at % reference.dim(d);
+    at /= reference.dim(d);
+  }
+  return out;
+}
 
 }  // namespace shardc::verify

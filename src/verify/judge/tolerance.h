@@ -1,20 +1,24 @@
 // When a sharded result is right.
 //
 // Against the dense float64 reference on the stored (rounded) inputs, with
-// e_un the error of the same operation on one device:
-//   e_sh <= 2 e_un + floor,
-//   floor = (2 u_out + 16 u_f32 + 2 u_softmax) max|reference|
-// (u_softmax only where the softmax is in 16 bits),
-// and never above the absolute cap 1e-5, 1e-3, 1e-2 (F32, F16, BF16) on data
-// of order one, that is times max(1, max|o|/2), and for F32 also times
-// max(1, max|logit|/8). Arithmetic narrower than float32 raises the cap by
-// what it implies (narrow_bound.h). u is the unit roundoff. A non-finite
-// element where the reference is finite fails, and NaN never passes.
+// e_un the error of the same operation on one device, element by element:
+//   e_sh <= 2 e_un + 16 u_f32 max|reference| + slack, and <= cap,
+//   slack = 1.3 u_out |reference| where the output is in 16 bits,
+// with the cap 1e-5, 1e-3, 1e-2 (F32, F16, BF16) on data of order one, that is
+// times max(1, max|o|/2), and for F32 also times max(1, max|logit|/8). e_un is
+// what goes beyond the slack, so that the rounding of an output's largest
+// element forgives nothing in the others. Arithmetic narrower than float32 has
+// its own reference and slack (narrow_reference.h). u is the unit roundoff. A
+// non-finite element where the reference is finite fails, and NaN never passes.
 //
 // Why: logits are off by at most (D+2) u_f32 max|s| to first order, and the
 // output by 2 ds + (S + 4n) u_f32 times max|v|, plus its own rounding.
 #ifndef SHARDC_VERIFY_JUDGE_TOLERANCE_H_
 #define SHARDC_VERIFY_JUDGE_TOLERANCE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
 
 #include "exec/kernels/dense_array.h"
 #include "exec/machine/buffer.h"
@@ -27,12 +31,41 @@ ErrorOf CompareOutputs(const exec::DenseArray& got,
                        const exec::DenseArray& reference);
 
 double MaxAbs(const exec::DenseArray& x);
-double ErrorFloor(Dtype dtype, double max_reference,
-                  Dtype softmax = Dtype::kF32);
+double ErrorFloor(double max_reference);
 double ErrorCap(Dtype dtype, double max_reference, double max_logit);
 
 // NaN never passes.
 bool Within(double error, double tolerance);
+
+// What each element may be off by: `base` and its own slack, up to `cap`; that
+// is raised by what ties alone may do to it.
+struct Limits {
+  exec::DenseArray slack;  // [B, L, N, D], ties included
+  double base = 0;
+  double cap = std::numeric_limits<double>::infinity();
+  exec::DenseArray ties = {};  // [B, L, N, D]; empty: none
+
+  double At(size_t i) const {
+    const double own = ties.data.empty() ? 0 : ties.data[i];
+    return std::min(base + slack.data[i], cap + own);
+  }
+};
+// By how much `got` goes beyond the slack at most.
+double BeyondSlack(const exec::DenseArray& got,
+                   const exec::DenseArray& reference,
+                   const exec::DenseArray& slack);
+// The slack of an output that is rounded to `dtype`, above `more` (or none).
+exec::DenseArray SlackOf(Dtype dtype, const exec::DenseArray& reference,
+                         const exec::DenseArray& more = {});
+
+// Of the element that is furthest beyond its limit, or where none is beyond,
+// that with the largest error: its error, and its limit in `allowed`.
+struct Judgement {
+  ErrorOf error;
+  double allowed = 0;
+};
+Judgement JudgeOutput(const exec::DenseArray& got,
+                      const exec::DenseArray& reference, const Limits& limits);
 
 }  // namespace shardc::verify
 

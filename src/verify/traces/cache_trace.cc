@@ -290,7 +290,8 @@ class Run {
 
   // All steps that wait, in their order.
   bool Judge() {
-    for (const JudgedStep& step : judge_.Judge(options_.threads)) {
+    for (const JudgedStep& step :
+         judge_.Judge(options_.threads, options_.wrong)) {
       if (!Accept(step)) return false;
     }
     return true;

@@ -55,8 +55,8 @@ TraceJudge::TraceJudge(const CacheTrace& trace, const Remembered& memory)
 // Key head by key head, each with its queries: less memory at a time.
 bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
                            const Buffer& value,
-                           const std::vector<Buffer>& queries,
-                           std::vector<Outputs>& out,
+                           const std::vector<Buffer>& queries, int64_t back,
+                           DenseArray Outputs::*to, std::vector<Outputs>& out,
                            std::string& refused) const {
   const size_t b = At(row);
   const auto steps = static_cast<int64_t>(waiting_.size());
@@ -69,7 +69,7 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
   for (int64_t j = 0; j < keys; ++j) in.key_positions.push_back(begin + j);
   // A query sees what is not after it: its own step's keys.
   for (const DecodedStep& step : waiting_) {
-    in.query_positions.push_back(step.lengths[b] - 1);
+    in.query_positions.push_back(step.lengths[b] - 1 - back);
   }
   in.query = DenseArray::Zeros({1, steps, group, dim});
   in.key = in.value = DenseArray::Zeros({1, keys, 1, dim});
@@ -91,7 +91,7 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
     for (int64_t s = 0; s < steps; ++s) {
       std::copy_n(
           reference->output.data.begin() + s * group * dim, group * dim,
-          out[At(s)].reference.data.begin() + row * trace_.heads * dim + first);
+          (out[At(s)].*to).data.begin() + row * trace_.heads * dim + first);
     }
   }
   return true;
@@ -114,7 +114,11 @@ void TraceJudge::Row(int64_t row, std::vector<Outputs>& out,
   for (const DecodedStep& step : waiting_) {
     queries.push_back(memory_.Query(row, step.lengths[b] - 1));
   }
-  if (!Reference(row, begin, key, value, queries, out, refused)) return;
+  const auto reference = [&](int64_t back, DenseArray Outputs::*to) {
+    return Reference(row, begin, key, value, queries, back, to, out, refused);
+  };
+  if (!reference(0, &Outputs::reference)) return;
+  if (!out[0].lacking.data.empty() && !reference(1, &Outputs::lacking)) return;
 
   const exec::SimMesh one{Mesh{}};
   ShardedTensor held_key = Held(std::move(key));
@@ -172,12 +176,13 @@ Case TraceJudge::StepCase() const {
   return test;
 }
 
-std::vector<JudgedStep> TraceJudge::Judge(int threads) {
+std::vector<JudgedStep> TraceJudge::Judge(int threads, WrongOutputs* wrong) {
   std::vector<JudgedStep> judged;
   if (waiting_.empty()) return judged;
   const DenseArray zeros =
       DenseArray::Zeros({trace_.batch, 1, trace_.heads, trace_.head_dim});
-  std::vector<Outputs> outputs(waiting_.size(), {zeros, zeros});
+  std::vector<Outputs> outputs(
+      waiting_.size(), {zeros, zeros, wrong != nullptr ? zeros : DenseArray{}});
   std::vector<std::string> refused(At(trace_.batch));
   ThreadPool pool(std::max(threads, 1));
   pool.Run(trace_.batch,
@@ -191,11 +196,20 @@ std::vector<JudgedStep> TraceJudge::Judge(int threads) {
     }
     const DenseArray& reference = outputs[s].reference;
     const DenseArray got = Dense(waiting_[s].output);
-    step.error = CompareOutputs(got, reference);
     step.alone = CompareOutputs(outputs[s].alone, reference);
     step.largest = MaxAbs(reference);
-    step.tolerance =
-        2 * step.alone.max_abs + ErrorFloor(trace_.dtype, step.largest);
+    Limits limits;
+    limits.slack = SlackOf(trace_.dtype, reference);
+    limits.base = 2 * BeyondSlack(outputs[s].alone, reference, limits.slack) +
+                  ErrorFloor(step.largest);
+    const Judgement of = JudgeOutput(got, reference, limits);
+    step.error = of.error;
+    step.tolerance = of.allowed;
+    if (wrong != nullptr && Within(of.error.max_abs, of.allowed)) {
+      OfferTurned(reference, limits, *wrong);
+      Offer("without the last key", outputs[s].lacking, reference, limits,
+            *wrong);
+    }
     step.device_error = DeviceErrors(test, got, reference);
     if (!Within(step.error.max_abs, step.tolerance)) {
       CaseResult& off = step.explained;

@@ -9,6 +9,7 @@
 
 #include "exec/attention/attention_problem.h"
 #include "exec/kernels/dense_array.h"
+#include "verify/judge/wrong_outputs.h"
 #include "verify/traces/cache_trace.h"
 #include "verify/traces/remembered.h"
 
@@ -42,7 +43,8 @@ class TraceJudge {
   void Add(DecodedStep step) { waiting_.push_back(std::move(step)); }
   size_t Waiting() const { return waiting_.size(); }
   // Judges what waits, row by row: a row's past is read once for all steps.
-  std::vector<JudgedStep> Judge(int threads);
+  // Where `wrong` is set, each step's wrong outputs are offered too.
+  std::vector<JudgedStep> Judge(int threads, WrongOutputs* wrong = nullptr);
 
   // A step as the attention it is.
   Case StepCase() const;
@@ -50,13 +52,17 @@ class TraceJudge {
  private:
   struct Outputs {
     exec::DenseArray reference, alone;  // [B, 1, H, D] of a step
+    // Without the last key; made where wrong outputs are offered.
+    exec::DenseArray lacking;
   };
   void Row(int64_t row, std::vector<Outputs>& out, std::string& refused) const;
-  // Of one row for all steps; key and value begin at position `begin`.
+  // Of one row for all steps; key and value begin at position `begin`, and
+  // queries stand `back` positions before their own.
   bool Reference(int64_t row, int64_t begin, const exec::Buffer& key,
                  const exec::Buffer& value,
-                 const std::vector<exec::Buffer>& queries,
-                 std::vector<Outputs>& out, std::string& refused) const;
+                 const std::vector<exec::Buffer>& queries, int64_t back,
+                 exec::DenseArray Outputs::*to, std::vector<Outputs>& out,
+                 std::string& refused) const;
 
   const CacheTrace& trace_;
   const Remembered& memory_;

@@ -1,0 +1,332 @@
+// The dense reference gives every weight and the log of its denominator, and so
+// every logit; from there a row is rounded as it was asked to be, three times
+// over: as it is, and at both ends of what float32 may have made of it.
+//
+//   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, 0.31 is 4.65 steps,
+//   so 5, with 4.6499 and 4.6501 as well: no slack. 4.5000001 has one step.
+#include "verify/judge/narrow_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "exec/attention/attention_options.h"
+#include "exec/machine/random.h"
+#include "floats/half.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::DenseArray;
+
+constexpr double kUnit = 0x1p-24;  // float32's roundoff
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+double StepOf(double largest, int bits) {
+  return largest / (std::ldexp(1.0, bits - 1) - 0.5);
+}
+
+double Cut(double x, double step, int bits) {
+  const double top = std::ldexp(1.0, bits - 1) - 1;
+  return step > 0 ? std::clamp(std::nearbyint(x / step), -top, top) : 0;
+}
+
+// [.., .., .., all].
+const double* RowAt(const DenseArray& x, int64_t a, int64_t b, int64_t c) {
+  return x.data.data() + ((a * x.dim(1) + b) * x.dim(2) + c) * x.dim(3);
+}
+
+// `count` numbers from `at`, `stride` apart, rounded to their row's steps.
+void CutRow(DenseArray& x, int64_t at, int64_t count, int64_t stride,
+            int bits) {
+  const auto number = [&](int64_t i) -> double& {
+    return x.data[At(at + i * stride)];
+  };
+  double largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::abs(number(i)));
+  }
+  const double step = StepOf(largest, bits);
+  for (int64_t i = 0; i < count; ++i) {
+    number(i) = step * Cut(number(i), step, bits);
+  }
+}
+
+// A number and the two ends that float32 may have taken it to.
+struct Range {
+  double is = 0, low = 0, high = 0;
+
+  static Range Around(double x, double off) { return {x, x - off, x + off}; }
+  // Of a function that grows.
+  template <class F>
+  Range Through(F f) const {
+    return {f(is), f(low), f(high)};
+  }
+  Range Times(double x) const { return {is * x, low * x, high * x}; }
+  // How far either end is.
+  double Reach() const { return std::max(high - is, is - low); }
+};
+
+// Both are 0 or more.
+Range Quotient(const Range& a, const Range& b) {
+  return {b.is > 0 ? a.is / b.is : 0, b.high > 0 ? a.low / b.high : 0,
+          b.low > 0 ? a.high / b.low : 0};
+}
+
+class Rows {
+ public:
+  Rows(const exec::ReferenceInputs& in, const exec::AttentionOptions& options,
+       const exec::OperationSettings& settings, int64_t block,
+       const exec::ReferenceResult& whole)
+      : in_(in),
+        options_(options),
+        settings_(settings),
+        keys_(in.key.dim(1)),
+        block_(block == 0 || settings.softmax_dtype != Dtype::kF32 ? keys_
+                                                                   : block),
+        dim_(in.query.dim(3)),
+        value_dim_(in.value.dim(3)),
+        group_(in.query.dim(2) / in.key.dim(2)),
+        scale_(std::abs(options.ScaleFor(dim_))),
+        whole_(whole) {}
+
+  NarrowResult Run() {
+    NarrowResult out;
+    out.output = out.slack = DenseArray::Zeros(
+        {in_.query.dim(0), in_.query.dim(1), in_.query.dim(2), value_dim_});
+    for (int64_t b = 0; b < in_.query.dim(0); ++b) {
+      for (int64_t t = 0; t < in_.query.dim(1); ++t) {
+        for (int64_t h = 0; h < in_.query.dim(2); ++h) {
+          Attend(b, t, h, &out.output.At(b, t, h, 0),
+                 &out.slack.At(b, t, h, 0));
+        }
+      }
+    }
+    return out;
+  }
+
+ private:
+  bool Softens() const { return settings_.softmax_dtype != Dtype::kF32; }
+
+  // How far float32 may be off in a logit: sums of products of whole operands
+  // by an ulp for each; scale, cap, bias and rounding by some.
+  double LogitError(int64_t b, int64_t t, int64_t h, int64_t s,
+                    double logit) const {
+    if (logit <= exec::kMaskValue / 2) return 0;
+    const double* const q = RowAt(in_.query, b, t, h);
+    const double* const k = RowAt(in_.key, b, s, h / group_);
+    double dot = 0, sizes = 0;
+    for (int64_t d = 0; d < dim_; ++d) {
+      dot += q[d] * k[d];
+      sizes += std::abs(q[d] * k[d]);
+    }
+    dot *= scale_;
+    const double products =
+        settings_.dot_bits > 0 ? 0
+                               : static_cast<double>(dim_ + 2) * sizes * scale_;
+    // Bias and dot may cancel in the logit.
+    return kUnit * (products + 8 * (3 * std::abs(dot) + 2 * std::abs(logit)));
+  }
+
+  // Logits of a row; -inf where a key is not seen.
+  std::vector<Range> Logits(int64_t b, int64_t t, int64_t h) const {
+    const double lse = whole_.lse.At(b, t, h, 0);
+    std::vector<Range> out;
+    for (int64_t s = 0; s < keys_; ++s) {
+      const double weight = whole_.weights.At(b, h, t, s);
+      if (weight == 0 || lse == -kInfinity) {
+        out.push_back({-kInfinity, -kInfinity, -kInfinity});
+        continue;
+      }
+      const double logit = std::log(weight) + lse;
+      out.push_back(Range::Around(logit, LogitError(b, t, h, s, logit)));
+    }
+    return out;
+  }
+
+  double ToSoftmax(double x) const {
+    const float y = RoundTo(settings_.softmax_dtype, x);
+    if (!std::isinf(y) || std::isinf(x) || x > 0) return y;
+    return settings_.softmax_dtype == Dtype::kF16 ? -65504.0 : y;
+  }
+
+  // Weights of a row whose softmax is in 16 bits.
+  std::vector<Range> SoftWeights(int64_t h, std::vector<Range> row) const {
+    const auto rounded = [&](double x) { return ToSoftmax(x); };
+    const int64_t first = static_cast<int64_t>(row.size());
+    const int64_t sinks = in_.sinks.shape.empty() ? 0 : in_.sinks.dim(0);
+    for (int64_t a = 0; a < sinks; ++a) {
+      row.push_back(
+          Range::Around(in_.sinks.data[At(a * in_.sinks.dim(1) + h)], 0));
+    }
+    Range top{-kInfinity, -kInfinity, -kInfinity};
+    for (Range& x : row) {
+      x = x.Through(rounded);
+      top = {std::max(top.is, x.is), std::max(top.low, x.low),
+             std::max(top.high, x.high)};
+    }
+    Range sum;
+    for (Range& x : row) {
+      x = Power(x, top);
+      sum = {sum.is + x.is, sum.low + x.low, sum.high + x.high};
+    }
+    const double off = kUnit * static_cast<double>(row.size());
+    sum = Range{sum.is, sum.low * (1 - off), sum.high * (1 + off)}.Through(
+        rounded);
+    row.resize(At(first));
+    for (Range& x : row) {
+      x = Quotient(x, sum);
+      x = Range{x.is, x.low * (1 - kUnit), x.high * (1 + kUnit)}.Through(
+          rounded);
+    }
+    return row;
+  }
+
+  // Rounded e^(x - top), x at most top.
+  Range Power(const Range& x, const Range& top) const {
+    if (x.high == -kInfinity) return {};
+    const auto power = [&](double a, double b, double off) {
+      const double distance = ToSoftmax(std::min(a - b, 0.0));
+      return ToSoftmax(std::exp(distance) * (1 + off));
+    };
+    return {power(x.is, top.is, 0), power(x.low, top.high, -2 * kUnit),
+            power(x.high, top.low, 2 * kUnit)};
+  }
+
+  // Weights of a row in float32, of the reference's.
+  std::vector<Range> PlainWeights(int64_t b, int64_t t, int64_t h,
+                                  const std::vector<Range>& logits) const {
+    const double lse = whole_.lse.At(b, t, h, 0);
+    double off = 0;
+    for (const Range& x : logits) {
+      if (x.is == -kInfinity) continue;
+      // The logit's error, that of its distance from the maximum, and exp's.
+      off = std::max(off, x.Reach() + kUnit * std::abs(x.is - lse));
+    }
+    off = 2 * off + 16 * kUnit;
+    std::vector<Range> out;
+    for (int64_t s = 0; s < keys_; ++s) {
+      const double weight = whole_.weights.At(b, h, t, s);
+      out.push_back({weight, weight * (1 - off), weight * (1 + off)});
+    }
+    return out;
+  }
+
+  double Keep(int64_t b, int64_t t, int64_t h, int64_t s) const {
+    const int64_t length =
+        in_.key_lengths.empty() ? keys_ : in_.key_lengths[At(b)];
+    const int64_t rows = in_.query.dim(1);
+    const int64_t query = in_.query_positions.empty()
+                              ? length - rows + t
+                              : in_.query_positions[At(b * rows + t)];
+    const int64_t key =
+        in_.key_positions.empty() ? s : in_.key_positions[At(b * keys_ + s)];
+    const bool keeps =
+        exec::KeepsWeight(options_.dropout_seed, b + in_.first_row,
+                          h + in_.first_head, query, key, options_.dropout);
+    return keeps ? 1 / (1 - options_.dropout) : 0;
+  }
+
+  // Weights of keys [begin, end) as integers times their step.
+  void CutWeights(std::vector<Range>& row, int64_t begin, int64_t end) const {
+    const int bits = settings_.dot_bits;
+    Range step;
+    for (int64_t s = begin; s < end; ++s) {
+      const Range& x = row[At(s)];
+      step = {std::max(step.is, x.is), std::max(step.low, x.low),
+              std::max(step.high, x.high)};
+    }
+    step = step.Through([&](double x) { return StepOf(x, bits); });
+    for (int64_t s = begin; s < end; ++s) {
+      const Range steps = Quotient(row[At(s)], step).Through([&](double x) {
+        return Cut(x, 1, bits);
+      });
+      row[At(s)] = {steps.is * step.is, steps.low * step.low,
+                    steps.high * step.high};
+    }
+  }
+
+  void Attend(int64_t b, int64_t t, int64_t h, double* out,
+              double* slack) const {
+    const std::vector<Range> logits = Logits(b, t, h);
+    const bool sees =
+        std::any_of(logits.begin(), logits.end(),
+                    [](const Range& x) { return x.is != -kInfinity; });
+    if (!sees) return;
+    std::vector<Range> row =
+        Softens() ? SoftWeights(h, logits) : PlainWeights(b, t, h, logits);
+    for (int64_t s = 0; options_.dropout > 0 && s < keys_; ++s) {
+      // The product of two float32 numbers, one of which is rounded.
+      Range& x = row[At(s)];
+      x = x.Times(Keep(b, t, h, s));
+      x = {x.is, x.low * (1 - 3 * kUnit), x.high * (1 + 3 * kUnit)};
+    }
+    for (int64_t s = 0; settings_.dot_bits > 0 && s < keys_; s += block_) {
+      CutWeights(row, s, std::min(s + block_, keys_));
+    }
+    for (int64_t s = 0; s < keys_; ++s) {
+      if (row[At(s)].high == 0) continue;
+      const double* const value = RowAt(in_.value, b, s, h / group_);
+      const double reach = row[At(s)].Reach();
+      for (int64_t d = 0; d < value_dim_; ++d) {
+        out[d] += row[At(s)].is * value[d];
+        slack[d] += reach * std::abs(value[d]);
+      }
+    }
+  }
+
+  const exec::ReferenceInputs& in_;
+  const exec::AttentionOptions& options_;
+  const exec::OperationSettings& settings_;
+  int64_t keys_, block_, dim_, value_dim_, group_;
+  double scale_;
+  const exec::ReferenceResult& whole_;
+};
+
+}  // namespace
+
+bool IsNarrow(const exec::OperationSettings& settings) {
+  return settings.dot_bits != 0 || settings.softmax_dtype != Dtype::kF32;
+}
+
+exec::ReferenceInputs CutOperands(const exec::ReferenceInputs& in, int bits,
+                                  int64_t block) {
+  exec::ReferenceInputs out = in;
+  for (DenseArray* x : {&out.query, &out.key}) {
+    const auto elements = static_cast<int64_t>(x->data.size());
+    for (int64_t at = 0; at < elements; at += x->dim(3)) {
+      CutRow(*x, at, x->dim(3), 1, bits);
+    }
+  }
+  DenseArray& v = out.value;
+  const int64_t keys = v.dim(1), width = v.dim(2) * v.dim(3);
+  const int64_t step = block == 0 ? keys : block;
+  for (int64_t b = 0; b < v.dim(0); ++b) {
+    for (int64_t s = 0; s < keys; s += step) {
+      for (int64_t i = 0; i < width; ++i) {
+        CutRow(v, (b * keys + s) * width + i, std::min(step, keys - s), width,
+               bits);
+      }
+    }
+  }
+  return out;
+}
+
+std::optional<NarrowResult> NarrowAttention(
+    const exec::ReferenceInputs& in, const exec::AttentionOptions& options,
+    const exec::OperationSettings& settings, int64_t block, std::string& why) {
+  std::optional<exec::ReferenceInputs> cut;
+  if (settings.dot_bits > 0) {
+    cut = CutOperands(in, settings.dot_bits,
+                      settings.softmax_dtype == Dtype::kF32 ? block : 0);
+  }
+  const exec::ReferenceInputs& from = cut ? *cut : in;
+  const auto whole = exec::ReferenceAttention(from, options, why, true);
+  if (!whole) return std::nullopt;
+  return Rows(from, options, settings, block, *whole).Run();
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,98 @@
+// A key is taken away by an empty slot's position. Which keys count for a row,
+// the reference's weights say:
+//
+//   causal, 4 keys, query 1 alone: keys 0 and 1 are seen; short of the last,
+//   key 1 is at -1
+#include "verify/judge/wrong_outputs.h"
+
+#include <utility>
+
+namespace shardc::verify {
+namespace {
+
+using exec::DenseArray;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// Element i of dimension `dim` goes to i + 1, the last to 0.
+DenseArray Turned(const DenseArray& x, size_t dim) {
+  DenseArray out = x;
+  int64_t inner = 1;
+  for (size_t d = dim + 1; d < x.shape.size(); ++d) inner *= x.shape[d];
+  const int64_t size = x.shape[dim];
+  for (size_t i = 0; i < x.data.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    const int64_t place = at / inner % size;
+    const int64_t to = at + ((place + 1) % size - place) * inner;
+    out.data[At(to)] = x.data[i];
+  }
+  return out;
+}
+
+// Whether any query of the batch row has an even share of its weight for the
+// key, which no mean over masked keys is.
+bool Sees(const exec::ReferenceResult& whole, int64_t b, int64_t key) {
+  const DenseArray& weights = whole.weights;
+  const double share = 1 / static_cast<double>(weights.dim(3));
+  for (int64_t h = 0; h < weights.dim(1); ++h) {
+    for (int64_t t = 0; t < weights.dim(2); ++t) {
+      const bool masked = whole.lse.At(b, t, h, 0) <= exec::kMaskValue / 2;
+      if (!masked && weights.At(b, h, t, key) >= share) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void Offer(std::string name, const DenseArray& output,
+           const DenseArray& reference, const Limits& limits,
+           WrongOutputs& wrong) {
+  ++wrong.offered;
+  const Judgement judged = JudgeOutput(output, reference, limits);
+  if (judged.error.non_finite) return;
+  if (Within(judged.error.max_abs, judged.allowed)) {
+    wrong.taken.push_back(std::move(name));
+  }
+}
+
+void OfferTurned(const DenseArray& reference, const Limits& limits,
+                 WrongOutputs& wrong) {
+  static constexpr const char* kNames[] = {"batch rows", "tokens", "heads",
+                                           "dims"};
+  Offer("zeros", DenseArray::Zeros(reference.shape), reference, limits, wrong);
+  for (size_t d = 0; d < reference.shape.size(); ++d) {
+    if (reference.shape[d] == 1) continue;
+    Offer(std::string(kNames[d]) + " turned", Turned(reference, d), reference,
+          limits, wrong);
+  }
+}
+
+std::optional<exec::ReferenceInputs> OneKeyShort(
+    const exec::ReferenceInputs& in, const exec::AttentionOptions& options,
+    bool last) {
+  std::string why;
+  const auto whole = exec::ReferenceAttention(in, options, why, true);
+  if (!whole) return std::nullopt;
+  exec::ReferenceInputs out = in;
+  const int64_t batch = in.key.dim(0), keys = in.key.dim(1);
+  if (out.key_positions.empty()) {
+    for (int64_t i = 0; i < batch * keys; ++i) {
+      out.key_positions.push_back(i % keys);
+    }
+  }
+  bool any = false;
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t i = 0; i < keys; ++i) {
+      const int64_t key = last ? keys - 1 - i : i;
+      if (!Sees(*whole, b, key)) continue;
+      out.key_positions[At(b * keys + key)] = -1;
+      any = true;
+      break;
+    }
+  }
+  if (!any) return std::nullopt;
+  return out;
+}
+
+}  // namespace shardc::verify

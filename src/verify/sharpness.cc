@@ -1,0 +1,191 @@
+// The matrix of a mesh that splits batch, length and heads, at its reduced
+// sizes: once with every feature, and for operations that can round more than
+// they are asked to, once for each way of rounding.
+//
+//   sdpa train bthd BF16, 4 bits: zeros, tokens turned, ... all refused
+#include "verify/sharpness.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "model/rules.h"
+#include "resolve/resolve.h"
+#include "source/thread_pool.h"
+#include "verify/cases/matrix.h"
+#include "verify/cases/stress_cases.h"
+#include "verify/judge/run_case.h"
+#include "verify/traces/cache_trace.h"
+
+namespace shardc::verify {
+namespace {
+
+// How a run of the matrix rounds.
+struct Rounding {
+  std::string_view name;
+  int64_t dot_bits = 0;
+  Dtype softmax = Dtype::kF32;
+  std::optional<Dtype> kv_dtype = {};
+  bool features = false;
+};
+constexpr Rounding kRoundings[] = {
+    {.name = "", .features = true},
+    {.name = ", 8 bits", .dot_bits = 8},
+    {.name = ", 4 bits", .dot_bits = 4},
+    {.name = ", softmax BF16", .softmax = Dtype::kBF16},
+    {.name = ", softmax F16", .softmax = Dtype::kF16},
+    {.name = ", 4 bits, softmax BF16", .dot_bits = 4, .softmax = Dtype::kBF16},
+    {.name = ", int8 cache", .kv_dtype = Dtype::kI8},
+};
+
+bool Takes(const exec::Operation& operation, const Rounding& rounding) {
+  if (rounding.dot_bits > 0 && !operation.Takes(Setting::kDotBits)) {
+    return false;
+  }
+  if (rounding.softmax != Dtype::kF32 && !operation.narrow_softmax) {
+    return false;
+  }
+  return !rounding.kv_dtype || operation.trace != exec::StateTrace::kNone;
+}
+
+Mesh MeshOfThree() {
+  Mesh mesh;
+  for (const char* name : {"dp", "sp", "tp"}) {
+    mesh.axes.push_back({name, 2, AxisType::kAuto});
+    mesh.devices *= 2;
+  }
+  return mesh;
+}
+
+Request RequestOf(const Rounding& rounding) {
+  Request request;
+  request.sizes = {4, 32, 32, 8, 4, 16, 0};
+  for (const exec::Operation* operation : exec::Operations()) {
+    if (!Takes(*operation, rounding)) continue;
+    request.operations.push_back(operation);
+    SettingsRecord record;
+    if (rounding.dot_bits > 0) record.dot_bits = rounding.dot_bits;
+    if (rounding.softmax != Dtype::kF32) {
+      record.softmax_dtype = rounding.softmax;
+    }
+    request.records.emplace_back(operation->name, std::move(record));
+  }
+  request.modes.assign(kAllModes.begin(), kAllModes.end());
+  request.layouts.assign(kAllLayouts.begin(), kAllLayouts.end());
+  request.dtypes = {Dtype::kF32, Dtype::kBF16, Dtype::kF16};
+  request.kv_dtype = rounding.kv_dtype;
+  if (rounding.features) {
+    const auto all = AllFeatures();
+    request.more.assign(all.begin(), all.end());
+  }
+  return request;
+}
+
+std::string NameOf(const Case& test, const Rounding& rounding) {
+  std::string out(test.operation->name);
+  out += ' ';
+  out += ModeName(test.mode);
+  out += ' ';
+  out += test.trace ? "cache" : LayoutName(test.layout);
+  out += ' ';
+  out += DtypeName(test.dtype);
+  out += rounding.name;
+  for (const std::string_view feature : FeatureNames(test)) {
+    out += ", ";
+    out += feature;
+  }
+  return out;
+}
+
+// One case's answer.
+struct Answer {
+  CaseResult result;
+  WrongOutputs wrong;
+};
+
+Answer Ask(const Case& test, const Trace& trace) {
+  Answer out;
+  RunOptions options;
+  options.wrong = &out.wrong;
+  if (const auto* decoding = std::get_if<CacheTrace>(&trace)) {
+    const CacheTraceResult ran = RunCacheTrace(*decoding, options);
+    out.result.status = ran.status;
+    out.result.reason = ran.reason;
+  } else {
+    out.result = RunCase(test, options);
+  }
+  return out;
+}
+
+// Runs cases side by side and counts them in their order.
+class Asker {
+ public:
+  Asker(const Rounding& rounding, int threads, Sharpness& out)
+      : rounding_(rounding), threads_(threads), out_(out) {}
+
+  // Pages that are held to bits have no tolerance to be sharp.
+  std::vector<CaseResult> Run(const std::vector<Case>& cases,
+                              const std::vector<Trace>& traces) {
+    std::vector<Answer> answers(cases.size());
+    const Trace none;
+    ParallelFor(static_cast<int64_t>(cases.size()), threads_, [&](int64_t i) {
+      const auto at = static_cast<size_t>(i);
+      const Trace& trace = at < traces.size() ? traces[at] : none;
+      if (!std::holds_alternative<PagedTrace>(trace)) {
+        answers[at] = Ask(cases[at], trace);
+      }
+    });
+    std::vector<CaseResult> results;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      Count(cases[i], answers[i]);
+      results.push_back(std::move(answers[i].result));
+    }
+    return results;
+  }
+
+ private:
+  void Count(const Case& test, const Answer& answer) {
+    if (answer.result.status == Status::kUnsupported) return;
+    const std::string name = NameOf(test, rounding_);
+    if (answer.result.status == Status::kFail) {
+      out_.unsound.push_back(name + ": " + answer.result.reason);
+      return;
+    }
+    out_.cases += answer.wrong.offered > 0 ? 1 : 0;
+    out_.offered += answer.wrong.offered;
+    for (const std::string& what : answer.wrong.taken) {
+      out_.taken.push_back(name + ": " + what);
+    }
+  }
+
+  const Rounding& rounding_;
+  int threads_;
+  Sharpness& out_;
+};
+
+}  // namespace
+
+Sharpness OfferWrongOutputs(int threads) {
+  Sharpness out;
+  const Mesh mesh = MeshOfThree();
+  Findings findings;
+  const auto resolver = Resolver::Make(RuleSet{}, mesh, findings);
+  if (!resolver) return out;
+  for (const Rounding& rounding : kRoundings) {
+    const Request request = RequestOf(rounding);
+    const Matrix matrix = BuildMatrix(request, *resolver, mesh);
+    Asker asker(rounding, threads, out);
+    const auto results = asker.Run(matrix.cases, matrix.traces);
+    std::vector<Case> more =
+        StressCases(request, matrix.least, matrix.cases, results);
+    for (const Matrix::Variant& variant : matrix.variants) {
+      if (results[variant.of].status == Status::kPass) {
+        more.push_back(variant.test);
+      }
+    }
+    asker.Run(more, {});
+  }
+  return out;
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,143 @@
+#include "verify/judge/narrow_reference.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "verify/cases/grid.h"
+#include "verify/judge/run_case.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::DenseArray;
+
+struct Row {
+  const char* operation;
+  int bits;
+  Dtype softmax;
+};
+constexpr Row kRows[] = {
+    {"vanilla", 8, Dtype::kF32},     {"vanilla", 4, Dtype::kF32},
+    {"sdpa", 0, Dtype::kBF16},       {"vanilla", 0, Dtype::kF16},
+    {"vanilla", 8, Dtype::kBF16},    {"sdpa", 4, Dtype::kF16},
+    {"flash_attn2", 4, Dtype::kF32},
+};
+
+Case CaseOf(const Row& row, uint64_t seed) {
+  Case test;
+  test.operation = exec::FindOperation(row.operation);
+  test.mesh = MeshOf({{"tp", 2}});
+  test.sizes = {2, 8, 16, 4, 2, 16, 0};
+  test.seed = seed;
+  test.features.causal = seed % 2 == 0;
+  if (seed % 3 == 0) test.features.sinks_rank = 1;
+  if (seed % 5 == 0) test.features.dropout = 0.25;
+  test.settings.dot_bits = row.bits;
+  test.settings.softmax_dtype = row.softmax;
+  test.settings.blocksize_k = 5;
+  return test;
+}
+
+TEST_CASE("what rounds as asked is right as sharply as what does not") {
+  for (const Row& row : kRows) {
+    CAPTURE(row.operation);
+    CAPTURE(row.bits);
+    CAPTURE(DtypeName(row.softmax));
+    double widest = 0;
+    for (uint64_t seed = 1; seed <= 30; ++seed) {
+      CAPTURE(seed);
+      WrongOutputs wrong;
+      RunOptions options;
+      options.wrong = &wrong;
+      const CaseResult result = RunCase(CaseOf(row, seed), options);
+      CHECK(result.reason == "");
+      REQUIRE(result.status == Status::kPass);
+      CHECK(result.error.max_abs <= result.tolerance);
+      CHECK(wrong.offered == 7);
+      for (const std::string& taken : wrong.taken) FAIL_CHECK(taken);
+      // An element beside a tie may be off by a step; most are not.
+      widest = std::max(widest, result.tolerance);
+    }
+    MESSAGE(row.operation << " " << row.bits << " bits, softmax "
+                          << DtypeName(row.softmax) << ": widest allowed "
+                          << widest);
+  }
+}
+
+TEST_CASE("one integer of an operand or a weight more is noticed") {
+  for (const Row& row : kRows) {
+    if (row.bits == 0) continue;
+    CAPTURE(row.operation);
+    Case test = CaseOf(row, 4);
+    test.features.dropout = 0;
+    RunOptions options;
+    options.told = [](const auto&, const auto&, auto&, auto& settings) {
+      // A bit less is twice the step.
+      settings.dot_bits = settings.dot_bits == 8 ? 4 : 8;
+    };
+    CHECK(RunCase(test, options).status == Status::kFail);
+  }
+}
+
+// By hand: one query of one number, two keys.
+exec::ReferenceInputs Small(double second_logit, double first_value,
+                            double second_value) {
+  exec::ReferenceInputs in;
+  in.query = in.key = in.value = DenseArray::Zeros({1, 1, 1, 1});
+  in.query.data = {1};
+  in.key = in.value = DenseArray::Zeros({1, 2, 1, 1});
+  in.key.data = {0, second_logit};
+  in.value.data = {first_value, second_value};
+  return in;
+}
+
+TEST_CASE("weights by hand") {
+  exec::AttentionOptions options;
+  options.scale = 1;
+  exec::OperationSettings settings;
+  settings.softmax_dtype = Dtype::kBF16;
+  std::string why;
+  // e^-1 = 0.36788 is 0.3671875 in bfloat16; the sum 1.3671875; quotients
+  // 0.7314.. and 0.2686.., which are 0.73046875 and 0.26953125 there.
+  auto got = NarrowAttention(Small(-1, 1, 0), options, settings, 0, why);
+  REQUIRE(got);
+  CHECK(got->output.data[0] == 0.73046875);
+  CHECK(got->slack.data[0] == 0);
+  got = NarrowAttention(Small(-1, 0, 1), options, settings, 0, why);
+  CHECK(got->output.data[0] == 0.26953125);
+
+  // 4 bits: weights w and w/e are 7 and round(7.5/e) = 3 steps of w / 7.5.
+  settings = {};
+  settings.dot_bits = 4;
+  got = NarrowAttention(Small(-1, 0, 1), options, settings, 0, why);
+  REQUIRE(got);
+  const double logit =
+      -7.0 / 7.5 * 7.0 / 7.5;  // both operands lose half a step
+  const double weight = 1 / (1 + std::exp(logit));
+  const double steps = std::nearbyint(7.5 * std::exp(logit));
+  CHECK(got->output.data[0] ==
+        doctest::Approx(steps * weight / 7.5 * 7 / 7.5).epsilon(1e-12));
+  CHECK(got->slack.data[0] < 1e-5);
+}
+
+TEST_CASE("a tie is given a step, and nothing else is") {
+  exec::AttentionOptions options;
+  options.scale = 1;
+  exec::OperationSettings settings;
+  settings.softmax_dtype = Dtype::kBF16;
+  std::string why;
+  // A logit between two neighbours of bfloat16 may become either.
+  const double tie = -1 - 0x1p-8;
+  auto got = NarrowAttention(Small(tie, 0, 1), options, settings, 0, why);
+  REQUIRE(got);
+  CHECK(got->slack.data[0] > 1e-4);
+  got = NarrowAttention(Small(tie - 0x1p-10, 0, 1), options, settings, 0, why);
+  CHECK(got->slack.data[0] == 0);
+}
+
+TEST_CASE("plain arithmetic is not narrow") { CHECK_FALSE(IsNarrow({})); }
+
+}  // namespace
+}  // namespace shardc::verify

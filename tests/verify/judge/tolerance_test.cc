@@ -1,0 +1,67 @@
+#include "verify/judge/tolerance.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace shardc::verify {
+namespace {
+
+using exec::DenseArray;
+
+DenseArray Line(std::vector<double> numbers) {
+  DenseArray out =
+      DenseArray::Zeros({1, 1, 1, static_cast<int64_t>(numbers.size())});
+  out.data = std::move(numbers);
+  return out;
+}
+
+TEST_CASE("a large output's rounding forgives nothing in a small one") {
+  const DenseArray reference = Line({4, 0.125});
+  Limits limits;
+  limits.base = 1e-6;
+  limits.slack = SlackOf(Dtype::kBF16, reference);
+  CHECK(limits.slack.data[0] == doctest::Approx(1.3 * 4 * 0x1p-8));
+  const auto passes = [&](double a, double b) {
+    const Judgement judged = JudgeOutput(Line({a, b}), reference, limits);
+    return Within(judged.error.max_abs, judged.allowed);
+  };
+  CHECK(passes(4 + 0x1p-6, 0.125));
+  CHECK(passes(4, 0.125 + 0x1p-11));
+  CHECK_FALSE(passes(4, 0.125 + 0x1p-10));  // as truncation is off
+  CHECK_FALSE(passes(4, 0.125 + 0x1p-8));   // an eighth of what 4 may be off by
+  CHECK_FALSE(passes(4.1, 0.125));
+  CHECK_FALSE(passes(0, 0));
+}
+
+TEST_CASE("the element furthest beyond its limit is told") {
+  const DenseArray reference = Line({4, 0.125, 1});
+  const Limits limits{SlackOf(Dtype::kBF16, reference), 1e-6};
+  const Judgement judged =
+      JudgeOutput(Line({4.02, 0.135, 1}), reference, limits);
+  CHECK(judged.error.worst[3] == 1);
+  CHECK(judged.error.max_abs == doctest::Approx(0.01));
+  CHECK(judged.allowed == doctest::Approx(1.3 * 0x1p-11 + 1e-6));
+}
+
+TEST_CASE("what is not finite never passes") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double inf = std::numeric_limits<double>::infinity();
+  const Limits limits{Line({0, 0}), 1e-6};
+  CHECK(JudgeOutput(Line({nan, 0}), Line({0, 0}), limits).error.non_finite);
+  CHECK(JudgeOutput(Line({0, inf}), Line({0, 0}), limits).error.non_finite);
+  const Judgement both = JudgeOutput(Line({inf, 0}), Line({inf, 0}), limits);
+  CHECK_FALSE(both.error.non_finite);
+  CHECK(Within(both.error.max_abs, both.allowed));
+}
+
+TEST_CASE("float32 has no slack, and what lies beyond slack is measured") {
+  const DenseArray reference = Line({1, 2});
+  CHECK(SlackOf(Dtype::kF32, reference).data == std::vector<double>{0, 0});
+  CHECK(BeyondSlack(Line({1.5, 2.25}), reference, Line({0.5, 0})) == 0.25);
+  CHECK(BeyondSlack(Line({1, 2}), reference, Line({1, 1})) == 0);
+}
+
+}  // namespace
+}  // namespace shardc::verify

@@ -1,0 +1,55 @@
+#include "verify/sharpness.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "emit/verify/report_text.h"
+#include "verify/judge/wrong_outputs.h"
+
+namespace shardc::verify {
+namespace {
+
+TEST_CASE("no case of the matrix takes a wrong output for right") {
+  const Sharpness sharpness = OfferWrongOutputs(2);
+  for (const std::string& what : sharpness.unsound) FAIL_CHECK(what);
+  for (const std::string& what : sharpness.taken) FAIL_CHECK(what);
+  CHECK(sharpness.Holds());
+  // Operations, modes, layouts, dtypes, features and roundings.
+  CHECK(sharpness.cases > 1000);
+  CHECK(sharpness.offered > 6 * sharpness.cases);
+  MESSAGE(SharpnessText(sharpness));
+}
+
+TEST_CASE("a tolerance as wide as the output takes zeros") {
+  exec::DenseArray reference = exec::DenseArray::Zeros({1, 2, 1, 2});
+  reference.data = {1, -1, 0.5, 0.25};
+  Limits limits{exec::DenseArray::Zeros(reference.shape), 1};
+  WrongOutputs wrong;
+  OfferTurned(reference, limits, wrong);
+  CHECK(wrong.offered == 3);
+  CHECK(wrong.taken == std::vector<std::string>{"zeros"});
+  limits.base = 0.1;
+  wrong = {};
+  OfferTurned(reference, limits, wrong);
+  CHECK(wrong.taken.empty());
+}
+
+TEST_CASE("the key that is taken away is one that is seen") {
+  exec::ReferenceInputs in;
+  in.query = exec::DenseArray::Zeros({1, 1, 1, 1});
+  in.key = in.value = exec::DenseArray::Zeros({1, 4, 1, 1});
+  in.key_lengths = {3};
+  in.key_starts = {1};
+  const auto last = OneKeyShort(in, {}, true);
+  REQUIRE(last);
+  CHECK(last->key_positions == std::vector<int64_t>{0, 1, -1, 3});
+  const auto first = OneKeyShort(in, {}, false);
+  REQUIRE(first);
+  CHECK(first->key_positions == std::vector<int64_t>{0, -1, 2, 3});
+  in.key_lengths = {1};
+  CHECK_FALSE(OneKeyShort(in, {}, true));
+}
+
+}  // namespace
+}  // namespace shardc::verify
