@@ -217,6 +217,16 @@ class Verify(Case):
         self.assertIn("reduced sizes", " ".join(report["remarks"]))
         self.assertEqual(report["summary"]["fail"], 0)
 
+    def test_decoding_in_full_counts_one_query(self):
+        """4.3e9 logits of prefill are too many to hold; a step's are not."""
+        sizes = "heads=64,kv_heads=1,head_dim=4,batch=1,kv_len=8192"
+        args = ("--full", "--operation", "sdpa", "--layout", "bthd", "--dtype",
+                "float32", "--features", "none")
+        self.verify(*args, "--mode", "decode", mesh="tp:2", attention=sizes)
+        said = self.verify(*args, "--mode", "decode,prefill", mesh="tp:2",
+                           attention=sizes, rc=2)
+        self.assertIn("4,294,967,296 logits", said.err)
+
     def test_dump_writes_each_case(self):
         with tempfile.TemporaryDirectory() as folder:
             self.verify("--operation", "flash_attn2", "--mode", "prefill",

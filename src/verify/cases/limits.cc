@@ -50,7 +50,11 @@ bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings) {
                  "layout does not depend on how many devices there are");
     return false;
   }
-  const Sizes& n = request.sizes;
+  Sizes n = request.sizes;
+  // Generation has one query.
+  if (std::all_of(request.modes.begin(), request.modes.end(), IsGeneration)) {
+    n.query_length = 1;
+  }
   // Logits of one case, which vanilla holds as a whole.
   const double logits =
       static_cast<double>(n.batch) * static_cast<double>(n.heads) *

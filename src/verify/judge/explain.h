@@ -12,9 +12,9 @@
 
 namespace shardc::verify {
 
-// The first rule between the tensors' layouts that a case breaks, in the
-// order of the dimensions: batch alike, key heads nested in query heads, head
-// dimension alike, lengths as the operation needs. Nothing where all hold.
+// What rules between the tensors' layouts a case breaks, all in one: batch
+// alike, key heads nested in query heads, lengths of key and value alike, head
+// dimension alike. Nothing where all hold.
 std::optional<exec::Complaint> LayoutFault(const Case& test);
 
 // Words a numeric failure: `got` and `reference` are [B, T, H, D].
