@@ -9,6 +9,7 @@
 
 #include "cli/check_targets.h"
 #include "cli/commands.h"
+#include "cli/fixes.h"
 #include "cli/output.h"
 #include "cli/version.h"
 #include "emit/findings/diff.h"
@@ -33,11 +34,13 @@ struct CheckFlags {
   bool notes = false;
   bool diff = false;
   bool fix = false;
+  bool unsafe_fixes = false;
 };
 
 // The targets asked for, and the project's lint settings.
 struct Work {
   std::vector<Target> targets;
+  std::vector<Target> witnesses;  // all that are at hand
   LintSettings settings;
 };
 
@@ -46,14 +49,19 @@ std::optional<Work> FindWork(const InputFlags& flags, Findings& findings) {
   const size_t before = findings.errors();
   const auto project = OpenProject(flags.asked, findings);
   if (findings.errors() > before) return std::nullopt;
-  if (project) work.settings = project->lint;
-  if (project && !flags.asked.NamesAnInput() && flags.asked.target.empty()) {
-    work.targets = project->targets;
-    if (!work.targets.empty()) return work;
+  auto targets = ChooseTargets(flags.asked, flags.targets, findings);
+  if (!targets) return std::nullopt;
+  work.targets = std::move(*targets);
+  work.witnesses = work.targets;
+  if (project) {
+    work.settings = project->lint;
+    for (const Target& target : project->targets) {
+      const bool there = std::any_of(
+          work.targets.begin(), work.targets.end(),
+          [&](const Target& own) { return own.name == target.name; });
+      if (!there) work.witnesses.push_back(target);
+    }
   }
-  const auto target = ChooseTarget(flags.asked, findings);
-  if (!target) return std::nullopt;
-  work.targets.push_back(*target);
   return work;
 }
 
@@ -169,36 +177,28 @@ std::string SummaryText(const Findings& findings,
   return out;
 }
 
-// Fixes what can be fixed; each file once, as its first target has it.
-int64_t WriteFixes(const std::vector<CheckedTarget>& targets,
-                   Findings& findings) {
-  std::map<std::string, const FixedFile*> files;
-  for (const CheckedTarget& target : targets) {
-    for (const FixedFile& file : target.fixed) {
-      files.try_emplace(file.source->name(), &file);
-    }
+std::string Diffs(const FixResult& fixed) {
+  std::string out;
+  for (const FixedFile& file : fixed.files) {
+    out += DiffText(file.name, file.before, file.after);
   }
-  int64_t fixes = 0;
-  for (const auto& [name, file] : files) {
-    if (!IsFile(Place{file->source, 0, 0})) continue;
-    if (WriteWhole(name, file->text, findings)) fixes += file->fixes;
-  }
-  return fixes;
+  return out;
 }
 
-std::string Diffs(const std::vector<CheckedTarget>& targets) {
-  std::map<std::string, std::string> files;
-  for (const CheckedTarget& target : targets) {
-    for (const FixedFile& file : target.fixed) {
-      if (!IsFile(Place{file.source, 0, 0})) continue;
-      files.try_emplace(file.source->name(),
-                        DiffText(file.source->name(),
-                                 std::string(file.source->text()), file.text));
-    }
+// What was fixed, or would be, and what that does to plans.
+void TellFixes(const FixResult& fixed, const CheckFlags& flags,
+               const Common& common) {
+  if (!flags.diff && fixed.made > 0) {
+    Tell(common, Counted(fixed.made, "finding") + " fixed\n");
   }
-  std::string out;
-  for (const auto& [name, diff] : files) out += diff;
-  return out;
+  if (fixed.unsafe == 0) return;
+  if (flags.unsafe_fixes) {
+    Tell(common, fixed.changes.empty() ? "no plan changes\n" : fixed.changes);
+  } else {
+    Tell(common, Counted(fixed.unsafe, "fix", "fixes") +
+                     " left out, as specs would change: `--unsafe-fixes` "
+                     "shows how\n");
+  }
 }
 
 bool CheckLocked(const std::vector<Target>& targets, Findings& findings) {
@@ -217,6 +217,20 @@ bool HidesNotes(const CheckFlags& flags, const Common& common,
                 const Selection& selection) {
   return !flags.notes && common.format == "text" &&
          !selection.Fails(Level::kNote);
+}
+
+int ShowDiff(const CheckFlags& flags, const Common& common,
+             const FixResult& fixed, std::vector<CheckedTarget>& targets,
+             Findings& findings) {
+  JoinedFindings joined = Join(targets);
+  if (joined.unreadable) {
+    findings.Append(std::move(joined.findings));
+    return kFailed;
+  }
+  const std::string diff = Diffs(fixed);
+  if (!PutResult(diff, flags.output, findings)) return kFailed;
+  TellFixes(fixed, flags, common);
+  return diff.empty() ? kDone : kFound;
 }
 
 void Emit(const CheckFlags& flags, const Common& common,
@@ -266,23 +280,20 @@ int RunCheck(const CheckFlags& given, const Common& common,
   if (flags.options.locked && !CheckLocked(work->targets, findings)) {
     return kFailed;
   }
+  if (flags.unsafe_fixes && !flags.diff) flags.fix = true;
   flags.options.fix = flags.fix || flags.diff;
   auto targets = CheckTargets(work->targets, flags.options, *selection, common);
-  if (flags.diff) {
-    const std::string diff = Diffs(targets);
-    JoinedFindings joined = Join(targets);
-    if (joined.unreadable) {
-      findings.Append(std::move(joined.findings));
-      return kFailed;
+  if (flags.options.fix) {
+    const FixResult fixed =
+        MakeFixes(targets, work->witnesses, flags.options.inputs, common,
+                  flags.unsafe_fixes);
+    if (flags.diff) return ShowDiff(flags, common, fixed, targets, findings);
+    for (const FixedFile& file : fixed.files) {
+      WriteWhole(file.name, file.after, findings);
     }
-    if (!PutResult(diff, flags.output, findings)) return kFailed;
-    return diff.empty() ? kDone : kFound;
-  }
-  if (flags.fix) {
-    const int64_t fixes = WriteFixes(targets, findings);
     if (findings.HasErrors()) return kFailed;
-    if (fixes > 0) {
-      Tell(common, Counted(fixes, "finding") + " fixed\n");
+    TellFixes(fixed, flags, common);
+    if (fixed.made > 0) {
       targets = CheckTargets(work->targets, flags.options, *selection, common);
     }
   }
@@ -319,6 +330,7 @@ int RunCheck(const CheckFlags& given, const Common& common,
 
 Options OptionsOf(CheckFlags& flags) {
   Options options = AllInputs(flags.options.inputs);
+  TakeSeveralTargets(options, flags.options.inputs);
   Append(
       options,
       {{.name = "--attention",
@@ -372,7 +384,12 @@ Options OptionsOf(CheckFlags& flags) {
        {.name = "--diff",
         .to = &flags.diff,
         .help = "show what --fix would change"},
-       {.name = "--fix", .to = &flags.fix, .help = "make the mechanical fixes"},
+       {.name = "--fix",
+        .to = &flags.fix,
+        .help = "make the mechanical fixes that change no parameter's spec"},
+       {.name = "--unsafe-fixes",
+        .to = &flags.unsafe_fixes,
+        .help = "make the others too, and show what they change in plans"},
        {.name = "--output",
         .to = &flags.output,
         .value = "FILE",

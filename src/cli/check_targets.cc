@@ -11,12 +11,12 @@
 #include <map>
 #include <tuple>
 
+#include "cli/committed_plan.h"
 #include "cli/output.h"
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
 #include "lint/locked.h"
 #include "lint/rules/all.h"
-#include "source/file.h"
 #include "source/thread_pool.h"
 
 namespace shardc::cli {
@@ -49,11 +49,10 @@ Place AnchorOf(const Target& target) {
 
 FindingSink Locked(const Target& target, const Plan& plan, Findings& errors) {
   if (target.plan.empty()) return {};
-  const SourceRef source = ReadSource(target.plan, errors);
+  const SourceRef source = ReadCommittedPlan(target, errors);
   if (source == nullptr) return {};
-  const std::string given =
-      TextOf([&](Sink& out) { WritePlanJson(plan, {}, out); });
-  return CompareLocked(MakeSource("the plan of now", given), source, errors);
+  return CompareLocked([&](Sink& out) { WritePlanJson(plan, {}, out); }, source,
+                       errors);
 }
 
 CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
@@ -78,13 +77,12 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
       options.lint.memory ? options.lint.memory : target.memory_bytes;
   FindingSink extra;
   if (options.locked) extra = Locked(target, compiled->plan, out.errors);
-  if (out.errors.HasErrors()) return out;
   const Facts facts(inputs);
   out.result = RunLints(facts, selection, std::move(extra));
   for (const SourceRef& source : compiled->rules.sources) {
     out.rule_files.push_back(source->name());
   }
-  if (options.fix) out.fixed = FixRules(facts, out.result.findings);
+  if (options.fix) out.fixes = FixesOf(facts, out.result.findings);
   return out;
 }
 

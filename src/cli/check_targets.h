@@ -25,16 +25,16 @@ struct CheckOptions {
   InputFlags inputs;
   LintFlags lint;
   bool locked = false;
-  bool fix = false;  // make the fixed texts too
+  bool fix = false;  // find the fixes too
 };
 
 struct CheckedTarget {
   std::string name;
   Place anchor;     // where findings are told that are in no file
-  Findings errors;  // of reading; then there is no result
+  Findings errors;  // of reading; of inputs: then there is no result
   LintResult result;
   std::vector<std::string> rule_files;
-  std::vector<FixedFile> fixed;
+  std::vector<RuleFix> fixes;
 };
 
 // In the order of `targets`, whatever the number of threads.

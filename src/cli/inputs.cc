@@ -238,6 +238,16 @@ Options AllInputs(InputFlags& flags) {
   return options;
 }
 
+void TakeSeveralTargets(Options& options, InputFlags& flags) {
+  for (Option& option : options) {
+    if (option.name != "--target") continue;
+    option.to = &flags.targets;
+    option.value = "NAMES";
+    option.help = "targets of the project file (default: all)";
+    option.several = Several::kCommas;
+  }
+}
+
 std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
                              Findings& findings) {
   bool good = true;

@@ -22,6 +22,7 @@ namespace shardc::cli {
 // The flags as given; empty where not given.
 struct InputFlags {
   TargetRequest asked;
+  Strings targets;  // of commands that take several
   std::string devices, processes, stdin_filename;
   bool header_only = false;
   Strings modes;
@@ -40,6 +41,9 @@ Options ProjectInputs(InputFlags& flags);
 Option IllegalInput(InputFlags& flags);
 // All of the above, --model, --modes and the policies.
 Options AllInputs(InputFlags& flags);
+
+// `--target` of a command that takes several: they go to `flags.targets`.
+void TakeSeveralTargets(Options& options, InputFlags& flags);
 
 // OpenMesh and OpenManifest as the flags say.
 std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,

@@ -1,30 +1,27 @@
 // Fixes are edits of byte ranges of the file as it was read, so that comments
-// and layout stay: rules are removed and moved as whole lines, patterns are
-// written in their own quotes. Where the text is not as expected (a rule in
-// flow style, an escape) nothing is changed.
+// and layout stay: rules are removed and moved as whole lines, together with
+// the comments that are theirs, and patterns grow in their own quotes. Where
+// the text is not as expected (a rule in flow style, an escape) nothing is
+// changed.
 //
 //   'mlp.up.weight' with an unescaped dot and no anchor
-//     ->  'mlp\.up\.weight$'
+//     ->  'mlp\.up\.weight$', in two fixes
 #include "lint/fix.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "lint/analysis/dots.h"
 #include "lint/rules/all.h"
+#include "lint/suppress.h"
+#include "source/file.h"
 
 namespace shardc {
 namespace {
 
-struct TextEdit {
-  size_t begin = 0;
-  size_t end = 0;
-  std::string text;
-};
-
-// The lines of a rule in block style, dash included: [begin, end) bytes.
+// The lines of a rule in block style, dash and comments included.
 struct Block {
   size_t begin = 0;
   size_t end = 0;
@@ -46,9 +43,49 @@ size_t Indent(std::string_view line) {
   return at == std::string_view::npos ? line.size() : at;
 }
 
-bool IsBlankOrComment(std::string_view line) {
-  const size_t at = line.find_first_not_of(" \t\r\n");
-  return at == std::string_view::npos || line[at] == '#';
+bool IsBlank(std::string_view line) {
+  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+bool IsComment(std::string_view line) {
+  const size_t at = line.find_first_not_of(" \t");
+  return at != std::string_view::npos && line[at] == '#';
+}
+
+// The line that begins at `at`, with its break.
+std::string_view LineAt(std::string_view text, size_t at) {
+  return text.substr(at, LineEnd(text, at) - at);
+}
+
+// One that goes on about the lines before it; a mark is about what follows.
+bool IsDeeperComment(std::string_view line, size_t indent) {
+  return IsComment(line) && Indent(line) > indent && !IsIgnoreMark(line);
+}
+
+// Where the comments above a rule begin that are its own: those that touch it,
+// and ignore marks that reach it over blank lines. What is indented deeper
+// than the dash and touches the lines before belongs to those.
+size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
+  size_t own = begin;
+  bool touches = true;
+  for (size_t at = begin; at > 0;) {
+    at = LineBegin(text, at - 1);
+    const std::string_view line = LineAt(text, at);
+    if (!IsBlank(line) && !IsComment(line)) {
+      // Deeper comments below a body are the body's.
+      size_t next = LineEnd(text, at);
+      while (next < begin && IsDeeperComment(LineAt(text, next), indent)) {
+        next = LineEnd(text, next);
+      }
+      return std::max(own, next);
+    }
+    touches = touches && IsComment(line);
+    if (IsComment(line) && (touches || IsIgnoreMark(line))) {
+      own = at;
+      touches = true;
+    }
+  }
+  return own;
 }
 
 // Nothing where the rule does not stand on lines of its own.
@@ -57,23 +94,28 @@ std::optional<Block> BlockOf(const Rule& rule) {
   const std::string_view text = rule.place.source->text();
   Block block;
   block.begin = LineBegin(text, rule.place.begin);
-  const std::string_view first =
-      text.substr(block.begin, LineEnd(text, block.begin) - block.begin);
+  const std::string_view first = LineAt(text, block.begin);
   const size_t indent = Indent(first);
   if (indent >= first.size() || first[indent] != '-') return std::nullopt;
   const size_t key = first.find_first_not_of(' ', indent + 1);
   if (key == std::string_view::npos || first[key] == '{') return std::nullopt;
   // Up to the last line that is indented deeper than the dash.
   block.end = block.begin + first.size();
+  bool touches = true;
   for (size_t at = block.end; at < text.size();) {
-    const size_t end = LineEnd(text, at);
-    const std::string_view line = text.substr(at, end - at);
-    if (!IsBlankOrComment(line)) {
+    const std::string_view line = LineAt(text, at);
+    at += line.size();
+    if (!IsBlank(line) && !IsComment(line)) {
       if (Indent(line) <= indent) break;
-      block.end = end;
+      block.end = at;
+      touches = true;
+    } else if (touches && IsDeeperComment(line, indent)) {
+      block.end = at;
+    } else {
+      touches = false;
     }
-    at = end;
   }
+  block.begin = CommentsBegin(text, block.begin, indent);
   return block;
 }
 
@@ -95,57 +137,64 @@ std::optional<std::string> Written(std::string_view pattern, char quote) {
   return std::string(pattern);
 }
 
-std::optional<TextEdit> PatternEdit(const Rule& rule, std::string_view fixed) {
-  if (!rule.match_place.HasPosition()) return std::nullopt;
+// What makes `fixed` of the rule's pattern, which it holds with more between:
+// insertions, so that two fixes of one pattern do not meet.
+std::vector<TextEdit> Insertions(const Rule& rule, std::string_view fixed) {
+  if (!rule.match_place.HasPosition()) return {};
   const std::string_view text = rule.match_place.source->text();
   size_t at = rule.match_place.begin;
   // A place may begin behind the quote.
   if (at > 0 && (text[at - 1] == '\'' || text[at - 1] == '"')) --at;
-  const auto before = Written(rule.match, text[at]);
-  const auto after = Written(fixed, text[at]);
-  if (!before || !after || text.substr(at, before->size()) != *before) {
-    return std::nullopt;
+  const char quote = text[at];
+  const size_t open = quote == '\'' || quote == '"' ? 1 : 0;
+  const auto whole = Written(rule.match, quote);
+  if (!whole || text.substr(at, whole->size()) != *whole) return {};
+  const auto inside = [&](std::string_view part) {
+    const std::string quoted = Written(part, quote).value_or("");
+    return quoted.substr(open, quoted.size() - 2 * open);
+  };
+  std::vector<TextEdit> out;
+  size_t from = 0;
+  for (size_t i = 0; i <= rule.match.size(); ++i) {
+    const size_t to =
+        i == rule.match.size() ? fixed.size() : fixed.find(rule.match[i], from);
+    if (to == std::string_view::npos) return {};
+    if (to > from) {
+      const size_t place =
+          at + open + inside(std::string_view(rule.match).substr(0, i)).size();
+      out.push_back({place, place, inside(fixed.substr(from, to - from))});
+    }
+    from = to + 1;
   }
-  return TextEdit{at, at + before->size(), *after};
+  return out;
 }
 
-class Mender {
+// What a finding asks for, as a fix of its rule.
+class RulesEditor {
  public:
-  explicit Mender(const Facts& facts) : facts_(facts) {}
+  explicit RulesEditor(const Facts& facts) : facts_(facts) {}
 
-  void Take(const Finding& finding) {
+  std::optional<RuleFix> FixOf(const Finding& finding) const {
     const auto rule = RuleAt(finding.place);
-    if (!rule) return;
+    if (!rule) return std::nullopt;
+    RuleFix fix{finding.code, facts_.rules()[*rule].place.source, {}, {}};
     const int number = finding.code->number;
     if (number == kDuplicateRule.code.number) {
-      removed_.push_back(*rule);
+      fix.edits = Removal(*rule);
     } else if (number == kCatchAllNotLast.code.number) {
-      moved_.push_back(*rule);
+      fix.edits = MoveToEnd(*rule);
     } else if (number == kUnanchoredPattern.code.number) {
-      patterns_[*rule].anchor = true;
+      fix.edits = Anchor(facts_.rules()[*rule]);
     } else if (number == kUnescapedDot.code.number) {
-      patterns_[*rule].escape = true;
+      const Rule& one = facts_.rules()[*rule];
+      fix.edits = Insertions(one, EscapeDots(one.match).value_or(one.match));
     }
-  }
-
-  std::vector<FixedFile> Run() {
-    for (size_t rule : removed_) Remove(rule);
-    for (size_t rule : moved_) Move(rule);
-    for (const auto& [rule, fix] : patterns_) Fix(rule, fix);
-    return Apply();
+    if (fix.edits.empty()) return std::nullopt;
+    fix.file = FileIdentity(fix.source->name());
+    return fix;
   }
 
  private:
-  struct PatternFix {
-    bool anchor = false;
-    bool escape = false;
-  };
-  struct File {
-    SourceRef source;
-    std::vector<TextEdit> edits;
-    int64_t fixes = 0;
-  };
-
   std::optional<size_t> RuleAt(const Place& place) const {
     for (size_t r = 0; r < facts_.rules().size(); ++r) {
       const Place own = facts_.RulePlace(static_cast<int32_t>(r));
@@ -157,99 +206,87 @@ class Mender {
     return std::nullopt;
   }
 
-  File& FileOf(const SourceRef& source) {
-    for (File& file : files_) {
-      if (file.source == source) return file;
-    }
-    files_.push_back({source, {}, 0});
-    return files_.back();
-  }
-
-  void Remove(size_t rule) {
+  std::vector<TextEdit> Removal(size_t rule) const {
     const auto block = BlockOf(facts_.rules()[rule]);
-    if (!block) return;
-    File& file = FileOf(facts_.rules()[rule].place.source);
-    file.edits.push_back({block->begin, block->end, ""});
-    ++file.fixes;
+    if (!block) return {};
+    return {{block->begin, block->end, ""}};
   }
 
-  void Move(size_t rule) {
+  std::vector<TextEdit> MoveToEnd(size_t rule) const {
     const SourceRef& source = facts_.rules()[rule].place.source;
     std::optional<size_t> last;
     for (size_t r = rule + 1; r < facts_.rules().size(); ++r) {
       if (facts_.rules()[r].place.source != source) continue;
       last = r;
       // Which of two catch-alls is to win is not for a tool to say.
-      if (facts_.rule_facts()[r].sketch.catch_all) return;
+      if (facts_.rule_facts()[r].sketch.catch_all) return {};
     }
-    if (!last) return;
+    if (!last) return {};
     const auto block = BlockOf(facts_.rules()[rule]);
     const auto target = BlockOf(facts_.rules()[*last]);
-    if (!block || !target) return;
+    if (!block || !target) return {};
     const std::string_view text = source->text();
     std::string moved(text.substr(block->begin, block->end - block->begin));
     if (moved.empty() || moved.back() != '\n') moved += '\n';
     if (target->end > 0 && text[target->end - 1] != '\n') {
       moved.insert(moved.begin(), '\n');
     }
-    File& file = FileOf(source);
-    file.edits.push_back({block->begin, block->end, ""});
-    file.edits.push_back({target->end, target->end, moved});
-    ++file.fixes;
+    return {{block->begin, block->end, ""},
+            {target->end, target->end, std::move(moved)}};
   }
 
-  void Fix(size_t index, const PatternFix& fix) {
-    const Rule& rule = facts_.rules()[index];
-    std::string pattern = rule.match;
-    if (fix.escape) pattern = EscapeDots(pattern).value_or(pattern);
-    if (fix.anchor) {
-      // `a|b$` would anchor the last alternative only.
-      const bool bare = pattern.find('|') != std::string::npos;
-      pattern = bare ? "(?:" + pattern + ")$" : pattern + "$";
-    }
-    const auto edit = PatternEdit(rule, pattern);
-    if (!edit) return;
-    File& file = FileOf(rule.match_place.source);
-    file.edits.push_back(*edit);
-    ++file.fixes;
-  }
-
-  std::vector<FixedFile> Apply() {
-    std::vector<FixedFile> out;
-    for (File& file : files_) {
-      std::stable_sort(file.edits.begin(), file.edits.end(),
-                       [](const TextEdit& a, const TextEdit& b) {
-                         return a.begin < b.begin;
-                       });
-      const std::string_view text = file.source->text();
-      FixedFile fixed{file.source, "", file.fixes};
-      size_t at = 0;
-      for (const TextEdit& edit : file.edits) {
-        if (edit.begin < at) continue;  // inside of a removed rule
-        fixed.text += text.substr(at, edit.begin - at);
-        fixed.text += edit.text;
-        at = edit.end;
-      }
-      fixed.text += text.substr(at);
-      if (fixed.text != text) out.push_back(std::move(fixed));
-    }
-    return out;
+  static std::vector<TextEdit> Anchor(const Rule& rule) {
+    // `a|b$` would anchor the last alternative only.
+    const bool bare = rule.match.find('|') != std::string::npos;
+    return Insertions(rule,
+                      bare ? "(?:" + rule.match + ")$" : rule.match + "$");
   }
 
   const Facts& facts_;
-  std::vector<size_t> removed_;
-  std::vector<size_t> moved_;
-  std::map<size_t, PatternFix> patterns_;
-  std::vector<File> files_;
 };
+
+bool Meet(const TextEdit& a, const TextEdit& b) {
+  return a.begin < b.end && b.begin < a.end;
+}
 
 }  // namespace
 
-std::vector<FixedFile> FixRules(const Facts& facts,
-                                std::span<const Finding> findings) {
-  Mender mender(facts);
-  for (const Finding& finding : findings) mender.Take(finding);
-  return mender.Run();
+std::vector<RuleFix> FixesOf(const Facts& facts,
+                             std::span<const Finding> findings) {
+  const RulesEditor editor(facts);
+  std::vector<RuleFix> out;
+  for (const Finding& finding : findings) {
+    if (auto fix = editor.FixOf(finding)) out.push_back(std::move(*fix));
+  }
+  return out;
+}
+
+bool Meet(const RuleFix& a, const RuleFix& b) {
+  if (a.file != b.file) return false;
+  return std::any_of(a.edits.begin(), a.edits.end(), [&](const TextEdit& mine) {
+    return std::any_of(
+        b.edits.begin(), b.edits.end(),
+        [&](const TextEdit& other) { return Meet(mine, other); });
+  });
+}
+
+std::string Fixed(std::string_view text, std::span<const RuleFix> fixes) {
+  std::vector<TextEdit> edits;
+  for (const RuleFix& fix : fixes) {
+    edits.insert(edits.end(), fix.edits.begin(), fix.edits.end());
+  }
+  std::stable_sort(
+      edits.begin(), edits.end(),
+      [](const TextEdit& a, const TextEdit& b) { return a.begin < b.begin; });
+  std::string out;
+  size_t at = 0;
+  for (const TextEdit& edit : edits) {
+    out += text.substr(at, edit.begin - at);
+    out += edit.text;
+    at = edit.end;
+  }
+  out += text.substr(at);
+  return out;
 }
 
 }  // namespace shardc

@@ -3,27 +3,44 @@
 #ifndef SHARDC_LINT_FIX_H_
 #define SHARDC_LINT_FIX_H_
 
-#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lint/analysis/facts.h"
 
 namespace shardc {
 
-struct FixedFile {
+// Bytes [begin, end) become `text`.
+struct TextEdit {
+  size_t begin = 0;
+  size_t end = 0;
+  std::string text;
+
+  bool operator==(const TextEdit&) const = default;
+};
+
+// What mends one finding; made as a whole or not at all.
+struct RuleFix {
+  const Code* code = nullptr;
   SourceRef source;
-  std::string text;   // fixed
-  int64_t fixes = 0;  // findings that it fixes
+  std::string file;  // its FileIdentity
+  std::vector<TextEdit> edits;
 };
 
 // Moves catch-alls to the end, removes duplicates, escapes dots and anchors
 // patterns, for those of `findings` that ask for it. Rules written in flow
-// style, and catch-alls above another one, are left to people. Files without
-// a fix are left out.
-std::vector<FixedFile> FixRules(const Facts& facts,
-                                std::span<const Finding> findings);
+// style, and catch-alls above another one, are left to people. Whether a spec
+// changes is for the caller to find out.
+std::vector<RuleFix> FixesOf(const Facts& facts,
+                             std::span<const Finding> findings);
+
+// Whether two fixes edit the same bytes, so that only one can be made.
+bool Meet(const RuleFix& a, const RuleFix& b);
+
+// The text with all of these fixes, no two of which meet.
+std::string Fixed(std::string_view text, std::span<const RuleFix> fixes);
 
 }  // namespace shardc
 

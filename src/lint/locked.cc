@@ -1,577 +1,77 @@
-// Both plans are read as JSON and walked side by side. Of a parameter, what
-// follows from a change (sizes from a spec, an index from the list of rules)
-// is told only where nothing it follows from has changed. Differences that
-// read alike but for the numbers in a name are one:
-//   layers.0.up, layers.1.up: spec ["tp"] -> [null]
-//   `layers.*.up` (2 parameters): the spec was ["tp"] and is [null]
+// A plan that is up to date is the same bytes: they are compared as they are
+// written, and only where one differs is the plan made into a text, which is
+// then read and compared field by field. Many findings end in one that counts:
+//
+//   23 differences, limit 20  ->  20 findings and `3 more differences`
 #include "lint/locked.h"
 
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
-#include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
-#include "model/name.h"
-#include "source/json.h"
-#include "source/json_writer.h"
+#include "source/matching_sink.h"
 #include "source/wording.h"
 
 namespace shardc {
 namespace {
 
-constexpr std::string_view kHelp =
-    "look at the change, then run `shardc plan --write-locked`";
-
-// A value's text with one spacing and members in one order, so that equal
-// texts are equal values.
-std::string Normal(const JsonValue& value) {
-  std::string out;
-  switch (value.kind()) {
-    case JsonKind::kString:
-      return JsonString(value.string());
-    case JsonKind::kArray:
-      for (const JsonValue item : value.items()) {
-        out += (out.empty() ? "[" : ", ") + Normal(item);
-      }
-      return out.empty() ? "[]" : out + "]";
-    case JsonKind::kObject: {
-      std::map<std::string_view, JsonValue> sorted;
-      for (const JsonMember member : value.members()) {
-        sorted.emplace(member.name(), member.value);
-      }
-      for (const auto& [name, member] : sorted) {
-        out += (out.empty() ? "{" : ", ") + JsonString(name) + ": " +
-               Normal(member);
-      }
-      return out.empty() ? "{}" : out + "}";
-    }
-    default: {
-      const Place place = value.place();
-      return std::string(
-          place.source->text().substr(place.begin, place.end - place.begin));
-    }
-  }
-}
-
-// An object's members by name; none of what is no object.
-using Members = std::unordered_map<std::string_view, JsonValue>;
-Members MembersOf(const std::optional<JsonValue>& value) {
-  Members out;
-  if (!value || !value->IsObject()) return out;
-  for (const JsonMember member : value->members()) {
-    out.emplace(member.name(), member.value);
-  }
+Finding Make(Place place, std::string message, Level level, std::string help) {
+  Finding out;
+  out.code = &kPlanOutOfDate.code;
+  out.level = level;
+  // The place of a whole object would be underlined to its end.
+  if (place.HasPosition()) place.end = place.begin + 1;
+  out.place = std::move(place);
+  out.message = std::move(message);
+  out.help = std::move(help);
   return out;
 }
 
-std::optional<JsonValue> At(const Members& members, std::string_view name) {
-  const auto at = members.find(name);
-  return at == members.end() ? std::nullopt : std::optional(at->second);
+bool IsUpToDate(const WritePlan& give, std::string_view committed) {
+  MatchingSink sink(committed);
+  give(sink);
+  return sink.Matches();
 }
-
-std::string TextAt(const Members& members, std::string_view name,
-                   std::string_view absent) {
-  const auto value = At(members, name);
-  return value ? Normal(*value) : std::string(absent);
-}
-
-// Every name of either, in the given plan's order and then the committed's.
-std::vector<std::string_view> NamesOf(const std::optional<JsonValue>& given,
-                                      const std::optional<JsonValue>& was) {
-  std::vector<std::string_view> out;
-  std::set<std::string_view> seen;
-  for (const auto& value : {given, was}) {
-    if (!value || !value->IsObject()) continue;
-    for (const JsonMember member : value->members()) {
-      if (seen.insert(member.name()).second) out.push_back(member.name());
-    }
-  }
-  return out;
-}
-
-std::string MeshAxesText(const Members& mesh) {
-  std::string out;
-  const auto axes = At(mesh, "axes");
-  if (!axes || !axes->IsArray()) return out;
-  for (const JsonValue axis : axes->items()) {
-    const Members members = MembersOf(axis);
-    const auto name = At(members, "name");
-    if (!name || !name->IsString()) continue;
-    out += (out.empty() ? "" : " ") + std::string(name->string()) + "=" +
-           TextAt(members, "size", "?");
-  }
-  return out;
-}
-
-std::map<std::string, std::string> AxisTypes(const Members& mesh) {
-  std::map<std::string, std::string> out;
-  const auto axes = At(mesh, "axes");
-  if (!axes || !axes->IsArray()) return out;
-  for (const JsonValue axis : axes->items()) {
-    const Members members = MembersOf(axis);
-    out[TextAt(members, "name", "")] = TextAt(members, "type", "\"auto\"");
-  }
-  return out;
-}
-
-// The patterns of a plan's rules, by index.
-std::vector<std::string> PatternsOf(const std::optional<JsonValue>& rules) {
-  std::vector<std::string> out;
-  if (!rules || !rules->IsArray()) return out;
-  for (const JsonValue rule : rules->items()) {
-    out.push_back(TextAt(MembersOf(rule), "match", "null"));
-  }
-  return out;
-}
-
-// What the members of a parameter follow from.
-constexpr std::array<std::string_view, 3> kStated = {"shape", "dtype", "spec"};
-constexpr std::array<std::string_view, 3> kDerived = {
-    "shard_shape", "bytes_per_device", "corrections"};
-
-std::string Subject(std::string_view member) {
-  if (member == "dtype") return "data type";
-  if (member == "spec") return "the spec";
-  if (member == "shape") return "shape";
-  if (member == "weight_decay") return "weight decay";
-  return "`" + std::string(member) + "`";
-}
-
-class Comparison {
- public:
-  Comparison(JsonValue was, JsonValue given, size_t limit)
-      : was_root_(was),
-        given_root_(given),
-        was_(MembersOf(was)),
-        given_(MembersOf(given)),
-        limit_(limit) {}
-
-  FindingSink Run() {
-    CompareMesh();
-    CompareModes();
-    CompareParams();
-    CompareAttention();
-    CompareRules();
-    CompareRest();
-    if (differences_.empty()) return {Note()};
-    return Tell();
-  }
-
- private:
-  // One difference, of all parameters that have it.
-  struct Difference {
-    Place place;
-    std::string before_name, after_name;  // of the message, around the name
-    std::string folded, example;
-    std::vector<std::string> params;
-  };
-
-  static Finding Make(Place place, std::string message, Level level) {
-    Finding out;
-    out.code = &kPlanOutOfDate.code;
-    out.level = level;
-    // The place of a whole object would be underlined to its end.
-    if (place.HasPosition()) place.end = place.begin + 1;
-    out.place = std::move(place);
-    out.message = std::move(message);
-    out.help = kHelp;
-    return out;
-  }
-
-  Finding Note() const {
-    Finding out = Make(was_root_.place(),
-                       "the committed plan says what the inputs give in other "
-                       "words: order, spacing or `source` differ",
-                       Level::kNote);
-    out.help = "`shardc plan --write-locked` writes it anew";
-    return out;
-  }
-
-  FindingSink Tell() {
-    FindingSink out;
-    for (Difference& one : differences_) {
-      if (out.size() == limit_) {
-        out.push_back(
-            Make(was_root_.place(),
-                 Counted(static_cast<int64_t>(differences_.size() - out.size()),
-                         "more difference"),
-                 Level::kError));
-        break;
-      }
-      std::string name;
-      if (one.params.size() == 1) {
-        name = Quoted(one.example);
-      } else if (one.params.size() > 1) {
-        name = Quoted(one.folded) + " (" +
-               Counted(static_cast<int64_t>(one.params.size()), "parameter") +
-               ")";
-      }
-      Finding finding = Make(one.place, one.before_name + name + one.after_name,
-                             Level::kError);
-      finding.params = std::move(one.params);
-      out.push_back(std::move(finding));
-    }
-    return out;
-  }
-
-  void Say(const Place& place, std::string message) {
-    differences_.push_back({place, std::move(message), "", "", "", {}});
-  }
-
-  // "`the spec of` NAME `was X and is Y`", once for all names alike.
-  void SayOf(const std::string& param, const Place& place, std::string before,
-             std::string after) {
-    const char separator = param.find('/') == std::string::npos ? '.' : '/';
-    std::string folded = NameTemplate(param, separator);
-    const auto [at, fresh] = folded_.try_emplace(
-        std::tuple(folded, before, after), differences_.size());
-    if (fresh) {
-      differences_.push_back({place,
-                              std::move(before),
-                              std::move(after),
-                              std::move(folded),
-                              param,
-                              {}});
-    }
-    differences_[at->second].params.push_back(param);
-  }
-
-  static std::string WasAndIs(const std::string& before,
-                              const std::string& after) {
-    return " was " + before + " and is " + after;
-  }
-
-  Place PlaceOf(std::string_view member) const {
-    const auto value = At(was_, member);
-    return value ? value->place() : was_root_.place();
-  }
-
-  void CompareMesh() {
-    const Members was = MembersOf(At(was_, "mesh"));
-    const Members given = MembersOf(At(given_, "mesh"));
-    const Place place = PlaceOf("mesh");
-    const std::string before = MeshAxesText(was), now = MeshAxesText(given);
-    if (before != now) {
-      Say(place, "the mesh" + WasAndIs(before, now));
-    }
-    const auto types = AxisTypes(given);
-    for (const auto& [axis, type] : AxisTypes(was)) {
-      const auto at = types.find(axis);
-      if (at == types.end() || at->second == type) continue;
-      Say(place, "the type of mesh axis " + axis + WasAndIs(type, at->second));
-    }
-    for (std::string_view name :
-         NamesOf(At(given_, "mesh"), At(was_, "mesh"))) {
-      // The count of devices follows from the axes.
-      if (name == "axes" || (name == "devices" && before != now)) continue;
-      const bool one = name == "processes" || name == "slices";
-      const std::string_view absent = one ? "1" : "absent";
-      const std::string a = TextAt(was, name, absent);
-      const std::string b = TextAt(given, name, absent);
-      if (a != b) Say(place, "the mesh's " + Quoted(name) + WasAndIs(a, b));
-    }
-    if (differences_.empty() && was.contains("axes") &&
-        Normal(was.at("axes")) != Normal(given.at("axes"))) {
-      Say(place, "the mesh's axes" + WasAndIs(Normal(was.at("axes")),
-                                              Normal(given.at("axes"))));
-    }
-  }
-
-  void CompareModes() {
-    const std::string before = TextAt(was_, "modes", "[]");
-    const std::string now = TextAt(given_, "modes", "[]");
-    if (before == now) return;
-    Say(PlaceOf("modes"), "the modes were " + before + " and are " + now);
-  }
-
-  void CompareParams() {
-    const auto was = At(was_, "params");
-    if (!was || !was->IsObject()) {
-      Say(was_root_.place(), "the committed plan has no `params`");
-      return;
-    }
-    const Members given = MembersOf(At(given_, "params"));
-    std::set<std::string_view> seen;
-    const auto was_rules = PatternsOf(At(was_, "rules"));
-    const auto given_rules = PatternsOf(At(given_, "rules"));
-    for (const JsonMember member : was->members()) {
-      const std::string name(member.name());
-      const auto now = given.find(member.name());
-      seen.insert(member.name());
-      if (now == given.end()) {
-        SayOf(name, member.key.place(), "", " is no longer there");
-      } else {
-        CompareParam(name, member, now->second, was_rules, given_rules);
-      }
-    }
-    const auto all = At(given_, "params");
-    for (const JsonMember member : all->members()) {
-      if (seen.contains(member.name())) continue;
-      SayOf(std::string(member.name()), was->place(), "", " is new");
-    }
-  }
-
-  // The members of one parameter, and where to say what differs.
-  struct Pair {
-    const std::string& name;
-    Place key;
-    Members was, given;
-  };
-
-  bool CompareMember(const Pair& pair, std::string_view member,
-                     std::string_view absent) {
-    const std::string before = TextAt(pair.was, member, absent);
-    const std::string now = TextAt(pair.given, member, absent);
-    if (before == now) return false;
-    const auto value = At(pair.was, member);
-    SayOf(pair.name, value ? value->place() : pair.key,
-          Subject(member) + " of ", WasAndIs(before, now));
-    return true;
-  }
-
-  void CompareParam(const std::string& name, const JsonMember& was,
-                    const JsonValue& given,
-                    const std::vector<std::string>& was_rules,
-                    const std::vector<std::string>& given_rules) {
-    const Pair pair{name, was.key.place(), MembersOf(was.value),
-                    MembersOf(given)};
-    if (!was.value.IsObject()) {
-      SayOf(name, was.value.place(), "", " is no object in the plan");
-      return;
-    }
-    bool stated = false;
-    for (const std::string_view member : kStated) {
-      stated = CompareMember(pair, member, "null") || stated;
-    }
-    stated = CompareModeSpecs(pair) || stated;
-    CompareMember(pair, "placement", "absent");
-    CompareMember(pair, "weight_decay", "absent");
-    if (stated) return;
-    CompareRule(pair, was_rules, given_rules);
-    for (const std::string_view member : kDerived) {
-      CompareMember(pair, member, "absent");
-    }
-    CompareModeSizes(pair);
-    for (const std::string_view member : NamesOf(given, was.value)) {
-      if (Known(member)) continue;
-      CompareMember(pair, member, "absent");
-    }
-  }
-
-  static bool Known(std::string_view member) {
-    return member == "modes" || member == "rule" || member == "placement" ||
-           member == "weight_decay" ||
-           std::find(kStated.begin(), kStated.end(), member) != kStated.end() ||
-           std::find(kDerived.begin(), kDerived.end(), member) !=
-               kDerived.end();
-  }
-
-  // An index means its pattern: a rule that came above moves all below.
-  void CompareRule(const Pair& pair, const std::vector<std::string>& was,
-                   const std::vector<std::string>& given) {
-    const auto pattern = [](const Members& members,
-                            const std::vector<std::string>& rules) {
-      const auto index = At(members, "rule");
-      if (!index) return std::string("absent");
-      if (index->kind() != JsonKind::kInteger || index->integer() < 0 ||
-          static_cast<uint64_t>(index->integer()) >= rules.size()) {
-        return Normal(*index);
-      }
-      return rules[static_cast<size_t>(index->integer())];
-    };
-    const std::string before = pattern(pair.was, was);
-    const std::string now = pattern(pair.given, given);
-    if (before == now) return;
-    SayOf(pair.name, pair.key, "the rule of ", WasAndIs(before, now));
-  }
-
-  // A mode without an entry has the train spec.
-  bool CompareModeSpecs(const Pair& pair) {
-    const Members was = MembersOf(At(pair.was, "modes"));
-    const Members given = MembersOf(At(pair.given, "modes"));
-    const std::string was_train = TextAt(pair.was, "spec", "null");
-    const std::string given_train = TextAt(pair.given, "spec", "null");
-    bool differ = false;
-    for (const std::string_view mode :
-         NamesOf(At(pair.given, "modes"), At(pair.was, "modes"))) {
-      const std::string before =
-          TextAt(MembersOf(At(was, mode)), "spec", was_train);
-      const std::string now =
-          TextAt(MembersOf(At(given, mode)), "spec", given_train);
-      if (before == now) continue;
-      // A change in train is said once.
-      if (before == was_train && now == given_train) continue;
-      const auto own = At(was, mode);
-      SayOf(pair.name, own ? own->place() : pair.key,
-            "the " + std::string(mode) + " spec of ", WasAndIs(before, now));
-      differ = true;
-    }
-    return differ;
-  }
-
-  void CompareModeSizes(const Pair& pair) {
-    const auto was = At(pair.was, "modes");
-    const auto given = At(pair.given, "modes");
-    const Members was_modes = MembersOf(was), given_modes = MembersOf(given);
-    for (const std::string_view mode : NamesOf(given, was)) {
-      const auto a = At(was_modes, mode), b = At(given_modes, mode);
-      const std::string before = a ? Normal(*a) : "absent";
-      const std::string now = b ? Normal(*b) : "absent";
-      if (before == now) continue;
-      SayOf(pair.name, a ? a->place() : pair.key,
-            "the " + std::string(mode) + " entry of ", WasAndIs(before, now));
-    }
-  }
-
-  // Told once for all modes in which a tensor's spec differs alike. A mode
-  // that one of the two lacks is told with the modes.
-  void CompareAttention() {
-    const auto was = At(was_, "attention"), given = At(given_, "attention");
-    if (!was || !given) return;
-    const Members was_modes = MembersOf(was), given_modes = MembersOf(given);
-    std::map<std::string, size_t> told;
-    std::vector<std::pair<Place, std::vector<std::string_view>>> places;
-    for (const std::string_view mode : NamesOf(given, was)) {
-      const auto a = At(was_modes, mode), b = At(given_modes, mode);
-      if (!a || !b) {
-        if (TextAt(was_, "modes", "") != TextAt(given_, "modes", "")) continue;
-        Say(a ? a->place() : was->place(),
-            "`attention` " + std::string(a ? "has" : "lacks") + " mode " +
-                Quoted(mode));
-        continue;
-      }
-      const Members was_specs = MembersOf(a), given_specs = MembersOf(b);
-      for (const std::string_view tensor : NamesOf(b, a)) {
-        const std::string before = TextAt(was_specs, tensor, "absent");
-        const std::string now = TextAt(given_specs, tensor, "absent");
-        if (before == now) continue;
-        const auto value = At(was_specs, tensor);
-        const auto [at, fresh] =
-            told.try_emplace(" spec of attention tensor " + Quoted(tensor) +
-                                 WasAndIs(before, now),
-                             places.size());
-        if (fresh) places.push_back({value ? value->place() : a->place(), {}});
-        places[at->second].second.push_back(mode);
-      }
-    }
-    std::vector<std::string_view> words(places.size());
-    for (const auto& [text, index] : told) words[index] = text;
-    for (size_t i = 0; i < places.size(); ++i) {
-      std::string modes;
-      for (const std::string_view mode : places[i].second) {
-        modes += (modes.empty() ? "" : ", ") + std::string(mode);
-      }
-      Say(places[i].first, "the " + modes + std::string(words[i]));
-    }
-  }
-
-  void CompareRules() {
-    const auto was = At(was_, "rules"), given = At(given_, "rules");
-    const std::vector<std::string> before = PatternsOf(was);
-    const std::vector<std::string> now = PatternsOf(given);
-    const Place place = PlaceOf("rules");
-    if (before != now) {
-      std::map<std::string_view, int64_t> counts;
-      for (const std::string& pattern : before) --counts[pattern];
-      for (const std::string& pattern : now) ++counts[pattern];
-      bool members = false;
-      for (const auto& [pattern, count] : counts) {
-        if (count == 0) continue;
-        members = true;
-        Say(place, "the rule " + std::string(pattern) +
-                       (count > 0 ? " is new" : " is no longer there"));
-      }
-      if (!members) Say(place, "the rules stand in another order");
-      return;
-    }
-    if (!was || !was->IsArray() || !given || !differences_.empty()) return;
-    auto next = given->items().begin();
-    for (const JsonValue rule : was->items()) {
-      CompareCounts(rule, *next);
-      ++next;
-    }
-  }
-
-  // Hits follow from parameters: told where those are the same.
-  void CompareCounts(const JsonValue& was, const JsonValue& given) {
-    const Members before = MembersOf(was), now = MembersOf(given);
-    for (const std::string_view member : NamesOf(given, was)) {
-      if (member == "source") continue;
-      const std::string a = TextAt(before, member, "absent");
-      const std::string b = TextAt(now, member, "absent");
-      if (a == b) continue;
-      Say(was.place(), Quoted(member) + " of the rule " +
-                           TextAt(now, "match", "null") + WasAndIs(a, b));
-    }
-  }
-
-  // Totals and digest follow from the rest.
-  void CompareRest() {
-    const Members was = MembersOf(At(was_, "summary"));
-    const Members given = MembersOf(At(given_, "summary"));
-    if (differences_.empty()) {
-      for (const std::string_view member :
-           NamesOf(At(given_, "summary"), At(was_, "summary"))) {
-        const std::string a = TextAt(was, member, "absent");
-        const std::string b = TextAt(given, member, "absent");
-        if (a == b) continue;
-        Say(PlaceOf("summary"),
-            "the summary's " + Quoted(member) + WasAndIs(a, b));
-      }
-    }
-    for (const JsonMember member : was_root_.members()) {
-      if (given_.contains(member.name())) continue;
-      Say(member.key.place(), Quoted(member.name()) +
-                                  " is no part of the plan that the inputs "
-                                  "give");
-    }
-    for (const JsonMember member : given_root_.members()) {
-      if (was_.contains(member.name())) continue;
-      Say(was_root_.place(),
-          "the committed plan has no " + Quoted(member.name()));
-    }
-    const std::string a = TextAt(was_, "fingerprint", "absent");
-    const std::string b = TextAt(given_, "fingerprint", "absent");
-    if (differences_.empty() && a != b) {
-      Say(PlaceOf("fingerprint"), "the fingerprint" + WasAndIs(a, b));
-    }
-  }
-
-  JsonValue was_root_, given_root_;
-  Members was_, given_;
-  size_t limit_;
-  std::vector<Difference> differences_;
-  std::map<std::tuple<std::string, std::string, std::string>, size_t> folded_;
-};
 
 }  // namespace
 
-FindingSink CompareLocked(const SourceRef& given, const SourceRef& committed,
+std::optional<std::vector<PlanDifference>> DifferencesFrom(
+    const WritePlan& give, const SourceRef& committed, Findings& errors) {
+  if (IsUpToDate(give, committed->text())) return std::vector<PlanDifference>();
+  return ComparePlans(committed, MakeSource("the plan of now", TextOf(give)),
+                      errors);
+}
+
+FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, size_t limit) {
-  if (given->text() == committed->text()) return {};
-  const auto document = JsonDocument::Parse(committed, errors);
-  if (document == nullptr) return {};
-  const JsonValue root = document->root();
-  const auto schema =
-      root.IsObject() ? root.Find("schema") : std::optional<JsonValue>();
-  if (!schema || !schema->IsString() || schema->string() != "shardc.plan/v1") {
-    errors.Add(code::kSchema, root.place(), "this is not a plan of `shardc`",
-               "write it with `shardc plan --write-locked`");
-    return {};
+  if (IsUpToDate(give, committed->text())) return {};
+  auto differences = ComparePlans(
+      committed, MakeSource("the plan of now", TextOf(give)), errors);
+  if (!differences) return {};
+  const Place whole{committed, 0, committed->text().size()};
+  if (differences->empty()) {
+    return {Make(whole,
+                 "the committed plan says what the inputs give in other "
+                 "words: order, spacing or `source` differ",
+                 Level::kNote, "`shardc plan --write-locked` writes it anew")};
   }
-  const auto now = JsonDocument::Parse(given, errors);
-  if (now == nullptr) return {};
-  return Comparison(root, now->root(), limit).Run();
+  const std::string help =
+      "look at the change, then run `shardc plan --write-locked`";
+  FindingSink out;
+  for (PlanDifference& one : *differences) {
+    if (out.size() == limit) {
+      out.push_back(
+          Make(whole,
+               Counted(static_cast<int64_t>(differences->size() - out.size()),
+                       "more difference"),
+               Level::kError, help));
+      break;
+    }
+    Finding finding =
+        Make(one.place, std::move(one.message), Level::kError, help);
+    finding.params = std::move(one.params);
+    out.push_back(std::move(finding));
+  }
+  return out;
 }
 
 }  // namespace shardc

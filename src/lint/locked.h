@@ -2,19 +2,32 @@
 #ifndef SHARDC_LINT_LOCKED_H_
 #define SHARDC_LINT_LOCKED_H_
 
+#include <functional>
+#include <optional>
+#include <vector>
+
 #include "lint/analysis/topic.h"
+#include "lint/plan_difference.h"
 #include "lint/rules/lint.h"
+#include "source/sink.h"
 #include "source/source.h"
 
 namespace shardc {
 
-// Compares two plans in JSON, field by field, whatever their fingerprints say:
-// the `committed` file, and what the inputs `give`. One finding for each thing
-// that differs, folded over layers, at its place in the committed file; one
-// note where the file says the same in other words (order, spacing,
-// `source`); none where the bytes are the same. At most `limit`, and a last
-// one that counts the rest. Errors in reading the file go to `errors`.
-FindingSink CompareLocked(const SourceRef& given, const SourceRef& committed,
+using WritePlan = std::function<void(Sink& out)>;
+
+// What differs in the plan that the inputs `give` from the `committed` file.
+// Empty where both say the same; nothing where the file cannot be read, which
+// goes to `errors`.
+std::optional<std::vector<PlanDifference>> DifferencesFrom(
+    const WritePlan& give, const SourceRef& committed, Findings& errors);
+
+// Compares the `committed` file with the plan that the inputs `give`. One
+// finding for each thing that differs, folded over layers, at its place in the
+// committed file; one note where the file says the same in other words; none
+// where the bytes are the same. At most `limit`, and a last one that counts
+// the rest. Errors in reading the file go to `errors`.
+FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, size_t limit = 20);
 
 }  // namespace shardc

@@ -46,6 +46,10 @@ int LineCount(const Source& source) {
 
 }  // namespace
 
+bool IsIgnoreMark(std::string_view line) {
+  return Trim(line).starts_with(kMark);
+}
+
 std::vector<Ignore> IgnoresIn(const SourceRef& source) {
   std::vector<Ignore> out;
   size_t at = source->text().find(kMark);

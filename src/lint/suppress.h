@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lint/analysis/topic.h"
@@ -22,6 +23,9 @@ struct Ignore {
   int covers = 0;  // the next line that is no comment, where it stands alone
   bool used = false;
 };
+
+// A comment of its own that ignores something in what follows.
+bool IsIgnoreMark(std::string_view line);
 
 std::vector<Ignore> IgnoresIn(const SourceRef& source);
 

@@ -9,9 +9,7 @@
 #include "parse/rules.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
-#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -26,26 +24,19 @@ namespace {
 constexpr std::string_view kBuiltin = "builtin:";
 constexpr size_t kFileLimit = 1000;
 
-// One name for a file, however it is reached.
-std::string Identity(const std::string& path) {
-  if (path == "-") return path;
-  std::error_code error;
-  const auto whole = std::filesystem::weakly_canonical(path, error);
-  return error ? path : whole.string();
-}
-
 bool IsBuiltin(std::string_view name) { return name.starts_with(kBuiltin); }
 
 class Collector {
  public:
-  Collector(const PackLookup& packs, Findings& findings)
-      : packs_(packs), findings_(findings) {}
+  Collector(const PackLookup& packs, const RulesTexts* texts,
+            Findings& findings)
+      : packs_(packs), texts_(texts), findings_(findings) {}
 
   // `place`: of the entry that extends, or nowhere for the command line.
   void Visit(const std::string& name, const Place& place) {
     if (findings_.Full()) return;
     const std::string identity =
-        IsBuiltin(name) || name == "auto" ? name : Identity(name);
+        IsBuiltin(name) || name == "auto" ? name : FileIdentity(name);
     const auto open = std::find(stack_.begin(), stack_.end(), identity);
     if (open != stack_.end()) {
       findings_.Add(code::kCycle, place,
@@ -60,7 +51,7 @@ class Collector {
                     "more than " + std::to_string(kFileLimit) + " rules files");
       return;
     }
-    SourceRef source = Load(name, place);
+    SourceRef source = Load(name, identity, place);
     if (source == nullptr) return;
     auto file = ParseRuleFile(source, findings_);
     if (!file) return;
@@ -101,7 +92,12 @@ class Collector {
     return PathBeside(file, name);
   }
 
-  SourceRef Load(const std::string& name, const Place& place) {
+  SourceRef Load(const std::string& name, const std::string& identity,
+                 const Place& place) {
+    if (texts_ != nullptr) {
+      const auto text = texts_->find(identity);
+      if (text != texts_->end()) return MakeSource(name, text->second);
+    }
     if (IsBuiltin(name) || name == "auto") {
       SourceRef source = packs_ ? packs_(name) : nullptr;
       if (source == nullptr) {
@@ -166,6 +162,7 @@ class Collector {
   }
 
   const PackLookup& packs_;
+  const RulesTexts* texts_;  // may be null
   Findings& findings_;
   RuleSet set_;
   std::vector<std::string> stack_;  // identities of the files being read
@@ -179,9 +176,10 @@ class Collector {
 
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
-                                 RuleSet* despite_errors) {
+                                 RuleSet* despite_errors,
+                                 const RulesTexts* texts) {
   const size_t before = findings.errors();
-  Collector collector(packs, findings);
+  Collector collector(packs, texts, findings);
   for (const std::string& file : files) collector.Visit(file, {});
   RuleSet set = collector.Take();
   if (findings.errors() > before) {

@@ -3,6 +3,7 @@
 #define SHARDC_PARSE_RULES_H_
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,13 +19,17 @@ namespace shardc {
 // naming the manifest has.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
+// What files hold in place of what is on disk, by FileIdentity.
+using RulesTexts = std::map<std::string, std::string>;
+
 // Reads each file followed by what it extends, depth first; a file reached
 // twice counts once; earlier is nearer. Settings merge key by key, the
 // nearest wins. Circles are findings. With errors nothing is returned, and
 // `despite_errors` receives what could be read, for checks of its patterns.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
-                                 RuleSet* despite_errors = nullptr);
+                                 RuleSet* despite_errors = nullptr,
+                                 const RulesTexts* texts = nullptr);
 
 // One spec by itself, as it would stand behind `spec:` (no `like`): what
 // `shardc resolve` takes on its command line.

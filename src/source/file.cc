@@ -9,6 +9,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "source/input_file.h"
@@ -176,6 +178,13 @@ std::string PathBeside(const std::string& file, const std::string& relative) {
   const size_t slash = file.rfind('/');
   if (slash == std::string::npos) return relative;
   return file.substr(0, slash + 1) + relative;
+}
+
+std::string FileIdentity(const std::string& path) {
+  if (path == "-") return path;
+  std::error_code error;
+  const auto whole = std::filesystem::weakly_canonical(path, error);
+  return error ? path : whole.string();
 }
 
 }  // namespace shardc

@@ -26,6 +26,9 @@ std::optional<std::string> Inflate(std::string_view gzip, int64_t limit_bytes,
                                    std::string* why);
 bool IsGzip(std::string_view bytes);
 
+// One name for a file, however it is reached.
+std::string FileIdentity(const std::string& path);
+
 // "a/b" for ("a/x.yaml", "b"); absolute paths stay. Lexical only.
 std::string PathBeside(const std::string& file, const std::string& relative);
 

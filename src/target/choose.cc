@@ -7,7 +7,9 @@
 // `target` named as well, they are a.yaml.
 #include "target/choose.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "parse/project.h"
 #include "source/wording.h"
@@ -91,6 +93,26 @@ std::optional<Target> ChooseTarget(const TargetRequest& request,
   }
   LayOver(request, target);
   return target;
+}
+
+std::optional<std::vector<Target>> ChooseTargets(
+    const TargetRequest& request, std::span<const std::string> names,
+    Findings& findings) {
+  const size_t before = findings.errors();
+  std::vector<Target> out;
+  if (names.empty() && !request.NamesAnInput()) {
+    const auto project = OpenProject(request, findings);
+    if (findings.errors() > before) return std::nullopt;
+    if (project && !project->targets.empty()) return project->targets;
+  }
+  TargetRequest one = request;
+  for (size_t i = 0; i < std::max<size_t>(names.size(), 1); ++i) {
+    if (!names.empty()) one.target = names[i];
+    auto target = ChooseTarget(one, findings);
+    if (!target) return std::nullopt;
+    out.push_back(std::move(*target));
+  }
+  return out;
 }
 
 }  // namespace shardc

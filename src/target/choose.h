@@ -7,6 +7,7 @@
 #define SHARDC_TARGET_CHOOSE_H_
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,12 @@ std::optional<Project> OpenProject(const TargetRequest& request,
 // the project's only target where it names no input.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
+
+// The targets of these names, as they stand; where none is given all of the
+// project, or the one that the request's inputs make.
+std::optional<std::vector<Target>> ChooseTargets(
+    const TargetRequest& request, std::span<const std::string> names,
+    Findings& findings);
 
 }  // namespace shardc
 

@@ -145,7 +145,7 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
                                  const std::string& project_dir,
                                  const Manifest* manifest,
                                  const std::string& model_type,
-                                 Findings& findings) {
+                                 Findings& findings, const RulesTexts* texts) {
   if (files.empty()) {
     findings.Add(code::kUsage, {}, "no rules are given",
                  "write `--rules FILE`, `--rules builtin:llama` or `--rules "
@@ -165,7 +165,7 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
   auto rules = ReadRules(
       named,
       [separator](std::string_view name) { return FindPack(name, separator); },
-      findings, &broken);
+      findings, &broken, texts);
   if (rules) {
     NameSources(*rules, named, project_dir);
   } else {

@@ -18,6 +18,7 @@
 #include "model/mesh.h"
 #include "model/project.h"
 #include "model/rules.h"
+#include "parse/rules.h"
 #include "plan/compile.h"
 #include "source/finding.h"
 
@@ -52,12 +53,14 @@ std::optional<Manifest> OpenManifest(const std::string& path,
                                      Findings& findings);
 // Files, packs and `auto`, earlier ones winning. Their rules are named
 // relative to `project_dir`, or where that is empty to the first file's
-// folder. `manifest` may be null: packs then take flax names.
+// folder. `manifest` may be null: packs then take flax names; so may `texts`,
+// which stand in for what files hold.
 std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
                                  const std::string& project_dir,
                                  const Manifest* manifest,
                                  const std::string& model_type,
-                                 Findings& findings);
+                                 Findings& findings,
+                                 const RulesTexts* texts = nullptr);
 
 // Bad patterns, which another room judges though they are part of a file.
 void CheckPatterns(const RuleSet& rules, Findings& findings);

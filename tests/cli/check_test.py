@@ -306,17 +306,129 @@ rules:
     spec: [[FSDP, SP]]
 """
 
+    # The catch-all below takes what it took above.
+    SAFE = RULES.replace("    spec: RowWise", "    spec: [[FSDP, SP]]")
+    SAFE_MENDED = MENDED.replace("    spec: RowWise", "    spec: [[FSDP, SP]]")
+
+    def specs(self):
+        plan = self.shardc("plan", "--no-project", "--mesh", "fsdp:2,tp:4",
+                           "--rules", "r.yaml", "--manifest", "m.json", "-q",
+                           "--unmatched", "replicate")
+        return {name: (param["spec"], param.get("modes"))
+                for name, param in self.check(plan, 0).json()["params"]
+                .items()}
+
     def test_fix_keeps_comments_and_formatting(self):
+        self.write("r.yaml", self.SAFE)
         result = self.lint("--fix", "--format", "json")
         self.check(result, 0)
-        self.assertEqual(self.read("r.yaml"), self.MENDED)
+        self.assertIn("2 findings fixed", result.err)
+        self.assertEqual(self.read("r.yaml"), self.SAFE_MENDED)
         self.assertEqual([f["code"] for f in result.json()], ["SHD105"])
         self.lint("--fix")  # nothing is left to fix
+        self.assertEqual(self.read("r.yaml"), self.SAFE_MENDED)
+
+    def test_what_changes_a_spec_is_left_unless_it_is_asked_for(self):
+        before = self.specs()
+        result = self.check(self.lint("--fix", "--format", "json"), 1)
+        self.assertIn("1 fix left out, as specs would change: "
+                      "`--unsafe-fixes`", result.err)
+        self.assertEqual([f["code"] for f in result.json()],
+                         ["SHD109", "SHD105"])
+        self.assertEqual(self.specs(), before)
+        self.assertNotIn("note: \"narrow\"\n  - match: '.*'",
+                         self.read("r.yaml"))
+        result = self.check(self.lint("--unsafe-fixes"), 0)
         self.assertEqual(self.read("r.yaml"), self.MENDED)
+        self.assertIn("the plan changes:\n"
+                      "  the spec of `layers/0/narrow/kernel` was [\"fsdp\"] "
+                      "and is [\"tp\", \"fsdp\"]", result.err)
+        self.assertNotEqual(self.specs(), before)
+
+    def test_a_fix_is_proven_in_every_mode(self):
+        self.write("r.yaml", self.SAFE.replace(
+            '    note: "narrow"', "    modes: {decode: [null, null]}"))
+        before = self.read("r.yaml")
+        self.lint("--fix", "--ignore", "SHD107", "--modes", "train")
+        self.assertEqual(self.read("r.yaml"), before)
+
+    def test_a_fix_is_proven_for_every_target(self):
+        """Also of those that are not checked, if they read the file."""
+        self.write("other.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                "layers/0/w_qkv/kernel": {"shape": [64, 64],
+                                          "dtype": "BF16"}}}))
+        self.write("shardc.yaml", """\
+version: 1
+targets:
+  a: {mesh: "fsdp:2,tp:4", rules: [r.yaml], manifest: m.json}
+  b: {mesh: "fsdp:2,tp:4", rules: [base.yaml], manifest: other.json}
+""")
+        self.write("base.yaml", "version: 1\nextends: [./r.yaml]\n")
+        self.write("r.yaml", self.SAFE)
+        args = ("check", "--fix", "--ignore", "SHD107")
+        for more in ((), ("--target", "a")):
+            self.shardc(*args, *more)
+            self.assertEqual(self.read("r.yaml"), self.SAFE, more)
+        self.write("other.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                "x/kernel": {"shape": [64, 64], "dtype": "BF16"}}}))
+        self.shardc(*args)
+        self.assertIn("  - match: '.*'          # the rest\n"
+                      "    spec: [[FSDP, SP]]\n", self.read("r.yaml")[-70:])
+
+    def test_comments_go_with_their_rule(self):
+        self.write("r.yaml", """\
+version: 1
+rules:
+  # of wide ones
+  - match: 'wide/kernel'
+    spec: ColumnWise
+    # goes on about wide
+
+  # a second time,
+  # by mistake
+  - match: 'wide/kernel'
+    spec: ColumnWise
+      # to be looked at
+  # the rest
+  # shardc: ignore[SHD103] on purpose
+
+  - match: '.*'
+    spec: [[FSDP, SP]]
+
+  # narrow ones
+  - match: 'narrow/kernel'
+    spec: [[FSDP, SP]]
+    # and their end
+# not of any rule
+""")
+        self.check(self.lint("--fix"), 0)
+        self.assertEqual(self.read("r.yaml"), """\
+version: 1
+rules:
+  # of wide ones
+  - match: 'wide/kernel'
+    spec: ColumnWise
+    # goes on about wide
+
+
+  # narrow ones
+  - match: 'narrow/kernel'
+    spec: [[FSDP, SP]]
+    # and their end
+  # the rest
+  # shardc: ignore[SHD103] on purpose
+
+  - match: '.*'
+    spec: [[FSDP, SP]]
+# not of any rule
+""")
 
     def test_diff_shows_it_and_writes_nothing(self):
+        self.write("r.yaml", self.SAFE)
         result = self.check(self.lint("--diff"), 1)
-        self.assertEqual(self.read("r.yaml"), RULES)
+        self.assertEqual(self.read("r.yaml"), self.SAFE)
         removed = [line for line in result.out.split("\n")
                    if line.startswith("-") and not line.startswith("---")]
         added = [line for line in result.out.split("\n")
@@ -327,16 +439,21 @@ rules:
                                    "-    spec: [[FSDP, SP]]"])
         self.assertEqual(added, ["+  - match: '.*'          # the rest",
                                  "+    spec: [[FSDP, SP]]"])
-        self.write("r.yaml", self.MENDED)
+        self.write("r.yaml", self.SAFE_MENDED)
         self.assertEqual(self.check(self.lint("--diff"), 0).out, "")
+        self.write("r.yaml", RULES)
+        self.assertNotIn("+    spec", self.lint("--diff").out)
+        self.assertIn("+    spec", self.lint("--diff", "--unsafe-fixes").out)
+        self.assertEqual(self.read("r.yaml"), RULES)
 
     def test_the_diff_applies(self):
+        self.write("r.yaml", self.SAFE)
         self.write("p.diff", self.lint("--diff").out)
         import subprocess
         done = subprocess.run(["patch", "-s", "-p0", "-i", "p.diff"],
                               cwd=self.folder.name, capture_output=True)
         self.assertEqual(done.returncode, 0, done)
-        self.assertEqual(self.read("r.yaml"), self.MENDED)
+        self.assertEqual(self.read("r.yaml"), self.SAFE_MENDED)
 
     def test_patterns_are_escaped_and_anchored_in_their_own_quotes(self):
         self.write("m.json", json.dumps({
@@ -385,220 +502,6 @@ rules:
         self.write("r.yaml", text)
         self.check(self.lint("--fix"), 1)
         self.assertEqual(self.read("r.yaml"), text)
-
-
-class Locked(Folder):
-    def setUp(self):
-        super().setUp()
-        self.write("r.yaml", "version: 1\nrules:\n"
-                   "  - match: 'kernel'\n    spec: ColumnWise\n"
-                   "  - match: 'scale'\n    spec: Replicated\n")
-        self.write("shardc.yaml", """\
-version: 1
-targets:
-  one:
-    mesh: fsdp:2,tp:4
-    rules: [r.yaml]
-    manifest: m.json
-    plan: one.plan.json
-""")
-
-    def test_the_committed_plan(self):
-        self.check(self.shardc("check", "--locked"), 2)  # not there yet
-        self.check(self.shardc("plan", "--write-locked"), 0)
-        self.check(self.shardc("check", "--locked"), 0)
-        rules = self.read("r.yaml")
-        self.write("r.yaml", rules.replace("ColumnWise", "RowWise"))
-        self.check(self.shardc("check"), 0)  # only when asked
-        result = self.check(
-            self.shardc("check", "--locked", "--format", "json"), 1)
-        found = result.json()
-        self.assertEqual({f["code"] for f in found}, {"SHD195"})
-        self.assertEqual({p for f in found for p in f["params"]},
-                         {"layers/0/wide/kernel", "layers/0/narrow/kernel"})
-        self.assertIn('was [["fsdp", "sp"], "tp"] and is ["tp", ["fsdp", '
-                      '"sp"]]'.replace('["fsdp", "sp"]', '"fsdp"'),
-                      found[0]["message"])
-        # The same meaning in another place of the file is a note.
-        self.write("r.yaml", "# moved\n" + rules)
-        found = self.check(
-            self.shardc("check", "--locked", "--format", "json"), 0).json()
-        self.assertEqual([f["level"] for f in found], ["note"])
-        self.assertIn("in other words", found[0]["message"])
-
-    def committed(self):
-        return json.loads(self.read("one.plan.json"))
-
-    def found(self, *flags):
-        return self.shardc("check", "--locked", "--format", "json",
-                           *flags).json()
-
-    def test_a_plan_edited_by_hand(self):
-        """What stands in the file is not believed, its digest least."""
-        self.check(self.shardc("plan", "--write-locked"), 0)
-        name = "layers/0/wide/kernel"
-
-        def param(key, value):
-            def edit(plan):
-                plan["params"][name][key] = value
-            return edit
-
-        def member(*path, value):
-            def edit(plan):
-                for key in path[:-1]:
-                    plan = plan[key]
-                if value is None:
-                    del plan[path[-1]]
-                else:
-                    plan[path[-1]] = value
-            return edit
-
-        edits = {
-            "the spec of": param("spec", [None, "tp"]),
-            "shape of": param("shape", [8, 8]),
-            "data type of": param("dtype", "F64"),
-            "`shard_shape` of": param("shard_shape", [1, 1]),
-            "`bytes_per_device` of": param("bytes_per_device", 7),
-            "the rule of": param("rule", 1),
-            "the decode spec of": param("modes", {"decode": {"spec": []}}),
-            "`placement` of": param("placement",
-                                    {"axis": "tp", "coordinate": 1}),
-            "weight decay of": param("weight_decay", False),
-            "`extra` of": param("extra", 1),
-            "is no longer there": member("params", "gone", value={}),
-            "is new": member("params", name, value=None),
-            "attention tensor `key`": member(
-                "attention", "decode", "key", value=["tp"]),
-            "the type of mesh axis": member(
-                "mesh", "axes", 1, "type", value="manual"),
-            "the mesh was": member("mesh", "axes", 1, "size", value=8),
-            "the mesh's `processes`": member("mesh", "processes", value=2),
-            "the mesh's `slices`": member("mesh", "slices", value=2),
-            "the mesh's `dcn`": member("mesh", "dcn", value={"fsdp": 2}),
-            "the modes were": member("modes", value=["train"]),
-            "the rule \"kernel\" is new": member("rules", 0, "match",
-                                                value="colonel"),
-            "`params` of the rule": member("rules", 0, "params", value=5),
-            "the summary's `bytes`": member("summary", "bytes", value=5),
-            "the fingerprint was": member("fingerprint", value="sha256:0"),
-            "`diagnostics` is no part": member("diagnostics", value=[]),
-            "has no `attention`": member("attention", value=None),
-        }
-        for words, edit in edits.items():
-            with self.subTest(words):
-                plan = self.committed()
-                edit(plan)
-                self.write("one.plan.json", json.dumps(plan))
-                messages = [f["message"] for f in self.found()
-                            if f["level"] == "error"]
-                self.assertTrue(any(words in m for m in messages), messages)
-                self.check(self.shardc("check", "--locked"), 1)
-                self.check(self.shardc("plan", "--write-locked"), 0)
-
-    def test_the_same_in_other_words_is_a_note(self):
-        self.check(self.shardc("plan", "--write-locked"), 0)
-        plan = self.committed()
-        plan["params"] = dict(reversed(plan["params"].items()))
-        for rule in plan["rules"]:
-            rule["source"] = "elsewhere.yaml:1"
-        self.write("one.plan.json", json.dumps(plan, indent=7))
-        found = self.found()
-        self.assertEqual([f["level"] for f in found], ["note"])
-
-    def test_differences_are_folded_over_layers(self):
-        params = {f"layers/{i}/wide/kernel":
-                  {"shape": [64, 64], "dtype": "F32"} for i in range(40)}
-        self.write("m.json", json.dumps({"schema": "shardc.manifest/v1",
-                                         "params": params}))
-        self.check(self.shardc("plan", "--write-locked"), 0)
-        self.write("r.yaml", self.read("r.yaml").replace("ColumnWise",
-                                                         "RowWise"))
-        found = self.found("--select", "SHD195")
-        self.assertEqual(len(found), 1, found)
-        self.assertIn("`layers/*/wide/kernel` (40 parameters)",
-                      found[0]["message"])
-        self.assertEqual(len(found[0]["params"]), 40)
-
-    def test_what_the_digest_left_out_is_locked(self):
-        project = self.read("shardc.yaml")
-        mesh = ("{axes: {fsdp: 2, tp: 4}, axis_types: explicit, "
-                "processes: 2, slices: 2, dcn: {fsdp: 2}}")
-        changes = {
-            "attention tensor": ("r.yaml", "version: 1",
-                                 "version: 1\naxes: {decode_head: []}"),
-            "the type of mesh axis": ("shardc.yaml", "fsdp:2,tp:4", mesh),
-            "weight decay of": ("shardc.yaml", "    plan:",
-                                "    weight_decay: {exclude: [scale]}\n"
-                                "    plan:"),
-        }
-        self.check(self.shardc("plan", "--write-locked"), 0)
-        digests = {self.committed()["fingerprint"]}
-        for words, (file, old, new) in changes.items():
-            before = self.read(file)
-            self.write(file, before.replace(old, new))
-            text = " ".join(f["message"] for f in self.found())
-            self.assertIn(words, text)
-            plan = self.shardc("plan", "-q").json()
-            digests.add(plan["fingerprint"])
-            self.write(file, before)
-        self.assertEqual(len(digests), 1 + len(changes))
-        self.assertEqual(self.read("shardc.yaml"), project)
-
-    def test_weight_decay_of_files(self):
-        """The flag wins over the project, that over the rules files."""
-        def excluded(*flags):
-            plan = self.check(self.shardc("plan", "-q", *flags), 0).json()
-            return {name for name, param in plan["params"].items()
-                    if not param.get("weight_decay", True)}
-
-        self.assertEqual(excluded(), set())
-        rules = self.read("r.yaml")
-        self.write("base.yaml", "version: 1\nweight_decay: {exclude: wide}\n")
-        self.write("r.yaml", rules + "extends: [base.yaml]\n")
-        self.assertEqual(excluded(), {"layers/0/wide/kernel"})
-        self.write("r.yaml", rules + "extends: [base.yaml]\n"
-                   "weight_decay: {exclude: [narrow]}\n")
-        self.assertEqual(excluded(), {"layers/0/narrow/kernel"})
-        project = self.read("shardc.yaml")
-        self.write("shardc.yaml", project +
-                   "weight_decay: {exclude: ['wide']}\n")
-        self.assertEqual(excluded(), {"layers/0/wide/kernel"})
-        self.write("shardc.yaml", project +
-                   "    weight_decay: {exclude: []}\n")
-        self.assertEqual(excluded(), set())
-        self.assertEqual(excluded("--weight-decay-exclude", "narrow"),
-                         {"layers/0/narrow/kernel"})
-        self.write("shardc.yaml", project +
-                   "    weight_decay: {exclude: ['(']}\n")
-        self.check(self.shardc("plan"), 2)
-        self.write("shardc.yaml", project +
-                   "    weight_decay: {exclud: ['a']}\n")
-        self.assertIn("exclude", self.check(self.shardc("plan"), 2).err)
-
-    def test_parameters_that_come_and_go_and_the_mesh(self):
-        self.check(self.shardc("plan", "--write-locked"), 0)
-        params = dict(MANIFEST["params"])
-        del params["layers/0/narrow/kernel"]
-        params["layers/1/wide/kernel"] = params["layers/0/wide/kernel"]
-        self.write("m.json", json.dumps({"schema": "shardc.manifest/v1",
-                                         "params": params}))
-        self.write("shardc.yaml",
-                   self.read("shardc.yaml").replace("fsdp:2", "fsdp:4"))
-        found = self.shardc("check", "--locked", "--format", "json").json()
-        messages = "\n".join(f["message"] for f in found)
-        self.assertIn("`layers/0/narrow/kernel` is no longer there", messages)
-        self.assertIn("`layers/1/wide/kernel` is new", messages)
-        self.assertIn("the mesh was fsdp=2 tp=4 and is fsdp=4 tp=4", messages)
-
-    def test_what_is_no_plan(self):
-        for text in ("{}", "[", '{"schema": "shardc.manifest/v1"}'):
-            self.write("one.plan.json", text)
-            self.check(self.shardc("check", "--locked"), 2)
-
-    def test_a_project_without_plans(self):
-        self.write("shardc.yaml", self.read("shardc.yaml").replace(
-            "    plan: one.plan.json\n", ""))
-        self.check(self.shardc("check", "--locked"), 2)
 
 
 class Projects(Folder):

@@ -109,9 +109,7 @@ LintResult LintExampleText(const LintExample& example, std::string* errors) {
   if (!example.locked.empty()) {
     Findings reading;
     locked = CompareLocked(
-        MakeSource("now.json", TextOf([&](Sink& out) {
-                     WritePlanJson(target.compiled->plan, {}, out);
-                   })),
+        [&](Sink& out) { WritePlanJson(target.compiled->plan, {}, out); },
         MakeSource("plan.json", std::string(example.locked)), reading);
     for (const Finding& finding : reading.all()) {
       *errors += FindingText(finding, {});

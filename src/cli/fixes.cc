@@ -1,0 +1,261 @@
+// A fix is safe when every target that reads the file compiles to the same
+// specs with it. All fixes are tried at once; where that fails, each half by
+// itself, down to the fix that is to blame, so that many cost little:
+//
+//   a b c d, c moves a catch-all  ->  abcd no, ab yes, abcd no, abc no, abd yes
+#include "cli/fixes.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "emit/emit.h"
+#include "emit/findings/formats.h"
+#include "lint/plan_difference.h"
+#include "source/file.h"
+#include "target/open.h"
+
+namespace shardc::cli {
+namespace {
+
+using Fixes = std::vector<RuleFix>;
+
+std::map<std::string, Fixes> ByFile(const Fixes& fixes) {
+  std::map<std::string, Fixes> out;
+  for (const RuleFix& fix : fixes) out[fix.file].push_back(fix);
+  return out;
+}
+
+RulesTexts TextsWith(const Fixes& fixes) {
+  RulesTexts out;
+  for (const auto& [file, own] : ByFile(fixes)) {
+    out[file] = Fixed(own.front().source->text(), own);
+  }
+  return out;
+}
+
+bool SameLayout(const ParamLayout& a, const ParamLayout& b) {
+  return a.unmatched == b.unmatched &&
+         std::equal(a.modes.begin(), a.modes.end(), b.modes.begin(),
+                    b.modes.end(),
+                    [](const ModeLayout& x, const ModeLayout& y) {
+                      return x.spec == y.spec &&
+                             x.problems.empty() == y.problems.empty();
+                    });
+}
+
+// Parameters that share their layouts cost one comparison.
+bool SameSpecs(const Plan& a, const Plan& b) {
+  std::map<std::pair<uint32_t, uint32_t>, bool> known;
+  for (size_t i = 0; i < a.params.size(); ++i) {
+    const PlannedParam& x = a.params[i];
+    const PlannedParam& y = b.params[i];
+    if (x.coordinate != y.coordinate || x.weight_decay != y.weight_decay) {
+      return false;
+    }
+    const auto [at, fresh] = known.try_emplace({x.layout, y.layout}, false);
+    if (fresh) {
+      at->second = SameLayout(a.layouts[x.layout], b.layouts[y.layout]);
+    }
+    if (!at->second) return false;
+  }
+  return true;
+}
+
+// What fixes do to specs; the worst of several targets counts.
+enum class Outcome { kSame, kOther, kBroken };
+
+// A target, and its plan as the files are now.
+class Witness {
+ public:
+  // Nothing where the target does not compile: then no spec is to be kept.
+  static std::unique_ptr<const Witness> Make(const Target& target,
+                                             const InputFlags& inputs,
+                                             const Common& common) {
+    auto out = std::make_unique<Witness>();
+    Findings findings;
+    out->target_ = target;
+    out->opened_ = LoadTarget(inputs, target, common, findings);
+    if (!out->opened_) return nullptr;
+    out->opened_->options.modes = {kAllModes.begin(), kAllModes.end()};
+    out->before_ = out->CompileWith({});
+    if (out->before_ == nullptr) return nullptr;
+    return out;
+  }
+
+  Outcome With(const RulesTexts& texts) const {
+    if (!Reads(texts)) return Outcome::kSame;
+    const auto after = CompileWith(texts);
+    if (after == nullptr) return Outcome::kBroken;
+    return SameSpecs(before_->plan, after->plan) ? Outcome::kSame
+                                                 : Outcome::kOther;
+  }
+
+  // What differs in parameters, a line each.
+  std::string Changes(const RulesTexts& texts) const {
+    if (!Reads(texts)) return {};
+    const auto after = CompileWith(texts);
+    if (after == nullptr) return {};
+    const auto text = [](const Compiled& compiled) {
+      return MakeSource("plan", TextOf([&](Sink& out) {
+                          WritePlanJson(compiled.plan, {}, out);
+                        }));
+    };
+    Findings findings;
+    const auto differences =
+        ComparePlans(text(*before_), text(*after), findings);
+    std::string out;
+    if (!differences) return out;
+    for (const PlanDifference& one : *differences) {
+      if (!one.params.empty()) out += "  " + one.message + "\n";
+    }
+    return out;
+  }
+
+  const std::string& name() const { return target_.name; }
+
+ private:
+  bool Reads(const RulesTexts& texts) const {
+    const auto& sources = before_->rules.sources;
+    return std::any_of(sources.begin(), sources.end(),
+                       [&](const SourceRef& source) {
+                         return texts.contains(FileIdentity(source->name()));
+                       });
+  }
+
+  std::unique_ptr<const Compiled> CompileWith(const RulesTexts& texts) const {
+    Findings findings;
+    auto rules = OpenRules(
+        target_.rules, target_.project_dir, &opened_->manifest,
+        opened_->model ? opened_->model->model_type : "", findings, &texts);
+    if (!rules) return nullptr;
+    return Compile(opened_->mesh, std::move(*rules), opened_->manifest,
+                   opened_->options, findings);
+  }
+
+  Target target_;
+  std::optional<Opened> opened_;
+  std::unique_ptr<const Compiled> before_;
+};
+
+class Maker {
+ public:
+  explicit Maker(std::vector<std::unique_ptr<const Witness>> witnesses)
+      : witnesses_(std::move(witnesses)) {}
+
+  // Accepts what keeps every spec; the rest is unsafe.
+  void Prove(std::span<const RuleFix> fixes) {
+    if (fixes.empty()) return;
+    Fixes with = safe_;
+    with.insert(with.end(), fixes.begin(), fixes.end());
+    const bool meet = AnyMeet(with);
+    if (!meet && Judge(with) == Outcome::kSame) {
+      safe_ = std::move(with);
+    } else if (fixes.size() == 1) {
+      unsafe_.push_back(fixes.front());
+    } else {
+      const size_t half = fixes.size() / 2;
+      Prove(fixes.first(half));
+      Prove(fixes.subspan(half));
+    }
+  }
+
+  FixResult Result(bool unsafe) const {
+    FixResult out;
+    Fixes made = safe_;
+    for (const RuleFix& fix : unsafe_) {
+      Fixes with = made;
+      with.push_back(fix);
+      if (AnyMeet(with) || Judge(with) == Outcome::kBroken) continue;
+      ++out.unsafe;
+      if (unsafe) made = std::move(with);
+    }
+    out.made = static_cast<int64_t>(made.size());
+    for (const auto& [file, own] : ByFile(made)) {
+      const Source& source = *own.front().source;
+      out.files.push_back({source.name(), std::string(source.text()),
+                           Fixed(source.text(), own)});
+    }
+    if (unsafe && out.unsafe > 0) out.changes = Changes(TextsWith(made));
+    return out;
+  }
+
+ private:
+  static bool AnyMeet(const Fixes& fixes) {
+    for (size_t i = 0; i < fixes.size(); ++i) {
+      for (size_t j = i + 1; j < fixes.size(); ++j) {
+        if (Meet(fixes[i], fixes[j])) return true;
+      }
+    }
+    return false;
+  }
+
+  Outcome Judge(const Fixes& fixes) const {
+    const RulesTexts texts = TextsWith(fixes);
+    Outcome out = Outcome::kSame;
+    for (const auto& witness : witnesses_) {
+      out = std::max(out, witness->With(texts));
+      if (out == Outcome::kBroken) break;
+    }
+    return out;
+  }
+
+  std::string Changes(const RulesTexts& texts) const {
+    std::string out;
+    for (const auto& witness : witnesses_) {
+      const std::string own = witness->Changes(texts);
+      if (own.empty()) continue;
+      out += witness->name().empty()
+                 ? "the plan changes:\n"
+                 : "the plan of target `" + witness->name() + "` changes:\n";
+      out += own;
+    }
+    return out;
+  }
+
+  std::vector<std::unique_ptr<const Witness>> witnesses_;
+  Fixes safe_, unsafe_;
+};
+
+// Each fix once, of whichever target, in the order of the files' lines.
+Fixes AllFixes(std::span<const CheckedTarget> checked) {
+  Fixes out;
+  for (const CheckedTarget& target : checked) {
+    for (const RuleFix& fix : target.fixes) {
+      if (!IsFile({fix.source, 0, 0})) continue;
+      const bool known =
+          std::any_of(out.begin(), out.end(), [&](const RuleFix& other) {
+            return other.file == fix.file && other.edits == fix.edits;
+          });
+      if (!known) out.push_back(fix);
+    }
+  }
+  std::stable_sort(
+      out.begin(), out.end(), [](const RuleFix& a, const RuleFix& b) {
+        return a.file != b.file ? a.file < b.file
+                                : a.edits[0].begin < b.edits[0].begin;
+      });
+  return out;
+}
+
+}  // namespace
+
+FixResult MakeFixes(std::span<const CheckedTarget> checked,
+                    std::span<const Target> witnesses, const InputFlags& inputs,
+                    const Common& common, bool unsafe) {
+  const Fixes fixes = AllFixes(checked);
+  if (fixes.empty()) return {};
+  std::vector<std::unique_ptr<const Witness>> all;
+  for (const Target& target : witnesses) {
+    if (auto witness = Witness::Make(target, inputs, common)) {
+      all.push_back(std::move(witness));
+    }
+  }
+  Maker maker(std::move(all));
+  maker.Prove(fixes);
+  return maker.Result(unsafe);
+}
+
+}  // namespace shardc::cli

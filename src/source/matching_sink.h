@@ -1,0 +1,36 @@
+// Whether what is written is a text that is already there.
+#ifndef SHARDC_SOURCE_MATCHING_SINK_H_
+#define SHARDC_SOURCE_MATCHING_SINK_H_
+
+#include <array>
+#include <string_view>
+
+#include "source/sink.h"
+
+namespace shardc {
+
+class MatchingSink final : public Sink {
+ public:
+  explicit MatchingSink(std::string_view expected)
+      : Sink(buffer_), rest_(expected) {}
+
+  // Of all that was written: no byte more or less.
+  bool Matches() {
+    Flush();
+    return matches_ && rest_.empty();
+  }
+
+ private:
+  void Drain(std::string_view bytes) override {
+    matches_ = matches_ && rest_.starts_with(bytes);
+    if (matches_) rest_.remove_prefix(bytes.size());
+  }
+
+  std::string_view rest_;  // not yet written
+  bool matches_ = true;
+  std::array<char, 4096> buffer_;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_MATCHING_SINK_H_

@@ -1,0 +1,33 @@
+#include "source/matching_sink.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace shardc {
+namespace {
+
+bool Matches(std::string_view expected, std::string_view written) {
+  MatchingSink sink(expected);
+  for (const char c : written) sink.Put(c);
+  return sink.Matches();
+}
+
+TEST_CASE("a sink matches the same bytes, no more and no fewer") {
+  CHECK(Matches("", ""));
+  CHECK(Matches("abc", "abc"));
+  CHECK_FALSE(Matches("abc", "ab"));
+  CHECK_FALSE(Matches("abc", "abcd"));
+  CHECK_FALSE(Matches("abc", "abd"));
+  // Over several buffers, with the difference in any of them.
+  const std::string many(10000, 'x');
+  CHECK(Matches(many, many));
+  for (const size_t at : {size_t{0}, size_t{4096}, size_t{9999}}) {
+    std::string other = many;
+    other[at] = 'y';
+    CHECK_FALSE(Matches(many, other));
+  }
+}
+
+}  // namespace
+}  // namespace shardc
