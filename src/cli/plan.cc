@@ -1,10 +1,15 @@
 // `shardc plan`: mesh + rules + manifest to a plan. An illegal spec or a
 // parameter without a rule: exit 1, and no plan but with --keep-going.
+#include <algorithm>
+
 #include "cli/commands.h"
+#include "cli/committed_plan.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "emit/emit.h"
+#include "lint/locked.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
@@ -14,36 +19,67 @@ struct PlanFlags {
   std::string output;
   bool keep_going = false;
   bool write_locked = false;
+  bool diff = false;
   std::vector<std::string> weight_decay_exclude;
 };
 
-// Where the plan goes: -o, the target's committed plan, or stdout.
-std::optional<std::string> OutputPath(const PlanFlags& flags,
-                                      const Target& target,
-                                      Findings& findings) {
-  if (!flags.write_locked) return flags.output;
-  if (!flags.output.empty()) {
+// The targets to plan: one, or all that have a committed plan where that is
+// what is written or compared.
+std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
+                                           const Common& common,
+                                           Findings& findings) {
+  if (!flags.write_locked && !flags.diff) {
+    if (flags.inputs.targets.size() > 1) {
+      findings.Add(code::kUsage, {}, "one plan is of one target",
+                   "give one `--target`; `--write-locked` and `--diff` take "
+                   "several");
+      return std::nullopt;
+    }
+    TargetRequest asked = flags.inputs.asked;
+    if (!flags.inputs.targets.empty()) asked.target = flags.inputs.targets[0];
+    auto target = ChooseTarget(asked, findings);
+    if (!target) return std::nullopt;
+    return std::vector<Target>{std::move(*target)};
+  }
+  if (!flags.output.empty() || (flags.write_locked && flags.diff)) {
     findings.Add(code::kUsage, {},
-                 "`--output` and `--write-locked` both say where the plan goes",
+                 flags.output.empty()
+                     ? "`--write-locked` writes what `--diff` compares with"
+                     : "`--output` and the committed plan both say where the "
+                       "plan goes",
                  "give one of them");
     return std::nullopt;
   }
-  if (target.plan.empty()) {
-    findings.Add(
-        code::kUsage, target.place, "the target has no `plan` to write",
-        "give it one: `plan: plans/" +
-            (target.name.empty() ? "name" : target.name) + ".plan.json`");
-    return std::nullopt;
+  auto all = ChooseTargets(flags.inputs.asked, flags.inputs.targets, findings);
+  if (!all) return std::nullopt;
+  std::vector<Target> out;
+  for (Target& target : *all) {
+    if (!target.plan.empty()) {
+      out.push_back(std::move(target));
+    } else if (all->size() > 1 && flags.inputs.targets.empty()) {
+      Tell(common, "target `" + target.name + "` has no `plan`: left out\n");
+    } else {
+      out.clear();
+      all->front() = target;
+      break;
+    }
   }
-  return target.plan;
+  if (!out.empty()) return out;
+  const Target& bare = all->front();
+  findings.Add(code::kUsage, bare.place,
+               flags.diff ? "the target has no `plan` to compare with"
+                          : "the target has no `plan` to write",
+               "give it one: `plan: plans/" +
+                   (bare.name.empty() ? "name" : bare.name) + ".plan.json`");
+  return std::nullopt;
 }
 
-int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
-  const auto target = ChooseTarget(flags.inputs.asked, findings);
-  if (!target) return kFailed;
-  const auto path = OutputPath(flags, *target, findings);
-  auto loaded = LoadTarget(flags.inputs, *target, common, findings);
-  if (!loaded || !path) return kFailed;
+std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
+                                           const Target& target,
+                                           const Common& common,
+                                           Findings& findings) {
+  auto loaded = LoadTarget(flags.inputs, target, common, findings);
+  if (!loaded) return nullptr;
   if (!flags.weight_decay_exclude.empty()) {
     auto& patterns = loaded->options.weight_decay_exclude.emplace();
     for (const std::string& text : flags.weight_decay_exclude) {
@@ -51,28 +87,79 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
           {text, {MakeSource("--weight-decay-exclude", text), 0, text.size()}});
     }
   }
-  const auto compiled =
-      Compile(std::move(loaded->mesh), std::move(loaded->rules),
-              std::move(loaded->manifest), loaded->options, findings);
-  if (compiled == nullptr) return kFailed;
+  return CompileTarget(std::move(*loaded), findings);
+}
 
+// What the inputs would change in the committed plan, on stdout.
+int ShowDiff(const Target& target, const Plan& plan, const Common& common,
+             std::string& out, Findings& findings) {
+  const SourceRef committed = ReadCommittedPlan(target, findings);
+  if (committed == nullptr) return kFailed;
+  const auto differences = DifferencesFrom(
+      [&](Sink& sink) { WritePlanJson(plan, {}, sink); }, committed, findings);
+  if (!differences) return kFailed;
+  if (differences->empty()) {
+    Tell(common, target.plan + ": nothing changes\n");
+    return kDone;
+  }
+  out += Printable(target.plan) + "\n";
+  for (const PlanDifference& one : *differences) {
+    out += "  " + Printable(one.message) + "\n";
+  }
+  return kFound;
+}
+
+// One target; `diff` gathers what is to be shown of several.
+int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
+            std::string& diff, Findings& findings) {
+  const auto compiled = CompileFor(flags, target, common, findings);
+  if (compiled == nullptr) return kFailed;
   Findings found = PlanFindings(*compiled);
   const bool refused = found.HasErrors();
-  Tell(common, PlanSummaryText(*compiled));
+  if (!flags.diff) Tell(common, PlanSummaryText(*compiled));
   int status = refused ? kFound : kDone;
-  if (!refused || flags.keep_going) {
+  if (refused && !flags.keep_going) {
+    findings.Append(std::move(found));
+    return status;
+  }
+  if (flags.diff) {
+    status = std::max(status,
+                      ShowDiff(target, compiled->plan, common, diff, findings));
+  } else {
     const auto write = [&](Sink& out) {
       WritePlanJson(compiled->plan,
                     refused ? found.all() : std::span<Finding>{}, out);
     };
-    if (!PutResult(write, *path, findings)) status = kFailed;
+    const std::string& path = flags.write_locked ? target.plan : flags.output;
+    if (!PutResult(write, path, findings)) status = kFailed;
   }
   findings.Append(std::move(found));
   return status;
 }
 
+int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
+  const auto targets = Targets(flags, common, findings);
+  if (!targets) return kFailed;
+  int status = kDone;
+  std::string diff;
+  for (const Target& target : *targets) {
+    Findings own;
+    if (targets->size() > 1 && !flags.diff) {
+      Tell(common, "target      " + target.name + "\n");
+    }
+    status = std::max(status, PlanOne(flags, target, common, diff, own));
+    for (Finding finding : own.all()) {
+      if (targets->size() > 1) finding.targets = {target.name};
+      findings.Add(std::move(finding));
+    }
+  }
+  if (flags.diff && !PutOut(diff, findings)) return kFailed;
+  return status;
+}
+
 Options OptionsOf(PlanFlags& flags) {
   Options options = AllInputs(flags.inputs);
+  TakeSeveralTargets(options, flags.inputs);
   Append(
       options,
       {{.name = "--output",
@@ -86,7 +173,11 @@ Options OptionsOf(PlanFlags& flags) {
                 "unmatched or illegal"},
        {.name = "--write-locked",
         .to = &flags.write_locked,
-        .help = "write the target's committed plan"},
+        .help = "write the committed plans of the targets, all by default"},
+       {.name = "--diff",
+        .to = &flags.diff,
+        .help = "show what would change in the committed plans; exit 1 if "
+                "anything does"},
        {.name = "--weight-decay-exclude",
         .to = &flags.weight_decay_exclude,
         .value = "REGEX",
@@ -105,7 +196,11 @@ const Command kPlan = {
 Compiles a plan and writes it as JSON, with a summary for people on standard
 error: totals, the largest replicated parameters, hits by rule, corrections
 and what no rule matches. Where a parameter is unmatched or a spec is illegal
-nothing is written, unless `--keep-going` asks for it.)",
+nothing is written, unless `--keep-going` asks for it.
+
+`--write-locked` writes the committed plans of the project's targets, of all or
+of those that `--target` names; `--diff` shows what it would change in
+them.)",
     .example =
         "shardc plan --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
         "--manifest model.safetensors.index.json -o plan.json",

@@ -1,0 +1,314 @@
+"""Committed plans: `check --locked`, `plan --write-locked`, `plan --diff`."""
+
+import json
+import os
+import unittest
+
+from check_test import Folder, MANIFEST
+
+
+class Locked(Folder):
+    def setUp(self):
+        super().setUp()
+        self.write("r.yaml", "version: 1\nrules:\n"
+                   "  - match: 'kernel'\n    spec: ColumnWise\n"
+                   "  - match: 'scale'\n    spec: Replicated\n")
+        self.write("shardc.yaml", """\
+version: 1
+targets:
+  one:
+    mesh: fsdp:2,tp:4
+    rules: [r.yaml]
+    manifest: m.json
+    plan: one.plan.json
+""")
+
+    def test_the_committed_plan(self):
+        self.check(self.shardc("check", "--locked"), 2)  # not there yet
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.check(self.shardc("check", "--locked"), 0)
+        rules = self.read("r.yaml")
+        self.write("r.yaml", rules.replace("ColumnWise", "RowWise"))
+        self.check(self.shardc("check"), 0)  # only when asked
+        result = self.check(
+            self.shardc("check", "--locked", "--format", "json"), 1)
+        found = result.json()
+        self.assertEqual({f["code"] for f in found}, {"SHD195"})
+        self.assertEqual({p for f in found for p in f["params"]},
+                         {"layers/0/wide/kernel", "layers/0/narrow/kernel"})
+        self.assertIn('was [["fsdp", "sp"], "tp"] and is ["tp", ["fsdp", '
+                      '"sp"]]'.replace('["fsdp", "sp"]', '"fsdp"'),
+                      found[0]["message"])
+        # The same meaning in another place of the file is a note.
+        self.write("r.yaml", "# moved\n" + rules)
+        found = self.check(
+            self.shardc("check", "--locked", "--format", "json"), 0).json()
+        self.assertEqual([f["level"] for f in found], ["note"])
+        self.assertIn("in other words", found[0]["message"])
+
+    def committed(self):
+        return json.loads(self.read("one.plan.json"))
+
+    def found(self, *flags):
+        return self.shardc("check", "--locked", "--format", "json",
+                           *flags).json()
+
+    def test_a_plan_edited_by_hand(self):
+        """What stands in the file is not believed, its digest least."""
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        name = "layers/0/wide/kernel"
+
+        def param(key, value):
+            def edit(plan):
+                plan["params"][name][key] = value
+            return edit
+
+        def member(*path, value):
+            def edit(plan):
+                for key in path[:-1]:
+                    plan = plan[key]
+                if value is None:
+                    del plan[path[-1]]
+                else:
+                    plan[path[-1]] = value
+            return edit
+
+        edits = {
+            "the spec of": param("spec", [None, "tp"]),
+            "shape of": param("shape", [8, 8]),
+            "data type of": param("dtype", "F64"),
+            "`shard_shape` of": param("shard_shape", [1, 1]),
+            "`bytes_per_device` of": param("bytes_per_device", 7),
+            "the rule of": param("rule", 1),
+            "the decode spec of": param("modes", {"decode": {"spec": []}}),
+            "`placement` of": param("placement",
+                                    {"axis": "tp", "coordinate": 1}),
+            "weight decay of": param("weight_decay", False),
+            "`extra` of": param("extra", 1),
+            "is no longer there": member("params", "gone", value={}),
+            "is new": member("params", name, value=None),
+            "attention tensor `key`": member(
+                "attention", "decode", "key", value=["tp"]),
+            "the type of mesh axis": member(
+                "mesh", "axes", 1, "type", value="manual"),
+            "the mesh was": member("mesh", "axes", 1, "size", value=8),
+            "the mesh's `processes`": member("mesh", "processes", value=2),
+            "the mesh's `slices`": member("mesh", "slices", value=2),
+            "the mesh's `dcn`": member("mesh", "dcn", value={"fsdp": 2}),
+            "the modes were": member("modes", value=["train"]),
+            "the rule \"kernel\" is new": member("rules", 0, "match",
+                                                value="colonel"),
+            "`params` of the rule": member("rules", 0, "params", value=5),
+            "the summary's `bytes`": member("summary", "bytes", value=5),
+            "the fingerprint was": member("fingerprint", value="sha256:0"),
+            "`diagnostics` is no part": member("diagnostics", value=[]),
+            "has no `attention`": member("attention", value=None),
+        }
+        for words, edit in edits.items():
+            with self.subTest(words):
+                plan = self.committed()
+                edit(plan)
+                self.write("one.plan.json", json.dumps(plan))
+                messages = [f["message"] for f in self.found()
+                            if f["level"] == "error"]
+                self.assertTrue(any(words in m for m in messages), messages)
+                self.check(self.shardc("check", "--locked"), 1)
+                self.check(self.shardc("plan", "--write-locked"), 0)
+
+    def test_the_same_in_other_words_is_a_note(self):
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        plan = self.committed()
+        plan["params"] = dict(reversed(plan["params"].items()))
+        for rule in plan["rules"]:
+            rule["source"] = "elsewhere.yaml:1"
+        self.write("one.plan.json", json.dumps(plan, indent=7))
+        found = self.found()
+        self.assertEqual([f["level"] for f in found], ["note"])
+
+    def test_differences_are_folded_over_layers(self):
+        params = {f"layers/{i}/wide/kernel":
+                  {"shape": [64, 64], "dtype": "F32"} for i in range(40)}
+        self.write("m.json", json.dumps({"schema": "shardc.manifest/v1",
+                                         "params": params}))
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.write("r.yaml", self.read("r.yaml").replace("ColumnWise",
+                                                         "RowWise"))
+        found = self.found("--select", "SHD195")
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("`layers/*/wide/kernel` (40 parameters)",
+                      found[0]["message"])
+        self.assertEqual(len(found[0]["params"]), 40)
+
+    def test_what_the_digest_left_out_is_locked(self):
+        project = self.read("shardc.yaml")
+        mesh = ("{axes: {fsdp: 2, tp: 4}, axis_types: explicit, "
+                "processes: 2, slices: 2, dcn: {fsdp: 2}}")
+        changes = {
+            "attention tensor": ("r.yaml", "version: 1",
+                                 "version: 1\naxes: {decode_head: []}"),
+            "the type of mesh axis": ("shardc.yaml", "fsdp:2,tp:4", mesh),
+            "weight decay of": ("shardc.yaml", "    plan:",
+                                "    weight_decay: {exclude: [scale]}\n"
+                                "    plan:"),
+        }
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        digests = {self.committed()["fingerprint"]}
+        for words, (file, old, new) in changes.items():
+            before = self.read(file)
+            self.write(file, before.replace(old, new))
+            text = " ".join(f["message"] for f in self.found())
+            self.assertIn(words, text)
+            plan = self.shardc("plan", "-q").json()
+            digests.add(plan["fingerprint"])
+            self.write(file, before)
+        self.assertEqual(len(digests), 1 + len(changes))
+        self.assertEqual(self.read("shardc.yaml"), project)
+
+    def test_weight_decay_of_files(self):
+        """The flag wins over the project, that over the rules files."""
+        def excluded(*flags):
+            plan = self.check(self.shardc("plan", "-q", *flags), 0).json()
+            return {name for name, param in plan["params"].items()
+                    if not param.get("weight_decay", True)}
+
+        self.assertEqual(excluded(), set())
+        rules = self.read("r.yaml")
+        self.write("base.yaml", "version: 1\nweight_decay: {exclude: wide}\n")
+        self.write("r.yaml", rules + "extends: [base.yaml]\n")
+        self.assertEqual(excluded(), {"layers/0/wide/kernel"})
+        self.write("r.yaml", rules + "extends: [base.yaml]\n"
+                   "weight_decay: {exclude: [narrow]}\n")
+        self.assertEqual(excluded(), {"layers/0/narrow/kernel"})
+        project = self.read("shardc.yaml")
+        self.write("shardc.yaml", project +
+                   "weight_decay: {exclude: ['wide']}\n")
+        self.assertEqual(excluded(), {"layers/0/wide/kernel"})
+        self.write("shardc.yaml", project +
+                   "    weight_decay: {exclude: []}\n")
+        self.assertEqual(excluded(), set())
+        self.assertEqual(excluded("--weight-decay-exclude", "narrow"),
+                         {"layers/0/narrow/kernel"})
+        self.write("shardc.yaml", project +
+                   "    weight_decay: {exclude: ['(']}\n")
+        self.check(self.shardc("plan"), 2)
+        self.write("shardc.yaml", project +
+                   "    weight_decay: {exclud: ['a']}\n")
+        self.assertIn("exclude", self.check(self.shardc("plan"), 2).err)
+
+    def test_parameters_that_come_and_go_and_the_mesh(self):
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        params = dict(MANIFEST["params"])
+        del params["layers/0/narrow/kernel"]
+        params["layers/1/wide/kernel"] = params["layers/0/wide/kernel"]
+        self.write("m.json", json.dumps({"schema": "shardc.manifest/v1",
+                                         "params": params}))
+        self.write("shardc.yaml",
+                   self.read("shardc.yaml").replace("fsdp:2", "fsdp:4"))
+        found = self.shardc("check", "--locked", "--format", "json").json()
+        messages = "\n".join(f["message"] for f in found)
+        self.assertIn("`layers/0/narrow/kernel` is no longer there", messages)
+        self.assertIn("`layers/1/wide/kernel` is new", messages)
+        self.assertIn("the mesh was fsdp=2 tp=4 and is fsdp=4 tp=4", messages)
+
+    def test_one_that_is_missing_names_its_command(self):
+        """The target's other lints are told all the same."""
+        self.write("r.yaml", self.read("r.yaml") +
+                   "  - match: 'absent'\n    spec: []\n")
+        result = self.check(
+            self.shardc("check", "--locked", "--format", "json"), 2)
+        found = {f["code"]: f for f in result.json()}
+        self.assertEqual(set(found), {"SHD002", "SHD105"})
+        self.assertIn("`one.plan.json`", found["SHD002"]["message"])
+        self.assertIn("`shardc plan --write-locked --target one`",
+                      found["SHD002"]["help"])
+        self.assertEqual(found["SHD002"]["file"], "shardc.yaml")
+        self.check(self.shardc("plan", "--write-locked", "--target", "one"),
+                   0)
+        self.check(self.shardc("check", "--locked"), 0)
+
+    def several(self):
+        self.write("shardc.yaml", """\
+version: 1
+targets:
+  one: {mesh: "fsdp:2,tp:4", rules: [r.yaml], manifest: m.json,
+        plan: plans/one.plan.json}
+  bare: {mesh: "fsdp:2", rules: [r.yaml], manifest: m.json}
+  two: {mesh: "fsdp:4,tp:4", rules: [r.yaml], manifest: m.json,
+        plan: plans/two.plan.json}
+  three: {mesh: "tp:3", rules: [r.yaml], manifest: m.json,
+          plan: plans/three.plan.json}
+""")
+        os.mkdir(self.path("plans"))
+
+    def test_all_targets_are_written(self):
+        self.several()
+        result = self.check(self.shardc("plan", "--write-locked"), 1)
+        self.assertIn("target `bare` has no `plan`: left out", result.err)
+        # What is illegal in one keeps no other from being written.
+        self.assertIn("(in target `three`)", result.err)
+        self.assertEqual(sorted(os.listdir(self.path("plans"))),
+                         ["one.plan.json", "two.plan.json"])
+        for name, axes in (("one", 2), ("two", 4)):
+            plan = json.loads(self.read(f"plans/{name}.plan.json"))
+            self.assertEqual(plan["mesh"]["axes"][0]["size"], axes)
+        self.check(self.shardc("check", "--locked", "--target", "one,two"), 0)
+
+    def test_several_targets_are_written(self):
+        self.several()
+        for args in (("--target", "one,two"),
+                     ("--target", "one", "--target", "two")):
+            self.check(self.shardc("plan", "--write-locked", *args), 0)
+            for name in ("one", "two"):
+                os.remove(self.path(f"plans/{name}.plan.json"))
+            self.assertEqual(os.listdir(self.path("plans")), [])
+        self.check(self.shardc("plan", "--write-locked", "--target",
+                               "one,bare"), 2)
+        self.check(self.shardc("plan", "--write-locked", "--target",
+                               "one,four"), 2)
+        self.assertEqual(os.listdir(self.path("plans")), [])
+        self.check(self.shardc("plan", "--target", "one,two"), 2)
+        self.check(self.shardc("plan"), 2)
+
+    def test_diff_shows_what_would_change(self):
+        self.check(self.shardc("plan", "--diff"), 2)
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.assertEqual(self.check(self.shardc("plan", "--diff"), 0).out, "")
+        before = self.read("one.plan.json")
+        self.write("r.yaml", self.read("r.yaml").replace("ColumnWise",
+                                                         "RowWise"))
+        result = self.check(self.shardc("plan", "--diff"), 1)
+        self.assertIn(
+            "one.plan.json\n"
+            "  the spec of `layers/*/wide/kernel` was [\"fsdp\", \"tp\"] and"
+            .replace("*", "0"), result.out)
+        self.assertEqual(self.read("one.plan.json"), before)
+        self.check(self.shardc("plan", "--diff", "--write-locked"), 2)
+        self.check(self.shardc("plan", "--diff", "-o", "x.json"), 2)
+
+    def test_diff_folds_layers_and_names_the_plans(self):
+        self.several()
+        self.check(self.shardc("plan", "--write-locked", "--target",
+                               "one,two"), 0)
+        params = {f"layers/{i}/wide/kernel":
+                  {"shape": [64, 64], "dtype": "F32"} for i in range(40)}
+        self.write("m.json", json.dumps({"schema": "shardc.manifest/v1",
+                                         "params": params}))
+        out = self.check(self.shardc("plan", "--diff", "--target",
+                                     "one,two"), 1).out
+        self.assertIn("`layers/*/wide/kernel` (39 parameters) is new", out)
+        self.assertLess(out.index("plans/one.plan.json"),
+                        out.index("plans/two.plan.json"))
+
+    def test_what_is_no_plan(self):
+        for text in ("{}", "[", '{"schema": "shardc.manifest/v1"}'):
+            self.write("one.plan.json", text)
+            self.check(self.shardc("check", "--locked"), 2)
+
+    def test_a_project_without_plans(self):
+        self.write("shardc.yaml", self.read("shardc.yaml").replace(
+            "    plan: one.plan.json\n", ""))
+        self.check(self.shardc("check", "--locked"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
