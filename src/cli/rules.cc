@@ -67,11 +67,15 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
     return PutOut(write, findings) ? kDone : kFailed;
   }
   // Without files, the defaults of every axis rule.
-  const auto rules =
+  auto rules =
       target.rules.empty()
           ? std::optional(RuleSet{})
           : OpenRules(target.rules, target.project_dir, nullptr, "", findings);
-  if (rules) CheckPatterns(*rules, findings);
+  if (rules) {
+    SettleSeparators(*rules, '/', rules->policy.compat.value_or(Compat::kNone),
+                     findings);
+    CheckPatterns(*rules, findings);
+  }
   if (!rules || findings.HasErrors()) return kFailed;
   if (common.format == "yaml" && !all.resolved) {
     return PutText(target, *rules, findings);

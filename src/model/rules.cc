@@ -97,4 +97,26 @@ std::span<const Bundle> BuiltinBundles() {
   return bundles;
 }
 
+void SettleSeparators(RuleSet& rules, char names, Compat compat,
+                      Findings& findings) {
+  const Source* told = nullptr;
+  for (Rule& rule : rules.rules) {
+    if (rule.separator_from == SeparatorFrom::kFile) continue;
+    if (compat != Compat::kNone) {
+      rule.separator = '/';
+      rule.separator_from = SeparatorFrom::kCompat;
+    } else if (rule.separator_from == SeparatorFrom::kNames) {
+      rule.separator = names == 0 ? '/' : names;
+    } else if (rule.separator_from == SeparatorFrom::kBoth &&
+               rule.place.source.get() != told) {
+      told = rule.place.source.get();
+      findings.Add(code::kSeparator, rule.match_place,
+                   "some patterns of this file are written with `/` and some "
+                   "with `\\.`",
+                   "say which of them separates the parts of a name: "
+                   "`separator: \"/\"` or `separator: \".\"`");
+    }
+  }
+}
+
 }  // namespace shardc

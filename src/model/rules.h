@@ -12,6 +12,7 @@
 
 #include "model/axis_rules.h"
 #include "model/spec.h"
+#include "source/finding.h"
 #include "source/source.h"
 
 namespace shardc {
@@ -65,6 +66,16 @@ struct Placement {
   Place place;
 };
 
+// What says how a file's patterns separate parts of a path. All but the first
+// are settled where the names are known: SettleSeparators.
+enum class SeparatorFrom : uint8_t {
+  kFile,      // its `separator`
+  kPatterns,  // they have a slash, or an escaped dot
+  kNames,     // they have neither: the separator of the names
+  kBoth,      // they have both: it has to be written
+  kCompat     // a reference system, which knows only the slash
+};
+
 struct Rule {
   std::string match;  // RE2, searched anywhere in the path
   SpecSource spec;
@@ -73,7 +84,8 @@ struct Rule {
   std::optional<int64_t> min_size;  // elements
   std::optional<Placement> placement;
   std::string note;
-  char separator = '/';     // of the file it stands in
+  char separator = '/';  // of the file it stands in
+  SeparatorFrom separator_from = SeparatorFrom::kFile;
   std::string source_name;  // that file as the plan names it
   Place place;              // of the whole rule
   Place match_place;        // of the pattern's text
@@ -137,6 +149,11 @@ struct RuleSet {
   // Every file read, nearest first; for ignores and for the plan's `source`.
   std::vector<SourceRef> sources;
 };
+
+// Gives rules of files without `separator` the one of the names (0: none), or
+// the slash under `compat`. That both are written and none is said is an error.
+void SettleSeparators(RuleSet& rules, char names, Compat compat,
+                      Findings& findings);
 
 }  // namespace shardc
 

@@ -1,7 +1,7 @@
-// One file, section by section; what it extends is only named. The separator
-// is read before the rules, whichever stands first, since each rule has it:
+// One file, section by section; what it extends is only named. Each rule has
+// the separator, which a file that does not say it shows by its patterns:
 //
-//   {rules: [{match: 'wte', spec: [tp]}], separator: .}
+//   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts
 #include "parse/rule_file.h"
 
@@ -22,6 +22,39 @@
 namespace shardc {
 namespace {
 
+// Which separators patterns are written with: a slash outside of a class, or
+// an escaped dot.
+struct PatternSeparators {
+  bool slash = false;
+  bool dot = false;
+
+  void Add(std::string_view pattern) {
+    bool in_class = false;
+    for (size_t i = 0; i < pattern.size(); ++i) {
+      const char c = pattern[i];
+      if (c == '\\' && i + 1 < pattern.size()) {
+        ++i;
+        dot = dot || pattern[i] == '.';
+        slash = slash || (pattern[i] == '/' && !in_class);
+      } else if (in_class) {
+        in_class = c != ']';
+      } else if (c == '[') {
+        in_class = true;
+        // `[]a]` and `[^]a]` hold the bracket.
+        if (i + 1 < pattern.size() && pattern[i + 1] == '^') ++i;
+        if (i + 1 < pattern.size() && pattern[i + 1] == ']') ++i;
+      } else {
+        slash = slash || c == '/';
+      }
+    }
+  }
+
+  SeparatorFrom From() const {
+    if (slash && dot) return SeparatorFrom::kBoth;
+    return slash || dot ? SeparatorFrom::kPatterns : SeparatorFrom::kNames;
+  }
+};
+
 class Reader {
  public:
   explicit Reader(const YamlContext& context) : context_(context) {}
@@ -33,7 +66,7 @@ class Reader {
     file_.source = context_.document.source();
     CheckVersion(context_, fields->Find("version"));
     if (const YamlNode* node = fields->Find("extends")) ReadExtends(*node);
-    char separator = '/';
+    std::optional<char> separator;
     if (const YamlNode* node = fields->Find("separator")) {
       separator = ReadSeparator(*node);
     }
@@ -49,8 +82,9 @@ class Reader {
       file_.weight_decay_exclude = ReadWeightDecay(context_, *node);
     }
     if (const YamlNode* node = fields->Find("rules")) {
-      ReadRules(*node, separator);
+      ReadRules(*node);
     }
+    GiveSeparator(separator);
     return std::move(file_);
   }
 
@@ -195,7 +229,7 @@ class Reader {
     }
   }
 
-  void ReadRules(const YamlNode& node, char separator) {
+  void ReadRules(const YamlNode& node) {
     if (node.IsNull()) return;
     if (!node.IsSequence()) {
       context_.Add(code::kSchema, node,
@@ -206,9 +240,21 @@ class Reader {
     for (const YamlNode& item : node.items) {
       if (context_.findings.Full()) return;
       if (auto rule = ReadRule(context_, item)) {
-        rule->separator = separator;
         file_.rules.push_back(std::move(*rule));
       }
+    }
+  }
+
+  // The one written, or that which the patterns are written with.
+  void GiveSeparator(std::optional<char> written) {
+    PatternSeparators found;
+    for (const Rule& rule : file_.rules) {
+      found.Add(rule.match);
+      if (rule.placement) found.Add(rule.placement->index_pattern);
+    }
+    for (Rule& rule : file_.rules) {
+      rule.separator = written.value_or(found.dot && !found.slash ? '.' : '/');
+      rule.separator_from = written ? SeparatorFrom::kFile : found.From();
     }
   }
 

@@ -89,6 +89,9 @@ class Compiler {
 };
 
 bool Compiler::CompilePatterns() {
+  const size_t before = findings_.errors();
+  SettleSeparators(c_.rules, c_.manifest.separator, c_.CompatMode(), findings_);
+  if (findings_.errors() > before) return false;
   std::vector<Pattern> patterns;
   patterns.reserve(c_.rules.rules.size());
   for (const Rule& rule : c_.rules.rules) {

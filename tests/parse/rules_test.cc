@@ -8,9 +8,11 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "parse/render.h"
+#include "parse/rule_file.h"
 
 namespace shardc {
 namespace {
@@ -85,6 +87,34 @@ std::string Matches(const RuleSet& set) {
   std::string out;
   for (const Rule& rule : set.rules) out += rule.match + " ";
   return out;
+}
+
+TEST_CASE("a file without a separator shows it by its patterns") {
+  using From = SeparatorFrom;
+  const auto read = [](const std::string& pattern) {
+    Findings findings;
+    const auto file = ParseRuleFile(
+        MakeSource("r", "version: 1\nrules: [{match: '" + pattern +
+                            "', spec: []}, {match: x, spec: []}]\n"),
+        findings);
+    REQUIRE(file);
+    // Of the file, not of each rule.
+    CHECK(file->rules[0].separator_from == file->rules[1].separator_from);
+    CHECK(file->rules[0].separator == file->rules[1].separator);
+    return std::pair(file->rules[0].separator_from, file->rules[0].separator);
+  };
+  CHECK(read("a/b") == std::pair(From::kPatterns, '/'));
+  CHECK(read("a\\/b") == std::pair(From::kPatterns, '/'));
+  CHECK(read("a\\.b") == std::pair(From::kPatterns, '.'));
+  CHECK(read("[a/]b\\.c") == std::pair(From::kPatterns, '.'));
+  CHECK(read("[^]/]b\\.c") == std::pair(From::kPatterns, '.'));
+  CHECK(read("[]/]b\\.c") == std::pair(From::kPatterns, '.'));
+  CHECK(read("[a]/b") == std::pair(From::kPatterns, '/'));
+  CHECK(read("a.b") == std::pair(From::kNames, '/'));
+  CHECK(read("[a\\/]") == std::pair(From::kNames, '/'));
+  CHECK(read("[a/]") == std::pair(From::kNames, '/'));
+  CHECK(read("\\\\.b") == std::pair(From::kNames, '/'));
+  CHECK(read("a/b\\.c").first == From::kBoth);
 }
 
 TEST_CASE("specs in all their forms") {

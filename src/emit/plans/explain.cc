@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emit/plans/device_share.h"
+#include "emit/plans/rules_text.h"
 #include "plan/fingerprint.h"
 #include "plan/nearest.h"
 #include "source/json_writer.h"
@@ -202,6 +203,9 @@ void AddRulesTried(std::string& out, const Compiled& c, size_t param) {
     later += (later.empty() ? "[" : ", [") + std::to_string(other) + "]";
   }
   if (!later.empty()) out += "  later rules that match too: " + later + "\n";
+  for (const std::string& line : InferredSeparators(c.rules)) {
+    out += "  separator " + Printable(line) + "\n";
+  }
   if (rule < 0) {
     const NearestRules nearest(c.rules.rules, c.matches, c.manifest.separator);
     if (const auto near = nearest.Of(c.plan.names[param])) {

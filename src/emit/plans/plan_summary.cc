@@ -8,6 +8,7 @@
 #include <map>
 
 #include "emit/emit.h"
+#include "emit/plans/rules_text.h"
 #include "model/name.h"
 #include "plan/compile.h"
 #include "plan/nearest.h"
@@ -175,6 +176,9 @@ std::string PlanSummaryText(const Compiled& compiled) {
   const Plan& plan = compiled.plan;
   std::string out;
   AddTotals(out, plan);
+  for (const std::string& line : InferredSeparators(compiled.rules)) {
+    out += "separator   " + Printable(line) + "\n";
+  }
   AddReplicated(out, plan, compiled.manifest.separator);
   AddRules(out, plan);
   AddCorrections(out, plan);

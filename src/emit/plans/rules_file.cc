@@ -134,12 +134,22 @@ std::string AxisValueYaml(const AxisValue& value) {
   return "[" + out + "]";
 }
 
+// Of the first rule that has one whatever the names are.
+std::optional<char> OneSeparator(const RuleSet& rules) {
+  for (const Rule& rule : rules.rules) {
+    if (rule.separator_from != SeparatorFrom::kNames) return rule.separator;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool HasMixedSeparators(const RuleSet& rules) {
+  const auto separator = OneSeparator(rules);
   return std::any_of(rules.rules.begin(), rules.rules.end(),
                      [&](const Rule& rule) {
-                       return rule.separator != rules.rules[0].separator;
+                       return rule.separator_from != SeparatorFrom::kNames &&
+                              rule.separator != separator;
                      });
 }
 
@@ -147,8 +157,8 @@ void WriteRulesFileJson(const RuleSet& rules, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("version", 1);
-  if (!rules.rules.empty()) {
-    json.Member("separator", std::string_view(&rules.rules[0].separator, 1));
+  if (const auto separator = OneSeparator(rules)) {
+    json.Member("separator", std::string_view(&*separator, 1));
   }
   WriteAxes(json, [&](AxisRule rule) { return rules.axes.Value(rule); });
   json.Key("register");

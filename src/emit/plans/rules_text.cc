@@ -74,6 +74,22 @@ std::string SpecSourceText(const SpecSource& source) {
   return "like: " + std::get<SpecLike>(source).rewrite;
 }
 
+std::vector<std::string> InferredSeparators(const RuleSet& rules) {
+  std::vector<std::string> out;
+  const Source* told = nullptr;
+  for (const Rule& rule : rules.rules) {
+    const bool patterns = rule.separator_from == SeparatorFrom::kPatterns;
+    if (!patterns && rule.separator_from != SeparatorFrom::kNames) continue;
+    if (rule.place.source.get() == told) continue;
+    told = rule.place.source.get();
+    out.push_back("`" + std::string(1, rule.separator) + "` for " +
+                  rule.source_name +
+                  (patterns ? ", as its patterns are written"
+                            : ", as the names have it"));
+  }
+  return out;
+}
+
 std::string RulesText(const RuleSet& rules) {
   size_t widest = 0;
   for (const Rule& rule : rules.rules) {

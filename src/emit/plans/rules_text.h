@@ -3,6 +3,7 @@
 #define SHARDC_EMIT_PLANS_RULES_TEXT_H_
 
 #include <string>
+#include <vector>
 
 #include "model/rules.h"
 #include "source/sink.h"
@@ -11,6 +12,10 @@ namespace shardc {
 
 // `[[FSDP, SP], TP]`, `ColumnWise`, `like: \1.weight`
 std::string SpecSourceText(const SpecSource& source);
+// A line for each file whose separator was not written: which one was taken,
+// and why.
+std::vector<std::string> InferredSeparators(const RuleSet& rules);
+
 std::string RulesText(const RuleSet& rules);
 // {"rules": [{"match", "spec", "modes", "source", ...}], "policy": ...}
 void WriteRulesJson(const RuleSet& rules, Sink& out);

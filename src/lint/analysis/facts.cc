@@ -77,7 +77,7 @@ Facts::Facts(const LintInputs& inputs)
   OrientGroups();
   FindRuleFacts();
   FindNaming();
-  if (!other_naming_) FindDeadCauses();
+  FindDeadCauses();
   if (plan().summary.bytes) has_ |= kNeedsShapes;
   if (model() != nullptr) has_ |= kNeedsModel;
   FindMisfits();
@@ -246,6 +246,20 @@ void Facts::FindDeadCauses() {
     }
     facts.would_match = try_as("(?i)" + pattern, separator(), own);
     if (facts.would_match >= 0) facts.cause = DeadCause::kCase;
+  }
+  // Of rules that were written for other names nothing more is to be said,
+  // unless the separator is what makes them other.
+  int64_t dead = 0;
+  int64_t separated = 0;
+  for (const RuleFacts& facts : rule_facts_) {
+    if (facts.found > 0 || facts.sketch.catch_all) continue;
+    ++dead;
+    if (facts.cause == DeadCause::kSeparator) ++separated;
+  }
+  if (!other_naming_ || 2 * separated >= dead) return;
+  for (RuleFacts& facts : rule_facts_) {
+    facts.cause = DeadCause::kUnknown;
+    facts.would_match = -1;
   }
 }
 

@@ -81,4 +81,34 @@ LintFinding GroupFinding(const Facts& facts, const Code& code,
   return out;
 }
 
+std::vector<Topic> NamingTopics(const Facts& facts) {
+  std::vector<Topic> out;
+  for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
+    const RuleFacts& rule = facts.rule_facts()[r];
+    if (rule.sketch.catch_all) {
+      out.push_back(CatchAllTopic(r));
+    } else if (rule.found == 0) {
+      out.push_back(DeadRuleTopic(r));
+    }
+  }
+  for (const ParameterGroup& group : facts.groups()) {
+    const std::string& name = facts.Example(group);
+    if (facts.LayoutOf(group).unmatched) out.push_back(UnmatchedTopic(name));
+    if (facts.Replicated(group)) out.push_back(WholeTopic(name));
+  }
+  // What nobody splits is nobody's fault but the names'.
+  for (const MeshAxis& axis : facts.mesh().axes) {
+    out.push_back(UnusedAxisTopic(axis.name));
+  }
+  return out;
+}
+
+bool SeparatorExplainsNaming(const Facts& facts) {
+  return facts.OtherNaming() &&
+         std::any_of(facts.rule_facts().begin(), facts.rule_facts().end(),
+                     [](const RuleFacts& rule) {
+                       return rule.cause == DeadCause::kSeparator;
+                     });
+}
+
 }  // namespace shardc

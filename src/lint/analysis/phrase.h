@@ -29,6 +29,12 @@ std::string ListText(std::span<const std::string> items, size_t limit = 3);
 // "is" or "are"
 std::string_view IsAre(int64_t count);
 
+// What follows where no rule was written for these names: dead rules,
+// parameters without one, and what the catch-all leaves whole.
+std::vector<Topic> NamingTopics(const Facts& facts);
+// Whether that is so because of a file's separator.
+bool SeparatorExplainsNaming(const Facts& facts);
+
 // A finding of this lint about one parameter group, at its rule.
 LintFinding GroupFinding(const Facts& facts, const Code& code,
                          const ParameterGroup& group, std::string message,

@@ -57,6 +57,8 @@ inline Topic DecodeNullTopic(std::string_view rule) {
 inline Topic UnusedAxisTopic(std::string_view axis) {
   return "unused " + std::string(axis);
 }
+// The rules were written for other names.
+inline Topic NamingTopic() { return "other naming"; }
 // A parameter that no rule matches.
 inline Topic UnmatchedTopic(const std::string& name) {
   return "unmatched " + name;

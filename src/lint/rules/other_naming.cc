@@ -17,32 +17,21 @@ void Check(const Facts& facts, FindingSink& sink) {
   int64_t dead = 0;
   int32_t first = -1;
   LintFinding finding;
+  finding.tells = NamingTopics(facts);
+  // A wrong separator explains it.
+  if (SeparatorExplainsNaming(facts)) finding.unless = {NamingTopic()};
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
-    if (rule.sketch.catch_all) {
-      finding.tells.push_back(CatchAllTopic(r));
-      continue;
-    }
+    if (rule.sketch.catch_all) continue;
     ++specific;
     if (rule.found > 0) continue;
     ++dead;
-    finding.tells.push_back(DeadRuleTopic(r));
     if (first < 0) first = static_cast<int32_t>(r);
-  }
-  // What nobody splits is nobody's fault but the names'.
-  for (const MeshAxis& axis : facts.mesh().axes) {
-    finding.tells.push_back(UnusedAxisTopic(axis.name));
   }
   const auto params = static_cast<int64_t>(facts.plan().params.size());
   int64_t whole = 0;
   for (const ParameterGroup& group : facts.groups()) {
-    const std::string& name = facts.Example(group);
-    if (facts.LayoutOf(group).unmatched) {
-      finding.tells.push_back(UnmatchedTopic(name));
-    }
-    if (!facts.Replicated(group)) continue;
-    whole += facts.TotalBytes(group);
-    finding.tells.push_back(WholeTopic(name));
+    if (facts.Replicated(group)) whole += facts.TotalBytes(group);
   }
   finding.code = &kOtherNaming.code;
   finding.level = finding.code->level;

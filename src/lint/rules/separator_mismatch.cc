@@ -25,12 +25,17 @@ void Check(const Facts& facts, FindingSink& sink) {
     }
     files.back().second.push_back(static_cast<int32_t>(r));
   }
+  const bool explains = SeparatorExplainsNaming(facts);
   for (const auto& [file, dead] : files) {
     const Rule& rule = facts.rules()[static_cast<size_t>(dead.front())];
     const char other = rule.separator == '/' ? '.' : '/';
     const auto group = static_cast<size_t>(
         facts.rule_facts()[static_cast<size_t>(dead.front())].would_match);
     LintFinding finding;
+    if (explains) {
+      finding.tells = NamingTopics(facts);
+      finding.tells.push_back(NamingTopic());
+    }
     for (int32_t one : dead) {
       finding.tells.push_back(DeadRuleTopic(static_cast<size_t>(one)));
     }
@@ -66,6 +71,7 @@ constinit const Lint kSeparatorMismatch{
     .instead = "Set `separator` to what the patterns are written with.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
+separator: "/"
 rules:
   - match: 'self_attn\.q_proj\.weight'
     spec: RowWise
