@@ -273,6 +273,10 @@ int RunCheck(const CheckFlags& given, const Common& common,
     if (!flags.options.lint.memory) return kFailed;
   }
   std::optional<Baseline> baseline;
+  // What is written anew holds what is known, too.
+  if (flags.baseline.empty() && flags.write_baseline.empty()) {
+    flags.baseline = work->settings.baseline;
+  }
   if (!flags.baseline.empty()) {
     baseline = ReadBaseline(flags.baseline, findings);
     if (!baseline) return kFailed;
@@ -367,7 +371,8 @@ Options OptionsOf(CheckFlags& flags) {
        {.name = "--baseline",
         .to = &flags.baseline,
         .value = "FILE",
-        .help = "leave out the findings of this baseline"},
+        .help = "leave out the findings of this baseline (default: the "
+                "project's)"},
        {.name = "--write-baseline",
         .to = &flags.write_baseline,
         .value = "FILE",

@@ -1,14 +1,18 @@
 // A baseline holds names by code, not findings: a finding is about its
-// parameters, or about the first thing that its message quotes. What is known
-// is taken out, and a finding of which nothing is left is gone:
+// parameters, or about the first thing that its message quotes. Names are
+// folded over layers and experts, so that a model is some lines and not one for
+// each of its tensors. What is known, by its name or folded, is taken out, and
+// a finding of which nothing is left is gone:
 //
-//   SHD207 of a and b, the baseline has SHD207: [a]  ->  SHD207 of b
+//   SHD207 of layers.0.a and layers.1.b, the baseline has SHD207: [layers.*.a]
+//     ->  SHD207 of layers.1.b
 #include "lint/baseline.h"
 
 #include <algorithm>
 #include <string_view>
 #include <vector>
 
+#include "model/name.h"
 #include "source/file.h"
 #include "source/json.h"
 #include "source/json_writer.h"
@@ -27,9 +31,22 @@ std::string Subject(const Finding& finding) {
   return finding.message.substr(open + 1, close - open - 1);
 }
 
+// `layers.*.up` of `layers.3.up`, in whichever separator the name has.
+std::string Folded(const std::string& name) {
+  const char separator = name.find('/') == std::string::npos ? '.' : '/';
+  return NameTemplate(name, separator);
+}
+
 std::vector<std::string> KeysOf(const Finding& finding) {
-  if (!finding.params.empty()) return finding.params;
-  return {Subject(finding)};
+  if (finding.params.empty()) return {Subject(finding)};
+  std::vector<std::string> out;
+  for (const std::string& name : finding.params) out.push_back(Folded(name));
+  return out;
+}
+
+// Files that were written before names were folded hold them one by one.
+bool Knows(const std::set<std::string>& keys, const std::string& name) {
+  return keys.contains(name) || keys.contains(Folded(name));
 }
 
 }  // namespace
@@ -48,7 +65,7 @@ int64_t Baseline::Apply(std::vector<Finding>& findings) const {
       return at->second.count(Subject(finding)) > 0;
     }
     std::erase_if(finding.params, [&](const std::string& name) {
-      return at->second.count(name) > 0;
+      return Knows(at->second, name);
     });
     return finding.params.empty();
   });

@@ -14,7 +14,7 @@
 
 namespace shardc {
 
-// {"schema": "shardc.baseline/v1", "findings": {"SHD202": ["name", ...]}}
+// {"schema": "shardc.baseline/v1", "findings": {"SHD202": ["layers.*.up"]}}
 struct Baseline {
   std::map<std::string, std::set<std::string>, std::less<>> known;  // by code
 

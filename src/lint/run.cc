@@ -56,14 +56,20 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
     lint->check(facts, found);
   }
   std::vector<Ignore> ignores;
+  std::vector<Place> malformed;
   for (const SourceRef& source : facts.compiled().rules.sources) {
     std::vector<Ignore> more = IgnoresIn(source);
     std::move(more.begin(), more.end(), std::back_inserter(ignores));
+    const std::vector<Place> wrong = MalformedIgnoresIn(source);
+    malformed.insert(malformed.end(), wrong.begin(), wrong.end());
   }
   const size_t before = found.size();
   ApplyIgnores(ignores, found);
   out.ignored = static_cast<int64_t>(before - found.size());
-  if (selection.Wants(kUnusedIgnore)) ReportUnused(ignores, ran, found);
+  if (selection.Wants(kUnusedIgnore)) {
+    ReportMalformed(malformed, found);
+    ReportUnused(ignores, ran, found);
+  }
   out.findings = OnceEach(std::move(found));
   for (Finding& finding : out.findings) {
     finding.level = selection.LevelOf(finding);

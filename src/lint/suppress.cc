@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "lint/rules/all.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -38,6 +39,41 @@ bool InQuotes(std::string_view before) {
     }
   }
   return open != 0;
+}
+
+// `# shardc: ignore[SHD105]`, to the letter and with a name at least.
+bool IsMark(std::string_view comment) {
+  if (!comment.starts_with(kMark)) return false;
+  const size_t close = comment.find(']');
+  if (close == std::string_view::npos) return false;
+  std::string_view list = comment.substr(kMark.size(), close - kMark.size());
+  for (;;) {
+    const size_t comma = list.find(',');
+    if (Trim(list.substr(0, comma)).empty()) return false;
+    if (comma == std::string_view::npos) return true;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+// `#shardc ignore SHD105` and the like: the program's name, then a word that
+// tools use for this, or a code.
+bool IsMeantAsMark(std::string_view comment) {
+  std::string words;
+  for (const char c : FoldCase(std::string(comment))) {
+    if (c >= 'a' && c <= 'z') words += c;
+  }
+  constexpr std::string_view kName = "shardc";
+  if (!words.starts_with(kName)) return false;
+  const std::string_view rest = std::string_view(words).substr(kName.size());
+  constexpr std::string_view kWords[] = {"ignore", "disable",  "noqa",
+                                         "nolint", "suppress", "allow"};
+  return std::any_of(
+             std::begin(kWords), std::end(kWords),
+             [&](std::string_view word) { return rest.starts_with(word); }) ||
+         // A slip of the word: `# shardc: ignroe[SHD105]`.
+         (comment.starts_with("# shardc:") &&
+          (comment.find('[') != std::string_view::npos ||
+           comment.find("SHD") != std::string_view::npos));
 }
 
 int LineCount(const Source& source) {
@@ -73,6 +109,7 @@ std::vector<Ignore> IgnoresIn(const SourceRef& source) {
       }
     }
     size_t begin = list;
+    if (!IsMark(text.substr(at - start))) continue;
     while (begin <= close) {
       const size_t end = std::min(text.find(',', begin), close);
       const std::string_view name = Trim(text.substr(begin, end - begin));
@@ -89,6 +126,45 @@ std::vector<Ignore> IgnoresIn(const SourceRef& source) {
     }
   }
   return out;
+}
+
+std::vector<Place> MalformedIgnoresIn(const SourceRef& source) {
+  std::vector<Place> out;
+  const std::string_view text = source->text();
+  for (size_t at = text.find('#'); at != std::string_view::npos;
+       at = text.find('#', at + 1)) {
+    const int line = source->At(at).line;
+    const size_t start = source->LineStart(line);
+    const std::string_view whole = source->Line(line);
+    const std::string_view before = whole.substr(0, at - start);
+    // In YAML a comment stands alone or behind a space.
+    if (!before.empty() && before.back() != ' ' && before.back() != '\t') {
+      continue;
+    }
+    if (InQuotes(before)) continue;
+    const std::string_view comment = whole.substr(at - start);
+    if (IsMeantAsMark(comment) && !IsMark(comment)) {
+      out.push_back({source, at, at + comment.size()});
+    }
+    at = start + whole.size();
+  }
+  return out;
+}
+
+void ReportMalformed(std::span<const Place> marks, FindingSink& sink) {
+  for (const Place& mark : marks) {
+    Finding finding;
+    finding.code = &kUnusedIgnore.code;
+    finding.level = finding.code->level;
+    finding.place = mark;
+    finding.message = ShortQuote(mark.source->text().substr(
+                          mark.begin, mark.end - mark.begin)) +
+                      " cannot be read, so nothing is ignored";
+    finding.help =
+        "write `# shardc: ignore[CODE] reason`, with one code or "
+        "several between commas";
+    sink.push_back(std::move(finding));
+  }
 }
 
 void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {

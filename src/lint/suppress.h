@@ -29,8 +29,14 @@ bool IsIgnoreMark(std::string_view line);
 
 std::vector<Ignore> IgnoresIn(const SourceRef& source);
 
+// Comments that were meant to ignore something and cannot be read as that.
+std::vector<Place> MalformedIgnoresIn(const SourceRef& source);
+
 // Takes suppressed findings out and marks the ignores that did it.
 void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings);
+
+// A finding for each mark that cannot be read.
+void ReportMalformed(std::span<const Place> marks, FindingSink& sink);
 
 // A finding for each ignore that did nothing, though its lint ran.
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,

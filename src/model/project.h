@@ -64,6 +64,7 @@ struct LintSettings {
   std::vector<std::string> ignore;
   std::map<std::string, Level> severity;
   std::string fail_on = "error";  // error | warning | note | never
+  std::string baseline;           // a file; empty: none
 };
 
 struct Project {

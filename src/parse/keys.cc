@@ -32,8 +32,8 @@ constexpr std::array<Name, 15> kTargetKeys = {
     "mesh",       "rules",  "manifest", "model",    "modes",
     "operations", "layout", "dtype",    "kv_dtype", "settings",
     "batch",      "kv_len", "memory",   "plan",     "weight_decay"};
-constexpr std::array<Name, 4> kLintKeys = {"select", "ignore", "severity",
-                                           "fail_on"};
+constexpr std::array<Name, 5> kLintKeys = {"select", "ignore", "severity",
+                                           "fail_on", "baseline"};
 constexpr std::array<Name, 3> kOperationsKeys = {"version", "defaults",
                                                  "operations"};
 

@@ -286,6 +286,7 @@ class Reader {
       const auto choice = ReadChoice(context_, *fail_on, "`fail_on`", kChoices);
       if (choice) lint.fail_on = kChoices[*choice];
     }
+    ReadPath(*fields, "baseline", lint.baseline);
   }
 
   void ReadCodes(const Fields& fields, std::string_view key,

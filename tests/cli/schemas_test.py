@@ -299,7 +299,8 @@ targets:
     memory: 16GiB
     plan: plan.json
   b: {mesh: {axes: {dp: 2}}, rules: auto, modes: decode}
-lint: {select: [SHD203], ignore:, severity: {SHD203: note}, fail_on: never}
+lint: {select: [SHD203], ignore:, severity: {SHD203: note}, fail_on: never,
+       baseline: known.json}
 """, CoreLoader), "a whole project")
         for text in ["targets: [a]", "targets: {a: {mesh: [1]}}",
                      "targets: {a: {mesh: {axis: {dp: 2}}}}",
@@ -313,7 +314,8 @@ lint: {select: [SHD203], ignore:, severity: {SHD203: note}, fail_on: never}
                      "targets: {a: {kv_dtype: [int8]}}",
                      "targets: {a: {settings: [x]}}",
                      "lint: {severity: {SHD203: fatal}}",
-                     "lint: {fail_on: always}", "version: 2", "lints: {}"]:
+                     "lint: {fail_on: always}", "lint: {baseline: [b]}",
+                     "version: 2", "lints: {}"]:
             self.assertFalse(check.is_valid(yaml.load(text, CoreLoader)),
                              text)
 

@@ -62,6 +62,7 @@ lint:
   ignore: SHD101
   severity: {SHD203: error, SHD104: note}
   fail_on: warning
+  baseline: known/b.json
 )");
   Findings findings;
   const auto project = ReadProject(folder / "shardc.yaml", findings);
@@ -99,6 +100,7 @@ lint:
   CHECK(project->lint.ignore == std::vector<std::string>{"SHD101"});
   CHECK(project->lint.severity.at("SHD104") == Level::kNote);
   CHECK(project->lint.fail_on == "warning");
+  CHECK(project->lint.baseline == folder / "known/b.json");
 }
 
 TEST_CASE("the nearest project upwards, to the repository's root") {

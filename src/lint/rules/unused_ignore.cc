@@ -7,9 +7,9 @@ constinit const Lint kUnusedIgnore{
     .code = {190, "unused-ignore", Level::kWarning,
              "a comment ignores what is not found"},
     .what =
-        "Finds `# shardc: ignore[...]` comments that suppress nothing, or "
-        "that name no diagnostic. Codes whose lint did not run are left "
-        "alone.",
+        "Finds `# shardc: ignore[...]` comments that suppress nothing, that "
+        "name no diagnostic, or that are written otherwise and ignore "
+        "nothing. Codes whose lint did not run are left alone.",
     .why = "A stale ignore hides the next finding of its kind.",
     .instead = "Remove it.",
     .bad = {.mesh = "fsdp:2,tp:4",
