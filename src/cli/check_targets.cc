@@ -22,16 +22,6 @@
 namespace shardc::cli {
 namespace {
 
-ModelConfig WithFlags(std::optional<ModelConfig> model,
-                      const AttentionFlag& flags) {
-  ModelConfig out = model ? std::move(*model) : ModelConfig();
-  if (flags.heads) out.heads = flags.heads;
-  if (flags.kv_heads) out.kv_heads = flags.kv_heads;
-  if (flags.head_dim) out.head_dim = flags.head_dim;
-  if (flags.window) out.sliding_window = flags.window;
-  return out;
-}
-
 // The file that is told where a finding is in none: the target's own lines, or
 // the first of its inputs that is one.
 Place AnchorOf(const Target& target) {
@@ -64,25 +54,14 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   const auto compiled =
       LoadAndCompile(options.inputs, target, common, out.errors, &config);
   if (compiled == nullptr) return out;
-  const AttentionFlag& flags = options.lint.attention;
-  const bool has_model = config || flags.heads;
-  const ModelConfig model = WithFlags(std::move(config), flags);
-  LintInputs inputs;
-  inputs.compiled = compiled.get();
-  if (has_model) inputs.model = &model;
-  inputs.mesh_source = MeshSource(target.mesh);
-  inputs.batch = flags.batch ? flags.batch : target.batch;
-  inputs.kv_len = flags.kv_len ? flags.kv_len : target.kv_len;
-  inputs.memory_bytes =
-      options.lint.memory ? options.lint.memory : target.memory_bytes;
   FindingSink extra;
   if (options.locked) extra = Locked(target, compiled->plan, out.errors);
-  const Facts facts(inputs);
-  out.result = RunLints(facts, selection, std::move(extra));
+  out.result =
+      LintTarget(target, *compiled, std::move(config), options.lint, selection,
+                 std::move(extra), options.fix ? &out.fixes : nullptr);
   for (const SourceRef& source : compiled->rules.sources) {
     out.rule_files.push_back(source->name());
   }
-  if (options.fix) out.fixes = FixesOf(facts, out.result.findings);
   return out;
 }
 

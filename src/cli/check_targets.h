@@ -6,20 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/attention_flag.h"
 #include "cli/inputs.h"
+#include "cli/lint_target.h"
 #include "lint/fix.h"
 #include "lint/run.h"
 #include "lint/select.h"
 #include "model/project.h"
 
 namespace shardc::cli {
-
-// What flags say over the model's config.json and the target.
-struct LintFlags {
-  AttentionFlag attention;
-  std::optional<int64_t> memory;
-};
 
 struct CheckOptions {
   InputFlags inputs;

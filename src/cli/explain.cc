@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/plan_findings.h"
 #include "emit/findings/explain_code.h"
 #include "source/wording.h"
 
@@ -68,6 +69,7 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
       out.Append(ExplainText(*compiled, *param, place));
     }
   };
+  findings.Append(SeparatorFindings(*compiled));
   return PutOut(write, findings) ? kDone : kFailed;
 }
 

@@ -1,13 +1,16 @@
 // `shardc plan`: mesh + rules + manifest to a plan. An illegal spec or a
 // parameter without a rule: exit 1, and no plan but with --keep-going.
 #include <algorithm>
+#include <array>
 
 #include "cli/commands.h"
 #include "cli/committed_plan.h"
 #include "cli/inputs.h"
+#include "cli/lint_target.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "emit/emit.h"
+#include "lint/baseline.h"
 #include "lint/locked.h"
 #include "source/wording.h"
 
@@ -77,6 +80,7 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
 std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
                                            const Target& target,
                                            const Common& common,
+                                           std::optional<ModelConfig>& model,
                                            Findings& findings) {
   auto loaded = LoadTarget(flags.inputs, target, common, findings);
   if (!loaded) return nullptr;
@@ -87,7 +91,39 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
           {text, {MakeSource("--weight-decay-exclude", text), 0, text.size()}});
     }
   }
+  model = loaded->model;
   return CompileTarget(std::move(*loaded), findings);
+}
+
+// The settings of `check`: the project's, if there is one to be read.
+LintSettings SettingsOf(const InputFlags& flags) {
+  Findings ignored;
+  const auto project = OpenProject(flags.asked, ignored);
+  return project ? project->lint : LintSettings{};
+}
+
+// How many findings `check` has, in one line.
+std::string CheckLine(const Target& target, const Compiled& compiled,
+                      std::optional<ModelConfig> model,
+                      const LintSettings& settings) {
+  Findings wrong;
+  const auto selection = Selection::Make(settings, false, wrong);
+  if (!selection) return {};
+  LintResult result =
+      LintTarget(target, compiled, std::move(model), {}, *selection);
+  if (!settings.baseline.empty()) {
+    const auto baseline = ReadBaseline(settings.baseline, wrong);
+    if (baseline) baseline->Apply(result.findings);
+  }
+  std::array<int64_t, 3> counts{};
+  for (const Finding& finding : result.findings) {
+    ++counts[static_cast<size_t>(finding.level)];
+  }
+  std::string out = "\ncheck       ";
+  if (result.findings.empty()) return out + "nothing found\n";
+  return out + Counted(counts[0], "error") + ", " +
+         Counted(counts[1], "warning") + ", " + Counted(counts[2], "note") +
+         ": `shardc check` tells them\n";
 }
 
 // What the inputs would change in the committed plan, on stdout.
@@ -112,11 +148,17 @@ int ShowDiff(const Target& target, const Plan& plan, const Common& common,
 // One target; `diff` gathers what is to be shown of several.
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
             std::string& diff, Findings& findings) {
-  const auto compiled = CompileFor(flags, target, common, findings);
+  std::optional<ModelConfig> model;
+  const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
   Findings found = PlanFindings(*compiled);
   const bool refused = found.HasErrors();
-  if (!flags.diff) Tell(common, PlanSummaryText(*compiled));
+  if (!flags.diff && !common.quiet) {
+    Tell(common, PlanSummaryText(*compiled) +
+                     CheckLine(target, *compiled, std::move(model),
+                               SettingsOf(flags.inputs)));
+  }
+  if (!refused) findings.Append(WholeFindings(*compiled));
   int status = refused ? kFound : kDone;
   if (refused && !flags.keep_going) {
     findings.Append(std::move(found));
@@ -197,6 +239,9 @@ Compiles a plan and writes it as JSON, with a summary for people on standard
 error: totals, the largest replicated parameters, hits by rule, corrections
 and what no rule matches. Where a parameter is unmatched or a spec is illegal
 nothing is written, unless `--keep-going` asks for it.
+
+The summary ends with the number of findings that `shardc check` has. Where
+most of the model lies whole on every device, a warning says so.
 
 `--write-locked` writes the committed plans of the project's targets, of all or
 of those that `--target` names; `--diff` shows what it would change in

@@ -1,12 +1,87 @@
+// The lints that a plan needs, asked by themselves. Of several that tell the
+// same model to be whole, the one nearest to the cause is taken:
+//
+//   all is whole, the patterns are for dots in a file of `/`  ->  SHD113 alone
 #include "cli/plan_findings.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
 #include "lint/once.h"
 #include "lint/rules/all.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
+
+namespace {
+
+// Bytes of the model, and of what every device holds whole.
+struct Share {
+  int64_t whole = 0;
+  int64_t all = 0;
+};
+
+Share WholeShare(const Plan& plan) {
+  Share out;
+  for (const PlannedParam& param : plan.params) {
+    const ParamLayout& layout = plan.layouts[param.layout];
+    const int64_t bytes = plan.types[layout.type].Bytes().value_or(0);
+    out.all += bytes;
+    const Spec& spec = layout.modes[0].spec;
+    const bool split =
+        param.coordinate ||
+        std::any_of(spec.begin(), spec.end(), [&](const AxisGroup& axes) {
+          return plan.mesh.Parts(axes).value_or(1) > 1;
+        });
+    if (!split) out.whole += bytes;
+  }
+  return out;
+}
+
+}  // namespace
+
+Findings SeparatorFindings(const Compiled& compiled) {
+  LintInputs inputs;
+  inputs.compiled = &compiled;
+  const Facts facts(inputs);
+  FindingSink found;
+  kSeparatorMismatch.check(facts, found);
+  Findings findings;
+  for (Finding& finding : OnceEach(std::move(found))) {
+    findings.Add(std::move(finding));
+  }
+  return findings;
+}
+
+Findings WholeFindings(const Compiled& compiled) {
+  Findings findings;
+  const Plan& plan = compiled.plan;
+  const Share share = WholeShare(plan);
+  if (plan.mesh.devices <= 1 || share.whole <= share.all / 2) return findings;
+  LintInputs inputs;
+  inputs.compiled = &compiled;
+  const Facts facts(inputs);
+  for (const Lint* lint : {&kSeparatorMismatch, &kOtherNaming,
+                           &kCatchAllReplicates, &kCatchAllTakesLarge}) {
+    FindingSink found;
+    lint->check(facts, found);
+    if (found.empty()) continue;
+    Finding finding = std::move(found.front());
+    finding.level = Level::kWarning;
+    findings.Add(std::move(finding));
+    return findings;
+  }
+  Finding& finding = findings.Add(
+      kLargeReplicated.code, {compiled.manifest.source},
+      BytesText(share.whole) + " (" + PercentText(share.whole, share.all) +
+          " of the model) lie whole on every one of " +
+          Counted(plan.mesh.devices, "device"),
+      "split the largest parameters over an axis of the mesh");
+  finding.level = Level::kWarning;
+  return findings;
+}
 
 Findings PlanFindings(const Compiled& compiled) {
   Findings findings;
@@ -18,6 +93,7 @@ Findings PlanFindings(const Compiled& compiled) {
   const bool refused = compiled.HasUnmatched() &&
                        compiled.Unmatched() == UnmatchedPolicy::kError;
   if (refused) {
+    kSeparatorMismatch.check(facts, found);
     kOtherNaming.check(facts, found);
     kUnmatchedParameter.check(facts, found);
   }

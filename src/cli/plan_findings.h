@@ -11,6 +11,13 @@ namespace shardc::cli {
 // for each kind of parameter.
 Findings PlanFindings(const Compiled& compiled);
 
+// Rules that match nothing because of their file's separator.
+Findings SeparatorFindings(const Compiled& compiled);
+
+// What is to be said where most of the model lies whole on every device: one
+// warning, of the lint that comes nearest to the cause.
+Findings WholeFindings(const Compiled& compiled);
+
 }  // namespace shardc::cli
 
 #endif  // SHARDC_CLI_PLAN_FINDINGS_H_

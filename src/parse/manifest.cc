@@ -49,6 +49,13 @@ class Reader {
           "\"shardc.manifest/v1\", \"params\": [...]}`");
       return std::nullopt;
     }
+    if (IsModelConfig(root)) {
+      Add(code::kSchema, root.place(),
+          "this is a config.json: pass it as `--model`",
+          "a manifest names parameters: a safetensors file, an index, a "
+          "directory of them, or JSON");
+      return std::nullopt;
+    }
     const size_t before = findings_.errors();
     if (IsOurs(root)) {
       ReadOurs(root);
@@ -65,6 +72,13 @@ class Reader {
   void Add(const Code& code, Place place, std::string message,
            std::string help = {}) {
     findings_.Add(code, std::move(place), std::move(message), std::move(help));
+  }
+
+  // What Hugging Face's have and no tree of parameters.
+  static bool IsModelConfig(const JsonValue& root) {
+    const auto type = root.Find("model_type");
+    const auto classes = root.Find("architectures");
+    return (type && type->IsString()) || (classes && classes->IsArray());
   }
 
   // `schema` tells, or a list of objects that have names. A tree may well

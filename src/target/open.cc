@@ -215,9 +215,15 @@ std::optional<Opened> OpenTarget(const Target& target,
   if (!target.model.empty()) {
     out.model = ReadModelConfig(target.model, findings);
   }
-  auto rules = OpenRules(target.rules, target.project_dir,
-                         manifest ? &*manifest : nullptr,
-                         out.model ? out.model->model_type : "", findings);
+  // That no pack knows the names would follow from a wrong manifest.
+  std::vector<std::string> files = target.rules;
+  if (!manifest) std::erase(files, "auto");
+  std::optional<RuleSet> rules;
+  if (!files.empty()) {
+    rules =
+        OpenRules(files, target.project_dir, manifest ? &*manifest : nullptr,
+                  out.model ? out.model->model_type : "", findings);
+  }
   if (findings.errors() > before || !mesh || !manifest || !rules) {
     return std::nullopt;
   }

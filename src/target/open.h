@@ -71,7 +71,8 @@ bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings);
 
 // Everything of a target, read. All files are read before anything is
-// refused, so that every error is told at once.
+// refused, so that every error is told at once, save for what would follow
+// from a manifest that cannot be read.
 struct Opened {
   Mesh mesh;
   RuleSet rules;

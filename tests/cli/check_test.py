@@ -246,6 +246,27 @@ class Ignores(Folder):
         found = self.lint("--format", "json").json()
         self.assertTrue(any("no-such-lint" in f["message"] for f in found))
 
+    def test_what_cannot_be_read_is_told(self):
+        for comment in ("#shardc: ignore[SHD105]", "# shardc:ignore[SHD105]",
+                        "# shardc: ignore SHD105", "# shardc: ignore[SHD105",
+                        "# shardc: ignore[]", "# shardc: ignore[SHD105,]",
+                        "# shardc: ignore(SHD105)", "# Shardc ignore SHD105",
+                        "# shardc: ignroe[SHD105]", "# shardc: noqa SHD105",
+                        "# shardc: disable=dead-rule"):
+            for alone in (True, False):
+                with self.subTest(comment, alone=alone):
+                    self.ignore("w_qkv", comment, alone)
+                    found = self.lint("--format", "json").json()
+                    (wrong,) = [f for f in found if f["code"] == "SHD190"]
+                    self.assertIn("cannot be read", wrong["message"])
+                    self.assertIn("`# shardc: ignore[CODE] reason`",
+                                  wrong["help"])
+                    self.assertIn("SHD105", {f["code"] for f in found})
+        for comment in ("# shardc reads this from the top",
+                        "# the rules of shardc: to be ignored"):
+            self.ignore("w_qkv", comment, True)
+            self.assertNotIn("SHD190", self.codes(), comment)
+
     def test_a_mark_in_a_string_is_text(self):
         self.write("r.yaml", RULES.replace(
             'note: "narrow"', 'note: "see # shardc: ignore[SHD105]"'))
@@ -280,6 +301,59 @@ class Baselines(Folder):
                           mesh=mesh).json()
         self.assertEqual([f["params"] for f in found],
                          [["layers/0/narrow/kernel"]])
+
+    def test_names_are_folded_over_layers_and_experts(self):
+        def manifest(layers, experts):
+            self.write("m.json", json.dumps({
+                "schema": "shardc.manifest/v1", "params": {
+                    f"layers.{i}.experts.{k}.up.weight":
+                    {"shape": [7, 7], "dtype": "F32"}
+                    for i in range(layers) for k in range(experts)}}))
+
+        self.write("r.yaml", "version: 1\nrules:\n"
+                   "  - {match: 'weight', spec: [TP, null]}\n")
+        manifest(8, 16)
+        self.check(self.lint("--write-baseline", "b.json"), 0)
+        known = json.loads(self.read("b.json"))["findings"]
+        self.assertEqual(known["SHD202"],
+                         ["layers.*.experts.*.up.weight"])
+        manifest(9, 17)
+        self.assertEqual(self.codes("--baseline", "b.json", rc=0), [])
+        # Files of before have each name by itself.
+        known["SHD202"] = [f"layers.{i}.experts.{k}.up.weight"
+                           for i in range(8) for k in range(16)]
+        self.write("old.json", json.dumps(
+            {"schema": "shardc.baseline/v1", "findings": known}))
+        manifest(8, 16)
+        self.assertEqual(self.codes("--baseline", "old.json", rc=0), [])
+        manifest(9, 16)
+        (left,) = self.lint("--baseline", "old.json", "--select", "SHD202",
+                            "--format", "json").json()
+        self.assertEqual(len(left["params"]), 16)
+
+    def test_the_project_names_its_baseline(self):
+        self.write("sub/shardc.yaml", """\
+version: 1
+targets:
+  one: {mesh: "fsdp:2,tp:4", rules: [../r.yaml], manifest: ../m.json}
+lint: {baseline: known.json}
+""")
+        where = {"cwd": self.path("sub")}
+        args = ("check", "--format", "json")
+        result = self.check(run(*args, **where), 2)  # not there yet
+        self.assertIn("known.json", result.err)
+        self.check(run("check", "--write-baseline", "known.json", **where), 0)
+        result = self.check(run(*args, **where), 0)
+        self.assertEqual(result.json(), [])
+        self.assertIn("in the baseline", result.err)
+        # Written again it holds what is known, too.
+        before = self.read("sub/known.json")
+        self.check(run("check", "--write-baseline", "known.json", **where), 0)
+        self.assertEqual(self.read("sub/known.json"), before)
+        self.write("none.json", json.dumps(
+            {"schema": "shardc.baseline/v1", "findings": {}}))
+        result = run(*args, "--baseline", "../none.json", **where)
+        self.assertGreater(len(result.json()), 0)
 
     def test_a_file_that_is_no_baseline(self):
         for text in ("{}", "[]", "{", '{"schema": "shardc.baseline/v1"}',
@@ -502,6 +576,86 @@ rules:
         self.write("r.yaml", text)
         self.check(self.lint("--fix"), 1)
         self.assertEqual(self.read("r.yaml"), text)
+
+
+class Separators(Folder):
+    """A file without `separator` shows it by its patterns."""
+
+    TORCH = {f"layers.{i}.attn.{n}.weight": {"shape": [512, 512],
+                                             "dtype": "BF16"}
+             for i in range(3) for n in ("wq", "wo")}
+
+    def torch(self, rules, **params):
+        self.write("m.json", json.dumps({
+            "schema": "shardc.manifest/v1",
+            "params": {**self.TORCH, **params}}))
+        self.write("r.yaml", "version: 1\n" + rules)
+
+    def plan(self, *args):
+        return self.shardc("plan", "--no-project", "--mesh", "tp:4",
+                           "--rules", "r.yaml", "--manifest", "m.json", *args)
+
+    DOTS = ("rules:\n  - match: 'attn\\.wq\\.weight'\n    spec: [TP, null]\n"
+            "  - match: 'attn\\.wo\\.weight'\n    spec: [null, TP]\n")
+
+    def test_escaped_dots_and_slashes_tell(self):
+        for rules, taken in ((self.DOTS, "."),
+                             (self.DOTS.replace("\\.", "/"), "/"),
+                             (self.DOTS.replace("attn\\.", "attn[/.]"), ".")):
+            self.torch(rules)
+            result = self.check(self.plan(), 0)
+            for spec in (["tp", None], [None, "tp"]):
+                self.assertIn(spec, [p["spec"] for p in
+                                     result.json()["params"].values()])
+            self.assertIn(f"separator   `{taken}` for r.yaml, as its patterns "
+                          "are written", result.err)
+            result = self.shardc(
+                "explain", "layers.0.attn.wq.weight", "--no-project",
+                "--mesh", "tp:4", "--rules", "r.yaml", "--manifest", "m.json")
+            self.assertIn(f"separator `{taken}` for r.yaml", result.out)
+
+    def test_neither_takes_that_of_the_names(self):
+        # [^.] keeps to one part only if names keep their dots.
+        self.torch("rules:\n  - match: 'layers[^.]+'\n    spec: [TP]\n"
+                   "  - match: '.'\n    spec: [null, TP]\n")
+        result = self.check(self.plan(), 0)
+        self.assertEqual({tuple(p["spec"]) for p in
+                          result.json()["params"].values()}, {(None, "tp")})
+        self.assertIn("separator   `.` for r.yaml, as the names have it",
+                      result.err)
+
+    def test_both_are_asked_back_but_under_compat(self):
+        self.torch(self.DOTS + "  - match: 'a/b'\n    spec: []\n")
+        result = self.check(self.plan(), 2)
+        self.assertIn("error[SHD041 separator]", result.err)
+        self.assertIn('`separator: "."`', result.err)
+        self.check(self.shardc("rules", "--rules", "r.yaml"), 2)
+        self.check(self.plan("--compat", "eformer", "--unmatched",
+                             "replicate"), 0)
+        # In a class it is no separator.
+        self.torch(self.DOTS + "  - match: 'a[x/]b'\n    spec: []\n")
+        self.check(self.plan(), 0)
+
+    def test_one_that_is_written_stays_silent(self):
+        self.torch('separator: "."\n' + self.DOTS)
+        self.assertNotIn("separator", self.check(self.plan(), 0).err)
+
+    def test_a_wrong_separator_is_the_one_finding(self):
+        wrong = 'separator: "/"\n' + self.DOTS
+        self.torch(wrong)
+        self.assertEqual(self.codes(rc=1), ["SHD113"])
+        self.assertIn("SHD102", self.codes("--ignore", "SHD113", rc=1))
+        result = self.check(self.plan(), 1)
+        self.assertEqual(result.err.count("error["), 1)
+        self.assertIn("error[SHD113", result.err)
+        self.torch(wrong + "policy: {unmatched: replicate}\n")
+        result = self.check(self.plan(), 0)
+        self.assertIn("warning[SHD113", result.err)
+        self.assertNotIn("SHD102", result.err)
+        result = self.shardc(
+            "explain", "layers.0.attn.wq.weight", "--no-project", "--mesh",
+            "tp:4", "--rules", "r.yaml", "--manifest", "m.json")
+        self.assertIn("SHD113", result.err)
 
 
 class Projects(Folder):

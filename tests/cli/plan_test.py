@@ -40,6 +40,94 @@ class Plan(Case):
         self.assertIn("291", result.err)
         self.assertIn("largest replicated", result.err)
 
+    def test_a_wrong_manifest_is_told_alone(self):
+        """Not after what follows from it."""
+        config = os.path.join(ROOT, "testdata", "configs",
+                              "llama-3-8b.config.json")
+        with tempfile.TemporaryDirectory() as folder:
+            broken = write(folder, "broken.json", "{")
+            rules = write(folder, "r.yaml", "version: 1\nrules: []\n")
+            for manifest, code in ((config, "SHD022"), (broken, "SHD016"),
+                                   (broken + ".absent", "SHD002")):
+                for command in ("plan", "check"):
+                    for named in ("auto", rules):
+                        result = self.check(run(
+                            command, "--no-project", "--mesh", "tp:2",
+                            "--rules", named, "--manifest", manifest), 2)
+                        text = result.out + result.err
+                        self.assertEqual(text.count("error["), 1, text)
+                        self.assertIn(f"error[{code} ", text)
+            result = run("plan", *MESH, "--rules", "auto", "--manifest",
+                         config)
+            self.assertIn("this is a config.json: pass it as `--model`",
+                          result.err)
+            other = write(folder, "c.json", '{"architectures": ["X"]}')
+            self.assertIn("this is a config.json", run(
+                "manifest", "--manifest", other).err)
+            # A tree may have such a branch.
+            tree = write(folder, "t.json", json.dumps(
+                {"model_type": {"w": {"shape": [4], "dtype": "F32"}}}))
+            self.check(run("manifest", "--manifest", tree), 0)
+
+    def test_the_last_line_counts_what_check_has(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write(folder, "m.json", json.dumps({
+                "schema": "shardc.manifest/v1", "params": {
+                    f"layers/{i}/{n}/kernel": {"shape": [512, 512],
+                                               "dtype": "BF16"}
+                    for i in range(3) for n in ("wide", "narrow")}}))
+            write(folder, "r.yaml", "version: 1\nrules:\n"
+                  "  - match: 'wide/kernel'\n    spec: ColumnWise\n"
+                  "  - match: 'narrow/kernel'\n    spec: RowWise\n"
+                  "  - match: 'absent'\n    spec: []\n")
+            args = ("--mesh", "fsdp:2,tp:4", "--rules", "r.yaml",
+                    "--manifest", "m.json")
+
+            def last(*more):
+                result = self.check(run("plan", *args, *more, cwd=folder), 0)
+                json.loads(result.out)
+                return result.err.splitlines()[-1]
+
+            self.assertEqual(last(), "check       0 errors, 1 warning, "
+                             "0 notes: `shardc check` tells them")
+            project = ("version: 1\ntargets: {}\n"
+                       "lint: {baseline: b.json}\n")
+            write(folder, "b.json", json.dumps({
+                "schema": "shardc.baseline/v1",
+                "findings": {"SHD105": ["absent"]}}))
+            write(folder, "shardc.yaml", project)
+            self.assertEqual(last(), "check       nothing found")
+            write(folder, "shardc.yaml",
+                  "version: 1\nlint: {severity: {SHD105: error}}\n")
+            self.assertIn("1 error, 0 warnings", last())
+            quiet = run("plan", *args, "-q", cwd=folder)
+            self.assertEqual(quiet.err, "")
+
+    def test_a_model_that_is_mostly_whole_is_warned_about(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write(folder, "m.json", json.dumps({
+                "schema": "shardc.manifest/v1", "params": {
+                    **{f"layers/{i}/wide/kernel": {"shape": [64, 64],
+                                                   "dtype": "BF16"}
+                       for i in range(3)},
+                    "head/kernel": {"shape": [64, 64], "dtype": "BF16"}}}))
+
+            def plan(spec, mesh="tp:4", rest="[]"):
+                write(folder, "r.yaml", "version: 1\nrules:\n"
+                      f"  - match: 'wide/kernel'\n    spec: {spec}\n"
+                      f"  - match: '.*'\n    spec: {rest}\n")
+                return self.check(run(
+                    "plan", "--no-project", "--mesh", mesh, "--rules",
+                    "r.yaml", "--manifest", "m.json", "-q", cwd=folder), 0)
+
+            self.assertIn(
+                "32 KiB (100.0 % of the model) lie whole on every one of 4 "
+                "devices", plan("[]").err)
+            self.assertIn("24 KiB (75.0 % of the model)",
+                          plan("[]", rest="[tp]").err)
+            self.assertEqual(plan("[tp]").err, "")
+            self.assertEqual(plan("[]", mesh="tp:1").err, "")
+
     def test_the_same_bytes_whatever_the_surroundings(self):
         args = ["plan", *MESH, "--rules", "builtin:llama", "--quiet"]
         first = self.check(run(*args, "--manifest", LLAMA), 0).out

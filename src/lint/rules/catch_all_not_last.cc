@@ -48,7 +48,9 @@ constinit const Lint kCatchAllNotLast{
         "Finds a catch-all such as `.*` with other rules below it. Where "
         "those are of extended files only, it is a warning.",
     .why = "The first match wins, and a catch-all matches everything.",
-    .instead = "Move it to the end. `--fix` does.",
+    .instead =
+        "Move it to the end. `--fix` does where no spec changes by that, "
+        "`--unsafe-fixes` in any case.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -67,7 +67,9 @@ constinit const Lint kUnanchoredPattern{
     .why =
         "The longer name is another kind of tensor, of another shape, and "
         "gets a spec that was not written for it.",
-    .instead = "End the pattern with `$`. `--fix` does.",
+    .instead =
+        "End the pattern with `$`. `--fix` does where no spec changes by "
+        "that, `--unsafe-fixes` in any case.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

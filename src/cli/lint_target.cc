@@ -1,0 +1,42 @@
+#include "cli/lint_target.h"
+
+#include <utility>
+
+#include "target/open.h"
+
+namespace shardc::cli {
+namespace {
+
+ModelConfig WithFlags(std::optional<ModelConfig> model,
+                      const AttentionFlag& flags) {
+  ModelConfig out = model ? std::move(*model) : ModelConfig();
+  if (flags.heads) out.heads = flags.heads;
+  if (flags.kv_heads) out.kv_heads = flags.kv_heads;
+  if (flags.head_dim) out.head_dim = flags.head_dim;
+  if (flags.window) out.sliding_window = flags.window;
+  return out;
+}
+
+}  // namespace
+
+LintResult LintTarget(const Target& target, const Compiled& compiled,
+                      std::optional<ModelConfig> config, const LintFlags& flags,
+                      const Selection& selection, FindingSink extra,
+                      std::vector<RuleFix>* fixes) {
+  const AttentionFlag& attention = flags.attention;
+  const bool has_model = config || attention.heads;
+  const ModelConfig model = WithFlags(std::move(config), attention);
+  LintInputs inputs;
+  inputs.compiled = &compiled;
+  if (has_model) inputs.model = &model;
+  inputs.mesh_source = MeshSource(target.mesh);
+  inputs.batch = attention.batch ? attention.batch : target.batch;
+  inputs.kv_len = attention.kv_len ? attention.kv_len : target.kv_len;
+  inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
+  const Facts facts(inputs);
+  LintResult out = RunLints(facts, selection, std::move(extra));
+  if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);
+  return out;
+}
+
+}  // namespace shardc::cli
