@@ -217,6 +217,21 @@ class Verify(Case):
         self.assertIn("reduced sizes", " ".join(report["remarks"]))
         self.assertEqual(report["summary"]["fail"], 0)
 
+    def test_a_length_that_does_not_divide_names_its_axis(self):
+        """Reduced and in full alike, and over a cache."""
+        for full in ((), ("--full",)):
+            cases = self.verify(
+                "--operation", "flash_decoding", "--mode", "decode",
+                "--layout", "bthd", "--dtype", "float32", "--format", "json",
+                *full, mesh="sp:3", rc=1,
+                attention="heads=4,kv_heads=2,head_dim=16,batch=2,kv_len=256"
+            ).json()["cases"]
+            self.assertEqual(len(cases), 2)
+            for case in cases:
+                self.assertEqual(case["status"], "unsupported")
+                self.assertEqual(case["axis"], "sp")
+                self.assertIn("does not divide into 3 parts", case["reason"])
+
     def test_decoding_in_full_counts_one_query(self):
         """4.3e9 logits of prefill are too many to hold; a step's are not."""
         sizes = "heads=64,kv_heads=1,head_dim=4,batch=1,kv_len=8192"

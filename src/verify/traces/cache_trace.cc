@@ -101,6 +101,12 @@ class Run {
   // Appends tokens [cache.index, + n) of every row, counts[b] of them.
   bool Append(KvCache& cache, int64_t n, const std::vector<int64_t>& counts,
               const Spec& spec) {
+    const Shape tokens = {static_cast<int64_t>(counts.size()), n,
+                          trace_.key_heads, trace_.head_dim};
+    if (auto bad = exec::CheckLayout(mesh_, tokens, spec)) {
+      bad->message = "tokens of a prefill: " + bad->message;
+      return Refused(*bad);
+    }
     ShardedTensor key = exec::Scatter(
         mesh_, memory_.Raw(TokenKind::kKey, cache.index, n), spec);
     ShardedTensor value = exec::Scatter(
