@@ -206,7 +206,11 @@ std::optional<Journal> Journal::Open(const std::string& path,
       if (crc && !journal.Add(i, k, *crc)) return refuse(::strerror(errno));
     }
   }
-  if (!journal.Flush()) return refuse(::strerror(errno));
+  if (!journal.Flush()) {
+    const std::string why = ::strerror(errno);
+    if (!journal.resumed()) ::unlink(path.c_str());  // it records nothing
+    return refuse(why);
+  }
   return journal;
 }
 

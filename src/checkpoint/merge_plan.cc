@@ -107,7 +107,7 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
     moved.name = tensor.name;
     moved.shape = tensor.shape;
     moved.from = tensor.dtype;
-    moved.to = CastTo(tensor.dtype, options.dtype);
+    moved.to = CastTo(tensor.dtype, tensor.name, options.dtype);
     moved.sources = tensor.pieces;
     moved.parts = {WholeBox(tensor.shape)};
     if (const auto fault = CheckByteCuts(moved)) {
@@ -115,6 +115,10 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
       return std::nullopt;
     }
     transfer.tensors.push_back(std::move(moved));
+  }
+  if (options.select && transfer.tensors.empty()) {
+    AddNothingSelected(stored.tensors.size(), findings);
+    return std::nullopt;
   }
   const auto files = Deal(transfer, options.max_file_bytes);
   for (size_t i = 0; i < files.size(); ++i) {

@@ -21,11 +21,11 @@ struct MergeOptions {
   // on and their index.
   std::string out;
   std::optional<int64_t> max_file_bytes;  // of data; a larger tensor is alone
-  std::optional<Dtype> dtype;
+  DtypeOf dtype;  // of a tensor that is cast, by name; all stay where absent
   std::function<bool(const std::string&)> select;
 };
 
-// Findings: usage (the output is one of the sources).
+// Findings: usage (the output is one of the sources, nothing is selected).
 std::optional<Transfer> PlanMerge(const Stored& stored,
                                   const MergeOptions& options,
                                   Findings& findings);

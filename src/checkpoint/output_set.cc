@@ -1,6 +1,7 @@
 // Files are written under another name, header first, and renamed when the
-// whole set is there; the index goes before the first rename and comes last,
-// so a directory with an index is always one whole set.
+// whole set is there. An earlier set's index says from before the first rename
+// that a run is to be finished, and the new one comes last, so that a directory
+// with any other index is always one whole set.
 //
 //   .device-00000.safetensors.part  ->  device-00000.safetensors
 #include "checkpoint/output_set.h"
@@ -16,6 +17,7 @@
 
 #include "checkpoint/checksum.h"
 #include "source/file.h"
+#include "source/file_sink.h"
 #include "source/input_file.h"
 
 namespace shardc {
@@ -84,6 +86,15 @@ std::vector<std::optional<uint32_t>> CheckFile(
   return good;
 }
 
+bool IsResumeIndex(const std::string& path) {
+  Findings findings;  // what cannot be read is not it
+  const auto file = InputFile::Open(path, findings);
+  if (!file || file->size() != static_cast<int64_t>(kResumeIndex.size())) {
+    return false;
+  }
+  return file->Head(kResumeIndex.size(), findings) == kResumeIndex;
+}
+
 std::string OutputSet::PartPath(size_t output) const {
   return transfer_.PathOf("." + transfer_.outputs[output].name + ".part");
 }
@@ -125,11 +136,13 @@ bool OutputSet::Refuse(const std::string& path, Findings& findings) const {
   return false;
 }
 
-bool OutputSet::RemoveIndex(Findings& findings) {
+bool OutputSet::RetireIndex(Findings& findings) {
   if (transfer_.index_name.empty()) return true;
   const std::string index = transfer_.PathOf(transfer_.index_name);
-  if (::unlink(index.c_str()) == 0 || errno == ENOENT) return true;
-  return Refuse(index, findings);
+  if (!Exists(index) || IsResumeIndex(index)) return true;
+  FileSink file(index);
+  file.Append(kResumeIndex);
+  return file.Commit(findings);
 }
 
 bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
@@ -139,7 +152,7 @@ bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
   struct stat status = {};
   if (!states_[output].part && reuse_ &&
       ::lstat(final_path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
-    if (!RemoveIndex(findings)) return false;
+    if (!RetireIndex(findings)) return false;
     if (::rename(final_path.c_str(), part.c_str()) != 0) {
       return Refuse(part, findings);
     }
@@ -173,7 +186,7 @@ bool OutputSet::Close(size_t output, CopyTarget* target, bool sync,
 bool OutputSet::Publish(Findings& findings) {
   const bool any = std::any_of(states_.begin(), states_.end(),
                                [](const State& state) { return state.part; });
-  if (any && !RemoveIndex(findings)) return false;
+  if (any && !RetireIndex(findings)) return false;
   for (size_t i = 0; i < states_.size(); ++i) {
     if (!states_[i].part) continue;
     const std::string path = transfer_.PathOf(transfer_.outputs[i].name);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/copy.h"
@@ -24,6 +25,14 @@ std::vector<std::optional<uint32_t>> CheckFile(
     const std::string& path, const OutputFile& output,
     const std::vector<std::optional<uint32_t>>& expected);
 
+// While files of a new set replace those of an earlier one the index is this:
+// no reader takes the mixture for a set, and it says what to do.
+inline constexpr std::string_view kResumeIndex =
+    "{\"schema\": \"shardc.unfinished/v1\",\n"
+    " \"message\": \"a run was interrupted while it put a new set in place of "
+    "an earlier one; run the same command again\"}\n";
+bool IsResumeIndex(const std::string& path);
+
 class OutputSet {
  public:
   // `reuse`: an earlier set's files become the new ones' space instead of
@@ -41,7 +50,8 @@ class OutputSet {
   // write.
   bool Open(size_t output, CopyTarget* target, Findings& findings);
   bool Close(size_t output, CopyTarget* target, bool sync, Findings& findings);
-  // Gives all hidden files their names; the index is gone before.
+  // Gives all hidden files their names. An earlier set's index becomes the
+  // one above before; the new one comes after.
   bool Publish(Findings& findings);
   // After a failure: no hidden file stays.
   void Discard();
@@ -54,7 +64,7 @@ class OutputSet {
     bool complete = false;  // under its own name
   };
   bool Refuse(const std::string& path, Findings& findings) const;
-  bool RemoveIndex(Findings& findings);
+  bool RetireIndex(Findings& findings);
 
   const Transfer& transfer_;
   bool reuse_ = false;

@@ -62,18 +62,25 @@ class Runner {
   }
 
   bool Run(const WriteIndex& write_index) {
-    if (!MakeDirectory() || !CheckStrangers()) return false;
+    if (RefuseInputs() || !MakeDirectory() || !CheckStrangers()) {
+      RemoveDirectories();
+      return false;
+    }
     key_ = TransferKey(transfer_);
     if (options_.finalize) return Finalize(write_index);
     const std::string path =
         JournalPath(options_.share.index, options_.share.count);
     auto journal = Journal::Open(path, key_, transfer_, findings_);
-    if (!journal) return false;
+    if (!journal) {
+      RemoveDirectories();
+      return false;
+    }
     outputs_.TakeUp(own_, *journal, checksums_);
     CountKept();
     if (!Copy(*journal) || !Verify() || !outputs_.Publish(findings_)) {
       outputs_.Discard();
       journal->Remove();
+      RemoveDirectories();
       return false;
     }
     if (options_.share.count > 1) {
@@ -122,8 +129,36 @@ class Runner {
     return false;
   }
 
+  // Whether a file that would be written, under its own name or its hidden
+  // one, is read too: through links, and whatever the directory is called.
+  bool RefuseInputs() {
+    std::vector<std::string> paths;
+    for (size_t i = 0; i < transfer_.outputs.size(); ++i) {
+      paths.push_back(transfer_.PathOf(transfer_.outputs[i].name));
+      paths.push_back(outputs_.PartPath(i));
+    }
+    if (!transfer_.index_name.empty()) {
+      paths.push_back(transfer_.PathOf(transfer_.index_name));
+    }
+    return std::any_of(
+        paths.begin(), paths.end(),
+        [&](const std::string& path) { return RefuseInput(path, findings_); });
+  }
+
+  // Those that this run made, while nothing is in them.
+  void RemoveDirectories() {
+    for (auto at = made_.rbegin(); at != made_.rend(); ++at) {
+      if (::rmdir(at->c_str()) != 0) return;
+    }
+  }
+
   bool MakeDirectory() {
     std::error_code error;
+    for (std::filesystem::path at = transfer_.directory;
+         !at.empty() && !std::filesystem::exists(at, error);
+         at = at.parent_path()) {
+      if (at.has_filename()) made_.insert(made_.begin(), at.string());
+    }
     std::filesystem::create_directories(transfer_.directory, error);
     if (!error) return true;
     findings_.Add(code::kWrite, Place{MakeSource(transfer_.directory, {})},
@@ -276,6 +311,10 @@ class Runner {
       }
       Merge(journal->recorded(), i, count);
     }
+    if (static_cast<int64_t>(unfinished.size()) == count && IsComplete()) {
+      report_->indexed = true;  // it was finalized before
+      return true;
+    }
     if (!unfinished.empty()) return RefuseUnfinished(unfinished, count);
     for (size_t i = 0; i < transfer_.outputs.size(); ++i) {
       if (!CheckWritten(i)) return false;
@@ -295,6 +334,24 @@ class Runner {
     for (size_t i = 0; i < own.size(); ++i) {
       if (own[i]) checksums_[i] = recorded[i];
     }
+  }
+
+  // Whether all outputs are there, and an index that an interrupted run would
+  // have left another (output_set.h).
+  bool IsComplete() const {
+    if (transfer_.index_name.empty() ||
+        IsResumeIndex(transfer_.PathOf(transfer_.index_name))) {
+      return false;
+    }
+    std::error_code error;
+    if (!std::filesystem::exists(transfer_.PathOf(transfer_.index_name),
+                                 error)) {
+      return false;
+    }
+    return std::all_of(transfer_.outputs.begin(), transfer_.outputs.end(),
+                       [&](const OutputFile& output) {
+                         return IsFileOf(transfer_.PathOf(output.name), output);
+                       });
   }
 
   bool RefuseUnfinished(const std::vector<std::string>& unfinished,
@@ -337,6 +394,7 @@ class Runner {
   OutputSet outputs_;
   Checksums checksums_;
   std::vector<bool> own_;
+  std::vector<std::string> made_;  // directories, outermost first
   std::string key_;
   int64_t written_ = 0;
   int64_t total_ = 0;

@@ -39,20 +39,29 @@ class Planner {
  public:
   Planner(const Stored& stored, const ReadPlan& plan,
           const ShardOptions& options, Findings& findings)
-      : stored_(stored), plan_(plan), options_(options), findings_(findings) {}
+      : stored_(stored),
+        plan_(plan),
+        options_(options),
+        findings_(findings),
+        mode_(options.mode.value_or(plan.modes.size() == 1 ? plan.modes.front()
+                                                           : Mode::kTrain)) {}
 
   std::optional<ShardJob> Plan() {
     const size_t before = findings_.errors();
     if (!SetMesh()) return std::nullopt;
     Compare();
     if (findings_.errors() > before) return std::nullopt;
+    if (options_.select && chosen_.empty()) {
+      AddNothingSelected(stored_.tensors.size(), findings_);
+      return std::nullopt;
+    }
     job_.transfer.sources = stored_.files;
     job_.transfer.directory = options_.out;
     job_.transfer.tag = "shards";
     job_.transfer.series = {"device-", "process-", "shard-"};
     job_.transfer.index_name = std::string(kShardsName);
     job_.index.fingerprint = plan_.fingerprint;
-    job_.index.mode = options_.mode;
+    job_.index.mode = mode_;
     job_.index.per = options_.per;
     job_.index.metadata = stored_.metadata;
     for (const auto& [tensor, param] : chosen_) AddTensor(*tensor, *param);
@@ -134,7 +143,7 @@ class Planner {
   }
 
   void NoteDtype(const StoredTensor& tensor, const ReadParam& param) {
-    const Dtype to = CastTo(tensor.dtype, options_.dtype);
+    const Dtype to = CastTo(tensor.dtype, tensor.name, options_.dtype);
     if (!param.type.dtype || *param.type.dtype == to) return;
     if (dtype_differs_++ == 0) {
       dtype_example_ = "`" + tensor.name + "` (" + std::string(DtypeName(to)) +
@@ -144,7 +153,7 @@ class Planner {
   }
 
   void AddTensor(const StoredTensor& tensor, const ReadParam& param) {
-    const Spec& spec = param.SpecOf(options_.mode);
+    const Spec& spec = param.SpecOf(mode_);
     auto cut = Cut::Make(spec, tensor.shape, job_.index.mesh);
     if (!cut) {
       findings_.Add(code::kSpec, param.place,
@@ -157,7 +166,7 @@ class Planner {
     moved.name = tensor.name;
     moved.shape = tensor.shape;
     moved.from = tensor.dtype;
-    moved.to = CastTo(tensor.dtype, options_.dtype);
+    moved.to = CastTo(tensor.dtype, tensor.name, options_.dtype);
     moved.sources = tensor.pieces;
     for (int64_t i = 0; i < cut->parts(); ++i) {
       moved.parts.push_back(cut->BoxOf(i));
@@ -232,6 +241,7 @@ class Planner {
   const ReadPlan& plan_;
   const ShardOptions& options_;
   Findings& findings_;
+  Mode mode_;
   ShardJob job_;
   std::vector<std::pair<const StoredTensor*, const ReadParam*>> chosen_;
   std::vector<LaidTensor> laid_;
@@ -241,8 +251,17 @@ class Planner {
 
 }  // namespace
 
-Dtype CastTo(Dtype from, const std::optional<Dtype>& wanted) {
-  return wanted && CanConvert(from, *wanted) ? *wanted : from;
+Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted) {
+  const auto to = wanted ? wanted(name) : std::nullopt;
+  return to && CanConvert(from, *to) ? *to : from;
+}
+
+void AddNothingSelected(size_t params, Findings& findings) {
+  findings.Add(code::kUsage, {},
+               "--select finds none of the " +
+                   Counted(static_cast<int64_t>(params), "parameter"),
+               "it is searched in names as they are in the checkpoint; "
+               "`shardc manifest` lists them");
 }
 
 std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,

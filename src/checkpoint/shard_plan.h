@@ -20,9 +20,9 @@ namespace shardc {
 struct ShardOptions {
   std::string out;  // directory
   Per per = Per::kDevice;
-  Mode mode = Mode::kTrain;
-  std::optional<int64_t> processes;                // instead of the mesh's
-  std::optional<Dtype> dtype;                      // for the floating types
+  std::optional<Mode> mode;          // else the plan's only one, else train
+  std::optional<int64_t> processes;  // instead of the mesh's
+  DtypeOf dtype;  // of a tensor that is cast, by name; all stay where absent
   std::function<bool(const std::string&)> select;  // all where absent
 };
 
@@ -32,9 +32,9 @@ struct ShardJob {
   std::vector<std::string> notes;
 };
 
-// Findings: every difference between the plan's and the checkpoint's names
-// and shapes (reference, size), a spec that does not fit (spec), sizes that
-// are too large (limit).
+// Findings: a selection of nothing (usage), every difference between the
+// plan's and the checkpoint's names and shapes (reference, size), a spec that
+// does not fit (spec), sizes that are too large (limit).
 std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
                                    const ShardOptions& options,
                                    Findings& findings);
@@ -43,8 +43,12 @@ std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
 void WriteFinishedIndex(const ShardsIndex& index, const Checksums& checksums,
                         Sink& out);
 
-// The type that a tensor is stored in under `--dtype`.
-Dtype CastTo(Dtype from, const std::optional<Dtype>& wanted);
+// The type that a tensor is stored in: its own where no cast is wanted or
+// possible.
+Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted);
+
+// That a selection leaves nothing of so many parameters (usage).
+void AddNothingSelected(size_t params, Findings& findings);
 
 }  // namespace shardc
 

@@ -20,6 +20,8 @@
 namespace shardc {
 
 inline constexpr std::string_view kShardsName = "shards.json";
+// Of the index that stands there while a set is replaced (output_set.h).
+inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
 
 enum class Per : uint8_t { kDevice, kProcess, kShard };
 std::string_view PerName(Per per);  // "device"

@@ -3,11 +3,13 @@
 #ifndef SHARDC_CHECKPOINT_STORED_H_
 #define SHARDC_CHECKPOINT_STORED_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/ownership.h"
 #include "checkpoint/transfer.h"
 #include "importers/safetensors_set.h"
 #include "source/finding.h"
@@ -38,9 +40,11 @@ std::optional<Stored> ReadStored(const std::string& path, Findings& findings);
 std::optional<Stored> ReadStoredPieces(const std::string& directory,
                                        Findings& findings);
 
-// Reads all pieces and compares them with the recorded checksums. Findings:
-// unreadable.
-bool VerifyStored(const Stored& stored, Findings& findings);
+// Reads the pieces whose checksums are recorded and compares them: of several
+// processes each its share, so that together they read all. `verified` counts
+// them. Findings: unreadable.
+bool VerifyStored(const Stored& stored, const ProcessShare& share,
+                  int64_t* verified, Findings& findings);
 
 }  // namespace shardc
 

@@ -7,6 +7,7 @@
 #define SHARDC_CHECKPOINT_TRANSFER_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +18,9 @@
 #include "model/manifest.h"
 
 namespace shardc {
+
+// The type that a tensor of this name is cast to, where it can be.
+using DtypeOf = std::function<std::optional<Dtype>(const std::string& name)>;
 
 struct SourceFile {
   std::string path;

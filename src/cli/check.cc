@@ -301,6 +301,10 @@ int RunCheck(const CheckFlags& given, const Common& common,
       targets = CheckTargets(work->targets, flags.options, *selection, common);
     }
   }
+  // After the fixes, which are to replace what was read: nothing else is.
+  for (const CheckedTarget& target : targets) {
+    findings.NoteReadsOf(target.errors);
+  }
   int64_t known = 0;
   if (baseline) {
     for (CheckedTarget& target : targets) {

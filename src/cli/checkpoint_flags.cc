@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "checkpoint/copy.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "match/match.h"
 #include "source/json_writer.h"
@@ -93,23 +95,60 @@ bool ReadShare(const CheckpointFlags& flags, ProcessShare* share,
   return true;
 }
 
-bool ReadDtype(const std::string& text, std::optional<Dtype>* dtype,
-               Findings& findings) {
-  if (text.empty()) return true;
+// A type that is cast to, in any case.
+std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
   std::string upper = text;
   for (char& c : upper) {
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   }
-  *dtype = ParseDtype(upper);
-  if (!*dtype) *dtype = ParseDtype(text);
-  if (*dtype == Dtype::kF32 || *dtype == Dtype::kBF16 ||
-      *dtype == Dtype::kF16) {
-    return true;
+  auto dtype = ParseDtype(upper);
+  if (!dtype) dtype = ParseDtype(text);
+  if (dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16) {
+    return dtype;
   }
   findings.Add(code::kDtype, {MakeSource("--dtype", text), 0, text.size()},
                "`" + text + "` is not a type that is cast to",
                "f32, bf16 and f16 are");
-  return false;
+  return std::nullopt;
+}
+
+// `--dtype`, for all or after a pattern and `=`: of a name the first pattern
+// that is found in it decides, and what has no pattern is for the rest.
+bool ReadDtypes(const Strings& given, DtypeOf* dtype, Findings& findings) {
+  if (given.empty()) return true;
+  std::vector<Pattern> patterns;
+  std::vector<Dtype> types;
+  std::optional<Dtype> rest;
+  for (const std::string& text : given) {
+    const size_t equals = text.rfind('=');
+    const bool all = equals == std::string::npos;
+    const auto type = ReadDtype(all ? text : text.substr(equals + 1), findings);
+    if (!type) return false;
+    if (all && rest) {
+      findings.Add(code::kUsage, {},
+                   "`--dtype " + text + "` is the second type for all names",
+                   "give one for all, and others as `PATTERN=" + text + "`");
+      return false;
+    }
+    if (all) {
+      rest = type;
+      continue;
+    }
+    const SourceRef source = MakeSource("--dtype", text.substr(0, equals));
+    patterns.push_back({source->text(), {source, 0, equals}, 0});
+    types.push_back(*type);
+  }
+  auto matcher = Matcher::Compile(patterns, findings);
+  if (!matcher) return false;
+  *dtype = [types, rest,
+            shared = std::make_shared<Matcher>(std::move(*matcher))](
+               const std::string& name) -> std::optional<Dtype> {
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (shared->Find(i, name, 0)) return types[i];
+    }
+    return rest;
+  };
+  return true;
 }
 
 bool ReadSelect(const std::string& text,
@@ -168,15 +207,25 @@ int DryRun(const Transfer& transfer, const RunOptions& run,
 }
 
 void TellReport(const Transfer& transfer, const RunOptions& run,
-                const RunReport& report, const Common& common) {
+                const RunReport& report, int64_t verified,
+                const Common& common) {
+  // A single file is named by itself.
+  const std::string where =
+      transfer.outputs.size() == 1 && transfer.index_name.empty()
+          ? transfer.PathOf(transfer.outputs[0].name)
+          : transfer.directory;
   std::string text;
   if (run.finalize) {
     text = "all parts are there: " + transfer.directory + " is complete\n";
   } else {
-    text = "wrote " + SizeText(report.size) + " to " + transfer.directory;
+    text = "wrote " + SizeText(report.size) + " to " + where;
     if (report.pieces_kept > 0) {
       text += "; " + Counted(report.pieces_kept, "piece was", "pieces were") +
               " there already";
+    }
+    if (verified > 0) {
+      text += "; " + Counted(verified, "checksum") + " of what was read hold" +
+              (verified == 1 ? "s" : "");
     }
     text += '\n';
     if (run.share.count > 1) {
@@ -196,8 +245,12 @@ Options OptionsOf(CheckpointFlags& flags) {
   return {
       {.name = "--dtype",
        .to = &flags.dtype,
-       .value = "f32|bf16|f16",
-       .help = "cast the floating types while copying, rounded to nearest"},
+       .value = "TYPE|REGEX=TYPE",
+       .help =
+           "cast the floating types while copying, rounded to nearest: f32, "
+           "bf16 or f16; for names in which a pattern is found, and for "
+           "the rest",
+       .words = {"f32", "bf16", "f16"}},
       {.name = "--select",
        .to = &flags.select,
        .value = "REGEX",
@@ -207,7 +260,11 @@ Options OptionsOf(CheckpointFlags& flags) {
        .help = "say what would be read and written, in bytes"},
       {.name = "--verify",
        .to = &flags.verify,
-       .help = "read everything again and compare checksums"},
+       .help = "read everything that was written again and compare checksums"},
+      {.name = "--no-verify",
+       .to = &flags.no_verify,
+       .help = "do not compare the pieces that are read with their stored "
+               "checksums"},
       {.name = "--process-index",
        .to = &flags.process_index,
        .value = "I",
@@ -234,7 +291,7 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings) {
   CheckpointSettings settings;
   if (!ReadShare(flags, &settings.run.share, findings) ||
-      !ReadDtype(flags.dtype, &settings.dtype, findings) ||
+      !ReadDtypes(flags.dtype, &settings.dtype, findings) ||
       !ReadSelect(flags.select, &settings.select, findings)) {
     return std::nullopt;
   }
@@ -253,12 +310,18 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
   if (flags.dry_run) {
     return DryRun(transfer, settings.run, common, findings);
   }
-  if (flags.verify && !flags.finalize && !VerifyStored(stored, findings)) {
+  int64_t verified = 0;
+  if (!flags.no_verify && !flags.finalize &&
+      !VerifyStored(stored, settings.run.share, &verified, findings)) {
     return kFailed;
   }
   RunReport report;
   bool good = false;
   {
+    const InterruptNotice notice(
+        "\nshardc: interrupted; what is complete so far lies in hidden files "
+        "in " +
+        transfer.directory + ", and the same command goes on from there\n");
     Progress progress;
     if (!common.quiet && ::isatty(STDERR_FILENO) == 1) {
       settings.run.progress = std::ref(progress);
@@ -266,7 +329,7 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
     good = RunTransfer(transfer, index, settings.run, &report, findings);
   }
   if (!good) return kFailed;
-  TellReport(transfer, settings.run, report, common);
+  TellReport(transfer, settings.run, report, verified, common);
   if (common.format == "json" &&
       !PutOut(SizeJson(report.size, &report), findings)) {
     return kFailed;

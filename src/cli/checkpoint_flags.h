@@ -18,11 +18,12 @@ namespace shardc::cli {
 
 struct CheckpointFlags {
   std::string out;
-  std::string dtype;
+  Strings dtype;
   std::string select;
   std::string process_index, process_count;
   bool dry_run = false;
   bool verify = false;
+  bool no_verify = false;
   bool finalize = false;
   bool reuse = false;
   bool no_sync = false;
@@ -33,14 +34,15 @@ Options OptionsOf(CheckpointFlags& flags);
 // The flags read: nothing where one makes no sense.
 struct CheckpointSettings {
   RunOptions run;
-  std::optional<Dtype> dtype;
+  DtypeOf dtype;                                   // null: none is cast
   std::function<bool(const std::string&)> select;  // null: all
 };
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
 // Moves it, or with --dry-run says what would be moved. Pieces that are read
-// are compared with their checksums first under --verify.
+// are compared with their checksums first, but under --no-verify. Interrupted,
+// it says what lies there and ends as the signal asks.
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   const WriteIndex& index, const CheckpointFlags& flags,
                   CheckpointSettings settings, const Common& common,

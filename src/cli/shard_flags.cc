@@ -26,13 +26,15 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
     return std::nullopt;
   }
   options.per = *per;
-  const auto mode = ParseMode(flags.mode);
-  if (!mode) {
+  if (flags.mode.empty()) {
+    // As the plan has it.
+  } else if (const auto mode = ParseMode(flags.mode)) {
+    options.mode = *mode;
+  } else {
     findings.Add(code::kUsage, {}, "`" + flags.mode + "` is no mode",
                  "--mode takes train, prefill, decode or insert");
     return std::nullopt;
   }
-  options.mode = *mode;
   if (!flags.processes.empty()) {
     options.processes =
         ParseInteger("--processes", flags.processes, 1, findings);
@@ -65,7 +67,7 @@ Options OptionsOf(ShardFlags& flags) {
       {.name = "--mode",
        .to = &flags.mode,
        .value = "MODE",
-       .help = "whose specs: train by default",
+       .help = "whose specs (default: the plan's only mode, else train)",
        .words = ModeNames()},
       {.name = "--processes",
        .to = &flags.processes,

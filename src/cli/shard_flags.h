@@ -15,7 +15,7 @@ struct ShardFlags {
   CheckpointFlags checkpoint;
   std::string plan;
   std::string per = "device";
-  std::string mode = "train";
+  std::string mode;
   std::string processes;
 };
 

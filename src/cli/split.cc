@@ -1,4 +1,7 @@
 // `shardc split`: a checkpoint to the pieces of a plan.
+#include <filesystem>
+#include <system_error>
+
 #include "checkpoint/shard_plan.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
@@ -15,6 +18,16 @@ struct SplitFlags {
 
 int RunSplit(const SplitFlags& flags, const Common& common,
              Findings& findings) {
+  std::error_code error;
+  if (std::filesystem::exists(
+          std::filesystem::path(flags.checkpoint) / kShardsName, error)) {
+    findings.Add(code::kUsage, Place{MakeSource(flags.checkpoint, {})},
+                 "`" + flags.checkpoint +
+                     "` holds the pieces of a checkpoint that was split",
+                 "`shardc reshard " + flags.checkpoint +
+                     " --plan ...` cuts them by another plan");
+    return kFailed;
+  }
   const auto stored = ReadStored(flags.checkpoint, findings);
   if (!stored) return kFailed;
   return RunShards(*stored, flags.shards, common, findings);

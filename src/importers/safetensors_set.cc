@@ -81,6 +81,7 @@ class IndexedReader {
       const std::string path = Join(index_.directory, name);
       Findings found;
       auto header = ReadSafetensorsHeader(path, header_only, found);
+      findings_.NoteReadsOf(found);
       TellIndex(found);
       if (!header) return std::nullopt;
       set_.files.push_back({path, std::move(*header)});

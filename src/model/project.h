@@ -31,7 +31,6 @@ struct VerifyInput {
     std::string operation;
     std::optional<Mode> mode;
     Place place;
-    bool operator==(const Named&) const = default;
   };
   std::vector<Named> operations;
   std::vector<Layout> layouts;

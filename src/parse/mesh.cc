@@ -247,6 +247,7 @@ std::optional<Mesh> ReadMesh(const std::string& file_or_text,
   }
   Findings own;
   SourceRef source = ReadSource(file_or_text, own);
+  findings.NoteReadsOf(own);
   const std::string axes = WithColons(file_or_text);
   const bool meant = source == nullptr && !axes.empty();
   for (Finding finding : own.all()) {

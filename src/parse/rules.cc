@@ -109,6 +109,7 @@ class Collector {
     }
     Findings own;
     SourceRef source = ReadSource(name, own);
+    findings_.NoteReadsOf(own);
     const bool pack = packs_ && packs_("builtin:" + name) != nullptr;
     for (Finding finding : own.all()) {
       // Where the name was written helps more than the name again.

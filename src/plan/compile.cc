@@ -27,6 +27,7 @@ constexpr int32_t kNoRule = -1;
 // Where a parameter's spec of one mode is written in the end.
 struct Terminal {
   int32_t rule = kNoRule;  // kNoRule: a scalar or unmatched target
+  uint32_t tensor = 0;     // whose spec it is
   bool operator<(const Terminal& o) const { return rule < o.rule; }
 };
 
@@ -65,6 +66,7 @@ class Compiler {
 
   bool IsScalar(const TensorType& type) const;
   std::optional<Terminal> FollowLike(uint32_t tensor, Mode mode);
+  std::optional<int64_t> CoordinateOf(uint32_t tensor, int32_t rule);
   std::optional<uint32_t> LikeTarget(uint32_t tensor, int32_t rule,
                                      const SpecLike& like);
   uint32_t LayoutFor(uint32_t tensor, int32_t rule);
@@ -197,7 +199,7 @@ std::optional<Terminal> Compiler::FollowLike(uint32_t tensor, Mode mode) {
     const SpecSource& source =
         SourceOf(c_.rules.rules[static_cast<size_t>(rule)], mode);
     const auto* like = std::get_if<SpecLike>(&source);
-    if (like == nullptr) return Terminal{rule};
+    if (like == nullptr) return Terminal{rule, at};
     if (std::find(seen.begin(), seen.end(), at) != seen.end()) {
       // One finding a circle, whichever parameter reaches it.
       for (uint32_t i : seen) {
@@ -323,14 +325,27 @@ void Compiler::PlanParams() {
     param.tensor = i;
     param.layout = LayoutFor(i, rule);
     if (rule != kNoRule) {
-      const auto at = static_cast<size_t>(rule);
-      param.coordinate =
-          placements_.Coordinate(c_.rules.rules[at], at, tensors[i].name,
-                                 c_.manifest.separator, c_.mesh, findings_);
+      param.coordinate = CoordinateOf(i, rule);
     }
     plan.params.push_back(param);
     plan.names.push_back(tensors[i].name);
   }
+}
+
+// Where `place` puts a tensor: of its rule, or of the rule of the parameter
+// whose spec it takes, which then lives there too.
+std::optional<int64_t> Compiler::CoordinateOf(uint32_t tensor, int32_t rule) {
+  auto at = static_cast<size_t>(rule);
+  if (!c_.rules.rules[at].placement && has_like_[at] &&
+      !findings_.HasErrors()) {
+    const auto end = FollowLike(tensor, Mode::kTrain);
+    if (!end || end->rule == kNoRule) return std::nullopt;
+    at = static_cast<size_t>(end->rule);
+    tensor = end->tensor;
+  }
+  return placements_.Coordinate(c_.rules.rules[at], at,
+                                c_.manifest.tensors[tensor].name,
+                                c_.manifest.separator, c_.mesh, findings_);
 }
 
 void Compiler::PlanRules() {

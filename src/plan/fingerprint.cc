@@ -138,8 +138,7 @@ std::optional<int64_t> FullestDevice(const Plan& plan) {
       held.Add(*bytes);
       continue;
     }
-    const auto& axis = plan.placement_axes[static_cast<size_t>(layout.rule)];
-    held.AddAt(axis, *param.coordinate, *bytes);
+    held.AddAt(PlacementAxis(plan, layout), *param.coordinate, *bytes);
   }
   return held.Fullest();
 }
@@ -219,8 +218,7 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
 void WritePlacement(JsonWriter& json, const Plan& plan,
                     const PlannedParam& param) {
   if (!param.coordinate) return;
-  const int32_t rule = plan.layouts[param.layout].rule;
-  WritePlacement(json, plan.placement_axes[static_cast<size_t>(rule)],
+  WritePlacement(json, PlacementAxis(plan, plan.layouts[param.layout]),
                  *param.coordinate);
 }
 

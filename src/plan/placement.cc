@@ -96,6 +96,15 @@ void CheckPlacedSpecs(const Placement& placement,
   }
 }
 
+const std::string& PlacementAxis(const Plan& plan, const ParamLayout& layout) {
+  static const std::string kNone;
+  const auto axis_of = [&](int32_t rule) -> const std::string& {
+    return rule < 0 ? kNone : plan.placement_axes[static_cast<size_t>(rule)];
+  };
+  const std::string& own = axis_of(layout.rule);
+  return own.empty() ? axis_of(layout.modes.front().spec_rule) : own;
+}
+
 void WritePlacement(JsonWriter& json, std::string_view axis,
                     int64_t coordinate) {
   json.Key("placement");

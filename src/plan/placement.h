@@ -15,6 +15,7 @@
 #include "match/match.h"
 #include "model/mesh.h"
 #include "model/rules.h"
+#include "plan/plan.h"
 #include "resolve/resolve.h"
 #include "source/finding.h"
 
@@ -38,6 +39,11 @@ class Placements {
  private:
   std::vector<std::optional<Regex>> index_patterns_;  // by rule
 };
+
+// The axis along which a parameter of this layout has its coordinate: that of
+// its rule's `place`, or where the spec is another parameter's (`like`) of the
+// rule that gave that one its spec. Empty where neither places anything.
+const std::string& PlacementAxis(const Plan& plan, const ParamLayout& layout);
 
 // The member "placement": {"axis", "coordinate"}.
 void WritePlacement(JsonWriter& json, std::string_view axis,

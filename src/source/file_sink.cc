@@ -120,6 +120,7 @@ int FileSink::Publish() {
 
 bool FileSink::Commit(Findings& findings) {
   Flush();
+  if (path_ != "-" && RefuseInput(path_, findings)) return false;
   if (error_ == 0 && !temporary_.empty()) {
     error_ = Publish();
   } else if (error_ == 0 && path_ != "-" && !Close(std::exchange(fd_, -1))) {
@@ -146,6 +147,18 @@ bool WriteWhole(const std::string& path, std::string_view bytes,
   FileSink file(path);
   file.Append(bytes);
   return file.Commit(findings);
+}
+
+bool RefuseInput(const std::string& path, Findings& findings) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      !findings.WasRead({status.st_dev, status.st_ino})) {
+    return false;
+  }
+  findings.Add(code::kUsage, Place{MakeSource(path, {})},
+               "`" + path + "` is one of the files that are read",
+               "write to another file or directory");
+  return true;
 }
 
 bool WriteAll(int fd, std::string_view bytes) {

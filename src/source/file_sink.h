@@ -23,6 +23,7 @@ class FileSink final : public Sink {
 
   // All is out, or a finding (`write`) says why not, the first that failed. A
   // reader of standard output that left early (`| head`) is nobody's error.
+  // A file that these findings saw being read is not replaced (usage).
   bool Commit(Findings& findings);
 
  private:
@@ -42,6 +43,10 @@ class FileSink final : public Sink {
 // All of it at once.
 bool WriteWhole(const std::string& path, std::string_view bytes,
                 Findings& findings);
+
+// Whether what stands at `path`, through links, is a file that was read; a
+// finding (usage) then says so.
+bool RefuseInput(const std::string& path, Findings& findings);
 
 // Writes to a file descriptor until all is out; false with errno set.
 bool WriteAll(int fd, std::string_view bytes);

@@ -53,6 +53,7 @@ void Findings::Add(Finding finding) {
 
 void Findings::Append(Findings other) {
   errors_ += other.errors_;
+  NoteReadsOf(other);
   std::move(other.all_.begin(), other.all_.end(), std::back_inserter(all_));
 }
 

@@ -3,8 +3,11 @@
 #ifndef SHARDC_SOURCE_FINDING_H_
 #define SHARDC_SOURCE_FINDING_H_
 
+#include <cstdint>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "source/code.h"
@@ -33,6 +36,11 @@ struct Finding {
   Place anchor;
 };
 
+// A file's device and inode: two names of one file are equal here.
+using FileId = std::pair<uint64_t, uint64_t>;
+
+// What was found, and which files were opened on the way: no command writes a
+// file that it reads.
 class Findings {
  public:
   // Past this many errors a reader may stop; the count goes on.
@@ -49,12 +57,20 @@ class Findings {
   bool empty() const { return all_.empty(); }
   std::span<const Finding> all() const { return all_; }
 
+  void NoteRead(FileId file) { read_.insert(file); }
+  bool WasRead(FileId file) const { return read_.contains(file); }
+  // The files of other findings, when those are passed on one by one.
+  void NoteReadsOf(const Findings& other) {
+    read_.insert(other.read_.begin(), other.read_.end());
+  }
+
   // By file, line, column and code; equal ones keep their order.
   void Sort();
 
  private:
   std::vector<Finding> all_;
   size_t errors_ = 0;
+  std::set<FileId> read_;
 };
 
 }  // namespace shardc

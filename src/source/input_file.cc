@@ -73,6 +73,7 @@ std::optional<InputFile> InputFile::Open(const std::string& path,
   }
   file.size_ = status.st_size;
   file.identity_ = {status.st_dev, status.st_ino};
+  findings.NoteRead(file.identity_);
   return file;
 }
 

@@ -25,8 +25,7 @@ class InputFile {
   const std::string& path() const { return path_; }
   int fd() const { return fd_; }
   int64_t size() const { return size_; }  // when it was opened
-  // Device and inode: two names of one file are equal here.
-  std::pair<uint64_t, uint64_t> identity() const { return identity_; }
+  FileId identity() const { return identity_; }
 
   // Exactly `count` bytes, or a finding (`unreadable`).
   bool ReadAt(int64_t offset, char* out, size_t count,
@@ -39,7 +38,7 @@ class InputFile {
   std::string path_;
   int fd_ = -1;
   int64_t size_ = 0;
-  std::pair<uint64_t, uint64_t> identity_;
+  FileId identity_;
 };
 
 }  // namespace shardc

@@ -48,7 +48,9 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
   }
   // A project with several targets and none chosen is no help here.
   Findings own;
-  if (auto chosen = ChooseTarget(request, own)) return chosen;
+  auto chosen = ChooseTarget(request, own);
+  findings.NoteReadsOf(own);
+  if (chosen) return chosen;
   if (!named) return target;
   findings.Append(std::move(own));
   return std::nullopt;

@@ -263,7 +263,14 @@ void RunMerge(const std::string& directory, const MergeOptions& options,
   const auto stored = ReadStoredPieces(directory, findings);
   CAPTURE(Said(findings));
   REQUIRE(stored);
-  CHECK(VerifyStored(*stored, findings));
+  int64_t verified = 0;
+  CHECK(VerifyStored(*stored, {0, 1, {}}, &verified, findings));
+  CHECK((verified > 0 || stored->tensors.empty()));
+  // Two processes share the pieces.
+  int64_t first = 0, second = 0;
+  CHECK(VerifyStored(*stored, {0, 2, {}}, &first, findings));
+  CHECK(VerifyStored(*stored, {1, 2, {}}, &second, findings));
+  CHECK(first + second == verified);
   const auto transfer = PlanMerge(*stored, options, findings);
   REQUIRE(transfer);
   RunReport report;

@@ -121,6 +121,14 @@ TEST_CASE("a parameter's plan, by case") {
         R"({"e/5/w": {"shape": [8, 8], "dtype": "F32"}})"},
        "e/5/w",
        R"({"shape": [8, 8], "dtype": "F32", "spec": ["tp", null], "rule": 0, "shard_shape": [2, 8], "bytes_per_device": 64, "placement": {"axis": "ep", "coordinate": 2}})"},
+      {"like takes the other's place too",
+       {"ep:4,tp:4",
+        "rules: [{match: '(.*)/scale$', spec: {like: '\\1/w'}},"
+        " {match: 'e/(\\d+)/w', spec: [tp, null], place: {axis: ep,"
+        " index: 'e/(\\d+)/', count: 8}}]",
+        R"({"e/5/w": {"shape": [8, 8], "dtype": "F32"}, "e/5/scale": {"shape": [8], "dtype": "F32"}})"},
+       "e/5/scale",
+       R"({"shape": [8], "dtype": "F32", "spec": ["tp"], "rule": 0, "shard_shape": [2], "bytes_per_device": 8, "placement": {"axis": "ep", "coordinate": 2}})"},
       {"min_size comes before legality",
        {"fsdp:4,tp:4",
         "policy: {min_size: 100}\nrules: [{match: w, spec: [fsdp, tp]}]",

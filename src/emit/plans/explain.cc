@@ -14,6 +14,7 @@
 #include "emit/plans/rules_text.h"
 #include "plan/fingerprint.h"
 #include "plan/nearest.h"
+#include "plan/placement.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -177,8 +178,7 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
 bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
   const PlannedParam& planned = c.plan.params[param];
   if (!planned.coordinate) return true;
-  const auto axis = c.mesh.Find(
-      c.plan.placement_axes[static_cast<size_t>(LayoutOf(c, param).rule)]);
+  const auto axis = c.mesh.Find(PlacementAxis(c.plan, LayoutOf(c, param)));
   return !axis || device.coordinates[*axis] == *planned.coordinate;
 }
 
@@ -308,8 +308,7 @@ std::string ExplainText(const Compiled& c, size_t param,
   AddRulesTried(out, c, param);
   const auto& coordinate = c.plan.params[param].coordinate;
   if (coordinate) {
-    out += "\nplaced where axis `" +
-           c.plan.placement_axes[static_cast<size_t>(layout.rule)] +
+    out += "\nplaced where axis `" + PlacementAxis(c.plan, layout) +
            "` has coordinate " + std::to_string(*coordinate) + "\n";
   }
   std::optional<DevicePlace> holder = device;

@@ -17,6 +17,7 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/orientation.h"
 #include "model/name.h"
+#include "plan/placement.h"
 #include "source/checked.h"
 
 namespace shardc {
@@ -315,15 +316,17 @@ AxisGroup Facts::AxesAt(const ParameterGroup& group, int dim) const {
   return spec[static_cast<size_t>(dim)];
 }
 
+const std::string& Facts::PlacementAxis(const ParamLayout& layout) const {
+  return shardc::PlacementAxis(plan(), layout);
+}
+
 int64_t Facts::Parts(const ParameterGroup& group) const {
   int64_t parts = 1;
   for (const AxisGroup& axes : Train(group).spec) {
     parts = CheckedMul(parts, mesh().Parts(axes).value_or(1)).value_or(1);
   }
-  const int32_t rule = LayoutOf(group).rule;
-  if (rule >= 0 && static_cast<size_t>(rule) < plan().placement_axes.size() &&
-      plan().params[members_[group.begin]].coordinate) {
-    parts *= mesh().SizeOf(plan().placement_axes[static_cast<size_t>(rule)]);
+  if (plan().params[members_[group.begin]].coordinate) {
+    parts *= mesh().SizeOf(PlacementAxis(LayoutOf(group)));
   }
   return parts;
 }

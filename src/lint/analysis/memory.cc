@@ -23,9 +23,7 @@ int64_t ParameterBytes(const Facts& facts, size_t mode) {
       held.Add(bytes);
       continue;
     }
-    const std::string& axis =
-        facts.plan().placement_axes[static_cast<size_t>(layout.rule)];
-    held.AddAt(axis, *param.coordinate, bytes);
+    held.AddAt(facts.PlacementAxis(layout), *param.coordinate, bytes);
   }
   return held.Fullest().value_or(INT64_MAX);
 }

@@ -18,9 +18,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (const PlannedParam& param : facts.plan().params) {
     if (!param.coordinate) continue;
     const ParamLayout& layout = facts.plan().layouts[param.layout];
-    const std::string& axis =
-        facts.plan().placement_axes[static_cast<size_t>(layout.rule)];
-    held.AddAt(axis, *param.coordinate,
+    held.AddAt(facts.PlacementAxis(layout), *param.coordinate,
                layout.modes.front().bytes_per_device.value_or(0));
   }
   for (const auto& [axis, placed] : held.placed()) {

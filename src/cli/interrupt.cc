@@ -1,0 +1,39 @@
+#include "cli/interrupt.h"
+
+#include <unistd.h>
+
+#include <string_view>
+#include <utility>
+
+namespace shardc::cli {
+namespace {
+
+// A signal's handler gets nothing but its number, so what it prints is found
+// here: bytes that were made before, and are read only.
+std::string_view interrupt_text;
+
+void TellInterrupt(int signal) {
+  (void)!::write(STDERR_FILENO, interrupt_text.data(), interrupt_text.size());
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+InterruptNotice::InterruptNotice(std::string text) : text_(std::move(text)) {
+  interrupt_text = text_;
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    before_[i] = std::signal(kSignals[i], TellInterrupt);
+    // What the caller ignores stays ignored, as under nohup.
+    if (before_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);
+  }
+}
+
+InterruptNotice::~InterruptNotice() {
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    std::signal(kSignals[i], before_[i]);
+  }
+  interrupt_text = {};
+}
+
+}  // namespace shardc::cli

@@ -1,0 +1,302 @@
+"""Nothing that is read is written, an earlier set is never lost, and every
+command says what it did and what lies there."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from checkpoint_case import (BIN, Base, clean_env, make_plan,
+                             read_safetensors, write_safetensors)
+
+RULES = "version: 1\nrules:\n  - {match: '.*', spec: []}\n"
+AXES = [("tp", 2)]
+
+
+class Safety(Base):
+    def make(self, rows=8, seed=1, name="m.safetensors"):
+        data = random.Random(seed).randbytes(rows * 16 * 4)
+        tensors = {"a.w": ("F32", [rows, 16], data),
+                   "a.norm": ("F32", [16], data[:64])}
+        write_safetensors(self.path(name), tensors)
+        return tensors
+
+    def plan(self, name="plan.json", axis="tp", rows=8, axes=None):
+        return self.write_plan(name, axes or AXES, {
+            "a.w": ([rows, 16], [axis]), "a.norm": ([16], [])})
+
+    def text(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def bytes_of(self, folder):
+        out = {}
+        for at, _, names in os.walk(folder):
+            for name in names:
+                path = os.path.join(at, name)
+                with open(path, "rb") as file:
+                    out[path] = file.read()
+        return out
+
+    def test_no_command_writes_what_it_reads(self):
+        self.make()
+        rules = self.text("rules.yaml", RULES)
+        base = self.text("base.yaml", RULES)
+        self.text("extending.yaml", "version: 1\nextends: [base.yaml]\n")
+        mesh = self.text("mesh.yaml", "axes: {tp: 2}\n")
+        manifest = self.text("manifest.json", json.dumps(
+            {"schema": "shardc.manifest/v1",
+             "params": {"a": {"shape": [8], "dtype": "F32"}}}))
+        model = self.text("config.json", '{"model_type": "llama"}')
+        settings = self.text("eformer.json", json.dumps(
+            {"batch_axis": "dp", "head_axis": "tp"}))
+        os.symlink(rules, self.path("link.yaml"))
+        os.link(manifest, self.path("hard.json"))
+        inputs = ["--no-project", "--mesh", mesh, "--rules",
+                  self.path("extending.yaml"), "--rules", rules, "--manifest",
+                  manifest, "--model", model]
+        before = self.bytes_of(self.dir)
+        for out in (mesh, rules, base, manifest, model,
+                    self.path("link.yaml"), self.path("hard.json"),
+                    os.path.join(self.dir, ".", "rules.yaml")):
+            for command in ("plan", "check"):
+                run = self.shardc(command, *inputs, "-o", out, status=2)
+                self.assertIn("is one of the files that are read", run.stderr)
+        run = self.shardc("import", "eformer", settings, "-o", settings,
+                          status=2)
+        self.assertIn("files that are read", run.stderr)
+        weights = self.path("m.safetensors")
+        run = self.shardc("plan", "--no-project", "--mesh", mesh, "--rules",
+                          rules, "--manifest", weights, "-o", weights, status=2)
+        self.assertIn("files that are read", run.stderr)
+        self.assertEqual(self.bytes_of(self.dir), before)
+
+    def test_split_and_merge_leave_their_source(self):
+        tensors = self.make()
+        plan = self.plan()
+        os.mkdir(self.path("w"))
+        # A checkpoint that is called as a piece would be.
+        source = self.path("w", "device-00000.safetensors")
+        write_safetensors(source, tensors)
+        os.symlink("w", self.path("w-link"))
+        before = self.bytes_of(self.dir)
+        for checkpoint in (source, self.path("w")):
+            for out in ("w", "w-link"):
+                for more in ([], ["--reuse"]):
+                    run = self.shardc("split", "--plan", plan, "--checkpoint",
+                                      checkpoint, "--out", self.path(out),
+                                      *more, status=2)
+                    self.assertIn("read", run.stderr)
+                    self.assertEqual(self.bytes_of(self.dir), before)
+        # The other way: the piece is a link to the source.
+        os.mkdir(self.path("out"))
+        os.symlink(source, self.path("out", "device-00001.safetensors"))
+        for more in ([], ["--reuse"]):
+            self.shardc("split", "--plan", plan, "--checkpoint", source,
+                        "--out", self.path("out"), *more, status=2)
+        self.same({p: d for p, d in self.bytes_of(self.path("w")).items()},
+                  {p: d for p, d in before.items()
+                   if p.startswith(self.path("w") + "/")})
+
+    def test_a_failed_run_leaves_no_new_folder(self):
+        self.make()
+        plan = self.plan()
+        with open(self.path("m.safetensors"), "r+b") as file:
+            file.truncate(os.path.getsize(self.path("m.safetensors")) - 1)
+        self.shardc("split", "--plan", plan, "--checkpoint",
+                    self.path("m.safetensors"), "--out",
+                    self.path("new", "deeper"), status=2)
+        self.assertFalse(os.path.exists(self.path("new")))
+        self.make()
+        self.shardc("split", "--plan", plan, "--checkpoint",
+                    self.path("m.safetensors"), "--out", self.path("full"),
+                    status=2, preexec_fn=lambda: __import__("resource")
+                    .setrlimit(__import__("resource").RLIMIT_FSIZE, (64, 64)))
+        self.assertFalse(os.path.exists(self.path("full")))
+
+    def test_killed_while_a_set_replaces_another(self):
+        rows = 1024
+        old = self.make(rows, 1, "old.safetensors")
+        new = self.make(rows, 2, "new.safetensors")
+        plan = self.plan("p.json", rows=rows, axes=[("tp", 64)])
+        args = ["--plan", plan, "--out", self.path("out"), "--no-sync"]
+        self.shardc("split", "--checkpoint", self.path("old.safetensors"),
+                    *args)
+        start = time.monotonic()
+        self.shardc("split", "--checkpoint", self.path("new.safetensors"),
+                    *args)
+        whole = time.monotonic() - start
+        chance = random.Random(5)
+        seen = {"old": 0, "new": 0, "unfinished": 0}
+        for _ in range(60):
+            shutil.rmtree(self.path("out"))
+            self.shardc("split", "--checkpoint", self.path("old.safetensors"),
+                        *args)
+            run = subprocess.Popen(
+                [BIN, "split", "--checkpoint", self.path("new.safetensors"),
+                 *args], stderr=subprocess.DEVNULL, env=clean_env())
+            time.sleep(chance.uniform(0, 1.1 * whole))
+            run.kill()
+            run.wait()
+            self.assertIn("shards.json", os.listdir(self.path("out")))
+            with open(self.path("out", "shards.json"), "rb") as file:
+                unfinished = b"shardc.unfinished/v1" in file.read()
+            merged = self.path("merged.safetensors")
+            told = self.shardc("merge", self.path("out"), "--out", merged,
+                               status=2 if unfinished else 0)
+            if unfinished:
+                seen["unfinished"] += 1
+                self.assertIn("run the same command again", told.stderr)
+                self.shardc("split", "--checkpoint",
+                            self.path("new.safetensors"), *args)
+                self.shardc("merge", self.path("out"), "--out", merged)
+                held, _ = read_safetensors(merged)
+                self.assertTrue(held == new)
+            else:
+                held, _ = read_safetensors(merged)
+                self.assertTrue(held in (old, new))
+                seen["old" if held == old else "new"] += 1
+        self.assertGreater(seen["old"] + seen["unfinished"], 0, seen)
+
+    def test_an_interruption_says_how_to_go_on(self):
+        rows = 1 << 18
+        self.make(rows)
+        plan = self.plan(rows=rows)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for _ in range(50):
+                run = subprocess.Popen(
+                    [BIN, "split", "--plan", plan, "--checkpoint",
+                     self.path("m.safetensors"), "--out", self.path("out")],
+                    stderr=subprocess.PIPE, text=True, env=clean_env())
+                deadline = time.monotonic() + 10
+                while time.monotonic() < deadline and run.poll() is None:
+                    if os.path.isdir(self.path("out")) and any(
+                            name.endswith(".part")
+                            for name in os.listdir(self.path("out"))):
+                        break
+                run.send_signal(number)
+                told = run.communicate()[1]
+                if run.returncode == -number:
+                    break
+                shutil.rmtree(self.path("out"), True)
+            self.assertEqual(run.returncode, -number)
+            self.assertIn("the same command goes on from there", told)
+            self.assertIn(self.path("out"), told)
+            self.shardc("split", "--plan", plan, "--checkpoint",
+                        self.path("m.safetensors"), "--out", self.path("out"))
+            shutil.rmtree(self.path("out"))
+
+    def test_finalizing_twice(self):
+        self.make()
+        plan = self.plan()
+        args = ["split", "--plan", plan, "--checkpoint",
+                self.path("m.safetensors"), "--out", self.path("out")]
+        for index in ("0", "1"):
+            self.shardc(*args, "--process-index", index, "--process-count", "2")
+        for _ in range(2):
+            run = self.shardc(*args, "--process-count", "2", "--finalize")
+            self.assertIn("is complete", run.stderr)
+        with open(self.path("out", "device-00001.safetensors"), "r+b") as file:
+            file.truncate(20)
+        self.shardc(*args, "--process-count", "2", "--finalize", status=2)
+
+    def test_merge_says_where_it_wrote_and_what_it_verified(self):
+        tensors = self.make()
+        self.shardc("split", "--plan", self.plan(), "--checkpoint",
+                    self.path("m.safetensors"), "--out", self.path("out"))
+        whole = self.path("whole.safetensors")
+        run = self.shardc("merge", self.path("out"), "--out", whole)
+        self.assertIn("to " + whole, run.stderr)
+        self.assertIn("3 checksums of what was read hold", run.stderr)
+        run = self.shardc("merge", self.path("out"), "--out", whole,
+                          "--no-verify")
+        self.assertNotIn("checksum", run.stderr)
+        with open(self.path("out", "device-00000.safetensors"), "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            last = file.read(1)
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([last[0] ^ 1]))
+        run = self.shardc("merge", self.path("out"), "--out", whole, status=2)
+        self.assertIn("checksum", run.stderr)
+        self.assertTrue(read_safetensors(whole)[0] == tensors)
+        self.shardc("reshard", self.path("out"), "--plan",
+                    self.plan("q.json", axes=[("tp", 4)]), "--out",
+                    self.path("other"), status=2)
+        self.shardc("merge", self.path("out"), "--out", whole, "--no-verify")
+
+    def test_splitting_pieces_names_reshard(self):
+        self.make()
+        plan = self.plan()
+        self.shardc("split", "--plan", plan, "--checkpoint",
+                    self.path("m.safetensors"), "--out", self.path("out"))
+        run = self.shardc("split", "--plan", plan, "--checkpoint",
+                          self.path("out"), "--out", self.path("new"), status=2)
+        self.assertIn("shardc reshard " + self.path("out"), run.stderr)
+
+    def test_a_selection_of_nothing(self):
+        self.make()
+        plan = self.plan()
+        run = self.shardc("split", "--plan", plan, "--checkpoint",
+                          self.path("m.safetensors"), "--out", self.path("out"),
+                          "--select", "no such", status=2)
+        self.assertIn("--select finds none of the 2 parameters", run.stderr)
+        self.assertFalse(os.path.exists(self.path("out")))
+        self.shardc("split", "--plan", plan, "--checkpoint",
+                    self.path("m.safetensors"), "--out", self.path("out"))
+        self.shardc("merge", self.path("out"), "--select", "no such", "--out",
+                    self.path("w.safetensors"), status=2)
+
+    def test_a_type_for_each_pattern(self):
+        self.make()
+        plan = self.plan()
+        base = ["split", "--plan", plan, "--checkpoint",
+                self.path("m.safetensors"), "--per", "shard", "--out"]
+
+        def types(folder):
+            out = {}
+            for name in os.listdir(self.path(folder)):
+                if name.endswith(".safetensors"):
+                    held, _ = read_safetensors(self.path(folder, name))
+                    out.update({key: held[key][0] for key in held})
+            return out
+
+        for folder, dtypes, want in [
+                ("a", ["norm=F32", "BF16"], {"a.norm": "F32", "a.w": "BF16"}),
+                ("b", ["bf16", "norm=f16"], {"a.norm": "F16", "a.w": "BF16"}),
+                ("c", ["w$=bf16", "a=f16"], {"a.norm": "F16", "a.w": "BF16"}),
+                ("d", ["norm=bf16"], {"a.norm": "BF16", "a.w": "F32"})]:
+            self.shardc(*base, self.path(folder), *sum(
+                (["--dtype", text] for text in dtypes), []))
+            self.assertEqual(types(folder), want)
+        for wrong in (["norm=I8"], ["(=BF16"], ["BF16", "F16"]):
+            self.shardc(*base, self.path("e"), *sum(
+                (["--dtype", text] for text in wrong), []), status=2)
+        self.assertFalse(os.path.exists(self.path("e")))
+
+    def test_a_plan_of_one_mode_is_split_by_it(self):
+        self.make()
+        plan = make_plan(AXES, {
+            "a.w": ([8, 16], {"spec": [], "modes": {"decode": {
+                "spec": ["tp"], "shard_shape": [4, 16],
+                "bytes_per_device": 256}}}), "a.norm": ([16], [])})
+        for modes, shape in ((["decode"], [4, 16]),
+                             (["train", "decode"], [8, 16])):
+            plan["modes"] = modes
+            with open(self.path("one.json"), "w", encoding="utf-8") as file:
+                json.dump(plan, file)
+            shutil.rmtree(self.path("out"), True)
+            self.shardc("split", "--plan", self.path("one.json"),
+                        "--checkpoint", self.path("m.safetensors"), "--out",
+                        self.path("out"))
+            held, _ = read_safetensors(
+                self.path("out", "device-00000.safetensors"))
+            self.assertEqual(held["a.w"][1], shape)
+
+
+if __name__ == "__main__":
+    unittest.main()
