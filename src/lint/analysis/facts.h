@@ -111,9 +111,9 @@ class Facts {
 
   // Axes of a dimension of the train spec; none past its end.
   AxisGroup AxesAt(const ParameterGroup& group, int dim) const;
-  // Shards a parameter is cut into in train, its placement included.
   // The axis along which a placed parameter of this layout has its coordinate.
   const std::string& PlacementAxis(const ParamLayout& layout) const;
+  // Shards a parameter is cut into in train, its placement included.
   int64_t Parts(const ParameterGroup& group) const;
   // On every device whole, though there are several.
   bool Replicated(const ParameterGroup& group) const;
