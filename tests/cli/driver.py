@@ -27,7 +27,7 @@ class Result:
         return f"rc={self.rc}\nstdout:\n{self.out}\nstderr:\n{self.err}"
 
 
-def run(*args, cwd=ROOT, stdin="", env=None, timeout=120):
+def run(*args, cwd=ROOT, stdin="", env=None, timeout=900):
     """One run of shardc: text in, text out, exit status."""
     environment = {k: v for k, v in os.environ.items()
                    if k not in ("NO_COLOR", "CLICOLOR_FORCE",

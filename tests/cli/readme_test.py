@@ -76,7 +76,7 @@ class Folder:
         return subprocess.run(
             ["sh", "-c", "exec 2>&1\n" + command], check=False,
             cwd=self.path, env=self.env, text=True, stdout=subprocess.PIPE,
-            timeout=120)
+            timeout=900)
 
 
 def write():

@@ -174,7 +174,7 @@ class Runner:
             if words[0] == "shardc":
                 words[0] = self.program
         return subprocess.run(
-            words, cwd=folder, env=self.env, input=b"", timeout=120,
+            words, cwd=folder, env=self.env, input=b"", timeout=900,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
 
     def section(self, section, common=()):
