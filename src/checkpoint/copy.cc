@@ -447,6 +447,13 @@ bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
   return true;
 }
 
+bool HasHeader(const InputFile& input, const SourceFile& source) {
+  Findings findings;  // what cannot be read any more has changed, too
+  const auto header =
+      input.Head(static_cast<size_t>(source.header_bytes), findings);
+  return header && Crc32c(*header) == source.header_crc;
+}
+
 bool CheckUnchanged(const Transfer& transfer,
                     const std::vector<InputFile>& inputs, Findings& findings) {
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -456,7 +463,7 @@ bool CheckUnchanged(const Transfer& transfer,
         int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
     const SourceFile& source = transfer.sources[i];
     if (known && status.st_size == source.size &&
-        modified == source.modified_ns) {
+        modified == source.modified_ns && HasHeader(inputs[i], source)) {
       continue;
     }
     findings.Add(code::kUnreadable, Place{MakeSource(source.path, {})},

@@ -1,8 +1,9 @@
 // A line for each piece that is written, appended, so that an interruption
 // costs the last lines at most. The key is a digest of all that the transfer
-// reads and writes: the journal of another one says nothing.
+// reads and writes: the journal of another one says nothing. Behind it is one
+// of when the sources changed.
 //
-//   shardc-journal/v1 2c26b4...
+//   shardc-journal/v1 2c26b4... 9f86d0...
 //   0 3 1f2e3d4c     piece 3 of output 0, with its CRC
 //   done             of one process among several
 #include "checkpoint/journal.h"
@@ -55,7 +56,7 @@ class Hash {
   }
 
  private:
-  void Fold() { text_ = HexDigest("sha256", text_).value_or(""); }
+  void Fold() { text_ = Sha256(text_); }
   std::string text_;
 };
 
@@ -73,6 +74,22 @@ bool Take(std::string_view& line, T* out, int base = 10) {
   if (error != std::errc()) return false;
   line.remove_prefix(static_cast<size_t>(end - line.data()));
   return true;
+}
+
+int OpenFile(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+bool Lock(int fd) {
+  int status = 0;
+  do {
+    status = ::flock(fd, LOCK_EX | LOCK_NB);
+  } while (status != 0 && errno == EINTR);
+  return status == 0;
 }
 
 Checksums Unknown(const Transfer& transfer) {
@@ -129,6 +146,12 @@ std::string TransferKey(const Transfer& transfer) {
   return hash.Take();
 }
 
+std::string SourceState(const Transfer& transfer) {
+  Hash hash;
+  for (const SourceFile& source : transfer.sources) hash.Add(source.changed_ns);
+  return hash.Take();
+}
+
 std::string JournalName(const std::string& tag, int64_t index, int64_t count) {
   return "." + tag + "-" + Digits(index) + "-of-" + Digits(count) + ".journal";
 }
@@ -149,10 +172,9 @@ Journal::~Journal() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void Journal::Parse(const std::string& text, const std::string& key,
+void Journal::Parse(const std::string& text, const std::string& first,
                     const Transfer& transfer) {
   recorded_ = Unknown(transfer);
-  const std::string first = std::string(kFirstWord) + key + "\n";
   std::string_view rest(text);
   if (!rest.starts_with(first)) return;
   rest.remove_prefix(first.size());
@@ -190,27 +212,29 @@ std::optional<Journal> Journal::Open(const std::string& path,
   };
   Journal journal;
   journal.path_ = path;
-  journal.fd_ =
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  journal.fd_ = OpenFile(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
   if (journal.fd_ < 0) return refuse(::strerror(errno));
-  if (::flock(journal.fd_, LOCK_EX | LOCK_NB) != 0) {
-    return refuse("another run is writing there");
+  if (!Lock(journal.fd_)) {
+    return refuse(errno == EWOULDBLOCK ? "another run is writing there"
+                                       : ::strerror(errno));
   }
-  journal.Parse(ReadFrom(journal.fd_), key, transfer);
+  const std::string first =
+      std::string(kFirstWord) + key + " " + SourceState(transfer) + "\n";
+  journal.Parse(ReadFrom(journal.fd_), first, transfer);
+  const auto refuse_new = [&](const std::string& why) {
+    if (!journal.resumed()) ::unlink(path.c_str());  // it records nothing
+    return refuse(why);
+  };
   // Written anew, so that a torn line cannot run into the next one.
-  journal.pending_ = std::string(kFirstWord) + key + "\n";
-  if (::ftruncate(journal.fd_, 0) != 0) return refuse(::strerror(errno));
+  journal.pending_ = first;
+  if (::ftruncate(journal.fd_, 0) != 0) return refuse_new(::strerror(errno));
   for (size_t i = 0; i < journal.recorded_.size(); ++i) {
     for (size_t k = 0; k < journal.recorded_[i].size(); ++k) {
       const auto crc = journal.recorded_[i][k];
       if (crc && !journal.Add(i, k, *crc)) return refuse(::strerror(errno));
     }
   }
-  if (!journal.Flush()) {
-    const std::string why = ::strerror(errno);
-    if (!journal.resumed()) ::unlink(path.c_str());  // it records nothing
-    return refuse(why);
-  }
+  if (!journal.Flush()) return refuse_new(::strerror(errno));
   return journal;
 }
 
@@ -219,13 +243,13 @@ std::optional<Journal> Journal::Read(const std::string& path,
                                      const Transfer& transfer) {
   Journal journal;
   journal.path_ = path;
-  journal.fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  journal.fd_ = OpenFile(path, O_RDONLY | O_NONBLOCK);
   if (journal.fd_ < 0) return std::nullopt;
   const std::string text = ReadFrom(journal.fd_);
-  if (!text.starts_with(std::string(kFirstWord) + key + "\n")) {
+  if (!text.starts_with(std::string(kFirstWord) + key + " ")) {
     return std::nullopt;
   }
-  journal.Parse(text, key, transfer);
+  journal.Parse(text, text.substr(0, text.find('\n') + 1), transfer);
   return journal;
 }
 

@@ -18,6 +18,12 @@ namespace shardc {
 // thrown away.
 std::string TransferKey(const Transfer& transfer);
 
+// A digest of when the system saw the sources change. What was copied from a
+// file that was written since is not taken up, though size and time are those
+// that it had; the parts of other processes, which may read their own copies,
+// are not held to it.
+std::string SourceState(const Transfer& transfer);
+
 // ".split-00002-of-00004.journal"
 std::string JournalName(const std::string& tag, int64_t index, int64_t count);
 
@@ -50,7 +56,8 @@ class Journal {
 
  private:
   Journal() = default;
-  void Parse(const std::string& text, const std::string& key,
+  // Nothing, unless the text begins with `first`.
+  void Parse(const std::string& text, const std::string& first,
              const Transfer& transfer);
 
   std::string path_;

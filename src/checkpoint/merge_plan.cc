@@ -5,8 +5,6 @@
 //   and model-00002-of-00002, with an index
 #include "checkpoint/merge_plan.h"
 
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "checkpoint/shard_plan.h"
@@ -62,23 +60,6 @@ OutputFile MakeOutput(const Transfer& transfer, std::string name,
   return output;
 }
 
-// Writing over a source would take away what is being read.
-bool CheckApart(const Stored& stored, const Transfer& transfer,
-                Findings& findings) {
-  for (const OutputFile& output : transfer.outputs) {
-    const std::string path = transfer.PathOf(output.name);
-    for (const SourceFile& source : stored.files) {
-      std::error_code error;
-      if (!std::filesystem::equivalent(path, source.path, error)) continue;
-      findings.Add(code::kUsage, {},
-                   "`" + path + "` is one of the files that are read",
-                   "write to another file or directory");
-      return false;
-    }
-  }
-  return true;
-}
-
 void SetPlaces(const MergeOptions& options, Transfer& transfer) {
   if (options.max_file_bytes) {
     transfer.directory = options.out;
@@ -132,7 +113,6 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
         MakeOutput(transfer, std::move(name), files[i], stored.metadata));
   }
   if (files.size() > 1) transfer.index_name = std::string(kIndexName);
-  if (!CheckApart(stored, transfer, findings)) return std::nullopt;
   return transfer;
 }
 

@@ -25,7 +25,7 @@ struct MergeOptions {
   std::function<bool(const std::string&)> select;
 };
 
-// Findings: usage (the output is one of the sources, nothing is selected).
+// Findings: usage (nothing is selected).
 std::optional<Transfer> PlanMerge(const Stored& stored,
                                   const MergeOptions& options,
                                   Findings& findings);

@@ -95,8 +95,8 @@ bool IsResumeIndex(const std::string& path) {
   return file->Head(kResumeIndex.size(), findings) == kResumeIndex;
 }
 
-std::string OutputSet::PartPath(size_t output) const {
-  return transfer_.PathOf("." + transfer_.outputs[output].name + ".part");
+std::string PartPath(const Transfer& transfer, const OutputFile& output) {
+  return transfer.PathOf("." + output.name + ".part");
 }
 
 void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
@@ -104,7 +104,7 @@ void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
   for (size_t i = 0; i < own.size(); ++i) {
     if (!own[i]) continue;
     const OutputFile& output = transfer_.outputs[i];
-    const std::string part = PartPath(i);
+    const std::string part = PartPath(transfer_, output);
     const auto& recorded = journal.recorded()[i];
     if (Exists(part)) {
       if (journal.resumed()) checksums[i] = CheckFile(part, output, recorded);
@@ -147,7 +147,7 @@ bool OutputSet::RetireIndex(Findings& findings) {
 
 bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
   const OutputFile& file = transfer_.outputs[output];
-  const std::string part = PartPath(output);
+  const std::string part = PartPath(transfer_, file);
   const std::string final_path = transfer_.PathOf(file.name);
   struct stat status = {};
   if (!states_[output].part && reuse_ &&
@@ -160,8 +160,10 @@ bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
   }
   target->fresh = !states_[output].part;
   const int flags = target->fresh ? O_CREAT | O_EXCL : 0;
-  target->fd =
-      ::open(part.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
+  do {
+    target->fd =
+        ::open(part.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
+  } while (target->fd < 0 && errno == EINTR);
   if (target->fd < 0) return Refuse(part, findings);
   states_[output].part = true;
   if (::ftruncate(target->fd, file.size) != 0 ||
@@ -190,7 +192,8 @@ bool OutputSet::Publish(Findings& findings) {
   for (size_t i = 0; i < states_.size(); ++i) {
     if (!states_[i].part) continue;
     const std::string path = transfer_.PathOf(transfer_.outputs[i].name);
-    if (::rename(PartPath(i).c_str(), path.c_str()) != 0) {
+    if (::rename(PartPath(transfer_, transfer_.outputs[i]).c_str(),
+                 path.c_str()) != 0) {
       return Refuse(path, findings);
     }
     states_[i] = {false, true};
@@ -206,7 +209,8 @@ bool OutputSet::Publish(Findings& findings) {
 
 void OutputSet::Discard() {
   for (size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i].part) ::unlink(PartPath(i).c_str());
+    if (states_[i].part)
+      ::unlink(PartPath(transfer_, transfer_.outputs[i]).c_str());
     states_[i].part = false;
   }
 }

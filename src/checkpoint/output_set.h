@@ -15,6 +15,9 @@
 
 namespace shardc {
 
+// What an output is called until the set is whole.
+std::string PartPath(const Transfer& transfer, const OutputFile& output);
+
 // Whether the file at `path` has the output's size and header.
 bool IsFileOf(const std::string& path, const OutputFile& output);
 
@@ -55,8 +58,6 @@ class OutputSet {
   bool Publish(Findings& findings);
   // After a failure: no hidden file stays.
   void Discard();
-
-  std::string PartPath(size_t output) const;
 
  private:
   struct State {

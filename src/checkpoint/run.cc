@@ -6,7 +6,6 @@
 //   killed after 3 of 10 pieces, run again  ->  3 kept, 7 copied
 #include "checkpoint/run.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,6 +20,7 @@
 #include "checkpoint/copy.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/output_set.h"
+#include "source/directory.h"
 #include "source/file_sink.h"
 #include "source/wording.h"
 
@@ -62,7 +62,8 @@ class Runner {
   }
 
   bool Run(const WriteIndex& write_index) {
-    if (RefuseInputs() || !MakeDirectory() || !CheckStrangers()) {
+    if (RefuseInputs(transfer_, findings_) || !MakeDirectory() ||
+        !CheckStrangers()) {
       RemoveDirectories();
       return false;
     }
@@ -103,10 +104,8 @@ class Runner {
     const std::string first = JournalName(transfer_.tag, 0, 1);
     const size_t head = first.find("00000-of-");
     std::error_code error;
-    for (std::filesystem::directory_iterator at(transfer_.directory, error),
-         end;
-         !error && at != end; at.increment(error)) {
-      const std::string name = at->path().filename().string();
+    const auto names = NamesIn(transfer_.directory, error);
+    for (const std::string& name : names.value_or(std::vector<std::string>())) {
       if (!name.starts_with(first.substr(0, head)) ||
           !name.ends_with(".journal")) {
         continue;
@@ -127,22 +126,6 @@ class Runner {
                   "cannot write the journal in `" + transfer_.directory +
                       "`: " + ::strerror(errno));
     return false;
-  }
-
-  // Whether a file that would be written, under its own name or its hidden
-  // one, is read too: through links, and whatever the directory is called.
-  bool RefuseInputs() {
-    std::vector<std::string> paths;
-    for (size_t i = 0; i < transfer_.outputs.size(); ++i) {
-      paths.push_back(transfer_.PathOf(transfer_.outputs[i].name));
-      paths.push_back(outputs_.PartPath(i));
-    }
-    if (!transfer_.index_name.empty()) {
-      paths.push_back(transfer_.PathOf(transfer_.index_name));
-    }
-    return std::any_of(
-        paths.begin(), paths.end(),
-        [&](const std::string& path) { return RefuseInput(path, findings_); });
   }
 
   // Those that this run made, while nothing is in them.
@@ -181,22 +164,22 @@ class Runner {
   bool CheckStrangers() {
     std::set<std::string> ours;
     for (const OutputFile& output : transfer_.outputs) ours.insert(output.name);
-    std::vector<std::string> strangers;
     std::error_code error;
-    for (std::filesystem::directory_iterator at(transfer_.directory, error),
-         end;
-         !error && at != end; at.increment(error)) {
-      std::string name = at->path().filename().string();
-      if (InSeries(name) && !ours.contains(name)) {
-        strangers.push_back(std::move(name));
-      }
+    auto strangers = NamesIn(transfer_.directory, error);
+    if (!strangers) {
+      findings_.Add(
+          code::kWrite, Place{MakeSource(transfer_.directory, {})},
+          "cannot list `" + transfer_.directory + "`: " + error.message());
+      return false;
     }
-    if (strangers.empty()) return true;
-    std::sort(strangers.begin(), strangers.end());
+    std::erase_if(*strangers, [&](const std::string& name) {
+      return !InSeries(name) || ours.contains(name);
+    });
+    if (strangers->empty()) return true;
     findings_.Add(code::kWrite, Place{MakeSource(transfer_.directory, {})},
                   "`" + transfer_.directory + "` holds " +
-                      Counted(static_cast<int64_t>(strangers.size()), "file") +
-                      " of another set, such as `" + strangers.front() + "`",
+                      Counted(static_cast<int64_t>(strangers->size()), "file") +
+                      " of another set, such as `" + strangers->front() + "`",
                   "choose an empty directory, or remove them first");
     return false;
   }
@@ -283,7 +266,7 @@ class Runner {
       if (!own_[i]) continue;
       const std::string path = outputs_.Complete(i)
                                    ? transfer_.PathOf(transfer_.outputs[i].name)
-                                   : outputs_.PartPath(i);
+                                   : PartPath(transfer_, transfer_.outputs[i]);
       if (!CheckOutput(i, path)) return false;
     }
     return true;
@@ -401,6 +384,20 @@ class Runner {
 };
 
 }  // namespace
+
+bool RefuseInputs(const Transfer& transfer, Findings& findings) {
+  std::vector<std::string> paths;
+  for (const OutputFile& output : transfer.outputs) {
+    paths.push_back(transfer.PathOf(output.name));
+    paths.push_back(PartPath(transfer, output));
+  }
+  if (!transfer.index_name.empty()) {
+    paths.push_back(transfer.PathOf(transfer.index_name));
+  }
+  return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) {
+    return RefuseInput(path, findings);
+  });
+}
 
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,

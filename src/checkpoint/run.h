@@ -35,9 +35,14 @@ struct RunReport {
 // Writes the index of all checksums.
 using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
 
-// On failure the outputs that
-// were there before are there still (unless `reuse`), nothing is left behind,
-// and one finding says why: write, unreadable, missing (finalize).
+// Whether a file that would be written, under its own name or its hidden one,
+// is read too: through links, and whatever the directory is called. A finding
+// (usage) then says so.
+bool RefuseInputs(const Transfer& transfer, Findings& findings);
+
+// Refuses inputs first. On failure the outputs that were there before are there
+// still (unless `reuse`), nothing is left behind, and one finding says why:
+// write, unreadable, missing (finalize).
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,
                  Findings& findings);

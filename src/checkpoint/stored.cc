@@ -23,6 +23,10 @@ namespace {
 
 constexpr int64_t kChunk = int64_t{1} << 20;
 
+int64_t Nanoseconds(const struct timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 std::optional<SourceFile> Describe(const std::string& path,
                                    int64_t header_bytes, Findings& findings) {
   const auto file = InputFile::Open(path, findings);
@@ -31,10 +35,12 @@ std::optional<SourceFile> Describe(const std::string& path,
   if (!header) return std::nullopt;
   struct stat status = {};
   if (::fstat(file->fd(), &status) != 0) return std::nullopt;
-  return SourceFile{
-      path, file->size(),
-      int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec,
-      Crc32c(*header)};
+  return SourceFile{path,
+                    file->size(),
+                    Nanoseconds(status.st_mtim),
+                    Nanoseconds(status.st_ctim),
+                    header_bytes,
+                    Crc32c(*header)};
 }
 
 void AddMetadata(const Metadata& more, Metadata& all) {
@@ -122,7 +128,7 @@ class PiecesReader {
   bool ReadFile(const IndexedFile& file) {
     const std::string path = Join(file.name);
     const auto header = ReadSafetensorsHeader(path, false, findings_);
-    if (!header) return false;
+    if (!header || !LiesIn(directory_, path, findings_)) return false;
     const auto source = Describe(path, header->data_offset, findings_);
     if (!source) return false;
     const auto id = static_cast<uint32_t>(stored_.files.size());

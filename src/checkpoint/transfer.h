@@ -25,7 +25,11 @@ using DtypeOf = std::function<std::optional<Dtype>(const std::string& name)>;
 struct SourceFile {
   std::string path;
   int64_t size = 0;
-  int64_t modified_ns = 0;  // both as they were when the header was read
+  int64_t modified_ns = 0;  // all as they were when the header was read
+  // When the system saw it change: unlike the other no program can set it, but
+  // renaming the file and copies on other machines change it too.
+  int64_t changed_ns = 0;
+  int64_t header_bytes = 0;
   uint32_t header_crc = 0;
 };
 

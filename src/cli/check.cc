@@ -233,20 +233,10 @@ int ShowDiff(const CheckFlags& flags, const Common& common,
   return diff.empty() ? kDone : kFound;
 }
 
-void Emit(const CheckFlags& flags, const Common& common,
-          const Selection& selection, const Findings& findings, Sink& out) {
-  if (flags.statistics) {
-    WriteStatistics(findings.all(), common.format == "json", out);
-    return;
-  }
+void EmitAs(const CheckFlags& flags, const Common& common,
+            std::span<const Finding> shown, Sink& out) {
   const FindingFormat* format = FindFindingFormat(common.format);
   const char* workspace = std::getenv("GITHUB_WORKSPACE");
-  std::vector<Finding> shown(findings.all().begin(), findings.all().end());
-  if (HidesNotes(flags, common, selection)) {
-    std::erase_if(shown, [](const Finding& finding) {
-      return finding.level == Level::kNote;
-    });
-  }
   FindingReport report{shown,
                        kVersion,
                        {},
@@ -255,8 +245,50 @@ void Emit(const CheckFlags& flags, const Common& common,
   (format == nullptr ? FindingsText : format->write)(report, out);
 }
 
-int RunCheck(const CheckFlags& given, const Common& common,
-             Findings& findings) {
+void Emit(const CheckFlags& flags, const Common& common,
+          const Selection& selection, const Findings& findings, Sink& out) {
+  if (flags.statistics) {
+    WriteStatistics(findings.all(), common.format == "json", out);
+    return;
+  }
+  std::vector<Finding> shown(findings.all().begin(), findings.all().end());
+  if (HidesNotes(flags, common, selection)) {
+    std::erase_if(shown, [](const Finding& finding) {
+      return finding.level == Level::kNote;
+    });
+  }
+  EmitAs(flags, common, shown, out);
+}
+
+// What keeps the check from beginning is told to programs as what it finds is:
+// a pipeline that shows findings would show nothing of a project that cannot
+// be read.
+void EmitErrors(const CheckFlags& flags, const Common& common,
+                Findings& findings) {
+  const auto all = findings.all();
+  const bool reading = std::any_of(
+      all.begin(), all.end(),
+      [](const Finding& finding) { return finding.code != &code::kUsage; });
+  const bool writing = std::any_of(
+      all.begin(), all.end(),
+      [](const Finding& finding) { return finding.code == &code::kWrite; });
+  if (common.format == "text" || !findings.HasErrors() || !reading || writing) {
+    return;
+  }
+  findings.Sort();
+  const auto write = [&](Sink& out) {
+    EmitAs(flags, common, findings.all(), out);
+  };
+  Findings failure;
+  failure.NoteReadsOf(findings);
+  if (PutResult(write, flags.output, failure)) {
+    findings = std::move(failure);
+  } else {
+    findings.Append(std::move(failure));
+  }
+}
+
+int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   CheckFlags flags = given;
   auto work = FindWork(flags.options.inputs, findings);
   if (!work || !LayFlagsOver(flags, work->settings, findings)) return kFailed;
@@ -334,6 +366,13 @@ int RunCheck(const CheckFlags& given, const Common& common,
     if (selection->Fails(finding.level)) return kFound;
   }
   return kDone;
+}
+
+int RunCheck(const CheckFlags& flags, const Common& common,
+             Findings& findings) {
+  const int status = Check(flags, common, findings);
+  if (status == kFailed) EmitErrors(flags, common, findings);
+  return status;
 }
 
 Options OptionsOf(CheckFlags& flags) {

@@ -308,6 +308,7 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   CheckpointSettings settings, const Common& common,
                   Findings& findings) {
   if (flags.dry_run) {
+    if (RefuseInputs(transfer, findings)) return kFailed;
     return DryRun(transfer, settings.run, common, findings);
   }
   int64_t verified = 0;

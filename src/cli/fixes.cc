@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "emit/emit.h"
@@ -22,8 +23,8 @@ namespace {
 
 using Fixes = std::vector<RuleFix>;
 
-std::map<std::string, Fixes> ByFile(const Fixes& fixes) {
-  std::map<std::string, Fixes> out;
+std::map<FileId, Fixes> ByFile(const Fixes& fixes) {
+  std::map<FileId, Fixes> out;
   for (const RuleFix& fix : fixes) out[fix.file].push_back(fix);
   return out;
 }
@@ -121,7 +122,7 @@ class Witness {
     const auto& sources = before_->rules.sources;
     return std::any_of(sources.begin(), sources.end(),
                        [&](const SourceRef& source) {
-                         return texts.contains(FileIdentity(source->name()));
+                         return texts.contains(FileIdOf(source->name()));
                        });
   }
 
@@ -178,6 +179,9 @@ class Maker {
       out.files.push_back({source.name(), std::string(source.text()),
                            Fixed(source.text(), own)});
     }
+    std::sort(
+        out.files.begin(), out.files.end(),
+        [](const FixedFile& a, const FixedFile& b) { return a.name < b.name; });
     if (unsafe && out.unsafe > 0) out.changes = Changes(TextsWith(made));
     return out;
   }
@@ -232,11 +236,11 @@ Fixes AllFixes(std::span<const CheckedTarget> checked) {
       if (!known) out.push_back(fix);
     }
   }
-  std::stable_sort(
-      out.begin(), out.end(), [](const RuleFix& a, const RuleFix& b) {
-        return a.file != b.file ? a.file < b.file
-                                : a.edits[0].begin < b.edits[0].begin;
-      });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const RuleFix& a, const RuleFix& b) {
+                     return std::tie(a.source->name(), a.edits[0].begin) <
+                            std::tie(b.source->name(), b.edits[0].begin);
+                   });
   return out;
 }
 

@@ -271,11 +271,16 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
   const auto target = ChooseForResolver(flags.asked, findings);
   if (!target) return std::nullopt;
   bool good = true;
-  std::optional<int64_t> devices;
-  if (IsNamed(target->mesh)) devices = ParseDevices(flags, good, findings);
+  auto devices = ParseDevices(flags, good, findings);
+  const auto processes = ParseProcesses(flags, good, findings);
   const auto policy = ParsePolicy(flags, findings);
   if (!good || !policy) return std::nullopt;
+  if (!IsNamed(target->mesh)) devices.reset();
   auto opened = OpenResolver(*target, devices, findings);
+  if (opened && opened->has_mesh && processes) {
+    Mesh mesh = opened->resolver.mesh();
+    if (!SetProcesses(mesh, *processes, findings)) return std::nullopt;
+  }
   if (opened && policy->illegal) opened->policy.illegal = policy->illegal;
   return opened;
 }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "source/unfinished.h"
+
 namespace shardc::cli {
 namespace {
 
@@ -13,6 +15,7 @@ namespace {
 std::string_view interrupt_text;
 
 void TellInterrupt(int signal) {
+  RemoveUnfinished();
   (void)!::write(STDERR_FILENO, interrupt_text.data(), interrupt_text.size());
   std::signal(signal, SIG_DFL);
   std::raise(signal);
@@ -20,7 +23,8 @@ void TellInterrupt(int signal) {
 
 }  // namespace
 
-InterruptNotice::InterruptNotice(std::string text) : text_(std::move(text)) {
+InterruptNotice::InterruptNotice(std::string text)
+    : text_(std::move(text)), text_before_(interrupt_text) {
   interrupt_text = text_;
   for (size_t i = 0; i < kSignals.size(); ++i) {
     before_[i] = std::signal(kSignals[i], TellInterrupt);
@@ -33,7 +37,7 @@ InterruptNotice::~InterruptNotice() {
   for (size_t i = 0; i < kSignals.size(); ++i) {
     std::signal(kSignals[i], before_[i]);
   }
-  interrupt_text = {};
+  interrupt_text = text_before_;
 }
 
 }  // namespace shardc::cli

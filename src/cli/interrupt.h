@@ -5,12 +5,13 @@
 #include <array>
 #include <csignal>
 #include <string>
+#include <string_view>
 
 namespace shardc::cli {
 
-// While it lives, Ctrl-C, a termination and a lost terminal print `text` on
-// standard error; the process then ends by the signal, as its caller expects.
-// One at a time.
+// While it lives, Ctrl-C, a termination and a lost terminal remove the files
+// that are not whole yet and print `text` on standard error; the process then
+// ends by the signal, as its caller expects. One inside another.
 class InterruptNotice {
  public:
   explicit InterruptNotice(std::string text);
@@ -21,6 +22,7 @@ class InterruptNotice {
  private:
   static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
   std::string text_;
+  std::string_view text_before_;
   std::array<void (*)(int), kSignals.size()> before_{};
 };
 

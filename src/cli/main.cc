@@ -1,17 +1,23 @@
 // The program: a clean process, the arguments, one command, its findings.
 // A closed stdout is opened on /dev/null, so that no file gets its number 1
-// and the report with it.
+// and the report with it. Memory that ends is told where it ends: what would
+// have to be done on the way back from there might need some.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <exception>
-#include <string>
+#include <new>
+#include <stdexcept>
+#include <string_view>
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/parser.h"
+#include "source/digest.h"
 #include "source/file_sink.h"
+#include "source/unfinished.h"
 
 namespace shardc::cli {
 namespace {
@@ -29,8 +35,29 @@ void KeepStandardStreams() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+void Say(std::string_view text) {
+  (void)!::write(STDERR_FILENO, text.data(), text.size());
+}
+
+// Files that were there stand as they were, and what a checkpoint's command
+// has completed is taken up when it is run again.
+[[noreturn]] void EndWithoutMemory() {
+  RemoveUnfinished();
+  Say("error: there is not enough memory\n"
+      "  = help: give it more, or fewer parameters, devices or threads at a "
+      "time\n");
+  ::_exit(kFailed);
+}
+
+// Before anything else, as other files' constants take memory too.
+[[gnu::constructor(101)]] void WatchMemory() {
+  std::set_new_handler(EndWithoutMemory);
+}
+
 int Main(int argc, char** argv) {
   KeepStandardStreams();
+  TellMemoryHandler();
+  const InterruptNotice interrupts("");
   if (argc < 2) {  // in a script a command's name was lost: no success
     WriteAll(STDERR_FILENO, QuickStart());
     return kFailed;
@@ -55,11 +82,14 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return shardc::cli::Main(argc, argv);
-  } catch (const std::exception& error) {
-    // Out of memory and the like: nothing was written.
-    const std::string text =
-        "error: shardc cannot go on: " + std::string(error.what()) + "\n";
-    [[maybe_unused]] const ssize_t written = write(2, text.data(), text.size());
+  } catch (const std::bad_alloc&) {
+    shardc::cli::EndWithoutMemory();
+  } catch (const std::length_error&) {
+    shardc::cli::EndWithoutMemory();  // more than there could ever be
+  } catch (const std::exception&) {
+    shardc::cli::Say(
+        "error: shardc cannot go on, for a fault of its own\n"
+        "  = help: report it with the command and its files\n");
     return shardc::cli::kFailed;
   }
 }

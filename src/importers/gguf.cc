@@ -23,6 +23,7 @@ namespace shardc {
 namespace {
 
 constexpr size_t kFirstPiece = size_t{1} << 20;
+constexpr size_t kMaxHeader = size_t{1} << 28;
 constexpr int kMaxNesting = 16;
 constexpr uint32_t kMaxDimensions = 4;
 
@@ -57,6 +58,7 @@ constexpr BlockType kTypes[] = {
 // Types of metadata values.
 enum ValueType : uint32_t {
   kUint32 = 4,
+  kBool = 7,
   kString = 8,
   kArray = 9,
   kValueTypes = 13,
@@ -144,8 +146,12 @@ class Reader {
     }
     *out = std::string(text_.substr(at_, length));
     at_ += length;
-    if (IsUtf8(*out)) return true;
-    return Refuse(code::kEncoding, std::string(what) + " is not UTF-8");
+    if (!IsUtf8(*out)) {
+      return Refuse(code::kEncoding, std::string(what) + " is not UTF-8");
+    }
+    // Readers in C would take it for its beginning.
+    if (out->find('\0') == std::string::npos) return true;
+    return Refuse(code::kName, std::string(what) + " holds a NUL");
   }
 
   bool ReadStart();
@@ -153,6 +159,7 @@ class Reader {
   bool ReadAlignment(uint32_t type);
   bool SkipValue(uint32_t type, int depth);
   bool SkipText();
+  bool SkipNumbers(uint32_t type, uint64_t bytes);
   bool ReadTensors();
   bool ReadTensor();
   bool ReadShape(Stored& tensor);
@@ -168,6 +175,7 @@ class Reader {
   uint64_t key_count_ = 0;
   uint64_t alignment_ = 32;
   std::vector<Stored> tensors_;
+  std::unordered_set<std::string> keys_;
   std::unordered_set<std::string> names_;
 };
 
@@ -208,6 +216,10 @@ bool Reader::ReadKeys() {
     std::string key;
     if (!String("a key", &key)) return false;
     if (key.empty()) return Refuse(code::kHeader, "a key is empty");
+    if (!keys_.insert(key).second) {
+      return Refuse(code::kDuplicateKey,
+                    "the key `" + key + "` is there twice");
+    }
     uint32_t type = 0;
     if (!Integer(&type)) return false;
     const bool read =
@@ -241,17 +253,26 @@ bool Reader::SkipText() {
   return true;
 }
 
+bool Reader::SkipNumbers(uint32_t type, uint64_t bytes) {
+  if (!Has(bytes)) return false;
+  const std::string_view values = text_.substr(at_, bytes);
+  at_ += bytes;
+  if (type != kBool) return true;
+  const size_t wrong = values.find_first_not_of(std::string_view("\0\1", 2));
+  if (wrong == std::string_view::npos) return true;
+  return Refuse(code::kNumber,
+                "a boolean is " +
+                    std::to_string(static_cast<unsigned char>(values[wrong])) +
+                    ", neither 0 nor 1");
+}
+
 bool Reader::SkipValue(uint32_t type, int depth) {
   if (type >= kValueTypes) {
     return Refuse(code::kHeader,
                   "the value type " + std::to_string(type) + " is not known");
   }
   if (type == kString) return SkipText();
-  if (type != kArray) {
-    if (!Has(kValueBytes[type])) return false;
-    at_ += kValueBytes[type];
-    return true;
-  }
+  if (type != kArray) return SkipNumbers(type, kValueBytes[type]);
   if (depth >= kMaxNesting) {
     return Refuse(code::kLimit, "arrays are nested more than " +
                                     std::to_string(kMaxNesting) +
@@ -270,9 +291,7 @@ bool Reader::SkipValue(uint32_t type, int depth) {
                     "an array of " + std::to_string(count) +
                         " elements is longer than what is left of the file");
     }
-    if (!Has(count * bytes)) return false;
-    at_ += count * bytes;
-    return true;
+    return SkipNumbers(element, count * bytes);
   }
   for (uint64_t i = 0; i < count; ++i) {
     if (!SkipValue(element, depth + 1)) return false;
@@ -435,13 +454,17 @@ std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
   const auto file = InputFile::Open(path, findings);
   if (!file) return std::nullopt;
   const Place place{MakeSource(path, {})};
-  for (size_t piece = kFirstPiece;; piece *= 2) {
+  for (size_t piece = kFirstPiece; piece <= kMaxHeader; piece *= 2) {
     const auto text = file->Head(piece, findings);
     if (!text) return std::nullopt;
     Reader reader(*text, file->size(), place, findings);
     if (reader.Read()) return Finish(reader, header_only);
     if (reader.need() == Need::kNothing) return std::nullopt;
   }
+  findings.Add(code::kLimit, place,
+               "the header is longer than " +
+                   BytesText(static_cast<int64_t>(kMaxHeader)));
+  return std::nullopt;
 }
 
 std::optional<Manifest> ParseGguf(const SourceRef& source, bool header_only,

@@ -8,6 +8,7 @@
 #include "importers/safetensors.h"
 #include "source/file.h"
 #include "source/json.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -46,6 +47,11 @@ std::string_view Fault(std::string_view name) {
 }
 
 bool CheckName(const JsonMember& member, Findings& findings) {
+  if (member.name().find('\0') != std::string_view::npos) {
+    findings.Add(code::kName, member.value.place(),
+                 "the name " + ShortQuote(member.name()) + " holds a NUL");
+    return false;
+  }
   if (!member.value.IsString()) {
     findings.Add(code::kSchema, member.value.place(),
                  "the file of `" + std::string(member.name().substr(0, 200)) +

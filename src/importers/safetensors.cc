@@ -195,6 +195,12 @@ class HeaderReader {
   }
 
   void ReadEntry(const JsonMember& tensor) {
+    // Readers in C would take it for its beginning.
+    if (tensor.name().find('\0') != std::string_view::npos) {
+      Refuse(code::kName, tensor.value,
+             "the name " + Quoted(tensor.name()) + " holds a NUL");
+      return;
+    }
     if (!tensor.value.IsObject()) {
       Refuse(code::kHeader, tensor.value,
              "the entry of " + Quoted(tensor.name()) + " is not an object");

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "source/directory.h"
 #include "source/input_file.h"
 #include "source/wording.h"
 
@@ -37,21 +38,16 @@ std::string Join(const std::string& directory, const std::string& name) {
 std::optional<std::vector<std::string>> Listing(const std::string& directory,
                                                 std::string_view suffix,
                                                 Findings& findings) {
-  std::vector<std::string> names;
   std::error_code error;
-  fs::directory_iterator at(directory, error), end;
-  for (; !error && at != end; at.increment(error)) {
-    std::string name = at->path().filename().string();
-    if (name.ends_with(suffix) && !name.starts_with('.')) {
-      names.push_back(std::move(name));
-    }
-  }
-  if (error) {
+  auto names = NamesIn(directory, error);
+  if (!names) {
     findings.Add(code::kUnreadable, Place{MakeSource(directory, {})},
                  "cannot list `" + directory + "`: " + error.message());
     return std::nullopt;
   }
-  std::sort(names.begin(), names.end());
+  std::erase_if(*names, [&](const std::string& name) {
+    return !name.ends_with(suffix) || name.starts_with('.');
+  });
   return names;
 }
 
@@ -64,6 +60,11 @@ std::pair<std::string, std::string> Series(const std::string& name) {
   while (first > 0 && name[first - 1] >= '0' && name[first - 1] <= '9') --first;
   if (first == of) return {};
   return {name.substr(0, first), name.substr(of)};
+}
+
+bool IsUnder(const fs::path& folder, const fs::path& file) {
+  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end())
+             .first == folder.end();
 }
 
 class IndexedReader {
@@ -83,7 +84,9 @@ class IndexedReader {
       auto header = ReadSafetensorsHeader(path, header_only, found);
       findings_.NoteReadsOf(found);
       TellIndex(found);
-      if (!header) return std::nullopt;
+      if (!header || !LiesIn(index_.directory, path, findings_)) {
+        return std::nullopt;
+      }
       set_.files.push_back({path, std::move(*header)});
     }
     for (size_t file = 0; file < set_.files.size(); ++file) IndexFile(file);
@@ -285,11 +288,35 @@ std::optional<SafetensorsSet> ReadDirectory(const std::string& directory,
                  "`" + directory + "` holds no `.safetensors` file");
     return std::nullopt;
   }
-  for (std::string& name : *names) name = Join(base, name);
+  for (std::string& name : *names) {
+    name = Join(base, name);
+    if (!LiesIn(base, name, findings)) return std::nullopt;
+  }
   return ReadFiles(*names, header_only, findings);
 }
 
 }  // namespace
+
+bool LiesIn(const std::string& folder, const std::string& path,
+            Findings& findings) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return true;
+  const fs::path root = fs::canonical(folder, error);
+  const fs::path file = error ? fs::path() : fs::canonical(path, error);
+  // What leads nowhere is told when it is opened.
+  if (error || IsUnder(root, file)) return true;
+  for (fs::path at = root; at.has_relative_path(); at = at.parent_path()) {
+    if (at.parent_path().filename() == "snapshots" &&
+        IsUnder(at.parent_path().parent_path() / "blobs", file)) {
+      return true;
+    }
+  }
+  findings.Add(code::kPath, Place{MakeSource(path, {})},
+               "`" + path + "` is a link that leads out of `" + folder +
+                   "`, to `" + file.string() + "`",
+               "name the folder that it leads to, or put the file there");
+  return false;
+}
 
 std::optional<SafetensorsSet> ReadIndexedSet(const HfIndex& index,
                                              const std::string& index_path,

@@ -36,10 +36,16 @@ struct SafetensorsSet {
   }
 };
 
+// Whether the file at `path`, of the checkpoint in `folder`, lies in it where
+// links lead, too; otherwise a finding (path). The snapshots of Hugging Face's
+// cache are links to the `blobs` beside them, which count as theirs.
+bool LiesIn(const std::string& folder, const std::string& path,
+            Findings& findings);
+
 // `path` is a `.safetensors` file, a directory or an index (`*.json`). With
 // an index, its files hold exactly the tensors that it lists; with none of
 // them present only names are known, which a note says. Findings: those of
-// the files, missing, tensor-missing, tensor-extra, duplicate-key.
+// the files, missing, path, tensor-missing, tensor-extra, duplicate-key.
 std::optional<SafetensorsSet> ReadSafetensorsSet(const std::string& path,
                                                  bool header_only,
                                                  Findings& findings);

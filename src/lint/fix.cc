@@ -190,7 +190,7 @@ class RulesEditor {
       fix.edits = Insertions(one, EscapeDots(one.match).value_or(one.match));
     }
     if (fix.edits.empty()) return std::nullopt;
-    fix.file = FileIdentity(fix.source->name());
+    fix.file = FileIdOf(fix.source->name());
     return fix;
   }
 

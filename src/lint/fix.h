@@ -25,7 +25,7 @@ struct TextEdit {
 struct RuleFix {
   const Code* code = nullptr;
   SourceRef source;
-  std::string file;  // its FileIdentity
+  FileId file;
   std::vector<TextEdit> edits;
 };
 

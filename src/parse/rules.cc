@@ -35,8 +35,8 @@ class Collector {
   // `place`: of the entry that extends, or nowhere for the command line.
   void Visit(const std::string& name, const Place& place) {
     if (findings_.Full()) return;
-    const std::string identity =
-        IsBuiltin(name) || name == "auto" ? name : FileIdentity(name);
+    const FileId identity =
+        IsBuiltin(name) || name == "auto" ? name : FileIdOf(name);
     const auto open = std::find(stack_.begin(), stack_.end(), identity);
     if (open != stack_.end()) {
       findings_.Add(code::kCycle, place,

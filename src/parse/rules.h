@@ -19,8 +19,8 @@ namespace shardc {
 // naming the manifest has.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
-// What files hold in place of what is on disk, by FileIdentity.
-using RulesTexts = std::map<std::string, std::string>;
+// What files hold in place of what is on disk, by FileIdOf.
+using RulesTexts = std::map<FileId, std::string>;
 
 // Reads each file followed by what it extends, depth first; a file reached
 // twice counts once; earlier is nearer. Settings merge key by key, the

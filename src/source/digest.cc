@@ -4,10 +4,14 @@
 //   sha3_256 -> SHA3-256     `abc` by sha256 -> ba7816bf8f01cfea...
 #include "source/digest.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <array>
+#include <cstdlib>
 #include <memory>
+#include <new>
+#include <utility>
 
 namespace shardc {
 namespace {
@@ -35,7 +39,26 @@ std::string HexOf(const unsigned char* bytes, unsigned int length) {
   return hex;
 }
 
+void* Reallocate(void* old, size_t bytes, const char* /*file*/, int /*line*/) {
+  void* memory = std::realloc(old, bytes);
+  const std::new_handler handler = std::get_new_handler();
+  if (memory == nullptr && bytes > 0 && handler != nullptr) handler();
+  return memory;
+}
+
+void* Allocate(size_t bytes, const char* /*file*/, int /*line*/) {
+  return Reallocate(nullptr, bytes, nullptr, 0);
+}
+
+void Free(void* memory, const char* /*file*/, int /*line*/) {
+  std::free(memory);
+}
+
 }  // namespace
+
+void TellMemoryHandler() {
+  CRYPTO_set_mem_functions(Allocate, Reallocate, Free);
+}
 
 std::optional<std::string> HexDigest(std::string_view algorithm,
                                      std::string_view bytes) {
@@ -50,6 +73,12 @@ std::optional<std::string> HexDigest(std::string_view algorithm,
     return std::nullopt;
   }
   return HexOf(raw.data(), length);
+}
+
+std::string Sha256(std::string_view bytes) {
+  auto hex = HexDigest("sha256", bytes);
+  if (!hex) throw std::bad_alloc();
+  return std::move(*hex);
 }
 
 struct Sha256Sink::State {
@@ -78,7 +107,7 @@ std::string Sha256Sink::Hex() {
   unsigned int length = 0;
   if (!state_->good ||
       EVP_DigestFinal_ex(state_->context.get(), raw.data(), &length) != 1) {
-    return {};
+    throw std::bad_alloc();
   }
   return HexOf(raw.data(), length);
 }

@@ -18,12 +18,21 @@ std::optional<std::string> HexDigest(std::string_view algorithm,
                                      std::string_view bytes);
 
 // The SHA-256 of what is written to it.
+// Where libcrypto finds no memory it calls the handler of operator new from now
+// on: by itself it might crash. For a program that has such a handler, before
+// anything else here.
+void TellMemoryHandler();
+
+// By SHA-256, which every libcrypto has: what it lacks is memory, and
+// std::bad_alloc is thrown.
+std::string Sha256(std::string_view bytes);
+
+// The same of what comes in pieces.
 class Sha256Sink final : public Sink {
  public:
   Sha256Sink();
   ~Sha256Sink() override;
-  // Lower-case hex digits of all that came; once. Empty where libcrypto has
-  // failed.
+  // Lower-case hex digits of all that came; once.
   std::string Hex();
 
  private:

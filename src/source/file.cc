@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
+#include <new>
 #include <utility>
 
 #include "source/input_file.h"
@@ -59,10 +59,7 @@ Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
                     std::string* why) {
   z_stream stream = {};
   // 16: gzip only, with its checksum.
-  if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) {
-    *why = "zlib could not start";
-    return Outcome::kBroken;
-  }
+  if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
   const auto finish = [&](Outcome outcome, std::string text) {
     ::inflateEnd(&stream);
     *why = std::move(text);
@@ -105,6 +102,10 @@ Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
     out.append(chunk, 0, got);
     if (status == Z_OK || status == Z_STREAM_END) continue;
     if (status == Z_BUF_ERROR && got > 0) continue;
+    if (status == Z_MEM_ERROR) {
+      ::inflateEnd(&stream);
+      throw std::bad_alloc();
+    }
     if (status == Z_BUF_ERROR) {
       return finish(Outcome::kBroken,
                     "it is cut off after " +
@@ -180,11 +181,14 @@ std::string PathBeside(const std::string& file, const std::string& relative) {
   return file.substr(0, slash + 1) + relative;
 }
 
-std::string FileIdentity(const std::string& path) {
-  if (path == "-") return path;
-  std::error_code error;
-  const auto whole = std::filesystem::weakly_canonical(path, error);
-  return error ? path : whole.string();
+FileId FileIdOf(const struct stat& status) {
+  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+}
+
+FileId FileIdOf(const std::string& path) {
+  struct stat status = {};
+  if (path == "-" || ::stat(path.c_str(), &status) != 0) return path;
+  return FileIdOf(status);
 }
 
 }  // namespace shardc

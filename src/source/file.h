@@ -10,6 +10,8 @@
 #include "source/finding.h"
 #include "source/source.h"
 
+struct stat;
+
 namespace shardc {
 
 inline constexpr int64_t kTextLimitBytes = int64_t{2} << 30;
@@ -26,8 +28,9 @@ std::optional<std::string> Inflate(std::string_view gzip, int64_t limit_bytes,
                                    std::string* why);
 bool IsGzip(std::string_view bytes);
 
-// One name for a file, however it is reached.
-std::string FileIdentity(const std::string& path);
+// One name for a file, however it is reached; where there is none, the path.
+FileId FileIdOf(const std::string& path);
+FileId FileIdOf(const struct stat& status);
 
 // "a/b" for ("a/x.yaml", "b"); absolute paths stay. Lexical only.
 std::string PathBeside(const std::string& file, const std::string& relative);

@@ -14,6 +14,8 @@
 
 #include <utility>
 
+#include "source/file.h"
+
 namespace shardc {
 namespace {
 
@@ -30,32 +32,51 @@ int Open(const std::string& path, int flags, mode_t mode = 0) {
 bool Close(int fd) { return ::close(fd) == 0 || errno == EINTR; }
 
 // What a new file beside the target is called until it is whole.
-std::string TemporaryName(const std::string& path, int attempt) {
+std::string TemporaryName(const std::string& path, const std::string& which) {
   const size_t slash = path.rfind('/');
   const size_t base = slash == std::string::npos ? 0 : slash + 1;
   // The name must stay under the 255 bytes that file systems take.
-  return path.substr(0, base) + "." + path.substr(base, 200) + "." +
-         std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp";
+  return path.substr(0, base) + "." + path.substr(base, 200) + "." + which +
+         ".tmp";
 }
 
-void SyncDirectoryOf(const std::string& path) {
+std::string DirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
-  const std::string directory =
-      slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const int fd = Open(directory, O_RDONLY | O_DIRECTORY);
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+// Where the system shows an open file that has no name.
+std::string NameOf(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+
+void SyncDirectoryOf(const std::string& path) {
+  const int fd = Open(DirectoryOf(path), O_RDONLY | O_DIRECTORY);
   if (fd < 0) return;
   // Best effort: some file systems refuse it, and the file itself is synced.
   (void)::fsync(fd);
   Close(fd);
 }
 
-// The file that a link leads to, so that the link itself stays.
+// The file that a link leads to, so that the link itself stays; empty with
+// errno set.
 std::string LinkTarget(const std::string& path) {
   char* resolved = ::realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return path;
+  if (resolved == nullptr) return {};
   std::string out(resolved);
   ::free(resolved);
   return out;
+}
+
+// All of one file behind what another holds; false with errno set.
+bool Copy(int from, int to) {
+  std::array<char, size_t{1} << 16> chunk;
+  for (off_t at = 0;;) {
+    const ssize_t got = ::pread(from, chunk.data(), chunk.size(), at);
+    if (got == 0) return true;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return false;
+    if (!WriteAll(to, {chunk.data(), static_cast<size_t>(got)})) return false;
+    at += got;
+  }
 }
 
 }  // namespace
@@ -69,11 +90,11 @@ FileSink::FileSink(std::string path)
     if (path_.empty()) {
       Fail(ENOENT);
     } else {
-      OpenTemporary(0);
+      OpenNew(0);
     }
   } else if (S_ISREG(status.st_mode)) {
     target_ = LinkTarget(path_);
-    OpenTemporary(status.st_mode & 07777);
+    target_.empty() ? Fail(errno) : OpenNew(status.st_mode & 07777);
   } else if (S_ISDIR(status.st_mode)) {
     Fail(EISDIR);
   } else {
@@ -91,37 +112,105 @@ void FileSink::Fail(int error) {
   if (error_ == 0) error_ = error;
 }
 
-void FileSink::OpenTemporary(unsigned mode) {
-  for (int attempt = 0; attempt < 100 && fd_ < 0; ++attempt) {
-    temporary_ = TemporaryName(target_, attempt);
+void FileSink::OpenNew(unsigned mode) {
+  in_place_ = false;
+  mode_ = mode;
+  if (!OpenNameless()) {
+    const int error = OpenTemporary();
+    if (error != 0) return Fail(error);
+  }
+  if (mode != 0 && ::fchmod(fd_, mode) != 0) Fail(errno);
+}
+
+// A file that nobody sees and that ends with the process. Some file systems
+// have none, and without /proc it could never be given a name.
+bool FileSink::OpenNameless() {
+  fd_ = Open(DirectoryOf(target_), O_RDWR | O_TMPFILE, 0666);
+  if (fd_ < 0) return false;
+  if (::access(NameOf(fd_).c_str(), F_OK) == 0) return true;
+  Close(std::exchange(fd_, -1));
+  return false;
+}
+
+// Finds a name that is free; errno's value where there is none.
+int FileSink::OpenTemporary() {
+  int error = EEXIST;
+  for (int attempt = 0; attempt < 100 && error == EEXIST; ++attempt) {
+    temporary_ = TemporaryName(
+        target_, std::to_string(::getpid()) + "-" + std::to_string(attempt));
+    // Known before it is there, so that no signal comes in between.
+    unfinished_.emplace(temporary_.c_str());
     fd_ = Open(temporary_, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (fd_ < 0 && errno != EEXIST) break;
+    if (fd_ >= 0) return 0;
+    error = errno;
+    unfinished_.reset();
   }
-  if (fd_ < 0) {
-    Fail(errno);
-    temporary_.clear();
-  } else if (mode != 0 && ::fchmod(fd_, mode) != 0) {
-    Fail(errno);
-  }
+  temporary_.clear();
+  return error;
 }
 
 void FileSink::Drain(std::string_view bytes) {
   if (error_ == 0 && !WriteAll(fd_, bytes)) Fail(errno);
 }
 
-int FileSink::Publish() {
-  if (::fsync(fd_) != 0) return errno;
+// A file without a name is linked where no file stands; one that stands is only
+// taken over by renaming. All that is ever called `next` is whole, so it does
+// not matter whose it is when several write at once, and what a killed run left
+// goes with the next.
+int FileSink::Name() {
+  const std::string from = NameOf(fd_);
+  const auto link = [&](const std::string& to) {
+    return ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
+                    AT_SYMLINK_FOLLOW) == 0;
+  };
+  const std::string next = TemporaryName(target_, "new");
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    if (link(target_)) return 0;
+    if (errno != EEXIST) break;
+    const Unfinished unfinished(next.c_str());
+    if (link(next)) {
+      if (::rename(next.c_str(), target_.c_str()) == 0) return 0;
+      const int error = errno;
+      ::unlink(next.c_str());
+      if (error != ENOENT) return error;
+    } else if (errno != EEXIST || ::unlink(next.c_str()) != 0) {
+      break;
+    }
+  }
+  return CopyToTemporary();
+}
+
+// Not everywhere where such files are made they may be named too.
+int FileSink::CopyToTemporary() {
+  const int nameless = std::exchange(fd_, -1);
+  int error = OpenTemporary();
+  if (error == 0 && ((mode_ != 0 && ::fchmod(fd_, mode_) != 0) ||
+                     !Copy(nameless, fd_) || ::fsync(fd_) != 0)) {
+    error = errno;
+  }
+  Close(nameless);
+  return error == 0 ? Rename() : error;
+}
+
+int FileSink::Rename() {
   if (!Close(std::exchange(fd_, -1))) return errno;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) return errno;
+  unfinished_.reset();
   temporary_.clear();
-  SyncDirectoryOf(target_);
   return 0;
+}
+
+int FileSink::Publish() {
+  if (::fsync(fd_) != 0) return errno;
+  const int error = temporary_.empty() ? Name() : Rename();
+  if (error == 0) SyncDirectoryOf(target_);
+  return error;
 }
 
 bool FileSink::Commit(Findings& findings) {
   Flush();
   if (path_ != "-" && RefuseInput(path_, findings)) return false;
-  if (error_ == 0 && !temporary_.empty()) {
+  if (error_ == 0 && !in_place_) {
     error_ = Publish();
   } else if (error_ == 0 && path_ != "-" && !Close(std::exchange(fd_, -1))) {
     error_ = errno;
@@ -152,7 +241,7 @@ bool WriteWhole(const std::string& path, std::string_view bytes,
 bool RefuseInput(const std::string& path, Findings& findings) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
-      !findings.WasRead({status.st_dev, status.st_ino})) {
+      !findings.WasRead(FileIdOf(status))) {
     return false;
   }
   findings.Add(code::kUsage, Place{MakeSource(path, {})},

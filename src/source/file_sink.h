@@ -3,17 +3,20 @@
 #define SHARDC_SOURCE_FILE_SINK_H_
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "source/finding.h"
 #include "source/sink.h"
+#include "source/unfinished.h"
 
 namespace shardc {
 
-// A file that is written as its bytes are made. They go to a temporary file
-// beside `path`, which Commit syncs and renames: until then the old file is
-// untouched, and without Commit nothing is left behind. A link stays and what
+// A file that is written as its bytes are made. They go to a file without a
+// name in the directory of `path`, or where the system has none to a temporary
+// one, which Commit syncs and names: until then the old file is untouched, and
+// without Commit nothing is left behind, even by a kill. A link stays and what
 // it leads to is replaced, with its permissions. What is not a regular file (a
 // terminal, a pipe) is written in place, and "-" is standard output.
 class FileSink final : public Sink {
@@ -28,14 +31,23 @@ class FileSink final : public Sink {
 
  private:
   void Drain(std::string_view bytes) override;
-  void OpenTemporary(unsigned mode);
+  void OpenNew(unsigned mode);
+  bool OpenNameless();
+  int OpenTemporary();
   void Fail(int error);
+  // These give errno's value, or 0.
   int Publish();
+  int Name();
+  int CopyToTemporary();
+  int Rename();
 
   std::string path_;       // as asked for
   std::string target_;     // the file to replace, where links lead
-  std::string temporary_;  // empty where written in place
+  std::string temporary_;  // its name until then; empty: none
+  std::optional<Unfinished> unfinished_;
+  unsigned mode_ = 0;  // of the file that it replaces
   int fd_ = -1;
+  bool in_place_ = true;
   int error_ = 0;  // errno of what failed first
   std::array<char, size_t{1} << 16> buffer_;
 };

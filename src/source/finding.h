@@ -3,11 +3,9 @@
 #ifndef SHARDC_SOURCE_FINDING_H_
 #define SHARDC_SOURCE_FINDING_H_
 
-#include <cstdint>
 #include <set>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "source/code.h"
@@ -36,8 +34,9 @@ struct Finding {
   Place anchor;
 };
 
-// A file's device and inode: two names of one file are equal here.
-using FileId = std::pair<uint64_t, uint64_t>;
+// A file by its device and inode: two names of one file are equal here
+// (source/file.h makes them).
+using FileId = std::string;
 
 // What was found, and which files were opened on the way: no command writes a
 // file that it reads.
@@ -57,8 +56,8 @@ class Findings {
   bool empty() const { return all_.empty(); }
   std::span<const Finding> all() const { return all_; }
 
-  void NoteRead(FileId file) { read_.insert(file); }
-  bool WasRead(FileId file) const { return read_.contains(file); }
+  void NoteRead(const FileId& file) { read_.insert(file); }
+  bool WasRead(const FileId& file) const { return read_.contains(file); }
   // The files of other findings, when those are passed on one by one.
   void NoteReadsOf(const Findings& other) {
     read_.insert(other.read_.begin(), other.read_.end());

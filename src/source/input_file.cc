@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "source/file.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -72,8 +73,7 @@ std::optional<InputFile> InputFile::Open(const std::string& path,
     return std::nullopt;
   }
   file.size_ = status.st_size;
-  file.identity_ = {status.st_dev, status.st_ino};
-  findings.NoteRead(file.identity_);
+  findings.NoteRead(FileIdOf(status));
   return file;
 }
 
@@ -83,7 +83,6 @@ InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(size_, other.size_);
-  std::swap(identity_, other.identity_);
   return *this;
 }
 

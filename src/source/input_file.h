@@ -25,7 +25,6 @@ class InputFile {
   const std::string& path() const { return path_; }
   int fd() const { return fd_; }
   int64_t size() const { return size_; }  // when it was opened
-  FileId identity() const { return identity_; }
 
   // Exactly `count` bytes, or a finding (`unreadable`).
   bool ReadAt(int64_t offset, char* out, size_t count,
@@ -38,7 +37,6 @@ class InputFile {
   std::string path_;
   int fd_ = -1;
   int64_t size_ = 0;
-  FileId identity_;
 };
 
 }  // namespace shardc

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace shardc {
@@ -24,11 +26,18 @@ struct ThreadPool::Shared {
   const std::function<void(int64_t, int)>* work = nullptr;
   int64_t tasks = 0;
   std::atomic<int64_t> next = 0;
+  std::exception_ptr thrown;
   std::vector<std::thread> threads;
 
   void TakeTasks(int worker) {
-    for (int64_t task = next++; task < tasks; task = next++) {
-      (*work)(task, worker);
+    try {
+      for (int64_t task = next++; task < tasks; task = next++) {
+        (*work)(task, worker);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!thrown) thrown = std::current_exception();
+      next = tasks;  // no further task begins
     }
   }
 
@@ -49,8 +58,13 @@ struct ThreadPool::Shared {
 
 ThreadPool::ThreadPool(int threads) : shared_(std::make_unique<Shared>()) {
   threads = ThreadsOr(threads);
-  for (int i = 1; i < threads; ++i) {
-    shared_->threads.emplace_back([this, i] { shared_->Loop(i); });
+  shared_->threads.reserve(static_cast<size_t>(threads));
+  try {
+    for (int i = 1; i < threads; ++i) {
+      shared_->threads.emplace_back([this, i] { shared_->Loop(i); });
+    }
+  } catch (const std::exception&) {
+    // A limit on processes or memory: those that run do all of the work.
   }
 }
 
@@ -86,6 +100,7 @@ void ThreadPool::Run(int64_t tasks,
   s.TakeTasks(0);
   std::unique_lock lock(s.mutex);
   s.done.wait(lock, [&] { return s.busy == 0; });
+  if (s.thrown) std::rethrow_exception(std::exchange(s.thrown, nullptr));
 }
 
 void ParallelFor(int64_t tasks, int threads,

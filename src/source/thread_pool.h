@@ -12,7 +12,7 @@ namespace shardc {
 class ThreadPool {
  public:
   // `threads` in all, the caller's among them; 0: one per processor. With 1
-  // nothing is started.
+  // nothing is started. Where the system gives fewer, there are fewer.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -22,8 +22,8 @@ class ThreadPool {
 
   // Calls f(task, worker) for every task in [0, tasks), each once, in no
   // particular order; returns when all are done. `worker` in [0, threads())
-  // names the thread, for scratch memory. A task must not throw, nor call
-  // Run itself.
+  // names the thread, for scratch memory. A task must not call Run itself.
+  // What a task throws ends the round, and the first of it comes out here.
   void Run(int64_t tasks,
            const std::function<void(int64_t task, int worker)>& f);
 

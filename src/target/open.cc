@@ -118,7 +118,9 @@ bool SetProcesses(Mesh& mesh, int64_t processes, Findings& findings) {
     mesh.processes = processes;
     return true;
   }
-  findings.Add(code::kDeviceCount, {},
+  const std::string text = std::to_string(processes);
+  findings.Add(code::kDeviceCount,
+               {MakeSource("--processes", text), 0, text.size()},
                CountText(mesh.devices) + " devices cannot be divided among " +
                    CountText(processes) + " processes");
   return false;

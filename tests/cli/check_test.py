@@ -341,7 +341,7 @@ lint: {baseline: known.json}
         where = {"cwd": self.path("sub")}
         args = ("check", "--format", "json")
         result = self.check(run(*args, **where), 2)  # not there yet
-        self.assertIn("known.json", result.err)
+        self.assertIn("known.json", result.out)
         self.check(run("check", "--write-baseline", "known.json", **where), 0)
         result = self.check(run(*args, **where), 0)
         self.assertEqual(result.json(), [])

@@ -191,6 +191,77 @@ class Safety(Base):
                         self.path("m.safetensors"), "--out", self.path("out"))
             shutil.rmtree(self.path("out"))
 
+    def test_a_source_rewritten_between_runs_is_read_again(self):
+        rows = 1 << 16
+        self.make(rows, 1)
+        plan = self.plan(rows=rows)
+        source = self.path("m.safetensors")
+        before = os.stat(source)
+        args = ["split", "--plan", plan, "--checkpoint", source, "--out",
+                self.path("out"), "--threads", "1"]
+        kept = 0
+        for seed in range(2, 40):
+            run = subprocess.Popen([BIN, *args], stderr=subprocess.DEVNULL,
+                                   env=clean_env())
+            journal = self.path("out", ".shards-00000-of-00001.journal")
+            while run.poll() is None:
+                try:
+                    if os.path.getsize(journal) > 150:  # more than its head
+                        break
+                except FileNotFoundError:
+                    pass  # not yet, or not any more
+            run.kill()
+            run.wait()
+            # Equal in size, header and time.
+            new = self.make(rows, seed)
+            os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+            self.assertEqual(os.path.getsize(source), before.st_size)
+            kept += "shards.json" not in os.listdir(self.path("out"))
+            self.shardc(*args)
+            whole = self.path("whole.safetensors")
+            self.shardc("merge", self.path("out"), "--out", whole)
+            self.assertTrue(read_safetensors(whole)[0] == new)
+            shutil.rmtree(self.path("out"))
+            if kept > 3:
+                break
+        self.assertGreater(kept, 0)
+
+    def test_links_out_of_a_checkpoint_are_refused(self):
+        tensors = self.make()
+        plan = self.plan()
+        self.shardc("split", "--plan", plan, "--checkpoint",
+                    self.path("m.safetensors"), "--out", self.path("out"))
+        inner = self.path("out", "device-00001.safetensors")
+        os.rename(inner, self.path("elsewhere"))
+        os.symlink(self.path("elsewhere"), inner)
+        whole = self.path("whole.safetensors")
+        run = self.shardc("merge", self.path("out"), "--out", whole, status=2)
+        self.assertIn("is a link that leads out of", run.stderr)
+        os.mkdir(self.path("w"))
+        os.symlink(self.path("m.safetensors"),
+                   self.path("w", "model.safetensors"))
+        again = ["split", "--plan", plan, "--out", self.path("new"),
+                 "--checkpoint"]
+        run = self.shardc(*again, self.path("w"), status=2)
+        self.assertIn("path]", run.stderr)
+        self.shardc("manifest", "--manifest", self.path("w"), status=2)
+        # A link inside, a file by its own name, and the cache whose snapshots
+        # are links to blobs.
+        os.rename(self.path("w"), self.path("v"))
+        os.unlink(self.path("v", "model.safetensors"))
+        write_safetensors(self.path("v", "data"), tensors)
+        os.symlink("data", self.path("v", "model.safetensors"))
+        self.shardc(*again, self.path("v"))
+        os.symlink(self.path("m.safetensors"), self.path("l.safetensors"))
+        self.shardc(*again, self.path("l.safetensors"))
+        at = self.path("hub", "models--a--b")
+        os.makedirs(os.path.join(at, "snapshots", "0123"))
+        os.makedirs(os.path.join(at, "blobs"))
+        write_safetensors(os.path.join(at, "blobs", "abc"), tensors)
+        os.symlink("../../blobs/abc", os.path.join(
+            at, "snapshots", "0123", "model.safetensors"))
+        self.shardc(*again, os.path.join(at, "snapshots", "0123"))
+
     def test_finalizing_twice(self):
         self.make()
         plan = self.plan()

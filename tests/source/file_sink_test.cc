@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -48,7 +49,7 @@ TEST_CASE("file sink: until it is committed the old file stands") {
     FileSink file(folder / "a");
     for (int i = 0; i < 100; ++i) file.Append(piece);
     CHECK(folder.Read("a") == "old");
-    CHECK(folder.Count() == 2);
+    CHECK(folder.Count() == 1);  // the new one has no name yet
   }
   CHECK(folder.Read("a") == "old");
   CHECK(folder.Count() == 1);
@@ -57,6 +58,49 @@ TEST_CASE("file sink: until it is committed the old file stands") {
   REQUIRE(file.Commit(findings));
   CHECK(folder.Read("a") == std::string(1'000'000, 'x'));
   CHECK(folder.Count() == 1);
+}
+
+TEST_CASE("file sink: a process that is killed leaves nothing") {
+  const TemporaryFolder folder;
+  folder.Write("a", "old");
+  for (const std::string name : {"a", "b"}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      FileSink file(folder / name);
+      for (int i = 0; i < 100; ++i) file.Append(std::string(10'000, 'x'));
+      ::raise(SIGKILL);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status));
+    CHECK(folder.Count() == 1);
+    CHECK(folder.Read("a") == "old");
+  }
+}
+
+TEST_CASE("file sink: what a killed run had named goes with the next") {
+  const TemporaryFolder folder;
+  folder.Write("a", "old");
+  folder.Write(".a.new.tmp", "whole, but not renamed");
+  Findings findings;
+  REQUIRE(WriteWhole(folder / "a", "new", findings));
+  CHECK(folder.Read("a") == "new");
+  CHECK(folder.Count() == 1);
+}
+
+TEST_CASE("unfinished files go, those that were finished stay") {
+  const TemporaryFolder folder;
+  folder.Write("a", "1");
+  folder.Write("b", "2");
+  const std::string a = folder / "a", b = folder / "b";
+  {
+    const Unfinished one(a.c_str());
+    const Unfinished none((folder / "c").c_str());
+  }
+  const Unfinished other(b.c_str());
+  RemoveUnfinished();
+  CHECK(folder.Count() == 1);
+  CHECK(folder.Read("a") == "1");
 }
 
 // Files may not be longer meanwhile: what a full disk does.

@@ -67,6 +67,24 @@ TEST_CASE("a loop runs each task once, on no more threads than asked for") {
   }
 }
 
+TEST_CASE("what a task throws comes out, and the pool goes on") {
+  for (const int threads : {1, 4}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 20; ++round) {
+      std::atomic<int> runs = 0;
+      CHECK_THROWS_AS(pool.Run(100,
+                               [&](int64_t task, int) {
+                                 ++runs;
+                                 if (task == 7) throw std::bad_alloc();
+                               }),
+                      std::bad_alloc);
+      CHECK(runs <= 100);
+      pool.Run(100, [&](int64_t, int) { ++runs; });
+      CHECK(runs >= 108);
+    }
+  }
+}
+
 TEST_CASE("as many threads as are wanted, or as there are processors") {
   CHECK(ThreadsOr(7) == 7);
   CHECK(ThreadsOr(0) >= 1);

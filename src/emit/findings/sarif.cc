@@ -115,7 +115,7 @@ std::string Fingerprint(const FindingReport& report, const Finding& finding,
   if (finding.params.empty()) text += '\0' + MessageText(finding);
   const int count = seen[text]++;
   text += '\0' + std::to_string(count);
-  return HexDigest("sha256", text).value_or(std::string());
+  return Sha256(text);
 }
 
 void WriteResult(JsonWriter& json, const Repository& repository,

@@ -1,0 +1,19 @@
+// The names in a directory.
+#ifndef SHARDC_SOURCE_DIRECTORY_H_
+#define SHARDC_SOURCE_DIRECTORY_H_
+
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace shardc {
+
+// All but `.` and `..`, sorted; nothing where it cannot be read, with the
+// reason in `error`.
+std::optional<std::vector<std::string>> NamesIn(const std::string& directory,
+                                                std::error_code& error);
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_DIRECTORY_H_

@@ -1,0 +1,35 @@
+#include "source/unfinished.h"
+
+#include <unistd.h>
+
+#include <array>
+
+namespace shardc {
+namespace {
+
+// A handler can follow no list that another thread changes: fixed places.
+std::array<std::atomic<const char*>, 32> paths;
+
+}  // namespace
+
+Unfinished::Unfinished(const char* path) {
+  for (auto& slot : paths) {
+    const char* none = nullptr;
+    if (!slot.compare_exchange_strong(none, path)) continue;
+    slot_ = &slot;
+    return;
+  }
+}
+
+Unfinished::~Unfinished() {
+  if (slot_ != nullptr) *slot_ = nullptr;
+}
+
+void RemoveUnfinished() {
+  for (auto& slot : paths) {
+    const char* path = slot.exchange(nullptr);
+    if (path != nullptr) ::unlink(path);
+  }
+}
+
+}  // namespace shardc
