@@ -3,16 +3,18 @@
 #define SHARDC_TESTS_MATCH_PATTERN_MAKER_H_
 
 #include <cstdint>
-#include <random>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "draws.h"
 
 namespace shardc {
 
 class PatternMaker {
  public:
-  explicit PatternMaker(uint32_t seed) : random_(seed) {}
+  explicit PatternMaker(uint64_t seed) : random_(seed) {}
+  explicit PatternMaker(const Draws& draws) : random_(draws) {}
 
   uint32_t Below(uint32_t bound) {
     return static_cast<uint32_t>(random_() % bound);
@@ -39,7 +41,7 @@ class PatternMaker {
   std::string StrangeAtom(int depth);
   std::string StrangeClass();
 
-  std::mt19937 random_;
+  Draws random_;
 };
 
 }  // namespace shardc

@@ -23,7 +23,7 @@ const std::vector<std::string>& Setting::Axes() {
   return axes;
 }
 
-Setting::Setting(uint64_t seed) : random_(seed) {
+Setting::Setting(const Draws& draws) : random_(draws) {
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     if (Below(4) == 0) GiveAxisRule(static_cast<AxisRule>(i));
   }

@@ -5,11 +5,11 @@
 #define SHARDC_TESTS_REFERENCE_SETTING_H_
 
 #include <cstdint>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "draws.h"
 #include "model/rules.h"
 #include "reference/resolve.h"
 #include "reference/values.h"
@@ -27,7 +27,8 @@ struct BothAxes {
 
 class Setting {
  public:
-  explicit Setting(uint64_t seed);
+  // Axis rules and registrations that are drawn.
+  explicit Setting(const Draws& draws);
 
   // Every mesh axis that is ever named.
   static const std::vector<std::string>& Axes();
@@ -55,7 +56,7 @@ class Setting {
   void Register(const std::string& name);
   std::string Name(bool in_group);
 
-  std::mt19937_64 random_;
+  Draws random_;
   RuleSet ours_;
   PartitionAxis::Given given_;
   Registry registry_;

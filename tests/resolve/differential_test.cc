@@ -39,7 +39,7 @@ TEST_CASE("the native resolver agrees with the reference") {
   const uint64_t first = reference::FirstSeed();
   for (uint64_t seed = first; seed < first + 1000; ++seed) {
     INFO("SHARDC_SEED=", seed);
-    Setting setting(seed);
+    Setting setting(Draws{seed});
     CHECK(setting.ours().registrations.size() ==
           setting.registry().entries().size());
     Compare(setting);

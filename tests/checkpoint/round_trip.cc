@@ -1,0 +1,215 @@
+// Split, merge and reshard of random checkpoints over random meshes: every
+// piece is what slicing the tensor element by element gives, and what is
+// merged again is the first file, byte for byte.
+#include "round_trip.h"
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "checkpoint/checksum.h"
+#include "model/mesh_layout.h"
+#include "model/safetensors_header.h"
+#include "source/file.h"
+
+namespace shardc {
+
+namespace fs = std::filesystem;
+
+std::string Get(const std::string& path) {
+  std::ostringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return out.str();
+}
+
+void WriteCheckpoint(const Sample& sample, const std::string& path) {
+  std::vector<HeaderEntry> entries;
+  std::string data;
+  for (const RandomTensor& tensor : sample.tensors) {
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape,
+                       static_cast<int64_t>(tensor.bytes.size())});
+    data += tensor.bytes;
+  }
+  std::ofstream(path, std::ios::binary)
+      << SafetensorsHeaderText(entries, sample.metadata) << data;
+}
+
+// The box of a tensor by walking its elements one by one, in bits.
+std::string Slice(const RandomTensor& tensor, const Box& box) {
+  const int bits = DtypeBits(tensor.dtype);
+  const int64_t count = box.Elements();
+  std::string out(static_cast<size_t>(count * bits / 8), '\0');
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, index = 0, stride = 1;
+    for (size_t dim = tensor.shape.size(); dim-- > 0;) {
+      index += (box.offset[dim] + rest % box.shape[dim]) * stride;
+      rest /= box.shape[dim];
+      stride *= tensor.shape[dim];
+    }
+    for (int bit = 0; bit < bits; ++bit) {
+      const auto from = static_cast<size_t>(index * bits + bit);
+      const auto to = static_cast<size_t>(i * bits + bit);
+      const int value = tensor.bytes[from / 8] >> (from % 8) & 1;
+      out[to / 8] = static_cast<char>(out[to / 8] | value << (to % 8));
+    }
+  }
+  return out;
+}
+
+std::string Said(const Findings& findings) {
+  std::string out;
+  for (const Finding& finding : findings.all()) out += finding.message + "; ";
+  return out;
+}
+
+ShardsIndex ReadIndex(const std::string& directory) {
+  Findings findings;
+  const auto document = JsonDocument::Parse(
+      ReadSource(directory + "/shards.json", findings), findings);
+  REQUIRE(document != nullptr);
+  auto index = ParseShardsIndex(*document, findings);
+  REQUIRE(index);
+  return std::move(*index);
+}
+
+// Every file and piece against the tensors themselves.
+void CheckPieces(const Sample& sample, const std::string& directory) {
+  const ShardsIndex index = ReadIndex(directory);
+  for (const IndexedFile& file : index.files) {
+    Findings findings;
+    const std::string path = directory + "/" + file.name;
+    const auto header = ReadSafetensorsHeader(path, false, findings);
+    CAPTURE(Said(findings));
+    REQUIRE(header);
+    CHECK(header->metadata == sample.metadata);
+    const std::string bytes = Get(path);
+    CHECK(static_cast<int64_t>(bytes.size()) == file.bytes);
+    REQUIRE(header->entries.size() == file.pieces.size());
+    for (size_t i = 0; i < file.pieces.size(); ++i) {
+      const IndexedPiece& piece = file.pieces[i];
+      const SafetensorsEntry& entry = header->entries[i];
+      CHECK(entry.name == piece.key);
+      const std::string held =
+          bytes.substr(static_cast<size_t>(header->data_offset + entry.begin),
+                       static_cast<size_t>(entry.end - entry.begin));
+      const RandomTensor* tensor = nullptr;
+      for (const RandomTensor& candidate : sample.tensors) {
+        if (candidate.name == index.params[piece.param].name) {
+          tensor = &candidate;
+        }
+      }
+      REQUIRE(tensor != nullptr);
+      CHECK(held == Slice(*tensor, piece.box));
+      CHECK(piece.checksum == Crc32cByTable(held));
+    }
+  }
+}
+
+RunReport RunShards(const Stored& stored, const ReadPlan& plan,
+                    const ShardOptions& options, const RunOptions& run) {
+  Findings findings;
+  const auto job = PlanShards(stored, plan, options, findings);
+  CAPTURE(Said(findings));
+  REQUIRE(job);
+  RunReport report;
+  const bool good = RunTransfer(
+      job->transfer,
+      [&](const Checksums& sums, Sink& out) {
+        WriteFinishedIndex(job->index, sums, out);
+      },
+      run, &report, findings);
+  CAPTURE(Said(findings));
+  REQUIRE(good);
+  CHECK(report.indexed);
+  return report;
+}
+
+void RunMerge(const std::string& directory, const MergeOptions& options,
+              const RunOptions& run) {
+  Findings findings;
+  const auto stored = ReadStoredPieces(directory, findings);
+  CAPTURE(Said(findings));
+  REQUIRE(stored);
+  int64_t verified = 0;
+  CHECK(VerifyStored(*stored, {0, 1, {}}, &verified, findings));
+  CHECK((verified > 0 || stored->tensors.empty()));
+  // Two processes share the pieces.
+  int64_t first = 0, second = 0;
+  CHECK(VerifyStored(*stored, {0, 2, {}}, &first, findings));
+  CHECK(VerifyStored(*stored, {1, 2, {}}, &second, findings));
+  CHECK(first + second == verified);
+  const auto transfer = PlanMerge(*stored, options, findings);
+  REQUIRE(transfer);
+  RunReport report;
+  REQUIRE(RunTransfer(
+      *transfer,
+      [&](const Checksums&, Sink& out) { WriteHfIndex(*transfer, out); }, run,
+      &report, findings));
+}
+
+// Devices read exactly their boxes, whichever files these lie in.
+void CheckReaders(const ReadPlan& plan, const std::string& directory) {
+  const ShardsIndex index = ReadIndex(directory);
+  std::map<std::pair<int64_t, std::string>, Box> read;
+  for (const IndexedFile& file : index.files) {
+    for (const IndexedPiece& piece : file.pieces) {
+      const auto& devices =
+          piece.devices.empty() ? file.devices : piece.devices;
+      for (const int64_t device : devices) {
+        const auto key = std::pair(device, index.params[piece.param].name);
+        CHECK(read.emplace(key, piece.box).second);
+      }
+    }
+  }
+  size_t want = 0;
+  for (const ReadParam& param : plan.params) {
+    const auto cut = Cut::Make(param.spec, *param.type.shape, plan.mesh);
+    REQUIRE(cut);
+    for (int64_t device = 0; device < plan.mesh.devices; ++device) {
+      const auto at = CoordinatesOf(plan.mesh, device);
+      const Box box = cut->BoxOf(cut->PartOf(at));
+      CHECK(read[{device, param.name}] == box);
+      ++want;
+    }
+  }
+  CHECK(read.size() == want);
+}
+
+void CheckRoundTrip(const Draws& draws) {
+  Generator generator(draws);
+  const Sample sample = generator.Make();
+  const Folder folder;
+  const std::string first = folder / "model.safetensors";
+  WriteCheckpoint(sample, first);
+  Findings findings;
+  const auto stored = ReadStored(first, findings);
+  REQUIRE(stored);
+  const Per per = static_cast<Per>(generator.Pick(3));
+  RunOptions run;
+  run.threads = 1 + static_cast<int>(generator.Pick(3));
+  run.verify = generator.Pick(2) == 0;
+  run.sync = false;
+  ShardOptions split;
+  split.per = per;
+  split.out = folder / "pieces";
+  RunShards(*stored, sample.plans[0], split, run);
+  CheckPieces(sample, split.out);
+  CheckReaders(sample.plans[0], split.out);
+
+  const auto pieces = ReadStoredPieces(split.out, findings);
+  CAPTURE(Said(findings));
+  REQUIRE(pieces);
+  ShardOptions reshard;
+  reshard.per = static_cast<Per>(generator.Pick(3));
+  reshard.out = folder / "again";
+  RunShards(*pieces, sample.plans[1], reshard, run);
+  CheckPieces(sample, reshard.out);
+  CheckReaders(sample.plans[1], reshard.out);
+
+  RunMerge(reshard.out, {folder / "out/back.safetensors", {}, {}, {}}, run);
+  CHECK(Get(folder / "out/back.safetensors") == Get(first));
+  // Nothing but what was asked for.
+  CHECK(std::distance(fs::directory_iterator(folder / "out"), {}) == 1);
+}
+
+}  // namespace shardc

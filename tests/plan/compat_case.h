@@ -1,0 +1,27 @@
+// A random mesh, rules and manifest, planned under `compat` and by what those
+// systems do; every difference is a failed check.
+#ifndef SHARDC_TESTS_PLAN_COMPAT_CASE_H_
+#define SHARDC_TESTS_PLAN_COMPAT_CASE_H_
+
+#include <cstdint>
+
+#include "draws.h"
+#include "model/rules.h"
+
+namespace shardc {
+
+// What the cases reached, so that none of it goes untested unnoticed.
+struct Reached {
+  int64_t specs = 0;      // compared
+  int64_t sharded = 0;    // of those
+  int64_t unmatched = 0;  // by no rule
+  int64_t refused = 0;    // by JAX
+  int64_t corrected = 0;
+  int64_t undecayed = 0;
+};
+
+void CompareCompat(const Draws& draws, Compat compat, Reached& reached);
+
+}  // namespace shardc
+
+#endif  // SHARDC_TESTS_PLAN_COMPAT_CASE_H_
