@@ -1,0 +1,12 @@
+// Makes doctest's checks work outside of its test cases: the first that fails
+// is told and aborts.
+#ifndef SHARDC_TESTS_FUZZ_CHECKS_H_
+#define SHARDC_TESTS_FUZZ_CHECKS_H_
+
+namespace shardc::fuzz {
+
+void ArmChecks();
+
+}  // namespace shardc::fuzz
+
+#endif  // SHARDC_TESTS_FUZZ_CHECKS_H_

@@ -1,0 +1,107 @@
+// Readers of JSON: manifests, indices, plans, configs, other systems' axes.
+#include <array>
+#include <string>
+
+#include "checkpoint/shards_index.h"
+#include "emit/emit.h"
+#include "fuzz/reading.h"
+#include "importers/eformer.h"
+#include "importers/safetensors.h"
+#include "lint/baseline.h"
+#include "parse/manifest.h"
+#include "parse/project.h"
+#include "plan/read.h"
+
+namespace shardc::fuzz {
+namespace {
+
+void Manifest(std::string_view bytes) {
+  CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
+    auto manifest = ParseManifest(document, findings);
+    if (!manifest) return false;
+    Findings separator;
+    SettleSeparator(*manifest, separator);
+    CheckFindings(separator);
+    return true;
+  });
+}
+
+void Index(std::string_view bytes) {
+  CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
+    const auto index = ParseHfIndex(document, "folder/index.json", findings);
+    if (!index) return false;
+    for (const auto& [tensor, file] : index->weight_map) {
+      Require(file.find('/') == std::string::npos && file != "..",
+              "files of the index's own folder");
+    }
+    return true;
+  });
+}
+
+void PlanFile(std::string_view bytes) {
+  CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
+    return ParsePlan(document, findings).has_value();
+  });
+}
+
+// What is read and written again is read as the same.
+void Shards(std::string_view bytes) {
+  CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
+    const auto index = ParseShardsIndex(document, findings);
+    if (!index) return false;
+    const auto text = [](const ShardsIndex& one) {
+      return TextOf([&](Sink& out) { WriteShardsIndex(one, out); });
+    };
+    for (const IndexedFile& file : index->files) {
+      Require(file.name.find('/') == std::string::npos && file.name != "..",
+              "files of the set's own folder");
+    }
+    const std::string first = text(*index);
+    Findings none;
+    const auto again = JsonDocument::Parse(MakeSource("again", first), none);
+    Require(again != nullptr, "what is written is JSON");
+    const auto second = ParseShardsIndex(*again, none);
+    Require(second && text(*second) == first, "what is written is read");
+    return true;
+  });
+}
+
+void Config(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  Findings findings;
+  const auto config = ReadModelConfig(file.path(), findings);
+  Require(config.has_value() != findings.HasErrors(), "a config or an error");
+  CheckFindings(findings);
+}
+
+void Eformer(std::string_view bytes) {
+  CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
+    IsEformerAxes(document);
+    return ImportEformerAxes(document, findings).has_value();
+  });
+}
+
+void BaselineFile(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  Findings findings;
+  const auto baseline = ReadBaseline(file.path(), findings);
+  Require(baseline.has_value() != findings.HasErrors(),
+          "a baseline or an error");
+  CheckFindings(findings);
+}
+
+constexpr std::array<NamedTarget, 7> kTargets = {{
+    {"manifest", Manifest},
+    {"index", Index},
+    {"plan", PlanFile},
+    {"shards", Shards},
+    {"config", Config},
+    {"eformer", Eformer},
+    {"baseline", BaselineFile},
+}};
+
+}  // namespace
+
+std::span<const NamedTarget> JsonTargets() { return kTargets; }
+
+}  // namespace shardc::fuzz

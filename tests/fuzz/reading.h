@@ -1,0 +1,49 @@
+// What holds for every reader, whatever the bytes: a result or an error, never
+// both or neither; places inside the text; messages that can be printed.
+#ifndef SHARDC_TESTS_FUZZ_READING_H_
+#define SHARDC_TESTS_FUZZ_READING_H_
+
+#include <string>
+#include <string_view>
+
+#include "fuzz/targets.h"
+#include "source/finding.h"
+#include "source/json.h"
+
+namespace shardc::fuzz {
+
+// Places, and all findings printed in text and JSON.
+void CheckFindings(const Findings& findings);
+
+// `read` gives something that is true where it succeeded.
+template <class Read>
+void CheckReader(std::string_view bytes, const Read& read) {
+  const SourceRef source = MakeSource("fuzz", std::string(bytes));
+  Findings findings;
+  const bool good = read(source, findings);
+  Require(good != findings.HasErrors(), "a result or an error");
+  CheckFindings(findings);
+}
+
+// The same of a reader that takes JSON.
+template <class Read>
+void CheckJsonReader(std::string_view bytes, const Read& read) {
+  CheckReader(bytes, [&](const SourceRef& source, Findings& findings) {
+    const auto document = JsonDocument::Parse(source, findings);
+    return document != nullptr && read(*document, findings);
+  });
+}
+
+// Of one that takes a path; the bytes are there while it reads.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view bytes);
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace shardc::fuzz
+
+#endif  // SHARDC_TESTS_FUZZ_READING_H_

@@ -1,0 +1,91 @@
+// Runs every target over its kept inputs, and over some that are made of them:
+// cut, with bytes changed, doubled or taken out, so that builds without clang
+// fuzz a little, too.
+//
+//   fuzz_replay FOLDER [ROUNDS]     of a folder per target, as seeds.py makes
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "fuzz/checks.h"
+#include "fuzz/targets.h"
+
+namespace shardc::fuzz {
+namespace {
+
+std::string Get(const std::filesystem::path& path) {
+  std::ostringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return out.str();
+}
+
+std::string Changed(std::string bytes, std::mt19937_64& random) {
+  for (int i = 0; i < 4 && !bytes.empty(); ++i) {
+    const size_t at = random() % bytes.size();
+    const size_t count = std::min<size_t>(1 + random() % 16, bytes.size() - at);
+    switch (random() % 5) {
+      case 0:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(bytes[at] ^ 1 << random() % 8);
+        break;
+      case 2:
+        bytes.erase(at, count);
+        break;
+      case 3:
+        bytes.insert(at, bytes.substr(at, count));
+        break;
+      default:
+        if (i == 0) bytes.resize(at);
+    }
+  }
+  return bytes;
+}
+
+int Main(int argc, char** argv) {
+  namespace fs = std::filesystem;
+  if (argc < 2) return 2;
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 20;
+  ArmChecks();
+  int64_t runs = 0;
+  for (const auto targets :
+       {TextTargets(), JsonTargets(), BinaryTargets(), GeneratedTargets()}) {
+    for (const NamedTarget& target : targets) {
+      const fs::path folder = fs::path(argv[1]) / target.name;
+      std::vector<fs::path> inputs;
+      if (fs::is_directory(folder)) {
+        inputs.assign(fs::directory_iterator(folder), {});
+      }
+      std::sort(inputs.begin(), inputs.end());
+      if (inputs.empty()) {
+        std::printf("%s has no inputs\n", folder.c_str());
+        return 1;
+      }
+      std::mt19937_64 random(1);
+      for (const fs::path& input : inputs) {
+        const std::string bytes = Get(input);
+        // Known where it aborts.
+        std::fprintf(stderr, "%s\n", input.c_str());
+        target.run(bytes);
+        ++runs;
+        for (int i = 0; i < rounds; ++i, ++runs) {
+          target.run(Changed(bytes, random));
+        }
+      }
+    }
+  }
+  std::printf("%lld runs\n", static_cast<long long>(runs));
+  return 0;
+}
+
+}  // namespace
+}  // namespace shardc::fuzz
+
+int main(int argc, char** argv) { return shardc::fuzz::Main(argc, argv); }

@@ -1,0 +1,179 @@
+"""Inputs to begin with, in a folder per target: the hostile files, such as
+people write, and those that tests/fuzz/corpus keeps, a line of base64 each.
+
+    seeds.py OUT                  writes them
+    seeds.py --keep FOLDER NAME   keeps the smallest of a folder for a target
+"""
+
+import base64
+import gzip
+import json
+import os
+import sys
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+CORPUS = os.path.join(ROOT, "tests", "fuzz", "corpus")
+LARGEST = 4096
+KEPT = 60  # inputs of a target
+
+MESHES = ["dp:2,fsdp:-1,tp:4", "dp=1,tp=64", "1,-1,1,1", "a:9223372036854775807",
+          "dp:2,dp:2", "tp:-1,dp:-1", "", "tp:", "tp:0x10", "tp:1_0"]
+SPECS = ["[BATCH, [FSDP, SP], _]", "ColumnWise", "[]", "null", "[VOCAB, null]",
+         "{axis: tp}", "[[fsdp, sp], tp]", "{like: '\\1.weight'}"]
+SIZES = ["80GiB", "1.5 GB", "512B", "1048576", "1e9", "-1", "0.0000001TiB"]
+RULES = """version: 1
+extends: [builtin:llama, ./base.yaml]
+separator: "/"
+axes: {head: tp, batch: [fsdp, dp], decode_head: tp}
+register:
+  KV_GROUP: {rule: kv_head, generation: [tp], override: false}
+bundles: {QKV: [[FSDP, SP], TP]}
+rules:
+  - match: 'self_attn/(q|k|v)_proj/kernel$'
+    spec: ColumnWise  # shardc: ignore[SHD203] why
+  - match: 'embed_tokens/embedding$'
+    spec: [VOCAB, [fsdp, sp]]
+    modes: {decode: [VOCAB, null]}
+    illegal: shrink
+    min_size: 4
+    note: text
+  - match: '(.*)\\.weight_scale_inv$'
+    spec: {like: '\\1.weight'}
+  - match: 'experts\\.(\\d+)\\.gate_proj\\.weight$'
+    spec: [TP, null]
+    place: {axis: ep, index: 'experts\\.(\\d+)\\.', count: 128}
+policy: {unmatched: error, illegal: error, min_size: 0, compat: none}
+weight_decay: {exclude: ['norm', 'bias$']}
+"""
+PROJECT = """version: 1
+targets:
+  one:
+    mesh: {axes: {dp: 2, fsdp: -1}, devices: 64, axis_types: auto}
+    rules: [rules.yaml, builtin:llama]
+    manifest: manifest.json
+    model: config.json
+    modes: [train, decode]
+    operations: {train: [ring], decode: [flash_decoding]}
+    layout: bthd
+    batch: 64
+    kv_len: 8192
+    memory: 16GiB
+    plan: plan.json
+lint: {select: [SHD1], ignore: [], severity: {SHD203: error}, fail_on: error}
+"""
+SETTINGS = """operations:
+  ring: {dtype: float32, layout: bthd, heads: 8}
+"""
+MATCHING = ["a.*b$\n(?i)layers/\\d+\n\nab\nlayers/12/x\nLAYERS/1",
+            "[^/]+/kernel$\n^model\n\nmodel/kernel\nmodel/a/kernel"]
+
+
+def plan():
+    return {"schema": "shardc.plan/v1", "fingerprint": "sha256:0",
+            "mesh": {"axes": [{"name": "tp", "size": 2, "type": "auto"}],
+                     "devices": 2}, "modes": ["train", "decode"], "rules": [],
+            "params": {"a.w": {"shape": [8, 4], "dtype": "F32", "spec": ["tp"],
+                               "rule": None, "modes": {"decode": {"spec": []}},
+                               "placement": {"axis": "tp", "coordinate": 1}}}}
+
+
+def shards():
+    piece = {"dtype": "F32", "global_shape": [4], "offset": [0], "shape": [2],
+             "checksum": "crc32c:00000000"}
+    return {"schema": "shardc.shards/v1", "fingerprint": "sha256:0",
+            "mode": "train", "per": "device", "mesh": plan()["mesh"],
+            "metadata": {"format": "pt"},
+            "params": {"w": {"shape": [4], "dtype": "F32", "spec": ["tp"]}},
+            "files": {"device-00000.safetensors":
+                      {"bytes": 100, "devices": [0], "tensors": {"w": piece}}}}
+
+
+def texts():
+    yield from (("mesh_string", text) for text in MESHES)
+    yield from (("spec", text) for text in SPECS)
+    yield from (("size", text) for text in SIZES)
+    yield from (("matching", text) for text in MATCHING)
+    yield "rules", RULES
+    yield "project", PROJECT
+    yield "settings", SETTINGS
+    yield "mesh_file", ("axes: {dp: 2, fsdp: -1}\ndevices: 64\nslices: 1\n"
+                        "axis_types: {dp: explicit}\nprocesses: 8\n"
+                        "device: {memory: 80GiB}\n")
+    yield "plan", json.dumps(plan())
+    yield "shards", json.dumps(shards())
+    yield "config", json.dumps({
+        "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "vocab_size": 32000, "head_dim": 128})
+    yield "eformer", json.dumps({"batch_axis": ["fsdp", "dp"],
+                                 "head_axis": "tp", "bias_head_axis": None})
+    yield "baseline", json.dumps({"schema": "shardc.baseline/v1",
+                                  "findings": []})
+
+
+def files():
+    hostile = os.path.join(ROOT, "testdata", "hostile")
+    kinds = {"mesh_": ["mesh_file", "yaml"], "rules_": ["rules", "yaml"],
+             "json_": ["manifest"], "st_": ["safetensors"], "gguf_": ["gguf"],
+             "hf_": ["index"]}
+    for at, _, names in os.walk(hostile):
+        for name in sorted(names):
+            path = os.path.join(at, name)
+            whole = os.path.relpath(path, hostile)
+            for begin, targets in kinds.items():
+                if not whole.startswith(begin) or os.path.islink(path):
+                    continue
+                if begin == "hf_" and not name.endswith(".json"):
+                    continue
+                with open(path, "rb") as file:
+                    data = file.read()
+                if len(data) <= LARGEST:
+                    for target in targets:
+                        yield target, data
+
+
+def kept():
+    for name in sorted(os.listdir(CORPUS)) if os.path.isdir(CORPUS) else []:
+        with open(os.path.join(CORPUS, name), encoding="ascii") as file:
+            for line in file:
+                yield name, base64.b64decode(line)
+
+
+def keep(folder, target):
+    made = []
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), "rb") as file:
+            made.append(file.read())
+    made.sort(key=lambda data: (len(data), data))
+    os.makedirs(CORPUS, exist_ok=True)
+    with open(os.path.join(CORPUS, target), "w", encoding="ascii") as file:
+        for data in made[:KEPT]:
+            file.write(base64.b64encode(data).decode() + "\n")
+
+
+def main():
+    if sys.argv[1] == "--keep":
+        keep(*sys.argv[2:])
+        return
+    out = sys.argv[1]
+    inputs = [(target, text.encode()) for target, text in texts()]
+    inputs += list(files())
+    inputs += list(kept())
+    inputs += [("yaml", data) for target, data in inputs
+               if target in ("project", "settings")]
+    inputs += [("gzip", gzip.compress(data, mtime=0))
+               for target, data in inputs if target in ("plan", "size")]
+    for target in ("plan_eformer", "plan_fjformer", "round_trip"):
+        inputs += [(target, bytes(range(seed, seed + 120, 3)))
+                   for seed in range(0, 40, 10)]
+    counts = {}
+    for target, data in inputs:
+        folder = os.path.join(out, target)
+        os.makedirs(folder, exist_ok=True)
+        number = counts[target] = counts.get(target, -1) + 1
+        with open(os.path.join(folder, f"seed-{number:03}"), "wb") as file:
+            file.write(data)
+    print(", ".join(f"{name} {count + 1}" for name, count in counts.items()))
+
+
+if __name__ == "__main__":
+    main()

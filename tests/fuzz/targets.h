@@ -1,0 +1,33 @@
+// What is fuzzed: functions of any bytes that abort where something does not
+// hold. libFuzzer runs one of them with bytes of its own making (entry.cc),
+// and the ordinary tests run all of them over the kept corpus (replay.cc).
+#ifndef SHARDC_TESTS_FUZZ_TARGETS_H_
+#define SHARDC_TESTS_FUZZ_TARGETS_H_
+
+#include <span>
+#include <string_view>
+
+namespace shardc::fuzz {
+
+using Target = void (*)(std::string_view bytes);
+
+struct NamedTarget {
+  std::string_view name;  // of its folder in the corpus, too
+  Target run;
+};
+
+// Readers of text, of JSON and of binary files, and what is generated.
+std::span<const NamedTarget> TextTargets();
+std::span<const NamedTarget> JsonTargets();
+std::span<const NamedTarget> BinaryTargets();
+std::span<const NamedTarget> GeneratedTargets();
+
+// By name; null where there is none.
+Target FindTarget(std::string_view name);
+
+// Aborts with the words.
+void Require(bool good, std::string_view what);
+
+}  // namespace shardc::fuzz
+
+#endif  // SHARDC_TESTS_FUZZ_TARGETS_H_

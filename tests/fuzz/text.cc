@@ -1,0 +1,127 @@
+// Readers of text that people write: YAML, meshes, rules, specs, settings.
+#include <array>
+
+#include "emit/plans/mesh_grid.h"
+#include "fuzz/reading.h"
+#include "match/match.h"
+#include "parse/mesh.h"
+#include "parse/operations.h"
+#include "parse/project.h"
+#include "parse/rule_file.h"
+#include "parse/rules.h"
+#include "source/byte_size.h"
+#include "yaml/yaml.h"
+
+namespace shardc::fuzz {
+namespace {
+
+void CheckNode(const YamlNode& node, size_t size) {
+  Require(node.begin <= node.end && node.end <= size, "a node in the text");
+  for (const YamlNode& item : node.items) CheckNode(item, size);
+  for (const YamlMember& member : node.members) {
+    CheckNode(member.key, size);
+    CheckNode(member.value, size);
+  }
+}
+
+void Yaml(std::string_view bytes) {
+  const SourceRef source = MakeSource("fuzz", std::string(bytes));
+  Findings findings;
+  const auto document = YamlDocument::Parse(source, findings);
+  CheckFindings(findings);
+  if (!document) {
+    Require(findings.HasErrors(), "an error where there is no document");
+    return;
+  }
+  for (const Finding& finding : findings.all()) {
+    Require(finding.code == &code::kDuplicateKey,
+            "a document despite duplicate keys only");
+  }
+  CheckNode(document->root(), source->text().size());
+}
+
+void CheckMesh(const Mesh& mesh) {
+  int64_t devices = 1;
+  for (const MeshAxis& axis : mesh.axes) {
+    Require(axis.size >= 1 && !axis.name.empty(), "an axis");
+    Require(!__builtin_mul_overflow(devices, axis.size, &devices),
+            "a product in 64 bits");
+  }
+  Require(devices == mesh.devices, "as many devices as the axes say");
+  if (devices <= 4096) MeshGridText(mesh, {}, true);
+}
+
+void MeshFile(std::string_view bytes) {
+  CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
+    const auto mesh = ParseMesh(source, 64, findings);
+    if (mesh) CheckMesh(*mesh);
+    return mesh.has_value();
+  });
+}
+
+void MeshString(std::string_view bytes) {
+  CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
+    const auto mesh = ParseMeshString(source, 64, findings);
+    if (mesh) CheckMesh(*mesh);
+    return mesh.has_value();
+  });
+}
+
+void Rules(std::string_view bytes) {
+  const SourceRef source = MakeSource("fuzz", std::string(bytes));
+  Findings findings;
+  const auto file = ParseRuleFile(source, findings);
+  Require(file.has_value() || findings.HasErrors(), "rules or an error");
+  if (file) {
+    std::vector<Pattern> patterns;
+    for (const Rule& rule : file->rules) {
+      patterns.push_back({rule.match, rule.match_place, 0});
+    }
+    Matcher::Compile(patterns, findings);
+  }
+  CheckFindings(findings);
+}
+
+void Spec(std::string_view bytes) {
+  CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
+    return ParseSpec(source, findings).has_value();
+  });
+}
+
+void Settings(std::string_view bytes) {
+  CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
+    const std::array<KnownOperation, 2> known = {
+        {{"vanilla", kCommonSettings}, {"ring", kCommonSettings}}};
+    return ParseOperations(source, known, findings).has_value();
+  });
+}
+
+void ProjectFile(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  Findings findings;
+  const auto project = ReadProject(file.path(), findings);
+  Require(project.has_value() != findings.HasErrors(), "a project or an error");
+  CheckFindings(findings);
+}
+
+void Size(std::string_view bytes) {
+  const auto size = ParseByteSize(bytes);
+  Require(!size || *size >= 1, "at least a byte");
+}
+
+constexpr std::array<NamedTarget, 8> kTargets = {{
+    {"yaml", Yaml},
+    {"mesh_file", MeshFile},
+    {"mesh_string", MeshString},
+    {"rules", Rules},
+    {"spec", Spec},
+    {"settings", Settings},
+    {"project", ProjectFile},
+    {"size", Size},
+}};
+
+}  // namespace
+
+std::span<const NamedTarget> TextTargets() { return kTargets; }
+
+}  // namespace shardc::fuzz
