@@ -1,0 +1,275 @@
+// Preloaded into a program, this fails, shortens or kills at the n-th of its
+// calls to the system, counted from main on, so that every way in which one
+// call can go wrong is met once:
+//
+//   FAULT_CALL=pwrite,write   what is counted; `any`: every call but memory's
+//   FAULT_FROM=17             the first that goes wrong
+//   FAULT_EVERY=1             and then every k-th (0: no other)
+//   FAULT_HOW=28              an errno; `short`: half of a transfer; `kill`
+//   FAULT_REPORT=path         made when the first call went wrong
+//
+// Calls go straight to the kernel, as the library that is replaced could not
+// be found without calling it. Standard error is left alone: messages are what
+// is asked for.
+// Both names of each call are replaced, so neither may stand for the other.
+#undef _FILE_OFFSET_BITS
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+
+extern "C" {
+void* __libc_malloc(size_t size);
+void* __libc_calloc(size_t count, size_t size);
+void* __libc_realloc(void* old, size_t size);
+void* __libc_memalign(size_t alignment, size_t size);
+}
+
+namespace {
+
+constexpr int kShort = -1;
+constexpr int kKill = -2;
+
+std::atomic<bool> armed = false;
+std::atomic<long> seen = 0;
+long from = 0;
+long every = 0;
+int how = 0;
+const char* calls = "";
+const char* report = nullptr;
+
+bool IsCounted(const char* name) {
+  if (strcmp(calls, "any") == 0) {
+    return strcmp(name, "malloc") != 0 && strcmp(name, "mmap") != 0;
+  }
+  const size_t length = strlen(name);
+  for (const char* at = strstr(calls, name); at != nullptr;
+       at = strstr(at + 1, name)) {
+    const bool begins = at == calls || at[-1] == ',';
+    if (begins && (at[length] == 0 || at[length] == ',')) return true;
+  }
+  return false;
+}
+
+void Tell() {
+  if (report == nullptr) return;
+  const long fd =
+      syscall(SYS_openat, AT_FDCWD, report, O_WRONLY | O_CREAT, 0600);
+  if (fd >= 0) syscall(SYS_close, fd);
+}
+
+// Whether this call goes wrong; kills right away.
+bool GoesWrong(const char* name) {
+  if (!armed || !IsCounted(name)) return false;
+  const long number = ++seen;
+  if (number < from) return false;
+  if (number > from && (every == 0 || (number - from) % every != 0)) {
+    return false;
+  }
+  const int before = errno;
+  if (number == from) Tell();
+  if (how == kKill) {
+    syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
+  }
+  errno = before;
+  return true;
+}
+
+bool Fails(const char* name) {
+  if (!GoesWrong(name) || how == kShort) return false;
+  errno = how;
+  return true;
+}
+
+// How much of a transfer is made; -1: it fails.
+ssize_t Transfer(const char* name, int fd, size_t count) {
+  if (fd == STDERR_FILENO || !GoesWrong(name)) {
+    return static_cast<ssize_t>(count);
+  }
+  if (how == kShort) return static_cast<ssize_t>(count > 1 ? count / 2 : count);
+  errno = how;
+  return -1;
+}
+
+int (*real_main)(int, char**, char**) = nullptr;
+
+int CountedMain(int argc, char** argv, char** environment) {
+  armed = true;
+  return real_main(argc, argv, environment);
+}
+
+}  // namespace
+
+extern "C" {
+
+int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv,
+                      void (*init)(), void (*fini)(), void (*rtld_fini)(),
+                      void* stack_end) {
+  using Start = int (*)(int (*)(int, char**, char**), int, char**, void (*)(),
+                        void (*)(), void (*)(), void*);
+  const auto start =
+      reinterpret_cast<Start>(dlsym(RTLD_NEXT, "__libc_start_main"));
+  const char* how_text = getenv("FAULT_HOW");
+  if (getenv("FAULT_CALL") == nullptr || how_text == nullptr) {
+    return start(main, argc, argv, init, fini, rtld_fini, stack_end);
+  }
+  calls = getenv("FAULT_CALL");
+  report = getenv("FAULT_REPORT");
+  from = atol(getenv("FAULT_FROM"));
+  const char* every_text = getenv("FAULT_EVERY");
+  every = every_text == nullptr ? 0 : atol(every_text);
+  how = strcmp(how_text, "short") == 0  ? kShort
+        : strcmp(how_text, "kill") == 0 ? kKill
+                                        : atoi(how_text);
+  real_main = main;
+  return start(CountedMain, argc, argv, init, fini, rtld_fini, stack_end);
+}
+
+int openat(int at, const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | __O_TMPFILE)) != 0
+                          ? static_cast<mode_t>(va_arg(rest, unsigned))
+                          : 0;
+  va_end(rest);
+  if (Fails("open")) return -1;
+  return static_cast<int>(syscall(SYS_openat, at, path, flags, mode));
+}
+int openat64(int at, const char* path, int flags, ...)
+    __attribute__((alias("openat")));
+
+int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | __O_TMPFILE)) != 0
+                          ? static_cast<mode_t>(va_arg(rest, unsigned))
+                          : 0;
+  va_end(rest);
+  return openat(AT_FDCWD, path, flags, mode);
+}
+int open64(const char* path, int flags, ...) __attribute__((alias("open")));
+
+ssize_t read(int fd, void* out, size_t count) {
+  const ssize_t some = Transfer("read", fd, count);
+  return some < 0 ? -1 : syscall(SYS_read, fd, out, some);
+}
+
+ssize_t pread(int fd, void* out, size_t count, off_t offset) {
+  const ssize_t some = Transfer("pread", fd, count);
+  return some < 0 ? -1 : syscall(SYS_pread64, fd, out, some, offset);
+}
+ssize_t pread64(int fd, void* out, size_t count, off64_t offset)
+    __attribute__((alias("pread")));
+
+ssize_t write(int fd, const void* bytes, size_t count) {
+  const ssize_t some = Transfer("write", fd, count);
+  return some < 0 ? -1 : syscall(SYS_write, fd, bytes, some);
+}
+
+ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
+  const ssize_t some = Transfer("pwrite", fd, count);
+  return some < 0 ? -1 : syscall(SYS_pwrite64, fd, bytes, some, offset);
+}
+ssize_t pwrite64(int fd, const void* bytes, size_t count, off64_t offset)
+    __attribute__((alias("pwrite")));
+
+int fsync(int fd) {
+  return Fails("fsync") ? -1 : static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+int rename(const char* from_path, const char* to_path) {
+  if (Fails("rename")) return -1;
+  return static_cast<int>(
+      syscall(SYS_renameat, AT_FDCWD, from_path, AT_FDCWD, to_path));
+}
+
+int linkat(int from_at, const char* from_path, int to_at, const char* to_path,
+           int flags) {
+  if (Fails("link")) return -1;
+  return static_cast<int>(
+      syscall(SYS_linkat, from_at, from_path, to_at, to_path, flags));
+}
+
+int ftruncate(int fd, off_t size) {
+  if (Fails("ftruncate")) return -1;
+  return static_cast<int>(syscall(SYS_ftruncate, fd, size));
+}
+int ftruncate64(int fd, off64_t size) __attribute__((alias("ftruncate")));
+
+int unlink(const char* path) {
+  // Only a place to be killed at: what cannot be removed stays, by definition.
+  if (how == kKill) GoesWrong("unlink");
+  return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+}
+
+int mkdir(const char* path, mode_t mode) {
+  if (Fails("mkdir")) return -1;
+  return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+}
+
+// The descriptor is gone, as Linux has it, whatever is said.
+int close(int fd) {
+  const bool fails = Fails("close");
+  const int error = errno;
+  const long result = syscall(SYS_close, fd);
+  if (!fails) return static_cast<int>(result);
+  errno = error;
+  return -1;
+}
+
+DIR* opendir(const char* path) {
+  if (Fails("opendir")) return nullptr;
+  using Open = DIR* (*)(const char*);
+  return reinterpret_cast<Open>(dlsym(RTLD_NEXT, "opendir"))(path);
+}
+
+DIR* fdopendir(int fd) {
+  if (Fails("opendir")) return nullptr;
+  using Open = DIR* (*)(int);
+  return reinterpret_cast<Open>(dlsym(RTLD_NEXT, "fdopendir"))(fd);
+}
+
+void* mmap(void* address, size_t length, int protection, int flags, int fd,
+           off_t offset) {
+  if (Fails("mmap")) return MAP_FAILED;
+  return reinterpret_cast<void*>(
+      syscall(SYS_mmap, address, length, protection, flags, fd, offset));
+}
+void* mmap64(void* address, size_t length, int protection, int flags, int fd,
+             off64_t offset) __attribute__((alias("mmap")));
+
+void* malloc(size_t size) {
+  return Fails("malloc") ? nullptr : __libc_malloc(size);
+}
+
+void* calloc(size_t count, size_t size) {
+  return Fails("malloc") ? nullptr : __libc_calloc(count, size);
+}
+
+void* realloc(void* old, size_t size) {
+  return Fails("malloc") ? nullptr : __libc_realloc(old, size);
+}
+
+void* aligned_alloc(size_t alignment, size_t size) {
+  return Fails("malloc") ? nullptr : __libc_memalign(alignment, size);
+}
+
+int posix_memalign(void** out, size_t alignment, size_t size) {
+  const int before = errno;
+  void* memory = aligned_alloc(alignment, size);
+  errno = before;
+  if (memory == nullptr) return ENOMEM;
+  *out = memory;
+  return 0;
+}
+
+}  // extern "C"
