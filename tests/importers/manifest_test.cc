@@ -1,42 +1,15 @@
 #include "importers/manifest.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 #include <zlib.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "importers/gguf.h"
 #include "importers/safetensors.h"
 #include "importers/safetensors_set.h"
+#include "temporary_folder.h"
 
 namespace shardc {
 namespace {
-
-namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "shardc_XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const {
-    return (path_ / name).string();
-  }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
-
-void Put(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
 
 void PutGzip(const std::string& path, const std::string& bytes) {
   gzFile file = gzopen(path.c_str(), "wb");
@@ -92,16 +65,16 @@ std::string Read(const std::string& path, ManifestOptions options = {}) {
 }
 
 TEST_CASE("manifest: the kind is found by content") {
-  const Folder folder;
-  Put(folder / "a.safetensors", One("w"));
-  Put(folder / "no_suffix", One("w"));
+  const TemporaryFolder folder;
+  folder.Write("a.safetensors", One("w"));
+  folder.Write("no_suffix", One("w"));
   PutGzip(folder / "zipped", One("w"));
-  Put(folder / "plain", "{\"x\": 1}");
+  folder.Write("plain", "{\"x\": 1}");
   PutGzip(folder / "plain.gz", "{\"x\": 1}");
   const std::string header = One("w").substr(0, One("w").size() - 24);
-  Put(folder / "h.safetensors.header", header);
+  folder.Write("h.safetensors.header", header);
   PutGzip(folder / "h.safetensors.header.gz", header);
-  Put(folder / "cut.safetensors", header);
+  folder.Write("cut.safetensors", header);
   CHECK(Read(folder / "a.safetensors") == "w[2, 3]F32 ");
   CHECK(Read(folder / "no_suffix") == "w[2, 3]F32 ");
   CHECK(Read(folder / "zipped") == "w[2, 3]F32 ");
@@ -116,31 +89,32 @@ TEST_CASE("manifest: the kind is found by content") {
 }
 
 TEST_CASE("manifest: an index with all, none and some of its files") {
-  const Folder folder;
-  const std::string index = folder / "model.safetensors.index.json";
-  Put(index, R"({"metadata": {"total_size": 48}, "weight_map": {)"
-             R"("b": "model-00002-of-00002.safetensors",)"
-             R"("a": "model-00001-of-00002.safetensors"}})");
+  const TemporaryFolder folder;
+  const std::string index =
+      folder.Write("model.safetensors.index.json",
+                   R"({"metadata": {"total_size": 48}, "weight_map": {)"
+                   R"("b": "model-00002-of-00002.safetensors",)"
+                   R"("a": "model-00001-of-00002.safetensors"}})");
   CHECK(Read(index) ==
         "b a (names only: none of the index's 2 files is present)");
-  Put(folder / "model-00001-of-00002.safetensors", One("a"));
+  folder.Write("model-00001-of-00002.safetensors", One("a"));
   CHECK(Read(index) == "missing ");
-  Put(folder / "model-00002-of-00002.safetensors", One("b"));
+  folder.Write("model-00002-of-00002.safetensors", One("b"));
   CHECK(Read(index) == "b[2, 3]F32 a[2, 3]F32 ");
   CHECK(Read(folder.path()) == "b[2, 3]F32 a[2, 3]F32 ");
-  CHECK(Read(folder.path() + "/") == "b[2, 3]F32 a[2, 3]F32 ");
-  Put(folder / "adapter.safetensors", One("c"));  // of another series
+  CHECK(Read(folder.path().string() + "/") == "b[2, 3]F32 a[2, 3]F32 ");
+  folder.Write("adapter.safetensors", One("c"));  // of another series
   CHECK(Read(index) == "b[2, 3]F32 a[2, 3]F32 ");
 }
 
 TEST_CASE("manifest: a directory without an index") {
-  const Folder folder;
+  const TemporaryFolder folder;
   CHECK(Read(folder.path()) == "missing ");
-  Put(folder / "2.safetensors", One("b"));
-  Put(folder / "1.safetensors", One("a"));
-  Put(folder / "notes.txt", "x");
+  folder.Write("2.safetensors", One("b"));
+  folder.Write("1.safetensors", One("a"));
+  folder.Write("notes.txt", "x");
   CHECK(Read(folder.path()) == "a[2, 3]F32 b[2, 3]F32 ");
-  Put(folder / "3.safetensors", One("a"));
+  folder.Write("3.safetensors", One("a"));
   CHECK(Read(folder.path()) == "duplicate-key ");
 }
 
@@ -195,15 +169,15 @@ TEST_CASE("gguf: blocks have no dtype, and dimensions are turned round") {
   u64(1), bytes += "f";
   u32(2), u64(4), u64(2), u32(0), u64(128);
   bytes.resize((bytes.size() + 31) / 32 * 32 + 128 + 32);
-  const Folder folder;
-  Put(folder / "m.gguf", bytes);
+  const TemporaryFolder folder;
+  folder.Write("m.gguf", bytes);
   PutGzip(folder / "m.gz", bytes);
   const std::string want =
       "q[3, 64] f[2, 4]F32 (1 tensor is quantised in blocks, so their sizes"
       " are unknown)";
   CHECK(Read(folder / "m.gguf") == want);
   CHECK(Read(folder / "m.gz") == want);
-  Put(folder / "cut.gguf", bytes.substr(0, bytes.size() - 1));
+  folder.Write("cut.gguf", bytes.substr(0, bytes.size() - 1));
   CHECK(Read(folder / "cut.gguf") == "offsets ");
   CHECK(Read(folder / "cut.gguf", {.header_only = true}) == want);
 }

@@ -4,12 +4,12 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "parse/project.h"
+#include "temporary_folder.h"
 
 namespace shardc {
 namespace {
@@ -180,15 +180,9 @@ TEST_CASE("what attention is besides its sizes") {
 }
 
 struct Written {
-  explicit Written(std::string_view text) {
-    std::string name =
-        (fs::temp_directory_path() / "shardc_config_XXXXXX").string();
-    const int fd = ::mkstemp(name.data());
-    if (fd < 0) std::abort();
-    path = name;
-    std::ofstream(path) << text;
-  }
-  ~Written() { fs::remove(path); }
+  explicit Written(std::string_view text)
+      : path(folder.Write("config.json", text)) {}
+  TemporaryFolder folder;
   std::string path;
 };
 

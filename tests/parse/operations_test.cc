@@ -3,20 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "parse/render.h"
+#include "temporary_folder.h"
 
 namespace shardc {
 namespace {
-
-namespace fs = std::filesystem;
 
 // A reader knows what it is given, whatever there is to run.
 constexpr SettingSet kBlocks = {Setting::kBlocksizeQ, Setting::kBlocksizeK,
@@ -33,13 +29,9 @@ constexpr std::array<KnownOperation, 5> kKnown = {{
 
 struct Read {
   explicit Read(std::string_view text) {
-    std::string name =
-        (fs::temp_directory_path() / "shardc_settings_XXXXXX").string();
-    const int fd = ::mkstemp(name.data());
-    if (fd < 0) std::abort();
-    std::ofstream(name, std::ios::binary) << text;
-    file = ReadOperations(name, kKnown, findings);
-    fs::remove(name);
+    const TemporaryFolder folder;
+    file =
+        ReadOperations(folder.Write("settings.yaml", text), kKnown, findings);
   }
   Findings findings;
   std::optional<OperationsFile> file;

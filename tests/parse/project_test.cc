@@ -2,43 +2,18 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "parse/mesh.h"
+#include "temporary_folder.h"
 
 namespace shardc {
 namespace {
 
-namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() {
-    std::string name =
-        (fs::temp_directory_path() / "shardc_project_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = fs::canonical(name);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(std::string_view name) const {
-    return (path_ / name).string();
-  }
-  void Write(std::string_view name, std::string_view text) const {
-    fs::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name) << text;
-  }
-
- private:
-  fs::path path_;
-};
-
 TEST_CASE("a project with everything") {
-  const Folder folder;
+  const TemporaryFolder folder;
   folder.Write("meshes/a.yaml", "axes: {dp: 2}\n");
   folder.Write("shardc.yaml", R"(version: 1
 targets:
@@ -104,7 +79,7 @@ lint:
 }
 
 TEST_CASE("the nearest project upwards, to the repository's root") {
-  const Folder folder;
+  const TemporaryFolder folder;
   folder.Write("shardc.yaml", "version: 1\n");
   folder.Write("a/b/x", "");
   folder.Write("repo/.git/HEAD", "");

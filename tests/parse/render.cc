@@ -1,8 +1,6 @@
 #include "parse/render.h"
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "parse/manifest.h"
@@ -10,34 +8,10 @@
 #include "parse/project.h"
 #include "parse/rules.h"
 #include "source/wording.h"
+#include "temporary_folder.h"
 
 namespace shardc {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A folder of its own that goes when the test does.
-class Folder {
- public:
-  Folder() {
-    std::string name =
-        (fs::temp_directory_path() / "shardc_parse_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-    name_ = name + "/";
-  }
-  ~Folder() { fs::remove_all(path_); }
-  const std::string& name() const { return name_; }
-  std::string Write(const std::string& name, std::string_view text) const {
-    const std::string path = (path_ / name).string();
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
-
- private:
-  fs::path path_;
-  std::string name_;
-};
 
 std::string At(const Place& place) {
   if (!place.HasPosition()) return "-";
@@ -64,7 +38,8 @@ std::string Render(Findings& findings) {
 
 std::string FindingsOf(std::string_view kind, std::string_view text) {
   Findings findings;
-  const Folder folder;
+  const TemporaryFolder folder;
+  const std::string prefix = folder / "";
   if (kind == "mesh") {
     ParseMesh(MakeSource("mesh.yaml", std::string(text)), std::nullopt,
               findings);
@@ -87,9 +62,9 @@ std::string FindingsOf(std::string_view kind, std::string_view text) {
     std::abort();
   }
   std::string out = Render(findings);
-  for (size_t at = out.find(folder.name()); at != std::string::npos;
-       at = out.find(folder.name())) {
-    out.erase(at, folder.name().size());
+  for (size_t at = out.find(prefix); at != std::string::npos;
+       at = out.find(prefix)) {
+    out.erase(at, prefix.size());
   }
   return out;
 }

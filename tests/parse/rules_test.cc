@@ -2,9 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,32 +10,23 @@
 
 #include "parse/render.h"
 #include "parse/rule_file.h"
+#include "temporary_folder.h"
 
 namespace shardc {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Rules files in a folder that goes with the test.
 class Files {
  public:
   explicit Files(const std::map<std::string, std::string>& files) {
-    std::string name =
-        (fs::temp_directory_path() / "shardc_rules_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-    for (const auto& [file, text] : files) {
-      fs::create_directories((path_ / file).parent_path());
-      std::ofstream(path_ / file) << text;
-    }
+    for (const auto& [file, text] : files) folder_.Write(file, text);
   }
-  ~Files() { fs::remove_all(path_); }
 
   std::optional<RuleSet> Read(std::vector<std::string> names,
                               Findings& findings) const {
     for (std::string& name : names) {
       if (!name.starts_with("builtin:") && name != "auto") {
-        name = (path_ / name).string();
+        name = folder_ / name;
       }
     }
     const PackLookup packs = [](std::string_view name) -> SourceRef {
@@ -56,7 +44,7 @@ class Files {
   }
 
  private:
-  fs::path path_;
+  TemporaryFolder folder_;
 };
 
 std::optional<RuleSet> ReadOne(const std::string& text, Findings& findings) {
