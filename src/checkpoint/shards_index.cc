@@ -88,12 +88,7 @@ class IndexReader {
 
   std::optional<JsonValue> Member(const JsonValue& object, std::string_view key,
                                   JsonKind kind) {
-    const auto value = object.Find(key);
-    if (value && value->kind() == kind) return value;
-    Refuse(code::kSchema, value ? *value : object,
-           "`" + std::string(key) + "` is " +
-               (value ? "of the wrong type" : "missing"));
-    return std::nullopt;
+    return RequiredMember(object, key, kind, findings_);
   }
 
   bool ReadHead(const JsonValue& root) {

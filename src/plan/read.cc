@@ -65,12 +65,7 @@ class PlanReader {
 
   std::optional<JsonValue> Member(const JsonValue& object, std::string_view key,
                                   JsonKind kind) {
-    const auto value = object.Find(key);
-    if (value && value->kind() == kind) return value;
-    Refuse(code::kSchema, value ? *value : object,
-           "`" + std::string(key) + "` is " +
-               (value ? "of the wrong type" : "missing"));
-    return std::nullopt;
+    return RequiredMember(object, key, kind, findings_);
   }
 
   void ReadMode(const JsonValue& item) {
@@ -232,6 +227,17 @@ const Spec& ReadParam::SpecOf(Mode mode) const {
     if (own == mode) return other;
   }
   return spec;
+}
+
+std::optional<JsonValue> RequiredMember(const JsonValue& object,
+                                        std::string_view key, JsonKind kind,
+                                        Findings& findings) {
+  const auto value = object.Find(key);
+  if (value && value->kind() == kind) return value;
+  findings.Add(code::kSchema, value ? value->place() : object.place(),
+               "`" + std::string(key) + "` is " +
+                   (value ? "of the wrong type" : "missing"));
+  return std::nullopt;
 }
 
 std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings) {

@@ -50,8 +50,13 @@ std::optional<ReadPlan> ReadPlanFile(const std::string& path,
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
                                   Findings& findings);
 
+// A member that plans and shard indices cannot do without; nothing, and a
+// finding (schema), where it is missing or of another kind.
+std::optional<JsonValue> RequiredMember(const JsonValue& object,
+                                        std::string_view key, JsonKind kind,
+                                        Findings& findings);
 // {"axes": [{"name", "size", "type"}], "devices": 64, "processes": 8}, as
-// plans and shard indices have it.
+// both have it.
 std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings);
 
 }  // namespace shardc
