@@ -1,6 +1,6 @@
 // Findings state the facts they tell and those that excuse them. Whoever has
-// no excuse stays; the others are asked in order of level and number, and go
-// where those that stayed so far tell everything:
+// no excuse stays; the others are asked in order of level, those that tell the
+// most first, and go where those that stayed so far tell everything:
 //
 //   SHD101 tells "dead rule 4"; SHD105 goes where "dead rule 4" is told.
 //   With SHD101 ignored nobody tells it, and SHD105 stays.
@@ -31,6 +31,7 @@ std::vector<bool> Untold(const FindingSink& findings) {
   const auto rank = [&](size_t i) {
     const LintFinding& one = findings[i];
     return std::tuple(!one.unless.empty(), static_cast<int>(one.level),
+                      -static_cast<int64_t>(one.tells.size()),
                       one.code->number);
   };
   std::stable_sort(order.begin(), order.end(),

@@ -52,6 +52,33 @@ TEST_CASE("a finding goes where others tell all that excuses it") {
   CHECK(OnceEach({dead, one, two}).size() == 1);
 }
 
+// A pattern written with the other separator explains everything; without
+// that lint the other naming does, and then the fall-through is not told too.
+TEST_CASE("of two that excuse each other the one that tells more stays") {
+  const LintExample dots{.mesh = "fsdp:2,tp:2",
+                         .rules = R"(version: 1
+separator: "/"
+rules:
+  - match: 'self_attn\.(q|k|v)_proj\.kernel'
+    spec: ColumnWise
+  - match: 'mlp\.gate_proj\.kernel'
+    spec: ColumnWise
+  - match: '.*'
+    spec: Replicated
+)",
+                         .manifest = R"({"schema": "shardc.manifest/v1",
+  "separator": "/", "params": {
+  "layers/0/self_attn/q_proj/kernel": {"shape": [2048, 4096], "dtype": "BF16"},
+  "layers/0/mlp/gate_proj/kernel": {"shape": [2048, 8192], "dtype": "BF16"}}}
+)"};
+  const auto all = CodesWithout(dots, {});
+  CHECK(all.count("SHD113") == 1);
+  CHECK(all.count("SHD101") + all.count("SHD102") == 0);
+  const auto rest = CodesWithout(dots, {"SHD113"});
+  CHECK(rest.count("SHD102") == 1);
+  CHECK(rest.count("SHD101") == 0);
+}
+
 TEST_CASE("what differs in its parameters only is one finding") {
   LintFinding a = Make("SHD207", "`a` lies whole");
   a.subject = "`a`";

@@ -108,6 +108,31 @@ std::string ModesText(std::span<const Mode> modes) {
   return out;
 }
 
+std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
+                                AttentionDim dim, const Place& otherwise) {
+  std::vector<ModeSplit> out;
+  for (Mode mode : facts.plan().modes) {
+    ModeSplit split;
+    split.axes = AttentionAxes(facts, mode, tensor, dim);
+    split.parts = facts.mesh().Parts(split.axes).value_or(1);
+    if (split.parts <= 1) continue;
+    split.place = AttentionPlace(facts, mode, tensor, dim, otherwise);
+    auto at = std::find_if(out.begin(), out.end(), [&](const ModeSplit& one) {
+      return one.axes == split.axes && one.place.source == split.place.source &&
+             one.place.begin == split.place.begin;
+    });
+    if (at == out.end()) at = out.insert(at, std::move(split));
+    at->modes.push_back(mode);
+  }
+  return out;
+}
+
+std::string ModesText(const Facts& facts, const ModeSplit& split) {
+  const size_t planned = facts.plan().modes.size();
+  return planned > 1 && split.modes.size() == planned ? "every mode"
+                                                      : ModesText(split.modes);
+}
+
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

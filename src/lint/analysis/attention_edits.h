@@ -6,8 +6,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "legalize/legalize.h"
+#include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/topic.h"
 
@@ -28,6 +30,21 @@ bool Written(const Facts& facts, Mode mode, std::string_view tensor,
 
 // "train", "train and decode", "train, prefill and decode"
 std::string ModesText(std::span<const Mode> modes);
+
+// Axes that split a dimension of attention's `tensor` in some of the modes.
+struct ModeSplit {
+  AxisGroup axes;
+  int64_t parts = 0;  // at least 2
+  Place place;        // of what says so
+  std::vector<Mode> modes;
+};
+
+// One for each way in which the plan's modes split it; whole modes are left
+// out. Places as above.
+std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
+                                AttentionDim dim, const Place& otherwise);
+// "decode", or "every mode" for all that are planned.
+std::string ModesText(const Facts& facts, const ModeSplit& split);
 
 // One finding for each distinct edit of this reason and line: `observe` is
 // given "attention's `key` and `value`" and the edit, and the modes are told

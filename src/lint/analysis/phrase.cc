@@ -67,15 +67,20 @@ std::string ListText(std::span<const std::string> items, size_t limit) {
 
 std::string_view IsAre(int64_t count) { return count == 1 ? "is" : "are"; }
 
-LintFinding GroupFinding(const Facts& facts, const Code& code,
-                         const ParameterGroup& group, std::string message,
-                         std::string help) {
+LintFinding FindingAt(const Code& code, Place place) {
   LintFinding out;
   out.code = &code;
   out.level = code.level;
+  out.place = std::move(place);
+  return out;
+}
+
+LintFinding GroupFinding(const Facts& facts, const Code& code,
+                         const ParameterGroup& group, std::string message,
+                         std::string help) {
+  LintFinding out = FindingAt(code, facts.GroupPlace(group));
   out.message = std::move(message);
   out.help = std::move(help);
-  out.place = facts.GroupPlace(group);
   out.params = facts.Names(group);
   out.subject = ParametersText(facts, group);
   return out;

@@ -35,6 +35,8 @@ std::vector<Topic> NamingTopics(const Facts& facts);
 // Whether that is so because of a file's separator.
 bool SeparatorExplainsNaming(const Facts& facts);
 
+// A finding at the code's own level, its words still to come.
+LintFinding FindingAt(const Code& code, Place place = {});
 // A finding of this lint about one parameter group, at its rule.
 LintFinding GroupFinding(const Facts& facts, const Code& code,
                          const ParameterGroup& group, std::string message,

@@ -34,10 +34,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     said.push_back(axes);
     std::vector<std::string> names;
     for (const std::string& axis : axes) names.push_back(Quoted(axis));
-    Finding finding;
-    finding.code = &kAxisOfSizeOne.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    LintFinding finding = FindingAt(kAxisOfSizeOne.code,
+                                    facts.RulePlace(static_cast<int32_t>(r)));
     finding.message = "the spec splits over " + ListText(names) + " only, " +
                       (axes.size() == 1 ? "which has" : "which have") +
                       " size 1 on this mesh: it does nothing here";

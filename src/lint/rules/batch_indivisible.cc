@@ -9,24 +9,20 @@ namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {
   const int64_t batch = *facts.inputs().batch;
-  for (Mode mode : facts.plan().modes) {
-    const AxisGroup axes = AttentionAxes(facts, mode, "query", kBatchDim);
-    const int64_t parts = facts.mesh().Parts(axes).value_or(1);
-    if (parts <= 1 || batch % parts == 0) continue;
-    Finding finding;
-    finding.code = &kBatchIndivisible.code;
-    finding.level = finding.code->level;
-    finding.place =
-        AttentionPlace(facts, mode, "query", kBatchDim, facts.MeshPlace());
-    finding.message =
-        "the batch is " + std::to_string(batch) + ", " + AxesHave(facts, axes) +
-        " in " + std::string(ModeName(mode)) + ": " + std::to_string(batch) +
-        " % " + std::to_string(parts) + " = " + std::to_string(batch % parts);
+  for (const ModeSplit& split :
+       SplitsOf(facts, "query", kBatchDim, facts.MeshPlace())) {
+    const int64_t parts = split.parts;
+    if (batch % parts == 0) continue;
+    LintFinding finding = FindingAt(kBatchIndivisible.code, split.place);
+    finding.message = "the batch is " + std::to_string(batch) + ", " +
+                      AxesHave(facts, split.axes) + " in " +
+                      ModesText(facts, split) + ": " + std::to_string(batch) +
+                      " % " + std::to_string(parts) + " = " +
+                      std::to_string(batch % parts);
     finding.help = "take a batch of " +
                    std::to_string((batch / parts + 1) * parts) +
                    ", or fewer axes in the rule `batch`";
     sink.push_back(std::move(finding));
-    return;
   }
 }
 

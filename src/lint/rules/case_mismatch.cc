@@ -9,11 +9,9 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (rule.cause != DeadCause::kCase) continue;
-    LintFinding finding;
+    LintFinding finding =
+        FindingAt(kCaseMismatch.code, facts.RulePlace(static_cast<int32_t>(r)));
     finding.tells = {DeadRuleTopic(r)};
-    finding.code = &kCaseMismatch.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(static_cast<int32_t>(r));
     finding.message =
         "rule " + Quoted(facts.rules()[r].match) +
         " matches nothing; with other capitals it would match " +

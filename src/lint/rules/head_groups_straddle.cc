@@ -4,6 +4,7 @@
 //   query over [tp, sp], key over [tp]  ->  each device's heads find theirs
 //   query over [tp], key over [dp]      ->  they lie on other devices
 #include "comm/reshard.h"
+#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
@@ -14,32 +15,46 @@
 namespace shardc {
 namespace {
 
+LintFinding Say(const Facts& facts, const Heads& heads, const ModeSplit& query,
+                const AxisGroup& key) {
+  LintFinding finding =
+      FindingAt(kHeadGroupsStraddle.code,
+                Place{facts.model()->source, Place::kWhole, Place::kWhole});
+  finding.message = std::to_string(heads.heads / heads.kv_heads) +
+                    " query heads share a KV head, and in " +
+                    ModesText(facts, query) + " a device has " +
+                    std::to_string(heads.heads / query.parts) +
+                    " query heads over " + GroupText(query.axes) +
+                    " and KV heads over " + GroupText(key);
+  finding.help = "split KV heads over the query's axes, or the first of them";
+  return finding;
+}
+
 void Check(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads || heads->kv_heads == heads->heads ||
       heads->heads % heads->kv_heads != 0) {
     return;
   }
-  const int64_t group = heads->heads / heads->kv_heads;
-  for (Mode mode : facts.plan().modes) {
-    const AxisGroup query = AttentionAxes(facts, mode, "query", kHeadsDim);
-    const AxisGroup key = AttentionAxes(facts, mode, "key", kHeadsDim);
-    const int64_t parts = facts.mesh().Parts(query).value_or(1);
-    if (parts <= 1 || heads->heads % parts != 0) continue;
-    const int64_t own = heads->heads / parts;
-    if (IsPrefix(facts.mesh(), key, query)) continue;
-    Finding finding;
-    finding.code = &kHeadGroupsStraddle.code;
-    finding.level = finding.code->level;
-    finding.place = Place{facts.model()->source, Place::kWhole, Place::kWhole};
-    finding.message = std::to_string(group) +
-                      " query heads share a KV head, and in " +
-                      std::string(ModeName(mode)) + " a device has " +
-                      std::to_string(own) + " query heads over " +
-                      GroupText(query) + " and KV heads over " + GroupText(key);
-    finding.help = "split KV heads over the query's axes, or the first of them";
-    sink.push_back(std::move(finding));
-    return;
+  for (ModeSplit split :
+       SplitsOf(facts, "query", kHeadsDim,
+                {facts.model()->source, Place::kWhole, Place::kWhole})) {
+    if (heads->heads % split.parts != 0) continue;
+    // Keys may be split one way in one mode and another way in the next.
+    while (!split.modes.empty()) {
+      const AxisGroup key =
+          AttentionAxes(facts, split.modes.front(), "key", kHeadsDim);
+      ModeSplit same = split;
+      std::erase_if(same.modes, [&](Mode mode) {
+        return AttentionAxes(facts, mode, "key", kHeadsDim) != key;
+      });
+      std::erase_if(split.modes, [&](Mode mode) {
+        return AttentionAxes(facts, mode, "key", kHeadsDim) == key;
+      });
+      if (!IsPrefix(facts.mesh(), key, split.axes)) {
+        sink.push_back(Say(facts, *heads, same, key));
+      }
+    }
   }
 }
 

@@ -11,20 +11,16 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
-  for (Mode mode : facts.plan().modes) {
-    const AxisGroup axes = AttentionAxes(facts, mode, "query", kHeadsDim);
-    const int64_t parts = facts.mesh().Parts(axes).value_or(1);
-    if (parts <= 1 || heads->heads % parts == 0) continue;
-    if (!Written(facts, mode, "query", kHeadsDim)) continue;
-    LintFinding finding;
-    finding.code = &kHeadsIndivisible.code;
-    finding.level = finding.code->level;
-    finding.place = AttentionPlace(
-        facts, mode, "query", kHeadsDim,
-        Place{facts.model()->source, Place::kWhole, Place::kWhole});
+  for (const ModeSplit& split :
+       SplitsOf(facts, "query", kHeadsDim,
+                {facts.model()->source, Place::kWhole, Place::kWhole})) {
+    const int64_t parts = split.parts;
+    if (heads->heads % parts == 0) continue;
+    if (!Written(facts, split.modes.front(), "query", kHeadsDim)) continue;
+    LintFinding finding = FindingAt(kHeadsIndivisible.code, split.place);
     finding.message =
         "the model has " + std::to_string(heads->heads) + " heads, " +
-        AxesHave(facts, axes) + " in " + std::string(ModeName(mode)) + ": " +
+        AxesHave(facts, split.axes) + " in " + ModesText(facts, split) + ": " +
         std::to_string(heads->heads) + " % " + std::to_string(parts) + " = " +
         std::to_string(heads->heads % parts);
     // Better said at the projection's rule, where there is one.
@@ -32,7 +28,6 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.tells = finding.unless;
     finding.help = "give `head` an axis whose size divides the heads";
     sink.push_back(std::move(finding));
-    return;
   }
 }
 

@@ -11,21 +11,17 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
-  for (Mode mode : facts.plan().modes) {
-    const AxisGroup axes = AttentionAxes(facts, mode, "key", kHeadsDim);
-    const int64_t parts = facts.mesh().Parts(axes).value_or(1);
-    if (parts <= 1 || heads->kv_heads % parts == 0) continue;
-    if (!Written(facts, mode, "key", kHeadsDim)) continue;
-    const int64_t kv = heads->kv_heads;
-    LintFinding finding;
-    finding.code = &kKvHeadsIndivisible.code;
-    finding.level = finding.code->level;
-    finding.place = AttentionPlace(
-        facts, mode, "key", kHeadsDim,
-        Place{facts.model()->source, Place::kWhole, Place::kWhole});
+  const int64_t kv = heads->kv_heads;
+  for (const ModeSplit& split :
+       SplitsOf(facts, "key", kHeadsDim,
+                {facts.model()->source, Place::kWhole, Place::kWhole})) {
+    const int64_t parts = split.parts;
+    if (kv % parts == 0) continue;
+    if (!Written(facts, split.modes.front(), "key", kHeadsDim)) continue;
+    LintFinding finding = FindingAt(kKvHeadsIndivisible.code, split.place);
     finding.message =
         "the model has " + std::to_string(kv) + " KV heads, " +
-        AxesHave(facts, axes) + " in " + std::string(ModeName(mode)) + ": " +
+        AxesHave(facts, split.axes) + " in " + ModesText(facts, split) + ": " +
         (parts % kv == 0
              ? "each head would lie on " + std::to_string(parts / kv) +
                    " devices, or be split inside"
@@ -37,7 +33,6 @@ void Check(const Facts& facts, FindingSink& sink) {
                    std::to_string(kv) +
                    ", or leave it whole and split the length instead";
     sink.push_back(std::move(finding));
-    return;
   }
 }
 

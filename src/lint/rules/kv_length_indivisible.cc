@@ -9,24 +9,19 @@ namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {
   const int64_t length = *facts.inputs().kv_len;
-  for (Mode mode : facts.plan().modes) {
-    const AxisGroup axes = AttentionAxes(facts, mode, "key", kLengthDim);
-    const int64_t parts = facts.mesh().Parts(axes).value_or(1);
-    if (parts <= 1 || length % parts == 0) continue;
-    Finding finding;
-    finding.code = &kKvLengthIndivisible.code;
-    finding.level = finding.code->level;
-    finding.place =
-        AttentionPlace(facts, mode, "key", kLengthDim, facts.MeshPlace());
+  for (const ModeSplit& split :
+       SplitsOf(facts, "key", kLengthDim, facts.MeshPlace())) {
+    const int64_t parts = split.parts;
+    if (length % parts == 0) continue;
+    LintFinding finding = FindingAt(kKvLengthIndivisible.code, split.place);
     finding.message = "the KV cache is " + std::to_string(length) + " long, " +
-                      AxesHave(facts, axes) + " in " +
-                      std::string(ModeName(mode)) + ": " +
-                      std::to_string(length) + " % " + std::to_string(parts) +
-                      " = " + std::to_string(length % parts);
+                      AxesHave(facts, split.axes) + " in " +
+                      ModesText(facts, split) + ": " + std::to_string(length) +
+                      " % " + std::to_string(parts) + " = " +
+                      std::to_string(length % parts);
     finding.help = "make the cache " +
                    std::to_string((length / parts + 1) * parts) + " long";
     sink.push_back(std::move(finding));
-    return;
   }
 }
 

@@ -54,10 +54,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     const std::string& pattern = facts.rules()[r].match;
     const int64_t copies = Copies(pattern);
     if (copies < kManyCopies) continue;
-    Finding finding;
-    finding.code = &kSlowPattern.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    LintFinding finding =
+        FindingAt(kSlowPattern.code, facts.RulePlace(static_cast<int32_t>(r)));
     finding.message = "pattern " + Quoted(pattern) + " repeats a part " +
                       CountText(copies) +
                       " times, each of them a copy in the"

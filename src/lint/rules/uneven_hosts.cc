@@ -26,10 +26,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   const bool fits =
       group <= per_host ? per_host % group == 0 : group % per_host == 0;
   if (fits) return;
-  Finding finding;
-  finding.code = &kUnevenHosts.code;
-  finding.level = finding.code->level;
-  finding.place = facts.MeshPlace();
+  LintFinding finding = FindingAt(kUnevenHosts.code, facts.MeshPlace());
   finding.message =
       "a model replica takes " + std::to_string(group) +
       " devices (tensor times sequence parallel) and a host has " +
