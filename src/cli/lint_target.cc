@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "cli/settings_flags.h"
+#include "exec/operations/operation.h"
+#include "lint/analysis/rings.h"
 #include "target/open.h"
 
 namespace shardc::cli {
@@ -15,6 +18,15 @@ ModelConfig WithFlags(std::optional<ModelConfig> model,
   if (flags.head_dim) out.head_dim = flags.head_dim;
   if (flags.window) out.sliding_window = flags.window;
   return out;
+}
+
+// Settings that cannot be read are for `verify` to tell, which uses them.
+std::vector<ZigZagRing> RingsOf(const VerifyInput& input) {
+  Findings ignored;
+  const auto operations = exec::KnownOperations();
+  const auto settings = TargetSettings(input, operations, ignored);
+  return settings ? RingsOf(input, *settings, operations)
+                  : std::vector<ZigZagRing>{};
 }
 
 }  // namespace
@@ -33,6 +45,7 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   inputs.batch = attention.batch ? attention.batch : target.batch;
   inputs.kv_len = attention.kv_len ? attention.kv_len : target.kv_len;
   inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
+  inputs.rings = RingsOf(target.verify);
   const Facts facts(inputs);
   LintResult out = RunLints(facts, selection, std::move(extra));
   if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);

@@ -99,19 +99,6 @@ bool ReadFlags(const SettingsFlags& flags,
   return good;
 }
 
-// Of the flag, else the target's, else one that says nothing.
-std::optional<OperationsFile> ReadFile(const SettingsFlags& flags,
-                                       const VerifyInput& input,
-                                       std::span<const KnownOperation> known,
-                                       Findings& findings) {
-  if (!flags.file.empty()) return ReadOperations(flags.file, known, findings);
-  if (input.inline_settings) {
-    return ReadOperationsAt(*input.inline_settings, known, findings);
-  }
-  if (input.settings.empty()) return OperationsFile{};
-  return ReadOperations(input.settings, known, findings);
-}
-
 SettingsRecord RecordOf(const ModelConfig* model) {
   SettingsRecord out;
   if (model == nullptr) return out;
@@ -198,11 +185,23 @@ Options OptionsOf(SettingsFlags& flags) {
   return options;
 }
 
+std::optional<OperationsFile> TargetSettings(
+    const VerifyInput& input, std::span<const KnownOperation> operations,
+    Findings& findings) {
+  if (input.inline_settings) {
+    return ReadOperationsAt(*input.inline_settings, operations, findings);
+  }
+  if (input.settings.empty()) return OperationsFile{};
+  return ReadOperations(input.settings, operations, findings);
+}
+
 bool ChooseSettings(const SettingsFlags& flags, const VerifyInput& input,
                     const ModelConfig* model, const Mesh& mesh,
                     verify::Request& request, Findings& findings) {
   const std::vector<KnownOperation> known = exec::KnownOperations();
-  const auto file = ReadFile(flags, input, known, findings);
+  const auto file = flags.file.empty()
+                        ? TargetSettings(input, known, findings)
+                        : ReadOperations(flags.file, known, findings);
   SettingsRecord by_flags;
   const bool good = ReadFlags(flags, known, request, by_flags, findings);
   if (!file || !good) return false;

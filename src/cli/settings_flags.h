@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "cli/command.h"
@@ -23,6 +24,12 @@ struct SettingsFlags {
 };
 
 Options OptionsOf(SettingsFlags& flags);
+
+// What a target's `settings` say; empty where it has none. Findings: what is
+// wrong with the file.
+std::optional<OperationsFile> TargetSettings(
+    const VerifyInput& input, std::span<const KnownOperation> operations,
+    Findings& findings);
 
 // Without --settings the target's are read. Fills `request.records`, `features`
 // and `remarks` for its operations. Findings: what is wrong with the file or a

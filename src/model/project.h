@@ -85,6 +85,7 @@ struct ModelConfig {
   std::optional<double> soft_cap;           // of attention's logits
   std::optional<double> attention_dropout;  // where above 0
   bool attention_sinks = false;             // a learned logit per head
+  std::optional<int64_t> state_groups;      // of a mixer's B and C
   // Quantisation group along the input dimension, if any.
   std::optional<int64_t> quant_group;
   SourceRef source;

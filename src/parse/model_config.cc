@@ -44,6 +44,8 @@ constexpr std::array<Key, 5> kLayers = {
 constexpr std::array<Key, 2> kVocab = {"vocab_size", "padded_vocab_size"};
 constexpr std::array<Key, 4> kExperts = {"num_local_experts", "num_experts",
                                          "n_routed_experts", "moe_num_experts"};
+constexpr std::array<Key, 3> kStateGroups = {"n_groups", "mamba_n_groups",
+                                             "ngroups"};
 constexpr std::array<Key, 4> kExpertsPerToken = {
     "num_experts_per_tok", "experts_per_token", "num_experts_per_token",
     "moe_top_k"};
@@ -131,6 +133,7 @@ class Reader {
     config_.vocab = First(kVocab);
     config_.experts = First(kExperts);
     config_.experts_per_token = First(kExpertsPerToken);
+    config_.state_groups = First(kStateGroups);
     config_.moe_intermediate = First(kMoeIntermediate);
     config_.max_positions = First(kPositions);
     if (IsTrue("use_sliding_window").value_or(true)) {

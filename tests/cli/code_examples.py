@@ -61,11 +61,17 @@ def setup(example):
         files.append(("mesh.yaml", example["mesh"]))
         mesh = "mesh.yaml"
     flags = f"--mesh {mesh} --rules rules.yaml --manifest manifest.json"
-    if "committed plan" in example:
-        files.append(("shardc.yaml", "version: 1\ntargets:\n  t:\n"
-                      f"    mesh: {mesh}\n    rules: [rules.yaml]\n"
-                      "    manifest: manifest.json\n    plan: locked.json\n"))
-        flags = "--locked"
+    if "committed plan" in example or "target" in example:
+        project = ("version: 1\ntargets:\n  t:\n"
+                   f"    mesh: {mesh}\n    rules: [rules.yaml]\n"
+                   "    manifest: manifest.json\n")
+        flags = ""
+        if "committed plan" in example:
+            project += "    plan: locked.json\n"
+            flags = "--locked"
+        project += "".join(
+            f"    {line}\n" for line in example.get("target", "").splitlines())
+        files.append(("shardc.yaml", project))
     if "config.json" in example:
         flags += " --model config.json"
     sizes = [f"{key}={example[key]}" for key in ("batch", "kv_len")
@@ -75,7 +81,7 @@ def setup(example):
     if "memory in bytes" in example:
         flags += " --memory " + example["memory in bytes"]
     return [Step("hidden", name, text.splitlines())
-            for name, text in files], flags
+            for name, text in files], flags.strip()
 
 
 def sections(program, code):

@@ -1,44 +1,21 @@
 #include "lint/target.h"
 
-#include <unistd.h>
+#include <algorithm>
 
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-
+#include "doctest/doctest.h"
 #include "emit/emit.h"
+#include "exec/operations/operation.h"
+#include "lint/analysis/rings.h"
 #include "lint/locked.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
+#include "parse/operations.h"
 #include "parse/project.h"
 #include "parse/rules.h"
+#include "temporary_folder.h"
 
 namespace shardc {
 namespace {
-
-// A folder that goes with the object.
-class Folder {
- public:
-  Folder() {
-    static std::atomic<int> count{0};
-    path_ = std::filesystem::temp_directory_path() /
-            ("shardc-lint-" + std::to_string(getpid()) + "-" +
-             std::to_string(count++));
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string Write(const std::string& name, std::string_view text) const {
-    const auto path = path_ / name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path.string();
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 std::optional<Mesh> MeshOf(std::string_view text, Findings& findings) {
   auto source = MakeSource("--mesh", std::string(text));
@@ -46,6 +23,28 @@ std::optional<Mesh> MeshOf(std::string_view text, Findings& findings) {
     return ParseMeshString(source, std::nullopt, findings);
   }
   return ParseMesh(source, std::nullopt, findings);
+}
+
+// What the target's keys say of rings, read as a project file's.
+std::vector<ZigZagRing> RingsIn(std::string_view keys,
+                                const TemporaryFolder& folder,
+                                Findings& findings) {
+  std::string text =
+      "version: 1\ntargets:\n  t:\n    mesh: dp:1\n    rules: [r.yaml]\n"
+      "    manifest: m.json\n";
+  for (size_t at = 0; at < keys.size();) {
+    const size_t end = std::min(keys.find('\n', at), keys.size());
+    text += "    " + std::string(keys.substr(at, end - at)) + "\n";
+    at = end + 1;
+  }
+  const auto project = ReadProject(folder.Write("shardc.yaml", text), findings);
+  if (!project) return {};
+  const VerifyInput& verify = project->targets.front().verify;
+  const auto operations = exec::KnownOperations();
+  const auto settings =
+      ReadOperationsAt(verify.inline_settings.value(), operations, findings);
+  return settings ? RingsOf(verify, *settings, operations)
+                  : std::vector<ZigZagRing>{};
 }
 
 }  // namespace
@@ -57,6 +56,7 @@ LintExample Filled(const LintExample& bad, const LintExample& good) {
   if (out.manifest.empty()) out.manifest = bad.manifest;
   if (out.model.empty()) out.model = bad.model;
   if (out.locked.empty()) out.locked = bad.locked;
+  if (out.target.empty()) out.target = bad.target;
   if (out.batch == 0) out.batch = bad.batch;
   if (out.kv_len == 0) out.kv_len = bad.kv_len;
   if (out.memory_bytes == 0) out.memory_bytes = bad.memory_bytes;
@@ -64,7 +64,7 @@ LintExample Filled(const LintExample& bad, const LintExample& good) {
 }
 
 TestTarget Build(const LintExample& example) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Findings findings;
   TestTarget out;
   auto mesh = MeshOf(example.mesh, findings);
@@ -87,6 +87,9 @@ TestTarget Build(const LintExample& example) {
   if (mesh && rules && manifest && !findings.HasErrors()) {
     out.compiled = Compile(std::move(*mesh), std::move(*rules),
                            std::move(*manifest), CompileOptions{}, findings);
+  }
+  if (!example.target.empty()) {
+    out.inputs.rings = RingsIn(example.target, folder, findings);
   }
   for (const Finding& finding : findings.all()) {
     out.errors += FindingText(finding, {});
@@ -119,6 +122,22 @@ LintResult LintExampleText(const LintExample& example, std::string* errors) {
   const auto selection = Selection::Make({}, /*preview=*/true, usage);
   const Facts facts(target.inputs);
   return RunLints(facts, *selection, std::move(locked));
+}
+
+std::vector<Finding> FindingsOf(const LintExample& example) {
+  std::string errors;
+  auto found = LintExampleText(example, &errors).findings;
+  CAPTURE(errors);
+  REQUIRE(errors.empty());
+  return found;
+}
+
+std::multiset<std::string> CodesOf(const LintExample& example) {
+  std::multiset<std::string> out;
+  for (const Finding& finding : FindingsOf(example)) {
+    out.insert(finding.code->Id());
+  }
+  return out;
 }
 
 }  // namespace shardc

@@ -4,7 +4,9 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "lint/analysis/facts.h"
 #include "lint/rules/lint.h"
@@ -28,6 +30,9 @@ TestTarget Build(const LintExample& example);
 
 // All lints, previews included, with the committed plan compared.
 LintResult LintExampleText(const LintExample& example, std::string* errors);
+// The same of an example that must be readable.
+std::vector<Finding> FindingsOf(const LintExample& example);
+std::multiset<std::string> CodesOf(const LintExample& example);
 
 }  // namespace shardc
 

@@ -63,6 +63,7 @@ void Example(std::string& out, const LintExample& example) {
   Indented(out, "manifest", example.manifest);
   Indented(out, "config.json", example.model);
   Indented(out, "committed plan", example.locked);
+  Indented(out, "target", example.target);
   Numbers(out, example);
 }
 

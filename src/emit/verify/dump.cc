@@ -100,8 +100,7 @@ void WriteDumpSettings(JsonWriter& json, const Case& test,
                        const CaseTensors& tensors) {
   const exec::AttentionOptions& o = tensors.problem.options;
   json.BeginObject();
-  // Null: it follows from the query's dims.
-  json.Member("scale", o.scale);
+  json.Member("scale", o.ScaleFor(test.sizes.head_dim));
   json.Member("causal", o.causal);
   json.Key("window");
   if (o.window) {

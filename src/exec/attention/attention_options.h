@@ -1,9 +1,8 @@
 // What an attention means, apart from how it is computed: every operation
-// reads the same record.
+// and the dense reference read the same record.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -51,10 +50,7 @@ struct AttentionOptions {
   double dropout = 0;
   uint64_t dropout_seed = 0;
 
-  double ScaleFor(int64_t head_dim) const {
-    if (scale) return *scale;
-    return head_dim > 0 ? 1 / std::sqrt(static_cast<double>(head_dim)) : 1;
-  }
+  double ScaleFor(int64_t head_dim) const;
 };
 
 }  // namespace shardc::exec

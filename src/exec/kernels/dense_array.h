@@ -1,4 +1,5 @@
-// A whole, unsharded array in float64.
+// A whole, unsharded array in float64: what the dense reference reads and
+// writes.
 #ifndef SHARDC_EXEC_KERNELS_DENSE_ARRAY_H_
 #define SHARDC_EXEC_KERNELS_DENSE_ARRAY_H_
 

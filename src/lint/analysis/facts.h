@@ -15,6 +15,7 @@
 
 #include "lint/analysis/model_fit.h"
 #include "lint/analysis/need.h"
+#include "lint/analysis/rings.h"
 #include "lint/analysis/roles.h"
 #include "model/project.h"
 #include "plan/compile.h"
@@ -29,6 +30,7 @@ struct LintInputs {
   std::optional<int64_t> batch;
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;  // wins over the mesh's device
+  std::vector<ZigZagRing> rings;        // that the target verifies
 };
 
 struct ParameterGroup {

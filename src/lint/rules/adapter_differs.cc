@@ -128,7 +128,8 @@ constinit const Lint kAdapterDiffers{
         "whose rank is split. A whole one is fine.",
     .why =
         "The two results are added element by element, so one of them is "
-        "moved, or summed over the axis, in every layer.",
+        "moved, or summed over the axis, in every layer "
+        "(huggingface/peft#3079).",
     .instead =
         "Split A's input and B's output as the base's or not at all, and "
         "leave the rank whole.",

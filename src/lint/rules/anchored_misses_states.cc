@@ -42,10 +42,9 @@ void Check(const Facts& facts, FindingSink& sink) {
     states[missed.pattern].push_back(facts.plan().names[missed.state]);
   }
   for (auto& [rule, names] : states) {
-    Finding finding;
-    finding.code = &kAnchoredMissesStates.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(static_cast<int32_t>(rule));
+    LintFinding finding =
+        FindingAt(kAnchoredMissesStates.code,
+                  facts.RulePlace(static_cast<int32_t>(rule)));
     finding.message =
         "pattern " + Quoted(facts.rules()[rule].match) +
         " is anchored at the start and misses " +

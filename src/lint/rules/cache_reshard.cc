@@ -16,9 +16,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     const Spec before = AttentionSpecOf(facts, Mode::kPrefill, "key");
     const Spec after = AttentionSpecOf(facts, mode, "key");
     if (SplitAlike(facts.mesh(), before, after)) continue;
-    Finding finding;
-    finding.code = &kCacheReshard.code;
-    finding.level = finding.code->level;
+    LintFinding finding = FindingAt(kCacheReshard.code);
     finding.message = "the KV cache is " + SpecText(before) +
                       " in prefill and " + SpecText(after) + " in " +
                       std::string(ModeName(mode)) +

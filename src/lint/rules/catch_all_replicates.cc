@@ -13,7 +13,8 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   for (const FallThrough& fall : CatchAllFallThroughs(facts)) {
     std::vector<std::string> texts;
-    LintFinding finding;
+    LintFinding finding =
+        FindingAt(kCatchAllReplicates.code, facts.RulePlace(fall.rule));
     for (const ParameterGroup* group : fall.groups) {
       texts.push_back(ParametersText(facts, *group));
       finding.tells.push_back(WholeTopic(facts.Example(*group)));
@@ -21,9 +22,6 @@ void Check(const Facts& facts, FindingSink& sink) {
         finding.params.push_back(std::move(name));
       }
     }
-    finding.code = &kCatchAllReplicates.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(fall.rule);
     finding.message =
         BytesText(fall.bytes) + " (" +
         PercentText(fall.bytes, facts.total_bytes()) +

@@ -20,7 +20,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (!rule.sketch.catch_all) continue;
     std::vector<std::string> texts;
-    LintFinding finding;
+    LintFinding finding = FindingAt(kCatchAllTakesLarge.code,
+                                    facts.RulePlace(static_cast<int32_t>(r)));
     int64_t bytes = 0;
     int64_t whole = 0;
     for (uint32_t index : rule.groups) {
@@ -37,9 +38,6 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (texts.empty()) continue;
     // What catch-all-replicates says louder is left to it.
     finding.unless = {CatchAllTopic(r)};
-    finding.code = &kCatchAllTakesLarge.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(static_cast<int32_t>(r));
     finding.message =
         BytesText(bytes) +
         " in large parameters get their spec from the catch-all " +

@@ -30,10 +30,8 @@ void Check(const Facts& facts, FindingSink& sink) {
       inner += (inner.empty() ? "" : ", ") + Quoted(mesh.axes[j].name);
     }
     if (inner.empty()) continue;
-    Finding finding;
-    finding.code = &kChattyAxisAcrossHosts.code;
-    finding.level = finding.code->level;
-    finding.place = facts.MeshPlace();
+    LintFinding finding =
+        FindingAt(kChattyAxisAcrossHosts.code, facts.MeshPlace());
     finding.message =
         "a group along tensor parallel axis " + Quoted(axis.name) + " spans " +
         std::to_string(SpanOf(mesh, i)) + " device numbers, and a host has " +

@@ -14,10 +14,7 @@ Place ConfigPlace(const Facts& facts) {
 
 void Check(const Facts& facts, FindingSink& sink) {
   for (const Misfit& misfit : facts.misfits()) {
-    LintFinding finding;
-    finding.code = &kConfigMisfit.code;
-    finding.level = finding.code->level;
-    finding.place = ConfigPlace(facts);
+    LintFinding finding = FindingAt(kConfigMisfit.code, ConfigPlace(facts));
     finding.message = misfit.observation;
     if (misfit.heads) {
       finding.message += "; what counts heads is skipped";

@@ -20,12 +20,10 @@ void Check(const Facts& facts, FindingSink& sink) {
     const AxisGroup kept = axes.Value(standard).axes;
     if (kept.empty()) continue;
     const std::string name(AxisRuleName(*decode));
-    LintFinding finding;
+    LintFinding finding = FindingAt(
+        kDecodeNull.code,
+        facts.compiled().rules.axes_places[static_cast<size_t>(*decode)]);
     finding.unless = {DecodeNullTopic(AxisRuleName(*decode))};
-    finding.code = &kDecodeNull.code;
-    finding.level = finding.code->level;
-    finding.place =
-        facts.compiled().rules.axes_places[static_cast<size_t>(*decode)];
     finding.message = Quoted(name + ": null") +
                       " does not unshard: " + Quoted(AxisRuleName(standard)) +
                       ", " + GroupText(kept) + ", stays in force in decode";

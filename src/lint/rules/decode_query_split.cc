@@ -16,11 +16,9 @@ void Check(const Facts& facts, FindingSink& sink) {
   const auto& given = rules.axes.Given(AxisRule::kDecodeQuerySequence);
   const bool is_null = !given || given->is_null;
   if (!given && !Written(facts, Mode::kDecode, "query", kLengthDim)) return;
-  LintFinding finding;
-  finding.code = &kDecodeQuerySplit.code;
-  finding.level = finding.code->level;
-  finding.place =
-      rules.axes_places[static_cast<size_t>(AxisRule::kDecodeQuerySequence)];
+  LintFinding finding = FindingAt(
+      kDecodeQuerySplit.code,
+      rules.axes_places[static_cast<size_t>(AxisRule::kDecodeQuerySequence)]);
   if (!given) {
     finding.place = AttentionPlace(facts, Mode::kDecode, "query", kLengthDim,
                                    facts.MeshPlace());

@@ -9,10 +9,8 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   for (const Repeat& repeat : RepeatsOf(facts)) {
     if (!repeat.same_spec) continue;
-    Finding finding;
-    finding.code = &kDuplicateRule.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(repeat.later);
+    LintFinding finding =
+        FindingAt(kDuplicateRule.code, facts.RulePlace(repeat.later));
     finding.message =
         "pattern " +
         Quoted(facts.rules()[static_cast<size_t>(repeat.later)].match) +

@@ -24,10 +24,8 @@ using Groups = std::vector<const ParameterGroup*>;
 // The message begins with `cause`.
 void Say(const Facts& facts, const Groups& groups, const std::string& cause,
          std::string help, FindingSink& sink) {
-  LintFinding finding;
-  finding.code = &kLargeReplicated.code;
-  finding.level = finding.code->level;
-  finding.place = facts.GroupPlace(*groups.front());
+  LintFinding finding =
+      FindingAt(kLargeReplicated.code, facts.GroupPlace(*groups.front()));
   std::vector<std::string> texts;
   std::set<int32_t> rules = {groups.front()->rule};
   int64_t bytes = 0;

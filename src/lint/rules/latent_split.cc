@@ -64,7 +64,8 @@ constinit const Lint kLatentSplit{
         "over a tensor parallel axis.",
     .why =
         "The norm behind it takes the mean over the whole latent, and every "
-        "head reads all of it: the activations are gathered in every layer.",
+        "head reads all of it: the activations are gathered in every layer "
+        "(deepseek-ai/DeepSeek-V3#283).",
     .instead = "Split the projections from the latent to the heads.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

@@ -29,6 +29,7 @@ struct LintExample {
   std::string_view manifest = {};  // JSON
   std::string_view model = {};     // config.json, or empty
   std::string_view locked = {};    // a committed plan, or empty
+  std::string_view target = {};    // more keys of the target, YAML
   int64_t batch = 0;               // 0: not given
   int64_t kv_len = 0;
   int64_t memory_bytes = 0;

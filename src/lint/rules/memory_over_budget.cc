@@ -11,10 +11,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   const auto use = MostMemory(facts);
   const int64_t memory = *facts.inputs().memory_bytes;
   if (!use || use->Total() <= memory) return;
-  Finding finding;
-  finding.code = &kMemoryOverBudget.code;
-  finding.level = finding.code->level;
-  finding.place = facts.MeshPlace();
+  LintFinding finding = FindingAt(kMemoryOverBudget.code, facts.MeshPlace());
   finding.message = "a device needs " + BytesText(use->Total()) + " in " +
                     std::string(ModeName(use->mode)) + " and has " +
                     BytesText(memory) + ": " + use->ToString();

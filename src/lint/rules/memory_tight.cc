@@ -13,10 +13,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   if (!use || use->Total() > memory || use->Total() < memory - memory / 10) {
     return;
   }
-  Finding finding;
-  finding.code = &kMemoryTight.code;
-  finding.level = finding.code->level;
-  finding.place = facts.MeshPlace();
+  LintFinding finding = FindingAt(kMemoryTight.code, facts.MeshPlace());
   finding.message = "a device needs " + BytesText(use->Total()) + " of its " +
                     BytesText(memory) + " in " +
                     std::string(ModeName(use->mode)) + ": " + use->ToString() +

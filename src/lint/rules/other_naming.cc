@@ -16,7 +16,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   int64_t specific = 0;
   int64_t dead = 0;
   int32_t first = -1;
-  LintFinding finding;
+  LintFinding finding = FindingAt(kOtherNaming.code);
   finding.tells = NamingTopics(facts);
   // A wrong separator explains it.
   if (SeparatorExplainsNaming(facts)) finding.unless = {NamingTopic()};
@@ -33,8 +33,6 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     if (facts.Replicated(group)) whole += facts.TotalBytes(group);
   }
-  finding.code = &kOtherNaming.code;
-  finding.level = finding.code->level;
   finding.place = facts.RulePlace(first);
   finding.message =
       std::to_string(dead) + " of " + Counted(specific, "rule") +

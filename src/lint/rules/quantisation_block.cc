@@ -1,6 +1,9 @@
-// The shapes of weight and scale give the block in each dimension.
+// The shapes of weight and scale give the block in each dimension; without
+// scales the configuration gives it for the input of projections.
 //
 //   576 rows, 5 scales: blocks of 128; over tp 8 a shard has 72, inside a block
+#include <algorithm>
+
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
@@ -26,7 +29,41 @@ void Say(const Facts& facts, const ParameterGroup& weight, int dim,
       " whole"));
 }
 
+// Matrices that a quantised checkpoint quantises: projections.
+bool IsProjection(const ParameterGroup& group) {
+  switch (group.role.role) {
+    case Role::kOther:
+    case Role::kEmbedding:
+    case Role::kHead:
+    case Role::kRouter:
+    case Role::kNorm:
+      return false;
+    default:
+      return IsWeight(group);
+  }
+}
+
+// The configuration's group, along the input, where no scale shows which
+// weights have one: trees from before quantisation.
+void CheckConfigured(const Facts& facts, FindingSink& sink) {
+  if (facts.model() == nullptr || !facts.model()->quant_group) return;
+  const auto groups = facts.groups();
+  const bool shown = std::any_of(groups.begin(), groups.end(), [](auto& group) {
+    return group.role.leaf == Leaf::kScale && group.role.role != Role::kNorm;
+  });
+  if (shown) return;
+  for (const ParameterGroup& group : groups) {
+    if (!IsProjection(group) || !facts.Judged(group) ||
+        MayPack(facts.TypeOf(group).dtype.value_or(Dtype::kI32))) {
+      continue;
+    }
+    const int dim = InDim(group.role, facts.Rank(group));
+    if (dim >= 0) Say(facts, group, dim, *facts.model()->quant_group, sink);
+  }
+}
+
 void Check(const Facts& facts, FindingSink& sink) {
+  CheckConfigured(facts, sink);
   for (const Companion& pair : CompanionsOf(facts)) {
     if (pair.other->role.leaf != Leaf::kScale) continue;
     const int rank = facts.Rank(*pair.weight);
@@ -52,11 +89,12 @@ constinit const Lint kQuantisationBlock{
     .what =
         "Finds quantised weights whose shards are no multiple of the "
         "block that one scale stands for, as the shapes of weight and "
-        "scale tell.",
+        "scale tell, or config.json's group size where the tree has no "
+        "scales.",
     .why =
         "Two devices then need one scale. Kernels that expect whole blocks "
         "refuse such a shard, and a scale that is split too is on one of "
-        "the two only.",
+        "the two only (sgl-project/sglang#3345, vllm-project/vllm#42384).",
     .instead = "Split so that blocks stay whole.",
     .bad = {.mesh = "tp:8",
             .rules = R"(version: 1

@@ -14,10 +14,8 @@ void Check(const Facts& facts, FindingSink& sink) {
                          !pattern.starts_with(".*?") &&
                          pattern.find('|') == std::string::npos;
     if (!leading) continue;
-    Finding finding;
-    finding.code = &kRedundantWildcard.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(static_cast<int32_t>(r));
+    LintFinding finding = FindingAt(kRedundantWildcard.code,
+                                    facts.RulePlace(static_cast<int32_t>(r)));
     finding.message = "the leading `.*` of " + Quoted(pattern) +
                       " does nothing: patterns are searched for anywhere";
     finding.help = "write " + Quoted(pattern.substr(2));

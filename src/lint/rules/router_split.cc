@@ -48,7 +48,8 @@ constinit const Lint kRouterSplit{
     .why =
         "The best of all experts are taken for each token. From a part of "
         "the scores that is another choice on every device, or the scores "
-        "are gathered in every layer, for a matrix of little size.",
+        "are gathered in every layer, for a matrix of little size "
+        "(pytorch/torchtitan#3386 replicates it).",
     .instead = "Leave that dimension whole.",
     .bad = {.mesh = "ep:4,tp:2",
             .rules = R"(version: 1

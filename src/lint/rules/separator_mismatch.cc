@@ -31,7 +31,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     const char other = rule.separator == '/' ? '.' : '/';
     const auto group = static_cast<size_t>(
         facts.rule_facts()[static_cast<size_t>(dead.front())].would_match);
-    LintFinding finding;
+    LintFinding finding =
+        FindingAt(kSeparatorMismatch.code, facts.RulePlace(dead.front()));
     if (explains) {
       finding.tells = NamingTopics(facts);
       finding.tells.push_back(NamingTopic());
@@ -39,9 +40,6 @@ void Check(const Facts& facts, FindingSink& sink) {
     for (int32_t one : dead) {
       finding.tells.push_back(DeadRuleTopic(static_cast<size_t>(one)));
     }
-    finding.code = &kSeparatorMismatch.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(dead.front());
     finding.message =
         Counted(static_cast<int64_t>(dead.size()), "rule") +
         (dead.size() == 1 ? " matches nothing because its pattern is"

@@ -26,10 +26,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (const MeshAxis& axis : facts.mesh().axes) {
     if (axis.size <= 1 || splits.count(axis.name) > 0) continue;
     if (facts.TensorAxes({axis.name}).empty()) continue;
-    LintFinding finding;
-    finding.code = &kTensorAxisIdle.code;
-    finding.level = finding.code->level;
-    finding.place = facts.MeshPlace();
+    LintFinding finding = FindingAt(kTensorAxisIdle.code, facts.MeshPlace());
     // Nothing at all uses it: said by the lint of unused axes.
     finding.unless = {UnusedAxisTopic(axis.name)};
     finding.message = "no parameter is split over the tensor parallel axis " +

@@ -13,10 +13,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (mesh.dcn[i] <= 1 || facts.TensorAxes({mesh.axes[i].name}).empty()) {
       continue;
     }
-    Finding finding;
-    finding.code = &kTensorAxisOverSlices.code;
-    finding.level = finding.code->level;
-    finding.place = facts.MeshPlace();
+    LintFinding finding =
+        FindingAt(kTensorAxisOverSlices.code, facts.MeshPlace());
     finding.message = "tensor parallel axis " + Quoted(mesh.axes[i].name) +
                       " runs over " + std::to_string(mesh.dcn[i]) +
                       " slices: every layer waits for the network between"

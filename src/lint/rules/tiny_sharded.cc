@@ -15,7 +15,8 @@ constexpr int64_t kTinyShardBytes = 256;
 void Check(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     std::vector<std::string> texts;
-    Finding finding;
+    LintFinding finding =
+        FindingAt(kTinySharded.code, facts.RulePlace(static_cast<int32_t>(r)));
     int64_t count = 0;
     for (uint32_t index : facts.rule_facts()[r].groups) {
       const ParameterGroup& group = facts.groups()[index];
@@ -29,9 +30,6 @@ void Check(const Facts& facts, FindingSink& sink) {
       }
     }
     if (texts.empty()) continue;
-    finding.code = &kTinySharded.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(static_cast<int32_t>(r));
     finding.message = Counted(count, "parameter") +
                       (count == 1 ? " is" : " are") +
                       " cut into shards of less than " +

@@ -27,7 +27,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     }
     bool whole = false;
     std::vector<std::string> texts;
-    Finding finding;
+    LintFinding finding = FindingAt(kUnanchoredPattern.code,
+                                    facts.RulePlace(static_cast<int32_t>(r)));
     for (uint32_t index : rule.groups) {
       const ParameterGroup& group = facts.groups()[index];
       const std::string& name = facts.Example(group);
@@ -44,9 +45,6 @@ void Check(const Facts& facts, FindingSink& sink) {
       }
     }
     if (!whole || texts.empty()) continue;
-    finding.code = &kUnanchoredPattern.code;
-    finding.level = finding.code->level;
-    finding.place = facts.RulePlace(static_cast<int32_t>(r));
     finding.message = "pattern " + Quoted(facts.rules()[r].match) +
                       " also takes " + ListText(texts) +
                       ", where it ends inside a word";

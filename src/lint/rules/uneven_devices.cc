@@ -28,10 +28,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     }
     const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
     if (*most - *least <= *most / 20) continue;
-    Finding finding;
-    finding.code = &kUnevenDevices.code;
-    finding.level = finding.code->level;
-    finding.place = facts.MeshPlace();
+    LintFinding finding = FindingAt(kUnevenDevices.code, facts.MeshPlace());
     finding.message = "placed parameters weigh " + BytesText(*most) +
                       " per device at coordinate " +
                       std::to_string(most - bytes.begin()) + " of axis " +

@@ -59,10 +59,7 @@ class Uses {
 
 void Say(FindingSink& sink, const Place& place, const std::string& what,
          const std::string& name) {
-  Finding finding;
-  finding.code = &kUnusedDefinition.code;
-  finding.level = finding.code->level;
-  finding.place = place;
+  LintFinding finding = FindingAt(kUnusedDefinition.code, place);
   finding.message = what + " " + Quoted(name) + " is used by no spec";
   finding.help = "remove it";
   sink.push_back(std::move(finding));

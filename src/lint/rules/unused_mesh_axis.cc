@@ -48,13 +48,10 @@ void Check(const Facts& facts, FindingSink& sink) {
               facts.plan().placement_axes.end());
   for (const MeshAxis& axis : facts.mesh().axes) {
     if (axis.size <= 1 || used.count(axis.name) > 0) continue;
-    LintFinding finding;
+    LintFinding finding = FindingAt(kUnusedMeshAxis.code, facts.MeshPlace());
     finding.tells = {UnusedAxisTopic(axis.name)};
     // Of the expert axis, where there are experts, better by their rule.
     finding.unless = finding.tells;
-    finding.code = &kUnusedMeshAxis.code;
-    finding.level = finding.code->level;
-    finding.place = facts.MeshPlace();
     finding.message = "nothing uses mesh axis " + Quoted(axis.name) +
                       " of size " + std::to_string(axis.size) +
                       ": no rule splits a parameter or attention over it,"

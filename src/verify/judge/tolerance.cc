@@ -20,7 +20,8 @@ constexpr double kRounding = 1.3;
 
 }  // namespace
 
-ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference) {
+ErrorOf CompareOutputs(const exec::DenseArray& got,
+                       const exec::DenseArray& reference) {
   ErrorOf out;
   double difference = 0, total = 0;
   int64_t worst = -1;
@@ -56,7 +57,7 @@ ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference) {
   return out;
 }
 
-double MaxAbs(const dense::Array& x) {
+double MaxAbs(const exec::DenseArray& x) {
   double out = 0;
   for (double v : x.data) out = std::max(out, std::abs(v));
   return out;
@@ -80,8 +81,9 @@ double ErrorCap(Dtype dtype, double max_reference, double max_logit) {
 
 bool Within(double error, double tolerance) { return error <= tolerance; }
 
-double BeyondSlack(const dense::Array& got, const dense::Array& reference,
-                   const dense::Array& slack) {
+double BeyondSlack(const exec::DenseArray& got,
+                   const exec::DenseArray& reference,
+                   const exec::DenseArray& slack) {
   double out = 0;
   for (size_t i = 0; i < reference.data.size(); ++i) {
     const double error = std::abs(got.data[i] - reference.data[i]);
@@ -90,9 +92,9 @@ double BeyondSlack(const dense::Array& got, const dense::Array& reference,
   return out;
 }
 
-dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
-                     const dense::Array& more) {
-  dense::Array out = dense::Array::Zeros(reference.shape);
+exec::DenseArray SlackOf(Dtype dtype, const exec::DenseArray& reference,
+                         const exec::DenseArray& more) {
+  exec::DenseArray out = exec::DenseArray::Zeros(reference.shape);
   if (!more.data.empty()) out = more;
   if (dtype == Dtype::kF32) return out;
   // Below its normal numbers float16 has steps of 2^-24.
@@ -105,8 +107,8 @@ dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
   return out;
 }
 
-Judgement JudgeOutput(const dense::Array& got, const dense::Array& reference,
-                      const Limits& limits) {
+Judgement JudgeOutput(const exec::DenseArray& got,
+                      const exec::DenseArray& reference, const Limits& limits) {
   Judgement out;
   out.error = CompareOutputs(got, reference);
   out.allowed = limits.base;

@@ -1,0 +1,65 @@
+// Sizes of queries, keys and values follow from the model's heads, or from a
+// width of three times the model's; gate and up are halves:
+//
+//   c_attn [1600, 4800]: queries, keys and values of 1600 each, dimension 1
+#include "lint/analysis/fused.h"
+
+#include "lint/analysis/heads.h"
+
+namespace shardc {
+namespace {
+
+std::vector<FusedPart> QkvParts(const Facts& facts, int64_t size,
+                                int64_t other) {
+  if (facts.model() != nullptr) {
+    const auto heads = HeadsOf(*facts.model());
+    if (heads &&
+        size == (heads->heads + 2 * heads->kv_heads) * heads->head_dim) {
+      return {{"queries", heads->heads * heads->head_dim},
+              {"keys", heads->kv_heads * heads->head_dim}};
+    }
+  }
+  // As many keys as queries, and the width of the model.
+  if (size == 3 * other) return {{"queries, keys and values each", other}};
+  return {};
+}
+
+// Which dimension holds the two halves of a fused gate and up projection.
+int GateUpDim(const Facts& facts, const ParameterGroup& group) {
+  const int rank = facts.Rank(group);
+  const int known = OutDim(group.role, rank);
+  if (known >= 0 || facts.model() == nullptr) return known;
+  const ModelConfig& model = *facts.model();
+  for (int dim = rank - 1; dim >= 0 && dim >= rank - 2; --dim) {
+    const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
+    if (model.hidden && size == *model.hidden) continue;
+    if ((model.moe_intermediate && size == 2 * *model.moe_intermediate) ||
+        (model.intermediate && size == 2 * *model.intermediate)) {
+      return dim;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::optional<Fused> FusedOf(const Facts& facts, const ParameterGroup& group) {
+  const int rank = facts.Rank(group);
+  if (rank < 2) return std::nullopt;
+  const Shape& shape = *facts.TypeOf(group).shape;
+  Fused out;
+  if (group.role.role == Role::kFusedGateUp && group.role.leaf != Leaf::kBias) {
+    out.dim = GateUpDim(facts, group);
+    if (out.dim < 0) return std::nullopt;
+    out.parts = {{"gate and up each", shape[static_cast<size_t>(out.dim)] / 2}};
+  } else if (group.role.role == Role::kFusedQkv && rank == 2) {
+    out.dim = OutDim(group.role, rank);
+    if (out.dim < 0) return std::nullopt;
+    out.parts = QkvParts(facts, shape[static_cast<size_t>(out.dim)],
+                         shape[static_cast<size_t>(1 - out.dim)]);
+  }
+  if (out.parts.empty()) return std::nullopt;
+  return out;
+}
+
+}  // namespace shardc

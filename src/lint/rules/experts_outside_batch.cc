@@ -1,0 +1,119 @@
+// Tokens are split by the axes of batch and sequence. An expert axis among
+// them exchanges tokens (all_to_all); one apart from them holds the same
+// tokens at each of its coordinates:
+//
+//   batch over dp and fsdp, experts over ep 4  ->  each token is there 4 times
+#include <algorithm>
+#include <string>
+
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
+#include "lint/rules/all.h"
+
+namespace shardc {
+namespace {
+
+bool Holds(const AxisGroup& axes, const std::string& axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+// Of the axes for experts, those of which no token's coordinate is one.
+AxisGroup Outside(const Facts& facts) {
+  const AxisRules& axes = facts.compiled().rules.axes;
+  AxisGroup tokens;
+  for (AxisRule rule :
+       {AxisRule::kBatch, AxisRule::kSequence, AxisRule::kQuerySequence}) {
+    const AxisGroup more = axes.Value(rule).axes;
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  }
+  AxisGroup out;
+  for (const std::string& axis : axes.Value(AxisRule::kExpert).axes) {
+    // Experts over the tensor parallel axis are another way to split a layer.
+    if (Holds(tokens, axis) || facts.TensorParts({axis}) > 1) continue;
+    if (facts.mesh().Parts({axis}).value_or(1) > 1) out.push_back(axis);
+  }
+  return out;
+}
+
+bool OnExperts(const Facts& facts, const ParameterGroup& group,
+               const AxisGroup& axes) {
+  if (!group.role.expert || !facts.Judged(group)) return false;
+  if (facts.plan().params[facts.Members(group).front()].coordinate) return true;
+  const Spec& spec = facts.Train(group).spec;
+  return std::any_of(spec.begin(), spec.end(), [&](const AxisGroup& at) {
+    return std::any_of(at.begin(), at.end(), [&](const std::string& axis) {
+      return Holds(axes, axis);
+    });
+  });
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const AxisGroup outside = Outside(facts);
+  if (outside.empty()) return;
+  const auto groups = facts.groups();
+  const bool any = std::any_of(
+      groups.begin(), groups.end(),
+      [&](const auto& group) { return OnExperts(facts, group, outside); });
+  if (!any) return;
+  const RuleSet& rules = facts.compiled().rules;
+  const int64_t copies = facts.mesh().Parts(outside).value_or(1);
+  LintFinding finding = FindingAt(kExpertsOutsideBatch.code, facts.MeshPlace());
+  finding.level = Level::kNote;
+  // A default is no statement.
+  if (rules.axes.Given(AxisRule::kBatch)) {
+    finding.level = finding.code->level;
+    finding.place = rules.axes_places[static_cast<size_t>(AxisRule::kBatch)];
+  }
+  finding.message =
+      "experts are split over " + GroupText(outside) +
+      ", over which no token is: each of its " + std::to_string(copies) +
+      " coordinates has the same tokens, attention is computed " +
+      std::to_string(copies) +
+      " times, and an all_reduce of every token takes the place of an "
+      "all_to_all";
+  std::string list;
+  AxisGroup batch = rules.axes.Value(AxisRule::kBatch).axes;
+  batch.insert(batch.end(), outside.begin(), outside.end());
+  for (const std::string& axis : batch) {
+    list += (list.empty() ? "" : ", ") + axis;
+  }
+  finding.help = "write `axes: {batch: [" + list + "]}`, if it is so meant";
+  sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kExpertsOutsideBatch{
+    .code = {410, "experts-outside-batch", Level::kWarning,
+             "the expert axis splits no tokens"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds experts over an axis that neither the batch nor the sequence "
+        "is split over. A warning where a file writes the axes of the batch, "
+        "a note where they are the default ones.",
+    .why =
+        "GShard (arXiv 2006.16668) splits tokens and experts over one axis, "
+        "and exchanges tokens by all_to_all. Apart, every coordinate of the "
+        "expert axis has the same tokens: attention and all dense layers are "
+        "computed once on each, and outputs of experts are summed over the "
+        "axis for every token (huggingface/transformers#48518).",
+    .instead = "Let the batch take the expert axis too.",
+    .bad = {.mesh = "dp:2,ep:4",
+            .rules = R"(version: 1
+axes: {batch: dp}
+rules:
+  - match: 'experts/up_proj/kernel'
+    spec: [EXPERT, null, TP]
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/mlp/experts/up_proj/kernel": {"shape": [8, 1024, 4096], "dtype": "BF16"}}}
+)"},
+    .good = {.rules = R"(version: 1
+axes: {batch: [dp, ep]}
+rules:
+  - match: 'experts/up_proj/kernel'
+    spec: [EXPERT, null, TP]
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,158 @@
+// A Mamba-2 mixer packs its projection, sizes known from its neighbours:
+//
+//   in_proj  [z | x | B | C | dt]   2 inner + 2 groups * state + heads
+//   conv1d   [x | B | C]            inner + 2 groups * state
+//
+// A contiguous cut of either gives no device its heads and their groups.
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
+#include "lint/rules/all.h"
+#include "model/name.h"
+
+namespace shardc {
+namespace {
+
+// The sizes of one mixer; 0 while unknown.
+struct Mixer {
+  int64_t heads = 0;  // of A_log
+  int64_t inner = 0;  // of the gated norm
+};
+
+// Path and last naming part of "backbone.layers.*.mixer.in_proj.weight".
+struct Member {
+  std::string mixer;
+  std::string_view part;
+};
+
+std::optional<Member> MemberOf(const ParameterGroup& group, char separator) {
+  for (std::string_view part : SplitName(group.name, separator)) {
+    if (part == "A_log" || part == "norm" || part == "in_proj" ||
+        part == "conv1d") {
+      const auto end = static_cast<size_t>(part.data() - group.name.data());
+      return Member{group.name.substr(0, end), part};
+    }
+  }
+  return std::nullopt;
+}
+
+std::map<std::string, Mixer> MixersOf(const Facts& facts) {
+  std::map<std::string, Mixer> out;
+  for (const ParameterGroup& group : facts.groups()) {
+    if (facts.Rank(group) != 1) continue;
+    const auto member = MemberOf(group, facts.separator());
+    if (!member) continue;
+    const int64_t size = facts.Elements(group);
+    // Mamba-1's A_log is a matrix, and its convolution packs nothing.
+    if (member->part == "A_log") out[member->mixer].heads = size;
+    if (member->part == "norm") out[member->mixer].inner = size;
+  }
+  return out;
+}
+
+// What B and C take together: twice groups times state. Nothing where the
+// width is not such a mixer's.
+std::optional<int64_t> GroupColumns(const Mixer& mixer, std::string_view part,
+                                    int64_t width) {
+  const int64_t rest = part == "in_proj" ? width - 2 * mixer.inner - mixer.heads
+                                         : width - mixer.inner;
+  if (mixer.heads <= 0 || mixer.inner <= 0 || rest <= 0 || rest % 2 != 0) {
+    return std::nullopt;
+  }
+  return rest;
+}
+
+std::string PartsText(const Mixer& mixer, std::string_view part,
+                      int64_t columns) {
+  const std::string inner = std::to_string(mixer.inner);
+  const std::string each = std::to_string(columns / 2);
+  return part == "in_proj"
+             ? "gate " + inner + ", input " + inner + ", B " + each + ", C " +
+                   each + " and time step " + std::to_string(mixer.heads)
+             : "input " + inner + ", B " + each + " and C " + each;
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const auto mixers = MixersOf(facts);
+  if (mixers.empty()) return;
+  for (const ParameterGroup& group : facts.groups()) {
+    if (!facts.Judged(group)) continue;
+    const auto member = MemberOf(group, facts.separator());
+    if (!member || member->part == "A_log" || member->part == "norm") continue;
+    const auto mixer = mixers.find(member->mixer);
+    if (mixer == mixers.end()) continue;
+    for (int dim = 0; dim < facts.Rank(group); ++dim) {
+      const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, dim));
+      const int64_t parts = facts.TensorParts(axes);
+      const int64_t width =
+          (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
+      const auto columns = GroupColumns(mixer->second, member->part, width);
+      if (parts <= 1 || !columns) continue;
+      std::string message = "dimension " + std::to_string(dim) + " of " +
+                            ParametersText(facts, group) + " packs " +
+                            PartsText(mixer->second, member->part, *columns) +
+                            ", and is cut in one over " + GroupText(axes) +
+                            ": no shard is a share of each";
+      const auto groups =
+          facts.model() == nullptr ? std::nullopt : facts.model()->state_groups;
+      if (groups && *groups % parts != 0) {
+        message += "; and heads share " + std::to_string(*groups) +
+                   (*groups == 1 ? " group" : " groups") +
+                   " of B and C, which " + std::to_string(parts) +
+                   " devices cannot part";
+      }
+      sink.push_back(GroupFinding(
+          facts, kStateSpaceSplit.code, group, std::move(message),
+          "leave the packed dimension whole, or make parameters of its parts "
+          "and split heads, with as many groups as the axis divides"));
+    }
+  }
+}
+
+}  // namespace
+
+constinit const Lint kStateSpaceSplit{
+    .code = {232, "state-space-split", Level::kWarning,
+             "a state space mixer is cut across its packed parts"},
+    .needs = kNeedsShapes,
+    .what =
+        "Finds packed projections and convolutions of Mamba-2 mixers "
+        "(`in_proj`, `conv1d` beside a vector `A_log`) whose packed dimension "
+        "is split over a tensor parallel axis, and says where the groups of B "
+        "and C do not divide by it.",
+    .why =
+        "Heads of a mixer are computed apart only where each device has its "
+        "heads' gate, input and time step, and the group that they read B and "
+        "C from (arXiv 2405.21060, section 8.1; state-spaces/mamba#406, "
+        "vllm-project/vllm#13660). A contiguous cut gives it something else.",
+    .instead =
+        "Leave the packed dimension whole, or split parameters of the parts.",
+    .bad = {.mesh = "fsdp:2,tp:4",
+            .rules = R"(version: 1
+rules:
+  - match: 'in_proj'
+    spec: [TP, FSDP]
+  - match: '.'
+    spec: Replicated
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "layers.0.mixer.in_proj.weight": {"shape": [8512, 2048], "dtype": "BF16"},
+  "layers.0.mixer.norm.weight": {"shape": [4096], "dtype": "BF16"},
+  "layers.0.mixer.A_log": {"shape": [64], "dtype": "F32"}}}
+)",
+            .model = R"({"model_type": "mamba2", "n_groups": 1}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'in_proj'
+    spec: [null, FSDP]
+  - match: '.'
+    spec: Replicated
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,455 @@
+// Placements that are legal and dear: each finding with what it counts, and
+// beside it the near case in which nothing is to be said.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "lint/rules/lint.h"
+#include "lint/target.h"
+
+namespace shardc {
+namespace {
+
+struct Case {
+  const char* about;
+  LintExample example;
+  std::string_view code;
+  std::vector<std::string> messages;  // of that code, in order
+};
+
+// "level: message" of each finding of the code, a line each.
+std::string Messages(const LintExample& example, std::string_view code) {
+  std::string out;
+  for (const Finding& finding : FindingsOf(example)) {
+    if (finding.code->Id() != code) continue;
+    out +=
+        std::string(LevelName(finding.level)) + ": " + finding.message + "\n";
+  }
+  return out;
+}
+
+void Check(const std::vector<Case>& cases) {
+  for (const Case& one : cases) {
+    const std::string about = one.about;
+    CAPTURE(about);
+    std::string wanted;
+    for (const std::string& message : one.messages) wanted += message + "\n";
+    CHECK(Messages(one.example, one.code) == wanted);
+  }
+}
+
+constexpr std::string_view kMlp =
+    R"({"schema": "shardc.manifest/v1", "params": {
+  "l/0/mlp/gate_up_proj/kernel": {"shape": [1024, 2048], "dtype": "BF16"}}})";
+constexpr std::string_view kBloom = R"({"schema": "shardc.manifest/v1",
+  "separator": ".", "params": {
+  "h.0.self_attention.query_key_value.weight": {"shape": [3072, 1024], "dtype": "BF16"},
+  "h.0.self_attention.dense.weight": {"shape": [1024, 1024], "dtype": "BF16"}}})";
+constexpr std::string_view kColumns = R"(version: 1
+rules:
+  - match: 'gate_up_proj'
+    spec: [FSDP, TP]
+  - match: 'query_key_value'
+    spec: [TP, FSDP]
+  - match: '.'
+    spec: Replicated
+)";
+
+TEST_CASE("fused parts are cut across, but for families that interleave") {
+  const std::vector<std::string> told = {
+      "note: dimension 1 of `l/0/mlp/gate_up_proj/kernel` packs parts one "
+      "behind the other, and is cut in one over \"tp\": no shard is a share of "
+      "each part, and a compiler gathers what leaves it, 3 KiB a token and "
+      "layer, in training once more back"};
+  Check({
+      {"gate and up, over 4",
+       {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kMlp},
+       "SHD230",
+       told},
+      {"not split",
+       {.mesh = "fsdp:8", .rules = kColumns, .manifest = kMlp},
+       "SHD230",
+       {}},
+      {"gpt-oss has every other column a gate's",
+       {.mesh = "fsdp:2,tp:4",
+        .rules = kColumns,
+        .manifest = kMlp,
+        .model = R"({"model_type": "gpt_oss"})"},
+       "SHD230",
+       {}},
+      {"BLOOM interleaves by head",
+       {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kBloom},
+       "SHD230",
+       {}},
+  });
+}
+
+constexpr std::string_view kExperts =
+    R"({"schema": "shardc.manifest/v1", "params": {
+  "l/0/mlp/experts/up_proj/kernel": {"shape": [8, 1024, 4096], "dtype": "BF16"}}})";
+
+TEST_CASE("tokens are split by the expert axis, or repeated on it") {
+  const auto rules = [](std::string_view axes) {
+    return "version: 1\n" + std::string(axes) +
+           "rules:\n  - match: 'up_proj'\n    spec: [EXPERT, null, TP]\n";
+  };
+  const std::string by_default = rules("");
+  const std::string written = rules("axes: {batch: [dp, fsdp]}\n");
+  const std::string inside = rules("axes: {batch: [dp, ep]}\n");
+  const std::string sequence = rules("axes: {batch: dp, sequence: ep}\n");
+  const std::string text =
+      "experts are split over \"ep\", over which no token is: each of its 4 "
+      "coordinates has the same tokens, attention is computed 4 times, and an "
+      "all_reduce of every token takes the place of an all_to_all";
+  const auto with = [](const std::string& text_of_rules,
+                       std::string_view mesh) {
+    return LintExample{
+        .mesh = mesh, .rules = text_of_rules, .manifest = kExperts};
+  };
+  Check({
+      {"by default",
+       with(by_default, "dp:2,ep:4"),
+       "SHD410",
+       {"note: " + text}},
+      {"written", with(written, "dp:2,ep:4"), "SHD410", {"warning: " + text}},
+      {"inside the batch", with(inside, "dp:2,ep:4"), "SHD410", {}},
+      {"inside the sequence", with(sequence, "dp:2,ep:4"), "SHD410", {}},
+      {"no expert axis", with(by_default, "dp:2,tp:4"), "SHD410", {}},
+  });
+}
+
+constexpr std::string_view kSinks =
+    R"({"schema": "shardc.manifest/v1", "params": {
+  "l/0/attn/q_proj/kernel": {"shape": [2880, 4096], "dtype": "BF16"},
+  "l/0/attn/k_proj/kernel": {"shape": [2880, 512], "dtype": "BF16"},
+  "l/0/attn/q_norm/scale": {"shape": [4096], "dtype": "BF16"},
+  "l/0/attn/k_norm/scale": {"shape": [64], "dtype": "BF16"},
+  "l/0/attn/sinks": {"shape": [64], "dtype": "BF16"}}})";
+
+// One KV head: its norm is as wide as the key.
+constexpr std::string_view kOneKvHead =
+    R"({"schema": "shardc.manifest/v1", "params": {
+  "l/0/attn/q_proj/kernel": {"shape": [1152, 1024], "dtype": "BF16"},
+  "l/0/attn/k_proj/kernel": {"shape": [1152, 256], "dtype": "BF16"},
+  "l/0/attn/q_norm/scale": {"shape": [256], "dtype": "BF16"},
+  "l/0/attn/k_norm/scale": {"shape": [256], "dtype": "BF16"}}})";
+
+TEST_CASE("vectors of all heads are told, those of one head are not") {
+  const LintExample whole{.mesh = "fsdp:2,tp:4",
+                          .rules = R"(version: 1
+rules:
+  - match: '[qk]_proj'
+    spec: [FSDP, HEAD]
+  - match: '.'
+    spec: Replicated
+)",
+                          .manifest = kSinks};
+  const LintExample split{.mesh = "fsdp:2,tp:4",
+                          .rules = R"(version: 1
+rules:
+  - match: '[qk]_proj'
+    spec: [FSDP, HEAD]
+  - match: 'sinks|q_norm'
+    spec: [HEAD]
+  - match: '.'
+    spec: Replicated
+)",
+                          .manifest = kSinks};
+  const LintExample gathered{
+      .mesh = "fsdp:8", .rules = whole.rules, .manifest = kSinks};
+  Check({{"whole beside a split query",
+          whole,
+          "SHD231",
+          {"warning: `l/0/attn/q_norm/scale` norms all 4096 columns of the "
+           "query together and is whole, while the query's projection is "
+           "split over \"tp\": a device has 1024 of them, and the mean needs a "
+           "sum over the axis",
+           "warning: `l/0/attn/sinks` holds a number for each of 64 heads and "
+           "is whole, while the query's projection is split over \"tp\": a "
+           "device has 16 of them"}},
+         {"split alike", split, "SHD231", {}},
+         {"one KV head",
+          {.mesh = "fsdp:2,tp:4", .rules = whole.rules, .manifest = kOneKvHead},
+          "SHD231",
+          {}},
+         {"nothing is tensor parallel", gathered, "SHD231", {}}});
+}
+
+constexpr std::string_view kMamba = R"({"schema": "shardc.manifest/v1",
+  "separator": ".", "params": {
+  "l.0.mixer.in_proj.weight": {"shape": [8512, 2048], "dtype": "BF16"},
+  "l.0.mixer.conv1d.weight": {"shape": [4352, 1, 4], "dtype": "BF16"},
+  "l.0.mixer.norm.weight": {"shape": [4096], "dtype": "BF16"},
+  "l.0.mixer.A_log": {"shape": [64], "dtype": "F32"}}})";
+// A Mamba-1 mixer packs two halves, and its A_log is a matrix.
+constexpr std::string_view kMamba1 = R"({"schema": "shardc.manifest/v1",
+  "separator": ".", "params": {
+  "l.0.mixer.in_proj.weight": {"shape": [8192, 2048], "dtype": "BF16"},
+  "l.0.mixer.conv1d.weight": {"shape": [4096, 1, 4], "dtype": "BF16"},
+  "l.0.mixer.A_log": {"shape": [4096, 16], "dtype": "F32"}}})";
+
+TEST_CASE("a state space mixer's packed dimensions are looked through") {
+  const std::string_view rules = R"(version: 1
+rules:
+  - match: 'in_proj'
+    spec: [TP, FSDP]
+  - match: 'conv1d'
+    spec: [TP]
+  - match: '.'
+    spec: Replicated
+)";
+  const std::string cut =
+      ", and is cut in one over \"tp\": no shard is a share of each";
+  const std::string in_proj =
+      "warning: dimension 0 of `l.0.mixer.in_proj.weight` packs gate 4096, "
+      "input 4096, B 128, C 128 and time step 64" +
+      cut;
+  const std::string conv =
+      "warning: dimension 0 of `l.0.mixer.conv1d.weight` packs input 4096, B "
+      "128 and C 128" +
+      cut;
+  const std::string one_group =
+      "; and heads share 1 group of B and C, which 4 devices cannot part";
+  Check({{"Mamba-2",
+          {.mesh = "fsdp:2,tp:4", .rules = rules, .manifest = kMamba},
+          "SHD232",
+          {in_proj, conv}},
+         {"its configuration has one group",
+          {.mesh = "fsdp:2,tp:4",
+           .rules = rules,
+           .manifest = kMamba,
+           .model = R"({"model_type": "mamba2", "n_groups": 1})"},
+          "SHD232",
+          {in_proj + one_group, conv + one_group}},
+         {"eight groups divide",
+          {.mesh = "fsdp:2,tp:4",
+           .rules = rules,
+           .manifest = kMamba,
+           .model = R"({"model_type": "mamba2", "n_groups": 8})"},
+          "SHD232",
+          {in_proj, conv}},
+         {"Mamba-1",
+          {.mesh = "fsdp:2,tp:4", .rules = rules, .manifest = kMamba1},
+          "SHD232",
+          {}}});
+}
+
+constexpr std::string_view kNorm = R"({"schema": "shardc.manifest/v1",
+  "params": {"norm/scale": {"shape": [4096], "dtype": "BF16"}}})";
+constexpr std::string_view kReplicated =
+    "version: 1\nrules:\n  - match: 'norm'\n    spec: Replicated\n";
+
+TEST_CASE("a zig-zag ring needs twice the axis") {
+  const auto ring = [](std::string_view target, int64_t length) {
+    return LintExample{.mesh = "sp:4",
+                       .rules = kReplicated,
+                       .manifest = kNorm,
+                       .target = target,
+                       .kv_len = length};
+  };
+  const std::string told =
+      "error: `ring` in zig-zag order cuts 1100 tokens in 8 chunks, as axis "
+      "`sp` "
+      "has 4: 1100 % 8 = 4";
+  Check({{"in its own record",
+          ring("settings: {operations: {ring: {order: zig_zag}}}\n", 1100),
+          "SHD412",
+          {told}},
+         {"by default, for training",
+          ring("operations: {train: [ring], decode: [flash_decoding]}\n"
+               "settings: {defaults: {order: zig_zag}}\n",
+               1100),
+          "SHD412",
+          {told}},
+         {"only in decode, where no order is",
+          ring("operations: {decode: [ring]}\n"
+               "settings: {defaults: {order: zig_zag}}\n",
+               1100),
+          "SHD412",
+          {}},
+         {"striped",
+          ring("settings: {defaults: {order: striped}}\n", 1100),
+          "SHD412",
+          {}},
+         {"another operation",
+          ring("operations: [ulysses]\nsettings: {defaults: {order: "
+               "zig_zag}}\n",
+               1100),
+          "SHD412",
+          {}},
+         {"a multiple",
+          ring("settings: {defaults: {order: zig_zag}}\n", 1104),
+          "SHD412",
+          {}}});
+}
+
+TEST_CASE("lengths, batches and heads are judged in every mode") {
+  const LintExample example{.mesh = "dp:2,sp:4,tp:3",
+                            .rules = R"(version: 1
+axes: {key_sequence: sp, decode_key_sequence: tp, batch: dp, decode_batch: tp}
+rules:
+  - match: 'norm'
+    spec: Replicated
+)",
+                            .manifest = kNorm,
+                            .batch = 5,
+                            .kv_len = 4097};
+  Check(
+      {{"the cache",
+        example,
+        "SHD406",
+        {"error: the KV cache is 4097 long, axis `sp` has 4 in train and "
+         "prefill: "
+         "4097 % 4 = 1",
+         "error: the KV cache is 4097 long, axis `tp` has 3 in decode and "
+         "insert: "
+         "4097 % 3 = 2"}},
+       {"the batch",
+        example,
+        "SHD408",
+        {"error: the batch is 5, axis `dp` has 2 in train and prefill: 5 % 2 = "
+         "1",
+         "error: the batch is 5, axis `tp` has 3 in decode and insert: 5 % 3 = "
+         "2"}}});
+}
+
+constexpr std::string_view kPlain = R"({"schema": "shardc.manifest/v1",
+  "separator": "/", "params": {
+  "l/0/attn/q_proj/kernel": {"shape": [1536, 1536], "dtype": "BF16"},
+  "l/0/attn/o_proj/kernel": {"shape": [1536, 1536], "dtype": "BF16"},
+  "l/0/mlp/down_proj/kernel": {"shape": [4800, 1536], "dtype": "BF16"}}})";
+
+TEST_CASE("the configuration's group is looked at where no scale shows one") {
+  const std::string_view rules = R"(version: 1
+rules:
+  - match: 'down_proj|o_proj'
+    spec: [TP, FSDP]
+  - match: 'q_proj'
+    spec: [FSDP, TP]
+)";
+  const std::string_view grouped =
+      R"({"quantization_config": {"group_size": 128}})";
+  Check({{"4800 over 4 is 1200",
+          {.mesh = "fsdp:2,tp:4",
+           .rules = rules,
+           .manifest = kPlain,
+           .model = grouped},
+          "SHD222",
+          {"warning: dimension 0 of `l/0/mlp/down_proj/kernel` is 4800 in "
+           "blocks of 128, axis `tp` has 4: a shard is 1200 and ends inside a "
+           "block"}},
+         {"no group",
+          {.mesh = "fsdp:2,tp:4",
+           .rules = rules,
+           .manifest = kPlain,
+           .model = R"({"hidden_size": 1536})"},
+          "SHD222",
+          {}}});
+}
+
+TEST_CASE("layers of a stack may be split over a pipeline, and counted not") {
+  const auto count = [](const char* mesh, const std::string& spec,
+                        std::string_view manifest) {
+    const std::string rules =
+        "version: 1\nseparator: \"/\"\nrules:\n  - {match: 'kernel', spec: " +
+        spec + "}\n  - {match: 'scale', spec: Replicated}\n";
+    return CodesOf({.mesh = mesh, .rules = rules, .manifest = manifest})
+        .count("SHD224");
+  };
+  constexpr std::string_view kStacked =
+      R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/up/kernel": {"shape": [32, 64, 128], "dtype": "F32"},
+  "layers/norm/scale": {"shape": [32, 64], "dtype": "F32"}}})";
+  CHECK(count("fsdp:2,tp:2", "[FSDP, null, TP]", kStacked) == 1);
+  CHECK(count("fsdp:2,tp:2", "[null, FSDP, TP]", kStacked) == 0);
+  CHECK(count("pp:2,tp:2", "[pp, null, TP]", kStacked) == 0);
+  CHECK(count("fsdp:2,pp:2", "[[pp, fsdp], null, null]", kStacked) == 1);
+  // Experts that are stacked below a counted layer are none.
+  CHECK(count("fsdp:2,tp:2", "[FSDP, null, TP]",
+              R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/0/experts/kernel": {"shape": [32, 64, 128], "dtype": "F32"},
+  "layers/0/norm/scale": {"shape": [32], "dtype": "F32"}}})") == 0);
+  // Nor is what differs in its first dimension.
+  CHECK(count("fsdp:2,tp:2", "[FSDP, null, TP]",
+              R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/up/kernel": {"shape": [32, 64, 128], "dtype": "F32"},
+  "layers/norm/scale": {"shape": [64], "dtype": "F32"}}})") == 0);
+}
+
+TEST_CASE("routers and norms may be split where that costs nothing") {
+  const auto codes = [](const std::string& spec, const std::string& name,
+                        const std::string& shape) {
+    const std::string rules =
+        "version: 1\nrules:\n  - {match: '.', spec: " + spec + "}\n";
+    const std::string manifest =
+        R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {")" +
+        name + R"(": {"dtype": "F32", "shape": )" + shape + "}}}";
+    return CodesOf(
+        {.mesh = "fsdp:2,ep:2,tp:2", .rules = rules, .manifest = manifest});
+  };
+  const std::string gate = "layers/0/moe/gate/kernel";
+  CHECK(codes("[null, EXPERT]", gate, "[1024, 8]").count("SHD226") == 1);
+  CHECK(codes("[null, TP]", gate, "[1024, 8]").count("SHD226") == 1);
+  CHECK(codes("[null, FSDP]", gate, "[1024, 8]").count("SHD226") == 0);
+  CHECK(codes("[TP, null]", gate, "[1024, 8]").count("SHD226") == 0);
+  // Turned round, the experts come first.
+  CHECK(codes("[TP, null]", gate, "[8, 1024]").count("SHD226") == 1);
+
+  CHECK(codes("[TP]", "a/input_norm/scale", "[1024]").count("SHD227") == 1);
+  CHECK(codes("[FSDP]", "a/input_norm/scale", "[1024]").count("SHD227") == 0);
+  CHECK(codes("[TP]", "a/attn/q_norm/scale", "[1024]").count("SHD227") == 0);
+  CHECK(codes("[TP]", "a/mixer/norm/scale", "[1024]").count("SHD227") == 0);
+}
+
+TEST_CASE("heads inside a fused projection are counted") {
+  const auto level = [](const char* mesh) -> std::string {
+    const auto found =
+        FindingsOf({.mesh = mesh,
+                    .rules = R"(version: 1
+rules:
+  - {match: 'qkv', spec: [TP, null]}
+)",
+                    .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "h.0.attn.qkv.weight": {"shape": [1152, 768], "dtype": "BF16"}}})",
+                    .model = R"({"num_attention_heads": 12,
+ "num_key_value_heads": 3, "hidden_size": 768})"});
+    std::string out;
+    for (const Finding& finding : found) {
+      if (finding.code->Id() == "SHD220") out += LevelName(finding.level);
+    }
+    return out;
+  };
+  CHECK(level("tp:8") == "error");    // 12 % 8
+  CHECK(level("tp:6") == "warning");  // 3 % 6
+  CHECK(level("tp:3").empty());
+}
+
+TEST_CASE("adapters follow their base") {
+  const auto count = [](const std::string& a, const std::string& b) {
+    const std::string rules =
+        "version: 1\nseparator: \".\"\nrules:\n"
+        "  - {match: 'base_layer|down_proj.weight', spec: [FSDP, TP]}\n"
+        "  - {match: 'lora_A', spec: " +
+        a + "}\n  - {match: 'lora_B', spec: " + b + "}\n";
+    return CodesOf({.mesh = "fsdp:2,tp:4",
+                    .rules = rules,
+                    .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "l.0.mlp.down_proj.base_layer.weight": {"shape": [512, 1024], "dtype": "F32"},
+  "l.0.mlp.down_proj.lora_A.weight": {"shape": [16, 1024], "dtype": "F32"},
+  "l.0.mlp.down_proj.lora_B.weight": {"shape": [512, 16], "dtype": "F32"}}})"})
+        .count("SHD229");
+  };
+  // The base splits what enters it.
+  CHECK(count("[null, TP]", "Replicated") == 0);
+  CHECK(count("[null, TP]", "[FSDP, null]") == 0);
+  CHECK(count("Replicated", "Replicated") == 0);
+  CHECK(count("[null, TP]", "[TP, null]") == 1);
+  CHECK(count("[null, TP]", "[null, TP]") == 1);
+  CHECK(count("[TP, null]", "[null, TP]") == 2);
+}
+
+}  // namespace
+}  // namespace shardc
