@@ -125,6 +125,20 @@ def expand(tensors, layout):
     return key, value
 
 
+def packed_positions(query_ids, key_ids):
+    """[1, T] and [1, S] of packed tokens: a key's number in its sequence; a
+    sequence's last query is at its last key."""
+    pq, pk = np.full(len(query_ids), -1), np.full(len(key_ids), -1)
+    for sequence in set(query_ids) | set(key_ids):
+        if sequence < 0:
+            continue
+        keys = np.flatnonzero(key_ids == sequence)
+        queries = np.flatnonzero(query_ids == sequence)
+        pk[keys] = np.arange(len(keys))
+        pq[queries] = len(keys) - len(queries) + np.arange(len(queries))
+    return pq[None], pk[None]
+
+
 def visible(tensors, settings, shape, positions):
     """[B, H, T, S]: what may attend to what."""
     batch, heads, rows, keys = shape
@@ -153,7 +167,8 @@ def visible(tensors, settings, shape, positions):
         see &= tensors["mask"] != 0
     if "additive_mask" in tensors:
         see &= tensors["additive_mask"] > settings["mask_value"] / 2
-    if "blocks" in tensors:
+    # Tables that follow from the masks hide nothing that those show.
+    if settings.get("block_mask") == "custom" and "blocks" in tensors:
         i = np.arange(rows) // settings["blocksize_q"]
         j = np.arange(keys) // settings["blocksize_k"]
         see &= tensors["blocks"][:, :, i][:, :, :, j] != 0
@@ -189,6 +204,13 @@ class Inputs:
         self.k = np.repeat(k, self.group, axis=2)
         self.v = np.repeat(v, self.group, axis=2)
         self.lengths = tensors.get("kv_lengths", np.full(batch, keys))
+        self.scale = settings["scale"]
+        if self.scale is None:
+            self.scale = self.q.shape[3] ** -0.5
+        if layout == "thd":
+            self.pq, self.pk = packed_positions(tensors["q_segment_ids"][0],
+                                                tensors["kv_segment_ids"][0])
+            return
         self.pk = tensors.get("kv_positions",
                               np.broadcast_to(np.arange(keys), (batch, keys)))
         self.pq = tensors.get(
@@ -198,7 +220,7 @@ class Inputs:
         """Finished logits [B, H, T, S] of the products q.k, and which are
         visible."""
         settings, tensors = self.settings, self.tensors
-        s = settings["scale"] * products
+        s = self.scale * products
         if settings["soft_cap"] > 0:
             s = settings["soft_cap"] * np.tanh(s / settings["soft_cap"])
         if "bias" in tensors:

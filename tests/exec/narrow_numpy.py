@@ -78,7 +78,7 @@ def narrow_attention(tensors, settings, layout):
     else:
         products = np.einsum("bthd,bshd->bhts", x.q, x.k)
     s, see = x.logits(products)
-    size = np.abs(settings["scale"]) * sizes * (x.q.shape[3] + 8)
+    size = np.abs(x.scale) * sizes * (x.q.shape[3] + 8)
     slack = np.where(see, size + 8 * np.abs(s), 0.0) * 2.0 ** -24
     slack = np.where(np.isfinite(slack), slack, 0.0)
     clear = np.ones(s.shape[:3], bool)

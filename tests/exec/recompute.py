@@ -37,6 +37,9 @@ def check_case(path):
     want = computed_in(settings, dtypes["query"], dtypes["key"])
     if dtypes["output"] != want:
         return f"the output is {dtypes['output']}, computed in {want}"
+    scale = settings["scale"] or tensors["query"].shape[-1] ** -0.5
+    if abs(settings["softmax_scale"] - scale) > 1e-15 * scale:
+        return f"scale {settings['softmax_scale']}, recomputed {scale}"
     tensors = dict(in_runtime_dtype(tensors, settings))
     if case["kv_dtype"] == "I8":  # written to pages after that
         tensors.update({name: from_int8(tensors[name], want)
@@ -161,7 +164,8 @@ class Recompute(unittest.TestCase):
             self.assertIsNone(check_case(path))
             with open(path) as file:
                 document = json.load(file)
-            document["settings"]["scale"] *= 1.01
+            document["settings"]["scale"] = (
+                1.01 * document["settings"]["softmax_scale"])
             with open(path, "w") as file:
                 json.dump(document, file)
             self.assertIsNotNone(check_case(path))

@@ -1,9 +1,14 @@
 #include "numeric.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
+#include <utility>
 
-#include "exec/attention/reference.h"
+#include "dense/attention.h"
+#include "dense/layouts.h"
+#include "dense/rotary.h"
+#include "dense/rounding.h"
 #include "exec/attention/rotary.h"
 #include "exec/kernels/quantize.h"
 #include "numeric_cache.h"
@@ -12,7 +17,7 @@
 namespace shardc::vectors {
 namespace {
 
-using exec::DenseArray;
+using dense::Array;
 
 // A case's members with short access.
 struct Case {
@@ -34,7 +39,7 @@ struct Case {
     return value && !value->IsNull();
   }
   int64_t Int(std::string_view key) const { return Need(input, key).integer(); }
-  DenseArray Array(std::string_view key, size_t rank = 0) const {
+  dense::Array ArrayAt(std::string_view key, size_t rank = 0) const {
     return ArrayOf(Need(input, key), rank);
   }
   JsonValue Expected(std::string_view key) const {
@@ -47,13 +52,13 @@ struct Case {
 };
 
 // The length of the last dimension.
-size_t RowOf(const DenseArray& x) {
+size_t RowOf(const Array& x) {
   if (x.shape.empty() || x.shape.back() == 0) throw Unreadable{"no rows"};
   return static_cast<size_t>(x.shape.back());
 }
 
 std::string RotateHalfCase(const Case& c) {
-  const DenseArray x = c.Array("x");
+  const Array x = c.ArrayAt("x");
   const size_t row = RowOf(x);
   const std::vector<float> in = Floats(x);
   std::vector<float> out(in.size());
@@ -62,6 +67,44 @@ std::string RotateHalfCase(const Case& c) {
                      std::span(out).subspan(at, row));
   }
   return Compare("y", {out.begin(), out.end()}, c.Want("y"), c.rtol, c.atol);
+}
+
+// verify's own rotary embedding, where it has the scaling.
+std::optional<dense::Rotary> JudgeOf(const Case& c,
+                                     const exec::RopeScaling& scaling) {
+  constexpr std::pair<exec::RopeKind, dense::Stretch> kKinds[] = {
+      {exec::RopeKind::kNone, dense::Stretch::kNone},
+      {exec::RopeKind::kLinear, dense::Stretch::kLinear},
+      {exec::RopeKind::kDynamic, dense::Stretch::kDynamic},
+      {exec::RopeKind::kYarn, dense::Stretch::kYarn},
+      {exec::RopeKind::kLlama3, dense::Stretch::kLlama3}};
+  for (const auto& [kind, stretch] : kKinds) {
+    if (kind != scaling.kind) continue;
+    dense::Rope rope;
+    rope.base = Need(c.input, "base").real();
+    rope.stretch = stretch;
+    rope.factor = scaling.factor;
+    rope.original_length = static_cast<double>(scaling.original_length);
+    return dense::Rotary(c.Int("dim"), c.Int("max_position_embeddings"), rope,
+                         dense::Pairs::kHalves);
+  }
+  return std::nullopt;
+}
+
+// Whether it turns (1, 0) to the row's cos and sin.
+bool Turns(const dense::Rotary& judge, int64_t position,
+           const exec::RopeRow& row) {
+  const size_t half = row.cos.size() / 2;
+  std::vector<float> x(2 * half, 0);
+  std::fill_n(x.begin(), half, 1.0f);
+  judge.Turn(position, x);
+  for (size_t i = 0; i < half; ++i) {
+    if (std::abs(x[i] - row.cos[i]) > 1e-7f ||
+        std::abs(x[i + half] - row.sin[i]) > 1e-7f) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::string FrequencyCase(const Case& c) {
@@ -81,16 +124,20 @@ std::string FrequencyCase(const Case& c) {
     scaling.original_length = c.Int("original_max_position_embeddings");
   }
   if (c.Has("short_factor")) {
-    scaling.short_factors = c.Array("short_factor").data;
-    scaling.long_factors = c.Array("long_factor").data;
+    scaling.short_factors = c.ArrayAt("short_factor").data;
+    scaling.long_factors = c.ArrayAt("long_factor").data;
   }
   std::string why;
   const auto f = exec::Frequencies(c.Int("dim"), Need(c.input, "base").real(),
                                    length, scaling, why);
   if (!f) return why;
   std::vector<double> sin, cos;
+  const std::optional<dense::Rotary> judge = JudgeOf(c, scaling);
   for (int64_t p = 0; p < length; ++p) {
     const exec::RopeRow row = exec::RowAt(*f, p);
+    if (judge && !Turns(*judge, p, row)) {
+      return "the judge turns otherwise at " + std::to_string(p);
+    }
     sin.insert(sin.end(), row.sin.begin(), row.sin.end());
     cos.insert(cos.end(), row.cos.begin(), row.cos.end());
   }
@@ -100,10 +147,10 @@ std::string FrequencyCase(const Case& c) {
 }
 
 std::string RotaryCase(const Case& c) {
-  const DenseArray x = c.Array("tensor", 4);   // [b, h, s, d]
-  const DenseArray table = c.Array("sin", 4);  // [b|1, 1, s or longer, d]
+  const Array x = c.ArrayAt("tensor", 4);   // [b, h, s, d]
+  const Array table = c.ArrayAt("sin", 4);  // [b|1, 1, s or longer, d]
   const std::vector<float> sin = Floats(table);
-  const std::vector<float> cos = Floats(c.Array("cos"));
+  const std::vector<float> cos = Floats(c.ArrayAt("cos"));
   std::vector<float> out = Floats(x);
   const auto dim = RowOf(x);
   if (table.shape[3] != x.shape[3] || table.shape[2] < x.shape[2] ||
@@ -125,12 +172,12 @@ std::string RotaryCase(const Case& c) {
 }
 
 // [b, h, s, d] of [b, s, h, d].
-std::vector<double> Swapped(const DenseArray& x) {
-  return exec::ToBthd(x, Layout::kBhtd).data;
+std::vector<double> Swapped(const Array& x) {
+  return dense::ToBthd(x, Layout::kBhtd).data;
 }
 
 std::string RepeatCase(const Case& c, std::string_view op) {
-  const DenseArray x = c.Array("x", 4);
+  const Array x = c.ArrayAt("x", 4);
   const int64_t times = c.Int("n_rep");
   const bool heads_first = op == "repeat_kv_bnsh";
   const int64_t inner = heads_first ? x.shape[2] * x.shape[3] : x.shape[3];
@@ -143,7 +190,7 @@ std::string RepeatCase(const Case& c, std::string_view op) {
 }
 
 std::string QuantizeCase(const Case& c) {
-  const DenseArray x = c.Array("x");
+  const Array x = c.ArrayAt("x");
   const size_t row = RowOf(x);
   const std::vector<float> in = Floats(x);
   std::vector<double> q, scale, back, shifted;
@@ -151,6 +198,12 @@ std::string QuantizeCase(const Case& c) {
     std::vector<int8_t> values(row);
     const float s = exec::QuantizeInt8(std::span(in).subspan(at, row), values);
     scale.push_back(s);
+    // verify's own form of it.
+    std::vector<int8_t> own(row);
+    if (dense::ToInt8(std::span(in).subspan(at, row), own) != s ||
+        own != values) {
+      return "the judge quantises otherwise";
+    }
     for (int8_t value : values) {
       q.push_back(value);
       back.push_back(exec::DequantizeInt8(value, s));
@@ -171,8 +224,8 @@ std::string QuantizeCase(const Case& c) {
 }
 
 // The forms that the source takes, to the reference's.
-DenseArray MaskOf(const Case& c) {
-  DenseArray mask = c.Array("mask");
+Array MaskOf(const Case& c) {
+  Array mask = c.ArrayAt("mask");
   if (mask.rank() == 2) mask.shape = {mask.dim(0), 1, 1, mask.dim(1)};
   if (mask.rank() == 3) {
     mask.shape = {mask.dim(0), 1, mask.dim(1), mask.dim(2)};
@@ -182,29 +235,26 @@ DenseArray MaskOf(const Case& c) {
 
 // [K, H/K] and [K, 1] hold one sink a head, which the library takes as rank
 // 1; its own rank 2 is [sinks, K].
-std::optional<DenseArray> SinksFrom(const Case& c, int64_t heads,
-                                    int64_t key_heads, std::string& why) {
-  DenseArray aux = c.Array("softmax_aux");
+Array SinksFrom(const Case& c, int64_t key_heads) {
+  Array aux = c.ArrayAt("softmax_aux");
   if (aux.rank() == 2 && aux.dim(0) == key_heads) {
     aux.shape = {aux.dim(0) * aux.dim(1)};
   }
-  return exec::SinksOf(aux, heads, key_heads, why);
+  return aux;
 }
 
 std::vector<int64_t> Ids(const Case& c, std::string_view key) {
-  const DenseArray x = c.Array(key);
+  const Array x = c.ArrayAt(key);
   return {x.data.begin(), x.data.end()};
 }
 
-exec::Window WindowOf(const JsonValue& value) {
-  exec::Window window;
+void TakeWindow(const JsonValue& value, dense::Options& options) {
   if (auto left = value.Find("left"); left && !left->IsNull()) {
-    window.left = left->integer();
+    options.left = left->integer();
   }
   if (auto right = value.Find("right"); right && !right->IsNull()) {
-    window.right = right->integer();
+    options.right = right->integer();
   }
-  return window;
 }
 
 bool BiasSwitchesMaskOff(const Case& c) {
@@ -212,32 +262,28 @@ bool BiasSwitchesMaskOff(const Case& c) {
 }
 
 std::string AttentionCase(const Case& c) {
-  exec::ReferenceInputs in;
-  exec::AttentionOptions options;
-  options.masked_rows = exec::MaskedRows::kMean;
-  in.query = c.Array("query", 4);
-  in.key = c.Array("key", 4);
-  in.value = c.Array("value", 4);
+  dense::Inputs in;
+  dense::Options options;
+  options.mean_of_masked = true;
+  in.query = c.ArrayAt("query", 4);
+  in.key = c.ArrayAt("key", 4);
+  in.value = c.ArrayAt("value", 4);
   if (c.Has("softmax_scale")) {
     options.scale = Need(c.input, "softmax_scale").real();
   }
-  if (c.Has("bias")) in.bias = c.Array("bias");
+  if (c.Has("bias")) in.bias = c.ArrayAt("bias");
   if (!BiasSwitchesMaskOff(c)) {
     if (c.Has("mask")) in.mask = MaskOf(c);
     options.causal = c.Has("causal");
-    if (c.Has("window")) options.window = WindowOf(Need(c.input, "window"));
+    if (c.Has("window")) TakeWindow(Need(c.input, "window"), options);
     if (c.Has("q_segment_ids")) {
       in.query_segments = Ids(c, "q_segment_ids");
       in.key_segments = Ids(c, "kv_segment_ids");
     }
   }
   std::string why;
-  if (c.Has("softmax_aux")) {
-    const auto sinks = SinksFrom(c, in.query.dim(2), in.key.dim(2), why);
-    if (!sinks) return c.expect ? why : std::string();
-    in.sinks = *sinks;
-  }
-  const auto got = exec::ReferenceAttention(in, options, why, true);
+  if (c.Has("softmax_aux")) in.sinks = SinksFrom(c, in.key.dim(2));
+  const auto got = dense::Attention(in, options, why, true);
   if (!c.expect) return got ? "accepted what the source refuses" : "";
   if (!got) return why;
   std::vector<double> output, weights;
@@ -327,7 +373,7 @@ std::string_view NumericDifferenceOf(const JsonValue& test_case) {
     return "bias without mask";
   }
   if (op == "attention" && c.Has("softmax_aux") && c.expect &&
-      c.Array("softmax_aux").rank() == 2) {
+      c.ArrayAt("softmax_aux").rank() == 2) {
     return "sinks by key head";
   }
   if (op != "concatenate_to_cache") return {};

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "exec/attention/reference.h"
+#include "dense/attention.h"
 #include "exec/cache/kv_cache.h"
 #include "exec/kernels/quantize.h"
 #include "numeric_json.h"
@@ -15,8 +15,8 @@
 namespace shardc::vectors {
 namespace {
 
+using dense::Array;
 using exec::Buffer;
-using exec::DenseArray;
 using exec::KvCache;
 using exec::ShardedTensor;
 
@@ -39,7 +39,7 @@ struct Config {
   }
 };
 
-Buffer BufferOf(const DenseArray& x) {
+Buffer BufferOf(const Array& x) {
   Buffer out = Buffer::Zeros(x.shape, Dtype::kF32);
   std::copy(x.data.begin(), x.data.end(), out.real.begin());
   return out;
@@ -60,12 +60,12 @@ std::string Refusal(const JsonValue& error, const JsonValue& step,
   }
   if (kind == "mask_rank_mismatch") {
     // The library refuses such a mask where it is used.
-    exec::ReferenceInputs in;
-    const DenseArray key = ArrayOf(Need(step, "key"), 4);
+    dense::Inputs in;
+    const Array key = ArrayOf(Need(step, "key"), 4);
     in.query = in.key = in.value = key;
     in.mask = ArrayOf(Need(step, "mask"));
     std::string why;
-    return exec::ReferenceAttention(in, {}, why) ? "the mask is accepted" : "";
+    return dense::Attention(in, {}, why) ? "the mask is accepted" : "";
   }
   if (kind == "broadcast_mismatch") {
     // The fault of the source's first scale, which the library has not.
@@ -84,8 +84,8 @@ class Replay {
 
   std::string Step(const JsonValue& step, const JsonValue& want, double rtol,
                    double atol) {
-    const DenseArray key = ArrayOf(Need(step, "key"), 4);
-    const DenseArray value = ArrayOf(Need(step, "value"), 4);
+    const Array key = ArrayOf(Need(step, "key"), 4);
+    const Array value = ArrayOf(Need(step, "value"), 4);
     const int64_t n = key.dim(1);
     const int64_t before = cache_.index[0];
     const bool owner_writes = config_.sharded && n == 1;
@@ -124,7 +124,7 @@ class Replay {
                             {{}, {"sp"}}, why);
   }
 
-  bool Write(const DenseArray& key, const DenseArray& value) {
+  bool Write(const Array& key, const Array& value) {
     exec::Complaint why;
     return exec::AppendTokens(
         machine_, cache_, exec::Scatter(mesh_, BufferOf(key), {}),

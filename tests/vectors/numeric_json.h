@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/kernels/dense_array.h"
+#include "dense/array.h"
 #include "source/json.h"
 
 namespace shardc::vectors {
@@ -35,8 +35,8 @@ inline void AppendNumbers(const JsonValue& value, std::vector<double>& out) {
 }
 
 // Of the rank asked for, where one is.
-inline exec::DenseArray ArrayOf(JsonValue value, size_t rank = 0) {
-  exec::DenseArray out;
+inline dense::Array ArrayOf(JsonValue value, size_t rank = 0) {
+  dense::Array out;
   AppendNumbers(value, out.data);
   size_t elements = 1;
   while (value.IsArray()) {
@@ -62,7 +62,7 @@ inline void AppendDoubles(const JsonValue& value, std::vector<double>& out) {
   for (JsonValue item : value.items()) AppendDoubles(item, out);
 }
 
-inline std::vector<float> Floats(const exec::DenseArray& x) {
+inline std::vector<float> Floats(const dense::Array& x) {
   return {x.data.begin(), x.data.end()};
 }
 

@@ -22,9 +22,9 @@ TEST_CASE("no case of the matrix takes a wrong output for right") {
 }
 
 TEST_CASE("a tolerance as wide as the output takes zeros") {
-  exec::DenseArray reference = exec::DenseArray::Zeros({1, 2, 1, 2});
+  dense::Array reference = dense::Array::Zeros({1, 2, 1, 2});
   reference.data = {1, -1, 0.5, 0.25};
-  Limits limits{exec::DenseArray::Zeros(reference.shape), 1};
+  Limits limits{dense::Array::Zeros(reference.shape), 1};
   WrongOutputs wrong;
   OfferTurned(reference, limits, wrong);
   CHECK(wrong.offered == 3);
@@ -36,9 +36,9 @@ TEST_CASE("a tolerance as wide as the output takes zeros") {
 }
 
 TEST_CASE("the key that is taken away is one that is seen") {
-  exec::ReferenceInputs in;
-  in.query = exec::DenseArray::Zeros({1, 1, 1, 1});
-  in.key = in.value = exec::DenseArray::Zeros({1, 4, 1, 1});
+  dense::Inputs in;
+  in.query = dense::Array::Zeros({1, 1, 1, 1});
+  in.key = in.value = dense::Array::Zeros({1, 4, 1, 1});
   in.key_lengths = {3};
   in.key_starts = {1};
   const auto last = OneKeyShort(in, {}, true);

@@ -100,7 +100,8 @@ void WriteDumpSettings(JsonWriter& json, const Case& test,
                        const CaseTensors& tensors) {
   const exec::AttentionOptions& o = tensors.problem.options;
   json.BeginObject();
-  json.Member("scale", o.ScaleFor(test.sizes.head_dim));
+  // Null: it follows from the query's dims.
+  json.Member("scale", o.scale);
   json.Member("causal", o.causal);
   json.Key("window");
   if (o.window) {

@@ -21,8 +21,9 @@ namespace shardc {
 std::string DumpTensors(const verify::CaseTensors& tensors);
 
 // {"case": ..., "settings": {...}}: the settings where it was run, with
-// layout, scale, causal, window, mask value, the dropout's seed, masked rows,
-// all that a settings file may hold, and specs by tensor.
+// layout, scale (null: by the head dim), causal, window, mask value, the
+// dropout's seed, masked rows, all that a settings file may hold, and specs by
+// tensor.
 void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
                    const verify::CaseTensors& tensors, Metrics metrics,
                    Sink& out);

@@ -1,8 +1,9 @@
 // What an attention means, apart from how it is computed: every operation
-// and the dense reference read the same record.
+// reads the same record.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -50,7 +51,10 @@ struct AttentionOptions {
   double dropout = 0;
   uint64_t dropout_seed = 0;
 
-  double ScaleFor(int64_t head_dim) const;
+  double ScaleFor(int64_t head_dim) const {
+    if (scale) return *scale;
+    return head_dim > 0 ? 1 / std::sqrt(static_cast<double>(head_dim)) : 1;
+  }
 };
 
 }  // namespace shardc::exec

@@ -1,5 +1,4 @@
-// A whole, unsharded array in float64: what the dense reference reads and
-// writes.
+// A whole, unsharded array in float64.
 #ifndef SHARDC_EXEC_KERNELS_DENSE_ARRAY_H_
 #define SHARDC_EXEC_KERNELS_DENSE_ARRAY_H_
 

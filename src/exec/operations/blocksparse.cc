@@ -3,13 +3,15 @@
 // The wrapper keeps the axes of batch and heads and gathers the rest; key and
 // value are split over the query's head axes (the MHA spec). The table is in
 // global block coordinates and follows the query's batch and heads, so that
-// bits are the unsharded run's.
+// bits are the unsharded run's. It hides blocks none of whose keys, by their
+// positions, a query of the block may see; within a block each key is judged.
 //
 // Example: 4 queries and 4 keys in blocks of 2 under a causal table
 // [[1, 0], [1, 1]]: queries 0 and 1 never meet keys 2 and 3.
 //
 // Cost: all_gather of (n-1)(b_k + b_v), and b_q, where lengths are split.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "exec/attention/staging.h"
@@ -20,35 +22,65 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
+// The positions between which a block's tokens lie, from `least` on; the last
+// is before the first where there are none.
+struct Between {
+  int64_t first = std::numeric_limits<int64_t>::max();
+  int64_t last = std::numeric_limits<int64_t>::min();
+};
+Between PositionsOf(const Buffer& positions, int64_t row, int64_t block,
+                    int64_t size, int64_t least) {
+  Between out;
+  const int64_t length = positions.shape[1];
+  for (int64_t i = block * size; i < std::min((block + 1) * size, length);
+       ++i) {
+    const int64_t at = positions.whole[At(row * length + i)];
+    if (at < least) continue;
+    out.first = std::min(out.first, at);
+    out.last = std::max(out.last, at);
+  }
+  return out;
+}
+
+// Whether a query of one block may see a key of the other, as far as causality
+// and a window say.
+bool Meet(const Between& queries, const Between& keys, bool windowed,
+          const AttentionOptions& options) {
+  if (keys.last < keys.first) return false;
+  if (options.causal && keys.first > queries.last) return false;
+  if (!windowed || !options.window) return true;
+  const Window& window = *options.window;
+  return !(window.left && keys.last < queries.first - *window.left) &&
+         !(window.right && keys.first > queries.last + *window.right);
+}
+
 // Which blocks are visible: [B|1, H|1, blocks of T, blocks of S].
 Buffer BlockTable(const AttentionProblem& problem,
-                  const OperationSettings& settings, int64_t rows,
-                  int64_t keys) {
+                  const OperationSettings& settings, const Staged& staged) {
   if (settings.block_mask == BlockMask::kCustom && problem.blocks) {
     return *problem.blocks;
   }
   const int64_t bq = settings.blocksize_q, bk = settings.blocksize_k;
-  const int64_t nq = (rows + bq - 1) / bq, nk = (keys + bk - 1) / bk;
-  Buffer out = Buffer::Zeros({1, 1, nq, nk}, Dtype::kBool);
-  for (int64_t i = 0; i < nq; ++i) {
-    for (int64_t j = 0; j < nk; ++j) {
-      // Positions of the block's corners; queries end where keys do.
-      const int64_t q_first = keys - rows + i * bq;
-      const int64_t q_last = keys - rows + std::min((i + 1) * bq, rows) - 1;
-      const int64_t k_first = j * bk;
-      const int64_t k_last = std::min((j + 1) * bk, keys) - 1;
-      bool visible = true;
-      if (problem.options.causal) visible = k_first <= q_last;
-      if (settings.block_mask != BlockMask::kCausal && problem.options.window) {
-        const Window& window = *problem.options.window;
-        if (window.left && k_last < q_first - *window.left) visible = false;
-        if (window.right && k_first > q_last + *window.right) visible = false;
+  const int64_t nq = (staged.T() + bq - 1) / bq;
+  const int64_t nk = (staged.S() + bk - 1) / bk;
+  const bool alike = !problem.key_lengths && !problem.query_positions &&
+                     !problem.key_positions;
+  Buffer out = Buffer::Zeros({alike ? 1 : staged.query.shape[0], 1, nq, nk},
+                             Dtype::kBool);
+  for (int64_t b = 0; b < out.shape[0]; ++b) {
+    for (int64_t i = 0; i < nq; ++i) {
+      const Between queries = PositionsOf(staged.query_positions, b, i, bq,
+                                          std::numeric_limits<int64_t>::min());
+      for (int64_t j = 0; j < nk; ++j) {
+        const bool global = settings.block_mask == BlockMask::kGlobal &&
+                            j < settings.global_blocks;
+        const bool windowed = settings.block_mask != BlockMask::kCausal;
+        out.whole[At((b * nq + i) * nk + j)] =
+            global || Meet(queries,
+                           // Slots before position 0 are empty.
+                           PositionsOf(staged.key_positions, b, j, bk, 0),
+                           windowed, problem.options);
       }
-      if (settings.block_mask == BlockMask::kGlobal &&
-          j < settings.global_blocks) {
-        visible = true;
-      }
-      out.whole[At(i * nk + j)] = visible;
     }
   }
   return out;
@@ -62,7 +94,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
                            kBlockSparse.Staging(), outcome);
   if (!staged) return outcome;
   const SimMesh& mesh = machine.mesh();
-  Buffer table = BlockTable(problem, settings, staged->T(), staged->S());
+  Buffer table = BlockTable(problem, settings, *staged);
   const Spec& q = staged->query.spec;
   Spec table_spec(4);
   if (table.shape[0] > 1) table_spec[0] = q[0];
@@ -125,7 +157,6 @@ constinit const Operation kBlockSparse = {
                  Setting::kBlocksizeB, Setting::kBlockMask,
                  Setting::kGlobalBlocks},
     .inputs = kDenseInputs | InputSet{Input::kBlockTable},
-    .block_table = BlockTable,
     .bytes = Bytes,
     .run = Run,
 };

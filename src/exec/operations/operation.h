@@ -100,11 +100,6 @@ struct Operation {
   // That have a meaning for it, beside those that have one for all.
   SettingSet settings = {};
   InputSet inputs = kDenseInputs;
-  // BOOL [B|1, H|1, blocks of T, blocks of S]: which blocks are visible, where
-  // there is a table of them.
-  Buffer (*block_table)(const AttentionProblem& problem,
-                        const OperationSettings& settings, int64_t rows,
-                        int64_t keys) = nullptr;
 
   // Without these two there is no operation: a reference must be given.
   // What leaves all devices over a run, as a formula of layouts.

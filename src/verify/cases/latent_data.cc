@@ -7,15 +7,17 @@
 
 #include <cmath>
 
+#include "dense/latent.h"
+#include "dense/layouts.h"
 #include "exec/machine/random.h"
 #include "floats/half.h"
+#include "verify/cases/dense_inputs.h"
 #include "verify/cases/shapes.h"
 
 namespace shardc::verify {
 namespace {
 
 using exec::Buffer;
-using exec::DenseArray;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
@@ -55,57 +57,18 @@ void AddLatent(const Case& test, exec::AttentionProblem& problem) {
   latent.up_value = Values(random.Split("uv"), {n.heads, rank, n.ValueDim()},
                            test.dtype, up, up);
   problem.latent = std::move(latent);
-  exec::ReferenceInputs in;
-  ExpandLatent(problem, in);
-  const auto lay = [&](const DenseArray& from, Buffer& to) {
-    const DenseArray laid = exec::FromBthd(from, problem.layout);
+  const dense::Expanded expanded = dense::Expand(LatentOf(*problem.latent));
+  const auto lay = [&](dense::Array from, Buffer& to) {
+    if (problem.layout == Layout::kThd) {
+      from.shape = {1, from.dim(0) * from.dim(1), from.dim(2), from.dim(3)};
+    }
+    const dense::Array laid = dense::FromBthd(from, problem.layout);
     for (size_t i = 0; i < laid.data.size(); ++i) {
       to.real[i] = RoundTo(to.dtype, laid.data[i]);
     }
   };
-  lay(in.key, problem.key);
-  lay(in.value, problem.value);
-}
-
-void ExpandLatent(const exec::AttentionProblem& problem,
-                  exec::ReferenceInputs& in) {
-  const exec::LatentInputs& l = *problem.latent;
-  const int64_t batch = l.latent.shape[0], keys = l.latent.shape[1];
-  const int64_t rank = l.latent.shape[2], rope_dim = l.rope_key.shape[2];
-  const int64_t heads = l.up_key.shape[0], nope = l.up_key.shape[2];
-  const int64_t value_dim = l.up_value.shape[2];
-  in.key = DenseArray::Zeros({batch, keys, heads, nope + rope_dim});
-  in.value = DenseArray::Zeros({batch, keys, heads, value_dim});
-  const auto up = [&](const Buffer& w, int64_t token, int64_t h, int64_t d) {
-    double sum = 0;
-    for (int64_t r = 0; r < rank; ++r) {
-      sum += double{l.latent.real[At(token * rank + r)]} *
-             double{w.real[At((h * rank + r) * w.shape[2] + d)]};
-    }
-    return sum;
-  };
-  for (int64_t token = 0; token < batch * keys; ++token) {
-    for (int64_t h = 0; h < heads; ++h) {
-      const int64_t row = token * heads + h;
-      for (int64_t d = 0; d < nope; ++d) {
-        in.key.data[At(row * (nope + rope_dim) + d)] =
-            up(l.up_key, token, h, d);
-      }
-      for (int64_t d = 0; d < rope_dim; ++d) {
-        in.key.data[At(row * (nope + rope_dim) + nope + d)] =
-            l.rope_key.real[At(token * rope_dim + d)];
-      }
-      for (int64_t d = 0; d < value_dim; ++d) {
-        in.value.data[At(row * value_dim + d)] = up(l.up_value, token, h, d);
-      }
-    }
-  }
-  if (problem.layout == Layout::kThd) {
-    for (DenseArray* x : {&in.key, &in.value}) {
-      x->shape[1] *= x->shape[0];
-      x->shape[0] = 1;
-    }
-  }
+  lay(expanded.key, problem.key);
+  lay(expanded.value, problem.value);
 }
 
 }  // namespace shardc::verify

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <utility>
 
-#include "exec/kernels/quantize.h"
 #include "exec/machine/random.h"
 #include "floats/convert.h"
 #include "floats/half.h"
@@ -22,7 +21,6 @@ namespace shardc::verify {
 namespace {
 
 using exec::Buffer;
-using exec::DenseArray;
 using exec::Random;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
@@ -128,12 +126,25 @@ void PackTokens(const Case& test, Random random,
   }
   const int64_t q_tokens = n.batch * n.query_length;
   const int64_t k_tokens = n.batch * n.key_length;
-  const auto q = exec::PackedQueries(q_ends, k_ends, q_tokens);
-  const auto k = exec::PackedKeys(k_ends, k_tokens);
-  problem.query_segments = Whole({1, q_tokens}, q.segments);
-  problem.key_segments = Whole({1, k_tokens}, k.segments);
-  problem.query_positions = Whole({1, q_tokens}, q.positions);
-  problem.key_positions = Whole({1, k_tokens}, k.positions);
+  // Queries are the last ones of their sequence's keys.
+  std::vector<int64_t> q_ids(At(q_tokens), -1), q_at(At(q_tokens), -1);
+  std::vector<int64_t> k_ids(At(k_tokens), -1), k_at(At(k_tokens), -1);
+  for (int64_t b = 0; b < n.batch; ++b) {
+    const int64_t q_begin = q_ends[At(b)], q_end = q_ends[At(b + 1)];
+    const int64_t k_begin = k_ends[At(b)], k_end = k_ends[At(b + 1)];
+    for (int64_t i = q_begin; i < q_end; ++i) {
+      q_ids[At(i)] = b;
+      q_at[At(i)] = k_end - k_begin - (q_end - i);
+    }
+    for (int64_t i = k_begin; i < k_end; ++i) {
+      k_ids[At(i)] = b;
+      k_at[At(i)] = i - k_begin;
+    }
+  }
+  problem.query_segments = Whole({1, q_tokens}, q_ids);
+  problem.key_segments = Whole({1, k_tokens}, k_ids);
+  problem.query_positions = Whole({1, q_tokens}, q_at);
+  problem.key_positions = Whole({1, k_tokens}, k_at);
 }
 
 // Segments that end in different places in each row, with padding at the end
@@ -305,172 +316,6 @@ exec::AttentionProblem MakeProblem(const Case& test, int threads) {
   AddSinks(test, random.Split("sinks"), out);
   AddBlocks(test, random.Split("blocks"), out);
   return out;
-}
-
-exec::DenseArray DenseOf(const Buffer& buffer, Layout layout) {
-  DenseArray out;
-  out.shape = buffer.shape;
-  if (buffer.IsReal()) {
-    out.data.assign(buffer.real.begin(), buffer.real.end());
-  } else {
-    out.data.assign(buffer.whole.begin(), buffer.whole.end());
-  }
-  return exec::ToBthd(out, layout);
-}
-
-namespace {
-
-std::vector<int64_t> Numbers(const std::optional<Buffer>& buffer) {
-  if (!buffer) return {};
-  return {buffer->whole.begin(), buffer->whole.end()};
-}
-
-DenseArray Extra(const std::optional<Buffer>& buffer) {
-  return buffer ? DenseOf(*buffer, Layout::kBthd) : DenseArray{};
-}
-
-// Rows as int8 pages give them back, for attention in `dtype`.
-void AsStored(Dtype dtype, DenseArray& x) {
-  const size_t dim = At(x.shape.back());
-  std::vector<float> row(dim);
-  std::vector<int8_t> q(dim);
-  for (size_t at = 0; at < x.data.size(); at += dim) {
-    for (size_t d = 0; d < dim; ++d)
-      row[d] = static_cast<float>(x.data[at + d]);
-    const float scale = exec::QuantizeInt8(row, q);
-    for (size_t d = 0; d < dim; ++d) {
-      x.data[at + d] = RoundTo(dtype, exec::DequantizeInt8(q[d], scale));
-    }
-  }
-}
-
-void StoreInPages(const Case& test, exec::ReferenceInputs& in) {
-  AsStored(OutputDtype(test), in.key);
-  AsStored(OutputDtype(test), in.value);
-}
-
-// What a table of blocks hides, as a mask of [B|1, H|1, T, S].
-DenseArray BlockMaskOf(const Case& test, const exec::AttentionProblem& problem,
-                       int64_t rows, int64_t keys) {
-  const Buffer table =
-      test.operation->block_table(problem, test.settings, rows, keys);
-  DenseArray out =
-      DenseArray::Zeros({table.shape[0], table.shape[1], rows, keys});
-  for (int64_t b = 0; b < table.shape[0]; ++b) {
-    for (int64_t h = 0; h < table.shape[1]; ++h) {
-      for (int64_t t = 0; t < rows; ++t) {
-        for (int64_t s = 0; s < keys; ++s) {
-          out.At(b, h, t, s) = table.whole[At(
-              exec::OffsetOf(table.shape, {b, h, t / test.settings.blocksize_q,
-                                           s / test.settings.blocksize_k}))];
-        }
-      }
-    }
-  }
-  return out;
-}
-
-// Both masks, broadcast to the larger of each dimension.
-DenseArray Both(const DenseArray& a, const DenseArray& b) {
-  if (a.shape.empty()) return b;
-  DenseArray out = DenseArray::Zeros({std::max(a.dim(0), b.dim(0)),
-                                      std::max(a.dim(1), b.dim(1)),
-                                      std::max(a.dim(2), b.dim(2)), b.dim(3)});
-  const auto at = [](const DenseArray& x, int64_t i, int64_t j, int64_t k,
-                     int64_t l) {
-    return x.At(x.dim(0) == 1 ? 0 : i, x.dim(1) == 1 ? 0 : j,
-                x.dim(2) == 1 ? 0 : k, l);
-  };
-  for (int64_t i = 0; i < out.dim(0); ++i) {
-    for (int64_t j = 0; j < out.dim(1); ++j) {
-      for (int64_t k = 0; k < out.dim(2); ++k) {
-        for (int64_t l = 0; l < out.dim(3); ++l) {
-          out.At(i, j, k, l) = at(a, i, j, k, l) != 0 && at(b, i, j, k, l) != 0;
-        }
-      }
-    }
-  }
-  return out;
-}
-
-}  // namespace
-
-namespace {
-
-// As an operation in a narrower dtype receives them.
-exec::AttentionProblem InDtype(exec::AttentionProblem problem, Dtype dtype) {
-  std::vector<Buffer*> inputs = {&problem.query, &problem.key, &problem.value};
-  if (problem.latent) {
-    exec::LatentInputs& l = *problem.latent;
-    inputs.insert(inputs.end(),
-                  {&l.latent, &l.rope_key, &l.up_key, &l.up_value});
-  }
-  for (Buffer* x : inputs) RoundAll(dtype, x->real);
-  return problem;
-}
-
-}  // namespace
-
-std::optional<exec::ReferenceInputs> ReferenceInputsOf(
-    const Case& test, const exec::AttentionProblem& problem, std::string& why) {
-  if (test.settings.runtime_dtype) {
-    Case received = test;
-    received.settings.runtime_dtype.reset();
-    received.kv_dtype.reset();
-    auto in = ReferenceInputsOf(
-        received, InDtype(problem, *test.settings.runtime_dtype), why);
-    if (in && HasInt8Pages(test)) StoreInPages(test, *in);
-    return in;
-  }
-  exec::ReferenceInputs in;
-  in.query = DenseOf(problem.query, problem.layout);
-  in.key = DenseOf(problem.key, problem.layout);
-  in.value = DenseOf(problem.value, problem.layout);
-  if (problem.latent) ExpandLatent(problem, in);
-  if (HasInt8Pages(test)) StoreInPages(test, in);
-  in.bias = Extra(problem.bias);
-  in.mask = Extra(problem.mask);
-  in.additive_mask = Extra(problem.additive_mask);
-  in.query_segments = Numbers(problem.query_segments);
-  in.key_segments = Numbers(problem.key_segments);
-  in.query_positions = Numbers(problem.query_positions);
-  in.key_positions = Numbers(problem.key_positions);
-  in.key_lengths = Numbers(problem.key_lengths);
-  in.key_starts = Numbers(problem.key_starts);
-  if (test.operation->block_table != nullptr) {
-    in.mask = Both(in.mask,
-                   BlockMaskOf(test, problem, in.query.dim(1), in.key.dim(1)));
-  }
-  if (problem.softmax_aux) {
-    auto sinks = exec::SinksOf(DenseOf(*problem.softmax_aux, Layout::kBthd),
-                               in.query.dim(2), in.key.dim(2), why);
-    if (!sinks) return std::nullopt;
-    in.sinks = std::move(*sinks);
-  }
-  return in;
-}
-
-double LargestLogit(const exec::ReferenceInputs& in,
-                    const exec::AttentionOptions& options) {
-  const DenseArray &q = in.query, &k = in.key;
-  const int64_t group = q.dim(2) / k.dim(2), dim = q.dim(3);
-  double largest = 0;
-  for (int64_t b = 0; b < q.dim(0); ++b) {
-    for (int64_t t = 0; t < q.dim(1); ++t) {
-      for (int64_t h = 0; h < q.dim(2); ++h) {
-        const double* a =
-            &q.data[At(((b * q.dim(1) + t) * q.dim(2) + h) * dim)];
-        for (int64_t s = 0; s < k.dim(1); ++s) {
-          const double* c =
-              &k.data[At(((b * k.dim(1) + s) * k.dim(2) + h / group) * dim)];
-          double dot = 0;
-          for (int64_t d = 0; d < dim; ++d) dot += a[d] * c[d];
-          largest = std::max(largest, std::abs(dot));
-        }
-      }
-    }
-  }
-  return largest * std::abs(options.ScaleFor(dim));
 }
 
 }  // namespace shardc::verify

@@ -3,8 +3,6 @@
 #define SHARDC_VERIFY_CASES_PROBLEM_DATA_H_
 
 #include "exec/attention/attention_problem.h"
-#include "exec/attention/reference.h"
-#include "model/layout.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
@@ -15,19 +13,6 @@ namespace shardc::verify {
 // case's dtype, keys and values to the cache's: the reference reads the rounded
 // ones.
 exec::AttentionProblem MakeProblem(const Case& test, int threads = 1);
-
-// The same problem for the dense reference, inputs rounded to the runtime dtype
-// where one is set. blocksparse's table becomes a mask. Nothing, and why, where
-// the reference refuses.
-std::optional<exec::ReferenceInputs> ReferenceInputsOf(
-    const Case& test, const exec::AttentionProblem& problem, std::string& why);
-
-// [B, L, N, D] in float64, whatever the layout.
-exec::DenseArray DenseOf(const exec::Buffer& buffer, Layout layout);
-
-// The largest |scale * q.k|, by which the float32 cap is scaled.
-double LargestLogit(const exec::ReferenceInputs& in,
-                    const exec::AttentionOptions& options);
 
 }  // namespace shardc::verify
 

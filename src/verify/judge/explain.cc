@@ -19,9 +19,9 @@
 namespace shardc::verify {
 namespace {
 
+using dense::Array;
 using exec::AxesText;
 using exec::Complaint;
-using exec::DenseArray;
 using exec::SimMesh;
 
 std::string FirstAxis(const SimMesh& mesh, const AxisGroup& a,
@@ -178,8 +178,8 @@ std::optional<Complaint> LayoutFault(const Case& test) {
   return exec::Joined(std::move(bad));
 }
 
-std::vector<double> DeviceErrors(const Case& test, const DenseArray& got,
-                                 const DenseArray& reference) {
+std::vector<double> DeviceErrors(const Case& test, const Array& got,
+                                 const Array& reference) {
   const SimMesh mesh(test.mesh);
   exec::Laid out = OutputOf(test);
   for (size_t d = 0; d < 4; ++d) {
@@ -204,8 +204,8 @@ std::vector<double> DeviceErrors(const Case& test, const DenseArray& got,
   return errors;
 }
 
-void ExplainNumbers(const Case& test, const DenseArray& got,
-                    const DenseArray& reference, CaseResult& result) {
+void ExplainNumbers(const Case& test, const Array& got, const Array& reference,
+                    CaseResult& result) {
   const SimMesh mesh(test.mesh);
   const double limit = std::min(result.tolerance, result.cap);
   std::vector<bool> bad;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "exec/kernels/dense_array.h"
+#include "dense/array.h"
 #include "exec/machine/sharded.h"
 #include "verify/cases/case.h"
 
@@ -18,12 +18,12 @@ namespace shardc::verify {
 std::optional<exec::Complaint> LayoutFault(const Case& test);
 
 // Words a numeric failure: `got` and `reference` are [B, T, H, D].
-void ExplainNumbers(const Case& test, const exec::DenseArray& got,
-                    const exec::DenseArray& reference, CaseResult& result);
+void ExplainNumbers(const Case& test, const dense::Array& got,
+                    const dense::Array& reference, CaseResult& result);
 
 // Max abs error of the part of the output that each device holds.
-std::vector<double> DeviceErrors(const Case& test, const exec::DenseArray& got,
-                                 const exec::DenseArray& reference);
+std::vector<double> DeviceErrors(const Case& test, const dense::Array& got,
+                                 const dense::Array& reference);
 
 // Of a ledger that is not as the formulas have it.
 std::string BytesDiffer(int64_t sent, int64_t expected);

@@ -11,21 +11,22 @@
 #include <cmath>
 #include <utility>
 
+#include "dense/narrow.h"
 #include "exec/attention/traffic.h"
 #include "exec/machine/machine.h"
+#include "verify/cases/dense_inputs.h"
 #include "verify/cases/features.h"
 #include "verify/cases/problem_data.h"
 #include "verify/cases/shapes.h"
 #include "verify/judge/explain.h"
 #include "verify/judge/layout_proof.h"
-#include "verify/judge/narrow_reference.h"
 #include "verify/judge/tolerance.h"
 
 namespace shardc::verify {
 namespace {
 
+using dense::Array;
 using exec::Buffer;
-using exec::DenseArray;
 
 // The case on one device, everything whole.
 Case Unsharded(const Case& test) {
@@ -163,8 +164,9 @@ class Judge {
 
   bool Dense() {
     std::string why;
-    inputs_ = ReferenceInputsOf(test_, problem_, why);
-    const auto right = inputs_ ? RightOutput(*inputs_, why) : std::nullopt;
+    inputs_ = InputsOf(test_, problem_);
+    dense_ = OptionsOf(problem_.options);
+    const auto right = RightOutput(inputs_, why);
     if (!right) {
       result_.status = Status::kUnsupported;
       result_.reason = why;
@@ -175,11 +177,6 @@ class Judge {
     limits_.slack = SlackOf(OutputDtype(test_), reference_, limits_.ties);
     if (tensors_ != nullptr) {
       tensors_->problem = problem_;
-      if (const auto table = test_.operation->block_table) {
-        tensors_->problem.blocks =
-            table(problem_, test_.settings, inputs_->query.dim(1),
-                  inputs_->key.dim(1));
-      }
       tensors_->output = output_;
       tensors_->reference = reference_;
     }
@@ -187,16 +184,15 @@ class Judge {
   }
 
   // Of the arithmetic that was asked for.
-  std::optional<NarrowResult> RightOutput(const exec::ReferenceInputs& in,
-                                          std::string& why) const {
-    if (IsNarrow(test_.settings)) {
-      const bool blocks = test_.operation->quantises_blocks;
-      return NarrowAttention(in, problem_.options, test_.settings,
-                             blocks ? test_.settings.blocksize_k : 0, why);
+  std::optional<dense::NarrowResult> RightOutput(const dense::Inputs& in,
+                                                 std::string& why) const {
+    const dense::Narrow narrow = NarrowOf(test_);
+    if (narrow.IsNarrow()) {
+      return dense::NarrowAttention(in, dense_, narrow, why);
     }
-    auto whole = exec::ReferenceAttention(in, problem_.options, why);
+    auto whole = dense::Attention(in, dense_, why);
     if (!whole) return std::nullopt;
-    return NarrowResult{std::move(whole->output), {}};
+    return dense::NarrowResult{std::move(whole->output), {}};
   }
 
   bool Numbers() {
@@ -210,11 +206,11 @@ class Judge {
     }
     unsharded_ = whole.output.local[0];
     got_ = DenseOf(output_, test_.layout);
-    const DenseArray by_one = DenseOf(unsharded_, test_.layout);
+    const Array by_one = DenseOf(unsharded_, test_.layout);
     result_.unsharded = CompareOutputs(by_one, reference_);
     const double largest = MaxAbs(reference_);
     const double logit = OutputDtype(test_) == Dtype::kF32
-                             ? LargestLogit(*inputs_, problem_.options)
+                             ? dense::LargestLogit(inputs_, dense_)
                              : 0;
     limits_.base = 2 * BeyondSlack(by_one, reference_, limits_.slack) +
                    ErrorFloor(largest);
@@ -258,7 +254,7 @@ class Judge {
   void OfferWrong(WrongOutputs& wrong) const {
     OfferTurned(reference_, limits_, wrong);
     for (const bool last : {false, true}) {
-      const auto in = OneKeyShort(*inputs_, problem_.options, last);
+      const auto in = OneKeyShort(inputs_, dense_, last);
       std::string why;
       const auto output = in ? RightOutput(*in, why) : std::nullopt;
       if (!output) continue;
@@ -301,8 +297,9 @@ class Judge {
   CaseResult result_;
   exec::OperationOutcome outcome_;
   Buffer output_, unsharded_;
-  std::optional<exec::ReferenceInputs> inputs_;
-  DenseArray reference_, got_;
+  dense::Inputs inputs_;
+  dense::Options dense_;
+  Array reference_, got_;
   Limits limits_;
 };
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "exec/attention/reference.h"
+#include "dense/attention.h"
 #include "exec/machine/machine.h"
 #include "verify/cases/case.h"
 #include "verify/judge/wrong_outputs.h"
@@ -30,7 +30,7 @@ struct RunOptions {
 struct CaseTensors {
   exec::AttentionProblem problem;
   exec::Buffer output;
-  exec::DenseArray reference;  // [B, T, H, Dv]
+  dense::Array reference;  // [B, T, H, Dv]
 };
 
 // Deterministic: the same case and options give the same result, whatever

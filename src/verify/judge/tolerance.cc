@@ -20,8 +20,7 @@ constexpr double kRounding = 1.3;
 
 }  // namespace
 
-ErrorOf CompareOutputs(const exec::DenseArray& got,
-                       const exec::DenseArray& reference) {
+ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference) {
   ErrorOf out;
   double difference = 0, total = 0;
   int64_t worst = -1;
@@ -57,7 +56,7 @@ ErrorOf CompareOutputs(const exec::DenseArray& got,
   return out;
 }
 
-double MaxAbs(const exec::DenseArray& x) {
+double MaxAbs(const dense::Array& x) {
   double out = 0;
   for (double v : x.data) out = std::max(out, std::abs(v));
   return out;
@@ -81,9 +80,8 @@ double ErrorCap(Dtype dtype, double max_reference, double max_logit) {
 
 bool Within(double error, double tolerance) { return error <= tolerance; }
 
-double BeyondSlack(const exec::DenseArray& got,
-                   const exec::DenseArray& reference,
-                   const exec::DenseArray& slack) {
+double BeyondSlack(const dense::Array& got, const dense::Array& reference,
+                   const dense::Array& slack) {
   double out = 0;
   for (size_t i = 0; i < reference.data.size(); ++i) {
     const double error = std::abs(got.data[i] - reference.data[i]);
@@ -92,9 +90,9 @@ double BeyondSlack(const exec::DenseArray& got,
   return out;
 }
 
-exec::DenseArray SlackOf(Dtype dtype, const exec::DenseArray& reference,
-                         const exec::DenseArray& more) {
-  exec::DenseArray out = exec::DenseArray::Zeros(reference.shape);
+dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
+                     const dense::Array& more) {
+  dense::Array out = dense::Array::Zeros(reference.shape);
   if (!more.data.empty()) out = more;
   if (dtype == Dtype::kF32) return out;
   // Below its normal numbers float16 has steps of 2^-24.
@@ -107,8 +105,8 @@ exec::DenseArray SlackOf(Dtype dtype, const exec::DenseArray& reference,
   return out;
 }
 
-Judgement JudgeOutput(const exec::DenseArray& got,
-                      const exec::DenseArray& reference, const Limits& limits) {
+Judgement JudgeOutput(const dense::Array& got, const dense::Array& reference,
+                      const Limits& limits) {
   Judgement out;
   out.error = CompareOutputs(got, reference);
   out.allowed = limits.base;

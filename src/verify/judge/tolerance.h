@@ -8,7 +8,7 @@
 // times max(1, max|o|/2), and for F32 also times max(1, max|logit|/8). e_un is
 // what goes beyond the slack, so that the rounding of an output's largest
 // element forgives nothing in the others. Arithmetic narrower than float32 has
-// its own reference and slack (narrow_reference.h). u is the unit roundoff. A
+// its own reference and slack (dense/narrow.h). u is the unit roundoff. A
 // non-finite element where the reference is finite fails, and NaN never passes.
 //
 // Why: logits are off by at most (D+2) u_f32 max|s| to first order, and the
@@ -20,17 +20,16 @@
 #include <cstddef>
 #include <limits>
 
-#include "exec/kernels/dense_array.h"
+#include "dense/array.h"
 #include "exec/machine/buffer.h"
 #include "verify/cases/case.h"
 
 namespace shardc::verify {
 
 // Both are [B, L, N, D].
-ErrorOf CompareOutputs(const exec::DenseArray& got,
-                       const exec::DenseArray& reference);
+ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference);
 
-double MaxAbs(const exec::DenseArray& x);
+double MaxAbs(const dense::Array& x);
 double ErrorFloor(double max_reference);
 double ErrorCap(Dtype dtype, double max_reference, double max_logit);
 
@@ -40,10 +39,10 @@ bool Within(double error, double tolerance);
 // What each element may be off by: `base` and its own slack, up to `cap`; that
 // is raised by what ties alone may do to it.
 struct Limits {
-  exec::DenseArray slack;  // [B, L, N, D], ties included
+  dense::Array slack;  // [B, L, N, D], ties included
   double base = 0;
   double cap = std::numeric_limits<double>::infinity();
-  exec::DenseArray ties = {};  // [B, L, N, D]; empty: none
+  dense::Array ties = {};  // [B, L, N, D]; empty: none
 
   double At(size_t i) const {
     const double own = ties.data.empty() ? 0 : ties.data[i];
@@ -51,12 +50,11 @@ struct Limits {
   }
 };
 // By how much `got` goes beyond the slack at most.
-double BeyondSlack(const exec::DenseArray& got,
-                   const exec::DenseArray& reference,
-                   const exec::DenseArray& slack);
+double BeyondSlack(const dense::Array& got, const dense::Array& reference,
+                   const dense::Array& slack);
 // The slack of an output that is rounded to `dtype`, above `more` (or none).
-exec::DenseArray SlackOf(Dtype dtype, const exec::DenseArray& reference,
-                         const exec::DenseArray& more = {});
+dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
+                     const dense::Array& more = {});
 
 // Of the element that is furthest beyond its limit, or where none is beyond,
 // that with the largest error: its error, and its limit in `allowed`.
@@ -64,8 +62,8 @@ struct Judgement {
   ErrorOf error;
   double allowed = 0;
 };
-Judgement JudgeOutput(const exec::DenseArray& got,
-                      const exec::DenseArray& reference, const Limits& limits);
+Judgement JudgeOutput(const dense::Array& got, const dense::Array& reference,
+                      const Limits& limits);
 
 }  // namespace shardc::verify
 

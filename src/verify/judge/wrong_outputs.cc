@@ -10,13 +10,13 @@
 namespace shardc::verify {
 namespace {
 
-using exec::DenseArray;
+using dense::Array;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Element i of dimension `dim` goes to i + 1, the last to 0.
-DenseArray Turned(const DenseArray& x, size_t dim) {
-  DenseArray out = x;
+Array Turned(const Array& x, size_t dim) {
+  Array out = x;
   int64_t inner = 1;
   for (size_t d = dim + 1; d < x.shape.size(); ++d) inner *= x.shape[d];
   const int64_t size = x.shape[dim];
@@ -31,12 +31,12 @@ DenseArray Turned(const DenseArray& x, size_t dim) {
 
 // Whether any query of the batch row has an even share of its weight for the
 // key, which no mean over masked keys is.
-bool Sees(const exec::ReferenceResult& whole, int64_t b, int64_t key) {
-  const DenseArray& weights = whole.weights;
+bool Sees(const dense::Result& whole, int64_t b, int64_t key) {
+  const Array& weights = whole.weights;
   const double share = 1 / static_cast<double>(weights.dim(3));
   for (int64_t h = 0; h < weights.dim(1); ++h) {
     for (int64_t t = 0; t < weights.dim(2); ++t) {
-      const bool masked = whole.lse.At(b, t, h, 0) <= exec::kMaskValue / 2;
+      const bool masked = whole.lse.At(b, t, h, 0) <= dense::kMasked / 2;
       if (!masked && weights.At(b, h, t, key) >= share) return true;
     }
   }
@@ -45,9 +45,8 @@ bool Sees(const exec::ReferenceResult& whole, int64_t b, int64_t key) {
 
 }  // namespace
 
-void Offer(std::string name, const DenseArray& output,
-           const DenseArray& reference, const Limits& limits,
-           WrongOutputs& wrong) {
+void Offer(std::string name, const Array& output, const Array& reference,
+           const Limits& limits, WrongOutputs& wrong) {
   ++wrong.offered;
   const Judgement judged = JudgeOutput(output, reference, limits);
   if (judged.error.non_finite) return;
@@ -56,11 +55,11 @@ void Offer(std::string name, const DenseArray& output,
   }
 }
 
-void OfferTurned(const DenseArray& reference, const Limits& limits,
+void OfferTurned(const Array& reference, const Limits& limits,
                  WrongOutputs& wrong) {
   static constexpr const char* kNames[] = {"batch rows", "tokens", "heads",
                                            "dims"};
-  Offer("zeros", DenseArray::Zeros(reference.shape), reference, limits, wrong);
+  Offer("zeros", Array::Zeros(reference.shape), reference, limits, wrong);
   for (size_t d = 0; d < reference.shape.size(); ++d) {
     if (reference.shape[d] == 1) continue;
     Offer(std::string(kNames[d]) + " turned", Turned(reference, d), reference,
@@ -68,13 +67,13 @@ void OfferTurned(const DenseArray& reference, const Limits& limits,
   }
 }
 
-std::optional<exec::ReferenceInputs> OneKeyShort(
-    const exec::ReferenceInputs& in, const exec::AttentionOptions& options,
-    bool last) {
+std::optional<dense::Inputs> OneKeyShort(const dense::Inputs& in,
+                                         const dense::Options& options,
+                                         bool last) {
   std::string why;
-  const auto whole = exec::ReferenceAttention(in, options, why, true);
+  const auto whole = dense::Attention(in, options, why, true);
   if (!whole) return std::nullopt;
-  exec::ReferenceInputs out = in;
+  dense::Inputs out = in;
   const int64_t batch = in.key.dim(0), keys = in.key.dim(1);
   if (out.key_positions.empty()) {
     for (int64_t i = 0; i < batch * keys; ++i) {

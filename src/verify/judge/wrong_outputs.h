@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/attention/reference.h"
+#include "dense/attention.h"
 #include "verify/judge/tolerance.h"
 
 namespace shardc::verify {
@@ -20,19 +20,19 @@ struct WrongOutputs {
 };
 
 // Zeros, and the reference turned along each of its dimensions.
-void OfferTurned(const exec::DenseArray& reference, const Limits& limits,
+void OfferTurned(const dense::Array& reference, const Limits& limits,
                  WrongOutputs& wrong);
 
 // One more, named for `taken`.
-void Offer(std::string name, const exec::DenseArray& output,
-           const exec::DenseArray& reference, const Limits& limits,
+void Offer(std::string name, const dense::Array& output,
+           const dense::Array& reference, const Limits& limits,
            WrongOutputs& wrong);
 
 // The same attention without the first, or the last, of each batch row's keys
 // that have at least an even share of some query's weights.
-std::optional<exec::ReferenceInputs> OneKeyShort(
-    const exec::ReferenceInputs& in, const exec::AttentionOptions& options,
-    bool last);
+std::optional<dense::Inputs> OneKeyShort(const dense::Inputs& in,
+                                         const dense::Options& options,
+                                         bool last);
 
 }  // namespace shardc::verify
 

@@ -41,7 +41,11 @@ class Run {
         mesh_(trace.mesh),
         machine_(mesh_, options.threads, options.seams),
         memory_(trace),
-        judge_(trace, memory_) {}
+        judge_(trace, memory_) {
+    const auto frequencies = exec::Frequencies(
+        trace.head_dim, 10000, trace.prefill + trace.steps, {}, no_rotation_);
+    if (frequencies) frequencies_ = *frequencies;
+  }
 
   CacheTraceResult Go() {
     const bool ran = Steps();
@@ -57,6 +61,11 @@ class Run {
  private:
   // To the end, unless something stopped it.
   bool Steps() {
+    if (!no_rotation_.empty()) {
+      Complaint why;
+      why.message = no_rotation_;
+      return Refused(why);
+    }
     if (!Prefill() || !Insert()) return false;
     for (int64_t step = 0; step < trace_.steps; ++step) {
       result_.step = step;
@@ -111,8 +120,8 @@ class Run {
         mesh_, memory_.Raw(TokenKind::kKey, cache.index, n), spec);
     ShardedTensor value = exec::Scatter(
         mesh_, memory_.Raw(TokenKind::kValue, cache.index, n), spec);
-    exec::RotateTokens(machine_, key, cache.index, memory_.frequencies(),
-                       trace_.style, exec::RotaryOf::kKey);
+    exec::RotateTokens(machine_, key, cache.index, frequencies_, trace_.style,
+                       exec::RotaryOf::kKey);
     Complaint why;
     return exec::AppendTokens(machine_, cache, key, value, counts, why) ||
            Refused(why);
@@ -205,8 +214,8 @@ class Run {
     ShardedTensor query =
         exec::Scatter(mesh_, memory_.Raw(TokenKind::kQuery, first, 1),
                       {token[0], {}, trace_.query_heads});
-    exec::RotateTokens(machine_, query, first, memory_.frequencies(),
-                       trace_.style, exec::RotaryOf::kQuery);
+    exec::RotateTokens(machine_, query, first, frequencies_, trace_.style,
+                       exec::RotaryOf::kQuery);
     if (!Append(cache_, 1, ones, token)) return false;
     for (int64_t b = 0; b < trace_.batch; ++b) {
       int64_t& length = lengths_[At(b)];
@@ -345,6 +354,8 @@ class Run {
   exec::SimMesh mesh_;
   Machine machine_;
   Remembered memory_;
+  exec::RopeFrequencies frequencies_;  // the program's own
+  std::string no_rotation_;            // why there are none
   TraceJudge judge_;
   KvCache cache_;
   std::vector<int64_t> lengths_, starts_;

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "exec/kernels/quantize.h"
+#include "dense/rounding.h"
 #include "exec/machine/random.h"
 #include "floats/half.h"
 #include "verify/judge/explain.h"
@@ -173,11 +173,7 @@ class Run {
       out.push_back(Element(token, head, d, value));
     }
     if (trace_.dtype != Dtype::kI8) return out;
-    std::vector<int8_t> q(out.size());
-    const float scale = exec::QuantizeInt8(out, q);
-    for (size_t d = 0; d < q.size(); ++d) {
-      out[d] = exec::DequantizeInt8(q[d], scale);
-    }
+    dense::StoreInt8(out);
     return out;
   }
 

@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <span>
+#include <utility>
 
-#include "exec/kernels/kernels.h"
-#include "exec/kernels/quantize.h"
+#include "dense/rounding.h"
 #include "floats/convert.h"
 
 namespace shardc::verify {
@@ -40,11 +41,14 @@ Complaint Differs(const exec::SimMesh& mesh, int device, std::string what,
 }  // namespace
 
 Remembered::Remembered(const CacheTrace& trace)
-    : trace_(trace), tokens_(trace) {
+    : trace_(trace),
+      tokens_(trace),
+      held_(At(trace.batch * trace.slots), -1),
+      rotary_(trace.head_dim, trace.prefill + trace.steps, {},
+              trace.style == exec::RotaryStyle::kHalves
+                  ? dense::Pairs::kHalves
+                  : dense::Pairs::kNeighbours) {
   for (int64_t b = 0; b < trace.batch; ++b) source_.push_back(b);
-  std::string why;
-  frequencies_ = *exec::Frequencies(trace.head_dim, 10000,
-                                    trace.prefill + trace.steps, {}, why);
   const size_t slots = At(trace.batch * trace.slots), all = slots * Width();
   if (trace.kv_dtype == Dtype::kI8) {
     whole_.assign(all, 0);
@@ -81,23 +85,14 @@ Buffer Remembered::Raw(TokenKind kind, const std::vector<int64_t>& first,
 }
 
 void Remembered::Rotate(int64_t position, std::span<float> token) const {
-  const size_t dim = At(trace_.head_dim);
-  const exec::RopeRow table = exec::RowAt(frequencies_, position);
-  for (size_t at = 0; at < token.size(); at += dim) {
-    const std::span<float> x = token.subspan(at, dim);
-    if (trace_.style == exec::RotaryStyle::kHalves) {
-      exec::ApplyRotary(x, table.sin, table.cos);
-    } else {
-      exec::ApplyRotaryInterleaved(x, table.sin, table.cos);
-    }
-  }
-  RoundAll(trace_.dtype, token);
+  rotary_.Turn(position, token);
+  dense::NearestOf(trace_.dtype, token);
 }
 
 void Remembered::Store(std::span<float> token, std::span<int8_t> q,
                        std::span<float> scale) const {
   if (trace_.kv_dtype != Dtype::kI8) {
-    RoundAll(trace_.kv_dtype, token);
+    dense::NearestOf(trace_.kv_dtype, token);
     return;
   }
   const size_t dim = At(trace_.head_dim);
@@ -106,9 +101,9 @@ void Remembered::Store(std::span<float> token, std::span<int8_t> q,
     const std::span<float> x = token.subspan(h * dim, dim);
     const std::span<int8_t> to =
         q.empty() ? std::span<int8_t>(own) : q.subspan(h * dim, dim);
-    const float s = exec::QuantizeInt8(x, to);
+    const float s = dense::ToInt8(x, to);
     if (!scale.empty()) scale[h] = s;
-    for (size_t d = 0; d < dim; ++d) x[d] = exec::DequantizeInt8(to[d], s);
+    for (size_t d = 0; d < dim; ++d) x[d] = dense::FromInt8(to[d], s);
   }
 }
 
@@ -117,6 +112,7 @@ void Remembered::Write(int64_t row, int64_t begin, int64_t end) {
   std::vector<float> token(width);
   for (int64_t p = begin; p < end; ++p) {
     const size_t slot = At(row * trace_.slots + p % trace_.slots);
+    held_[slot] = p;
     tokens_.Read(TokenKind::kKey, SourceOf(row), p, token);
     Rotate(p, token);
     if (trace_.kv_dtype == Dtype::kI8) {
@@ -141,6 +137,7 @@ void Remembered::Replace(int64_t slot, int64_t length) {
     if (all.empty()) return;
     std::fill_n(all.begin() + slot * static_cast<int64_t>(each), each, 0);
   };
+  std::fill_n(held_.begin() + slot * trace_.slots, trace_.slots, -1);
   clear(full_, At(trace_.slots) * Width());
   clear(half_, At(trace_.slots) * Width());
   clear(whole_, At(trace_.slots) * Width());
@@ -157,6 +154,39 @@ void Remembered::Expected(int64_t slot, std::span<float> out) const {
   } else {
     Bf16ToF32({half_.data() + at, width}, out);
   }
+}
+
+bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
+                       double have, double scale) const {
+  const int64_t position = held_[At(slot)];
+  if (position < 0) return false;
+  std::vector<float> token(Width());
+  tokens_.Read(TokenKind::kKey, SourceOf(row), position, token);
+  const std::span<const float> x(token.data() + At(head * trace_.head_dim),
+                                 At(trace_.head_dim));
+  const auto ends = [&](int64_t d) {
+    const dense::Rotary::Turned turned = rotary_.TurnOne(position, x, d);
+    return std::pair(dense::Nearest(trace_.dtype, turned.at - turned.off),
+                     dense::Nearest(trace_.dtype, turned.at + turned.off));
+  };
+  const auto [low, high] = ends(dim);
+  if (trace_.kv_dtype != Dtype::kI8) {
+    return have >= dense::Nearest(trace_.kv_dtype, low) &&
+           have <= dense::Nearest(trace_.kv_dtype, high);
+  }
+  double least = 0, most = 0;  // of the largest number
+  for (int64_t d = 0; d < trace_.head_dim; ++d) {
+    const auto [from, to] = ends(d);
+    const double near =
+        from <= 0 && to >= 0 ? 0 : std::min(std::abs(from), std::abs(to));
+    least = std::max(least, near);
+    most = std::max({most, std::abs(from), std::abs(to)});
+  }
+  if (!(scale >= least && scale <= most && scale > 0)) return false;
+  // A ten-thousandth of a step for the arithmetic itself.
+  constexpr double kHalf = 0.5001;
+  return have >= std::max(low * 127.5 / scale - kHalf, -128.0) &&
+         have <= high * 127.5 / scale + kHalf;
 }
 
 std::optional<Complaint> Remembered::KeyDifference(
@@ -179,17 +209,23 @@ std::optional<Complaint> Remembered::KeyDifference(
         const auto where = [&](int64_t d) {
           return Shape{b, s, head, start[3] + d};
         };
+        const auto may = [&](int64_t d, double number, double scale) {
+          return MayBe(b, slot, head, start[3] + d, number, scale);
+        };
         if (whole) {
           const size_t want = At(slot) * Width() + At(from);
-          for (int64_t d = 0; d < n[3]; ++d) {
-            if (local.whole[at + At(d)] == whole_[want + At(d)]) continue;
-            return Differs(mesh, device, "cached key", where(d));
-          }
           const int64_t line_head = line * n[2] + h;
           const float scale =
               cache.key_scale.local[At(device)].real[At(line_head)];
           const float right = scale_[At(slot * trace_.key_heads + head)];
-          if (!SameBits(scale, right)) {
+          const bool other = !SameBits(scale, right);
+          for (int64_t d = 0; d < n[3]; ++d) {
+            const int32_t have = local.whole[at + At(d)];
+            if (!other && have == whole_[want + At(d)]) continue;
+            if (may(d, have, double{scale})) continue;
+            if (have != whole_[want + At(d)]) {
+              return Differs(mesh, device, "cached key", where(d));
+            }
             return Differs(mesh, device, "cached key scale", {b, s, head});
           }
           continue;
@@ -197,9 +233,12 @@ std::optional<Complaint> Remembered::KeyDifference(
         const float* const have = local.real.data() + at;
         const float* const want = expected.data() + from;
         if (std::memcmp(have, want, At(n[3]) * sizeof(float)) == 0) continue;
-        int64_t d = 0;
-        while (SameBits(have[d], want[d])) ++d;
-        return Differs(mesh, device, "cached key", where(d));
+        for (int64_t d = 0; d < n[3]; ++d) {
+          if (SameBits(have[d], want[d]) || may(d, double{have[d]}, 0)) {
+            continue;
+          }
+          return Differs(mesh, device, "cached key", where(d));
+        }
       }
     }
   }
@@ -220,7 +259,7 @@ void Remembered::ReadBack(int64_t row, int64_t begin, int64_t end, Buffer& key,
     tokens_.Read(TokenKind::kValue, SourceOf(row), p, v);
     for (const std::span<float> x : {k, v}) {
       Store(x, {}, {});
-      RoundAll(trace_.dtype, x);
+      dense::NearestOf(trace_.dtype, x);
     }
   }
 }

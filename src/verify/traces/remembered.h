@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/attention/attention_problem.h"
-#include "exec/attention/rotary.h"
+#include "dense/rotary.h"
 #include "exec/cache/kv_cache.h"
 #include "exec/machine/buffer.h"
 #include "verify/traces/cache_trace.h"
@@ -20,7 +19,6 @@ class Remembered {
  public:
   explicit Remembered(const CacheTrace& trace);
 
-  const exec::RopeFrequencies& frequencies() const { return frequencies_; }
   // Tokens [first[b], first[b] + n) of rows [0, B), or of the extra row only:
   // not rotated. What is beyond the last position is zero.
   exec::Buffer Raw(TokenKind kind, const std::vector<int64_t>& first,
@@ -33,8 +31,8 @@ class Remembered {
   void Replace(int64_t slot, int64_t length);
 
   // Where a device's cached keys, or their scales, differ from those
-  // remembered in bits; what was never written is zero. Nothing where all
-  // agree.
+  // remembered in bits, by more than float32's rounding of the rotation can
+  // do; what was never written is zero. Nothing where all agree.
   std::optional<exec::Complaint> KeyDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
@@ -54,12 +52,19 @@ class Remembered {
              std::span<float> scale) const;
   // A slot's expected keys as the cache's own floats.
   void Expected(int64_t slot, std::span<float> out) const;
+  // Whether a slot's key may have the number `have`, or the integer `have` of
+  // a row with `scale`: a rotation in float32 that is off by an ulp may round
+  // to a neighbour of the number remembered.
+  bool MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim, double have,
+             double scale) const;
 
   const CacheTrace& trace_;
   TraceTokens tokens_;
   bool alone_ = false;
   std::vector<int64_t> source_;  // [B]: the raw row of a slot
-  exec::RopeFrequencies frequencies_;
+  // [B, S]: the position that a slot holds, -1 where none was written.
+  std::vector<int64_t> held_;
+  dense::Rotary rotary_;
   // [B, S, K, D] by the cache's dtype, in as many bytes as it takes.
   std::vector<float> full_;
   std::vector<uint16_t> half_;

@@ -7,25 +7,25 @@
 
 #include <algorithm>
 
-#include "exec/attention/reference.h"
+#include "dense/attention.h"
 #include "exec/attention/staging.h"
 #include "exec/operations/flash_decoding.h"
 #include "exec/operations/operation.h"
 #include "source/thread_pool.h"
-#include "verify/cases/problem_data.h"
+#include "verify/cases/dense_inputs.h"
 #include "verify/judge/explain.h"
 #include "verify/judge/tolerance.h"
 
 namespace shardc::verify {
 namespace {
 
+using dense::Array;
 using exec::Buffer;
-using exec::DenseArray;
 using exec::ShardedTensor;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-DenseArray Dense(const Buffer& x) { return DenseOf(x, Layout::kBthd); }
+Array Dense(const Buffer& x) { return DenseOf(x, Layout::kBthd); }
 
 // One device's tensor: everything.
 ShardedTensor Held(Buffer x) {
@@ -56,13 +56,13 @@ TraceJudge::TraceJudge(const CacheTrace& trace, const Remembered& memory)
 bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
                            const Buffer& value,
                            const std::vector<Buffer>& queries, int64_t back,
-                           DenseArray Outputs::*to, std::vector<Outputs>& out,
+                           Array Outputs::*to, std::vector<Outputs>& out,
                            std::string& refused) const {
   const size_t b = At(row);
   const auto steps = static_cast<int64_t>(waiting_.size());
   const int64_t keys = key.shape[1], dim = trace_.head_dim;
   const int64_t group = trace_.heads / trace_.key_heads;
-  exec::ReferenceInputs in;
+  dense::Inputs in;
   in.key_starts = {waiting_.front().starts[b]};
   in.key_lengths = {begin + keys};
   in.first_row = row;
@@ -71,8 +71,8 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
   for (const DecodedStep& step : waiting_) {
     in.query_positions.push_back(step.lengths[b] - 1 - back);
   }
-  in.query = DenseArray::Zeros({1, steps, group, dim});
-  in.key = in.value = DenseArray::Zeros({1, keys, 1, dim});
+  in.query = Array::Zeros({1, steps, group, dim});
+  in.key = in.value = Array::Zeros({1, keys, 1, dim});
   for (int64_t head = 0; head < trace_.key_heads; ++head) {
     for (int64_t j = 0; j < keys; ++j) {
       const int64_t from = (j * trace_.key_heads + head) * dim;
@@ -86,7 +86,7 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
       std::copy_n(queries[At(s)].real.begin() + first, group * dim,
                   in.query.data.begin() + s * group * dim);
     }
-    const auto reference = exec::ReferenceAttention(in, options_, refused);
+    const auto reference = dense::Attention(in, OptionsOf(options_), refused);
     if (!reference) return false;
     for (int64_t s = 0; s < steps; ++s) {
       std::copy_n(
@@ -114,7 +114,7 @@ void TraceJudge::Row(int64_t row, std::vector<Outputs>& out,
   for (const DecodedStep& step : waiting_) {
     queries.push_back(memory_.Query(row, step.lengths[b] - 1));
   }
-  const auto reference = [&](int64_t back, DenseArray Outputs::*to) {
+  const auto reference = [&](int64_t back, Array Outputs::*to) {
     return Reference(row, begin, key, value, queries, back, to, out, refused);
   };
   if (!reference(0, &Outputs::reference)) return;
@@ -179,10 +179,10 @@ Case TraceJudge::StepCase() const {
 std::vector<JudgedStep> TraceJudge::Judge(int threads, WrongOutputs* wrong) {
   std::vector<JudgedStep> judged;
   if (waiting_.empty()) return judged;
-  const DenseArray zeros =
-      DenseArray::Zeros({trace_.batch, 1, trace_.heads, trace_.head_dim});
+  const Array zeros =
+      Array::Zeros({trace_.batch, 1, trace_.heads, trace_.head_dim});
   std::vector<Outputs> outputs(
-      waiting_.size(), {zeros, zeros, wrong != nullptr ? zeros : DenseArray{}});
+      waiting_.size(), {zeros, zeros, wrong != nullptr ? zeros : Array{}});
   std::vector<std::string> refused(At(trace_.batch));
   ThreadPool pool(std::max(threads, 1));
   pool.Run(trace_.batch,
@@ -194,8 +194,8 @@ std::vector<JudgedStep> TraceJudge::Judge(int threads, WrongOutputs* wrong) {
     for (const std::string& why : refused) {
       if (step.refused.empty()) step.refused = why;
     }
-    const DenseArray& reference = outputs[s].reference;
-    const DenseArray got = Dense(waiting_[s].output);
+    const Array& reference = outputs[s].reference;
+    const Array got = Dense(waiting_[s].output);
     step.alone = CompareOutputs(outputs[s].alone, reference);
     step.largest = MaxAbs(reference);
     Limits limits;

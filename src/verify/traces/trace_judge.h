@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "dense/array.h"
 #include "exec/attention/attention_problem.h"
-#include "exec/kernels/dense_array.h"
 #include "verify/judge/wrong_outputs.h"
 #include "verify/traces/cache_trace.h"
 #include "verify/traces/remembered.h"
@@ -51,9 +51,9 @@ class TraceJudge {
 
  private:
   struct Outputs {
-    exec::DenseArray reference, alone;  // [B, 1, H, D] of a step
+    dense::Array reference, alone;  // [B, 1, H, D] of a step
     // Without the last key; made where wrong outputs are offered.
-    exec::DenseArray lacking;
+    dense::Array lacking;
   };
   void Row(int64_t row, std::vector<Outputs>& out, std::string& refused) const;
   // Of one row for all steps; key and value begin at position `begin`, and
@@ -61,7 +61,7 @@ class TraceJudge {
   bool Reference(int64_t row, int64_t begin, const exec::Buffer& key,
                  const exec::Buffer& value,
                  const std::vector<exec::Buffer>& queries, int64_t back,
-                 exec::DenseArray Outputs::*to, std::vector<Outputs>& out,
+                 dense::Array Outputs::*to, std::vector<Outputs>& out,
                  std::string& refused) const;
 
   const CacheTrace& trace_;

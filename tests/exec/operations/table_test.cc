@@ -86,9 +86,7 @@ TEST_CASE("a record says what it is") {
     CHECK(!(operation->pages && operation->latent));
     CHECK(operation->IsPaged() == s.batch.starts_with("pages"));
     CHECK(operation->IsPaged() == operation->Takes(Setting::kPageSize));
-    CHECK((operation->block_table != nullptr) ==
-          operation->Takes(Input::kBlockTable));
-    CHECK((operation->block_table != nullptr) ==
+    CHECK(operation->Takes(Input::kBlockTable) ==
           operation->Takes(Setting::kBlockMask));
     if (operation->lengths_alike) CHECK(!operation->decode_only);
     if (operation->trace == StateTrace::kPages) CHECK(operation->pages);

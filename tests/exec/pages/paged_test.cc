@@ -4,17 +4,20 @@
 
 #include <cmath>
 
-#include "exec/attention/reference.h"
+#include "dense/attention.h"
+#include "dense/layouts.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
 #include "exec/operations/operation.h"
 #include "exec/pages/paged_program.h"
 #include "floats/half.h"
+#include "verify/cases/dense_inputs.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::exec {
 namespace {
 
+using dense::Array;
 using verify::Fault;
 
 size_t U(int64_t i) { return static_cast<size_t>(i); }
@@ -45,12 +48,12 @@ AttentionProblem Problem(const Sizes& n, Dtype dtype = Dtype::kF32) {
   return p;
 }
 
-DenseArray Dense(const Buffer& x) {
+Array Dense(const Buffer& x) {
   return {x.shape, std::vector<double>(x.real.begin(), x.real.end())};
 }
 
-ReferenceInputs InputsOf(const AttentionProblem& p) {
-  ReferenceInputs in;
+dense::Inputs InputsOf(const AttentionProblem& p) {
+  dense::Inputs in;
   in.query = Dense(p.query);
   in.key = Dense(p.key);
   in.value = Dense(p.value);
@@ -58,11 +61,7 @@ ReferenceInputs InputsOf(const AttentionProblem& p) {
     in.key_lengths.assign(p.key_lengths->whole.begin(),
                           p.key_lengths->whole.end());
   }
-  if (p.softmax_aux) {
-    std::string why;
-    in.sinks =
-        *SinksOf(Dense(*p.softmax_aux), p.query.shape[2], p.key.shape[2], why);
-  }
+  if (p.softmax_aux) in.sinks = Dense(*p.softmax_aux);
   return in;
 }
 
@@ -92,7 +91,7 @@ Ran Run(std::string_view name, const SimMesh& mesh, const AttentionProblem& p,
   return ran;
 }
 
-double Error(const Buffer& got, const DenseArray& want) {
+double Error(const Buffer& got, const Array& want) {
   double worst = 0;
   for (size_t i = 0; i < got.real.size(); ++i) {
     const double error = std::abs(double{got.real[i]} - want.data[i]);
@@ -129,8 +128,9 @@ TEST_CASE("paged operations agree with the reference and with one device") {
         p.options.window = LastKeys(7);
         p.options.soft_cap = 3;
         std::string why;
-        const DenseArray want =
-            ReferenceAttention(InputsOf(p), p.options, why)->output;
+        const Array want =
+            dense::Attention(InputsOf(p), verify::OptionsOf(p.options), why)
+                ->output;
         const Ran alone = Run(name, one, p, {});
         const Ran ran = Run(
             name, mesh, p, SpecsOf({{"dp"}, {}, {"tp"}}, {{"dp"}, {}, {"tp"}}));
@@ -157,8 +157,8 @@ TEST_CASE("heads that pages cannot split are whole, with a remark") {
   const Sizes n{2, 2, 6, 8, 2, 8};
   const AttentionProblem p = Problem(n);
   std::string why;
-  const DenseArray want =
-      ReferenceAttention(InputsOf(p), p.options, why)->output;
+  const Array want =
+      dense::Attention(InputsOf(p), verify::OptionsOf(p.options), why)->output;
   for (std::string_view name : kNames) {
     const Ran ran = Run(name, mesh, p, SpecsOf({{}, {}, {"tp"}}, {}));
     REQUIRE(!ran.outcome.unsupported);
@@ -186,19 +186,24 @@ TEST_CASE("packed sequences are requests") {
   p.query_segments->whole = {3, 3, 3, 3, 5, 8, 8, -1, -1};
   p.key_segments = Buffer::Zeros({1, 14}, Dtype::kI32);
   p.key_segments->whole = {3, 3, 3, 3, 3, 3, 5, 5, 8, 8, 8, 8, -1, -1};
-  const int64_t cu[] = {0, 4, 5, 7}, key_cu[] = {0, 6, 8, 12};
-  const Packed queries = PackedQueries(cu, key_cu, 9);
-  const Packed keys = PackedKeys(key_cu, 14);
-  ReferenceInputs in = InputsOf(p);
-  for (DenseArray* x : {&in.query, &in.key, &in.value}) {
-    *x = ToBthd(*x, Layout::kThd);
+  dense::Inputs in = InputsOf(p);
+  for (Array* x : {&in.query, &in.key, &in.value}) {
+    *x = dense::ToBthd(*x, Layout::kThd);
   }
-  in.query_segments = queries.segments;
-  in.key_segments = keys.segments;
-  in.query_positions = queries.positions;
-  in.key_positions = keys.positions;
+  const auto numbers = [](const Buffer& x) {
+    return std::vector<int64_t>(x.whole.begin(), x.whole.end());
+  };
+  in.query_segments = numbers(*p.query_segments);
+  in.key_segments = numbers(*p.key_segments);
+  // By hand: segments of 6, 2 and 4 keys, 4, 1 and 2 queries.
+  in.query_positions = {2, 3, 4, 5, 1, 2, 3, -1, -1};
+  in.key_positions = {0, 1, 2, 3, 4, 5, 0, 1, 0, 1, 2, 3, -1, -1};
+  const dense::Packed packed =
+      dense::PackedPositions(in.query_segments, in.key_segments);
+  CHECK(packed.queries == in.query_positions);
+  CHECK(packed.keys == in.key_positions);
   std::string why;
-  const auto want = ReferenceAttention(in, p.options, why);
+  const auto want = dense::Attention(in, verify::OptionsOf(p.options), why);
   REQUIRE_MESSAGE(want, why);
   // The problem says so too, and anything else is refused.
   const auto positions = [](const std::vector<int64_t>& x) {
@@ -207,8 +212,8 @@ TEST_CASE("packed sequences are requests") {
     out.whole.assign(x.begin(), x.end());
     return out;
   };
-  p.query_positions = positions(queries.positions);
-  p.key_positions = positions(keys.positions);
+  p.query_positions = positions(packed.queries);
+  p.key_positions = positions(packed.keys);
   const SimMesh mesh = MeshOf({{"tp", 2}});
   for (std::string_view name : kNames) {
     const Ran ran = Run(name, mesh, p, SpecsOf({{}, {"tp"}}, {{}, {"tp"}}));
@@ -273,7 +278,8 @@ TEST_CASE("what paged operations cannot do is said with the axis") {
   p.options.causal = false;
   std::string why;
   CHECK(Error(Run("paged_flash_attention", mesh, p, {}).output,
-              ReferenceAttention(InputsOf(p), p.options, why)->output) < 2e-6);
+              dense::Attention(InputsOf(p), verify::OptionsOf(p.options), why)
+                  ->output) < 2e-6);
 }
 
 RaggedBatch Batch() {

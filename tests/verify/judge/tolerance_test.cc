@@ -8,17 +8,16 @@
 namespace shardc::verify {
 namespace {
 
-using exec::DenseArray;
+using dense::Array;
 
-DenseArray Line(std::vector<double> numbers) {
-  DenseArray out =
-      DenseArray::Zeros({1, 1, 1, static_cast<int64_t>(numbers.size())});
+Array Line(std::vector<double> numbers) {
+  Array out = Array::Zeros({1, 1, 1, static_cast<int64_t>(numbers.size())});
   out.data = std::move(numbers);
   return out;
 }
 
 TEST_CASE("a large output's rounding forgives nothing in a small one") {
-  const DenseArray reference = Line({4, 0.125});
+  const Array reference = Line({4, 0.125});
   Limits limits;
   limits.base = 1e-6;
   limits.slack = SlackOf(Dtype::kBF16, reference);
@@ -36,7 +35,7 @@ TEST_CASE("a large output's rounding forgives nothing in a small one") {
 }
 
 TEST_CASE("the element furthest beyond its limit is told") {
-  const DenseArray reference = Line({4, 0.125, 1});
+  const Array reference = Line({4, 0.125, 1});
   const Limits limits{SlackOf(Dtype::kBF16, reference), 1e-6};
   const Judgement judged =
       JudgeOutput(Line({4.02, 0.135, 1}), reference, limits);
@@ -57,7 +56,7 @@ TEST_CASE("what is not finite never passes") {
 }
 
 TEST_CASE("float32 has no slack, and what lies beyond slack is measured") {
-  const DenseArray reference = Line({1, 2});
+  const Array reference = Line({1, 2});
   CHECK(SlackOf(Dtype::kF32, reference).data == std::vector<double>{0, 0});
   CHECK(BeyondSlack(Line({1.5, 2.25}), reference, Line({0.5, 0})) == 0.25);
   CHECK(BeyondSlack(Line({1, 2}), reference, Line({1, 1})) == 0);

@@ -16,36 +16,43 @@
 // take one to the other side of a tie. What that can do is followed as an
 // interval through every rounding, all of which are monotone: where no tie is
 // near, the interval is as narrow as float32, so that nothing is forgiven.
-#ifndef SHARDC_VERIFY_JUDGE_NARROW_REFERENCE_H_
-#define SHARDC_VERIFY_JUDGE_NARROW_REFERENCE_H_
+#ifndef SHARDC_DENSE_NARROW_H_
+#define SHARDC_DENSE_NARROW_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "exec/attention/attention_problem.h"
-#include "exec/attention/reference.h"
+#include "dense/array.h"
+#include "dense/attention.h"
+#include "model/dtype.h"
 
-namespace shardc::verify {
+namespace shardc::dense {
 
-bool IsNarrow(const exec::OperationSettings& settings);
+struct Narrow {
+  int bits = 0;  // of the products' operands; 0: whole
+  Dtype softmax = Dtype::kF32;
+  // Weights and values are cut within blocks of so many keys; 0: of all.
+  int64_t block = 0;
+
+  bool IsNarrow() const { return bits != 0 || softmax != Dtype::kF32; }
+};
 
 // Query, key and value as integers of `bits` times their steps: values over
 // blocks of keys, of all of them where `block` is 0.
-exec::ReferenceInputs CutOperands(const exec::ReferenceInputs& in, int bits,
-                                  int64_t block);
+Inputs CutOperands(const Inputs& in, int bits, int64_t block);
 
 struct NarrowResult {
-  exec::DenseArray output;  // [B, T, H, Dv]
-  exec::DenseArray slack;   // how far ties may take an element from it
+  Array output;  // [B, T, H, Dv]
+  Array slack;   // how far ties may take an element from it
 };
 
-// Where IsNarrow; weights and values are cut within blocks of `block` keys, or
-// over all of them where it is 0. Nothing, and why, where shapes do not fit.
-std::optional<NarrowResult> NarrowAttention(
-    const exec::ReferenceInputs& in, const exec::AttentionOptions& options,
-    const exec::OperationSettings& settings, int64_t block, std::string& why);
+// Where narrow.IsNarrow(). Nothing, and why, where shapes do not fit.
+std::optional<NarrowResult> NarrowAttention(const Inputs& in,
+                                            const Options& options,
+                                            const Narrow& narrow,
+                                            std::string& why);
 
-}  // namespace shardc::verify
+}  // namespace shardc::dense
 
-#endif  // SHARDC_VERIFY_JUDGE_NARROW_REFERENCE_H_
+#endif  // SHARDC_DENSE_NARROW_H_

@@ -1,4 +1,4 @@
-#include "verify/judge/narrow_reference.h"
+#include "dense/narrow.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 namespace shardc::verify {
 namespace {
 
-using exec::DenseArray;
+using dense::Array;
 
 struct Row {
   const char* operation;
@@ -82,36 +82,36 @@ TEST_CASE("one integer of an operand or a weight more is noticed") {
 }
 
 // By hand: one query of one number, two keys.
-exec::ReferenceInputs Small(double second_logit, double first_value,
-                            double second_value) {
-  exec::ReferenceInputs in;
-  in.query = in.key = in.value = DenseArray::Zeros({1, 1, 1, 1});
+dense::Inputs Small(double second_logit, double first_value,
+                    double second_value) {
+  dense::Inputs in;
+  in.query = in.key = in.value = Array::Zeros({1, 1, 1, 1});
   in.query.data = {1};
-  in.key = in.value = DenseArray::Zeros({1, 2, 1, 1});
+  in.key = in.value = Array::Zeros({1, 2, 1, 1});
   in.key.data = {0, second_logit};
   in.value.data = {first_value, second_value};
   return in;
 }
 
 TEST_CASE("weights by hand") {
-  exec::AttentionOptions options;
+  dense::Options options;
   options.scale = 1;
-  exec::OperationSettings settings;
-  settings.softmax_dtype = Dtype::kBF16;
+  dense::Narrow narrow;
+  narrow.softmax = Dtype::kBF16;
   std::string why;
   // e^-1 = 0.36788 is 0.3671875 in bfloat16; the sum 1.3671875; quotients
   // 0.7314.. and 0.2686.., which are 0.73046875 and 0.26953125 there.
-  auto got = NarrowAttention(Small(-1, 1, 0), options, settings, 0, why);
+  auto got = dense::NarrowAttention(Small(-1, 1, 0), options, narrow, why);
   REQUIRE(got);
   CHECK(got->output.data[0] == 0.73046875);
   CHECK(got->slack.data[0] == 0);
-  got = NarrowAttention(Small(-1, 0, 1), options, settings, 0, why);
+  got = dense::NarrowAttention(Small(-1, 0, 1), options, narrow, why);
   CHECK(got->output.data[0] == 0.26953125);
 
   // 4 bits: weights w and w/e are 7 and round(7.5/e) = 3 steps of w / 7.5.
-  settings = {};
-  settings.dot_bits = 4;
-  got = NarrowAttention(Small(-1, 0, 1), options, settings, 0, why);
+  narrow = {};
+  narrow.bits = 4;
+  got = dense::NarrowAttention(Small(-1, 0, 1), options, narrow, why);
   REQUIRE(got);
   const double logit =
       -7.0 / 7.5 * 7.0 / 7.5;  // both operands lose half a step
@@ -123,21 +123,24 @@ TEST_CASE("weights by hand") {
 }
 
 TEST_CASE("a tie is given a step, and nothing else is") {
-  exec::AttentionOptions options;
+  dense::Options options;
   options.scale = 1;
-  exec::OperationSettings settings;
-  settings.softmax_dtype = Dtype::kBF16;
+  dense::Narrow narrow;
+  narrow.softmax = Dtype::kBF16;
   std::string why;
   // A logit between two neighbours of bfloat16 may become either.
   const double tie = -1 - 0x1p-8;
-  auto got = NarrowAttention(Small(tie, 0, 1), options, settings, 0, why);
+  auto got = dense::NarrowAttention(Small(tie, 0, 1), options, narrow, why);
   REQUIRE(got);
   CHECK(got->slack.data[0] > 1e-4);
-  got = NarrowAttention(Small(tie - 0x1p-10, 0, 1), options, settings, 0, why);
+  got =
+      dense::NarrowAttention(Small(tie - 0x1p-10, 0, 1), options, narrow, why);
   CHECK(got->slack.data[0] == 0);
 }
 
-TEST_CASE("plain arithmetic is not narrow") { CHECK_FALSE(IsNarrow({})); }
+TEST_CASE("plain arithmetic is not narrow") {
+  CHECK_FALSE(dense::Narrow().IsNarrow());
+}
 
 }  // namespace
 }  // namespace shardc::verify

@@ -4,21 +4,18 @@
 //
 //   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, 0.31 is 4.65 steps,
 //   so 5, with 4.6499 and 4.6501 as well: no slack. 4.5000001 has one step.
-#include "verify/judge/narrow_reference.h"
+#include "dense/narrow.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "exec/attention/attention_options.h"
-#include "exec/machine/random.h"
-#include "floats/half.h"
+#include "dense/dropout.h"
+#include "dense/rounding.h"
 
-namespace shardc::verify {
+namespace shardc::dense {
 namespace {
-
-using exec::DenseArray;
 
 constexpr double kUnit = 0x1p-24;  // float32's roundoff
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -34,14 +31,8 @@ double Cut(double x, double step, int bits) {
   return step > 0 ? std::clamp(std::nearbyint(x / step), -top, top) : 0;
 }
 
-// [.., .., .., all].
-const double* RowAt(const DenseArray& x, int64_t a, int64_t b, int64_t c) {
-  return x.data.data() + ((a * x.dim(1) + b) * x.dim(2) + c) * x.dim(3);
-}
-
 // `count` numbers from `at`, `stride` apart, rounded to their row's steps.
-void CutRow(DenseArray& x, int64_t at, int64_t count, int64_t stride,
-            int bits) {
+void CutRow(Array& x, int64_t at, int64_t count, int64_t stride, int bits) {
   const auto number = [&](int64_t i) -> double& {
     return x.data[At(at + i * stride)];
   };
@@ -78,24 +69,24 @@ Range Quotient(const Range& a, const Range& b) {
 
 class Rows {
  public:
-  Rows(const exec::ReferenceInputs& in, const exec::AttentionOptions& options,
-       const exec::OperationSettings& settings, int64_t block,
-       const exec::ReferenceResult& whole)
+  Rows(const Inputs& in, const Options& options, const Narrow& narrow,
+       const Result& whole)
       : in_(in),
         options_(options),
-        settings_(settings),
+        narrow_(narrow),
         keys_(in.key.dim(1)),
-        block_(block == 0 || settings.softmax_dtype != Dtype::kF32 ? keys_
-                                                                   : block),
+        block_(narrow.block == 0 || narrow.softmax != Dtype::kF32
+                   ? keys_
+                   : narrow.block),
         dim_(in.query.dim(3)),
         value_dim_(in.value.dim(3)),
         group_(in.query.dim(2) / in.key.dim(2)),
-        scale_(std::abs(options.ScaleFor(dim_))),
+        scale_(std::abs(options.ScaleOf(dim_))),
         whole_(whole) {}
 
   NarrowResult Run() {
     NarrowResult out;
-    out.output = out.slack = DenseArray::Zeros(
+    out.output = out.slack = Array::Zeros(
         {in_.query.dim(0), in_.query.dim(1), in_.query.dim(2), value_dim_});
     for (int64_t b = 0; b < in_.query.dim(0); ++b) {
       for (int64_t t = 0; t < in_.query.dim(1); ++t) {
@@ -109,15 +100,15 @@ class Rows {
   }
 
  private:
-  bool Softens() const { return settings_.softmax_dtype != Dtype::kF32; }
+  bool Softens() const { return narrow_.softmax != Dtype::kF32; }
 
   // How far float32 may be off in a logit: sums of products of whole operands
   // by an ulp for each; scale, cap, bias and rounding by some.
   double LogitError(int64_t b, int64_t t, int64_t h, int64_t s,
                     double logit) const {
-    if (logit <= exec::kMaskValue / 2) return 0;
-    const double* const q = RowAt(in_.query, b, t, h);
-    const double* const k = RowAt(in_.key, b, s, h / group_);
+    if (logit <= kMasked / 2) return 0;
+    const double* const q = in_.query.Row(b, t, h);
+    const double* const k = in_.key.Row(b, s, h / group_);
     double dot = 0, sizes = 0;
     for (int64_t d = 0; d < dim_; ++d) {
       dot += q[d] * k[d];
@@ -125,8 +116,7 @@ class Rows {
     }
     dot *= scale_;
     const double products =
-        settings_.dot_bits > 0 ? 0
-                               : static_cast<double>(dim_ + 2) * sizes * scale_;
+        narrow_.bits > 0 ? 0 : static_cast<double>(dim_ + 2) * sizes * scale_;
     // Bias and dot may cancel in the logit.
     return kUnit * (products + 8 * (3 * std::abs(dot) + 2 * std::abs(logit)));
   }
@@ -148,19 +138,17 @@ class Rows {
   }
 
   double ToSoftmax(double x) const {
-    const float y = RoundTo(settings_.softmax_dtype, x);
+    const double y = Nearest(narrow_.softmax, x);
     if (!std::isinf(y) || std::isinf(x) || x > 0) return y;
-    return settings_.softmax_dtype == Dtype::kF16 ? -65504.0 : y;
+    return narrow_.softmax == Dtype::kF16 ? -65504.0 : y;
   }
 
   // Weights of a row whose softmax is in 16 bits.
   std::vector<Range> SoftWeights(int64_t h, std::vector<Range> row) const {
     const auto rounded = [&](double x) { return ToSoftmax(x); };
     const int64_t first = static_cast<int64_t>(row.size());
-    const int64_t sinks = in_.sinks.shape.empty() ? 0 : in_.sinks.dim(0);
-    for (int64_t a = 0; a < sinks; ++a) {
-      row.push_back(
-          Range::Around(in_.sinks.data[At(a * in_.sinks.dim(1) + h)], 0));
+    for (int64_t a = 0; a < in_.SinkCount(); ++a) {
+      row.push_back(Range::Around(in_.Sink(a, h), 0));
     }
     Range top{-kInfinity, -kInfinity, -kInfinity};
     for (Range& x : row) {
@@ -216,23 +204,15 @@ class Rows {
   }
 
   double Keep(int64_t b, int64_t t, int64_t h, int64_t s) const {
-    const int64_t length =
-        in_.key_lengths.empty() ? keys_ : in_.key_lengths[At(b)];
-    const int64_t rows = in_.query.dim(1);
-    const int64_t query = in_.query_positions.empty()
-                              ? length - rows + t
-                              : in_.query_positions[At(b * rows + t)];
-    const int64_t key =
-        in_.key_positions.empty() ? s : in_.key_positions[At(b * keys_ + s)];
-    const bool keeps =
-        exec::KeepsWeight(options_.dropout_seed, b + in_.first_row,
-                          h + in_.first_head, query, key, options_.dropout);
-    return keeps ? 1 / (1 - options_.dropout) : 0;
+    const bool drops =
+        Drops(options_.dropout_seed, b + in_.first_row, h + in_.first_head,
+              in_.QueryPosition(b, t), in_.KeyPosition(b, s), options_.dropout);
+    return drops ? 0 : 1 / (1 - options_.dropout);
   }
 
   // Weights of keys [begin, end) as integers times their step.
   void CutWeights(std::vector<Range>& row, int64_t begin, int64_t end) const {
-    const int bits = settings_.dot_bits;
+    const int bits = narrow_.bits;
     Range step;
     for (int64_t s = begin; s < end; ++s) {
       const Range& x = row[At(s)];
@@ -264,12 +244,12 @@ class Rows {
       x = x.Times(Keep(b, t, h, s));
       x = {x.is, x.low * (1 - 3 * kUnit), x.high * (1 + 3 * kUnit)};
     }
-    for (int64_t s = 0; settings_.dot_bits > 0 && s < keys_; s += block_) {
+    for (int64_t s = 0; narrow_.bits > 0 && s < keys_; s += block_) {
       CutWeights(row, s, std::min(s + block_, keys_));
     }
     for (int64_t s = 0; s < keys_; ++s) {
       if (row[At(s)].high == 0) continue;
-      const double* const value = RowAt(in_.value, b, s, h / group_);
+      const double* const value = in_.value.Row(b, s, h / group_);
       const double reach = row[At(s)].Reach();
       for (int64_t d = 0; d < value_dim_; ++d) {
         out[d] += row[At(s)].is * value[d];
@@ -278,30 +258,25 @@ class Rows {
     }
   }
 
-  const exec::ReferenceInputs& in_;
-  const exec::AttentionOptions& options_;
-  const exec::OperationSettings& settings_;
+  const Inputs& in_;
+  const Options& options_;
+  const Narrow& narrow_;
   int64_t keys_, block_, dim_, value_dim_, group_;
   double scale_;
-  const exec::ReferenceResult& whole_;
+  const Result& whole_;
 };
 
 }  // namespace
 
-bool IsNarrow(const exec::OperationSettings& settings) {
-  return settings.dot_bits != 0 || settings.softmax_dtype != Dtype::kF32;
-}
-
-exec::ReferenceInputs CutOperands(const exec::ReferenceInputs& in, int bits,
-                                  int64_t block) {
-  exec::ReferenceInputs out = in;
-  for (DenseArray* x : {&out.query, &out.key}) {
+Inputs CutOperands(const Inputs& in, int bits, int64_t block) {
+  Inputs out = in;
+  for (Array* x : {&out.query, &out.key}) {
     const auto elements = static_cast<int64_t>(x->data.size());
     for (int64_t at = 0; at < elements; at += x->dim(3)) {
       CutRow(*x, at, x->dim(3), 1, bits);
     }
   }
-  DenseArray& v = out.value;
+  Array& v = out.value;
   const int64_t keys = v.dim(1), width = v.dim(2) * v.dim(3);
   const int64_t step = block == 0 ? keys : block;
   for (int64_t b = 0; b < v.dim(0); ++b) {
@@ -315,18 +290,19 @@ exec::ReferenceInputs CutOperands(const exec::ReferenceInputs& in, int bits,
   return out;
 }
 
-std::optional<NarrowResult> NarrowAttention(
-    const exec::ReferenceInputs& in, const exec::AttentionOptions& options,
-    const exec::OperationSettings& settings, int64_t block, std::string& why) {
-  std::optional<exec::ReferenceInputs> cut;
-  if (settings.dot_bits > 0) {
-    cut = CutOperands(in, settings.dot_bits,
-                      settings.softmax_dtype == Dtype::kF32 ? block : 0);
+std::optional<NarrowResult> NarrowAttention(const Inputs& in,
+                                            const Options& options,
+                                            const Narrow& narrow,
+                                            std::string& why) {
+  std::optional<Inputs> cut;
+  if (narrow.bits > 0) {
+    cut = CutOperands(in, narrow.bits,
+                      narrow.softmax == Dtype::kF32 ? narrow.block : 0);
   }
-  const exec::ReferenceInputs& from = cut ? *cut : in;
-  const auto whole = exec::ReferenceAttention(from, options, why, true);
+  const Inputs& from = cut ? *cut : in;
+  const auto whole = Attention(from, options, why, true);
   if (!whole) return std::nullopt;
-  return Rows(from, options, settings, block, *whole).Run();
+  return Rows(from, options, narrow, *whole).Run();
 }
 
-}  // namespace shardc::verify
+}  // namespace shardc::dense

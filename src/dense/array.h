@@ -1,0 +1,50 @@
+// Room: dense. What attention is, with its rotary embedding, its masks, its
+// dropout and the rows that caches keep: plain loops over whole tensors, in
+// double, to judge others by. Knows model; nothing of exec, which it judges.
+//
+// A whole array in float64.
+#ifndef SHARDC_DENSE_ARRAY_H_
+#define SHARDC_DENSE_ARRAY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shardc::dense {
+
+struct Array {
+  std::vector<int64_t> shape;
+  std::vector<double> data;  // row-major
+
+  static Array Zeros(std::vector<int64_t> shape);
+
+  int64_t dim(size_t i) const { return shape[i]; }
+  size_t rank() const { return shape.size(); }
+  bool empty() const { return data.empty(); }
+
+  // For rank 4, the common case.
+  double& At(int64_t a, int64_t b, int64_t c, int64_t d) {
+    return data[Offset(a, b, c, d)];
+  }
+  double At(int64_t a, int64_t b, int64_t c, int64_t d) const {
+    return data[Offset(a, b, c, d)];
+  }
+  // [.., .., .., all] of rank 4.
+  const double* Row(int64_t a, int64_t b, int64_t c) const {
+    return data.data() + Offset(a, b, c, 0);
+  }
+
+ private:
+  size_t Offset(int64_t a, int64_t b, int64_t c, int64_t d) const {
+    return static_cast<size_t>(((a * shape[1] + b) * shape[2] + c) * shape[3] +
+                               d);
+  }
+};
+
+// "[2, 3]".
+std::string ShapeText(const Array& x);
+
+}  // namespace shardc::dense
+
+#endif  // SHARDC_DENSE_ARRAY_H_

@@ -1,0 +1,317 @@
+// For every row (b, i, h):
+//
+//   s_j = cap(scale * q_i . k_j) + bias + additive mask,  or masked
+//   m   = max over s_j and the sinks
+//   l   = sum exp(s_j - m) + sum exp(sink - m)
+//   o   = sum keep_j * exp(s_j - m) * v_j / l,  keep_j = 0 or 1/(1 - dropout)
+//
+// A masked s_j is kMasked where a row that sees nothing is a mean, so that all
+// its weights are equal; else it is -inf, exp(-inf) = 0, and a row without any
+// key or sink is zeros.
+//
+// Example: two keys with logits 0 and 0 and one sink of 0 give weights 1/3,
+// 1/3, and an output of (v_0 + v_1)/3.
+//
+// Cost: B*T*H*S*(D + Dv), no blocking. Tested in tests/dense by hand-made
+// cases and properties, and against recorded outputs of other implementations
+// in tests/vectors/numeric.cc.
+#include "dense/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+#include "dense/dropout.h"
+
+namespace shardc::dense {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+struct Sizes {
+  int64_t batch, queries, keys, heads, key_heads, dim, value_dim, group;
+};
+
+bool OneOf(int64_t size, std::initializer_list<int64_t> allowed) {
+  return std::find(allowed.begin(), allowed.end(), size) != allowed.end();
+}
+
+bool Broadcasts(const Array& x, const Sizes& n) {
+  if (x.shape.empty()) return true;
+  return x.rank() == 4 && OneOf(x.dim(0), {1, n.batch}) &&
+         OneOf(x.dim(1), {1, n.heads, n.key_heads}) &&
+         OneOf(x.dim(2), {1, n.queries}) && x.dim(3) == n.keys;
+}
+
+bool Counts(const std::vector<int64_t>& x, int64_t count) {
+  return x.empty() || static_cast<int64_t>(x.size()) == count;
+}
+
+std::optional<Sizes> SizesOf(const Inputs& in, std::string& why) {
+  const Array &q = in.query, &k = in.key, &v = in.value;
+  const std::string shapes = "query " + ShapeText(q) + ", key " + ShapeText(k) +
+                             ", value " + ShapeText(v);
+  if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) {
+    why = shapes + ": rank 4 is needed";
+    return std::nullopt;
+  }
+  Sizes n{q.dim(0), q.dim(1), k.dim(1), q.dim(2),
+          k.dim(2), q.dim(3), v.dim(3), 1};
+  if (k.dim(0) != n.batch || v.dim(0) != n.batch || v.dim(1) != n.keys ||
+      v.dim(2) != n.key_heads || k.dim(3) != n.dim) {
+    why = shapes + " do not fit each other";
+    return std::nullopt;
+  }
+  if (n.key_heads < 1 || n.heads % n.key_heads != 0) {
+    why = std::to_string(n.heads) + " query heads are no multiple of " +
+          std::to_string(n.key_heads) + " key heads";
+    return std::nullopt;
+  }
+  n.group = n.heads / n.key_heads;
+  return n;
+}
+
+bool SinksFit(const Inputs& in, const Sizes& n, std::string& why) {
+  const Array& sinks = in.sinks;
+  if (sinks.shape.empty()) return true;
+  if (sinks.rank() == 1 && sinks.dim(0) == n.heads) return true;
+  if (sinks.rank() <= 2 && sinks.shape.back() == n.key_heads) return true;
+  why = "softmax_aux " + ShapeText(sinks) + " is neither [" +
+        std::to_string(n.heads) + "] nor [sinks, " +
+        std::to_string(n.key_heads) + "]";
+  return false;
+}
+
+bool BlocksFit(const Inputs& in, const Sizes& n) {
+  const Array& x = in.blocks;
+  if (x.shape.empty()) return true;
+  const auto blocks = [](int64_t length, int64_t size) {
+    return (length + size - 1) / size;
+  };
+  return x.rank() == 4 && OneOf(x.dim(0), {1, n.batch}) &&
+         OneOf(x.dim(1), {1, n.heads}) && in.block_rows > 0 &&
+         in.block_keys > 0 && x.dim(2) == blocks(n.queries, in.block_rows) &&
+         x.dim(3) == blocks(n.keys, in.block_keys);
+}
+
+bool ExtrasFit(const Inputs& in, const Sizes& n, std::string& why) {
+  if (!SinksFit(in, n, why)) return false;
+  if (!Broadcasts(in.bias, n)) why = "bias " + ShapeText(in.bias);
+  if (!Broadcasts(in.mask, n)) why = "mask " + ShapeText(in.mask);
+  if (!Broadcasts(in.additive_mask, n)) {
+    why = "additive mask " + ShapeText(in.additive_mask);
+  }
+  if (!BlocksFit(in, n)) why = "blocks " + ShapeText(in.blocks);
+  const int64_t q_rows = n.batch * n.queries, k_rows = n.batch * n.keys;
+  if (!Counts(in.query_segments, q_rows) || !Counts(in.key_segments, k_rows) ||
+      in.query_segments.empty() != in.key_segments.empty()) {
+    why = "segment ids";
+  }
+  if (!Counts(in.query_positions, q_rows) ||
+      !Counts(in.key_positions, k_rows)) {
+    why = "positions";
+  }
+  if (!Counts(in.key_lengths, n.batch) || !Counts(in.key_starts, n.batch)) {
+    why = "lengths";
+  }
+  if (why.empty()) return true;
+  why += " do not fit query " + ShapeText(in.query) + " and key " +
+         ShapeText(in.key);
+  return false;
+}
+
+// Four sums side by side: one would wait for itself at every step.
+double Dot(const double* a, const double* b, int64_t n) {
+  double sum[4] = {};
+  int64_t d = 0;
+  for (; d + 4 <= n; d += 4) {
+    for (int64_t i = 0; i < 4; ++i) sum[i] += a[d + i] * b[d + i];
+  }
+  for (; d < n; ++d) sum[0] += a[d] * b[d];
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+class Rows {
+ public:
+  Rows(const Inputs& in, const Options& options, Sizes n)
+      : in_(in),
+        options_(options),
+        n_(n),
+        scale_(options.ScaleOf(n.dim)),
+        s_(At(n.keys)) {}
+
+  Result Run(bool keep_weights) {
+    out_.output = Array::Zeros({n_.batch, n_.queries, n_.heads, n_.value_dim});
+    out_.lse = Array::Zeros({n_.batch, n_.queries, n_.heads, 1});
+    if (keep_weights) {
+      out_.weights = Array::Zeros({n_.batch, n_.heads, n_.queries, n_.keys});
+    }
+    for (int64_t b = 0; b < n_.batch; ++b) {
+      for (int64_t i = 0; i < n_.queries; ++i) {
+        for (int64_t h = 0; h < n_.heads; ++h) Attend(b, i, h);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  bool SegmentsMeet(int64_t b, int64_t i, int64_t j) const {
+    if (in_.query_segments.empty()) return true;
+    const int64_t id = in_.query_segments[At(b * n_.queries + i)];
+    if (id != in_.key_segments[At(b * n_.keys + j)] || id < 0) return false;
+    return id != options_.padding_segment;
+  }
+
+  // One value for all heads, for each key head or for each query head.
+  double Broadcast(const Array& x, int64_t b, int64_t h, int64_t i,
+                   int64_t j) const {
+    if (x.dim(1) == n_.key_heads) h /= n_.group;
+    return x.At(x.dim(0) == 1 ? 0 : b, x.dim(1) == 1 ? 0 : h,
+                x.dim(2) == 1 ? 0 : i, j);
+  }
+
+  bool InBlocks(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const Array& x = in_.blocks;
+    return x.At(x.dim(0) == 1 ? 0 : b, x.dim(1) == 1 ? 0 : h,
+                i / in_.block_rows, j / in_.block_keys) != 0;
+  }
+
+  bool Sees(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const int64_t pq = in_.QueryPosition(b, i), pk = in_.KeyPosition(b, j);
+    const int64_t start = in_.key_starts.empty() ? 0 : in_.key_starts[At(b)];
+    if (pk < 0 || pk < start || pk >= in_.KeyLength(b)) return false;
+    if (options_.causal && pk > pq) return false;
+    if (options_.left && pk < pq - *options_.left) return false;
+    if (options_.right && pk > pq + *options_.right) return false;
+    if (!SegmentsMeet(b, i, j)) return false;
+    if (!in_.mask.empty() && Broadcast(in_.mask, b, h, i, j) == 0) {
+      return false;
+    }
+    if (!in_.blocks.empty() && !InBlocks(b, h, i, j)) return false;
+    return in_.additive_mask.empty() ||
+           Broadcast(in_.additive_mask, b, h, i, j) > kMasked / 2;
+  }
+
+  double Logit(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    double s = scale_ * Dot(in_.query.Row(b, i, h),
+                            in_.key.Row(b, j, h / n_.group), n_.dim);
+    if (options_.soft_cap > 0) {
+      s = options_.soft_cap * std::tanh(s / options_.soft_cap);
+    }
+    if (!in_.bias.empty()) s += Broadcast(in_.bias, b, h, i, j);
+    if (!in_.additive_mask.empty()) {
+      s += Broadcast(in_.additive_mask, b, h, i, j);
+    }
+    return s;
+  }
+
+  void Attend(int64_t b, int64_t i, int64_t h) {
+    const double masked = options_.mean_of_masked ? kMasked : -kInfinity;
+    double m = -kInfinity;
+    for (int64_t j = 0; j < n_.keys; ++j) {
+      s_[At(j)] = Sees(b, h, i, j) ? Logit(b, h, i, j) : masked;
+      m = std::max(m, s_[At(j)]);
+    }
+    const int64_t sinks = in_.SinkCount();
+    for (int64_t a = 0; a < sinks; ++a) m = std::max(m, in_.Sink(a, h));
+    if (m == -kInfinity) {
+      out_.lse.At(b, i, h, 0) = -kInfinity;
+      return;
+    }
+    double l = 0;
+    for (double& s : s_) {
+      s = s == -kInfinity ? 0 : std::exp(s - m);
+      l += s;
+    }
+    for (int64_t a = 0; a < sinks; ++a) l += std::exp(in_.Sink(a, h) - m);
+    out_.lse.At(b, i, h, 0) = l > 0 ? m + std::log(l) : -kInfinity;
+    if (l > 0) Combine(b, i, h, l);
+  }
+
+  void Combine(int64_t b, int64_t i, int64_t h, double l) {
+    double* const o = &out_.output.At(b, i, h, 0);
+    for (int64_t j = 0; j < n_.keys; ++j) {
+      double weight = s_[At(j)] / l;
+      if (!out_.weights.empty()) out_.weights.At(b, h, i, j) = weight;
+      if (options_.dropout > 0) {
+        const bool drops = Drops(options_.dropout_seed, b + in_.first_row,
+                                 h + in_.first_head, in_.QueryPosition(b, i),
+                                 in_.KeyPosition(b, j), options_.dropout);
+        weight = drops ? 0 : weight / (1 - options_.dropout);
+      }
+      if (weight == 0) continue;  // what nobody sees may be infinite
+      const double* const v = in_.value.Row(b, j, h / n_.group);
+      for (int64_t d = 0; d < n_.value_dim; ++d) o[d] += weight * v[d];
+    }
+  }
+
+  const Inputs& in_;
+  const Options& options_;
+  Sizes n_;
+  double scale_;
+  std::vector<double> s_;  // a row's logits, then exp of their distance
+  Result out_;
+};
+
+}  // namespace
+
+double Options::ScaleOf(int64_t dim) const {
+  if (scale) return *scale;
+  return dim > 0 ? 1 / std::sqrt(static_cast<double>(dim)) : 1;
+}
+
+int64_t Inputs::KeyLength(int64_t b) const {
+  return key_lengths.empty() ? key.dim(1) : key_lengths[At(b)];
+}
+
+int64_t Inputs::QueryPosition(int64_t b, int64_t i) const {
+  const int64_t rows = query.dim(1);
+  if (!query_positions.empty()) return query_positions[At(b * rows + i)];
+  return KeyLength(b) - rows + i;
+}
+
+int64_t Inputs::KeyPosition(int64_t b, int64_t j) const {
+  return key_positions.empty() ? j : key_positions[At(b * key.dim(1) + j)];
+}
+
+int64_t Inputs::SinkCount() const {
+  if (sinks.shape.empty()) return 0;
+  return sinks.rank() == 1 ? 1 : sinks.dim(0);
+}
+
+// Heads of one key head are neighbours, and share its sinks.
+double Inputs::Sink(int64_t a, int64_t head) const {
+  const int64_t width = sinks.shape.back();
+  return sinks.data[At(a * width + head * width / query.dim(2))];
+}
+
+std::optional<Result> Attention(const Inputs& in, const Options& options,
+                                std::string& why, bool keep_weights) {
+  const std::optional<Sizes> sizes = SizesOf(in, why);
+  if (!sizes || !ExtrasFit(in, *sizes, why)) return std::nullopt;
+  return Rows(in, options, *sizes).Run(keep_weights);
+}
+
+double LargestLogit(const Inputs& in, const Options& options) {
+  const Array &q = in.query, &k = in.key;
+  const int64_t group = q.dim(2) / k.dim(2);
+  double largest = 0;
+  for (int64_t b = 0; b < q.dim(0); ++b) {
+    for (int64_t t = 0; t < q.dim(1); ++t) {
+      for (int64_t h = 0; h < q.dim(2); ++h) {
+        for (int64_t s = 0; s < k.dim(1); ++s) {
+          const double dot =
+              Dot(q.Row(b, t, h), k.Row(b, s, h / group), q.dim(3));
+          largest = std::max(largest, std::abs(dot));
+        }
+      }
+    }
+  }
+  return largest * std::abs(options.ScaleOf(q.dim(3)));
+}
+
+}  // namespace shardc::dense

@@ -1,0 +1,96 @@
+// Attention over whole tensors, from the definition.
+#ifndef SHARDC_DENSE_ATTENTION_H_
+#define SHARDC_DENSE_ATTENTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dense/array.h"
+
+namespace shardc::dense {
+
+// -0.7 times the largest float32: the logit of a masked entry where rows that
+// see nothing are means. An additive mask's entry at or below half of it masks.
+inline constexpr double kMasked = -0.7 * 0x1.fffffep127;
+
+// Of query i and key j the logit is
+//   cap(scale * q.k) + bias + additive mask,  cap(s) =
+//   soft_cap*tanh(s/soft_cap)
+// unless masks, segments, lengths, `causal` or the window hide the key. By
+// their positions pq and pk a query sees pk <= pq where causal, and
+// pq - left <= pk <= pq + right.
+struct Options {
+  std::optional<double> scale;  // 1/sqrt(dim of the query) where absent
+  double soft_cap = 0;          // 0: none
+  bool causal = false;
+  std::optional<int64_t> left, right;
+  // Segments see equal ids that are not negative; this one sees nothing.
+  std::optional<int64_t> padding_segment;
+  // A row that sees nothing: zeros, or the mean of all values.
+  bool mean_of_masked = false;
+  // The share of weights that are dropped, by `Drops` of dropout.h; the others
+  // are scaled by 1/(1 - dropout), the denominator is as without.
+  double dropout = 0;
+  uint64_t dropout_seed = 0;
+
+  double ScaleOf(int64_t dim) const;
+};
+
+// B batch, T query length, S key length, H query heads, K key heads (K
+// divides H), D and Dv dims. Query head h reads key head h / (H/K). An empty
+// array or vector means that the input is absent.
+struct Inputs {
+  Array query;  // [B, T, H, D]
+  Array key;    // [B, S, K, D]
+  Array value;  // [B, S, K, Dv]
+
+  Array bias;           // [B|1, H|K|1, T|1, S]
+  Array mask;           // [B|1, H|K|1, T|1, S], not 0: may be seen
+  Array additive_mask;  // the same; at or below kMasked/2: hidden
+  // Further logits of the denominator: [H], or for the queries of each key
+  // head [K] or [sinks, K].
+  Array sinks;
+  // [B|1, H|1, blocks of T, blocks of S], not 0: may be seen. Blocks have
+  // block_rows queries and block_keys keys.
+  Array blocks;
+  int64_t block_rows = 1, block_keys = 1;
+
+  std::vector<int64_t> query_segments;  // [B, T]
+  std::vector<int64_t> key_segments;    // [B, S]
+  // [B, T]; absent: the last query is at the last key.
+  std::vector<int64_t> query_positions;
+  // [B, S]; a negative one is an empty slot, which nothing sees.
+  std::vector<int64_t> key_positions;
+  std::vector<int64_t> key_lengths;  // [B]: only pk < length; else S
+  std::vector<int64_t> key_starts;   // [B]: only pk >= start; else 0
+
+  // These are rows and heads of a larger attention from here on, which
+  // dropout counts by.
+  int64_t first_row = 0, first_head = 0;
+
+  int64_t KeyLength(int64_t b) const;
+  int64_t QueryPosition(int64_t b, int64_t i) const;
+  int64_t KeyPosition(int64_t b, int64_t j) const;
+  // The sink `a` of a query head, of SinkCount().
+  double Sink(int64_t a, int64_t head) const;
+  int64_t SinkCount() const;
+};
+
+struct Result {
+  Array output;   // [B, T, H, Dv]
+  Array lse;      // [B, T, H, 1]: log of the denominator, sinks included
+  Array weights;  // [B, H, T, S] before dropout, when asked for
+};
+
+// Nothing, and the reason in `why`, when the shapes do not fit each other.
+std::optional<Result> Attention(const Inputs& in, const Options& options,
+                                std::string& why, bool keep_weights = false);
+
+// The largest |scale * q.k|, seen or not.
+double LargestLogit(const Inputs& in, const Options& options);
+
+}  // namespace shardc::dense
+
+#endif  // SHARDC_DENSE_ATTENTION_H_

@@ -1,0 +1,126 @@
+// Pair i of position p is the vector (x, y) turned by p * base^(-2i/dim):
+//
+//   x cos a - y sin a,  y cos a + x sin a
+//
+//   dim 4, base 100, position 3  ->  pair 0 by 3 radians, pair 1 by 0.3
+//
+// A stretched model counts as if positions were nearer: by `factor` where a
+// frequency makes few turns over the lengths that it was trained on, and not
+// at all where it makes many.
+#include "dense/rotary.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shardc::dense {
+namespace {
+
+constexpr double kTurn = 2 * 3.14159265358979323846;
+constexpr double kUnit = 0x1p-24;  // float32's roundoff
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// Of frequency f between itself and f / factor, by `keep` from 1 to 0.
+double Between(double f, double factor, double keep) {
+  keep = std::clamp(keep, 0.0, 1.0);
+  return keep * f + (1 - keep) * f / factor;
+}
+
+// base^(-2i/dim) makes `turns` turns over `length`: for which i.
+double NumberOf(double turns, double length, double base, double dim) {
+  return dim / 2 * std::log(length / (kTurn * turns)) / std::log(base);
+}
+
+double YarnKeeps(double i, double dim, const Rope& rope) {
+  double first =
+      NumberOf(rope.fast_turns, rope.original_length, rope.base, dim);
+  double last = NumberOf(rope.slow_turns, rope.original_length, rope.base, dim);
+  if (rope.whole_numbers) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, dim - 1);
+  if (first == last) last += 0.001;
+  return 1 - (i - first) / (last - first);
+}
+
+double Llama3Keeps(double f, const Rope& rope) {
+  const double parts = rope.original_length * f / kTurn;
+  return (parts - rope.low_part) / (rope.high_part - rope.low_part);
+}
+
+double DynamicBase(double dim, double length, const Rope& rope) {
+  const double original =
+      rope.original_length > 0 ? rope.original_length : length;
+  if (length <= original) return rope.base;
+  const double more = rope.factor * length / original - (rope.factor - 1);
+  return rope.base * std::pow(more, dim / (dim - 2));
+}
+
+}  // namespace
+
+Rotary::Rotary(int64_t dim, int64_t length, const Rope& rope, Pairs pairs)
+    : pairs_(pairs) {
+  const auto size = static_cast<double>(dim);
+  const double base = rope.stretch == Stretch::kDynamic
+                          ? DynamicBase(size, static_cast<double>(length), rope)
+                          : rope.base;
+  for (int64_t i = 0; i < dim / 2; ++i) {
+    const auto number = static_cast<double>(i);
+    double f = 1 / std::pow(base, 2 * number / size);
+    if (rope.stretch == Stretch::kLinear) f = Between(f, rope.factor, 0);
+    if (rope.stretch == Stretch::kYarn) {
+      f = Between(f, rope.factor, YarnKeeps(number, size, rope));
+    }
+    if (rope.stretch == Stretch::kLlama3) {
+      f = Between(f, rope.factor, Llama3Keeps(f, rope));
+    }
+    frequencies_.push_back(f);
+  }
+  if (rope.stretch == Stretch::kYarn && rope.factor > 1) {
+    amplitude_ = 1 + std::log(rope.factor) / 10;
+  }
+  amplitude_ = rope.amplitude.value_or(amplitude_);
+}
+
+int64_t Rotary::Partner(int64_t d) const {
+  const auto half = static_cast<int64_t>(frequencies_.size());
+  if (pairs_ == Pairs::kHalves) return d < half ? d + half : d - half;
+  return d % 2 == 0 ? d + 1 : d - 1;
+}
+
+void Rotary::Turn(int64_t position, std::span<float> heads) const {
+  const size_t half = frequencies_.size();
+  const bool halves = pairs_ == Pairs::kHalves;
+  for (size_t i = 0; i < half; ++i) {
+    const double angle = static_cast<double>(position) * frequencies_[i];
+    const auto sin = static_cast<float>(amplitude_ * std::sin(angle));
+    const auto cos = static_cast<float>(amplitude_ * std::cos(angle));
+    const size_t first = halves ? i : 2 * i;
+    const size_t second = halves ? i + half : 2 * i + 1;
+    for (size_t head = 0; head < heads.size(); head += 2 * half) {
+      const float x = heads[head + first], y = heads[head + second];
+      heads[head + first] = x * cos - y * sin;
+      heads[head + second] = y * cos + x * sin;
+    }
+  }
+}
+
+Rotary::Turned Rotary::TurnOne(int64_t position, std::span<const float> head,
+                               int64_t d) const {
+  const auto half = static_cast<int64_t>(frequencies_.size());
+  const bool halves = pairs_ == Pairs::kHalves;
+  const bool first = halves ? d < half : d % 2 == 0;
+  const double f = frequencies_[At(halves ? d % half : d / 2)];
+  const double angle = static_cast<double>(position) * f;
+  const double x = head[At(d)], y = head[At(Partner(d))];
+  const double turned =
+      x * std::cos(angle) + (first ? -y : y) * std::sin(angle);
+  // Sin, cos, both products and their sum, and double's own in the angle.
+  const double off = 4 * kUnit + std::fabs(angle) * 0x1p-50;
+  return {amplitude_ * turned,
+          amplitude_ * off * (std::fabs(x) + std::fabs(y)) + 0x1p-149};
+}
+
+}  // namespace shardc::dense
