@@ -22,7 +22,7 @@ constexpr int64_t kLargest = int64_t{1} << 31;
 std::optional<AttentionFlag> ParseAttention(const std::string& text,
                                             Findings& findings) {
   AttentionFlag out;
-  const std::array<std::pair<std::string, std::optional<int64_t>*>, 8> keys = {
+  const std::array<std::pair<std::string, std::optional<int64_t>*>, 10> keys = {
       {{"heads", &out.heads},
        {"kv_heads", &out.kv_heads},
        {"head_dim", &out.head_dim},
@@ -30,7 +30,9 @@ std::optional<AttentionFlag> ParseAttention(const std::string& text,
        {"batch", &out.batch},
        {"q_len", &out.q_len},
        {"kv_len", &out.kv_len},
-       {"window", &out.window}}};
+       {"window", &out.window},
+       {"latent", &out.latent},
+       {"rope_dim", &out.rope_dim}}};
   size_t begin = 0;
   while (begin <= text.size()) {
     const size_t comma = std::min(text.find(',', begin), text.size());

@@ -13,7 +13,7 @@ namespace shardc::cli {
 
 struct AttentionFlag {
   std::optional<int64_t> heads, kv_heads, head_dim, value_dim, batch, q_len,
-      kv_len, window;
+      kv_len, window, latent, rope_dim;
 };
 
 // Each key once, each value a positive integer of at most 2^31.

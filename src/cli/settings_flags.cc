@@ -107,6 +107,67 @@ SettingsRecord RecordOf(const ModelConfig* model) {
   return out;
 }
 
+// Whether caches are followed, whose keys are rotated.
+bool HasCaches(const verify::Request& request) {
+  const bool generates =
+      std::any_of(request.modes.begin(), request.modes.end(), IsGeneration);
+  return generates &&
+         std::any_of(request.operations.begin(), request.operations.end(),
+                     [](const exec::Operation* operation) {
+                       return operation->trace == exec::StateTrace::kCache;
+                     });
+}
+
+// Traces over a cache turn keys as the model does.
+void AddRotation(const ModelConfig& model, verify::Request& request) {
+  if (!model.rope || !HasCaches(request)) return;
+  const RopeConfig& rope = *model.rope;
+  std::string text = "rotary base " + NumberText(rope.base);
+  request.rotation.base = rope.base;
+  if (rope.scaling.empty()) {
+    request.remarks.push_back(text + ", as the model's rope_theta says");
+    return;
+  }
+  const auto kind = exec::ParseRopeKind(rope.scaling);
+  if (!kind || *kind == exec::RopeKind::kLongRope) {
+    request.remarks.push_back(text + ", without the model's `" + rope.scaling +
+                              "` scaling, which is not run");
+    return;
+  }
+  exec::RopeScaling& scaling = request.rotation.scaling;
+  scaling.kind = *kind;
+  scaling.factor = rope.factor;
+  scaling.original_length = static_cast<int64_t>(rope.original_length);
+  scaling.beta_fast = rope.beta_fast;
+  scaling.beta_slow = rope.beta_slow;
+  scaling.truncate = rope.truncate;
+  scaling.low_frequency_factor = rope.low_frequency_factor;
+  scaling.high_frequency_factor = rope.high_frequency_factor;
+  scaling.attention_factor = rope.attention_factor;
+  request.remarks.push_back(text + " and " + rope.scaling + " scaling by " +
+                            NumberText(rope.factor) +
+                            ", as the model's rope_scaling says");
+}
+
+// Of a latent row, where an operation takes one.
+void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
+  const bool latent = std::any_of(
+      request.operations.begin(), request.operations.end(),
+      [](const exec::Operation* operation) { return operation->latent; });
+  if (!latent || !model.latent_rank) return;
+  std::string text = "a latent of " + std::to_string(*model.latent_rank);
+  std::string keys = "kv_lora_rank";
+  const auto add = [&](const std::optional<int64_t>& size, const char* what,
+                       const char* key) {
+    if (!size) return;
+    text += std::string(", ") + what + " of " + std::to_string(*size);
+    keys += std::string(", ") + key;
+  };
+  add(model.latent_rope_dim, "a rotated part", "qk_rope_head_dim");
+  add(model.latent_value_dim, "values", "v_head_dim");
+  request.remarks.push_back(text + ", as the model's " + keys + " says");
+}
+
 // What the model says and nothing overrides, and what it says in vain.
 void AddRemarks(const ModelConfig& model, const SettingsRecord& own,
                 verify::Request& request) {
@@ -130,6 +191,8 @@ void AddRemarks(const ModelConfig& model, const SettingsRecord& own,
         "a sink for each head, as the model's model_type " + model.model_type +
         " says");
   }
+  AddRotation(model, request);
+  AddLatentSizes(model, request);
   if (model.attention_dropout && !dropout) {
     request.remarks.push_back("the model's attention dropout " +
                               NumberText(*model.attention_dropout) +

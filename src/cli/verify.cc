@@ -155,8 +155,11 @@ bfloat16 always runs.
 Settings of operations come from flags, from `--settings` (see
 shardc-operations(5)), and from the model's `config.json`: the scale of its
 products (`query_pre_attn_scalar`, `attention_multiplier`), its soft cap
-(`attn_logit_softcapping`) and its attention sinks. Notes below the table say
-what the model changed. `--dump` writes inputs, result and reference of each
+(`attn_logit_softcapping`) and its attention sinks; the rotary base and scaling
+of keys in a cache (`rope_theta`, `rope_scaling`: linear, dynamic, yarn,
+llama3); and the sizes of a latent row (`kv_lora_rank`, `qk_rope_head_dim`,
+`v_head_dim`; `--attention latent=N,rope_dim=N` without a model). Notes below
+the table say what the model changed. `--dump` writes inputs, result and reference of each
 case as safetensors with its settings as JSON. `--list` says of each operation
 what it does with a split dimension. `--self-test` injects every fault of a
 catalogue and counts those that are caught; it also offers zeros, outputs that

@@ -193,6 +193,8 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
     if (!given.kv_heads) given.kv_heads = model->kv_heads;
     if (!given.head_dim) given.head_dim = model->head_dim;
     if (!given.window) given.window = model->sliding_window;
+    if (!given.latent) given.latent = model->latent_rank;
+    if (!given.rope_dim) given.rope_dim = model->latent_rope_dim;
     if (!given.head_dim && model->hidden && given.heads) {
       given.head_dim = *model->hidden / *given.heads;
     }
@@ -215,6 +217,11 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
       given.kv_len.value_or(given.q_len ? *given.q_len : 128 * mesh.devices);
   out.query_length = given.q_len.value_or(out.key_length);
   request.window = given.window;
+  out.latent_rank = given.latent.value_or(0);
+  out.latent_rope_dim = given.rope_dim.value_or(0);
+  if (model != nullptr && !given.value_dim) {
+    out.latent_value_dim = model->latent_value_dim.value_or(0);
+  }
   if (!verify::CheckSizes(out, findings)) return std::nullopt;
   return out;
 }

@@ -72,6 +72,20 @@ struct Project {
   LintSettings lint;
 };
 
+// How a model turns queries and keys by their positions.
+struct RopeConfig {
+  double base = 10000;
+  // "linear", "dynamic", "yarn", "llama3" or what else the file has; empty: the
+  // frequencies are not stretched.
+  std::string scaling;
+  double factor = 1;
+  double original_length = 0;  // that the model was trained on
+  std::optional<double> attention_factor;
+  double beta_fast = 32, beta_slow = 1;                        // yarn
+  bool truncate = true;                                        // yarn
+  double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
+};
+
 // What a model's config.json says of its structure; absent keys stay empty.
 struct ModelConfig {
   std::string model_type;
@@ -86,6 +100,10 @@ struct ModelConfig {
   std::optional<double> attention_dropout;  // where above 0
   bool attention_sinks = false;             // a learned logit per head
   std::optional<int64_t> state_groups;      // of a mixer's B and C
+  // Of a latent row that keys and values of all heads come from, its part that
+  // is rotated, and a head's values.
+  std::optional<int64_t> latent_rank, latent_rope_dim, latent_value_dim;
+  std::optional<RopeConfig> rope;
   // Quantisation group along the input dimension, if any.
   std::optional<int64_t> quant_group;
   SourceRef source;

@@ -60,6 +60,8 @@ constexpr std::array<Key, 4> kAttentionDropout = {
     "attention_dropout", "attn_pdrop", "attn_dropout_prob",
     "attention_probs_dropout_prob"};
 
+constexpr std::array<Key, 2> kRopeBase = {"rope_theta", "rotary_emb_base"};
+
 // Families that do not scale their products, and that have attention sinks.
 constexpr std::array<Key, 4> kUnscaled = {"t5", "mt5", "umt5", "longt5"};
 constexpr std::array<Key, 1> kSinks = {"gpt_oss"};
@@ -142,6 +144,7 @@ class Reader {
     ReadIntermediate();
     ReadAttention();
     ReadScale();
+    ReadRope();
     ReadWeights();
     ReadTied();
     ReadQuantisation();
@@ -230,6 +233,11 @@ class Reader {
     if (multi_query && !Find("multi_query_group_num")) config_.kv_heads = 1;
     if (!config_.kv_heads) config_.kv_heads = config_.heads;
     // Latent attention: a head's width is that of its two parts.
+    config_.latent_rank = Get("kv_lora_rank");
+    if (config_.latent_rank) {
+      config_.latent_rope_dim = Get("qk_rope_head_dim");
+      config_.latent_value_dim = Get("v_head_dim");
+    }
     const Number plain = Get("qk_nope_head_dim");
     const Number rotated = Get("qk_rope_head_dim");
     int64_t width = 0;
@@ -318,6 +326,70 @@ class Reader {
     const double m = 0.1 * *mscale * std::log(*factor) + 1;
     UseScale(m * m / std::sqrt(static_cast<double>(*config_.head_dim)),
              "mscale_all_dim", *all);
+  }
+
+  // A number of `from`, or of the file where it has none of its own.
+  std::optional<double> RealIn(const std::optional<JsonValue>& from, Key key) {
+    const auto value = from ? from->Find(key) : std::nullopt;
+    return value ? RealOf(*value, key) : std::nullopt;
+  }
+
+  // Recent files hold all of it in `rope_parameters`.
+  void ReadRope() {
+    auto scaling = Find("rope_scaling");
+    auto all = Find("rope_parameters");
+    if (all && !all->IsObject()) all.reset();
+    if (!scaling && all) scaling = all;
+    if (scaling && !scaling->IsObject()) scaling.reset();
+    RopeConfig rope;
+    std::optional<double> base = RealIn(all, "rope_theta");
+    for (Key key : kRopeBase) {
+      if (!base) base = GetReal(key);
+    }
+    if (!base && !scaling) return;
+    rope.base = base.value_or(rope.base);
+    if (scaling) ReadRopeScaling(*scaling, rope);
+    if (rope.base > 1 && std::isfinite(rope.base)) {
+      config_.rope = std::move(rope);
+      return;
+    }
+    const auto said = Find("rope_theta");
+    findings_.Add(code::kNumber, (said ? *said : root_).place(),
+                  "the model's rotary base is not above 1",
+                  "`rope_theta` is 10000 or more");
+  }
+
+  void ReadRopeScaling(const JsonValue& scaling, RopeConfig& rope) {
+    for (Key key : {Key("rope_type"), Key("type")}) {
+      const auto kind = scaling.Find(key);
+      if (kind && kind->IsString() && rope.scaling.empty()) {
+        rope.scaling = kind->string();
+      }
+    }
+    if (rope.scaling == "default") rope.scaling.clear();
+    const auto set = [&](Key key, double& to) {
+      if (const auto value = RealIn(scaling, key)) to = *value;
+    };
+    set("factor", rope.factor);
+    rope.original_length =
+        static_cast<double>(config_.max_positions.value_or(0));
+    set("original_max_position_embeddings", rope.original_length);
+    set("beta_fast", rope.beta_fast);
+    set("beta_slow", rope.beta_slow);
+    set("low_freq_factor", rope.low_frequency_factor);
+    set("high_freq_factor", rope.high_frequency_factor);
+    rope.attention_factor = RealIn(scaling, "attention_factor");
+    if (const auto truncate = scaling.Find("truncate");
+        truncate && truncate->kind() == JsonKind::kBool) {
+      rope.truncate = truncate->boolean();
+    }
+    // DeepSeek's two: their quotient is on what is rotated.
+    const auto one = RealIn(scaling, "mscale");
+    const auto every = RealIn(scaling, "mscale_all_dim");
+    if (one && every && !rope.attention_factor) {
+      const double log = rope.factor > 1 ? 0.1 * std::log(rope.factor) : 0;
+      rope.attention_factor = (*one * log + 1) / (*every * log + 1);
+    }
   }
 
   void ReadWeights() {

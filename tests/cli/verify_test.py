@@ -72,6 +72,60 @@ class Verify(Case):
             self.assertIn("repeat key heads", case["help"])
         self.assertEqual(len(seen), 3)
 
+    def test_a_latent_row_has_the_models_sizes(self):
+        name = "multi_latent_ragged_page_attention_v1"
+        model = os.path.join(os.environ["SHARDC_SOURCE_ROOT"], "testdata",
+                             "configs", "deepseek-v3.config.json")
+        with tempfile.TemporaryDirectory() as folder:
+            path = rules(folder, "axes: {head: [], kv_head: [], "
+                                 "attention_kv_dim: tp}\n")
+            args = ["--rules", path, "--model", model, "--operation", name,
+                    "--mode", "train", "--layout", "bthd", "--dtype",
+                    "float32"]
+            sizes = "heads=4,kv_heads=4,batch=2,q_len=8"
+            # 192 divides into 3 parts, 512 does not, nor do values of 128.
+            result = self.verify(*args, mesh="tp:3", attention=sizes, rc=1)
+            self.assertIn("value: dimension 3", result.out)
+            values = sizes + ",value_dim=192"
+            result = self.verify(*args, mesh="tp:3", attention=values, rc=1)
+            self.assertIn("a latent of 50 does not divide over `tp`",
+                          result.out)
+            result = self.verify(*args, "--full", mesh="tp:3",
+                                 attention=values, rc=1)
+            self.assertIn("a latent of 512 does not divide over `tp`",
+                          result.out)
+            result = self.verify(*args, mesh="tp:4", attention=sizes)
+            self.assertIn(
+                "note: a latent of 512, a rotated part of 64, values of 128, "
+                "as the model's kv_lora_rank, qk_rope_head_dim, v_head_dim "
+                "says\n", result.out)
+            report = self.verify(*args, "--full", "--format", "json",
+                                 mesh="tp:4", attention=sizes).json()
+            self.assertEqual(report["sizes"]["used"]["latent"], 512)
+            self.assertEqual(report["cases"][0]["shapes"]["value"],
+                             [2, 8, 4, 128])
+
+    def test_caches_turn_keys_as_the_model_does(self):
+        def notes(model, *args):
+            path = os.path.join(os.environ["SHARDC_SOURCE_ROOT"], "testdata",
+                                "configs", model + ".config.json")
+            result = self.verify("--model", path, "--operation",
+                                 "flash_decoding", "--mode", "decode",
+                                 "--dtype", "float32", *args,
+                                 attention="batch=4,kv_len=64")
+            return [line for line in result.out.splitlines()
+                    if "rotary" in line]
+
+        self.assertEqual(notes("llama-3-8b"), [
+            "note: rotary base 500000, as the model's rope_theta says"])
+        self.assertEqual(notes("llama-3.1-8b"), [
+            "note: rotary base 500000 and llama3 scaling by 8, as the model's "
+            "rope_scaling says"])
+        self.assertEqual(notes("deepseek-v3"), [
+            "note: rotary base 10000 and yarn scaling by 40, as the model's "
+            "rope_scaling says"])
+        self.assertEqual(notes("llama-3.1-8b", "--features", "none"), [])
+
     def test_a_naive_group_map_fails_and_says_what_would_help(self):
         with tempfile.TemporaryDirectory() as folder:
             path = rules(folder, "axes: {head: tp, kv_head: []}\n")

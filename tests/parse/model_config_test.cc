@@ -179,12 +179,76 @@ TEST_CASE("what attention is besides its sizes") {
   }
 }
 
+TEST_CASE("how positions turn queries and keys, and what a latent row holds") {
+  struct Means {
+    std::string_view file;
+    double base;
+    std::string_view scaling;
+    double factor, original;
+  };
+  constexpr Means kRopes[] = {
+      {"llama-2-7b", 10000, "", 1, 0},
+      {"llama-3-8b", 500000, "", 1, 0},
+      {"llama-3.1-8b", 500000, "llama3", 8, 8192},
+      {"gemma-3-27b", 1000000, "linear", 8, 131072},
+      {"gpt-oss-20b", 150000, "yarn", 32, 4096},
+      {"deepseek-v3", 10000, "yarn", 40, 4096},
+      {"mixtral-8x7b", 1000000, "", 1, 0},
+  };
+  const auto read = [](std::string_view file) {
+    Findings findings;
+    return ReadModelConfig(
+        (Folder() / (std::string(file) + ".config.json")).string(), findings);
+  };
+  for (const Means& want : kRopes) {
+    CAPTURE(want.file);
+    const auto config = read(want.file);
+    REQUIRE(config);
+    REQUIRE(config->rope);
+    CHECK(config->rope->base == want.base);
+    CHECK(config->rope->scaling == want.scaling);
+    CHECK(config->rope->factor == want.factor);
+    CHECK(config->rope->original_length == want.original);
+    CHECK(config->rope->truncate == (want.file != "gpt-oss-20b"));
+  }
+  CHECK_FALSE(read("gpt2")->rope);
+  const auto llama = read("llama-3.1-8b");
+  CHECK(llama->rope->low_frequency_factor == 1);
+  CHECK(llama->rope->high_frequency_factor == 4);
+  CHECK_FALSE(llama->latent_rank);
+  const auto latent = read("deepseek-v3");
+  CHECK(latent->rope->attention_factor == 1);
+  CHECK(latent->latent_rank == 512);
+  CHECK(latent->latent_rope_dim == 64);
+  CHECK(latent->latent_value_dim == 128);
+}
+
 struct Written {
   explicit Written(std::string_view text)
       : path(folder.Write("config.json", text)) {}
   TemporaryFolder folder;
   std::string path;
 };
+
+TEST_CASE("recent files hold the rotary embedding in one object") {
+  const Written file(R"({"model_type": "x", "max_position_embeddings": 2048,
+    "rope_parameters": {"rope_theta": 5e5, "rope_type": "dynamic",
+                        "factor": 2.5, "attention_factor": 0.5}})");
+  Findings findings;
+  const auto config = ReadModelConfig(file.path, findings);
+  REQUIRE(config);
+  CHECK(findings.empty());
+  REQUIRE(config->rope);
+  CHECK(config->rope->base == 5e5);
+  CHECK(config->rope->scaling == "dynamic");
+  CHECK(config->rope->factor == 2.5);
+  CHECK(config->rope->original_length == 2048);
+  CHECK(config->rope->attention_factor == 0.5);
+  const Written small(R"({"rope_theta": 0.5})");
+  const auto without = ReadModelConfig(small.path, findings);
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].message == "the model's rotary base is not above 1");
+}
 
 TEST_CASE("what is no number in a configuration") {
   struct Case {

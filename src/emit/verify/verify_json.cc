@@ -133,6 +133,8 @@ void WriteSizes(JsonWriter& json, std::string_view key, const Sizes& n) {
   json.Member("kv_heads", n.key_heads);
   json.Member("head_dim", n.head_dim);
   json.Member("value_dim", n.ValueDim());
+  if (n.latent_rank > 0) json.Member("latent", n.latent_rank);
+  if (n.latent_rope_dim > 0) json.Member("rope_dim", n.latent_rope_dim);
   json.EndObject();
 }
 

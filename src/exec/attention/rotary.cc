@@ -18,10 +18,14 @@ void Yarn(RopeFrequencies& f, int64_t dim, double base,
           const RopeScaling& scaling) {
   const auto length = static_cast<double>(scaling.original_length);
   const double last = static_cast<double>(dim - 1);
-  const double low = std::max(
-      std::floor(YarnIndex(scaling.beta_fast, dim, base, length)), 0.0);
-  double high = std::min(
-      std::ceil(YarnIndex(scaling.beta_slow, dim, base, length)), last);
+  double low = YarnIndex(scaling.beta_fast, dim, base, length);
+  double high = YarnIndex(scaling.beta_slow, dim, base, length);
+  if (scaling.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, last);
   if (low == high) high += 0.001;
   for (size_t i = 0; i < f.inverse.size(); ++i) {
     const double ramp =

@@ -35,6 +35,8 @@ struct RopeScaling {
   // and below which it is divided by the factor.
   double beta_fast = 32;
   double beta_slow = 1;
+  // kYarn: the two frequencies' numbers are rounded outwards.
+  bool truncate = true;
   // kLlama3: original_length/low and /high are the two wavelengths.
   double low_frequency_factor = 1;
   double high_frequency_factor = 4;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exec/attention/attention_problem.h"
+#include "exec/attention/rotary.h"
 #include "exec/machine/ledger.h"
 #include "exec/operations/operation.h"
 #include "model/axis_rules.h"
@@ -28,9 +29,26 @@ struct Sizes {
   int64_t key_heads = 1;
   int64_t head_dim = 16;
   int64_t value_dim = 0;  // 0: head_dim
+  // Latent attention's own: the numbers that a token keeps for all heads, the
+  // part of a head that is rotated, and a head's values. 0: twice the head's,
+  // a quarter of it, and as `value_dim` says.
+  int64_t latent_rank = 0, latent_rope_dim = 0, latent_value_dim = 0;
 
   int64_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
+  int64_t LatentRank() const {
+    return latent_rank > 0 ? latent_rank : 2 * head_dim;
+  }
+  int64_t LatentRopeDim() const {
+    const bool given = latent_rope_dim > 0 && latent_rope_dim < head_dim;
+    return given ? latent_rope_dim : head_dim / 4;
+  }
   bool operator==(const Sizes&) const = default;
+};
+
+// How a cache's queries and keys are turned.
+struct Rotation {
+  double base = 10000;
+  exec::RopeScaling scaling;
 };
 
 // What the attention has besides query, key and value.

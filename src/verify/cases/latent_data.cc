@@ -39,11 +39,16 @@ Buffer Values(exec::Random random, const Shape& shape, Dtype dtype, double gain,
 
 }  // namespace
 
+void SizeLatent(Sizes& sizes) {
+  sizes.key_heads = sizes.heads;
+  if (sizes.latent_value_dim > 0) sizes.value_dim = sizes.latent_value_dim;
+}
+
 void AddLatent(const Case& test, exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
-  if (n.heads != n.key_heads || n.head_dim < 4) return;
+  const int64_t rope_dim = n.LatentRopeDim(), rank = n.LatentRank();
+  if (n.heads != n.key_heads || rope_dim < 1) return;
   const exec::Random random = exec::Random(test.seed).Split("latent");
-  const int64_t rope_dim = n.head_dim / 4, rank = 2 * n.head_dim;
   const double up = 1 / std::sqrt(static_cast<double>(rank));
   exec::LatentInputs latent;
   latent.latent = Values(random.Split("c"), {n.batch, n.key_length, rank},

@@ -7,9 +7,13 @@
 
 namespace shardc::verify {
 
-// A latent of twice the head dim, a quarter of the head dim rotated. Key and
-// value become its expansion, rounded. Nothing happens where key heads are
-// not as many as query heads: such keys come from no latent.
+// Its keys come from a latent row, one for each query head, and values have
+// sizes of their own.
+void SizeLatent(Sizes& sizes);
+
+// A latent of the case's sizes. Key and value become its expansion, rounded.
+// Nothing happens where key heads are not as many as query heads: such keys
+// come from no latent.
 void AddLatent(const Case& test, exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

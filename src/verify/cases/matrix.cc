@@ -11,6 +11,7 @@
 #include "exec/machine/random.h"
 #include "legalize/legalize.h"
 #include "resolve/attention.h"
+#include "verify/cases/latent_data.h"
 #include "verify/cases/reduced_sizes.h"
 #include "verify/cases/settings.h"
 #include "verify/cases/shapes.h"
@@ -254,8 +255,7 @@ class Builder {
           "the full sizes' keys and values of every head are too many to "
           "expand: at reduced sizes");
     }
-    // Its keys come from a latent row, one for each query head.
-    if (test.operation->latent) test.sizes.key_heads = test.sizes.heads;
+    if (test.operation->latent) SizeLatent(test.sizes);
     test.settings = request_.settings;
     test.features = request_.features;
     const SettingsRecord& record = request_.RecordOf(operation);

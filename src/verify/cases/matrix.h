@@ -34,6 +34,7 @@ struct Request {
   // What was asked of single operations, laid over `settings` and `features`.
   std::vector<std::pair<std::string, SettingsRecord>> records;
   Features features;  // added to every case
+  Rotation rotation;  // of traces over a cache
   // Each in cases of its own besides, where the operation takes it; where
   // `named`, also where it does not, so that the refusal shows.
   std::vector<Feature> more;

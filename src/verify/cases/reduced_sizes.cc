@@ -133,6 +133,17 @@ Sizes ReducedSizes(const Sizes& real, const Splits& splits) {
   out.head_dim = ReducedDim(real.head_dim, splits.dim);
   out.value_dim =
       real.value_dim > 0 ? ReducedDim(real.value_dim, splits.dim) : 0;
+  if (real.latent_rank > 0) {
+    out.latent_rank = ReducedDim(real.latent_rank, splits.dim);
+  }
+  if (real.latent_value_dim > 0) {
+    out.latent_value_dim = ReducedDim(real.latent_value_dim, splits.dim);
+  }
+  // No axis splits it: as large a part of the head.
+  if (real.latent_rope_dim > 0) {
+    out.latent_rope_dim = std::max<int64_t>(
+        1, real.latent_rope_dim * out.head_dim / real.head_dim);
+  }
   return out;
 }
 

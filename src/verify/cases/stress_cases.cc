@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "verify/cases/latent_data.h"
+
 namespace shardc::verify {
 namespace {
 
@@ -30,7 +32,7 @@ std::optional<Case> FirstThatRan(const exec::Operation* operation,
     const bool lone = test.sizes.query_length == 1;
     out.sizes = least;
     if (lone) out.sizes.query_length = 1;
-    if (test.operation->latent) out.sizes.key_heads = out.sizes.heads;
+    if (test.operation->latent) SizeLatent(out.sizes);
     return out;
   }
   return std::nullopt;

@@ -32,6 +32,7 @@ struct CacheTrace {
   Dtype dtype = Dtype::kF32;
   Dtype kv_dtype = Dtype::kF32;  // of the cache; I8 with scales
   exec::RotaryStyle style = exec::RotaryStyle::kHalves;
+  Rotation rotation;
   bool ragged = true;  // row b's prefill is 5 b tokens shorter
   bool insert = true;  // the last row is replaced before decoding
   bool left_padding = false;

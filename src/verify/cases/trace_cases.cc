@@ -110,8 +110,9 @@ class Adder {
     Push(std::move(test), std::move(out));
   }
 
-  static CacheTrace CacheTraceOf(const Case& test, const Spec& written) {
+  CacheTrace CacheTraceOf(const Case& test, const Spec& written) const {
     CacheTrace out;
+    out.rotation = request_.rotation;
     out.mesh = test.mesh;
     out.batch = test.sizes.batch;
     out.heads = test.sizes.heads;

@@ -43,7 +43,8 @@ class Run {
         memory_(trace),
         judge_(trace, memory_) {
     const auto frequencies = exec::Frequencies(
-        trace.head_dim, 10000, trace.prefill + trace.steps, {}, no_rotation_);
+        trace.head_dim, trace.rotation.base, trace.prefill + trace.steps,
+        trace.rotation.scaling, no_rotation_);
     if (frequencies) frequencies_ = *frequencies;
   }
 

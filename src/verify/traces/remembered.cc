@@ -38,13 +38,46 @@ Complaint Differs(const exec::SimMesh& mesh, int device, std::string what,
   return out;
 }
 
+dense::Stretch StretchOf(exec::RopeKind kind) {
+  switch (kind) {
+    case exec::RopeKind::kLinear:
+      return dense::Stretch::kLinear;
+    case exec::RopeKind::kDynamic:
+      return dense::Stretch::kDynamic;
+    case exec::RopeKind::kYarn:
+      return dense::Stretch::kYarn;
+    case exec::RopeKind::kLlama3:
+      return dense::Stretch::kLlama3;
+    default:
+      return dense::Stretch::kNone;
+  }
+}
+
+// The numbers that the program is given; what they do is dense's own.
+dense::Rope RopeOf(const Rotation& rotation) {
+  const exec::RopeScaling& from = rotation.scaling;
+  dense::Rope out;
+  out.base = rotation.base;
+  out.stretch = StretchOf(from.kind);
+  out.factor = from.factor;
+  out.original_length = static_cast<double>(from.original_length);
+  out.fast_turns = from.beta_fast;
+  out.slow_turns = from.beta_slow;
+  out.whole_numbers = from.truncate;
+  out.low_part = from.low_frequency_factor;
+  out.high_part = from.high_frequency_factor;
+  out.amplitude = from.attention_factor;
+  return out;
+}
+
 }  // namespace
 
 Remembered::Remembered(const CacheTrace& trace)
     : trace_(trace),
       tokens_(trace),
       held_(At(trace.batch * trace.slots), -1),
-      rotary_(trace.head_dim, trace.prefill + trace.steps, {},
+      rotary_(trace.head_dim, trace.prefill + trace.steps,
+              RopeOf(trace.rotation),
               trace.style == exec::RotaryStyle::kHalves
                   ? dense::Pairs::kHalves
                   : dense::Pairs::kNeighbours) {

@@ -49,6 +49,39 @@ TEST_CASE("a split latent adds logits, a split length joins partials") {
   CHECK_FALSE(result.exact);
 }
 
+TEST_CASE("a latent row has the sizes that it is given") {
+  Case test = Base(Split());
+  test.sizes.head_dim = 12;
+  test.sizes.latent_rank = 20;
+  test.sizes.latent_rope_dim = 4;
+  test.sizes.latent_value_dim = 6;
+  SizeLatent(test.sizes);
+  const exec::AttentionProblem problem = MakeProblem(test);
+  REQUIRE(problem.latent);
+  CHECK(problem.latent->latent.shape == Shape{2, 12, 20});
+  CHECK(problem.latent->rope_key.shape == Shape{2, 12, 4});
+  CHECK(problem.latent->up_key.shape == Shape{4, 20, 8});
+  CHECK(problem.latent->up_value.shape == Shape{4, 20, 6});
+  CHECK(problem.value.shape == Shape{2, 12, 4, 6});
+  const CaseResult result = RunCase(test);
+  CHECK(result.reason == "");
+  CHECK(result.status == Status::kPass);
+}
+
+TEST_CASE("a latent of 512 does not divide over three devices") {
+  Assignment axes;
+  axes.dim = {"tp"};
+  Case test = Base(axes);
+  test.mesh = MeshOf({{"tp", 3}});
+  test.sizes.head_dim = 192;
+  test.sizes.latent_rank = 512;
+  test.sizes.latent_rope_dim = 64;
+  const CaseResult result = RunCase(test);
+  CHECK(result.status == Status::kUnsupported);
+  CHECK(result.reason == "a latent of 512 does not divide over `tp`");
+  CHECK(result.axis == "tp");
+}
+
 TEST_CASE("faults of the absorbed form are caught") {
   Assignment axes = Split();
   axes.heads = axes.key_heads = {};

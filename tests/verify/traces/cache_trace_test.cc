@@ -91,6 +91,54 @@ TEST_CASE("dropout counts a trace's rows and heads as any attention's") {
   CHECK(RunCacheTrace(trace, options).failed == Check::kError);
 }
 
+exec::RopeScaling ScaledBy(exec::RopeKind kind) {
+  exec::RopeScaling out;
+  out.kind = kind;
+  out.factor = 4;
+  out.original_length = 16;
+  return out;
+}
+
+TEST_CASE("keys are turned by the model's base and scaling") {
+  const exec::RopeScaling scalings[] = {
+      {},
+      ScaledBy(exec::RopeKind::kLinear),
+      ScaledBy(exec::RopeKind::kDynamic),
+      ScaledBy(exec::RopeKind::kYarn),
+      ScaledBy(exec::RopeKind::kLlama3),
+  };
+  for (const exec::RopeScaling& scaling : scalings) {
+    CAPTURE(static_cast<int>(scaling.kind));
+    CacheTrace trace = Base();
+    trace.prefill = 40;
+    trace.chunk = 8;
+    trace.steps = 4;
+    trace.slots = 48;
+    trace.rotation = {500000, scaling};
+    for (Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kI8}) {
+      trace.dtype = dtype == Dtype::kI8 ? Dtype::kBF16 : dtype;
+      trace.kv_dtype = dtype;
+      Passes(trace);
+    }
+    // The program turns as if nobody had said anything.
+    std::string why;
+    const auto plain = exec::Frequencies(trace.head_dim, 10000, 44, {}, why);
+    REQUIRE(plain);
+    RunOptions options;
+    options.seams.Set(exec::RotarySeam{
+        [&](exec::Rotation& rotation) { rotation.frequencies = *plain; }});
+    const CacheTraceResult wrong = RunCacheTrace(trace, options);
+    CHECK(wrong.status == Status::kFail);
+    CHECK(wrong.failed == Check::kCacheBits);
+  }
+  CacheTrace trace = Base();
+  trace.rotation.scaling = ScaledBy(exec::RopeKind::kYarn);
+  trace.rotation.scaling.original_length = 0;
+  const CacheTraceResult refused = RunCacheTrace(trace, {});
+  CHECK(refused.status == Status::kUnsupported);
+  CHECK(refused.reason == "rotary scaling needs the original length");
+}
+
 TEST_CASE("a trace of settings that decoding cannot have is refused") {
   CacheTrace trace = Base();
   trace.settings.dot_bits = 8;
