@@ -114,7 +114,10 @@ void PackTokens(const Case& test, Random random,
   std::vector<int64_t> rows(At(n.batch), n.query_length);
   std::vector<int64_t> keys(At(n.batch), n.key_length);
   if (test.features.ragged) {
-    keys = RaggedLengths(random, n.batch, n.query_length, n.key_length);
+    // Self-attention's sequences may be of any length, the query's with them.
+    const bool alike = n.query_length == n.key_length;
+    keys = RaggedLengths(random, n.batch, alike ? 1 : n.query_length,
+                         n.key_length);
   }
   std::vector<int64_t> q_ends = {0}, k_ends = {0};
   for (int64_t b = 0; b < n.batch; ++b) {

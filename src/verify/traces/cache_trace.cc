@@ -202,6 +202,17 @@ class Run {
         return Fail(Check::kReplicas, "key scale: " + bad->message, *bad);
       }
     }
+    for (size_t b = 0; b < lengths_.size(); ++b) {
+      if (cache_.index[b] == lengths_[b] && cache_.start[b] == starts_[b]) {
+        continue;
+      }
+      return Fail(Check::kCacheBits,
+                  "row " + std::to_string(b) + " has tokens " +
+                      std::to_string(cache_.start[b]) + " to " +
+                      std::to_string(cache_.index[b]) + ", not " +
+                      std::to_string(starts_[b]) + " to " +
+                      std::to_string(lengths_[b]) + ", " + when);
+    }
     const auto bad = memory_.KeyDifference(mesh_, cache_);
     if (!bad) return true;
     return Fail(Check::kCacheBits, bad->message + " " + when, *bad);
@@ -251,6 +262,7 @@ class Run {
         return Fail(Check::kReplicas, "the cache: " + bad->message, *bad);
       }
     }
+    if (!Lent(view)) return false;
     Complaint why;
     exec::AttentionProblem problem;
     problem.options = judge_.options();
@@ -278,6 +290,22 @@ class Run {
     std::swap(staged.key, view.key);
     std::swap(staged.value, view.value);
     return ran;
+  }
+
+  // The newest token of each row, and another at each step.
+  bool Lent(const exec::CacheView& view) {
+    if (!options_.checks.Has(Check::kCacheBits)) return true;
+    std::vector<int64_t> newest, other;
+    for (int64_t b = 0; b < trace_.batch; ++b) {
+      newest.push_back((lengths_[At(b)] - 1) % trace_.slots);
+      other.push_back((7919 * (result_.step + 1) + b) % trace_.slots);
+    }
+    for (const auto& slots : {newest, other}) {
+      if (const auto bad = memory_.ViewDifference(mesh_, view, slots)) {
+        return Fail(Check::kCacheBits, bad->message, *bad);
+      }
+    }
+    return true;
   }
 
   bool RunStep(exec::Staged& staged) {

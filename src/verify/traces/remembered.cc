@@ -278,6 +278,63 @@ std::optional<Complaint> Remembered::KeyDifference(
   return std::nullopt;
 }
 
+std::optional<Complaint> Remembered::ViewDifference(
+    const exec::SimMesh& mesh, const exec::CacheView& view,
+    const std::vector<int64_t>& slots) const {
+  for (int64_t b = 0; b < trace_.batch; ++b) {
+    const int64_t slot = slots[At(b)];
+    const int64_t position = slot < 0 ? -1 : held_[At(b * trace_.slots + slot)];
+    if (position < 0) continue;
+    Buffer key, value;
+    ReadBack(b, position, position + 1, key, value);
+    for (int device = 0; device < mesh.devices(); ++device) {
+      for (const exec::ShardedTensor* lent : {&view.key, &view.value}) {
+        const Buffer& local = lent->local[At(device)];
+        const Shape start =
+            exec::LocalStart(mesh, lent->shape, lent->spec, device);
+        const Shape& n = local.shape;
+        if (b < start[0] || b >= start[0] + n[0] || slot < start[1] ||
+            slot >= start[1] + n[1]) {
+          continue;
+        }
+        const bool values = lent == &view.value;
+        const Buffer& right = values ? value : key;
+        const int64_t line = (b - start[0]) * n[1] + slot - start[1];
+        for (int64_t i = 0; i < n[2] * n[3]; ++i) {
+          const int64_t head = start[2] + i / n[3], d = start[3] + i % n[3];
+          const float have = local.real[At(line * n[2] * n[3] + i)];
+          const std::span<const float> row(
+              right.real.data() + At(head * trace_.head_dim),
+              At(trace_.head_dim));
+          if (SameBits(have, row[At(d)])) continue;
+          if (!values && IsNeighbour(have, row, d)) continue;
+          return Differs(mesh, device,
+                         std::string("the ") + (values ? "value" : "key") +
+                             " that a cache lends",
+                         {b, slot, head, d});
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// A rotation that is off by an ulp of float32 may round to the next number.
+bool Remembered::IsNeighbour(float have, std::span<const float> row,
+                             int64_t d) const {
+  if (dense::Nearest(trace_.dtype, double{have}) != double{have}) return false;
+  const double want = row[At(d)];
+  double allowed = std::abs(want) * (trace_.dtype == Dtype::kF32    ? 0x1p-21
+                                     : trace_.dtype == Dtype::kBF16 ? 0x1p-7
+                                                                    : 0x1p-10);
+  if (trace_.kv_dtype == Dtype::kI8) {
+    for (float x : row) {
+      allowed = std::max(allowed, 1.01 * std::abs(double{x}) / 127);
+    }
+  }
+  return std::abs(double{have} - want) <= allowed;
+}
+
 void Remembered::ReadBack(int64_t row, int64_t begin, int64_t end, Buffer& key,
                           Buffer& value) const {
   const size_t width = Width();

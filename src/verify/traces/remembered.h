@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,13 @@ class Remembered {
   std::optional<exec::Complaint> KeyDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
+  // The same of what a cache lends to attention, keys and values in the trace's
+  // dtype, at one slot of each row (-1: none): a glance, for a step is to cost
+  // no more than itself.
+  std::optional<exec::Complaint> ViewDifference(
+      const exec::SimMesh& mesh, const exec::CacheView& view,
+      const std::vector<int64_t>& slots) const;
+
   // Positions [begin, end) of one row as the cache gives them back, in the
   // trace's dtype: key and value [1, end - begin, K, D].
   void ReadBack(int64_t row, int64_t begin, int64_t end, exec::Buffer& key,
@@ -57,6 +65,10 @@ class Remembered {
   // to a neighbour of the number remembered.
   bool MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim, double have,
              double scale) const;
+
+  // Whether a key that is lent is the remembered one or, in the trace's dtype,
+  // the next.
+  bool IsNeighbour(float have, std::span<const float> row, int64_t d) const;
 
   const CacheTrace& trace_;
   TraceTokens tokens_;

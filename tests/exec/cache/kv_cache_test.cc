@@ -446,6 +446,11 @@ TEST_CASE("a lent cache is viewed where it lies, and comes back") {
       CHECK(lent.lent ==
             (stored != Dtype::kI8 && (seen == stored || seen == Dtype::kF32)));
       CHECK(lent.lengths == copied.lengths);
+      for (const ShardedTensor* part : {&copied.key, &copied.value}) {
+        for (const Buffer& local : part->local) {
+          for (float x : local.real) CHECK(RoundTo(seen, x) == x);
+        }
+      }
       for (size_t d = 0; d < copied.key.local.size(); ++d) {
         CHECK(BitEqual(lent.key.local[d], copied.key.local[d]));
         CHECK(BitEqual(lent.value.local[d], copied.value.local[d]));

@@ -198,5 +198,60 @@ TEST_CASE("heads are not parted from their values or queries") {
   }
 }
 
+// A device's part of the heads begins where its part of the pages does, for
+// all that could be split so.
+TEST_CASE("packed pages are split exactly where no slice drifts") {
+  int64_t legal = 0, refused = 0;
+  for (const int64_t parts : {2, 3, 4, 8}) {
+    const SimMesh mesh = MeshOf({{"tp", static_cast<int>(parts)}});
+    for (int64_t heads = parts; heads <= 24; heads += parts) {
+      for (const int64_t dim : {32, 64, 128}) {
+        for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kI8}) {
+          CAPTURE(parts);
+          CAPTURE(heads);
+          CAPTURE(dim);
+          const int64_t p = dtype == Dtype::kF32    ? 1
+                            : dtype == Dtype::kBF16 ? 2
+                                                    : 4;
+          const int64_t rows = dim == 64 ? heads : 2 * heads;
+          const int64_t words = (rows + p - 1) / p;
+          // Rows of each device, from its heads and from its words.
+          bool alike = words % parts == 0;
+          for (int64_t d = 0; alike && d <= parts; ++d) {
+            const int64_t from_heads = d * (rows / parts);
+            const int64_t from_words = d * (words / parts) * p;
+            alike = from_heads == from_words;
+          }
+          Complaint why;
+          const auto pool = MakePool(
+              mesh, {PageFormat::kPacked, 4, 2, heads, dim, dtype, {}, {"tp"}},
+              0, why);
+          CHECK(pool.has_value() == alike);
+          (alike ? legal : refused) += 1;
+        }
+      }
+    }
+  }
+  CHECK(legal > 50);
+  CHECK(refused > 20);
+}
+
+TEST_CASE("pages are held to their layout") {
+  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  for (const PageFormat format :
+       {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {
+    Complaint why;
+    CHECK_FALSE(MakePool(
+        mesh, {format, 5, 2, 4, 8, Dtype::kF32, {"dp"}, {"tp"}}, 0, why));
+    CHECK(why.message.starts_with("the pages: dimension 0 of [5, 2, "));
+    CHECK(why.axis == "dp");
+    CHECK_FALSE(MakePool(
+        mesh, {format, 4, 2, 4, 8, Dtype::kF32, {"dp"}, {"dp"}}, 0, why));
+    CHECK(why.message.starts_with("the pages: "));
+    CHECK(MakePool(mesh, {format, 4, 2, 4, 8, Dtype::kF32, {"dp"}, {"tp"}}, 0,
+                   why));
+  }
+}
+
 }  // namespace
 }  // namespace shardc::exec

@@ -304,6 +304,10 @@ TEST_CASE("batches that real kernels would misread are errors") {
   const Case cases[] = {
       {"request 0 names page 7, its shard has 0 to 3",
        [](RaggedBatch& b) { b.table.whole[1] = 7; }},
+      {"request 1 names page 4, its shard has 0 to 3",
+       [](RaggedBatch& b) { b.table.whole[2] = 4; }},
+      {"request 3 names page 8, its shard has 4 to 7",
+       [](RaggedBatch& b) { b.table.whole[6] = 8; }},
       {"request 3 names page 3, its shard has 4 to 7",
        [](RaggedBatch& b) { b.table.whole[6] = 3; }},
       {"request 0 names page -1, its shard has 0 to 3",

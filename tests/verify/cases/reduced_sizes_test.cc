@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
 
 namespace shardc::verify {
 namespace {
@@ -26,6 +29,69 @@ TEST_CASE("reduced heads keep the structure and no more") {
     if (row.heads != 8) {
       CHECK(h == row.want_heads);
       CHECK(k == row.want_keys);
+    }
+  }
+}
+
+// What must be alike of real and reduced heads, for query heads over a devices
+// and key heads over c. Written apart from the reduction.
+std::string StructureOf(int64_t heads, int64_t keys, int64_t a, int64_t c) {
+  std::string out;
+  const auto add = [&](std::string_view what, bool holds) {
+    if (holds) out += std::string(what) + " ";
+  };
+  add("a|H", heads % a == 0);
+  add("a|K", keys % a == 0);
+  add("c|K", keys % c == 0);
+  add("K=1", keys == 1);
+  add("H=K", heads == keys);
+  if (heads % a != 0 || keys % c != 0) return out;
+  const int64_t own = heads / a, own_keys = keys / c, group = heads / keys;
+  add("h=1", own == 1);
+  add("k=1", own_keys == 1);
+  add("G|h", own % group == 0);
+  add("h|G", group % own == 0);
+  add("k|h", own % own_keys == 0);
+  add("h>k", own > own_keys);
+  add("h=G", own == group);
+  return out;
+}
+
+TEST_CASE("reduced heads keep all of their structure") {
+  std::set<std::string> seen;
+  for (int64_t heads = 1; heads <= 64; ++heads) {
+    for (int64_t keys = 1; keys <= heads; ++keys) {
+      if (heads % keys != 0) continue;
+      for (const int64_t a : {1, 2, 3, 4, 8}) {
+        for (const int64_t c : {1, 2, 4}) {
+          const auto [h, k] = ReducedHeads(heads, keys, {{a, c}});
+          const std::string want = StructureOf(heads, keys, a, c);
+          CAPTURE(heads);
+          CAPTURE(keys);
+          CAPTURE(a);
+          CAPTURE(c);
+          CHECK(StructureOf(h, k, a, c) == want);
+          CHECK(StructureOf(h, k, 1, 1) == StructureOf(heads, keys, 1, 1));
+          seen.insert(want);
+        }
+      }
+    }
+  }
+  CHECK(seen.size() > 40);
+}
+
+TEST_CASE("reduced batches and dims keep their parts") {
+  for (int64_t real = 1; real <= 96; ++real) {
+    for (const int64_t n : {1, 2, 3, 4, 8}) {
+      const int64_t batch = ReducedBatch(real, {n});
+      CHECK((batch == 1) == (real == 1));
+      CHECK((batch % n == 0) == (real % n == 0));
+      CHECK(std::min<int64_t>(batch / n, 2) == std::min<int64_t>(real / n, 2));
+      const int64_t dim = ReducedDim(real, {n});
+      CHECK((dim % 2 == 0) == (real % 2 == 0));
+      CHECK((dim % n == 0) == (real % n == 0));
+      CHECK((dim % (2 * n) == 0) == (real % (2 * n) == 0));
+      CHECK((dim / n >= 16) == (real / n >= 16));
     }
   }
 }

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "emit/verify/report_text.h"
@@ -88,6 +90,50 @@ TEST_CASE("bytes that no formula holds for are told, not passed over") {
   const std::string note = "note: unknown: " + why + "\n";
   REQUIRE(text.find(note) != std::string::npos);
   CHECK(text.find(note, text.find(note) + 1) == std::string::npos);
+}
+
+// What a case allows, worked out from what it reports.
+TEST_CASE("a case allows twice what one device is off by, and a little") {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kF16}) {
+    Case test = CaseOf(exec::kFlashAttention);
+    test.dtype = dtype;
+    CaseTensors tensors;
+    const CaseResult result = RunCase(test, {}, &tensors);
+    REQUIRE(result.status == Status::kPass);
+    double largest = 0;
+    for (double x : tensors.reference.data) {
+      largest = std::max(largest, std::abs(x));
+    }
+    const double unit = dtype == Dtype::kF32    ? 0
+                        : dtype == Dtype::kBF16 ? 0x1p-8
+                                                : 0x1p-11;
+    CHECK(result.tolerance <= 2 * result.unsharded.max_abs + 0x1p-20 * largest +
+                                  1.3 * unit * largest + 0x1p-24);
+    CHECK(result.error.max_abs <= 0.8 * result.tolerance);
+  }
+}
+
+// An output that is off by a few of its roundings, on all devices alike.
+TEST_CASE("an error of some ulps is noticed") {
+  for (const double ulps : {40.0, 400.0}) {
+    RunOptions options;
+    options.seams.Set(exec::SliceSeam{
+        .join = [ulps](const exec::Machine& machine, const exec::Staged&,
+                       exec::ShardedTensor& output) {
+          // The run on one device, which tolerances are taken from, is right.
+          if (machine.devices() == 1) return;
+          for (exec::Buffer& local : output.local) {
+            for (float& x : local.real) {
+              x *= 1 + static_cast<float>(ulps) * 0x1p-23f;
+            }
+          }
+        }});
+    Case test = CaseOf(exec::kFlashAttention);
+    const CaseResult result = RunCase(test, options);
+    CAPTURE(result.tolerance);
+    CHECK(result.status == Status::kFail);
+    CHECK(result.failed == Check::kError);
+  }
 }
 
 }  // namespace

@@ -62,5 +62,26 @@ TEST_CASE("float32 has no slack, and what lies beyond slack is measured") {
   CHECK(BeyondSlack(Line({1, 2}), reference, Line({1, 1})) == 0);
 }
 
+TEST_CASE("tolerances are these numbers, and no wider") {
+  CHECK(ErrorFloor(1) == 0x1p-20);
+  CHECK(ErrorFloor(3) == 3 * 0x1p-20);
+  CHECK(ErrorCap(Dtype::kF32, 1, 1) == 1e-5);
+  CHECK(ErrorCap(Dtype::kF16, 1, 1) == 1e-3);
+  CHECK(ErrorCap(Dtype::kBF16, 1, 1) == 1e-2);
+  // Outputs above 2 and, in float32, logits above 8 scale them.
+  CHECK(ErrorCap(Dtype::kF32, 4, 80) == doctest::Approx(2e-4));
+  CHECK(ErrorCap(Dtype::kBF16, 4, 80) == doctest::Approx(2e-2));
+  CHECK(Within(1, 1));
+  CHECK_FALSE(Within(1.0000001, 1));
+  CHECK_FALSE(Within(std::numeric_limits<double>::quiet_NaN(), 1));
+  Limits limits{Line({0.5, 0}), 0.25, 0.6};
+  CHECK(limits.At(0) == 0.6);
+  CHECK(limits.At(1) == 0.25);
+  limits.ties = Line({0.1, 0.2});
+  CHECK(limits.At(0) == 0.7);
+  CHECK(SlackOf(Dtype::kF16, Line({1})).data[0] ==
+        doctest::Approx(1.3 * 0x1p-11).epsilon(1e-4));
+}
+
 }  // namespace
 }  // namespace shardc::verify

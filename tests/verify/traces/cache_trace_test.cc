@@ -9,6 +9,7 @@
 #include "exec/machine/random.h"
 #include "verify/cases/grid.h"
 #include "verify/faults/injection.h"
+#include "verify/traces/remembered.h"
 
 namespace shardc::verify {
 namespace {
@@ -89,6 +90,115 @@ TEST_CASE("dropout counts a trace's rows and heads as any attention's") {
   RunOptions options;
   Inject(InjectionOf(Fault::kDropoutLocal), options);
   CHECK(RunCacheTrace(trace, options).failed == Check::kError);
+}
+
+CacheTrace Short() {
+  CacheTrace trace = Base();
+  trace.prefill = 24;
+  trace.chunk = 8;
+  trace.steps = 6;
+  trace.slots = 32;
+  return trace;
+}
+
+TEST_CASE("a cache of another dtype than attention's is rounded when read") {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kF16}) {
+    for (const Dtype stored :
+         {Dtype::kF32, Dtype::kBF16, Dtype::kF16, Dtype::kI8}) {
+      CacheTrace trace = Short();
+      trace.dtype = dtype;
+      trace.kv_dtype = stored;
+      Passes(trace);
+    }
+  }
+}
+
+TEST_CASE("every step is judged, not only the first") {
+  for (const int64_t first : {0, 1, 3, 5}) {
+    const CacheTrace trace = Short();
+    int64_t calls = 0;
+    RunOptions options;
+    options.seams.Set(exec::RotarySeam{[&](exec::Rotation& rotation) {
+      if (rotation.what != exec::RotaryOf::kQuery) return;
+      if (calls++ / trace.mesh.devices >= first) ++rotation.shift;
+    }});
+    const CacheTraceResult result = RunCacheTrace(trace, options);
+    CHECK(result.status == Status::kFail);
+    CHECK(result.failed == Check::kError);
+    CHECK(result.step == first);
+  }
+}
+
+TEST_CASE("an insertion is looked at before anything follows it") {
+  CacheTrace trace = Short();
+  trace.steps = 0;
+  Passes(trace);
+  for (const Fault fault :
+       {Fault::kCacheSlotOff, Fault::kCacheInsertKeepsLength}) {
+    RunOptions options;
+    Inject(InjectionOf(fault), options);
+    const CacheTraceResult result = RunCacheTrace(trace, options);
+    CHECK(result.status == Status::kFail);
+    CHECK(result.failed == Check::kCacheBits);
+    CHECK(result.reason.ends_with(" after insertion"));
+  }
+  trace.insert = false;
+  Passes(trace);
+}
+
+// A program that attends with other numbers than its cache holds.
+TEST_CASE("what a cache lends is looked at, keys and values") {
+  for (const Dtype stored : {Dtype::kF32, Dtype::kBF16, Dtype::kI8}) {
+    for (const bool values : {false, true}) {
+      CacheTrace trace = Short();
+      trace.dtype = stored == Dtype::kF32 ? Dtype::kF32 : Dtype::kBF16;
+      trace.kv_dtype = stored;
+      Remembered memory(trace);
+      const exec::SimMesh mesh(trace.mesh);
+      exec::Complaint why;
+      auto cache = exec::MakeCache(mesh,
+                                   {trace.batch, trace.slots, trace.key_heads,
+                                    trace.head_dim, stored, 0},
+                                   trace.decode_spec, why);
+      REQUIRE(cache);
+      exec::Machine machine(mesh);
+      exec::CacheView view = exec::ViewCache(machine, *cache, trace.dtype);
+      exec::Buffer key, value;
+      for (int64_t row = 0; row < trace.batch; ++row) {
+        memory.Write(row, 0, 20);
+        memory.ReadBack(row, 0, 20, key, value);
+        for (exec::ShardedTensor* to : {&view.key, &view.value}) {
+          const exec::Buffer& from = to == &view.key ? key : value;
+          for (int d = 0; d < mesh.devices(); ++d) {
+            const Shape start = exec::LocalStart(mesh, to->shape, to->spec, d);
+            exec::Buffer& local = to->local[static_cast<size_t>(d)];
+            for (int64_t i = 0; i < local.Elements(); ++i) {
+              Shape at = exec::PositionOf(local.shape, i);
+              for (size_t k = 0; k < 4; ++k) at[k] += start[k];
+              if (at[0] != row || at[1] >= 20) continue;
+              local.real[static_cast<size_t>(i)] =
+                  from.real[static_cast<size_t>(
+                      exec::OffsetOf(from.shape, {0, at[1], at[2], at[3]}))];
+            }
+          }
+        }
+      }
+      for (int64_t slot = 0; slot < 32; ++slot) {
+        CHECK_FALSE(memory.ViewDifference(mesh, view, {slot, 0, slot, 1}));
+      }
+      // One number on one device, by less than its type can tell.
+      exec::ShardedTensor& off = values ? view.value : view.key;
+      const bool narrow = trace.dtype == Dtype::kBF16;
+      off.local[3].real[5] *= narrow ? 1 + 0x1p-12f : 1 + 0x1p-18f;
+      const Shape start = exec::LocalStart(mesh, off.shape, off.spec, 3);
+      const auto bad =
+          memory.ViewDifference(mesh, view, {start[1], -1, -1, -1});
+      REQUIRE(bad);
+      CHECK(bad->message.starts_with(values ? "the value that a cache lends"
+                                            : "the key that a cache lends"));
+      CHECK(bad->devices.front() == 3);
+    }
+  }
 }
 
 exec::RopeScaling ScaledBy(exec::RopeKind kind) {
