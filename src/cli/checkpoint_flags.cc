@@ -322,7 +322,8 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
     const InterruptNotice notice(
         "\nshardc: interrupted; what is complete so far lies in hidden files "
         "in " +
-        transfer.directory + ", and the same command goes on from there\n");
+        Printable(transfer.directory) +
+        ", and the same command goes on from there\n");
     Progress progress;
     if (!common.quiet && ::isatty(STDERR_FILENO) == 1) {
       settings.run.progress = std::ref(progress);

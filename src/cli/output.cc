@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -39,7 +40,15 @@ bool WantsColor(const Common& common, int fd) {
 }
 
 void Tell(const Common& common, std::string_view text) {
-  if (!common.quiet) WriteAll(STDERR_FILENO, text);
+  if (common.quiet) return;
+  std::string lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines += Printable(text.substr(at, end - at));
+    if (end < text.size()) lines += '\n';
+    at = end + 1;
+  }
+  WriteAll(STDERR_FILENO, lines);
 }
 
 void Report(Findings& findings, const Common& common) {

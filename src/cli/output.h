@@ -25,7 +25,7 @@ using Write = std::function<void(Sink& out)>;
 bool PutOut(std::string_view text, Findings& findings);
 bool PutOut(const Write& write, Findings& findings);
 
-// Text for people on stderr, unless --quiet.
+// Lines for people on stderr, what is hidden in them escaped; unless --quiet.
 void Tell(const Common& common, std::string_view text);
 
 // Findings on stderr, sorted, in the command's format where it is one of the

@@ -23,16 +23,18 @@ constexpr uint64_t kHighs = 0x8080808080808080u;
 uint64_t ZeroBytes(uint64_t word) { return (word - kOnes) & ~word & kHighs; }
 
 // The high bit of each byte that JSON does not take as it is (control
-// characters, `"`, `\` and what is not ASCII), and maybe of later ones.
+// characters, `"`, `\` and what is not ASCII) or people should not, and maybe
+// of later ones.
 uint64_t SpecialBytes(uint64_t word) {
   return (word | ZeroBytes(word & (kOnes * 0xE0)) |
-          ZeroBytes(word ^ (kOnes * '"')) | ZeroBytes(word ^ (kOnes * '\\'))) &
+          ZeroBytes(word ^ (kOnes * '"')) | ZeroBytes(word ^ (kOnes * '\\')) |
+          ZeroBytes(word ^ (kOnes * 0x7F))) &
          kHighs;
 }
 
 bool IsSpecial(char c) {
   const auto byte = static_cast<unsigned char>(c);
-  return byte < 0x20 || byte >= 0x80 || byte == '"' || byte == '\\';
+  return byte < 0x20 || byte >= 0x7F || byte == '"' || byte == '\\';
 }
 
 // Where the bytes that JSON takes as they are end, from `at`.
@@ -51,36 +53,43 @@ size_t EndOfPlain(std::string_view text, size_t at) {
   return at;
 }
 
-void PutEscape(Sink& out, char c) {
+// A code point of four hex digits.
+void PutEscape(Sink& out, uint32_t point) {
   static constexpr std::string_view kShort = "\"\\\b\f\n\r\t";
   static constexpr std::string_view kLetters = "\"\\bfnrt";
   static constexpr std::string_view kHex = "0123456789abcdef";
   out.Put('\\');
-  const size_t known = kShort.find(c);
+  const size_t known =
+      point < 0x80 ? kShort.find(static_cast<char>(point)) : kShort.npos;
   if (known != std::string_view::npos) {
     out.Put(kLetters[known]);
     return;
   }
-  const auto byte = static_cast<unsigned char>(c);
-  out.Append("u00");
-  out.Put(kHex[byte >> 4]);
-  out.Put(kHex[byte & 15]);
+  out.Put('u');
+  for (int shift = 12; shift >= 0; shift -= 4) {
+    out.Put(kHex[point >> shift & 15]);
+  }
 }
 
-void PutString(Sink& out, std::string_view text) {
+// What is hidden in a text (utf8.h) is written out, but in canonical JSON,
+// which has one spelling.
+void PutString(Sink& out, std::string_view text, bool canonical = false) {
   out.Put('"');
   for (size_t at = 0;;) {
     const size_t plain = EndOfPlain(text, at);
     out.Append(text.substr(at, plain - at));
     at = plain;
     if (at == text.size()) break;
-    if (static_cast<unsigned char>(text[at]) < 0x80) {
-      PutEscape(out, text[at++]);
-      continue;
-    }
     const CodePoint point = DecodeUtf8(text, at);
-    out.Append(point.length == 0 ? std::string_view("\xEF\xBF\xBD")
-                                 : text.substr(at, point.length));
+    const bool must =
+        point.value < 0x20 || point.value == '"' || point.value == '\\';
+    if (point.length == 0) {
+      out.Append("\xEF\xBF\xBD");
+    } else if (must || (!canonical && IsHidden(point.value))) {
+      PutEscape(out, point.value);
+    } else {
+      out.Append(text.substr(at, point.length));
+    }
     at += point.length == 0 ? 1 : point.length;
   }
   out.Put('"');
@@ -164,7 +173,7 @@ void JsonWriter::End() {
 
 void JsonWriter::Key(std::string_view key) {
   Separate();
-  PutString(out_, key);
+  PutString(out_, key, style_ == JsonStyle::kCanonical);
   out_.Append(style_ == JsonStyle::kSpaced ? ": " : ":");
   after_key_ = true;
 }
@@ -210,7 +219,7 @@ void JsonWriter::Real(double value) {
 
 void JsonWriter::String(std::string_view value) {
   Separate();
-  PutString(out_, value);
+  PutString(out_, value, style_ == JsonStyle::kCanonical);
 }
 
 void JsonWriter::Members(std::string_view members) {

@@ -57,6 +57,14 @@ void AppendUtf8(std::string& out, uint32_t point) {
   }
 }
 
+bool IsHidden(uint32_t point) {
+  const uint32_t c = point;
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x00AD || c == 0x061C ||
+         (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
+         (c >= 0x2060 && c <= 0x2064) || (c >= 0x2066 && c <= 0x2069) ||
+         c == 0xFEFF;
+}
+
 bool IsUtf8(std::string_view text, size_t* bad_offset) {
   for (size_t at = 0; at < text.size();) {
     // Eight ASCII bytes at a time: manifests are nearly all ASCII.

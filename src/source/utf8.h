@@ -24,6 +24,10 @@ CodePoint DecodeUtf8(std::string_view text, size_t at);
 // `point` is at most kLastCodePoint.
 void AppendUtf8(std::string& out, uint32_t point);
 
+// Whether a terminal acts on it, or it reorders or breaks the text around it,
+// or nobody sees it.
+bool IsHidden(uint32_t point);
+
 // Whether all of it is well-formed; otherwise `*bad_offset` is the first bad
 // byte.
 bool IsUtf8(std::string_view text, size_t* bad_offset = nullptr);

@@ -22,15 +22,6 @@ void AppendHex(std::string& out, uint32_t value, int digits) {
   }
 }
 
-bool IsControl(uint32_t c) { return c < 0x20 || (c >= 0x7F && c <= 0x9F); }
-
-// Marks that reorder or break the text around them, or that nobody sees.
-bool IsLayoutMark(uint32_t c) {
-  return c == 0x00AD || c == 0x061C || (c >= 0x200B && c <= 0x200F) ||
-         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x2064) ||
-         (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
-}
-
 // Levenshtein with swaps of neighbours.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1);
@@ -117,10 +108,10 @@ std::string Printable(std::string_view text) {
       ++at;
       continue;
     }
-    if (point.value < 0x80 && IsControl(point.value)) {
+    if (point.value < 0x80 && IsHidden(point.value)) {
       out += "\\x";
       AppendHex(out, point.value, 2);
-    } else if (IsControl(point.value) || IsLayoutMark(point.value)) {
+    } else if (IsHidden(point.value)) {
       out += "\\u";
       AppendHex(out, point.value, 4);
     } else {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import unittest
 
@@ -12,6 +13,20 @@ BIN = os.environ.get("SHARDC_BIN",
                      os.path.join(ROOT, "build", "src", "cli", "shardc"))
 TESTDATA = os.path.join(ROOT, "testdata")
 MODELS = os.path.join(TESTDATA, "models")
+
+
+# Words of the inside, which no user should read: looked for in all that any
+# test's run prints.
+INTERNAL = re.compile(
+    r"std::|bad_alloc|terminate called|what\(\)|basic_string|length_error|"
+    r"out_of_range|runtime_error|CLI::|YAML::|RE2::|shardc::|nlohmann|__cxa|"
+    r"Assertion|nullptr")
+
+
+def is_sanitized():
+    """Whether the program brings its own memory, which takes limits badly."""
+    with open(BIN, "rb") as file:
+        return b"__asan_init" in file.read()
 
 
 class Result:
@@ -33,10 +48,14 @@ def run(*args, cwd=ROOT, stdin="", env=None, timeout=900):
                    if k not in ("NO_COLOR", "CLICOLOR_FORCE",
                                 "GITHUB_WORKSPACE")}
     environment.update(env or {})
-    return Result(subprocess.run(
+    result = Result(subprocess.run(
         [BIN, *map(str, args)], cwd=cwd, input=stdin, env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
         encoding="utf-8", errors="surrogateescape"))
+    word = INTERNAL.search(result.out) or INTERNAL.search(result.err)
+    if word and word.group() not in " ".join(map(str, args)) + stdin:
+        raise AssertionError(f"`{word.group()}` is printed: {result!r}")
+    return result
 
 
 class Case(unittest.TestCase):

@@ -2,11 +2,12 @@
 
 import json
 import os
+import resource
 import shutil
 import tempfile
 import unittest
 
-from driver import TESTDATA, Case, run
+from driver import TESTDATA, Case, is_sanitized, run
 
 # Recommended verdicts where ours is the other one.
 DIFFER = {
@@ -28,6 +29,17 @@ COMMANDS = {
     "gguf": ("manifest", "--manifest"),
 }
 LONGEST = 4096  # bytes of a message
+SECONDS = 2  # of work for a file
+MEMORY = 512 << 20
+
+
+SANITIZED = is_sanitized()
+
+
+def used():
+    """Seconds that all runs have worked."""
+    all_runs = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return all_runs.ru_utime + all_runs.ru_stime
 
 
 class Hostile(Case):
@@ -68,9 +80,11 @@ class Hostile(Case):
         for case in cases:
             with self.subTest(file=case["file"], why=case["why"]):
                 command, flag = COMMANDS[case["kind"]]
+                before = used()
                 result = run(command, flag,
                              os.path.join("hostile", case["file"]),
                              cwd=self.folder, timeout=20)
+                self.assertTrue(SANITIZED or used() - before < SECONDS)
                 accept = case["expect"] == "accept"
                 if case["file"] in DIFFER:
                     self.assertTrue(case["policy"])
@@ -80,6 +94,8 @@ class Hostile(Case):
                 if not accept:
                     self.check_refusal(case, result)
         self.assertEqual(differ, set(DIFFER))
+        most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+        self.assertTrue(SANITIZED or most < MEMORY, most)
 
 
 if __name__ == "__main__":

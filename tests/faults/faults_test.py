@@ -18,7 +18,6 @@ import errno
 import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -29,12 +28,9 @@ ROOT = os.environ["SHARDC_SOURCE_ROOT"]
 sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
 from checkpoint_case import (BIN, clean_env, make_plan,  # noqa: E402
                              write_safetensors)
+from driver import INTERNAL  # noqa: E402
 
 LIBRARY = os.environ["SHARDC_FAULTS"]
-# Words of the inside that no user should read.
-INTERNAL = re.compile(
-    r"std::|bad_alloc|terminate called|what\(\)|basic_string|vector::|"
-    r"__[a-z]+|exception|Assertion|Sanitizer|null pointer|nullptr")
 
 # What each call can say, as its manual page has it; `short` is half of a
 # transfer, `+` all calls from the n-th on, as on a disk that is full.

@@ -101,7 +101,14 @@ TEST_CASE("json writer: members made once and used again") {
 }
 
 TEST_CASE("json writer: strings") {
-  CHECK(JsonString("a\"b\\\n\x01\x7f") == "\"a\\\"b\\\\\\n\\u0001\x7f\"");
+  CHECK(JsonString("a\"b\\\n\x01\x7f") == "\"a\\\"b\\\\\\n\\u0001\\u007f\"");
+  // What nobody sees is written out, but where there is one spelling only.
+  const std::string_view hidden = "\xE2\x80\xAE\x7F\xC2\x85";
+  CHECK(JsonString(hidden) == "\"\\u202e\\u007f\\u0085\"");
+  const std::string canonical = TextOf([&](Sink& out) {
+    JsonWriter(out, JsonStyle::kCanonical).String(hidden);
+  });
+  CHECK(canonical == "\"" + std::string(hidden) + "\"");
   CHECK(JsonString("\xC3\xA9\xFF") == "\"\xC3\xA9\xEF\xBF\xBD\"");
   CHECK(JsonString("") == "\"\"");
   // Every byte at every place of the eight that are looked at together, each
