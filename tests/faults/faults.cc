@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -236,6 +237,15 @@ DIR* fdopendir(int fd) {
   if (Fails("opendir")) return nullptr;
   using Open = DIR* (*)(int);
   return reinterpret_cast<Open>(dlsym(RTLD_NEXT, "fdopendir"))(fd);
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                   void* (*run)(void*), void* argument) {
+  if (Fails("thread")) return errno;
+  using Create =
+      int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  return reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"))(
+      thread, attributes, run, argument);
 }
 
 void* mmap(void* address, size_t length, int protection, int flags, int fd,

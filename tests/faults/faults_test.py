@@ -50,12 +50,13 @@ ERRORS = {
     "opendir": ["EACCES", "EMFILE", "ENOMEM"],
     "mkdir": ["EACCES", "ENOSPC"],
     "mmap": ["ENOMEM"],
+    "thread": ["EAGAIN", "EAGAIN+"],
     "malloc": ["ENOMEM", "ENOMEM+"],
 }
 # Of the many calls of these a sample is enough to be quick.
 SAMPLED = {"malloc": 400}
 # What a command may do without: it says nothing of these and does its work.
-SILENT = {"short", "short+", "EINTR", "EAGAIN"}
+SILENT = {"short", "short+", "EINTR", "EAGAIN", "EAGAIN+"}
 
 
 def tensors(seed):
@@ -86,10 +87,11 @@ class Case:
 def cases(at):
     inputs = ["--no-project", "--mesh", at("in/mesh.yaml"), "--rules",
               at("in/rules.yaml"), "--manifest", at("in/one.safetensors")]
-    split = ["split", "--threads", "1", "--plan", at("in/plan.json"), "--out",
+    split = ["split", "--plan", at("in/plan.json"), "--out",
              at("out/set")]
+    alone = ["--threads", "1"]
     one = ["--checkpoint", at("in/one.safetensors")]
-    two = ["--checkpoint", at("in/two.safetensors")]
+    two = ["--checkpoint", at("in/two.safetensors"), *alone]
     merge = ["merge", at("in/set"), "--threads", "1", "--out"]
     whole = at("out/whole.safetensors")
     parts = at("out/parts")
@@ -110,10 +112,13 @@ def cases(at):
              tells=True),
         Case("import", "import", "eformer", at("in/eformer.json"), "-o",
              at("out/r.yaml"), out="r.yaml"),
-        Case("split", *split, *one, out="set", index="shards.json"),
-        Case("split over a set", *split, *one, out="set",
+        Case("split", *split, *one, *alone, out="set", index="shards.json"),
+        Case("split over a set", *split, *one, *alone, out="set",
              index="shards.json", before=[*split, *two]),
-        Case("split into a set's files", *split, *one, "--reuse", out="set",
+        Case("split by threads", *split, *one, "--threads", "4", out="set",
+             index="shards.json"),
+        Case("split into a set's files", *split, *one, *alone, "--reuse",
+             out="set",
              index="shards.json", before=[*split, *two]),
         Case("merge", *merge, whole, out="whole.safetensors"),
         Case("merge over a file", *merge, whole, out="whole.safetensors",
