@@ -53,8 +53,9 @@ ERRORS = {
     "thread": ["EAGAIN", "EAGAIN+"],
     "malloc": ["ENOMEM", "ENOMEM+"],
 }
-# Of the many calls of these a sample is enough to be quick.
-SAMPLED = {"malloc": 400}
+# About one in so many of these, of which there are many or few.
+SAMPLED = {"malloc": 400, "thread": 1, "link": 1, "mkdir": 1, "rename": 2,
+           "fsync": 2, "ftruncate": 2}
 # What a command may do without: it says nothing of these and does its work.
 SILENT = {"short", "short+", "EINTR", "EAGAIN", "EAGAIN+"}
 
