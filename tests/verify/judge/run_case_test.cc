@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "emit/verify/report_text.h"
 #include "verify/cases/grid.h"
@@ -117,17 +118,18 @@ TEST_CASE("a case allows twice what one device is off by, and a little") {
 TEST_CASE("an error of some ulps is noticed") {
   for (const double ulps : {40.0, 400.0}) {
     RunOptions options;
-    options.seams.Set(exec::SliceSeam{
-        .join = [ulps](const exec::Machine& machine, const exec::Staged&,
+    exec::SliceSeam seam;
+    seam.join = [ulps](const exec::Machine& machine, const exec::Staged&,
                        exec::ShardedTensor& output) {
-          // The run on one device, which tolerances are taken from, is right.
-          if (machine.devices() == 1) return;
-          for (exec::Buffer& local : output.local) {
-            for (float& x : local.real) {
-              x *= 1 + static_cast<float>(ulps) * 0x1p-23f;
-            }
-          }
-        }});
+      // The run on one device, which tolerances are taken from, is right.
+      if (machine.devices() == 1) return;
+      for (exec::Buffer& local : output.local) {
+        for (float& x : local.real) {
+          x *= 1 + static_cast<float>(ulps) * 0x1p-23f;
+        }
+      }
+    };
+    options.seams.Set(std::move(seam));
     Case test = CaseOf(exec::kFlashAttention);
     const CaseResult result = RunCase(test, options);
     CAPTURE(result.tolerance);
