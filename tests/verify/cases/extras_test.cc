@@ -2,8 +2,11 @@
 // in layouts in which its own offset, or its own refusal, is what is right.
 #include <doctest/doctest.h>
 
+#include <iterator>
 #include <string>
+#include <vector>
 
+#include "exec/machine/random.h"
 #include "verify/cases/grid.h"
 #include "verify/judge/run_case.h"
 
@@ -168,6 +171,52 @@ TEST_CASE("an axis that would split two dimensions of an extra splits one") {
   const CaseResult result = RunCase(test);
   CHECK(result.status == Status::kUnsupported);
   CHECK(result.reason.starts_with("bias: "));
+}
+
+// Whatever axes a bias arrives split over, and whatever the query is.
+TEST_CASE("a bias or a mask in any layout of its own") {
+  const std::vector<std::string> names = {"dp", "sp", "tp"};
+  exec::RandomSequence random{exec::Random(3)};
+  const auto group = [&](uint64_t dims, std::vector<AxisGroup>& to) {
+    for (const std::string& axis : names) {
+      const uint64_t dim = random.Below(dims + 1);
+      if (dim < dims) to[dim].push_back(axis);
+    }
+  };
+  for (int i = 0; i < 240; ++i) {
+    const bool decodes = random.Chance(0.25);
+    const exec::Operation& operation =
+        decodes ? exec::kFlashDecoding
+                : *kDense[random.Below(std::size(kDense))];
+    Assignment axes = AllAxes();
+    if (operation.global_view && random.Chance(0.7)) {
+      std::vector<AxisGroup> any(4);
+      group(4, any);
+      axes.batch = any[0];
+      axes.heads = any[1];
+      axes.key_heads = any[1];
+      axes.query_length = any[2];
+      axes.key_length = any[3];
+    }
+    if (decodes) {
+      axes.query_length = {};
+      if (random.Chance(0.5)) {
+        axes.key_length = axes.heads;
+        axes.key_heads = {};
+      }
+    }
+    Case test = CaseOf(operation, {8, decodes ? 1 : 8, 8, 8, 8, 8, 0}, axes,
+                       static_cast<uint64_t>(i));
+    test.features.bias = random.Chance(0.7);
+    test.features.bias_by_head = test.features.bias && random.Chance(0.7);
+    test.features.mask = !test.features.bias;
+    std::vector<AxisGroup> own(4);
+    group(4, own);
+    if (!test.features.bias_by_head) own[1].clear();
+    if (decodes) own[2].clear();
+    test.specs.bias = test.specs.mask = Spec(own.begin(), own.end());
+    Passes(test);
+  }
 }
 
 TEST_CASE("a latent and its projections are cast to what is computed in") {

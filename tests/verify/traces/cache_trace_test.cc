@@ -201,6 +201,23 @@ TEST_CASE("what a cache lends is looked at, keys and values") {
   }
 }
 
+TEST_CASE("a step attends to nothing before the lent cache is looked at") {
+  CacheTrace trace = Short();
+  trace.kv_dtype = Dtype::kI8;
+  for (const Fault fault :
+       {Fault::kCacheFirstScale, Fault::kCacheNeighbourScale,
+        Fault::kCacheUneven127}) {
+    RunOptions options;
+    Inject(InjectionOf(fault), options);
+    const CacheTraceResult result = RunCacheTrace(trace, options);
+    CHECK(result.status == Status::kFail);
+    CHECK(result.failed == Check::kCacheBits);
+    CHECK(result.reason.find(" that a cache lends on device ") !=
+          std::string::npos);
+    CHECK(result.step == 0);
+  }
+}
+
 exec::RopeScaling ScaledBy(exec::RopeKind kind) {
   exec::RopeScaling out;
   out.kind = kind;
