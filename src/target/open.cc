@@ -61,9 +61,13 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
   auto pack =
       manifest == nullptr ? std::nullopt : PickPack(*manifest, model_type);
   if (!pack) {
-    findings.Add(code::kUsage, RulesPlace("auto"),
-                 "no pack knows the manifest's names",
-                 "write rules of your own; `shardc rules` lists the packs");
+    // Of the two kinds of names, the one that the tree's separator speaks for.
+    const bool flax = manifest != nullptr && manifest->separator == '/';
+    findings.Add(
+        code::kUsage, RulesPlace("auto"), "no pack knows the manifest's names",
+        "write rules of your own, to start from a pack's: `shardc "
+        "rules --rules builtin:llama/" +
+            std::string(flax ? "flax" : "hf") + " --format yaml > rules.yaml`");
   }
   return pack;
 }
