@@ -2,7 +2,10 @@
 // cut, with bytes changed, doubled or taken out, so that builds without clang
 // fuzz a little, too.
 //
-//   fuzz_replay FOLDER [ROUNDS]     of a folder per target, as seeds.py makes
+//   fuzz_replay FOLDER [RUNS [TARGET...]]
+//
+// makes about so many runs of each target, from a folder for each as seeds.py
+// writes them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -52,12 +55,18 @@ std::string Changed(std::string bytes, std::mt19937_64& random) {
 int Main(int argc, char** argv) {
   namespace fs = std::filesystem;
   if (argc < 2) return 2;
-  const int rounds = argc > 2 ? std::atoi(argv[2]) : 20;
+  const size_t wanted = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1000;
+  const std::vector<std::string_view> only(argv + std::min(argc, 3),
+                                           argv + argc);
   ArmChecks();
-  int64_t runs = 0;
+  int64_t all = 0;
   for (const auto targets :
        {TextTargets(), JsonTargets(), BinaryTargets(), GeneratedTargets()}) {
     for (const NamedTarget& target : targets) {
+      if (!only.empty() &&
+          std::find(only.begin(), only.end(), target.name) == only.end()) {
+        continue;
+      }
       const fs::path folder = fs::path(argv[1]) / target.name;
       std::vector<fs::path> inputs;
       if (fs::is_directory(folder)) {
@@ -68,20 +77,26 @@ int Main(int argc, char** argv) {
         std::printf("%s has no inputs\n", folder.c_str());
         return 1;
       }
-      std::mt19937_64 random(1);
+      std::mt19937_64 random(wanted);
+      const size_t rounds = wanted / inputs.size();
+      int64_t runs = 0;
       for (const fs::path& input : inputs) {
         const std::string bytes = Get(input);
         // Known where it aborts.
         std::fprintf(stderr, "%s\n", input.c_str());
         target.run(bytes);
         ++runs;
-        for (int i = 0; i < rounds; ++i, ++runs) {
+        for (size_t i = 0; i < rounds; ++i, ++runs) {
           target.run(Changed(bytes, random));
         }
       }
+      std::printf("%.*s: %lld runs\n", static_cast<int>(target.name.size()),
+                  target.name.data(), static_cast<long long>(runs));
+      std::fflush(stdout);
+      all += runs;
     }
   }
-  std::printf("%lld runs\n", static_cast<long long>(runs));
+  std::printf("%lld runs\n", static_cast<long long>(all));
   return 0;
 }
 
