@@ -6,8 +6,9 @@
 // between devices: both give the same bits.
 //
 // Positions that ascend by one, with causal, window, lengths and starts, make
-// intervals; segments, masks and orders like zig-zag make bytes. Dropout and
-// the mean over masked rows stay in loops.
+// intervals; segments, masks and orders like zig-zag make bytes. Dropout stays
+// in loops, and so does the mean over masked rows where keys come in parts:
+// which rows are masked is known after the last of them.
 
 #include <algorithm>
 
@@ -20,9 +21,7 @@ namespace {
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 bool NeedsLoops(const LocalSlice& slice) {
-  const AttentionOptions& options = *slice.options;
-  return options.dropout > 0 || options.masked_rows == MaskedRows::kMean ||
-         !slice.arithmetic->InKernels();
+  return slice.options->masked_rows == MaskedRows::kMean || !InKernels(slice);
 }
 
 // What the rows of a tile see: [begin, end) by row, or bytes [rows, keys].
@@ -200,7 +199,50 @@ void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
   DecodeAttention(slices, states, scratch);
 }
 
+bool SeesAny(const LocalSlice& slice, int64_t b, int64_t h, int64_t t) {
+  for (int64_t s = 0; s < slice.keys(); ++s) {
+    if (VisibleAt(slice, b, h, t, s)) return true;
+  }
+  return false;
+}
+
+// Rows that may attend to nothing: every key alike, as finite mask values have
+// it. One whose logits are all -inf is none of them.
+void AttendToAll(const LocalSlice& slice, SoftmaxState& state) {
+  const int64_t rows = slice.rows(), dim = slice.value->shape[3];
+  const int64_t key_heads = slice.value->shape[2], keys = slice.keys();
+  for (int64_t i = 0; i < state.sum.Elements(); ++i) {
+    if (state.sum.real[At(i)] > 0) continue;
+    const int64_t b = i / rows / slice.heads(), h = i / rows % slice.heads();
+    if (SeesAny(slice, b, h, i % rows)) continue;
+    const int64_t head = slice.key_head[At(h)];
+    float* const out = state.out.real.data() + i * dim;
+    for (int64_t s = 0; s < keys; ++s) {
+      const float* const v =
+          slice.value->real.data() + ((b * keys + s) * key_heads + head) * dim;
+      for (int64_t d = 0; d < dim; ++d) out[d] += v[d];
+    }
+    state.max.real[At(i)] = static_cast<float>(kMaskValue);
+    state.sum.real[At(i)] = static_cast<float>(keys);
+  }
+}
+
 }  // namespace
+
+bool InKernels(const LocalSlice& slice) {
+  return slice.options->dropout == 0 && slice.arithmetic->InKernels();
+}
+
+void AttendRows(const LocalSlice& slice, SoftmaxState& state) {
+  LocalSlice own = slice;
+  AttentionOptions options = *slice.options;
+  options.masked_rows = MaskedRows::kZero;
+  own.options = &options;
+  AttendKeys(own, 0, own.keys(), own.keys(), state);
+  if (slice.options->masked_rows == MaskedRows::kMean) {
+    AttendToAll(slice, state);
+  }
+}
 
 void AttendTile(const LocalSlice& slice, const Tile& tile, int64_t block_k,
                 SoftmaxState& state) {

@@ -65,6 +65,11 @@ SoftmaxState EmptyState(const LocalSlice& slice);
 Buffer DotScores(const LocalSlice& slice);
 // Cap, bias and mask, in place. Masked: -inf, or kMaskValue in mean mode.
 void FinishScores(const LocalSlice& slice, Buffer& scores);
+// Whether the fast kernels could absorb all of the slice's keys, masked rows
+// aside: decided by what is alike on all devices and unsharded.
+bool InKernels(const LocalSlice& slice);
+// The same by them, block by block, with masked rows as the options say.
+void AttendRows(const LocalSlice& slice, SoftmaxState& state);
 // Absorbs finished scores of all the slice's keys at once.
 void AttendScores(const LocalSlice& slice, const Buffer& scores,
                   SoftmaxState& state);

@@ -1,5 +1,6 @@
 // Whole rows of logits on every device, for what needs them: softmax in 16
-// bits, quantised matmuls (narrow.h), a head dimension that is split. There
+// bits, quantised matmuls (narrow.h), dropout, a head dimension that is split;
+// everything else goes through the fast kernels. Where the dimension is split
 // each device's products are parts of logits, and are added before the
 // exponential, for e^(a+b) is not e^a + e^b:
 //
@@ -7,6 +8,7 @@
 //   the other, all_reduce, then caps, bias, masks and softmax on both
 #include "exec/operations/row_softmax.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "exec/attention/narrow.h"
@@ -30,6 +32,20 @@ PerDevice Logits(Machine& machine, const Slices& slices,
   return scores;
 }
 
+ShardedTensor ByKernels(Machine& machine, const Staged& staged,
+                        const Slices& slices) {
+  ShardedTensor out = EmptyOutput(machine, staged);
+  out.spec[3] = staged.value.spec[3];
+  machine.Local([&](int device) {
+    const LocalSlice& slice = slices.at[At(device)];
+    SoftmaxState state = EmptyState(slice);
+    AttendRows(slice, state);
+    out.local[At(device)] =
+        FinishRows(machine, staged, device, slice, state, out.dtype);
+  });
+  return out;
+}
+
 }  // namespace
 
 ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
@@ -41,6 +57,11 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
   Narrow narrow;
   narrow.bits = settings.dot_bits;
   narrow.softmax_dtype = settings.softmax_dtype;
+  const bool plain = narrow.bits == 0 && narrow.softmax_dtype == Dtype::kF32;
+  if (plain && machine.mesh().Parts(dim_axes) == 1 &&
+      std::all_of(slices.at.begin(), slices.at.end(), InKernels)) {
+    return ByKernels(machine, staged, slices);
+  }
   if (narrow.bits > 0) {
     scores = QuantisedScores(machine, slices, dim_axes, narrow.bits);
   } else {
@@ -52,7 +73,7 @@ ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
     const LocalSlice& slice = slices.at[At(device)];
     FinishScores(slice, scores[At(device)]);
     SoftmaxState state = EmptyState(slice);
-    if (narrow.bits == 0 && narrow.softmax_dtype == Dtype::kF32) {
+    if (plain) {
       AttendScores(slice, scores[At(device)], state);
       out.local[At(device)] =
           FinishRows(machine, staged, device, slice, state, out.dtype);
