@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "comm/collective.h"
 #include "model/manifest.h"
@@ -42,6 +43,10 @@ std::optional<SpecMove> ClassifyMove(const Mesh& mesh, const Spec& from,
 // layout to another: each device's target outside its source slice.
 int64_t MovedElements(const Mesh& mesh, const Shape& shape, const Spec& from,
                       const Spec& to);
+// The same by the device that sends them: a slice's holders take turns, in
+// ascending order, with the devices that lack some of it.
+std::vector<int64_t> SentElements(const Mesh& mesh, const Shape& shape,
+                                  const Spec& from, const Spec& to);
 
 }  // namespace shardc
 

@@ -67,9 +67,17 @@ int64_t Traffic::LocalElements(const Laid& laid) const {
   return ElementsOf(LocalShapeOf(laid));
 }
 
+void Traffic::Add(Collective kind, int64_t bytes) {
+  sent_.Add(kind,
+            std::vector<int64_t>(static_cast<size_t>(mesh_.devices()), bytes));
+}
+
 void Traffic::MoveTo(Laid& laid, Spec to, int64_t bytes_per_element) {
-  Add(bytes_per_element *
-      MovedElements(mesh_.mesh(), laid.shape, laid.spec, to));
+  if (const auto move = ClassifyMove(mesh_.mesh(), laid.spec, to)) {
+    auto sent = SentElements(mesh_.mesh(), laid.shape, laid.spec, to);
+    for (int64_t& elements : sent) elements *= bytes_per_element;
+    sent_.Add(move->kind, sent);
+  }
   laid.spec = std::move(to);
 }
 
@@ -115,8 +123,7 @@ void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
   if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
   // Gathered over the axes of the exchange, in its order.
   MoveTo(t, {host.spec[0], exchange.lengths}, 4);
-  Add(mesh_.devices() *
-      AllGatherSent(4 * LocalElements(t), Parts(exchange.axes)));
+  AllGather(exchange.axes, LocalElements(t));
 }
 
 void Traffic::MoveExtras(bool whole_keys) {
@@ -148,7 +155,25 @@ void Traffic::MoveSinks() {
 }
 
 void Traffic::AllReduce(const AxisGroup& axes, int64_t elements) {
-  Add(Groups(axes) * AllReduceSentByGroup(4 * elements, Parts(axes)));
+  std::vector<int64_t> sent;
+  for (int device = 0; device < mesh_.devices(); ++device) {
+    sent.push_back(
+        AllReduceSent(elements, 4, Parts(axes), mesh_.Index(device, axes)));
+  }
+  sent_.Add(Collective::kAllReduce, sent);
+}
+
+void Traffic::ReduceScatter(const AxisGroup& axes, int64_t elements) {
+  std::vector<int64_t> sent;
+  for (int device = 0; device < mesh_.devices(); ++device) {
+    sent.push_back(
+        ReduceScatterSent(elements, 4, Parts(axes), mesh_.Index(device, axes)));
+  }
+  sent_.Add(Collective::kReduceScatter, sent);
+}
+
+void Traffic::AllGather(const AxisGroup& axes, int64_t elements) {
+  Add(Collective::kAllGather, AllGatherSent(4 * elements, Parts(axes)));
 }
 
 void Traffic::ReduceLogits() {
@@ -156,7 +181,8 @@ void Traffic::ReduceLogits() {
   const AxisGroup& dim = query.spec[3];
   AllReduce(dim, q[0] * q[2] * q[1] * k[1]);
   if (settings_.dot_bits == 0) return;
-  AllReduce(dim, q[0] * q[1] * q[2] + k[0] * k[1] * k[2]);
+  AllReduce(dim, q[0] * q[1] * q[2]);
+  AllReduce(dim, k[0] * k[1] * k[2]);
 }
 
 void Traffic::PassKeysRound(int64_t n) {
@@ -164,7 +190,7 @@ void Traffic::PassKeysRound(int64_t n) {
   if (problem_.key_segments) {
     block += 4 * problem_.key_segments->Elements() / (Parts(key.spec[0]) * n);
   }
-  Add(mesh_.devices() * RingPassSent(block, n));
+  Add(Collective::kPpermute, RingPassSent(block, n));
 }
 
 void Traffic::FinishAs(Spec spec) {

@@ -1,5 +1,5 @@
-// Bytes that leave all devices over an operation's program, by closed
-// formulas: of the layouts that the inputs arrive in and those that the
+// Bytes that leave each device over an operation's program, kind by kind, by
+// closed formulas: of the layouts that the inputs arrive in and those that the
 // operation states for itself. The ledger, which counts what collectives move,
 // takes no part.
 //
@@ -20,6 +20,7 @@
 
 #include "exec/attention/attention_problem.h"
 #include "exec/attention/staging.h"
+#include "exec/machine/ledger.h"
 #include "exec/machine/mesh_sim.h"
 #include "model/layout.h"
 
@@ -53,14 +54,11 @@ class Traffic {
   const Laid& output() const { return output_; }
 
   int64_t Parts(const AxisGroup& axes) const { return mesh_.Parts(axes); }
-  // Groups over axes: devices / Parts.
-  int64_t Groups(const AxisGroup& axes) const {
-    return mesh_.devices() / Parts(axes);
-  }
   Shape LocalShapeOf(const Laid& laid) const;
   int64_t LocalElements(const Laid& laid) const;
 
-  void Add(int64_t bytes) { total_ += bytes; }
+  // So many bytes by every device.
+  void Add(Collective kind, int64_t bytes);
   void MoveTo(Laid& laid, Spec to, int64_t bytes_per_element);
   // Lengths and head dimensions of query, key and value become whole.
   void GatherLengths();
@@ -70,8 +68,11 @@ class Traffic {
   void MoveExtras(bool whole_keys = false);
   void MoveSinks();
   // all_reduce over `axes` of so many float32 on each device: 2(n-1) of them
-  // in a group of n.
+  // in a group of n; reduce_scatter, half of that; and all_gather, (n-1) of
+  // them by each.
   void AllReduce(const AxisGroup& axes, int64_t elements);
+  void ReduceScatter(const AxisGroup& axes, int64_t elements);
+  void AllGather(const AxisGroup& axes, int64_t elements);
   // ... of the partial logits of a split head dimension, and of the largest
   // numbers of rows before them where products are quantised.
   void ReduceLogits();
@@ -93,7 +94,7 @@ class Traffic {
   // the result says so.
   void DoesNotHold(std::string why) { unknown_ = std::move(why); }
   const std::string& unknown() const { return unknown_; }
-  int64_t total() const { return total_; }
+  const SentBytes& sent() const { return sent_; }
 
  private:
   void MoveBroadcast(const std::optional<Buffer>& buffer, const Spec& given,
@@ -107,7 +108,7 @@ class Traffic {
   const OperationSettings& settings_;
   Laid output_;
   int64_t element_bytes_ = 0, stored_bytes_ = 0;
-  int64_t total_ = 0;
+  SentBytes sent_;
   std::string unknown_;
 };
 

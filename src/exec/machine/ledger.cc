@@ -6,9 +6,53 @@
 #include "exec/machine/ledger.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace shardc::exec {
+
+void SentBytes::Add(Collective kind, const std::vector<int64_t>& sent) {
+  if (std::all_of(sent.begin(), sent.end(),
+                  [](int64_t bytes) { return bytes == 0; })) {
+    return;
+  }
+  std::vector<int64_t>& to = by[static_cast<size_t>(kind)];
+  to.resize(std::max(to.size(), sent.size()), 0);
+  for (size_t d = 0; d < sent.size(); ++d) to[d] += sent[d];
+}
+
+void SentBytes::Add(const SentBytes& other) {
+  for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
+    Add(static_cast<Collective>(kind), other.by[kind]);
+  }
+}
+
+int64_t SentBytes::Most(Collective kind) const {
+  const std::vector<int64_t>& of = Of(kind);
+  return of.empty() ? 0 : *std::max_element(of.begin(), of.end());
+}
+
+int64_t SentBytes::Total() const {
+  int64_t out = 0;
+  for (const auto& of : by) out = std::accumulate(of.begin(), of.end(), out);
+  return out;
+}
+
+bool SentBytes::operator==(const SentBytes& other) const {
+  for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
+    std::vector<int64_t> a = by[kind], b = other.by[kind];
+    a.resize(std::max(a.size(), b.size()), 0);
+    b.resize(a.size(), 0);
+    if (a != b) return false;
+  }
+  return true;
+}
+
+SentBytes Ledger::Sent() const {
+  SentBytes out;
+  for (const LedgerEntry& entry : entries_) out.Add(entry.kind, entry.sent);
+  return out;
+}
 
 void Ledger::Record(Collective kind, AxisGroup axes, int64_t group_size,
                     std::vector<int64_t> sent, std::string_view what) {

@@ -2,6 +2,7 @@
 #ifndef SHARDC_EXEC_MACHINE_LEDGER_H_
 #define SHARDC_EXEC_MACHINE_LEDGER_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,6 +12,23 @@
 #include "model/spec.h"
 
 namespace shardc::exec {
+
+// Bytes that leave each device, by kind; a kind that nothing was sent by has
+// no devices.
+struct SentBytes {
+  std::array<std::vector<int64_t>, kCollectiveCount> by;
+
+  // `sent` by device.
+  void Add(Collective kind, const std::vector<int64_t>& sent);
+  void Add(const SentBytes& other);
+  const std::vector<int64_t>& Of(Collective kind) const {
+    return by[static_cast<size_t>(kind)];
+  }
+  int64_t Most(Collective kind) const;  // by one device
+  int64_t Total() const;
+  // Zeros and nothing are the same.
+  bool operator==(const SentBytes& other) const;
+};
 
 struct LedgerEntry {
   Collective kind = Collective::kAllGather;
@@ -27,6 +45,7 @@ class Ledger {
               std::vector<int64_t> sent, std::string_view what);
   const std::vector<LedgerEntry>& entries() const { return entries_; }
   int64_t steps() const { return static_cast<int64_t>(entries_.size()); }
+  SentBytes Sent() const;
 
   // Bytes of a kind, the fullest device's sum and all devices' sum.
   int64_t MostSent(Collective kind) const;

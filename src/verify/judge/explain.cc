@@ -87,9 +87,23 @@ std::string ErrorText(double value) {
   return std::string(text, end.ptr);
 }
 
-std::string BytesDiffer(int64_t sent, int64_t expected) {
-  return "devices sent " + std::to_string(sent) +
-         " bytes where the closed formulas say " + std::to_string(expected);
+std::string BytesDiffer(const SimMesh& mesh, const exec::SentBytes& sent,
+                        const exec::SentBytes& expected) {
+  for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
+    for (int device = 0; device < mesh.devices(); ++device) {
+      const auto d = static_cast<size_t>(device);
+      const auto of = [&](const exec::SentBytes& from) {
+        return d < from.by[kind].size() ? from.by[kind][d] : 0;
+      };
+      if (of(sent) == of(expected)) continue;
+      return "device " + std::to_string(device) + " (" +
+             mesh.DeviceText(device) + ") sent " + std::to_string(of(sent)) +
+             " bytes by " +
+             std::string(CollectiveName(static_cast<Collective>(kind))) +
+             " where the closed formulas say " + std::to_string(of(expected));
+    }
+  }
+  return "";
 }
 
 namespace {

@@ -26,7 +26,8 @@ std::vector<double> DeviceErrors(const Case& test, const dense::Array& got,
                                  const dense::Array& reference);
 
 // Of a ledger that is not as the formulas have it.
-std::string BytesDiffer(int64_t sent, int64_t expected);
+std::string BytesDiffer(const exec::SimMesh& mesh, const exec::SentBytes& sent,
+                        const exec::SentBytes& expected);
 
 // "1.23e-4", for people and the same in every locale.
 std::string ErrorText(double value);

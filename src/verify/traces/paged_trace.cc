@@ -95,11 +95,12 @@ class Run {
   // Tokens go to their pages on every device that holds them.
   void Bytes() {
     result_.ledger = machine_.ledger();
-    const int64_t sent = result_.ledger.TotalSent();
-    if (sent == 0 || !options_.checks.Has(Check::kLedger)) return;
+    const exec::SentBytes sent = result_.ledger.Sent();
+    if (sent == exec::SentBytes{} || !options_.checks.Has(Check::kLedger))
+      return;
     result_.status = Status::kFail;
     result_.failed = Check::kLedger;
-    result_.reason = BytesDiffer(sent, 0);
+    result_.reason = BytesDiffer(mesh_, sent, {});
   }
 
   // The first steps share a page that is half full, then write to it.

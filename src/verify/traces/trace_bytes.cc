@@ -27,7 +27,7 @@ class Sum {
  public:
   explicit Sum(const CacheTrace& trace) : trace_(trace), mesh_(trace.mesh) {}
 
-  int64_t Run() {
+  exec::SentBytes Run() {
     const Spec prefill = exec::PadSpec(trace_.prefill_spec, 4);
     const Spec decode = exec::PadSpec(trace_.decode_spec, 4);
     Fill(trace_.batch, trace_.prefill, trace_.token_spec, prefill);
@@ -38,8 +38,9 @@ class Sum {
     for (int64_t step = 0; step < trace_.steps; ++step) {
       Write(trace_.batch, 1, token, decode);
     }
-    total_ += trace_.steps * Step(token, decode);
-    return total_;
+    const exec::SentBytes step = Step(token, decode);
+    for (int64_t i = 0; i < trace_.steps; ++i) sent_.Add(step);
+    return std::move(sent_);
   }
 
  private:
@@ -48,7 +49,11 @@ class Sum {
 
   void Moved(const Shape& shape, const Spec& from, const Spec& to,
              Dtype dtype) {
-    total_ += BytesOf(dtype) * MovedElements(mesh_.mesh(), shape, from, to);
+    const auto move = ClassifyMove(mesh_.mesh(), from, to);
+    if (!move) return;
+    auto sent = SentElements(mesh_.mesh(), shape, from, to);
+    for (int64_t& elements : sent) elements *= BytesOf(dtype);
+    sent_.Add(move->kind, sent);
   }
 
   // `tokens` of each row in chunks; the longest row's, as all rows are written
@@ -60,16 +65,23 @@ class Sum {
     }
   }
 
-  void Write(int64_t rows, int64_t tokens, const Spec& given, Spec cache) {
+  // Tokens arrive with their dims whole, and are rotated so.
+  void Write(int64_t rows, int64_t tokens, Spec given, Spec cache) {
+    given = exec::PadSpec(std::move(given), 4);
+    given[3].clear();
     cache[1].clear();
     const Shape shape{rows, tokens, trace_.key_heads, trace_.head_dim};
-    const int64_t n = mesh_.Parts(cache[3]);
     const Shape own = exec::LocalShape(mesh_, shape, cache);
     for ([[maybe_unused]] const char* what : {"key", "value"}) {
       Moved(shape, given, cache, trace_.dtype);
       if (!IsQuantized()) continue;
-      total_ += mesh_.devices() / n *
-                AllReduceSentByGroup(4 * own[0] * own[1] * own[2], n);
+      std::vector<int64_t> sent;
+      for (int device = 0; device < mesh_.devices(); ++device) {
+        sent.push_back(AllReduceSent(own[0] * own[1] * own[2], 4,
+                                     mesh_.Parts(cache[3]),
+                                     mesh_.Index(device, cache[3])));
+      }
+      sent_.Add(Collective::kAllReduce, sent);
     }
   }
 
@@ -100,7 +112,7 @@ class Sum {
   }
 
   // Attention of one step.
-  int64_t Step(const Spec& token, const Spec& decode) const {
+  exec::SentBytes Step(const Spec& token, const Spec& decode) const {
     const auto laid = [&](int64_t length, int64_t heads) {
       exec::Buffer out;
       out.shape = {trace_.batch, length, heads, trace_.head_dim};
@@ -111,20 +123,21 @@ class Sum {
     problem.query = laid(1, trace_.heads);
     problem.key = problem.value = laid(trace_.slots, trace_.key_heads);
     exec::AttentionSpecs specs;
-    specs.query = specs.output = {token[0], {}, trace_.query_heads};
+    specs.query = {token[0], {}, trace_.query_heads, trace_.query_dim};
+    specs.output = specs.query;
     specs.key = specs.value = decode;
     exec::Traffic traffic(mesh_, problem, specs, trace_.settings);
     exec::kFlashDecoding.bytes(traffic);
-    return traffic.total();
+    return traffic.sent();
   }
 
   const CacheTrace& trace_;
   exec::SimMesh mesh_;
-  int64_t total_ = 0;
+  exec::SentBytes sent_;
 };
 
 }  // namespace
 
-int64_t TraceBytes(const CacheTrace& trace) { return Sum(trace).Run(); }
+exec::SentBytes TraceBytes(const CacheTrace& trace) { return Sum(trace).Run(); }
 
 }  // namespace shardc::verify

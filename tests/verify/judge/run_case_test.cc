@@ -16,14 +16,28 @@ namespace {
 using exec::Operation;
 using exec::Traffic;
 
-// Half of what is sent; more than it; and no formula at all.
-void Half(Traffic& traffic) {
+// Less than what is sent; more than it; as much, but by another collective; as
+// much, but by other devices; and no formula at all.
+void Less(Traffic& traffic) {
   exec::kFlashAttention.bytes(traffic);
-  traffic.Add(-traffic.total() / 2);
+  traffic.Add(Collective::kAllGather, -4);
 }
 void More(Traffic& traffic) {
   exec::kFlashAttention.bytes(traffic);
-  traffic.Add(4);
+  traffic.Add(Collective::kAllGather, 4);
+}
+void Other(Traffic& traffic) {
+  exec::kFlashAttention.bytes(traffic);
+  traffic.Add(Collective::kAllGather, -4);
+  traffic.Add(Collective::kAllToAll, 4);
+}
+// Five float32 over four: 32, 28, 28 and 32 bytes.
+void Skewed(Traffic& traffic) {
+  exec::kFlashAttention.bytes(traffic);
+  const int64_t before = traffic.sent().Total();
+  traffic.AllReduce({"dp", "sp"}, 5);
+  traffic.Add(Collective::kAllReduce, -30);
+  REQUIRE(traffic.sent().Total() == before);
 }
 void None(Traffic& traffic) {
   traffic.DoesNotHold("its shape is anybody's guess");
@@ -31,16 +45,15 @@ void None(Traffic& traffic) {
 
 constexpr exec::Supports kAnything = {"local", "local", "local", "local",
                                       "local"};
-const Operation kHalf = {.name = "half",
-                         .summary = "flash_attn2 with a wrong formula",
-                         .supports = kAnything,
-                         .bytes = Half,
-                         .run = exec::kFlashAttention.run};
-const Operation kMore = {.name = "more",
-                         .summary = "flash_attn2 with another wrong formula",
-                         .supports = kAnything,
-                         .bytes = More,
-                         .run = exec::kFlashAttention.run};
+Operation With(std::string_view name, void (&bytes)(Traffic&)) {
+  return {.name = name,
+          .summary = "flash_attn2 with a wrong formula",
+          .supports = kAnything,
+          .bytes = bytes,
+          .run = exec::kFlashAttention.run};
+}
+const Operation kLess = With("less", Less), kMore = With("more", More),
+                kOther = With("other", Other), kSkewed = With("skewed", Skewed);
 const Operation kUnknown = {.name = "unknown",
                             .summary = "flash_attn2 without a formula",
                             .supports = kAnything,
@@ -63,13 +76,15 @@ TEST_CASE("bytes are held to the operation's own formula") {
   const CaseResult right = RunCase(CaseOf(exec::kFlashAttention));
   CHECK(right.status == Status::kPass);
   CHECK(right.ledger.TotalSent() > 8);
-  for (const Operation* wrong : {&kHalf, &kMore}) {
+  for (const Operation* wrong : {&kLess, &kMore, &kOther, &kSkewed}) {
     CAPTURE(wrong->name);
     const CaseResult result = RunCase(CaseOf(*wrong));
     CHECK(result.status == Status::kFail);
     CHECK(result.failed == Check::kLedger);
-    const std::string sent = std::to_string(right.ledger.TotalSent());
-    CHECK(result.reason.starts_with("devices sent " + sent + " bytes"));
+    const std::string kind = wrong == &kSkewed ? "all_reduce" : "all_gather";
+    CHECK(result.reason.starts_with("device 0 (dp=0 sp=0) sent "));
+    CHECK(result.reason.find(" bytes by " + kind + " where the closed") !=
+          std::string::npos);
     RunOptions lenient;
     lenient.checks = Checks().Without(Check::kLedger);
     CHECK(RunCase(CaseOf(*wrong), lenient).status == Status::kPass);

@@ -35,18 +35,18 @@ TEST_CASE("what a trace sends, by hand") {
   CacheTrace trace = Split(split, split);
   trace.token_spec = {{"dp"}, {}, {"tp"}};
   const int64_t step = 4 * 2 * 4 * (2 * 2 * (8 + 2));
-  CHECK(TraceBytes(trace) == 2 * step);
+  CHECK(TraceBytes(trace).Total() == 2 * step);
   // Decoding splits what prefill wrote whole: every device cuts its own.
   trace.prefill_spec = {{"dp"}, {}, {"tp"}};
-  CHECK(TraceBytes(trace) == 2 * step);
+  CHECK(TraceBytes(trace).Total() == 2 * step);
   // The other way round half of key and value is sent to every device, and
   // the steps send nothing.
   trace.prefill_spec = split;
   trace.decode_spec = {{"dp"}, {}, {"tp"}};
-  CHECK(TraceBytes(trace) == 8 * 2 * (2 * 40 / 2 * 1 * 8) * 4);
+  CHECK(TraceBytes(trace).Total() == 8 * 2 * (2 * 40 / 2 * 1 * 8) * 4);
   // int8 with a float32 scale a token and head.
   trace.kv_dtype = Dtype::kI8;
-  CHECK(TraceBytes(trace) == 8 * 2 * (2 * 40 / 2 * 1) * (8 * 1 + 4));
+  CHECK(TraceBytes(trace).Total() == 8 * 2 * (2 * 40 / 2 * 1) * (8 * 1 + 4));
 }
 
 TEST_CASE("what traces send is what the formulas say") {
@@ -69,7 +69,7 @@ TEST_CASE("what traces send is what the formulas say") {
           CAPTURE(result.reason);
           CHECK(result.failed != Check::kLedger);
           if (result.status != Status::kPass) continue;
-          CHECK(result.ledger.TotalSent() == TraceBytes(trace));
+          CHECK(result.ledger.TotalSent() == TraceBytes(trace).Total());
           ++ran;
         }
       }
