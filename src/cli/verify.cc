@@ -51,24 +51,29 @@ bool Found(const verify::Report& report, bool asked) {
 }
 
 // A line on the terminal that is written over; nothing elsewhere.
-std::function<void(size_t, size_t)> ProgressLine(const Common& common,
-                                                 std::string_view what) {
+verify::Progress ProgressLine(const Common& common, std::string_view what) {
   if (common.quiet || isatty(STDERR_FILENO) != 1) return {};
-  return [what](size_t done, size_t all) {
+  return [what](size_t done, size_t all, const std::string& within) {
     constexpr size_t kWidth = 30;
     const size_t filled = done * kWidth / all;
     std::string line = "\r[" + std::string(filled, '#') +
                        std::string(kWidth - filled, ' ') + "] " +
                        std::to_string(done) + "/" + std::to_string(all) + " " +
                        std::string(what);
+    if (!within.empty()) line += ", " + within;
+    line += "\x1b[K";
     if (done == all) line = "\r\x1b[K";
     WriteAll(STDERR_FILENO, line);
   };
 }
 
 int RunSelfTestCommand(const Common& common, Findings& findings) {
-  const verify::SelfTest result = verify::RunSelfTest(
-      {}, ThreadsOr(common.threads), ProgressLine(common, "faults"));
+  std::function<void(size_t, size_t)> tell;
+  if (const auto line = ProgressLine(common, "faults")) {
+    tell = [line](size_t done, size_t all) { line(done, all, ""); };
+  }
+  const verify::SelfTest result =
+      verify::RunSelfTest({}, ThreadsOr(common.threads), tell);
   const verify::Sharpness sharpness =
       verify::OfferWrongOutputs(ThreadsOr(common.threads));
   const auto write = [&](Sink& out) {
@@ -145,12 +150,13 @@ operation on one device plus *16 u32 max|reference|*, below an absolute cap,
 and its own rounding, *1.3 u |reference|*, in 16 bits. Quantised products and
 softmax in 16 bits are compared with a reference that rounds as they were asked
 to. Where no reduction crosses devices the bits must be those of the unsharded
-run. Layouts are proven first with unique ids, and bytes sent must equal
-closed formulas.
+run. Layouts are proven first with unique ids, and the bytes that each device
+sends by each kind of collective must equal closed formulas.
 
-Sizes are the smallest that keep which axes divide heads, lengths and batch,
-and how heads nest in devices; `--full` runs those given. One long case in
-bfloat16 always runs.
+Sizes are the smallest that keep which axes divide heads, lengths, batch and
+packed tokens, and how heads nest in devices; `--full` runs those given. What
+cannot run is told in the sizes given, and the last column is what these would
+send, by formula. One long case in bfloat16 always runs.
 
 Settings of operations come from flags, from `--settings` (see
 shardc-operations(5)), and from the model's `config.json`: the scale of its

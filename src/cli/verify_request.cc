@@ -254,6 +254,13 @@ bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
     }
     request.kv_dtype = dtype;
   }
+  const bool sharp = std::find(request.dtypes.begin(), request.dtypes.end(),
+                               Dtype::kF32) != request.dtypes.end();
+  if (!sharp) {
+    request.remarks.emplace_back(
+        "float32 is the sharper judge: in 16 bits an error may be as large as "
+        "the rounding of the output");
+  }
   if (request.kv_dtype == Dtype::kI8) {
     request.remarks.push_back(
         "int8 is for caches and pages: keys and values that none holds are "

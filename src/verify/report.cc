@@ -13,8 +13,11 @@
 
 #include "source/thread_pool.h"
 #include "verify/cases/stress_cases.h"
+#include "verify/judge/given.h"
 #include "verify/traces/cache_trace.h"
 #include "verify/traces/paged_trace.h"
+#include "verify/traces/trace_bytes.h"
+#include "verify/traces/trace_layouts.h"
 
 namespace shardc::verify {
 namespace {
@@ -87,27 +90,78 @@ class Runner {
   }
 
  private:
+  static const Trace& TraceOf(const std::vector<Trace>& traces, size_t i) {
+    static const Trace kNone;
+    return i < traces.size() ? traces[i] : kNone;
+  }
+
+  // What cannot be formed at the sizes that were given, in their numbers.
+  std::optional<CaseResult> Refused(size_t i) const {
+    const Case& test = out_.cases[i];
+    if (!test.given) return std::nullopt;
+    if (!test.trace) return RefusalAt(*test.given);
+    const auto* decoding =
+        std::get_if<CacheTrace>(&TraceOf(matrix_.given_traces, i));
+    if (decoding == nullptr) return std::nullopt;
+    const auto why = TraceRefusal(*decoding);
+    if (!why) return std::nullopt;
+    CaseResult out;
+    out.status = Status::kUnsupported;
+    out.failed = Check::kUnsupported;
+    out.reason = why->message;
+    out.axis = why->axis;
+    out.help = why->help;
+    return out;
+  }
+
+  std::optional<exec::SentBytes> GivenSent(size_t i) const {
+    const Case& test = out_.cases[i];
+    if (!test.given) return std::nullopt;
+    if (!test.trace) return SentAt(*test.given);
+    const auto* decoding =
+        std::get_if<CacheTrace>(&TraceOf(matrix_.given_traces, i));
+    if (decoding == nullptr) return exec::SentBytes{};  // pages stay
+    return TraceBytes(*decoding);
+  }
+
+  CaseResult Ran(size_t i, const RunOptions& options, CaseTensors& tensors) {
+    if (auto refused = Refused(i)) return std::move(*refused);
+    CaseResult out;
+    const Trace& trace = TraceOf(matrix_.traces, i);
+    if (const auto* decoding = std::get_if<CacheTrace>(&trace)) {
+      out = ResultOf(RunCacheTrace(*decoding, options));
+    } else if (const auto* pages = std::get_if<PagedTrace>(&trace)) {
+      out = ResultOf(RunPagedTrace(*pages, options));
+      out.exact = out.status == Status::kPass;
+    } else {
+      out = RunCase(out_.cases[i], options, keep_ ? &tensors : nullptr);
+    }
+    if (out.status != Status::kUnsupported) out.given_sent = GivenSent(i);
+    if (out.status == Status::kFail && out_.cases[i].given) {
+      out.reason += ", at the reduced sizes";
+    }
+    return out;
+  }
+
   void Run(size_t i, int threads) {
     RunOptions options;
     options.threads = threads;
-    CaseTensors tensors;
-    const Trace none,
-        &trace = i < matrix_.traces.size() ? matrix_.traces[i] : none;
-    if (const auto* decoding = std::get_if<CacheTrace>(&trace)) {
-      out_.results[i] = ResultOf(RunCacheTrace(*decoding, options));
-    } else if (const auto* pages = std::get_if<PagedTrace>(&trace)) {
-      out_.results[i] = ResultOf(RunPagedTrace(*pages, options));
-      out_.results[i].exact = out_.results[i].status == Status::kPass;
-    } else {
-      out_.results[i] =
-          RunCase(out_.cases[i], options, keep_ ? &tensors : nullptr);
+    // Of those that run alone.
+    if (progress_ && IsHeavy(out_.cases[i])) {
+      options.stage = [&](const std::string& what) {
+        progress_(done_, out_.cases.size(),
+                  std::string(out_.cases[i].operation->name) + ": " + what);
+      };
     }
+    CaseTensors tensors;
+    out_.results[i] = Ran(i, options, tensors);
     CaseResult& result = out_.results[i];
     result.remarks.insert(result.remarks.end(), out_.cases[i].remarks.begin(),
                           out_.cases[i].remarks.end());
     const std::lock_guard<std::mutex> guard(lock_);
     if (keep_) keep_(i, out_.cases[i], out_.results[i], tensors);
-    if (progress_) progress_(++done_, out_.cases.size());
+    ++done_;
+    if (progress_) progress_(done_, out_.cases.size(), "");
   }
 
   const Matrix& matrix_;

@@ -25,8 +25,10 @@ struct Report {
   bool NothingRan() const;
 };
 
-// Called after each case, from one thread at a time: done, of how many.
-using Progress = std::function<void(size_t done, size_t all)>;
+// Called after each case, from one thread at a time: done, of how many; and
+// while a large one runs, with what it is at.
+using Progress =
+    std::function<void(size_t done, size_t all, const std::string& within)>;
 // Called with each case that was run, in no order, from one thread at a time.
 using Keep =
     std::function<void(size_t index, const Case& test, const CaseResult& result,

@@ -28,11 +28,11 @@ using verify::Sizes;
 using verify::Status;
 
 // `all_gather 1.5 KiB`, by the device that sends most; "-" for none.
-std::string TrafficText(const exec::Ledger& ledger) {
+std::string TrafficText(const exec::SentBytes& sent) {
   std::string out;
   for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
     const auto collective = static_cast<Collective>(kind);
-    const int64_t bytes = ledger.MostSent(collective);
+    const int64_t bytes = sent.Most(collective);
     if (bytes == 0) continue;
     if (!out.empty()) out += ", ";
     out += std::string(CollectiveName(collective)) + " " + BytesText(bytes);
@@ -75,7 +75,8 @@ Row RowOf(const Case& test, const CaseResult& result) {
           compared ? verify::ErrorText(result.error.max_abs) : "-",
           compared ? verify::ErrorText(std::min(result.tolerance, result.cap))
                    : "-",
-          ran ? TrafficText(result.ledger) : "-"};
+          ran ? TrafficText(result.ledger.Sent()) : "-",
+          ran && result.given_sent ? TrafficText(*result.given_sent) : "-"};
 }
 
 std::string SizesText(const Sizes& n) {
@@ -125,7 +126,7 @@ void AppendReasons(const Report& report, Status status, std::string& out) {
   }
 }
 
-// The run's own, those of cases and what was left unchecked, each once.
+// The run's own and those of cases, each once.
 std::vector<std::string> Remarks(const Report& report) {
   std::vector<std::string> out = report.remarks;
   const auto add = [&](const Case& test, const std::string& remark) {
@@ -136,9 +137,9 @@ std::vector<std::string> Remarks(const Report& report) {
   };
   for (size_t i = 0; i < report.cases.size(); ++i) {
     const Case& test = report.cases[i];
-    for (const std::string& remark : test.remarks) add(test, remark);
-    const std::string& unchecked = report.results[i].unchecked;
-    if (!unchecked.empty()) add(test, unchecked);
+    for (const std::string& remark : report.results[i].remarks) {
+      add(test, remark);
+    }
   }
   return out;
 }
@@ -147,7 +148,8 @@ std::vector<std::string> Remarks(const Report& report) {
 
 std::string ReportText(const Report& report) {
   std::vector<Row> rows = {{"operation", "mode", "layout", "dtype", "features",
-                            "status", "error", "allowed", "sent per device"}};
+                            "status", "error", "allowed", "sent per device",
+                            "in full"}};
   for (size_t i = 0; i < report.cases.size(); ++i) {
     rows.push_back(RowOf(report.cases[i], report.results[i]));
   }
@@ -157,6 +159,10 @@ std::string ReportText(const Report& report) {
                   [](const Case& test) { return FeatureNames(test).empty(); });
   if (plain) {
     for (Row& row : rows) row.erase(row.begin() + 4);
+  }
+  // Bytes at the sizes given, by formula, where others ran.
+  if (!report.reduced) {
+    for (Row& row : rows) row.pop_back();
   }
   std::vector<size_t> width(rows[0].size(), 0);
   for (const Row& row : rows) {

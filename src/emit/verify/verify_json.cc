@@ -34,12 +34,13 @@ void WriteShapes(JsonWriter& json, const Case& test) {
   json.EndObject();
 }
 
-void WriteCommunication(JsonWriter& json, const exec::Ledger& ledger) {
-  json.Key("communication");
+void WriteCommunication(JsonWriter& json, std::string_view key,
+                        const exec::SentBytes& sent) {
+  json.Key(key);
   json.BeginObject();
   for (size_t i = 0; i < kCollectiveCount; ++i) {
     const auto kind = static_cast<Collective>(i);
-    const int64_t bytes = ledger.MostSent(kind);
+    const int64_t bytes = sent.Most(kind);
     if (kind == Collective::kBroadcast && bytes == 0) continue;
     json.Member(CollectiveName(kind), bytes);
   }
@@ -205,7 +206,10 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
   json.EndObject();
   json.Member("status", StatusName(result.status));
   WriteErrors(json, result);
-  WriteCommunication(json, result.ledger);
+  WriteCommunication(json, "communication", result.ledger.Sent());
+  if (result.given_sent) {
+    WriteCommunication(json, "communication_in_full", *result.given_sent);
+  }
   WriteSteps(json, result.ledger);
   if (result.status != verify::Status::kUnsupported) {
     WriteDevices(json, test, result, metrics);

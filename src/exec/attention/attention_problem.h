@@ -51,6 +51,9 @@ struct AttentionProblem {
   std::optional<LatentInputs> latent;
 
   AttentionOptions options;
+
+  // Shapes alone: an operation says whether it could run, and runs nothing.
+  bool IsHollow() const { return query.IsHollow(); }
 };
 
 // How the inputs arrive and how the output is to leave, in `layout`.

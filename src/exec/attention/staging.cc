@@ -282,6 +282,7 @@ void MoveBroadcast(Machine& machine, std::optional<ShardedTensor>& tensor,
 Buffer QueryPositions(const AttentionProblem& problem, int64_t batch,
                       int64_t rows, int64_t keys) {
   if (problem.query_positions) return *problem.query_positions;
+  if (problem.IsHollow()) return Buffer::Hollow({batch, rows}, Dtype::kI32);
   Buffer out = Buffer::Zeros({batch, rows}, Dtype::kI32);
   for (int64_t b = 0; b < batch; ++b) {
     const int64_t length =
@@ -296,6 +297,7 @@ Buffer QueryPositions(const AttentionProblem& problem, int64_t batch,
 Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,
                     int64_t keys) {
   if (problem.key_positions) return *problem.key_positions;
+  if (problem.IsHollow()) return Buffer::Hollow({batch, keys}, Dtype::kI32);
   Buffer out = Buffer::Zeros({batch, keys}, Dtype::kI32);
   for (int64_t i = 0; i < batch * keys; ++i) {
     out.whole[At(i)] = static_cast<int32_t>(i % keys);

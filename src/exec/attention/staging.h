@@ -95,7 +95,7 @@ void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
 // that cannot be.
 std::optional<Complaint> KeysOnQueryHeads(Machine& machine, Staged& staged);
 // The wrapper of a local kernel that keeps batch and head axes only. Nothing
-// where outcome.unsupported says why.
+// where outcome.unsupported says why, or for shapes alone.
 std::optional<Staged> StageLocal(Machine& machine,
                                  const AttentionProblem& problem,
                                  const AttentionSpecs& specs,

@@ -90,6 +90,7 @@ std::optional<Staged> StageLocal(Machine& machine,
     outcome.unsupported = std::move(*bad);
     return std::nullopt;
   }
+  if (problem.IsHollow()) return std::nullopt;
   MoveExtras(machine, *staged);
   return staged;
 }

@@ -100,6 +100,17 @@ Buffer Buffer::Zeros(Shape shape, Dtype dtype) {
   return out;
 }
 
+Buffer Buffer::Hollow(Shape shape, Dtype dtype) {
+  Buffer out;
+  out.shape = std::move(shape);
+  out.dtype = dtype;
+  return out;
+}
+
+bool Buffer::IsHollow() const {
+  return real.empty() && whole.empty() && !shape.empty() && Elements() > 0;
+}
+
 bool Buffer::IsReal() const { return IsRealDtype(dtype); }
 
 int64_t Buffer::Elements() const { return ElementsOf(shape); }
@@ -121,6 +132,7 @@ void CopyBlock(const Buffer& from, const Shape& from_start, Buffer& to,
 }
 
 Buffer SliceBlock(const Buffer& from, const Shape& start, const Shape& extent) {
+  if (from.IsHollow()) return Buffer::Hollow(extent, from.dtype);
   Buffer out = Buffer::Zeros(extent, from.dtype);
   CopyBlock(from, start, out, Shape(extent.size(), 0), extent);
   return out;
@@ -159,6 +171,7 @@ Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order) {
     shape[d] = from.shape[order[d]];
     stride[d] = source_stride[order[d]];
   }
+  if (from.IsHollow()) return Buffer::Hollow(shape, from.dtype);
   Buffer out = Buffer::Zeros(shape, from.dtype);
   Shape at(rank, 0);
   const int64_t count = out.Elements();

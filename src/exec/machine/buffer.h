@@ -21,6 +21,10 @@ struct Buffer {
   std::vector<int32_t> whole;
 
   static Buffer Zeros(Shape shape, Dtype dtype);
+  // A shape without elements, for what asks whether a program can be formed:
+  // it is cut and moved like any other, and no element is there to be read.
+  static Buffer Hollow(Shape shape, Dtype dtype);
+  bool IsHollow() const;
 
   bool IsReal() const;
   int64_t Elements() const;

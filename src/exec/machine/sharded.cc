@@ -194,6 +194,10 @@ ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
   out.spec = PadSpec(spec, tensor.shape.size());
   const size_t rank = tensor.shape.size();
   const Shape extent = LocalShape(mesh, out.shape, out.spec);
+  if (tensor.local[0].IsHollow()) {
+    out.local.assign(At(mesh.devices()), Buffer::Hollow(extent, out.dtype));
+    return out;
+  }
   const Shape source_extent = LocalShape(mesh, out.shape, tensor.spec);
   const auto holders = Holders(mesh, tensor.shape, tensor.spec);
   std::map<Shape, size_t> turn;  // whose turn it is to send a shard

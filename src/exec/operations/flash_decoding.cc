@@ -321,6 +321,7 @@ OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
     outcome.unsupported = std::move(*local);
     return outcome;
   }
+  if (staged.query.local[0].IsHollow()) return outcome;
   MoveExtras(machine, staged);
   outcome.exact = lengths.empty() && mesh.Parts(staged.query.spec[3]) == 1;
   FlashDecoding run(machine, staged, settings);
@@ -380,18 +381,18 @@ void Bytes(Traffic& traffic) {
   traffic.ReduceLogits();
   const Shape q = traffic.LocalShapeOf(traffic.query);
   const int64_t dim = traffic.LocalShapeOf(traffic.value)[3];
-  const int64_t rows = q[0] * q[2], n = traffic.Parts(lengths);
-  const int64_t groups = traffic.Groups(lengths);
+  const int64_t rows = q[0] * q[2];
   const Spec& spec = traffic.query.spec;
   Spec out = {spec[0], {}, spec[2], traffic.value.spec[3]};
   if (shared) {
-    traffic.Add(groups * n * AllGatherSent(4 * rows, n));
-    traffic.Add(groups * ReduceScatterSentByGroup(4 * rows * dim, n));
+    traffic.AllGather(lengths, rows);
+    traffic.ReduceScatter(lengths, rows * dim);
     out[2] = heads;
   } else if (traffic.settings().merge == DecodeMerge::kAllGather) {
-    traffic.Add(groups * n * AllGatherSent(4 * rows * (dim + 1), n));
+    traffic.AllGather(lengths, rows * (dim + 1));
   } else {
-    traffic.AllReduce(lengths, rows * (dim + 2));
+    traffic.AllReduce(lengths, rows);
+    traffic.AllReduce(lengths, rows * (dim + 1));
   }
   traffic.FinishAs(std::move(out));
 }

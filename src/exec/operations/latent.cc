@@ -130,7 +130,7 @@ class LatentRun {
     up_key_ = Scatter(mesh_, in_.up_key, {heads, k[3]});
     up_value_ = Scatter(mesh_, in_.up_value, {heads, k[3]});
     Complaint why;
-    if (!MakePages(why)) return why;
+    if (!latent.IsHollow() && !MakePages(why)) return why;
     return std::nullopt;
   }
 
@@ -393,7 +393,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   // The arriving rows' axes are those of the pages.
   LatentRun run(machine, problem, *staged, settings);
   outcome.unsupported = run.Place();
-  if (outcome.unsupported) return outcome;
+  if (outcome.unsupported || problem.IsHollow()) return outcome;
   // Segment ids are cut from whole ones: they are as small as lengths.
   staged->query_segments.reset();
   staged->key_segments.reset();
@@ -429,7 +429,8 @@ void Bytes(Traffic& traffic) {
   const int64_t lines = own[0] * q[1] * q[2];
   const int64_t value_dim = traffic.value.shape[3];
   traffic.AllReduce(k[3], lines * own[1]);
-  traffic.AllReduce(k[1], lines * (own[2] + 2));
+  traffic.AllReduce(k[1], lines);
+  traffic.AllReduce(k[1], lines * (own[2] + 1));
   traffic.AllReduce(k[3], lines * value_dim);
   traffic.AllReduce(rows, q[0] * q[1] * q[2] * value_dim);
   traffic.FinishAs({{}, {}, heads, {}});

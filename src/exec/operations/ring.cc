@@ -240,6 +240,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
     outcome.unsupported = std::move(*bad);
     return outcome;
   }
+  if (problem.IsHollow()) return outcome;
   MoveExtras(machine, *staged, true);
   outcome.exact = mesh.Parts(staged->query.spec[1]) == 1;
   outcome.output =

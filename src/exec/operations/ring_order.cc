@@ -51,6 +51,7 @@ std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n) {
 
 Buffer PermuteDim(const Buffer& from, size_t dim,
                   const std::vector<int64_t>& order) {
+  if (from.IsHollow()) return from;
   Buffer out = Buffer::Zeros(from.shape, from.dtype);
   Shape extent = from.shape;
   extent[dim] = 1;
@@ -117,6 +118,7 @@ OperationOutcome RunPermutedRing(Machine& machine,
   }
   OperationSettings plain = settings;
   plain.order = SequenceOrder::kContiguous;
+  if (problem.IsHollow()) return kRing.run(machine, problem, specs, plain);
   const auto query_order = RingOrder(settings.order, rows, n);
   const auto key_order = RingOrder(settings.order, keys, n);
   const AttentionProblem permuted =

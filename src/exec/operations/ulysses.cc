@@ -216,10 +216,8 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
     lists = ListsOf(mesh, *staged, settings);
     bad = CheckUlysses(mesh, *staged, lists);
   }
-  if (bad) {
-    outcome.unsupported = std::move(bad);
-    return outcome;
-  }
+  if (bad) outcome.unsupported = std::move(bad);
+  if (outcome.unsupported || problem.IsHollow()) return outcome;
   const int64_t n = mesh.Parts(lists.exchange);
   const int64_t key_heads = staged->key.local[0].shape[2];
   const int64_t repeat = key_heads % n == 0 ? 1 : n / key_heads;
@@ -274,7 +272,7 @@ void Bytes(Traffic& traffic) {
   const auto send = [&](const Laid& t, int64_t times) {
     const int64_t bytes =
         traffic.LocalElements(t) * times * traffic.element_bytes();
-    traffic.Add(mesh.devices() * AllToAllSent(bytes, n));
+    traffic.Add(Collective::kAllToAll, AllToAllSent(bytes, n));
   };
   send(query, 1);
   send(key, exchange.repeated);

@@ -46,6 +46,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
     outcome.unsupported = std::move(why);
     return outcome;
   }
+  if (problem.IsHollow()) return outcome;
   MoveKeys(machine, *staged);
   MoveExtras(machine, *staged);
   const AxisGroup dim = staged->query.spec[3];

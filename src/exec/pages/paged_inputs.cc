@@ -137,6 +137,7 @@ std::optional<Complaint> FindRequests(const SimMesh& mesh,
   if (auto bad = CheckSplits(mesh, staged)) return bad;
   if (auto bad = CheckInputs(problem, staged, kernel, std::string(name)))
     return bad;
+  if (problem.IsHollow()) return std::nullopt;  // and no lengths to read
   requests = problem.layout == Layout::kThd
                  ? RunsOf(*problem.query_segments, *problem.key_segments)
                  : RowsOf(staged);

@@ -336,7 +336,7 @@ OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
   std::vector<PagedRequest> requests;
   outcome.unsupported =
       FindRequests(machine.mesh(), problem, *staged, kernel, name, requests);
-  if (outcome.unsupported) return outcome;
+  if (outcome.unsupported || problem.IsHollow()) return outcome;
   if (problem.layout == Layout::kThd && kernel.dense_rows) {
     outcome.remarks.push_back(std::string(name) +
                               " falls back to unified_attention: its queries "

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -92,7 +93,9 @@ struct Case {
   exec::OperationSettings settings;
   uint64_t seed = 0;
   std::optional<TraceShape> trace;
-  bool longer = false;               // with more keys than were asked for
+  bool longer = false;  // with more keys than were asked for
+  // The same at the sizes that were given, where these are others.
+  std::shared_ptr<const Case> given = {};
   std::vector<std::string> remarks;  // of how it came to be
 };
 
@@ -149,6 +152,8 @@ struct CaseResult {
   bool exact = false;  // bits had to agree, and did
   exec::Ledger ledger;
   std::string unchecked;  // why no formula holds for the ledger's bytes
+  // At the sizes that were given, by formula, where others ran.
+  std::optional<exec::SentBytes> given_sent;
   std::vector<double> device_error;  // max abs error of each device's shard
   std::vector<std::string> remarks;
 };

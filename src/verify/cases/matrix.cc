@@ -15,6 +15,7 @@
 #include "verify/cases/reduced_sizes.h"
 #include "verify/cases/settings.h"
 #include "verify/cases/shapes.h"
+#include "verify/cases/splits.h"
 #include "verify/cases/trace_cases.h"
 
 namespace shardc::verify {
@@ -34,59 +35,6 @@ Spec Corrected(const Mesh& mesh, Spec spec, const Shape& shape,
 int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim) {
   return dim < spec.size() ? mesh.Parts(spec[dim]).value_or(1) : 1;
 }
-
-namespace {
-
-template <class T>
-void AddOnce(std::vector<T>& to, T value) {
-  if (std::find(to.begin(), to.end(), value) == to.end()) {
-    to.push_back(std::move(value));
-  }
-}
-
-Splits SplitsOf(const Request& request, const Resolver& resolver,
-                const Mesh& mesh) {
-  Splits out;
-  for (Mode mode : request.modes) {
-    Case test;
-    test.mode = mode;
-    test.mesh = mesh;
-    test.sizes = request.sizes;
-    const auto specs = ResolveSpecs(resolver, test, IllegalPolicy::kError);
-    AddOnce(out.batch, PartsOf(mesh, specs.query, 0));
-    AddOnce(out.batch, PartsOf(mesh, specs.key, 0));
-    AddOnce(out.length, PartsOf(mesh, specs.query, 1));
-    AddOnce(out.length, PartsOf(mesh, specs.key, 1));
-    AddOnce(out.heads,
-            {PartsOf(mesh, specs.query, 2), PartsOf(mesh, specs.key, 2)});
-    // ulysses: a device's heads are cut by the length's axes once more, but
-    // for those of a ring.
-    for (const exec::Operation* operation : request.operations) {
-      Spec left = specs.query;
-      if (left.size() < 2) continue;
-      const auto& ring = request.RecordOf(*operation).ring_axes;
-      std::erase_if(left[1], [&](const std::string& axis) {
-        return ring &&
-               std::find(ring->begin(), ring->end(), axis) != ring->end();
-      });
-      const int64_t n = PartsOf(mesh, left, 1);
-      if (n == 1) continue;
-      AddOnce(out.heads, {PartsOf(mesh, specs.query, 2) * n,
-                          PartsOf(mesh, specs.key, 2) * n});
-    }
-    // ring, blocksparse: key heads on the query's axes.
-    if (std::any_of(request.operations.begin(), request.operations.end(),
-                    [](const auto* o) { return o->heads_on_keys; })) {
-      const int64_t parts = PartsOf(mesh, specs.query, 2);
-      AddOnce(out.heads, {parts, parts});
-    }
-    AddOnce(out.dim, PartsOf(mesh, specs.query, 3));
-    AddOnce(out.dim, PartsOf(mesh, specs.key, 3));
-  }
-  return out;
-}
-
-}  // namespace
 
 Sizes SizesOfMode(const Sizes& sizes, Mode mode) {
   Sizes out = sizes;
@@ -135,6 +83,10 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
   const auto in_layout = [&](int64_t length, int64_t heads, int64_t dim) {
     return ShapeIn(test.layout, n.batch, length, heads, dim);
   };
+  // Batch, queries and keys of a mask: packed tokens are one row.
+  const Shape rows =
+      packed ? Shape{1, n.batch * n.query_length, n.batch * n.key_length}
+             : Shape{n.batch, n.query_length, n.key_length};
   exec::AttentionSpecs out;
   for (const AttentionTensor& tensor :
        AttentionSpecs(resolver, test.mode, options)) {
@@ -152,9 +104,9 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
     } else if (name == "output") {
       out.output = corrected(in_layout(n.query_length, n.heads, n.ValueDim()));
     } else if (name == "bias") {
-      out.bias = corrected({n.batch, n.heads, n.query_length, n.key_length});
+      out.bias = corrected({rows[0], n.heads, rows[1], rows[2]});
     } else if (name == "mask") {
-      out.mask = corrected({n.batch, 1, n.query_length, n.key_length});
+      out.mask = corrected({rows[0], 1, rows[1], rows[2]});
     } else if (name == "q_segment_ids") {
       out.query_segments = packed
                                ? Spec{{}, spec.empty() ? AxisGroup{} : spec[0]}
@@ -183,7 +135,8 @@ class Builder {
   Builder(const Request& request, const Resolver& resolver, const Mesh& mesh)
       : request_(request), resolver_(resolver), mesh_(mesh) {
     out_.given = request.sizes;
-    out_.least = ReducedSizes(request.sizes, SplitsOf(request, resolver, mesh));
+    out_.splits = SplitsOf(request, resolver, mesh);
+    out_.least = ReducedSizes(request.sizes, out_.splits);
     out_.used = request.full ? request.sizes : out_.least;
     out_.reduced = !(out_.used == out_.given);
   }
@@ -196,7 +149,7 @@ class Builder {
           if (!Applies(*operation, mode, layout)) continue;
           for (Dtype dtype : request_.dtypes) {
             out_.cases.push_back(
-                CaseOf(*operation, mode, layout, dtype, std::nullopt));
+                CaseOf({operation, mode, layout, dtype, std::nullopt}));
             out_.traces.emplace_back();
           }
         }
@@ -212,7 +165,7 @@ class Builder {
         continue;
       }
       Case varied =
-          CaseOf(*test.operation, test.mode, test.layout, test.dtype, feature);
+          CaseOf({test.operation, test.mode, test.layout, test.dtype, feature});
       // What the model has is in every case already.
       if (FeatureNames(varied) == FeatureNames(test)) continue;
       out_.variants.push_back({std::move(varied), i});
@@ -225,52 +178,73 @@ class Builder {
   }
 
  private:
+  struct Kind {
+    const exec::Operation* operation;
+    Mode mode;
+    Layout layout;
+    Dtype dtype;
+    std::optional<Feature> feature;
+  };
+
   // Whether a latent can be expanded to keys and values of all heads, which
   // judging it takes.
-  bool Expands(const Case& test) const {
+  bool Expands(const exec::Operation& operation) const {
     constexpr int64_t kMostElements = int64_t{1} << 28;
     const Sizes& n = out_.used;
-    return !test.operation->latent ||
+    return !operation.latent ||
            n.batch * n.key_length * n.heads * (n.head_dim + n.ValueDim()) <=
                kMostElements;
   }
 
-  Case CaseOf(const exec::Operation& operation, Mode mode, Layout layout,
-              Dtype dtype, std::optional<Feature> feature) {
+  Case CaseOf(const Kind& kind) {
+    const uint64_t seed = exec::Random(request_.seed).Split(number_++).key();
+    const bool small = !Expands(*kind.operation);
+    const Sizes& used = small ? out_.least : out_.used;
+    Case test = CaseAt(kind, used, seed);
+    if (small) {
+      test.remarks.insert(
+          test.remarks.begin(),
+          "the full sizes' keys and values of every head are too many to "
+          "expand: at reduced sizes");
+    }
+    if (!(used == out_.given)) {
+      test.given = std::make_shared<const Case>(CaseAt(kind, out_.given, seed));
+    }
+    return test;
+  }
+
+  Case CaseAt(const Kind& kind, const Sizes& sizes, uint64_t seed) const {
+    const exec::Operation& operation = *kind.operation;
+    const bool given = sizes == out_.given;
     Case test;
     test.operation = &operation;
-    test.mode = mode;
-    test.layout = layout;
-    test.dtype = dtype;
+    test.mode = kind.mode;
+    test.layout = kind.layout;
+    test.dtype = kind.dtype;
     test.kv_dtype = request_.kv_dtype;
     // Quantised are caches and pages, not keys that no cache holds.
     if (test.kv_dtype == Dtype::kI8 && !HasInt8Pages(test)) {
       test.kv_dtype.reset();
     }
     test.mesh = mesh_;
-    const bool small = !Expands(test);
-    test.sizes = SizesOfMode(small ? out_.least : out_.used, mode);
-    if (small) {
-      test.remarks.emplace_back(
-          "the full sizes' keys and values of every head are too many to "
-          "expand: at reduced sizes");
-    }
-    if (test.operation->latent) SizeLatent(test.sizes);
+    test.sizes = SizesOfMode(sizes, kind.mode);
+    if (operation.latent) SizeLatent(test.sizes);
     test.settings = request_.settings;
     test.features = request_.features;
     const SettingsRecord& record = request_.RecordOf(operation);
     LaySettings(record, test);
     test.features.causal = true;
-    test.features.ragged = IsGeneration(mode) || layout == Layout::kThd;
+    test.features.ragged =
+        IsGeneration(kind.mode) || kind.layout == Layout::kThd;
     if (request_.window && *request_.window < request_.sizes.key_length) {
-      if (request_.full && !small) test.features.window = *request_.window;
+      if (given) test.features.window = *request_.window;
       SwitchOn(Feature::kWindow, test);
     }
-    if (feature) SwitchOn(*feature, test);
-    if (out_.reduced || small) {
-      FitBlocks(record, SizesOfMode(request_.sizes, mode), test);
+    if (kind.feature) SwitchOn(*kind.feature, test);
+    if (!given) {
+      FitBlocks(record, SizesOfMode(request_.sizes, kind.mode), test);
     }
-    test.seed = exec::Random(request_.seed).Split(number_++).key();
+    test.seed = seed;
     test.specs = ResolveSpecs(resolver_, test, request_.illegal);
     return test;
   }

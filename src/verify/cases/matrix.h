@@ -16,6 +16,7 @@
 #include "resolve/resolve.h"
 #include "verify/cases/case.h"
 #include "verify/cases/features.h"
+#include "verify/cases/reduced_sizes.h"
 #include "verify/cases/trace.h"
 
 namespace shardc::verify {
@@ -59,9 +60,12 @@ struct Matrix {
   Sizes given, used;
   bool reduced = false;  // `used` are smaller
   Sizes least;           // the reduced ones, also where they are not used
+  Splits splits;         // of the request's layouts
   std::vector<Case> cases;
   // The traces of those of `cases` that have one, by index; else nothing.
   std::vector<Trace> traces;
+  // The same at the sizes given, where others are used.
+  std::vector<Trace> given_traces;
   // With a further feature each; one that was not asked for by name is run
   // only where the case that it varies ran.
   struct Variant {

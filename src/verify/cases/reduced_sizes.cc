@@ -6,6 +6,8 @@
 #include "verify/cases/reduced_sizes.h"
 
 #include <algorithm>
+#include <numeric>
+#include <tuple>
 
 namespace shardc::verify {
 namespace {
@@ -27,18 +29,45 @@ void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                          local > local_keys, local == group});
 }
 
-Bits HeadPredicates(int64_t heads, int64_t keys,
-                    const std::vector<std::pair<int64_t, int64_t>>& splits) {
+// ... of a device's heads that are cut into n once more; fewer key heads are
+// repeated.
+void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
+                    Bits& out) {
+  const auto& [a, c, n] = of;
+  out.insert(out.end(), {heads % a == 0, keys % c == 0});
+  AppendHeadPredicates(heads, keys, a * n, c * n, out);
+  if (keys % c != 0) return;
+  const bool repeats = n % (keys / c) == 0;
+  out.push_back(repeats);
+  if (repeats) AppendHeadPredicates(heads, keys, a * n, keys, out);
+}
+
+// Whether words of heads of keys and values, or of keys alone beside their
+// values, split into n.
+void AppendWords(int64_t keys, int64_t n, int64_t word, Bits& out) {
+  for (const int64_t per_head : {1, 2}) {
+    const int64_t words = (keys * per_head + word - 1) / word;
+    out.push_back(words % n == 0 && words / n * word == keys / n * per_head);
+  }
+}
+
+Bits HeadPredicates(int64_t heads, int64_t keys, const Splits& splits) {
   Bits out;
   AppendHeadPredicates(heads, keys, 1, 1, out);
-  for (const auto& [a, c] : splits) {
+  for (const auto& [a, c] : splits.heads) {
     AppendHeadPredicates(heads, keys, a, c, out);
+  }
+  for (const Splits::Exchange& exchange : splits.exchanges) {
+    AppendExchange(heads, keys, exchange, out);
+  }
+  for (const auto& [n, word] : splits.words) {
+    AppendWords(keys, n, word, out);
   }
   return out;
 }
 
-Bits LengthPredicates(int64_t length, const std::vector<int64_t>& splits) {
-  Bits out = {length == 1};
+void AppendParts(int64_t length, const std::vector<int64_t>& splits,
+                 Bits& out) {
   for (int64_t n : splits) {
     out.push_back(length % n == 0);
     out.push_back(length % (2 * n) == 0);
@@ -46,6 +75,18 @@ Bits LengthPredicates(int64_t length, const std::vector<int64_t>& splits) {
       out.push_back(length / n >= least);
     }
   }
+}
+
+Bits LengthPredicates(int64_t length, const std::vector<int64_t>& splits) {
+  Bits out = {length == 1};
+  AppendParts(length, splits, out);
+  return out;
+}
+
+// Of packed tokens.
+Bits TokenPredicates(int64_t tokens, const Splits& splits) {
+  Bits out;
+  AppendParts(tokens, splits.tokens, out);
   return out;
 }
 
@@ -59,11 +100,80 @@ Bits BatchPredicates(int64_t batch, const std::vector<int64_t>& splits) {
   return out;
 }
 
+// After so many sizes every predicate has had all its answers: what divides
+// repeats, what is at least so much stays.
+int64_t Enough(const std::vector<int64_t>& splits) {
+  int64_t period = 1, largest = 1;
+  for (const int64_t n : splits) {
+    period = std::lcm(period, 2 * n);
+    largest = std::max(largest, n);
+  }
+  return 8 + 4 * largest + 2 * period;
+}
+
+// Sizes from `least` on, up to the real one, that may stand for it; ascending.
+template <class Predicates>
+std::vector<int64_t> Candidates(int64_t real, int64_t least, int64_t enough,
+                                const Predicates& of) {
+  std::vector<int64_t> out;
+  const Bits want = of(real);
+  for (int64_t n = std::min(real, least); n < std::min(real, enough); ++n) {
+    if (of(n) == want) out.push_back(n);
+  }
+  out.push_back(real);
+  return out;
+}
+
+// Batch, query and key length of `out`, from `real`'s.
+void ReduceTokens(const Sizes& real, const Splits& splits, Sizes& out) {
+  std::vector<int64_t> all = splits.length;
+  for (const auto* more : {&splits.batch, &splits.tokens}) {
+    all.insert(all.end(), more->begin(), more->end());
+  }
+  const int64_t enough = Enough(all);
+  const auto lengths = [&](int64_t length) {
+    return Candidates(length, 8, enough, [&](int64_t n) {
+      return LengthPredicates(n, splits.length);
+    });
+  };
+  const auto batches = Candidates(real.batch, 1, enough, [&](int64_t n) {
+    return BatchPredicates(n, splits.batch);
+  });
+  const auto queries = lengths(real.query_length);
+  const auto keys = lengths(real.key_length);
+  const auto packs = [&](int64_t batch, int64_t length, int64_t real_length) {
+    return TokenPredicates(batch * length, splits) ==
+           TokenPredicates(real.batch * real_length, splits);
+  };
+  const bool self = real.query_length == real.key_length;
+  // While decoding, packed queries are as many as rows.
+  const auto rows = [&](int64_t batch) {
+    Bits each;
+    for (const int64_t n : splits.tokens) {
+      each.insert(each.end(), {batch % n == 0, batch % (2 * n) == 0});
+    }
+    return each;
+  };
+  for (const int64_t b : batches) {
+    if (rows(b) != rows(real.batch)) continue;
+    for (const int64_t q : queries) {
+      if (!packs(b, q, real.query_length)) continue;
+      for (const int64_t s : keys) {
+        if (self ? s != q : s <= q) continue;
+        if (!packs(b, s, real.key_length)) continue;
+        out.batch = b;
+        out.query_length = q;
+        out.key_length = s;
+        return;
+      }
+    }
+  }
+}
+
 }  // namespace
 
-std::pair<int64_t, int64_t> ReducedHeads(
-    int64_t heads, int64_t key_heads,
-    const std::vector<std::pair<int64_t, int64_t>>& splits) {
+std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
+                                         const Splits& splits) {
   const Bits want = HeadPredicates(heads, key_heads, splits);
   for (int64_t h = 1; h < heads; ++h) {
     for (int64_t k = 1; k <= h; ++k) {
@@ -82,18 +192,11 @@ int64_t ReducedLength(int64_t length, const std::vector<int64_t>& splits) {
   return length;
 }
 
-int64_t ReducedBatch(int64_t batch, const std::vector<int64_t>& splits) {
-  const Bits want = BatchPredicates(batch, splits);
-  for (int64_t b = 1; b < batch; ++b) {
-    if (BatchPredicates(b, splits) == want) return b;
-  }
-  return batch;
-}
-
-int64_t ReducedDim(int64_t dim, const std::vector<int64_t>& splits) {
+int64_t ReducedDim(int64_t dim, const Splits& splits) {
+  constexpr int64_t kSharesRow = 64;
   const auto pattern = [&](int64_t d) {
-    Bits out = {d % 2 == 0};
-    for (int64_t n : splits) {
+    Bits out = {d % 2 == 0, !splits.words.empty() && d == kSharesRow};
+    for (int64_t n : splits.dim) {
       out.push_back(d % n == 0);
       out.push_back(d % (2 * n) == 0);
       out.push_back(d / n >= 16);
@@ -110,34 +213,15 @@ int64_t ReducedDim(int64_t dim, const std::vector<int64_t>& splits) {
 Sizes ReducedSizes(const Sizes& real, const Splits& splits) {
   Sizes out = real;
   std::tie(out.heads, out.key_heads) =
-      ReducedHeads(real.heads, real.key_heads, splits.heads);
-  out.batch = ReducedBatch(real.batch, splits.batch);
-  out.key_length = ReducedLength(real.key_length, splits.length);
-  out.query_length = real.query_length == real.key_length
-                         ? out.key_length
-                         : ReducedLength(real.query_length, splits.length);
-  // A query that is shorter than its keys stays so.
-  if (real.query_length < real.key_length) {
-    while (out.query_length >= out.key_length &&
-           out.key_length < real.key_length) {
-      const int64_t longer = out.key_length * 2;
-      if (longer > real.key_length ||
-          LengthPredicates(longer, splits.length) !=
-              LengthPredicates(real.key_length, splits.length)) {
-        out.key_length = real.key_length;
-        break;
-      }
-      out.key_length = longer;
-    }
-  }
-  out.head_dim = ReducedDim(real.head_dim, splits.dim);
-  out.value_dim =
-      real.value_dim > 0 ? ReducedDim(real.value_dim, splits.dim) : 0;
+      ReducedHeads(real.heads, real.key_heads, splits);
+  ReduceTokens(real, splits, out);
+  out.head_dim = ReducedDim(real.head_dim, splits);
+  out.value_dim = real.value_dim > 0 ? ReducedDim(real.value_dim, splits) : 0;
   if (real.latent_rank > 0) {
-    out.latent_rank = ReducedDim(real.latent_rank, splits.dim);
+    out.latent_rank = ReducedDim(real.latent_rank, splits);
   }
   if (real.latent_value_dim > 0) {
-    out.latent_value_dim = ReducedDim(real.latent_value_dim, splits.dim);
+    out.latent_value_dim = ReducedDim(real.latent_value_dim, splits);
   }
   // No axis splits it: as large a part of the head.
   if (real.latent_rope_dim > 0) {
@@ -145,6 +229,14 @@ Sizes ReducedSizes(const Sizes& real, const Splits& splits) {
         1, real.latent_rope_dim * out.head_dim / real.head_dim);
   }
   return out;
+}
+
+int64_t LengthLike(int64_t like, int64_t least,
+                   const std::vector<int64_t>& splits) {
+  int64_t period = 1;
+  for (const int64_t n : splits) period = std::lcm(period, n);
+  const int64_t rest = like % period;
+  return least + (rest - least % period + period) % period;
 }
 
 }  // namespace shardc::verify

@@ -37,8 +37,9 @@ struct CacheTrace {
   bool insert = true;  // the last row is replaced before decoding
   bool left_padding = false;
   Spec prefill_spec, decode_spec;  // of [B, S, K, D]
-  Spec token_spec;                 // new tokens [B, n, K, D] of a prefill
-  AxisGroup query_heads;           // decode's query [B, 1, H, D]
+  // New tokens [B, n, K, D] of a prefill; they are rotated with D whole.
+  Spec token_spec;
+  AxisGroup query_heads, query_dim;  // of decode's query [B, 1, H, D]
   exec::OperationSettings settings = SmallBlocks();  // of decoding
   std::optional<double> scale;
   double soft_cap = 0;

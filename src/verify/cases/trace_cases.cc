@@ -2,7 +2,7 @@
 // the keys do, every row of another length, then the decoding steps, with
 // slots for all of them, or so few that a window goes round them.
 //
-//   8 keys, 2 rows, 4 steps  ->  24 tokens of prefill (18 rounded up), 32 slots
+//   8 keys over sp 2, 2 rows, 4 steps  ->  18 tokens of prefill, 22 slots
 #include "verify/cases/trace_cases.h"
 
 #include <algorithm>
@@ -18,15 +18,24 @@ namespace {
 // Of a prefill's tokens, and of a cache that rolls.
 constexpr int64_t kChunk = 256, kRollingChunk = 8;
 
-int64_t Up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
+// The traces of all cases at one choice of sizes.
 class Adder {
  public:
   Adder(const Request& request, const Resolver& resolver, const Mesh& mesh,
-        Matrix& matrix)
-      : request_(request), resolver_(resolver), mesh_(mesh), matrix_(matrix) {}
+        const Splits& splits, const Sizes& sizes)
+      : request_(request),
+        resolver_(resolver),
+        mesh_(mesh),
+        splits_(splits),
+        sizes_(sizes),
+        given_(sizes == request.sizes) {}
 
-  void Run() {
+  struct Traced {
+    Case test;
+    Trace trace;
+  };
+
+  std::vector<Traced> Run() {
     for (const exec::Operation* operation : request_.operations) {
       if (operation->trace == exec::StateTrace::kNone) continue;
       for (Mode mode : request_.modes) {
@@ -42,6 +51,7 @@ class Adder {
         }
       }
     }
+    return std::move(out_);
   }
 
  private:
@@ -52,7 +62,7 @@ class Adder {
     test.dtype = dtype;
     test.kv_dtype = request_.kv_dtype;
     test.mesh = mesh_;
-    test.sizes = SizesOfMode(matrix_.used, mode);
+    test.sizes = SizesOfMode(sizes_, mode);
     test.settings = request_.settings;
     const SettingsRecord& record = request_.RecordOf(operation);
     if (!record.blocksize_k) {
@@ -64,43 +74,44 @@ class Adder {
     return test;
   }
 
-  // The model's, or one as small as the reduced ones; 0 for none.
+  // The model's, or one as small as the reduced sizes; 0 for none.
   int64_t Window() const {
     if (!request_.window || *request_.window >= request_.sizes.key_length) {
       return 0;
     }
-    return request_.full ? *request_.window : matrix_.used.key_length / 2 + 1;
+    return given_ ? *request_.window : sizes_.key_length / 2 + 1;
   }
 
   void Push(Case test, Trace trace) {
-    matrix_.cases.push_back(std::move(test));
-    matrix_.traces.push_back(std::move(trace));
+    out_.push_back({std::move(test), std::move(trace)});
+  }
+
+  // At least so many slots or tokens, as many as divide as the keys do.
+  int64_t Like(int64_t least) const {
+    return LengthLike(sizes_.key_length, least, splits_.length);
   }
 
   void AddDecoding(Case test, int64_t window) {
     Case prefill = test;
     prefill.mode = Mode::kPrefill;
-    const auto written =
-        ResolveSpecs(resolver_, prefill, IllegalPolicy::kError);
+    const auto written = ResolveSpecs(resolver_, prefill, request_.illegal);
     // Long prefills are written in parts that divide as the whole does.
     const int64_t unit = std::lcm(PartsOf(mesh_, written.key, 1),
                                   PartsOf(mesh_, test.specs.key, 1));
     const int64_t usual = window > 0 ? kRollingChunk : kChunk;
     const int64_t chunk = std::max<int64_t>(1, usual / unit) * unit;
     // Every row has tokens, and the slots divide as the keys do.
-    const int64_t length = matrix_.least.key_length;
     TraceShape trace;
     trace.steps = request_.steps;
     trace.window = window;
-    trace.prefill = Up(5 * test.sizes.batch + 8, length);
-    if (request_.full) {
-      trace.prefill = std::max(trace.prefill, request_.sizes.key_length);
-    }
-    trace.slots = trace.prefill + Up(trace.steps, length);
+    const int64_t least = 5 * test.sizes.batch + 8;
+    trace.prefill =
+        Like(given_ ? std::max(least, request_.sizes.key_length) : least);
+    trace.slots = Like(trace.prefill + trace.steps);
     if (window > 0) {
-      trace.slots = Up(window + chunk - 1, length);
+      trace.slots = Like(window + chunk - 1);
       // Once round at least.
-      trace.prefill = std::max(trace.prefill, Up(trace.slots + chunk, length));
+      trace.prefill = std::max(trace.prefill, Like(trace.slots + chunk));
       test.features.window = window;
     }
     test.sizes.key_length = trace.slots;
@@ -129,7 +140,9 @@ class Adder {
     out.prefill_spec = written;
     out.decode_spec = test.specs.key;
     out.token_spec = written;
-    if (test.specs.query.size() > 2) out.query_heads = test.specs.query[2];
+    const Spec query = exec::PadSpec(test.specs.query, 4);
+    out.query_heads = query[2];
+    out.query_dim = query[3];
     out.settings = test.settings;
     out.scale = test.features.scale;
     out.soft_cap = test.features.soft_cap;
@@ -164,14 +177,33 @@ class Adder {
   const Request& request_;
   const Resolver& resolver_;
   const Mesh& mesh_;
-  Matrix& matrix_;
+  const Splits& splits_;
+  const Sizes& sizes_;
+  bool given_;
+  std::vector<Traced> out_;
 };
 
 }  // namespace
 
 void AddTraces(const Request& request, const Resolver& resolver,
                const Mesh& mesh, Matrix& matrix) {
-  Adder(request, resolver, mesh, matrix).Run();
+  const auto at = [&](const Sizes& sizes) {
+    return Adder(request, resolver, mesh, matrix.splits, sizes).Run();
+  };
+  std::vector<Adder::Traced> used = at(matrix.used);
+  std::vector<Adder::Traced> given;
+  if (matrix.reduced) given = at(matrix.given);
+  matrix.given_traces.resize(matrix.cases.size());
+  for (size_t i = 0; i < used.size(); ++i) {
+    Case test = std::move(used[i].test);
+    if (i < given.size()) {
+      test.given = std::make_shared<const Case>(std::move(given[i].test));
+    }
+    matrix.cases.push_back(std::move(test));
+    matrix.traces.push_back(std::move(used[i].trace));
+    matrix.given_traces.push_back(i < given.size() ? std::move(given[i].trace)
+                                                   : Trace{});
+  }
 }
 
 }  // namespace shardc::verify

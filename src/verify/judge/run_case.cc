@@ -53,14 +53,23 @@ class Judge {
       result_.help = "use blocksparse";
       return std::move(result_);
     }
-    if (!Layouts() || !Sharded() || !OfDtype()) return std::move(result_);
-    if (!Whole() || !Dense()) return std::move(result_);
+    Say("layouts");
+    if (!Layouts()) return std::move(result_);
+    Say("the mesh");
+    if (!Sharded() || !OfDtype() || !Whole()) return std::move(result_);
+    Say("the reference");
+    if (!Dense()) return std::move(result_);
+    Say("one device");
     if (!Numbers() || !Bits()) return std::move(result_);
     Bytes();
     return std::move(result_);
   }
 
  private:
+  void Say(const std::string& what) const {
+    if (options_.stage) options_.stage(what);
+  }
+
   bool Fail(Check check, std::string reason, std::string axis = {},
             std::string help = {}) {
     if (!options_.checks.Has(check)) return true;
@@ -285,9 +294,9 @@ class Judge {
       result_.remarks.push_back(result_.unchecked);
       return;
     }
-    const int64_t sent = result_.ledger.TotalSent();
-    if (sent == traffic.total()) return;
-    Fail(Check::kLedger, BytesDiffer(sent, traffic.total()));
+    const exec::SentBytes sent = result_.ledger.Sent();
+    if (sent == traffic.sent()) return;
+    Fail(Check::kLedger, BytesDiffer(mesh, sent, traffic.sent()));
   }
 
   const Case& test_;
@@ -325,6 +334,7 @@ CaseResult JudgeProblem(const Case& test, const exec::AttentionProblem& problem,
 
 CaseResult RunCase(const Case& test, const RunOptions& options,
                    CaseTensors* tensors) {
+  if (options.stage) options.stage("test data");
   const exec::AttentionProblem problem =
       MakeProblem(test, std::max(options.threads, 1));
   return JudgeProblem(test, problem, options, tensors);

@@ -17,8 +17,12 @@ using Told =
     std::function<void(const exec::AttentionProblem&, const exec::Machine&,
                        exec::AttentionSpecs&, exec::OperationSettings&)>;
 
+// Told of what a long case is at: `of the reference`, `step 3 of 16`.
+using Stage = std::function<void(const std::string& what)>;
+
 struct RunOptions {
   Checks checks;
+  Stage stage = {};
   exec::Seams seams;  // what programs go through, where it is not the ordinary
   Told told;
   int threads = 1;  // that simulate devices

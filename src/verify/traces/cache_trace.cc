@@ -67,19 +67,26 @@ class Run {
       why.message = no_rotation_;
       return Refused(why);
     }
+    Say("prefill");
     if (!Prefill() || !Insert()) return false;
     for (int64_t step = 0; step < trace_.steps; ++step) {
+      Say("step " + std::to_string(step + 1) + " of " +
+          std::to_string(trace_.steps));
       result_.step = step;
       if (!Decode()) return false;
     }
     return true;
   }
 
+  void Say(const std::string& what) const {
+    if (options_.stage) options_.stage(what);
+  }
+
   void Bytes() {
-    const int64_t sent = result_.ledger.TotalSent();
-    const int64_t expected = TraceBytes(trace_);
+    const exec::SentBytes sent = result_.ledger.Sent();
+    const exec::SentBytes expected = TraceBytes(trace_);
     if (sent == expected) return;
-    Fail(Check::kLedger, BytesDiffer(sent, expected));
+    Fail(Check::kLedger, BytesDiffer(mesh_, sent, expected));
   }
 
   bool Fail(Check check, std::string reason, const Complaint& why = {}) {
@@ -117,10 +124,13 @@ class Run {
       bad->message = "tokens of a prefill: " + bad->message;
       return Refused(*bad);
     }
+    // Pairs of a rotation lie half a dimension apart: it is cut after that.
+    Spec whole = exec::PadSpec(spec, 4);
+    whole[3].clear();
     ShardedTensor key = exec::Scatter(
-        mesh_, memory_.Raw(TokenKind::kKey, cache.index, n), spec);
+        mesh_, memory_.Raw(TokenKind::kKey, cache.index, n), whole);
     ShardedTensor value = exec::Scatter(
-        mesh_, memory_.Raw(TokenKind::kValue, cache.index, n), spec);
+        mesh_, memory_.Raw(TokenKind::kValue, cache.index, n), whole);
     exec::RotateTokens(machine_, key, cache.index, frequencies_, trace_.style,
                        exec::RotaryOf::kKey);
     Complaint why;
@@ -223,11 +233,18 @@ class Run {
     std::vector<int64_t> first = lengths_;
     Spec token = exec::PadSpec(trace_.decode_spec, 4);
     token[1].clear();
+    const Spec own = {token[0], {}, trace_.query_heads, trace_.query_dim};
+    const Shape shape = {trace_.batch, 1, trace_.heads, trace_.head_dim};
+    if (auto bad = exec::CheckLayout(mesh_, shape, own)) {
+      bad->message = "query: " + bad->message;
+      return Refused(*bad);
+    }
     ShardedTensor query =
         exec::Scatter(mesh_, memory_.Raw(TokenKind::kQuery, first, 1),
                       {token[0], {}, trace_.query_heads});
     exec::RotateTokens(machine_, query, first, frequencies_, trace_.style,
                        exec::RotaryOf::kQuery);
+    exec::Move(machine_, query, own, "query");
     if (!Append(cache_, 1, ones, token)) return false;
     for (int64_t b = 0; b < trace_.batch; ++b) {
       int64_t& length = lengths_[At(b)];
@@ -334,6 +351,7 @@ class Run {
 
   // All steps that wait, in their order.
   bool Judge() {
+    if (judge_.Waiting() > 0) Say("the reference");
     for (const JudgedStep& step :
          judge_.Judge(options_.threads, options_.wrong)) {
       if (!Accept(step)) return false;

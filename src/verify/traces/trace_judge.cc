@@ -171,8 +171,11 @@ Case TraceJudge::StepCase() const {
       trace_.batch,    1, trace_.slots, trace_.heads, trace_.key_heads,
       trace_.head_dim, 0};
   test.specs.key = test.specs.value = trace_.decode_spec;
-  test.specs.query = test.specs.output = {
-      exec::PadSpec(trace_.decode_spec, 1)[0], {}, trace_.query_heads};
+  test.specs.query = {exec::PadSpec(trace_.decode_spec, 1)[0],
+                      {},
+                      trace_.query_heads,
+                      trace_.query_dim};
+  test.specs.output = test.specs.query;
   return test;
 }
 

@@ -21,7 +21,9 @@ TEST_CASE("reduced heads keep the structure and no more") {
   for (const Row& row : rows) {
     CAPTURE(row.heads);
     CAPTURE(row.a);
-    const auto [h, k] = ReducedHeads(row.heads, row.keys, {{row.a, row.c}});
+    Splits splits;
+    splits.heads = {{row.a, row.c}};
+    const auto [h, k] = ReducedHeads(row.heads, row.keys, splits);
     CHECK(h <= row.heads);
     CHECK(h % k == 0);
     CHECK((h % row.a == 0) == (row.heads % row.a == 0));
@@ -64,7 +66,9 @@ TEST_CASE("reduced heads keep all of their structure") {
       if (heads % keys != 0) continue;
       for (const int64_t a : {1, 2, 3, 4, 8}) {
         for (const int64_t c : {1, 2, 4}) {
-          const auto [h, k] = ReducedHeads(heads, keys, {{a, c}});
+          Splits splits;
+          splits.heads = {{a, c}};
+          const auto [h, k] = ReducedHeads(heads, keys, splits);
           const std::string want = StructureOf(heads, keys, a, c);
           CAPTURE(heads);
           CAPTURE(keys);
@@ -83,11 +87,14 @@ TEST_CASE("reduced heads keep all of their structure") {
 TEST_CASE("reduced batches and dims keep their parts") {
   for (int64_t real = 1; real <= 96; ++real) {
     for (const int64_t n : {1, 2, 3, 4, 8}) {
-      const int64_t batch = ReducedBatch(real, {n});
+      Splits splits;
+      splits.batch = splits.dim = {n};
+      const int64_t batch =
+          ReducedSizes({real, 1, 1, 1, 1, 16, 0}, splits).batch;
       CHECK((batch == 1) == (real == 1));
       CHECK((batch % n == 0) == (real % n == 0));
       CHECK(std::min<int64_t>(batch / n, 2) == std::min<int64_t>(real / n, 2));
-      const int64_t dim = ReducedDim(real, {n});
+      const int64_t dim = ReducedDim(real, splits);
       CHECK((dim % 2 == 0) == (real % 2 == 0));
       CHECK((dim % n == 0) == (real % n == 0));
       CHECK((dim % (2 * n) == 0) == (real % (2 * n) == 0));
@@ -117,6 +124,54 @@ TEST_CASE("a query that is shorter than its keys stays so") {
   CHECK(small.query_length < small.key_length);
   CHECK(small.head_dim == 16);
   CHECK(small.batch == 4);
+}
+
+TEST_CASE("packed tokens divide as the real ones do") {
+  Splits splits;
+  splits.batch = splits.tokens = {2};
+  splits.length = {1};
+  for (int64_t batch = 1; batch <= 9; ++batch) {
+    for (int64_t length = 8; length <= 40; ++length) {
+      const Sizes real{batch, length, length, 4, 4, 16, 0};
+      const Sizes small = ReducedSizes(real, splits);
+      CHECK((small.batch % 2 == 0) == (batch % 2 == 0));
+      const int64_t tokens = small.batch * small.key_length;
+      CHECK((tokens % 4 == 0) == (batch * length % 4 == 0));
+      CHECK((tokens % 2 == 0) == (batch * length % 2 == 0));
+      CHECK(small.query_length == small.key_length);
+    }
+  }
+}
+
+TEST_CASE("what a length's parts are exchanged for keeps how it divides") {
+  // Six key heads over four: neither divides the other.
+  Splits splits;
+  splits.heads = {{1, 1}};
+  splits.exchanges = {{.heads = 1, .keys = 1, .parts = 4}};
+  const auto [h, k] = ReducedHeads(24, 6, splits);
+  CHECK(h % 4 == 0);
+  CHECK(k % 4 != 0);
+  CHECK(4 % k != 0);
+  CHECK(ReducedHeads(24, 2, splits).second <= 2);
+}
+
+TEST_CASE("pages' words of heads split as the real ones do") {
+  Splits splits;
+  splits.heads = {{4, 4}};
+  splits.words = {{4, 4}};
+  // 128 dims are reduced, but never to 64, where keys and values share a row.
+  CHECK(ReducedDim(64, splits) == 64);
+  CHECK(ReducedDim(128, splits) == 16);
+  // A word a device from 16 key heads of bytes on; of 4, a quarter of one.
+  CHECK(ReducedHeads(64, 32, splits).second == 16);
+  CHECK(ReducedHeads(32, 4, splits).second == 4);
+}
+
+TEST_CASE("a length like another divides alike") {
+  CHECK(LengthLike(256, 18, {3}) == 19);
+  CHECK(LengthLike(256, 18, {4, 8}) == 24);
+  CHECK(LengthLike(600, 600, {4}) == 600);
+  CHECK(LengthLike(5, 4, {1}) == 4);
 }
 
 }  // namespace

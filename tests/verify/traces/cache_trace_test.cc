@@ -78,6 +78,33 @@ TEST_CASE("traces of other dtypes, layouts and windows") {
   Passes(rolling);
 }
 
+TEST_CASE("a head dimension is split after its rotation") {
+  for (const auto style :
+       {exec::RotaryStyle::kHalves, exec::RotaryStyle::kInterleaved}) {
+    for (const Dtype kv : {Dtype::kF32, Dtype::kI8}) {
+      CacheTrace trace = Base();
+      trace.prefill = 24;
+      trace.chunk = 8;
+      trace.steps = 4;
+      trace.slots = 32;
+      trace.style = style;
+      trace.kv_dtype = kv;
+      trace.prefill_spec = {{"dp"}, {"sp"}, {}, {"tp"}};
+      trace.decode_spec = trace.token_spec = trace.prefill_spec;
+      trace.query_heads = {};
+      trace.query_dim = {"tp"};
+      Passes(trace);
+      // Only decoding splits it.
+      trace.prefill_spec = trace.token_spec = {{"dp"}, {}, {"tp"}};
+      Passes(trace);
+      trace.query_dim = {};
+      const CacheTraceResult unlike = RunCacheTrace(trace, {});
+      CHECK(unlike.status == Status::kUnsupported);
+      CHECK(unlike.axis == "tp");
+    }
+  }
+}
+
 TEST_CASE("dropout counts a trace's rows and heads as any attention's") {
   CacheTrace trace = Base();
   trace.prefill = 24;

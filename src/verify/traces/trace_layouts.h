@@ -1,0 +1,17 @@
+// Whether a cache's trace can be formed, from its layouts alone.
+#ifndef SHARDC_VERIFY_TRACES_TRACE_LAYOUTS_H_
+#define SHARDC_VERIFY_TRACES_TRACE_LAYOUTS_H_
+
+#include <optional>
+
+#include "exec/machine/sharded.h"
+#include "verify/cases/trace.h"
+
+namespace shardc::verify {
+
+// The first layout that a run of the trace would refuse, in its words.
+std::optional<exec::Complaint> TraceRefusal(const CacheTrace& trace);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_TRACES_TRACE_LAYOUTS_H_
