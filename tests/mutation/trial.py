@@ -1,0 +1,386 @@
+"""Asks `verify`, its self-test and the tests whether they notice small changes
+to the executor, to the judge and to the dense reference.
+
+    tests/mutation/trial.py [--sample N] [--only TEXT] [--threads N] [--all]
+
+Every change of mutants.py becomes `(Mutant(17) ? new : old)` in a copy of its
+source; the copies are compiled and linked once, before the build's own
+library, and SHARDC_MUTANT=17 switches one on. A line tells who noticed it:
+the matrices of `shardc verify`, its self-test, or the tests of exec, dense
+and verify; the first of them unless `--all`. What nobody noticed needs a
+reason in the list, or the exit status is 1. So is it where a change with a
+reason is noticed after all.
+
+`--sample N` takes N of them and asks the matrices alone; `--check` only looks
+whether every change applies.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+
+ROOT = os.environ.get(
+    "SHARDC_SOURCE_ROOT",
+    os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
+BUILD = os.environ.get("SHARDC_BUILD_ROOT", os.path.join(ROOT, "build"))
+TRIAL = os.path.join(BUILD, "trial")
+ROOMS = ("exec", "dense", "verify/cases", "verify/judge", "verify/traces")
+# Bodies that are compiled once for each processor.
+APART = ("_simd.cc",)
+TESTS = ("exec", "dense", "verify")
+HEADER = """#pragma once
+#include <cstdlib>
+inline int ChosenMutant() {
+  const char* text = std::getenv("SHARDC_MUTANT");
+  return text == nullptr ? 0 : std::atoi(text);
+}
+inline const int kChosenMutant = ChosenMutant();
+inline bool Mutant(int number) { return kChosenMutant == number; }
+"""
+SMALL = "heads=8,kv_heads=4,head_dim=16,batch=4,q_len=16,kv_len=32"
+# What people would run: axes of every kind, then what only some settings reach.
+MATRICES = (
+    ("--mesh", "sp:4,tp:2", "--attention", SMALL, "--dtype", "float32",
+     "--operation", "ring,ulysses", "--order", "zig_zag", "--mode", "train"),
+    ("--mesh", "dp:2,tp:2", "--attention", SMALL, "--dtype", "float32",
+     "--mode", "train,decode", "--operation",
+     "vanilla,sdpa,flash_attn2", "--dot-bits", "8"),
+    ("--mesh", "sp:2,tp:4", "--attention", SMALL, "--dtype", "float32",
+     "--rules", "dim"),
+    ("--mesh", "dp:2,sp:2,tp:2", "--attention", SMALL, "--dtype", "float32",
+     "--mode", "decode,insert", "--kv-dtype", "int8"),
+    ("--mesh", "dp:2,tp:4", "--attention", SMALL, "--dtype",
+     "bfloat16,float16"),
+    ("--mesh", "dp:2,sp:2,tp:2", "--attention", SMALL + ",window=12",
+     "--dtype", "float32", "--features", "all"),
+)
+RULES = {"dim": "version: 1\naxes: {head: [], kv_head: [], attention_dim: tp, "
+                "attention_kv_dim: tp}\n"}
+
+
+class Broken(Exception):
+    """A list or a build that cannot be used."""
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Mutant:
+    file: str    # below src
+    line: str    # that stands once in it, without indentation
+    old: str     # an expression or a call that stands once in the line
+    new: str     # empty: the call is left out
+    reason: str  # why nobody can notice it; empty: somebody must
+
+
+class Place:
+    """A source with some of its mutants put in."""
+
+    def __init__(self, path):
+        with open(os.path.join(ROOT, "src", path), encoding="utf-8") as file:
+            self.lines = file.read().split("\n")
+        self.path = path
+        self.stripped = [line.strip() for line in self.lines]
+
+    def put(self, numbered):
+        """The text with (number, mutant) switchable; several in a line nest
+        from its end on."""
+        lines = list(self.lines)
+        by_line = {}
+        for number, mutant in numbered:
+            if self.stripped.count(mutant.line) != 1:
+                raise Broken(f"{self.path}: `{mutant.line}` stands "
+                             f"{self.stripped.count(mutant.line)} times")
+            at = self.stripped.index(mutant.line)
+            by_line.setdefault(at, []).append((number, mutant))
+        for at, several in by_line.items():
+            lines[at] = self.merged(lines[at], several)
+        return "\n".join(lines)
+
+    @staticmethod
+    def merged(line, several):
+        """One of them at most is on, so whole lines may be chosen between
+        where changes overlap; else each expression is."""
+        spans = sorted(((line.index(m.old), n, m) for n, m in several),
+                       reverse=True)
+        end = len(line) + 1
+        for begin, number, mutant in spans:
+            if begin + len(mutant.old) > end:
+                raise Broken(f"changes overlap in {line.strip()}")
+            end = begin
+            head, tail = line[:begin], line[begin + len(mutant.old):]
+            if mutant.new:
+                line = (f"{head}(Mutant({number}) ? ({mutant.new}) : "
+                        f"({mutant.old})){tail}")
+            else:
+                line = f"{head}if (!Mutant({number})) {mutant.old}{tail}"
+        return line
+
+
+def sources():
+    """Paths below src that may be changed."""
+    out = []
+    for room in ROOMS:
+        for here, _, names in os.walk(os.path.join(ROOT, "src", room)):
+            out += [os.path.relpath(os.path.join(here, name),
+                                    os.path.join(ROOT, "src"))
+                    for name in names
+                    if name.endswith(".cc") and not name.endswith(APART)]
+    return sorted(out)
+
+
+def overlapping(mutants):
+    """Those that stand in the way of an earlier one of their line."""
+    taken, out = {}, set()
+    for mutant in mutants:
+        begin = mutant.line.index(mutant.old)
+        span = (begin, begin + len(mutant.old))
+        others = taken.setdefault((mutant.file, mutant.line), [])
+        if any(span[0] < b and a < span[1] for a, b in others):
+            out.add(mutant)
+        else:
+            others.append(span)
+    return out
+
+
+class Compiler:
+    def __init__(self, mutants):
+        self.mutants = list(mutants)
+        self.numbers = {m: i + 1 for i, m in enumerate(self.mutants)}
+        with open(os.path.join(BUILD, "compile_commands.json"),
+                  encoding="utf-8") as file:
+            listed = json.load(file)
+        self.commands = {
+            os.path.normpath(os.path.join(entry["directory"], entry["file"])):
+            shlex.split(entry["command"]) for entry in listed}
+        os.makedirs(TRIAL, exist_ok=True)
+        self.write(os.path.join(TRIAL, "mutant.h"), HEADER)
+
+    @staticmethod
+    def write(path, text):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                if file.read() == text:
+                    return
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def files(self):
+        return sorted({m.file for m in self.mutants})
+
+    def compiled(self, path, mutants, *more):
+        """(object, errors) of a source with its mutants."""
+        name = path.replace("/", "_")
+        copy = os.path.join(TRIAL, "src", path)
+        self.write(copy, Place(path).put(
+            [(self.numbers[m], m) for m in mutants]))
+        target = os.path.join(TRIAL, name + ".o")
+        command = list(self.commands[os.path.join(ROOT, "src", path)])
+        command[command.index("-o") + 1] = target
+        command[command.index("-c") + 1] = copy
+        for flag in ("-MF", "-MQ"):
+            command[command.index(flag) + 1] = target + ".d"
+        # A copy's neighbours are those of its source.
+        command += ["-include", os.path.join(TRIAL, "mutant.h"), "-w",
+                    "-fdiagnostics-color=never", "-I", os.path.dirname(
+                        os.path.join(ROOT, "src", path)), *more]
+        done = subprocess.run(command, cwd=BUILD, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              encoding="utf-8", errors="replace")
+        return target, done.stdout if done.returncode != 0 else ""
+
+    def that_compile(self):
+        skip = overlapping(self.mutants)
+        good = [m for m in self.mutants if m not in skip]
+
+        def work(path):
+            left = [m for m in good if m.file == path]
+            for _ in range(12):
+                _, errors = self.compiled(path, left, "-fsyntax-only")
+                if not errors:
+                    return left
+                lines = {int(n) for n in re.findall(
+                    rf"{re.escape(os.path.basename(path))}:(\d+):\d+: error",
+                    errors)}
+                place = Place(path)
+                fewer = [m for m in left if place.stripped.index(m.line) + 1
+                         not in lines]
+                if len(fewer) == len(left):
+                    return []
+                left = fewer
+            return []
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            return [m for part in pool.map(work, self.files()) for m in part]
+
+    def build(self, programs):
+        """Links each program of the build's with the changed objects."""
+        def work(path):
+            return self.compiled(path,
+                                 [m for m in self.mutants if m.file == path])
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            made = list(pool.map(work, self.files()))
+        for _, errors in made:
+            if errors:
+                raise Broken(errors[:2000])
+        objects = [target for target, _ in made]
+        for program in programs:
+            listed = subprocess.run(
+                ["ninja", "-C", BUILD, "-t", "commands", program], check=True,
+                stdout=subprocess.PIPE, encoding="utf-8").stdout
+            link = shlex.split(listed.strip().split("\n")[-1])
+            at = link.index("-o")
+            link[at + 1] = os.path.join(TRIAL, os.path.basename(program))
+            first = next(i for i, word in enumerate(link)
+                         if word.endswith(".o") and i > at + 1)
+            link[first:first] = objects
+            done = subprocess.run(link, cwd=BUILD, check=False,
+                                  stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, encoding="utf-8",
+                                  errors="replace")
+            if done.returncode != 0:
+                raise Broken(done.stdout[-2000:])
+
+
+class Judges:
+    """Each answers whether it notices the mutant that is switched on."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.shardc = os.path.join(TRIAL, "shardc")
+        self.rules = {}
+        for name, text in RULES.items():
+            self.rules[name] = os.path.join(TRIAL, name + ".yaml")
+            Compiler.write(self.rules[name], text)
+        self.right = [self.verdicts(0, matrix) for matrix in MATRICES]
+
+    def run(self, number, command):
+        env = {**os.environ, "SHARDC_MUTANT": str(number),
+               "SHARDC_SOURCE_ROOT": ROOT, "SHARDC_BUILD_ROOT": BUILD,
+               "SHARDC_BIN": self.shardc}
+        try:
+            return subprocess.run(command, env=env, check=False, cwd=TRIAL,
+                                  stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL,
+                                  timeout=self.seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def verdicts(self, number, matrix):
+        """Of each case its status; nothing where the program failed."""
+        words = [self.rules.get(word, word) for word in matrix]
+        done = self.run(number, [self.shardc, "verify", "--no-project",
+                                 "--threads", "1", "--format", "json", *words])
+        if done is None or done.returncode not in (0, 1):
+            return None
+        try:
+            report = json.loads(done.stdout)
+        except ValueError:
+            return None
+        return [(case["operation"], case["status"])
+                for case in report["cases"]]
+
+    def matrix(self, number):
+        """A case that passed and does not, or is not there."""
+        return any(self.verdicts(number, matrix) != right
+                   for matrix, right in zip(MATRICES, self.right))
+
+    def self_test(self, number):
+        done = self.run(number, [self.shardc, "verify", "--self-test",
+                                 "--threads", "1"])
+        return done is None or done.returncode != 0
+
+    def tests(self, number):
+        for name in TESTS:
+            done = self.run(number, [os.path.join(TRIAL, name + "_test"),
+                                     "--abort-after=1",
+                                     "--no-path-filenames=true"])
+            if done is None or done.returncode != 0:
+                return True
+        return False
+
+
+def who(judges, number, every, fast):
+    names = []
+    for name, judge in (("matrix", judges.matrix),
+                        ("self-test", judges.self_test),
+                        ("tests", judges.tests)):
+        if fast and name != "matrix":
+            break
+        if judge(number):
+            names.append(name)
+            if not every:
+                break
+    return names
+
+
+def main():
+    from mutants import MUTANTS
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=900)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    mutants = [Mutant(*row) for row in MUTANTS]
+    if args.check:
+        if overlapping(mutants):
+            raise Broken("changes overlap: "
+                         f"{sorted(overlapping(mutants))[0]}")
+        for path in sorted({m.file for m in mutants}):
+            Place(path).put([(1, m) for m in mutants if m.file == path])
+        print(f"{len(mutants)} changes apply")
+        return 0
+    mutants = [m for m in mutants if args.only in m.file]
+    if args.sample:
+        sound = [m for m in mutants if not m.reason]
+        mutants = sound[::max(1, len(sound) // args.sample)][:args.sample]
+    compiler = Compiler(mutants)
+    compiler.build(["src/cli/shardc"] + (
+        [] if args.sample else [f"tests/{name}_test" for name in TESTS]))
+    judges = Judges(args.seconds)
+    if any(right is None or "fail" in [status for _, status in right]
+           for right in judges.right):
+        raise Broken("the unchanged program fails")
+    begun = time.monotonic()
+    missed, count = [], {"matrix": 0, "self-test": 0, "tests": 0}
+
+    def work(mutant):
+        return mutant, who(judges, compiler.numbers[mutant], args.all,
+                           bool(args.sample))
+    with concurrent.futures.ThreadPoolExecutor(args.threads) as pool:
+        for mutant, names in pool.map(work, mutants):
+            for name in names:
+                count[name] += 1
+            said = ", ".join(names) or (f"nobody: {mutant.reason}"
+                                        if mutant.reason else "NOBODY")
+            print(f"{said:<24}  {mutant.file}: {mutant.old} -> "
+                  f"{mutant.new or 'nothing'}", flush=True)
+            if bool(names) == bool(mutant.reason):
+                missed.append(mutant)
+    same = sum(1 for m in mutants if m.reason)
+    told = len(mutants) - same
+    by_verify = count["matrix"] + count["self-test"]
+    print(f"{told} changes of a result: matrices noticed {count['matrix']}, "
+          f"the self-test {count['self-test']}, tests {count['tests']}"
+          + ("" if args.all else " of those left")
+          + ("" if args.all or not told else
+             f"; {100 * by_verify // told} % by verify itself")
+          + f". {same} change none. {len(missed)} are not as the list says. "
+          f"{time.monotonic() - begun:.0f} s")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Broken as error:
+        sys.exit(str(error))
