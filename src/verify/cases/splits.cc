@@ -63,10 +63,11 @@ class Splitter {
   }
 
  private:
-  // What a list may be cut to: itself, and where a policy shrinks it, each of
-  // its beginnings.
+  // What a list may be cut to: itself, and by a policy nothing or each of its
+  // beginnings.
   std::vector<int64_t> PartsOf(const AxisGroup& axes) const {
     std::vector<int64_t> out{mesh_.Parts(axes).value_or(1)};
+    if (request_.illegal == IllegalPolicy::kDrop) AddOnce(out, int64_t{1});
     if (request_.illegal != IllegalPolicy::kShrink) return out;
     AxisGroup begin = axes;
     while (!begin.empty()) {
