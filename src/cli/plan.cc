@@ -123,7 +123,8 @@ std::string CheckLine(const Target& target, const Compiled& compiled,
   if (result.findings.empty()) return out + "nothing found\n";
   return out + Counted(counts[0], "error") + ", " +
          Counted(counts[1], "warning") + ", " + Counted(counts[2], "note") +
-         ": `shardc check` tells them\n";
+         (counts[0] + counts[1] > 0 ? ": `shardc check` tells them\n"
+                                    : ": `shardc check --notes` tells them\n");
 }
 
 // What the inputs would change in the committed plan, on stdout.

@@ -97,6 +97,11 @@ class Plan(Case):
                 "findings": {"SHD105": ["absent"]}}))
             write(folder, "shardc.yaml", project)
             self.assertEqual(last(), "check       nothing found")
+            # `check` prints notes on request only.
+            write(folder, "shardc.yaml", "version: 1\ntargets: {}\n"
+                  "lint: {severity: {SHD105: note}}\n")
+            self.assertEqual(last(), "check       0 errors, 0 warnings, "
+                             "1 note: `shardc check --notes` tells them")
             write(folder, "shardc.yaml",
                   "version: 1\nlint: {severity: {SHD105: error}}\n")
             self.assertIn("1 error, 0 warnings", last())
