@@ -1,21 +1,38 @@
 #include "dense/latent.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace shardc::dense {
 namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// c . w[h] for all tokens, to dims [0, w's) of each head's row of `out`.
+// Tokens for which one row of a head's matrix is read once.
+constexpr int64_t kBlock = 16;
+
+// c . w[h] for all tokens, to dims [0, w's) of each head's row of `out`. Rows
+// of `out` lie far apart, so a block of sums is kept together.
 void Project(const Array& c, const Array& w, Array& out) {
   const int64_t tokens = c.dim(0) * c.dim(1), rank = c.dim(2);
   const int64_t heads = w.dim(0), dim = w.dim(2), row = out.dim(3);
-  for (int64_t token = 0; token < tokens; ++token) {
-    const double* const from = c.data.data() + token * rank;
-    for (int64_t h = 0; h < heads; ++h) {
-      double* const to = out.data.data() + (token * heads + h) * row;
+  std::vector<double> sums(At(kBlock * dim));
+  for (int64_t h = 0; h < heads; ++h) {
+    const double* const head = w.data.data() + h * rank * dim;
+    for (int64_t first = 0; first < tokens; first += kBlock) {
+      const int64_t count = std::min(kBlock, tokens - first);
+      std::fill(sums.begin(), sums.end(), 0.0);
       for (int64_t r = 0; r < rank; ++r) {
-        const double* const up = w.data.data() + (h * rank + r) * dim;
-        for (int64_t d = 0; d < dim; ++d) to[d] += from[r] * up[d];
+        const double* const up = head + r * dim;
+        for (int64_t t = 0; t < count; ++t) {
+          const double x = c.data[At((first + t) * rank + r)];
+          double* const to = sums.data() + t * dim;
+          for (int64_t d = 0; d < dim; ++d) to[d] += x * up[d];
+        }
+      }
+      for (int64_t t = 0; t < count; ++t) {
+        std::copy_n(sums.data() + t * dim, dim,
+                    out.data.data() + ((first + t) * heads + h) * row);
       }
     }
   }
