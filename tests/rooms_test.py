@@ -75,6 +75,7 @@ MAY_INCLUDE = {
 # Third-party headers stay behind our own, in the rooms named.
 THIRD_PARTY = {
     "CLI": {"cli"},
+    "cpuid.h": {"floats"},
     "hwy": {"checkpoint", "exec/kernels", "floats"},
     "malloc.h": {"exec/machine"},
     "nlohmann": {"source"},

@@ -13,6 +13,8 @@
 #include <hwy/foreach_target.h>  // before highway.h: it compiles this again
 #include <hwy/highway.h>
 
+#include "floats/targets_simd.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace shardc {
 namespace HWY_NAMESPACE {
@@ -77,11 +79,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace shardc {
 
-HWY_EXPORT(Fold);
+SIMD_EXPORT(Fold);
 
 size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
                   size_t* kept) {
-  return HWY_DYNAMIC_DISPATCH(Fold)(bytes, count, state, folded, kept);
+  return SIMD_DISPATCH(Fold)(bytes, count, state, folded, kept);
 }
 
 }  // namespace shardc

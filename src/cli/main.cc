@@ -15,7 +15,6 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/parser.h"
-#include "source/digest.h"
 #include "source/file_sink.h"
 #include "source/unfinished.h"
 
@@ -56,7 +55,6 @@ void Say(std::string_view text) {
 
 int Main(int argc, char** argv) {
   KeepStandardStreams();
-  TellMemoryHandler();
   const InterruptNotice interrupts("");
   if (argc < 2) {  // in a script a command's name was lost: no success
     WriteAll(STDERR_FILENO, QuickStart());

@@ -78,9 +78,10 @@ void Add(CLI::App& app, const Option& option, bool words_end_lists) {
   if (option.several == Several::kCommas) added->delimiter(',');
 }
 
-// The parser of all commands, and what runs each.
+// The parser of all commands, and what runs each. Options are declared of those
+// that `words` name alone: all together take longer than many a command.
 struct Parser {
-  explicit Parser(Common& common);
+  Parser(Common& common, const Strings& words);
 
   CLI::App app;
   struct Entry {
@@ -92,7 +93,7 @@ struct Parser {
   std::vector<Entry> entries;
 };
 
-Parser::Parser(Common& common) {
+Parser::Parser(Common& common, const Strings& words) {
   app.name("shardc");
   app.description(
       "Compile sharding rules to plans, lint them, and prove by numbers that\n"
@@ -105,6 +106,10 @@ Parser::Parser(Common& common) {
   for (const Command* command : Commands()) {
     CLI::App* sub = app.add_subcommand(std::string(command->name),
                                        std::string(command->summary));
+    entries.push_back({sub, command, {}, {}});
+    if (std::find(words.begin(), words.end(), command->name) == words.end()) {
+      continue;
+    }
     sub->footer("Example:\n  " + std::string(command->example) + "\n");
     Declared declared = command->declare();
     Options options = WithCommon(std::move(declared.options), *command, common);
@@ -112,8 +117,8 @@ Parser::Parser(Common& common) {
         std::any_of(options.begin(), options.end(),
                     [](const Option& option) { return option.IsArgument(); });
     for (const Option& option : options) Add(*sub, option, takes_arguments);
-    entries.push_back(
-        {sub, command, std::move(options), std::move(declared.run)});
+    entries.back().options = std::move(options);
+    entries.back().run = std::move(declared.run);
   }
 }
 
@@ -179,8 +184,8 @@ With a `shardc.yaml` here or above, `shardc check` needs no flags.
 
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings) {
-  Parser parser(common);
   const Strings words = Respelt(Strings(argv + 1, argv + argc));
+  Parser parser(common, words);
   const std::string word = CommandWord(words);
   try {
     // CLI11 takes them from the back.

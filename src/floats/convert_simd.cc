@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "floats/half_simd-inl.h"
+#include "floats/targets_simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace shardc::HWY_NAMESPACE {
@@ -73,30 +74,30 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace shardc {
 
-HWY_EXPORT(F16FromF32);
-HWY_EXPORT(Bf16FromF32);
-HWY_EXPORT(F32FromF16);
-HWY_EXPORT(F32FromBf16);
-HWY_EXPORT(F16FromBf16);
-HWY_EXPORT(Bf16FromF16);
+SIMD_EXPORT(F16FromF32);
+SIMD_EXPORT(Bf16FromF32);
+SIMD_EXPORT(F32FromF16);
+SIMD_EXPORT(F32FromBf16);
+SIMD_EXPORT(F16FromBf16);
+SIMD_EXPORT(Bf16FromF16);
 
 void SimdF16FromF32(const void* in, void* out, size_t count) {
-  HWY_DYNAMIC_DISPATCH(F16FromF32)(in, out, count);
+  SIMD_DISPATCH(F16FromF32)(in, out, count);
 }
 void SimdBf16FromF32(const void* in, void* out, size_t count) {
-  HWY_DYNAMIC_DISPATCH(Bf16FromF32)(in, out, count);
+  SIMD_DISPATCH(Bf16FromF32)(in, out, count);
 }
 void SimdF32FromF16(const void* in, void* out, size_t count) {
-  HWY_DYNAMIC_DISPATCH(F32FromF16)(in, out, count);
+  SIMD_DISPATCH(F32FromF16)(in, out, count);
 }
 void SimdF32FromBf16(const void* in, void* out, size_t count) {
-  HWY_DYNAMIC_DISPATCH(F32FromBf16)(in, out, count);
+  SIMD_DISPATCH(F32FromBf16)(in, out, count);
 }
 void SimdF16FromBf16(const void* in, void* out, size_t count) {
-  HWY_DYNAMIC_DISPATCH(F16FromBf16)(in, out, count);
+  SIMD_DISPATCH(F16FromBf16)(in, out, count);
 }
 void SimdBf16FromF16(const void* in, void* out, size_t count) {
-  HWY_DYNAMIC_DISPATCH(Bf16FromF16)(in, out, count);
+  SIMD_DISPATCH(Bf16FromF16)(in, out, count);
 }
 
 }  // namespace shardc

@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,14 +18,10 @@ namespace shardc {
 std::optional<std::string> HexDigest(std::string_view algorithm,
                                      std::string_view bytes);
 
-// The SHA-256 of what is written to it.
-// Where libcrypto finds no memory it calls the handler of operator new from now
-// on: by itself it might crash. For a program that has such a handler, before
-// anything else here.
-void TellMemoryHandler();
+// Lower-case hex digits of bytes.
+std::string HexOf(std::span<const unsigned char> bytes);
 
-// By SHA-256, which every libcrypto has: what it lacks is memory, and
-// std::bad_alloc is thrown.
+// By SHA-256.
 std::string Sha256(std::string_view bytes);
 
 // The same of what comes in pieces.

@@ -26,6 +26,7 @@
 #include <hwy/highway.h>
 
 #include "exec/kernels/attention_simd-inl.h"
+#include "floats/targets_simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
@@ -396,11 +397,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace shardc::exec {
 
-HWY_EXPORT(Decode);
+SIMD_EXPORT(Decode);
 
 void DecodeAttention(std::span<const AttentionSlice> slices,
                      std::span<const AttentionState> states, Scratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(Decode)
+  SIMD_DISPATCH(Decode)
   (slices.data(), states.data(), slices.size(), scratch);
 }
 

@@ -14,6 +14,7 @@
 #include <hwy/highway.h>
 
 #include "exec/kernels/kernel_math_simd-inl.h"
+#include "floats/targets_simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
@@ -178,56 +179,56 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace shardc::exec {
 
-HWY_EXPORT(ExpAll);
-HWY_EXPORT(ExpNonPositiveAll);
-HWY_EXPORT(AddTo);
-HWY_EXPORT(MaxTo);
-HWY_EXPORT(RotateHalves);
-HWY_EXPORT(RotatePairs);
-HWY_EXPORT(LargestOf);
-HWY_EXPORT(MixRows);
-HWY_EXPORT(QuantiseRow);
-HWY_EXPORT(DequantiseRow);
+SIMD_EXPORT(ExpAll);
+SIMD_EXPORT(ExpNonPositiveAll);
+SIMD_EXPORT(AddTo);
+SIMD_EXPORT(MaxTo);
+SIMD_EXPORT(RotateHalves);
+SIMD_EXPORT(RotatePairs);
+SIMD_EXPORT(LargestOf);
+SIMD_EXPORT(MixRows);
+SIMD_EXPORT(QuantiseRow);
+SIMD_EXPORT(DequantiseRow);
 
 void Exp(std::span<const float> x, std::span<float> out) {
-  HWY_DYNAMIC_DISPATCH(ExpAll)(x.data(), out.data(), x.size());
+  SIMD_DISPATCH(ExpAll)(x.data(), out.data(), x.size());
 }
 void ExpNonPositive(std::span<const float> x, std::span<float> out) {
-  HWY_DYNAMIC_DISPATCH(ExpNonPositiveAll)(x.data(), out.data(), x.size());
+  SIMD_DISPATCH(ExpNonPositiveAll)(x.data(), out.data(), x.size());
 }
 void AddInto(std::span<const float> x, std::span<float> into) {
-  HWY_DYNAMIC_DISPATCH(AddTo)(x.data(), x.size(), into.data());
+  SIMD_DISPATCH(AddTo)(x.data(), x.size(), into.data());
 }
 void MaxInto(std::span<const float> x, std::span<float> into) {
-  HWY_DYNAMIC_DISPATCH(MaxTo)(x.data(), x.size(), into.data());
+  SIMD_DISPATCH(MaxTo)(x.data(), x.size(), into.data());
 }
 void Mix(float a, std::span<const float> x, float b, std::span<const float> y,
          std::span<float> out) {
-  HWY_DYNAMIC_DISPATCH(MixRows)
+  SIMD_DISPATCH(MixRows)
   (a, x.data(), b, y.data(), x.size(), out.data());
 }
 void Rotate(std::span<float> row, std::span<const float> cos,
             std::span<const float> sin, bool interleaved) {
   if (interleaved) {
-    HWY_DYNAMIC_DISPATCH(RotatePairs)
+    SIMD_DISPATCH(RotatePairs)
     (row.data(), cos.data(), sin.data(), row.size() / 2);
   } else {
-    HWY_DYNAMIC_DISPATCH(RotateHalves)
+    SIMD_DISPATCH(RotateHalves)
     (row.data(), cos.data(), sin.data(), row.size() / 2);
   }
 }
 float Quantise(std::span<const float> x, std::span<int8_t> out) {
-  const float scale = HWY_DYNAMIC_DISPATCH(LargestOf)(x.data(), x.size());
+  const float scale = SIMD_DISPATCH(LargestOf)(x.data(), x.size());
   // A subnormal scale has no finite inverse; neither zero nor NaN has one.
   if (!(scale > 0) || !std::isfinite(127.5f / scale) || !std::isfinite(scale)) {
     return QuantizeInt8(x, out);
   }
-  HWY_DYNAMIC_DISPATCH(QuantiseRow)
+  SIMD_DISPATCH(QuantiseRow)
   (x.data(), 127.5f / scale, out.data(), x.size());
   return scale;
 }
 void Dequantise(std::span<const int8_t> x, float scale, std::span<float> out) {
-  HWY_DYNAMIC_DISPATCH(DequantiseRow)(x.data(), scale, out.data(), x.size());
+  SIMD_DISPATCH(DequantiseRow)(x.data(), scale, out.data(), x.size());
 }
 
 }  // namespace shardc::exec

@@ -1,29 +1,24 @@
 // Which instruction sets the kernels may use.
 
 #include <hwy/highway.h>
-#include <hwy/targets.h>
 
 #include "exec/kernels/kernels.h"
+#include "floats/targets_simd.h"
 
 namespace shardc::exec {
 
 namespace {
 
-// The compiled targets that this processor has; the lowest bit is the best.
-int64_t Usable() {
-  hwy::SetSupportedTargetsForTest(0);
-  return hwy::SupportedTargets() & HWY_TARGETS;
-}
+// The compiled targets that this processor has.
+int64_t Usable() { return DetectedTargets() & HWY_TARGETS; }
 
 }  // namespace
 
 std::vector<std::string> KernelTargets() {
-  const int64_t now = hwy::SupportedTargets();
   std::vector<std::string> names;
   for (int64_t rest = Usable(); rest != 0; rest &= rest - 1) {
     names.emplace_back(hwy::TargetName(rest & -rest));
   }
-  hwy::SetSupportedTargetsForTest(now);
   return names;
 }
 
@@ -33,8 +28,7 @@ bool UseKernelTarget(std::string_view name) {
     if (name == hwy::TargetName(rest & -rest)) chosen = rest & -rest;
   }
   if (chosen == 0 && !name.empty()) return false;
-  hwy::SetSupportedTargetsForTest(chosen);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  UseTargets(chosen);
   return true;
 }
 

@@ -25,6 +25,7 @@
 #include <hwy/highway.h>
 
 #include "exec/kernels/attention_simd-inl.h"
+#include "floats/targets_simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
@@ -440,11 +441,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace shardc::exec {
 
-HWY_EXPORT(Prefill);
+SIMD_EXPORT(Prefill);
 
 void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
                       Scratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(Prefill)(slice, state, scratch);
+  SIMD_DISPATCH(Prefill)(slice, state, scratch);
 }
 
 }  // namespace shardc::exec
