@@ -19,6 +19,23 @@ bool IsWeight(const ParameterGroup& group) {
   return group.role.leaf == Leaf::kWeight || group.role.leaf == Leaf::kKernel;
 }
 
+bool SplitOver(const Facts& facts, const ParameterGroup& group,
+               const AxisGroup& axes) {
+  for (const AxisGroup& dimension : facts.Train(group).spec) {
+    if (std::find_first_of(dimension.begin(), dimension.end(), axes.begin(),
+                           axes.end()) != dimension.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool IsPlaced(const Facts& facts, const ParameterGroup& group) {
+  return facts.plan()
+      .params[facts.Members(group).front()]
+      .coordinate.has_value();
+}
+
 std::vector<Siblings> SiblingsOf(const Facts& facts) {
   std::unordered_map<std::string_view, size_t> ids;
   std::vector<Siblings> all;

@@ -29,6 +29,11 @@ struct Companion {
 std::vector<Companion> CompanionsOf(const Facts& facts);
 
 bool IsWeight(const ParameterGroup& group);
+// Whether the spec in training names one of `axes` in some dimension.
+bool SplitOver(const Facts& facts, const ParameterGroup& group,
+               const AxisGroup& axes);
+// Whether the group is at one coordinate of a `place` axis.
+bool IsPlaced(const Facts& facts, const ParameterGroup& group);
 
 // The block along a dimension that one scale stands for: the least power of
 // two that gives this many scales. 1 where each element has its own.

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/groups.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/vocabulary.h"
@@ -26,9 +27,8 @@ bool IsPlain(const Facts& facts, const ParameterGroup& group) {
 int64_t HeadsWidth(const Facts& facts, const ParameterGroup& group) {
   const int rank = facts.Rank(group);
   const int dim = OutDim(group.role, rank);
-  const bool weight =
-      group.role.leaf == Leaf::kWeight || group.role.leaf == Leaf::kKernel;
-  if (rank != 2 || dim < 0 || !weight || !IsPlain(facts, group)) return 0;
+  if (rank != 2 || dim < 0 || !IsWeight(group) || !IsPlain(facts, group))
+    return 0;
   return (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
 }
 

@@ -25,6 +25,11 @@ std::string PercentText(int64_t part, int64_t whole) {
   return std::to_string(mille / 10) + "." + std::to_string(mille % 10) + " %";
 }
 
+std::string RemainderText(int64_t size, int64_t parts) {
+  return std::to_string(size) + " % " + std::to_string(parts) + " = " +
+         std::to_string(size % parts);
+}
+
 std::string ParametersText(const Facts& facts, const ParameterGroup& group) {
   if (group.count() == 1) return Quoted(facts.Example(group));
   return Quoted(group.name) + " (" + Counted(group.count(), "parameter") + ")";

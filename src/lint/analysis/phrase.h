@@ -26,6 +26,8 @@ std::string AxesHave(const Facts& facts, const AxisGroup& group);
 std::string RuleText(const Facts& facts, int32_t rule);
 // "a, b and 4 more", at most `limit` of them shown.
 std::string ListText(std::span<const std::string> items, size_t limit = 3);
+// "10 % 4 = 2", why `size` does not divide
+std::string RemainderText(int64_t size, int64_t parts);
 // "is" or "are"
 std::string_view IsAre(int64_t count);
 

@@ -11,6 +11,7 @@
 
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
+#include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "model/name.h"
@@ -98,9 +99,8 @@ void Check(const Facts& facts, FindingSink& sink) {
   const std::string inner = std::string(1, facts.separator()) + "base_layer";
   std::map<std::string, const ParameterGroup*> bases;
   for (const ParameterGroup& group : facts.groups()) {
-    const bool weight =
-        group.role.leaf == Leaf::kWeight || group.role.leaf == Leaf::kKernel;
-    if (!weight || facts.Rank(group) != 2 || !facts.Judged(group)) continue;
+    if (!IsWeight(group) || facts.Rank(group) != 2 || !facts.Judged(group))
+      continue;
     if (AdapterOf(group.name, facts.separator())) continue;
     std::string module = group.role.module;
     if (module.ends_with(inner)) module.resize(module.size() - inner.size());

@@ -16,9 +16,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     LintFinding finding = FindingAt(kBatchIndivisible.code, split.place);
     finding.message = "the batch is " + std::to_string(batch) + ", " +
                       AxesHave(facts, split.axes) + " in " +
-                      ModesText(facts, split) + ": " + std::to_string(batch) +
-                      " % " + std::to_string(parts) + " = " +
-                      std::to_string(batch % parts);
+                      ModesText(facts, split) + ": " +
+                      RemainderText(batch, parts);
     finding.help = "take a batch of " +
                    std::to_string((batch / parts + 1) * parts) +
                    ", or fewer axes in the rule `batch`";

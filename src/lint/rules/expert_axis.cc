@@ -6,20 +6,12 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
+#include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 
 namespace shardc {
 namespace {
-
-bool Names(const AxisGroup& axes, const AxisGroup& wanted) {
-  for (const std::string& axis : axes) {
-    for (const std::string& one : wanted) {
-      if (axis == one) return true;
-    }
-  }
-  return false;
-}
 
 // One tensor for each expert, not a stack of them.
 bool IsSingle(const ParameterGroup& group) {
@@ -61,14 +53,7 @@ void Check(const Facts& facts, FindingSink& sink) {
       continue;
     }
     if (!IsSingle(group) && facts.Rank(group) < 3) continue;
-    bool anywhere = false;
-    for (const AxisGroup& axes : facts.Train(group).spec) {
-      anywhere = anywhere || Names(axes, experts);
-    }
-    const bool placed = facts.plan()
-                            .params[facts.Members(group).front()]
-                            .coordinate.has_value();
-    if (placed || anywhere) continue;
+    if (IsPlaced(facts, group) || SplitOver(facts, group, experts)) continue;
     sink.push_back(Say(facts, group, experts));
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 
@@ -35,25 +36,15 @@ AxisGroup Outside(const Facts& facts) {
   return out;
 }
 
-bool OnExperts(const Facts& facts, const ParameterGroup& group,
-               const AxisGroup& axes) {
-  if (!group.role.expert || !facts.Judged(group)) return false;
-  if (facts.plan().params[facts.Members(group).front()].coordinate) return true;
-  const Spec& spec = facts.Train(group).spec;
-  return std::any_of(spec.begin(), spec.end(), [&](const AxisGroup& at) {
-    return std::any_of(at.begin(), at.end(), [&](const std::string& axis) {
-      return Holds(axes, axis);
-    });
-  });
-}
-
 void Check(const Facts& facts, FindingSink& sink) {
   const AxisGroup outside = Outside(facts);
   if (outside.empty()) return;
   const auto groups = facts.groups();
-  const bool any = std::any_of(
-      groups.begin(), groups.end(),
-      [&](const auto& group) { return OnExperts(facts, group, outside); });
+  const bool any =
+      std::any_of(groups.begin(), groups.end(), [&](const auto& group) {
+        return group.role.expert && facts.Judged(group) &&
+               (IsPlaced(facts, group) || SplitOver(facts, group, outside));
+      });
   if (!any) return;
   const RuleSet& rules = facts.compiled().rules;
   const int64_t copies = facts.mesh().Parts(outside).value_or(1);

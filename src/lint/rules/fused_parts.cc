@@ -29,8 +29,7 @@ void Check(const Facts& facts, FindingSink& sink) {
               std::to_string(shape[static_cast<size_t>(fused->dim)]) +
               " wide and packs several parts, " + part.name + " " +
               std::to_string(part.size) + ", " + AxesHave(facts, axes) + ": " +
-              std::to_string(part.size) + " % " + std::to_string(shards) +
-              " = " + std::to_string(part.size % shards),
+              RemainderText(part.size, shards),
           "take an axis size that divides every part"));
       break;
     }

@@ -3,6 +3,9 @@
 //
 //   query over [tp, sp], key over [tp]  ->  each device's heads find theirs
 //   query over [tp], key over [dp]      ->  they lie on other devices
+#include <map>
+#include <vector>
+
 #include "comm/reshard.h"
 #include "lint/analysis/attention_edits.h"
 #include "lint/analysis/cache.h"
@@ -36,24 +39,20 @@ void Check(const Facts& facts, FindingSink& sink) {
       heads->heads % heads->kv_heads != 0) {
     return;
   }
-  for (ModeSplit split :
+  for (const ModeSplit& split :
        SplitsOf(facts, "query", kHeadsDim,
                 {facts.model()->source, Place::kWhole, Place::kWhole})) {
     if (heads->heads % split.parts != 0) continue;
     // Keys may be split one way in one mode and another way in the next.
-    while (!split.modes.empty()) {
-      const AxisGroup key =
-          AttentionAxes(facts, split.modes.front(), "key", kHeadsDim);
+    std::map<AxisGroup, std::vector<Mode>> by_key;
+    for (Mode mode : split.modes) {
+      by_key[AttentionAxes(facts, mode, "key", kHeadsDim)].push_back(mode);
+    }
+    for (const auto& [key, modes] : by_key) {
+      if (IsPrefix(facts.mesh(), key, split.axes)) continue;
       ModeSplit same = split;
-      std::erase_if(same.modes, [&](Mode mode) {
-        return AttentionAxes(facts, mode, "key", kHeadsDim) != key;
-      });
-      std::erase_if(split.modes, [&](Mode mode) {
-        return AttentionAxes(facts, mode, "key", kHeadsDim) == key;
-      });
-      if (!IsPrefix(facts.mesh(), key, split.axes)) {
-        sink.push_back(Say(facts, *heads, same, key));
-      }
+      same.modes = modes;
+      sink.push_back(Say(facts, *heads, same, key));
     }
   }
 }

@@ -63,10 +63,9 @@ LintFinding Say(const Facts& facts, const ParameterGroup& group, const Cut& cut,
   const std::string heads =
       std::to_string(cut.count) + (cut.key ? " KV heads" : " heads") + " of " +
       std::to_string(head_dim) + ", " + AxesHave(facts, axes);
-  const std::string after =
-      heads + ": the width divides, the heads do not (" +
-      std::to_string(cut.count) + " % " + std::to_string(parts) + " = " +
-      std::to_string(cut.count % parts) + "), so a device gets part of one";
+  const std::string after = heads + ": the width divides, the heads do not (" +
+                            RemainderText(cut.count, parts) +
+                            "), so a device gets part of one";
   LintFinding finding = GroupFinding(
       facts, kHeadSplit.code, group, "",
       cut.key ? "replicate the KV heads over part of the axis, or take an axis"

@@ -8,10 +8,12 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "model/name.h"
@@ -68,10 +70,8 @@ Blocks SplitOnes(const Facts& facts, Role role) {
   Blocks out;
   for (const ParameterGroup& group : facts.groups()) {
     const int rank = facts.Rank(group);
-    const bool weight =
-        group.role.leaf == Leaf::kWeight || group.role.leaf == Leaf::kKernel;
     const int dim = OutDim(group.role, rank);
-    if (group.role.role != role || rank != 2 || !weight || dim < 0 ||
+    if (group.role.role != role || rank != 2 || !IsWeight(group) || dim < 0 ||
         !facts.Judged(group)) {
       continue;
     }
@@ -108,25 +108,25 @@ LintFinding Say(const Facts& facts, const ParameterGroup& group,
               "axis; or leave the projection whole");
 }
 
-// Where a block's query is normed head by head, so is its key, though one KV
+// Blocks whose query is normed head by head. Their key is too, though one KV
 // head is as wide as all of them.
-bool ByHead(const Facts& facts, const Blocks& queries,
-            const std::string& block) {
-  const auto query = queries.find(block);
-  if (query == queries.end()) return false;
+std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
+  std::set<std::string> out;
   for (const ParameterGroup& group : facts.groups()) {
     if (facts.Rank(group) != 1) continue;
     const auto named = VectorOf(group, facts.separator());
-    if (named && named->vector == Vector::kQueryNorm && named->block == block) {
-      return facts.Elements(group) != query->second.width;
-    }
+    if (!named || named->vector != Vector::kQueryNorm) continue;
+    const auto query = queries.find(named->block);
+    if (query == queries.end()) continue;
+    if (facts.Elements(group) != query->second.width) out.insert(named->block);
   }
-  return false;
+  return out;
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
   const Blocks queries = SplitOnes(facts, Role::kQuery);
   const Blocks keys = SplitOnes(facts, Role::kKey);
+  const std::set<std::string> by_head = NormedByHead(facts, queries);
   for (const ParameterGroup& group : facts.groups()) {
     if (facts.Rank(group) != 1 || !facts.Judged(group)) continue;
     if (facts.TensorParts(facts.AxesAt(group, 0)) > 1) continue;
@@ -137,8 +137,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (at == blocks.end()) continue;
     const int64_t size = facts.Elements(group);
     const bool whole_width =
-        size == at->second.width && !(named->vector == Vector::kKeyNorm &&
-                                      ByHead(facts, queries, named->block));
+        size == at->second.width &&
+        !(named->vector == Vector::kKeyNorm && by_head.contains(named->block));
     const bool of_heads = facts.model() != nullptr && facts.model()->heads
                               ? size == *facts.model()->heads
                               : size > 1 && size < at->second.width &&

@@ -18,11 +18,10 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (heads->heads % parts == 0) continue;
     if (!Written(facts, split.modes.front(), "query", kHeadsDim)) continue;
     LintFinding finding = FindingAt(kHeadsIndivisible.code, split.place);
-    finding.message =
-        "the model has " + std::to_string(heads->heads) + " heads, " +
-        AxesHave(facts, split.axes) + " in " + ModesText(facts, split) + ": " +
-        std::to_string(heads->heads) + " % " + std::to_string(parts) + " = " +
-        std::to_string(heads->heads % parts);
+    finding.message = "the model has " + std::to_string(heads->heads) +
+                      " heads, " + AxesHave(facts, split.axes) + " in " +
+                      ModesText(facts, split) + ": " +
+                      RemainderText(heads->heads, parts);
     // Better said at the projection's rule, where there is one.
     finding.unless = {HeadsTopic(heads->heads, parts)};
     finding.tells = finding.unless;

@@ -25,8 +25,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         (parts % kv == 0
              ? "each head would lie on " + std::to_string(parts / kv) +
                    " devices, or be split inside"
-             : std::to_string(kv) + " % " + std::to_string(parts) + " = " +
-                   std::to_string(kv % parts));
+             : RemainderText(kv, parts));
     // Better said at a projection's rule, or of the query's heads.
     finding.unless = {HeadsTopic(kv, parts)};
     finding.help = "give `kv_head` an axis whose size divides " +

@@ -16,9 +16,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     LintFinding finding = FindingAt(kKvLengthIndivisible.code, split.place);
     finding.message = "the KV cache is " + std::to_string(length) + " long, " +
                       AxesHave(facts, split.axes) + " in " +
-                      ModesText(facts, split) + ": " + std::to_string(length) +
-                      " % " + std::to_string(parts) + " = " +
-                      std::to_string(length % parts);
+                      ModesText(facts, split) + ": " +
+                      RemainderText(length, parts);
     finding.help = "make the cache " +
                    std::to_string((length / parts + 1) * parts) + " long";
     sink.push_back(std::move(finding));

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 #include "model/name.h"
@@ -30,9 +31,7 @@ bool IsLatent(const ParameterGroup& group, char separator) {
 void Check(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     const int rank = facts.Rank(group);
-    const bool weight =
-        group.role.leaf == Leaf::kWeight || group.role.leaf == Leaf::kKernel;
-    if (rank != 2 || !weight || !facts.Judged(group) ||
+    if (rank != 2 || !IsWeight(group) || !facts.Judged(group) ||
         !IsLatent(group, facts.separator())) {
       continue;
     }

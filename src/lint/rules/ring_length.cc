@@ -23,8 +23,7 @@ LintFinding Say(const Facts& facts, const ZigZagRing& ring,
                     std::to_string(length) + " tokens in " +
                     std::to_string(chunks) + " chunks, as " +
                     AxesHave(facts, split.axes) + ": " +
-                    std::to_string(length) + " % " + std::to_string(chunks) +
-                    " = " + std::to_string(length % chunks);
+                    RemainderText(length, chunks);
   finding.help = "make the sequence " +
                  std::to_string((length / chunks + 1) * chunks) +
                  " long, or use the contiguous order";

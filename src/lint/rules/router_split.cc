@@ -3,6 +3,7 @@
 //
 //   gate [4096, 8] over [null, ep]  ->  a device sees 2 of 8 scores at ep 4
 #include "lint/analysis/facts.h"
+#include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
 
@@ -12,9 +13,7 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     const int rank = facts.Rank(group);
-    const bool weight =
-        group.role.leaf == Leaf::kWeight || group.role.leaf == Leaf::kKernel;
-    if (group.role.role != Role::kRouter || rank != 2 || !weight ||
+    if (group.role.role != Role::kRouter || rank != 2 || !IsWeight(group) ||
         !facts.Judged(group)) {
       continue;
     }
