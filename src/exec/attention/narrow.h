@@ -1,11 +1,11 @@
 // Attention whose arithmetic is narrower than float32: products of operands
 // cut to few bits, and softmax in 16 bits.
 //
-// Quantised matmuls (QuantisedMatmul of quantize.h). A row of integers stands
-// for integer * step, step = max |x| / (2^(bits-1) - 0.5), with integers up to
-// 2^(bits-1) - 1 whose products add up exactly. For q.k rows are a token's D
-// numbers of one head; for p.v they are a query's weights and, for each dim, a
-// head's values, over the keys of one block.
+// Quantised matmuls. A row of integers stands for integer * step, step =
+// max |x| / (2^(bits-1) - 0.5), with integers up to 2^(bits-1) - 1 whose
+// products add up exactly. For q.k rows are a token's D numbers of one head;
+// for p.v they are a query's weights and, for each dim, a head's values, over
+// the keys of one block.
 //
 // Where D is split a row's largest number is all-reduced first, else each part
 // would have a step of its own; integer sums are all-reduced then, so that the

@@ -6,8 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "exec/kernels/dense_array.h"
-
 namespace shardc::exec {
 
 // The cache's form: scale = max |x| and q = rint(x * (127.5/scale)), ties to
@@ -27,17 +25,6 @@ float DequantizeInt8(int8_t q, float scale, float threshold = 0);
 // those that are not finite: their step is no number.
 double QuantisedStep(double largest, int bits);
 int32_t CutToBits(double x, double step, int bits);
-
-// A matrix product whose operands were cut to `bits` (8 or 4): each row of
-// `a` [m, k] and each column of `b` [k, n] has its own scale, max |x| /
-// (2^(bits-1) - 0.5), and symmetric integers up to 2^(bits-1) - 1, whose
-// products add up exactly.
-struct QuantisedProduct {
-  DenseArray product;    // [m, n]
-  DenseArray tolerance;  // [m, n]: how far the bits can take it from a.b
-};
-QuantisedProduct QuantisedMatmul(const DenseArray& a, const DenseArray& b,
-                                 int bits);
 
 // Each of the blocks of `inner` elements `times` times in place: repeats the
 // heads of [b, h, s, d] with inner = s*d, of [b, s, h, d] with inner = d.

@@ -1,5 +1,5 @@
-// Quantised matmuls against quantize.h's, softmax in 16 bits by hand, and what
-// a split of the head dimension costs.
+// Quantised matmuls against the reference's, softmax in 16 bits by hand, and
+// what a split of the head dimension costs.
 #include "exec/attention/narrow.h"
 
 #include <doctest/doctest.h>
@@ -8,20 +8,20 @@
 #include <cmath>
 #include <limits>
 
-#include "exec/kernels/quantize.h"
 #include "exec/machine/mesh_fixture.h"
 #include "exec/machine/random.h"
 #include "exec/operations/operation.h"
 #include "floats/half.h"
+#include "reference/quantised_matmul.h"
 
 namespace shardc::exec {
 namespace {
 
 // [rows, D] of one head, transposed if `columns`.
-DenseArray RowsOf(const Buffer& x, int64_t head, bool columns) {
+reference::Matrix RowsOf(const Buffer& x, int64_t head, bool columns) {
   const int64_t rows = x.shape[1], heads = x.shape[2], dim = x.shape[3];
-  DenseArray out =
-      DenseArray::Zeros(columns ? Shape{dim, rows} : Shape{rows, dim});
+  auto out = columns ? reference::Matrix::Zeros(dim, rows)
+                     : reference::Matrix::Zeros(rows, dim);
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t d = 0; d < dim; ++d) {
       const auto from = static_cast<size_t>((r * heads + head) * dim + d);
@@ -32,7 +32,7 @@ DenseArray RowsOf(const Buffer& x, int64_t head, bool columns) {
   return out;
 }
 
-TEST_CASE("quantised scores are the products that quantize.h makes") {
+TEST_CASE("quantised scores are the reference's products") {
   for (const int bits : {8, 4}) {
     const Buffer query = Normal({1, 5, 4, 24}, 1);
     const Buffer key = Normal({1, 7, 2, 24}, 2);
@@ -48,7 +48,7 @@ TEST_CASE("quantised scores are the products that quantize.h makes") {
     const Buffer scores =
         ScaledScores(slice, IntegerScores(slice, q, k, bits), q, k, bits);
     for (int64_t h = 0; h < 4; ++h) {
-      const QuantisedProduct want = QuantisedMatmul(
+      const auto want = reference::QuantisedMatmul(
           RowsOf(query, h, false), RowsOf(key, h / 2, true), bits);
       for (size_t i = 0; i < 35; ++i) {
         CHECK(scores.real[static_cast<size_t>(h) * 35 + i] ==

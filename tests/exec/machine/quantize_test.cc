@@ -4,11 +4,15 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "exec/machine/random.h"
+#include "reference/quantised_matmul.h"
 
 namespace shardc::exec {
 namespace {
+
+using reference::Matrix;
 
 std::vector<int> Integers(const std::vector<float>& x) {
   std::vector<int8_t> q(x.size());
@@ -57,7 +61,7 @@ TEST_CASE("the error is at most scale/255 and float rounding") {
 TEST_CASE("quantised matmuls stay inside their tolerance and get near it") {
   const Random random(6);
   const auto normal = [&](int64_t m, int64_t n, uint64_t seed) {
-    DenseArray x = DenseArray::Zeros({m, n});
+    auto x = Matrix::Zeros(m, n);
     for (size_t i = 0; i < x.data.size(); ++i) {
       x.data[i] = random.Split(seed).Normal(i);
     }
@@ -66,9 +70,9 @@ TEST_CASE("quantised matmuls stay inside their tolerance and get near it") {
   for (const int bits : {8, 4}) {
     double closest = 0;
     for (uint64_t seed = 0; seed < 20; ++seed) {
-      DenseArray a = normal(5, 32, seed), b = normal(32, 7, seed + 100);
+      Matrix a = normal(5, 32, seed), b = normal(32, 7, seed + 100);
       if (seed == 0) std::fill_n(a.data.begin(), 32, 0.0);
-      const QuantisedProduct got = QuantisedMatmul(a, b, bits);
+      const auto got = reference::QuantisedMatmul(a, b, bits);
       for (int64_t i = 0; i < 5; ++i) {
         for (int64_t j = 0; j < 7; ++j) {
           double want = 0;
@@ -88,10 +92,10 @@ TEST_CASE("quantised matmuls stay inside their tolerance and get near it") {
 
 TEST_CASE("a product by 4 bits, by hand") {
   // Steps 7.5/7.5 = 1: 7.5 is cut to 7, 2.5 goes to 2, 3.5 to 4.
-  const DenseArray a{{1, 3}, {7.5, 2.5, 3.5}};
-  const DenseArray b{{3, 1}, {1, 1, -15}};
+  const Matrix a{1, 3, {7.5, 2.5, 3.5}};
+  const Matrix b{3, 1, {1, 1, -15}};
   // b's step is 2: 0.5 goes to 0, -7.5 to -7.
-  const QuantisedProduct got = QuantisedMatmul(a, b, 4);
+  const auto got = reference::QuantisedMatmul(a, b, 4);
   CHECK(got.product.data[0] == 4 * -7 * 2);
   CHECK(got.tolerance.data[0] == 13.5 * 1 + 17 * 0.5 + 3 * 0.5);
 }
