@@ -107,7 +107,7 @@ class Tree:
             if inside.split(os.sep)[0].startswith("meson-"):
                 continue
             for name in names:
-                if name.endswith((".o", ".a", ".cpp")):
+                if name.endswith((".o", ".a", ".cpp", ".gch")):
                     target = os.path.join(self.build, inside)
                     os.makedirs(target, exist_ok=True)
                     shutil.copy2(os.path.join(here, name), target)

@@ -13,6 +13,7 @@ SRC = os.path.join(ROOT, "src")
 # Rooms from the bottom up: a room knows rooms above its own line only.
 # Inner rooms (exec/kernels) are rooms of their own; what a row names is used.
 MAY_INCLUDE = {
+    "pch": set(),  # precompiled; no source includes it
     "source": set(),
     "devices": set(),
     "model": {"source"},
