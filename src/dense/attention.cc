@@ -105,6 +105,11 @@ bool ExtrasFit(const Inputs& in, const Sizes& n, std::string& why) {
   if (!Broadcasts(in.additive_mask, n)) {
     why = "additive mask " + ShapeText(in.additive_mask);
   }
+  if (!in.value_up.empty() &&
+      (in.value_up.rank() != 3 || in.value_up.dim(0) != n.heads ||
+       in.value_up.dim(1) != n.value_dim)) {
+    why = "values' matrices " + ShapeText(in.value_up);
+  }
   if (!BlocksFit(in, n)) why = "blocks " + ShapeText(in.blocks);
   const int64_t q_rows = n.batch * n.queries, k_rows = n.batch * n.keys;
   if (!Counts(in.query_segments, q_rows) || !Counts(in.key_segments, k_rows) ||
@@ -289,11 +294,33 @@ double Inputs::Sink(int64_t a, int64_t head) const {
   return sinks.data[At(a * width + head * width / query.dim(2))];
 }
 
+namespace {
+
+// As it is linear, the matrix of a head's values is applied to their sum.
+Array TimesUp(const Array& x, const Array& up) {
+  Array out = Array::Zeros({x.dim(0), x.dim(1), x.dim(2), up.dim(2)});
+  const int64_t rank = up.dim(1), dim = up.dim(2);
+  const int64_t rows = x.dim(0) * x.dim(1) * x.dim(2);
+  for (int64_t i = 0; i < rows; ++i) {
+    const double* const head = up.data.data() + i % x.dim(2) * rank * dim;
+    double* const to = out.data.data() + i * dim;
+    for (int64_t r = 0; r < rank; ++r) {
+      const double w = x.data[At(i * rank + r)];
+      for (int64_t d = 0; d < dim; ++d) to[d] += w * head[r * dim + d];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::optional<Result> Attention(const Inputs& in, const Options& options,
                                 std::string& why, bool keep_weights) {
   const std::optional<Sizes> sizes = SizesOf(in, why);
   if (!sizes || !ExtrasFit(in, *sizes, why)) return std::nullopt;
-  return Rows(in, options, *sizes).Run(keep_weights);
+  Result out = Rows(in, options, *sizes).Run(keep_weights);
+  if (!in.value_up.empty()) out.output = TimesUp(out.output, in.value_up);
+  return out;
 }
 
 double LargestLogit(const Inputs& in, const Options& options) {

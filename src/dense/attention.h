@@ -45,6 +45,8 @@ struct Inputs {
   Array query;  // [B, T, H, D]
   Array key;    // [B, S, K, D]
   Array value;  // [B, S, K, Dv]
+  // [H, Dv, Do]: a head's values are `value` times its matrix, Do wide.
+  Array value_up;
 
   Array bias;           // [B|1, H|K|1, T|1, S]
   Array mask;           // [B|1, H|K|1, T|1, S], not 0: may be seen
@@ -79,7 +81,7 @@ struct Inputs {
 };
 
 struct Result {
-  Array output;   // [B, T, H, Dv]
+  Array output;   // [B, T, H, Dv], or Do
   Array lse;      // [B, T, H, 1]: log of the denominator, sinks included
   Array weights;  // [B, H, T, S] before dropout, when asked for
 };

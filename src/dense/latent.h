@@ -23,6 +23,23 @@ struct Expanded {
 // is its up_value of the latent.
 Expanded Expand(const Latent& latent);
 
+// The same attention with the matrices on the other side of the products:
+//   q . (c up_key) = (q up_key') . c,   w . (c up_value) = (w . c) up_value
+// so that one row a token stands for all heads. For few queries that is far
+// less to compute; `value_up` of attention.h's Inputs is then up_value.
+struct Absorbed {
+  Array query;  // [B, T, H, r + p]
+  Array key;    // [B, S, 1, r + p]
+  Array value;  // [B, S, 1, r]
+};
+Absorbed Absorb(const Latent& latent, const Array& query);  // [B, T, H, D]
+
+// Multiplications of Expand.
+double ExpandingTakes(const Latent& latent);
+// Whether to absorb: expanding takes seconds, and absorbing less, attention
+// of all `queries` (of a head, over all rows) included.
+bool WorthAbsorbing(const Latent& latent, int64_t queries);
+
 }  // namespace shardc::dense
 
 #endif  // SHARDC_DENSE_LATENT_H_

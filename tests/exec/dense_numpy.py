@@ -194,10 +194,11 @@ class Inputs:
     def __init__(self, tensors, settings, layout):
         self.tensors, self.settings = tensors, settings
         self.q = to_bthd(tensors["query"], layout)
-        k = to_bthd(tensors["key"], layout)
-        v = to_bthd(tensors["value"], layout)
         if "latent" in tensors:
             k, v = expand(tensors, layout)
+        else:
+            k = to_bthd(tensors["key"], layout)
+            v = to_bthd(tensors["value"], layout)
         batch, rows, self.heads, _ = self.q.shape
         keys = k.shape[1]
         self.group = self.heads // k.shape[2]

@@ -34,7 +34,8 @@ def check_case(path):
     dtypes = {}
     tensors = read_safetensors(path[:-len(".json")] + ".safetensors", dtypes)
     layout = case["layout"]
-    want = computed_in(settings, dtypes["query"], dtypes["key"])
+    key = "latent" if "latent" in tensors else "key"
+    want = computed_in(settings, dtypes["query"], dtypes[key])
     if dtypes["output"] != want:
         return f"the output is {dtypes['output']}, computed in {want}"
     scale = settings["scale"] or tensors["query"].shape[-1] ** -0.5

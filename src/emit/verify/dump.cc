@@ -129,8 +129,10 @@ std::string DumpTensors(const CaseTensors& tensors) {
   Writer out;
   const exec::AttentionProblem& p = tensors.problem;
   out.Add("query", p.query);
-  out.Add("key", p.key);
-  out.Add("value", p.value);
+  if (!p.latent) {
+    out.Add("key", p.key);
+    out.Add("value", p.value);
+  }
   out.Add("output", tensors.output);
   std::string reference;
   for (double x : tensors.reference.data) Append(reference, x);

@@ -56,19 +56,29 @@ void StoreInPages(Dtype dtype, Array& x) {
   }
 }
 
-// Keys and values of all heads; packed tokens are one row.
-void TakeExpanded(dense::Latent latent, std::optional<Dtype> dtype,
-                  Layout layout, dense::Inputs& in) {
-  if (dtype) {
+// Keys and values of all heads, or the latent for all of them where only that
+// can be computed soon; packed tokens are one row. Narrow arithmetic is
+// defined on keys and values.
+void TakeLatent(dense::Latent latent, const Case& test, dense::Inputs& in) {
+  if (const auto& dtype = test.settings.runtime_dtype) {
     for (Array* x :
          {&latent.latent, &latent.rope_key, &latent.up_key, &latent.up_value}) {
       Round(*dtype, *x);
     }
   }
-  dense::Expanded expanded = dense::Expand(latent);
-  in.key = std::move(expanded.key);
-  in.value = std::move(expanded.value);
-  if (layout != Layout::kThd) return;
+  if (!NarrowOf(test).IsNarrow() &&
+      dense::WorthAbsorbing(latent, in.query.dim(0) * in.query.dim(1))) {
+    dense::Absorbed absorbed = dense::Absorb(latent, in.query);
+    in.query = std::move(absorbed.query);
+    in.key = std::move(absorbed.key);
+    in.value = std::move(absorbed.value);
+    in.value_up = std::move(latent.up_value);
+  } else {
+    dense::Expanded expanded = dense::Expand(latent);
+    in.key = std::move(expanded.key);
+    in.value = std::move(expanded.value);
+  }
+  if (test.layout != Layout::kThd) return;
   for (Array* x : {&in.key, &in.value}) {
     x->shape[1] *= x->shape[0];
     x->shape[0] = 1;
@@ -114,15 +124,15 @@ dense::Inputs InputsOf(const Case& test,
   const std::optional<Dtype>& dtype = test.settings.runtime_dtype;
   dense::Inputs in;
   in.query = DenseOf(problem.query, layout);
-  in.key = DenseOf(problem.key, layout);
-  in.value = DenseOf(problem.value, layout);
-  if (problem.latent) {
-    TakeExpanded(LatentOf(*problem.latent), dtype, layout, in);
-  } else if (dtype) {
-    Round(*dtype, in.key);
-    Round(*dtype, in.value);
-  }
   if (dtype) Round(*dtype, in.query);
+  if (problem.latent) {
+    TakeLatent(LatentOf(*problem.latent), test, in);
+  } else {
+    in.key = DenseOf(problem.key, layout);
+    in.value = DenseOf(problem.value, layout);
+    if (dtype) Round(*dtype, in.key);
+    if (dtype) Round(*dtype, in.value);
+  }
   if (HasInt8Pages(test)) {
     StoreInPages(OutputDtype(test), in.key);
     StoreInPages(OutputDtype(test), in.value);

@@ -1,17 +1,13 @@
 // Keys and values of latent attention follow from one latent row a token and
-// projections of it, and a rotated part that all heads share; the reference
-// is given them expanded, in double:
+// projections of it, and a rotated part that all heads share:
 //
 //   head_dim 16: rope 4, rank 32; k_h = [c . up_key_h (12), rope (4)]
 #include "verify/cases/latent_data.h"
 
 #include <cmath>
 
-#include "dense/latent.h"
-#include "dense/layouts.h"
 #include "exec/machine/random.h"
 #include "floats/half.h"
-#include "verify/cases/dense_inputs.h"
 #include "verify/cases/shapes.h"
 
 namespace shardc::verify {
@@ -44,10 +40,15 @@ void SizeLatent(Sizes& sizes) {
   if (sizes.latent_value_dim > 0) sizes.value_dim = sizes.latent_value_dim;
 }
 
+bool HasLatent(const Case& test) {
+  return test.operation->latent && test.sizes.heads == test.sizes.key_heads &&
+         test.sizes.LatentRopeDim() >= 1;
+}
+
 void AddLatent(const Case& test, exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
   const int64_t rope_dim = n.LatentRopeDim(), rank = n.LatentRank();
-  if (n.heads != n.key_heads || rope_dim < 1) return;
+  if (!HasLatent(test)) return;
   const exec::Random random = exec::Random(test.seed).Split("latent");
   const double up = 1 / std::sqrt(static_cast<double>(rank));
   exec::LatentInputs latent;
@@ -62,18 +63,6 @@ void AddLatent(const Case& test, exec::AttentionProblem& problem) {
   latent.up_value = Values(random.Split("uv"), {n.heads, rank, n.ValueDim()},
                            test.dtype, up, up);
   problem.latent = std::move(latent);
-  const dense::Expanded expanded = dense::Expand(LatentOf(*problem.latent));
-  const auto lay = [&](dense::Array from, Buffer& to) {
-    if (problem.layout == Layout::kThd) {
-      from.shape = {1, from.dim(0) * from.dim(1), from.dim(2), from.dim(3)};
-    }
-    const dense::Array laid = dense::FromBthd(from, problem.layout);
-    for (size_t i = 0; i < laid.data.size(); ++i) {
-      to.real[i] = RoundTo(to.dtype, laid.data[i]);
-    }
-  };
-  lay(expanded.key, problem.key);
-  lay(expanded.value, problem.value);
 }
 
 }  // namespace shardc::verify

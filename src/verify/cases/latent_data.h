@@ -11,9 +11,11 @@ namespace shardc::verify {
 // sizes of their own.
 void SizeLatent(Sizes& sizes);
 
-// A latent of the case's sizes. Key and value become its expansion, rounded.
-// Nothing happens where key heads are not as many as query heads: such keys
-// come from no latent.
+// Key heads that are not as many as the query's come from no latent.
+bool HasLatent(const Case& test);
+
+// A latent of the case's sizes, where there is one. Key and value are hollow
+// beside it: nobody reads what it expands to.
 void AddLatent(const Case& test, exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

@@ -187,25 +187,27 @@ class Builder {
   };
 
   // Whether a latent can be expanded to keys and values of all heads, which
-  // judging it takes.
-  bool Expands(const exec::Operation& operation) const {
+  // judging it takes unless queries are few.
+  bool Expands(const Kind& kind) const {
     constexpr int64_t kMostElements = int64_t{1} << 28;
-    const Sizes& n = out_.used;
-    return !operation.latent ||
+    if (!kind.operation->latent) return true;
+    const Sizes n = SizesOfMode(out_.used, kind.mode);
+    return n.query_length == 1 ||
            n.batch * n.key_length * n.heads * (n.head_dim + n.ValueDim()) <=
                kMostElements;
   }
 
   Case CaseOf(const Kind& kind) {
     const uint64_t seed = exec::Random(request_.seed).Split(number_++).key();
-    const bool small = !Expands(*kind.operation);
+    const bool small = !Expands(kind);
     const Sizes& used = small ? out_.least : out_.used;
     Case test = CaseAt(kind, used, seed);
     if (small) {
-      test.remarks.insert(
-          test.remarks.begin(),
+      test.remarks.emplace_back(
           "the full sizes' keys and values of every head are too many to "
           "expand: at reduced sizes");
+      std::rotate(test.remarks.begin(), test.remarks.end() - 1,
+                  test.remarks.end());
     }
     if (!(used == out_.given)) {
       test.given = std::make_shared<const Case>(CaseAt(kind, out_.given, seed));

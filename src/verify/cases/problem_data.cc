@@ -290,14 +290,18 @@ exec::AttentionProblem MakeProblem(const Case& test, int threads) {
                          {n.batch, n.query_length, n.heads, n.head_dim},
                          test.dtype, gain, 0.3 * gain, threads),
                   test.layout);
-  out.key = Lay(Values(random.Split("key"),
-                       {n.batch, n.key_length, n.key_heads, n.head_dim},
-                       KeyDtype(test), gain, 0.3 * gain, threads),
+  const Shape keys = {n.batch, n.key_length, n.key_heads, n.head_dim};
+  const Shape values = {n.batch, n.key_length, n.key_heads, n.ValueDim()};
+  const Dtype dtype = KeyDtype(test);
+  const bool latent = HasLatent(test);
+  out.key = Lay(latent ? Buffer::Hollow(keys, dtype)
+                       : Values(random.Split("key"), keys, dtype, gain,
+                                0.3 * gain, threads),
                 test.layout);
-  out.value = Lay(Values(random.Split("value"),
-                         {n.batch, n.key_length, n.key_heads, n.ValueDim()},
-                         KeyDtype(test), 0.7, 1.5, threads),
-                  test.layout);
+  out.value = Lay(
+      latent ? Buffer::Hollow(values, dtype)
+             : Values(random.Split("value"), values, dtype, 0.7, 1.5, threads),
+      test.layout);
   out.options.causal = f.causal;
   out.options.scale = f.scale;
   out.options.soft_cap = f.soft_cap;
@@ -314,7 +318,7 @@ exec::AttentionProblem MakeProblem(const Case& test, int threads) {
     if (f.segments) AddSegments(test, random.Split("segments"), out);
     AddLengths(test, random.Split("lengths"), out);
   }
-  if (test.operation->latent) AddLatent(test, out);
+  AddLatent(test, out);
   AddMasks(test, random, out);
   AddSinks(test, random.Split("sinks"), out);
   AddBlocks(test, random.Split("blocks"), out);

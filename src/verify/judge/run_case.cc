@@ -175,6 +175,8 @@ class Judge {
     std::string why;
     inputs_ = InputsOf(test_, problem_);
     dense_ = OptionsOf(problem_.options);
+    // Before the query is made wider, as a latent's may be.
+    dense_.scale = dense_.ScaleOf(problem_.query.shape.back());
     const auto right = RightOutput(inputs_, why);
     if (!right) {
       result_.status = Status::kUnsupported;

@@ -136,10 +136,10 @@ TEST_CASE("what is long already needs no other") {
 
 // A latent's keys of every head may be far more than the model's.
 TEST_CASE("what is too large to expand has reduced sizes, and says so") {
-  Request request = Everywhere(Mode::kDecode);
+  Request request = Everywhere(Mode::kPrefill);
   request.operations = {
       exec::FindOperation("multi_latent_ragged_page_attention_v1")};
-  request.sizes = {16, 1, 8192, 32, 8, 128, 0};
+  request.sizes = {16, 64, 8192, 32, 8, 128, 0};
   request.full = true;
   const Matrix matrix = MatrixOf(request);
   REQUIRE(matrix.cases.size() == 1);
@@ -150,6 +150,15 @@ TEST_CASE("what is too large to expand has reduced sizes, and says so") {
   const Matrix expanded = MatrixOf(request);
   CHECK(expanded.cases[0].sizes.key_length == 512);
   CHECK(expanded.cases[0].remarks.empty());
+  // One query needs no expansion.
+  request = Everywhere(Mode::kDecode);
+  request.operations = {
+      exec::FindOperation("multi_latent_ragged_page_attention_v1")};
+  request.sizes = {16, 1, 8192, 32, 8, 128, 0};
+  request.full = true;
+  const Matrix absorbed = MatrixOf(request);
+  CHECK(absorbed.cases[0].sizes.key_length == 8192);
+  CHECK(absorbed.cases[0].remarks.empty());
 }
 
 }  // namespace
