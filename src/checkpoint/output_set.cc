@@ -140,7 +140,7 @@ bool OutputSet::RetireIndex(Findings& findings) {
   if (transfer_.index_name.empty()) return true;
   const std::string index = transfer_.PathOf(transfer_.index_name);
   if (!Exists(index) || IsResumeIndex(index)) return true;
-  FileSink file(index);
+  FileSink file(index, FileSink::Links::kReplace);
   file.Append(kResumeIndex);
   return file.Commit(findings);
 }

@@ -274,7 +274,8 @@ class Runner {
 
   bool PutIndex(const WriteIndex& write_index) {
     if (!transfer_.index_name.empty()) {
-      FileSink file(transfer_.PathOf(transfer_.index_name));
+      FileSink file(transfer_.PathOf(transfer_.index_name),
+                    FileSink::Links::kReplace);
       write_index(checksums_, file);
       if (!file.Commit(findings_)) return false;
     }

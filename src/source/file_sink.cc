@@ -81,11 +81,14 @@ bool Copy(int from, int to) {
 
 }  // namespace
 
-FileSink::FileSink(std::string path)
+FileSink::FileSink(std::string path, Links links)
     : Sink(buffer_), path_(std::move(path)), target_(path_) {
   struct stat status = {};
   if (path_ == "-") {
     fd_ = STDOUT_FILENO;
+  } else if (links == Links::kReplace && ::lstat(path_.c_str(), &status) == 0 &&
+             S_ISLNK(status.st_mode)) {
+    OpenNew(0);
   } else if (::stat(path_.c_str(), &status) != 0) {
     if (path_.empty()) {
       Fail(ENOENT);

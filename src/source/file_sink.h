@@ -17,11 +17,13 @@ namespace shardc {
 // name in the directory of `path`, or where the system has none to a temporary
 // one, which Commit syncs and names: until then the old file is untouched, and
 // without Commit nothing is left behind, even by a kill. A link stays and what
-// it leads to is replaced, with its permissions. What is not a regular file (a
-// terminal, a pipe) is written in place, and "-" is standard output.
+// it leads to is replaced, with its permissions; inside a folder that a command
+// owns the link itself is. What is not a regular file (a terminal, a pipe) is
+// written in place, and "-" is standard output.
 class FileSink final : public Sink {
  public:
-  explicit FileSink(std::string path);
+  enum class Links { kFollow, kReplace };
+  explicit FileSink(std::string path, Links links = Links::kFollow);
   ~FileSink() override;
 
   // All is out, or a finding (`write`) says why not, the first that failed. A

@@ -248,6 +248,28 @@ class Safety(Base):
             at, "snapshots", "0123", "model.safetensors"))
         self.shardc(*again, os.path.join(at, "snapshots", "0123"))
 
+    def test_a_link_at_the_index_leads_nowhere(self):
+        self.make()
+        plan = self.plan()
+        outside = self.path("outside")
+        for there in (True, False):
+            if there:
+                with open(outside, "w") as file:
+                    file.write("theirs")
+            out = self.path(f"out-{there}")
+            os.mkdir(out)
+            index = os.path.join(out, "shards.json")
+            os.symlink(outside, index)
+            self.shardc("split", "--plan", plan, "--checkpoint",
+                        self.path("m.safetensors"), "--out", out)
+            self.assertFalse(os.path.islink(index))
+            self.shardc("merge", out, "--out", self.path("whole.safetensors"))
+            if there:
+                with open(outside) as file:
+                    self.assertEqual(file.read(), "theirs")
+                os.unlink(outside)
+            self.assertFalse(os.path.exists(outside))
+
     def test_finalizing_twice(self):
         self.make()
         plan = self.plan()
