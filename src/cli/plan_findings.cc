@@ -24,18 +24,22 @@ struct Share {
 };
 
 Share WholeShare(const Plan& plan) {
-  Share out;
-  for (const PlannedParam& param : plan.params) {
-    const ParamLayout& layout = plan.layouts[param.layout];
+  std::vector<Share> of_layouts;  // of one parameter
+  of_layouts.reserve(plan.layouts.size());
+  for (const ParamLayout& layout : plan.layouts) {
     const int64_t bytes = plan.types[layout.type].Bytes().value_or(0);
-    out.all += bytes;
     const Spec& spec = layout.modes[0].spec;
     const bool split =
-        param.coordinate ||
         std::any_of(spec.begin(), spec.end(), [&](const AxisGroup& axes) {
           return plan.mesh.Parts(axes).value_or(1) > 1;
         });
-    if (!split) out.whole += bytes;
+    of_layouts.push_back({split ? 0 : bytes, bytes});
+  }
+  Share out;
+  for (const PlannedParam& param : plan.params) {
+    const Share& one = of_layouts[param.layout];
+    out.all += one.all;
+    if (!param.coordinate) out.whole += one.whole;
   }
   return out;
 }

@@ -88,6 +88,9 @@ std::optional<Manifest> FromJson(const SourceRef& source,
                                  const JsonManifestParser& json,
                                  const ManifestOptions& options,
                                  Findings& findings) {
+  if (options.plain && !name.index) {
+    if (auto manifest = options.plain(source)) return manifest;
+  }
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return std::nullopt;
   const auto map = document->root().Find("weight_map");

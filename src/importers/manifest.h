@@ -19,9 +19,13 @@ namespace shardc {
 
 using JsonManifestParser =
     std::function<std::optional<Manifest>(const JsonDocument&, Findings&)>;
+// Reads what it can without a document, and leaves the rest to the other.
+using PlainManifestReader =
+    std::function<std::optional<Manifest>(const SourceRef&)>;
 
 struct ManifestOptions {
-  bool header_only = false;  // headers are not checked against file sizes
+  bool header_only = false;   // headers are not checked against file sizes
+  PlainManifestReader plain;  // may be empty
   std::string stdin_name = "<stdin>";
 };
 

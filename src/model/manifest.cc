@@ -4,12 +4,26 @@
 //   q [8, 8] F32, k [8, 8] F32, b [8] F32  ->  2 types, 0 0 1
 #include "model/manifest.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "source/checked.h"
 #include "source/json_writer.h"
 
 namespace shardc {
+
+namespace {
+
+bool IsPartOf(std::string_view text, const SourceRef& source) {
+  if (source == nullptr) return false;
+  const std::string_view whole = source->text();
+  const std::less_equal<const char*> ordered;
+  return ordered(whole.data(), text.data()) &&
+         ordered(text.data() + text.size(), whole.data() + whole.size());
+}
+
+}  // namespace
 
 std::string ShapeText(const Shape& shape) {
   return JsonText([&](JsonWriter& json) { json.Value(shape); });
@@ -36,11 +50,30 @@ void WriteTypeMembers(JsonWriter& json, const TensorType& type) {
   }
 }
 
-void ManifestBuilder::Add(std::string name, TensorType type) {
+std::string_view TextStore::Keep(std::string_view text) {
+  if (text.size() > left_) {
+    left_ = std::max(text.size(), size_t{1} << 16);
+    chunks_.push_back(std::make_unique_for_overwrite<char[]>(left_));
+    next_ = chunks_.back().get();
+  }
+  std::copy(text.begin(), text.end(), next_);
+  const std::string_view kept(next_, text.size());
+  next_ += text.size();
+  left_ -= text.size();
+  return kept;
+}
+
+void ManifestBuilder::Add(std::string_view name, TensorType type) {
+  if (!IsPartOf(name, manifest_.source)) {
+    if (manifest_.texts == nullptr) {
+      manifest_.texts = std::make_shared<TextStore>();
+    }
+    name = manifest_.texts->Keep(name);
+  }
   auto [it, added] = ids_.try_emplace(
       std::move(type), static_cast<uint32_t>(manifest_.types.size()));
   if (added) manifest_.types.push_back(it->first);
-  manifest_.tensors.push_back({std::move(name), it->second});
+  manifest_.tensors.push_back({name, it->second});
 }
 
 Manifest ManifestBuilder::Take() {

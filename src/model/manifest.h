@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/dtype.h"
@@ -36,10 +38,23 @@ struct TensorType {
 void WriteTypeMembers(JsonWriter& json, const TensorType& type);
 
 struct Tensor {
-  std::string name;
+  std::string_view name;
   uint32_t type = 0;  // index into Manifest::types
 };
 
+// Text that stays where it is as long as this does.
+class TextStore {
+ public:
+  std::string_view Keep(std::string_view text);
+
+ private:
+  std::vector<std::unique_ptr<char[]>> chunks_;
+  char* next_ = nullptr;
+  size_t left_ = 0;
+};
+
+// Names are views into the text of `source`, or into `texts` where that does
+// not have them as they are.
 struct Manifest {
   std::vector<Tensor> tensors;    // in the file's order, names distinct
   std::vector<TensorType> types;  // each distinct one once
@@ -47,7 +62,11 @@ struct Manifest {
   std::string naming;
   // The separator of path parts: '/', '.', or 0 where no name holds either.
   char separator = 0;
-  SourceRef source;                // for messages
+  SourceRef source;  // for messages
+  std::shared_ptr<TextStore> texts;
+  // Numbers of the tensors in the order of their names' bytes; empty: not
+  // sorted yet.
+  std::vector<uint32_t> by_name;
   std::vector<std::string> notes;  // such as "names only: no file is present"
 
   const TensorType& TypeOf(const Tensor& tensor) const {
@@ -58,7 +77,8 @@ struct Manifest {
 // Interns types while a manifest is read.
 class ManifestBuilder {
  public:
-  void Add(std::string name, TensorType type);
+  // The name is kept, unless it is part of the manifest's source.
+  void Add(std::string_view name, TensorType type);
   Manifest Take();  // leaves the builder empty
   Manifest& manifest() { return manifest_; }
 

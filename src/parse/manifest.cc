@@ -123,7 +123,7 @@ class Reader {
     } else if (params->IsObject()) {
       for (const JsonMember member : params->members()) {
         if (findings_.Full()) return;
-        ReadParameter(std::string(member.name()), member.key, member.value);
+        ReadParameter(member.name(), member.key, member.value);
       }
     } else {
       Add(code::kSchema, params->place(),
@@ -180,7 +180,7 @@ class Reader {
       AddRepeated(name->string(), *name);
       return;
     }
-    ReadParameter(std::string(name->string()), *name, item);
+    ReadParameter(name->string(), *name, item);
   }
 
   void AddRepeated(std::string_view name, const JsonValue& at) {
@@ -190,7 +190,7 @@ class Reader {
   }
 
   // `at` is where the name is written, wholly or its last part.
-  void ReadParameter(std::string name, const JsonValue& at,
+  void ReadParameter(std::string_view name, const JsonValue& at,
                      const JsonValue& leaf) {
     if (!CheckParameterName(name, at, findings_)) return;
     if (!leaf.IsObject()) {
@@ -200,7 +200,7 @@ class Reader {
       return;
     }
     auto type = ReadTensorType(leaf, name, at, findings_);
-    if (type) builder_.Add(std::move(name), std::move(*type));
+    if (type) builder_.Add(name, std::move(*type));
   }
 
   // A leaf says its type; `shape` and `dtype` can be branches as well.
@@ -235,7 +235,7 @@ class Reader {
       joined_ |= !prefix.empty();
       // `a/b` may be a name, or the path through `a`.
       if (joined_names_.insert(name).second) {
-        ReadParameter(std::move(name), at, value);
+        ReadParameter(name, at, value);
       } else {
         AddRepeated(name, at);
       }

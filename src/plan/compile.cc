@@ -9,6 +9,7 @@
 #include "plan/compile.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <set>
@@ -23,6 +24,7 @@ namespace shardc {
 namespace {
 
 constexpr int32_t kNoRule = -1;
+constexpr uint32_t kNoLayout = UINT32_MAX;
 
 // Where a parameter's spec of one mode is written in the end.
 struct Terminal {
@@ -83,7 +85,15 @@ class Compiler {
   std::unordered_map<std::string_view, uint32_t> by_name_;
   using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<Terminal>>;
   std::map<LayoutKey, uint32_t> layouts_;
+  // The layouts of parameters that follow no `like`, by rule and type; before
+  // that map stand those met last, each at its place.
+  struct Known {
+    uint64_t key = 0;
+    uint32_t layout = kNoLayout;
+  };
   std::unordered_map<uint64_t, uint32_t> plain_layouts_;
+  std::array<Known, 1024> last_layouts_;
+  std::vector<bool> scalar_;       // by type
   std::vector<bool> has_like_;     // by rule
   std::set<uint32_t> in_circles_;  // tensors whose `like` never ends
   Placements placements_;
@@ -150,7 +160,7 @@ bool Compiler::IsScalar(const TensorType& type) const {
 }
 
 void Compiler::MatchNames() {
-  std::vector<std::string_view> names;
+  auto& names = c_.plan.names;
   names.reserve(c_.manifest.tensors.size());
   for (const Tensor& tensor : c_.manifest.tensors) {
     names.push_back(tensor.name);
@@ -162,7 +172,7 @@ void Compiler::MatchNames() {
 // The target of a `like`, or a finding.
 std::optional<uint32_t> Compiler::LikeTarget(uint32_t tensor, int32_t rule,
                                              const SpecLike& like) {
-  const std::string& name = c_.manifest.tensors[tensor].name;
+  const std::string name(c_.manifest.tensors[tensor].name);
   if (by_name_.empty()) {
     for (uint32_t i = 0; i < c_.manifest.tensors.size(); ++i) {
       by_name_.emplace(c_.manifest.tensors[i].name, i);
@@ -207,11 +217,11 @@ std::optional<Terminal> Compiler::FollowLike(uint32_t tensor, Mode mode) {
       }
       std::string circle;
       for (uint32_t i : seen) {
-        circle += "`" + c_.manifest.tensors[i].name + "` -> ";
+        circle += "`" + std::string(c_.manifest.tensors[i].name) + "` -> ";
       }
       findings_.Add(code::kCycle, like->place,
                     "`like` goes in a circle: " + circle + "`" +
-                        c_.manifest.tensors[at].name + "`",
+                        std::string(c_.manifest.tensors[at].name) + "`",
                     "give one of them a spec of its own");
       return std::nullopt;
     }
@@ -286,11 +296,16 @@ ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
 uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
   const uint32_t type = c_.manifest.tensors[tensor].type;
   const bool plain = rule == kNoRule || !has_like_[static_cast<size_t>(rule)];
-  const uint64_t plain_key =
-      (uint64_t{static_cast<uint32_t>(rule)} << 32) | type;
+  const uint64_t key = (uint64_t{static_cast<uint32_t>(rule)} << 32) | type;
+  Known& last = last_layouts_[(static_cast<uint32_t>(rule) * 31 + type) %
+                              last_layouts_.size()];
   if (plain) {
-    const auto found = plain_layouts_.find(plain_key);
-    if (found != plain_layouts_.end()) return found->second;
+    if (last.key == key && last.layout != kNoLayout) return last.layout;
+    const auto found = plain_layouts_.find(key);
+    if (found != plain_layouts_.end()) {
+      last = {key, found->second};
+      return found->second;
+    }
   }
   std::vector<Terminal> terminals;
   for (Mode mode : modes_) {
@@ -302,11 +317,11 @@ uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
     if (!terminal) return 0;  // a finding says why; the plan is not used
     terminals.push_back(*terminal);
   }
-  const LayoutKey key{rule, type, terminals};
   const auto [at, inserted] =
-      layouts_.try_emplace(key, static_cast<uint32_t>(c_.plan.layouts.size()));
+      layouts_.try_emplace(LayoutKey{rule, type, terminals},
+                           static_cast<uint32_t>(c_.plan.layouts.size()));
   if (inserted) c_.plan.layouts.push_back(MakeLayout(rule, type, terminals));
-  if (plain) plain_layouts_.emplace(plain_key, at->second);
+  if (plain) plain_layouts_.emplace(key, at->second);
   return at->second;
 }
 
@@ -314,12 +329,13 @@ void Compiler::PlanParams() {
   Plan& plan = c_.plan;
   const auto& tensors = c_.manifest.tensors;
   plan.params.reserve(tensors.size());
-  plan.names.reserve(tensors.size());
+  for (const TensorType& type : c_.manifest.types) {
+    scalar_.push_back(IsScalar(type));
+  }
   for (uint32_t i = 0; i < tensors.size(); ++i) {
     if (findings_.Full()) return;
-    const TensorType& type = c_.manifest.TypeOf(tensors[i]);
     // A scalar cannot be split: no rule is tried, and it is never unmatched.
-    const bool scalar = IsScalar(type);
+    const bool scalar = scalar_[tensors[i].type];
     const int32_t rule = scalar ? kNoRule : c_.matches.first[i];
     PlannedParam param;
     param.tensor = i;
@@ -328,7 +344,6 @@ void Compiler::PlanParams() {
       param.coordinate = CoordinateOf(i, rule);
     }
     plan.params.push_back(param);
-    plan.names.push_back(tensors[i].name);
   }
 }
 
@@ -421,13 +436,13 @@ bool Compiler::Run() {
     }
   }
   plan.types = c_.manifest.types;
+  plan.by_name = std::move(c_.manifest.by_name);
   PlanParams();
   if (findings_.HasErrors()) return false;
   PlanRules();
   PlanAttention();
   MarkWeightDecay();
   plan.summary = Summarize(plan);
-  plan.fingerprint = Fingerprint(plan);
   return true;
 }
 

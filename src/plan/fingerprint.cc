@@ -12,6 +12,8 @@
 #include "source/checked.h"
 #include "source/digest.h"
 #include "source/json_writer.h"
+#include "source/plain_text.h"
+#include "source/text_order.h"
 #include "source/utf8.h"
 
 namespace shardc {
@@ -41,6 +43,7 @@ std::u16string Utf16(std::string_view text) {
 struct LayoutText {
   std::string before_placement;
   std::string after_placement;
+  std::string whole;  // of a parameter that has neither
 };
 
 template <class Write>
@@ -68,15 +71,20 @@ void WriteModes(JsonWriter& json, const Plan& plan, const ParamLayout& layout) {
 
 LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
   const TensorType& type = plan.types[layout.type];
-  return {MembersText([&](JsonWriter& json) {
-            if (type.dtype) json.Member("dtype", DtypeName(*type.dtype));
-            WriteModes(json, plan, layout);
-          }),
-          MembersText([&](JsonWriter& json) {
-            if (type.shape) json.Member("shape", *type.shape);
-            json.Key("spec");
-            WriteSpec(json, layout.modes[0].spec);
-          })};
+  LayoutText out;
+  out.before_placement = MembersText([&](JsonWriter& json) {
+    if (type.dtype) json.Member("dtype", DtypeName(*type.dtype));
+    WriteModes(json, plan, layout);
+  });
+  out.after_placement = MembersText([&](JsonWriter& json) {
+    if (type.shape) json.Member("shape", *type.shape);
+    json.Key("spec");
+    WriteSpec(json, layout.modes[0].spec);
+  });
+  const bool both = !out.before_placement.empty();
+  out.whole = "{" + out.before_placement + (both ? "," : "") +
+              out.after_placement + "}";
+  return out;
 }
 
 // Absent where the plan has none; modes and tensors sorted by name.
@@ -106,25 +114,44 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
 // Parameters by name, as UTF-16 code units. Byte order is UTF-16 order unless
 // a name leaves the basic plane.
 std::vector<uint32_t> SortedParams(const Plan& plan) {
-  std::vector<uint32_t> order(plan.params.size());
-  std::iota(order.begin(), order.end(), 0);
-  const bool plain = std::none_of(
-      plan.names.begin(), plan.names.end(), [](const std::string& name) {
-        return std::any_of(name.begin(), name.end(), [](char c) {
-          return static_cast<unsigned char>(c) >= 0xe0;
+  const bool plain = std::all_of(
+      plan.names.begin(), plan.names.end(), [](std::string_view name) {
+        const size_t ascii = EndOfPlain(name);
+        return std::all_of(name.begin() + ascii, name.end(), [](char c) {
+          return static_cast<unsigned char>(c) < 0xe0;
         });
       });
   if (plain) {
-    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return plan.names[a] < plan.names[b];
-    });
-  } else {
-    std::vector<std::u16string> keys;
-    for (const std::string& name : plan.names) keys.push_back(Utf16(name));
-    std::sort(order.begin(), order.end(),
-              [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+    return plan.by_name.empty() ? OrderOf(plan.names).order : plan.by_name;
   }
+  std::vector<uint32_t> order(plan.params.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<std::u16string> keys;
+  for (const std::string_view name : plan.names) keys.push_back(Utf16(name));
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
   return order;
+}
+
+// Nothing once a term is not known or the sum does not fit.
+void AddTimes(std::optional<int64_t>& sum, std::optional<int64_t> term,
+              int64_t times) {
+  if (term) term = CheckedMul(*term, times);
+  sum = sum && term ? CheckedAdd(*sum, *term) : std::nullopt;
+}
+
+// In the order of names everything lies scattered: it is asked for while other
+// parameters are written.
+void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
+  constexpr size_t kNear = 48;
+  constexpr size_t kFar = 96;
+  if (at + kFar >= order.size()) return;
+  const uint32_t far = order[at + kFar];
+  __builtin_prefetch(&plan.names[far]);
+  __builtin_prefetch(&plan.params[far]);
+  const std::string_view near = plan.names[order[at + kNear]];
+  __builtin_prefetch(near.data());
+  __builtin_prefetch(near.data() + near.size());
 }
 
 // Nothing where a parameter's bytes are not known.
@@ -161,25 +188,22 @@ PlanSummary Summarize(const Plan& plan) {
   summary.params = static_cast<int64_t>(plan.params.size());
   summary.elements = 0;
   summary.bytes = 0;
-  for (const PlannedParam& param : plan.params) {
-    const ParamLayout& layout = plan.layouts[param.layout];
+  std::vector<int64_t> counts(plan.layouts.size());  // parameters by layout
+  for (const PlannedParam& param : plan.params) ++counts[param.layout];
+  for (size_t i = 0; i < plan.layouts.size(); ++i) {
+    const ParamLayout& layout = plan.layouts[i];
     const TensorType& type = plan.types[layout.type];
-    const auto elements = type.Elements();
-    const auto bytes = type.Bytes();
-    summary.elements = summary.elements && elements
-                           ? CheckedAdd(*summary.elements, *elements)
-                           : std::nullopt;
-    summary.bytes = summary.bytes && bytes ? CheckedAdd(*summary.bytes, *bytes)
-                                           : std::nullopt;
-    if (layout.unmatched) ++summary.unmatched;
+    AddTimes(summary.elements, type.Elements(), counts[i]);
+    AddTimes(summary.bytes, type.Bytes(), counts[i]);
+    if (layout.unmatched) summary.unmatched += counts[i];
     bool corrected = false;
     bool illegal = false;
     for (const ModeLayout& mode : layout.modes) {
       corrected = corrected || !mode.edits.empty();
       illegal = illegal || !mode.problems.empty();
     }
-    if (corrected) ++summary.corrected;
-    if (illegal) ++summary.illegal;
+    if (corrected) summary.corrected += counts[i];
+    if (illegal) summary.illegal += counts[i];
   }
   summary.bytes_per_device = FullestDevice(plan);
   return summary;
@@ -200,10 +224,17 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
   json.Array(plan.modes, ModeName);
   json.Key("params");
   json.BeginObject();
-  for (const uint32_t i : SortedParams(plan)) {
+  const std::vector<uint32_t> order = SortedParams(plan);
+  for (size_t at = 0; at < order.size(); ++at) {
+    FetchAhead(plan, order, at);
+    const uint32_t i = order[at];
     const PlannedParam& param = plan.params[i];
     const LayoutText& layout = layouts[param.layout];
     json.Key(plan.names[i]);
+    if (!param.coordinate && !plan.has_weight_decay) {
+      json.Written(layout.whole);
+      continue;
+    }
     json.BeginObject();
     json.Members(layout.before_placement);
     WritePlacement(json, plan, param);

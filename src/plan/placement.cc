@@ -49,11 +49,11 @@ Placements Placements::Compile(std::span<const Rule> rules,
 }
 
 std::optional<int64_t> Placements::Coordinate(const Rule& rule, size_t at,
-                                              const std::string& tensor,
+                                              std::string_view tensor,
                                               char separator, const Mesh& mesh,
                                               Findings& findings) const {
   if (!rule.placement || !mesh.Find(rule.placement->axis)) return std::nullopt;
-  std::string name = tensor;
+  std::string name(tensor);
   if (separator != 0 && separator != rule.separator) {
     std::replace(name.begin(), name.end(), separator, rule.separator);
   }
@@ -66,13 +66,14 @@ std::optional<int64_t> Placements::Coordinate(const Rule& rule, size_t at,
   }
   Finding& finding = findings.Add(
       code::kReference, placement.place,
-      index < 0 ? "`index` pattern `" + placement.index_pattern +
-                      "` finds no number in `" + tensor + "`"
-                : "`" + tensor + "` has index " + std::to_string(index) +
-                      ", but `count` is " + std::to_string(placement.count),
+      index < 0
+          ? "`index` pattern `" + placement.index_pattern +
+                "` finds no number in `" + std::string(tensor) + "`"
+          : "`" + std::string(tensor) + "` has index " + std::to_string(index) +
+                ", but `count` is " + std::to_string(placement.count),
       index < 0 ? "its first group must be the digits of the index"
                 : "`count` is the number of experts");
-  finding.params.push_back(tensor);
+  finding.params.emplace_back(tensor);
   return std::nullopt;
 }
 

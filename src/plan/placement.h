@@ -33,7 +33,7 @@ class Placements {
   // where it places nothing or the mesh lacks its axis; a finding where the
   // name has no index or one not below `count`.
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
-                                    const std::string& tensor, char separator,
+                                    std::string_view tensor, char separator,
                                     const Mesh& mesh, Findings& findings) const;
 
  private:

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "legalize/legalize.h"
@@ -87,14 +88,16 @@ struct Plan {
   std::vector<Mode> modes;  // asked for, in canonical order
   std::vector<PlannedRule> rules;
   std::vector<TensorType> types;
-  std::vector<std::string> names;  // parameters, manifest order
+  // Parameters in the manifest's order; the manifest owns the text.
+  std::vector<std::string_view> names;
+  // Their numbers in the order of the names' bytes; empty: not sorted yet.
+  std::vector<uint32_t> by_name;
   std::vector<PlannedParam> params;
   std::vector<ParamLayout> layouts;
   std::vector<std::string> placement_axes;  // by rule; empty where none
   std::vector<ModeAttention> attention;
   bool has_weight_decay = false;
   PlanSummary summary;
-  std::string fingerprint;  // "sha256:..."
 };
 
 }  // namespace shardc

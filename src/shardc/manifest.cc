@@ -9,6 +9,7 @@
 
 #include "importers/manifest.h"
 #include "parse/manifest.h"
+#include "parse/plain_manifest.h"
 #include "shardc/manifest.h"
 #include "source/checked.h"
 
@@ -66,14 +67,15 @@ char Manifest::separator() const { return inside_->manifest.separator; }
 Tensor Manifest::at(size_t index) const {
   const shardc::Tensor& from = inside_->manifest.tensors[index];
   const TensorType& type = inside_->manifest.TypeOf(from);
-  return {from.name, type.shape,
+  return {std::string(from.name), type.shape,
           type.dtype ? std::string(DtypeName(*type.dtype)) : ""};
 }
 
 std::optional<Manifest> ReadManifest(const std::string& path,
                                      Findings& findings) {
   shardc::Findings& all = findings.inside().all;
-  auto manifest = shardc::ReadManifest(path, ParseManifest, {}, all);
+  auto manifest = shardc::ReadManifest(path, ParseManifest,
+                                       {.plain = ReadPlainManifest}, all);
   if (!manifest) return std::nullopt;
   return Settled(std::move(*manifest), all);
 }

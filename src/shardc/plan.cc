@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "emit/emit.h"
+#include "plan/fingerprint.h"
 #include "shardc/plan.h"
 
 namespace shardc::v1 {
@@ -145,7 +146,7 @@ Totals Plan::totals() const {
 }
 
 std::string Plan::fingerprint() const {
-  return inside_->compiled->plan.fingerprint;
+  return Fingerprint(inside_->compiled->plan);
 }
 
 std::string Plan::Json() const {

@@ -28,14 +28,13 @@ std::string Quoted(const std::string& path) { return "`" + path + "`"; }
 enum class Outcome { kOk, kLimit, kBroken };
 
 // Up to `limit` bytes; one more tells that there are too many.
-Outcome ReadAll(int fd, int64_t expected, int64_t limit, std::string& out,
-                int* error) {
-  size_t used = 0;
-  out.resize(static_cast<size_t>(std::min(expected, limit)) + 1);
+Outcome ReadAll(int fd, int64_t expected, int64_t limit, RawText& out,
+                size_t& used, int* error) {
+  out.Resize(static_cast<size_t>(std::min(expected, limit)) + 1, 0);
   for (;;) {
     if (used == out.size()) {
       if (used > static_cast<size_t>(limit)) return Outcome::kLimit;
-      out.resize(std::max(used + kChunk, used + used / 2));
+      out.Resize(std::max(used + kChunk, used + used / 2), used);
     }
     const ssize_t got = ::read(fd, out.data() + used, out.size() - used);
     if (got > 0) {
@@ -51,7 +50,6 @@ Outcome ReadAll(int fd, int64_t expected, int64_t limit, std::string& out,
       return Outcome::kBroken;
     }
   }
-  out.resize(used);
   return Outcome::kOk;
 }
 
@@ -142,12 +140,13 @@ SourceRef ReadSource(const std::string& path, Findings& findings,
   }
   const Place place{MakeSource(path, {})};
   const int64_t expected = file ? file->size() : 0;
-  std::string text;
+  RawText text;
+  size_t size = 0;
   int error = 0;
   Outcome outcome = Outcome::kLimit;
   if (expected <= limit_bytes) {
     outcome = ReadAll(file ? file->fd() : STDIN_FILENO, expected, limit_bytes,
-                      text, &error);
+                      text, size, &error);
   }
   if (outcome == Outcome::kBroken) {
     findings.Add(code::kUnreadable, place,
@@ -159,19 +158,19 @@ SourceRef ReadSource(const std::string& path, Findings& findings,
                  Quoted(path) + " holds more than " + BytesText(limit_bytes));
     return nullptr;
   }
-  if (IsGzip(text)) {
+  if (IsGzip(text.First(size))) {
     std::string inflated;
     std::string why;
-    outcome = InflateInto(text, limit_bytes, inflated, &why);
+    outcome = InflateInto(text.First(size), limit_bytes, inflated, &why);
     if (outcome != Outcome::kOk) {
       findings.Add(
           outcome == Outcome::kLimit ? code::kLimit : code::kUnreadable, place,
           "cannot inflate " + Quoted(path) + ": " + why);
       return nullptr;
     }
-    text = std::move(inflated);
+    return MakeSource(path, std::move(inflated));
   }
-  return MakeSource(path, std::move(text));
+  return MakeSource(path, std::move(text), size);
 }
 
 std::string PathBeside(const std::string& file, const std::string& relative) {

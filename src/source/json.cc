@@ -1,22 +1,25 @@
-// nlohmann's SAX parser judges the text; it does not say where a value
-// stands. Each event comes after the whole token has been accepted, so a
-// second cursor that walks the same text token by token is always on the
-// token of the event: white space, `,` and `:` are skipped, and what is left
-// is the token. Its end needs no judgement either: a string runs to the next
-// unescaped quote, a number to the first byte no number holds.
+// Our own scanner makes the tape (json_scanner.cc). What it objects to is read
+// again, from the beginning, by nlohmann's SAX parser, which has words for it.
+//
+// That one does not say where a value stands. Each event comes after the whole
+// token has been accepted, so a second cursor that walks the same text token by
+// token is always on the token of the event: white space, `,` and `:` are
+// skipped, and what is left is the token. Its end needs no judgement either: a
+// string runs to the next unescaped quote, a number to the first byte no number
+// holds.
 //
 // The parser takes a NUL for the end of input, so what the cursor has not
 // walked over must be white space.
 #include "source/json.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
+#include <charconv>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "source/json_scanner.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 
@@ -25,7 +28,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxNodes = size_t{1} << 26;  // 2 GiB of nodes
+constexpr size_t kMaxNodes = size_t{1} << 26;  // 1 GiB of nodes
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
@@ -77,6 +80,14 @@ size_t SkipContainer(std::string_view text, size_t at) {
   return at;
 }
 
+// Zero where it is too near to zero for a double; what is too large is refused.
+template <class T>
+T NumberOf(std::string_view text) {
+  T value{};
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 // No fewer than the values in the text: each follows the beginning or one of
 // these. What is not used of the array is never touched.
 size_t MostValues(std::string_view text) {
@@ -125,22 +136,18 @@ class JsonReader : public nlohmann::json_sax<Json> {
     }
   }
 
-  bool null() override { return Add(JsonKind::kNull, 0); }
-  bool boolean(bool value) override {
-    return Add(JsonKind::kBool, value ? 1 : 0);
-  }
+  bool null() override { return Add(JsonKind::kNull); }
+  bool boolean(bool) override { return Add(JsonKind::kBool); }
   bool number_integer(number_integer_t value) override {
-    if (value == 0) {  // only "-0" arrives here as zero
-      return Add(JsonKind::kReal, std::bit_cast<uint64_t>(-0.0));
-    }
-    return Add(JsonKind::kInteger, std::bit_cast<uint64_t>(value));
+    // Only "-0" arrives here as zero.
+    return Add(value == 0 ? JsonKind::kReal : JsonKind::kInteger);
   }
   bool number_unsigned(number_unsigned_t value) override {
     const bool fits = value <= uint64_t{INT64_MAX};
-    return Add(fits ? JsonKind::kInteger : JsonKind::kUnsigned, value);
+    return Add(fits ? JsonKind::kInteger : JsonKind::kUnsigned);
   }
-  bool number_float(number_float_t value, const string_t&) override {
-    return Add(JsonKind::kReal, std::bit_cast<uint64_t>(value));
+  bool number_float(number_float_t, const string_t&) override {
+    return Add(JsonKind::kReal);
   }
   bool string(string_t& value) override { return AddString(value); }
   bool key(string_t& value) override { return AddString(value); }
@@ -201,7 +208,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
     }
   }
 
-  bool Push(JsonKind kind, uint64_t payload) {
+  bool Push(JsonKind kind) {
     auto& nodes = document_.nodes_;
     if (nodes.size() >= kMaxNodes) {
       findings_.Add(code::kLimit, PlaceOf(cursor_, cursor_ + 1),
@@ -210,14 +217,13 @@ class JsonReader : public nlohmann::json_sax<Json> {
       return false;
     }
     if (!open_.empty()) ++nodes[open_.back()].length;
-    const auto next = static_cast<uint32_t>(nodes.size() + 1);
-    nodes.push_back({kind, false, next, 0, cursor_, payload});
+    nodes.push_back({static_cast<uint32_t>(cursor_), 0, 0, kind, false});
     return true;
   }
 
-  bool Add(JsonKind kind, uint64_t payload) {
+  bool Add(JsonKind kind) {
     SkipSeparators();
-    if (!Push(kind, payload)) return false;
+    if (!Push(kind)) return false;
     cursor_ = SkipToken(text_, cursor_);
     return true;
   }
@@ -225,13 +231,13 @@ class JsonReader : public nlohmann::json_sax<Json> {
   bool AddString(const std::string& value) {
     SkipSeparators();
     const size_t end = SkipString(text_, cursor_);
-    if (!Push(JsonKind::kString, cursor_ + 1)) return false;
+    if (!Push(JsonKind::kString)) return false;
     auto& node = document_.nodes_.back();
     node.length = static_cast<uint32_t>(value.size());
     // An escape is always longer than what it stands for.
     if (end - cursor_ != value.size() + 2) {
       node.escaped = true;
-      node.payload = document_.strings_.size();
+      node.next = static_cast<uint32_t>(document_.strings_.size());
       document_.strings_ += value;
     }
     cursor_ = end;
@@ -246,7 +252,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
                         std::to_string(limits_.depth) + " levels deep");
       return false;
     }
-    if (!Push(kind, 0)) return false;
+    if (!Push(kind)) return false;
     open_.push_back(static_cast<uint32_t>(document_.nodes_.size() - 1));
     ++cursor_;
     return true;
@@ -267,7 +273,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
   void CheckKeys(uint32_t object) {
     const auto& nodes = document_.nodes_;
     keys_.clear();
-    for (uint32_t at = object + 1; at < nodes.size(); at = nodes[at + 1].next) {
+    for (uint32_t at = object + 1; at < nodes.size();
+         at = document_.NextOf(at + 1)) {
       keys_.emplace_back(std::hash<std::string_view>{}(document_.StringAt(at)),
                          at);
     }
@@ -329,7 +336,7 @@ std::unique_ptr<const JsonDocument> JsonDocument::Parse(SourceRef source,
   end = std::min(end, whole.size());
   begin = std::min(begin, end);
   const std::string_view text = whole.substr(begin, end - begin);
-  if (text.size() >= UINT32_MAX) {
+  if (end >= UINT32_MAX) {
     findings.Add(code::kLimit, Place{source}, "the JSON is over 4 GiB long");
     return nullptr;
   }
@@ -343,16 +350,13 @@ std::unique_ptr<const JsonDocument> JsonDocument::Parse(SourceRef source,
   auto document = std::make_unique<JsonDocument>();
   document->source_ = source;
   document->nodes_.reserve(std::min(MostValues(text), kMaxNodes));
-  JsonReader reader(*document, begin, end, limits, findings);
-  bool content = false;
-  try {
-    content = Json::sax_parse(text.begin(), text.end(), &reader,
-                              Json::input_format_t::json, /*strict=*/true);
-  } catch (const Json::exception& error) {
-    findings.Add(code::kJsonSyntax, Place{source},
-                 "not well-formed JSON: " + Reason(error.what()));
+  const bool scanned =
+      limits.scan &&
+      JsonScanner(*document, whole.substr(0, end), begin, limits, kMaxNodes)
+          .Scan();
+  if (!scanned && !Read(*document, begin, end, limits, findings)) {
+    return nullptr;
   }
-  if (!content || !reader.Finish()) return nullptr;
   if (document->root().IsNull() && !limits.allow_null_root) {
     findings.Add(code::kSchema, document->root().place(),
                  "the whole document is `null`");
@@ -361,11 +365,35 @@ std::unique_ptr<const JsonDocument> JsonDocument::Parse(SourceRef source,
   return document;
 }
 
+bool JsonDocument::Read(JsonDocument& document, size_t begin, size_t end,
+                        const JsonLimits& limits, Findings& findings) {
+  const std::string_view text =
+      document.source_->text().substr(begin, end - begin);
+  document.nodes_.clear();
+  document.strings_.clear();
+  JsonReader reader(document, begin, end, limits, findings);
+  bool content = false;
+  try {
+    content = Json::sax_parse(text.begin(), text.end(), &reader,
+                              Json::input_format_t::json, /*strict=*/true);
+  } catch (const Json::exception& error) {
+    findings.Add(code::kJsonSyntax, Place{document.source_},
+                 "not well-formed JSON: " + Reason(error.what()));
+  }
+  return content && reader.Finish();
+}
+
 std::string_view JsonDocument::StringAt(uint32_t index) const {
   const Node& node = nodes_[index];
-  const std::string_view held =
-      node.escaped ? std::string_view(strings_) : source_->text();
-  return held.substr(node.payload, node.length);
+  if (node.escaped) {
+    return std::string_view(strings_).substr(node.next, node.length);
+  }
+  return source_->text().substr(node.offset + size_t{1}, node.length);
+}
+
+std::string_view JsonDocument::TokenAt(uint32_t index) const {
+  const size_t begin = nodes_[index].offset;
+  return source_->text().substr(begin, EndOf(index) - begin);
 }
 
 size_t JsonDocument::EndOf(uint32_t index) const {
@@ -382,17 +410,17 @@ JsonKind JsonValue::kind() const {
 }
 
 bool JsonValue::boolean() const {
-  return kind() == JsonKind::kBool && document_->nodes_[node_].payload != 0;
+  return kind() == JsonKind::kBool && document_->TokenAt(node_)[0] == 't';
 }
 
 int64_t JsonValue::integer() const {
   if (kind() != JsonKind::kInteger) return 0;
-  return std::bit_cast<int64_t>(document_->nodes_[node_].payload);
+  return NumberOf<int64_t>(document_->TokenAt(node_));
 }
 
 uint64_t JsonValue::unsigned_() const {
   if (kind() != JsonKind::kUnsigned) return 0;
-  return document_->nodes_[node_].payload;
+  return NumberOf<uint64_t>(document_->TokenAt(node_));
 }
 
 double JsonValue::real() const {
@@ -402,7 +430,7 @@ double JsonValue::real() const {
     case JsonKind::kUnsigned:
       return static_cast<double>(unsigned_());
     case JsonKind::kReal:
-      return std::bit_cast<double>(document_->nodes_[node_].payload);
+      return NumberOf<double>(document_->TokenAt(node_));
     default:
       return 0.0;
   }
@@ -425,13 +453,13 @@ Place JsonValue::place() const {
 }
 
 JsonValue::Iterator& JsonValue::Iterator::operator++() {
-  node_ = document_->nodes_[node_].next;
+  node_ = document_->NextOf(node_);
   return *this;
 }
 
 JsonValue::ItemRange JsonValue::items() const {
   if (!IsArray() && !IsObject()) return {{nullptr, 0}, {nullptr, 0}};
-  return {{document_, node_ + 1}, {document_, document_->nodes_[node_].next}};
+  return {{document_, node_ + 1}, {document_, document_->NextOf(node_)}};
 }
 
 JsonValue::MemberRange JsonValue::members() const {

@@ -134,6 +134,9 @@ class JsonValue::MemberRange {
 struct JsonLimits {
   int depth = 200;
   bool allow_null_root = false;
+  // For tests: by the reader that words errors, which otherwise reads only
+  // what the scanner objects to.
+  bool scan = true;
 };
 
 // Errors: encoding, json-syntax (with position; also for no text at all),
@@ -154,18 +157,29 @@ class JsonDocument {
 
  private:
   friend class JsonValue;
-  friend class JsonReader;  // builds the tape (json.cc)
+  friend class JsonScanner;  // these two build the tape
+  friend class JsonReader;   // (json.cc)
   struct Node {
+    uint32_t offset;  // byte where the value begins
+    uint32_t next;    // a container's next sibling, past all children, or
+                      // where an escaped string lies in `strings_`
+    uint32_t length;  // string length, or number of children
     JsonKind kind;
-    bool escaped;      // a string with escapes: it lies in `strings_`
-    uint32_t next;     // index of the next sibling, past all children
-    uint32_t length;   // string length, or number of children
-    uint64_t offset;   // byte where the value begins
-    uint64_t payload;  // number bits, or string position in the text or
-                       // in `strings_`
+    bool escaped;  // a string with escapes: it lies in `strings_`
   };
+  static_assert(sizeof(Node) == 16);
+  uint32_t NextOf(uint32_t node) const {
+    const Node& at = nodes_[node];
+    const bool container =
+        at.kind == JsonKind::kArray || at.kind == JsonKind::kObject;
+    return container ? at.next : node + 1;
+  }
   std::string_view StringAt(uint32_t node) const;
-  size_t EndOf(uint32_t node) const;  // byte past the value's text
+  std::string_view TokenAt(uint32_t node) const;  // of a scalar
+  size_t EndOf(uint32_t node) const;              // byte past the value's text
+  // By the reader that words errors.
+  static bool Read(JsonDocument& document, size_t begin, size_t end,
+                   const JsonLimits& limits, Findings& findings);
 
   SourceRef source_;
   std::vector<Node> nodes_;  // an object's members: key node, value node, ...

@@ -2,56 +2,18 @@
 // what separates: nothing for its first, else a comma, then a new line where
 // it is one of lines, else a space. After a key there is nothing to separate.
 //
-// Strings are copied in stretches: the scan for the next byte that needs an
-// escape looks at eight bytes at a time, as nearly all names are plain.
+// Strings are copied in stretches of what needs no escape, as nearly all names
+// are plain.
 #include "source/json_writer.h"
 
-#include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
+#include "source/plain_text.h"
 #include "source/utf8.h"
 
 namespace shardc {
 namespace {
-
-constexpr uint64_t kOnes = 0x0101010101010101u;
-constexpr uint64_t kHighs = 0x8080808080808080u;
-
-// The high bit of each byte that is zero; borrows may set more above it.
-uint64_t ZeroBytes(uint64_t word) { return (word - kOnes) & ~word & kHighs; }
-
-// The high bit of each byte that JSON does not take as it is (control
-// characters, `"`, `\` and what is not ASCII) or people should not, and maybe
-// of later ones.
-uint64_t SpecialBytes(uint64_t word) {
-  return (word | ZeroBytes(word & (kOnes * 0xE0)) |
-          ZeroBytes(word ^ (kOnes * '"')) | ZeroBytes(word ^ (kOnes * '\\')) |
-          ZeroBytes(word ^ (kOnes * 0x7F))) &
-         kHighs;
-}
-
-bool IsSpecial(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte < 0x20 || byte >= 0x7F || byte == '"' || byte == '\\';
-}
-
-// Where the bytes that JSON takes as they are end, from `at`.
-size_t EndOfPlain(std::string_view text, size_t at) {
-  if constexpr (std::endian::native == std::endian::little) {
-    uint64_t word = 0;
-    for (; at + sizeof(word) <= text.size(); at += sizeof(word)) {
-      std::memcpy(&word, text.data() + at, sizeof(word));
-      const uint64_t special = SpecialBytes(word);
-      if (special != 0) {
-        return at + static_cast<size_t>(std::countr_zero(special)) / 8;
-      }
-    }
-  }
-  while (at < text.size() && !IsSpecial(text[at])) ++at;
-  return at;
-}
 
 // A code point of four hex digits.
 void PutEscape(Sink& out, uint32_t point) {
@@ -226,6 +188,11 @@ void JsonWriter::Members(std::string_view members) {
   if (members.empty()) return;
   Separate();
   out_.Append(members);
+}
+
+void JsonWriter::Written(std::string_view value) {
+  Separate();
+  out_.Append(value);
 }
 
 std::string JsonString(std::string_view text) {

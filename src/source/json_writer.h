@@ -89,6 +89,8 @@ class JsonWriter {
 
   // Members that OfMembers has written, as they are.
   void Members(std::string_view members);
+  // A value that was written in this style before, as it is.
+  void Written(std::string_view value);
 
   // What comes next, a member or the end of the container, begins a line,
   // after `indent` spaces.

@@ -1,10 +1,11 @@
-// The beginnings of lines are found once; an offset is then a binary search
-// among them and a count of the code points since:
+// The beginnings of lines are found once they are asked for; an offset is then
+// a binary search among them and a count of the code points since:
 //
 //   "x\n\u00e4=1", offset 4 (`=`)  ->  line 2, column 2
 #include "source/source.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace shardc {
@@ -18,19 +19,34 @@ bool IsContinuation(char byte) {
 
 }  // namespace
 
+void RawText::Resize(size_t size, size_t kept) {
+  auto bytes = std::make_unique_for_overwrite<char[]>(size);
+  if (kept > 0) std::memcpy(bytes.get(), bytes_.get(), kept);
+  bytes_ = std::move(bytes);
+  size_ = size;
+}
+
 Source::Source(std::string name, std::string text)
-    : name_(std::move(name)), text_(std::move(text)) {
-  line_starts_.push_back(0);
-  for (size_t at = text_.find('\n'); at != std::string::npos;
-       at = text_.find('\n', at + 1)) {
-    line_starts_.push_back(at + 1);
-  }
+    : name_(std::move(name)), held_(std::move(text)), text_(held_) {}
+
+Source::Source(std::string name, RawText text, size_t size)
+    : name_(std::move(name)), raw_(std::move(text)), text_(raw_.First(size)) {}
+
+const std::vector<size_t>& Source::LineStarts() const {
+  std::call_once(lines_found_, [this] {
+    line_starts_.push_back(0);
+    for (size_t at = text_.find('\n'); at != std::string::npos;
+         at = text_.find('\n', at + 1)) {
+      line_starts_.push_back(at + 1);
+    }
+  });
+  return line_starts_;
 }
 
 LineColumn Source::At(size_t offset) const {
   offset = std::min(offset, text_.size());
-  const auto after =
-      std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);
+  const std::vector<size_t>& starts = LineStarts();
+  const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
   size_t at = *(after - 1);
   // An editor does not show the mark, so it takes no column.
   if (at == 0 && text().starts_with(kByteOrderMark)) {
@@ -44,17 +60,18 @@ LineColumn Source::At(size_t offset) const {
   if (offset < text_.size() && IsContinuation(text_[offset]) && column > 1) {
     --column;
   }
-  return {static_cast<int>(after - line_starts_.begin()), column};
+  return {static_cast<int>(after - starts.begin()), column};
 }
 
 size_t Source::LineStart(int line) const {
   if (line < 1) return 0;
   const auto index = static_cast<size_t>(line - 1);
-  return index < line_starts_.size() ? line_starts_[index] : text_.size();
+  const std::vector<size_t>& starts = LineStarts();
+  return index < starts.size() ? starts[index] : text_.size();
 }
 
 std::string_view Source::Line(int line) const {
-  if (line < 1 || static_cast<size_t>(line) > line_starts_.size()) return {};
+  if (line < 1 || static_cast<size_t>(line) > LineStarts().size()) return {};
   const size_t begin = LineStart(line);
   size_t end = LineStart(line + 1);
   if (end > begin && text_[end - 1] == '\n') --end;
@@ -68,6 +85,10 @@ std::string_view Source::Line(int line) const {
 
 SourceRef MakeSource(std::string name, std::string text) {
   return std::make_shared<const Source>(std::move(name), std::move(text));
+}
+
+SourceRef MakeSource(std::string name, RawText text, size_t size) {
+  return std::make_shared<const Source>(std::move(name), std::move(text), size);
 }
 
 std::string Place::ToString() const {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +20,27 @@ struct LineColumn {
   int column = 0;
 };
 
+// Bytes that are about to be read, and so are not set to zero before.
+class RawText {
+ public:
+  char* data() { return bytes_.get(); }
+  size_t size() const { return size_; }
+  // Keeps the first `kept` bytes.
+  void Resize(size_t size, size_t kept);
+  std::string_view First(size_t count) const { return {bytes_.get(), count}; }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  size_t size_ = 0;
+};
+
 class Source {
  public:
   // `name` is what diagnostics print: a path as the user wrote it, `-`, or a
   // flag such as `--mesh`.
   Source(std::string name, std::string text);
+  // The first `size` bytes of `text`.
+  Source(std::string name, RawText text, size_t size);
 
   const std::string& name() const { return name_; }
   std::string_view text() const { return text_; }
@@ -35,14 +52,21 @@ class Source {
   std::string_view Line(int line) const;
 
  private:
+  const std::vector<size_t>& LineStarts() const;
+
   std::string name_;
-  std::string text_;
-  std::vector<size_t> line_starts_;
+  std::string held_;
+  RawText raw_;
+  std::string_view text_;
+  // Made when a line is first asked for: most files give no finding.
+  mutable std::once_flag lines_found_;
+  mutable std::vector<size_t> line_starts_;
 };
 
 using SourceRef = std::shared_ptr<const Source>;
 
 SourceRef MakeSource(std::string name, std::string text);
+SourceRef MakeSource(std::string name, RawText text, size_t size);
 
 struct Place {
   static constexpr size_t kWhole = static_cast<size_t>(-1);

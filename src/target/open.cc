@@ -14,6 +14,7 @@
 #include "match/match.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
+#include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "parse/rules.h"
 #include "source/thread_pool.h"
@@ -139,7 +140,9 @@ std::optional<Manifest> OpenManifest(const std::string& path,
                  "index or a directory of them");
     return std::nullopt;
   }
-  auto manifest = ReadManifest(path, ParseManifest, options, findings);
+  ManifestOptions with_plain = options;
+  with_plain.plain = ReadPlainManifest;
+  auto manifest = ReadManifest(path, ParseManifest, with_plain, findings);
   if (!manifest) return std::nullopt;
   const size_t before = findings.errors();
   SettleSeparator(*manifest, findings);

@@ -9,21 +9,40 @@
 #include "importers/safetensors.h"
 #include "lint/baseline.h"
 #include "parse/manifest.h"
+#include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "plan/read.h"
+#include "same_json.h"
+#include "same_manifest.h"
 
 namespace shardc::fuzz {
 namespace {
 
+// The scanner and the reader that words errors, and the reader of ordinary
+// manifests and the full one.
 void Manifest(std::string_view bytes) {
-  CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
+  const SourceRef source = MakeSource("fuzz", std::string(bytes));
+  const auto plain = ReadPlainManifest(source);
+  Findings other;
+  JsonLimits worded;
+  worded.scan = false;
+  const auto judged = JsonDocument::Parse(source, other, worded);
+  bool read = false;
+  CheckJsonReader(bytes, [&](const JsonDocument& document, Findings& findings) {
+    read = true;
+    Require(judged && SameJson(document.root(), judged->root()),
+            "two readings of JSON are one");
     auto manifest = ParseManifest(document, findings);
+    Require(!plain || (manifest && SameManifest(*plain, *manifest)),
+            "two readings of a manifest are one");
     if (!manifest) return false;
     Findings separator;
     SettleSeparator(*manifest, separator);
     CheckFindings(separator);
     return true;
   });
+  Require(read == (judged != nullptr) && (read || !plain),
+          "what one reader takes the others take");
 }
 
 void Index(std::string_view bytes) {

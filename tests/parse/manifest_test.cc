@@ -19,9 +19,9 @@ std::string Read(std::string_view text, Findings& findings) {
   std::string out;
   for (const Tensor& tensor : manifest->tensors) {
     const TensorType& type = manifest->TypeOf(tensor);
-    out += tensor.name + " " + (type.shape ? ShapeText(*type.shape) : "?") +
-           " " + (type.dtype ? std::string(DtypeName(*type.dtype)) : "?") +
-           "; ";
+    out += std::string(tensor.name) + " " +
+           (type.shape ? ShapeText(*type.shape) : "?") + " " +
+           (type.dtype ? std::string(DtypeName(*type.dtype)) : "?") + "; ";
   }
   out += "|";
   if (manifest->separator != 0) out += manifest->separator;

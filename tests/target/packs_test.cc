@@ -8,14 +8,10 @@ namespace shardc {
 namespace {
 
 Manifest ManifestOf(std::vector<std::string> names, char separator) {
-  Manifest manifest;
-  manifest.separator = separator;
-  for (std::string& name : names) {
-    Tensor tensor;
-    tensor.name = std::move(name);
-    manifest.tensors.push_back(std::move(tensor));
-  }
-  return manifest;
+  ManifestBuilder builder;
+  for (const std::string& name : names) builder.Add(name, {});
+  builder.manifest().separator = separator;
+  return builder.Take();
 }
 
 TEST_CASE("packs are part of the library, in both namings") {

@@ -34,9 +34,10 @@ size_t Tried(const Compiled& c, size_t param) {
 
 // The part of the name that a rule's pattern matched.
 std::string MatchedPart(const Compiled& c, size_t rule, size_t param) {
-  const std::string& name = c.plan.names[param];
+  const std::string_view name = c.plan.names[param];
   const auto range = c.matcher->Find(rule, name, c.manifest.separator);
-  return range ? name.substr(range->first, range->second - range->first) : "";
+  if (!range) return {};
+  return std::string(name.substr(range->first, range->second - range->first));
 }
 
 std::string RuleLabel(const Compiled& c, size_t rule) {

@@ -48,7 +48,7 @@ std::string ManifestText(const Manifest& manifest) {
   std::map<std::pair<std::string, uint32_t>, size_t> by_name;
   for (const Tensor& tensor : manifest.tensors) {
     std::string name = manifest.separator == 0
-                           ? tensor.name
+                           ? std::string(tensor.name)
                            : NameTemplate(tensor.name, manifest.separator);
     const auto [at, inserted] =
         by_name.try_emplace({name, tensor.type}, groups.size());

@@ -113,21 +113,29 @@ void WriteRules(JsonWriter& json, const Plan& plan) {
 }
 
 void WriteParams(JsonWriter& json, const Plan& plan) {
-  std::vector<std::string> layouts;
+  std::vector<std::string> layouts;  // whole, and what stands in their braces
+  std::vector<std::string_view> members;
   layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
-    layouts.push_back(TextOf([&](Sink& out) {
-      JsonWriter members = JsonWriter::OfMembers(out);
-      WriteLayout(members, plan, layout);
+    layouts.push_back(JsonText([&](JsonWriter& text) {
+      text.BeginObject();
+      WriteLayout(text, plan, layout);
+      text.EndObject();
     }));
+    const std::string_view whole = layouts.back();
+    members.push_back(whole.substr(1, whole.size() - 2));
   }
   json.Key("params");
   json.BeginObject(JsonLayout::kLines);
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const PlannedParam& param = plan.params[i];
     json.Key(plan.names[i]);
+    if (!param.coordinate && !plan.has_weight_decay) {
+      json.Written(layouts[param.layout]);
+      continue;
+    }
     json.BeginObject();
-    json.Members(layouts[param.layout]);
+    json.Members(members[param.layout]);
     WritePlacement(json, plan, param);
     if (plan.has_weight_decay) json.Member("weight_decay", param.weight_decay);
     json.EndObject();
@@ -191,7 +199,7 @@ void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.plan/v1");
-  json.Member("fingerprint", plan.fingerprint);
+  json.Member("fingerprint", Fingerprint(plan));
   json.Key("mesh");
   WriteMesh(json, plan.mesh);
   json.Key("modes");

@@ -77,8 +77,8 @@ void AddReplicated(std::string& out, const Plan& plan, char separator) {
     alike.bytes = CheckedAdd(alike.bytes, *bytes).value_or(INT64_MAX);
     if (alike.params == 1) {
       alike.first = i;
-      alike.shown =
-          plan.names[i] + " " + ShapeText(*plan.types[layout.type].shape);
+      alike.shown = std::string(plan.names[i]) + " " +
+                    ShapeText(*plan.types[layout.type].shape);
     } else {
       alike.shown = shown;
     }

@@ -228,7 +228,7 @@ void Facts::FindDeadCauses() {
         shardc::Regex::Compile({pattern, Place{}, separator()}, ignored);
     if (!regex) return -1;
     for (size_t k = 0; k < groups_.size(); ++k) {
-      std::string name = Example(groups_[k]);
+      std::string name(Example(groups_[k]));
       if (from != to) std::replace(name.begin(), name.end(), from, to);
       if (regex->Found(name)) return static_cast<int>(k);
     }
@@ -362,12 +362,12 @@ Place Facts::MeshPlace() const {
 std::vector<std::string> Facts::Names(const ParameterGroup& group) const {
   std::vector<std::string> out;
   out.reserve(static_cast<size_t>(group.count()));
-  for (uint32_t param : Members(group)) out.push_back(plan().names[param]);
+  for (uint32_t param : Members(group)) out.emplace_back(plan().names[param]);
   return out;
 }
 
-const std::string& Facts::Example(const ParameterGroup& group) const {
-  return plan().names[members_[group.begin]];
+std::string Facts::Example(const ParameterGroup& group) const {
+  return std::string(plan().names[members_[group.begin]]);
 }
 
 AxisGroup Facts::TensorAxes(const AxisGroup& axes) const {

@@ -138,7 +138,7 @@ class Facts {
   Place MeshPlace() const;
 
   std::vector<std::string> Names(const ParameterGroup& group) const;
-  const std::string& Example(const ParameterGroup& group) const;
+  std::string Example(const ParameterGroup& group) const;
 
   // Nothing but catch-alls applies to (almost) the whole tree.
   bool OtherNaming() const { return other_naming_; }

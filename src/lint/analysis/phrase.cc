@@ -35,7 +35,7 @@ std::string ParametersText(const Facts& facts, const ParameterGroup& group) {
   return Quoted(group.name) + " (" + Counted(group.count(), "parameter") + ")";
 }
 
-const std::string& GroupName(const Facts& facts, const ParameterGroup& group) {
+std::string GroupName(const Facts& facts, const ParameterGroup& group) {
   return group.count() == 1 ? facts.Example(group) : group.name;
 }
 

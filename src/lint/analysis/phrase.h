@@ -19,7 +19,7 @@ std::string PercentText(int64_t part, int64_t whole);
 // "`layers/*/q_proj/kernel` (32 parameters)", or the name of a single one.
 std::string ParametersText(const Facts& facts, const ParameterGroup& group);
 // The group's name, or that of its single parameter.
-const std::string& GroupName(const Facts& facts, const ParameterGroup& group);
+std::string GroupName(const Facts& facts, const ParameterGroup& group);
 // "`tp` has 4" or "`fsdp` x `sp` have 8".
 std::string AxesHave(const Facts& facts, const AxisGroup& group);
 // "rules.yaml:12", or "rule 3" where the place is not known.

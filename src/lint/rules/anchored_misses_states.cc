@@ -39,7 +39,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (const MissedState& missed : Missed(facts)) {
     if (facts.rule_facts()[missed.pattern].builtin) continue;
     if (!Differs(facts, missed)) continue;
-    states[missed.pattern].push_back(facts.plan().names[missed.state]);
+    states[missed.pattern].emplace_back(facts.plan().names[missed.state]);
   }
   for (auto& [rule, names] : states) {
     LintFinding finding =

@@ -1,0 +1,57 @@
+// Sixteen bytes at a time, which compilers have registers for on every machine;
+// what is negative as a signed byte is not ASCII.
+#include "source/plain_text.h"
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+namespace shardc {
+namespace {
+
+using Bytes = int8_t __attribute__((vector_size(16)));
+
+constexpr Bytes Each(int8_t c) {
+  return Bytes{c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c};
+}
+
+bool IsSpecial(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte >= 0x7F || byte == '"' || byte == '\\';
+}
+
+// How many of the bytes from `from` on are plain, up to all.
+size_t PlainOf(const char* from) {
+  Bytes bytes;
+  std::memcpy(&bytes, from, sizeof(bytes));
+  const auto special = (bytes < Each(0x20)) | (bytes == Each(0x7F)) |
+                       (bytes == Each('"')) | (bytes == Each('\\'));
+  const auto words = std::bit_cast<std::array<uint64_t, 2>>(special);
+  if ((words[0] | words[1]) == 0) return sizeof(Bytes);
+  const size_t half = words[0] != 0 ? 0 : 1;
+  return half * sizeof(uint64_t) +
+         static_cast<size_t>(std::countr_zero(words[half])) / 8;
+}
+
+}  // namespace
+
+size_t EndOfPlain(std::string_view text, size_t at) {
+  constexpr size_t kStep = sizeof(Bytes);
+  if constexpr (std::endian::native == std::endian::little) {
+    for (; at + kStep <= text.size(); at += kStep) {
+      const size_t plain = PlainOf(text.data() + at);
+      if (plain < kStep) return at + plain;
+    }
+    // The rest with what stands before it, where that is plain as well.
+    if (text.size() >= kStep && at < text.size()) {
+      const size_t last = text.size() - kStep;
+      const size_t plain = last + PlainOf(text.data() + last);
+      if (plain >= at) return plain;
+    }
+  }
+  while (at < text.size() && !IsSpecial(text[at])) ++at;
+  return at;
+}
+
+}  // namespace shardc

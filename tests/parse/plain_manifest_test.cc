@@ -1,0 +1,125 @@
+#include "parse/plain_manifest.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "parse/manifest.h"
+#include "same_manifest.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kPlain[] = {
+    R"({"schema": "shardc.manifest/v1", "params": [
+        {"name": "b/w", "shape": [4, 8], "dtype": "BF16"},
+        {"dtype": "float32", "shape": [], "name": "a/w"},
+        {"name": "c/w", "shape": null, "dtype": null}]})",
+    R"({"params":[{"name":"w","shape":[0],"dtype":"I8"}],"naming":"hf",
+        "model":"m","separator":".","schema":"shardc.manifest/v1"} )",
+    R"({"schema": "shardc.manifest/v1", "params": {
+        "b.w": {"shape": [4], "dtype": "F8_E4M3"},
+        "a.w": {"dtype": "F32", "shape": [1, 2, 3]}}})",
+    R"({"params": [{"name": "w", "shape": [12], "dtype": "BF16"},
+                   {"name": "v", "shape": [12], "dtype": "BF16"}]})",
+    R"({"schema": "shardc.manifest/v1", "params": []})",
+};
+
+// Right or wrong, these are for the full reader.
+constexpr std::string_view kOther[] = {
+    "",
+    "[]",
+    R"({"params": []})",
+    R"({"params": {"w": {"shape": [2], "dtype": "F32"}}})",
+    R"({"schema": "other", "params": []})",
+    R"({"schema": "shardc.manifest/v1", "params": [], "params": []})",
+    R"({"schema": "shardc.manifest/v1", "params": [], "other": 1})",
+    R"({"schema": "shardc.manifest/v1", "params": []} x)",
+    R"({"schema": "shardc.manifest/v1", "params": [], })",
+    R"({"params": [{"name": "w", "shape": [1]}]})",
+    R"({"params": [{"name": "w", "shape": [1], "dtype": ""}]})",
+    R"({"params": [{"name": "w", "shape": [-1], "dtype": "F32"}]})",
+    R"({"params": [{"name": "w", "shape": [01], "dtype": "F32"}]})",
+    R"({"params": [{"name": "w", "shape": [1.0], "dtype": "F32"}]})",
+    R"({"params": [{"name": "", "shape": [1], "dtype": "F32"}]})",
+    R"({"params": [{"name": "\u0061", "shape": [1], "dtype": "F32"}]})",
+    R"({"params": [{"name": "é", "shape": [1], "dtype": "F32"}]})",
+    R"({"params": [{"name": "w", "shape": [1], "dtype": "F33"}]})",
+    R"({"params": [{"name": "w", "shape": [999999999999999999, 99],
+        "dtype": "F32"}]})",
+    R"({"params": [{"name": "w", "shape": [1], "dtype": "F32"},
+                   {"name": "w", "shape": [1], "dtype": "F32"}]})",
+    R"({"params": [{"name": "w", "shape": [1], "shape": [1], "dtype": "F32"}]})",
+    "\xEF\xBB\xBF{\"schema\": \"shardc.manifest/v1\", \"params\": []}",
+};
+
+// What is read at all is what the full reader reads, without a finding.
+bool ReadsTheSame(std::string_view text) {
+  const SourceRef source = MakeSource("m.json", std::string(text));
+  const auto plain = ReadPlainManifest(source);
+  if (!plain) return false;
+  CAPTURE(text);
+  Findings findings;
+  const auto document = JsonDocument::Parse(source, findings);
+  REQUIRE(document != nullptr);
+  const auto full = ParseManifest(*document, findings);
+  REQUIRE(full.has_value());
+  CHECK(findings.all().empty());
+  CHECK(SameManifest(*plain, *full));
+  return true;
+}
+
+TEST_CASE("ordinary manifests are read without a document") {
+  for (const std::string_view text : kPlain) CHECK(ReadsTheSame(text));
+}
+
+TEST_CASE("others are left to the full reader") {
+  for (const std::string_view text : kOther) {
+    CAPTURE(text);
+    CHECK_FALSE(ReadsTheSame(text));
+  }
+}
+
+TEST_CASE("names are views into the text, and sorted") {
+  const SourceRef source = MakeSource("m.json", std::string(kPlain[0]));
+  const auto manifest = ReadPlainManifest(source);
+  REQUIRE(manifest.has_value());
+  const std::string_view name = manifest->tensors[0].name;
+  CHECK(name.data() >= source->text().data());
+  CHECK(name.data() + name.size() <=
+        source->text().data() + source->text().size());
+  CHECK(manifest->by_name == std::vector<uint32_t>{1, 0, 2});
+}
+
+TEST_CASE("changed manifests are read as the full reader reads them") {
+  std::mt19937_64 random(5);
+  constexpr std::string_view kBytes = "{}[]\",:\\0129abn-. \n\x7f\xc3";
+  int read = 0;
+  for (int i = 0; i < 50000; ++i) {
+    std::string text(kPlain[random() % std::size(kPlain)]);
+    for (uint64_t n = random() % 3; n > 0; --n) {
+      const size_t at = random() % text.size();
+      const char byte = kBytes[random() % kBytes.size()];
+      switch (random() % 4) {
+        case 0:
+          text[at] = byte;
+          break;
+        case 1:
+          text.insert(at, 1, byte);
+          break;
+        case 2:
+          text.erase(at, 1 + random() % 3);
+          break;
+        default:
+          text.insert(at, text.substr(random() % text.size(), random() % 24));
+      }
+    }
+    read += ReadsTheSame(text) ? 1 : 0;
+  }
+  CHECK(read > 5000);
+}
+
+}  // namespace
+}  // namespace shardc
