@@ -1,21 +1,32 @@
-"""Whole processes: our commands against the Python matching loop.
+"""Whole processes: our commands against the Python matching loop, and against
+the floor: the manifest read, as many bytes as the plan has written, and synced.
 
-Processor time of the process and all its threads.
+Processor time of the process and all its threads, of which there is one; against
+the floor elapsed time, as a disk takes its own.
 """
 
+import hashlib
 import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
+import time
 
 import names
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MESH = "dp:2,fsdp:8,tp:4"
 MESH_JSON = '{"dp": 2, "fsdp": 8, "tp": 4}'
-SIZES = ((1000, 20), (1000, 100), (100000, 100))
+KINDS = ("dense", "experts", "digits")
+COUNTS = (1000, 10000, 91000, 1000000)
+RULES = (20, 100, 1000)
+MOST = COUNTS[-1]
+PYTHON, FLOOR = "Python re.search loop", "floor: read, write, fsync"
+# More the loop is not asked for: it would take minutes.
+MOST_SEARCHES = 100_000_000
+CHUNK = 1 << 20
 
 
 def processor_seconds():
@@ -24,14 +35,33 @@ def processor_seconds():
     return used.ru_utime + used.ru_stime
 
 
+def floor_seconds(base):
+    """What a program that does nothing needs for the plan that is there."""
+    with open(base + ".plan", "rb") as source:
+        plan = source.read()
+    output = base + ".floor"
+    if os.path.exists(output):
+        os.unlink(output)
+    start = time.perf_counter()
+    with open(base + ".json", "rb", buffering=0) as source:
+        kept = source.read()
+    with open(output, "wb", buffering=0) as out:
+        for at in range(0, len(plan), CHUNK):
+            out.write(plan[at:at + CHUNK])
+        os.fsync(out.fileno())
+    seconds = time.perf_counter() - start
+    assert kept
+    return seconds
+
+
 class Suite:
     def __init__(self, build):
         self.program = os.path.join(build, "src", "cli", "shardc")
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory()
-        self.bases = {size: names.write(self.folder.name, *size)
-                      for size in SIZES}
+        self.bases = {}
+        self.compared = set()
         return self
 
     def __exit__(self, *_):
@@ -39,53 +69,105 @@ class Suite:
 
     def rows(self):
         out = []
-        for size in SIZES:
-            for command in ("plan", "check", "manifest"):
-                out.append({
-                    "name": "%s, %d names, %d rules" % ((command,) + size),
-                    "against": "Python json.load" if command == "manifest"
-                    else "Python re.search loop",
-                    "command": command, "size": size, "rate": False,
-                    "unit": "s"})
+
+        def add(command, size, against, **more):
+            out.append(dict({
+                "name": "%s, %s, %d names, %d rules" % ((command,) + size),
+                "against": against, "command": command, "size": size,
+                "rate": False, "unit": "s"}, **more))
+
+        for kind in KINDS:
+            for count in COUNTS:
+                for rules in RULES:
+                    size = (kind, count, rules)
+                    if count * rules <= MOST_SEARCHES:
+                        target = {"target": 60} if (count, rules) == (
+                            MOST, 100) else {}
+                        add("plan", size, PYTHON, **target)
+                add("check", (kind, count, 100), "plan", target=0.67)
+                add("manifest", (kind, count, 100), "Python json.load")
+            add("plan", (kind, MOST, 100), FLOOR, target=0.4)
+            add("plan", (kind, MOST, 1000), "100 rules", target=0.67)
+            add("plan", (kind, MOST, 100), "91000 names, scaled")
         return out
 
-    def _run(self, command):
-        before = processor_seconds()
+    def _base(self, size):
+        if size not in self.bases:
+            kind, count, rules = size
+            self.bases[size] = names.write(
+                self.folder.name, count, rules, kind)
+        return self.bases[size]
+
+    def _run(self, command, clock=processor_seconds):
+        before = clock()
         try:
             done = subprocess.run(command, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE,
-                                  cwd=self.folder.name)
+                                  cwd=self.folder.name, check=False)
         except OSError as error:
             return str(error)
-        seconds = processor_seconds() - before
+        seconds = clock() - before
         if done.returncode not in (0, 1):
             lines = done.stderr.decode(errors="replace").splitlines()
             return lines[0] if lines else "exit %d" % done.returncode
         return seconds
 
-    def round(self, spec):
-        base = self.bases[spec["size"]]
-        inputs = ["--manifest", base + ".json"]
-        if spec["command"] != "manifest":
-            inputs += ["--mesh", MESH, "--rules", base + ".yaml"]
-        extra = ["-o", base + ".plan"] if spec["command"] == "plan" else []
-        ours = self._run([self.program, spec["command"]] + inputs + extra)
-        if spec["command"] == "manifest":
-            theirs = self._run([
-                sys.executable, "-c",
-                "import json,sys;json.load(open(sys.argv[1]))",
-                base + ".json"])
+    def _ours(self, command, size, clock=processor_seconds):
+        base = self._base(size)
+        inputs = ["--threads", "1", "--manifest", base + ".json"]
+        if command == "manifest":
+            inputs = inputs[2:]
         else:
-            theirs = self._run([
+            inputs += ["--mesh", MESH, "--rules", base + ".yaml"]
+        if command == "plan":
+            inputs += ["--quiet", "-o", base + ".plan"]
+            if os.path.exists(base + ".plan"):
+                os.unlink(base + ".plan")
+        return self._run([self.program, command] + inputs, clock)
+
+    def _theirs(self, spec):
+        kind, _, rules = spec["size"]
+        base = self._base(spec["size"])
+        against = spec["against"]
+        if against == FLOOR:
+            return floor_seconds(base)
+        if against == "plan":
+            return self._ours("plan", spec["size"])
+        if against == "100 rules":
+            return self._ours("plan", (kind, MOST, 100))
+        if against == "91000 names, scaled":
+            seconds = self._ours("plan", (kind, 91000, rules))
+            return seconds if isinstance(seconds, str) else (
+                seconds * MOST / 91000)
+        if against == PYTHON:
+            return self._run([
                 sys.executable, os.path.join(HERE, "match_baseline.py"),
                 base + ".json", base + ".rules.json", MESH_JSON,
                 base + ".baseline"])
+        return self._run([
+            sys.executable, "-c",
+            "import json,sys;json.load(open(sys.argv[1]))", base + ".json"])
+
+    def round(self, spec):
+        clock = (time.perf_counter if spec["against"] == FLOOR
+                 else processor_seconds)
+        ours = self._ours(spec["command"], spec["size"], clock)
+        theirs = self._theirs(spec)
         for side in (ours, theirs):
             if isinstance(side, str):
                 return {"absent": side}
-        if spec["command"] == "plan":
-            check_same(base)
+        if spec["against"] == PYTHON and spec["size"] not in self.compared:
+            self.compared.add(spec["size"])
+            check_same(self._base(spec["size"]))
         return {"ours": ours, "against": theirs}
+
+
+def digest(pairs):
+    """Of names and specs, a line each."""
+    out = hashlib.sha256()
+    for name, spec in pairs:
+        out.update(json.dumps([name, spec]).encode())
+    return out.hexdigest()
 
 
 def check_same(base):
@@ -99,11 +181,7 @@ def check_same(base):
         return [[] if g is None else [g] if isinstance(g, str) else g
                 for g in spec]
 
-    layouts = plan.get("params")
-    entries = layouts if isinstance(layouts, dict) else {
-        p["name"]: p for p in layouts}
-    for line in baseline:
-        got = flat(entries[line["name"]]["spec"])
-        if got != line["spec"]:
-            raise SystemExit("%s: %s where the loop says %s" % (
-                line["name"], got, line["spec"]))
+    ours = digest((name, flat(entry["spec"]))
+                  for name, entry in plan["params"].items())
+    if ours != digest((one["name"], one["spec"]) for one in baseline):
+        raise SystemExit("%s: other specs than the loop's" % base)
