@@ -3,8 +3,11 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "emit/plans/rule_proofs.h"
 #include "emit/plans/rules_file.h"
 #include "emit/plans/rules_text.h"
+#include "match/match.h"
+#include "match/proof/prover.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 #include "target/packs.h"
@@ -26,7 +29,49 @@ void WritePacks(bool json, Sink& out) {
 struct RulesFlags {
   InputFlags inputs;
   bool resolved = false;
+  bool prove = false;
 };
+
+int PutProofs(const RuleSet& rules, bool json, Findings& findings) {
+  std::vector<Pattern> patterns;
+  for (const Rule& rule : rules.rules) {
+    patterns.push_back({rule.match, rule.match_place, rule.separator});
+  }
+  const auto matcher = Matcher::Compile(patterns, findings);
+  if (!matcher) return kFailed;
+  Prover prover(*matcher);
+  std::vector<RuleProof> proofs;
+  for (uint32_t i = 0; i < matcher->size(); ++i) {
+    proofs.push_back(prover.ProveRule(i));
+  }
+  const auto write = [&](Sink& out) {
+    if (json) {
+      WriteRuleProofsJson(rules, proofs, out);
+    } else {
+      out.Append(RuleProofsText(rules, proofs));
+    }
+  };
+  return PutOut(write, findings) ? kDone : kFailed;
+}
+
+// What cannot be asked for together.
+bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
+                Findings& findings) {
+  if (!flags.prove) return true;
+  const char* wrong = flags.resolved            ? "`--resolved`"
+                      : common.format == "yaml" ? "`--format yaml`"
+                                                : nullptr;
+  if (wrong != nullptr) {
+    findings.Add(code::kUsage, {},
+                 std::string("`--prove` and ") + wrong +
+                     " show different things of the rules",
+                 "give one of them");
+  } else if (!named) {
+    findings.Add(code::kUsage, {}, "no rules are given to prove anything of",
+                 "write `--rules FILE` or `--rules builtin:llama`");
+  }
+  return wrong == nullptr && named;
+}
 
 // The one file's text as it stands, with its comments; others are told apart
 // by showing them one at a time.
@@ -62,6 +107,7 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
     if (!chosen) return kFailed;
     target = *chosen;
   }
+  if (!FlagsAgree(all, !target.rules.empty(), common, findings)) return kFailed;
   if (target.rules.empty() && !all.resolved) {
     const auto write = [&](Sink& out) { WritePacks(json, out); };
     return PutOut(write, findings) ? kDone : kFailed;
@@ -77,6 +123,7 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
     CheckPatterns(*rules, findings);
   }
   if (!rules || findings.HasErrors()) return kFailed;
+  if (all.prove) return PutProofs(*rules, json, findings);
   if (common.format == "yaml" && !all.resolved) {
     return PutText(target, *rules, findings);
   }
@@ -98,7 +145,10 @@ Options OptionsOf(RulesFlags& flags) {
       {.name = "--resolved",
        .to = &flags.resolved,
        .help = "one rules file of all, in JSON, with every axis rule's value; "
-               "`--rules` reads it back"}};
+               "`--rules` reads it back"},
+      {.name = "--prove",
+       .to = &flags.prove,
+       .help = "whether each rule ever wins, on all names that there can be"}};
   Append(options, RulesInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
   return options;
@@ -112,7 +162,11 @@ const Command kRules = {
     .about = R"(
 Shows rules files as they are read, with what they extend; without `--rules`,
 lists the packs. With `--format yaml` one file or pack is printed as it stands,
-comments included, to start one of your own from.)",
+comments included, to start one of your own from.
+
+`--prove` says of each rule a name that it wins, or which earlier rules take all
+that it could. That holds of all names that a manifest may hold, where `shardc
+check` speaks of one manifest's.)",
     .example = "shardc rules --rules builtin:llama/flax",
     .formats = "text|json|yaml",
     .declare = [] { return Declare(OptionsOf, RunRules); },

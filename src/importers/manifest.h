@@ -24,8 +24,8 @@ using PlainManifestReader =
     std::function<std::optional<Manifest>(const SourceRef&)>;
 
 struct ManifestOptions {
-  bool header_only = false;   // headers are not checked against file sizes
-  PlainManifestReader plain;  // may be empty
+  bool header_only = false;        // headers are not checked against file sizes
+  PlainManifestReader plain = {};  // may be empty
   std::string stdin_name = "<stdin>";
 };
 

@@ -32,14 +32,6 @@ std::string ListText(const SpecList& list) {
   return out + "]";
 }
 
-std::string Where(const Rule& rule) {
-  std::string out = rule.source_name;
-  if (rule.place.HasPosition()) {
-    out += ":" + std::to_string(rule.place.source->At(rule.place.begin).line);
-  }
-  return out;
-}
-
 // Settings of a rule beyond pattern and spec.
 std::string Extras(const Rule& rule) {
   std::string out;
@@ -74,6 +66,14 @@ std::string SpecSourceText(const SpecSource& source) {
   return "like: " + std::get<SpecLike>(source).rewrite;
 }
 
+std::string RulePlaceText(const Rule& rule) {
+  std::string out = rule.source_name;
+  if (rule.place.HasPosition()) {
+    out += ":" + std::to_string(rule.place.source->At(rule.place.begin).line);
+  }
+  return out;
+}
+
 std::vector<std::string> InferredSeparators(const RuleSet& rules) {
   std::vector<std::string> out;
   const Source* told = nullptr;
@@ -106,7 +106,7 @@ std::string RulesText(const RuleSet& rules) {
       out.append(widest - rule.match.size(), ' ');
     }
     out += "  " + Printable(SpecSourceText(rule.spec)) + "  (" +
-           Printable(Where(rule)) + ")\n";
+           Printable(RulePlaceText(rule)) + ")\n";
     const std::string extras = Extras(rule);
     if (!extras.empty()) out += "     " + Printable(extras) + "\n";
   }
@@ -122,7 +122,7 @@ void WriteRulesJson(const RuleSet& rules, Sink& out) {
     json.BeginObject();
     WriteRuleMembers(json, rule, SpecForm::kAsWritten);
     json.Member("separator", std::string_view(&rule.separator, 1));
-    json.Member("source", Where(rule));
+    json.Member("source", RulePlaceText(rule));
     json.EndObject();
   }
   json.EndArray();

@@ -12,6 +12,7 @@ namespace shardc {
 
 // `[[FSDP, SP], TP]`, `ColumnWise`, `like: \1.weight`
 std::string SpecSourceText(const SpecSource& source);
+std::string RulePlaceText(const Rule& rule);  // `rules.yaml:12`
 // A line for each file whose separator was not written: which one was taken,
 // and why.
 std::vector<std::string> InferredSeparators(const RuleSet& rules);
