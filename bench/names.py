@@ -49,7 +49,7 @@ def names(count, rule_count, kind="spread", seed=1):
             yield "model/block_%d/layers/%d/experts/%d/%s/kernel" % (
                 group, layer, expert, LEAVES[i % len(LEAVES)])
         elif kind == "digits":
-            yield "model/block_%d/layers/%d%05d/%s/kernel" % (
+            yield "model/block_%d/layers/%d%06d/%s/kernel" % (
                 chooser.randrange(groups), chooser.randrange(100), i,
                 chooser.choice(LEAVES))
         elif chooser.random() < 0.08:

@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::string_view kSchemaName = "shardc.manifest/v1";
 constexpr size_t kMostDimensions = 8;
+// Of a parameter: `"a":{"shape":[],"dtype":null}`.
+constexpr size_t kLeastBytes = 30;
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
@@ -110,6 +112,11 @@ class Reader {
     if (!Take('{') || !Members(manifest)) return false;
     SkipSpace();
     return at_ == text_.size() && has_params_ && has_schema_;
+  }
+
+  void Reserve(size_t count) {
+    names.reserve(count);
+    types.reserve(count);
   }
 
   std::vector<std::string_view> names;
@@ -305,6 +312,8 @@ class Reader {
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source) {
   Manifest manifest;
   Reader reader(source->text());
+  // What is not used of the memory is never touched.
+  reader.Reserve(source->text().size() / kLeastBytes);
   if (!reader.Read(manifest)) return std::nullopt;
   TextOrder sorted = OrderOf(reader.names);
   if (!sorted.distinct) return std::nullopt;
