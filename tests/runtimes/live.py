@@ -16,7 +16,7 @@ from records import HERE
 
 # Which environment each family's system is installed in.
 FAMILIES = {"jax": "live", "eformer": "live", "dtensor": "record",
-            "tree": "record", "flax": "flax"}
+            "tree": "record", "flax": "flax", "package": "live"}
 SKIPPED = 77
 
 

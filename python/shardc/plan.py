@@ -1,0 +1,449 @@
+"""A plan as shardc-plan(5) describes it: what every device holds.
+
+Nothing but the standard library is used. A device is known by its number, as
+frameworks count; `Mesh.coordinates` says where on the mesh it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Union, cast
+
+from shardc.names import fold, parts, separator_of
+from shardc.tree import leaves
+
+if TYPE_CHECKING:
+    import jax
+    import torch
+
+# One entry for each dimension: not split, an axis, or several, the first major.
+Entry = Union[None, str, tuple[str, ...]]
+Spec = tuple[Entry, ...]
+
+SCHEMA = "shardc.plan/v1"
+MODES = ("train", "prefill", "decode", "insert")
+
+
+class PlanError(ValueError):
+    """A file that is no plan, or a plan that does not fit what it is used on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """An axis of the mesh. `type` is "auto", "explicit" or "manual"."""
+
+    name: str
+    size: int
+    type: str = "auto"
+
+
+@dataclasses.dataclass(frozen=True)
+class Mesh:
+    """The device mesh, the slowest axis first."""
+
+    axes: tuple[Axis, ...]
+    devices: int
+    processes: int = 1
+    slices: int = 1
+    dcn: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(axis.size for axis in self.axes)
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        return tuple(axis.name for axis in self.axes)
+
+    def size(self, axis: str) -> int:
+        """The axis's size; KeyError where the mesh has none of this name."""
+        for one in self.axes:
+            if one.name == axis:
+                return one.size
+        raise KeyError(axis)
+
+    def coordinates(self, device: int) -> dict[str, int]:
+        """Where a device is, by axis."""
+        if not 0 <= device < self.devices:
+            raise IndexError(f"device {device} of {self.devices}")
+        factors = self.dcn or (1,) * len(self.axes)
+        slice_, local = divmod(device, self.devices // self.slices)
+        out: dict[str, int] = {}
+        for axis, factor in reversed(list(zip(self.axes, factors))):
+            inner = axis.size // factor
+            out[axis.name] = slice_ % factor * inner + local % inner
+            slice_, local = slice_ // factor, local // inner
+        return {axis.name: out[axis.name] for axis in self.axes}
+
+    def device_at(self, coordinates: Mapping[str, int]) -> int:
+        """The number of the device there."""
+        factors = self.dcn or (1,) * len(self.axes)
+        slice_ = local = 0
+        for axis, factor in zip(self.axes, factors):
+            inner = axis.size // factor
+            outside, inside = divmod(coordinates[axis.name], inner)
+            slice_ = slice_ * factor + outside
+            local = local * inner + inside
+        return slice_ * (self.devices // self.slices) + local
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """The one coordinate of an axis at which a parameter is."""
+
+    axis: str
+    coordinate: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """Totals; None where shapes are unknown."""
+
+    params: int
+    elements: int | None
+    bytes: int | None
+    bytes_per_device: int | None
+    unmatched: int
+    corrected: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """What a model has unlike the plan. `kind` is "missing" (from the model),
+    "unexpected" (not in the plan), "shape" or "dtype"."""
+
+    kind: str
+    name: str
+    plan: str = ""
+    model: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "missing":
+            return f"{self.name}: in the plan, not in the model"
+        if self.kind == "unexpected":
+            near = f"; did you mean {self.plan}?" if self.plan else ""
+            return f"{self.name}: in the model, not in the plan{near}"
+        return f"{self.name}: {self.kind} {self.plan} in the plan, {self.model} in the model"
+
+
+@dataclasses.dataclass(frozen=True)
+class Folded:
+    """Parameters of one template with one layout: layers, experts."""
+
+    template: str
+    names: tuple[str, ...]
+    parameter: Parameter  # the first of them
+
+
+def _entry(value: Any) -> Entry:
+    return tuple(value) if isinstance(value, list) else cast(Entry, value)
+
+
+def _spec(value: Any, rank: int | None = None) -> Spec:
+    out = tuple(_entry(entry) for entry in value)
+    return out + (None,) * max(0, (rank or 0) - len(out))
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    return None if value is None else tuple(value)
+
+
+class Parameter:
+    """One parameter of a plan, as it lies in each mode."""
+
+    __slots__ = ("_data", "_mesh", "name")
+
+    def __init__(self, name: str, data: Mapping[str, Any], mesh: Mesh) -> None:
+        self.name = name
+        self._data = data
+        self._mesh = mesh
+
+    def __repr__(self) -> str:
+        return f"Parameter({self.name!r}, {self.shape}, {self.dtype}, {self.spec()})"
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """None where the manifest has names alone."""
+        return _shape(self._data["shape"])
+
+    @property
+    def dtype(self) -> str | None:
+        """As safetensors writes it: "BF16", "F32"."""
+        return cast("str | None", self._data["dtype"])
+
+    @property
+    def rule(self) -> int | None:
+        """Of `Plan.rules`; None where no rule matches."""
+        return cast("int | None", self._data["rule"])
+
+    @property
+    def placement(self) -> Placement | None:
+        placed = self._data.get("placement")
+        return Placement(placed["axis"], placed["coordinate"]) if placed else None
+
+    @property
+    def weight_decay(self) -> bool | None:
+        """None where no file speaks of it."""
+        return cast("bool | None", self._data.get("weight_decay"))
+
+    @property
+    def corrections(self) -> list[dict[str, Any]]:
+        """What was changed to make the spec legal, as shardc-plan(5) has it."""
+        return list(self._data.get("corrections", ()))
+
+    @property
+    def shard_shape(self) -> tuple[int, ...] | None:
+        """What one device holds in training."""
+        return self.shard_shape_in("train")
+
+    @property
+    def bytes_per_device(self) -> int | None:
+        """In training; None where shapes are unknown."""
+        return self.bytes_per_device_in("train")
+
+    def _layout(self, mode: str) -> Mapping[str, Any]:
+        if mode not in MODES:
+            raise ValueError(f"{mode!r} is no mode: {', '.join(MODES)}")
+        modes = self._data.get("modes", {})
+        return cast("Mapping[str, Any]", modes.get(mode, self._data))
+
+    def spec(self, mode: str = "train") -> Spec:
+        """An entry for each dimension, where the rank is known."""
+        shape = self._data["shape"]
+        rank = None if shape is None else len(shape)
+        return _spec(self._layout(mode)["spec"], rank)
+
+    def shard_shape_in(self, mode: str) -> tuple[int, ...] | None:
+        return _shape(self._layout(mode)["shard_shape"])
+
+    def bytes_per_device_in(self, mode: str) -> int | None:
+        return cast("int | None", self._layout(mode)["bytes_per_device"])
+
+    def slices(self, device: int, mode: str = "train") -> tuple[slice, ...] | None:
+        """What the device holds, a slice for each dimension; None where the
+        parameter is placed on other devices."""
+        at = self._mesh.coordinates(device)
+        placed = self.placement
+        if placed and at[placed.axis] != placed.coordinate:
+            return None
+        shard = self.shard_shape_in(mode)
+        if shard is None:
+            raise PlanError(f"the plan knows no shape of {self.name}")
+        out = []
+        for length, entry in zip(shard, self.spec(mode)):
+            index = 0
+            for axis in (entry,) if isinstance(entry, str) else entry or ():
+                index = index * self._mesh.size(axis) + at[axis]
+            out.append(slice(index * length, (index + 1) * length))
+        return tuple(out)
+
+
+class Plan(Mapping[str, Parameter]):
+    """A plan: its parameters by name, in the manifest's order."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+            raise PlanError(f"this is no plan: its schema is not {SCHEMA!r}")
+        mesh = data["mesh"]
+        self.data = data
+        self.mesh = Mesh(
+            tuple(Axis(a["name"], a["size"], a["type"]) for a in mesh["axes"]),
+            mesh["devices"],
+            mesh.get("processes", 1),
+            mesh.get("slices", 1),
+            tuple(mesh.get("dcn", ())),
+        )
+        self.modes: tuple[str, ...] = tuple(data["modes"])
+        self.fingerprint: str = data["fingerprint"]
+        self.rules: tuple[dict[str, Any], ...] = tuple(data["rules"])
+        self.summary = Summary(
+            **{
+                field.name: data["summary"][field.name]
+                for field in dataclasses.fields(Summary)
+            }
+        )
+        self._params: Mapping[str, Any] = data["params"]
+        self._paths: dict[tuple[str, ...], str] | None = None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
+        """Reads a plan that `shardc plan -o` wrote."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                data = json.load(file)
+        except ValueError as error:
+            raise PlanError(f"{os.fspath(path)} is no JSON: {error}") from None
+        try:
+            return cls(data)
+        except PlanError as error:
+            raise PlanError(f"{os.fspath(path)}: {error}") from None
+
+    @classmethod
+    def loads(cls, text: str) -> Plan:
+        return cls(json.loads(text))
+
+    def __getitem__(self, name: str) -> Parameter:
+        try:
+            return Parameter(name, self._params[name], self.mesh)
+        except KeyError:
+            raise KeyError(name + self._near(name)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._params)
+
+    def __len__(self) -> int:
+        return len(self._params)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._params
+
+    def __repr__(self) -> str:
+        axes = " ".join(f"{axis.name}={axis.size}" for axis in self.mesh.axes)
+        return f"Plan({axes}; {len(self)} parameters)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def _near(self, name: str) -> str:
+        near = difflib.get_close_matches(name, list(self._params)[:20000], 1)
+        return f" (did you mean {near[0]}?)" if near else ""
+
+    @property
+    def separator(self) -> str:
+        """Between the parts of its names: "/" or "."."""
+        return separator_of(self._params)
+
+    def attention(self, mode: str = "train") -> dict[str, Spec]:
+        """The specs of attention's tensors: "query", "key", ..."""
+        specs = self.data["attention"]
+        if mode not in specs:
+            raise PlanError(f"the plan has no mode {mode!r}: {', '.join(self.modes)}")
+        return {name: _spec(spec) for name, spec in specs[mode].items()}
+
+    def folded(self) -> Iterator[Folded]:
+        """Parameters of one template, shape and layout together, in order."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for name, data in self._params.items():
+            same = {key: data[key] for key in data if key not in ("rule", "placement")}
+            key = (fold(name), json.dumps(same, sort_keys=True))
+            groups.setdefault(key, []).append(name)
+        for (template, _), names in groups.items():
+            yield Folded(template, tuple(names), self[names[0]])
+
+    # Models.
+
+    def _by_path(self) -> dict[tuple[str, ...], str]:
+        if self._paths is None:
+            separator = self.separator
+            self._paths = {parts(name, separator): name for name in self._params}
+        return self._paths
+
+    def name_of(self, path: tuple[str, ...]) -> str | None:
+        """The parameter at a path into a model's tree. A `params` in front, and
+        a `value` at the end (of nnx variables), may be there or not."""
+        known = self._by_path()
+        separator = self.separator
+        path = tuple(part for key in path for part in key.split(separator))
+        for end in (path, path[:-1] if path[-1:] == ("value",) else ()):
+            if not end:
+                continue
+            for start in (end, end[1:] if end[0] == "params" else ("params", *end)):
+                if start in known:
+                    return known[start]
+        return None
+
+    def check(self, model: Any, dtypes: bool = True) -> list[Difference]:
+        """Compares names, shapes and data types with a live model's: a tree of
+        arrays, a state dict, or a module of PyTorch, equinox or flax."""
+        out: list[Difference] = []
+        seen: set[str] = set()
+        for leaf in leaves(model):
+            name = self.name_of(leaf.path)
+            if name is None:
+                shown = self.separator.join(leaf.path)
+                near = difflib.get_close_matches(shown, list(self._params)[:20000], 1)
+                out.append(Difference("unexpected", shown, near[0] if near else ""))
+                continue
+            seen.add(name)
+            param = self[name]
+            if param.shape is not None and leaf.shape != param.shape:
+                out.append(
+                    Difference(
+                        "shape", name, str(list(param.shape)), str(list(leaf.shape))
+                    )
+                )
+            if dtypes and param.dtype and leaf.dtype and leaf.dtype != param.dtype:
+                out.append(Difference("dtype", name, param.dtype, leaf.dtype))
+        out.extend(
+            Difference("missing", name) for name in self._params if name not in seen
+        )
+        return out
+
+    # JAX.
+
+    def jax_mesh(self, devices: list[Any] | None = None) -> jax.sharding.Mesh:
+        """The plan's mesh over JAX's devices (all of them unless given)."""
+        import shardc.jax
+
+        return shardc.jax.jax_mesh(self, devices)
+
+    def named_shardings(
+        self,
+        mode: str = "train",
+        like: Any = None,
+        mesh: jax.sharding.Mesh | None = None,
+    ) -> Any:
+        """NamedShardings in the shape of `like`'s tree, or by name."""
+        import shardc.jax
+
+        return shardc.jax.named_shardings(self, mode, like, mesh)
+
+    def shard(
+        self, tree: Any, mode: str = "train", mesh: jax.sharding.Mesh | None = None
+    ) -> Any:
+        """The tree with its arrays on the devices that the plan gives them."""
+        import shardc.jax
+
+        return shardc.jax.shard(self, tree, mode, mesh)
+
+    def constrain(
+        self,
+        x: jax.Array,
+        tensor: str | Spec,
+        mode: str = "train",
+        mesh: jax.sharding.Mesh | None = None,
+    ) -> jax.Array:
+        """`x` held to the plan's spec of an attention tensor, such as "query", or
+        to a spec."""
+        import shardc.jax
+
+        return shardc.jax.constrain(self, x, tensor, mode, mesh)
+
+    # PyTorch.
+
+    def device_mesh(self, device_type: str = "cpu") -> torch.distributed.DeviceMesh:
+        """The plan's mesh over the processes of torch.distributed."""
+        import shardc.torch
+
+        return shardc.torch.device_mesh(self, device_type)
+
+    def placements(self, name: str, mode: str = "train") -> list[Any]:
+        """DTensor's placements of a parameter, one for each mesh dimension."""
+        import shardc.torch
+
+        return shardc.torch.placements(self, name, mode)
+
+    def distribute(
+        self, module: torch.nn.Module, mode: str = "train", mesh: Any = None
+    ) -> torch.nn.Module:
+        """The module with its parameters as DTensors by the plan."""
+        import shardc.torch
+
+        return shardc.torch.distribute(self, module, mode, mesh)

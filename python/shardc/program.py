@@ -1,0 +1,250 @@
+"""Calls the program `shardc` and returns what it says as objects."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import Any, Union
+
+from shardc.plan import Plan
+
+Path = Union[str, "os.PathLike[str]"]
+Paths = Union[Path, Iterable[Path]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A diagnostic. Its place is None where it has none."""
+
+    code: str
+    name: str
+    level: str  # "error", "warning" or "note"
+    message: str
+    help: str = ""
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    params: tuple[str, ...] = ()
+    target: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(
+            str(at) for at in (self.file, self.line, self.column) if at is not None
+        )
+        return f"{place}{': ' if place else ''}{self.level}[{self.code} {self.name}]: {self.message}"
+
+
+class ShardcError(RuntimeError):
+    """The program refused its input; `findings` say why."""
+
+    def __init__(
+        self, returncode: int, stderr: str, findings: Iterable[Finding] | None = None
+    ) -> None:
+        self.returncode = returncode
+        self.stderr = stderr
+        self.findings = tuple(
+            findings_of_text(stderr) if findings is None else findings
+        )
+        said = "\n".join(map(str, findings)) if findings else stderr.strip()
+        super().__init__(said or f"shardc ended with status {returncode}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    """What `shardc verify` found; `cases` as shardc.verify/v1 has them."""
+
+    passed: int
+    failed: int
+    unsupported: int
+    cases: tuple[dict[str, Any], ...]
+    remarks: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return self.failed == 0 and self.passed > 0
+
+
+_HEAD = re.compile(r"(error|warning|note)\[(SHD\d+) ([a-z0-9-]+)\]: (.*)")
+_PLACE = re.compile(r"\s*--> (.*?)(?::(\d+)(?::(\d+))?)?$")
+_HELP = re.compile(r"\s*= help: (.*)")
+
+
+def findings_of_text(text: str) -> tuple[Finding, ...]:
+    """The findings of a command's error output."""
+    out: list[Finding] = []
+    for line in text.splitlines():
+        head = _HEAD.match(line)
+        if head:
+            level, code, name, message = head.groups()
+            out.append(Finding(code, name, level, message))
+            continue
+        place, help_ = _PLACE.match(line), _HELP.match(line)
+        if out and place and out[-1].file is None:
+            file, row, column = place.groups()
+            out[-1] = dataclasses.replace(
+                out[-1],
+                file=file,
+                line=int(row) if row else None,
+                column=int(column) if column else None,
+            )
+        elif out and help_ and not out[-1].help:
+            out[-1] = dataclasses.replace(out[-1], help=help_.group(1))
+    return tuple(out)
+
+
+def find_program() -> str:
+    """Where the program is: $SHARDC, beside this Python, or on PATH."""
+    given = os.environ.get("SHARDC")
+    if given:
+        return given
+    name = "shardc.exe" if os.name == "nt" else "shardc"
+    folders = [sysconfig.get_path("scripts")]
+    if hasattr(sysconfig, "get_preferred_scheme"):  # since 3.10
+        user = sysconfig.get_preferred_scheme("user")
+        folders.append(sysconfig.get_path("scripts", user))
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    found = shutil.which(name)
+    if found:
+        return found
+    raise FileNotFoundError(
+        "the program shardc is neither beside this Python nor on PATH; set SHARDC to its path"
+    )
+
+
+def run(
+    arguments: Sequence[Path], *, check: bool = True, input: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs the program; a status of 2 or more raises ShardcError unless
+    `check` is false. 1 means that something was found."""
+    done = subprocess.run(
+        [find_program(), *(os.fspath(argument) for argument in arguments)],
+        input=input,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if check and done.returncode not in (0, 1):
+        raise ShardcError(done.returncode, done.stderr)
+    return done
+
+
+def _listed(flag: str, values: Paths | None) -> list[str]:
+    if values is None:
+        return []
+    if isinstance(values, (str, os.PathLike)):
+        values = [values]
+    out = []
+    for value in values:
+        out += [flag, os.fspath(value)]
+    return out
+
+
+def _inputs(
+    mesh: Path | None,
+    rules: Paths | None,
+    manifest: Path | None,
+    model: Path | None,
+    target: str | None,
+    project: Path | None,
+) -> list[str]:
+    out = (
+        _listed("--mesh", mesh)
+        + _listed("--rules", rules)
+        + _listed("--manifest", manifest)
+    )
+    out += (
+        _listed("--model", model)
+        + _listed("--target", target)
+        + _listed("--project", project)
+    )
+    if target is None and project is None:
+        out.append("--no-project")
+    return out
+
+
+def compile(
+    *,
+    mesh: Path | None = None,
+    rules: Paths | None = None,
+    manifest: Path | None = None,
+    model: Path | None = None,
+    target: str | None = None,
+    project: Path | None = None,
+    arguments: Sequence[str] = (),
+) -> Plan:
+    """Compiles a plan: `shardc plan`. `arguments` are further flags."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "plan.json")
+        inputs = _inputs(mesh, rules, manifest, model, target, project)
+        done = run(["plan", *inputs, *arguments, "-o", out])
+        if done.returncode != 0 or not os.path.exists(out):
+            raise ShardcError(done.returncode, done.stderr)
+        return Plan.load(out)
+
+
+def check(
+    *,
+    mesh: Path | None = None,
+    rules: Paths | None = None,
+    manifest: Path | None = None,
+    model: Path | None = None,
+    target: str | None = None,
+    project: Path | None = None,
+    arguments: Sequence[str] = (),
+) -> list[Finding]:
+    """What `shardc check` finds: errors, warnings and notes."""
+    inputs = _inputs(mesh, rules, manifest, model, target, project)
+    done = run(["check", *inputs, *arguments, "--format", "json"], check=False)
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        raise ShardcError(done.returncode, done.stderr) from None
+    known = {field.name for field in dataclasses.fields(Finding)}
+    out = []
+    for one in found:
+        data = {key: value for key, value in one.items() if key in known}
+        data["params"] = tuple(data.get("params") or ())
+        data["help"] = data.get("help") or ""
+        out.append(Finding(**data))
+    if done.returncode not in (0, 1):
+        raise ShardcError(done.returncode, done.stderr, out or None)
+    return out
+
+
+def verify(
+    *,
+    mesh: Path | None = None,
+    rules: Paths | None = None,
+    model: Path | None = None,
+    attention: str | None = None,
+    target: str | None = None,
+    project: Path | None = None,
+    arguments: Sequence[str] = (),
+) -> Verification:
+    """Runs `shardc verify`; true where all that can run passes."""
+    inputs = _inputs(mesh, rules, None, model, target, project) + _listed(
+        "--attention", attention
+    )
+    done = run(["verify", *inputs, *arguments, "--format", "json"], check=False)
+    try:
+        report = json.loads(done.stdout)
+    except ValueError:
+        raise ShardcError(done.returncode, done.stderr) from None
+    states = [case["status"] for case in report["cases"]]
+    return Verification(
+        states.count("pass"),
+        states.count("fail"),
+        states.count("unsupported"),
+        tuple(report["cases"]),
+        tuple(report["remarks"]),
+    )

@@ -1,0 +1,70 @@
+"""A plan as PyTorch's device meshes and DTensor placements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.placement_types import _StridedShard
+
+from shardc.placement import splits_of
+from shardc.plan import Mesh, Plan, PlanError, Spec
+
+
+def device_mesh(plan: Plan, device_type: str = "cpu") -> DeviceMesh:
+    """Rank n of torch.distributed is device n of the plan."""
+    ranks = torch.empty(plan.mesh.shape, dtype=torch.int)
+    for device in range(plan.mesh.devices):
+        ranks[tuple(plan.mesh.coordinates(device).values())] = device
+    return DeviceMesh(device_type, ranks, mesh_dim_names=plan.mesh.axis_names)
+
+
+def placements_of(spec: Spec, mesh: Mesh) -> list[Any]:
+    """One for each mesh dimension: _StridedShard where an axis has to take
+    every n-th part, as shardc.placement says."""
+    out: list[Any] = []
+    for split in splits_of(spec, mesh):
+        if split is None:
+            out.append(Replicate())
+            continue
+        dim, factor = split
+        strided = factor > 1
+        out.append(_StridedShard(dim, split_factor=factor) if strided else Shard(dim))
+    return out
+
+
+def placements(plan: Plan, name: str, mode: str = "train") -> list[Any]:
+    parameter = plan[name]
+    if parameter.placement:
+        raise PlanError(
+            f"{name} is placed at one coordinate of {parameter.placement.axis}, "
+            "which DTensor has no placement for"
+        )
+    return placements_of(parameter.spec(mode), plan.mesh)
+
+
+def distribute(
+    plan: Plan,
+    module: torch.nn.Module,
+    mode: str = "train",
+    mesh: DeviceMesh | None = None,
+) -> torch.nn.Module:
+    """Replaces every parameter of the module by a DTensor. One that the plan
+    does not know, or has in another shape, is an error before any is."""
+    wrong = [str(d) for d in plan.check(module, dtypes=False) if d.kind != "missing"]
+    if wrong:
+        raise PlanError("; ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else ""))
+    mesh = mesh or device_mesh(plan, next(module.parameters()).device.type)
+    for path, child in module.named_modules():
+        for key, parameter in list(child.named_parameters(recurse=False)):
+            name = plan.name_of((*(path.split(".") if path else ()), key))
+            assert name is not None
+            whole = distribute_tensor(
+                parameter.data, mesh, placements(plan, name, mode)
+            )
+            child.register_parameter(
+                key, torch.nn.Parameter(whole, requires_grad=parameter.requires_grad)
+            )
+    return module

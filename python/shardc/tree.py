@@ -1,0 +1,95 @@
+"""The arrays of a model, whatever it is made of, with their paths.
+
+A tree is walked without its framework where it is made of dicts, lists and
+tuples; others are asked for what they are known to have.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+# As safetensors writes data types; others are told as the framework does.
+_DTYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+    "complex64": "C64",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    path: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    value: Any
+
+
+def dtype_text(dtype: Any) -> str:
+    """`BF16` of a NumPy, JAX or PyTorch data type."""
+    name = getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+    return _DTYPES.get(str(name), str(name))
+
+
+def dtype_name(text: str) -> str:
+    """`bfloat16` of `BF16`, as NumPy and JAX call it."""
+    for name, short in _DTYPES.items():
+        if short == text:
+            return name
+    raise ValueError(f"no framework's data type is {text}")
+
+
+def is_array(x: Any) -> bool:
+    return hasattr(x, "shape") and hasattr(x, "dtype")
+
+
+def _leaf(path: tuple[str, ...], x: Any) -> Leaf:
+    return Leaf(path, tuple(int(n) for n in x.shape), dtype_text(x.dtype), x)
+
+
+def key_text(key: Any) -> str:
+    """The text of one key of a path of JAX."""
+    for member in ("key", "idx", "name"):
+        if hasattr(key, member):
+            return str(getattr(key, member))
+    return str(key)
+
+
+def leaves(model: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    """Every array of the model, in its order."""
+    if is_array(model):
+        yield _leaf(path, model)
+    elif hasattr(model, "named_parameters"):
+        for name, parameter in model.named_parameters():
+            yield _leaf((*path, *name.split(".")), parameter)
+    elif isinstance(model, Mapping):
+        for key, value in model.items():
+            yield from leaves(value, (*path, str(key)))
+    elif isinstance(model, (list, tuple)) and not hasattr(model, "_fields"):
+        for index, value in enumerate(model):
+            yield from leaves(value, (*path, str(index)))
+    elif model is not None and "jax" in sys.modules:
+        import jax
+
+        # Variables of flax.nnx are leaves by their attribute `value`.
+        variables = type(model).__module__.partition(".")[0] == "flax"
+        for keys, value in jax.tree_util.tree_flatten_with_path(model)[0]:
+            if variables and getattr(keys[-1], "name", "") == "value":
+                keys = keys[:-1]
+            if is_array(value):
+                yield _leaf((*path, *map(key_text, keys)), value)

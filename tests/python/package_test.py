@@ -1,0 +1,330 @@
+"""The Python package: plans read, models compared, the program called. What
+JAX and PyTorch recorded judges slices and placements; they are not needed."""
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+
+ROOT = os.environ.get(
+    "SHARDC_SOURCE_ROOT",
+    os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
+os.environ["SHARDC"] = os.environ.get(
+    "SHARDC_BIN", os.path.join(ROOT, "build", "src", "cli", "shardc"))
+sys.path[:0] = [os.path.join(ROOT, "python"),
+                os.path.join(ROOT, "tests", "runtimes")]
+
+import records  # noqa: E402
+import shardc  # noqa: E402
+import shardc.__main__  # noqa: E402
+import shardc.manifest  # noqa: E402
+from shardc.placement import splits_of  # noqa: E402
+
+PLAN = os.path.join(ROOT, "examples", "llama3-8b", "v5e-64.plan.json")
+MODELS = os.path.join(ROOT, "testdata", "models")
+LLAMA = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
+
+
+def array(*shape, dtype="float32"):
+    """What a framework's array shows of itself."""
+    return types.SimpleNamespace(
+        shape=shape, dtype=types.SimpleNamespace(name=dtype))
+
+
+def plan_of(axes, params, **mesh):
+    sizes = list(axes.values())
+    devices = 1
+    for size in sizes:
+        devices *= size
+    return shardc.Plan({
+        "schema": "shardc.plan/v1", "fingerprint": "sha256:0",
+        "mesh": {"axes": [{"name": name, "size": size, "type": "auto"}
+                          for name, size in axes.items()],
+                 "devices": devices, **mesh},
+        "modes": ["train"], "rules": [], "params": params, "attention": {},
+        "summary": {"params": len(params), "elements": 0, "bytes": 0,
+                    "bytes_per_device": 0, "unmatched": 0, "corrected": 0}})
+
+
+def param(shape, spec, shard_shape, **more):
+    return {"shape": list(shape), "dtype": "F32", "spec": spec, "rule": 0,
+            "shard_shape": list(shard_shape), "bytes_per_device": 0, **more}
+
+
+class Plans(unittest.TestCase):
+    def test_a_plan_as_people_read_it(self):
+        plan = shardc.Plan.load(PLAN)
+        self.assertEqual(len(plan), 291)
+        self.assertEqual(plan.mesh.shape, (2, 8, 4))
+        self.assertEqual(repr(plan),
+                         "Plan(dp=2 fsdp=8 tp=4; 291 parameters)")
+        self.assertEqual(plan.summary.params, 291)
+        q = plan["model.layers.0.self_attn.q_proj.weight"]
+        self.assertEqual(q.spec("decode"), ("tp", "fsdp"))
+        self.assertEqual(q.shape, (4096, 4096))
+        self.assertEqual(q.shard_shape, (1024, 512))
+        self.assertEqual(q.bytes_per_device, 1024 * 512 * 2)
+        self.assertEqual(q.slices(5), (slice(1024, 2048), slice(512, 1024)))
+        self.assertEqual(plan.rules[q.rule]["match"],
+                         "self_attn\\.q_proj\\.weight$")
+        self.assertEqual(plan.attention("decode")["query"][2], "tp")
+        self.assertEqual(plan, shardc.Plan.load(PLAN))
+        self.assertEqual(len({plan, shardc.Plan.load(PLAN)}), 1)
+
+    def test_layers_are_folded(self):
+        folded = {f.template: f for f in shardc.Plan.load(PLAN).folded()}
+        self.assertEqual(len(folded), 12)
+        up = folded["model.layers.*.mlp.up_proj.weight"]
+        self.assertEqual(len(up.names), 32)
+        self.assertEqual(up.parameter.name, up.names[0])
+        self.assertEqual(shardc.fold("h.10/w2.3b/4"), "h.*/w2.3b/*")
+
+    def test_what_is_wrong_is_said(self):
+        plan = shardc.Plan.load(PLAN)
+        with self.assertRaisesRegex(KeyError, "did you mean model.norm.weight"):
+            plan["model.nrm.weight"]
+        with self.assertRaisesRegex(ValueError, "'serve' is no mode: train"):
+            plan["model.norm.weight"].spec("serve")
+        with self.assertRaisesRegex(IndexError, "device 64 of 64"):
+            plan["model.norm.weight"].slices(64)
+        with self.assertRaisesRegex(shardc.PlanError, "is no plan"):
+            shardc.Plan.load(LLAMA)
+        with self.assertRaisesRegex(shardc.PlanError, "is no JSON"):
+            shardc.Plan.load(os.path.join(ROOT, "README.md"))
+        with self.assertRaises(KeyError):
+            plan.mesh.size("ep")
+        nameless = plan_of({"tp": 2}, {"w": param([4], ["tp"], [2])})
+        nameless._params["w"]["shard_shape"] = None
+        with self.assertRaisesRegex(shardc.PlanError, "knows no shape of w"):
+            nameless["w"].slices(0)
+
+    def test_slices_are_those_that_jax_recorded(self):
+        cases = records.load("jax/shardings")["cases"]
+        self.assertGreater(len(cases), 500)
+        for case in cases:
+            plan = plan_of(case["mesh"], {
+                "w": param(case["shape"], case["spec"], case["shard_shape"])})
+            w = plan["w"]
+            got = [[part.start for part in w.slices(device)]
+                   for device in range(plan.mesh.devices)]
+            self.assertEqual(got, case["offsets"], case)
+
+    def test_placements_are_those_that_pytorch_recorded(self):
+        cases = records.load("dtensor/shardings")["cases"]
+        self.assertGreater(len(cases), 500)
+        for case in cases:
+            plan = plan_of(case["mesh"], {
+                "w": param(case["shape"], case["spec"], case["shard_shape"])})
+            got = []
+            for split in splits_of(plan["w"].spec(), plan.mesh):
+                if split is None:
+                    got.append("R")
+                else:
+                    got.append(f"S({split[0]})" if split[1] == 1
+                               else f"_S({split[0]}, {split[1]})")
+            self.assertEqual(got, case["placements"], case)
+
+    def test_devices_of_several_slices_are_where_jax_puts_them(self):
+        for case in records.load("jax/slice_meshes")["cases"]:
+            outer, shape = case["outer"], case["shape"]
+            slices = 1
+            for factor in outer:
+                slices *= factor
+            axes = {f"x{i}": size for i, size in enumerate(shape)}
+            mesh = plan_of(axes, {}, slices=slices, dcn=outer).mesh
+            for place, device in enumerate(case["devices"]):
+                at, rest = {}, place
+                for name, size in reversed(list(axes.items())):
+                    at[name], rest = rest % size, rest // size
+                self.assertEqual(mesh.device_at(at), device)
+                self.assertEqual(mesh.coordinates(device), at)
+
+    def test_a_placed_parameter_is_on_its_coordinate_alone(self):
+        plan = plan_of({"ep": 2, "tp": 2}, {"w": param(
+            [4], ["tp"], [2], placement={"axis": "ep", "coordinate": 1})})
+        self.assertEqual([plan["w"].slices(d) for d in range(4)],
+                         [None, None, (slice(0, 2),), (slice(2, 4),)])
+        self.assertEqual(plan["w"].placement, shardc.Placement("ep", 1))
+
+
+class Models(unittest.TestCase):
+    def setUp(self):
+        self.plan = plan_of({"tp": 2}, {
+            "layers/0/w": param([4, 2], ["tp"], [2, 2]),
+            "layers/1/w": param([4, 2], ["tp"], [2, 2]),
+            "norm": param([2], [None], [2])})
+
+    def differences(self, model, **more):
+        return [str(d) for d in self.plan.check(model, **more)]
+
+    def test_trees_of_any_make(self):
+        nested = {"layers": [{"w": array(4, 2)}, {"w": array(4, 2)}],
+                  "norm": array(2)}
+        for model in (nested, {"params": nested},
+                      {"layers/0/w": array(4, 2), "layers/1/w": array(4, 2),
+                       "norm": array(2)},
+                      {"layers": {"0": {"w": {"value": array(4, 2)}},
+                                  "1": {"w": {"value": array(4, 2)}}},
+                       "norm": {"value": array(2)}}):
+            self.assertEqual(self.differences(model), [])
+
+    def test_a_module_of_pytorch(self):
+        class Module:
+            def named_parameters(self):
+                yield "layers.0.w", array(4, 2)
+                yield "layers.1.w", array(4, 2)
+                yield "norm", array(2)
+
+        self.assertEqual(self.differences(Module()), [])
+        made = shardc.manifest.manifest(Module())
+        self.assertEqual(list(made["params"]),
+                         ["layers.0.w", "layers.1.w", "norm"])
+
+    def test_differences(self):
+        model = {"layers": [{"w": array(4, 3)}], "nrm": array(2),
+                 "norm": array(2, dtype="bfloat16"), "step": 3, "none": None}
+        self.assertEqual(self.differences(model), [
+            "layers/0/w: shape [4, 2] in the plan, [4, 3] in the model",
+            "nrm: in the model, not in the plan; did you mean norm?",
+            "norm: dtype F32 in the plan, BF16 in the model",
+            "layers/1/w: in the plan, not in the model"])
+        self.assertEqual(len(self.differences(model, dtypes=False)), 3)
+
+
+class Program(unittest.TestCase):
+    def test_compile_check_and_verify(self):
+        inputs = {"mesh": "fsdp:8,tp:4", "rules": "builtin:llama",
+                  "manifest": LLAMA}
+        plan = shardc.compile(**inputs, arguments=["--modes", "train,decode"])
+        self.assertEqual(plan.modes, ("train", "decode"))
+        self.assertEqual(shardc.check(**inputs), [])
+        inputs["mesh"] = "fsdp:8,tp:6"
+        errors = [f for f in shardc.check(**inputs) if f.level == "error"]
+        self.assertTrue(errors)
+        self.assertRegex(str(errors[0]), r"^builtin:llama/hf:\d+:\d+: error\[")
+        self.assertTrue(errors[0].help)
+        verified = shardc.verify(
+            mesh="dp:2,tp:2", attention="heads=4,kv_heads=2,head_dim=16",
+            arguments=["--operation", "vanilla", "--mode", "train"])
+        self.assertTrue(verified)
+        self.assertEqual(verified.failed, 0)
+
+    def test_errors_carry_the_findings(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nrules:\n  - match: 'a('\n    spec: []\n")
+            for call in (shardc.compile, shardc.check):
+                with self.assertRaises(shardc.ShardcError) as caught:
+                    call(mesh="tp:4", rules=[rules], manifest=LLAMA)
+                finding = caught.exception.findings[0]
+                self.assertEqual((finding.code, finding.name, finding.level),
+                                 ("SHD030", "regex-syntax", "error"))
+                self.assertEqual((finding.file, finding.line), (rules, 3))
+                self.assertIn("close the group", finding.help)
+                self.assertEqual(caught.exception.returncode, 2)
+
+    def test_the_program_runs_as_a_module(self):
+        env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"))
+        done = subprocess.run([sys.executable, "-m", "shardc", "--version"],
+                              env=env, capture_output=True, text=True,
+                              check=True)
+        self.assertRegex(done.stdout, r"\d+\.\d+\.\d+")
+        self.assertEqual(shardc.run(["--version"]).stdout, done.stdout)
+        env.update(SHARDC="", PATH="")
+        done = subprocess.run([sys.executable, "-m", "shardc"], env=env,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("neither beside this Python nor on PATH", done.stderr)
+
+    def test_nothing_is_imported_that_is_not_used(self):
+        code = ("import sys, shardc; shardc.Plan.load(sys.argv[1]);"
+                "print([m for m in ('jax', 'torch', 'numpy', 'flax') "
+                "if m in sys.modules])")
+        done = subprocess.run(
+            [sys.executable, "-c", code, PLAN], check=True, text=True,
+            capture_output=True,
+            env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python")))
+        self.assertEqual(done.stdout, "[]\n")
+
+    def test_everything_said_to_be_there_is(self):
+        for name in shardc.__all__:
+            self.assertTrue(hasattr(shardc, name), name)
+        with open(os.path.join(ROOT, "pyproject.toml"),
+                  encoding="utf-8") as file:
+            self.assertRegex(file.read(), re.escape('name = "shardc"'))
+
+
+class Manifest(unittest.TestCase):
+    def test_a_factory_is_written_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "models.py"), "w",
+                      encoding="utf-8") as file:
+                file.write(
+                    "from types import SimpleNamespace as N\n"
+                    "def array(*s):\n"
+                    "    return N(shape=s, dtype=N(name='bfloat16'))\n"
+                    "def build():\n"
+                    "    return {'layers': [{'w': array(4, 2)}]}\n"
+                    "def nothing():\n    return {}\n")
+            out = os.path.join(folder, "manifest.json")
+
+            def main(*arguments, status=0):
+                done = subprocess.run(
+                    [sys.executable, "-m", "shardc.manifest", *arguments],
+                    cwd=folder, capture_output=True, text=True, check=False,
+                    env=dict(os.environ,
+                             PYTHONPATH=os.path.join(ROOT, "python")))
+                self.assertEqual(done.returncode, status, done.stderr)
+                return done
+
+            main("models:build", "-o", out)
+            with open(out, encoding="utf-8") as file:
+                made = json.load(file)
+            self.assertEqual(made["params"], {
+                "layers/0/w": {"shape": [4, 2], "dtype": "BF16"}})
+            self.assertEqual(json.loads(main("models:build").stdout), made)
+            plan = shardc.compile(
+                mesh="tp:2", manifest=out, rules=self.rules(folder))
+            self.assertEqual(plan["layers/0/w"].spec(), ("tp", None))
+            for wrong, said in (("models", "write MODULE:FACTORY"),
+                                ("models:none", "none"),
+                                ("nowhere:build", "nowhere"),
+                                ("models:nothing", "gives no arrays")):
+                self.assertIn(said, main(wrong, status=2).stderr)
+
+    @staticmethod
+    def rules(folder):
+        path = os.path.join(folder, "rules.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("version: 1\nrules:\n  - match: 'w$'\n"
+                       "    spec: [tp, null]\n")
+        return path
+
+
+class Typed(unittest.TestCase):
+    """Where they are installed, as `pip install mypy ruff` does."""
+
+    def tool(self, name, *arguments):
+        if importlib.util.find_spec(name) is None:
+            self.skipTest(f"no {name}")
+        done = subprocess.run([sys.executable, "-m", name, *arguments],
+                              cwd=ROOT, capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_mypy(self):
+        self.tool("mypy", "python/shardc")
+
+    def test_ruff(self):
+        self.tool("ruff", "check", "python")
+        self.tool("ruff", "format", "--check", "python")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])

@@ -1,0 +1,178 @@
+"""The Python package on real JAX: a plan's shardings hold the slices that it
+says, trees of every make find their parameters, and the example's step on
+eight devices equals the same on one."""
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=16"
+os.environ["JAX_PLATFORMS"] = "cpu"
+ROOT = os.environ.get(
+    "SHARDC_SOURCE_ROOT",
+    os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
+os.environ["SHARDC"] = os.environ.get(
+    "SHARDC_BIN", os.path.join(ROOT, "build", "src", "cli", "shardc"))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+
+import flax.linen as nn  # noqa: E402
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from flax import nnx  # noqa: E402
+
+import shardc  # noqa: E402
+import shardc.jax  # noqa: E402
+import shardc.manifest  # noqa: E402
+
+PLANS = 60
+AXES = ("dp", "fsdp", "ep", "tp")
+
+
+class Net(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(8, name="down")(nn.Dense(16, name="up")(x))
+
+
+def nnx_net():
+    return nnx.Sequential(nnx.Linear(8, 16, rngs=nnx.Rngs(0)),
+                          nnx.Linear(16, 8, rngs=nnx.Rngs(0)))
+
+
+def compiled(folder, params, rules, mesh, *arguments):
+    """The plan of parameters by name and lines of rules."""
+    manifest, text = (os.path.join(folder, name)
+                      for name in ("manifest.json", "rules.yaml"))
+    with open(manifest, "w", encoding="utf-8") as file:
+        json.dump({"schema": "shardc.manifest/v1", "params": params}, file)
+    with open(text, "w", encoding="utf-8") as file:
+        file.write("version: 1\nrules:\n" + "".join(rules))
+    return shardc.compile(mesh=mesh, rules=text, manifest=manifest,
+                          arguments=arguments)
+
+
+def rule(pattern, spec, more=""):
+    return f"  - match: '{pattern}'\n    spec: {json.dumps(spec)}\n{more}"
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def random_plan(self, chance):
+        sizes = [chance.choice([1, 2, 2, 4]) for _ in AXES]
+        while math.prod(sizes) > 16:
+            sizes[chance.randrange(4)] = 1
+        mesh = dict(zip(AXES, sizes))
+        params, rules = {}, []
+        for number in range(6):
+            rank = chance.randint(0, 3)
+            axes = chance.sample(AXES, 4)
+            spec = []
+            for _ in range(rank):
+                group = [axes.pop() for _ in range(chance.randint(0, 2))
+                         if axes]
+                spec.append(group or None)
+            params[f"layers/{number}/w"] = {
+                "shape": [16 * chance.randint(1, 3) for _ in range(rank)],
+                "dtype": chance.choice(["F32", "BF16", "I32"])}
+            rules.append(rule(f"/{number}/", spec))
+        params["experts/1/w"] = {"shape": [16, 4], "dtype": "F32"}
+        rules.append(rule("experts", [["tp"]], "    place: {axis: ep, index: "
+                          "'experts/(\\d+)/', count: 4}\n"))
+        text = ",".join(f"{axis}:{size}" for axis, size in mesh.items())
+        return compiled(self.folder, params, rules, text,
+                        "--illegal", "shrink")
+
+    def test_shardings_hold_the_plans_slices(self):
+        chance = random.Random(5)
+        checked = 0
+        for _ in range(PLANS):
+            plan = self.random_plan(chance)
+            mesh = plan.jax_mesh(jax.devices()[:plan.mesh.devices])
+            for name, where in plan.named_shardings(mesh=mesh).items():
+                held = where.devices_indices_map(plan[name].shape)
+                by_id = {device.id: parts for device, parts in held.items()}
+                for device in range(plan.mesh.devices):
+                    want = plan[name].slices(device)
+                    self.assertEqual(want is None, device not in by_id)
+                    if want is None:
+                        continue
+                    got = [part.indices(size)[:2] for part, size in
+                           zip(by_id[device], plan[name].shape)]
+                    self.assertEqual(
+                        got, [(part.start, part.stop) for part in want])
+                    checked += 1
+        self.assertGreater(checked, 1000)
+        print(f"package: {checked} devices' slices of {PLANS} plans, "
+              f"JAX {jax.__version__}")
+
+    def test_trees_of_flax_find_their_parameters(self):
+        linen = Net().init(jax.random.key(0), jnp.ones((1, 8)))
+        for model, factory, framework in (
+                (linen, lambda: Net().init(jax.random.key(0),
+                                           jnp.ones((1, 8))), "jax"),
+                (nnx.state(nnx_net(), nnx.Param), nnx_net, "nnx")):
+            made = shardc.manifest.manifest(
+                shardc.manifest.build(factory, framework))
+            self.assertEqual(len(made["params"]), 4)
+            plan = compiled(
+                self.folder, made["params"],
+                [rule("kernel$", ["fsdp", "tp"]), rule("bias$", ["tp"])],
+                "fsdp:4,tp:4")
+            self.assertEqual(plan.check(model), [])
+            shardings = plan.named_shardings(like=model)
+            sharded = plan.shard(model)
+            for leaf, want in zip(jax.tree.leaves(sharded),
+                                  jax.tree.leaves(shardings)):
+                self.assertTrue(leaf.sharding.is_equivalent_to(want,
+                                                               leaf.ndim))
+            for got, want in zip(jax.tree.leaves(sharded),
+                                 jax.tree.leaves(model)):
+                np.testing.assert_array_equal(got, want)
+            abstract = shardc.jax.abstract_tree(plan, like=model)
+            self.assertEqual(
+                [x.shape for x in jax.tree.leaves(abstract)],
+                [x.shape for x in jax.tree.leaves(model)])
+
+    def test_what_is_no_array_stays(self):
+        plan = compiled(
+            self.folder, {"w": {"shape": [16], "dtype": "F32"}},
+            [rule("w", ["tp"])], "tp:16")
+        tree = {"w": jnp.zeros(16), "act": jax.nn.relu, "none": None}
+        self.assertIs(plan.shard(tree)["act"], jax.nn.relu)
+        self.assertIsNone(plan.named_shardings(like=tree)["act"])
+        with self.assertRaisesRegex(shardc.PlanError, "no parameter v"):
+            plan.shard({"v": jnp.zeros(16)})
+        with self.assertRaisesRegex(shardc.PlanError, r"\[16\] in the plan"):
+            plan.shard({"w": jnp.zeros(8)})
+        with self.assertRaisesRegex(shardc.PlanError, "for 16 devices"):
+            plan.jax_mesh(jax.devices()[:4])
+        with self.assertRaisesRegex(shardc.PlanError, "no tensor 'querry'"):
+            plan.constrain(jnp.zeros(16), "querry")
+        tree = shardc.jax.abstract_tree(plan)
+        self.assertEqual(tree["w"].sharding.spec,
+                         jax.sharding.PartitionSpec("tp"))
+
+    def test_the_example(self):
+        done = subprocess.run(
+            [sys.executable, os.path.join(ROOT, "examples", "jax",
+                                          "llama.py")],
+            capture_output=True, text=True, check=False,
+            env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"),
+                     XLA_FLAGS="--xla_force_host_platform_device_count=8"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("21 parameters), 0 parameters lie elsewhere",
+                      done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
