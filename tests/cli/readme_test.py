@@ -1,12 +1,14 @@
-"""Every command that README.md shows, with the output that it shows.
+"""Every command that README.md and the guides show, with the output that they
+show.
 
 A block marked `console` is a session in one folder: `$ ` begins a command,
 what follows is its output (both streams), and a line `...` stands for any
-number of lines. `# exits with N` ends a command that finds something. A
+number of lines. A command may go on after `\\` and up to `END` of `<<'END'`.
+`# exits with N` ends a command that finds something. A
 block marked `sh` holds the two commands that install and build.
 
-`readme_test.py --write` puts the output of now into the page, to be read
-before it is committed.
+`readme_test.py --write [PAGE...]` puts the output of now into the pages, to be
+read before they are committed.
 """
 
 import os
@@ -22,16 +24,24 @@ from driver import BIN, ROOT, Case
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
-PAGE = os.path.join(ROOT, "README.md")
+README = "README.md"
+GUIDES = os.path.join("docs", "guides")
 
 
-def page():
-    with open(PAGE, encoding="utf-8") as file:
+def pages():
+    """The pages, relative to the source."""
+    guides = sorted(os.listdir(os.path.join(ROOT, GUIDES)))
+    return [README] + [os.path.join(GUIDES, name) for name in guides
+                       if name.endswith(".md")]
+
+
+def page(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
         return file.read()
 
 
-def blocks(language):
-    return [text for found, text in FENCE.findall(page())
+def blocks(name, language):
+    return [text for found, text in FENCE.findall(page(name))
             if found == language]
 
 
@@ -39,7 +49,10 @@ def session(block):
     """(command, expected output) in order."""
     steps = []
     for line in block.splitlines():
-        if line.startswith("$ "):
+        if steps and "<<'END'" in steps[-1][0] and (
+                not steps[-1][0].endswith("\nEND")):
+            steps[-1][0] += "\n" + line
+        elif line.startswith("$ "):
             steps.append([line[2:], []])
         elif steps[-1][0].endswith("\\") and not steps[-1][1]:
             steps[-1][0] += "\n" + line
@@ -79,7 +92,7 @@ class Folder:
             timeout=900)
 
 
-def write():
+def write(name):
     folder = Folder()
 
     def block(match):
@@ -93,8 +106,8 @@ def write():
             text += f"$ {command}\n{output}"
         return text + "```"
 
-    text = FENCE.sub(block, page())
-    with open(PAGE, "w", encoding="utf-8") as file:
+    text = FENCE.sub(block, page(name))
+    with open(os.path.join(ROOT, name), "w", encoding="utf-8") as file:
         file.write(text)
     shutil.rmtree(folder.path)
 
@@ -102,28 +115,28 @@ def write():
 class Readme(Case):
     maxDiff = None
 
-    def setUp(self):
-        self.folder = Folder()
-        self.addCleanup(shutil.rmtree, self.folder.path)
-
     def test_every_command_prints_what_the_page_shows(self):
-        count = 0
-        for block in blocks("console"):
-            for command, expected in session(block):
-                status = re.search(r"# exits with (\d)$", command)
-                with self.subTest(command):
-                    done = self.folder.run(command)
-                    self.assertEqual(done.returncode,
-                                     int(status.group(1)) if status else 0,
-                                     done.stdout)
-                    if not fits(done.stdout, expected):
-                        self.assertEqual("\n".join(expected) + "\n",
-                                         done.stdout)
-                    count += 1
-        self.assertGreater(count, 5)
+        for name in pages():
+            folder = Folder()
+            self.addCleanup(shutil.rmtree, folder.path)
+            count = 0
+            for block in blocks(name, "console"):
+                for command, expected in session(block):
+                    with self.subTest(command, page=name):
+                        self.check(folder, command, expected)
+                        count += 1
+            self.assertTrue(count > 2 or name.endswith("python.md"), name)
+
+    def check(self, folder, command, expected):
+        status = re.search(r"# exits with (\d)$", command)
+        done = folder.run(command)
+        self.assertEqual(done.returncode,
+                         int(status.group(1)) if status else 0, done.stdout)
+        if not fits(done.stdout, expected):
+            self.assertEqual("\n".join(expected) + "\n", done.stdout)
 
     def test_the_two_commands(self):
-        self.assertEqual(blocks("sh"),
+        self.assertEqual(blocks(README, "sh"),
                          ["tests/bootstrap demo\n", "tests/bootstrap test\n"])
         with open(os.path.join(ROOT, "tests", "bootstrap"),
                   encoding="utf-8") as file:
@@ -132,12 +145,20 @@ class Readme(Case):
             self.assertRegex(script, rf"(?m)^  {verb}\) ")
 
     def test_every_file_that_the_page_links_to_is_there(self):
-        for link in re.findall(r"\]\(([^)#:]+)\)", page()):
-            self.assertTrue(os.path.exists(os.path.join(ROOT, link)), link)
+        for name in pages():
+            folder = os.path.dirname(os.path.join(ROOT, name))
+            for link in re.findall(r"\]\(([^)#:]+)\)", page(name)):
+                self.assertTrue(os.path.exists(os.path.join(folder, link)),
+                                f"{name}: {link}")
+
+    def test_the_readme_leads_to_every_guide(self):
+        for name in pages()[1:]:
+            self.assertIn(f"]({name})", page(README))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--write"]:
-        write()
+    if sys.argv[1:2] == ["--write"]:
+        for page_name in sys.argv[2:] or pages():
+            write(page_name)
     else:
         unittest.main()

@@ -1,7 +1,7 @@
 """The Python package: plans read, models compared, the program called. What
 JAX and PyTorch recorded judges slices and placements; they are not needed."""
 
-import importlib
+import importlib.util
 import json
 import os
 import re
