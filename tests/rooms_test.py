@@ -63,7 +63,7 @@ MAY_INCLUDE = {
     "emit/findings": {"source", "lint/rules", "emit"},
     "emit/verify": {"source", "model", "floats", "comm", "verify/cases",
         "verify/judge", "verify/faults", "verify"},
-    "emit/plans": {"source", "model", "match/proof", "plan", "emit",
+    "emit/plans": {"source", "model", "comm", "match/proof", "plan", "emit",
         "emit/findings"},
     "shardc": {"source", "model", "parse", "importers", "resolve", "plan",
         "lint", "target", "exec/operations", "verify/cases", "verify",

@@ -18,6 +18,7 @@
   COMMAND(kMesh)                 \
   COMMAND(kManifest)             \
   COMMAND(kRules)                \
+  COMMAND(kDiff)                 \
   COMMAND(kImport)               \
   COMMAND(kSchema)               \
   COMMAND(kCompletion)
