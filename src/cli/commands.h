@@ -19,6 +19,7 @@
   COMMAND(kManifest)             \
   COMMAND(kRules)                \
   COMMAND(kDiff)                 \
+  COMMAND(kExport)               \
   COMMAND(kImport)               \
   COMMAND(kSchema)               \
   COMMAND(kCompletion)

@@ -1,95 +1,263 @@
-// `shardc import FORMAT FILE`: another system's configuration as ours.
-// {"head_axis": "tp"} of eformer  ->  version: 1, axes: head: tp
+// `shardc import FORMAT FILE`: another system's configuration as a rules file,
+// and as a mesh file where it has a mesh. With a manifest the patterns are
+// judged by the system's own way of matching, name by name:
+//
+//   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include <algorithm>
 
 #include "cli/commands.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
 #include "emit/plans/rules_file.h"
-#include "importers/eformer.h"
+#include "importers/rules/importer.h"
+#include "match/match.h"
 #include "source/file.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
 
 struct ImportFlags {
-  std::string format;
-  std::string file;
-  std::string output;
+  std::string format, file, output, mesh_output, names;
+  Strings values;
+  InputFlags inputs;
+  imports::Request request;
 };
 
-// What writes the import; empty where it failed.
-Write ImportEformer(SourceRef source, bool json, Findings& findings) {
-  const auto document = JsonDocument::Parse(std::move(source), findings);
-  if (!document) return {};
-  const auto axes = ImportEformerAxes(*document, findings);
-  if (!axes) return {};
-  return [axes, json](Sink& out) {
-    if (json) {
-      WriteAxesFileJson(*axes, out);
-    } else {
-      out.Append(AxesFileYaml(*axes));
-    }
-  };
+const imports::Importer* Find(const std::string& format, Findings& findings) {
+  if (const auto* importer = imports::FindImporter(format)) return importer;
+  std::vector<std::string_view> names;
+  std::string known;
+  for (const imports::Importer* importer : imports::Importers()) {
+    names.push_back(importer->name);
+    known += (known.empty() ? "`" : ", `") + std::string(importer->name) + "`";
+  }
+  findings.Add(code::kUsage, {}, "there is no importer `" + format + "`",
+               DidYouMean(format, names, "the importers are " + known));
+  return nullptr;
 }
 
-// One line per system.
-struct Importer {
-  std::string_view name;
-  std::string_view what;
-  Write (*run)(SourceRef source, bool json, Findings& findings);
-};
-constexpr Importer kImporters[] = {
-    {"eformer", "PartitionAxis in JSON, to the axis rules of a rules file",
-     ImportEformer},
-};
+// A flag that the format has no use for is a slip.
+bool TakesFlags(const imports::Importer& importer, const ImportFlags& flags,
+                Findings& findings) {
+  const std::pair<std::string_view, bool> given[] = {
+      {"--symbol", !flags.request.symbol.empty()},
+      {"--set", !flags.values.empty()},
+      {"--matching", !flags.request.matching.empty()},
+      {"--names", !flags.names.empty()},
+      {"--mesh", !flags.inputs.asked.mesh.empty()},
+      {"--axis", !flags.request.axis.empty()}};
+  const std::string own = " " + std::string(importer.flags) + " ";
+  for (const auto& [flag, set] : given) {
+    if (!set || own.find(" " + std::string(flag) + " ") != std::string::npos) {
+      continue;
+    }
+    findings.Add(code::kUsage, {},
+                 "`" + std::string(flag) + "` says nothing to `" +
+                     std::string(importer.name) + "`");
+    return false;
+  }
+  return true;
+}
+
+// NAME=VALUE
+bool ReadValues(const Strings& given, imports::Request& request,
+                Findings& findings) {
+  for (const std::string& one : given) {
+    const size_t at = one.find('=');
+    if (at == std::string::npos || at == 0) {
+      findings.Add(code::kUsage, {MakeSource("--set", one), 0, one.size()},
+                   "this is not NAME=VALUE");
+      return false;
+    }
+    request.values[one.substr(0, at)] = one.substr(at + 1);
+  }
+  return true;
+}
+
+// Mesh axes of the source that have the name of an axis rule are made to be
+// what that rule stands for, in every mode; tokens cannot be renamed.
+bool KeepAxisNames(Imported& imported, Findings& findings) {
+  const bool own_axes = !(imported.axes == AxisRules());
+  for (ImportedRule& one : imported.rules) {
+    const auto* list = std::get_if<SpecList>(&one.rule.spec);
+    if (list == nullptr || own_axes) continue;
+    for (const SpecEntry& entry : list->entries) {
+      for (const SpecName& name : entry.names) {
+        const auto rule = ParseAxisRule(name.text);
+        if (!rule) continue;
+        imported.axes.Set(*rule, {false, {name.text}});
+        if (const auto twin = DecodeTwin(*rule)) {
+          imported.axes.Set(*twin, {false, {name.text}});
+        }
+      }
+    }
+  }
+  return !findings.HasErrors();
+}
+
+// Whether `--rules` will read what is written: its names are known and its
+// patterns can be used. Faults stand at their place in what was imported.
+bool CanBeUsed(const Imported& imported, Findings& findings) {
+  std::vector<Pattern> patterns;
+  for (const ImportedRule& one : imported.rules) {
+    patterns.push_back({one.rule.match, one.rule.match_place, '/'});
+  }
+  return Matcher::Compile(patterns, findings).has_value() &&
+         !findings.HasErrors();
+}
+
+// Every name of a manifest gets the rule that the system itself gives it.
+bool Prove(const Imported& imported, const Manifest& manifest,
+           const Common& common, Findings& findings) {
+  std::vector<Pattern> patterns;
+  const char separator =
+      imported.separator != 0 ? imported.separator : manifest.separator;
+  for (const ImportedRule& one : imported.rules) {
+    patterns.push_back({one.rule.match, one.rule.match_place,
+                        separator == 0 ? '/' : separator});
+  }
+  const auto matcher = Matcher::Compile(patterns, findings);
+  if (!matcher) return false;
+  std::vector<std::string_view> names;
+  for (const Tensor& tensor : manifest.tensors) names.push_back(tensor.name);
+  const Matches matches = matcher->Match(names, manifest.separator);
+  int64_t matched = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const int32_t ours = matches.first[i];
+    matched += ours >= 0 ? 1 : 0;
+    if (!imported.winner || imported.winner(names[i]) == ours) continue;
+    findings.Add(code::kInexpressible, {manifest.source},
+                 ShortQuote(names[i]) +
+                     " is matched otherwise by the patterns than by the "
+                     "system that they come from");
+    return false;
+  }
+  Tell(common,
+       CountText(matched) + " of " +
+           Counted(static_cast<int64_t>(names.size()), "name") +
+           " have a rule" +
+           (imported.winner ? ", each the one that the source gives it" : "") +
+           "\n");
+  return true;
+}
+
+bool WriteMesh(const Imported& imported, const std::string& path,
+               Findings& findings) {
+  if (path.empty()) return true;
+  if (!imported.mesh) {
+    findings.Add(code::kUsage, {}, "the source has no mesh to write",
+                 "leave `--mesh-output` out");
+    return false;
+  }
+  return PutResult(MeshFileYaml(*imported.mesh), path, findings);
+}
+
+std::optional<Imported> ReadImport(const ImportFlags& flags,
+                                   Findings& findings) {
+  const imports::Importer* importer = Find(flags.format, findings);
+  if (importer == nullptr || !TakesFlags(*importer, flags, findings)) {
+    return std::nullopt;
+  }
+  imports::Request request = flags.request;
+  if (!ReadValues(flags.values, request, findings)) return std::nullopt;
+  request.source = ReadSource(flags.file, findings);
+  if (request.source == nullptr) return std::nullopt;
+  if (!flags.names.empty()) {
+    request.names = ReadSource(flags.names, findings);
+    if (request.names == nullptr) return std::nullopt;
+  }
+  if (!flags.inputs.asked.mesh.empty()) {
+    Target target;
+    target.mesh.text = flags.inputs.asked.mesh;
+    request.mesh = LoadMesh(flags.inputs, target, findings);
+    if (!request.mesh) return std::nullopt;
+  }
+  auto imported = importer->read(request, findings);
+  if (!imported || findings.HasErrors() ||
+      !KeepAxisNames(*imported, findings) || !CanBeUsed(*imported, findings)) {
+    return std::nullopt;
+  }
+  return imported;
+}
 
 int RunImport(const ImportFlags& flags, const Common& common,
               Findings& findings) {
-  const auto* importer =
-      std::find_if(std::begin(kImporters), std::end(kImporters),
-                   [&](const Importer& i) { return i.name == flags.format; });
-  if (importer == std::end(kImporters)) {
-    std::string known;
-    for (const Importer& i : kImporters) {
-      known += (known.empty() ? "`" : ", `") + std::string(i.name) + "`";
+  const auto imported = ReadImport(flags, findings);
+  if (!imported) return kFailed;
+  if (!flags.inputs.asked.manifest.empty()) {
+    const auto manifest =
+        LoadManifest(flags.inputs, flags.inputs.asked.manifest, findings);
+    if (!manifest || !Prove(*imported, *manifest, common, findings)) {
+      return kFailed;
     }
-    findings.Add(code::kUsage, {},
-                 "there is no importer `" + flags.format + "`",
-                 "the importers are " + known);
-    return kFailed;
   }
-  SourceRef source = ReadSource(flags.file, findings);
-  if (source == nullptr) return kFailed;
-  const Write write =
-      importer->run(std::move(source), common.format == "json", findings);
-  if (!write || findings.HasErrors()) return kFailed;
+  if (!WriteMesh(*imported, flags.mesh_output, findings)) return kFailed;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteImportedFileJson(*imported, out);
+    } else {
+      out.Append(ImportedFileYaml(*imported));
+    }
+  };
   return PutResult(write, flags.output, findings) ? kDone : kFailed;
 }
 
 // "NAME: what it reads; ..."
 std::string ImportersText() {
   std::string text;
-  for (const Importer& importer : kImporters) {
-    text += (text.empty() ? "" : "; ") + std::string(importer.name) + ": " +
-            std::string(importer.what);
+  for (const imports::Importer* importer : imports::Importers()) {
+    text += (text.empty() ? "" : "; ") + std::string(importer->name) + ": " +
+            std::string(importer->what);
   }
   return text;
 }
 
+Strings ImporterNames() {
+  Strings names;
+  for (const imports::Importer* importer : imports::Importers()) {
+    names.emplace_back(importer->name);
+  }
+  return names;
+}
+
 Options OptionsOf(ImportFlags& flags) {
-  return {{.name = "FORMAT",
-           .to = &flags.format,
-           .help = ImportersText(),
-           .required = true},
-          {.name = "FILE",
-           .to = &flags.file,
-           .help = "file to read; - is standard input",
-           .required = true},
-          {.name = "--output",
-           .to = &flags.output,
-           .value = "FILE",
-           .help = "file to write (default: standard output)",
-           .letter = 'o'}};
+  Options options = {{.name = "FORMAT",
+                      .to = &flags.format,
+                      .help = ImportersText(),
+                      .required = true,
+                      .words = ImporterNames()},
+                     {.name = "FILE",
+                      .to = &flags.file,
+                      .help = "file to read; - is standard input",
+                      .required = true},
+                     {.name = "--output",
+                      .to = &flags.output,
+                      .value = "FILE",
+                      .help = "file to write (default: standard output)",
+                      .letter = 'o'},
+                     {.name = "--mesh-output",
+                      .to = &flags.mesh_output,
+                      .value = "FILE",
+                      .help = "where the source's mesh goes, if it has one"},
+                     {.name = "--symbol",
+                      .to = &flags.request.symbol,
+                      .value = "NAME",
+                      .help = "which rule set of a file with several, such as "
+                              "LlamaConfig.get_partition_rules"},
+                     {.name = "--set",
+                      .to = &flags.values,
+                      .value = "NAME=VALUE",
+                      .help = "a flag that the source branches on; may be "
+                              "repeated"},
+                     {.name = "--matching",
+                      .to = &flags.request.matching,
+                      .value = "search|whole|start|glob|name",
+                      .help = "how the source matches names, by default search "
+                              "for lists and name for dicts",
+                      .checked = true}};
+  Append(options, ManifestInputs(flags.inputs));
+  return options;
 }
 
 }  // namespace
@@ -97,7 +265,15 @@ Options OptionsOf(ImportFlags& flags) {
 const Command kImport = {
     .name = "import",
     .summary = "read another system's configuration",
-    .about = "Reads another system's rules and writes them as shardc-rules(5).",
+    .about = R"(
+Reads another system's rules and writes them as shardc-rules(5), and its mesh
+as shardc-mesh(5) where it has one. Files are read, never run.
+
+What cannot be carried over is an error at its place, and nothing is written:
+a value that is not in the file, a branch on a flag that `--set` does not give,
+a pattern that RE2 cannot say. Where a system matches names otherwise than by
+searching a pattern in them, the patterns that are written mean the same; with
+`--manifest` that is proved on its names.)",
     .example = "shardc import eformer partition_axis.json -o axes.yaml",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunImport); },

@@ -220,6 +220,33 @@ bool ReadAxes(const JsonValue& axes, Mesh& mesh, Findings& findings) {
   return true;
 }
 
+// Several slices, and how many each axis is laid over, where a plan has them.
+bool ReadSlices(const JsonValue& value, Mesh& mesh, Findings& findings) {
+  const auto slices = value.Find("slices");
+  const auto dcn = value.Find("dcn");
+  if (!slices && !dcn) return true;
+  std::vector<int64_t> factors;
+  bool divides = true;
+  if (dcn && dcn->IsArray() && dcn->size() == mesh.axes.size()) {
+    for (const JsonValue factor : dcn->items()) {
+      const int64_t size = mesh.axes[factors.size()].size;
+      factors.push_back(factor.integer());
+      divides = divides && factors.back() > 0 && size % factors.back() == 0;
+    }
+  }
+  const auto product = CheckedProduct(factors);
+  if (!slices || !divides || factors.size() != mesh.axes.size() || !product ||
+      *product != slices->integer()) {
+    findings.Add(
+        code::kSchema, (slices ? slices : dcn)->place(),
+        "`slices` and `dcn` do not agree with each other and the axes");
+    return false;
+  }
+  mesh.slices = *product;
+  mesh.dcn = std::move(factors);
+  return true;
+}
+
 }  // namespace
 
 const Spec& ReadParam::SpecOf(Mode mode) const {
@@ -271,7 +298,7 @@ std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings) {
     }
     mesh.processes = count;
   }
-  return mesh;
+  return ReadSlices(value, mesh, findings) ? std::optional(mesh) : std::nullopt;
 }
 
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,

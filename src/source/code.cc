@@ -24,20 +24,20 @@ std::string Code::Id() const {
 
 std::span<const Code* const> ReadingCodes() {
   static constexpr std::array kCodes = {
-      &code::kUsage,         &code::kMissing,     &code::kUnreadable,
-      &code::kNotRegular,    &code::kLimit,       &code::kEncoding,
-      &code::kEmpty,         &code::kYamlSyntax,  &code::kYamlDepth,
-      &code::kYamlAlias,     &code::kYamlTag,     &code::kMergeKey,
-      &code::kMultiDocument, &code::kJsonSyntax,  &code::kJsonDepth,
-      &code::kDuplicateKey,  &code::kUnknownKey,  &code::kSchema,
-      &code::kNumber,        &code::kOverflow,    &code::kName,
-      &code::kAxisName,      &code::kSpec,        &code::kUnknownName,
-      &code::kCycle,         &code::kRegexSyntax, &code::kRegexLimit,
-      &code::kRegexSemantic, &code::kDeviceCount, &code::kSeparator,
-      &code::kHeader,        &code::kDtype,       &code::kOffsets,
-      &code::kSize,          &code::kAlignment,   &code::kPath,
-      &code::kTensorMissing, &code::kTensorExtra, &code::kWrite,
-      &code::kReference,
+      &code::kUsage,         &code::kMissing,       &code::kUnreadable,
+      &code::kNotRegular,    &code::kLimit,         &code::kEncoding,
+      &code::kEmpty,         &code::kYamlSyntax,    &code::kYamlDepth,
+      &code::kYamlAlias,     &code::kYamlTag,       &code::kMergeKey,
+      &code::kMultiDocument, &code::kJsonSyntax,    &code::kJsonDepth,
+      &code::kDuplicateKey,  &code::kUnknownKey,    &code::kSchema,
+      &code::kNumber,        &code::kOverflow,      &code::kName,
+      &code::kAxisName,      &code::kSpec,          &code::kUnknownName,
+      &code::kCycle,         &code::kRegexSyntax,   &code::kRegexLimit,
+      &code::kRegexSemantic, &code::kDeviceCount,   &code::kSeparator,
+      &code::kHeader,        &code::kDtype,         &code::kOffsets,
+      &code::kSize,          &code::kAlignment,     &code::kPath,
+      &code::kTensorMissing, &code::kTensorExtra,   &code::kWrite,
+      &code::kReference,     &code::kInexpressible, &code::kPythonSyntax,
   };
   return kCodes;
 }

@@ -107,6 +107,13 @@ inline constexpr Code kWrite{60, "write", Level::kError,
                              "an output cannot be written"};
 inline constexpr Code kReference{61, "reference", Level::kError,
                                  "a name refers to nothing"};
+inline constexpr Code kInexpressible{62, "inexpressible", Level::kError,
+                                     "another system's format cannot say"
+                                     " this"};
+inline constexpr Code kPythonSyntax{63, "python-syntax", Level::kError,
+                                    "a file is not Python that can be read"};
+inline constexpr Code kForeignSyntax{64, "foreign-syntax", Level::kError,
+                                     "another system's text is malformed"};
 }  // namespace code
 
 // Every code of family 0, by number.

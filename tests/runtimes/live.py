@@ -15,8 +15,9 @@ import environment
 from records import HERE
 
 # Which environment each family's system is installed in.
-FAMILIES = {"jax": "live", "eformer": "live", "dtensor": "record",
-            "tree": "record", "flax": "flax", "package": "live"}
+FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
+            "dtensor": "record", "tree": "record", "flax": "flax",
+            "package": "live"}
 SKIPPED = 77
 
 

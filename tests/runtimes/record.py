@@ -25,7 +25,9 @@ def main():
     if sys.argv[1:2] == ["--here"]:
         record(sys.argv[2])
         return
-    for family in sys.argv[1:] or live.FAMILIES:
+    recorded = [family for family in live.FAMILIES if os.path.exists(
+        os.path.join(records.HERE, family + "_answers.py"))]
+    for family in sys.argv[1:] or recorded:
         subprocess.run(
             [environment.python(live.FAMILIES[family]),
              os.path.abspath(__file__), "--here", family],

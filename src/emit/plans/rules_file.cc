@@ -13,6 +13,7 @@
 
 #include "emit/plans/rule_json.h"
 #include "source/json_writer.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -134,6 +135,57 @@ std::string AxisValueYaml(const AxisValue& value) {
   return "[" + out + "]";
 }
 
+// The member "axes"; that of none where `always`.
+std::string AxesYaml(const AxisRules& axes, bool always) {
+  std::string out;
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const auto rule = static_cast<AxisRule>(i);
+    const auto& value = axes.Given(rule);
+    if (!value) continue;
+    out += "  " + std::string(AxisRuleName(rule)) + ": " +
+           AxisValueYaml(*value) + "\n";
+  }
+  if (out.empty()) return always ? "axes: {}\n" : "";
+  return "axes:\n" + out;
+}
+
+// One line of it; what would end the line is shown.
+std::string CommentYaml(const std::string& line, const std::string& indent) {
+  return indent + "# " + Printable(line) + "\n";
+}
+
+// In single quotes where the text has nothing that needs an escape.
+std::string QuotedYaml(const std::string& text) {
+  if (Printable(text) != text) return JsonString(text);
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') out += '\'';
+    out += c;
+  }
+  return out + "'";
+}
+
+std::string SourceYaml(const SpecSource& source) {
+  if (const auto* bundle = std::get_if<SpecBundle>(&source)) {
+    return YamlName(bundle->name);
+  }
+  if (const auto* like = std::get_if<SpecLike>(&source)) {
+    return "{like: " + QuotedYaml(like->rewrite) + "}";
+  }
+  std::string out;
+  for (const SpecEntry& entry : std::get<SpecList>(source).entries) {
+    std::string names;
+    for (const SpecName& name : entry.names) {
+      names += (names.empty() ? "" : ", ") + YamlName(name.text);
+    }
+    out += (out.empty() ? "" : ", ") + (entry.names.empty() ? "null"
+                                        : entry.names.size() == 1
+                                            ? names
+                                            : "[" + names + "]");
+  }
+  return "[" + out + "]";
+}
+
 // Of the first rule that has one whatever the names are.
 std::optional<char> OneSeparator(const RuleSet& rules) {
   for (const Rule& rule : rules.rules) {
@@ -190,17 +242,80 @@ void WriteRulesFileJson(const RuleSet& rules, Sink& out) {
 }
 
 std::string AxesFileYaml(const AxisRules& axes) {
-  std::string out = "version: 1\naxes:";
-  bool any = false;
-  for (size_t i = 0; i < kAxisRuleCount; ++i) {
-    const auto rule = static_cast<AxisRule>(i);
-    const auto& value = axes.Given(rule);
-    if (!value) continue;
-    any = true;
-    out +=
-        "\n  " + std::string(AxisRuleName(rule)) + ": " + AxisValueYaml(*value);
+  return "version: 1\n" + AxesYaml(axes, true);
+}
+
+std::string ImportedFileYaml(const Imported& imported) {
+  std::string out;
+  for (const std::string& line : imported.comments)
+    out += CommentYaml(line, "");
+  out += "version: 1\n";
+  if (imported.separator != 0) {
+    out += "separator: \"" + std::string(1, imported.separator) + "\"\n";
   }
-  return out + (any ? "\n" : " {}\n");
+  out += AxesYaml(imported.axes, imported.rules.empty());
+  if (!imported.rules.empty()) out += "rules:\n";
+  for (const ImportedRule& one : imported.rules) {
+    for (const std::string& line : one.comments) out += CommentYaml(line, "  ");
+    out += "  - match: " + QuotedYaml(one.rule.match) +
+           "\n    spec: " + SourceYaml(one.rule.spec) + "\n";
+    if (one.rule.modes.empty()) continue;
+    std::string modes;
+    for (const auto& [mode, source] : one.rule.modes) {
+      modes += (modes.empty() ? "" : ", ") + std::string(ModeName(mode)) +
+               ": " + SourceYaml(source);
+    }
+    out += "    modes: {" + modes + "}\n";
+  }
+  if (imported.policy.unmatched) {
+    out += "policy: {unmatched: " +
+           std::string(UnmatchedPolicyName(*imported.policy.unmatched)) + "}\n";
+  }
+  return out;
+}
+
+void WriteImportedFileJson(const Imported& imported, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("version", 1);
+  if (imported.separator != 0) {
+    json.Member("separator", std::string_view(&imported.separator, 1));
+  }
+  WriteAxes(json, [&](AxisRule rule) { return imported.axes.Given(rule); });
+  if (!imported.rules.empty()) {
+    json.Key("rules");
+    json.BeginArray(JsonLayout::kLines);
+    for (const ImportedRule& one : imported.rules) {
+      Rule rule = one.rule;
+      for (const std::string& line : one.comments) {
+        rule.note += (rule.note.empty() ? "" : "\n") + line;
+      }
+      json.BeginObject();
+      WriteRuleMembers(json, rule, SpecForm::kShortest);
+      json.EndObject();
+    }
+    json.EndArray();
+  }
+  if (imported.policy.unmatched) {
+    json.Key("policy");
+    WritePolicy(json, imported.policy);
+  }
+  json.EndObject();
+  out.Put('\n');
+}
+
+std::string MeshFileYaml(const Mesh& mesh) {
+  std::string axes, types;
+  bool all_auto = true;
+  for (const MeshAxis& axis : mesh.axes) {
+    axes += (axes.empty() ? "" : ", ") + YamlName(axis.name) + ": " +
+            std::to_string(axis.size);
+    types += (types.empty() ? "" : ", ") + YamlName(axis.name) + ": " +
+             std::string(AxisTypeName(axis.type));
+    all_auto = all_auto && axis.type == AxisType::kAuto;
+  }
+  return "axes: {" + axes + "}\ndevices: " + std::to_string(mesh.devices) +
+         "\n" + (all_auto ? "" : "axis_types: {" + types + "}\n");
 }
 
 void WriteAxesFileJson(const AxisRules& axes, Sink& out) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "model/axis_rules.h"
+#include "model/imported.h"
 #include "model/rules.h"
 #include "source/sink.h"
 
@@ -21,6 +22,13 @@ bool HasMixedSeparators(const RuleSet& rules);
 // Axis rules as a rules file, only those given.
 std::string AxesFileYaml(const AxisRules& axes);
 void WriteAxesFileJson(const AxisRules& axes, Sink& out);
+
+// What was imported as a rules file: in YAML with its comments, or in JSON
+// with the comments as notes.
+std::string ImportedFileYaml(const Imported& imported);
+void WriteImportedFileJson(const Imported& imported, Sink& out);
+// A mesh file.
+std::string MeshFileYaml(const Mesh& mesh);
 
 }  // namespace shardc
 

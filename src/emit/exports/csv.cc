@@ -1,0 +1,68 @@
+// A table for spreadsheets and scripts, RFC 4180: a line per parameter, a
+// column per mode that differs anywhere.
+#include <algorithm>
+
+#include "emit/exports/exporter.h"
+#include "emit/exports/view.h"
+
+namespace shardc::exports {
+namespace {
+
+std::string Cell(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    return std::string(text);
+  }
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::vector<Mode> ModesThatDiffer(const ReadPlan& plan) {
+  std::vector<Mode> out;
+  for (const Mode mode : plan.modes) {
+    const auto differs = [mode](const ReadParam& param) {
+      return param.SpecOf(mode) != param.spec;
+    };
+    if (std::any_of(plan.params.begin(), plan.params.end(), differs)) {
+      out.push_back(mode);
+    }
+  }
+  return out;
+}
+
+void Write(const Request& request, Sink& out, Findings&) {
+  const ReadPlan& plan = request.plan;
+  const std::vector<Mode> modes = ModesThatDiffer(plan);
+  std::string head = "name,shape,dtype,spec,shard_shape,bytes_per_device,place";
+  for (const Mode mode : modes) head += "," + std::string(ModeName(mode));
+  out.Append(head + "\r\n");
+  for (const ReadParam& param : plan.params) {
+    const auto shard = ShardShape(plan.mesh, param.spec, param.type.shape);
+    const auto bytes = ShardBytes(plan.mesh, param.spec, param.type);
+    std::vector<std::string> cells = {
+        param.name,
+        param.type.shape ? ShapeText(*param.type.shape) : "",
+        param.type.dtype ? std::string(DtypeName(*param.type.dtype)) : "",
+        SpecText(param.spec),
+        shard ? ShapeText(*shard) : "",
+        bytes ? std::to_string(*bytes) : "",
+        param.placement ? param.placement->axis + "=" +
+                              std::to_string(param.placement->coordinate)
+                        : ""};
+    for (const Mode mode : modes) cells.push_back(SpecText(param.SpecOf(mode)));
+    for (size_t i = 0; i < cells.size(); ++i) {
+      out.Append((i == 0 ? "" : ",") + Cell(cells[i]));
+    }
+    out.Append("\r\n");
+  }
+}
+
+}  // namespace
+
+constexpr Exporter kCsv{"csv", "a line per parameter for spreadsheets", "text",
+                        "", Write};
+
+}  // namespace shardc::exports

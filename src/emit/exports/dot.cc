@@ -1,0 +1,54 @@
+// A graph for Graphviz: the mesh's axes on one side, parameters on the other,
+// an edge where an axis splits a dimension. Like layers are one node.
+#include "emit/exports/exporter.h"
+#include "emit/exports/view.h"
+#include "source/wording.h"
+
+namespace shardc::exports {
+namespace {
+
+std::string Quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : Printable(text)) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+void WriteParam(const Fold& fold, size_t number, Sink& out) {
+  const ReadParam& param = *fold.first;
+  const std::string id = "p" + std::to_string(number);
+  out.Append(
+      "  " + id + " [label=" +
+      Quoted(fold.name + (fold.count > 1 ? " x" + CountText(fold.count) : "") +
+             (param.type.shape ? " " + ShapeText(*param.type.shape) : "")) +
+      "];\n");
+  for (size_t d = 0; d < param.spec.size(); ++d) {
+    for (const std::string& axis : param.spec[d]) {
+      out.Append("  " + Quoted("axis " + axis) + " -> " + id +
+                 " [label=" + Quoted(std::to_string(d)) + "];\n");
+    }
+  }
+}
+
+void Write(const Request& request, Sink& out, Findings&) {
+  const ReadPlan& plan = request.plan;
+  out.Append("digraph plan {\n  rankdir=LR;\n  node [shape=box];\n");
+  for (const MeshAxis& axis : plan.mesh.axes) {
+    out.Append("  " + Quoted("axis " + axis.name) + " [shape=ellipse, label=" +
+               Quoted(axis.name + "=" + std::to_string(axis.size)) + "];\n");
+  }
+  size_t number = 0;
+  for (const Fold& fold : Folded(plan, SeparatorOf(plan))) {
+    WriteParam(fold, number++, out);
+  }
+  out.Append("}\n");
+}
+
+}  // namespace
+
+constexpr Exporter kDot{"dot", "a graph of axes and parameters for Graphviz",
+                        "text", "", Write};
+
+}  // namespace shardc::exports

@@ -1,0 +1,164 @@
+// PyTorch's placements, one per mesh axis and applied in the mesh's order. An
+// axis whose dimension a later axis splits first finds it in that many
+// blocks: it is strided by their number.
+//
+//   dp:2, tp:4 and [["tp", "dp"]]  ->  _StridedShard(0, split_factor=4),
+//   Shard(0)
+#include <algorithm>
+
+#include "emit/exports/exporter.h"
+#include "emit/exports/python.h"
+#include "emit/exports/view.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc::exports {
+namespace {
+
+struct Placed {
+  int64_t dim = -1;  // -1: replicated
+  int64_t factor = 1;
+
+  // As PyTorch prints it.
+  std::string Text() const {
+    if (dim < 0) return "R";
+    return factor == 1 ? "S(" + std::to_string(dim) + ")"
+                       : "_S(" + std::to_string(dim) + ", " +
+                             std::to_string(factor) + ")";
+  }
+  std::string Python() const {
+    if (dim < 0) return "Replicate()";
+    return factor == 1 ? "Shard(" + std::to_string(dim) + ")"
+                       : "_StridedShard(" + std::to_string(dim) +
+                             ", split_factor=" + std::to_string(factor) + ")";
+  }
+};
+
+Placed PlacedOn(const Mesh& mesh, size_t axis, const Spec& spec) {
+  for (size_t d = 0; d < spec.size(); ++d) {
+    Placed placed{static_cast<int64_t>(d)};
+    for (const std::string& name : spec[d]) {
+      const size_t at = mesh.Find(name).value_or(0);
+      if (at == axis) return placed;
+      if (at > axis) placed.factor *= mesh.axes[at].size;
+    }
+  }
+  return {};
+}
+
+std::vector<Placed> PlacedBy(const Mesh& mesh, const Spec& spec) {
+  std::vector<Placed> out;
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    out.push_back(PlacedOn(mesh, i, spec));
+  }
+  return out;
+}
+
+// Parameters that only the strided placement says.
+bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
+  for (const ReadParam& param : plan.params) {
+    for (const Placed& placed : PlacedBy(plan.mesh, param.SpecOf(mode))) {
+      if (placed.factor == 1) continue;
+      findings.Add(
+          code::kInexpressible, param.place,
+          "the axes of " + ShortQuote(SpecText(param.SpecOf(mode))) + " of " +
+              ShortQuote(param.name) +
+              " do not come in the mesh's order, which only `_StridedShard` "
+              "says",
+          "order them as the mesh does, or leave `--no-strided` out");
+      return false;
+    }
+  }
+  return true;
+}
+
+constexpr std::string_view kImports = R"(
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+)";
+
+constexpr std::string_view kFunctions = R"(
+
+def mesh(device_type="cuda"):
+    """The device mesh; a process group of as many ranks is needed."""
+    return init_device_mesh(device_type, tuple(AXES.values()),
+                            mesh_dim_names=tuple(AXES))
+
+
+def distribute(tensors, on=None, **options):
+    """{name: DTensor} of {name: tensor} over the mesh `on`."""
+    on = mesh() if on is None else on
+    return {name: distribute_tensor(tensor, on, PLACEMENTS[name], **options)
+            for name, tensor in tensors.items()}
+)";
+
+void WritePython(const Request& request, Sink& out) {
+  const ReadPlan& plan = request.plan;
+  std::string lines;
+  for (const ReadParam& param : plan.params) {
+    std::string placements;
+    for (const Placed& placed :
+         PlacedBy(plan.mesh, param.SpecOf(request.options.mode))) {
+      placements += (placements.empty() ? "" : ", ") + placed.Python();
+    }
+    lines += "    " + PythonString(param.name) + ": [" + placements + "],\n";
+  }
+  out.Append("\"\"\"Placements of " + std::to_string(plan.params.size()) +
+             " parameters, " + std::string(ModeName(request.options.mode)) +
+             ".\n\nMade by `shardc export dtensor` from plan\n" +
+             plan.fingerprint + ".\n\"\"\"\n");
+  out.Append(kImports);
+  if (lines.find("_StridedShard(") != std::string::npos) {
+    out.Append(
+        "from torch.distributed.tensor.placement_types import "
+        "_StridedShard\n");
+  }
+  out.Append("\nAXES = " + AxesText(plan.mesh) + "\n\nPLACEMENTS = {\n" +
+             lines + "}\n");
+  out.Append(kFunctions);
+}
+
+void WriteJson(const Request& request, Sink& out) {
+  const ReadPlan& plan = request.plan;
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Key("mesh");
+  json.BeginObject();
+  json.Key("mesh_dim_names");
+  json.Array(plan.mesh.axes, &MeshAxis::name);
+  json.Key("shape");
+  json.Array(plan.mesh.axes, &MeshAxis::size);
+  json.EndObject();
+  json.Key("params");
+  json.BeginObject(JsonLayout::kLines);
+  for (const ReadParam& param : plan.params) {
+    json.Key(param.name);
+    json.Array(PlacedBy(plan.mesh, param.SpecOf(request.options.mode)),
+               &Placed::Text);
+  }
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
+}
+
+void Write(const Request& request, Sink& out, Findings& findings) {
+  if (!NoPlacements(request.plan, "dtensor", findings)) return;
+  if (request.options.no_strided &&
+      !NoneStrided(request.plan, request.options.mode, findings)) {
+    return;
+  }
+  if (request.options.json) {
+    WriteJson(request, out);
+  } else {
+    WritePython(request, out);
+  }
+}
+
+}  // namespace
+
+constexpr Exporter kDtensor{"dtensor",
+                            "PyTorch's device mesh and placements, as Python "
+                            "or JSON",
+                            "text|json", "--mode --no-strided", Write};
+
+}  // namespace shardc::exports

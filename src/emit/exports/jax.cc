@@ -1,0 +1,174 @@
+// A module for JAX: the mesh, a PartitionSpec per parameter and mode, and the
+// functions that make shardings of them. Data first, then code that is the
+// same in every module:
+//
+//   MODES = {"decode": {"w": P(None, "tp")}}  ->  specs("decode")["w"]
+#include "emit/exports/exporter.h"
+#include "emit/exports/python.h"
+#include "emit/exports/view.h"
+
+namespace shardc::exports {
+namespace {
+
+constexpr std::string_view kImports = R"(
+import math
+
+import jax
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+)";
+
+constexpr std::string_view kOneSlice = R"(
+
+def mesh(devices=None):
+    """The mesh over `devices`, by default the first ones that there are."""
+    count = math.prod(AXES.values())
+    devices = list(jax.devices() if devices is None else devices)
+    if len(devices) < count:
+        raise ValueError(f"{count} devices are needed, {len(devices)} given")
+    return jax.make_mesh(tuple(AXES.values()), tuple(AXES),
+                         axis_types=tuple(AxisType[t] for t in AXIS_TYPES),
+                         devices=devices[:count])
+)";
+
+constexpr std::string_view kSlices = R"(
+
+def mesh(devices=None):
+    """The mesh over `devices` of several slices, which DCN counts by axis."""
+    from jax.experimental import mesh_utils
+    inner = [size // DCN[axis] for axis, size in AXES.items()]
+    grid = mesh_utils.create_hybrid_device_mesh(
+        inner, list(DCN.values()),
+        list(jax.devices() if devices is None else devices))
+    return Mesh(grid, tuple(AXES),
+                axis_types=tuple(AxisType[t] for t in AXIS_TYPES))
+)";
+
+constexpr std::string_view kFunctions = R"(
+
+def specs(mode="train"):
+    """{name: PartitionSpec} of one mode."""
+    if mode != "train" and mode not in MODES:
+        raise KeyError(f"the plan has no mode {mode!r}")
+    return {**SPECS, **MODES.get(mode, {})}
+
+
+def tree(mode="train"):
+    """The same as nested dicts, cut at the names' separator."""
+    root = {}
+    for name, spec in specs(mode).items():
+        *path, leaf = name.split(SEPARATOR)
+        node = root
+        for part in path:
+            node = node.setdefault(part, {})
+        node[leaf] = spec
+    return root
+
+
+def shardings(mode="train", on=None):
+    """{name: NamedSharding} over the mesh `on`, by default `mesh()`."""
+    on = mesh() if on is None else on
+    return {name: NamedSharding(on, spec)
+            for name, spec in specs(mode).items()}
+
+
+def name_of(path):
+    """A leaf's name by its path in a tree, as jax.tree_util gives it."""
+    parts = []
+    for key in path:
+        for field in ("key", "idx", "name"):
+            if hasattr(key, field):
+                parts.append(str(getattr(key, field)))
+                break
+    name = SEPARATOR.join(parts)
+    # A variable of flax's nnx adds a last part of its own.
+    if name not in SPECS and parts[-1:] == ["value"]:
+        name = SEPARATOR.join(parts[:-1])
+    if name not in SPECS:
+        raise KeyError(f"the plan has no parameter {name!r}")
+    return name
+
+
+def shard(params, mode="train", on=None):
+    """A tree of arrays on its devices, or of shapes with their shardings."""
+    known = shardings(mode, on)
+
+    def place(path, leaf):
+        sharding = known[name_of(path)]
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype,
+                                        sharding=sharding)
+        return jax.device_put(leaf, sharding)
+
+    return jax.tree_util.tree_map_with_path(place, params)
+)";
+
+std::string_view TypeName(AxisType type) {
+  return type == AxisType::kExplicit ? "Explicit"
+         : type == AxisType::kManual ? "Manual"
+                                     : "Auto";
+}
+
+void WriteMeshData(const Mesh& mesh, Sink& out) {
+  out.Append("AXES = " + AxesText(mesh) + "\n");
+  std::string types;
+  for (const MeshAxis& axis : mesh.axes) {
+    types += PythonString(TypeName(axis.type)) + ", ";
+  }
+  types.resize(types.size() - (mesh.axes.size() > 1 ? 2
+                               : mesh.axes.empty()  ? 0
+                                                    : 1));
+  out.Append("AXIS_TYPES = (" + types + ")\n");
+  if (mesh.slices == 1) return;
+  std::string dcn;
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    dcn += (i == 0 ? "" : ", ") + PythonString(mesh.axes[i].name) + ": " +
+           std::to_string(mesh.dcn[i]);
+  }
+  out.Append("DCN = {" + dcn + "}\n");
+}
+
+void WriteSpecs(const ReadPlan& plan, Sink& out) {
+  out.Append("\nSPECS = {\n");
+  for (const ReadParam& param : plan.params) {
+    out.Append("    " + PythonString(param.name) + ": " +
+               PartitionSpecText(param.spec) + ",\n");
+  }
+  out.Append("}\n\n# By mode, those that differ.\nMODES = {\n");
+  for (const Mode mode : plan.modes) {
+    if (mode == Mode::kTrain) continue;
+    out.Append("    " + PythonString(ModeName(mode)) + ": {\n");
+    for (const ReadParam& param : plan.params) {
+      const Spec& spec = param.SpecOf(mode);
+      if (spec == param.spec) continue;
+      out.Append("        " + PythonString(param.name) + ": " +
+                 PartitionSpecText(spec) + ",\n");
+    }
+    out.Append("    },\n");
+  }
+  out.Append("}\n");
+}
+
+void Write(const Request& request, Sink& out, Findings& findings) {
+  const ReadPlan& plan = request.plan;
+  if (!NoPlacements(plan, "jax", findings)) return;
+  out.Append("\"\"\"Shardings of " + std::to_string(plan.params.size()) +
+             " parameters.\n\nMade by `shardc export jax` from plan\n" +
+             plan.fingerprint + ".\n\"\"\"\n");
+  out.Append(kImports);
+  WriteMeshData(plan.mesh, out);
+  out.Append("SEPARATOR = " + PythonString(std::string(1, SeparatorOf(plan))) +
+             "\n");
+  WriteSpecs(plan, out);
+  out.Append(plan.mesh.slices == 1 ? kOneSlice : kSlices);
+  out.Append(kFunctions);
+}
+
+}  // namespace
+
+constexpr Exporter kJax{
+    "jax", "a Python module: mesh, PartitionSpecs by name and mode, `shard`",
+    "text", "", Write};
+
+}  // namespace shardc::exports

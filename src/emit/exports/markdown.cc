@@ -1,0 +1,83 @@
+// A table for pull requests: layers that are alike are one line, and the whole
+// is folded away under its summary.
+#include <algorithm>
+
+#include "emit/exports/exporter.h"
+#include "emit/exports/view.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc::exports {
+namespace {
+
+// As code in a cell: a bar would end it, a backtick the code.
+std::string Code(std::string_view text) {
+  std::string out = "`";
+  for (const char c : Printable(text)) {
+    switch (c) {
+      case '|':
+        out += "\\|";
+        break;
+      case '`':
+        out += '\'';
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out + "`";
+}
+
+std::string SpecCell(const ReadPlan& plan, const ReadParam& param) {
+  std::string out = Code(ShortSpec(param.spec));
+  for (const Mode mode : plan.modes) {
+    if (param.SpecOf(mode) == param.spec) continue;
+    out += "<br>" + std::string(ModeName(mode)) + " " +
+           Code(ShortSpec(param.SpecOf(mode)));
+  }
+  if (param.placement) out += "<br>by " + Code(param.placement->axis);
+  return out;
+}
+
+std::optional<int64_t> TotalPerDevice(const ReadPlan& plan) {
+  std::optional<int64_t> sum = 0;
+  for (const ReadParam& param : plan.params) {
+    const auto bytes = ShardBytes(plan.mesh, param.spec, param.type);
+    sum = sum && bytes && !param.placement ? CheckedAdd(*sum, *bytes)
+                                           : std::nullopt;
+  }
+  return sum;
+}
+
+void Write(const Request& request, Sink& out, Findings&) {
+  const ReadPlan& plan = request.plan;
+  const auto total = TotalPerDevice(plan);
+  out.Append("<details>\n<summary>Sharding of " +
+             Counted(static_cast<int64_t>(plan.params.size()), "parameter") +
+             " over " + Printable(MeshText(plan.mesh)) +
+             (total ? ": " + BytesText(*total) + " per device" : "") +
+             "</summary>\n\n"
+             "| parameters | | shape | split by | per device |\n"
+             "|---|--:|---|---|--:|\n");
+  for (const Fold& fold : Folded(plan, SeparatorOf(plan))) {
+    const ReadParam& param = *fold.first;
+    const auto bytes = ShardBytes(plan.mesh, param.spec, param.type);
+    out.Append("| " + Code(fold.name) + " | " +
+               (fold.count > 1 ? CountText(fold.count) : "") + " | " +
+               (param.type.shape ? ShapeText(*param.type.shape) : "unknown") +
+               (param.type.dtype
+                    ? " " + std::string(DtypeName(*param.type.dtype))
+                    : "") +
+               " | " + SpecCell(plan, param) + " | " +
+               (bytes ? BytesText(*bytes) : "") + " |\n");
+  }
+  out.Append("\n</details>\n");
+}
+
+}  // namespace
+
+constexpr Exporter kMarkdown{
+    "markdown", "a folded table for pull requests, like layers on one line",
+    "text", "", Write};
+
+}  // namespace shardc::exports

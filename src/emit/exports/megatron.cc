@@ -1,0 +1,42 @@
+// What Megatron-Core sets on each weight: which dimension tensor parallelism
+// splits, and by which stride. A dimension that other axes split first is in
+// interleaved pieces, and the stride is their number:
+//
+//   fsdp:2, tp:4 and [["fsdp", "tp"]]  ->  partition_dim 0, stride 2
+#include "emit/exports/tensor_parallel.h"
+#include "emit/exports/view.h"
+#include "source/json_writer.h"
+
+namespace shardc::exports {
+namespace {
+
+void Write(const Request& request, Sink& out, Findings& findings) {
+  const auto axis = TensorAxis(request, findings);
+  if (!axis || !NoPlacements(request.plan, "megatron", findings)) return;
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("tensor_model_parallel_size", request.plan.mesh.SizeOf(*axis));
+  json.Key("params");
+  json.BeginObject(JsonLayout::kLines);
+  for (const ReadParam& param : request.plan.params) {
+    const auto split =
+        SplitBy(request.plan.mesh, *axis, param.SpecOf(request.options.mode));
+    json.Key(param.name);
+    json.BeginObject();
+    json.Member("tensor_model_parallel", split.has_value());
+    json.Member("partition_dim", split ? split->dim : -1);
+    json.Member("partition_stride", split ? split->stride : 1);
+    json.EndObject();
+  }
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace
+
+constexpr Exporter kMegatron{
+    "megatron", "Megatron-Core's partition dimension and stride per tensor",
+    "json", "--mode --axis", Write};
+
+}  // namespace shardc::exports

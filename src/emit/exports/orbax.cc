@@ -1,0 +1,78 @@
+// The `_sharding` file of an orbax checkpoint: JSON whose keys are the names
+// in base64 and whose values are JSON in a string. Without a list of devices,
+// so that it restores on any that are as many:
+//
+//   {"dw": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
+#include "emit/exports/exporter.h"
+#include "emit/exports/view.h"
+#include "source/json_writer.h"
+
+namespace shardc::exports {
+namespace {
+
+std::string Base64(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string out;
+  for (size_t i = 0; i < text.size(); i += 3) {
+    uint32_t bits = 0;
+    for (size_t k = 0; k < 3; ++k) {
+      const unsigned char byte =
+          i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0;
+      bits = bits << 8 | byte;
+    }
+    for (size_t k = 0; k < 4; ++k) {
+      out += i + k > text.size() ? '=' : kDigits[bits >> (18 - 6 * k) & 63];
+    }
+  }
+  return out;
+}
+
+// Parts of a path are joined by dots, whatever the plan's names have.
+std::string OrbaxName(std::string name, char separator) {
+  if (separator != '/') return name;
+  for (char& c : name) c = c == '/' ? '.' : c;
+  return name;
+}
+
+std::string ShardingText(const Mesh& mesh, const Spec& spec) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("sharding_type", "NamedSharding");
+    json.Key("shape");
+    json.Array(mesh.axes, &MeshAxis::size);
+    json.Key("axis_names");
+    json.Array(mesh.axes, &MeshAxis::name);
+    json.Key("axis_types");
+    json.Array(mesh.axes, [](const MeshAxis& axis) {
+      return axis.type == AxisType::kExplicit ? "AxisType.Explicit"
+             : axis.type == AxisType::kManual ? "AxisType.Manual"
+                                              : "AxisType.Auto";
+    });
+    json.Key("partition_spec");
+    WriteSpec(json, spec);
+    json.EndObject();
+  });
+}
+
+void Write(const Request& request, Sink& out, Findings& findings) {
+  const ReadPlan& plan = request.plan;
+  if (!NoPlacements(plan, "orbax", findings)) return;
+  const char separator = SeparatorOf(plan);
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  for (const ReadParam& param : plan.params) {
+    json.Member(Base64(OrbaxName(param.name, separator)),
+                ShardingText(plan.mesh, param.SpecOf(request.options.mode)));
+  }
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace
+
+constexpr Exporter kOrbax{"orbax",
+                          "the `_sharding` file of an orbax checkpoint", "json",
+                          "--mode", Write};
+
+}  // namespace shardc::exports

@@ -1,0 +1,199 @@
+// A module of Shardy: the mesh, and a function that takes the parameters as
+// arguments, each with its sharding and, as JAX has it, its name:
+//
+//   %arg0: tensor<8x4xf32> {jax.arg_info = "w",
+//     sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}
+//
+// Closed: what is not said stays whole. An open dimension may be split
+// further; a priority says in which round axes are propagated.
+#include <algorithm>
+#include <set>
+
+#include "emit/exports/exporter.h"
+#include "emit/exports/view.h"
+#include "source/json_writer.h"
+
+namespace shardc::exports {
+namespace {
+
+// MLIR's string literal.
+std::string Quoted(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
+      out += c;
+    } else {
+      out += '\\';
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    }
+  }
+  return out + '"';
+}
+
+std::string_view ElementType(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kBool:
+      return "i1";
+    case Dtype::kU8:
+      return "ui8";
+    case Dtype::kI8:
+      return "i8";
+    case Dtype::kI16:
+      return "i16";
+    case Dtype::kU16:
+      return "ui16";
+    case Dtype::kI32:
+      return "i32";
+    case Dtype::kU32:
+      return "ui32";
+    case Dtype::kI64:
+      return "i64";
+    case Dtype::kU64:
+      return "ui64";
+    case Dtype::kF16:
+      return "f16";
+    case Dtype::kBF16:
+      return "bf16";
+    case Dtype::kF32:
+      return "f32";
+    case Dtype::kF64:
+      return "f64";
+    case Dtype::kC64:
+      return "complex<f32>";
+    case Dtype::kF8E4M3:
+      return "f8E4M3FN";
+    case Dtype::kF8E5M2:
+      return "f8E5M2";
+    case Dtype::kF8E8M0:
+      return "f8E8M0FNU";
+    case Dtype::kF4:
+      return "f4E2M1FN";
+    case Dtype::kF6E2M3:
+      return "f6E2M3FN";
+    case Dtype::kF6E3M2:
+      return "f6E3M2FN";
+    case Dtype::kI4:
+      return "i4";
+    case Dtype::kU4:
+      return "ui4";
+  }
+  return "f32";
+}
+
+std::string TensorText(const TensorType& type) {
+  std::string out = "tensor<";
+  for (const int64_t size : *type.shape) out += std::to_string(size) + "x";
+  return out + std::string(ElementType(type.dtype.value_or(Dtype::kF32))) + ">";
+}
+
+std::string MeshLiteral(const Mesh& mesh) {
+  std::string out;
+  for (const MeshAxis& axis : mesh.axes) {
+    out += (out.empty() ? "" : ", ") + Quoted(axis.name) + "=" +
+           std::to_string(axis.size);
+  }
+  return "<[" + out + "]>";
+}
+
+// The round of a dimension: that of its axis which comes first. What is not
+// listed comes after all that is.
+size_t RoundOf(const AxisGroup& group, const std::vector<std::string>& order) {
+  size_t round = order.size();
+  for (const std::string& axis : group) {
+    const auto at = std::find(order.begin(), order.end(), axis);
+    round = std::min(round, static_cast<size_t>(at - order.begin()));
+  }
+  return round;
+}
+
+std::string DimensionText(const AxisGroup& group, const Options& options) {
+  std::string out;
+  for (const std::string& axis : group) {
+    out += (out.empty() ? "" : ", ") + Quoted(axis);
+  }
+  if (options.open) out += out.empty() ? "?" : ", ?";
+  if (out.empty() || options.priorities.empty()) return "{" + out + "}";
+  return "{" + out + "}p" + std::to_string(RoundOf(group, options.priorities));
+}
+
+std::string ShardingText(const Mesh& mesh, const Spec& spec,
+                         const Options& options) {
+  std::string out;
+  std::set<std::string> used;
+  for (const AxisGroup& group : spec) {
+    out += (out.empty() ? "" : ", ") + DimensionText(group, options);
+    used.insert(group.begin(), group.end());
+  }
+  out = "#sdy.sharding<@mesh, [" + out + "]";
+  std::string unused;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (used.contains(axis.name)) continue;
+    unused += (unused.empty() ? "" : ", ") + Quoted(axis.name);
+  }
+  if (options.replicated && !unused.empty()) {
+    out += ", replicated={" + unused + "}";
+  }
+  return out + ">";
+}
+
+void WriteModule(const Request& request, Sink& out) {
+  const ReadPlan& plan = request.plan;
+  out.Append("// " + plan.fingerprint + ", " +
+             std::string(ModeName(request.options.mode)) + "\nmodule {\n");
+  out.Append("  sdy.mesh @mesh = " + MeshLiteral(plan.mesh) + "\n");
+  out.Append("  func.func public @main(");
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const ReadParam& param = plan.params[i];
+    const Spec spec =
+        Padded(param.SpecOf(request.options.mode), param.type.shape->size());
+    out.Append(i == 0 ? "\n" : ",\n");
+    out.Append("      %arg" + std::to_string(i) + ": " +
+               TensorText(param.type) +
+               " {jax.arg_info = " + Quoted(param.name) + ", sdy.sharding = " +
+               ShardingText(plan.mesh, spec, request.options) + "}");
+  }
+  out.Append(") {\n    return\n  }\n}\n");
+}
+
+void Write(const Request& request, Sink& out, Findings& findings) {
+  const ReadPlan& plan = request.plan;
+  const std::vector<std::string>& priorities = request.options.priorities;
+  if (!NoPlacements(plan, "shardy", findings) ||
+      !ShapesKnown(plan, "shardy", findings) ||
+      !std::all_of(priorities.begin(), priorities.end(),
+                   [&](const std::string& axis) {
+                     return HasAxis(plan.mesh, "--priorities", axis, findings);
+                   })) {
+    return;
+  }
+  if (!request.options.json) {
+    WriteModule(request, out);
+    return;
+  }
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("mesh", "sdy.mesh @mesh = " + MeshLiteral(plan.mesh));
+  json.Key("params");
+  json.BeginObject(JsonLayout::kLines);
+  for (const ReadParam& param : plan.params) {
+    json.Member(param.name,
+                ShardingText(plan.mesh,
+                             Padded(param.SpecOf(request.options.mode),
+                                    param.type.shape->size()),
+                             request.options));
+  }
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace
+
+constexpr Exporter kShardy{
+    "shardy", "an MLIR module with a mesh and a sharding per parameter",
+    "text|json", "--mode --open --replicated --priorities", Write};
+
+}  // namespace shardc::exports

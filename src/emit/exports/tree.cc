@@ -1,0 +1,69 @@
+// The parameter tree with what splits each leaf, like layers on one branch:
+//
+//   model
+//   └── layers
+//       └── * (32)
+//           └── up  [4096, 11008]  fsdp, tp
+#include <map>
+
+#include "emit/exports/exporter.h"
+#include "emit/exports/view.h"
+#include "model/name.h"
+#include "source/wording.h"
+
+namespace shardc::exports {
+namespace {
+
+struct Node {
+  std::vector<std::pair<std::string, Node>> children;  // in file order
+  std::map<std::string, size_t> by_name;
+  std::vector<const Fold*> leaves;  // of this name
+
+  Node& Child(const std::string& name) {
+    const auto [at, inserted] = by_name.try_emplace(name, children.size());
+    if (inserted) children.emplace_back(name, Node());
+    return children[at->second].second;
+  }
+};
+
+std::string LeafText(const Fold& fold) {
+  const ReadParam& param = *fold.first;
+  return (param.type.shape ? "  " + ShapeText(*param.type.shape) : "") + "  " +
+         Printable(ShortSpec(param.spec)) +
+         (fold.count > 1 ? "  x" + CountText(fold.count) : "");
+}
+
+void WriteNode(const Node& node, const std::string& indent, Sink& out) {
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    const auto& [name, child] = node.children[i];
+    const bool last = i + 1 == node.children.size();
+    const std::string head = indent + (last ? "└── " : "├── ");
+    if (child.leaves.empty()) out.Append(head + Printable(name) + "\n");
+    for (const Fold* fold : child.leaves) {
+      out.Append(head + Printable(name) + LeafText(*fold) + "\n");
+    }
+    WriteNode(child, indent + (last ? "    " : "│   "), out);
+  }
+}
+
+void Write(const Request& request, Sink& out, Findings&) {
+  const char separator = SeparatorOf(request.plan);
+  const std::vector<Fold> folds = Folded(request.plan, separator);
+  Node root;
+  for (const Fold& fold : folds) {
+    Node* node = &root;
+    for (const std::string_view part : SplitName(fold.name, separator)) {
+      node = &node->Child(std::string(part));
+    }
+    node->leaves.push_back(&fold);
+  }
+  out.Append(Printable(MeshText(request.plan.mesh)) + "\n");
+  WriteNode(root, "", out);
+}
+
+}  // namespace
+
+constexpr Exporter kTree{"tree", "the parameter tree with its specs", "text",
+                         "", Write};
+
+}  // namespace shardc::exports

@@ -1,0 +1,135 @@
+// Parameters are folded by their names' templates and all that is said of
+// them, so that a line stands for those alone that share it:
+//
+//   h/0/up ["tp"], h/1/up ["tp"], h/2/up []  ->  h/*/up tp (2), h/*/up whole
+#include "emit/exports/view.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "model/name.h"
+#include "source/wording.h"
+
+namespace shardc::exports {
+namespace {
+
+// Parameters for which `wrong` holds, in one finding.
+template <class Wrong>
+bool None(const ReadPlan& plan, const Wrong& wrong, const std::string& message,
+          const std::string& help, Findings& findings) {
+  Finding finding;
+  finding.code = &code::kInexpressible;
+  for (const ReadParam& param : plan.params) {
+    if (!wrong(param)) continue;
+    if (finding.params.empty()) finding.place = param.place;
+    finding.params.push_back(param.name);
+  }
+  if (finding.params.empty()) return true;
+  const auto count = static_cast<int64_t>(finding.params.size());
+  finding.message = message + ": " + ShortQuote(finding.params[0]) +
+                    (count > 1 ? " and " + CountText(count - 1) + " more" : "");
+  finding.help = help;
+  findings.Add(std::move(finding));
+  return false;
+}
+
+}  // namespace
+
+char SeparatorOf(const ReadPlan& plan) {
+  int64_t slashes = 0, dots = 0;
+  for (const ReadParam& param : plan.params) {
+    slashes += param.name.find('/') != std::string::npos ? 1 : 0;
+    dots += param.name.find('.') != std::string::npos ? 1 : 0;
+  }
+  return dots > slashes ? '.' : '/';
+}
+
+Spec Padded(const Spec& spec, size_t rank) {
+  Spec out = spec;
+  out.resize(rank);
+  return out;
+}
+
+std::optional<Shape> ShardShape(const Mesh& mesh, const Spec& spec,
+                                const std::optional<Shape>& shape) {
+  if (!shape) return std::nullopt;
+  Shape out = *shape;
+  for (size_t d = 0; d < std::min(spec.size(), out.size()); ++d) {
+    const auto parts = mesh.Parts(spec[d]);
+    if (!parts) return std::nullopt;
+    out[d] = (out[d] + *parts - 1) / *parts;
+  }
+  return out;
+}
+
+std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,
+                                  const TensorType& type) {
+  return TensorType{ShardShape(mesh, spec, type.shape), type.dtype}.Bytes();
+}
+
+bool NoPlacements(const ReadPlan& plan, std::string_view format,
+                  Findings& findings) {
+  return None(
+      plan, [](const ReadParam& param) { return param.placement.has_value(); },
+      "`" + std::string(format) +
+          "` has no word for a tensor that lives at one coordinate of an axis",
+      "stack the experts into one tensor with a dimension to split, or take "
+      "`place` out of their rule",
+      findings);
+}
+
+bool ShapesKnown(const ReadPlan& plan, std::string_view format,
+                 Findings& findings) {
+  return None(
+      plan, [](const ReadParam& param) { return !param.type.shape; },
+      "`" + std::string(format) + "` asks for a shape that is not known",
+      "make the plan from a manifest with shapes", findings);
+}
+
+bool HasAxis(const Mesh& mesh, const std::string& flag, const std::string& name,
+             Findings& findings) {
+  if (mesh.Find(name)) return true;
+  std::vector<std::string> names;
+  for (const MeshAxis& axis : mesh.axes) names.push_back(axis.name);
+  findings.Add(code::kUnknownName, {MakeSource(flag, name), 0, name.size()},
+               "the mesh has no axis " + ShortQuote(name),
+               DidYouMean(name, names));
+  return false;
+}
+
+std::vector<Fold> Folded(const ReadPlan& plan, char separator) {
+  std::vector<Fold> out;
+  std::map<std::tuple<std::string, TensorType, Spec,
+                      std::vector<std::pair<Mode, Spec>>, std::string>,
+           size_t>
+      seen;
+  for (const ReadParam& param : plan.params) {
+    std::string name = NameTemplate(param.name, separator);
+    const auto [at, inserted] = seen.try_emplace(
+        {name, param.type, param.spec, param.modes,
+         param.placement ? param.placement->axis : std::string()},
+        out.size());
+    if (inserted) out.push_back({std::move(name), &param, 0});
+    ++out[at->second].count;
+  }
+  for (Fold& fold : out) {
+    if (fold.count == 1) fold.name = fold.first->name;
+  }
+  return out;
+}
+
+std::string ShortSpec(const Spec& spec) {
+  if (IsReplicated(spec)) return "whole";
+  std::string out;
+  for (const AxisGroup& group : spec) {
+    std::string one;
+    for (const std::string& axis : group) {
+      one += (one.empty() ? "" : "+") + axis;
+    }
+    out += (out.empty() ? "" : ", ") + (one.empty() ? std::string("-") : one);
+  }
+  return out;
+}
+
+}  // namespace shardc::exports

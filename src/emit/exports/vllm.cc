@@ -1,0 +1,78 @@
+// What vLLM sets on each weight: a column-parallel layer splits the output
+// dimension, a row-parallel one the input dimension; which of them is which
+// follows from the weight's own order, [out, in] of a matrix.
+//
+//   [out, in] and ["tp", null]  ->  column, shard_dim 0
+#include "emit/exports/tensor_parallel.h"
+#include "emit/exports/view.h"
+#include "source/json_writer.h"
+
+namespace shardc::exports {
+namespace {
+
+// A weight's last dimension is its input; a vector is of the output.
+std::string_view Kind(const ReadParam& param, const Split& split) {
+  const size_t rank = param.type.shape ? param.type.shape->size() : 2;
+  const bool input = rank >= 2 && split.dim == static_cast<int64_t>(rank) - 1;
+  return input ? "row" : "column";
+}
+
+// Loaders take one contiguous piece per rank.
+bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
+                Findings& findings) {
+  for (const ReadParam& param : plan.params) {
+    const auto split = SplitBy(plan.mesh, axis, param.SpecOf(mode));
+    if (!split || split->stride == 1) continue;
+    findings.Add(code::kInexpressible, param.place,
+                 "`vllm` gives a rank one piece, and other axes split `" +
+                     SpecText(param.SpecOf(mode)) + " of `" + param.name +
+                     "` before `" + axis + "`",
+                 "put `" + axis + "` first in the group");
+    return false;
+  }
+  return true;
+}
+
+void Write(const Request& request, Sink& out, Findings& findings) {
+  const Mode mode = request.options.mode;
+  const auto axis = TensorAxis(request, findings);
+  if (!axis || !NoPlacements(request.plan, "vllm", findings) ||
+      !Contiguous(request.plan, *axis, mode, findings)) {
+    return;
+  }
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("tensor_parallel_size", request.plan.mesh.SizeOf(*axis));
+  json.Key("params");
+  json.BeginObject(JsonLayout::kLines);
+  for (const ReadParam& param : request.plan.params) {
+    const auto split = SplitBy(request.plan.mesh, *axis, param.SpecOf(mode));
+    json.Key(param.name);
+    json.BeginObject();
+    json.Member("parallel", split ? Kind(param, *split) : "replicated");
+    json.Key("shard_dim");
+    json.Value(split ? std::optional(split->dim) : std::nullopt);
+    const auto shard = ShardShape(
+        request.plan.mesh,
+        split ? [&] {
+          Spec own(static_cast<size_t>(split->dim) + 1);
+          own.back() = {*axis};
+          return own;
+        }()
+              : Spec(),
+        param.type.shape);
+    json.Member("shard_shape", shard);
+    json.EndObject();
+  }
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace
+
+constexpr Exporter kVllm{"vllm",
+                         "vLLM's kind of layer and split dimension per tensor",
+                         "json", "--mode --axis", Write};
+
+}  // namespace shardc::exports

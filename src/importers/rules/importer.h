@@ -1,0 +1,47 @@
+// Other systems' rules to ours: one file per format, one line each in
+// table.h. What cannot be carried over is a finding at its place, and then
+// nothing is imported.
+#ifndef SHARDC_IMPORTERS_RULES_IMPORTER_H_
+#define SHARDC_IMPORTERS_RULES_IMPORTER_H_
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "model/imported.h"
+#include "source/finding.h"
+#include "source/source.h"
+
+namespace shardc::imports {
+
+struct Request {
+  SourceRef source;
+  // `--symbol`: which of a file's rule sets; `--set`: values of flags.
+  std::string symbol;
+  std::map<std::string, std::string> values;
+  std::string matching;      // `--matching`
+  SourceRef names;           // `--names`: logical names; null if not given
+  std::optional<Mesh> mesh;  // `--mesh`
+  std::string axis;          // `--axis`
+};
+
+struct Importer {
+  std::string_view name;
+  std::string_view what;   // lower case, for lists of formats
+  std::string_view flags;  // those of its own: "--symbol --set"
+  std::optional<Imported> (*read)(const Request& request, Findings& findings);
+};
+
+#define SHARDC_IMPORT(name) extern const Importer name;
+#include "importers/rules/table.h"
+#undef SHARDC_IMPORT
+
+// In the order of the table.
+std::span<const Importer* const> Importers();
+const Importer* FindImporter(std::string_view name);
+
+}  // namespace shardc::imports
+
+#endif  // SHARDC_IMPORTERS_RULES_IMPORTER_H_

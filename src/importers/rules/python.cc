@@ -1,0 +1,306 @@
+// Rule sets in Python source: a list of (pattern, PartitionSpec), as a
+// constant, a class attribute or what a function returns; or a dict of whole
+// names. Nothing is run. Comments come along with the rules that they stand
+// above or behind:
+//
+//   ("wte/embedding", PS("tp")),  # large
+//     ->  # large
+//         - match: wte/embedding
+//           spec: [tp]
+#include <algorithm>
+
+#include "importers/rules/importer.h"
+#include "importers/rules/pattern.h"
+#include "importers/rules/python_value.h"
+#include "importers/rules/spec_value.h"
+#include "source/wording.h"
+
+namespace shardc::imports {
+namespace {
+
+constexpr std::ptrdiff_t kMostComments = 40;
+
+bool IsPatternLike(const PyValue& value) {
+  if (value.is == PyIs::kText) return true;
+  return value.is == PyIs::kSequence && !value.items.empty() &&
+         std::all_of(value.items.begin(), value.items.end(),
+                     [](const PyValue& v) { return v.is == PyIs::kText; });
+}
+
+bool IsSpecLike(const PyValue& value) {
+  return value.is == PyIs::kSpec || value.is == PyIs::kResolved;
+}
+
+// One entry at least is a pattern with a spec.
+bool HasRules(const PyValue& value) {
+  if (value.is == PyIs::kDict) {
+    for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
+      if (IsPatternLike(value.items[i]) && IsSpecLike(value.items[i + 1])) {
+        return true;
+      }
+    }
+    return false;
+  }
+  return value.is == PyIs::kSequence &&
+         std::any_of(
+             value.items.begin(), value.items.end(), [](const PyValue& v) {
+               return v.is == PyIs::kSequence && v.items.size() == 2 &&
+                      IsPatternLike(v.items[0]) && IsSpecLike(v.items[1]);
+             });
+}
+
+// A function that seems to return rules but hangs on what is not known.
+bool MayHaveRules(const PySymbol& symbol) {
+  const std::string name = FoldCase(symbol.name);
+  return symbol.is_function && symbol.value.is == PyIs::kUnknown &&
+         (name.find("rule") != std::string::npos ||
+          name.find("partition_spec") != std::string::npos);
+}
+
+bool IsNamed(const PySymbol& symbol, const std::string& wanted) {
+  return symbol.name == wanted || symbol.name.ends_with("." + wanted);
+}
+
+class Reader {
+ public:
+  Reader(const Request& request, Findings& findings)
+      : request_(request), source_(request.source), findings_(findings) {}
+
+  std::optional<Imported> Read() {
+    auto module = ParsePython(source_, findings_);
+    if (!module) return std::nullopt;
+    module_ = std::move(*module);
+    const auto symbols = SymbolsOf(module_, source_->text(), request_.values);
+    Imported imported;
+    Findings axes;
+    const bool fine = ReadAxes(imported, axes);
+    if (!fine) imported.axes = {};
+    // Axes that cannot be read matter only where there is nothing else.
+    const PySymbol* chosen = Choose(symbols, AnyAxes(imported) || !fine);
+    if (chosen == nullptr) findings_.Append(std::move(axes));
+    if (findings_.HasErrors()) return std::nullopt;
+    if (chosen != nullptr && !ReadSymbol(*chosen, imported)) {
+      return std::nullopt;
+    }
+    return imported;
+  }
+
+ private:
+  static bool AnyAxes(const Imported& imported) {
+    return !(imported.axes == AxisRules());
+  }
+
+  bool ReadAxes(Imported& imported, Findings& findings) {
+    bool any = false;
+    for (const PyValue& value : AxesIn(module_, source_->text())) {
+      if (value.is != PyIs::kAxes || value.fields.empty()) continue;
+      const auto axes = AxesOf(source_, value, findings);
+      if (!axes) return false;
+      if (any && !(*axes == imported.axes)) {
+        findings.Add(code::kInexpressible, {source_, value.begin, value.end},
+                     "this PartitionAxis differs from one above it",
+                     "leave the one that counts in the file");
+        return false;
+      }
+      imported.axes = *axes;
+      any = true;
+    }
+    return true;
+  }
+
+  // The rule set that is meant: the only one, or the one that is named.
+  const PySymbol* Choose(const std::vector<PySymbol>& symbols, bool any_axes) {
+    std::vector<const PySymbol*> found;
+    for (const PySymbol& symbol : symbols) {
+      const bool named =
+          !request_.symbol.empty() && IsNamed(symbol, request_.symbol);
+      if (named || (request_.symbol.empty() &&
+                    (HasRules(symbol.value) || MayHaveRules(symbol)))) {
+        found.push_back(&symbol);
+      }
+    }
+    if (found.size() == 1) return found[0];
+    if (found.empty()) {
+      if (request_.symbol.empty() && any_axes) return nullptr;
+      findings_.Add(
+          code::kInexpressible, {source_},
+          request_.symbol.empty()
+              ? "this file holds no list of (pattern, PartitionSpec)"
+              : "this file holds nothing named " + ShortQuote(request_.symbol),
+          "rules are a constant, a class attribute or what a "
+          "function returns");
+      return nullptr;
+    }
+    std::string names;
+    for (const PySymbol* symbol : found) {
+      if (names.size() > 600) {
+        names += ", ...";
+        break;
+      }
+      names += (names.empty() ? "`" : ", `") + symbol->name + "`";
+    }
+    findings_.Add(code::kUsage, {source_},
+                  "this file holds " +
+                      Counted(static_cast<int64_t>(found.size()), "rule set"),
+                  "name one with `--symbol`: " + names);
+    return nullptr;
+  }
+
+  bool ReadSymbol(const PySymbol& symbol, Imported& imported) {
+    const PyValue& value = symbol.value;
+    imported.comments.push_back("From `" + symbol.name + "`.");
+    for (const std::string& one : symbol.defaults) {
+      imported.comments.push_back("With " + one + ", its default.");
+    }
+    if (value.is == PyIs::kUnknown) {
+      RefuseUnknown(source_, value, findings_);
+      return false;
+    }
+    imported.separator = '/';
+    if (value.is == PyIs::kDict) return ReadDict(value, imported);
+    if (value.is != PyIs::kSequence) {
+      findings_.Add(code::kInexpressible, {source_, value.begin, value.end},
+                    "`" + symbol.name + "` is no list of rules");
+      return false;
+    }
+    for (size_t i = 0; i < value.items.size(); ++i) {
+      const PyValue& item = value.items[i];
+      if (item.is == PyIs::kUnknown) {
+        RefuseUnknown(source_, item, findings_);
+        return false;
+      }
+      if (item.is != PyIs::kSequence || item.items.size() != 2) {
+        findings_.Add(code::kInexpressible, {source_, item.begin, item.end},
+                      "this is no pair of a pattern and a spec");
+        return false;
+      }
+      if (!AddRule(item.items[0], item.items[1], item, "search", imported)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool ReadDict(const PyValue& value, Imported& imported) {
+    int64_t dots = 0;
+    for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
+      const std::string& name = value.items[i].text;
+      dots += name.find('.') != std::string::npos ? 1 : 0;
+      dots -= name.find('/') != std::string::npos ? 1 : 0;
+    }
+    if (dots > 0) imported.separator = '.';
+    for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
+      PyValue pair = value.items[i];
+      pair.end = value.items[i + 1].end;
+      if (!AddRule(value.items[i], value.items[i + 1], pair, "name",
+                   imported)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool AddRule(const PyValue& pattern, const PyValue& spec,
+               const PyValue& whole, std::string_view matching,
+               Imported& imported) {
+    if (pattern.is == PyIs::kUnknown) {
+      RefuseUnknown(source_, pattern, findings_);
+      return false;
+    }
+    if (!IsPatternLike(pattern)) {
+      findings_.Add(code::kInexpressible, {source_, pattern.begin, pattern.end},
+                    "this is not a pattern");
+      return false;
+    }
+    auto read = SpecOf(source_, spec, findings_);
+    if (!read) return false;
+    ImportedRule made;
+    made.rule.match = PatternOf(pattern, matching);
+    made.rule.spec = std::move(*read);
+    made.rule.place = {source_, whole.begin, whole.end};
+    made.rule.match_place = {source_, pattern.begin, pattern.end};
+    made.comments = CommentsOf(whole);
+    imported.rules.push_back(std::move(made));
+    return true;
+  }
+
+  std::string PatternOf(const PyValue& pattern,
+                        std::string_view by_default) const {
+    if (pattern.is == PyIs::kSequence) {
+      std::vector<std::string> parts;
+      for (const PyValue& part : pattern.items) parts.push_back(part.text);
+      return FromParts(parts, '/');
+    }
+    const std::string_view how = request_.matching.empty()
+                                     ? by_default
+                                     : std::string_view(request_.matching);
+    if (how == "name") return WholeName(pattern.text);
+    if (how == "glob") return FromGlob(pattern.text);
+    const std::string text = FromPython(pattern.text);
+    if (how == "whole") return "^(?:" + text + ")$";
+    if (how == "start") return "^(?:" + text + ")";
+    return text;
+  }
+
+  // Those alone on their lines since the rule before, those inside, and the
+  // one behind it.
+  std::vector<std::string> CommentsOf(const PyValue& whole) {
+    std::vector<std::string> out;
+    const std::string_view text = source_->text();
+    const size_t line_end = std::min(text.find('\n', whole.end), text.size());
+    const auto from = std::lower_bound(
+        module_.comments.begin(), module_.comments.end(), told_,
+        [](const PyComment& comment, size_t at) { return comment.begin < at; });
+    auto at = from;
+    while (at != module_.comments.end() && at->begin < whole.begin) ++at;
+    // Of a longer text above, the last lines.
+    if (at - from > kMostComments)
+      at -= kMostComments;
+    else
+      at = from;
+    for (; at != module_.comments.end() && at->begin <= line_end; ++at) {
+      const PyComment& comment = *at;
+      const bool above = comment.begin < whole.begin && comment.alone &&
+                         Adjoins(comment, whole.begin);
+      if (above || comment.begin > whole.begin) out.push_back(comment.text);
+    }
+    told_ = std::max(told_, line_end);
+    return out;
+  }
+
+  // Nothing but comments and blanks stands between the two.
+  bool Adjoins(const PyComment& comment, size_t begin) const {
+    const std::string_view text = source_->text();
+    size_t at = comment.begin;
+    while (at < begin) {
+      if (text[at] == '#') {
+        at = std::min(text.find('\n', at), text.size());
+      } else if (std::string_view(" \t\r\n\f(").find(text[at]) !=
+                 std::string_view::npos) {
+        ++at;
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const Request& request_;
+  SourceRef source_;
+  Findings& findings_;
+  PyModule module_;
+  size_t told_ = 0;
+};
+
+std::optional<Imported> Read(const Request& request, Findings& findings) {
+  return Reader(request, findings).Read();
+}
+
+}  // namespace
+
+constexpr Importer kPython{
+    "python",
+    "lists of (pattern, PartitionSpec) and PartitionAxis in Python source",
+    "--symbol --set --matching", Read};
+
+}  // namespace shardc::imports

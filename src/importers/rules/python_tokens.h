@@ -1,0 +1,54 @@
+// Python source as tokens, as far as literals and the statements around them
+// need: names, numbers, strings, operators, line ends and indentation.
+#ifndef SHARDC_IMPORTERS_RULES_PYTHON_TOKENS_H_
+#define SHARDC_IMPORTERS_RULES_PYTHON_TOKENS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "source/finding.h"
+#include "source/source.h"
+
+namespace shardc::imports {
+
+enum class PyToken : uint8_t {
+  kName,
+  kNumber,
+  kString,    // `text` is its value
+  kTemplate,  // an f-string, or bytes
+  kOperator,
+  kNewline,
+  kIndent,
+  kDedent,
+  kEnd
+};
+
+struct PyTokenAt {
+  PyToken kind = PyToken::kEnd;
+  size_t begin = 0;
+  size_t end = 0;
+  std::string text;
+};
+
+struct PyComment {
+  size_t begin = 0;
+  std::string text;    // without `#` and the blanks around it
+  bool alone = false;  // nothing stands before it on its line
+};
+
+struct PyTokens {
+  std::vector<PyTokenAt> tokens;  // the last is kEnd
+  std::vector<PyComment> comments;
+};
+
+// Findings: limit, encoding, python-syntax (an unterminated string or
+// bracket, indentation that fits nothing, a byte that begins nothing).
+std::optional<PyTokens> TokenizePython(const SourceRef& source,
+                                       Findings& findings);
+
+}  // namespace shardc::imports
+
+#endif  // SHARDC_IMPORTERS_RULES_PYTHON_TOKENS_H_

@@ -1,0 +1,81 @@
+// Python statements and expressions as a tree, as far as rule sets need them;
+// what is not read is kept as kOther with its place, and hurts only whoever
+// asks for its value.
+#ifndef SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
+#define SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "importers/rules/python_tokens.h"
+
+namespace shardc::imports {
+
+enum class PyKind : uint8_t {
+  kNone,
+  kTrue,
+  kFalse,
+  kNumber,
+  kString,
+  kName,       // `text`
+  kAttribute,  // items: object; `text` the attribute
+  kSequence,   // tuple, list or set; items
+  kDict,       // items: key, value, key, value ...
+  kCall,       // items: function, arguments; `keywords` beside the arguments
+  kAdd,        // items: left, right
+  kChoice,     // items: value, condition, other value
+  kAnd,
+  kOr,
+  kNot,
+  kEqual,
+  kUnequal,
+  kStar,  // items: the sequence that is spread
+  kOther
+};
+
+struct PyNode {
+  PyKind kind = PyKind::kOther;
+  size_t begin = 0;
+  size_t end = 0;
+  std::string text;
+  std::vector<PyNode> items;
+  std::vector<std::string> keywords;  // of a call; empty where positional
+};
+
+enum class PyAct : uint8_t {
+  kAssign,   // `name` = value
+  kExtend,   // `name` += value, `name`.extend(value)
+  kAppend,   // `name`.append(value)
+  kReturn,   // value
+  kIf,       // value: the condition; body, other
+  kDefine,   // a function `name`; `parameters`, body
+  kClass,    // `name`; body
+  kBlock,    // with, try: its body runs
+  kUnknown,  // loops and the like: what `names` are bound to is not known
+};
+
+struct PyStatement {
+  PyAct act = PyAct::kUnknown;
+  size_t begin = 0;
+  std::string name;
+  std::vector<std::string> names;
+  PyNode value;
+  std::vector<std::pair<std::string, std::optional<PyNode>>> parameters;
+  std::vector<PyStatement> body, other;
+};
+
+struct PyModule {
+  std::vector<PyStatement> body;
+  std::vector<PyComment> comments;  // in the file's order
+};
+
+// Findings: those of the tokens, python-syntax.
+std::optional<PyModule> ParsePython(const SourceRef& source,
+                                    Findings& findings);
+
+}  // namespace shardc::imports
+
+#endif  // SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_

@@ -1,0 +1,66 @@
+// What Python literals are worth, without running anything: constants, class
+// attributes, branches on flags that are known, functions without arguments.
+#ifndef SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
+#define SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "importers/rules/python_tree.h"
+#include "source/source.h"
+
+namespace shardc::imports {
+
+enum class PyIs : uint8_t {
+  kUnknown,  // `why` says what is not known
+  kNone,
+  kBool,
+  kNumber,
+  kText,
+  kSymbol,  // a name of another module: `HEAD`, `PartitionSpec`
+  kSequence,
+  kDict,      // items: key, value, key, value ...
+  kSpec,      // PartitionSpec(items...)
+  kResolved,  // pmag.resolve(items[0])
+  kAxes       // PartitionAxis(fields)
+};
+
+struct PyValue {
+  PyIs is = PyIs::kUnknown;
+  bool truth = false;
+  std::string text;
+  std::vector<PyValue> items;
+  std::vector<std::pair<std::string, PyValue>> fields;
+  size_t begin = 0, end = 0;  // where it is written
+  // Of an unknown one: what it hangs on, and where that stands. A flag can be
+  // given with `--set`.
+  std::string why, flag;
+  size_t why_begin = 0, why_end = 0;
+  int64_t size = 1;  // values in it, itself included
+};
+
+// Something with a name: a constant of the module, an attribute of a class, or
+// what a function returns.
+struct PySymbol {
+  std::string name;  // `LlamaConfig.get_partition_rules`
+  PyValue value;
+  bool is_function = false;
+  // Flags that took their defaults: `fully_sharded=True`.
+  std::vector<std::string> defaults;
+};
+
+// In the file's order. `values` are given flags, by name.
+std::vector<PySymbol> SymbolsOf(
+    const PyModule& module, std::string_view text,
+    const std::map<std::string, std::string>& values);
+
+// Every PartitionAxis(...) that the file writes, wherever it stands.
+std::vector<PyValue> AxesIn(const PyModule& module, std::string_view text);
+
+}  // namespace shardc::imports
+
+#endif  // SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_

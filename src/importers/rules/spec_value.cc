@@ -1,0 +1,161 @@
+// A spec's entries are names of mesh axes; symbols such as HEAD stay what they
+// are, as shardc knows them under the same names:
+//
+//   PartitionSpec(("fsdp", "sp"), None, TP)  ->  [[fsdp, sp], null, TP]
+#include "importers/rules/spec_value.h"
+
+#include <algorithm>
+
+#include "source/wording.h"
+
+namespace shardc::imports {
+namespace {
+
+Place At(const SourceRef& source, const PyValue& value) {
+  return {source, value.begin, value.end};
+}
+
+bool Refuse(const SourceRef& source, const PyValue& value, std::string message,
+            Findings& findings, std::string help = {}) {
+  if (value.is == PyIs::kUnknown) {
+    RefuseUnknown(source, value, findings);
+  } else {
+    findings.Add(code::kInexpressible, At(source, value), std::move(message),
+                 std::move(help));
+  }
+  return false;
+}
+
+bool AddName(const SourceRef& source, const PyValue& value, SpecEntry& entry,
+             Findings& findings) {
+  if (value.is == PyIs::kNone) return true;
+  if (value.is == PyIs::kText) {
+    if (!value.text.empty())
+      entry.names.push_back({value.text, At(source, value)});
+    return true;
+  }
+  if (value.is == PyIs::kSymbol) {
+    if (value.text == "UNCONSTRAINED") {
+      return Refuse(source, value,
+                    "an unconstrained dimension leaves the choice to the "
+                    "compiler, and a plan has none to leave",
+                    findings);
+    }
+    const Token* token = FindToken(value.text);
+    if (token != nullptr || value.text == "_") {
+      if (token != nullptr && token->rule) {
+        entry.names.push_back({value.text, At(source, value)});
+      }
+      return true;
+    }
+    return Refuse(source, value,
+                  "`" + value.text + "` is not written in this file", findings,
+                  "write its value in its place");
+  }
+  return Refuse(source, value, "this is not the name of an axis", findings);
+}
+
+}  // namespace
+
+void RefuseUnknown(const SourceRef& source, const PyValue& value,
+                   Findings& findings) {
+  std::string help = "write the value in its place; nothing is run";
+  if (!value.flag.empty()) {
+    help = "say it with `--set " + value.flag + "=true` or `--set " +
+           value.flag + "=false`";
+  }
+  findings.Add(code::kInexpressible, {source, value.why_begin, value.why_end},
+               value.why + " cannot be told from this file", std::move(help));
+}
+
+std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
+                                 Findings& findings) {
+  SpecEntry entry;
+  if (value.is != PyIs::kSequence) {
+    if (!AddName(source, value, entry, findings)) return std::nullopt;
+    return entry;
+  }
+  entry.is_group = value.items.size() > 1;
+  for (const PyValue& item : value.items) {
+    if (item.is == PyIs::kSequence) {
+      Refuse(source, item,
+             "a group of axes holds another one, which JAX refuses", findings,
+             "write its axes in the outer group");
+      return std::nullopt;
+    }
+    if (!AddName(source, item, entry, findings)) return std::nullopt;
+  }
+  return entry;
+}
+
+std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
+                                 Findings& findings) {
+  if (value.is == PyIs::kResolved) {
+    if (value.items.empty()) {
+      Refuse(source, value, "this resolves nothing", findings);
+      return std::nullopt;
+    }
+    const PyValue& what = value.items[0];
+    if (what.is == PyIs::kSymbol) {
+      const auto bundles = BuiltinBundles();
+      if (std::any_of(bundles.begin(), bundles.end(),
+                      [&](const Bundle& b) { return b.name == what.text; })) {
+        return SpecBundle{what.text, At(source, what)};
+      }
+      Refuse(source, what, "`" + what.text + "` is no bundle that is known",
+             findings, "write its axes in its place");
+      return std::nullopt;
+    }
+    if (what.is == PyIs::kSequence) return SpecOf(source, what, findings);
+    Refuse(source, what, "this names no axes to resolve", findings);
+    return std::nullopt;
+  }
+  SpecList list;
+  list.place = At(source, value);
+  if (value.is == PyIs::kNone) return list;
+  if (value.is != PyIs::kSpec && value.is != PyIs::kSequence) {
+    Refuse(source, value, "this is not a PartitionSpec", findings);
+    return std::nullopt;
+  }
+  for (const auto& [keyword, field] : value.fields) {
+    Refuse(source, field,
+           "a plan says where parameters lie, and has no `" + keyword + "`",
+           findings);
+    return std::nullopt;
+  }
+  for (const PyValue& item : value.items) {
+    auto entry = EntryOf(source, item, findings);
+    if (!entry) return std::nullopt;
+    list.entries.push_back(std::move(*entry));
+  }
+  return list;
+}
+
+std::optional<AxisRules> AxesOf(const SourceRef& source, const PyValue& value,
+                                Findings& findings) {
+  constexpr std::string_view kSuffix = "_axis";
+  AxisRules rules;
+  for (const auto& [keyword, field] : value.fields) {
+    std::optional<AxisRule> rule;
+    if (keyword.ends_with(kSuffix)) {
+      rule = ParseAxisRule(
+          std::string_view(keyword).substr(0, keyword.size() - kSuffix.size()));
+    }
+    if (!rule) {
+      Refuse(source, field, "PartitionAxis has no field `" + keyword + "`",
+             findings);
+      return std::nullopt;
+    }
+    AxisValue axis;
+    if (field.is != PyIs::kNone) {
+      const auto entry = EntryOf(source, field, findings);
+      if (!entry) return std::nullopt;
+      axis.is_null = false;
+      for (const SpecName& name : entry->names) axis.axes.push_back(name.text);
+    }
+    rules.Set(*rule, std::move(axis));
+  }
+  return rules;
+}
+
+}  // namespace shardc::imports

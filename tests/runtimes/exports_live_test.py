@@ -1,0 +1,223 @@
+"""Exported files run by the systems that they are for: JAX takes the Python
+module and parses the MLIR, orbax restores by the `_sharding` file."""
+
+import importlib.util
+import json
+import math
+import os
+import random
+import sys
+import tempfile
+import unittest
+
+import jax_answers
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from jax._src.interpreters import mlir
+from jax._src.lib.mlir import ir
+from jax.sharding import NamedSharding, PartitionSpec
+
+import device_lists
+import random_shardings
+import records
+import shardc_answers
+
+# A module is written again within the second that stamps compiled files.
+sys.dont_write_bytecode = True
+MODELS = os.path.join(records.ROOT, "testdata", "models")
+# Meshes of 16 and of 64 devices.
+MESHES = ("dp:2,fsdp:2,tp:4", "fsdp:8,tp:2", "dp:2,fsdp:8,tp:4",
+          "tp:4,fsdp:4,sp:4")
+RANDOM_MESHES = 25
+
+
+def module_of(path, name="exported"):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def export(folder, form, plan, *more):
+    path = os.path.join(folder, f"exported_{form}.py")
+    shardc_answers.run("export", form, "--plan", plan, "-o", path, *more)
+    return path
+
+
+def manifests():
+    for name in sorted(os.listdir(MODELS)):
+        if name.endswith((".manifest.json", ".manifest.json.gz")):
+            yield os.path.join(MODELS, name)
+
+
+def real_plans(folder):
+    """(name, mesh, plan's path) of models under their packs."""
+    out = os.path.join(folder, "plan.json")
+    for path in manifests():
+        for mesh in MESHES:
+            done = shardc_answers.run(
+                "plan", "--no-project", "-q", "--mesh", mesh, "--rules",
+                "auto", "--manifest", path, "--illegal", "shrink",
+                "--unmatched", "replicate", "-o", out, check=False)
+            if done.returncode == 0:
+                yield os.path.basename(path), mesh, out
+
+
+def planned(path):
+    with open(path, encoding="utf-8") as file:
+        plan = json.load(file)
+    mesh = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}
+    return mesh, plan["params"]
+
+
+def held(sharding, shape):
+    """By device number, JAX's slices as ranges."""
+    by_device = {}
+    for device, cut in sharding.devices_indices_map(tuple(shape)).items():
+        by_device[device.id] = [s.indices(n)[:2] for s, n in zip(cut, shape)]
+    return [by_device[number] for number in sorted(by_device)]
+
+
+class Exports(unittest.TestCase):
+    def check_module(self, plan, folder):
+        """Every parameter's slices in every mode; how many were compared."""
+        module = module_of(export(folder, "jax", plan))
+        mesh, params = planned(plan)
+        on = module.mesh()
+        compared = 0
+        for mode in ("train", "decode"):
+            shardings = module.shardings(mode, on)
+            self.assertEqual(list(shardings), list(params))
+            known = {}
+            for name, param in params.items():
+                spec = param.get("modes", {}).get(mode, param)["spec"]
+                shape = param["shape"]
+                key = json.dumps([spec, shape])
+                if key not in known:
+                    known[key] = (device_lists.of_spec(mesh, shape, spec),
+                                  held(shardings[name], shape))
+                    self.assertEqual(*known[key], (name, mode))
+                ours = shardings[name]
+                self.assertTrue(ours.is_equivalent_to(NamedSharding(
+                    on, PartitionSpec(*[tuple(e) if isinstance(e, list) else e
+                                        for e in spec])), len(shape)), name)
+                compared += 1
+        return compared
+
+    def test_the_module_gives_models_the_plans_slices(self):
+        compared, plans, devices = 0, 0, set()
+        with tempfile.TemporaryDirectory() as folder:
+            for _, _, plan in real_plans(folder):
+                compared += self.check_module(plan, folder)
+                plans += 1
+                devices.add(math.prod(planned(plan)[0].values()))
+        self.assertEqual(devices, {16, 64})
+        self.assertGreater(plans, 40)
+        print(f"{compared} shardings of {plans} plans of models on 16 and 64 "
+              f"devices: the exported module's slices are the plans'; "
+              f"jax {jax.__version__}")
+
+    def test_the_module_gives_random_plans_slices_and_shards_trees(self):
+        rng, compared = random.Random(31), 0
+        for _ in range(RANDOM_MESHES):
+            mesh = random_shardings.random_mesh(rng)
+            cases = [random_shardings.random_case(rng, mesh)
+                     for _ in range(8)]
+            with tempfile.TemporaryDirectory() as folder:
+                plan = shardc_answers.plan(folder, mesh, cases)
+                self.check_module(plan, folder)
+                module = module_of(export(folder, "jax", plan))
+            arrays = {f"w{i}": np.arange(math.prod(case["shape"]),
+                                         dtype=np.int32).reshape(
+                                             case["shape"])
+                      for i, case in enumerate(cases)}
+            placed = module.shard(arrays)
+            for i, case in enumerate(cases):
+                slices = device_lists.of_spec(mesh, case["shape"],
+                                              case["spec"])
+                for piece in placed[f"w{i}"].addressable_shards:
+                    cut = tuple(slice(b, e)
+                                for b, e in slices[piece.device.id])
+                    np.testing.assert_array_equal(
+                        np.asarray(piece.data), arrays[f"w{i}"][cut])
+                compared += 1
+        with self.assertRaises(KeyError):
+            module.shard({"none": np.zeros(1)})
+        print(f"{compared} arrays placed by `shard`: every piece is the "
+              "plan's")
+
+    def test_shardys_own_reader_takes_the_module(self):
+        parsed = 0
+        with tempfile.TemporaryDirectory() as folder:
+            for name, mesh, plan in real_plans(folder):
+                for flags in ((), ("--open",), ("--replicated",),
+                              ("--priorities", "tp,fsdp"),
+                              ("--open", "--replicated", "--priorities",
+                               "fsdp")):
+                    path = export(folder, "shardy", plan, *flags)
+                    with open(path, encoding="utf-8") as file:
+                        text = file.read()
+                    with mlir.make_ir_context():
+                        module = ir.Module.parse(text)
+                        self.assertTrue(module.operation.verify(),
+                                        (name, mesh, flags))
+                        # What it prints again says the same.
+                        again = str(module)
+                    for line in text.splitlines()[4:5]:
+                        sharding = line[line.index("#sdy.sharding"):
+                                        line.rindex("}")]
+                        self.assertIn(sharding, again)
+                    parsed += 1
+                if parsed > 100:
+                    break
+        print(f"{parsed} exported modules are read and verified by Shardy")
+
+    def test_orbax_restores_by_the_exported_file(self):
+        rng, compared = random.Random(41), 0
+        for number in range(6):
+            mesh = random_shardings.random_mesh(rng)
+            cases = [random_shardings.random_case(rng, mesh)
+                     for _ in range(6)]
+            cases = [case for case in cases if case["shape"]]
+            arrays = {f"w{i}": jax.numpy.arange(
+                math.prod(case["shape"]), dtype=np.int32).reshape(
+                    case["shape"]) for i, case in enumerate(cases)}
+            if not arrays:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                saved = os.path.join(folder, "saved")
+                with ocp.StandardCheckpointer() as checkpointer:
+                    checkpointer.save(saved, arrays)
+                plan = shardc_answers.plan(folder, mesh, cases)
+                # It was saved from one device; the file says the plan's.
+                target = os.path.join(saved, "_sharding")
+                self.assertTrue(os.path.exists(target))
+                os.replace(export(folder, "orbax", plan), target)
+                count = math.prod(mesh.values())
+                everything = jax.devices
+                try:
+                    jax.devices = lambda *args: everything(*args)[:count]
+                    with ocp.StandardCheckpointer() as checkpointer:
+                        restored = checkpointer.restore(saved)
+                finally:
+                    jax.devices = everything
+            for i, case in enumerate(cases):
+                array = restored[f"w{i}"]
+                self.assertEqual(
+                    [tuple(map(tuple, one)) for one in
+                     held(array.sharding, case["shape"])],
+                    [tuple(map(tuple, one)) for one in
+                     device_lists.of_spec(mesh, case["shape"],
+                                          case["spec"])], case)
+                np.testing.assert_array_equal(np.asarray(array),
+                                              np.asarray(arrays[f"w{i}"]))
+                compared += 1
+        self.assertGreater(compared, 20)
+        print(f"{compared} arrays restored by the exported `_sharding` lie as "
+              f"the plan says; orbax {ocp.__version__}")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
