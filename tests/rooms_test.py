@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "yaml": {"source"},
     "parse": {"source", "devices", "model", "yaml"},
     "importers": {"source", "model"},
-    "importers/rules": {"source", "model", "importers"},
+    "importers/rules": {"source", "model", "yaml", "importers"},
     "match/automaton": {"source"},
     "match": {"source", "match/automaton"},
     "match/proof": {"match", "match/automaton"},

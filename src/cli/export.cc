@@ -69,7 +69,8 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
 // The plan's file, or what the inputs give; nothing where a parameter is
 // illegal or unmatched, which `status` tells from what cannot be read.
 std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
-                               int& status, Findings& findings) {
+                               int& status, std::optional<AxisRules>& axes,
+                               Findings& findings) {
   if (!flags.plan.empty()) {
     if (!flags.inputs.asked.NamesAnInput()) {
       return ReadPlanFile(flags.plan, findings);
@@ -95,6 +96,7 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                      })),
                           findings);
   if (document == nullptr) return std::nullopt;
+  axes = compiled->rules.axes;
   return ParsePlan(*document, findings);
 }
 
@@ -124,12 +126,13 @@ int RunExport(const ExportFlags& flags, const Common& common,
     options.mode = *mode;
   }
   int status = kFailed;
-  const auto plan = PlanOf(flags, common, status, findings);
+  std::optional<AxisRules> axes;
+  const auto plan = PlanOf(flags, common, status, axes, findings);
   if (!plan) return status;
   if (!HasMode(*plan, options.mode, findings)) return kFailed;
   Findings said;
   const std::string text = TextOf([&](Sink& out) {
-    exporter->write({*plan, options}, out, said);
+    exporter->write({*plan, options, axes ? &*axes : nullptr}, out, said);
   });
   const bool failed = said.HasErrors();
   findings.Append(std::move(said));

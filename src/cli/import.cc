@@ -168,9 +168,11 @@ std::optional<Imported> ReadImport(const ImportFlags& flags,
     if (request.names == nullptr) return std::nullopt;
   }
   if (!flags.inputs.asked.mesh.empty()) {
-    Target target;
-    target.mesh.text = flags.inputs.asked.mesh;
-    request.mesh = LoadMesh(flags.inputs, target, findings);
+    TargetRequest asked = flags.inputs.asked;
+    asked.no_project = true;
+    const auto target = ChooseTarget(asked, findings);
+    if (!target) return std::nullopt;
+    request.mesh = LoadMesh(flags.inputs, *target, findings);
     if (!request.mesh) return std::nullopt;
   }
   auto imported = importer->read(request, findings);
@@ -256,6 +258,13 @@ Options OptionsOf(ImportFlags& flags) {
                       .help = "how the source matches names, by default search "
                               "for lists and name for dicts",
                       .checked = true}};
+  Append(options, {{.name = "--names",
+                    .to = &flags.names,
+                    .value = "FILE",
+                    .help = "logical names of the parameters' dimensions: "
+                            "MaxText's logical_shardings.json, or a list by "
+                            "name"}});
+  Append(options, MeshInputs(flags.inputs));
   Append(options, ManifestInputs(flags.inputs));
   return options;
 }

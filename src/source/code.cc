@@ -38,6 +38,7 @@ std::span<const Code* const> ReadingCodes() {
       &code::kSize,          &code::kAlignment,     &code::kPath,
       &code::kTensorMissing, &code::kTensorExtra,   &code::kWrite,
       &code::kReference,     &code::kInexpressible, &code::kPythonSyntax,
+      &code::kForeignSyntax,
   };
   return kCodes;
 }

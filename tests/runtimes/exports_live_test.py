@@ -219,5 +219,37 @@ class Exports(unittest.TestCase):
               f"the plan says; orbax {ocp.__version__}")
 
 
+class Eformer(unittest.TestCase):
+    def test_eformer_reads_the_exported_axes(self):
+        from eformer.escale import PartitionAxis, PartitionManager
+        compared = 0
+        for axes in ({}, {"head": "x", "batch": ["dp", "fsdp"]},
+                     {"sequence": None, "kv_head": [], "decode_head": "fsdp"},
+                     {"tensor_parallel": "x", "vocab": ["x", "dp"]}):
+            with tempfile.TemporaryDirectory() as folder:
+                rules = os.path.join(folder, "rules.yaml")
+                shardc_answers.write(rules, {
+                    "version": 1, "axes": axes, "separator": "/",
+                    "rules": [{"match": "w", "spec": []}]})
+                manifest = os.path.join(folder, "m.json")
+                shardc_answers.write(manifest, {
+                    "schema": "shardc.manifest/v1", "separator": "/",
+                    "params": [{"name": "w", "shape": [8], "dtype": "F32"}]})
+                text = shardc_answers.run(
+                    "export", "eformer", "--no-project", "-q", "--mesh",
+                    "dp:2,fsdp:2,x:2", "--rules", rules, "--manifest",
+                    manifest).stdout
+            fields = json.loads(text)["paxis"]
+            paxis = PartitionAxis(**{
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in fields.items()})
+            PartitionManager(paxis=paxis)
+            for name, value in fields.items():
+                wanted = tuple(value) if isinstance(value, list) else value
+                self.assertEqual(getattr(paxis, name), wanted, (axes, name))
+                compared += 1
+        print(f"{compared} fields of exported axes are eformer's own")
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0]])

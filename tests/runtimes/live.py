@@ -17,7 +17,7 @@ from records import HERE
 # Which environment each family's system is installed in.
 FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "dtensor": "record", "tree": "record", "flax": "flax",
-            "package": "live"}
+            "package": "live", "sources": "sources"}
 SKIPPED = 77
 
 

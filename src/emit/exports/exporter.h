@@ -31,6 +31,7 @@ struct Options {
 struct Request {
   const ReadPlan& plan;
   Options options;
+  const AxisRules* axes = nullptr;  // null where only a plan's file is given
 };
 
 struct Exporter {

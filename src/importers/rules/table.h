@@ -1,4 +1,11 @@
 // The formats of `shardc import`, one line each: a record that a source of
 // this folder defines. Read by whoever defines SHARDC_IMPORT.
 SHARDC_IMPORT(kPython)
+SHARDC_IMPORT(kFlax)
+SHARDC_IMPORT(kT5x)
+SHARDC_IMPORT(kMaxtext)
+SHARDC_IMPORT(kMaxtextDump)
+SHARDC_IMPORT(kHlo)
+SHARDC_IMPORT(kShardy)
+SHARDC_IMPORT(kDtensor)
 SHARDC_IMPORT(kEformer)

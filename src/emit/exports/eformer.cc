@@ -1,0 +1,49 @@
+// eformer's PartitionAxis: every axis rule with the value in force, so that
+// nothing hangs on eformer's own defaults. It is a matter of rules, which a
+// plan's file leaves out:
+//
+//   axes: {head: tp}  ->  {"paxis": {..., "head_axis": "tp", ...}}
+#include "emit/exports/exporter.h"
+#include "source/json_writer.h"
+
+namespace shardc::exports {
+namespace {
+
+void WriteValue(JsonWriter& json, const AxisValue& value) {
+  if (value.is_null) {
+    json.Null();
+  } else if (value.axes.size() == 1) {
+    json.String(value.axes[0]);
+  } else {
+    json.Array(value.axes);
+  }
+}
+
+void Write(const Request& request, Sink& out, Findings& findings) {
+  if (request.axes == nullptr) {
+    findings.Add(code::kUsage, {},
+                 "a plan's file does not say what its axis rules were",
+                 "give the rules, mesh and manifest in place of `--plan`");
+    return;
+  }
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Key("paxis");
+  json.BeginObject(JsonLayout::kLines);
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    const auto rule = static_cast<AxisRule>(i);
+    json.Key(std::string(AxisRuleName(rule)) + "_axis");
+    WriteValue(json, request.axes->Value(rule));
+  }
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace
+
+constexpr Exporter kEformer{
+    "eformer", "eformer's PartitionAxis of the axis rules, in a manager's JSON",
+    "json", "", Write};
+
+}  // namespace shardc::exports

@@ -1,0 +1,149 @@
+// PyTorch's placements, one per mesh axis, to specs. The axes of a dimension
+// are in the mesh's order but for strided ones: their factor is the parts that
+// later axes have made before, so it says behind which of them they come.
+//
+//   a:2, b:4, ["_S(0, 4)", "S(0)"]  ->  [[b, a]]
+#include "importers/rules/exact.h"
+#include "importers/rules/importer.h"
+#include "importers/rules/scan.h"
+
+namespace shardc::imports {
+namespace {
+
+struct Placed {
+  int64_t dim = -1;  // -1: whole
+  int64_t factor = 1;
+};
+
+bool Refuse(const Code& code, JsonValue at, std::string message,
+            Findings& findings) {
+  findings.Add(code, at.place(), std::move(message));
+  return false;
+}
+
+// `S(0)`, `Shard(dim=0)`, `_StridedShard(dim=0, sf=4)`, ...
+bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
+  Scan scan(value.string(), value.place());
+  const std::string word = scan.Word();
+  if (word == "R" || word == "Replicate") return true;
+  const bool strided = word == "_S" || word == "_StridedShard";
+  if (word == "P" || word == "Partial" || word == "_MaskPartial") {
+    return Refuse(code::kInexpressible, value,
+                  "a plan holds no sums that are still to be made", findings);
+  }
+  if ((word != "S" && word != "Shard" && !strided) || !scan.Take("(")) {
+    return Refuse(code::kForeignSyntax, value, "this is no placement",
+                  findings);
+  }
+  scan.Take("dim=");
+  const auto dim = scan.Number();
+  std::optional<int64_t> factor = 1;
+  if (dim && strided && scan.Take(",")) {
+    if (!scan.Take("split_factor=")) scan.Take("sf=");
+    factor = scan.Number();
+  }
+  if (!dim || *dim > 1000 || !factor || *factor < 1 || !scan.Take(")")) {
+    return Refuse(code::kForeignSyntax, value, "this is no placement",
+                  findings);
+  }
+  placed = {*dim, *factor};
+  return true;
+}
+
+// From the last axis to the first, each put behind those that come before it.
+bool Insert(const Mesh& mesh, size_t axis, const Placed& placed, Spec& spec) {
+  const auto dim = static_cast<size_t>(placed.dim);
+  if (spec.size() <= dim) spec.resize(dim + 1);
+  AxisGroup& group = spec[dim];
+  int64_t parts = 1;
+  size_t at = 0;
+  while (parts != placed.factor) {
+    if (at == group.size()) return false;
+    parts *= mesh.SizeOf(group[at++]);
+  }
+  group.insert(group.begin() + static_cast<std::ptrdiff_t>(at),
+               mesh.axes[axis].name);
+  return true;
+}
+
+bool ReadParam(const JsonMember& member, const Mesh& mesh, NamedSpec& param,
+               Findings& findings) {
+  param.name = std::string(member.name());
+  param.place = member.key.place();
+  if (!member.value.IsArray() || member.value.size() != mesh.axes.size()) {
+    return Refuse(code::kSchema, member.value,
+                  "there is one placement for each axis of the mesh", findings);
+  }
+  std::vector<JsonValue> values;
+  for (const JsonValue value : member.value.items()) values.push_back(value);
+  for (size_t i = values.size(); i-- > 0;) {
+    Placed placed;
+    if (!values[i].IsString()) {
+      return Refuse(code::kSchema, values[i], "a placement is a text",
+                    findings);
+    }
+    if (!ReadPlacement(values[i], placed, findings)) return false;
+    if (placed.dim >= 0 && !Insert(mesh, i, placed, param.spec)) {
+      return Refuse(code::kInexpressible, values[i],
+                    "no later axes split the dimension into so many blocks: "
+                    "it is packed",
+                    findings);
+    }
+  }
+  return true;
+}
+
+std::optional<Mesh> ReadMesh(JsonValue root, Findings& findings) {
+  const auto value = root.Find("mesh");
+  const auto names = value ? value->Find("mesh_dim_names") : value;
+  const auto shape = value ? value->Find("shape") : value;
+  if (!names || !names->IsArray() || !shape || !shape->IsArray() ||
+      names->size() != shape->size()) {
+    Refuse(code::kSchema, value.value_or(root),
+           "`mesh` has `mesh_dim_names` and a `shape` of as many sizes",
+           findings);
+    return std::nullopt;
+  }
+  Mesh mesh;
+  std::vector<int64_t> sizes;
+  for (const JsonValue size : shape->items()) {
+    sizes.push_back(size.kind() == JsonKind::kInteger ? size.integer() : 0);
+  }
+  for (const JsonValue name : names->items()) {
+    if (!AddAxis(name.IsString() ? name.string() : "", sizes[mesh.axes.size()],
+                 name.place(), mesh, findings)) {
+      return std::nullopt;
+    }
+  }
+  return mesh;
+}
+
+std::optional<Imported> Read(const Request& request, Findings& findings) {
+  const auto document = JsonDocument::Parse(request.source, findings);
+  if (!document) return std::nullopt;
+  Imported imported;
+  imported.mesh = ReadMesh(document->root(), findings);
+  if (!imported.mesh) return std::nullopt;
+  const auto params = document->root().Find("params");
+  if (!params || !params->IsObject()) {
+    Refuse(code::kSchema, document->root(), "this holds no `params`", findings);
+    return std::nullopt;
+  }
+  std::vector<NamedSpec> read;
+  for (const JsonMember member : params->members()) {
+    if (!ReadParam(member, *imported.mesh, read.emplace_back(), findings)) {
+      return std::nullopt;
+    }
+  }
+  if (!AddExact(read, imported, findings)) return std::nullopt;
+  return imported;
+}
+
+}  // namespace
+
+constexpr Importer kDtensor{
+    "dtensor",
+    "PyTorch's placements as `export dtensor --format json` has them", "",
+    Read};
+
+}  // namespace shardc::imports

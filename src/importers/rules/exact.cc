@@ -1,0 +1,170 @@
+// Names to patterns that match them and no other name of the source:
+//
+//   h.0.up [tp], h.1.up [tp], h.0.down [tp], h.1.down []
+//     ->  ^h\.[0-9]+\.up$ [tp], ^h\.0\.down$ [tp], ^h\.1\.down$ []
+#include "importers/rules/exact.h"
+
+#include <map>
+#include <set>
+
+#include "importers/rules/pattern.h"
+#include "model/name.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc::imports {
+namespace {
+
+char SeparatorOf(const std::vector<NamedSpec>& params) {
+  int64_t dots = 0;
+  for (const NamedSpec& param : params) {
+    dots += param.name.find('.') != std::string::npos ? 1 : 0;
+    dots -= param.name.find('/') != std::string::npos ? 1 : 0;
+  }
+  return dots > 0 ? '.' : '/';
+}
+
+// `h.*.up` of a name's template to a pattern.
+std::string TemplatePattern(std::string_view name, char separator) {
+  std::string out = "^";
+  bool first = true;
+  for (const std::string_view part : SplitName(name, separator)) {
+    if (!first) out += Literal(std::string(1, separator));
+    first = false;
+    const std::string folded = NameTemplate(part, separator);
+    out += folded == part ? Literal(part) : "[0-9]+";
+  }
+  return out + "$";
+}
+
+ImportedRule RuleOf(std::string pattern, const NamedSpec& param) {
+  ImportedRule made;
+  made.rule.match = std::move(pattern);
+  SpecList list;
+  list.place = param.place;
+  for (const AxisGroup& group : param.spec) {
+    SpecEntry entry;
+    for (const std::string& axis : group) {
+      entry.names.push_back({axis, param.place});
+    }
+    entry.is_group = group.size() > 1;
+    list.entries.push_back(std::move(entry));
+  }
+  made.rule.spec = std::move(list);
+  made.rule.place = made.rule.match_place = param.place;
+  return made;
+}
+
+}  // namespace
+
+bool AddExact(const std::vector<NamedSpec>& params, Imported& imported,
+              Findings& findings) {
+  imported.separator = SeparatorOf(params);
+  struct Group {
+    bool alike = true;
+    const NamedSpec* first = nullptr;
+    bool told = false;
+  };
+  std::map<std::string, Group> groups;
+  std::set<std::string_view> seen;
+  for (const NamedSpec& param : params) {
+    if (!seen.insert(param.name).second) {
+      findings.Add(code::kDuplicateKey, param.place,
+                   ShortQuote(param.name) + " is given twice");
+      return false;
+    }
+    Group& group = groups[NameTemplate(param.name, imported.separator)];
+    if (group.first == nullptr) group.first = &param;
+    group.alike = group.alike && group.first->spec == param.spec;
+  }
+  for (const NamedSpec& param : params) {
+    Group& group = groups[NameTemplate(param.name, imported.separator)];
+    if (!group.alike) {
+      imported.rules.push_back(RuleOf(WholeName(param.name), param));
+    } else if (!group.told) {
+      group.told = true;
+      imported.rules.push_back(
+          RuleOf(TemplatePattern(param.name, imported.separator), param));
+    }
+  }
+  return true;
+}
+
+std::string NameOfPath(std::string_view path) {
+  if (path.find('[') == std::string_view::npos && !path.starts_with('.')) {
+    return std::string(path);
+  }
+  std::vector<std::string> parts;
+  size_t i = path.find_first_of("[.");  // past the argument's own name
+  while (i < path.size()) {
+    const char c = path[i];
+    if (c == '[') {
+      const bool quoted =
+          i + 1 < path.size() && (path[i + 1] == '\'' || path[i + 1] == '"');
+      const size_t end =
+          quoted ? path.find(std::string(1, path[i + 1]) + "]", i + 2)
+                 : path.find(']', i);
+      if (end == std::string_view::npos) return std::string(path);
+      const size_t begin = i + (quoted ? 2 : 1);
+      parts.emplace_back(path.substr(begin, end - begin));
+      i = end + (quoted ? 2 : 1);
+    } else if (c == '.') {
+      const size_t end =
+          std::min(path.find_first_of(".[/", i + 1), path.size());
+      parts.emplace_back(path.substr(i + 1, end - i - 1));
+      i = end;
+    } else {
+      ++i;  // the slash between the keys of a dump
+    }
+  }
+  if (parts.size() > 1 && parts.back() == "value") parts.pop_back();
+  std::string name;
+  for (const std::string& part : parts) {
+    name += (name.empty() ? "" : "/") + part;
+  }
+  return name;
+}
+
+std::optional<Spec> JsonSpec(JsonValue value, Findings& findings) {
+  const auto refuse = [&](JsonValue at) {
+    findings.Add(code::kSchema, at.place(),
+                 "a spec is a list of axes, lists of axes and nulls");
+    return std::nullopt;
+  };
+  if (!value.IsArray()) return refuse(value);
+  Spec spec;
+  for (const JsonValue entry : value.items()) {
+    AxisGroup& group = spec.emplace_back();
+    if (entry.IsString()) {
+      group.emplace_back(entry.string());
+    } else if (entry.IsArray()) {
+      for (const JsonValue axis : entry.items()) {
+        if (!axis.IsString()) return refuse(axis);
+        group.emplace_back(axis.string());
+      }
+    } else if (!entry.IsNull()) {
+      return refuse(entry);
+    }
+  }
+  return spec;
+}
+
+bool AddAxis(std::string_view name, int64_t size, const Place& place,
+             Mesh& mesh, Findings& findings) {
+  const auto devices = CheckedMul(mesh.devices, size);
+  if (name.empty() || size < 1 || mesh.Find(name)) {
+    findings.Add(code::kSchema, place,
+                 "a mesh axis has a name of its own and a size of 1 or more");
+    return false;
+  }
+  if (!devices) {
+    findings.Add(code::kOverflow, place,
+                 "the number of devices does not fit in 64 bits");
+    return false;
+  }
+  mesh.axes.push_back({std::string(name), size});
+  mesh.devices = *devices;
+  return true;
+}
+
+}  // namespace shardc::imports

@@ -1,0 +1,428 @@
+// XLA's shardings, as `export hlo` writes them or as a compiled program's text
+// has them on its parameters, to specs over a mesh. In the iota and the listed
+// form the axes are told from where the devices of neighbouring tiles stand:
+//
+//   a:2, b:4, {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}: along
+//   dimension 0 tiles are devices 0 1 2 3, which step along b  ->  [b, null]
+//
+// Every tile is compared before a spec is believed.
+#include <algorithm>
+#include <numeric>
+
+#include "importers/rules/exact.h"
+#include "importers/rules/importer.h"
+#include "importers/rules/scan.h"
+#include "model/mesh_layout.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc::imports {
+namespace {
+
+constexpr int64_t kMostDevices = 1 << 20;
+
+class Reader {
+ public:
+  Reader(const Request& request, Findings& findings)
+      : source_(request.source), findings_(findings) {
+    imported_.mesh = request.mesh;
+  }
+
+  std::optional<Imported> Read() {
+    const std::string_view text = source_->text();
+    const size_t first = text.find_first_not_of(" \t\r\n");
+    const bool json = first != std::string_view::npos && text[first] == '{';
+    if (!(json ? ReadJson() : ReadText())) return std::nullopt;
+    if (params_.empty()) {
+      findings_.Add(code::kForeignSyntax, {source_},
+                    "this file holds no sharding of a parameter",
+                    "expected what `export hlo` writes, or the text of a "
+                    "compiled program");
+      return std::nullopt;
+    }
+    if (!AddExact(params_, imported_, findings_)) return std::nullopt;
+    return std::move(imported_);
+  }
+
+ private:
+  bool Inexpressible(const Place& place, std::string message,
+                     std::string help = {}) {
+    findings_.Add(code::kInexpressible, place, std::move(message),
+                  std::move(help));
+    return false;
+  }
+
+  bool ReadJson() {
+    const auto document = JsonDocument::Parse(source_, findings_);
+    if (!document) return false;
+    const auto params = document->root().Find("params");
+    if (!params || !params->IsObject()) {
+      findings_.Add(code::kSchema, document->root().place(),
+                    "this holds no `params`");
+      return false;
+    }
+    const auto mesh = document->root().Find("mesh");
+    if (mesh && !imported_.mesh && !ReadMesh(*mesh)) return false;
+    for (const JsonMember member : params->members()) {
+      if (!member.value.IsString()) {
+        findings_.Add(code::kSchema, member.value.place(),
+                      "a sharding is a text");
+        return false;
+      }
+      Place inside = member.value.place();
+      ++inside.begin;
+      --inside.end;
+      Scan scan(member.value.string(), inside);
+      if (!AddParam(std::string(member.name()), scan)) return false;
+    }
+    return true;
+  }
+
+  bool ReadMesh(JsonValue value) {
+    const auto axes = value.Find("axes");
+    Mesh mesh;
+    if (axes && axes->IsArray()) {
+      for (const JsonValue axis : axes->items()) {
+        const auto name = axis.Find("name");
+        const auto size = axis.Find("size");
+        if (!name || !size || !name->IsString() ||
+            size->kind() != JsonKind::kInteger) {
+          findings_.Add(code::kSchema, axis.place(),
+                        "a mesh axis has a `name` and a `size`");
+          return false;
+        }
+        if (!AddAxis(name->string(), size->integer(), axis.place(), mesh,
+                     findings_)) {
+          return false;
+        }
+      }
+    }
+    imported_.mesh = std::move(mesh);
+    return true;
+  }
+
+  // Lines `"name": {...}`, or instructions of a program.
+  bool ReadText() {
+    size_t begin = 0;
+    const std::string_view text = source_->text();
+    while (begin < text.size()) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      const std::string_view line = text.substr(begin, end - begin);
+      Scan scan(line, {source_, begin, end});
+      scan.Blanks();
+      const bool good =
+          scan.Peek() == '"' ? ReadLine(scan) : ReadInstruction(scan, line);
+      if (!good) return false;
+      begin = end + 1;
+    }
+    return true;
+  }
+
+  bool ReadLine(Scan& scan) {
+    const auto name = scan.Quoted();
+    if (!name || !scan.Take(":")) {
+      scan.Refuse("a name and a colon are missing here", findings_);
+      return false;
+    }
+    return AddParam(*name, scan);
+  }
+
+  bool ReadInstruction(Scan& scan, std::string_view line) {
+    if (line.find(" parameter(") == std::string_view::npos) return true;
+    if (!scan.Find("sharding=")) return true;
+    const size_t sharding = scan.at();
+    scan.MoveTo(0);
+    std::string name;
+    if (scan.Find("op_name=")) {
+      const auto quoted = scan.Quoted();
+      if (!quoted) {
+        scan.Refuse("this name never ends", findings_);
+        return false;
+      }
+      name = NameOfPath(*quoted);
+    } else {
+      scan.MoveTo(0);
+      scan.Take("ROOT");
+      scan.Take("%");
+      name = scan.Word();
+    }
+    scan.MoveTo(sharding);
+    return AddParam(name, scan);
+  }
+
+  bool AddParam(const std::string& name, Scan& scan) {
+    const size_t begin = scan.at();
+    auto spec = Sharding(scan);
+    if (!spec) return false;
+    params_.push_back({name, std::move(*spec), scan.PlaceOf(begin, scan.at())});
+    return true;
+  }
+
+  std::optional<Spec> Sharding(Scan& scan) {
+    const size_t begin = scan.at();
+    if (!scan.Take("{")) {
+      scan.Refuse("a sharding begins with a brace", findings_);
+      return std::nullopt;
+    }
+    if (scan.Take("replicated}")) return Spec();
+    if (scan.Take("devices=")) return Tiled(scan, begin);
+    if (scan.Take("mesh[")) return Named(scan);
+    const std::string word = scan.Word();
+    Inexpressible(scan.PlaceOf(begin, scan.at()),
+                  word.empty() ? "this is no sharding of one tensor"
+                               : "a plan has no `" + word + "` sharding");
+    return std::nullopt;
+  }
+
+  std::optional<std::vector<int64_t>> Numbers(Scan& scan,
+                                              std::string_view end) {
+    std::vector<int64_t> out;
+    while (!scan.Take(end)) {
+      if (!out.empty()) scan.Take(",");
+      const auto number = scan.Number();
+      if (!number || out.size() > static_cast<size_t>(kMostDevices)) {
+        scan.Refuse("a list of numbers goes wrong here", findings_);
+        return std::nullopt;
+      }
+      out.push_back(*number);
+    }
+    return out;
+  }
+
+  std::optional<Spec> Tiled(Scan& scan, size_t begin) {
+    if (!scan.Take("[")) {
+      scan.Refuse("the sizes of the tiles are missing here", findings_);
+      return std::nullopt;
+    }
+    const auto dims = Numbers(scan, "]");
+    if (!dims) return std::nullopt;
+    const auto devices = Devices(scan);
+    if (!devices) return std::nullopt;
+    size_t rank = dims->size();
+    if (scan.Take("last_tile_dim_replicate") ||
+        scan.Take("last_tile_dims={replicated}")) {
+      rank -= rank == 0 ? 0 : 1;
+    } else if (scan.Take("last_tile_dims=")) {
+      Inexpressible(scan.PlaceOf(begin, scan.at()),
+                    "a plan has no subgroups other than copies");
+      return std::nullopt;
+    }
+    if (!scan.Take("}")) {
+      scan.Refuse("the sharding should end here", findings_);
+      return std::nullopt;
+    }
+    return SpecOf(*dims, *devices, rank, scan.PlaceOf(begin, scan.at()));
+  }
+
+  // Device numbers in the order of the tiles.
+  std::optional<std::vector<int64_t>> Devices(Scan& scan) {
+    std::vector<int64_t> out;
+    if (!scan.Take("<=[")) {
+      while (scan.Peek() >= '0' && scan.Peek() <= '9') {
+        const auto number = scan.Number();
+        if (!number || out.size() > static_cast<size_t>(kMostDevices)) break;
+        out.push_back(*number);
+        if (scan.Peek() == ',') scan.Take(",");
+      }
+      return out;
+    }
+    const auto sizes = Numbers(scan, "]");
+    if (!sizes) return std::nullopt;
+    std::vector<int64_t> order(sizes->size());
+    std::iota(order.begin(), order.end(), int64_t{0});
+    if (scan.Take("T(")) {
+      const auto given = Numbers(scan, ")");
+      if (!given) return std::nullopt;
+      std::vector<int64_t> sorted = *given;
+      std::sort(sorted.begin(), sorted.end());
+      if (sorted != order) {
+        scan.Refuse("this is no order of the dimensions", findings_);
+        return std::nullopt;
+      }
+      order = *given;
+    }
+    const auto count = CheckedProduct(*sizes);
+    if (!count || *count < 1 || *count > kMostDevices) {
+      scan.Refuse("this is no number of devices", findings_);
+      return std::nullopt;
+    }
+    Iota(*sizes, order, *count, out);
+    return out;
+  }
+
+  static void Iota(const std::vector<int64_t>& sizes,
+                   const std::vector<int64_t>& order, int64_t count,
+                   std::vector<int64_t>& out) {
+    std::vector<int64_t> strides(sizes.size(), 1);
+    for (size_t i = sizes.size(); i-- > 1;) {
+      strides[i - 1] = strides[i] * sizes[i];
+    }
+    for (int64_t tile = 0; tile < count; ++tile) {
+      int64_t rest = tile, device = 0;
+      for (size_t i = order.size(); i-- > 0;) {
+        const auto axis = static_cast<size_t>(order[i]);
+        device += rest % sizes[axis] * strides[axis];
+        rest /= sizes[axis];
+      }
+      out.push_back(device);
+    }
+  }
+
+  std::optional<Spec> SpecOf(const std::vector<int64_t>& dims,
+                             const std::vector<int64_t>& devices, size_t rank,
+                             const Place& place) {
+    const auto count = CheckedProduct(dims);
+    if (!imported_.mesh) {
+      findings_.Add(code::kUsage, place,
+                    "device numbers name no axes, and no mesh is given",
+                    "say with `--mesh` what mesh the program was made for");
+      return std::nullopt;
+    }
+    const Mesh& mesh = *imported_.mesh;
+    if (!count || *count != static_cast<int64_t>(devices.size()) ||
+        *count != mesh.devices) {
+      findings_.Add(code::kDeviceCount, place,
+                    "the mesh has " + CountText(mesh.devices) +
+                        " devices, and the sharding is over " +
+                        CountText(static_cast<int64_t>(devices.size())));
+      return std::nullopt;
+    }
+    Spec spec(rank);
+    int64_t stride = *count;
+    for (size_t d = 0; d < rank; ++d) {
+      stride /= dims[d];
+      if (!GroupOf(dims[d], stride, devices, spec[d])) return Unsaid(place);
+    }
+    for (size_t tile = 0; tile < devices.size(); ++tile) {
+      if (!Holds(dims, devices, tile, spec)) return Unsaid(place);
+    }
+    return spec;
+  }
+
+  std::optional<Spec> Unsaid(const Place& place) {
+    Inexpressible(place,
+                  "no order of the axes " + MeshText(*imported_.mesh) +
+                      " gives the devices these tiles",
+                  "whole axes split a dimension; is the mesh the program's?");
+    return std::nullopt;
+  }
+
+  // Axes of one dimension, the minor ones first: each step of as many tiles
+  // as those have parts goes on along one axis.
+  bool GroupOf(int64_t parts, int64_t stride,
+               const std::vector<int64_t>& devices, AxisGroup& group) const {
+    const Mesh& mesh = *imported_.mesh;
+    for (int64_t step = 1; step < parts;) {
+      const int64_t device = devices[static_cast<size_t>(step * stride)];
+      if (device < 0 || device >= mesh.devices) return false;
+      const auto coordinates = CoordinatesOf(mesh, device);
+      size_t axis = 0;
+      while (axis < coordinates.size() && coordinates[axis] == 0) ++axis;
+      if (axis == coordinates.size()) return false;
+      group.insert(group.begin(), mesh.axes[axis].name);
+      step *= mesh.axes[axis].size;
+    }
+    return mesh.Parts(group) == parts;
+  }
+
+  bool Holds(const std::vector<int64_t>& dims,
+             const std::vector<int64_t>& devices, size_t tile,
+             const Spec& spec) const {
+    const Mesh& mesh = *imported_.mesh;
+    const int64_t device = devices[tile];
+    if (device < 0 || device >= mesh.devices) return false;
+    const auto coordinates = CoordinatesOf(mesh, device);
+    auto rest = static_cast<int64_t>(tile);
+    for (size_t d = dims.size(); d-- > 0;) {
+      const int64_t index = rest % dims[d];
+      rest /= dims[d];
+      if (d < spec.size() && IndexAlong(mesh, coordinates, spec[d]) != index) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // `{mesh['a'=2,'b'=4], [{'a'}, {}]}`
+  std::optional<Spec> Named(Scan& scan) {
+    Mesh mesh;
+    while (!scan.Take("]")) {
+      if (!mesh.axes.empty()) scan.Take(",");
+      const auto name = Name(scan);
+      const size_t at = scan.at();
+      const auto size =
+          name && scan.Take("=") ? scan.Number() : std::optional<int64_t>();
+      if (!size) {
+        scan.Refuse("an axis and its size are missing here", findings_);
+        return std::nullopt;
+      }
+      if (!AddAxis(*name, *size, scan.PlaceOf(at, scan.at()), mesh,
+                   findings_)) {
+        return std::nullopt;
+      }
+    }
+    if (!imported_.mesh) {
+      imported_.mesh = mesh;
+    } else if (MeshText(*imported_.mesh) != MeshText(mesh)) {
+      scan.Refuse("this mesh is not " + MeshText(*imported_.mesh), findings_);
+      return std::nullopt;
+    }
+    Spec spec;
+    if (scan.Take(", replicated}") || scan.Take(",replicated}")) return spec;
+    if (!scan.Take(",") || !scan.Take("[")) {
+      scan.Refuse("the dimensions are missing here", findings_);
+      return std::nullopt;
+    }
+    while (!scan.Take("]")) {
+      if (!spec.empty()) scan.Take(",");
+      if (!Group(scan, spec.emplace_back())) return std::nullopt;
+    }
+    if (scan.Take("}")) return spec;
+    scan.Refuse("a plan has no more to say of a sharding than its dimensions",
+                findings_);
+    return std::nullopt;
+  }
+
+  static std::optional<std::string> Name(Scan& scan) {
+    scan.Blanks();
+    if (scan.Peek() == '\'' || scan.Peek() == '"') return scan.Quoted();
+    std::string word = scan.Word();
+    if (word.empty()) return std::nullopt;
+    return word;
+  }
+
+  bool Group(Scan& scan, AxisGroup& group) {
+    if (!scan.Take("{")) {
+      scan.Refuse("the axes of a dimension are missing here", findings_);
+      return false;
+    }
+    while (!scan.Take("}")) {
+      if (!group.empty()) scan.Take(",");
+      const auto name = Name(scan);
+      if (!name || !imported_.mesh->Find(*name) || scan.Peek() == ':') {
+        scan.Refuse("this is no whole axis of the mesh", findings_);
+        return false;
+      }
+      group.push_back(*name);
+    }
+    return true;
+  }
+
+  SourceRef source_;
+  Findings& findings_;
+  Imported imported_;
+  std::vector<NamedSpec> params_;
+};
+
+std::optional<Imported> Read(const Request& request, Findings& findings) {
+  return Reader(request, findings).Read();
+}
+
+}  // namespace
+
+constexpr Importer kHlo{
+    "hlo",
+    "XLA's shardings: what `export hlo` writes, or a compiled program's text",
+    "--mesh", Read};
+
+}  // namespace shardc::imports

@@ -1,0 +1,64 @@
+// MaxText's `logical_axis_rules` in YAML, a list of pairs whose second is an
+// axis, a list of axes or nothing:
+//
+//   logical_axis_rules: [['mlp', ['fsdp', 'tensor']], ['norm', 'tensor']]
+#include "importers/rules/importer.h"
+#include "importers/rules/logical.h"
+#include "yaml/yaml.h"
+
+namespace shardc::imports {
+namespace {
+
+const YamlNode* Member(const YamlNode& node, std::string_view key) {
+  for (const YamlMember& member : node.members) {
+    if (member.key.text == key) return &member.value;
+  }
+  return nullptr;
+}
+
+bool ReadRule(const YamlNode& node, LogicalRule& rule) {
+  if (!node.IsSequence() || node.items.size() != 2 ||
+      !node.items[0].IsScalar()) {
+    return false;
+  }
+  rule.name = node.items[0].text;
+  const YamlNode& axes = node.items[1];
+  if (axes.IsScalar()) {
+    if (!axes.text.empty()) rule.axes.push_back(axes.text);
+    return true;
+  }
+  for (const YamlNode& axis : axes.items) {
+    if (!axis.IsScalar()) return false;
+    rule.axes.push_back(axis.text);
+  }
+  return axes.IsSequence() || axes.IsNull();
+}
+
+std::optional<Imported> Read(const Request& request, Findings& findings) {
+  const auto document = YamlDocument::Parse(request.source, findings);
+  if (!document || findings.HasErrors()) return std::nullopt;
+  const YamlNode* rules = document->root().IsSequence()
+                              ? &document->root()
+                              : Member(document->root(), "logical_axis_rules");
+  if (rules == nullptr || !rules->IsSequence()) {
+    findings.Add(code::kSchema, document->PlaceOf(document->root()),
+                 "this holds no list `logical_axis_rules`");
+    return std::nullopt;
+  }
+  std::vector<LogicalRule> read;
+  for (const YamlNode& node : rules->items) {
+    if (ReadRule(node, read.emplace_back())) continue;
+    findings.Add(code::kSchema, document->PlaceOf(node),
+                 "this is no pair of a logical name and mesh axes");
+    return std::nullopt;
+  }
+  return ImportLogical(read, request, findings);
+}
+
+}  // namespace
+
+constexpr Importer kMaxtext{
+    "maxtext", "MaxText's logical_axis_rules over the names of `--names`",
+    "--names --mesh", Read};
+
+}  // namespace shardc::imports

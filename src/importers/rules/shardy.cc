@@ -1,0 +1,246 @@
+// Shardy's MLIR: the mesh, and the shardings of the arguments of `@main`. An
+// argument's name is its `jax.arg_info`, or its number:
+//
+//   %arg0: tensor<8x4xf32> {jax.arg_info = "w",
+//     sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}  ->  ^w$ [tp, null]
+#include "importers/rules/exact.h"
+#include "importers/rules/importer.h"
+#include "importers/rules/scan.h"
+
+namespace shardc::imports {
+namespace {
+
+class Reader {
+ public:
+  Reader(const Request& request, Findings& findings)
+      : source_(request.source), findings_(findings) {}
+
+  std::optional<Imported> Read() {
+    const std::string_view text = source_->text();
+    const size_t first = text.find_first_not_of(" \t\r\n");
+    const bool json = first != std::string_view::npos && text[first] == '{';
+    if (!(json ? ReadJson() : ReadModule())) return std::nullopt;
+    if (open_) {
+      imported_.comments.push_back(
+          "Open dimensions are taken as they are: nothing splits them "
+          "further.");
+    }
+    if (!AddExact(params_, imported_, findings_)) return std::nullopt;
+    return std::move(imported_);
+  }
+
+ private:
+  bool ReadJson() {
+    const auto document = JsonDocument::Parse(source_, findings_);
+    if (!document) return false;
+    const auto mesh = document->root().Find("mesh");
+    const auto params = document->root().Find("params");
+    if (!mesh || !mesh->IsString() || !params || !params->IsObject()) {
+      findings_.Add(code::kSchema, document->root().place(),
+                    "this holds no `mesh` and `params`");
+      return false;
+    }
+    Scan scan(mesh->string(), mesh->place());
+    if (!ReadMesh(scan)) return false;
+    for (const JsonMember member : params->members()) {
+      Scan inside(member.value.string(), member.value.place());
+      if (!AddParam(std::string(member.name()), inside)) return false;
+    }
+    return true;
+  }
+
+  bool ReadModule() {
+    const std::string_view text = source_->text();
+    Scan scan(text, {source_, 0, text.size()});
+    if (!ReadMesh(scan)) return false;
+    if (!scan.Find("@main(")) {
+      scan.Refuse("this module has no function `@main`", findings_);
+      return false;
+    }
+    for (int64_t number = 0; scan.Take("%"); ++number) {
+      scan.Word();
+      if (!Argument(scan, number)) return false;
+      scan.Take(",");
+    }
+    if (scan.Take(")")) return true;
+    scan.Refuse("an argument is missing here", findings_);
+    return false;
+  }
+
+  // `sdy.mesh @mesh = <["a"=2]>`; a second one is another story.
+  bool ReadMesh(Scan& scan) {
+    if (!scan.Find("sdy.mesh @")) {
+      scan.Refuse("there is no `sdy.mesh` here", findings_);
+      return false;
+    }
+    mesh_ = scan.Word();
+    Mesh mesh;
+    if (!scan.Take("=") || !scan.Take("<[")) {
+      scan.Refuse("the axes of the mesh are missing here", findings_);
+      return false;
+    }
+    while (!scan.Take("]")) {
+      if (!mesh.axes.empty()) scan.Take(",");
+      const size_t at = scan.at();
+      const auto name = scan.Quoted();
+      const auto size =
+          name && scan.Take("=") ? scan.Number() : std::optional<int64_t>();
+      if (!size) {
+        scan.Refuse("an axis and its size are missing here", findings_);
+        return false;
+      }
+      if (!AddAxis(*name, *size, scan.PlaceOf(at, scan.at()), mesh,
+                   findings_)) {
+        return false;
+      }
+    }
+    if (!scan.Take(">")) {
+      findings_.Add(code::kInexpressible,
+                    scan.PlaceOf(scan.at(), scan.at() + 1),
+                    "the devices of this mesh are not in order");
+      return false;
+    }
+    imported_.mesh = std::move(mesh);
+    return true;
+  }
+
+  // `: tensor<8x4xf32> {attributes}`, and perhaps a place in a source.
+  bool Argument(Scan& scan, int64_t number) {
+    if (!scan.Take(":") || !scan.Take("tensor<") || !scan.Find(">")) {
+      scan.Refuse("a tensor's type is missing here", findings_);
+      return false;
+    }
+    scan.Take(">");  // of complex<f32>
+    std::string name = "arg" + std::to_string(number);
+    bool sharded = false;
+    if (scan.Take("{") && !Attributes(scan, name, sharded)) return false;
+    if (scan.Take("loc(")) {
+      scan.Quoted();
+      if (!scan.Find(")")) {
+        scan.Refuse("this place never ends", findings_);
+        return false;
+      }
+    }
+    if (!sharded) params_.push_back({name, {}, scan.PlaceOf(0, 0)});
+    return true;
+  }
+
+  bool Attributes(Scan& scan, std::string& name, bool& sharded) {
+    size_t sharding = 0;
+    while (!scan.Take("}")) {
+      const std::string key = scan.Word();
+      if (scan.AtEnd()) {
+        scan.Refuse("these attributes never end", findings_);
+        return false;
+      }
+      if (scan.Take("=")) {
+        scan.Blanks();
+        if (key == "sdy.sharding") sharding = scan.at();
+        if (key == "jax.arg_info") {
+          const auto quoted = scan.Quoted();
+          if (quoted) name = NameOfPath(*quoted);
+        } else if (!Skip(scan)) {
+          return false;
+        }
+      } else if (key.empty() && !scan.Take(",")) {
+        scan.Refuse("an attribute is missing here", findings_);
+        return false;
+      }
+      scan.Take(",");
+    }
+    const size_t end = scan.at();
+    if (sharding == 0) return true;
+    scan.MoveTo(sharding);
+    sharded = true;
+    if (!AddParam(name, scan)) return false;
+    scan.MoveTo(end);
+    return true;
+  }
+
+  // Past a value, its brackets and strings and all.
+  bool Skip(Scan& scan) {
+    int depth = 0;
+    while (!scan.AtEnd()) {
+      const char c = scan.Peek();
+      if (depth == 0 && (c == ',' || c == '}')) return true;
+      if (c == '"') {
+        if (!scan.Quoted()) break;
+        continue;
+      }
+      if (c == '{' || c == '[' || c == '<' || c == '(') ++depth;
+      if (c == '}' || c == ']' || c == '>' || c == ')') --depth;
+      scan.MoveTo(scan.at() + 1);
+    }
+    scan.Refuse("this value never ends", findings_);
+    return false;
+  }
+
+  // `#sdy.sharding<@mesh, [{"tp", ?}p0, {}], replicated={"dp"}>`
+  bool AddParam(const std::string& name, Scan& scan) {
+    const size_t begin = scan.at();
+    Spec spec;
+    if (!scan.Take("#sdy.sharding<@") || scan.Word() != mesh_ ||
+        !scan.Take(",") || !scan.Take("[")) {
+      scan.Refuse("this is no sharding over `@" + mesh_ + "`", findings_);
+      return false;
+    }
+    while (!scan.Take("]")) {
+      if (!spec.empty()) scan.Take(",");
+      if (!Dimension(scan, spec.emplace_back())) return false;
+    }
+    if (scan.Take(", replicated={") && !scan.Find("}")) {
+      scan.Refuse("these axes never end", findings_);
+      return false;
+    }
+    if (!scan.Take(">")) {
+      scan.Refuse("the sharding should end here", findings_);
+      return false;
+    }
+    params_.push_back({name, std::move(spec), scan.PlaceOf(begin, scan.at())});
+    return true;
+  }
+
+  bool Dimension(Scan& scan, AxisGroup& group) {
+    if (!scan.Take("{")) {
+      scan.Refuse("the axes of a dimension are missing here", findings_);
+      return false;
+    }
+    while (!scan.Take("}")) {
+      if (!group.empty()) scan.Take(",");
+      if (scan.Take("?")) {
+        open_ = true;
+        continue;
+      }
+      const auto axis = scan.Quoted();
+      if (!axis || !imported_.mesh->Find(*axis) || scan.Peek() == ':') {
+        scan.Refuse("this is no whole axis of the mesh", findings_);
+        return false;
+      }
+      group.push_back(*axis);
+    }
+    if (scan.Peek() == 'p') {
+      scan.Take("p");
+      scan.Number();
+    }
+    return true;
+  }
+
+  SourceRef source_;
+  Findings& findings_;
+  Imported imported_;
+  std::string mesh_;
+  std::vector<NamedSpec> params_;
+  bool open_ = false;
+};
+
+std::optional<Imported> Read(const Request& request, Findings& findings) {
+  return Reader(request, findings).Read();
+}
+
+}  // namespace
+
+constexpr Importer kShardy{
+    "shardy", "a module with `sdy.mesh` and shardings of its arguments", "",
+    Read};
+
+}  // namespace shardc::imports

@@ -1,0 +1,268 @@
+"""`shardc import` of other systems' own texts: what `export` writes comes back
+as the plan, in every form, and broken texts are told where."""
+
+import json
+import os
+import random
+import sys
+import tempfile
+import unittest
+
+from driver import ROOT, TESTDATA, Case, run
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "runtimes"))
+
+import random_shardings  # noqa: E402
+
+FORMS = (("hlo", ["--form", "iota"], True), ("hlo", ["--form", "list"], True),
+         ("hlo", ["--form", "mesh"], False),
+         ("hlo", ["--form", "iota", "--format", "json"], False),
+         ("shardy", [], False), ("shardy", ["--open", "--replicated"], False),
+         ("shardy", ["--priorities", "a", "--format", "json"], False),
+         ("dtensor", ["--format", "json"], False))
+
+
+def groups(spec, rank):
+    """Without what says nothing: axes of size 1 are left to the caller."""
+    spec = [[e] if isinstance(e, str) else e or [] for e in spec]
+    return spec + [[]] * (rank - len(spec))
+
+
+class Texts(Case):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder.name, name)
+        if text is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text if isinstance(text, str)
+                           else json.dumps(text))
+        return path
+
+    def plan(self, mesh, rules, manifest, out):
+        self.check(run("plan", "--no-project", "-q", "--mesh", mesh, "--rules",
+                       rules, "--manifest", manifest, "-o", self.path(out)),
+                   0)
+        with open(self.path(out), encoding="utf-8") as file:
+            return json.load(file)
+
+    def random_plan(self, rng, separator):
+        mesh = random_shardings.random_mesh(rng)
+        names = ["a", "b", "expert", "head", "data"][:len(mesh)]
+        rename = dict(zip(mesh, names))
+        mesh = dict(zip(names, mesh.values()))
+        params, rules = [], []
+        for i in range(8):
+            case = random_shardings.random_case(
+                rng, dict(zip(rename, mesh.values())))
+            spec = [[rename[a] for a in e] if isinstance(e, list)
+                    else e and rename[e] for e in case["spec"]]
+            for layer in range(2):
+                name = separator.join(["m", str(layer), f"w{i}"])
+                params.append({"name": name, "shape": case["shape"],
+                               "dtype": "F32"})
+            rules.append({"match": f"w{i}$", "spec": spec})
+        manifest = self.path("m.json", {"schema": "shardc.manifest/v1",
+                                        "params": params})
+        axes = {rule: axis for rule, axis in (
+            ("expert", "expert"), ("head", "head"), ("decode_head", "head"))
+            if axis in mesh}
+        rules = self.path("r.yaml", {"version": 1, "separator": separator,
+                                     "axes": axes, "rules": rules})
+        return self.path("mesh.yaml", {"axes": mesh}), rules, manifest, mesh
+
+    def test_what_is_exported_comes_back(self):
+        rng, compared = random.Random(51), 0
+        for number in range(12):
+            mesh, rules, manifest, axes = self.random_plan(
+                rng, "./"[number % 2])
+            first = self.plan(mesh, rules, manifest, "first.json")
+            for form, flags, needs_mesh in FORMS:
+                if number % 3 and form != "dtensor" and flags != []:
+                    continue
+                text = self.path("exported." + form)
+                self.check(run("export", form, "--plan",
+                               self.path("first.json"), "-o", text, *flags),
+                           0)
+                out = ["--mesh-output", self.path("mesh2.yaml"), "-o",
+                       self.path("r2.yaml"), "--manifest", manifest]
+                self.check(run("import", form, text, *out,
+                               *(["--mesh", mesh] if needs_mesh else [])), 0)
+                second = self.plan(self.path("mesh2.yaml"),
+                                   self.path("r2.yaml"), manifest,
+                                   "second.json")
+                self.assertEqual(first["mesh"], second["mesh"])
+                for name, param in first["params"].items():
+                    other = second["params"][name]
+                    rank = len(param["shape"])
+                    wanted, given = (
+                        [[a for a in g if axes[a] > 1]
+                         for g in groups(p["spec"], rank)]
+                        for p in (param, other))
+                    self.assertEqual(wanted, given, (form, flags, name))
+                    self.assertEqual(param["shard_shape"],
+                                     other["shard_shape"])
+                    compared += 1
+        self.assertGreater(compared, 500)
+
+    def test_a_compiled_program_is_read(self):
+        text = """HloModule jit_f, entry_computation_layout={(f32[8,4])->f32[]}
+
+ENTRY %main (p: f32[2,4]) -> f32[] {
+  %p = f32[2,4]{1,0} parameter(0), sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}, metadata={op_name="params[\\'h\\'][0][\\'up\\']"}
+  %q = f32[4]{0} parameter(1), sharding={replicated}
+  ROOT %r = f32[] constant(0)
+}
+"""
+        out = self.check(run("import", "hlo", "-", "--mesh", "dp:2,tp:4",
+                             stdin=text), 0).out
+        self.assertIn("'^h/[0-9]+/up$'\n    spec: [tp, null]", out)
+        self.assertIn("'^q$'\n    spec: []", out)
+        self.assertIn("no order of the axes", self.check(
+            run("import", "hlo", "-", "--mesh", "a:8", stdin=text), 2).err)
+
+    def refused(self, form, text, said, *flags, line=None):
+        result = self.check(run("import", form, "-", *flags, stdin=text), 2)
+        self.assertEqual(result.out, "")
+        self.assertIn(said, result.err)
+        if line:
+            self.assertRegex(result.err, rf"--> -:{line}:")
+
+    def test_broken_texts_are_told_where(self):
+        mesh = ["--mesh", "a:2,b:2"]
+        for text, said in (
+                ('"w": {devices=[2,2]<=[4', "goes wrong"),
+                ('"w": {devices=[2,2]<=[4]', "should end"),
+                ('"w": {devices=[2,2]<=[2,2]T(1,1)}', "no order of"),
+                ('"w": {devices=[4,4]<=[16]}', "has 4 devices"),
+                ('"w": {devices=[2,2]0,1,2}', "has 4 devices"),
+                ('"w": {devices=[2,2]0,1,2,9}', "no order of the axes"),
+                ('"w": {devices=[99999999999999999999]<=[4]}', "goes wrong"),
+                ('"w": {devices=[1]<=[9999999999]}', "no number"),
+                ('"w": {manual}', "`manual`"),
+                ('"w": {maximal device=0}', "`maximal`"),
+                ('"w": {devices=[2,2]<=[4] last_tile_dims={manual}}',
+                 "subgroups"),
+                ('"w" {replicated}', "colon"),
+                ("\"w\": {mesh['a'=2,'b'=2], [{'c'}]}", "no whole axis"),
+                ("\"w\": {mesh['a'=2], [{'a'}]}", "not a=2 b=2")):
+            self.refused("hlo", text, said, *mesh, line=1)
+        self.refused("hlo", '"w": {devices=[4]<=[4]}', "--mesh", line=1)
+        self.refused("hlo", "", "no sharding", *mesh)
+        self.refused("hlo", '{"params": {"w": 3}}', "text", *mesh, line=1)
+        self.refused("hlo", '{"params": {"w": "{x"', "error", *mesh, line=1)
+        head = 'sdy.mesh @mesh = <["a"=2, "b"=2]>\nfunc.func @main('
+        for text, said in (
+                ("", "sdy.mesh"), ("sdy.mesh @m = <", "axes of the mesh"),
+                ('sdy.mesh @m = <["a"=2, "a"=2]>', "name of its own"),
+                ('sdy.mesh @m = <["a"=2], device_ids=[1, 0]>', "in order"),
+                (head + "%x: i32)", "type"),
+                (head + "%x: tensor<8xf32> {a = \"", "never ends"),
+                (head + "%x: tensor<8xf32> {sdy.sharding = "
+                 "#sdy.sharding<@m, [{}]>})", "no sharding over"),
+                (head + "%x: tensor<8xf32> {sdy.sharding = "
+                 "#sdy.sharding<@mesh, [{\"c\"}]>})", "no whole axis"),
+                (head + "%x: tensor<8xf32> {sdy.sharding = "
+                 "#sdy.sharding<@mesh, [{\"a\":(1)2}]>})", "no whole axis"),
+                (head + "%x: tensor<8xf32>", "argument")):
+            self.refused("shardy", text, said)
+        mesh = '{"mesh": {"mesh_dim_names": ["a", "b"], "shape": [2, 2]}, '
+        for text, said in (
+                ("{}", "mesh_dim_names"), (mesh[:-2] + "}", "no `params`"),
+                (mesh + '"params": {"w": ["R"]}}', "one placement"),
+                (mesh + '"params": {"w": ["R", "X"]}}', "no placement"),
+                (mesh + '"params": {"w": ["R", "S(-1)"]}}', "no placement"),
+                (mesh + '"params": {"w": ["R", "P(sum)"]}}', "sums"),
+                (mesh + '"params": {"w": ["R", "_S(0, 2)"]}}', "packed"),
+                (mesh + '"params": {"w": ["R", 3]}}', "text"),
+                (mesh.replace("2]", "0]") + '"params": {}}', "1 or more")):
+            self.refused("dtensor", text, said, line=1)
+
+    def test_placements_in_every_spelling(self):
+        mesh = '{"mesh": {"mesh_dim_names": ["a", "b"], "shape": [2, 4]}, '
+        for one, two in (("_S(0, 4)", "S(0)"),
+                         ("_StridedShard(dim=0, sf=4)", "Shard(dim=0)"),
+                         ("_StridedShard(0, split_factor=4)", "Shard(0)")):
+            text = self.check(run("import", "dtensor", "-", stdin=mesh +
+                                  f'"params": {{"w": ["{one}", "{two}"]}}}}'),
+                              0).out
+            self.assertIn("spec: [[b, a]]", text)
+
+    def logical_cases(self):
+        with open(os.path.join(TESTDATA, "vectors", "logical_rules.json"),
+                  encoding="utf-8") as file:
+            return json.load(file)["cases"]
+
+    def name(self, path):
+        for old in ("['", "']", "["):
+            path = path.replace(old, "")
+        return path.replace("]", "").removeprefix(".").replace("/.", "/")
+
+    def test_logical_rules_give_the_recorded_specs(self):
+        compared = 0
+        for case in self.logical_cases():
+            mesh = {axis["name"]: axis["size"]
+                    for axis in case["mesh"]["axes"]}
+            mesh_file = self.path("mesh.yaml", {"axes": mesh})
+            names = self.path("logical_shardings.json", {
+                p["name"]: {"partition_spec": p["logical"],
+                            "shape": p["shape"]} for p in case["params"]})
+            pairs = "".join(f"  ({name!r}, {tuple(axes)!r}),\n"
+                            for name, axes in case["rules"])
+            yaml = "logical_axis_rules: [\n" + "".join(
+                f"  ['{name}', {json.dumps(axes)}],\n"
+                for name, axes in case["rules"]) + "]\n"
+            dump = {p["name"]: {
+                "mesh": {"axis_names": list(mesh), "shape": mesh},
+                "partition_spec": p["spec"], "shape": p["shape"]}
+                for p in case["params"]}
+            manifest = self.path("m.json", {
+                "schema": "shardc.manifest/v1", "separator": "/",
+                "params": [{"name": self.name(p["name"]), "shape": p["shape"],
+                            "dtype": "F32"} for p in case["params"]]})
+            for form, text, flags in (
+                    ("flax", "RULES = [\n" + pairs + "]\n", True),
+                    ("t5x", "def rules():\n  return (\n" + pairs + ")\n",
+                     True),
+                    ("maxtext", yaml, True),
+                    ("maxtext-dump", json.dumps(dump), False)):
+                more = ["--names", names, "--mesh", mesh_file] if flags else []
+                self.check(run("import", form, self.path("source", text),
+                               "--manifest", manifest, "-o",
+                               self.path("r.yaml"), "--mesh-output",
+                               self.path("mesh2.yaml"), *more), 0)
+                plan = self.plan(self.path("mesh2.yaml"), self.path("r.yaml"),
+                                 manifest, "plan.json")
+                for p in case["params"]:
+                    self.assertEqual(
+                        groups(plan["params"][self.name(p["name"])]["spec"],
+                               len(p["shape"])),
+                        groups(p["spec"], len(p["shape"])),
+                        (case["id"], form, p["name"]))
+                    compared += 1
+        self.assertEqual(compared, 4 * 588)
+
+    def test_logical_rules_that_cannot_be_read(self):
+        self.refused("maxtext", "a: 1\n", "logical_axis_rules", line=1)
+        self.refused("maxtext", "logical_axis_rules: [[a]]\n", "no pair",
+                     line=1)
+        self.refused("maxtext", "logical_axis_rules: [[a, b]]\n", "--names")
+        self.refused("maxtext", "logical_axis_rules: [[a, b]\n", "error")
+        self.refused("flax", "R = [('a', 'b'), 3]", "no pair", "--symbol",
+                     "R", line=1)
+        self.refused("flax", "x = 1", "no such list")
+        names = self.path("n.json", {"w": ["a", "a"]})
+        self.refused("flax", "R = [('a', 'b')]", "one logical name",
+                     "--names", names, "--mesh", "b:2")
+        self.refused("maxtext-dump", "[]", "no parameters", line=1)
+        self.refused("maxtext-dump", '{"w": {"partition_spec": []}}', "mesh",
+                     line=1)
+        self.refused("maxtext-dump", '{"w": {"mesh": {"axis_names": ["a"], '
+                     '"shape": {"a": 2}}, "partition_spec": ["b"]}}',
+                     "no axis `b`", line=1)
+
+
+if __name__ == "__main__":
+    unittest.main()
