@@ -1,3 +1,7 @@
+// A cursor that only goes forward: each call takes what it asks for, or says
+// that it is not there, having passed blanks at most.
+//
+//   `devices=[4,1]`: Take("devices=["), Number() 4, Take(","), Number() 1
 #include "importers/rules/scan.h"
 
 #include <algorithm>
