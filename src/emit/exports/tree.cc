@@ -14,17 +14,26 @@
 namespace shardc::exports {
 namespace {
 
+struct NamedNode;
+
 struct Node {
-  std::vector<std::pair<std::string, Node>> children;  // in file order
+  std::vector<NamedNode> children;  // in file order
   std::map<std::string, size_t> by_name;
   std::vector<const Fold*> leaves;  // of this name
 
-  Node& Child(const std::string& name) {
-    const auto [at, inserted] = by_name.try_emplace(name, children.size());
-    if (inserted) children.emplace_back(name, Node());
-    return children[at->second].second;
-  }
+  Node& Child(const std::string& name);
 };
+
+struct NamedNode {
+  std::string name;
+  Node node;
+};
+
+Node& Node::Child(const std::string& name) {
+  const auto [at, inserted] = by_name.try_emplace(name, children.size());
+  if (inserted) children.push_back({name, Node()});
+  return children[at->second].node;
+}
 
 std::string LeafText(const Fold& fold) {
   const ReadParam& param = *fold.first;

@@ -512,7 +512,7 @@ class Evaluator {
       } else if (keyword.empty()) {
         value.items.push_back(Value(item, scope, owner));
       } else {
-        value.fields.emplace_back(keyword, Value(item, scope, owner));
+        value.fields.push_back({keyword, Value(item, scope, owner)});
       }
     }
     return Sized(std::move(value), node);

@@ -29,18 +29,25 @@ enum class PyIs : uint8_t {
   kAxes       // PartitionAxis(fields)
 };
 
+struct PyField;
+
 struct PyValue {
   PyIs is = PyIs::kUnknown;
   bool truth = false;
   std::string text;
   std::vector<PyValue> items;
-  std::vector<std::pair<std::string, PyValue>> fields;
+  std::vector<PyField> fields;
   size_t begin = 0, end = 0;  // where it is written
   // Of an unknown one: what it hangs on, and where that stands. A flag can be
   // given with `--set`.
   std::string why, flag;
   size_t why_begin = 0, why_end = 0;
   int64_t size = 1;  // values in it, itself included
+};
+
+struct PyField {
+  std::string first;  // its name
+  PyValue second;
 };
 
 // Something with a name: a constant of the module, an attribute of a class, or
