@@ -20,9 +20,9 @@ namespace shardc::exports {
 struct Options {
   bool json = false;         // of formats that have a text and a JSON form
   Mode mode = Mode::kTrain;  // of formats that hold one mode
-  std::string form;          // `--form`
-  std::string axis;          // `--axis`
-  std::vector<std::string> priorities;
+  std::string form{};        // `--form`
+  std::string axis{};        // `--axis`
+  std::vector<std::string> priorities{};
   bool open = false;
   bool replicated = false;
   bool no_strided = false;
