@@ -52,19 +52,23 @@ def distribute(
     mesh: DeviceMesh | None = None,
 ) -> torch.nn.Module:
     """Replaces every parameter of the module by a DTensor. One that the plan
-    does not know, or has in another shape, is an error before any is."""
+    does not know, or has in another shape, is an error before any is; one
+    that stands in several places (tied embeddings) does so afterwards."""
     wrong = [str(d) for d in plan.check(module, dtypes=False) if d.kind != "missing"]
     if wrong:
         raise PlanError("; ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else ""))
     mesh = mesh or device_mesh(plan, next(module.parameters()).device.type)
+    made: dict[torch.nn.Parameter, torch.nn.Parameter] = {}
     for path, child in module.named_modules():
         for key, parameter in list(child.named_parameters(recurse=False)):
-            name = plan.name_of((*(path.split(".") if path else ()), key))
-            assert name is not None
-            whole = distribute_tensor(
-                parameter.data, mesh, placements(plan, name, mode)
-            )
-            child.register_parameter(
-                key, torch.nn.Parameter(whole, requires_grad=parameter.requires_grad)
-            )
+            if parameter not in made:
+                name = plan.name_of((*(path.split(".") if path else ()), key))
+                assert name is not None
+                made[parameter] = torch.nn.Parameter(
+                    distribute_tensor(
+                        parameter.data, mesh, placements(plan, name, mode)
+                    ),
+                    requires_grad=parameter.requires_grad,
+                )
+            child.register_parameter(key, made[parameter])
     return module

@@ -307,6 +307,18 @@ class Manifest(unittest.TestCase):
         return path
 
 
+class Installed(unittest.TestCase):
+    def test_every_source_is(self):
+        folder = os.path.join(ROOT, "python")
+        with open(os.path.join(folder, "meson.build"),
+                  encoding="utf-8") as file:
+            listed = set(re.findall(r"'(shardc/[\w.]+)'", file.read()))
+        self.assertEqual(listed, {
+            "shardc/" + name
+            for name in os.listdir(os.path.join(folder, "shardc"))
+            if name != "__pycache__"})
+
+
 class Typed(unittest.TestCase):
     """Where they are installed, as `pip install mypy ruff` does."""
 

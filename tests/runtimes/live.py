@@ -17,7 +17,8 @@ from records import HERE
 # Which environment each family's system is installed in.
 FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "dtensor": "record", "tree": "record", "flax": "flax",
-            "package": "live", "sources": "sources"}
+            "package": "live", "package_torch": "record",
+            "sources": "sources"}
 SKIPPED = 77
 
 

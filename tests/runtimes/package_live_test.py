@@ -20,6 +20,7 @@ os.environ["SHARDC"] = os.environ.get(
     "SHARDC_BIN", os.path.join(ROOT, "build", "src", "cli", "shardc"))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
+import equinox as eqx  # noqa: E402
 import flax.linen as nn  # noqa: E402
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -38,6 +39,10 @@ class Net(nn.Module):
     @nn.compact
     def __call__(self, x):
         return nn.Dense(8, name="down")(nn.Dense(16, name="up")(x))
+
+
+def equinox_net():
+    return eqx.nn.MLP(8, 8, 16, 1, key=jax.random.key(0))
 
 
 def nnx_net():
@@ -142,6 +147,31 @@ class Package(unittest.TestCase):
             self.assertEqual(
                 [x.shape for x in jax.tree.leaves(abstract)],
                 [x.shape for x in jax.tree.leaves(model)])
+
+    def test_an_equinox_module_keeps_what_is_no_array(self):
+        made = shardc.manifest.manifest(
+            shardc.manifest.build(equinox_net, "jax"))
+        self.assertEqual(
+            {name: entry["shape"] for name, entry in made["params"].items()},
+            {"layers/0/weight": [16, 8], "layers/0/bias": [16],
+             "layers/1/weight": [8, 16], "layers/1/bias": [8]})
+        plan = compiled(
+            self.folder, made["params"],
+            [rule("0/weight", ["tp", "fsdp"]), rule("1/weight",
+                                                    ["fsdp", "tp"]),
+             rule("0/bias", ["tp"]), rule("bias", [])], "fsdp:4,tp:4")
+        model = equinox_net()
+        self.assertEqual(plan.check(model), [])
+        sharded = plan.shard(model)
+        self.assertIs(sharded.activation, model.activation)
+        where = plan.named_shardings(like=model)
+        self.assertEqual(where.layers[0].weight.spec,
+                         jax.sharding.PartitionSpec("tp", "fsdp"))
+        self.assertTrue(sharded.layers[0].weight.sharding.is_equivalent_to(
+            where.layers[0].weight, 2))
+        x = jnp.arange(8.0)
+        np.testing.assert_allclose(eqx.filter_jit(sharded)(x), model(x),
+                                   rtol=1e-5, atol=1e-6)
 
     def test_what_is_no_array_stays(self):
         plan = compiled(

@@ -1,0 +1,119 @@
+"""The Python package on real PyTorch: four processes hold of a module what
+its plan says, its parameters put together are those that were given, tied ones
+stay tied, and the sharded module computes what the whole one does."""
+
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+ROOT = os.environ.get(
+    "SHARDC_SOURCE_ROOT",
+    os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
+os.environ["SHARDC"] = os.environ.get(
+    "SHARDC_BIN", os.path.join(ROOT, "build", "src", "cli", "shardc"))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed.tensor import distribute_tensor  # noqa: E402
+from torch.distributed.tensor import Replicate  # noqa: E402
+
+import shardc  # noqa: E402
+import shardc.manifest  # noqa: E402
+import shardc.torch  # noqa: E402
+
+RANKS = 4
+RULES = """version: 1
+rules:
+  - match: 'embed\\.weight$'
+    spec: [tp, fsdp]
+  - match: 'up\\.weight$'
+    spec: [[tp, fsdp], null]
+  - match: 'down\\.weight$'
+    spec: [null, [fsdp, tp]]
+  - match: '.*'
+    spec: []
+"""
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(16, 8)
+        self.up = nn.Linear(8, 16)
+        self.down = nn.Linear(16, 8)
+        self.head = nn.Linear(8, 16, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, x):
+        return self.head(x + self.down(torch.relu(self.up(x))))
+
+
+def plan_of(folder):
+    made = shardc.manifest.manifest(shardc.manifest.build(Net, "torch"))
+    manifest, rules = (os.path.join(folder, name)
+                       for name in ("manifest.json", "rules.yaml"))
+    with open(manifest, "w", encoding="utf-8") as file:
+        json.dump(made, file)
+    with open(rules, "w", encoding="utf-8") as file:
+        file.write(RULES)
+    return shardc.compile(mesh="fsdp:2,tp:2", rules=rules, manifest=manifest)
+
+
+def on_rank(rank, folder):
+    dist.init_process_group(
+        "gloo", init_method="file://" + os.path.join(folder, "meeting"),
+        rank=rank, world_size=RANKS)
+    plan = shardc.Plan.load(os.path.join(folder, "plan.json"))
+    torch.manual_seed(3)
+    whole = Net()
+    torch.manual_seed(3)
+    module = plan.distribute(Net())
+    for name, parameter in module.named_parameters():
+        given = whole.get_parameter(name).detach()
+        where = plan[name].slices(rank)
+        mine = parameter.to_local().detach()
+        assert torch.equal(mine, given[where]), name
+        assert torch.equal(parameter.full_tensor().detach(), given), name
+    assert module.head.weight is module.embed.weight
+    mesh = module.up.weight.device_mesh
+    x = torch.randn(6, 8)
+    out = module(distribute_tensor(x, mesh, [Replicate(), Replicate()]))
+    torch.testing.assert_close(out.full_tensor(), whole(x))
+    out.sum().backward()
+    whole(x).sum().backward()
+    torch.testing.assert_close(module.up.weight.grad.full_tensor(),
+                               whole.up.weight.grad)
+    dist.destroy_process_group()
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def test_four_processes(self):
+        plan = plan_of(self.folder)
+        with open(os.path.join(self.folder, "plan.json"), "w",
+                  encoding="utf-8") as file:
+            json.dump(plan.data, file)
+        torch.multiprocessing.spawn(on_rank, (self.folder,), nprocs=RANKS)
+        print(f"package: a module on {RANKS} processes, "
+              f"PyTorch {torch.__version__}")
+
+    def test_what_differs_is_told_before_anything_moves(self):
+        plan = plan_of(self.folder)
+        module = Net()
+        module.up = nn.Linear(8, 32)
+        with self.assertRaisesRegex(shardc.PlanError, r"up\.weight"):
+            plan.distribute(module)
+        self.assertFalse(any(hasattr(x, "to_local")
+                             for x in module.parameters()))
+
+
+if __name__ == "__main__":
+    unittest.main()
