@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "source/checked.h"
 
@@ -19,13 +20,9 @@ int64_t Share(int64_t size, int64_t parts) {
 }  // namespace
 
 std::optional<int64_t> CacheBytes(const CacheSizes& sizes) {
-  const std::array<int64_t, 7> factors = {2,  // keys and values
-                                          sizes.layers,
-                                          sizes.batch,
-                                          sizes.length,
-                                          sizes.kv_heads,
-                                          sizes.head_dim,
-                                          sizes.element_bytes};
+  const std::array<int64_t, 7> factors = {
+      sizes.tensors,  sizes.layers,   sizes.batch,        sizes.length,
+      sizes.kv_heads, sizes.head_dim, sizes.element_bytes};
   return CheckedProduct(factors);
 }
 
@@ -36,6 +33,66 @@ std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
   own.length = Share(sizes.length, parts.length);
   own.kv_heads = Share(sizes.kv_heads, parts.kv_heads);
   return CacheBytes(own);
+}
+
+std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
+                                                int64_t batch, int64_t length,
+                                                Dtype dtype) {
+  if (!model.layers || model.has_encoder) return std::nullopt;
+  // Of a latent whose width is not said, nothing is known.
+  if (model.model_type.starts_with("deepseek_v") && !model.latent_rank) {
+    return std::nullopt;
+  }
+  const int64_t layers = model.attention_layers.value_or(*model.layers);
+  CacheSizes all{.layers = layers, .batch = batch, .length = length};
+  all.element_bytes = DtypeBits(dtype) / 8;
+  if (model.latent_rank) {
+    all.kv_heads = 1;
+    all.head_dim = *model.latent_rank + model.latent_rope_dim.value_or(0);
+    all.tensors = 1;
+  } else {
+    const auto heads = model.kv_heads ? model.kv_heads : model.heads;
+    if (!heads || !model.head_dim) return std::nullopt;
+    all.kv_heads = *heads;
+    all.head_dim = *model.head_dim;
+  }
+  std::vector<CacheSizes> out;
+  const int64_t windowed =
+      model.sliding_window
+          ? std::min(model.windowed_layers.value_or(layers), layers)
+          : 0;
+  all.layers = layers - windowed;
+  if (all.layers > 0) out.push_back(all);
+  if (windowed > 0) {
+    all.layers = windowed;
+    all.length = std::min(length, *model.sliding_window);
+    out.push_back(all);
+  }
+  if (dtype != Dtype::kI8) return out;
+  for (size_t i = out.size(); i-- > 0;) {
+    CacheSizes scales = out[i];
+    scales.head_dim = 1;
+    scales.element_bytes = 4;
+    out.push_back(scales);
+  }
+  return out;
+}
+
+std::optional<int64_t> CacheBytesPerDevice(const std::vector<CacheSizes>& all,
+                                           const CacheParts& parts) {
+  std::optional<int64_t> out = 0;
+  for (const CacheSizes& sizes : all) {
+    const auto bytes = CacheBytesPerDevice(sizes, parts);
+    out = out && bytes ? CheckedAdd(*out, *bytes) : std::nullopt;
+  }
+  return out;
+}
+
+Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec) {
+  for (size_t i = 0; i < shape.size() && i < spec.size(); ++i) {
+    shape[i] = Share(shape[i], mesh.Parts(spec[i]).value_or(1));
+  }
+  return shape;
 }
 
 void HeldBytes::AddTo(int64_t& sum, int64_t bytes) {
@@ -60,6 +117,21 @@ std::optional<int64_t> HeldBytes::Fullest() const {
       fullest = std::max(fullest, bytes);
     }
     if (out) out = CheckedAdd(*out, fullest);
+  }
+  return out;
+}
+
+std::optional<int64_t> HeldBytes::Emptiest(const Mesh& mesh) const {
+  if (!fits_) return std::nullopt;
+  std::optional<int64_t> out = everywhere_;
+  for (const auto& [axis, held] : placed_) {
+    int64_t emptiest = INT64_MAX;
+    for (const auto& [coordinate, bytes] : held) {
+      emptiest = std::min(emptiest, bytes);
+    }
+    const auto places = static_cast<int64_t>(held.size());
+    if (places < mesh.SizeOf(axis)) emptiest = 0;
+    if (out) out = CheckedAdd(*out, emptiest);
   }
   return out;
 }

@@ -93,6 +93,11 @@ struct ModelConfig {
       layers, vocab, experts, experts_per_token, moe_intermediate,
       sliding_window, max_positions;
   bool tied_embeddings = false;
+  // Layers that have attention, where not all have; and those of them that see
+  // only the last `sliding_window` tokens.
+  std::optional<int64_t> attention_layers, windowed_layers;
+  bool has_encoder = false;              // `layers` are not all that there are
+  std::optional<double> hidden_dropout;  // of a layer's two outputs
   // Where it is not 1/sqrt(head_dim); and what the file says of it.
   std::optional<double> softmax_scale;
   std::string softmax_scale_source;         // "query_pre_attn_scalar 224"

@@ -60,6 +60,15 @@ constexpr std::array<Key, 4> kAttentionDropout = {
     "attention_dropout", "attn_pdrop", "attn_dropout_prob",
     "attention_probs_dropout_prob"};
 
+constexpr std::array<Key, 3> kHiddenDropout = {"resid_pdrop", "hidden_dropout",
+                                               "hidden_dropout_prob"};
+
+// Families that leave to their code which layers see a window only.
+constexpr std::array<Key, 1> kEverySecondSeesAll = {"gemma2"};
+constexpr std::array<Key, 2> kEverySixthSeesAll = {"gemma3", "gemma3_text"};
+constexpr std::array<Key, 7> kEncoderDecoders = {
+    "t5", "mt5", "umt5", "longt5", "whisper", "bart", "clip"};
+
 constexpr std::array<Key, 2> kRopeBase = {"rope_theta", "rotary_emb_base"};
 
 // Families that do not scale their products, and that have attention sinks.
@@ -143,6 +152,7 @@ class Reader {
     }
     ReadIntermediate();
     ReadAttention();
+    ReadLayerKinds();
     ReadScale();
     ReadRope();
     ReadWeights();
@@ -250,6 +260,53 @@ class Reader {
         *config_.hidden % *config_.heads == 0) {
       config_.head_dim = *config_.hidden / *config_.heads;
     }
+  }
+
+  // Lists by layer win over patterns, those over what a family leaves to its
+  // code.
+  void ReadLayerKinds() {
+    config_.has_encoder = IsTrue("is_encoder_decoder").value_or(false) ||
+                          IsA(kEncoderDecoders) ||
+                          Find("encoder_layers").has_value();
+    if (!config_.layers) return;
+    const auto kinds = Find("layer_types");
+    const auto pattern = Find("hybrid_override_pattern");
+    if (kinds && kinds->IsArray()) {
+      ReadLayerTypes(*kinds);
+    } else if (pattern && pattern->IsString()) {
+      const std::string_view text = pattern->string();
+      config_.attention_layers = std::count(text.begin(), text.end(), '*');
+    }
+    if (config_.sliding_window && !config_.windowed_layers) {
+      config_.windowed_layers = WindowedByPattern(*config_.layers);
+    }
+  }
+
+  void ReadLayerTypes(const JsonValue& kinds) {
+    int64_t windowed = 0, attention = 0;
+    for (const JsonValue kind : kinds.items()) {
+      const std::string_view name = kind.IsString() ? kind.string() : "";
+      const bool sliding =
+          name == "sliding_attention" || name == "chunked_attention";
+      windowed += sliding ? 1 : 0;
+      attention += sliding || name == "full_attention" ? 1 : 0;
+    }
+    if (attention == 0) return;
+    if (attention != config_.layers) config_.attention_layers = attention;
+    if (config_.sliding_window) config_.windowed_layers = windowed;
+  }
+
+  // Every P-th layer sees all.
+  int64_t WindowedByPattern(int64_t layers) {
+    if (const Number pattern = Get("sliding_window_pattern")) {
+      return *pattern > 1 ? layers - layers / *pattern : layers;
+    }
+    if (IsA(kEverySecondSeesAll)) return (layers + 1) / 2;
+    if (IsA(kEverySixthSeesAll)) return layers - layers / 6;
+    if (const Number full = Get("max_window_layers")) {
+      return layers - std::min(*full, layers);
+    }
+    return layers;
   }
 
   // Above 0; what says "none" counts as absent, as with integers.
@@ -402,6 +459,9 @@ class Reader {
     }
     for (Key key : kAttentionDropout) {
       if (!config_.attention_dropout) config_.attention_dropout = GetReal(key);
+    }
+    for (Key key : kHiddenDropout) {
+      if (!config_.hidden_dropout) config_.hidden_dropout = GetReal(key);
     }
     config_.attention_sinks = IsA(kSinks);
   }

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "comm/memory.h"
 #include "model/name.h"
 #include "source/checked.h"
 
@@ -44,15 +45,10 @@ Spec Padded(Spec spec, const TensorType& type) {
   return spec;
 }
 
-std::optional<int64_t> HeldBytes(const Mesh& mesh, const TensorType& type,
+std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
                                  const Spec& spec) {
   if (!type.shape || !type.dtype) return std::nullopt;
-  Shape shard = *type.shape;
-  for (size_t i = 0; i < shard.size() && i < spec.size(); ++i) {
-    const int64_t parts = mesh.Parts(spec[i]).value_or(1);
-    shard[i] = (shard[i] + parts - 1) / parts;
-  }
-  const auto elements = CheckedProduct(shard);
+  const auto elements = CheckedProduct(ShardShape(mesh, *type.shape, spec));
   return elements ? BytesOf(*elements, *type.dtype) : std::nullopt;
 }
 
@@ -255,8 +251,8 @@ class Differ {
       out.after = b;
       out.placed_before = was.placement;
       out.placed_after = now.placement;
-      out.held_before = HeldBytes(before_.mesh, was.type, a);
-      out.held_after = HeldBytes(after_.mesh, now.type, b);
+      out.held_before = BytesHeld(before_.mesh, was.type, a);
+      out.held_after = BytesHeld(after_.mesh, now.type, b);
       return out;
     });
   }

@@ -6,6 +6,7 @@
 #include "lint/analysis/cache.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "comm/memory.h"
 #include "lint/analysis/heads.h"
@@ -14,20 +15,14 @@
 namespace shardc {
 namespace {
 
-std::optional<CacheSizes> CacheSizesOf(const Facts& facts) {
+std::optional<std::vector<CacheSizes>> CachesOf(const Facts& facts) {
   if (facts.model() == nullptr || !facts.inputs().batch ||
-      !facts.inputs().kv_len || !facts.model()->layers) {
+      !facts.inputs().kv_len || !HeadsOf(*facts.model()) ||
+      (facts.has() & kNeedsHeads) == 0) {
     return std::nullopt;
   }
-  // Multi-head latent attention caches a latent, not heads.
-  if (facts.model()->model_type.starts_with("deepseek_v")) return std::nullopt;
-  const auto heads = HeadsOf(*facts.model());
-  if (!heads || (facts.has() & kNeedsHeads) == 0) return std::nullopt;
-  return CacheSizes{.layers = *facts.model()->layers,
-                    .batch = *facts.inputs().batch,
-                    .length = *facts.inputs().kv_len,
-                    .kv_heads = heads->kv_heads,
-                    .head_dim = heads->head_dim};
+  return CachesOf(*facts.model(), *facts.inputs().batch, *facts.inputs().kv_len,
+                  Dtype::kBF16);
 }
 
 }  // namespace
@@ -48,20 +43,20 @@ AxisGroup AttentionAxes(const Facts& facts, Mode mode, std::string_view tensor,
 }
 
 std::optional<int64_t> CacheBytes(const Facts& facts) {
-  const auto sizes = CacheSizesOf(facts);
-  return sizes ? CacheBytes(*sizes) : std::nullopt;
+  const auto caches = CachesOf(facts);
+  return caches ? CacheBytesPerDevice(*caches, {}) : std::nullopt;
 }
 
 std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode) {
-  const auto sizes = CacheSizesOf(facts);
-  if (!sizes || !CacheBytes(*sizes)) return std::nullopt;
+  const auto caches = CachesOf(facts);
+  if (!caches || !CacheBytesPerDevice(*caches, {})) return std::nullopt;
   const auto parts = [&](AttentionDim dim) {
     return facts.mesh()
         .Parts(AttentionAxes(facts, mode, "key", dim))
         .value_or(1);
   };
   return CacheBytesPerDevice(
-      *sizes, {parts(kBatchDim), parts(kLengthDim), parts(kHeadsDim)});
+      *caches, {parts(kBatchDim), parts(kLengthDim), parts(kHeadsDim)});
 }
 
 bool Plans(const Facts& facts, Mode mode) {
