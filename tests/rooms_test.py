@@ -60,6 +60,8 @@ MAY_INCLUDE = {
         "exec/operations", "verify/cases", "verify/judge", "verify/traces"},
     "verify": {"source", "model", "resolve", "verify/cases", "verify/judge",
         "verify/traces"},
+    "cost": {"source", "devices", "model", "resolve", "comm", "plan",
+        "lint/analysis", "exec/operations"},
     "emit": {"source", "plan"},
     "emit/findings": {"source", "lint/rules", "emit"},
     "emit/verify": {"source", "model", "floats", "comm", "verify/cases",
@@ -67,6 +69,7 @@ MAY_INCLUDE = {
     "emit/exports": {"source", "model", "plan"},
     "emit/plans": {"source", "model", "comm", "match/proof", "plan", "emit",
         "emit/findings"},
+    "emit/costs": {"source", "cost"},
     "shardc": {"source", "model", "parse", "importers", "resolve", "plan",
         "lint", "target", "exec/operations", "verify/cases", "verify",
         "emit", "emit/findings", "emit/verify"},
@@ -75,7 +78,7 @@ MAY_INCLUDE = {
         "legalize", "plan", "lint/analysis", "lint/rules", "lint", "checkpoint",
         "target", "exec/machine", "exec/operations", "verify/cases",
         "verify", "emit", "emit/findings", "emit/verify", "emit/exports",
-        "emit/plans"},
+        "emit/plans", "cost", "emit/costs"},
 }
 
 # Third-party headers stay behind our own, in the rooms named.

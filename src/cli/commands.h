@@ -18,6 +18,7 @@
   COMMAND(kMesh)                 \
   COMMAND(kManifest)             \
   COMMAND(kRules)                \
+  COMMAND(kCost)                 \
   COMMAND(kDiff)                 \
   COMMAND(kExport)               \
   COMMAND(kImport)               \

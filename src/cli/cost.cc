@@ -1,0 +1,134 @@
+// `shardc cost`: what a plan costs in one mode, of the inputs as they are or of
+// a plan that was written.
+#include <memory>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/cost_flags.h"
+#include "cli/output.h"
+#include "cli/plan_findings.h"
+#include "cost/report.h"
+#include "emit/costs/cost_report.h"
+#include "parse/project.h"
+#include "plan/diff.h"
+#include "source/file.h"
+#include "source/json.h"
+
+namespace shardc::cli {
+namespace {
+
+struct CostCommand {
+  CostFlags flags;
+  std::string plan, output;
+  bool explain = false;
+};
+
+// Of the plan in the file.
+std::optional<cost::Work> ReadWork(const CostCommand& command,
+                                   const std::string& model, Mode mode,
+                                   Findings& findings) {
+  const SourceRef source = ReadSource(command.plan, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return std::nullopt;
+  const auto view = ViewPlan(*document, findings);
+  std::optional<ModelConfig> config;
+  if (!model.empty()) config = ReadModelConfig(model, findings);
+  if (!view || (!model.empty() && !config)) return std::nullopt;
+  return cost::MakeWork(*view, std::move(config), mode);
+}
+
+// Of the inputs; `found` turns true where they make no plan.
+std::optional<cost::Work> CompileWork(const CostCommand& command,
+                                      const Target& target,
+                                      const Common& common, Mode mode,
+                                      bool& found, Findings& findings) {
+  std::optional<ModelConfig> model;
+  const auto compiled =
+      LoadAndCompile(command.flags.inputs, target, common, findings, &model);
+  if (compiled == nullptr) return std::nullopt;
+  Findings wrong = PlanFindings(*compiled);
+  found = wrong.HasErrors();
+  findings.Append(std::move(wrong));
+  if (found) return std::nullopt;
+  return cost::MakeWork(*compiled, std::move(model), mode);
+}
+
+int RunCost(const CostCommand& command, const Common& common,
+            Findings& findings) {
+  const auto mode = ParseModeFlag(command.flags.mode, findings);
+  Target target;
+  if (command.plan.empty()) {
+    const auto chosen = ChooseTarget(command.flags.inputs.asked, findings);
+    if (!chosen) return kFailed;
+    target = *chosen;
+  } else {
+    target.model = command.flags.inputs.asked.model;
+  }
+  if (!mode) return kFailed;
+  const auto settings = CostSettings(command.flags, target, *mode, findings);
+  bool found = false;
+  const auto work =
+      command.plan.empty()
+          ? CompileWork(command, target, common, *mode, found, findings)
+          : ReadWork(command, target.model, *mode, findings);
+  if (!settings || !work) return found ? kFound : kFailed;
+  cost::Report report = cost::ReportOf(*work, *settings);
+  report.target = target.name;
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteCostJson(report, out);
+    } else {
+      out.Append(CostReportText(report, {command.explain}));
+    }
+  };
+  if (!PutResult(write, command.output, findings)) return kFailed;
+  return report.memory.Fits().value_or(true) ? kDone : kFound;
+}
+
+Options OptionsOf(CostCommand& command) {
+  Options options = {
+      {.name = "--plan",
+       .to = &command.plan,
+       .value = "FILE",
+       .help = "a plan that was written, in place of the inputs"},
+      {.name = "--explain",
+       .to = &command.explain,
+       .help = "with what is taken for granted, and the tensors "
+               "of a layer"}};
+  Append(options, OptionsOfCost(command.flags));
+  Append(options, {{.name = "--output",
+                    .to = &command.output,
+                    .value = "FILE",
+                    .help = "where the result goes (default: stdout)",
+                    .letter = 'o'}});
+  return options;
+}
+
+}  // namespace
+
+const Command kCost = {
+    .name = "cost",
+    .summary = "what a plan costs: bytes that devices hold",
+    .about = R"(
+Says what each device holds: parameters, gradients, the optimizer's states, the
+KV cache, activations as a gradient checkpoint policy leaves them, logits, and
+the weights of one layer made whole; of the fullest and of the emptiest device,
+against a device's memory.
+
+What is not known is said and left out of the total, never guessed: activations
+need `--batch` and `--seq`, the KV cache `--model`, `--batch` and `--kv-len`.
+`--explain` says what each figure takes for granted.
+
+`--format json` is shardc.cost/v1.
+
+Exits with 1 when a device's memory is known and does not suffice.)",
+    .example =
+        "shardc cost --mesh fsdp:8,tp:8 --rules auto "
+        "--manifest model.safetensors.index.json --model config.json "
+        "--batch 64 --seq 8192 --profile h100-sxm",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunCost); },
+};
+
+}  // namespace shardc::cli

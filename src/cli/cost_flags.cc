@@ -1,0 +1,274 @@
+// Each flag is read on its own, so that all that is wrong is told at once.
+//
+//   --optimizer adamw --moments-dtype bfloat16,float32 --zero 1
+#include "cli/cost_flags.h"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cli/output.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+Place FlagPlace(std::string_view flag, const std::string& value) {
+  return {MakeSource(std::string(flag), value), 0, value.size()};
+}
+
+std::string ListOf(std::span<const std::string_view> names) {
+  std::string out;
+  for (std::string_view name : names) {
+    out += (out.empty() ? "" : ", ") + std::string(name);
+  }
+  return out;
+}
+
+void Wrong(std::string_view flag, const std::string& value,
+           std::span<const std::string_view> known, Findings& findings) {
+  findings.Add(code::kUsage, FlagPlace(flag, value),
+               ShortQuote(value) + " is none of: " + ListOf(known),
+               DidYouMean(value, known));
+}
+
+class Reader {
+ public:
+  explicit Reader(Findings& findings) : findings_(findings) {}
+
+  void Count(std::string_view flag, const std::string& text,
+             std::optional<int64_t>& to) {
+    if (text.empty()) return;
+    const auto value = ParseInteger(flag, text, 1, findings_);
+    if (value && *value > kMostCount) {
+      findings_.Add(code::kNumber, FlagPlace(flag, text),
+                    "`" + std::string(flag) + "` is more than 2^40");
+    } else {
+      to = value;
+    }
+  }
+
+  void Type(std::string_view flag, const std::string& text,
+            std::optional<Dtype>& to) {
+    if (text.empty()) return;
+    to = ParseDtype(text);
+    if (!to || DtypeBits(*to) < 8) {
+      findings_.Add(
+          code::kUsage, FlagPlace(flag, text),
+          ShortQuote(text) + " is no dtype of whole bytes, such as bfloat16");
+    }
+  }
+
+ private:
+  static constexpr int64_t kMostCount = int64_t{1} << 40;
+  Findings& findings_;
+};
+
+void ReadOptimizer(const CostFlags& flags, cost::Settings& out,
+                   Findings& findings) {
+  Reader reader(findings);
+  if (!flags.optimizer.empty()) {
+    const auto* const found =
+        std::find(std::begin(cost::kOptimizerNames),
+                  std::end(cost::kOptimizerNames), flags.optimizer);
+    if (found == std::end(cost::kOptimizerNames)) {
+      Wrong("--optimizer", flags.optimizer, cost::kOptimizerNames, findings);
+    } else {
+      out.optimizer = static_cast<cost::Optimizer>(
+          found - std::begin(cost::kOptimizerNames));
+    }
+  }
+  if (!flags.master_dtype.empty()) {
+    out.master_given = true;
+    if (flags.master_dtype != "none") {
+      reader.Type("--master-dtype", flags.master_dtype, out.master);
+    }
+  }
+  const size_t comma =
+      std::min(flags.moments_dtype.find(','), flags.moments_dtype.size());
+  reader.Type("--moments-dtype", flags.moments_dtype.substr(0, comma),
+              out.first_moment);
+  out.second_moment = out.first_moment;
+  if (comma < flags.moments_dtype.size()) {
+    reader.Type("--moments-dtype", flags.moments_dtype.substr(comma + 1),
+                out.second_moment);
+  }
+  reader.Type("--grad-dtype", flags.grad_dtype, out.gradients);
+  if (!flags.zero.empty()) {
+    const auto stage = ParseInteger("--zero", flags.zero, 0, findings);
+    if (stage && *stage > 3) {
+      findings.Add(code::kUsage, FlagPlace("--zero", flags.zero),
+                   "ZeRO has the stages 0 to 3");
+    }
+    out.zero = static_cast<int>(std::min<int64_t>(stage.value_or(0), 3));
+  }
+}
+
+void ReadActivations(const CostFlags& flags, cost::Settings& out,
+                     Findings& findings) {
+  Reader reader(findings);
+  std::optional<Dtype> activations, cache, logits;
+  reader.Type("--dtype", flags.dtype, activations);
+  reader.Type("--kv-dtype", flags.kv_dtype, cache);
+  reader.Type("--logits-dtype", flags.logits_dtype, logits);
+  out.activations = activations.value_or(out.activations);
+  out.cache = cache.value_or(out.cache);
+  out.logits = logits.value_or(out.logits);
+  if (flags.remat.empty()) return;
+  std::string why;
+  auto policy = cost::ParsePolicy(flags.remat, why);
+  if (policy) {
+    out.remat = std::move(*policy);
+  } else {
+    findings.Add(code::kUsage, FlagPlace("--remat", flags.remat), why,
+                 "there are: " + ListOf(cost::PolicyNames()));
+  }
+}
+
+void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
+                   cost::Settings& out, Findings& findings) {
+  std::string name = flags.operation;
+  for (const VerifyInput::Named& one : target.verify.operations) {
+    if (name.empty() && (!one.mode || *one.mode == mode)) name = one.operation;
+  }
+  if (name.empty()) return;
+  out.operation = exec::FindOperation(name);
+  if (out.operation != nullptr) return;
+  std::vector<std::string_view> known;
+  for (const exec::Operation* operation : exec::Operations()) {
+    known.push_back(operation->name);
+  }
+  Wrong("--operation", name, known, findings);
+}
+
+}  // namespace
+
+Options OptionsOfCost(CostFlags& flags) {
+  Options options = {
+      {.name = "--mode",
+       .to = &flags.mode,
+       .value = "MODE",
+       .help = "train, prefill, decode or insert (default: train)",
+       .words = ModeNames()},
+      {.name = "--batch",
+       .to = &flags.batch,
+       .value = "N",
+       .help = "rows of all devices together, in a step (default: the "
+               "target's)"},
+      {.name = "--seq",
+       .to = &flags.length,
+       .value = "N",
+       .help = "tokens of a row, in training and prefill"},
+      {.name = "--kv-len",
+       .to = &flags.kv_length,
+       .value = "N",
+       .help = "tokens that the cache has room for (default: the target's)"},
+      {.name = "--microbatches",
+       .to = &flags.microbatches,
+       .value = "N",
+       .help = "parts that a step's rows are run in, one after the other "
+               "(default: 1)"},
+      {.name = "--optimizer",
+       .to = &flags.optimizer,
+       .value = "adamw|adafactor|lion|momentum|muon|sgd",
+       .help = "whose states are kept (default: adamw)"},
+      {.name = "--master-dtype",
+       .to = &flags.master_dtype,
+       .value = "DTYPE|none",
+       .help = "of the optimizer's copy of the parameters (default: float32 "
+               "of narrower ones)"},
+      {.name = "--moments-dtype",
+       .to = &flags.moments_dtype,
+       .value = "DTYPE[,DTYPE]",
+       .help = "of the first and the second moments (default: float32)"},
+      {.name = "--grad-dtype",
+       .to = &flags.grad_dtype,
+       .value = "DTYPE",
+       .help = "of gradients (default: their parameters')"},
+      {.name = "--zero",
+       .to = &flags.zero,
+       .value = "0|1|2|3",
+       .help = "what replicas divide beyond the plan: 1 the optimizer's "
+               "states, 2 gradients too, 3 parameters too (default: 0)"},
+      {.name = "--remat",
+       .to = &flags.remat,
+       .value = "POLICY",
+       .help = "gradient checkpoint policy, such as nothing_saveable or "
+               "'save_only_these_names(q_proj,context)' (default: "
+               "everything_saveable)"},
+      {.name = "--dtype",
+       .to = &flags.dtype,
+       .value = "DTYPE",
+       .help = "of activations (default: bfloat16)"},
+      {.name = "--logits-dtype",
+       .to = &flags.logits_dtype,
+       .value = "DTYPE",
+       .help = "of the logits (default: float32)"},
+      {.name = "--kv-dtype",
+       .to = &flags.kv_dtype,
+       .value = "DTYPE",
+       .help = "of the cache; int8 has a float32 scale a token and head "
+               "(default: bfloat16)"},
+      {.name = "--operation",
+       .to = &flags.operation,
+       .value = "NAME",
+       .help = "of attention (default: the target's, else flash_attn2, and "
+               "flash_decoding in decode)"},
+      {.name = "--pipeline-axis",
+       .to = &flags.pipeline_axis,
+       .value = "AXIS",
+       .help = "whose devices have layers one after the other"},
+      {.name = "--profile",
+       .to = &flags.profile,
+       .value = "NAME",
+       .help = "the accelerator, such as h100-sxm (default: the mesh's)",
+       .words = {}},
+      {.name = "--memory",
+       .to = &flags.memory,
+       .value = "SIZE",
+       .help = "a device's memory, such as 80GiB"}};
+  for (Option& option : options) {
+    if (option.name != "--profile") continue;
+    for (std::string_view name : DeviceNames()) {
+      option.words.emplace_back(name);
+    }
+  }
+  Append(options, AllInputs(flags.inputs));
+  return options;
+}
+
+std::optional<cost::Settings> CostSettings(const CostFlags& flags,
+                                           const Target& target, Mode mode,
+                                           Findings& findings) {
+  const size_t before = findings.errors();
+  cost::Settings out;
+  out.batch = target.batch;
+  out.kv_length = target.kv_len;
+  out.memory = target.memory_bytes;
+  Reader reader(findings);
+  std::optional<int64_t> microbatches;
+  reader.Count("--batch", flags.batch, out.batch);
+  reader.Count("--seq", flags.length, out.length);
+  reader.Count("--kv-len", flags.kv_length, out.kv_length);
+  reader.Count("--microbatches", flags.microbatches, microbatches);
+  out.microbatches = microbatches.value_or(1);
+  ReadOptimizer(flags, out, findings);
+  ReadActivations(flags, out, findings);
+  ReadOperation(flags, target, mode, out, findings);
+  out.pipeline_axis = flags.pipeline_axis;
+  if (!flags.memory.empty()) {
+    out.memory = ParseBytes("--memory", flags.memory, findings);
+  }
+  if (!flags.profile.empty()) {
+    out.profile = FindDeviceProfile(flags.profile);
+    if (out.profile == nullptr) {
+      Wrong("--profile", flags.profile, DeviceNames(), findings);
+    }
+  }
+  if (findings.errors() > before) return std::nullopt;
+  return out;
+}
+
+}  // namespace shardc::cli

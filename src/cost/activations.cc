@@ -1,0 +1,314 @@
+// What a layer leaves for its backward pass follows from its projections: each
+// one's input and output, cut over the axes that split its width while it is
+// used, times the tokens that a device has. Attention's logits are there only
+// where an operation has them whole; kernels keep a row's log-sum instead.
+//
+//   GPT-3's layer, s 2048, b 1, h 12288, 16 bit: two norms' inputs and outputs
+//   8sbh, q, k, v and context 8sbh, up and its activation 16sbh, two masks of
+//   dropout 2sbh: 34sbh. Source: Korthikanti et al., "Reducing Activation
+//   Recomputation in Large Transformer Models" (arXiv 2205.05198).
+#include "cost/activations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "source/checked.h"
+
+namespace shardc::cost {
+namespace {
+
+int64_t Share(int64_t size, int64_t parts) {
+  return size / parts + (size % parts != 0 ? 1 : 0);
+}
+
+class Layers {
+ public:
+  Layers(const Work& work, const Settings& settings, const Tokens& tokens)
+      : work_(work),
+        settings_(settings),
+        tokens_(tokens),
+        bytes_(DtypeBits(settings.activations) / 8) {}
+
+  std::vector<LayerTensor> Take(int64_t hidden) {
+    hidden_ = Share(hidden, work_.Parts(work_.hidden));
+    const ParamClass* down = work_.Find(Role::kDown);
+    layers_ = std::max(work_.LayersWith(Role::kOutput),
+                       work_.LayersWith(Role::kDown));
+    if (work_.model && work_.model->layers && down == nullptr && layers_ == 0) {
+      layers_ = *work_.model->layers;
+    }
+    Hidden({"layer_input", "decoder_layer_input", Made::kCarried, true},
+           layers_);
+    Norms(hidden);
+    Attention();
+    Feedforward();
+    return std::move(out_);
+  }
+
+ private:
+  void Add(Candidate what, int64_t layers, int64_t elements,
+           std::optional<int64_t> width = std::nullopt) {
+    const auto bytes = CheckedMul(elements, width.value_or(bytes_));
+    if (layers > 0) {
+      out_.push_back({what, layers, bytes.value_or(INT64_MAX), false});
+    }
+  }
+
+  void Hidden(Candidate what, int64_t layers,
+              std::optional<int64_t> width = std::nullopt) {
+    Add(what, layers, tokens_.All() * hidden_, width);
+  }
+
+  // Output of a projection, for so many tokens.
+  int64_t Width(const ParamClass& param, int dim) const {
+    return Share(param.SizeAt(dim), work_.Parts(work_.Kept(param.AxesAt(dim))));
+  }
+  int64_t OutOf(const ParamClass& param) const {
+    return tokens_.All() * Width(param, param.out_dim);
+  }
+
+  void Norms(int64_t hidden) {
+    int64_t norms = 0;
+    for (const ParamClass& param : work_.params) {
+      if (param.role.role != Role::kNorm || !param.type.shape ||
+          param.role.leaf == Leaf::kBias || param.type.shape->empty() ||
+          param.type.shape->back() != hidden) {
+        continue;
+      }
+      int64_t all = param.count;
+      for (size_t d = 0; d + 1 < param.type.shape->size(); ++d) {
+        all *= (*param.type.shape)[d];
+      }
+      if (all >= layers_) norms += all / std::max<int64_t>(layers_, 1);
+    }
+    // A norm in front of each half of a layer; those behind give the sum's
+    // part, which nothing reads.
+    norms = std::min<int64_t>(norms, 2);
+    for (int64_t i = 0; i < norms; ++i) {
+      Hidden({"norm", "", Made::kOther}, layers_);
+    }
+    if (norms == 2) Hidden({"residual", "", Made::kOther}, layers_);
+  }
+
+  void Projection(Role role, Candidate what) {
+    for (const ParamClass& param : work_.params) {
+      if (param.role.role != role || !param.IsWeight() || param.role.expert ||
+          !param.role.attention) {
+        continue;
+      }
+      Add(what, work_.LayersOf(param), OutOf(param));
+    }
+  }
+
+  bool Rotates() const { return work_.model && work_.model->rope; }
+
+  void Attention() {
+    // Where positions turn them, what attention reads is another tensor.
+    const bool rotates = Rotates();
+    const Candidate query{"q_proj", "query_proj", Made::kDot, true, !rotates};
+    const Candidate key{"k_proj", "key_proj", Made::kDot, true, !rotates};
+    Projection(Role::kQuery, query);
+    Projection(Role::kKey, key);
+    Projection(Role::kValue, {"v_proj", "value_proj", Made::kDot, true});
+    Projection(Role::kFusedQkv, {"qkv_proj", "qkv_proj", Made::kDot, true});
+    if (rotates) {
+      Projection(Role::kQuery, {"rotated", "", Made::kOther});
+      Projection(Role::kKey, {"rotated", "", Made::kOther});
+    }
+    for (const ParamClass& param : work_.params) {
+      if (param.role.role != Role::kOutput || !param.IsWeight()) continue;
+      const int64_t layers = work_.LayersOf(param);
+      const bool whole = WholeLogits();
+      Add({"context", "context", whole ? Made::kBatchDot : Made::kOther, true},
+          layers, tokens_.All() * Width(param, param.in_dim));
+      Logits(layers, whole);
+      Add({"out_proj", "out_proj", Made::kDot, true, false}, layers,
+          tokens_.All() * hidden_);
+      Dropped(layers);
+    }
+  }
+
+  bool WholeLogits() const {
+    return settings_.operation != nullptr && settings_.operation->global_view;
+  }
+
+  void Logits(int64_t layers, bool whole) {
+    if (!work_.model || !work_.model->heads) return;
+    const int64_t heads =
+        Share(*work_.model->heads, work_.Parts(work_.query[2]));
+    if (!whole) {
+      Add({"attention_sums", "", Made::kOther}, layers, tokens_.All() * heads,
+          4);
+      return;
+    }
+    const int64_t all =
+        CheckedMul(tokens_.All() * heads, tokens_.keys).value_or(INT64_MAX / 8);
+    Add({"logits", "", Made::kBatchDot, false, false}, layers, all);
+    Add({"weights", "", Made::kOther}, layers, all);
+    if (work_.model->attention_dropout) {
+      Add({"attention_mask", "", Made::kOther}, layers, all, 1);
+      Add({"dropped_weights", "", Made::kOther}, layers, all);
+    }
+  }
+
+  void Dropped(int64_t layers) {
+    if (!work_.model || !work_.model->hidden_dropout) return;
+    Hidden({"dropout_mask", "", Made::kOther}, layers, 1);
+  }
+
+  // Of a router's experts, those that a device has compute what of its axes'
+  // tokens they are chosen for: as many everywhere, if all are chosen alike.
+  int64_t ExpertTokens(const ParamClass& param) const {
+    const int64_t chosen =
+        work_.model ? work_.model->experts_per_token.value_or(1) : 1;
+    AxisGroup axes;
+    for (int d = 0; d < static_cast<int>(param.type.shape->size()) - 2; ++d) {
+      const AxisGroup& split = param.AxesAt(d);
+      axes.insert(axes.end(), split.begin(), split.end());
+    }
+    if (!param.placed_along.empty()) axes.push_back(param.placed_along);
+    const AxisGroup tokens = work_.TokenAxes();
+    std::erase_if(axes, [&](const std::string& axis) {
+      return std::find(tokens.begin(), tokens.end(), axis) != tokens.end();
+    });
+    return Share(tokens_.All() * chosen, work_.Parts(axes));
+  }
+
+  void Feedforward() {
+    for (const ParamClass& param : work_.params) {
+      if (!param.IsWeight()) continue;
+      const Role role = param.role.role;
+      const int64_t layers = work_.LayersOf(param);
+      const int64_t tokens =
+          param.role.expert ? ExpertTokens(param) : tokens_.All();
+      const int64_t out = tokens * Width(param, param.out_dim);
+      const bool single = role == Role::kUp && !HasGate(param.role.expert);
+      if (role == Role::kGate || role == Role::kUp) {
+        const bool gate = role == Role::kGate;
+        Add({gate ? "gate_proj" : "up_proj", gate ? "mlpwi_0" : "mlpwi_1",
+             Made::kDot, true},
+            layers, out);
+      } else if (role == Role::kFusedGateUp) {
+        Add({"gate_proj", "mlpwi_0", Made::kDot, true}, layers, out);
+      } else if (role == Role::kDown) {
+        Add({"down_proj", "mlpwo", Made::kDot, true, false, false}, layers,
+            tokens * hidden_);
+        if (!param.role.expert) Dropped(layers);
+        if (param.role.expert) {
+          Add({"dispatched", "", Made::kOther}, layers, tokens * hidden_);
+        }
+      } else if (role == Role::kRouter) {
+        Add({"router", "", Made::kDot, true}, layers, out, 4);
+      }
+      if (role == Role::kGate || single || role == Role::kFusedGateUp) {
+        const int64_t half = role == Role::kFusedGateUp ? out / 2 : out;
+        Add({"activation", "", Made::kOther}, layers, half);
+        if (!single) Add({"product", "", Made::kOther}, layers, half);
+      }
+    }
+  }
+
+  bool HasGate(bool expert) const {
+    return work_.Find(Role::kGate, expert) != nullptr;
+  }
+
+  const Work& work_;
+  const Settings& settings_;
+  const Tokens tokens_;
+  int64_t bytes_;
+  int64_t hidden_ = 0;
+  int64_t layers_ = 0;
+  std::vector<LayerTensor> out_;
+};
+
+std::optional<int64_t> LogitsOf(const Work& work, const Settings& settings,
+                                const Tokens& tokens) {
+  const ParamClass* head = work.Find(Role::kHead);
+  int dim = head != nullptr ? head->out_dim : 0;
+  if (head == nullptr) head = work.Find(Role::kEmbedding);
+  if (head == nullptr) return std::nullopt;
+  const int64_t width =
+      Share(head->SizeAt(dim), work.Parts(work.Kept(head->AxesAt(dim))));
+  // Serving asks for the last token's only.
+  const bool train = work.mode == Mode::kTrain;
+  const auto elements = CheckedMul(train ? tokens.All() : tokens.rows, width);
+  return elements ? BytesOf(*elements, settings.logits) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Tokens> TokensOf(const Work& work, const Settings& settings) {
+  const bool decode = IsGeneration(work.mode);
+  if (!settings.batch) return std::nullopt;
+  const auto length = decode ? std::optional<int64_t>(1) : settings.length;
+  if (!length) return std::nullopt;
+  Tokens out;
+  const int64_t rows = Share(*settings.batch, work.Parts(work.Batch()));
+  out.rows = Share(rows, settings.microbatches);
+  out.length = decode ? 1 : Share(*length, work.Parts(work.Length()));
+  out.keys = decode ? settings.kv_length.value_or(1) : *length;
+  if (!CheckedMul(out.rows, out.length)) return std::nullopt;
+  return out;
+}
+
+int64_t PipelineParts(const Work& work, const Settings& settings) {
+  return settings.pipeline_axis.empty()
+             ? 1
+             : work.mesh.SizeOf(settings.pipeline_axis);
+}
+
+std::optional<Activations> ActivationsOf(const Work& work,
+                                         const Settings& settings,
+                                         std::string& why) {
+  const auto tokens = TokensOf(work, settings);
+  const auto hidden = work.Hidden();
+  if (!tokens) {
+    why = "without --batch" +
+          std::string(IsGeneration(work.mode) ? "" : " and --seq") +
+          " activations are not known";
+    return std::nullopt;
+  }
+  if (!hidden) {
+    why = "without --model the hidden size is not known, nor activations";
+    return std::nullopt;
+  }
+  Activations out;
+  out.tensors = Layers(work, settings, *tokens).Take(*hidden);
+  const bool train = work.mode == Mode::kTrain;
+  const int64_t stages = PipelineParts(work, settings);
+  const int64_t flying = std::min(settings.microbatches, stages);
+  std::optional<int64_t> kept = 0, working = 0;
+  for (LayerTensor& tensor : out.tensors) {
+    tensor.kept = train && Keeps(settings.remat, tensor.what);
+    const int64_t layers = Share(tensor.layers, stages) * flying;
+    const auto bytes = CheckedMul(tensor.bytes, layers);
+    if (tensor.kept) {
+      kept = kept && bytes ? CheckedAdd(*kept, *bytes) : std::nullopt;
+    } else if (tensor.what.read || !train) {
+      working = working ? CheckedAdd(*working, tensor.bytes) : std::nullopt;
+    }
+  }
+  if (!kept || !working) {
+    why = "activations do not fit in 64 bits";
+    return std::nullopt;
+  }
+  out.kept = *kept;
+  out.working = settings.remat.Recomputes() || !train ? *working : 0;
+  out.logits = LogitsOf(work, settings, *tokens);
+  return out;
+}
+
+double RecomputedShare(const Activations& activations) {
+  double all = 0, again = 0;
+  for (const LayerTensor& tensor : activations.tensors) {
+    const bool dot = tensor.what.made == Made::kDot;
+    if (!dot) continue;
+    const double bytes =
+        static_cast<double>(tensor.bytes) * static_cast<double>(tensor.layers);
+    all += bytes;
+    if (!tensor.kept && tensor.what.spares) again += bytes;
+  }
+  return all > 0 ? again / all : 0;
+}
+
+}  // namespace shardc::cost

@@ -1,0 +1,66 @@
+// Gradient checkpoint policies: which of a layer's tensors stay in memory
+// between the forward pass and the backward pass, and which are computed anew.
+//
+//   dots_saveable
+//   save_only_these_names(q_proj,context)
+//   save_from_both_policies(dots_with_no_batch_dims_saveable,
+//                           save_only_these_names(context))
+#ifndef SHARDC_COST_REMAT_H_
+#define SHARDC_COST_REMAT_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardc::cost {
+
+enum class Keep : uint8_t {
+  kEverything,
+  kNothing,
+  kDots,
+  kDotsWithoutBatch,
+  kAnythingExcept,  // save_anything_except_these_names
+  kAnyNamesBut,     // save_any_names_but_these
+  kOnlyNames,       // save_only_these_names
+  kFromBoth,        // save_from_both_policies
+};
+
+struct Policy {
+  Keep keep = Keep::kEverything;
+  std::vector<std::string> names;
+  std::vector<Policy> both;
+  std::string text = "everything_saveable";  // as written
+  // Nothing is computed anew, so that no layer's tensors come back.
+  bool Recomputes() const { return keep != Keep::kEverything; }
+};
+
+// As Python's names have it; two of the ten are other names of two more.
+std::span<const std::string_view> PolicyNames();
+// Nothing, and why, where it is no policy.
+std::optional<Policy> ParsePolicy(std::string_view text, std::string& why);
+
+// How a tensor of a layer comes to be.
+enum class Made : uint8_t {
+  kCarried,   // the layer's input, which every policy keeps
+  kDot,       // a product with a weight
+  kBatchDot,  // a product of two tensors that both have a batch
+  kOther,
+};
+
+struct Candidate {
+  std::string_view name;
+  std::string_view also;  // as MaxText calls it; may be empty
+  Made made = Made::kOther;
+  bool named = false;  // has a name that a policy can ask for
+  // The backward pass reads it where nothing is computed anew; and the forward
+  // pass of a layer, run again, is spared work by it.
+  bool read = true, spares = true;
+};
+bool Keeps(const Policy& policy, const Candidate& tensor);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_REMAT_H_

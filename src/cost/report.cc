@@ -1,0 +1,89 @@
+// What the figures take for granted, said in words beside them:
+//
+//   no --master-dtype, parameters BF16  ->  "the optimizer keeps a float32 copy
+//   of narrower parameters"
+#include "cost/report.h"
+
+#include <utility>
+
+#include "source/wording.h"
+
+namespace shardc::cost {
+namespace {
+
+std::string NameOf(Dtype dtype) { return std::string(DtypeName(dtype)); }
+
+std::string ReplicasText(int zero) {
+  std::string out = "replicas divide the optimizer's states";
+  if (zero > 1)
+    out += zero > 2 ? ", gradients and parameters" : " and gradients";
+  return out + " (ZeRO " + std::to_string(zero) + ")";
+}
+
+void AddTraining(const Settings& s, std::vector<std::string>& out) {
+  std::string states =
+      "optimizer " +
+      std::string(kOptimizerNames[static_cast<size_t>(s.optimizer)]) +
+      ": first moments " + NameOf(s.first_moment.value_or(Dtype::kF32)) +
+      ", second " + NameOf(s.second_moment.value_or(Dtype::kF32));
+  if (!s.master_given) {
+    states += ", and an F32 copy of narrower parameters";
+  } else if (s.master) {
+    states += ", and a copy of the parameters in " + NameOf(*s.master);
+  } else {
+    states += ", no copy of the parameters";
+  }
+  out.push_back(std::move(states));
+  out.push_back(s.gradients
+                    ? "gradients in " + NameOf(*s.gradients)
+                    : std::string("gradients in their parameters' dtype"));
+  out.push_back(s.zero > 0 ? ReplicasText(s.zero)
+                           : std::string("gradients and states lie as their "
+                                         "parameters"));
+  out.push_back("between forward and backward " + s.remat.text +
+                " decides what is kept");
+}
+
+void AddServing(const Settings& s, std::vector<std::string>& out) {
+  out.push_back("the cache holds " + NameOf(s.cache) +
+                (s.cache == Dtype::kI8 ? " and an F32 scale a token and head"
+                                       : std::string()) +
+                ", full to its length; windowed layers keep their window");
+  out.emplace_back("activations: no tensor of a layer is freed before it ends");
+  out.emplace_back("logits of the last token only");
+}
+
+std::vector<std::string> AssumptionsOf(const Work& work, const Settings& s) {
+  std::vector<std::string> out;
+  if (work.mode == Mode::kTrain) {
+    AddTraining(s, out);
+  } else {
+    AddServing(s, out);
+  }
+  out.push_back("activations in " + NameOf(s.activations) + ", logits in " +
+                NameOf(s.logits));
+  if (!work.hidden_known) {
+    out.emplace_back(
+        "a plan does not say what splits the hidden size: taken "
+        "as whole");
+  } else if (!work.hidden.empty()) {
+    out.push_back("hidden states are split over " + GroupText(work.hidden) +
+                  " (axis rule `hidden_state`)");
+  }
+  for (const std::string& note : work.notes) out.push_back(note);
+  return out;
+}
+
+}  // namespace
+
+Report ReportOf(const Work& work, const Settings& settings) {
+  Report out;
+  out.mode = work.mode;
+  out.mesh = work.mesh;
+  out.settings = settings;
+  out.memory = MemoryOf(work, settings);
+  out.assumptions = AssumptionsOf(work, settings);
+  return out;
+}
+
+}  // namespace shardc::cost

@@ -1,0 +1,55 @@
+// How a model is trained or served, as far as the plan does not say it.
+#ifndef SHARDC_COST_SETTINGS_H_
+#define SHARDC_COST_SETTINGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cost/remat.h"
+#include "devices/profiles.h"
+#include "exec/operations/operation.h"
+#include "model/dtype.h"
+
+namespace shardc::cost {
+
+enum class Optimizer : uint8_t {
+  kAdamW,
+  kAdafactor,
+  kLion,
+  kMomentum,
+  kMuon,
+  kSgd
+};
+inline constexpr std::string_view kOptimizerNames[] = {
+    "adamw", "adafactor", "lion", "momentum", "muon", "sgd"};
+
+struct Settings {
+  Optimizer optimizer = Optimizer::kAdamW;
+  // A copy of the parameters that the optimizer updates: nothing and not given
+  // is float32 where they are narrower.
+  std::optional<Dtype> master;
+  bool master_given = false;
+  std::optional<Dtype> first_moment, second_moment;  // absent: float32
+  std::optional<Dtype> gradients;                    // absent: the parameters'
+  // What data parallel replicas divide beyond what the plan splits: 1 the
+  // optimizer's states, 2 gradients too, 3 parameters too.
+  int zero = 0;
+
+  Policy remat;
+  std::optional<int64_t> batch, length, kv_length;
+  int64_t microbatches = 1;
+  Dtype activations = Dtype::kBF16;
+  Dtype cache = Dtype::kBF16;
+  Dtype logits = Dtype::kF32;
+  const exec::Operation* operation = nullptr;  // null: the mode's usual one
+  std::string pipeline_axis;                   // empty: none
+
+  const DeviceProfile* profile = nullptr;
+  std::optional<int64_t> memory;  // wins over the mesh's device
+};
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_SETTINGS_H_

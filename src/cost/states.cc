@@ -1,0 +1,131 @@
+// States lie as their parameter does. Adafactor keeps sums of rows and columns
+// of the two largest dimensions where the second largest is 128 at least, and
+// as many numbers as the parameter has elsewhere; Muon keeps one number for
+// each of a projection's and Adam's two for each of the rest.
+//
+//   [4096, 11008] split [8, 1] under adafactor: 512 rows and 11008 columns
+//
+// Sources: Rajbhandari et al., ZeRO (arXiv 1910.02054), whose K is 12 here:
+// float32 master, momentum and variance; optax's adamw, lion and adafactor.
+#include "cost/states.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "comm/memory.h"
+#include "comm/reshard.h"
+#include "source/checked.h"
+
+namespace shardc::cost {
+namespace {
+
+using Bytes = std::optional<int64_t>;
+
+constexpr int64_t kLeastFactored = 128;
+
+Bytes Add(Bytes a, Bytes b) {
+  return a && b ? CheckedAdd(*a, *b) : std::nullopt;
+}
+
+int64_t Cut(int64_t elements, int64_t parts) {
+  return elements / parts + (elements % parts != 0 ? 1 : 0);
+}
+
+// Elements of two vectors in place of a matrix; nothing where it is not one.
+Bytes FactoredElements(const Shape& whole, const Shape& shard) {
+  if (whole.size() < 2) return std::nullopt;
+  std::vector<size_t> order(whole.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return whole[a] < whole[b]; });
+  const size_t largest = order.back(), second = order[order.size() - 2];
+  if (whole[second] < kLeastFactored) return std::nullopt;
+  const auto without = [&](size_t dim) {
+    Shape left = shard;
+    left.erase(left.begin() + static_cast<long>(dim));
+    return CheckedProduct(left);
+  };
+  return Add(without(largest), without(second));
+}
+
+// The optimizer's numbers: slots of the first and of the second moment.
+struct Slots {
+  Bytes first = 0, second = 0;
+};
+
+Slots SlotsOf(Optimizer optimizer, const ParamClass& param, const Shape& shard,
+              int64_t elements) {
+  switch (optimizer) {
+    case Optimizer::kAdamW:
+      return {elements, elements};
+    case Optimizer::kMuon:
+      return {elements, param.IsWeight() && param.role.role != Role::kHead
+                            ? 0
+                            : elements};
+    case Optimizer::kLion:
+    case Optimizer::kMomentum:
+      return {elements, 0};
+    case Optimizer::kAdafactor: {
+      const Bytes factored = FactoredElements(*param.type.shape, shard);
+      return {0, factored ? factored : Bytes(elements)};
+    }
+    case Optimizer::kSgd:
+      break;
+  }
+  return {};
+}
+
+Bytes In(Bytes elements, Dtype dtype, int64_t parts) {
+  return elements ? BytesOf(Cut(*elements, parts), dtype) : std::nullopt;
+}
+
+}  // namespace
+
+bool IsTrained(const ParamClass& param) {
+  if (!param.type.dtype) return false;
+  const std::string_view name = DtypeName(*param.type.dtype);
+  return name.starts_with("F") || name.starts_with("BF");
+}
+
+int64_t ReplicaParts(const Work& work, const ParamClass& param) {
+  AxisGroup left = work.TokenAxes();
+  for (const AxisGroup& axes : param.spec) {
+    std::erase_if(left, [&](const std::string& axis) {
+      return std::find(axes.begin(), axes.end(), axis) != axes.end();
+    });
+  }
+  std::erase(left, param.placed_along);
+  return work.Parts(left);
+}
+
+StateBytes StatesOf(const Work& work, const ParamClass& param,
+                    const Settings& settings) {
+  StateBytes out;
+  if (!param.type.shape || !param.type.dtype) return out;
+  const Shape shard = ShardShape(work.mesh, *param.type.shape, param.spec);
+  const Bytes elements = CheckedProduct(shard);
+  if (!elements) return out;
+  const Dtype dtype = *param.type.dtype;
+  const bool train = work.mode == Mode::kTrain;
+  const int64_t replicas = train ? ReplicaParts(work, param) : 1;
+  const auto parts = [&](int stage) {
+    return settings.zero >= stage ? replicas : 1;
+  };
+  out.parameter = In(elements, dtype, parts(3));
+  out.gradient = out.optimizer = 0;
+  if (!train || !IsTrained(param)) return out;
+  out.gradient = In(elements, settings.gradients.value_or(dtype), parts(2));
+  const Slots slots = SlotsOf(settings.optimizer, param, shard, *elements);
+  const Dtype first = settings.first_moment.value_or(Dtype::kF32);
+  const Dtype second = settings.second_moment.value_or(Dtype::kF32);
+  out.optimizer =
+      Add(In(slots.first, first, parts(1)), In(slots.second, second, parts(1)));
+  std::optional<Dtype> master = settings.master;
+  if (!settings.master_given && DtypeBits(dtype) < 32) master = Dtype::kF32;
+  if (master) {
+    out.optimizer = Add(out.optimizer, In(elements, *master, parts(1)));
+  }
+  return out;
+}
+
+}  // namespace shardc::cost

@@ -1,0 +1,303 @@
+// Parameters are folded as they come: one class for each template and layout.
+// Which dimension of a weight leaves it is what the role says of the name's
+// leaf, unless the sizes say otherwise: a projection to heads takes the hidden
+// size in, an output gives it.
+//
+//   layers.0.q_proj.weight, layers.1.q_proj.weight, both [4096, 4096]
+//     -> one class of 2, out 0, in 1
+#include "cost/work.h"
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "comm/reshard.h"
+#include "model/name.h"
+#include "plan/placement.h"
+#include "resolve/attention.h"
+#include "source/checked.h"
+
+namespace shardc::cost {
+namespace {
+
+bool Has(const AxisGroup& axes, const std::string& axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+bool TakesHidden(Role role) {
+  return role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
+         role == Role::kFusedQkv || role == Role::kGate || role == Role::kUp ||
+         role == Role::kFusedGateUp || role == Role::kHead ||
+         role == Role::kRouter;
+}
+
+bool GivesHidden(Role role) {
+  return role == Role::kOutput || role == Role::kDown;
+}
+
+// Turned round where the hidden size stands on one side only, the wrong one.
+void Orient(ParamClass& param, std::optional<int64_t> hidden) {
+  const GroupRole& role = param.role;
+  const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
+                     role.leaf == Leaf::kZeroPoint;
+  const bool projects = TakesHidden(role.role) || GivesHidden(role.role);
+  if (!param.type.shape || !projects || other) return;
+  const Shape& shape = *param.type.shape;
+  const int rank = static_cast<int>(shape.size());
+  if (rank < 2) return;
+  param.out_dim = OutDim(role, rank);
+  param.in_dim = InDim(role, rank);
+  if (param.out_dim < 0) {
+    // Fused experts without a leaf are [in, out].
+    param.out_dim = rank - 1;
+    param.in_dim = rank - 2;
+  }
+  if (!hidden) return;
+  const int wanted = TakesHidden(role.role) ? param.in_dim : param.out_dim;
+  const int there = wanted == param.in_dim ? param.out_dim : param.in_dim;
+  if (shape[static_cast<size_t>(wanted)] != *hidden &&
+      shape[static_cast<size_t>(there)] == *hidden) {
+    std::swap(param.in_dim, param.out_dim);
+  }
+}
+
+// Classes by their key, in the order of their first parameter.
+class Folder {
+ public:
+  ParamClass& At(const std::string& key, bool& fresh) {
+    const auto [at, is_new] = index_.try_emplace(key, classes_.size());
+    fresh = is_new;
+    if (is_new) classes_.emplace_back();
+    return classes_[at->second];
+  }
+  std::vector<ParamClass> Take() { return std::move(classes_); }
+
+ private:
+  std::unordered_map<std::string, size_t> index_;
+  std::vector<ParamClass> classes_;
+};
+
+void Finish(ParamClass& param, std::string name, const TensorType& type,
+            const Spec& spec, char separator) {
+  param.name = std::move(name);
+  param.type = type;
+  param.spec = spec;
+  if (type.shape) param.spec.resize(type.shape->size());
+  param.role = RoleOf(param.name, separator);
+}
+
+void OrientAll(Work& work) {
+  for (ParamClass& param : work.params) Orient(param, work.Hidden());
+  std::erase_if(work.hidden, [&](const std::string& axis) {
+    return work.mesh.SizeOf(axis) == 1 || Has(work.Batch(), axis) ||
+           Has(work.Length(), axis);
+  });
+  const auto hidden = work.Hidden();
+  if (!hidden || *hidden % work.Parts(work.hidden) != 0) work.hidden.clear();
+}
+
+size_t ModeAt(const Plan& plan, const ParamLayout& layout, Mode mode) {
+  for (size_t i = 0; i < layout.modes.size() && i < plan.modes.size(); ++i) {
+    if (layout.modes[i].mode == mode) return i;
+  }
+  return 0;
+}
+
+// An axis that the mesh lacks or that is used before splits nothing.
+Spec Sound(const Mesh& mesh, Spec spec) {
+  AxisGroup seen;
+  spec.resize(4);
+  for (AxisGroup& axes : spec) {
+    std::erase_if(axes, [&](const std::string& axis) {
+      return mesh.SizeOf(axis) == 1 || Has(seen, axis);
+    });
+    seen.insert(seen.end(), axes.begin(), axes.end());
+  }
+  return spec;
+}
+
+void TakeSpec(Work& work, std::string_view tensor, const Spec& spec) {
+  const std::pair<std::string_view, Spec*> known[] = {{"query", &work.query},
+                                                      {"key", &work.key},
+                                                      {"value", &work.value},
+                                                      {"output", &work.output}};
+  for (const auto& [name, to] : known) {
+    if (name == tensor) *to = Sound(work.mesh, spec);
+  }
+}
+
+Work Empty(const Mesh& mesh, std::optional<ModelConfig> model, Mode mode) {
+  Work out;
+  out.mesh = mesh;
+  out.mode = mode;
+  out.model = std::move(model);
+  for (Spec* spec : {&out.query, &out.key, &out.value, &out.output}) {
+    spec->resize(4);
+  }
+  return out;
+}
+
+char SeparatorOf(const ReadPlan& plan) {
+  for (const ReadParam& param : plan.params) {
+    if (param.name.find('/') != std::string::npos) return '/';
+  }
+  return '.';
+}
+
+std::string Key(const TensorType& type, const Spec& spec) {
+  std::string out = "\n";
+  if (type.shape) out += ShapeText(*type.shape);
+  if (type.dtype) out += DtypeName(*type.dtype);
+  return out + SpecText(spec);
+}
+
+}  // namespace
+
+int64_t ParamClass::Matrices() const {
+  if (!IsWeight()) return 0;
+  int64_t out = count;
+  for (int d = 0; d < static_cast<int>(type.shape->size()); ++d) {
+    if (d != in_dim && d != out_dim) {
+      out = CheckedMul(out, SizeAt(d)).value_or(INT64_MAX);
+    }
+  }
+  return out;
+}
+
+int64_t ParamClass::SizeAt(int dim) const {
+  return (*type.shape)[static_cast<size_t>(dim)];
+}
+
+const AxisGroup& ParamClass::AxesAt(int dim) const {
+  return spec[static_cast<size_t>(dim)];
+}
+
+AxisGroup Work::TokenAxes() const {
+  AxisGroup out = DropTrivial(mesh, Batch());
+  for (const std::string& axis : DropTrivial(mesh, Length())) {
+    out.push_back(axis);
+  }
+  return out;
+}
+
+AxisGroup Work::Kept(const AxisGroup& axes) const {
+  const AxisGroup tokens = TokenAxes();
+  AxisGroup out;
+  for (const std::string& axis : DropTrivial(mesh, axes)) {
+    if (!Has(tokens, axis) || Has(query[2], axis)) out.push_back(axis);
+  }
+  return out;
+}
+
+AxisGroup Work::Gathered(const AxisGroup& axes) const {
+  const AxisGroup kept = Kept(axes);
+  AxisGroup out = DropTrivial(mesh, axes);
+  std::erase_if(out, [&](const std::string& axis) { return Has(kept, axis); });
+  return out;
+}
+
+int64_t Work::Experts() const {
+  for (const ParamClass& param : params) {
+    if (!param.IsWeight() || !param.role.expert) continue;
+    const size_t rank = param.type.shape->size();
+    if (rank >= 3) return (*param.type.shape)[rank - 3];
+  }
+  return model ? model->experts.value_or(0) : 0;
+}
+
+int64_t Work::LayersOf(const ParamClass& param) const {
+  const int64_t experts = param.role.expert ? Experts() : 1;
+  return param.Matrices() / std::max<int64_t>(experts, 1);
+}
+
+int64_t Work::LayersWith(Role role) const {
+  int64_t out = 0;
+  for (const ParamClass& param : params) {
+    if (param.role.role == role && param.IsWeight()) out += LayersOf(param);
+  }
+  return out;
+}
+
+const ParamClass* Work::Find(Role role, bool expert) const {
+  for (const ParamClass& param : params) {
+    const bool weight = param.IsWeight() || role == Role::kEmbedding;
+    if (param.role.role == role && weight && param.type.shape &&
+        param.role.expert == expert) {
+      return &param;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<int64_t> Work::Hidden() const {
+  if (model && model->hidden) return model->hidden;
+  const ParamClass* embedding = Find(Role::kEmbedding);
+  if (embedding == nullptr || embedding->type.shape->size() != 2) {
+    return std::nullopt;
+  }
+  return embedding->type.shape->back();
+}
+
+Work MakeWork(const Compiled& compiled, std::optional<ModelConfig> model,
+              Mode mode) {
+  const Plan& plan = compiled.plan;
+  Work out = Empty(plan.mesh, std::move(model), mode);
+  const char separator = compiled.manifest.separator;
+  Folder folder;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const PlannedParam& param = plan.params[i];
+    const ParamLayout& layout = plan.layouts[param.layout];
+    std::string name = NameTemplate(plan.names[i], separator);
+    bool fresh = false;
+    ParamClass& one =
+        folder.At(name + "\n" + std::to_string(param.layout), fresh);
+    if (fresh) {
+      Finish(one, std::move(name), plan.types[layout.type],
+             layout.modes[ModeAt(plan, layout, mode)].spec, separator);
+      if (param.coordinate && layout.rule >= 0) {
+        one.placed_along = PlacementAxis(plan, layout);
+      }
+    }
+    ++one.count;
+    if (param.coordinate && !one.placed_along.empty()) {
+      ++one.placed[*param.coordinate];
+    }
+  }
+  out.params = folder.Take();
+  for (const AttentionTensor& tensor :
+       AttentionSpecs(*compiled.resolver, mode, {})) {
+    TakeSpec(out, tensor.name, tensor.resolved.spec);
+  }
+  out.hidden = compiled.resolver->axes().Value(AxisRule::kHiddenState).axes;
+  out.hidden_known = true;
+  OrientAll(out);
+  return out;
+}
+
+Work MakeWork(const PlanView& plan, std::optional<ModelConfig> model,
+              Mode mode) {
+  Work out = Empty(plan.plan.mesh, std::move(model), mode);
+  const char separator = SeparatorOf(plan.plan);
+  Folder folder;
+  for (const ReadParam& param : plan.plan.params) {
+    std::string name = NameTemplate(param.name, separator);
+    const Spec& spec = param.SpecOf(mode);
+    bool fresh = false;
+    ParamClass& one = folder.At(name + Key(param.type, spec), fresh);
+    if (fresh) Finish(one, std::move(name), param.type, spec, separator);
+    ++one.count;
+    if (param.placement) {
+      one.placed_along = param.placement->axis;
+      ++one.placed[param.placement->coordinate];
+    }
+  }
+  out.params = folder.Take();
+  for (const PlanView::Attention& one : plan.attention) {
+    if (one.mode == mode) TakeSpec(out, one.tensor, one.spec);
+  }
+  OrientAll(out);
+  return out;
+}
+
+}  // namespace shardc::cost

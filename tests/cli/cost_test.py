@@ -1,0 +1,131 @@
+"""`shardc cost`: what its JSON says is what its schema says and what a plan's
+own sizes say."""
+
+import json
+import os
+import tempfile
+import unittest
+
+import jsonschema
+
+from driver import MODELS, TESTDATA, Case, run
+
+LLAMA = ["--manifest", os.path.join(MODELS, "llama-3-8b.hf.manifest.json"),
+         "--model", os.path.join(TESTDATA, "configs",
+                                 "llama-3-8b.config.json"),
+         "--rules", "auto", "--no-project"]
+TRAIN = ["--batch", "64", "--seq", "2048"]
+SERVE = ["--batch", "64", "--kv-len", "8192"]
+POLICIES = [
+    "everything_saveable", "nothing_saveable", "dots_saveable",
+    "checkpoint_dots", "dots_with_no_batch_dims_saveable",
+    "checkpoint_dots_with_no_batch_dims",
+    "save_anything_except_these_names(context)",
+    "save_any_names_but_these(context)", "save_only_these_names(context)",
+    "save_from_both_policies(dots_saveable,save_only_these_names(context))"]
+
+
+class Cost(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.schema = jsonschema.Draft7Validator(
+            json.loads(run("schema", "cost").out))
+
+    def cost(self, *arguments, rc=0, inputs=(*LLAMA, "--mesh", "fsdp:8,tp:4")):
+        value = self.check(run("cost", *inputs, *arguments, "--format",
+                               "json"), rc).json()
+        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
+                  for e in self.schema.iter_errors(value)]
+        self.assertEqual(errors, [])
+        return value
+
+    def test_every_mode_is_as_the_schema_says(self):
+        for mode in ("train", "prefill", "decode", "insert"):
+            value = self.cost("--mode", mode, *TRAIN, "--kv-len", "4096")
+            self.assertEqual(value["mode"], mode)
+            self.assertEqual(value["unknown"], [])
+
+    def test_parameters_are_the_plan_s(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "plan.json")
+            self.check(run("plan", *LLAMA, "--mesh", "fsdp:8,tp:4", "-o",
+                           path), 0)
+            with open(path, encoding="utf-8") as file:
+                plan = json.load(file)
+            for mode in plan["modes"]:
+                held = sum(
+                    p.get("modes", {}).get(mode, p)["bytes_per_device"]
+                    for p in plan["params"].values())
+                inputs = self.cost("--mode", mode, *TRAIN, *SERVE[2:])
+                written = self.cost("--mode", mode, *TRAIN, *SERVE[2:],
+                                    inputs=("--plan", path, *LLAMA[2:4]))
+                for value in (inputs, written):
+                    self.assertEqual(value["memory"]["parameters"], held)
+                for key in ("gradients", "optimizer", "kv_cache"):
+                    self.assertEqual(inputs["memory"][key],
+                                     written["memory"][key])
+
+    def test_the_total_is_the_sum(self):
+        for more in (TRAIN, ["--mode", "decode", *SERVE]):
+            memory = self.cost(*more)["memory"]
+            for held in (memory, memory["least"]):
+                parts = [value for key, value in held.items()
+                         if key not in ("total", "least", "capacity", "fits")]
+                self.assertEqual(sum(parts), held["total"])
+
+    def test_a_policy_that_keeps_more_holds_more(self):
+        kept = {}
+        for policy in POLICIES:
+            value = self.cost(*TRAIN, "--remat", policy)
+            kept[policy] = value["activations"]["kept"]
+            names = [tensor["name"] for tensor in
+                     value["activations"]["tensors"] if tensor["kept"]]
+            self.assertIn("layer_input", names)
+        self.assertEqual(kept["dots_saveable"], kept["checkpoint_dots"])
+        self.assertLess(kept["nothing_saveable"],
+                        kept["save_only_these_names(context)"])
+        self.assertLess(kept["dots_saveable"], kept["everything_saveable"])
+        self.assertEqual(kept[POLICIES[-1]] - kept["dots_saveable"],
+                         kept["save_only_these_names(context)"]
+                         - kept["nothing_saveable"])
+
+    def test_it_exits_with_1_where_memory_does_not_suffice(self):
+        value = self.cost(*TRAIN, "--memory", "1GiB", rc=1)
+        self.assertFalse(value["memory"]["fits"])
+        value = self.cost(*TRAIN, "--profile", "h100-sxm")
+        self.assertTrue(value["memory"]["fits"])
+        self.assertEqual(value["memory"]["capacity"], 85520809984)
+
+    def test_what_is_not_given_is_said(self):
+        value = self.cost()
+        self.assertIsNone(value["memory"]["activations"])
+        self.assertNotIn("activations", value)
+        self.assertTrue(value["unknown"])
+
+    def test_bad_flags_are_told_together(self):
+        wrong = self.check(run(
+            "cost", *LLAMA, "--mesh", "tp:2", "--optimizer", "adam",
+            "--remat", "dots_savable", "--zero", "4", "--profile", "h100",
+            "--grad-dtype", "I4", "--batch", "0"), 2)
+        for word in ("adamw", "dots_saveable", "stages", "h100-sxm",
+                     "--grad-dtype", "--batch"):
+            self.assertIn(word, wrong.err)
+
+    def test_policies_that_are_none(self):
+        for policy, word in (
+                ("save_only_these_names", "takes some"),
+                ("save_only_these_names(q_prj)", "q_proj"),
+                ("save_from_both_policies(dots_saveable)", "takes two"),
+                ("dots_saveable(context)", "no names"),
+                ("save_only_these_names(context", "not closed")):
+            wrong = self.check(run("cost", *LLAMA, "--mesh", "tp:2",
+                                   "--remat", policy), 2)
+            self.assertIn(word, wrong.err)
+
+    def test_a_plan_that_cannot_be_is_none_to_cost(self):
+        self.check(run("cost", *LLAMA[:4], "--no-project", "--mesh", "tp:3",
+                       "--rules", "auto"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

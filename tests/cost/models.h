@@ -1,0 +1,30 @@
+// Small works made by hand, and those of the bundled models through the real
+// pipeline.
+#ifndef SHARDC_TESTS_COST_MODELS_H_
+#define SHARDC_TESTS_COST_MODELS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/work.h"
+
+namespace shardc::cost {
+
+// A mesh of axes such as {{"dp", 64}}.
+Mesh MeshOf(const std::vector<std::pair<std::string, int64_t>>& axes);
+// A class of `count` parameters, its spec padded.
+ParamClass ClassOf(const std::string& name, Shape shape, Dtype dtype, Spec spec,
+                   int64_t count = 1);
+// Training on a mesh whose batch is split over `batch`.
+Work TrainingOn(const Mesh& mesh, const AxisGroup& batch);
+
+// What a bundled model costs under a pack; fails the test where it cannot be
+// compiled. `manifest` as in testdata/models, `config` as in testdata/configs.
+Work BundledWork(const std::string& manifest, const std::string& config,
+                 const std::string& mesh, Mode mode,
+                 const std::string& axes = "");
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_TESTS_COST_MODELS_H_
