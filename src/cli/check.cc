@@ -189,7 +189,11 @@ std::string Diffs(const FixResult& fixed) {
 void TellFixes(const FixResult& fixed, const CheckFlags& flags,
                const Common& common) {
   if (!flags.diff && fixed.made > 0) {
-    Tell(common, Counted(fixed.made, "finding") + " fixed\n");
+    Tell(common, Counted(fixed.made, "finding") + " fixed" +
+                     (fixed.proven ? ", and no name gets another spec, of this "
+                                     "tree or another"
+                                   : "") +
+                     "\n");
   }
   if (fixed.unsafe == 0) return;
   if (flags.unsafe_fixes) {

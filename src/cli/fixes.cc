@@ -1,6 +1,7 @@
 // A fix is safe when every target that reads the file compiles to the same
-// specs with it. All fixes are tried at once; where that fails, each half by
-// itself, down to the fix that is to blame, so that many cost little:
+// specs with it, which needs no compiling where the rules are proven to do the
+// same to all names. All fixes are tried at once; where that fails, each half
+// by itself, down to the fix that is to blame, so that many cost little:
 //
 //   a b c d, c moves a catch-all  ->  abcd no, ab yes, abcd no, abc no, abd yes
 #include "cli/fixes.h"
@@ -14,8 +15,11 @@
 
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
+#include "emit/plans/rule_json.h"
 #include "lint/plan_difference.h"
+#include "match/proof/prover.h"
 #include "source/file.h"
+#include "source/json_writer.h"
 #include "target/open.h"
 
 namespace shardc::cli {
@@ -65,8 +69,45 @@ bool SameSpecs(const Plan& a, const Plan& b) {
   return true;
 }
 
-// What fixes do to specs; the worst of several targets counts.
-enum class Outcome { kSame, kOther, kBroken };
+// What fixes do to specs; the worst of several targets counts. kUnread: no
+// target has the files; kProven: nothing to any name, whatever the tree.
+enum class Outcome { kUnread, kProven, kSame, kOther, kBroken };
+
+// A rule's pattern, and a number for all that it does to what it wins: the
+// same in both lists.
+std::vector<RuledPattern> Ruled(const RuleSet& rules,
+                                std::map<std::string, uint32_t>& numbers) {
+  std::vector<RuledPattern> out;
+  for (const Rule& rule : rules.rules) {
+    Rule effect = rule;
+    // Whose spec is that of a rewritten match depends on the pattern.
+    const auto rewrites = [](const SpecSource& spec) {
+      return std::holds_alternative<SpecLike>(spec);
+    };
+    const bool own_match =
+        rewrites(rule.spec) ||
+        std::any_of(rule.modes.begin(), rule.modes.end(),
+                    [&](const auto& mode) { return rewrites(mode.second); });
+    if (!own_match) effect.match.clear();
+    const std::string text = TextOf([&](Sink& sink) {
+      JsonWriter json(sink);
+      json.BeginObject();
+      WriteRuleMembers(json, effect, SpecForm::kShortest);
+      json.EndObject();
+    });
+    const auto next = static_cast<uint32_t>(numbers.size());
+    out.push_back({{rule.match, {}, rule.separator},
+                   numbers.try_emplace(text, next).first->second});
+  }
+  return out;
+}
+
+PatternProof SameForAllNames(const RuleSet& before, const RuleSet& after) {
+  std::map<std::string, uint32_t> numbers;
+  const auto old_rules = Ruled(before, numbers);
+  const auto new_rules = Ruled(after, numbers);
+  return SameOutcomes(old_rules, new_rules);
+}
 
 // A target, and its plan as the files are now.
 class Witness {
@@ -87,8 +128,13 @@ class Witness {
   }
 
   Outcome With(const RulesTexts& texts) const {
-    if (!Reads(texts)) return Outcome::kSame;
-    const auto after = CompileWith(texts);
+    if (!Reads(texts)) return Outcome::kUnread;
+    auto rules = RulesWith(texts);
+    if (!rules) return Outcome::kBroken;
+    if (SameForAllNames(before_->rules, *rules).answer == Answer::kYes) {
+      return Outcome::kProven;
+    }
+    const auto after = CompileOf(std::move(*rules));
     if (after == nullptr) return Outcome::kBroken;
     return SameSpecs(before_->plan, after->plan) ? Outcome::kSame
                                                  : Outcome::kOther;
@@ -126,14 +172,22 @@ class Witness {
                        });
   }
 
-  std::unique_ptr<const Compiled> CompileWith(const RulesTexts& texts) const {
+  std::optional<RuleSet> RulesWith(const RulesTexts& texts) const {
     Findings findings;
-    auto rules = OpenRules(
-        target_.rules, target_.project_dir, &opened_->manifest,
-        opened_->model ? opened_->model->model_type : "", findings, &texts);
-    if (!rules) return nullptr;
-    return Compile(opened_->mesh, std::move(*rules), opened_->manifest,
+    return OpenRules(target_.rules, target_.project_dir, &opened_->manifest,
+                     opened_->model ? opened_->model->model_type : "", findings,
+                     &texts);
+  }
+
+  std::unique_ptr<const Compiled> CompileOf(RuleSet rules) const {
+    Findings findings;
+    return Compile(opened_->mesh, std::move(rules), opened_->manifest,
                    opened_->options, findings);
+  }
+
+  std::unique_ptr<const Compiled> CompileWith(const RulesTexts& texts) const {
+    auto rules = RulesWith(texts);
+    return rules ? CompileOf(std::move(*rules)) : nullptr;
   }
 
   Target target_;
@@ -152,7 +206,7 @@ class Maker {
     Fixes with = safe_;
     with.insert(with.end(), fixes.begin(), fixes.end());
     const bool meet = AnyMeet(with);
-    if (!meet && Judge(with) == Outcome::kSame) {
+    if (!meet && Judge(with) <= Outcome::kSame) {
       safe_ = std::move(with);
     } else if (fixes.size() == 1) {
       unsafe_.push_back(fixes.front());
@@ -182,6 +236,7 @@ class Maker {
     std::sort(
         out.files.begin(), out.files.end(),
         [](const FixedFile& a, const FixedFile& b) { return a.name < b.name; });
+    out.proven = !made.empty() && Judge(made) == Outcome::kProven;
     if (unsafe && out.unsafe > 0) out.changes = Changes(TextsWith(made));
     return out;
   }
@@ -198,7 +253,7 @@ class Maker {
 
   Outcome Judge(const Fixes& fixes) const {
     const RulesTexts texts = TextsWith(fixes);
-    Outcome out = Outcome::kSame;
+    Outcome out = Outcome::kUnread;
     for (const auto& witness : witnesses_) {
       out = std::max(out, witness->With(texts));
       if (out == Outcome::kBroken) break;

@@ -20,11 +20,13 @@ struct FixResult {
   std::vector<FixedFile> files;  // by name
   int64_t made = 0;
   int64_t unsafe = 0;   // of those made; or that are left, if not asked for
+  bool proven = false;  // all that are made: no name's spec can change
   std::string changes;  // what the unsafe ones made change in the plans
 };
 
 // The fixes of `checked`. `witnesses` are all targets at hand: a fix is safe
-// if each of them has the same specs before and after, in every mode.
+// if each of them has the same specs before and after, in every mode; that is
+// proven of all names where it can be.
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
                     std::span<const Target> witnesses, const InputFlags& inputs,
                     const Common& common, bool unsafe);

@@ -40,10 +40,14 @@ int PutProofs(const RuleSet& rules, bool json, Findings& findings) {
   const auto matcher = Matcher::Compile(patterns, findings);
   if (!matcher) return kFailed;
   Prover prover(*matcher);
-  std::vector<RuleProof> proofs;
-  for (uint32_t i = 0; i < matcher->size(); ++i) {
-    proofs.push_back(prover.ProveRule(i));
+  RuleProofs proofs;
+  const auto size = static_cast<uint32_t>(matcher->size());
+  for (uint32_t i = 0; i < size; ++i) {
+    proofs.of_rules.push_back(prover.ProveRule(i));
   }
+  // Pairs grow with the square, and many rules have little to say of them.
+  Prover of_pairs(*matcher, {.work = 50'000'000});
+  proofs.related = ProvePairs(of_pairs, size);
   const auto write = [&](Sink& out) {
     if (json) {
       WriteRuleProofsJson(rules, proofs, out);

@@ -419,6 +419,24 @@ rules:
                       "and is [\"tp\", \"fsdp\"]", result.err)
         self.assertNotEqual(self.specs(), before)
 
+    def test_what_is_proven_of_all_names_is_said(self):
+        """A duplicate is of no use to any tree; a catch-all that moves
+        behind a rule that finds nothing here keeps the specs of this one."""
+        duplicate = ("version: 1\nrules:\n"
+                     "  - match: 'q_proj/kernel$'\n    spec: ColumnWise\n"
+                     "  - match: '.*'\n    spec: []\n")
+        proven = "no name gets another spec"
+        self.write("r.yaml", duplicate.replace(
+            "  - match: '.*'", "  - match: 'q_proj/kernel$'\n"
+            "    spec: ColumnWise\n  - match: '.*'"))
+        self.assertIn(proven, self.lint("--fix").err)
+        self.assertEqual(self.read("r.yaml"), duplicate)
+        self.write("r.yaml", duplicate + "  - match: 'absent$'\n"
+                   "    spec: ColumnWise\n")
+        result = self.lint("--fix")
+        self.assertIn("1 finding fixed\n", result.err)
+        self.assertNotIn(proven, result.err)
+
     def test_a_fix_is_proven_in_every_mode(self):
         self.write("r.yaml", self.SAFE.replace(
             '    note: "narrow"', "    modes: {decode: [null, null]}"))

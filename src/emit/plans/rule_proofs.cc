@@ -50,47 +50,136 @@ std::string ProofText(const RuleProof& proof) {
   return "is too large to say";
 }
 
-}  // namespace
-
-std::string RuleProofsText(const RuleSet& rules,
-                           std::span<const RuleProof> proofs) {
-  std::string out = "of all names, not only of one manifest's\n";
-  for (size_t i = 0; i < proofs.size(); ++i) {
-    std::string number = std::to_string(i);
-    if (number.size() < 3) number.insert(0, 3 - number.size(), ' ');
-    out += number + "  " + Printable(rules.rules[i].match) + "  (" +
-           Printable(RulePlaceText(rules.rules[i])) + ")\n     " +
-           ProofText(proofs[i]) + "\n";
+// Ascending numbers, neighbours as one.
+//
+//   0, 1, 2, 5  ->  [0] to [2], [5]
+std::string RangesText(std::span<const uint32_t> numbers) {
+  std::string out;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    if (end - i == 2) end = i + 1;
+    out += (out.empty() ? "[" : ", [") + std::to_string(numbers[i]) + "]";
+    if (end - i > 1) out += " to [" + std::to_string(numbers[end - 1]) + "]";
+    i = end;
   }
   return out;
 }
 
-void WriteRuleProofsJson(const RuleSet& rules,
-                         std::span<const RuleProof> proofs, Sink& out) {
+// What is proven of a rule and those before it. One that holds all its names
+// is told where it never wins.
+//
+//   holds all names of [0], [2]
+//   shares names with [1], such as `q_proj.bias`
+std::string RelatedText(uint32_t rule, const RelatedRules& related) {
+  std::vector<uint32_t> within;
+  std::string shared;
+  for (const auto& pair : related.pairs) {
+    if (pair.second != rule) continue;
+    if (pair.proof.kind == PairProof::Kind::kWithin) {
+      within.push_back(pair.first);
+    } else if (pair.proof.kind == PairProof::Kind::kOverlap) {
+      shared += (shared.empty() ? "[" : "; [") + std::to_string(pair.first) +
+                "], such as " + ShortQuote(pair.proof.both);
+    }
+  }
+  std::string out;
+  if (!within.empty()) {
+    out += "     holds all names of " + RangesText(within) + "\n";
+  }
+  if (!shared.empty()) out += "     shares names with " + shared + "\n";
+  return out;
+}
+
+std::string_view RelationName(PairProof::Kind kind) {
+  switch (kind) {
+    case PairProof::Kind::kApart:
+      return "apart";
+    case PairProof::Kind::kSame:
+      return "same";
+    case PairProof::Kind::kContains:
+      return "contains";
+    case PairProof::Kind::kWithin:
+      return "within";
+    case PairProof::Kind::kOverlap:
+      return "overlap";
+    case PairProof::Kind::kNotProven:
+      break;
+  }
+  return "not_proven";
+}
+
+void WriteProof(JsonWriter& json, const Rule& rule, const RuleProof& proof) {
+  json.BeginObject();
+  json.Member("match", rule.match);
+  json.Member("source", RulePlaceText(rule));
+  json.Member("proof", KindName(proof.kind));
+  if (!proof.name.empty()) json.Member("name", proof.name);
+  if (!proof.covers.empty()) {
+    json.Key("covers");
+    json.BeginArray();
+    for (const Cover& cover : proof.covers) {
+      json.BeginObject();
+      json.Member("rule", cover.rule);
+      json.Member("name", cover.name);
+      json.EndObject();
+    }
+    json.EndArray();
+  }
+  json.EndObject();
+}
+
+void WritePair(JsonWriter& json, const RelatedRules::Pair& pair) {
+  json.BeginObject();
+  json.Member("first", pair.first);
+  json.Member("second", pair.second);
+  json.Member("relation", RelationName(pair.proof.kind));
+  json.Member("both", pair.proof.both);
+  if (!pair.proof.only_first.empty()) {
+    json.Member("only_first", pair.proof.only_first);
+  }
+  if (!pair.proof.only_second.empty()) {
+    json.Member("only_second", pair.proof.only_second);
+  }
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string RuleProofsText(const RuleSet& rules, const RuleProofs& proofs) {
+  std::string out = "of all names, not only of one manifest's\n";
+  for (size_t i = 0; i < proofs.of_rules.size(); ++i) {
+    std::string number = std::to_string(i);
+    if (number.size() < 3) number.insert(0, 3 - number.size(), ' ');
+    out += number + "  " + Printable(rules.rules[i].match) + "  (" +
+           Printable(RulePlaceText(rules.rules[i])) + ")\n     " +
+           ProofText(proofs.of_rules[i]) + "\n" +
+           RelatedText(static_cast<uint32_t>(i), proofs.related);
+  }
+  const int64_t open = proofs.related.pairs_not_proven;
+  if (open > 0) {
+    out += Counted(open, "pair") +
+           " of rules not compared: too many, or too large\n";
+  }
+  return out;
+}
+
+void WriteRuleProofsJson(const RuleSet& rules, const RuleProofs& proofs,
+                         Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Key("rules");
   json.BeginArray(JsonLayout::kLines);
-  for (size_t i = 0; i < proofs.size(); ++i) {
-    json.BeginObject();
-    json.Member("match", rules.rules[i].match);
-    json.Member("source", RulePlaceText(rules.rules[i]));
-    json.Member("proof", KindName(proofs[i].kind));
-    if (!proofs[i].name.empty()) json.Member("name", proofs[i].name);
-    if (!proofs[i].covers.empty()) {
-      json.Key("covers");
-      json.BeginArray();
-      for (const Cover& cover : proofs[i].covers) {
-        json.BeginObject();
-        json.Member("rule", cover.rule);
-        json.Member("name", cover.name);
-        json.EndObject();
-      }
-      json.EndArray();
-    }
-    json.EndObject();
+  for (size_t i = 0; i < proofs.of_rules.size(); ++i) {
+    WriteProof(json, rules.rules[i], proofs.of_rules[i]);
   }
   json.EndArray();
+  json.Key("pairs");
+  json.BeginArray(JsonLayout::kLines);
+  for (const auto& pair : proofs.related.pairs) WritePair(json, pair);
+  json.EndArray();
+  json.Member("pairs_apart", proofs.related.pairs_apart);
+  json.Member("pairs_not_proven", proofs.related.pairs_not_proven);
   json.EndObject();
   out.Put('\n');
 }

@@ -2,8 +2,8 @@
 #ifndef SHARDC_EMIT_PLANS_RULE_PROOFS_H_
 #define SHARDC_EMIT_PLANS_RULE_PROOFS_H_
 
-#include <span>
 #include <string>
+#include <vector>
 
 #include "match/proof/prover.h"
 #include "model/rules.h"
@@ -11,13 +11,17 @@
 
 namespace shardc {
 
-// A proof for each rule.
-std::string RuleProofsText(const RuleSet& rules,
-                           std::span<const RuleProof> proofs);
+struct RuleProofs {
+  std::vector<RuleProof> of_rules;  // one for each
+  RelatedRules related;
+};
+
+std::string RuleProofsText(const RuleSet& rules, const RuleProofs& proofs);
 // {"rules": [{"match", "source", "proof", "name", "covers": [{"rule",
-// "name"}]}]}
-void WriteRuleProofsJson(const RuleSet& rules,
-                         std::span<const RuleProof> proofs, Sink& out);
+// "name"}]}], "pairs": [{"first", "second", "relation", "both", "only_first",
+// "only_second"}], "pairs_apart", "pairs_not_proven"}
+void WriteRuleProofsJson(const RuleSet& rules, const RuleProofs& proofs,
+                         Sink& out);
 
 }  // namespace shardc
 

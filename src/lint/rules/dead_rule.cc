@@ -126,7 +126,8 @@ void Check(const Facts& facts, FindingSink& sink) {
 constinit const Lint kDeadRule{
     .code = {105, "dead-rule", Level::kWarning, "a rule matches no parameter"},
     .what =
-        "Finds rules whose pattern is found in no parameter's name. Rules "
+        "Finds rules whose pattern is found in no name of this tree (what "
+        "holds of all names, `shardc rules --prove` tells). Rules "
         "for biases, norms, embeddings and heads of output, which models "
         "of a family have or not, are only noted, unless a large parameter "
         "that reaches a catch-all only seems to be theirs; those of "

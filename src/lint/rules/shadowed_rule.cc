@@ -1,10 +1,18 @@
 // A rule that was found and never won lost to earlier ones, each of which is
 // labelled. Duplicates, catch-alls and overriding have lints of their own.
+// Whether that is so of this tree alone, or of all names, is proven.
 //
-//   [0] `kernel`, [1] `o_proj/kernel`: [1] finds 1, [0] takes it
+//   [0] `kernel`, [1] `o_proj/kernel`: [1] finds 1, [0] takes it, and would
+//   take whatever [1] is found in
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
+#include "match/match.h"
+#include "match/proof/prover.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -35,7 +43,43 @@ bool IsShadowed(const Facts& facts, size_t index) {
   return true;
 }
 
+// In which of the two senses it never applies; nothing where no proof is
+// found.
+class OfAllNames {
+ public:
+  explicit OfAllNames(const Facts& facts) : facts_(facts) {}
+
+  std::string Text(size_t rule) {
+    if (!matcher_) Compile();
+    if (!matcher_) return "";
+    Prover prover(*matcher_, {.work = 4'000'000});
+    const RuleProof proof = prover.ProveRule(static_cast<uint32_t>(rule));
+    if (proof.kind == RuleProof::Kind::kNeverWins) {
+      return "; no name of another tree could be left to it";
+    }
+    if (proof.kind == RuleProof::Kind::kWins) {
+      return "; in another tree it would win names such as " +
+             ShortQuote(proof.name);
+    }
+    return "";
+  }
+
+ private:
+  void Compile() {
+    std::vector<Pattern> patterns;
+    for (const Rule& rule : facts_.rules()) {
+      patterns.push_back({rule.match, {}, rule.separator});
+    }
+    Findings ignored;
+    matcher_ = Matcher::Compile(patterns, ignored);
+  }
+
+  const Facts& facts_;
+  std::optional<Matcher> matcher_;
+};
+
 void Check(const Facts& facts, FindingSink& sink) {
+  OfAllNames of_all_names(facts);
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     if (!IsShadowed(facts, r)) continue;
     const RuleFacts& rule = facts.rule_facts()[r];
@@ -59,7 +103,8 @@ void Check(const Facts& facts, FindingSink& sink) {
              ? "the parameter it matches goes"
              : "all " + CountText(rule.found) + " parameters it matches go") +
         " to earlier rules" + (same ? " with the same spec" : "");
-    finding.help = same ? "remove it" : "move it above, or narrow the other";
+    finding.help = (same ? "remove it" : "move it above, or narrow the other") +
+                   of_all_names.Text(r);
     sink.push_back(std::move(finding));
   }
 }
@@ -71,7 +116,9 @@ constinit const Lint kShadowedRule{
              "earlier rules take every parameter that a rule matches"},
     .what =
         "Finds rules that match parameters and win none, and names the "
-        "earlier rules that take them. With the same spec it is a note; "
+        "earlier rules that take them. It says whether that is so of this "
+        "tree alone or proven of all names, as `shardc rules --prove` does of "
+        "every rule. With the same spec it is a note; "
         "a rule of an extended file that the extending file overrides is "
         "not mentioned.",
     .why = "The first match wins, so the spec written here is never used.",

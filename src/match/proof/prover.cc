@@ -151,6 +151,23 @@ PairProof Prover::ProvePair(uint32_t first, uint32_t second) {
   return proof;
 }
 
+RelatedRules ProvePairs(Prover& prover, uint32_t rules) {
+  RelatedRules out;
+  for (uint32_t second = 0; second < rules; ++second) {
+    for (uint32_t first = 0; first < second; ++first) {
+      PairProof proof = prover.ProvePair(first, second);
+      if (proof.kind == PairProof::Kind::kApart) {
+        ++out.pairs_apart;
+      } else if (proof.kind == PairProof::Kind::kNotProven) {
+        ++out.pairs_not_proven;
+      } else {
+        out.pairs.push_back({first, second, std::move(proof)});
+      }
+    }
+  }
+  return out;
+}
+
 namespace {
 
 // Is there no name that `a` is found in and `b` is not, for each of `ways`?
@@ -185,6 +202,105 @@ PatternProof Equivalent(const Pattern& a, const Pattern& b) {
 
 PatternProof Contains(const Pattern& outer, const Pattern& inner) {
   return NoNameApart(inner, outer, false);
+}
+
+namespace {
+
+// A rule number of the one list, of the other behind it, or none of them.
+constexpr uint32_t kNobody = UINT32_MAX;
+
+bool SameRule(const RuledPattern& a, const RuledPattern& b) {
+  return a.outcome == b.outcome && a.pattern.text == b.pattern.text &&
+         a.pattern.separator == b.pattern.separator;
+}
+
+// Two lists with what they share at either end, where a name that reaches
+// neither middle has the same winner.
+class TwoLists {
+ public:
+  TwoLists(std::span<const RuledPattern> before,
+           std::span<const RuledPattern> after)
+      : before_(before), after_(after) {
+    const size_t least = std::min(before.size(), after.size());
+    while (head_ < least && SameRule(before[head_], after[head_])) ++head_;
+    while (tail_ < least - head_ && SameRule(before[before.size() - 1 - tail_],
+                                             after[after.size() - 1 - tail_])) {
+      ++tail_;
+    }
+  }
+
+  // Looks for a name of which the two lists make something different.
+  PatternProof Compare(Prover& prover) const {
+    PatternProof proof{Answer::kYes, ""};
+    for (const uint32_t b : Winners(before_)) {
+      for (const uint32_t a : Winners(after_)) {
+        if (!MayDiffer(b, a)) continue;
+        NameAnswer name = Ask(prover, b, a);
+        if (name.answer == Answer::kYes) {
+          return {Answer::kNo, std::move(name.name)};
+        }
+        if (name.answer == Answer::kNotProven) proof = {};
+      }
+    }
+    return proof;
+  }
+
+ private:
+  std::vector<uint32_t> Winners(std::span<const RuledPattern> list) const {
+    std::vector<uint32_t> out;
+    for (size_t i = head_; i < list.size(); ++i) {
+      out.push_back(static_cast<uint32_t>(i));
+    }
+    out.push_back(kNobody);
+    return out;
+  }
+
+  bool InMiddle(uint32_t rule, size_t size) const {
+    return rule != kNobody && rule < size - tail_;
+  }
+
+  bool MayDiffer(uint32_t b, uint32_t a) const {
+    if (!InMiddle(b, before_.size()) && !InMiddle(a, after_.size())) {
+      return false;
+    }
+    return b == kNobody || a == kNobody ||
+           before_[b].outcome != after_[a].outcome;
+  }
+
+  // A name that `b` wins of the first list and `a` of the second.
+  NameAnswer Ask(Prover& prover, uint32_t b, uint32_t a) const {
+    const auto of_after = [&](size_t rule) {
+      return static_cast<uint32_t>(before_.size() + rule);
+    };
+    std::vector<uint32_t> all, none;
+    const size_t before = std::min<size_t>(b, before_.size());
+    const size_t after = std::min<size_t>(a, after_.size());
+    if (b != kNobody) all.push_back(b);
+    if (a != kNobody) all.push_back(of_after(a));
+    for (size_t r = 0; r < before; ++r) {
+      none.push_back(static_cast<uint32_t>(r));
+    }
+    for (size_t r = head_; r < after; ++r) none.push_back(of_after(r));
+    return prover.FindName(all, none);
+  }
+
+  std::span<const RuledPattern> before_, after_;
+  size_t head_ = 0;  // rules that both begin with
+  size_t tail_ = 0;  // and end with
+};
+
+}  // namespace
+
+PatternProof SameOutcomes(std::span<const RuledPattern> before,
+                          std::span<const RuledPattern> after) {
+  Findings ignored;
+  std::vector<Pattern> patterns;
+  for (const RuledPattern& rule : before) patterns.push_back(rule.pattern);
+  for (const RuledPattern& rule : after) patterns.push_back(rule.pattern);
+  const auto matcher = Matcher::Compile(patterns, ignored);
+  if (!matcher) return {};
+  Prover prover(*matcher);
+  return TwoLists(before, after).Compare(prover);
 }
 
 }  // namespace shardc

@@ -82,6 +82,20 @@ class Prover {
   ProofLimits limits_;
 };
 
+// The pairs of a list, each with the earlier rule first, but for those that
+// are apart, while the prover's work lasts.
+struct RelatedRules {
+  struct Pair {
+    uint32_t first = 0;
+    uint32_t second = 0;
+    PairProof proof;
+  };
+  std::vector<Pair> pairs;  // by second, then by first
+  int64_t pairs_apart = 0;
+  int64_t pairs_not_proven = 0;  // not in `pairs` either
+};
+RelatedRules ProvePairs(Prover& prover, uint32_t rules);
+
 // For fixes of one pattern. The name is a shortest one that speaks against
 // it; not proven where a pattern cannot be used.
 struct PatternProof {
@@ -93,6 +107,16 @@ struct PatternProof {
 PatternProof Equivalent(const Pattern& a, const Pattern& b);
 // `outer` is found wherever `inner` is.
 PatternProof Contains(const Pattern& outer, const Pattern& inner);
+
+// A rule of a list, and what it does: equal numbers do the same.
+struct RuledPattern {
+  Pattern pattern;
+  uint32_t outcome = 0;
+};
+// Every name gets the same outcome of both lists, or none of both. The name
+// is one that does not.
+PatternProof SameOutcomes(std::span<const RuledPattern> before,
+                          std::span<const RuledPattern> after);
 
 }  // namespace shardc
 

@@ -159,6 +159,63 @@ TEST_CASE("what the bounds do not allow is not proven") {
   CHECK(none.ProveRule(1).kind == RuleProof::Kind::kNotProven);
 }
 
+TEST_CASE("the pairs of a list, but for those that are apart") {
+  const Matcher matcher =
+      Compiled({"attn/kernel$", "kernel$", "bias$", "^(a|b)*a(a|b){20}$"});
+  Prover prover(matcher, {.work_per_question = 20'000});
+  const RelatedRules related = ProvePairs(prover, 4);
+  REQUIRE(related.pairs.size() == 1);
+  CHECK(related.pairs[0].first == 0);
+  CHECK(related.pairs[0].second == 1);
+  CHECK(related.pairs[0].proof.kind == PairProof::Kind::kWithin);
+  CHECK(related.pairs_apart + related.pairs_not_proven == 5);
+}
+
+TEST_CASE("two lists do the same to all names, or a name says not") {
+  struct Case {
+    std::vector<std::pair<std::string_view, uint32_t>> before, after;
+    std::string_view name;  // empty: the same
+  };
+  const Case cases[] = {
+      // A duplicate goes, a rule that never wins, one that nothing is left to.
+      {{{"q", 0}, {"k", 1}, {"q", 2}}, {{"q", 0}, {"k", 1}}, ""},
+      {{{"q", 0}, {"aq", 1}, {".*", 2}}, {{"q", 0}, {".*", 2}}, ""},
+      {{{"q", 0}, {"[^q]", 1}, {".*", 2}}, {{"q", 0}, {"[^q]", 1}}, ""},
+      // Those with one outcome change places, others do not.
+      {{{"q", 0}, {"k", 0}, {".*", 1}}, {{"k", 0}, {"q", 0}, {".*", 1}}, ""},
+      {{{"q", 0}, {"k", 1}}, {{"k", 1}, {"q", 0}}, "kq"},
+      // Apart, the order says nothing.
+      {{{"q$", 0}, {"k$", 1}}, {{"k$", 1}, {"q$", 0}}, ""},
+      // One pattern is written otherwise, by nothing, by more.
+      {{{"(q|k)", 0}, {".*", 1}}, {{"[kq]", 0}, {".*", 1}}, ""},
+      {{{"q", 0}, {".*", 1}}, {{"q$", 0}, {".*", 1}}, "qx"},
+      {{{"q", 0}, {".*", 0}}, {{"q$", 0}, {".*", 0}}, ""},
+      {{{"a", 0}, {"q", 1}}, {{"a", 0}, {"q$", 1}}, "qx"},
+      {{{"a", 0}}, {}, "a"},
+      {{}, {{"^$", 0}}, ""},
+      {{{"\\pL", 0}}, {{"a", 0}}, "?"},
+  };
+  for (const Case& c : cases) {
+    const auto list = [](const auto& rules) {
+      std::vector<RuledPattern> out;
+      for (const auto& [text, outcome] : rules) {
+        out.push_back({{text, {}, '/'}, outcome});
+      }
+      return out;
+    };
+    const PatternProof proof = SameOutcomes(list(c.before), list(c.after));
+    CAPTURE(proof.name);
+    if (c.name == "?") {
+      CHECK(proof.answer == Answer::kNotProven);
+    } else if (c.name.empty()) {
+      CHECK(proof.answer == Answer::kYes);
+    } else {
+      CHECK(proof.answer == Answer::kNo);
+      CHECK(proof.name.size() == c.name.size());
+    }
+  }
+}
+
 // Every text of `letters` up to a length, the shortest first.
 std::vector<std::string> AllNames(std::string_view letters, size_t longest) {
   std::vector<std::string> out = {""};
