@@ -1,17 +1,62 @@
-// `shardc manifest`: one parameter tree, shown.
+// `shardc manifest`: one parameter tree, shown. It is a file's, a target's, or
+// what a config.json makes:
+//
+//   --model config.json --naming flax  ->  model/layers/0/self_attn/...
+#include <algorithm>
+
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "emit/plans/manifest_text.h"
+#include "families/families.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
 
-int RunManifest(const InputFlags& flags, const Common& common,
+struct ManifestFlags {
+  InputFlags inputs;
+  std::string naming;
+};
+
+// The tree that `--model` makes, in the naming asked for.
+std::optional<Manifest> Build(const ManifestFlags& flags, Findings& findings) {
+  if (!flags.inputs.asked.manifest.empty()) {
+    findings.Add(code::kUsage, {},
+                 "`--manifest` and `--model` are two trees, and one is shown",
+                 "leave one of them out");
+    return std::nullopt;
+  }
+  const std::string naming = flags.naming.empty() ? "hf" : flags.naming;
+  const auto& known = families::kNamings;
+  if (std::find(known.begin(), known.end(), naming) == known.end()) {
+    findings.Add(code::kUsage,
+                 {MakeSource("--naming", naming), 0, naming.size()},
+                 "there is no naming `" + naming + "`",
+                 DidYouMean(naming, known,
+                            "the namings are `hf`, `hf-files`, `flax` and "
+                            "`easydel`"));
+    return std::nullopt;
+  }
+  return families::BuildTree(flags.inputs.asked.model, naming, findings);
+}
+
+std::optional<Manifest> Load(const ManifestFlags& flags, Findings& findings) {
+  if (!flags.inputs.asked.model.empty()) return Build(flags, findings);
+  if (!flags.naming.empty()) {
+    findings.Add(code::kUsage, {},
+                 "`--naming` says how `--model` calls its parameters",
+                 "a manifest has its own names");
+    return std::nullopt;
+  }
+  const auto target = ChooseTarget(flags.inputs.asked, findings);
+  if (!target) return std::nullopt;
+  return LoadManifest(flags.inputs, target->manifest, findings);
+}
+
+int RunManifest(const ManifestFlags& flags, const Common& common,
                 Findings& findings) {
-  const auto target = ChooseTarget(flags.asked, findings);
-  if (!target) return kFailed;
-  const auto manifest = LoadManifest(flags, target->manifest, findings);
+  const auto manifest = Load(flags, findings);
   if (!manifest) return kFailed;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
@@ -23,9 +68,19 @@ int RunManifest(const InputFlags& flags, const Common& common,
   return PutOut(write, findings) ? kDone : kFailed;
 }
 
-Options OptionsOf(InputFlags& flags) {
-  Options options = ManifestInputs(flags);
-  Append(options, ProjectInputs(flags));
+Options OptionsOf(ManifestFlags& flags) {
+  Options options = ManifestInputs(flags.inputs);
+  Append(
+      options,
+      Under("Inputs", {{.name = "--model",
+                        .to = &flags.inputs.asked.model,
+                        .value = "FILE",
+                        .help = "a model's config.json, whose tree is built"},
+                       {.name = "--naming",
+                        .to = &flags.naming,
+                        .value = "hf|hf-files|flax|easydel",
+                        .help = "how it calls its parameters (default: hf)"}}));
+  Append(options, ProjectInputs(flags.inputs));
   return options;
 }
 
@@ -34,7 +89,9 @@ Options OptionsOf(InputFlags& flags) {
 const Command kManifest = {
     .name = "manifest",
     .summary = "show a parameter tree with its totals",
-    .about = "Shows a parameter tree with its totals.",
+    .about =
+        "Shows a parameter tree with its totals: a file's, or the one "
+        "that a model's config.json makes.",
     .example = "shardc manifest --manifest model.safetensors",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunManifest); },

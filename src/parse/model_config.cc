@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "parse/manifest_leaf.h"
+#include "parse/model_document.h"
 #include "parse/project.h"
 #include "source/file.h"
 #include "source/json.h"
@@ -504,22 +506,25 @@ class Reader {
 
 }  // namespace
 
+std::unique_ptr<const JsonDocument> ReadModelDocument(const std::string& path,
+                                                      Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return nullptr;
+  auto document = JsonDocument::Parse(ReplacePythonNumbers(source), findings);
+  if (document == nullptr || document->root().IsObject()) return document;
+  findings.Add(code::kSchema, document->root().place(),
+               "a model's configuration is " + DescribeJson(document->root()) +
+                   ", not an object");
+  return nullptr;
+}
+
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings) {
   const size_t before = findings.errors();
-  SourceRef source = ReadSource(path, findings);
-  if (source == nullptr) return std::nullopt;
-  const auto document =
-      JsonDocument::Parse(ReplacePythonNumbers(source), findings);
+  const auto document = ReadModelDocument(path, findings);
   if (document == nullptr) return std::nullopt;
-  if (!document->root().IsObject()) {
-    findings.Add(code::kSchema, document->root().place(),
-                 "a model's configuration is " +
-                     DescribeJson(document->root()) + ", not an object");
-    return std::nullopt;
-  }
   ModelConfig config = Reader(*document, findings).Read();
-  config.source = source;
+  config.source = document->source();
   if (findings.errors() > before) return std::nullopt;
   return config;
 }

@@ -3,14 +3,10 @@
 #define SHARDC_TARGET_EMBEDDED_H_
 
 #include <span>
-#include <string_view>
+
+#include "source/embedded_file.h"
 
 namespace shardc {
-
-struct EmbeddedFile {
-  std::string_view name;  // without folders: `llama.flax.yaml`
-  std::string_view text;
-};
 
 // rules/, sorted by name. The build writes the table.
 std::span<const EmbeddedFile> EmbeddedPacks();

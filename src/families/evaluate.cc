@@ -1,0 +1,355 @@
+// A name is first what is bound (a counter, a block's parameter), then what the
+// family lets it be, then a key of the config. Inside its own definition a name
+// is the config's: `head_dim: head_dim ?? hidden_size // heads`.
+//
+// What is absent or null is an error, save left of `??` and inside has().
+// Values that depend on nothing bound are kept: a tree of 45,000 tensors asks
+// for the same few.
+#include "families/evaluate.h"
+
+#include <algorithm>
+
+#include "parse/manifest_leaf.h"
+#include "source/checked.h"
+
+namespace shardc::families {
+namespace {
+
+Value MakeInteger(int64_t number) {
+  return {Value::Kind::kInteger, number, {}, {}, {}};
+}
+Value MakeBool(bool truth) {
+  return {Value::Kind::kBool, truth ? 1 : 0, {}, {}, {}};
+}
+Value MakeText(std::string_view text) {
+  return {Value::Kind::kText, 0, std::string(text), {}, {}};
+}
+
+bool IsTrue(const Value& value) {
+  switch (value.kind) {
+    case Value::Kind::kNull:
+      return false;
+    case Value::Kind::kText:
+      return !value.text.empty();
+    case Value::Kind::kList:
+      return !value.items.empty();
+    case Value::Kind::kJson:
+      return !value.json.IsArray() || value.json.size() > 0;
+    default:
+      return value.number != 0;
+  }
+}
+
+bool Same(const Value& a, const Value& b) {
+  return a.kind == b.kind && a.number == b.number && a.text == b.text;
+}
+
+}  // namespace
+
+Place Evaluator::Blame() const { return (blame_ ? *blame_ : config_).place(); }
+
+void Evaluator::Bind(const std::string& name, Value value) {
+  bound_.emplace_back(name, std::move(value));
+}
+
+std::optional<Value> Evaluator::Evaluate(const Expression& expression) {
+  return Get(expression, false);
+}
+
+std::optional<int64_t> Evaluator::Integer(const Expression& expression) {
+  const auto value = Evaluate(expression);
+  return value ? AsInteger(*value, expression) : std::nullopt;
+}
+
+std::optional<bool> Evaluator::Condition(const Expression& expression) {
+  const auto value = Evaluate(expression);
+  if (!value) return std::nullopt;
+  return IsTrue(*value);
+}
+
+std::nullopt_t Evaluator::Missing(std::string_view name,
+                                  const JsonValue& where) {
+  Place place = where.place();
+  if (where.IsObject()) place.end = place.begin + 1;
+  findings_.Add(code::kSchema, place,
+                "the configuration has no `" + std::string(name) + "`",
+                "a model of type `" + family_.name + "` needs it");
+  return std::nullopt;
+}
+
+std::optional<int64_t> Evaluator::AsInteger(const Value& value,
+                                            const Expression& expression) {
+  if (value.kind == Value::Kind::kInteger) return value.number;
+  if (value.kind == Value::Kind::kNull) {
+    return Missing(expression.text, config_);
+  }
+  const std::string name =
+      expression.text.empty() ? "a size" : "`" + expression.text + "`";
+  const std::string what =
+      value.kind == Value::Kind::kJson ? DescribeJson(value.json)
+      : value.kind == Value::Kind::kText
+          ? "the string `" + value.text + "`"
+          : std::string(value.kind == Value::Kind::kBool ? "a truth value"
+                                                         : "a list");
+  findings_.Add(code::kNumber, Blame(),
+                name + " is " + what + ", not an integer");
+  return std::nullopt;
+}
+
+Evaluator::Result Evaluator::Get(const Expression& expression, bool soft) {
+  switch (expression.kind) {
+    case Expression::Kind::kNull:
+      return Value{};
+    case Expression::Kind::kBool:
+      return MakeBool(expression.number != 0);
+    case Expression::Kind::kNumber:
+      return MakeInteger(expression.number);
+    case Expression::Kind::kText:
+      return MakeText(expression.text);
+    case Expression::Kind::kList: {
+      Value list{Value::Kind::kList, 0, {}, {}, {}};
+      for (const Expression& part : expression.parts) {
+        auto item = Get(part, false);
+        if (!item) return std::nullopt;
+        list.items.push_back(std::move(*item));
+      }
+      return list;
+    }
+    case Expression::Kind::kName:
+      return Name(expression.text, soft);
+    case Expression::Kind::kMember:
+      return Member(expression, soft);
+    case Expression::Kind::kIndex:
+      return Index(expression, soft);
+    case Expression::Kind::kCall:
+      return Call(expression);
+    case Expression::Kind::kUnary:
+      return Unary(expression);
+    case Expression::Kind::kBinary:
+      return Binary(expression, soft);
+    case Expression::Kind::kChoice: {
+      const auto condition = Condition(expression.parts[1]);
+      if (!condition) return std::nullopt;
+      return Get(expression.parts[*condition ? 0 : 2], soft);
+    }
+  }
+  return std::nullopt;
+}
+
+Evaluator::Result Evaluator::Name(const std::string& name, bool soft) {
+  for (auto at = bound_.rbegin(); at != bound_.rend(); ++at) {
+    if (at->first != name) continue;
+    used_bound_ = true;
+    return at->second;
+  }
+  if (name == "naming") return MakeText(naming_);
+  const Expression* const let = family_.FindLet(name);
+  const bool inside =
+      std::find(defining_.begin(), defining_.end(), name) != defining_.end();
+  if (let == nullptr || inside) return FromConfig(name, soft);
+  if (const auto known = known_.find(name); known != known_.end()) {
+    if (known->second.blame) blame_ = known->second.blame;
+    return known->second.value;
+  }
+  const bool used_before = used_bound_;
+  used_bound_ = false;
+  defining_.push_back(name);
+  auto value = Get(*let, soft);
+  defining_.pop_back();
+  const bool sure = !soft || (value && value->kind != Value::Kind::kNull);
+  if (value && sure && !used_bound_ && defining_.empty()) {
+    known_[name] = {*value, blame_};
+  }
+  used_bound_ = used_bound_ || used_before;
+  return value;
+}
+
+Evaluator::Result Evaluator::FromConfig(const std::string& name, bool soft) {
+  const auto found = config_.Find(name);
+  if (found && !found->IsNull()) return Take(*found, name);
+  if (soft) return Value{};
+  return Missing(name, found ? *found : config_);
+}
+
+Evaluator::Result Evaluator::Take(const JsonValue& json,
+                                  std::string_view name) {
+  switch (json.kind()) {
+    case JsonKind::kNull:
+      return Value{};
+    case JsonKind::kBool:
+      return MakeBool(json.boolean());
+    case JsonKind::kString:
+      blame_ = json;
+      return MakeText(json.string());
+    case JsonKind::kInteger:
+      blame_ = json;
+      if (json.integer() <= kLargest && json.integer() >= -kLargest) {
+        return MakeInteger(json.integer());
+      }
+      [[fallthrough]];
+    case JsonKind::kUnsigned:
+      findings_.Add(code::kLimit, json.place(),
+                    "`" + std::string(name) + "` is larger than in any model",
+                    "at most " + std::to_string(kLargest) + " is read");
+      return std::nullopt;
+    default:
+      blame_ = json;
+      return Value{Value::Kind::kJson, 0, {}, {}, json};
+  }
+}
+
+Evaluator::Result Evaluator::Member(const Expression& expression, bool soft) {
+  auto from = Get(expression.parts[0], soft);
+  if (!from) return std::nullopt;
+  if (from->kind == Value::Kind::kNull && soft) return Value{};
+  if (from->kind != Value::Kind::kJson || !from->json.IsObject()) {
+    findings_.Add(code::kSchema, Blame(),
+                  "`" + expression.parts[0].text + "` is not an object");
+    return std::nullopt;
+  }
+  const auto found = from->json.Find(expression.text);
+  if (found && !found->IsNull()) return Take(*found, expression.text);
+  if (soft) return Value{};
+  return Missing(expression.text, found ? *found : from->json);
+}
+
+std::optional<std::vector<Value>> Evaluator::Items(const Value& value) {
+  if (value.kind == Value::Kind::kList) return value.items;
+  if (value.kind != Value::Kind::kJson || !value.json.IsArray()) {
+    findings_.Add(code::kSchema, Blame(), "a list is expected here");
+    return std::nullopt;
+  }
+  std::vector<Value> items;
+  for (const JsonValue item : value.json.items()) {
+    auto taken = Take(item, "an entry");
+    if (!taken) return std::nullopt;
+    items.push_back(std::move(*taken));
+  }
+  return items;
+}
+
+Evaluator::Result Evaluator::Index(const Expression& expression, bool soft) {
+  const auto list = Get(expression.parts[0], soft);
+  if (!list) return std::nullopt;
+  if (list->kind == Value::Kind::kNull && soft) return Value{};
+  const auto at = Integer(expression.parts[1]);
+  if (!at) return std::nullopt;
+  const auto items = Items(*list);
+  if (!items) return std::nullopt;
+  if (*at >= 0 && *at < static_cast<int64_t>(items->size())) {
+    return (*items)[static_cast<size_t>(*at)];
+  }
+  if (soft) return Value{};
+  const Place place =
+      list->kind == Value::Kind::kJson ? list->json.place() : Blame();
+  findings_.Add(
+      code::kSchema, place,
+      "`" + expression.parts[0].text + "` has no entry " + std::to_string(*at));
+  return std::nullopt;
+}
+
+Evaluator::Result Evaluator::Call(const Expression& expression) {
+  const std::string& name = expression.text;
+  const auto& parts = expression.parts;
+  if (name == "has" && parts.size() == 1) {
+    const auto value = Get(parts[0], true);
+    if (!value) return std::nullopt;
+    return MakeBool(value->kind != Value::Kind::kNull);
+  }
+  if (name == "len" && parts.size() == 1) {
+    const auto value = Get(parts[0], false);
+    if (!value) return std::nullopt;
+    const bool object =
+        value->kind == Value::Kind::kJson && value->json.IsObject();
+    if (object) return MakeInteger(static_cast<int64_t>(value->json.size()));
+    const auto items = Items(*value);
+    if (!items) return std::nullopt;
+    return MakeInteger(static_cast<int64_t>(items->size()));
+  }
+  if ((name == "min" || name == "max") && parts.size() == 2) {
+    const auto a = Integer(parts[0]);
+    const auto b = a ? Integer(parts[1]) : std::nullopt;
+    if (!b) return std::nullopt;
+    return MakeInteger(name == "min" ? std::min(*a, *b) : std::max(*a, *b));
+  }
+  findings_.Add(
+      code::kSchema, Blame(),
+      "`" + family_.name + "` calls `" + name + "`, which is no function");
+  return std::nullopt;
+}
+
+Evaluator::Result Evaluator::Unary(const Expression& expression) {
+  if (expression.text == "not") {
+    const auto truth = Condition(expression.parts[0]);
+    if (!truth) return std::nullopt;
+    return MakeBool(!*truth);
+  }
+  const auto value = Integer(expression.parts[0]);
+  if (!value) return std::nullopt;
+  return Arithmetic("-", 0, *value);
+}
+
+Evaluator::Result Evaluator::Binary(const Expression& expression, bool soft) {
+  const std::string& sign = expression.text;
+  const auto& parts = expression.parts;
+  if (sign == "??") {
+    auto left = Get(parts[0], true);
+    if (!left || left->kind != Value::Kind::kNull) return left;
+    return Get(parts[1], soft);
+  }
+  if (sign == "and" || sign == "or") {
+    const auto left = Condition(parts[0]);
+    if (!left || *left == (sign == "or")) {
+      return left ? Result(MakeBool(*left)) : std::nullopt;
+    }
+    const auto right = Condition(parts[1]);
+    return right ? Result(MakeBool(*right)) : std::nullopt;
+  }
+  if (sign == "==" || sign == "!=" || sign == "in") {
+    const auto left = Get(parts[0], false);
+    const auto right = left ? Get(parts[1], false) : std::nullopt;
+    if (!right) return std::nullopt;
+    if (sign != "in") {
+      return MakeBool(Same(*left, *right) == (sign == "=="));
+    }
+    const auto items = Items(*right);
+    if (!items) return std::nullopt;
+    return MakeBool(
+        std::any_of(items->begin(), items->end(),
+                    [&](const Value& item) { return Same(item, *left); }));
+  }
+  const auto a = Integer(parts[0]);
+  const auto b = a ? Integer(parts[1]) : std::nullopt;
+  if (!b) return std::nullopt;
+  return Arithmetic(sign, *a, *b);
+}
+
+Evaluator::Result Evaluator::Arithmetic(const std::string& sign, int64_t a,
+                                        int64_t b) {
+  if (sign == "<") return MakeBool(a < b);
+  if (sign == "<=") return MakeBool(a <= b);
+  if (sign == ">") return MakeBool(a > b);
+  if (sign == ">=") return MakeBool(a >= b);
+  std::optional<int64_t> out;
+  if (sign == "+") out = CheckedAdd(a, b);
+  if (sign == "*") out = CheckedMul(a, b);
+  if (sign == "-") {
+    int64_t difference = 0;
+    if (!__builtin_sub_overflow(a, b, &difference)) out = difference;
+  }
+  if (sign == "//" || sign == "%") {
+    if (b <= 0) {
+      findings_.Add(
+          code::kNumber, Blame(),
+          "sizes are divided by this, and it is " + std::to_string(b));
+      return std::nullopt;
+    }
+    const int64_t rest = ((a % b) + b) % b;
+    out = sign == "%" ? rest : (a - rest) / b;
+  }
+  if (out) return MakeInteger(*out);
+  findings_.Add(code::kOverflow, Blame(), "a size does not fit in 64 bits");
+  return std::nullopt;
+}
+
+}  // namespace shardc::families

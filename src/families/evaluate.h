@@ -1,0 +1,91 @@
+// The values of a description's expressions for one config.json.
+#ifndef SHARDC_FAMILIES_EVALUATE_H_
+#define SHARDC_FAMILIES_EVALUATE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "families/description.h"
+#include "source/finding.h"
+#include "source/json.h"
+
+namespace shardc::families {
+
+struct Value {
+  enum class Kind : uint8_t { kNull, kBool, kInteger, kText, kList, kJson };
+  Kind kind = Kind::kNull;
+  int64_t number = 0;  // of kBool too
+  std::string text;
+  std::vector<Value> items;
+  JsonValue json;  // kJson: an object, a list or a real number
+};
+
+class Evaluator {
+ public:
+  // No config holds a larger size: 2^26.
+  static constexpr int64_t kLargest = int64_t{1} << 26;
+
+  // `config` is an object. All three must outlive this.
+  Evaluator(const Description& family, JsonValue config,
+            std::string_view naming, Findings& findings)
+      : family_(family),
+        config_(config),
+        naming_(naming),
+        findings_(findings) {}
+
+  // Nothing after a finding.
+  std::optional<Value> Evaluate(const Expression& expression);
+  std::optional<int64_t> Integer(const Expression& expression);
+  std::optional<bool> Condition(const Expression& expression);
+
+  // A name for what is evaluated until it is taken off again.
+  void Bind(const std::string& name, Value value);
+  void Unbind() { bound_.pop_back(); }
+
+  // The number of the config that was read last: where to complain of what
+  // was made of it.
+  Place Blame() const;
+  const Description& family() const { return family_; }
+  JsonValue config() const { return config_; }
+
+ private:
+  struct Known {
+    Value value;
+    std::optional<JsonValue> blame;
+  };
+  using Result = std::optional<Value>;
+
+  Result Get(const Expression& expression, bool soft);
+  Result Name(const std::string& name, bool soft);
+  Result FromConfig(const std::string& name, bool soft);
+  Result Take(const JsonValue& json, std::string_view name);
+  Result Member(const Expression& expression, bool soft);
+  Result Index(const Expression& expression, bool soft);
+  Result Call(const Expression& expression);
+  Result Unary(const Expression& expression);
+  Result Binary(const Expression& expression, bool soft);
+  Result Arithmetic(const std::string& sign, int64_t a, int64_t b);
+  std::optional<int64_t> AsInteger(const Value& value,
+                                   const Expression& expression);
+  std::optional<std::vector<Value>> Items(const Value& value);
+  std::nullopt_t Missing(std::string_view name, const JsonValue& where);
+
+  const Description& family_;
+  JsonValue config_;
+  std::string_view naming_;
+  Findings& findings_;
+  std::vector<std::pair<std::string, Value>> bound_;
+  std::vector<std::string> defining_;
+  std::map<std::string, Known, std::less<>> known_;
+  std::optional<JsonValue> blame_;
+  bool used_bound_ = false;  // by what is evaluated now
+};
+
+}  // namespace shardc::families
+
+#endif  // SHARDC_FAMILIES_EVALUATE_H_

@@ -1,0 +1,228 @@
+// By recursive descent, one function per strength of binding:
+//
+//   choice    a if c else b
+//   or, and, not
+//   compare   == != < <= > >= in
+//   default   a ?? b          b where a is absent or null
+//   sum, product (whole division is //), minus, then .name and [index]
+//
+// Example: `head_dim ?? hidden_size // heads` is ??(head_dim, //(hidden_size,
+// heads)).
+#include "families/expression.h"
+
+#include <array>
+#include <span>
+#include <utility>
+
+namespace shardc::families {
+namespace {
+
+using Kind = Expression::Kind;
+using Words = std::span<const std::string_view>;
+
+constexpr std::array<std::string_view, 1> kOr = {"or"};
+constexpr std::array<std::string_view, 1> kAnd = {"and"};
+constexpr std::array<std::string_view, 7> kCompare = {
+    "==", "!=", "<=", ">=", "<", ">", "in"};
+constexpr std::array<std::string_view, 1> kDefault = {"??"};
+constexpr std::array<std::string_view, 2> kSum = {"+", "-"};
+constexpr std::array<std::string_view, 3> kProduct = {"*", "//", "%"};
+// From the weakest; `not` stands between the second and the third.
+constexpr std::array<Words, 6> kLevels = {kOr,      kAnd, kCompare,
+                                          kDefault, kSum, kProduct};
+constexpr size_t kNotLevel = 2;
+constexpr int kDeepest = 64;
+
+bool IsLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  // Nothing where the text is no expression; `at()` is then where.
+  std::optional<Expression> Whole() {
+    auto whole = Choice();
+    Skip();
+    if (!whole || at_ != text_.size()) return std::nullopt;
+    return whole;
+  }
+  size_t at() const { return at_; }
+
+ private:
+  void Skip() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+
+  // The sign or word, which is not the beginning of a longer one.
+  bool Take(std::string_view word) {
+    Skip();
+    if (text_.substr(at_, word.size()) != word) return false;
+    const size_t end = at_ + word.size();
+    if (IsLetter(word[0]) && end < text_.size() &&
+        (IsLetter(text_[end]) || IsDigit(text_[end]))) {
+      return false;
+    }
+    at_ = end;
+    return true;
+  }
+
+  std::string_view TakeName() {
+    Skip();
+    const size_t begin = at_;
+    while (at_ < text_.size() &&
+           (IsLetter(text_[at_]) || (at_ > begin && IsDigit(text_[at_])))) {
+      ++at_;
+    }
+    return text_.substr(begin, at_ - begin);
+  }
+
+  static Expression Make(Kind kind, std::string_view text,
+                         std::vector<Expression> parts) {
+    return {kind, 0, std::string(text), std::move(parts)};
+  }
+
+  std::optional<Expression> Choice() {
+    if (++depth_ > kDeepest) return std::nullopt;
+    auto value = Level(0);
+    if (value && Take("if")) {
+      auto condition = Level(0);
+      if (!condition || !Take("else")) return std::nullopt;
+      auto other = Choice();
+      if (!other) return std::nullopt;
+      value =
+          Make(Kind::kChoice, "",
+               {std::move(*value), std::move(*condition), std::move(*other)});
+    }
+    --depth_;
+    return value;
+  }
+
+  std::optional<Expression> Level(size_t level) {
+    if (level == kLevels.size()) return Unary();
+    if (level == kNotLevel && Take("not")) {
+      auto value = Level(level);
+      if (!value) return std::nullopt;
+      return Make(Kind::kUnary, "not", {std::move(*value)});
+    }
+    auto left = Level(level + 1);
+    while (left) {
+      std::string_view taken;
+      for (const std::string_view word : kLevels[level]) {
+        if (taken.empty() && Take(word)) taken = word;
+      }
+      if (taken.empty()) break;
+      auto right = Level(level + 1);
+      if (!right) return std::nullopt;
+      left = Make(Kind::kBinary, taken, {std::move(*left), std::move(*right)});
+    }
+    return left;
+  }
+
+  std::optional<Expression> Unary() {
+    if (Take("-")) {
+      auto value = Unary();
+      if (!value) return std::nullopt;
+      return Make(Kind::kUnary, "-", {std::move(*value)});
+    }
+    auto value = Primary();
+    while (value) {
+      if (Take(".")) {
+        const std::string_view name = TakeName();
+        if (name.empty()) return std::nullopt;
+        value = Make(Kind::kMember, name, {std::move(*value)});
+      } else if (Take("[")) {
+        auto index = Choice();
+        if (!index || !Take("]")) return std::nullopt;
+        value = Make(Kind::kIndex, "", {std::move(*value), std::move(*index)});
+      } else {
+        break;
+      }
+    }
+    return value;
+  }
+
+  std::optional<std::vector<Expression>> List(std::string_view close) {
+    std::vector<Expression> items;
+    if (Take(close)) return items;
+    do {
+      auto item = Choice();
+      if (!item) return std::nullopt;
+      items.push_back(std::move(*item));
+    } while (Take(","));
+    if (!Take(close)) return std::nullopt;
+    return items;
+  }
+
+  std::optional<Expression> Number() {
+    Expression out;
+    out.kind = Kind::kNumber;
+    for (; at_ < text_.size() && IsDigit(text_[at_]); ++at_) {
+      if (__builtin_mul_overflow(out.number, int64_t{10}, &out.number) ||
+          __builtin_add_overflow(out.number, text_[at_] - '0', &out.number)) {
+        return std::nullopt;
+      }
+    }
+    return out;
+  }
+
+  std::optional<Expression> Primary() {
+    Skip();
+    if (at_ == text_.size()) return std::nullopt;
+    if (IsDigit(text_[at_])) return Number();
+    if (Take("'")) {
+      const size_t end = text_.find('\'', at_);
+      if (end == text_.npos) return std::nullopt;
+      Expression out = Make(Kind::kText, text_.substr(at_, end - at_), {});
+      at_ = end + 1;
+      return out;
+    }
+    if (Take("(")) {
+      auto inner = Choice();
+      if (!inner || !Take(")")) return std::nullopt;
+      return inner;
+    }
+    if (Take("[")) {
+      auto items = List("]");
+      if (!items) return std::nullopt;
+      return Make(Kind::kList, "", std::move(*items));
+    }
+    return Word();
+  }
+
+  std::optional<Expression> Word() {
+    const std::string_view name = TakeName();
+    if (name.empty()) return std::nullopt;
+    if (name == "null") return Expression{};
+    if (name == "true" || name == "false") {
+      return Expression{Kind::kBool, name == "true" ? 1 : 0, {}, {}};
+    }
+    if (!Take("(")) return Make(Kind::kName, name, {});
+    auto parts = List(")");
+    if (!parts) return std::nullopt;
+    return Make(Kind::kCall, name, std::move(*parts));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+std::optional<Expression> ParseExpression(std::string_view text,
+                                          const Place& place,
+                                          Findings& findings) {
+  Parser parser(text);
+  auto whole = parser.Whole();
+  if (!whole) {
+    findings.Add(code::kSchema, place,
+                 "`" + std::string(text) + "` cannot be read from character " +
+                     std::to_string(parser.at() + 1) + " on");
+  }
+  return whole;
+}
+
+}  // namespace shardc::families

@@ -1,0 +1,44 @@
+// The arithmetic of a family's description: sizes and conditions over the
+// names of a config.json.
+#ifndef SHARDC_FAMILIES_EXPRESSION_H_
+#define SHARDC_FAMILIES_EXPRESSION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "source/finding.h"
+
+namespace shardc::families {
+
+struct Expression {
+  enum class Kind : uint8_t {
+    kNull,
+    kBool,
+    kNumber,
+    kText,
+    kList,    // parts
+    kName,    // text
+    kMember,  // parts[0] . text
+    kIndex,   // parts[0] [ parts[1] ]
+    kCall,    // text ( parts )
+    kUnary,   // text: "-", "not"
+    kBinary,  // text: "+", "??", "and", "in" ...
+    kChoice,  // parts[0] if parts[1] else parts[2]
+  };
+  Kind kind = Kind::kNull;
+  int64_t number = 0;
+  std::string text;
+  std::vector<Expression> parts;
+};
+
+// A finding at `place` where the text is none.
+std::optional<Expression> ParseExpression(std::string_view text,
+                                          const Place& place,
+                                          Findings& findings);
+
+}  // namespace shardc::families
+
+#endif  // SHARDC_FAMILIES_EXPRESSION_H_

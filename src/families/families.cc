@@ -1,0 +1,406 @@
+// A description is walked from top to bottom and each module adds its
+// parameters under the path that leads to it:
+//
+//   model:
+//     layers[2]:
+//       mlp: linear(8, 4)   ->  model.layers.0.mlp.weight [4, 8]
+//                               model.layers.1.mlp.weight [4, 8]
+//
+// A module is one of those below, a block of the description, or a part of
+// another family built from a config inside this one.
+#include "families/families.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "families/description.h"
+#include "families/evaluate.h"
+#include "parse/model_document.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc::families {
+namespace {
+
+constexpr int kDeepest = 32;  // blocks in blocks
+
+// What a module's parameters are called in a naming.
+struct Spelling {
+  bool flax = false;
+  std::string norm = "weight";  // of a norm without a bias
+  bool buffers = false;         // files hold what is not trained too
+};
+
+class Builder {
+ public:
+  Builder(std::string_view naming, Spelling spelling, Dtype dtype,
+          Findings& findings)
+      : naming_(naming),
+        spelling_(std::move(spelling)),
+        dtype_(dtype),
+        findings_(findings) {
+    separator_ = spelling_.flax ? '/' : '.';
+  }
+
+  bool Walk(const std::vector<Node>& nodes, Evaluator& values) {
+    return std::all_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+      return WalkNode(node, values);
+    });
+  }
+
+  Manifest Take() {
+    builder_.manifest().separator = separator_;
+    builder_.manifest().naming = naming_;
+    return builder_.Take();
+  }
+
+ private:
+  using Sizes = std::vector<int64_t>;
+
+  bool WalkNode(const Node& node, Evaluator& values) {
+    if (node.condition) {
+      const auto holds = values.Condition(*node.condition);
+      if (!holds || !*holds) return holds.has_value();
+    }
+    const size_t before = path_.size();
+    if (node.name != "_") Append(node.name);
+    const bool good = node.count ? Repeat(node, values) : Content(node, values);
+    path_.resize(before);
+    return good;
+  }
+
+  // Dots in a description's names stand for the separator.
+  void Append(std::string_view name) {
+    if (!path_.empty()) path_ += separator_;
+    for (const char c : name) path_ += c == '.' ? separator_ : c;
+  }
+
+  bool Repeat(const Node& node, Evaluator& values) {
+    const auto count = values.Integer(*node.count);
+    if (!count) return false;
+    const Place blame = values.Blame();
+    if (*count < 0) {
+      findings_.Add(code::kNumber, blame,
+                    "`" + path_ + "` would be there " + std::to_string(*count) +
+                        " times");
+      return false;
+    }
+    const size_t before = path_.size();
+    for (int64_t i = 0; i < *count; ++i) {
+      if (tensors_ > kMostTensors || i >= kMostTensors) {
+        findings_.Add(code::kLimit, blame,
+                      "`" + path_.substr(0, before) + "` is there " +
+                          CountText(*count) +
+                          " times, and the tree has more than " +
+                          CountText(kMostTensors) + " tensors");
+        return false;
+      }
+      Append(std::to_string(i));
+      if (!node.counter.empty()) {
+        values.Bind(node.counter, {Value::Kind::kInteger, i, {}, {}, {}});
+      }
+      const bool good = Content(node, values);
+      if (!node.counter.empty()) values.Unbind();
+      path_.resize(before);
+      if (!good) return false;
+    }
+    return true;
+  }
+
+  bool Content(const Node& node, Evaluator& values) {
+    if (!node.module) return Walk(node.children, values);
+    const Expression& call = *node.module;
+    if (const Block* block = values.family().FindBlock(call.text)) {
+      return WalkBlock(*block, call, node, values);
+    }
+    if (call.text == "part") return WalkPart(call, node, values);
+    return Module(call, node, values);
+  }
+
+  bool WalkBlock(const Block& block, const Expression& call, const Node& node,
+                 Evaluator& values) {
+    if (call.parts.size() != block.parameters.size() || depth_ > kDeepest) {
+      return Wrong(node, "`" + call.text + "` is called wrongly");
+    }
+    std::vector<Value> given;
+    for (const Expression& part : call.parts) {
+      auto value = values.Evaluate(part);
+      if (!value) return false;
+      given.push_back(std::move(*value));
+    }
+    for (size_t i = 0; i < given.size(); ++i) {
+      values.Bind(block.parameters[i], std::move(given[i]));
+    }
+    ++depth_;
+    const bool good = Walk(block.body, values);
+    --depth_;
+    for (size_t i = 0; i < block.parameters.size(); ++i) values.Unbind();
+    return good;
+  }
+
+  // part(FAMILY, CONFIG, KEY): what that family has below the key.
+  bool WalkPart(const Expression& call, const Node& node, Evaluator& values) {
+    if (call.parts.size() != 3 || depth_ > kDeepest) {
+      return Wrong(node, "`part` is called wrongly");
+    }
+    const auto name = values.Evaluate(call.parts[0]);
+    const auto config = name ? values.Evaluate(call.parts[1]) : std::nullopt;
+    if (!config) return false;
+    const auto family = LoadDescription(name->text, findings_);
+    if (family == nullptr || config->kind != Value::Kind::kJson ||
+        !config->json.IsObject()) {
+      return Wrong(node, "there is no part of `" + name->text + "` here");
+    }
+    Evaluator inner(*family, config->json, naming_, findings_);
+    const auto found = std::find_if(
+        family->tree.begin(), family->tree.end(),
+        [&](const Node& top) { return top.name == call.parts[2].text; });
+    if (found == family->tree.end()) {
+      return Wrong(node, "`" + name->text + "` has no such part");
+    }
+    ++depth_;
+    const bool good = Content(*found, inner);
+    --depth_;
+    return good;
+  }
+
+  bool Wrong(const Node& node, std::string message) {
+    findings_.Add(code::kSchema, node.place, std::move(message));
+    return false;
+  }
+
+  bool Module(const Expression& call, const Node& node, Evaluator& values) {
+    const std::string& kind = call.text;
+    std::span<const Expression> rest = call.parts;
+    // A flag stands last, after the sizes of linear and norm.
+    const auto flag = [&](size_t sizes, bool otherwise) -> std::optional<bool> {
+      if (rest.size() <= sizes) return otherwise;
+      return values.Condition(rest[sizes]);
+    };
+    const auto sizes = [&](size_t count) { return Dims(rest, count, values); };
+    if (kind == "linear" || kind == "transposed") {
+      const auto dims = sizes(2);
+      const auto bias = dims ? flag(2, kind == "transposed") : std::nullopt;
+      if (!bias) return false;
+      return Linear(*dims, *bias, kind == "transposed", values);
+    }
+    if (kind == "norm" || kind == "layernorm") {
+      const auto dims = sizes(1);
+      const auto bias = dims ? flag(1, kind == "layernorm") : std::nullopt;
+      if (!bias) return false;
+      return Norm(*dims, *bias, kind == "layernorm", values);
+    }
+    if (kind == "embedding") {
+      const auto dims = sizes(2);
+      return dims &&
+             Leaf(spelling_.flax ? "embedding" : "weight", *dims, values);
+    }
+    if (kind == "conv" || kind == "plainconv") {
+      const auto dims = sizes(rest.size());
+      return dims && Convolution(*dims, kind == "conv", values);
+    }
+    if (kind == "tensor" || kind == "buffer") {
+      const auto dims = sizes(rest.size());
+      if (!dims) return false;
+      return (kind == "buffer" && !spelling_.buffers) || Add(*dims, values);
+    }
+    return Wrong(node, "there is no module `" + kind + "`");
+  }
+
+  std::optional<Sizes> Dims(std::span<const Expression> parts, size_t count,
+                            Evaluator& values) {
+    Sizes dims;
+    for (size_t i = 0; i < std::min(count, parts.size()); ++i) {
+      const auto size = values.Integer(parts[i]);
+      if (!size) return std::nullopt;
+      if (*size < 1) {
+        findings_.Add(code::kNumber, values.Blame(),
+                      "`" + path_ + "` would have a dimension of " +
+                          std::to_string(*size));
+        return std::nullopt;
+      }
+      dims.push_back(*size);
+    }
+    return dims;
+  }
+
+  // A torch weight is [out, in], a Flax kernel [in, out]; GPT-2's layers are
+  // the other way round in both.
+  bool Linear(const Sizes& dims, bool bias, bool transposed,
+              Evaluator& values) {
+    Sizes weight = dims;
+    if (transposed == spelling_.flax) std::swap(weight[0], weight[1]);
+    return Leaf(spelling_.flax ? "kernel" : "weight", weight, values) &&
+           (!bias || Leaf("bias", {dims[1]}, values));
+  }
+
+  bool Norm(const Sizes& dims, bool bias, bool layer, Evaluator& values) {
+    const std::string_view weight =
+        spelling_.flax && layer ? "scale" : std::string_view(spelling_.norm);
+    return Leaf(weight, dims, values) && (!bias || Leaf("bias", dims, values));
+  }
+
+  // out, in, kernel...: in Flax the kernel's own sizes come first.
+  bool Convolution(const Sizes& dims, bool bias, Evaluator& values) {
+    Sizes weight = dims;
+    if (spelling_.flax && dims.size() > 2) {
+      weight.assign(dims.begin() + 2, dims.end());
+      weight.insert(weight.end(), {dims[1], dims[0]});
+    }
+    return Leaf(spelling_.flax ? "kernel" : "weight", weight, values) &&
+           (!bias || Leaf("bias", {dims[0]}, values));
+  }
+
+  bool Leaf(std::string_view leaf, const Sizes& dims, Evaluator& values) {
+    const size_t before = path_.size();
+    Append(leaf);
+    const bool good = Add(dims, values);
+    path_.resize(before);
+    return good;
+  }
+
+  bool Add(const Sizes& dims, Evaluator& values) {
+    ++tensors_;
+    const auto elements = CheckedProduct(dims);
+    if (!elements || !BytesOf(*elements, dtype_)) {
+      findings_.Add(code::kOverflow, values.Blame(),
+                    "the size of `" + path_ + "`, " + ShapeText(dims) +
+                        ", does not fit in 64 bits");
+      return false;
+    }
+    builder_.Add(path_, {dims, dtype_});
+    return true;
+  }
+
+  std::string_view naming_;
+  Spelling spelling_;
+  Dtype dtype_;
+  Findings& findings_;
+  char separator_ = '.';
+  std::string path_;
+  int depth_ = 0;
+  int64_t tensors_ = 0;
+  ManifestBuilder builder_;
+};
+
+// The description of the config's model type.
+std::unique_ptr<const Description> FindFamily(const JsonValue& config,
+                                              Findings& findings) {
+  const auto type = config.Find("model_type");
+  if (!type || !type->IsString()) {
+    Place place = (type ? *type : config).place();
+    if (!type) place.end = place.begin + 1;
+    findings.Add(code::kSchema, place, "the configuration has no `model_type`",
+                 "a config.json of transformers has one, such as `llama`");
+    return nullptr;
+  }
+  const auto types = ModelTypes();
+  if (std::find(types.begin(), types.end(), type->string()) != types.end()) {
+    return LoadDescription(type->string(), findings);
+  }
+  findings.Add(
+      code::kReference, type->place(),
+      "there is no description of model type `" + std::string(type->string()) +
+          "`",
+      DidYouMean(type->string(), types,
+                 Counted(static_cast<int64_t>(types.size()), "type") +
+                     " are described, `llama` and `bert` among them; others "
+                     "need a manifest"));
+  return nullptr;
+}
+
+// That the config is of a class whose tree is described.
+bool IsClassOf(const Description& family, const JsonValue& config,
+               Findings& findings) {
+  const auto classes = config.Find("architectures");
+  if (!classes || !classes->IsArray() || classes->size() == 0) return true;
+  std::string named;
+  for (const JsonValue name : classes->items()) {
+    if (!name.IsString()) continue;
+    const auto& known = family.models;
+    if (std::find(known.begin(), known.end(), name.string()) != known.end()) {
+      return true;
+    }
+    named = name.string();
+  }
+  std::string known;
+  for (const std::string& name : family.models) {
+    known += (known.empty() ? "`" : ", `") + name + "`";
+  }
+  findings.Add(code::kReference, classes->place(),
+               "the tree of `" + named + "` is not described",
+               "of `" + family.name + "` the tree is that of " + known);
+  return false;
+}
+
+std::optional<Spelling> SpellingOf(const Description& family,
+                                   std::string_view naming,
+                                   const JsonValue& config,
+                                   Findings& findings) {
+  Spelling spelling;
+  spelling.buffers = naming == "hf-files";
+  if (naming.starts_with("hf")) return spelling;
+  spelling.flax = true;
+  for (const auto& [known, norm] : family.namings) {
+    if (known != naming) continue;
+    spelling.norm = norm;
+    return spelling;
+  }
+  std::string known = "`hf`, `hf-files`";
+  for (const auto& other : family.namings) known += ", `" + other.first + "`";
+  const auto type = config.Find("model_type");
+  findings.Add(code::kReference, type->place(),
+               "model type `" + family.name + "` has no naming `" +
+                   std::string(naming) + "`",
+               "it has " + known);
+  return std::nullopt;
+}
+
+// The type that a config asks for; transformers' own where it asks for none.
+Dtype DtypeOf(const JsonValue& config) {
+  for (const std::string_view key : {"dtype", "torch_dtype"}) {
+    const auto value = config.Find(key);
+    if (!value || !value->IsString()) continue;
+    if (const auto dtype = ParseDtype(value->string())) return *dtype;
+  }
+  return Dtype::kF32;
+}
+
+}  // namespace
+
+std::vector<std::string_view> ModelTypes() { return DescriptionNames(); }
+
+std::optional<Manifest> BuildTree(const std::string& config_path,
+                                  std::string_view naming, Findings& findings) {
+  const auto document = ReadModelDocument(config_path, findings);
+  if (document == nullptr) return std::nullopt;
+  return BuildTree(*document, naming, findings);
+}
+
+std::optional<Manifest> BuildTree(const JsonDocument& document,
+                                  std::string_view naming, Findings& findings) {
+  const JsonValue config = document.root();
+  const auto family = FindFamily(config, findings);
+  if (family == nullptr || !IsClassOf(*family, config, findings)) {
+    return std::nullopt;
+  }
+  auto spelling = SpellingOf(*family, naming, config, findings);
+  if (!spelling) return std::nullopt;
+  Evaluator values(*family, config, naming, findings);
+  Builder builder(naming, std::move(*spelling), DtypeOf(config), findings);
+  if (!builder.Walk(family->tree, values)) return std::nullopt;
+  Manifest tree = builder.Take();
+  tree.model = family->name;
+  tree.source = document.source();
+  if (const auto packed = config.Find("quantization_config");
+      packed && packed->IsObject()) {
+    tree.notes.emplace_back(
+        "the tree is that of the model before it is quantised");
+  }
+  return tree;
+}
+
+}  // namespace shardc::families

@@ -1,0 +1,176 @@
+#include "families/families.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "families/description.h"
+#include "families/expression.h"
+
+namespace shardc::families {
+namespace {
+
+const std::string kSmall =
+    R"("model_type": "llama", "vocab_size": 10, "hidden_size": 8,)"
+    R"( "intermediate_size": 12, "num_hidden_layers": 2,)"
+    R"( "num_attention_heads": 2)";
+
+std::unique_ptr<const JsonDocument> Config(const std::string& text) {
+  Findings findings;
+  auto document =
+      JsonDocument::Parse(MakeSource("config.json", text), findings);
+  REQUIRE(document != nullptr);
+  return document;
+}
+
+// The only finding's message, place as text, and help.
+std::string Refused(const std::string& text, std::string_view naming = "hf") {
+  const auto document = Config(text);
+  Findings findings;
+  CHECK_FALSE(BuildTree(*document, naming, findings));
+  REQUIRE(findings.all().size() == 1);
+  const Finding& finding = findings.all()[0];
+  CHECK(finding.place.source->name() == "config.json");
+  const std::string at(finding.place.source->text().substr(
+      finding.place.begin, finding.place.end - finding.place.begin));
+  return finding.message + " @ " + at + " -> " + finding.help;
+}
+
+// The small config with a member more or another.
+std::string With(const std::string& key, const std::string& value) {
+  std::string text = kSmall;
+  const size_t at = text.find("\"" + key + "\": ");
+  if (at == text.npos) return "{" + text + ", \"" + key + "\": " + value + "}";
+  const size_t begin = at + key.size() + 4;
+  const size_t end = std::min(text.find(',', begin), text.size());
+  return "{" + text.replace(begin, end - begin, value) + "}";
+}
+
+TEST_CASE("every description can be read") {
+  CHECK(ModelTypes().size() >= 40);
+  for (const std::string_view name : ModelTypes()) {
+    Findings findings;
+    const auto family = LoadDescription(name, findings);
+    CAPTURE(name);
+    REQUIRE(family != nullptr);
+    CHECK(findings.empty());
+    CHECK_FALSE(family->models.empty());
+    CHECK_FALSE(family->tree.empty());
+  }
+}
+
+TEST_CASE("a tree follows the config and the naming") {
+  const auto document = Config("{" + kSmall + R"(, "dtype": "bfloat16"})");
+  Findings findings;
+  const auto hf = BuildTree(*document, "hf", findings);
+  REQUIRE(hf);
+  CHECK(hf->model == "llama");
+  CHECK(hf->separator == '.');
+  CHECK(hf->tensors[0].name == "model.embed_tokens.weight");
+  CHECK(hf->TypeOf(hf->tensors[0]) == TensorType{{{10, 8}}, Dtype::kBF16});
+  CHECK(hf->tensors.back().name == "lm_head.weight");
+  CHECK(hf->tensors.size() == 21);
+  const auto flax = BuildTree(*document, "flax", findings);
+  REQUIRE(flax);
+  CHECK(flax->separator == '/');
+  CHECK(flax->tensors[0].name == "model/embed_tokens/embedding");
+  CHECK(flax->tensors[5].name == "model/layers/0/mlp/gate_proj/kernel");
+  CHECK(*flax->TypeOf(flax->tensors[5]).shape == Shape{8, 12});
+  CHECK(findings.empty());
+}
+
+TEST_CASE("what is quantised is said to be the tree before that") {
+  const auto document =
+      Config("{" + kSmall + R"(, "quantization_config": {"bits": 4}})");
+  Findings findings;
+  const auto tree = BuildTree(*document, "hf", findings);
+  REQUIRE(tree);
+  CHECK(tree->notes.size() == 1);
+}
+
+TEST_CASE("an unknown model type is refused with the nearest") {
+  const std::string lama = Refused(With("model_type", "\"lama\""));
+  CHECK(
+      lama.starts_with("there is no description of model type `lama` @ "
+                       "\"lama\" -> did you mean `llama`?"));
+  CHECK(Refused(With("model_type", "\"xyzzy\"")).find("types are described") !=
+        std::string::npos);
+  CHECK(Refused("{}").starts_with(
+      "the configuration has no `model_type` @ { ->"));
+  CHECK(Refused(With("model_type", "7"))
+            .starts_with("the configuration has no `model_type` @ 7 ->"));
+}
+
+TEST_CASE("another class or naming than is described is refused") {
+  CHECK(Refused(With("architectures", R"(["LlamaForSequenceClassification"])"))
+            .starts_with("the tree of `LlamaForSequenceClassification` is not "
+                         "described @ [\"LlamaFor"));
+  CHECK(Refused(With("model_type", "\"qwen3\""), "flax") ==
+        "model type `qwen3` has no naming `flax` @ \"qwen3\" -> it has `hf`, "
+        "`hf-files`, `easydel`");
+}
+
+TEST_CASE("sizes that are missing or absurd are told at their place") {
+  CHECK(Refused(With("hidden_size", "null")) ==
+        "the configuration has no `hidden_size` @ null -> a model of type "
+        "`llama` needs it");
+  CHECK(Refused(R"({"model_type": "llama"})")
+            .starts_with("the configuration has no `vocab_size` @ { ->"));
+  CHECK(Refused(With("hidden_size", "\"8\""))
+            .starts_with("`hidden_size` is the string `8`, not an integer @ "
+                         "\"8\""));
+  CHECK(Refused(With("hidden_size", "8.5"))
+            .starts_with("`hidden_size` is the number `8.5`, not an integer @ "
+                         "8.5"));
+  CHECK(Refused(With("vocab_size", "0")) ==
+        "`model.embed_tokens` would have a dimension of 0 @ 0 -> ");
+  CHECK(Refused(With("vocab_size", "-3"))
+            .find("would have a dimension of -3 @ -3") != std::string::npos);
+  CHECK(Refused(With("num_hidden_layers", "-1"))
+            .starts_with("`model.layers` would be there -1 times @ -1"));
+  CHECK(Refused(With("num_attention_heads", "0"))
+            .starts_with("sizes are divided by this, and it is 0 @ 0"));
+  CHECK(Refused(With("hidden_size", "1000000000000"))
+            .starts_with("`hidden_size` is larger than in any model @ "
+                         "1000000000000"));
+  CHECK(Refused(With("hidden_size", "100000000000000000000"))
+            .starts_with("`hidden_size` is"));
+}
+
+TEST_CASE("no tree has more tensors than the limit") {
+  const std::string many = Refused(With("num_hidden_layers", "60000000"));
+  CHECK(
+      many.starts_with("`model.layers` is there 60,000,000 times, and the "
+                       "tree has more than 1,000,000 tensors @ 60000000"));
+  const auto document = Config(With("num_hidden_layers", "0"));
+  Findings findings;
+  const auto none = BuildTree(*document, "hf", findings);
+  REQUIRE(none);
+  CHECK(none->tensors.size() == 3);
+}
+
+TEST_CASE("sizes that overflow together are told") {
+  CHECK(Refused(R"({"model_type": "vit", "hidden_size": 67108864,)"
+                R"( "num_hidden_layers": 1, "num_attention_heads": 1,)"
+                R"( "intermediate_size": 1, "patch_size": 67108864,)"
+                R"( "image_size": 67108864})")
+            .find("does not fit in 64 bits") != std::string::npos);
+}
+
+TEST_CASE("expressions that cannot be read are told") {
+  for (const std::string text :
+       {"", "a +", "(a", "a b", "'open", "f(a,", "[1, 2", "a if b", "1 / 2",
+        "99999999999999999999", "a ?", "not"}) {
+    Findings findings;
+    CAPTURE(text);
+    CHECK_FALSE(ParseExpression(text, {}, findings));
+    CHECK(findings.errors() == 1);
+  }
+  Findings findings;
+  std::string deep(1000, '(');
+  CHECK_FALSE(ParseExpression(deep + "1", {}, findings));
+}
+
+}  // namespace
+}  // namespace shardc::families

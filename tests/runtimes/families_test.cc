@@ -1,0 +1,214 @@
+// The trees of described families judged by those that transformers made.
+#include "families/families.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "records.h"
+
+namespace shardc {
+namespace {
+
+using Tree = std::map<std::string, std::string>;  // name to shape and dtype
+
+constexpr int64_t kTrees = 1300;     // of transformers
+constexpr int64_t kFlaxTrees = 200;  // of its Flax classes
+constexpr int64_t kPublished = 30;   // models whose exact number is published
+
+std::string TypeOf(JsonValue entry, bool with_dtype) {
+  return ShapeText(Integers(Member(entry, "shape"))) +
+         (with_dtype ? std::string(Member(entry, "dtype").string()) : "");
+}
+
+// Every combination of the numbers of a folded entry.
+void Unfold(JsonValue entry, const std::vector<std::vector<int64_t>>& indices,
+            size_t at, std::string name, Tree& out) {
+  if (at == indices.size()) {
+    out[name] = TypeOf(entry, true);
+    return;
+  }
+  const size_t place = name.find("{}");
+  for (const int64_t index : indices[at]) {
+    std::string filled = name;
+    Unfold(entry, indices, at + 1,
+           filled.replace(place, 2, std::to_string(index)), out);
+  }
+}
+
+Tree InModel(JsonValue record, bool with_dtype = true) {
+  Tree tree;
+  for (JsonValue entry : Member(record, "params").items()) {
+    tree[std::string(Member(entry, "name").string())] =
+        TypeOf(entry, with_dtype);
+  }
+  return tree;
+}
+
+Tree InFiles(JsonValue record) {
+  Tree tree;
+  const auto saved = record.Find("saved");
+  if (!saved) {
+    tree = InModel(record);
+    for (JsonValue entry : Member(record, "buffers").items()) {
+      if (!Member(entry, "saved").boolean()) continue;
+      tree[std::string(Member(entry, "name").string())] = TypeOf(entry, true);
+    }
+    return tree;
+  }
+  for (JsonValue entry : saved->items()) {
+    std::vector<std::vector<int64_t>> indices;
+    if (const auto lists = entry.Find("indices")) {
+      for (JsonValue list : lists->items()) indices.push_back(Integers(list));
+    }
+    Unfold(entry, indices, 0, std::string(Member(entry, "name").string()),
+           tree);
+  }
+  return tree;
+}
+
+std::string Text(JsonValue value) {
+  const Place place = value.place();
+  return std::string(
+      place.source->text().substr(place.begin, place.end - place.begin));
+}
+
+Tree Built(JsonValue config, std::string_view naming, bool with_dtype = true) {
+  Findings findings;
+  const auto document =
+      JsonDocument::Parse(MakeSource("config.json", Text(config)), findings);
+  REQUIRE(document != nullptr);
+  const auto manifest = families::BuildTree(*document, naming, findings);
+  Tree tree;
+  if (!manifest) {
+    tree[findings.empty() ? "nothing said" : findings.all()[0].message] = "";
+    return tree;
+  }
+  for (const Tensor& tensor : manifest->tensors) {
+    const TensorType& type = manifest->TypeOf(tensor);
+    tree[std::string(tensor.name)] =
+        ShapeText(*type.shape) +
+        (with_dtype ? std::string(DtypeName(*type.dtype)) : "");
+  }
+  CHECK(tree.size() == manifest->tensors.size());  // names are distinct
+  return tree;
+}
+
+// The first difference; empty where there is none.
+std::string Difference(const Tree& wanted, const Tree& built) {
+  for (const auto& [name, type] : wanted) {
+    const auto found = built.find(name);
+    if (found == built.end()) return "lacks " + name + " " + type;
+    if (found->second != type) return name + " is " + found->second;
+  }
+  for (const auto& [name, type] : built) {
+    if (!wanted.contains(name)) return "has " + name + " " + type;
+  }
+  return {};
+}
+
+bool IsDescribed(std::string_view type) {
+  const auto types = families::ModelTypes();
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+std::vector<std::string> RecordedFamilies() {
+  std::vector<std::string> names;
+  const auto index = LoadRecord("transformers/index");
+  for (JsonValue name : Member(index->root(), "families").items()) {
+    if (IsDescribed(name.string())) names.emplace_back(name.string());
+  }
+  return names;
+}
+
+TEST_CASE("small models of every family are those that transformers makes") {
+  int64_t trees = 0;
+  const auto names = RecordedFamilies();
+  CHECK(names.size() >= 40);
+  for (const std::string& family : names) {
+    const auto record = LoadRecord("transformers/small/" + family);
+    for (JsonValue entry : Member(record->root(), "cases").items()) {
+      CAPTURE(family);
+      CAPTURE(std::string(Member(entry, "name").string()));
+      const Tree model = InModel(entry);
+      const JsonValue config = Member(entry, "config");
+      CHECK(Difference(model, Built(config, "hf")) == "");
+      CHECK(Difference(InFiles(entry), Built(config, "hf-files")) == "");
+      trees += 2;
+      // The least that a config must say.
+      if (const auto given = entry.Find("given")) {
+        CHECK(Difference(model, Built(*given, "hf")) == "");
+        ++trees;
+      }
+    }
+  }
+  CHECK(trees >= kTrees);
+}
+
+TEST_CASE(
+    "published models have the trees that transformers makes, and the "
+    "published numbers of parameters") {
+  int64_t published = 0;
+  const auto index = LoadRecord("transformers/index");
+  for (JsonValue entry : Member(index->root(), "models").items()) {
+    if (!IsDescribed(Member(entry, "model_type").string())) continue;
+    const std::string model(Member(entry, "model").string());
+    CAPTURE(model);
+    const auto record = LoadRecord("transformers/known/" + model);
+    const JsonValue root = record->root();
+    // Its own config.json where there is one.
+    const JsonValue config =
+        Member(root, Member(root, "source").IsNull() ? "config" : "given");
+    CHECK(Difference(InModel(root), Built(config, "hf")) == "");
+    CHECK(Difference(InFiles(root), Built(config, "hf-files")) == "");
+    const auto said = root.Find("published");
+    if (!said || said->Find("differs")) continue;
+    Findings findings;
+    const auto document =
+        JsonDocument::Parse(MakeSource("config.json", Text(config)), findings);
+    const auto manifest = families::BuildTree(*document, "hf", findings);
+    REQUIRE(manifest);
+    int64_t elements = 0;
+    for (const Tensor& tensor : manifest->tensors) {
+      elements += *manifest->TypeOf(tensor).Elements();
+    }
+    CHECK(elements == Member(*said, "parameters").integer());
+    ++published;
+  }
+  CHECK(published >= kPublished);
+}
+
+TEST_CASE("Flax trees are those of transformers' Flax classes") {
+  int64_t trees = 0;
+  std::set<std::string> types;
+  for (const std::string name : {"flax/small", "flax/known"}) {
+    const auto record = LoadRecord(name);
+    for (JsonValue entry : Member(record->root(), "cases").items()) {
+      const std::string type(Member(entry, "model_type").string());
+      if (!entry.Find("params") || !IsDescribed(type)) continue;
+      const JsonValue config = Member(entry, "config");
+      // What leaves its sizes to the class has no config.json of its own.
+      const bool full = type == "clip" || config.Find("vocab_size") ||
+                        config.Find("image_size");
+      if (!full) continue;
+      const Tree built = Built(config, "flax", false);
+      if (built.size() == 1 &&
+          built.begin()->first.find("has no naming") != std::string::npos) {
+        continue;
+      }
+      CAPTURE(type);
+      CAPTURE(std::string(Member(entry, "model").string()));
+      CHECK(Difference(InModel(entry, false), built) == "");
+      types.insert(type);
+      ++trees;
+    }
+  }
+  CHECK(types.size() >= 12);
+  CHECK(trees >= kFlaxTrees);
+}
+
+}  // namespace
+}  // namespace shardc
