@@ -104,7 +104,7 @@ class Usage(Case):
         self.assertGreater(len(shown[0].json()["cases"]), 1)
         self.assertEqual({result.out for result in shown}, {shown[0].out})
         inputs = ["--mesh", "tp:2", "--rules", "auto", "--manifest",
-                  os.path.join(ROOT, "no-such.json")]
+                  "no-such.json"]
         by_commas = run("plan", *inputs, "--modes", "train,decode")
         by_words = run("plan", *inputs, "--modes", "train", "decode")
         self.assertEqual(by_commas.err, by_words.err)
