@@ -148,8 +148,9 @@ void Facts::OrientGroups() {
                        .count = group.count(),
                        .packed = type.dtype && MayPack(*type.dtype)});
   }
-  const auto found = OrientationsOf(
-      entries, model() == nullptr ? std::nullopt : model()->hidden);
+  const Widths widths(entries,
+                      model() == nullptr ? std::nullopt : model()->hidden);
+  const auto found = OrientationsOf(entries, widths);
   for (size_t i = 0; i < groups_.size(); ++i) {
     if (found[i]) groups_[i].role.in_first = found[i];
   }

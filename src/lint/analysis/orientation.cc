@@ -34,7 +34,9 @@ bool IsMatrix(const TreeEntry& entry) {
          entry.role->role != Role::kNorm &&
          (entry.role->leaf == Leaf::kWeight ||
           entry.role->leaf == Leaf::kKernel ||
-          entry.role->leaf == Leaf::kEmbeddingTable);
+          entry.role->leaf == Leaf::kEmbeddingTable ||
+          (entry.role->leaf == Leaf::kOther &&
+           entry.role->role != Role::kOther));
 }
 
 Sides SidesOf(const TreeEntry& entry) {
@@ -55,55 +57,9 @@ int64_t MostVoted(const Votes& votes) {
   return most == votes.end() ? 0 : most->first;
 }
 
-// The width of every stack.
-std::map<std::string_view, int64_t> WidthsOf(std::span<const TreeEntry> entries,
-                                             std::optional<int64_t> hidden) {
-  std::map<std::string_view, Votes> votes;
-  for (const TreeEntry& entry : entries) {
-    if (entry.shape == nullptr || entry.shape->empty()) continue;
-    const std::string_view stack = StackOf(entry.name);
-    const int64_t count = std::min(entry.count, kMostVotes);
-    if (IsMatrix(entry)) {
-      const Sides sides = SidesOf(entry);
-      votes[stack][sides.first] += 2 * count;
-      votes[stack][sides.last] += 2 * count;
-    } else if (entry.shape->size() == 1) {
-      votes[stack][entry.shape->front()] += count;
-    }
-  }
-  std::map<std::string_view, int64_t> out;
-  for (const auto& [stack, sizes] : votes) {
-    const bool said = hidden && sizes.count(*hidden) > 0;
-    out[stack] = said ? *hidden : MostVoted(sizes);
-  }
-  return out;
-}
-
 size_t CommonPrefix(std::string_view a, std::string_view b) {
   const auto ends = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   return static_cast<size_t>(ends.first - a.begin());
-}
-
-// The width that an entry has to do with; 0 if none of its sides is one.
-int64_t WidthOf(const TreeEntry& entry,
-                const std::map<std::string_view, int64_t>& widths) {
-  const Sides sides = SidesOf(entry);
-  const auto has = [&](int64_t width) {
-    return sides.first == width || sides.last == width;
-  };
-  const std::string_view own = StackOf(entry.name);
-  if (!own.empty()) return has(widths.at(own)) ? widths.at(own) : 0;
-  // Outside of stacks: that of the nearest.
-  int64_t best = 0;
-  size_t nearest = 0;
-  for (const auto& [stack, width] : widths) {
-    const size_t common = CommonPrefix(stack, entry.name) + 1;
-    if (has(width) && common > nearest) {
-      nearest = common;
-      best = width;
-    }
-  }
-  return best;
 }
 
 // By what its role does with the width.
@@ -148,9 +104,50 @@ Kind KindOf(const TreeEntry& entry) {
 
 }  // namespace
 
+Widths::Widths(std::span<const TreeEntry> entries,
+               std::optional<int64_t> hidden) {
+  std::map<std::string_view, Votes> votes;
+  for (const TreeEntry& entry : entries) {
+    if (entry.shape == nullptr || entry.shape->empty()) continue;
+    const std::string_view stack = StackOf(entry.name);
+    const int64_t count = std::min(entry.count, kMostVotes);
+    if (IsMatrix(entry)) {
+      const Sides sides = SidesOf(entry);
+      votes[stack][sides.first] += 2 * count;
+      votes[stack][sides.last] += 2 * count;
+    } else if (entry.shape->size() == 1) {
+      votes[stack][entry.shape->front()] += count;
+    }
+  }
+  for (const auto& [stack, sizes] : votes) {
+    const bool said = hidden && sizes.count(*hidden) > 0;
+    by_stack_[stack] = said ? *hidden : MostVoted(sizes);
+  }
+}
+
+int64_t Widths::Of(std::string_view name, int64_t first, int64_t last) const {
+  const auto has = [&](int64_t width) {
+    return first == width || last == width;
+  };
+  const std::string_view own = StackOf(name);
+  if (!own.empty()) {
+    const auto at = by_stack_.find(own);
+    return at != by_stack_.end() && has(at->second) ? at->second : 0;
+  }
+  int64_t best = 0;
+  size_t nearest = 0;
+  for (const auto& [stack, width] : by_stack_) {
+    const size_t common = CommonPrefix(stack, name) + 1;
+    if (has(width) && common > nearest) {
+      nearest = common;
+      best = width;
+    }
+  }
+  return best;
+}
+
 std::vector<std::optional<bool>> OrientationsOf(
-    std::span<const TreeEntry> entries, std::optional<int64_t> hidden) {
-  const auto widths = WidthsOf(entries, hidden);
+    std::span<const TreeEntry> entries, const Widths& widths) {
   std::map<std::string_view, int64_t> biases;
   for (const TreeEntry& entry : entries) {
     if (entry.role->leaf == Leaf::kBias && entry.shape != nullptr &&
@@ -163,7 +160,9 @@ std::vector<std::optional<bool>> OrientationsOf(
   for (size_t i = 0; i < entries.size(); ++i) {
     const TreeEntry& entry = entries[i];
     if (!IsMatrix(entry)) continue;
-    const auto width = ByWidth(entry, WidthOf(entry, widths));
+    const Sides sides = SidesOf(entry);
+    const auto width =
+        ByWidth(entry, widths.Of(entry.name, sides.first, sides.last));
     if (entry.role->role == Role::kEmbedding) {
       out[i] = width.value_or(true);
       continue;

@@ -49,7 +49,9 @@ void CheckConfigured(const Facts& facts, FindingSink& sink) {
   if (facts.model() == nullptr || !facts.model()->quant_group) return;
   const auto groups = facts.groups();
   const bool shown = std::any_of(groups.begin(), groups.end(), [](auto& group) {
-    return group.role.leaf == Leaf::kScale && group.role.role != Role::kNorm;
+    return (group.role.leaf == Leaf::kScale &&
+            group.role.role != Role::kNorm) ||
+           group.name.ends_with("_scales");
   });
   if (shown) return;
   for (const ParameterGroup& group : groups) {

@@ -21,7 +21,7 @@ class Tree {
   // "i": [in, out], "o": [out, in], "-": untold.
   std::string Told(std::optional<int64_t> hidden = {}) const {
     std::string out;
-    for (const auto& one : OrientationsOf(entries_, hidden)) {
+    for (const auto& one : OrientationsOf(entries_, Widths(entries_, hidden))) {
       out += !one ? '-' : *one ? 'i' : 'o';
     }
     return out;
