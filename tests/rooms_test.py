@@ -72,6 +72,7 @@ MAY_INCLUDE = {
     "emit/plans": {"source", "model", "comm", "match/proof", "plan", "emit",
         "emit/findings"},
     "emit/costs": {"source", "cost"},
+    "suggest": {"source", "model", "match", "lint/analysis"},
     "shardc": {"source", "model", "parse", "importers", "resolve", "plan",
         "lint", "target", "exec/operations", "verify/cases", "verify",
         "emit", "emit/findings", "emit/verify"},
@@ -80,7 +81,7 @@ MAY_INCLUDE = {
         "legalize", "plan", "lint/analysis", "lint/rules", "lint", "checkpoint",
         "target", "exec/machine", "exec/operations", "verify/cases",
         "verify", "emit", "emit/findings", "emit/verify", "emit/exports",
-        "emit/plans", "cost", "emit/costs"},
+        "emit/plans", "cost", "emit/costs", "suggest"},
 }
 
 # Third-party headers stay behind our own, in the rooms named.

@@ -20,6 +20,7 @@
   COMMAND(kRules)                \
   COMMAND(kCost)                 \
   COMMAND(kDiff)                 \
+  COMMAND(kSuggest)              \
   COMMAND(kExport)               \
   COMMAND(kImport)               \
   COMMAND(kSchema)               \

@@ -259,6 +259,11 @@ std::string ImportedFileYaml(const Imported& imported) {
     for (const std::string& line : one.comments) out += CommentYaml(line, "  ");
     out += "  - match: " + QuotedYaml(one.rule.match) +
            "\n    spec: " + SourceYaml(one.rule.spec) + "\n";
+    if (const auto& place = one.rule.placement) {
+      out += "    place: {axis: " + YamlName(place->axis) +
+             ", index: " + QuotedYaml(place->index_pattern) +
+             ", count: " + std::to_string(place->count) + "}\n";
+    }
     if (one.rule.modes.empty()) continue;
     std::string modes;
     for (const auto& [mode, source] : one.rule.modes) {

@@ -1,0 +1,130 @@
+// The text is read back as any rules file is, compiled, and every tensor's rule
+// compared with the one that was meant; then come all lints that can be run.
+// What they say of the mesh itself is not the rules' fault:
+//
+//   SHD302 of `--mesh fsdp:6` over 4 hosts  ->  told by `check`, not here
+#include "cli/suggested.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cli/lint_target.h"
+#include "emit/plans/rules_file.h"
+#include "lint/select.h"
+#include "parse/rules.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+// Larger files are no rules that anybody reads.
+constexpr size_t kLargestFile = size_t{64} << 10;
+
+bool HasShapes(const suggest::Tree& tree, Findings& findings) {
+  const auto all = static_cast<int64_t>(tree.manifest->tensors.size());
+  if (tree.nameless == 0 && all > 0) return true;
+  findings.Add(code::kMissing, {tree.manifest->source},
+               all == 0 ? "there are no parameters"
+                        : CountText(tree.nameless) + " of " +
+                              Counted(all, "parameter") + " have no shape",
+               "suggest needs shapes: give the safetensors files or their "
+               "headers, or a manifest with shapes");
+  return false;
+}
+
+// Whether the words of a finding speak of the mesh, whatever the rules are.
+bool IsOfMesh(const Finding& finding) {
+  constexpr std::array<int, 5> kMesh = {301, 302, 303, 501, 502};
+  return std::find(kMesh.begin(), kMesh.end(), finding.code->number) !=
+         kMesh.end();
+}
+
+// What a vocabulary or a configuration has is not of the rules either.
+bool IsOfModel(const Finding& finding) {
+  return finding.code->number == 217 || finding.code->number == 223;
+}
+
+void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
+           const std::optional<ModelConfig>& model, const Common& common,
+           const std::string& name) {
+  const SourceRef source = MakeSource(name, out.text);
+  Findings findings;
+  const std::string word = "builtin:suggested";
+  auto rules = ReadRules(
+      std::span(&word, 1), [&](std::string_view) { return source; }, findings);
+  CompileOptions options;
+  options.threads = std::max(1, common.threads);
+  if (rules) {
+    out.compiled =
+        Compile(mesh, std::move(*rules), manifest, options, findings);
+  }
+  for (const Finding& finding : findings.all()) out.left.push_back(finding);
+  if (out.compiled == nullptr) return;
+  const auto& first = out.compiled->matches.first;
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (first[i] == out.suggestion.rule_of[i] &&
+        out.compiled->matches.Of(i).size() == 1) {
+      continue;
+    }
+    Findings wrong;
+    wrong.Add(code::kInexpressible, {source},
+              ShortQuote(manifest.tensors[i].name) +
+                  " is not found by the one rule that it is meant for");
+    out.left.push_back(wrong.all().front());
+    break;
+  }
+  Findings ignored;
+  const auto selection = Selection::Make(LintSettings{}, false, ignored);
+  if (!selection) return;
+  LintResult result = LintTarget({}, *out.compiled, model, {}, *selection);
+  for (Finding& finding : result.findings) {
+    if (finding.level == Level::kNote || IsOfMesh(finding) ||
+        IsOfModel(finding)) {
+      continue;
+    }
+    out.left.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+std::optional<SuggestedRules> SuggestFor(
+    const Manifest& manifest, const Mesh& mesh,
+    const std::optional<ModelConfig>& model, const suggest::Wishes& wishes,
+    const Common& common, const std::string& name, Findings& findings) {
+  SuggestedRules out;
+  out.suggestion = suggest::Suggest({.manifest = &manifest,
+                                     .mesh = &mesh,
+                                     .model = model ? &*model : nullptr,
+                                     .wishes = wishes});
+  if (!HasShapes(out.suggestion.tree, findings)) return std::nullopt;
+  out.text = ImportedFileYaml(out.suggestion.file);
+  out.misfit = MisfitText(out.suggestion);
+  if (out.misfit.empty() && out.text.size() > kLargestFile) {
+    out.misfit =
+        "the names have no counters to go by, so the rules are lists "
+        "of names, " +
+        BytesText(static_cast<int64_t>(out.text.size())) + " of them";
+  }
+  Prove(out, mesh, manifest, model, common, name);
+  return out;
+}
+
+std::string SuggestionText(const SuggestedRules& rules) {
+  const suggest::Suggestion& suggestion = rules.suggestion;
+  const auto count = static_cast<int64_t>(suggestion.file.rules.size());
+  std::array<char, 32> ratio{};
+  std::snprintf(ratio.data(), ratio.size(), "%.3f", suggestion.Ratio());
+  std::string out =
+      "suggested   " + Counted(count, "rule") + " for " +
+      Counted(static_cast<int64_t>(suggestion.tree.manifest->tensors.size()),
+              "parameter") +
+      ", " + BytesText(suggestion.bytes_per_device) + " per device, " +
+      ratio.data() + " of an even share\n";
+  if (suggestion.readings.facts.heads_assumed && suggestion.mesh.tp > 1) {
+    out += "assumed     the size of a head; `--model config.json` makes sure\n";
+  }
+  return out;
+}
+
+}  // namespace shardc::cli

@@ -1,0 +1,180 @@
+"""`shardc suggest`: every tree gets rules that `plan` and `check` take."""
+
+import gzip
+import hashlib
+import json
+import os
+import random
+import re
+import tempfile
+import unittest
+
+from driver import MODELS, Case, run
+
+MESHES = ["tp:8", "fsdp:16,tp:4", "dp:4,fsdp:16,tp:4"]
+EXPERT_MESH = "fsdp:8,ep:8"
+EVEN = re.compile(r"([\d.]+) of an even share")
+
+
+def read(path):
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+        return json.load(file)
+
+
+def tensors_of(path):
+    params = read(path)["params"]
+    if isinstance(params, dict):
+        params = [{"name": name, **of} for name, of in params.items()]
+    return params
+
+
+def models():
+    """Each tree once."""
+    seen = set()
+    for name in sorted(os.listdir(MODELS)):
+        path = os.path.join(MODELS, name)
+        if "manifest.json" not in name:
+            continue
+        digest = hashlib.sha256(
+            json.dumps(tensors_of(path)).encode()).hexdigest()
+        if digest not in seen:
+            seen.add(digest)
+            yield name, path
+
+
+class Suggest(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, params):
+        path = self.path(name)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"schema": "shardc.manifest/v1", "params": params}, file)
+        return path
+
+    def suggest(self, mesh, manifest, *more, rc=0):
+        out = self.path("rules.yaml")
+        if os.path.exists(out):
+            os.remove(out)
+        done = self.check(run("suggest", "--no-project", "--mesh", mesh,
+                              "--manifest", manifest, "-o", out, *more), rc)
+        self.assertEqual(os.path.exists(out), rc == 0)
+        share = EVEN.search(done.err)
+        return out, float(share[1]) if share else None
+
+    def assert_clean(self, mesh, manifest, rules, *more):
+        done = self.check(run("check", "--no-project", "--mesh", mesh,
+                              "--manifest", manifest, "--rules", rules,
+                              "--format", "json", *more), 0)
+        loud = [one for one in done.json()
+                if one["level"] != "note" and
+                # What a tree has, whatever its rules are.
+                one["code"] not in ("SHD217", "SHD223")]
+        self.assertEqual(loud, [])
+
+    def plan(self, mesh, manifest, rules):
+        return self.check(run("plan", "-q", "--no-project", "--mesh", mesh,
+                              "--manifest", manifest, "--rules", rules,
+                              "--modes", "train"), 0).json()
+
+    def test_every_model_on_every_mesh(self):
+        worst = 0
+        for number, (name, path) in enumerate(models()):
+            meshes = list(MESHES)
+            if "mixtral" in name or "wizardlm" in name:
+                meshes.append(EXPERT_MESH)
+            for mesh in meshes:
+                rules, share = self.suggest(mesh, path)
+                worst = max(worst, share)
+                # The program proves it itself; here it is asked again.
+                if number % 5 == 0:
+                    self.assert_clean(mesh, path, rules)
+        self.assertLess(worst, 1.12)
+
+    def test_same_bytes_each_time(self):
+        _, path = next(models())
+        once, again = [run("suggest", "--mesh", "tp:8", "--no-project",
+                           "--manifest", path, "--threads", threads).out
+                       for threads in ("1", "4")]
+        self.assertEqual(once, again)
+
+    def test_matrices_turned_round(self):
+        """Every matrix transposed, names kept: the specs are turned."""
+        for name in ("llama-3-8b.hf.manifest.json",
+                     "gemma-2b.flax.manifest.json.gz",
+                     "mixtral-8x7b.hf.manifest.json.gz"):
+            params = tensors_of(os.path.join(MODELS, name))
+            turned = [dict(one) for one in params]
+            for one in turned:
+                # Embeddings are tables: their rows are looked up.
+                if len(one["shape"]) == 2 and "embed" not in one["name"]:
+                    one["shape"] = one["shape"][::-1]
+            straight = self.write("straight.json", params)
+            other = self.write("turned.json", turned)
+            for mesh in MESHES[:2]:
+                rules, _ = self.suggest(mesh, straight)
+                before = self.plan(mesh, straight, rules)["params"]
+                rules, _ = self.suggest(mesh, other)
+                self.assert_clean(mesh, other, rules)
+                after = self.plan(mesh, other, rules)["params"]
+                for one in params:
+                    spec = before[one["name"]]["spec"]
+                    if len(one["shape"]) == 2 and "embed" not in one["name"]:
+                        spec = spec[::-1]
+                    self.assertEqual(after[one["name"]]["spec"], spec,
+                                     one["name"])
+
+    def test_names_that_say_nothing(self):
+        for name in ("llama-3.2-1b.hf.manifest.json.gz",
+                     "gpt2.hf.manifest.json.gz",
+                     "qwen3-8b.hf.manifest.json.gz"):
+            params = tensors_of(os.path.join(MODELS, name))
+            order = list(range(len(params)))
+            random.Random(5).shuffle(order)
+            for numbers in (range(len(params)), order):
+                opaque = self.write("opaque.json", [
+                    {**one, "name": f"p{number:05d}"}
+                    for one, number in zip(params, numbers)])
+                for mesh in MESHES[:2]:
+                    rules, share = self.suggest(mesh, opaque)
+                    self.assert_clean(mesh, opaque, rules)
+                    self.assertLess(share, 1.12)
+
+    def test_names_only(self):
+        path = self.path("names.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"schema": "shardc.manifest/v1", "params": [
+                {"name": "a.weight", "shape": None, "dtype": None}]}, file)
+        done = self.check(run("suggest", "--mesh", "tp:8", "--no-project",
+                              "--manifest", path), 2)
+        self.assertIn("1 of 1 parameter have no shape", done.err)
+        self.assertEqual(done.out, "")
+
+    def test_a_mesh_that_does_not_fit(self):
+        path = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
+        done = self.check(run("suggest", "--mesh", "tp:7,fsdp:5",
+                              "--no-project", "--manifest", path), 1)
+        self.assertEqual(done.out, "")
+        self.assertIn("no good rules for mesh", done.err)
+        forced = self.check(run("suggest", "--mesh", "tp:7,fsdp:5", "--force",
+                                "--no-project", "--manifest", path), 1)
+        self.assertIn("version: 1", forced.out)
+
+    def test_bad_input(self):
+        self.check(run("suggest", "--no-project", "--mesh", "tp:8"), 2)
+        self.check(run("suggest", "--no-project", "--manifest", os.path.join(
+            MODELS, "llama-3-8b.hf.manifest.json")), 2)
+        self.check(run("suggest", "--no-project", "--mesh", "tp:8",
+                       "--manifest", self.path("none.json")), 2)
+        empty = self.write("empty.json", [])
+        self.check(run("suggest", "--no-project", "--mesh", "tp:8",
+                       "--manifest", empty), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,125 @@
+#include "suggest/patterns.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <set>
+
+#include "match/match.h"
+#include "suggest/tree.h"
+
+namespace shardc::suggest {
+namespace {
+
+TEST_CASE("numbers are found, and no others") {
+  std::mt19937 draw(7);
+  for (int round = 0; round < 200; ++round) {
+    const int most = round % 2 == 0 ? 40 : 2000;
+    std::set<std::string> numbers;
+    const int count = 1 + static_cast<int>(draw() % 60);
+    for (int i = 0; i < count; ++i) {
+      numbers.insert(std::to_string(draw() % static_cast<unsigned>(most)));
+    }
+    const std::string text =
+        "^" + NumbersPattern({numbers.begin(), numbers.end()}) + "$";
+    CAPTURE(text);
+    Findings findings;
+    const auto regex = Regex::Compile({text, {}, '/'}, findings);
+    REQUIRE(regex);
+    for (int i = 0; i < most + 10; ++i) {
+      const std::string number = std::to_string(i);
+      CHECK(regex->Found(number) == numbers.contains(number));
+    }
+  }
+}
+
+TEST_CASE("few numbers are listed, runs are folded") {
+  CHECK(NumbersPattern({"2", "0", "1"}) == "(0|1|2)");
+  CHECK(NumbersPattern({"7"}) == "7");
+  CHECK(NumbersPattern({"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}) ==
+        "\\d");
+}
+
+std::vector<std::string> TextsOf(const Patterns& patterns) {
+  std::vector<std::string> out;
+  for (const auto& group : patterns.groups) {
+    for (const PatternOf& one : group) out.push_back(one.text);
+  }
+  return out;
+}
+
+TEST_CASE("the shortest ends, joined") {
+  const Manifest manifest =
+      ManifestOf(Layers({{"m.layers.*.mlp.gate_proj.weight", {8, 4}},
+                         {"m.layers.*.mlp.up_proj.weight", {8, 4}},
+                         {"m.layers.*.mlp.down_proj.weight", {4, 8}},
+                         {"m.layers.*.input_norm.weight", {4}},
+                         {"m.norm.weight", {4}}},
+                        2));
+  const Tree tree = KindsOf(manifest);
+  const auto patterns = PatternsOf(tree, {{0, 1}, {2}, {3, 4}});
+  CHECK(patterns.proven);
+  CHECK(TextsOf(patterns) ==
+        std::vector<std::string>{R"((gate|up)_proj\.weight$)",
+                                 R"(down_proj\.weight$)", R"(norm\.weight$)"});
+}
+
+TEST_CASE("one name of two shapes is told apart by its numbers") {
+  const Manifest manifest = ManifestOf({{"layers.0.w.kernel", {8, 4}},
+                                        {"layers.1.w.kernel", {8, 6}},
+                                        {"layers.2.w.kernel", {8, 4}},
+                                        {"x.w.kernel", {2, 2}}});
+  const Tree tree = KindsOf(manifest);
+  const auto patterns = PatternsOf(tree, {{0}, {1}, {2}});
+  CHECK(patterns.proven);
+  const auto texts = TextsOf(patterns);
+  REQUIRE(texts.size() == 3);
+  CHECK(texts[0] == R"(layers\.(0|2)\.w\.kernel$)");
+  CHECK(texts[1] == R"(layers\.1\.w\.kernel$)");
+  CHECK(texts[2] == R"(x\.w\.kernel$)");
+}
+
+TEST_CASE("names that end others are anchored") {
+  const Manifest manifest =
+      ManifestOf({{"w.kernel", {8, 4}}, {"a.w.kernel", {8, 6}}});
+  const Tree tree = KindsOf(manifest);
+  const auto patterns = PatternsOf(tree, {{0}, {1}});
+  CHECK(patterns.proven);
+  CHECK(TextsOf(patterns) ==
+        std::vector<std::string>{R"(^w\.kernel$)", R"(a\.w\.kernel$)"});
+}
+
+TEST_CASE("every random tree is proven, whatever its groups") {
+  std::mt19937 draw(11);
+  const std::vector<std::string> words = {"a",    "b",      "attn", "proj",
+                                          "up_w", "gate_w", "n",    "seq"};
+  for (int round = 0; round < 200; ++round) {
+    std::set<std::string> names;
+    const int count = 2 + static_cast<int>(draw() % 30);
+    for (int i = 0; i < count; ++i) {
+      std::string name = "root";
+      const int depth = 1 + static_cast<int>(draw() % 4);
+      for (int d = 0; d < depth; ++d) {
+        name += "." + (draw() % 4 == 0 ? std::to_string(draw() % 12)
+                                       : words[draw() % words.size()]);
+      }
+      names.insert(name);
+    }
+    std::vector<NamedShape> tensors;
+    for (const std::string& name : names) {
+      tensors.push_back({name, {static_cast<int64_t>(draw() % 3) + 1}});
+    }
+    const Manifest manifest = ManifestOf(tensors);
+    const Tree tree = KindsOf(manifest);
+    std::vector<std::vector<uint32_t>> groups(3);
+    for (uint32_t k = 0; k < tree.kinds.size(); ++k) {
+      groups[draw() % 3].push_back(k);
+    }
+    const auto patterns = PatternsOf(tree, groups);
+    CAPTURE(patterns.unproven);
+    CHECK(patterns.proven);
+  }
+}
+
+}  // namespace
+}  // namespace shardc::suggest

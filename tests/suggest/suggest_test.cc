@@ -1,0 +1,202 @@
+#include "suggest/suggest.h"
+
+#include <doctest/doctest.h>
+
+#include "suggest/tree.h"
+
+namespace shardc::suggest {
+namespace {
+
+Suggestion For(const Manifest& manifest, const Mesh& mesh,
+               const ModelConfig* model = nullptr, const Wishes& wishes = {}) {
+  return Suggest({&manifest, &mesh, model, wishes});
+}
+
+std::vector<NamedShape> Llama(int64_t d, int64_t q, int64_t kv, int64_t f,
+                              int64_t vocab, bool turned = false) {
+  const auto matrix = [&](int64_t out, int64_t in) {
+    return turned ? Shape{in, out} : Shape{out, in};
+  };
+  return Layers({{"embed_tokens.weight", {vocab, d}},
+                 {"layers.*.self_attn.q_proj.weight", matrix(q, d)},
+                 {"layers.*.self_attn.k_proj.weight", matrix(kv, d)},
+                 {"layers.*.self_attn.v_proj.weight", matrix(kv, d)},
+                 {"layers.*.self_attn.o_proj.weight", matrix(d, q)},
+                 {"layers.*.mlp.gate_proj.weight", matrix(f, d)},
+                 {"layers.*.mlp.up_proj.weight", matrix(f, d)},
+                 {"layers.*.mlp.down_proj.weight", matrix(d, f)},
+                 {"layers.*.input_layernorm.weight", {d}},
+                 {"norm.weight", {d}},
+                 {"lm_head.weight", matrix(vocab, d)}},
+                4);
+}
+
+TEST_CASE("a tree of known names") {
+  const Manifest manifest = ManifestOf(Llama(2048, 2048, 512, 8192, 32000));
+  const Mesh mesh = MeshOf({{"fsdp", 8}, {"tp", 4}});
+  const auto made = For(manifest, mesh);
+  CHECK(made.patterns.proven);
+  CHECK(SpecOf(made, "embed_tokens.weight") == "[VOCAB, [FSDP, SP]]");
+  CHECK(SpecOf(made, "layers.0.self_attn.q_proj.weight") ==
+        "[HEAD, [FSDP, SP]]");
+  CHECK(SpecOf(made, "layers.0.self_attn.k_proj.weight") ==
+        "[KV_HEAD, [FSDP, SP]]");
+  CHECK(SpecOf(made, "layers.3.self_attn.o_proj.weight") ==
+        "[[FSDP, SP], HEAD]");
+  CHECK(SpecOf(made, "layers.0.mlp.up_proj.weight") ==
+        "[MLP_INTERMEDIATE, [FSDP, SP]]");
+  CHECK(SpecOf(made, "layers.0.mlp.down_proj.weight") ==
+        "[[FSDP, SP], MLP_INTERMEDIATE]");
+  CHECK(SpecOf(made, "norm.weight") == "Replicated");
+  CHECK(made.Ratio() < 1.01);
+}
+
+TEST_CASE("matrices turned round get their specs turned") {
+  const Manifest manifest =
+      ManifestOf(Llama(2048, 2048, 512, 8192, 32000, true));
+  const Mesh mesh = MeshOf({{"fsdp", 8}, {"tp", 4}});
+  const auto made = For(manifest, mesh);
+  CHECK(SpecOf(made, "layers.0.self_attn.q_proj.weight") ==
+        "[[FSDP, SP], HEAD]");
+  CHECK(SpecOf(made, "layers.0.self_attn.o_proj.weight") ==
+        "[HEAD, [FSDP, SP]]");
+  CHECK(SpecOf(made, "layers.0.mlp.down_proj.weight") ==
+        "[MLP_INTERMEDIATE, [FSDP, SP]]");
+  CHECK(SpecOf(made, "lm_head.weight") == "[[FSDP, SP], VOCAB]");
+}
+
+TEST_CASE("heads are not cut inside") {
+  // 14 heads of 64 and 2 KV heads over 8: whole, in slices of the width.
+  const Manifest manifest = ManifestOf(Llama(896, 896, 128, 4864, 32000));
+  const Mesh mesh = MeshOf({{"tp", 8}});
+  const auto made = For(manifest, mesh);
+  CHECK(SpecOf(made, "layers.0.self_attn.q_proj.weight") ==
+        "[null, [FSDP, SP, TP]]");
+  CHECK(SpecOf(made, "layers.0.self_attn.o_proj.weight") ==
+        "[[FSDP, SP, TP], null]");
+  CHECK(SpecOf(made, "layers.0.mlp.up_proj.weight") ==
+        "[MLP_INTERMEDIATE, [FSDP, SP]]");
+  CHECK(made.choices.heads_whole);
+}
+
+TEST_CASE("experts") {
+  std::vector<NamedShape> tensors = Llama(1024, 1024, 1024, 4096, 32000);
+  for (int e = 0; e < 16; ++e) {
+    const std::string path = "layers.0.moe.experts." + std::to_string(e);
+    tensors.push_back({path + ".w1.weight", {3072, 1024}});
+    tensors.push_back({path + ".w2.weight", {1024, 3072}});
+  }
+  tensors.push_back({"layers.1.moe.experts.w1", {16, 1024, 3072}});
+  tensors.push_back({"layers.1.moe.experts.w2", {16, 3072, 1024}});
+  const Manifest manifest = ManifestOf(tensors);
+  const Mesh mesh = MeshOf({{"fsdp", 8}, {"ep", 8}});
+  const auto made = For(manifest, mesh);
+  CHECK(SpecOf(made, "layers.0.moe.experts.3.w1.weight") ==
+        "[MLP_INTERMEDIATE, [FSDP, SP]]");
+  CHECK(SpecOf(made, "layers.1.moe.experts.w1") ==
+        "[EXPERT, [FSDP, SP], MLP_INTERMEDIATE]");
+  CHECK(SpecOf(made, "layers.1.moe.experts.w2") ==
+        "[EXPERT, MLP_INTERMEDIATE, [FSDP, SP]]");
+  CHECK(SpecOf(made, "layers.0.self_attn.q_proj.weight") ==
+        "[HEAD, [FSDP, EP, SP]]");
+  bool placed = false;
+  for (const ImportedRule& one : made.file.rules) {
+    if (!one.rule.placement) continue;
+    placed = true;
+    CHECK(one.rule.placement->axis == "ep");
+    CHECK(one.rule.placement->count == 16);
+  }
+  CHECK(placed);
+  CHECK(made.choices.axes.Given(AxisRule::kBatch)->axes ==
+        AxisGroup{"fsdp", "ep", "dp"});
+}
+
+TEST_CASE("blocks of quantisation stay whole") {
+  const auto tensors = Layers(
+      {{"layers.*.mlp.up_proj.weight", {1536, 7168}, Dtype::kF8E4M3},
+       {"layers.*.mlp.up_proj.weight_scale_inv", {12, 56}, Dtype::kF32},
+       {"layers.*.mlp.down_proj.weight", {7168, 1536}, Dtype::kF8E4M3},
+       {"layers.*.mlp.down_proj.weight_scale_inv", {56, 12}, Dtype::kF32},
+       {"layers.*.input_layernorm.weight", {7168}}},
+      4);
+  const Manifest manifest = ManifestOf(tensors);
+  // 12 blocks over 8 would end inside of one; 56 do not.
+  const Mesh mesh = MeshOf({{"tp", 8}});
+  const auto made = For(manifest, mesh);
+  CHECK(SpecOf(made, "layers.0.mlp.up_proj.weight") ==
+        "[null, [FSDP, SP, TP]]");
+  CHECK(SpecOf(made, "layers.0.mlp.up_proj.weight_scale_inv") ==
+        "[null, [FSDP, SP, TP]]");
+}
+
+TEST_CASE("stacked layers and heads of their own dimension") {
+  const Manifest manifest = ManifestOf(
+      {{"decoder/layers/self_attention/query/kernel", {1024, 24, 16, 64}},
+       {"decoder/layers/self_attention/key/kernel", {1024, 24, 4, 64}},
+       {"decoder/layers/self_attention/value/kernel", {1024, 24, 4, 64}},
+       {"decoder/layers/self_attention/out/kernel", {16, 24, 64, 1024}},
+       {"decoder/layers/mlp/wi_0/kernel", {1024, 24, 4096}},
+       {"decoder/layers/mlp/wi_1/kernel", {1024, 24, 4096}},
+       {"decoder/layers/mlp/wo/kernel", {4096, 24, 1024}},
+       {"decoder/layers/pre_self_attention_norm/scale", {1024, 24}},
+       {"token_embedder/embedding", {32000, 1024}},
+       {"decoder/logits_dense/kernel", {1024, 32000}}},
+      '/');
+  const Mesh mesh = MeshOf({{"fsdp", 8}, {"tp", 4}});
+  const auto made = For(manifest, mesh);
+  CHECK(SpecOf(made, "decoder/layers/self_attention/query/kernel") ==
+        "[[FSDP, SP], null, HEAD, null]");
+  CHECK(SpecOf(made, "decoder/layers/self_attention/key/kernel") ==
+        "[[FSDP, SP], null, KV_HEAD, null]");
+  CHECK(SpecOf(made, "decoder/layers/self_attention/out/kernel") ==
+        "[HEAD, null, null, [FSDP, SP]]");
+  CHECK(SpecOf(made, "decoder/layers/mlp/wi_0/kernel") ==
+        "[[FSDP, SP], null, MLP_INTERMEDIATE]");
+  CHECK(SpecOf(made, "decoder/layers/mlp/wo/kernel") ==
+        "[MLP_INTERMEDIATE, null, [FSDP, SP]]");
+  CHECK(SpecOf(made, "token_embedder/embedding") == "[VOCAB, [FSDP, SP]]");
+}
+
+TEST_CASE("a configuration that fits is believed, another is not") {
+  const Manifest manifest = ManifestOf(Llama(2048, 2048, 2048, 8192, 32000));
+  const Mesh mesh = MeshOf({{"tp", 16}});
+  ModelConfig model;
+  model.heads = 8;
+  model.kv_heads = 8;
+  model.hidden = 2048;
+  model.head_dim = 256;
+  CHECK(SpecOf(For(manifest, mesh), "layers.0.self_attn.q_proj.weight") ==
+        "[HEAD, [FSDP, SP]]");
+  CHECK(SpecOf(For(manifest, mesh, &model),
+               "layers.0.self_attn.q_proj.weight") == "[null, [FSDP, SP, TP]]");
+  model.heads = 7;
+  model.head_dim = 100;
+  CHECK(SpecOf(For(manifest, mesh, &model),
+               "layers.0.self_attn.q_proj.weight") == "[HEAD, [FSDP, SP]]");
+}
+
+TEST_CASE("axes of other names") {
+  const Manifest manifest = ManifestOf(Llama(2048, 2048, 512, 8192, 32000));
+  const Mesh mesh = MeshOf({{"data", 8}, {"model", 4}});
+  const auto made = For(manifest, mesh);
+  CHECK(made.choices.axes.Given(AxisRule::kTensorParallel)->axes ==
+        AxisGroup{"model"});
+  CHECK(made.choices.axes.Given(AxisRule::kFullyShardedDataParallel)->axes ==
+        AxisGroup{"data"});
+  CHECK(MisfitText(made).empty());
+  const Mesh strange = MeshOf({{"fsdp", 8}, {"zeppelin", 4}});
+  CHECK(MisfitText(For(manifest, strange)).find("zeppelin") !=
+        std::string::npos);
+}
+
+TEST_CASE("odd vocabularies are stored in slices, or whole if so wished") {
+  const Manifest manifest = ManifestOf(Llama(2048, 2048, 512, 8192, 32003));
+  const Mesh mesh = MeshOf({{"fsdp", 8}, {"tp", 4}});
+  CHECK(SpecOf(For(manifest, mesh), "embed_tokens.weight") ==
+        "[null, [FSDP, SP, TP]]");
+  CHECK(SpecOf(For(manifest, mesh, nullptr, {.prefer_traffic = true}),
+               "embed_tokens.weight") == "[null, [FSDP, SP]]");
+}
+
+}  // namespace
+}  // namespace shardc::suggest
