@@ -7,6 +7,7 @@
 // = 60; the group 2 * 40 * 3 = 240.
 #include "comm/collective.h"
 
+#include <algorithm>
 #include <array>
 
 namespace shardc {
@@ -47,6 +48,34 @@ int64_t AllToAllSent(int64_t input_bytes, int64_t n) {
 
 int64_t RingPassSent(int64_t input_bytes, int64_t n) {
   return (n - 1) * input_bytes;
+}
+
+int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
+                    int64_t n) {
+  if (n == 1) return 0;
+  const int64_t bytes = elements * element_bytes;
+  int64_t most = 0;
+  switch (kind) {
+    case Collective::kAllGather:
+      return AllGatherSent(bytes, n);
+    case Collective::kAllToAll:
+      return AllToAllSent(bytes, n);
+    case Collective::kPpermute:
+    case Collective::kBroadcast:
+      return bytes;
+    case Collective::kReduceScatter:
+    case Collective::kAllReduce:
+      break;
+  }
+  // Where n divides, all members send the same.
+  const int64_t members = elements % n == 0 ? 1 : n;
+  for (int64_t i = 0; i < members; ++i) {
+    most =
+        std::max(most, kind == Collective::kAllReduce
+                           ? AllReduceSent(elements, element_bytes, n, i)
+                           : ReduceScatterSent(elements, element_bytes, n, i));
+  }
+  return most;
 }
 
 int64_t ReduceScatterSentByGroup(int64_t bytes, int64_t n) {

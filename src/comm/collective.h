@@ -48,6 +48,11 @@ int64_t RingPassSent(int64_t input_bytes, int64_t n);
 // Elements of chunk j when E are cut into n.
 int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);
 
+// What the busiest member of a group sends that starts with `elements` each:
+// of reduce_scatter, all_reduce and broadcast the whole, else its own part.
+int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
+                    int64_t n);
+
 // By all members of a group together, where they send unlike amounts: exact
 // whatever n divides.
 int64_t ReduceScatterSentByGroup(int64_t bytes, int64_t n);  // F (n-1)

@@ -15,19 +15,23 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr double kGB = 1e9;
 constexpr double kTera = 1e12;
 
-// Sources, by the letters in the rows:
-//   N  memory as NVML reports it: thundergolfer.com, "NVIDIA GPU memory
-//      capacity"
-//   K  glennklockwood.com on A100 and B200 (dense peaks, bandwidth)
-//   S  github.com/jax-ml/scaling-book, gpus.md and tpus.md (peaks, links,
-//      what leaves a host)
-//   V  docs.vultr.com, HGX B200
-//   M  gpu.blog on MI300X; the kernel's amdgpu_xgmi for its links
-//   G  docs.cloud.google.com/tpu/docs: v4, v5e, v5p, v6e, tpu7x
-//   J  github.com/jax-ml/jax, jax/_src/tpu_info.py
-//   T  AWS Neuron's documentation of trainium2 and trn2
-//   I  inferenceengineering.tech (halves of the sparse headline figures)
-//   r  from memory of the maker's data sheet, not read again
+constexpr auto kSources = std::to_array<ProfileSource>({
+    {'N',
+     "memory as NVML reports it: thundergolfer.com, NVIDIA GPU memory "
+     "capacity"},
+    {'K', "glennklockwood.com on A100 and B200: dense peaks, bandwidth"},
+    {'S',
+     "github.com/jax-ml/scaling-book, gpus.md and tpus.md: peaks, links, "
+     "what leaves a host"},
+    {'V', "docs.vultr.com, HGX B200"},
+    {'M', "gpu.blog on MI300X; the kernel's amdgpu_xgmi for its links"},
+    {'G', "docs.cloud.google.com/tpu/docs: v4, v5e, v5p, v6e, tpu7x"},
+    {'J', "github.com/jax-ml/jax, jax/_src/tpu_info.py"},
+    {'T', "AWS Neuron's documentation of trainium2 and trn2"},
+    {'I', "inferenceengineering.tech: halves of the sparse headline figures"},
+    {'r', "from memory of the maker's data sheet, not read again"},
+});
+
 constexpr auto kProfiles = std::to_array<DeviceProfile>({
     // N, K; host r (a p4d has 50 GB/s).
     {.name = "a100-40-sxm",
@@ -39,7 +43,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .link_rate = 25 * kGB,
      .links = 12,
      .chips_per_host = 8,
-     .host_rate = 200 * kGB},
+     .host_rate = 200 * kGB,
+     .sources = {"N", "K", "K", "K", "r"}},
     // N, K; host r.
     {.name = "a100-80-sxm",
      .alias = "a100-80gb",
@@ -50,7 +55,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .link_rate = 25 * kGB,
      .links = 12,
      .chips_per_host = 8,
-     .host_rate = 200 * kGB},
+     .host_rate = 200 * kGB,
+     .sources = {"N", "K", "K", "K", "r"}},
     // N, S, I; host 8 x 400 Gb/s.
     {.name = "h100-sxm",
      .alias = "h100-80gb",
@@ -62,7 +68,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .link_rate = 25 * kGB,
      .links = 18,
      .chips_per_host = 8,
-     .host_rate = 400 * kGB},
+     .host_rate = 400 * kGB,
+     .sources = {"N", "S", "SI", "S", "S"}},
     // N, S, I.
     {.name = "h200-sxm",
      .alias = "h200-141gb",
@@ -74,7 +81,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .link_rate = 25 * kGB,
      .links = 18,
      .chips_per_host = 8,
-     .host_rate = 400 * kGB},
+     .host_rate = 400 * kGB,
+     .sources = {"N", "S", "SI", "S", "S"}},
     // S, V, K; memory r, V prints 179 GB. 72 chips of a rack share a switch
     // in NVL72, whose hosts are not these.
     {.name = "b200-hgx",
@@ -87,7 +95,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .link_rate = 50 * kGB,
      .links = 18,
      .chips_per_host = 8,
-     .host_rate = 400 * kGB},
+     .host_rate = 400 * kGB,
+     .sources = {"Vr", "K", "KS", "S", "S"}},
     // M; peaks and host r.
     {.name = "mi300x",
      .memory_bytes = 192 * kGiB,
@@ -99,7 +108,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 7,
      .fabric = Fabric::kFullMesh,
      .chips_per_host = 8,
-     .host_rate = 400 * kGB},
+     .host_rate = 400 * kGB,
+     .sources = {"M", "M", "r", "M", "r"}},
     // G, J, S; J has 1230 GB/s of memory.
     {.name = "tpu-v4",
      .alias = "v4",
@@ -111,7 +121,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 6,
      .fabric = Fabric::kTorus3d,
      .chips_per_host = 4,
-     .host_rate = 25 * kGB},
+     .host_rate = 25 * kGB,
+     .sources = {"G", "GJ", "G", "S", "S"}},
     // G, S; the pages print 819 GB/s and 800 GiB/s of memory.
     {.name = "tpu-v5e",
      .alias = "v5e",
@@ -123,7 +134,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 4,
      .fabric = Fabric::kTorus2d,
      .chips_per_host = 8,
-     .host_rate = 25 * kGB},
+     .host_rate = 25 * kGB,
+     .sources = {"G", "G", "G", "S", "G"}},
     // G, J, S; 95 GiB usable (G), 96 GB in S.
     {.name = "tpu-v5p",
      .alias = "v5p",
@@ -136,7 +148,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 6,
      .fabric = Fabric::kTorus3d,
      .chips_per_host = 4,
-     .host_rate = 25 * kGB},
+     .host_rate = 25 * kGB,
+     .sources = {"GJ", "G", "G", "S", "G"}},
     // G.
     {.name = "tpu-v6e",
      .alias = "v6e",
@@ -149,7 +162,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 4,
      .fabric = Fabric::kTorus2d,
      .chips_per_host = 8,
-     .host_rate = 100 * kGB},
+     .host_rate = 100 * kGB,
+     .sources = {"G", "G", "G", "G", "G"}},
     // G; a chip is two devices to jax.
     {.name = "tpu-7x",
      .alias = "tpu7x",
@@ -162,7 +176,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .fabric = Fabric::kTorus3d,
      .chips_per_host = 4,
      .host_rate = 50 * kGB,
-     .devices_per_chip = 2},
+     .devices_per_chip = 2,
+     .sources = {"G", "G", "G", "G", "G"}},
     // T; host r. 1.28 TB/s of links are printed without a direction: read as
     // the sum of both.
     {.name = "trn2",
@@ -175,12 +190,22 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 4,
      .fabric = Fabric::kTorus2d,
      .chips_per_host = 16,
-     .host_rate = 400 * kGB},
+     .host_rate = 400 * kGB,
+     .fabric_chips = 16,
+     .sources = {"T", "T", "T", "T", "r"}},
 });
 
 }  // namespace
 
 std::span<const DeviceProfile> DeviceProfiles() { return kProfiles; }
+
+std::span<const ProfileSource> ProfileSources() { return kSources; }
+
+std::string_view FabricName(Fabric fabric) {
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "switch", "mesh", "torus2d", "torus3d"};
+  return kNames[static_cast<size_t>(fabric)];
+}
 
 const DeviceProfile* FindDeviceProfile(std::string_view name) {
   const auto* const found =

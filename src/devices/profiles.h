@@ -15,6 +15,15 @@ namespace shardc {
 // How the chips that share the fast network are joined.
 enum class Fabric : uint8_t { kSwitch, kFullMesh, kTorus2d, kTorus3d };
 
+// Where each figure is from, as letters of ProfileSources().
+struct FigureSources {
+  std::string_view memory, memory_rate, peaks, links, host;
+};
+struct ProfileSource {
+  char letter;
+  std::string_view text;
+};
+
 // Bytes, bytes per second, and operations per second of dense products.
 struct DeviceProfile {
   std::string_view name;
@@ -32,6 +41,10 @@ struct DeviceProfile {
   double host_rate = 0;  // what leaves a host
   // What a framework counts as devices; each has its part of all the above.
   int64_t devices_per_chip = 1;
+  // Chips that the links join, where that is no more than a host; 0: a slice
+  // of a torus, a host elsewhere.
+  int64_t fabric_chips = 0;
+  FigureSources sources = {};
 
   constexpr int64_t DeviceMemory() const {
     return memory_bytes / devices_per_chip;
@@ -39,6 +52,8 @@ struct DeviceProfile {
 };
 
 std::span<const DeviceProfile> DeviceProfiles();
+std::span<const ProfileSource> ProfileSources();
+std::string_view FabricName(Fabric fabric);  // "switch", "torus2d"
 // By name or alias; null for one that nobody knows.
 const DeviceProfile* FindDeviceProfile(std::string_view name);
 // Every name and alias, for suggestions.

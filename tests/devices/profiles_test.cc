@@ -64,6 +64,27 @@ TEST_CASE("no figure is missing, and none is slower where it claims speed") {
   }
 }
 
+TEST_CASE("each figure has a source that is listed") {
+  std::set<char> known, used;
+  for (const ProfileSource& one : ProfileSources()) {
+    CHECK(known.insert(one.letter).second);
+    CHECK(!one.text.empty());
+  }
+  for (const DeviceProfile& one : DeviceProfiles()) {
+    CAPTURE(one.name);
+    const FigureSources& from = one.sources;
+    for (const std::string_view letters :
+         {from.memory, from.memory_rate, from.peaks, from.links, from.host}) {
+      CHECK(!letters.empty());
+      for (const char letter : letters) {
+        CHECK(known.contains(letter));
+        used.insert(letter);
+      }
+    }
+  }
+  CHECK(used == known);
+}
+
 TEST_CASE("a device is a half of a chip where frameworks count two") {
   CHECK(FindDeviceProfile("tpu-7x")->DeviceMemory() == 103079215104);
   CHECK(FindDeviceProfile("tpu-v5p")->DeviceMemory() == 102005473280);

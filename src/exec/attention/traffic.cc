@@ -68,8 +68,15 @@ int64_t Traffic::LocalElements(const Laid& laid) const {
 }
 
 void Traffic::Add(Collective kind, int64_t bytes) {
-  sent_.Add(kind,
-            std::vector<int64_t>(static_cast<size_t>(mesh_.devices()), bytes));
+  steps_.push_back(
+      {kind,
+       {},
+       std::vector<int64_t>(static_cast<size_t>(mesh_.devices()), bytes)});
+  sent_.Add(kind, steps_.back().sent);
+}
+
+void Traffic::Over(const AxisGroup& axes) {
+  steps_.back().axes = DropTrivial(mesh_, axes);
 }
 
 void Traffic::MoveTo(Laid& laid, Spec to, int64_t bytes_per_element) {
@@ -77,6 +84,7 @@ void Traffic::MoveTo(Laid& laid, Spec to, int64_t bytes_per_element) {
     auto sent = SentElements(mesh_.mesh(), laid.shape, laid.spec, to);
     for (int64_t& elements : sent) elements *= bytes_per_element;
     sent_.Add(move->kind, sent);
+    steps_.push_back({move->kind, move->axes, std::move(sent)});
   }
   laid.spec = std::move(to);
 }
@@ -161,6 +169,7 @@ void Traffic::AllReduce(const AxisGroup& axes, int64_t elements) {
         AllReduceSent(elements, 4, Parts(axes), mesh_.Index(device, axes)));
   }
   sent_.Add(Collective::kAllReduce, sent);
+  steps_.push_back({Collective::kAllReduce, DropTrivial(mesh_, axes), sent});
 }
 
 void Traffic::ReduceScatter(const AxisGroup& axes, int64_t elements) {
@@ -170,10 +179,13 @@ void Traffic::ReduceScatter(const AxisGroup& axes, int64_t elements) {
         ReduceScatterSent(elements, 4, Parts(axes), mesh_.Index(device, axes)));
   }
   sent_.Add(Collective::kReduceScatter, sent);
+  steps_.push_back(
+      {Collective::kReduceScatter, DropTrivial(mesh_, axes), sent});
 }
 
 void Traffic::AllGather(const AxisGroup& axes, int64_t elements) {
   Add(Collective::kAllGather, AllGatherSent(4 * elements, Parts(axes)));
+  Over(axes);
 }
 
 void Traffic::ReduceLogits() {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "exec/attention/attention_problem.h"
 #include "exec/attention/staging.h"
@@ -59,6 +60,8 @@ class Traffic {
 
   // So many bytes by every device.
   void Add(Collective kind, int64_t bytes);
+  // The axes of what was added last, for those who ask where it goes.
+  void Over(const AxisGroup& axes);
   void MoveTo(Laid& laid, Spec to, int64_t bytes_per_element);
   // Lengths and head dimensions of query, key and value become whole.
   void GatherLengths();
@@ -95,6 +98,13 @@ class Traffic {
   void DoesNotHold(std::string why) { unknown_ = std::move(why); }
   const std::string& unknown() const { return unknown_; }
   const SentBytes& sent() const { return sent_; }
+  // The same in the program's order, with the axes that it goes over.
+  struct Step {
+    Collective kind = Collective::kAllGather;
+    AxisGroup axes;
+    std::vector<int64_t> sent;  // by device
+  };
+  const std::vector<Step>& steps() const { return steps_; }
 
  private:
   void MoveBroadcast(const std::optional<Buffer>& buffer, const Spec& given,
@@ -109,6 +119,7 @@ class Traffic {
   Laid output_;
   int64_t element_bytes_ = 0, stored_bytes_ = 0;
   SentBytes sent_;
+  std::vector<Step> steps_;
   std::string unknown_;
 };
 

@@ -253,6 +253,7 @@ void Bytes(Traffic& traffic) {
   traffic.MoveExtras(true);
   const Spec q = traffic.query.spec;
   traffic.PassKeysRound(traffic.Parts(q[1]));
+  traffic.Over(q[1]);
   traffic.FinishAs({q[0], q[1], q[2], {}});
 }
 

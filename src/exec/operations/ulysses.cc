@@ -273,6 +273,7 @@ void Bytes(Traffic& traffic) {
     const int64_t bytes =
         traffic.LocalElements(t) * times * traffic.element_bytes();
     traffic.Add(Collective::kAllToAll, AllToAllSent(bytes, n));
+    traffic.Over(exchange.axes);
   };
   send(query, 1);
   send(key, exchange.repeated);
@@ -293,6 +294,7 @@ void Bytes(Traffic& traffic) {
   exchange.joined = n > 1 && !ring.empty();
   traffic.MoveExtras(!ring.empty());
   traffic.PassKeysRound(traffic.Parts(ring));
+  traffic.Over(ring);
   traffic.FinishAs(out.spec);
 }
 
