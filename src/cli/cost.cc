@@ -9,6 +9,7 @@
 #include "cli/plan_findings.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
+#include "emit/costs/profile_list.h"
 #include "parse/project.h"
 #include "plan/diff.h"
 #include "source/file.h"
@@ -20,7 +21,7 @@ namespace {
 struct CostCommand {
   CostFlags flags;
   std::string plan, output;
-  bool explain = false;
+  bool explain = false, profiles = false;
 };
 
 // Of the plan in the file.
@@ -54,8 +55,21 @@ std::optional<cost::Work> CompileWork(const CostCommand& command,
   return cost::MakeWork(*compiled, std::move(model), mode);
 }
 
+int ListProfiles(const CostCommand& command, const Common& common,
+                 Findings& findings) {
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteProfileListJson(out);
+    } else {
+      out.Append(ProfileListText());
+    }
+  };
+  return PutResult(write, command.output, findings) ? kDone : kFailed;
+}
+
 int RunCost(const CostCommand& command, const Common& common,
             Findings& findings) {
+  if (command.profiles) return ListProfiles(command, common, findings);
   const auto mode = ParseModeFlag(command.flags.mode, findings);
   Target target;
   if (command.plan.empty()) {
@@ -96,6 +110,10 @@ Options OptionsOf(CostCommand& command) {
        .to = &command.explain,
        .help = "with what is taken for granted, and the tensors "
                "of a layer"}};
+  Append(options, {{.name = "--profiles",
+                    .to = &command.profiles,
+                    .help = "list the accelerators that figures are known of, "
+                            "with their sources"}});
   Append(options, OptionsOfCost(command.flags));
   Append(options, {{.name = "--output",
                     .to = &command.output,
@@ -109,12 +127,18 @@ Options OptionsOf(CostCommand& command) {
 
 const Command kCost = {
     .name = "cost",
-    .summary = "what a plan costs: bytes that devices hold",
+    .summary = "what a plan costs: memory, communication and time",
     .about = R"(
 Says what each device holds: parameters, gradients, the optimizer's states, the
 KV cache, activations as a gradient checkpoint policy leaves them, logits, and
 the weights of one layer made whole; of the fullest and of the emptiest device,
 against a device's memory.
+
+Then what each device sends in a step, collective by collective with its axes,
+forward and backward; and with a profile (`--profile`, or the mesh's device) how
+long that takes over its links, beside the products at its peak rate and the
+reading of what is held. A mesh's processes, slices and memory win over the
+profile's. `--profiles` lists the accelerators, each figure with its source.
 
 What is not known is said and left out of the total, never guessed: activations
 need `--batch` and `--seq`, the KV cache `--model`, `--batch` and `--kv-len`.

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "source/checked.h"
 #include "source/wording.h"
 
 namespace shardc::cost {
@@ -62,6 +63,20 @@ std::vector<std::string> AssumptionsOf(const Work& work, const Settings& s) {
   }
   out.push_back("activations in " + NameOf(s.activations) + ", logits in " +
                 NameOf(s.logits));
+  const exec::Operation* operation = UsualOperation(work, s);
+  out.push_back("attention runs " + std::string(operation->name) +
+                (work.mode == Mode::kTrain
+                     ? "; going back, what is gathered or passed round a ring "
+                       "is sent twice"
+                     : ""));
+  if (work.model && work.model->experts) {
+    out.emplace_back("experts are chosen alike");
+  }
+  if (s.profile != nullptr) {
+    out.push_back("rates of " + std::string(s.profile->name) +
+                  " are peaks: nothing is lost to launching, waiting or "
+                  "padding");
+  }
   if (!work.hidden_known) {
     out.emplace_back(
         "a plan does not say what splits the hidden size: taken "
@@ -74,6 +89,13 @@ std::vector<std::string> AssumptionsOf(const Work& work, const Settings& s) {
   return out;
 }
 
+std::optional<int64_t> TokensIn(const Work& work, const Settings& settings) {
+  if (!settings.batch) return std::nullopt;
+  if (IsGeneration(work.mode)) return settings.batch;
+  return settings.length ? CheckedMul(*settings.batch, *settings.length)
+                         : std::nullopt;
+}
+
 }  // namespace
 
 Report ReportOf(const Work& work, const Settings& settings) {
@@ -81,7 +103,14 @@ Report ReportOf(const Work& work, const Settings& settings) {
   out.mode = work.mode;
   out.mesh = work.mesh;
   out.settings = settings;
-  out.memory = MemoryOf(work, settings);
+  if (out.settings.profile == nullptr && work.mesh.device) {
+    out.settings.profile = FindDeviceProfile(work.mesh.device->profile);
+  }
+  out.memory = MemoryOf(work, out.settings);
+  out.communication = CommunicationOf(work, out.settings);
+  out.time = TimeOf(work, out.settings, out.memory, out.communication);
+  out.flops = FlopsOf(work, out.settings, out.memory);
+  out.tokens = TokensIn(work, out.settings);
   out.assumptions = AssumptionsOf(work, settings);
   return out;
 }

@@ -2,11 +2,15 @@
 #ifndef SHARDC_COST_REPORT_H_
 #define SHARDC_COST_REPORT_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cost/communication.h"
 #include "cost/memory.h"
 #include "cost/settings.h"
+#include "cost/time.h"
 #include "cost/work.h"
 
 namespace shardc::cost {
@@ -17,6 +21,10 @@ struct Report {
   Mesh mesh;
   Settings settings;
   Memory memory;
+  Communication communication;
+  std::optional<Time> time;              // nothing without a profile or tokens
+  std::optional<double> flops;           // of a device in a step
+  std::optional<int64_t> tokens;         // of all devices in a step
   std::vector<std::string> assumptions;  // what was taken for granted
 };
 

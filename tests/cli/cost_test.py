@@ -65,6 +65,51 @@ class Cost(Case):
                     self.assertEqual(inputs["memory"][key],
                                      written["memory"][key])
 
+    def test_what_is_sent_adds_up(self):
+        for more in (TRAIN, ["--mode", "decode", *SERVE]):
+            value = self.cost(*more, "--profile", "v5p")
+            for phase in ("forward", "backward"):
+                self.assertEqual(
+                    sum(one["bytes_per_device"]
+                        for one in value["communication"]
+                        if one["phase"] == phase),
+                    value["communication_bytes"][phase])
+            time = value["time"]
+            self.assertAlmostEqual(
+                sum(one["seconds"] for one in value["communication"]),
+                time["communication_s"])
+            parts = {name: time[name + "_s"] for name in
+                     ("compute", "memory", "communication")}
+            self.assertEqual(max(parts.values()), time["least_s"])
+            self.assertEqual(parts[time["bound_by"]], time["least_s"])
+            self.assertAlmostEqual(sum(parts.values()), time["most_s"])
+
+    def test_a_mesh_s_own_figures_win(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mesh.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("axes: {fsdp: 8, tp: 4}\n"
+                           "device: h100-80gb\n")
+            named = self.cost(*TRAIN, inputs=(*LLAMA, "--mesh", path))
+            self.assertEqual(named["time"]["profile"], "h100-sxm")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("axes: {fsdp: 8, tp: 4}\nprocesses: 32\n"
+                           "device: {memory: 70GiB}\n")
+            own = self.cost(*TRAIN, "--profile", "h100-sxm",
+                            inputs=(*LLAMA, "--mesh", path))
+            self.assertEqual(own["memory"]["capacity"], 70 << 30)
+            self.assertGreater(own["time"]["communication_s"],
+                               named["time"]["communication_s"])
+
+    def test_the_accelerators_are_as_the_schema_says(self):
+        value = self.check(run("cost", "--profiles", "--format", "json"),
+                           0).json()
+        self.assertEqual([], list(self.schema.iter_errors(value)))
+        names = {one["name"] for one in value["profiles"]}
+        self.assertLessEqual(
+            {"a100-80-sxm", "h100-sxm", "h200-sxm", "b200-hgx", "mi300x",
+             "tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "trn2"}, names)
+
     def test_the_total_is_the_sum(self):
         for more in (TRAIN, ["--mode", "decode", *SERVE]):
             memory = self.cost(*more)["memory"]

@@ -5,12 +5,14 @@
 //   total          2.81 GiB  of 79.65 GiB, 96.5 % free
 #include "emit/costs/cost_report.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "emit/costs/columns.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -31,37 +33,6 @@ std::string Percent(int64_t part, int64_t whole) {
   return text.data();
 }
 
-// Rows of cells, each column as wide as its widest.
-class Table {
- public:
-  void Row(std::vector<std::string> cells) {
-    widths_.resize(std::max(widths_.size(), cells.size()));
-    for (size_t i = 0; i < cells.size(); ++i) {
-      widths_[i] = std::max(widths_[i], cells[i].size());
-    }
-    rows_.push_back(std::move(cells));
-  }
-  std::string Text() const {
-    std::string out;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (size_t i = 0; i < row.size(); ++i) {
-        line += row[i];
-        if (i + 1 < row.size()) {
-          line.append(widths_[i] - row[i].size() + 2, ' ');
-        }
-      }
-      while (line.ends_with(' ')) line.pop_back();
-      out += line + "\n";
-    }
-    return out;
-  }
-
- private:
-  std::vector<size_t> widths_;
-  std::vector<std::vector<std::string>> rows_;
-};
-
 // A component that this mode has not is left out.
 bool Shown(const Report& report, Component one) {
   const auto& bytes = report.memory.most.Of(one);
@@ -80,7 +51,7 @@ std::string CapacityText(const cost::Memory& memory) {
 std::string MemoryText(const Report& report) {
   const cost::Memory& memory = report.memory;
   const bool uneven = memory.most.total != memory.least.total;
-  Table table;
+  Columns table;
   table.Row(
       {"bytes per device", uneven ? "fullest" : "", uneven ? "emptiest" : ""});
   for (size_t i = 0; i < cost::kComponentCount; ++i) {
@@ -100,8 +71,55 @@ std::string MemoryText(const Report& report) {
   return out;
 }
 
+std::string SecondsText(double seconds) {
+  const std::array<std::pair<double, const char*>, 3> units = {
+      {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}};
+  std::array<char, 32> text{};
+  for (const auto& [unit, name] : units) {
+    if (seconds < unit && unit > 1e-6) continue;
+    std::snprintf(text.data(), text.size(), "%.3g %s", seconds / unit, name);
+    break;
+  }
+  return text.data();
+}
+
+std::string CommunicationText(const Report& report) {
+  const auto& transfers = report.communication.transfers;
+  if (transfers.empty()) return "nothing is sent\n";
+  Columns table;
+  table.Row({"sent per device in a step", "", "", "times", "bytes",
+             report.time ? "time" : ""});
+  for (const cost::Transfer& one : transfers) {
+    table.Row(
+        {"  " + std::string(one.part) + (one.backward ? ", backward" : ""),
+         std::string(CollectiveName(one.kind)), GroupText(one.axes),
+         CountText(one.count), BytesText(one.sent),
+         report.time ? SecondsText(one.seconds) : ""});
+  }
+  table.Row({"  total", "", "", "", BytesText(report.communication.Sent()),
+             report.time ? SecondsText(report.time->communication) : ""});
+  return table.Text();
+}
+
+std::string TimeText(const Report& report) {
+  if (!report.time) return "";
+  const cost::Time& time = *report.time;
+  Columns table;
+  table.Row(
+      {"time of a step on " + std::string(report.settings.profile->name)});
+  table.Row({"  compute", SecondsText(time.compute)});
+  table.Row({"  memory", SecondsText(time.memory)});
+  table.Row({"  communication", SecondsText(time.communication)});
+  table.Row(
+      {"  step",
+       SecondsText(time.Least()) + " to " + SecondsText(time.Most()) +
+           ", bound by " +
+           std::string(cost::kBoundNames[static_cast<size_t>(time.bound)])});
+  return table.Text();
+}
+
 std::string TensorsText(const cost::Activations& activations) {
-  Table table;
+  Columns table;
   table.Row({"tensors of a layer", "bytes per device", "layers", ""});
   for (const cost::LayerTensor& tensor : activations.tensors) {
     table.Row({"  " + std::string(tensor.what.name), BytesText(tensor.bytes),
@@ -136,6 +154,76 @@ void WriteActivations(JsonWriter& json, const cost::Activations& activations) {
   json.EndObject();
 }
 
+std::vector<std::string> UnknownOf(const Report& report) {
+  std::vector<std::string> out = report.memory.unknown;
+  for (const std::string& text : report.communication.unknown) {
+    out.push_back(text);
+  }
+  return out;
+}
+
+void WriteCommunication(JsonWriter& json, const Report& report) {
+  const cost::Communication& communication = report.communication;
+  json.Key("communication");
+  json.BeginArray(JsonLayout::kLines);
+  for (const cost::Transfer& one : communication.transfers) {
+    json.BeginObject();
+    json.Member("part", one.part);
+    json.Member("phase", one.backward ? "backward" : "forward");
+    json.Member("collective", CollectiveName(one.kind));
+    json.Key("axes");
+    json.Array(one.axes);
+    json.Member("bytes_per_device", one.sent);
+    json.Member("count", one.count);
+    json.Member("seconds",
+                report.time ? std::optional(one.seconds) : std::nullopt);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("communication_bytes");
+  json.BeginObject();
+  json.Member("forward", communication.Sent(false));
+  json.Member("backward", communication.Sent(true));
+  json.Member("total", communication.Sent());
+  std::optional<double> per_token;
+  if (report.tokens && *report.tokens > 0) {
+    per_token = static_cast<double>(communication.Sent()) /
+                static_cast<double>(*report.tokens);
+  }
+  json.Member("per_token", per_token);
+  json.EndObject();
+}
+
+void WriteTime(JsonWriter& json, const Report& report) {
+  const auto& time = report.time;
+  const auto of = [&](double seconds) {
+    return time ? std::optional(seconds) : std::nullopt;
+  };
+  const cost::Time known = time.value_or(cost::Time{});
+  json.Key("time");
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("compute_s", of(known.compute));
+  json.Member("memory_s", of(known.memory));
+  json.Member("communication_s", of(known.communication));
+  json.Member("least_s", of(known.Least()));
+  json.Member("most_s", of(known.Most()));
+  json.Key("bound_by");
+  if (time) {
+    json.String(cost::kBoundNames[static_cast<size_t>(known.bound)]);
+  } else {
+    json.Null();
+  }
+  json.Member("flops", report.flops);
+  json.Member("tokens", report.tokens);
+  json.Key("profile");
+  if (report.settings.profile != nullptr) {
+    json.String(report.settings.profile->name);
+  } else {
+    json.Null();
+  }
+  json.EndObject();
+}
+
 void WriteTexts(JsonWriter& json, std::string_view key,
                 const std::vector<std::string>& texts) {
   json.Key(key);
@@ -150,8 +238,8 @@ std::string CostReportText(const Report& report, const CostText& how) {
   std::string out = std::string(ModeName(report.mode)) + " on " +
                     MeshText(report.mesh) + ", " +
                     Counted(report.mesh.devices, "device") + "\n";
-  out += MemoryText(report);
-  for (const std::string& text : report.memory.unknown) {
+  out += MemoryText(report) + CommunicationText(report) + TimeText(report);
+  for (const std::string& text : UnknownOf(report)) {
     out += "not known: " + text + "\n";
   }
   if (!how.explain) return out;
@@ -188,7 +276,9 @@ void WriteCostJson(const Report& report, Sink& out) {
   if (report.memory.activations) {
     WriteActivations(json, *report.memory.activations);
   }
-  WriteTexts(json, "unknown", report.memory.unknown);
+  WriteCommunication(json, report);
+  WriteTime(json, report);
+  WriteTexts(json, "unknown", UnknownOf(report));
   WriteTexts(json, "assumptions", report.assumptions);
   json.EndObject();
   out.Put('\n');

@@ -1,0 +1,83 @@
+// The operation is given shapes without elements: it says whether it could run,
+// and its formula what it would send.
+//
+//   ring over sp 8, K and V blocks of 64 MiB: 7 shifts of both, 896 MiB
+#include <algorithm>
+#include <utility>
+
+#include "cost/communication.h"
+#include "exec/attention/traffic.h"
+#include "exec/machine/machine.h"
+
+namespace shardc::cost {
+namespace {
+
+using exec::Buffer;
+
+exec::AttentionProblem HollowProblem(const exec::Operation& operation,
+                                     const AttentionSizes& n) {
+  exec::AttentionProblem out;
+  const int64_t value_dim = n.value_dim > 0 ? n.value_dim : n.head_dim;
+  // A latent row is expanded to all heads for those who read it so.
+  const int64_t keys = operation.latent ? n.heads : n.key_heads;
+  out.query =
+      Buffer::Hollow({n.batch, n.query_length, n.heads, n.head_dim}, n.dtype);
+  out.key =
+      Buffer::Hollow({n.batch, n.key_length, keys, n.head_dim}, n.key_dtype);
+  out.value =
+      Buffer::Hollow({n.batch, n.key_length, keys, value_dim}, n.key_dtype);
+  out.options.causal = true;
+  if (operation.latent) {
+    const int64_t plain = n.head_dim - n.latent_rope_dim;
+    out.latent = exec::LatentInputs{
+        Buffer::Hollow({n.batch, n.key_length, n.latent_rank}, n.key_dtype),
+        Buffer::Hollow({n.batch, n.key_length, n.latent_rope_dim}, n.key_dtype),
+        Buffer::Hollow({n.heads, n.latent_rank, plain}, n.dtype),
+        Buffer::Hollow({n.heads, n.latent_rank, value_dim}, n.dtype)};
+  }
+  return out;
+}
+
+}  // namespace
+
+AttentionBytes BytesOfAttention(const exec::Operation& operation,
+                                const Mesh& mesh,
+                                const exec::AttentionSpecs& specs,
+                                const AttentionSizes& sizes,
+                                const exec::OperationSettings& settings) {
+  AttentionBytes out;
+  const exec::SimMesh sim(mesh);
+  const exec::AttentionProblem problem = HollowProblem(operation, sizes);
+  exec::Machine machine(sim);
+  const exec::OperationOutcome outcome =
+      operation.run(machine, problem, specs, settings);
+  if (outcome.unsupported) {
+    out.unknown = outcome.unsupported->message;
+    return out;
+  }
+  exec::Traffic traffic(sim, problem, specs, settings);
+  operation.bytes(traffic);
+  out.unknown = traffic.unknown();
+  for (const exec::Traffic::Step& step : traffic.steps()) {
+    Transfer one;
+    one.part = "attention";
+    one.kind = step.kind;
+    one.axes = step.axes;
+    one.count = 1;
+    one.sent = *std::max_element(step.sent.begin(), step.sent.end());
+    if (one.sent > 0) out.transfers.push_back(std::move(one));
+  }
+  return out;
+}
+
+const exec::Operation* UsualOperation(const Work& work,
+                                      const Settings& settings) {
+  if (settings.operation != nullptr) return settings.operation;
+  const bool latent = work.model && work.model->latent_rank;
+  if (IsGeneration(work.mode)) {
+    return latent ? &exec::kLatent : &exec::kFlashDecoding;
+  }
+  return &exec::kFlashAttention;
+}
+
+}  // namespace shardc::cost

@@ -1,0 +1,440 @@
+// A weight that data axes split is gathered before it is used, forward and
+// backward, and its gradient is scattered; one that they do not split has its
+// gradient reduced. A projection whose input is split gives partial sums, which
+// are reduced to the hidden state, or scattered where that is split too; going
+// back, the projections that take the hidden state in do the same.
+//
+//   fsdp 8 tp 4, layer: all_gather fsdp forward and backward, reduce_scatter
+//   fsdp backward; all_reduce tp twice forward and twice backward
+//
+// Sources: ZeRO (arXiv 1910.02054), Megatron-LM (arXiv 1909.08053), sequence
+// parallelism (arXiv 2205.05198).
+#include "cost/communication.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "comm/memory.h"
+#include "comm/reshard.h"
+#include "cost/activations.h"
+#include "cost/states.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc::cost {
+namespace {
+
+// More devices than that, and what each of them sends is not asked one by one.
+constexpr int64_t kMostDevices = 8192;
+constexpr int64_t kStatistics = 3;  // of a row of logits: see Head
+
+bool Meets(const AxisGroup& a, const AxisGroup& b) {
+  return std::any_of(a.begin(), a.end(), [&](const std::string& axis) {
+    return std::find(b.begin(), b.end(), axis) != b.end();
+  });
+}
+
+AxisGroup Both(AxisGroup a, const AxisGroup& b) {
+  for (const std::string& axis : b) {
+    if (std::find(a.begin(), a.end(), axis) == a.end()) a.push_back(axis);
+  }
+  return a;
+}
+
+AxisGroup Common(const AxisGroup& a, const AxisGroup& b) {
+  AxisGroup out;
+  for (const std::string& axis : a) {
+    if (std::find(b.begin(), b.end(), axis) != b.end()) out.push_back(axis);
+  }
+  return out;
+}
+
+// How often a collective's transpose, and what is done again for it, sends the
+// bytes that the forward pass sent: gathered keys are gathered again and their
+// gradients scattered, a ring passes both round, exchanges are their own
+// inverses.
+int64_t TimesBackward(Collective kind) {
+  return kind == Collective::kAllGather || kind == Collective::kPpermute ? 2
+                                                                         : 1;
+}
+
+class Step {
+ public:
+  Step(const Work& work, const Settings& settings)
+      : work_(work),
+        settings_(settings),
+        train_(work.mode == Mode::kTrain),
+        repeats_(settings.microbatches),
+        bytes_(DtypeBits(settings.activations) / 8) {}
+
+  Communication Take() {
+    for (const ParamClass& param : work_.params) Parameter(param);
+    const auto tokens = TokensOf(work_, settings_);
+    const auto hidden = work_.Hidden();
+    if (!tokens || !hidden) {
+      out_.unknown.emplace_back(
+          "what activations move: it needs --batch and --seq, and the hidden "
+          "size");
+      return Joined();
+    }
+    tokens_ = *tokens;
+    hidden_ = *hidden;
+    Blocks();
+    Experts();
+    Ends();
+    Attention();
+    Pipeline();
+    return Joined();
+  }
+
+ private:
+  void Add(std::string_view part, bool backward, Collective kind,
+           const AxisGroup& given, int64_t elements, int64_t element_bytes,
+           int64_t count) {
+    const AxisGroup axes = DropTrivial(work_.mesh, given);
+    const int64_t n = work_.Parts(axes);
+    if (n == 1 || count == 0 || elements == 0) return;
+    const auto whole = CheckedMul(elements, element_bytes * 4);
+    const auto each = whole && CheckedMul(*whole, n)
+                          ? BusiestSent(kind, elements, element_bytes, n)
+                          : INT64_MAX;
+    Transfer one;
+    one.part = part;
+    one.backward = backward;
+    one.kind = kind;
+    one.axes = axes;
+    one.count = count;
+    one.sent = CheckedMul(each, count).value_or(INT64_MAX);
+    out_.transfers.push_back(std::move(one));
+  }
+
+  // Of all devices, the one that most of them are placed on.
+  static int64_t CountOn(const ParamClass& param) {
+    int64_t most = 0;
+    for (const auto& [coordinate, count] : param.placed) {
+      most = std::max(most, count);
+    }
+    return param.placed.empty() ? param.count : most;
+  }
+
+  void Parameter(const ParamClass& param) {
+    if (!param.type.shape || !param.type.dtype) {
+      if (out_.unknown.empty()) {
+        out_.unknown.emplace_back("parameters without a shape or a dtype");
+      }
+      return;
+    }
+    const auto elements =
+        CheckedProduct(ShardShape(work_.mesh, *param.type.shape, param.spec));
+    if (!elements) return;
+    AxisGroup gathered;
+    for (const AxisGroup& axes : param.spec) {
+      gathered = Both(gathered, work_.Gathered(axes));
+    }
+    const int64_t count = CountOn(param);
+    const int width = std::max(DtypeBits(*param.type.dtype) / 8, 1);
+    const AxisGroup replicas = train_ ? Replicas(param) : AxisGroup{};
+    if (train_ && settings_.zero == 3) gathered = Both(gathered, replicas);
+    const int64_t n = work_.Parts(gathered);
+    const int64_t own = settings_.zero == 3 && train_
+                            ? Cut(*elements, work_.Parts(replicas))
+                            : *elements;
+    Add("parameters", false, Collective::kAllGather, gathered, own, width,
+        count * repeats_);
+    if (!train_ || !IsTrained(param)) return;
+    Add("parameters", true, Collective::kAllGather, gathered, own, width,
+        count * repeats_);
+    const Dtype dtype = settings_.gradients.value_or(*param.type.dtype);
+    const int64_t gradient = std::max(DtypeBits(dtype) / 8, 1);
+    Add("gradients", true, Collective::kReduceScatter, gathered,
+        CheckedMul(own, n).value_or(0), gradient, count * repeats_);
+    if (settings_.zero == 3) return;
+    if (settings_.zero > 0) {
+      const int64_t part = Cut(*elements, work_.Parts(replicas));
+      Add("gradients", true, Collective::kReduceScatter, replicas, *elements,
+          gradient, count);
+      Add("parameters", true, Collective::kAllGather, replicas, part, width,
+          count);
+      return;
+    }
+    Add("gradients", true, Collective::kAllReduce, replicas, *elements,
+        gradient, count);
+  }
+
+  static int64_t Cut(int64_t elements, int64_t parts) {
+    return elements / parts + (elements % parts != 0 ? 1 : 0);
+  }
+
+  // Axes whose devices hold the same parameter and see other tokens, or other
+  // heads of the query that read one key head.
+  AxisGroup Replicas(const ParamClass& param) const {
+    AxisGroup out = work_.TokenAxes();
+    const Role role = param.role.role;
+    if (param.IsWeight() && (role == Role::kKey || role == Role::kValue)) {
+      out = Both(out, DropTrivial(work_.mesh, work_.query[2]));
+    }
+    for (const AxisGroup& axes : param.spec) {
+      std::erase_if(
+          out, [&](const std::string& axis) { return Meets({axis}, axes); });
+    }
+    std::erase(out, param.placed_along);
+    return out;
+  }
+
+  int64_t Rows() const { return tokens_.All(); }
+
+  // Partial sums of the hidden state over `axes`: reduced, or scattered to how
+  // it is split and gathered where it is next read.
+  void Reduce(std::string_view part, bool backward, const AxisGroup& axes,
+              int64_t layers) {
+    const AxisGroup split = Common(work_.hidden, axes);
+    if (split.empty()) {
+      Add(part, backward, Collective::kAllReduce, axes, Rows() * hidden_,
+          bytes_, layers * repeats_);
+      return;
+    }
+    AxisGroup rest = axes;
+    std::erase_if(
+        rest, [&](const std::string& axis) { return Meets({axis}, split); });
+    Add(part, backward, Collective::kAllReduce, rest, Rows() * hidden_, bytes_,
+        layers * repeats_);
+    Add(part, backward, Collective::kReduceScatter, split, Rows() * hidden_,
+        bytes_, layers * repeats_);
+    Add(part, backward, Collective::kAllGather, split,
+        Rows() * Cut(hidden_, work_.Parts(split)), bytes_, layers * repeats_);
+  }
+
+  // One half of a layer, whose input `first` takes and whose output `last`
+  // gives.
+  void Block(std::string_view part, const std::vector<Role>& first, Role last,
+             bool again) {
+    for (const ParamClass& param : work_.params) {
+      if (param.role.role != last || !param.IsWeight() || param.role.expert) {
+        continue;
+      }
+      const AxisGroup axes = work_.Kept(param.AxesAt(param.in_dim));
+      Reduce(part, false, axes, work_.LayersOf(param));
+      // Run again in the backward pass, where its sum is read there.
+      if (train_ && again) Reduce(part, true, axes, work_.LayersOf(param));
+    }
+    if (!train_) return;
+    for (Role role : first) {
+      const ParamClass* param = work_.Find(role);
+      if (param == nullptr || !param->IsWeight()) continue;
+      // All that take the same input add their gradients before they reduce
+      // them.
+      Reduce(part, true, work_.Kept(param->AxesAt(param->out_dim)),
+             work_.LayersWith(role) - ExpertLayers(role));
+      return;
+    }
+  }
+
+  int64_t ExpertLayers(Role role) const {
+    int64_t out = 0;
+    for (const ParamClass& param : work_.params) {
+      if (param.role.role == role && param.role.expert && param.IsWeight()) {
+        out += work_.LayersOf(param);
+      }
+    }
+    return out;
+  }
+
+  void Blocks() {
+    const Candidate projected{"out_proj", "out_proj", Made::kDot, true, false};
+    const bool again =
+        settings_.remat.Recomputes() && !Keeps(settings_.remat, projected);
+    Block("attention", {Role::kQuery, Role::kFusedQkv}, Role::kOutput, again);
+    Block("mlp", {Role::kGate, Role::kFusedGateUp, Role::kUp}, Role::kDown,
+          false);
+  }
+
+  // Where an axis that splits the experts splits tokens too, tokens go to
+  // their experts and back; where it does not, every device of it has the same
+  // tokens, and the outputs are added.
+  void Experts() {
+    for (const ParamClass& param : work_.params) {
+      if (!param.role.expert || param.role.role != Role::kDown ||
+          !param.IsWeight()) {
+        continue;
+      }
+      const int64_t layers = work_.LayersOf(param);
+      AxisGroup owners;
+      const int rank = static_cast<int>(param.type.shape->size());
+      for (int d = 0; d + 2 < rank; ++d) {
+        owners = Both(owners, DropTrivial(work_.mesh, param.AxesAt(d)));
+      }
+      if (!param.placed_along.empty()) owners.push_back(param.placed_along);
+      const AxisGroup exchanged = Common(owners, work_.TokenAxes());
+      AxisGroup added = work_.Kept(param.AxesAt(param.in_dim));
+      for (const std::string& axis : owners) {
+        if (!Meets({axis}, exchanged)) added.push_back(axis);
+      }
+      const int64_t chosen =
+          work_.model ? work_.model->experts_per_token.value_or(1) : 1;
+      for (const bool backward : {false, true}) {
+        if (backward && !train_) break;
+        // There and back.
+        Add("experts", backward, Collective::kAllToAll, exchanged,
+            Rows() * chosen * hidden_, bytes_, 2 * layers * repeats_);
+        Reduce("experts", backward, added, layers);
+      }
+    }
+  }
+
+  // The embedding and the head.
+  void Ends() {
+    const ParamClass* embedding = work_.Find(Role::kEmbedding);
+    const ParamClass* head = work_.Find(Role::kHead);
+    if (embedding != nullptr && embedding->type.shape->size() == 2) {
+      Reduce("embedding", false, work_.Kept(embedding->AxesAt(0)), 1);
+      const AxisGroup width = work_.Kept(embedding->AxesAt(1));
+      if (!Meets(width, work_.hidden)) {
+        Add("embedding", false, Collective::kAllGather, width,
+            Rows() * Cut(hidden_, work_.Parts(width)), bytes_, repeats_);
+      }
+    }
+    const int dim = head != nullptr ? head->out_dim : 0;
+    if (head == nullptr) head = embedding;
+    if (head == nullptr) return;
+    const AxisGroup vocab = work_.Kept(head->AxesAt(dim));
+    if (train_) {
+      // Of each row its largest logit, their sum and the label's.
+      Add("logits", false, Collective::kAllReduce, vocab, Rows(), 4,
+          kStatistics * repeats_);
+      Reduce("logits", true, vocab, 1);
+      return;
+    }
+    const int width = DtypeBits(settings_.logits) / 8;
+    Add("logits", false, Collective::kAllGather, vocab,
+        tokens_.rows * Cut(head->SizeAt(dim), work_.Parts(vocab)), width,
+        repeats_);
+  }
+
+  std::optional<AttentionSizes> Sizes() const {
+    const auto& model = work_.model;
+    if (!model || !model->heads || !model->head_dim) return std::nullopt;
+    AttentionSizes out;
+    out.batch = Cut(*settings_.batch, repeats_);
+    out.query_length =
+        train_ || !IsGeneration(work_.mode) ? settings_.length.value_or(1) : 1;
+    out.key_length = IsGeneration(work_.mode) ? settings_.kv_length.value_or(1)
+                                              : out.query_length;
+    out.heads = *model->heads;
+    out.key_heads = model->kv_heads.value_or(out.heads);
+    out.head_dim = *model->head_dim;
+    out.value_dim = model->latent_value_dim.value_or(0);
+    out.latent_rank = model->latent_rank.value_or(0);
+    out.latent_rope_dim = model->latent_rope_dim.value_or(0);
+    out.dtype = settings_.activations;
+    out.key_dtype =
+        train_ || settings_.cache == Dtype::kI8 ? out.dtype : settings_.cache;
+    return out;
+  }
+
+  void Attention() {
+    const auto sizes = Sizes();
+    if (!sizes) {
+      out_.unknown.emplace_back(
+          "what attention moves: it needs --model, for heads and their width");
+      return;
+    }
+    if (work_.mesh.devices > kMostDevices) {
+      out_.unknown.push_back("what attention moves: asked of " +
+                             CountText(kMostDevices) + " devices at most");
+      return;
+    }
+    const exec::Operation& operation = *UsualOperation(work_, settings_);
+    exec::AttentionSpecs specs;
+    specs.query = work_.query;
+    specs.key = work_.key;
+    specs.value = work_.value;
+    specs.output = work_.output;
+    const AttentionBytes bytes =
+        BytesOfAttention(operation, work_.mesh, specs, *sizes, {});
+    if (!bytes.unknown.empty()) {
+      out_.unknown.push_back(
+          "what attention moves: " + std::string(operation.name) +
+          " cannot run so: " + bytes.unknown);
+      return;
+    }
+    const int64_t layers = work_.model->attention_layers.value_or(
+        work_.model->layers.value_or(work_.LayersWith(Role::kOutput)));
+    for (Transfer one : bytes.transfers) {
+      one.count = layers * repeats_;
+      one.sent = CheckedMul(one.sent, one.count).value_or(INT64_MAX);
+      out_.transfers.push_back(one);
+      if (!train_) continue;
+      const int64_t times = TimesBackward(one.kind);
+      one.backward = true;
+      one.count *= times;
+      one.sent = CheckedMul(one.sent, times).value_or(INT64_MAX);
+      out_.transfers.push_back(std::move(one));
+    }
+  }
+
+  void Pipeline() {
+    if (PipelineParts(work_, settings_) == 1) return;
+    const AxisGroup axis = {settings_.pipeline_axis};
+    const int64_t elements = Rows() * Cut(hidden_, work_.Parts(work_.hidden));
+    Add("pipeline", false, Collective::kPpermute, axis, elements, bytes_,
+        repeats_);
+    if (!train_) return;
+    Add("pipeline", true, Collective::kPpermute, axis, elements, bytes_,
+        repeats_);
+  }
+
+  // What is alike but for its size is one line.
+  Communication Joined() {
+    std::vector<Transfer> joined;
+    for (Transfer& one : out_.transfers) {
+      const auto same = std::find_if(
+          joined.begin(), joined.end(), [&](const Transfer& other) {
+            return other.part == one.part && other.backward == one.backward &&
+                   other.kind == one.kind && other.axes == one.axes;
+          });
+      if (same == joined.end()) {
+        joined.push_back(std::move(one));
+      } else {
+        same->count += one.count;
+        same->sent = CheckedAdd(same->sent, one.sent).value_or(INT64_MAX);
+      }
+    }
+    out_.transfers = std::move(joined);
+    return std::move(out_);
+  }
+
+  const Work& work_;
+  const Settings& settings_;
+  bool train_;
+  int64_t repeats_;
+  int64_t bytes_;
+  Tokens tokens_;
+  int64_t hidden_ = 0;
+  Communication out_;
+};
+
+}  // namespace
+
+int64_t Communication::Sent() const {
+  return std::accumulate(transfers.begin(), transfers.end(), int64_t{0},
+                         [](int64_t sum, const Transfer& one) {
+                           return CheckedAdd(sum, one.sent).value_or(INT64_MAX);
+                         });
+}
+
+int64_t Communication::Sent(bool backward) const {
+  int64_t out = 0;
+  for (const Transfer& one : transfers) {
+    if (one.backward == backward) {
+      out = CheckedAdd(out, one.sent).value_or(INT64_MAX);
+    }
+  }
+  return out;
+}
+
+Communication CommunicationOf(const Work& work, const Settings& settings) {
+  return Step(work, settings).Take();
+}
+
+}  // namespace shardc::cost

@@ -1,0 +1,362 @@
+// A switch: what a group gathers comes over a device's own links from those of
+// its host, and over the host's from the others; both at once, so the slower
+// counts. Groups that lie side by side share what leaves a host.
+//
+//   64 devices in 8 hosts, S bytes made whole: S 7/8 / 450e9 inside, S 7/8 /
+//   400e9 across
+//
+// A torus: an axis is a ring of its own, on which both directions carry half,
+// or one alone where the ring does not close.
+//
+//   a ring of 4, 256 bytes: 2 hops, of a microsecond at least each
+//
+// Sources: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective
+// Communication Operations in MPICH", 2005; github.com/jax-ml/scaling-book,
+// sharding.md and gpus.md; alpha of NVIDIA's tuning.cc (ring, LL).
+#include "cost/time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "comm/reshard.h"
+#include "cost/activations.h"
+#include "model/mesh_layout.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr double kMicro = 1e-6;
+// NCCL's ring with the LL protocol: at the start, a step over NVLink, a step
+// over the network.
+constexpr double kStart = 6.6 * kMicro, kNear = 0.6 * kMicro,
+                 kFar = 2.7 * kMicro;
+// A hop of ICI; between slices from memory of data centres' round trips.
+constexpr double kHop = 1 * kMicro, kSliceStep = 10 * kMicro;
+
+bool IsTorus(Fabric fabric) {
+  return fabric == Fabric::kTorus2d || fabric == Fabric::kTorus3d;
+}
+
+// Sides of a torus on which rings close: 16 of two dimensions, multiples of 4
+// of three.
+bool Closes(Fabric fabric, int64_t side) {
+  return fabric == Fabric::kTorus2d ? side == 16 : side % 4 == 0;
+}
+
+double Real(int64_t value) { return static_cast<double>(value); }
+
+// The whole that a group makes, scatters or reduces, of what one sends.
+double WholeOf(Collective kind, double sent, int64_t n) {
+  const double part = Real(n) / Real(n - 1);
+  return kind == Collective::kAllReduce ? sent * part / 2 : sent * part;
+}
+
+// Times that the whole passes.
+double Passes(Collective kind) {
+  return kind == Collective::kAllReduce ? 2 : 1;
+}
+
+double NearRate(const Network& network, const Place& place) {
+  if (network.fabric != Fabric::kFullMesh) return network.device_rate;
+  // A link to each of the others.
+  return std::min(
+      network.device_rate,
+      network.link_rate * Real(std::max<int64_t>(place.near - 1, 1)));
+}
+
+double Across(const Network& network, const Place& place, double whole) {
+  if (place.domains == 1) return 0;
+  return whole * Real(place.domains - 1) / Real(place.domains) *
+         Real(place.sharing) / network.leaving;
+}
+
+double Alpha(const Network& network, const Place& place, Collective kind) {
+  const double far = place.domains > 1 ? Real(place.domains) : 0;
+  const double near = Real(place.members - 1) - far;
+  return network.start + Passes(kind) * (std::max(near, 0.0) * network.step +
+                                         far * network.far_step);
+}
+
+double ExchangeSeconds(const Network& network, const Place& place,
+                       double sent) {
+  const double others = Real(place.members - 1);
+  const double inside = sent * Real(place.near - 1) / others;
+  const double out = sent * Real(place.members - place.near) / others;
+  return std::max(inside / NearRate(network, place),
+                  place.domains > 1
+                      ? out * Real(place.near * place.sharing) / network.leaving
+                      : 0.0);
+}
+
+double SwitchSeconds(const Network& network, const Place& place,
+                     Collective kind, double sent) {
+  const double alpha = Alpha(network, place, kind);
+  if (kind == Collective::kPpermute) {
+    const double near = network.fabric == Fabric::kFullMesh
+                            ? network.link_rate
+                            : network.device_rate;
+    // Of a ring one edge leaves each domain.
+    const double far =
+        place.domains > 1 ? Real(place.sharing) / network.leaving : 0;
+    return network.start +
+           (place.domains > 1 ? network.far_step : network.step) +
+           sent * std::max(place.near > 1 ? 1 / near : 0.0, far);
+  }
+  if (kind == Collective::kAllToAll) {
+    return alpha + ExchangeSeconds(network, place, sent);
+  }
+  const double whole = WholeOf(kind, sent, place.members);
+  const double near = whole * Real(place.near - 1) / Real(place.near) /
+                      NearRate(network, place);
+  return alpha + Passes(kind) * std::max(near, Across(network, place, whole));
+}
+
+// Rings along the torus's own dimensions: an axis longer than a side lies on
+// several.
+std::vector<double> RingsOf(Fabric fabric, const std::vector<int64_t>& sides) {
+  const double longest = fabric == Fabric::kTorus2d ? 16 : 28;
+  std::vector<double> out;
+  for (const int64_t side : sides) {
+    const int dims = static_cast<int>(std::max(
+        1.0, std::ceil(std::log(Real(side)) / std::log(longest) - 1e-9)));
+    for (int i = 0; i < dims; ++i) {
+      out.push_back(std::pow(Real(side), 1.0 / dims));
+    }
+  }
+  return out;
+}
+
+double TorusSeconds(const Network& network, const Place& place, Collective kind,
+                    double sent) {
+  const double rate = network.link_rate;
+  if (kind == Collective::kPpermute) {
+    return std::max(network.step, sent / rate);
+  }
+  const bool exchange = kind == Collective::kAllToAll;
+  // What one device gives to an exchange is the part of a whole that a gather
+  // over the same devices would make.
+  const double whole = exchange
+                           ? sent * Real(place.members) * Real(place.members) /
+                                 Real(place.members - 1)
+                           : WholeOf(kind, sent, place.members);
+  const std::vector<double> rings = RingsOf(network.fabric, place.sides);
+  double hops = 0, seconds = 0;
+  bool closed = true;
+  for (const double side : rings) {
+    const bool closes =
+        Closes(network.fabric, static_cast<int64_t>(std::lround(side)));
+    closed = closed && closes;
+    const double steps = closes ? std::floor(side / 2) : side - 1;
+    hops += steps;
+    seconds += steps * whole / side / rate;
+  }
+  const int most = network.fabric == Fabric::kTorus2d ? 2 : 3;
+  const double dims = std::min<double>(most, Real(std::ssize(rings)));
+  if (!rings.empty()) seconds /= Real(std::ssize(rings)) * dims;
+  // Bytes go half as far, and not all of them.
+  if (exchange) seconds /= closed ? 4 : 2;
+  const double inside = std::max(hops * network.step, seconds);
+  const double out = exchange ? 0 : Across(network, place, whole);
+  const double far =
+      place.domains > 1 ? Real(place.domains - 1) * network.far_step : 0;
+  return Passes(kind) * std::max(inside, far + out);
+}
+
+}  // namespace
+
+Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh) {
+  Network out;
+  const int64_t per_chip = profile.devices_per_chip;
+  out.fabric = profile.fabric;
+  out.link_rate = profile.link_rate / Real(per_chip);
+  out.device_rate = out.link_rate * Real(profile.links);
+  int64_t host = profile.chips_per_host * per_chip;
+  if (mesh.processes > 1) host = mesh.devices / mesh.processes;
+  host = std::max<int64_t>(host, 1);
+  int64_t inside = host;
+  if (IsTorus(profile.fabric) && profile.fabric_chips != 0) {
+    inside = profile.fabric_chips * per_chip;
+  } else if (IsTorus(profile.fabric)) {
+    inside = mesh.devices / std::max<int64_t>(mesh.slices, 1);
+  }
+  out.inside =
+      std::clamp<int64_t>(inside, 1, std::max<int64_t>(mesh.devices, 1));
+  // A host of fewer chips has its part of what leaves one.
+  out.leaving = profile.host_rate * Real(out.inside) /
+                Real(profile.chips_per_host * per_chip);
+  const bool torus = IsTorus(profile.fabric);
+  out.start = torus ? 0 : kStart;
+  out.step = torus ? kHop : kNear;
+  out.far_step = torus ? kSliceStep : kFar;
+  return out;
+}
+
+Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
+  Place out;
+  const AxisGroup own = DropTrivial(mesh, axes);
+  out.members = mesh.Parts(own).value_or(1);
+  // Slices carry a factor of their axes, whatever the numbers.
+  if (mesh.slices > 1 && IsTorus(network.fabric) &&
+      mesh.dcn.size() == mesh.axes.size()) {
+    for (size_t i = 0; i < mesh.axes.size(); ++i) {
+      const MeshAxis& axis = mesh.axes[i];
+      if (std::find(own.begin(), own.end(), axis.name) == own.end()) continue;
+      out.domains *= mesh.dcn[i];
+      if (axis.size / mesh.dcn[i] > 1) {
+        out.sides.push_back(axis.size / mesh.dcn[i]);
+      }
+    }
+    out.near = out.members / out.domains;
+  } else {
+    // Along an axis devices lie `stride` apart, and a domain is a run of them.
+    int64_t stride = 1;
+    for (size_t i = mesh.axes.size(); i-- > 0;) {
+      const MeshAxis& axis = mesh.axes[i];
+      if (std::find(own.begin(), own.end(), axis.name) != own.end()) {
+        const int64_t room =
+            std::max<int64_t>(1, network.inside / std::max<int64_t>(stride, 1));
+        const int64_t near =
+            axis.size <= room ? axis.size : std::gcd(axis.size, room);
+        out.near *= near;
+        if (near > 1) out.sides.push_back(near);
+      }
+      stride *= axis.size;
+    }
+    out.domains = std::max<int64_t>(1, out.members / out.near);
+  }
+  out.sharing = std::max<int64_t>(1, network.inside / out.near);
+  return out;
+}
+
+double CollectiveSeconds(const Network& network, const Place& place,
+                         Collective kind, double sent) {
+  if (place.members == 1 || sent <= 0) return 0;
+  return IsTorus(network.fabric) ? TorusSeconds(network, place, kind, sent)
+                                 : SwitchSeconds(network, place, kind, sent);
+}
+
+double Time::Least() const {
+  return std::max({compute, memory, communication});
+}
+
+double Time::Most() const { return compute + memory + communication; }
+
+namespace {
+
+// Multiplications of one pass over a device's tokens with its weights.
+double Products(const Work& work, const Settings& settings,
+                const Tokens& tokens) {
+  double out = 0;
+  const double all = Real(tokens.All());
+  for (const ParamClass& param : work.params) {
+    if (!param.IsWeight()) continue;
+    double each = Real(param.SizeAt(param.in_dim)) *
+                  Real(param.SizeAt(param.out_dim)) /
+                  Real(work.Parts(work.Kept(param.AxesAt(param.in_dim)))) /
+                  Real(work.Parts(work.Kept(param.AxesAt(param.out_dim))));
+    double rows = all;
+    if (param.role.expert) {
+      rows *= Real(work.model ? work.model->experts_per_token.value_or(1) : 1);
+      AxisGroup owners;
+      const int rank = static_cast<int>(param.type.shape->size());
+      for (int d = 0; d + 2 < rank; ++d) {
+        for (const std::string& axis : work.Kept(param.AxesAt(d))) {
+          owners.push_back(axis);
+        }
+      }
+      if (!param.placed_along.empty()) owners.push_back(param.placed_along);
+      // Where they split no tokens, all have the same ones.
+      const AxisGroup split = work.TokenAxes();
+      std::erase_if(owners, [&](const std::string& axis) {
+        return std::find(split.begin(), split.end(), axis) != split.end();
+      });
+      rows /= Real(work.Parts(owners));
+    } else if (param.role.role == Role::kHead && work.mode != Mode::kTrain) {
+      rows = Real(tokens.rows);
+    }
+    out += each * rows * Real(work.LayersOf(param));
+  }
+  const ParamClass* table = work.Find(Role::kEmbedding);
+  if (work.Find(Role::kHead) == nullptr && table != nullptr &&
+      table->type.shape->size() == 2) {
+    const double rows = work.mode == Mode::kTrain ? all : Real(tokens.rows);
+    out += rows * Real(table->SizeAt(0)) * Real(table->SizeAt(1)) /
+           Real(work.Parts(work.Kept(table->AxesAt(0)))) /
+           Real(work.Parts(work.Kept(table->AxesAt(1))));
+  }
+  return 2 * out * Real(settings.microbatches);
+}
+
+// Of queries with keys and of weights with values.
+double AttentionProducts(const Work& work, const Settings& settings,
+                         const Tokens& tokens) {
+  const auto& model = work.model;
+  if (!model || !model->heads || !model->head_dim || !model->layers) return 0;
+  const double layers = Real(model->attention_layers.value_or(*model->layers));
+  const double windowed =
+      model->sliding_window ? Real(model->windowed_layers.value_or(0)) : 0;
+  const double heads = Real(*model->heads) / Real(work.Parts(work.query[2]));
+  // Causal: half of the keys on average.
+  const double seen = IsGeneration(work.mode) ? 1 : 0.5;
+  const double keys = Real(tokens.keys);
+  const double window =
+      std::min(keys * seen, Real(model->sliding_window.value_or(tokens.keys)));
+  const double all = (layers - windowed) * keys * seen + windowed * window;
+  double parts = 1;
+  if (IsGeneration(work.mode)) parts = Real(work.Parts(work.key[1]));
+  return 4 * Real(tokens.All()) * heads * Real(*model->head_dim) * all / parts *
+         Real(settings.microbatches);
+}
+
+}  // namespace
+
+std::optional<double> FlopsOf(const Work& work, const Settings& settings,
+                              const Memory& memory) {
+  const auto tokens = TokensOf(work, settings);
+  if (!tokens) return std::nullopt;
+  const double once = Products(work, settings, *tokens) +
+                      AttentionProducts(work, settings, *tokens);
+  const double stages = Real(PipelineParts(work, settings));
+  if (work.mode != Mode::kTrain) return once / stages;
+  double again = 0;
+  if (memory.activations && settings.remat.Recomputes()) {
+    again = RecomputedShare(*memory.activations);
+  }
+  return once * (3 + again) / stages;
+}
+
+std::optional<Time> TimeOf(const Work& work, const Settings& settings,
+                           const Memory& memory, Communication& communication) {
+  const DeviceProfile* profile = settings.profile;
+  const auto flops = FlopsOf(work, settings, memory);
+  if (profile == nullptr || !flops) return std::nullopt;
+  const double per_chip = Real(profile->devices_per_chip);
+  Time out;
+  out.compute = *flops / (profile->bf16_rate / per_chip);
+  // Serving reads weights and cache once a step; training reads and writes
+  // parameters, gradients and states, and weights for each microbatch.
+  double bytes = Real(memory.most.Of(Component::kParameters).value_or(0)) +
+                 Real(memory.most.Of(Component::kCache).value_or(0));
+  if (work.mode == Mode::kTrain) {
+    bytes += 2 * Real(memory.most.Of(Component::kGradients).value_or(0)) +
+             2 * Real(memory.most.Of(Component::kOptimizer).value_or(0));
+  }
+  out.memory = bytes / (profile->memory_rate / per_chip);
+  const Network network = NetworkOf(*profile, work.mesh);
+  for (Transfer& one : communication.transfers) {
+    const Place place = PlaceOf(work.mesh, network, one.axes);
+    one.seconds =
+        Real(one.count) * CollectiveSeconds(network, place, one.kind,
+                                            Real(one.sent) / Real(one.count));
+    out.communication += one.seconds;
+  }
+  out.bound = Bound::kCompute;
+  if (out.memory > out.compute) out.bound = Bound::kMemory;
+  if (out.communication > std::max(out.compute, out.memory)) {
+    out.bound = Bound::kCommunication;
+  }
+  return out;
+}
+
+}  // namespace shardc::cost

@@ -1,0 +1,44 @@
+// Rows of cells, each column as wide as its widest.
+#ifndef SHARDC_EMIT_COSTS_COLUMNS_H_
+#define SHARDC_EMIT_COSTS_COLUMNS_H_
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardc {
+
+class Columns {
+ public:
+  void Row(std::vector<std::string> cells) {
+    widths_.resize(std::max(widths_.size(), cells.size()));
+    for (size_t i = 0; i < cells.size(); ++i) {
+      widths_[i] = std::max(widths_[i], cells[i].size());
+    }
+    rows_.push_back(std::move(cells));
+  }
+  std::string Text() const {
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (size_t i = 0; i < row.size(); ++i) {
+        line += row[i];
+        if (i + 1 < row.size()) {
+          line.append(widths_[i] - row[i].size() + 2, ' ');
+        }
+      }
+      while (line.ends_with(' ')) line.pop_back();
+      out += line + "\n";
+    }
+    return out;
+  }
+
+ private:
+  std::vector<size_t> widths_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_COSTS_COLUMNS_H_

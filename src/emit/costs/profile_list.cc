@@ -1,0 +1,108 @@
+// A line for each accelerator; the letters behind its figures name sources,
+// which are listed below:
+//
+//   h100-sxm  79.65 GiB N  3350 GB/s S  989 SI  18 x 25 GB/s S ...
+#include "emit/costs/profile_list.h"
+
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "devices/profiles.h"
+#include "emit/costs/columns.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+std::string Number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.5g", value);
+  return text.data();
+}
+
+std::string Rate(double bytes, std::string_view source) {
+  return Number(bytes / 1e9) + " GB/s " + std::string(source);
+}
+
+std::string Peak(const std::optional<double>& rate) {
+  return rate ? Number(*rate / 1e12) : "-";
+}
+
+}  // namespace
+
+std::string ProfileListText() {
+  Columns table;
+  table.Row({"profile", "also", "memory", "at", "bf16, fp8, int8 Top/s",
+             "links one way", "joined", "a host", "leaving it"});
+  for (const DeviceProfile& one : DeviceProfiles()) {
+    const FigureSources& from = one.sources;
+    table.Row(
+        {std::string(one.name), std::string(one.alias),
+         BytesText(one.memory_bytes) + " " + std::string(from.memory),
+         Rate(one.memory_rate, from.memory_rate),
+         Peak(one.bf16_rate) + ", " + Peak(one.fp8_rate) + ", " +
+             Peak(one.int8_rate) + " " + std::string(from.peaks),
+         std::to_string(one.links) + " x " + Rate(one.link_rate, from.links),
+         std::string(FabricName(one.fabric)),
+         std::to_string(one.chips_per_host) +
+             (one.devices_per_chip > 1
+                  ? " of " + std::to_string(one.devices_per_chip)
+                  : ""),
+         Rate(one.host_rate, from.host)});
+  }
+  std::string out = table.Text() + "sources\n";
+  for (const ProfileSource& one : ProfileSources()) {
+    out +=
+        "  " + std::string(1, one.letter) + "  " + std::string(one.text) + "\n";
+  }
+  return out;
+}
+
+void WriteProfileListJson(Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", "shardc.profiles/v1");
+  json.Key("profiles");
+  json.BeginArray(JsonLayout::kLines);
+  for (const DeviceProfile& one : DeviceProfiles()) {
+    const auto figure = [&](std::string_view key, const auto& value,
+                            std::string_view source) {
+      json.Key(key);
+      json.BeginObject();
+      json.Member("value", value);
+      json.Member("source", source);
+      json.EndObject();
+    };
+    const FigureSources& from = one.sources;
+    json.BeginObject(JsonLayout::kLines);
+    json.Member("name", one.name);
+    json.Member("also", one.alias);
+    figure("memory_bytes", one.memory_bytes, from.memory);
+    figure("memory_bytes_per_s", one.memory_rate, from.memory_rate);
+    figure("bf16_flops", one.bf16_rate, from.peaks);
+    figure("fp8_flops", one.fp8_rate, from.peaks);
+    figure("int8_ops", one.int8_rate, from.peaks);
+    figure("link_bytes_per_s", one.link_rate, from.links);
+    figure("links", one.links, from.links);
+    figure("host_bytes_per_s", one.host_rate, from.host);
+    json.Member("fabric", FabricName(one.fabric));
+    json.Member("chips_per_host", one.chips_per_host);
+    json.Member("devices_per_chip", one.devices_per_chip);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("sources");
+  json.BeginObject(JsonLayout::kLines);
+  for (const ProfileSource& one : ProfileSources()) {
+    json.Member(std::string_view(&one.letter, 1), one.text);
+  }
+  json.EndObject();
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

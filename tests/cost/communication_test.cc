@@ -1,0 +1,247 @@
+#include "cost/communication.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "cost/memory.h"
+#include "cost/models.h"
+
+namespace shardc::cost {
+namespace {
+
+int64_t SentBy(const Communication& communication, std::string_view part,
+               Collective kind, bool backward) {
+  int64_t out = 0;
+  for (const Transfer& one : communication.transfers) {
+    if (one.part == part && one.kind == kind && one.backward == backward) {
+      out += one.sent;
+    }
+  }
+  return out;
+}
+
+// GPT-3 175B: 96 layers of 12288 with 96 heads, over tensor parallelism of 8.
+Work Gpt3(int64_t stages) {
+  Work out = TrainingOn(MeshOf({{"pp", stages}, {"tp", 8}}), {});
+  const int64_t h = 12288;
+  const auto add = [&](const std::string& name, Shape shape, Spec spec) {
+    out.params.push_back(
+        ClassOf(name, std::move(shape), Dtype::kBF16, std::move(spec), 96));
+  };
+  add("h.*.ln_1.weight", {h}, {});
+  add("h.*.attn.c_attn.weight", {h, 3 * h}, {{}, {"tp"}});
+  add("h.*.attn.c_proj.weight", {h, h}, {{"tp"}, {}});
+  add("h.*.ln_2.weight", {h}, {});
+  add("h.*.mlp.c_fc.weight", {h, 4 * h}, {{}, {"tp"}});
+  add("h.*.mlp.c_proj.weight", {4 * h, h}, {{"tp"}, {}});
+  for (Spec* spec : {&out.query, &out.key, &out.value, &out.output}) {
+    (*spec)[2] = {"tp"};
+  }
+  ModelConfig model;
+  model.hidden = h;
+  model.heads = model.kv_heads = 96;
+  model.head_dim = 128;
+  model.layers = 96;
+  model.attention_dropout = model.hidden_dropout = 0.1;
+  out.model = model;
+  return out;
+}
+
+Settings OneRow() {
+  Settings out;
+  out.batch = 1;
+  out.length = 2048;
+  out.operation = &exec::kVanilla;
+  return out;
+}
+
+// Megatron-LM: two all_reduces of 2sbh bytes forward and two backward in each
+// layer, each of which sends 88,080,384 B.
+TEST_CASE("tensor parallelism reduces twice forward and twice backward") {
+  const Communication said = CommunicationOf(Gpt3(1), OneRow());
+  for (const bool backward : {false, true}) {
+    for (const std::string_view part : {"attention", "mlp"}) {
+      CAPTURE(part);
+      CHECK(SentBy(said, part, Collective::kAllReduce, backward) ==
+            96LL * 88080384);
+    }
+  }
+  CHECK(said.Sent() == 96LL * 352321536);
+}
+
+TEST_CASE("sequence parallelism sends the same in halves") {
+  Work work = Gpt3(1);
+  work.hidden = {"tp"};
+  const Communication said = CommunicationOf(work, OneRow());
+  CHECK(said.Sent() == 96LL * 352321536);
+  CHECK(SentBy(said, "mlp", Collective::kAllGather, false) ==
+        96LL * 88080384 / 2);
+  CHECK(SentBy(said, "mlp", Collective::kReduceScatter, true) ==
+        96LL * 88080384 / 2);
+}
+
+// Korthikanti et al. (arXiv 2205.05198), bytes of a layer: sbh(10 + 24/t +
+// 5as/ht), all of it over t, without 5as/h, and 2sbh.
+TEST_CASE("a layer's activations under Megatron") {
+  const auto kept = [](const Work& work, const Settings& settings) {
+    return MemoryOf(work, settings).activations->kept / 96;
+  };
+  Work work = Gpt3(1);
+  Settings settings = OneRow();
+  CHECK(kept(work, settings) == 578813952);
+  std::string why;
+  Settings full = settings;
+  full.remat = *ParsePolicy("nothing_saveable", why);
+  CHECK(kept(work, full) == 50331648);
+  work.hidden = {"tp"};
+  CHECK(kept(work, settings) == 358612992);
+  // A kernel keeps the logarithm of each row's sum besides: 4 bytes a head.
+  settings.operation = &exec::kFlashAttention;
+  CHECK(kept(work, settings) == 106954752 + 2048 * 96 / 8 * 4);
+}
+
+// Of eight stages with twelve layers each the first has eight microbatches in
+// flight: 55.566 GB; what goes on to the next is 2sbh a microbatch.
+TEST_CASE("the first stage of a pipeline") {
+  Settings settings = OneRow();
+  settings.batch = 8;
+  settings.microbatches = 8;
+  settings.pipeline_axis = "pp";
+  const Work work = Gpt3(8);
+  CHECK(MemoryOf(work, settings).activations->kept == 96LL * 578813952);
+  const Communication said = CommunicationOf(work, settings);
+  CHECK(SentBy(said, "pipeline", Collective::kPpermute, false) == 8 * 50331648);
+}
+
+// ZeRO: all_gather forward, all_gather backward and reduce_scatter are 1.5
+// times an all_reduce. Llama-3-70B over 64: 3S 63/64.
+TEST_CASE("fully sharded is 1.5 times data parallel") {
+  const auto sent = [](Spec spec, int zero) {
+    Work work = TrainingOn(MeshOf({{"fsdp", 64}}), {"fsdp"});
+    work.params = {
+        ClassOf("w.weight", {70553706496 / 64, 64}, Dtype::kBF16, spec)};
+    Settings settings;
+    settings.zero = zero;
+    return CommunicationOf(work, settings).Sent();
+  };
+  const int64_t replicated = sent({}, 0);
+  CHECK(sent({{"fsdp"}}, 0) == 416707828992);
+  CHECK(sent({{"fsdp"}}, 0) * 2 == replicated * 3);
+  CHECK(sent({}, 1) == replicated);
+  CHECK(sent({}, 2) == replicated);
+  CHECK(sent({}, 3) * 2 == replicated * 3);
+}
+
+TEST_CASE("states of a device where 70B parameters are split over 64") {
+  Work work = TrainingOn(MeshOf({{"fsdp", 64}}), {"fsdp"});
+  work.params = {
+      ClassOf("w.weight", {70553706496 / 64, 64}, Dtype::kBF16, {{"fsdp"}})};
+  const Memory memory = MemoryOf(work, {});
+  CHECK(*memory.most.Of(Component::kParameters) +
+            *memory.most.Of(Component::kGradients) +
+            *memory.most.Of(Component::kOptimizer) ==
+        17638426624);
+}
+
+// Ring attention (arXiv 2310.01889): K and V pass round, a block of 64 MiB
+// each step, seven times; DeepSpeed-Ulysses exchanges Q, K, V and O.
+TEST_CASE("a layer of Llama-3-8B over a context of 131072 on eight") {
+  const Mesh mesh = MeshOf({{"sp", 8}});
+  exec::AttentionSpecs specs;
+  specs.query = specs.key = specs.value = specs.output = {{}, {"sp"}, {}, {}};
+  const AttentionSizes sizes{.query_length = 131072,
+                             .key_length = 131072,
+                             .heads = 32,
+                             .key_heads = 8,
+                             .head_dim = 128};
+  const auto ring = BytesOfAttention(exec::kRing, mesh, specs, sizes, {});
+  REQUIRE(ring.transfers.size() == 1);
+  CHECK(ring.transfers[0].sent == 469762048);
+  CHECK(ring.transfers[0].sent / 7 == 67108864);
+  CHECK(ring.transfers[0].axes == AxisGroup{"sp"});
+  const auto ulysses = BytesOfAttention(exec::kUlysses, mesh, specs, sizes, {});
+  int64_t sent = 0;
+  for (const Transfer& one : ulysses.transfers) sent += one.sent;
+  CHECK(sent == 293601280);
+}
+
+// DeepEP: 128 tokens of 7168 to 8 experts each, combined in bfloat16, are
+// 14,680,064 B; a part in 64 stays at home.
+TEST_CASE("tokens go to their experts and back") {
+  Work work = TrainingOn(MeshOf({{"ep", 64}}), {"ep"});
+  work.params = {ClassOf("layers.*.mlp.experts.down_proj.kernel",
+                         {256, 2048, 7168}, Dtype::kBF16, {{"ep"}, {}, {}})};
+  ModelConfig model;
+  model.hidden = 7168;
+  model.experts_per_token = 8;
+  work.model = model;
+  Settings settings;
+  settings.batch = 64;
+  settings.length = 128;
+  const Communication said = CommunicationOf(work, settings);
+  CHECK(SentBy(said, "experts", Collective::kAllToAll, false) ==
+        2LL * 14680064 / 64 * 63);
+  CHECK(SentBy(said, "experts", Collective::kAllToAll, true) ==
+        2LL * 14680064 / 64 * 63);
+}
+
+// Where the experts' axis splits no tokens, outputs are added over it.
+TEST_CASE("experts that see the same tokens add their outputs") {
+  Work work = TrainingOn(MeshOf({{"dp", 2}, {"ep", 4}}), {"dp"});
+  work.params = {ClassOf("layers.*.mlp.experts.down_proj.kernel", {8, 64, 32},
+                         Dtype::kBF16, {{"ep"}, {}, {}})};
+  ModelConfig model;
+  model.hidden = 32;
+  model.experts_per_token = 2;
+  work.model = model;
+  Settings settings;
+  settings.batch = 2;
+  settings.length = 16;
+  const Communication said = CommunicationOf(work, settings);
+  CHECK(SentBy(said, "experts", Collective::kAllReduce, false) ==
+        2 * 16 * 32 * 2 * 3 / 4);
+}
+
+// MaxText's policies for Llama-3-8B, bytes a token and layer. Where its sums
+// count mlpwo, which nothing reads going back, JAX keeps 8192 less.
+TEST_CASE("policies of names keep what MaxText's keep") {
+  const Work work = BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b",
+                                "dp:1", Mode::kTrain, "whole hidden");
+  const auto kept = [&](const std::string& policy) {
+    Settings settings;
+    settings.batch = 1;
+    settings.length = 1024;
+    std::string why;
+    settings.remat = *ParsePolicy(policy, why);
+    return MemoryOf(work, settings).activations->kept / 32 / 1024;
+  };
+  const auto names = [&](const std::string& list) {
+    return kept("save_only_these_names(" + list + ")");
+  };
+  const std::string qkv = "query_proj,key_proj,value_proj";
+  CHECK(kept("nothing_saveable") == 8192);
+  CHECK(names("out_proj") == 16384);
+  CHECK(names(qkv) == 20480);
+  CHECK(names(qkv + ",out_proj") == 28672);
+  CHECK(names(qkv + ",out_proj,mlpwo") == 36864 - 8192);
+  CHECK(names(qkv + ",out_proj,mlpwo,mlpwi") == 94208 - 8192);
+  CHECK(names(qkv + ",out_proj,mlpwo,mlpwi,context") == 102400 - 8192);
+  CHECK(kept("dots_with_no_batch_dims_saveable") == 94208 - 8192);
+}
+
+TEST_CASE("microbatches repeat gathers and not the reduction of gradients") {
+  Work work = TrainingOn(MeshOf({{"dp", 4}, {"fsdp", 2}}), {"dp", "fsdp"});
+  work.params = {ClassOf("w.weight", {64, 64}, Dtype::kBF16, {{"fsdp"}})};
+  Settings settings;
+  const Communication one = CommunicationOf(work, settings);
+  settings.microbatches = 3;
+  const Communication three = CommunicationOf(work, settings);
+  CHECK(SentBy(three, "parameters", Collective::kAllGather, false) ==
+        3 * SentBy(one, "parameters", Collective::kAllGather, false));
+  CHECK(SentBy(three, "gradients", Collective::kAllReduce, true) ==
+        SentBy(one, "gradients", Collective::kAllReduce, true));
+}
+
+}  // namespace
+}  // namespace shardc::cost

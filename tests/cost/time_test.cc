@@ -1,0 +1,156 @@
+#include "cost/time.h"
+
+#include <doctest/doctest.h>
+
+#include "cost/models.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr double kMicro = 1e-6;
+
+// Without alpha, as the published examples have it.
+Network Plain(const char* profile, const Mesh& mesh) {
+  Network out = NetworkOf(*FindDeviceProfile(profile), mesh);
+  out.start = out.step = out.far_step = 0;
+  return out;
+}
+
+double Gather(const Network& network, const Mesh& mesh, const AxisGroup& axes,
+              double whole) {
+  const auto n = static_cast<double>(*mesh.Parts(axes));
+  return CollectiveSeconds(network, PlaceOf(mesh, network, axes),
+                           Collective::kAllGather, whole * (n - 1) / n);
+}
+
+doctest::Approx About(double seconds) {
+  return doctest::Approx(seconds).epsilon(0.005);
+}
+
+// github.com/jax-ml/scaling-book, sharding.md: TPU v4 4x4x4, bf16[1024, 4096].
+TEST_CASE("gathers on a torus that closes") {
+  const Mesh mesh = MeshOf({{"X", 4}, {"Y", 4}, {"Z", 4}});
+  const Network network = Plain("tpu-v4", mesh);
+  const double whole = 2.0 * 1024 * 4096;
+  // Split over Y too: a quarter of it is made whole over X.
+  CHECK(Gather(network, mesh, {"X"}, whole / 4) == About(23.3 * kMicro));
+  CHECK(Gather(network, mesh, {"X", "Y"}, whole) == About(46.6 * kMicro));
+  // all_reduce over Z of what X and Y split: the later copy's 11.6.
+  const double part = whole / 16;
+  CHECK(CollectiveSeconds(network, PlaceOf(mesh, network, {"Z"}),
+                          Collective::kAllReduce,
+                          2 * part * 3 / 4) == About(11.65 * kMicro));
+}
+
+TEST_CASE("hops of a microsecond bound what is small") {
+  const Mesh mesh = MeshOf({{"X", 4}, {"Y", 4}, {"Z", 4}});
+  const Network network = NetworkOf(*FindDeviceProfile("tpu-v4"), mesh);
+  CHECK(Gather(network, mesh, {"X"}, 256) == About(2 * kMicro));
+}
+
+// v5e 8x4 has no wraparound: three hops of a quarter. The book prints 560 at
+// 45 GB/s a link and direction; its later copies, as our profile, have 50.
+TEST_CASE("a ring that does not close") {
+  const Mesh mesh = MeshOf({{"X", 8}, {"Y", 4}});
+  Network network = Plain("tpu-v5e", mesh);
+  network.link_rate = 45e9;
+  CHECK(Gather(network, mesh, {"Y"}, 2.0 * 2048 * 8192) == About(559 * kMicro));
+}
+
+// gpus.md: eight H100 behind one switch.
+TEST_CASE("gathers in a host") {
+  const Mesh mesh = MeshOf({{"dp", 8}});
+  const Network network = Plain("h100-sxm", mesh);
+  CHECK(Gather(network, mesh, {"dp"}, 2.0 * 1024 * 16384) ==
+        About(65.2 * kMicro));
+  CHECK(Gather(network, mesh, {"dp"}, 2.0 * 4096 * 65536) == About(1.044e-3));
+}
+
+// Llama-3-70B's parameters over 8 hosts of 8: inside 0.2744 s, across 0.3087.
+TEST_CASE("across hosts the slower level counts") {
+  const Mesh mesh = MeshOf({{"fsdp", 64}});
+  const Network network = Plain("h100-sxm", mesh);
+  const double whole = 141107412992;
+  const Place place = PlaceOf(mesh, network, {"fsdp"});
+  CHECK(place.near == 8);
+  CHECK(place.domains == 8);
+  CHECK(place.sharing == 1);
+  CHECK(Gather(network, mesh, {"fsdp"}, whole) == About(0.3087));
+  // One of each host: eight groups share what leaves it, 50 GB/s each.
+  const Mesh outer = MeshOf({{"dp", 8}, {"tp", 8}});
+  const Place one = PlaceOf(outer, network, {"dp"});
+  CHECK(one.near == 1);
+  CHECK(one.sharing == 8);
+  CHECK(Gather(network, outer, {"dp"}, 8e9) == About(7e9 / 50e9));
+  CHECK(PlaceOf(outer, network, {"tp"}).domains == 1);
+}
+
+TEST_CASE("the mesh's processes say how many share a host") {
+  Mesh mesh = MeshOf({{"dp", 4}, {"tp", 4}});
+  mesh.processes = 4;
+  const Network network = NetworkOf(*FindDeviceProfile("h100-sxm"), mesh);
+  CHECK(network.inside == 4);
+  CHECK(PlaceOf(mesh, network, {"tp"}).domains == 1);
+  CHECK(PlaceOf(mesh, network, {"dp"}).domains == 4);
+}
+
+TEST_CASE("slices of a torus are reached over their hosts") {
+  Mesh mesh = MeshOf({{"dp", 4}, {"tp", 16}});
+  mesh.slices = 4;
+  mesh.dcn = {4, 1};
+  const Network network = NetworkOf(*FindDeviceProfile("tpu-v5p"), mesh);
+  CHECK(network.inside == 16);
+  CHECK(network.leaving == 4 * 25e9);
+  CHECK(PlaceOf(mesh, network, {"dp"}).domains == 4);
+  CHECK(PlaceOf(mesh, network, {"tp"}).domains == 1);
+}
+
+// Scaling book, inference: Llama-2-13B on eight v5e at 8.2e11 B/s, 8192 tokens
+// of cache a row: (6.7e9 B + 26e9) / 6.56e12 s.
+TEST_CASE("decoding is bound by memory") {
+  DeviceProfile v5e = *FindDeviceProfile("tpu-v5e");
+  v5e.memory_rate = 8.2e11;
+  Work work = TrainingOn(MeshOf({{"tp", 8}}), {});
+  work.mode = Mode::kDecode;
+  work.query[2] = work.key[2] = work.value[2] = work.output[2] = {"tp"};
+  work.params = {
+      ClassOf("w.weight", {2, 6500000000}, Dtype::kBF16, {{}, {"tp"}})};
+  ModelConfig model;
+  model.layers = 40;
+  model.heads = model.kv_heads = 40;
+  model.head_dim = 128;
+  model.hidden = 5120;
+  work.model = model;
+  const double printed[][2] = {{1, 4.98},   {8, 12.13},  {16, 20.30},
+                               {32, 36.65}, {64, 69.33}, {240, 249.09}};
+  for (const auto& [batch, milliseconds] : printed) {
+    Settings settings;
+    settings.batch = static_cast<int64_t>(batch);
+    settings.kv_length = 8192;
+    settings.profile = &v5e;
+    const Memory memory = MemoryOf(work, settings);
+    CHECK(*memory.most.Of(Component::kCache) * 8 ==
+          6710886400 * static_cast<int64_t>(batch));
+    Communication none;
+    const auto time = TimeOf(work, settings, memory, none);
+    REQUIRE(time);
+    CHECK(time->memory * 1e3 == doctest::Approx(milliseconds).epsilon(0.003));
+    CHECK(time->bound == Bound::kMemory);
+  }
+}
+
+// 6 operations a parameter and token, without the embedding's lookup.
+TEST_CASE("a training step's operations") {
+  const Work work = BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b",
+                                "fsdp:8,tp:4", Mode::kTrain);
+  Settings settings;
+  settings.batch = 8;
+  settings.length = 1;
+  const Memory memory = MemoryOf(work, settings);
+  const double flops = *FlopsOf(work, settings, memory) * 32;
+  const double matrices = 8030261248.0 - 128256.0 * 4096 - 65 * 4096;
+  CHECK(flops == doctest::Approx(6 * matrices * 8).epsilon(0.001));
+}
+
+}  // namespace
+}  // namespace shardc::cost
