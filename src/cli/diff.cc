@@ -19,16 +19,14 @@ struct DiffFlags {
   Strings between;
 };
 
-std::optional<PlanView> View(SourceRef source, Findings& findings) {
+std::optional<PlanTable> View(const SourceRef& source, Findings& findings) {
   if (source == nullptr) return std::nullopt;
-  const auto document = JsonDocument::Parse(std::move(source), findings);
-  if (document == nullptr) return std::nullopt;
-  return ViewPlan(*document, findings);
+  return ReadPlanTable(source, findings);
 }
 
 // What the inputs give now, as it would be written.
-std::optional<PlanView> ViewInputs(const DiffFlags& flags, const Common& common,
-                                   Findings& findings) {
+std::optional<PlanTable> ViewInputs(const DiffFlags& flags,
+                                    const Common& common, Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return std::nullopt;
   const auto compiled = LoadAndCompile(flags.inputs, *target, common, findings);
@@ -38,33 +36,50 @@ std::optional<PlanView> ViewInputs(const DiffFlags& flags, const Common& common,
   return View(MakeSource("the inputs' plan", text), findings);
 }
 
-std::optional<PlanDiff> Between(const DiffFlags& flags, Findings& findings) {
+// With the plans that its names are views into.
+struct Difference {
+  PlanTable before;
+  std::optional<PlanTable> after;
+  PlanDiff diff;
+};
+
+std::unique_ptr<const Difference> Between(const DiffFlags& flags,
+                                          Findings& findings) {
   const auto modes = ParseModes(flags.between, findings);
-  if (!modes) return std::nullopt;
+  if (!modes) return nullptr;
   if (modes->size() != 2 || !flags.after.empty()) {
     findings.Add(code::kUsage, {}, "--between compares two modes of one plan",
                  "write `shardc diff --between prefill,decode PLAN`");
-    return std::nullopt;
+    return nullptr;
   }
-  const auto view = View(ReadSource(flags.before, findings), findings);
-  if (!view) return std::nullopt;
-  return DiffModes(*view, modes->front(), modes->back());
+  auto table = View(ReadSource(flags.before, findings), findings);
+  if (!table) return nullptr;
+  auto out = std::make_unique<Difference>();
+  out->before = std::move(*table);
+  out->diff = DiffModes(out->before, modes->front(), modes->back());
+  return out;
 }
 
-std::optional<PlanDiff> DiffOf(const DiffFlags& flags, const Common& common,
-                               Findings& findings) {
+std::unique_ptr<const Difference> DiffOf(const DiffFlags& flags,
+                                         const Common& common,
+                                         Findings& findings) {
   if (!flags.between.empty()) return Between(flags, findings);
-  const auto before = View(ReadSource(flags.before, findings), findings);
-  const auto after = flags.after.empty()
-                         ? ViewInputs(flags, common, findings)
-                         : View(ReadSource(flags.after, findings), findings);
-  if (!before || !after) return std::nullopt;
-  return DiffPlans(*before, *after);
+  auto before = View(ReadSource(flags.before, findings), findings);
+  auto after = flags.after.empty()
+                   ? ViewInputs(flags, common, findings)
+                   : View(ReadSource(flags.after, findings), findings);
+  if (!before || !after) return nullptr;
+  auto out = std::make_unique<Difference>();
+  out->before = std::move(*before);
+  out->after = std::move(*after);
+  out->diff = DiffPlans(out->before, *out->after);
+  return out;
 }
 
 int RunDiff(const DiffFlags& flags, const Common& common, Findings& findings) {
-  const auto diff = DiffOf(flags, common, findings);
-  if (!diff) return kFailed;
+  const auto difference = DiffOf(flags, common, findings);
+  if (difference == nullptr) return kFailed;
+  const PlanDiff* diff = &difference->diff;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteDiffJson(*diff, out);

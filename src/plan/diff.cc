@@ -1,6 +1,6 @@
-// Both plans are walked by name. Each way in which a parameter differs has a
-// key of its template and of what differs; the first parameter with a key makes
-// the entry, and the others add their names:
+// How two classes of parameters differ is worked out once for each pair of
+// classes that a name has. The first parameter of a template that differs in
+// one way makes the entry, and the others add their names:
 //
 //   layers.0.up, layers.1.up: ["tp"] -> [null]  ->  one entry `layers.*.up`
 //
@@ -10,9 +10,12 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "comm/memory.h"
 #include "model/name.h"
@@ -29,13 +32,6 @@ bool SameMesh(const Mesh& a, const Mesh& b) {
     }
   }
   return true;
-}
-
-char SeparatorOf(const ReadPlan& plan) {
-  for (const ReadParam& param : plan.params) {
-    if (param.name.find('/') != std::string::npos) return '/';
-  }
-  return '.';
 }
 
 Spec Padded(Spec spec, const TensorType& type) {
@@ -81,90 +77,137 @@ Cost CostOf(const Mesh& mesh, const TensorType& type, const Spec& before,
   return out;
 }
 
+// Texts by number, so that what many parameters share is compared as one.
+class Numbers {
+ public:
+  uint32_t Of(const std::string& text) {
+    const auto next = static_cast<uint32_t>(texts_.size());
+    const auto [at, fresh] = numbers_.try_emplace(text, next);
+    if (fresh) texts_.push_back(&at->first);
+    return at->second;
+  }
+  const std::string& operator[](uint32_t number) const {
+    return *texts_[number];
+  }
+
+ private:
+  std::unordered_map<std::string, uint32_t> numbers_;
+  std::vector<const std::string*> texts_;
+};
+
+// Where a parameter's entry is found: its template, and what differs.
+struct EntryKey {
+  uint32_t shown = 0;
+  uint32_t difference = 0;
+};
+
 // Entries by their key, in the order in which they were first seen.
 template <class Entry>
 class Folder {
  public:
-  // The entry of the key, made where it is the first.
-  Entry& At(const std::string& shown, const std::string& name,
-            const std::string& key, const std::function<Entry()>& make) {
-    const auto [at, fresh] =
-        index_.try_emplace(shown + "\n" + key, entries_.size());
+  template <class Make>
+  void Add(EntryKey key, std::string_view name, const Make& make) {
+    const uint64_t number = uint64_t{key.shown} << 32 | key.difference;
+    const auto [at, fresh] = index_.try_emplace(number, entries_.size());
     if (fresh) {
       entries_.push_back(make());
-      entries_.back().shown = shown;
+      shown_.push_back(key.shown);
     }
-    Entry& entry = entries_[at->second];
-    entry.names.push_back(name);
-    return entry;
+    entries_[at->second].names.push_back(name);
   }
 
-  std::vector<Entry> Take() {
-    for (Entry& entry : entries_) {
-      if (entry.names.size() == 1) entry.shown = entry.names.front();
+  std::vector<Entry> Take(const Numbers& templates) {
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      Entry& entry = entries_[i];
+      entry.shown = entry.names.size() == 1 ? std::string(entry.names.front())
+                                            : templates[shown_[i]];
     }
     return std::move(entries_);
   }
 
  private:
-  std::unordered_map<std::string, size_t> index_;
+  std::unordered_map<uint64_t, size_t> index_;
   std::vector<Entry> entries_;
+  std::vector<uint32_t> shown_;
 };
 
 std::string PlaceKey(const std::optional<ReadPlacement>& placement) {
   return placement ? placement->axis : "";
 }
 
+// How the parameters of one class became those of another; the numbers are
+// those of the differences.
+struct ClassChange {
+  struct Specs {
+    uint32_t difference = 0;
+    std::vector<Mode> modes;
+    Spec before, after;
+  };
+  std::optional<uint32_t> type, rule;
+  std::vector<Specs> specs;
+
+  bool none() const { return !type && !rule && specs.empty(); }
+};
+
 class Differ {
  public:
-  Differ(const ReadPlan& before, const ReadPlan& after)
+  Differ(const PlanTable& before, const PlanTable& after)
       : before_(before),
         after_(after),
-        separator_(SeparatorOf(after.params.empty() ? before : after)) {
-    out_.mesh_before = before.mesh;
-    out_.mesh_after = after.mesh;
-    out_.other_mesh = !SameMesh(before.mesh, after.mesh);
+        separator_(SeparatorOf(after.names.empty() ? before : after)) {
+    const Mesh& was = before.classes.plan.mesh;
+    const Mesh& now = after.classes.plan.mesh;
+    out_.mesh_before = was;
+    out_.mesh_after = now;
+    out_.other_mesh = !SameMesh(was, now);
   }
 
-  void Params(const PlanView& before, const PlanView& after) {
+  void Params() {
+    // The same names in the same order need no looking up.
+    const bool aligned = before_.names == after_.names;
     std::unordered_map<std::string_view, size_t> by_name;
-    for (size_t i = 0; i < before_.params.size(); ++i) {
-      by_name.emplace(before_.params[i].name, i);
+    for (size_t i = 0; i < before_.names.size() && !aligned; ++i) {
+      by_name.emplace(before_.names[i], i);
     }
-    std::vector<bool> seen(before_.params.size());
-    for (size_t i = 0; i < after_.params.size(); ++i) {
-      const ReadParam& now = after_.params[i];
-      const auto at = by_name.find(now.name);
-      if (at == by_name.end()) {
-        Named(added_, now);
-        continue;
+    std::vector<bool> seen(before_.names.size(), aligned);
+    for (size_t i = 0; i < after_.names.size(); ++i) {
+      size_t was = i;
+      if (!aligned) {
+        const auto at = by_name.find(after_.names[i]);
+        if (at == by_name.end()) {
+          Named(added_, after_, i);
+          continue;
+        }
+        was = at->second;
+        seen[was] = true;
       }
-      seen[at->second] = true;
-      const ReadParam& was = before_.params[at->second];
-      Type(was, now);
-      Rule(before, at->second, after, i);
-      for (Mode mode : after_.modes) {
-        Specs(was, was.SpecOf(mode), now, now.SpecOf(mode), mode);
-      }
+      Change(was, i);
     }
     for (size_t i = 0; i < seen.size(); ++i) {
-      if (!seen[i]) Named(removed_, before_.params[i]);
+      if (!seen[i]) Named(removed_, before_, i);
     }
   }
 
   void Modes(Mode before, Mode after) {
-    for (const ReadParam& param : after_.params) {
-      Specs(param, param.SpecOf(before), param, param.SpecOf(after), after);
+    const auto& classes = after_.classes.plan.params;
+    for (size_t c = 0; c < classes.size(); ++c) {
+      ClassChange& change = changes_[{c, c}];
+      AddSpecs(classes[c], classes[c], before, after, change);
+      for (ClassChange::Specs& specs : change.specs) {
+        Number(classes[c], classes[c], specs);
+      }
     }
+    for (size_t i = 0; i < after_.names.size(); ++i) Change(i, i);
   }
 
-  void Attention(const PlanView& before, const PlanView& after,
+  void Attention(std::span<const PlanView::Attention> before,
+                 std::span<const PlanView::Attention> after,
                  const std::function<Mode(Mode)>& mode_before) {
     std::map<std::pair<Mode, std::string_view>, const Spec*> known;
-    for (const PlanView::Attention& one : before.attention) {
+    for (const PlanView::Attention& one : before) {
       known[{one.mode, one.tensor}] = &one.spec;
     }
-    for (const PlanView::Attention& now : after.attention) {
+    for (const PlanView::Attention& now : after) {
       const auto at = known.find({mode_before(now.mode), now.tensor});
       if (at == known.end() || *at->second == now.spec) continue;
       const auto same = std::find_if(
@@ -183,76 +226,153 @@ class Differ {
   }
 
   PlanDiff Take() {
-    out_.added = added_.Take();
-    out_.removed = removed_.Take();
-    out_.reshaped = reshaped_.Take();
-    out_.rules = rules_.Take();
-    out_.specs = specs_.Take();
-    JoinModes();
+    out_.added = added_.Take(templates_);
+    out_.removed = removed_.Take(templates_);
+    out_.reshaped = reshaped_.Take(templates_);
+    out_.rules = rules_.Take(templates_);
+    out_.specs = specs_.Take(templates_);
     if (!out_.other_mesh) CostMoves();
     return std::move(out_);
   }
 
  private:
-  std::string Shown(const ReadParam& param) const {
-    return NameTemplate(param.name, separator_);
+  static char SeparatorOf(const PlanTable& table) {
+    const auto slashed = [](std::string_view name) {
+      return name.find('/') != std::string_view::npos;
+    };
+    return std::any_of(table.names.begin(), table.names.end(), slashed) ? '/'
+                                                                        : '.';
   }
 
-  void Named(Folder<NamedGroup>& folder, const ReadParam& param) {
-    folder.At(Shown(param), param.name, TypeText(param.type), [&] {
-      return NamedGroup{{}, {}, param.type};
+  static const ReadParam& ClassOf(const PlanTable& table, size_t param) {
+    return table.classes.plan.params[table.class_of[param]];
+  }
+
+  uint32_t Shown(std::string_view name) {
+    template_.clear();
+    AppendTemplate(name, separator_, template_);
+    return templates_.Of(template_);
+  }
+
+  void Named(Folder<NamedGroup>& folder, const PlanTable& table, size_t param) {
+    const TensorType& type = ClassOf(table, param).type;
+    const std::string_view name = table.names[param];
+    folder.Add({Shown(name), differences_.Of(TypeText(type))}, name, [&] {
+      return NamedGroup{{}, {}, type};
     });
   }
 
-  void Type(const ReadParam& was, const ReadParam& now) {
-    if (was.type == now.type) return;
-    reshaped_.At(Shown(now), now.name,
-                 TypeText(was.type) + "\n" + TypeText(now.type), [&] {
-                   TypeChange out;
-                   out.type = now.type;
-                   out.before = was.type;
-                   return out;
-                 });
+  // Parameter `was` of the first plan is `now` of the second.
+  void Change(size_t was, size_t now) {
+    const std::pair<size_t, size_t> classes = {before_.class_of[was],
+                                               after_.class_of[now]};
+    if (last_ == nullptr || classes != last_classes_) {
+      const auto [at, fresh] = changes_.try_emplace(classes);
+      if (fresh) at->second = ChangeOf(classes.first, classes.second);
+      last_classes_ = classes;
+      last_ = &at->second;
+    }
+    if (last_->none()) return;
+    const std::string_view name = after_.names[now];
+    const uint32_t shown = Shown(name);
+    if (last_->type) Type({shown, *last_->type}, name, was, now);
+    if (last_->rule) Rule({shown, *last_->rule}, name, was, now);
+    for (const ClassChange::Specs& specs : last_->specs) {
+      Specs({shown, specs.difference}, name, specs, was, now);
+    }
   }
 
-  void Rule(const PlanView& before, size_t was, const PlanView& after,
-            size_t now) {
-    const auto pattern = [](const PlanView& view, size_t param) {
-      const int32_t rule = view.rule_of[param];
-      return rule < 0 ? std::string() : view.rules[static_cast<size_t>(rule)];
-    };
-    const std::string a = pattern(before, was), b = pattern(after, now);
-    if (a == b) return;
-    const ReadParam& param = after_.params[now];
-    rules_.At(Shown(param), param.name, a + "\n" + b, [&] {
-      RuleChange out;
-      out.type = param.type;
-      out.before = a;
-      out.after = b;
+  ClassChange ChangeOf(size_t before, size_t after) {
+    const ReadParam& was = before_.classes.plan.params[before];
+    const ReadParam& now = after_.classes.plan.params[after];
+    ClassChange out;
+    if (was.type != now.type) {
+      out.type =
+          differences_.Of(TypeText(was.type) + "\n" + TypeText(now.type));
+    }
+    const std::string_view a = PatternOf(before_, before);
+    const std::string_view b = PatternOf(after_, after);
+    if (a != b) {
+      out.rule = differences_.Of(std::string(a) + "\n" + std::string(b));
+    }
+    for (Mode mode : after_.classes.plan.modes) {
+      AddSpecs(was, now, mode, mode, out);
+    }
+    for (ClassChange::Specs& specs : out.specs) Number(was, now, specs);
+    return out;
+  }
+
+  static std::string_view PatternOf(const PlanTable& table, size_t of_class) {
+    const int32_t rule = table.classes.rule_of[of_class];
+    if (rule < 0) return {};
+    return table.classes.rules[static_cast<size_t>(rule)];
+  }
+
+  // Modes with the same specs before and after are told together.
+  static void AddSpecs(const ReadParam& was, const ReadParam& now,
+                       Mode mode_before, Mode mode, ClassChange& out) {
+    Spec a = Padded(was.SpecOf(mode_before), was.type);
+    Spec b = Padded(now.SpecOf(mode), now.type);
+    if (a == b && was.placement == now.placement) return;
+    const auto same =
+        std::find_if(out.specs.begin(), out.specs.end(),
+                     [&](const ClassChange::Specs& specs) {
+                       return specs.before == a && specs.after == b;
+                     });
+    if (same != out.specs.end()) {
+      same->modes.push_back(mode);
+    } else {
+      out.specs.push_back({0, {mode}, std::move(a), std::move(b)});
+    }
+  }
+
+  void Number(const ReadParam& was, const ReadParam& now,
+              ClassChange::Specs& specs) {
+    std::string key;
+    for (Mode mode : specs.modes) key += std::to_string(static_cast<int>(mode));
+    key += SpecText(specs.before) + "\n" + SpecText(specs.after) + "\n" +
+           TypeText(now.type);
+    if (was.placement != now.placement) {
+      key += "\n" + PlaceKey(was.placement) + ">" + PlaceKey(now.placement);
+    }
+    specs.difference = differences_.Of(key);
+  }
+
+  void Type(EntryKey key, std::string_view name, size_t was, size_t now) {
+    reshaped_.Add(key, name, [&] {
+      TypeChange out;
+      out.type = ClassOf(after_, now).type;
+      out.before = ClassOf(before_, was).type;
       return out;
     });
   }
 
-  void Specs(const ReadParam& was, const Spec& before, const ReadParam& now,
-             const Spec& after, Mode mode) {
-    const Spec a = Padded(before, was.type), b = Padded(after, now.type);
-    const bool moved = was.placement != now.placement;
-    if (a == b && !moved) return;
-    std::string key = std::to_string(static_cast<int>(mode)) + SpecText(a) +
-                      "\n" + SpecText(b) + "\n" + TypeText(now.type);
-    if (moved) {
-      key += "\n" + PlaceKey(was.placement) + ">" + PlaceKey(now.placement);
-    }
-    specs_.At(Shown(now), now.name, key, [&] {
+  void Rule(EntryKey key, std::string_view name, size_t was, size_t now) {
+    rules_.Add(key, name, [&] {
+      RuleChange out;
+      out.type = ClassOf(after_, now).type;
+      out.before = PatternOf(before_, before_.class_of[was]);
+      out.after = PatternOf(after_, after_.class_of[now]);
+      return out;
+    });
+  }
+
+  void Specs(EntryKey key, std::string_view name,
+             const ClassChange::Specs& specs, size_t before, size_t after) {
+    specs_.Add(key, name, [&] {
+      const ReadParam& was = ClassOf(before_, before);
+      const ReadParam& now = ClassOf(after_, after);
       SpecChange out;
       out.type = now.type;
-      out.modes = {mode};
-      out.before = a;
-      out.after = b;
+      out.modes = specs.modes;
+      out.before = specs.before;
+      out.after = specs.after;
       out.placed_before = was.placement;
       out.placed_after = now.placement;
-      out.held_before = BytesHeld(before_.mesh, was.type, a);
-      out.held_after = BytesHeld(after_.mesh, now.type, b);
+      out.held_before =
+          BytesHeld(before_.classes.plan.mesh, was.type, specs.before);
+      out.held_after =
+          BytesHeld(after_.classes.plan.mesh, now.type, specs.after);
       return out;
     });
   }
@@ -266,30 +386,12 @@ class Differ {
                               SpecText(change.after);
       const auto [at, fresh] = known.try_emplace(key);
       if (fresh) {
-        at->second =
-            CostOf(after_.mesh, change.type, change.before, change.after);
+        at->second = CostOf(after_.classes.plan.mesh, change.type,
+                            change.before, change.after);
       }
       change.move = at->second.move;
       change.sent_bytes_per_device = at->second.sent_bytes_per_device;
     }
-  }
-
-  // Of the same parameters, what is so in several modes is one entry.
-  void JoinModes() {
-    std::unordered_map<std::string, size_t> index;
-    std::vector<SpecChange> joined;
-    for (SpecChange& change : out_.specs) {
-      const std::string key = change.names.front() + "\n" +
-                              std::to_string(change.names.size()) +
-                              SpecText(change.before) + SpecText(change.after);
-      const auto [at, fresh] = index.try_emplace(key, joined.size());
-      if (fresh) {
-        joined.push_back(std::move(change));
-      } else {
-        joined[at->second].modes.push_back(change.modes.front());
-      }
-    }
-    out_.specs = std::move(joined);
   }
 
   static std::string TypeText(const TensorType& type) {
@@ -297,110 +399,39 @@ class Differ {
            (type.dtype ? std::string(DtypeName(*type.dtype)) : "?");
   }
 
-  const ReadPlan& before_;
-  const ReadPlan& after_;
+  const PlanTable& before_;
+  const PlanTable& after_;
   char separator_;
   PlanDiff out_;
+  std::string template_;
+  Numbers templates_, differences_;
+  std::map<std::pair<size_t, size_t>, ClassChange> changes_;
+  std::pair<size_t, size_t> last_classes_;
+  const ClassChange* last_ = nullptr;
   Folder<NamedGroup> added_, removed_;
   Folder<TypeChange> reshaped_;
   Folder<RuleChange> rules_;
   Folder<SpecChange> specs_;
 };
 
-bool Refuse(const JsonValue& at, std::string message, Findings& findings) {
-  findings.Add(code::kSchema, at.place(), std::move(message));
-  return false;
-}
-
-bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
-  const auto rules = RequiredMember(root, "rules", JsonKind::kArray, findings);
-  if (!rules) return false;
-  for (const JsonValue rule : rules->items()) {
-    const auto match =
-        RequiredMember(rule, "match", JsonKind::kString, findings);
-    if (!match) return false;
-    view.rules.emplace_back(match->string());
-  }
-  const auto params =
-      RequiredMember(root, "params", JsonKind::kObject, findings);
-  if (!params) return false;
-  for (const JsonMember param : params->members()) {
-    const auto rule = param.value.Find("rule");
-    if (!rule || rule->IsNull()) {
-      view.rule_of.push_back(-1);
-      continue;
-    }
-    if (rule->kind() != JsonKind::kInteger || rule->integer() < 0 ||
-        rule->integer() >= static_cast<int64_t>(view.rules.size())) {
-      return Refuse(*rule, "the plan has no such rule", findings);
-    }
-    view.rule_of.push_back(static_cast<int32_t>(rule->integer()));
-  }
-  return true;
-}
-
-bool ReadAttentionSpec(const JsonValue& value, Spec& spec, Findings& findings) {
-  if (!value.IsArray()) return Refuse(value, "a spec is a list", findings);
-  for (const JsonValue entry : value.items()) {
-    AxisGroup group;
-    if (entry.IsString()) group.emplace_back(entry.string());
-    if (entry.IsArray()) {
-      for (const JsonValue axis : entry.items()) {
-        group.emplace_back(axis.string());
-      }
-    }
-    spec.push_back(std::move(group));
-  }
-  return true;
-}
-
-bool ReadAttention(const JsonValue& root, PlanView& view, Findings& findings) {
-  const auto attention =
-      RequiredMember(root, "attention", JsonKind::kObject, findings);
-  if (!attention) return false;
-  for (const JsonMember mode : attention->members()) {
-    const auto parsed = ParseMode(mode.name());
-    if (!parsed || !mode.value.IsObject()) {
-      return Refuse(mode.key, "this is no mode", findings);
-    }
-    for (const JsonMember tensor : mode.value.members()) {
-      PlanView::Attention one{*parsed, std::string(tensor.name()), {}};
-      if (!ReadAttentionSpec(tensor.value, one.spec, findings)) return false;
-      view.attention.push_back(std::move(one));
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
-std::optional<PlanView> ViewPlan(const JsonDocument& document,
-                                 Findings& findings) {
-  auto plan = ParsePlan(document, findings);
-  if (!plan) return std::nullopt;
-  PlanView out;
-  out.plan = std::move(*plan);
-  if (!ReadRules(document.root(), out, findings) ||
-      !ReadAttention(document.root(), out, findings)) {
-    return std::nullopt;
-  }
-  return out;
-}
-
-PlanDiff DiffPlans(const PlanView& before, const PlanView& after) {
-  Differ differ(before.plan, after.plan);
-  differ.Params(before, after);
-  differ.Attention(before, after, [](Mode mode) { return mode; });
+PlanDiff DiffPlans(const PlanTable& before, const PlanTable& after) {
+  Differ differ(before, after);
+  differ.Params();
+  differ.Attention(before.classes.attention, after.classes.attention,
+                   [](Mode mode) { return mode; });
   return differ.Take();
 }
 
-PlanDiff DiffModes(const PlanView& plan, Mode before, Mode after) {
-  PlanView now = plan;
-  std::erase_if(now.attention,
-                [&](const auto& one) { return one.mode != after; });
-  Differ differ(plan.plan, plan.plan);
+PlanDiff DiffModes(const PlanTable& plan, Mode before, Mode after) {
+  std::vector<PlanView::Attention> now;
+  for (const PlanView::Attention& one : plan.classes.attention) {
+    if (one.mode == after) now.push_back(one);
+  }
+  Differ differ(plan, plan);
   differ.Modes(before, after);
-  differ.Attention(plan, now, [&](Mode) { return before; });
+  differ.Attention(plan.classes.attention, now, [&](Mode) { return before; });
   return differ.Take();
 }
 

@@ -2,44 +2,27 @@
 // from the first to the second costs.
 //
 // Parameters that are alike but for digits in their names, and differ in the
-// same way, are one entry.
+// same way, are one entry. Names are views into those of the plans.
 #ifndef SHARDC_PLAN_DIFF_H_
 #define SHARDC_PLAN_DIFF_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/reshard.h"
 #include "model/axis_rules.h"
 #include "model/manifest.h"
 #include "model/spec.h"
-#include "plan/read.h"
-#include "source/json.h"
+#include "plan/view.h"
 
 namespace shardc {
 
-// A plan as far as plans are compared.
-struct PlanView {
-  struct Attention {
-    Mode mode = Mode::kTrain;
-    std::string tensor;
-    Spec spec;
-  };
-  ReadPlan plan;
-  std::vector<std::string> rules;  // patterns
-  std::vector<int32_t> rule_of;    // by parameter; -1: none
-  std::vector<Attention> attention;
-};
-
-// Findings: those of ParsePlan, and schema.
-std::optional<PlanView> ViewPlan(const JsonDocument& document,
-                                 Findings& findings);
-
 struct NamedGroup {
   std::string shown;  // a template, or the one name
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
   TensorType type;
 };
 
@@ -86,8 +69,8 @@ struct PlanDiff {
   }
 };
 
-PlanDiff DiffPlans(const PlanView& before, const PlanView& after);
-PlanDiff DiffModes(const PlanView& plan, Mode before, Mode after);
+PlanDiff DiffPlans(const PlanTable& before, const PlanTable& after);
+PlanDiff DiffModes(const PlanTable& plan, Mode before, Mode after);
 
 }  // namespace shardc
 

@@ -14,6 +14,7 @@
 #include <bit>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace shardc {
@@ -160,6 +161,35 @@ class Sorter {
   bool distinct_ = true;
 };
 
+// Mixes eight bytes at a time.
+uint64_t HashOf(std::string_view text) {
+  uint64_t hash = text.size();
+  for (size_t depth = 0; depth < text.size(); depth += kStep) {
+    hash = (hash ^ HeadOf(text, depth)) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+// Puts each text where its hash says, or a few places behind; nothing where
+// that does not do, as for texts that were chosen to meet.
+std::optional<bool> DistinctByHash(std::span<const std::string_view> texts) {
+  constexpr size_t kMostProbes = 64;
+  constexpr uint32_t kFree = 0;
+  std::vector<uint32_t> slots(std::bit_ceil(2 * texts.size() + 1), kFree);
+  const size_t mask = slots.size() - 1;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    size_t at = HashOf(texts[i]) & mask;
+    size_t probes = 0;
+    for (; slots[at] != kFree; at = (at + 1) & mask) {
+      if (texts[slots[at] - 1] == texts[i]) return false;
+      if (++probes == kMostProbes) return std::nullopt;
+    }
+    slots[at] = static_cast<uint32_t>(i + 1);
+  }
+  return true;
+}
+
 bool Ascend(std::span<const std::string_view> texts) {
   return std::adjacent_find(texts.begin(), texts.end(),
                             [](std::string_view a, std::string_view b) {
@@ -175,6 +205,11 @@ TextOrder OrderOf(std::span<const std::string_view> texts) {
   out.order.resize(texts.size());
   std::iota(out.order.begin(), out.order.end(), 0);
   return out;
+}
+
+bool AreDistinct(std::span<const std::string_view> texts) {
+  if (const auto distinct = DistinctByHash(texts)) return *distinct;
+  return OrderOf(texts).distinct;
 }
 
 }  // namespace shardc

@@ -17,6 +17,8 @@ struct TextOrder {
 // Costs what the bytes cost that the texts need to be told apart, whoever
 // chooses them.
 TextOrder OrderOf(std::span<const std::string_view> texts);
+// Whether none stands twice, where the order is not wanted.
+bool AreDistinct(std::span<const std::string_view> texts);
 
 }  // namespace shardc
 

@@ -25,6 +25,7 @@ void CheckOrder(const std::vector<std::string>& texts) {
     distinct = distinct && views[order[i - 1]] != views[order[i]];
   }
   CHECK(found.distinct == distinct);
+  CHECK(AreDistinct(views) == distinct);
 }
 
 TEST_CASE("texts are ordered by their bytes, those alike in turn") {

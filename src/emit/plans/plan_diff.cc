@@ -110,7 +110,7 @@ std::string SummaryText(const PlanDiff& diff) {
 void WriteNames(JsonWriter& json, const NamedGroup& group) {
   json.Key("names");
   json.BeginArray();
-  for (const std::string& name : group.names) json.String(name);
+  for (std::string_view name : group.names) json.String(name);
   json.EndArray();
 }
 

@@ -1,0 +1,215 @@
+// A plan as shardc writes it has a parameter a line. Lines that are alike but
+// for the name are one class, and the plan with only the first line of each is
+// a plan as well, which the ordinary reader reads and judges:
+//
+//   "a.0": {..1..},                     "a.0": {..1..},
+//   "a.1": {..1..},   two classes  ->   "b": {..2..}
+//   "b": {..2..}
+//
+// Any other text, and one with a mistake, is read as a whole.
+#include "plan/view.h"
+
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "source/plain_text.h"
+#include "source/text_order.h"
+
+namespace shardc {
+namespace {
+
+bool Refuse(const JsonValue& at, std::string message, Findings& findings) {
+  findings.Add(code::kSchema, at.place(), std::move(message));
+  return false;
+}
+
+bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
+  const auto rules = RequiredMember(root, "rules", JsonKind::kArray, findings);
+  if (!rules) return false;
+  for (const JsonValue rule : rules->items()) {
+    const auto match =
+        RequiredMember(rule, "match", JsonKind::kString, findings);
+    if (!match) return false;
+    view.rules.emplace_back(match->string());
+  }
+  const auto params =
+      RequiredMember(root, "params", JsonKind::kObject, findings);
+  if (!params) return false;
+  for (const JsonMember param : params->members()) {
+    const auto rule = param.value.Find("rule");
+    if (!rule || rule->IsNull()) {
+      view.rule_of.push_back(-1);
+      continue;
+    }
+    if (rule->kind() != JsonKind::kInteger || rule->integer() < 0 ||
+        rule->integer() >= static_cast<int64_t>(view.rules.size())) {
+      return Refuse(*rule, "the plan has no such rule", findings);
+    }
+    view.rule_of.push_back(static_cast<int32_t>(rule->integer()));
+  }
+  return true;
+}
+
+bool ReadAttentionSpec(const JsonValue& value, Spec& spec, Findings& findings) {
+  if (!value.IsArray()) return Refuse(value, "a spec is a list", findings);
+  for (const JsonValue entry : value.items()) {
+    AxisGroup group;
+    if (entry.IsString()) group.emplace_back(entry.string());
+    if (entry.IsArray()) {
+      for (const JsonValue axis : entry.items()) {
+        group.emplace_back(axis.string());
+      }
+    }
+    spec.push_back(std::move(group));
+  }
+  return true;
+}
+
+bool ReadAttention(const JsonValue& root, PlanView& view, Findings& findings) {
+  const auto attention =
+      RequiredMember(root, "attention", JsonKind::kObject, findings);
+  if (!attention) return false;
+  for (const JsonMember mode : attention->members()) {
+    const auto parsed = ParseMode(mode.name());
+    if (!parsed || !mode.value.IsObject()) {
+      return Refuse(mode.key, "this is no mode", findings);
+    }
+    for (const JsonMember tensor : mode.value.members()) {
+      PlanView::Attention one{*parsed, std::string(tensor.name()), {}};
+      if (!ReadAttentionSpec(tensor.value, one.spec, findings)) return false;
+      view.attention.push_back(std::move(one));
+    }
+  }
+  return true;
+}
+
+constexpr std::string_view kParamsLine = "\n  \"params\": {\n";
+constexpr std::string_view kNameIndent = "    \"";
+constexpr std::string_view kColon = "\": ";
+
+// The lines of `params`, told apart by what stands behind the names.
+class PlainLines {
+ public:
+  explicit PlainLines(const SourceRef& source)
+      : source_(source), text_(source->text()) {}
+
+  std::optional<PlanTable> Read() {
+    const size_t line = text_.find(kParamsLine);
+    if (line == std::string_view::npos) return std::nullopt;
+    const size_t begin = line + kParamsLine.size();
+    size_t at = begin;
+    bool more = true;
+    while (more) {
+      const auto end = ReadLine(at, more);
+      if (!end) return std::nullopt;
+      at = *end;
+    }
+    if (!AreDistinct(table_.names)) return std::nullopt;
+    Findings doubt;
+    const auto document = JsonDocument::Parse(
+        MakeSource(source_->name(), OfClasses(begin, at)), doubt);
+    if (document == nullptr) return std::nullopt;
+    auto view = ViewPlan(*document, doubt);
+    if (!view || doubt.errors() > 0 || !IsOfClasses(view->plan)) {
+      return std::nullopt;
+    }
+    table_.classes = std::move(*view);
+    table_.source = source_;
+    return std::move(table_);
+  }
+
+ private:
+  // Where the next line begins. `more`: the line ends with a comma.
+  std::optional<size_t> ReadLine(size_t at, bool& more) {
+    if (!text_.substr(at).starts_with(kNameIndent)) return std::nullopt;
+    const size_t name = at + kNameIndent.size();
+    const size_t quote = EndOfPlain(text_, name);
+    if (quote == name || !text_.substr(quote).starts_with(kColon)) {
+      return std::nullopt;
+    }
+    const size_t value = quote + kColon.size();
+    const size_t end = text_.find('\n', value);
+    if (end == std::string_view::npos) return std::nullopt;
+    more = text_[end - 1] == ',';
+    const size_t value_end = end - (more ? 1 : 0);
+    if (value_end <= value || text_[value] != '{' ||
+        text_[value_end - 1] != '}') {
+      return std::nullopt;
+    }
+    Add(text_.substr(name, quote - name),
+        text_.substr(value, value_end - value));
+    return end + 1;
+  }
+
+  void Add(std::string_view name, std::string_view value) {
+    const auto next = static_cast<uint32_t>(first_.size());
+    const uint32_t own = class_of_.try_emplace(value, next).first->second;
+    if (own == next) first_.emplace_back(name, value);
+    table_.names.push_back(name);
+    table_.class_of.push_back(own);
+  }
+
+  // The text with one line for each class.
+  std::string OfClasses(size_t begin, size_t end) const {
+    std::string out(text_.substr(0, begin));
+    for (size_t i = 0; i < first_.size(); ++i) {
+      if (i > 0) out += ",\n";
+      out += kNameIndent;
+      out += first_[i].first;
+      out += kColon;
+      out += first_[i].second;
+    }
+    out += '\n';
+    out += text_.substr(end);
+    return out;
+  }
+
+  // Each of the lines was one parameter, and there are no others.
+  bool IsOfClasses(const ReadPlan& plan) const {
+    if (plan.params.size() != first_.size()) return false;
+    for (size_t i = 0; i < first_.size(); ++i) {
+      if (plan.params[i].name != first_[i].first) return false;
+    }
+    return true;
+  }
+
+  SourceRef source_;
+  std::string_view text_;
+  PlanTable table_;
+  std::vector<std::pair<std::string_view, std::string_view>> first_;
+  std::unordered_map<std::string_view, uint32_t> class_of_;
+};
+
+}  // namespace
+
+std::optional<PlanView> ViewPlan(const JsonDocument& document,
+                                 Findings& findings) {
+  auto plan = ParsePlan(document, findings);
+  if (!plan) return std::nullopt;
+  PlanView out;
+  out.plan = std::move(*plan);
+  if (!ReadRules(document.root(), out, findings) ||
+      !ReadAttention(document.root(), out, findings)) {
+    return std::nullopt;
+  }
+  return out;
+}
+
+std::optional<PlanTable> ReadPlanTable(const SourceRef& source,
+                                       Findings& findings) {
+  if (auto table = PlainLines(source).Read()) return table;
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return std::nullopt;
+  auto view = ViewPlan(*document, findings);
+  if (!view) return std::nullopt;
+  PlanTable out;
+  out.classes = std::move(*view);
+  for (const ReadParam& param : out.classes.plan.params) {
+    out.class_of.push_back(static_cast<uint32_t>(out.names.size()));
+    out.names.push_back(param.name);
+  }
+  return out;
+}
+
+}  // namespace shardc
