@@ -6,11 +6,17 @@ import random
 import tempfile
 import unittest
 
-from driver import MODELS, Case, run
+import jsonschema
+from driver import MODELS, ROOT, Case, run
 
 LLAMA = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
 MODES = ["train", "prefill", "decode", "insert"]
 AXES = ["dp", "fsdp", "tp"]
+
+
+with open(os.path.join(ROOT, "schemas", "diff.schema.json"),
+          encoding="utf-8") as schema_file:
+    SCHEMA = jsonschema.Draft7Validator(json.load(schema_file))
 
 
 def spec_of(param, mode):
@@ -88,6 +94,7 @@ class Diff(Case):
             result = run("diff", old_path, new_path, "--format", "json")
             self.assertIn(result.rc, (0, 1))
             told = result.json()
+            SCHEMA.validate(told)
             want = {}
             both = [n for n in new["params"] if n in old["params"]]
             for name in both:
@@ -158,6 +165,7 @@ class Diff(Case):
         other = self.path("n.json", json.dumps(names))
         new, _ = self.plan("b.json", [self.rules("b.yaml", [
             ("^a", ["tp"]), ("w$", ["tp"])])], manifest=other)
+        SCHEMA.validate(self.diff(old, new, "--format", "json").json())
         self.assertEqual(self.diff(old, new).out, """\
 ~ b/w [16] F32
     type   [8] F32 -> [16] F32
@@ -175,7 +183,9 @@ class Diff(Case):
         rules = self.path("r.yaml", "version: 1\nextends: [builtin:llama]\n"
                           "axes: {kv_head: []}\nrules: []\n")
         other, _ = self.plan("c.json", [rules])
+        SCHEMA.validate(self.diff(old, new, "--format", "json").json())
         told = self.diff(old, other, "--format", "json").json()
+        SCHEMA.validate(told)
         self.assertEqual({entry["tensor"] for entry in told["attention"]},
                          {"key", "value"})
         self.assertEqual(told["attention"][0]["modes"], MODES)

@@ -51,8 +51,8 @@ def load(path):
 
 
 class Schemas(Case):
-    NAMES = ["cost", "manifest", "mesh", "operations", "plan", "project",
-             "rules", "shards", "verify"]
+    NAMES = ["cost", "diff", "manifest", "mesh", "operations", "plan",
+             "project", "rules", "shards", "verify"]
 
     def accepts(self, check, value, what):
         errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
