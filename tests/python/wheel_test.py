@@ -85,8 +85,7 @@ class Wheel(unittest.TestCase):
     def test_schemas_and_packs_are_inside(self):
         self.assertIn("$schema", run("shardc", "schema", "plan",
                                      path=self.bin))
-        self.assertIn("llama", run("shardc", "rules", "--list",
-                                   path=self.bin))
+        self.assertIn("llama", run("shardc", "rules", path=self.bin))
 
     def test_importing_loads_no_framework(self):
         said = run(self.python, "-c",
