@@ -190,7 +190,10 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink) {
   for (const Ignore& ignore : ignores) {
-    if (ignore.used) continue;
+    // A pack's are for all meshes and models that it serves.
+    if (ignore.used || ignore.place.source->name().starts_with("builtin:")) {
+      continue;
+    }
     if (ignore.code != nullptr && ran.count(ignore.code->number) == 0) {
       continue;
     }

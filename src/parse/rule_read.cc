@@ -84,15 +84,16 @@ std::optional<Placement> ReadPlacement(const YamlContext& context,
   if (!fields) return std::nullopt;
   const YamlNode* axis = fields->Require(context, node, "axis");
   const YamlNode* index = fields->Require(context, node, "index");
-  const YamlNode* count = fields->Require(context, node, "count");
-  if (axis == nullptr || index == nullptr || count == nullptr) {
-    return std::nullopt;
-  }
+  // Left out: as many as the names have.
+  const YamlNode* count = fields->Find("count");
+  if (axis == nullptr || index == nullptr) return std::nullopt;
   Placement placement;
   placement.place = context.document.PlaceOf(node);
   const auto axis_name = ReadText(context, *axis, "`axis`", true);
   auto pattern = ReadPattern(context, *index, "`index`");
-  const auto number = ReadInteger(context, *count, "`count`", {1});
+  const auto number = count == nullptr
+                          ? std::optional<int64_t>(0)
+                          : ReadInteger(context, *count, "`count`", {1});
   if (!axis_name || !pattern || !number) return std::nullopt;
   const std::string fault = AxisNameFault(*axis_name);
   if (!fault.empty()) {

@@ -119,7 +119,7 @@ bool Compiler::CompilePatterns() {
     auto regex = Regex::Compile({pattern.match, pattern.place, '/'}, findings_);
     if (regex) decay_exclusions_.push_back(std::move(*regex));
   }
-  placements_ = Placements::Compile(c_.rules.rules, findings_);
+  placements_ = Placements::Compile(c_.rules.rules, c_.manifest, findings_);
   return c_.matcher.has_value();
 }
 

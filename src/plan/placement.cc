@@ -3,10 +3,15 @@
 //
 //   index `experts\.(\d+)\.`, count 8, axis ep of 4
 //   experts.5.w  ->  5 * 4 / 8 = coordinate 2
+//
+// Where no count is written it is read off the names: with experts 0 to 7
+// there are 8.
 #include "plan/placement.h"
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "source/checked.h"
@@ -24,12 +29,34 @@ int64_t IndexIn(const std::optional<std::string>& text) {
   return error == std::errc() && read == end ? index : -1;
 }
 
+// The name as the rule's pattern sees it.
+std::string NameFor(const Rule& rule, std::string_view tensor, char separator) {
+  std::string name(tensor);
+  if (separator != 0 && separator != rule.separator) {
+    std::replace(name.begin(), name.end(), separator, rule.separator);
+  }
+  return name;
+}
+
+int64_t CountIn(const Manifest& manifest, const Rule& rule,
+                const Regex& pattern) {
+  int64_t largest = -1;
+  for (const Tensor& tensor : manifest.tensors) {
+    largest = std::max(largest, IndexIn(pattern.Group1(NameFor(
+                                    rule, tensor.name, manifest.separator))));
+  }
+  // The largest index of all has no number after it.
+  return largest == std::numeric_limits<int64_t>::max() ? largest : largest + 1;
+}
+
 }  // namespace
 
 Placements Placements::Compile(std::span<const Rule> rules,
-                               Findings& findings) {
+                               const Manifest& manifest, Findings& findings) {
   Placements out;
   out.index_patterns_.resize(rules.size());
+  out.counts_.resize(rules.size());
+  std::map<std::pair<std::string, char>, int64_t> read_off;
   for (size_t i = 0; i < rules.size(); ++i) {
     const auto& placement = rules[i].placement;
     if (!placement) continue;
@@ -43,6 +70,13 @@ Placements Placements::Compile(std::span<const Rule> rules,
                    "put parentheses around the digits: `experts\\.(\\d+)\\.`");
       continue;
     }
+    out.counts_[i] = placement->count;
+    if (placement->count == 0) {
+      const auto [at, first] = read_off.try_emplace(
+          {placement->index_pattern, rules[i].separator}, 0);
+      if (first) at->second = CountIn(manifest, rules[i], *regex);
+      out.counts_[i] = at->second;
+    }
     out.index_patterns_[i] = std::move(*regex);
   }
   return out;
@@ -53,16 +87,14 @@ std::optional<int64_t> Placements::Coordinate(const Rule& rule, size_t at,
                                               char separator, const Mesh& mesh,
                                               Findings& findings) const {
   if (!rule.placement || !mesh.Find(rule.placement->axis)) return std::nullopt;
-  std::string name(tensor);
-  if (separator != 0 && separator != rule.separator) {
-    std::replace(name.begin(), name.end(), separator, rule.separator);
-  }
   const Placement& placement = *rule.placement;
-  const int64_t index = IndexIn(index_patterns_[at]->Group1(name));
-  if (index >= 0 && index < placement.count) {
+  const int64_t count = counts_[at];
+  const int64_t index =
+      IndexIn(index_patterns_[at]->Group1(NameFor(rule, tensor, separator)));
+  if (index >= 0 && index < count) {
     // index < count, so the quotient is below the axis's size.
     const auto product = CheckedMul(index, mesh.SizeOf(placement.axis));
-    if (product) return *product / placement.count;
+    if (product) return *product / count;
   }
   Finding& finding = findings.Add(
       code::kReference, placement.place,
@@ -70,7 +102,7 @@ std::optional<int64_t> Placements::Coordinate(const Rule& rule, size_t at,
           ? "`index` pattern `" + placement.index_pattern +
                 "` finds no number in `" + std::string(tensor) + "`"
           : "`" + std::string(tensor) + "` has index " + std::to_string(index) +
-                ", but `count` is " + std::to_string(placement.count),
+                ", but `count` is " + std::to_string(count),
       index < 0 ? "its first group must be the digits of the index"
                 : "`count` is the number of experts");
   finding.params.emplace_back(tensor);

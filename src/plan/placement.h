@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "match/match.h"
+#include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"
 #include "plan/plan.h"
@@ -26,8 +27,10 @@ class JsonWriter;
 class Placements {
  public:
   // The `index` patterns of the rules, those that cannot be compiled or that
-  // capture nothing told.
-  static Placements Compile(std::span<const Rule> rules, Findings& findings);
+  // capture nothing told. A count that a rule leaves out is one more than the
+  // largest index that its pattern finds in the manifest's names.
+  static Placements Compile(std::span<const Rule> rules,
+                            const Manifest& manifest, Findings& findings);
 
   // index * size / count for a tensor of `rule`, the rule number `at`. Nothing
   // where it places nothing or the mesh lacks its axis; a finding where the
@@ -38,6 +41,7 @@ class Placements {
 
  private:
   std::vector<std::optional<Regex>> index_patterns_;  // by rule
+  std::vector<int64_t> counts_;
 };
 
 // The axis along which a parameter of this layout has its coordinate: that of

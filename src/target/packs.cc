@@ -1,11 +1,15 @@
 // Packs are files that the library carries, named FAMILY.NAMING; `auto` takes
-// the family from parts of names that only it has, and the naming from the
-// separator:
+// the first family whose parts of names are all there and whose others are
+// not, and the naming from the separator:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
+#include <unordered_set>
+#include <utility>
 
 #include "source/wording.h"
 #include "target/embedded.h"
@@ -13,41 +17,137 @@
 namespace shardc {
 namespace {
 
-bool HasPart(std::string_view name, std::string_view part, char separator) {
-  for (size_t at = name.find(part); at != name.npos;
-       at = name.find(part, at + 1)) {
-    const size_t end = at + part.size();
-    if ((at == 0 || name[at - 1] == separator) &&
-        (end == name.size() || name[end] == separator)) {
-      return true;
+// What a family's names hold: parts, or two that follow each other at the end
+// (`norm bias`). `model` is a word of the model's own name that must be there
+// too, `other` one that must not.
+struct Kin {
+  std::string_view family;
+  std::array<std::string_view, 4> has;
+  std::array<std::string_view, 3> lacks = {};
+  std::string_view model = {};
+  std::string_view other = {};
+};
+
+// The first that fits is taken, so those with more parts stand first.
+constexpr std::array kKin = {
+    Kin{"gpt2", {"c_attn", "wpe"}, {}, {}, "bigcode"},
+    Kin{"deepseek", {"self_attn", "kv_a_proj_with_mqa"}},
+    Kin{"deepseek", {"self_attn", "experts", "shared_experts"}},
+    Kin{"gpt_oss", {"self_attn", "sinks", "router", "experts"}},
+    Kin{"mixtral", {"self_attn", "block_sparse_moe"}},
+    Kin{"qwen_moe",
+        {"self_attn", "experts", "gate", "shared_expert"},
+        {"linear_attn"}},
+    Kin{"olmoe", {"self_attn", "experts", "gate", "q_norm"}, {}, "olmoe"},
+    Kin{"qwen_moe",
+        {"self_attn", "experts", "gate", "q_norm"},
+        {"linear_attn"}},
+    Kin{"mixtral",
+        {"self_attn", "experts", "gate", "gate_up_proj"},
+        {"linear_attn"}},
+    Kin{"phi3", {"self_attn", "gate_up_proj"}, {"experts"}},
+    // Gemma 1 has the same names as Llama: only its own name tells it.
+    Kin{"gemma",
+        {"self_attn", "gate_proj", "pre_feedforward_layernorm"},
+        {"experts"}},
+    Kin{"gemma", {"self_attn", "gate_proj"}, {"experts"}, "gemma"},
+    Kin{"stablelm", {"self_attn", "gate_proj", "norm bias"}, {"experts"}},
+    Kin{"cohere",
+        {"self_attn", "gate_proj", "input_layernorm"},
+        {"experts", "post_attention_layernorm"}},
+    Kin{"olmo",
+        {"self_attn", "gate_proj", "embed_tokens"},
+        {"experts", "input_layernorm"},
+        {},
+        "exaone"},
+    Kin{"llama", {"self_attn", "gate_proj"}, {"experts"}},
+    Kin{"starcoder2", {"self_attn", "c_fc", "c_proj"}},
+    Kin{"phi", {"self_attn", "fc1", "dense"}},
+    Kin{"whisper", {"self_attn", "encoder_attn", "conv1", "fc1"}},
+    Kin{"opt",
+        {"self_attn", "fc1", "embed_positions", "self_attn_layer_norm"},
+        {"encoder_attn", "layernorm_embedding"}},
+    Kin{"clip",
+        {"text_model", "vision_model", "visual_projection", "text_projection"}},
+    Kin{"t5", {"SelfAttention", "DenseReluDense", "layer_norm"}},
+    Kin{"vit", {"cls_token", "patch_embeddings", "layernorm_before"}},
+    Kin{"bert",
+        {"word_embeddings", "token_type_embeddings", "self", "intermediate"}},
+    Kin{"gpt_neox", {"query_key_value", "embed_in"}},
+    Kin{"bloom", {"query_key_value", "word_embeddings_layernorm"}},
+    Kin{"falcon",
+        {"query_key_value", "self_attention", "word_embeddings"},
+        {"post_attention_norm"}},
+    Kin{"gptj", {"attn", "fc_in", "fc_out"}},
+};
+
+// All parts of a tree's names, and what the last two are.
+class Parts {
+ public:
+  explicit Parts(const Manifest& manifest) {
+    std::string_view last;
+    for (const Tensor& tensor : manifest.tensors) {
+      Add(tensor.name, last, manifest.separator);
+      last = tensor.name;
     }
   }
-  return false;
-}
 
-bool AnyHasPart(const Manifest& manifest, std::string_view part) {
-  return std::any_of(manifest.tensors.begin(), manifest.tensors.end(),
-                     [&](const Tensor& tensor) {
-                       return HasPart(tensor.name, part, manifest.separator);
-                     });
-}
+  bool Has(std::string_view part) const {
+    const size_t space = part.find(' ');
+    if (space == part.npos) return parts_.contains(part);
+    return std::any_of(ends_.begin(), ends_.end(), [&](const auto& end) {
+      return end.first == part.substr(0, space) &&
+             end.second == part.substr(space + 1);
+    });
+  }
+
+ private:
+  // What the name shares with the last one is known already.
+  void Add(std::string_view name, std::string_view last, char separator) {
+    size_t at = 0;
+    const size_t most = std::min(name.size(), last.size());
+    for (size_t i = 0; i < most && name[i] == last[i]; ++i) {
+      if (name[i] == separator) at = i + 1;
+    }
+    for (;;) {
+      const size_t end = std::min(name.find(separator, at), name.size());
+      parts_.insert(name.substr(at, end - at));
+      if (end == name.size()) break;
+      at = end + 1;
+    }
+    const size_t leaf = name.rfind(separator);
+    if (leaf == name.npos || leaf == 0) return;
+    const size_t before = name.rfind(separator, leaf - 1);
+    const size_t begin = before == name.npos ? 0 : before + 1;
+    ends_.emplace(name.substr(begin, leaf - begin), name.substr(leaf + 1));
+  }
+
+  std::unordered_set<std::string_view> parts_;
+  std::set<std::pair<std::string_view, std::string_view>> ends_;
+};
 
 std::string_view NamingOf(char separator) {
   return separator == '.' ? "hf" : "flax";
 }
 
-std::string_view PickFamily(const Manifest& manifest, std::string_view model) {
-  const auto has = [&](std::string_view part) {
-    return AnyHasPart(manifest, part);
+bool Fits(const Kin& kin, const Parts& parts, std::string_view model) {
+  const auto has = [&](std::string_view part) { return parts.Has(part); };
+  const auto said = [&](std::string_view word) {
+    return model.find(word) != model.npos;
   };
-  if (has("c_attn") && has("wpe")) return "gpt2";
-  if (!has("self_attn")) return {};
-  if (has("block_sparse_moe")) return "mixtral";
-  if (!has("gate_proj") || has("experts")) return {};
-  // Gemma 1 has the same names as Llama: only its own name tells it.
-  const bool gemma = has("pre_feedforward_layernorm") ||
-                     model.find("gemma") != std::string_view::npos;
-  return gemma ? "gemma" : "llama";
+  return std::all_of(kin.has.begin(), kin.has.end(),
+                     [&](auto part) { return part.empty() || has(part); }) &&
+         std::none_of(kin.lacks.begin(), kin.lacks.end(),
+                      [&](auto part) { return !part.empty() && has(part); }) &&
+         said(kin.model) && (kin.other.empty() || !said(kin.other));
+}
+
+std::string_view PickFamily(const Manifest& manifest, std::string_view model) {
+  const Parts parts(manifest);
+  for (const Kin& kin : kKin) {
+    if (Fits(kin, parts, model)) return kin.family;
+  }
+  return {};
 }
 
 }  // namespace
@@ -98,8 +198,10 @@ std::optional<std::string> PickPack(const Manifest& manifest,
       FoldCase(manifest.model) + " " + FoldCase(model_type);
   const std::string_view family = PickFamily(manifest, model);
   if (family.empty()) return std::nullopt;
-  return "builtin:" + std::string(family) + "/" +
-         std::string(NamingOf(manifest.separator));
+  std::string pack = "builtin:" + std::string(family) + "/" +
+                     std::string(NamingOf(manifest.separator));
+  if (!FindPack(pack, manifest.separator)) return std::nullopt;
+  return pack;
 }
 
 }  // namespace shardc

@@ -82,21 +82,6 @@ class Packs(Case):
                     corrected += 1
         self.assertGreater(corrected, 0)
 
-    def test_no_rule_is_dead(self):
-        hits = collections.defaultdict(collections.Counter)
-        for entry, _, compiled in self.plans(MESHES[:1]):
-            for rule in compiled["rules"]:
-                hits[entry["pack"]][rule["source"], rule["match"]] += (
-                    rule["params"])
-        packs = [name[:-len(".yaml")].replace(".", "/")
-                 for name in os.listdir(os.path.join(ROOT, "rules"))
-                 if name.endswith(".yaml")]
-        self.assertEqual(sorted(hits),
-                         sorted("builtin:" + name for name in packs))
-        for pack, counts in hits.items():
-            dead = [rule for rule, count in counts.items() if count == 0]
-            self.assertEqual(dead, [], pack)
-
     def test_winners_are_what_python_finds(self):
         for entry, _, compiled in self.plans(MESHES[:1]):
             patterns = [re.compile(r["match"]) for r in compiled["rules"]]

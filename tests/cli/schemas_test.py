@@ -200,7 +200,7 @@ class Schemas(Case):
             "rules: [{match: a, spec: [], modes: {decode: {like: x}}}]",
             "rules: [{match: a, spec: [], illegal: skip}]",
             "rules: [{match: a, spec: [], min_size: -1}]",
-            "rules: [{match: a, spec: [], place: {axis: ep, index: x}}]",
+            "rules: [{match: a, spec: [], place: {axis: ep, count: 8}}]",
             "rules: [{match: a, spec: [], notes: x}]",
             "separator: ':'", "extends: {a: b}", "extends: ['']",
             "axes: {heads: tp}", "axes: {head: 1}", "axes: {head: [[tp]]}",

@@ -147,12 +147,12 @@ constexpr Case kCases[] = {
      "    spec: []\n"
      "    illegal: skip\n"
      "    min_size: -1\n"
-     "    place: {axis: ep, index: x}\n",
+     "    place: {axis: ep, count: 8}\n",
      R"(
 4:14: error: `illegal` is the string `skip` [schema]
     it can be `error`, `drop` or `shrink`
 5:15: error: `min_size` is `-1`, less than 0 [number]
-6:12: error: `place` has no `count` [schema]
+6:12: error: `place` has no `index` [schema]
 )"},
     {"rules", "axes: {head_axis: tp, heads: tp, head: [dp, dp]}\n",
      R"(

@@ -121,6 +121,13 @@ TEST_CASE("a parameter's plan, by case") {
         R"({"e/5/w": {"shape": [8, 8], "dtype": "F32"}})"},
        "e/5/w",
        R"({"shape": [8, 8], "dtype": "F32", "spec": ["tp", null], "rule": 0, "shard_shape": [2, 8], "bytes_per_device": 64, "placement": {"axis": "ep", "coordinate": 2}})"},
+      {"without a count there are as many as the names say",
+       {"ep:2,tp:4",
+        "rules: [{match: 'e/(\\d+)/w', spec: [tp, null], place: {axis: ep,"
+        " index: 'e/(\\d+)/'}}]",
+        R"({"e/0/w": {"shape": [8, 8], "dtype": "F32"}, "e/1/w": {"shape": [8, 8], "dtype": "F32"}, "e/2/w": {"shape": [8, 8], "dtype": "F32"}, "e/3/w": {"shape": [8, 8], "dtype": "F32"}})"},
+       "e/2/w",
+       R"({"shape": [8, 8], "dtype": "F32", "spec": ["tp", null], "rule": 0, "shard_shape": [2, 8], "bytes_per_device": 64, "placement": {"axis": "ep", "coordinate": 1}})"},
       {"like takes the other's place too",
        {"ep:4,tp:4",
         "rules: [{match: '(.*)/scale$', spec: {like: '\\1/w'}},"

@@ -66,5 +66,42 @@ TEST_CASE("auto goes by whole parts of names, then by the model's own") {
                        ""));
 }
 
+TEST_CASE("auto tells kin apart") {
+  const auto picked = [](std::vector<std::string> names,
+                         std::string_view model = "") {
+    return PickPack(ManifestOf(std::move(names), '.'), model).value_or("none");
+  };
+  const std::string q = "l.self_attn.q_proj.weight", mlp = "l.mlp.";
+  const std::string gate = mlp + "gate_proj.weight";
+  CHECK(picked({q, gate, "l.norm.bias"}) == "builtin:stablelm/hf");
+  CHECK(picked({q, gate, "l.q_proj.bias", "l.norm.weight"}) ==
+        "builtin:llama/hf");
+  CHECK(picked({q, gate, "l.input_layernorm.weight"}) == "builtin:cohere/hf");
+  CHECK(picked({q, gate, "l.input_layernorm.weight",
+                "l.post_attention_layernorm.weight"}) == "builtin:llama/hf");
+  CHECK(picked({q, gate, "embed_tokens.weight"}) == "builtin:olmo/hf");
+  CHECK(picked({q, gate, "embed_tokens.weight"}, "exaone4") ==
+        "builtin:llama/hf");
+  const std::string experts = mlp + "experts.gate_up_proj";
+  CHECK(picked({q, experts, mlp + "gate.weight"}) == "builtin:mixtral/hf");
+  CHECK(picked({q, experts, mlp + "gate.weight",
+                "l.self_attn.q_norm.weight"}) == "builtin:qwen_moe/hf");
+  CHECK(picked({q, experts, mlp + "gate.weight", "l.self_attn.q_norm.weight"},
+               "OLMoE") == "builtin:olmoe/hf");
+  CHECK(picked({q, experts, mlp + "shared_experts.up_proj.weight"}) ==
+        "builtin:deepseek/hf");
+  // What has layers of another kind has no pack.
+  CHECK(picked({q, experts, mlp + "gate.weight", "l.self_attn.q_norm.weight",
+                "l.linear_attn.A_log"}) == "none");
+  // GPT-2's names with weights the other way round.
+  CHECK(picked({"h.0.attn.c_attn.weight", "wpe.weight"}, "gpt_bigcode") ==
+        "none");
+  // A family whose pack has no names in this spelling.
+  CHECK_FALSE(PickPack(ManifestOf({"h/0/attn/q/kernel", "h/0/mlp/fc_in/kernel",
+                                   "h/0/mlp/fc_out/kernel"},
+                                  '/'),
+                       ""));
+}
+
 }  // namespace
 }  // namespace shardc

@@ -56,7 +56,9 @@ void WriteRuleMembers(JsonWriter& json, const Rule& rule, SpecForm form) {
     json.BeginObject();
     json.Member("axis", rule.placement->axis);
     json.Member("index", rule.placement->index_pattern);
-    json.Member("count", rule.placement->count);
+    if (rule.placement->count > 0) {
+      json.Member("count", rule.placement->count);
+    }
     json.EndObject();
   }
   if (!rule.note.empty()) json.Member("note", rule.note);

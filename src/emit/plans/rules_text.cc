@@ -48,7 +48,9 @@ std::string Extras(const Rule& rule) {
   if (rule.placement) {
     add("placed along " + rule.placement->axis + " by `" +
         rule.placement->index_pattern + "`, " +
-        std::to_string(rule.placement->count) + " in all");
+        (rule.placement->count == 0
+             ? "as many as there are"
+             : std::to_string(rule.placement->count) + " in all"));
   }
   if (!rule.note.empty()) add(rule.note);
   return out;
