@@ -43,6 +43,12 @@ def with_table(text, table):
     return text[:begin] + table + text[end:]
 
 
+def with_packs(text):
+    begin = text.index("$ shardc rules\n") + len("$ shardc rules\n")
+    shown = run("rules", "--no-project").out
+    return text[:begin] + shown + text[text.index("```", begin):]
+
+
 def read_page():
     with open(PAGE, encoding="utf-8") as file:
         return file.read()
@@ -75,7 +81,7 @@ class Table(Case):
              if not pack}, UNSERVED)
 
     def test_the_page_has_the_table(self):
-        self.assertEqual(with_table(read_page(), page(self.rows)),
+        self.assertEqual(with_packs(with_table(read_page(), page(self.rows))),
                          read_page(),
                          "tests/cli/packs_table_test.py --write writes it")
 
@@ -160,7 +166,7 @@ class Table(Case):
 
 def write():
     table = page([row for row in all_rows() if row[1]])
-    text = with_table(read_page(), table)
+    text = with_packs(with_table(read_page(), table))
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write(text)
 
