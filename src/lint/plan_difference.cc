@@ -1,6 +1,7 @@
 // Both plans are read as JSON and walked side by side. Of a parameter, what
 // follows from a change (sizes from a spec, an index from the list of rules)
-// is told only where nothing it follows from has changed. Differences that
+// is told only where nothing it follows from has changed. Entries of the same
+// two texts differ in the same way, which is worked out once; differences that
 // read alike but for the numbers in a name are one:
 //   layers.0.up, layers.1.up: spec ["tp"] -> [null]
 //   `layers.*.up` (2 parameters): the spec was ["tp"] and is [null]
@@ -12,6 +13,7 @@
 #include <set>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "lint/analysis/phrase.h"
@@ -124,6 +126,11 @@ class Comparison {
   // "`the spec of` NAME `was X and is Y`", once for all names alike.
   void SayOf(const std::string& param, const Place& place, std::string before,
              std::string after) {
+    if (recorded_ != nullptr) {
+      const bool of_value = place.begin >= entry_.begin;
+      recorded_->push_back({of_value, place.begin - entry_.begin,
+                            place.end - entry_.begin, before, after});
+    }
     const char separator = param.find('/') == std::string::npos ? '.' : '/';
     std::string folded = NameTemplate(param, separator);
     const auto [at, fresh] = folded_.try_emplace(
@@ -193,24 +200,68 @@ class Comparison {
       Say(was_root_.place(), "the committed plan has no `params`");
       return;
     }
-    const JsonMembers given = MembersOf(MemberAt(given_, "params"));
+    was_rules_ = PatternsOf(MemberAt(was_, "rules"));
+    given_rules_ = PatternsOf(MemberAt(given_, "rules"));
+    const auto all = MemberAt(given_, "params");
+    if (SameNames(*was, *all)) {
+      auto now = all->members().begin();
+      for (const JsonMember member : was->members()) {
+        CompareEntries(member, (*now).value);
+        ++now;
+      }
+      return;
+    }
+    const JsonMembers given = MembersOf(all);
     std::set<std::string_view> seen;
-    const auto was_rules = PatternsOf(MemberAt(was_, "rules"));
-    const auto given_rules = PatternsOf(MemberAt(given_, "rules"));
     for (const JsonMember member : was->members()) {
-      const std::string name(member.name());
       const auto now = given.find(member.name());
       seen.insert(member.name());
       if (now == given.end()) {
-        SayOf(name, member.key.place(), "", " is no longer there");
+        SayOf(std::string(member.name()), member.key.place(), "",
+              " is no longer there");
       } else {
-        CompareParam(name, member, now->second, was_rules, given_rules);
+        CompareEntries(member, now->second);
       }
     }
-    const auto all = MemberAt(given_, "params");
     for (const JsonMember member : all->members()) {
       if (seen.contains(member.name())) continue;
       SayOf(std::string(member.name()), was->place(), "", " is new");
+    }
+  }
+
+  // In the same order: nothing need be looked up.
+  static bool SameNames(const JsonValue& a, const JsonValue& b) {
+    if (a.size() != b.size()) return false;
+    auto other = b.members().begin();
+    for (const JsonMember member : a.members()) {
+      if (member.name() != (*other).name()) return false;
+      ++other;
+    }
+    return true;
+  }
+
+  static std::string_view TextOf(const Place& place) {
+    return place.source->text().substr(place.begin, place.end - place.begin);
+  }
+
+  void CompareEntries(const JsonMember& was, const JsonValue& given) {
+    const Place place = was.value.place();
+    const auto [at, fresh] =
+        said_[TextOf(place)].try_emplace(TextOf(given.place()));
+    const std::string name(was.name());
+    if (fresh) {
+      recorded_ = &at->second;
+      entry_ = place;
+      CompareParam(name, was, given);
+      recorded_ = nullptr;
+      return;
+    }
+    for (const Said& said : at->second) {
+      const Place own = said.of_value
+                            ? Place{place.source, place.begin + said.begin,
+                                    place.begin + said.end}
+                            : was.key.place();
+      SayOf(name, own, said.before, said.after);
     }
   }
 
@@ -233,9 +284,7 @@ class Comparison {
   }
 
   void CompareParam(const std::string& name, const JsonMember& was,
-                    const JsonValue& given,
-                    const std::vector<std::string>& was_rules,
-                    const std::vector<std::string>& given_rules) {
+                    const JsonValue& given) {
     const Pair pair{name, was.key.place(), MembersOf(was.value),
                     MembersOf(given)};
     if (!was.value.IsObject()) {
@@ -250,7 +299,7 @@ class Comparison {
     CompareMember(pair, "placement", "absent");
     CompareMember(pair, "weight_decay", "absent");
     if (stated) return;
-    CompareRule(pair, was_rules, given_rules);
+    CompareRule(pair, was_rules_, given_rules_);
     for (const std::string_view member : kDerived) {
       CompareMember(pair, member, "absent");
     }
@@ -444,8 +493,22 @@ class Comparison {
     }
   }
 
+  // What is said of entries of two texts, with places from the start of the
+  // first one's value, or of the name.
+  struct Said {
+    bool of_value = false;
+    size_t begin = 0, end = 0;
+    std::string before, after;
+  };
+
   JsonValue was_root_, given_root_;
   JsonMembers was_, given_;
+  std::vector<std::string> was_rules_, given_rules_;
+  std::unordered_map<std::string_view,
+                     std::unordered_map<std::string_view, std::vector<Said>>>
+      said_;
+  std::vector<Said>* recorded_ = nullptr;
+  Place entry_;  // of the value that is being recorded
   std::vector<Difference> differences_;
   std::map<std::tuple<std::string, std::string, std::string>, size_t> folded_;
 };
