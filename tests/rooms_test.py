@@ -73,7 +73,7 @@ MAY_INCLUDE = {
     "emit/plans": {"source", "model", "comm", "match/proof", "plan", "emit",
         "emit/findings"},
     "emit/costs": {"source", "devices", "cost"},
-    "suggest": {"source", "model", "match", "lint/analysis"},
+    "suggest": {"source", "model", "match", "plan", "lint/analysis"},
     "shardc": {"source", "model", "parse", "importers", "resolve", "plan",
         "lint", "target", "exec/operations", "verify/cases", "verify",
         "emit", "emit/findings", "emit/verify"},

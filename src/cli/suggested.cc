@@ -99,7 +99,7 @@ std::optional<SuggestedRules> SuggestFor(
                                      .wishes = wishes});
   if (!HasShapes(out.suggestion.tree, findings)) return std::nullopt;
   out.text = ImportedFileYaml(out.suggestion.file);
-  out.misfit = MisfitText(out.suggestion);
+  out.misfit = out.suggestion.misfit;
   if (out.misfit.empty() && out.text.size() > kLargestFile) {
     out.misfit =
         "the names have no counters to go by, so the rules are lists "

@@ -457,7 +457,7 @@ class Chooser {
                Choice& out) const {
     const auto words = reading.name.role.role;
     out.ignore_reshard = out.width_slices && mesh_.tp > 1 &&
-                         reading.name.role.attention &&
+                         reading.name.role.attention && HasSibling(reading) &&
                          reading.dims.size() == 2 &&
                          (words == Role::kQuery || words == Role::kKey ||
                           words == Role::kValue || words == Role::kFusedQkv);
@@ -478,6 +478,17 @@ class Chooser {
       }
     }
     if (used < parts) out.reason = Reason::kLessData;
+  }
+
+  // Lints compare the projections that stand in one module.
+  bool HasSibling(const Reading& reading) const {
+    if (!reading.name.linted) return false;
+    const GroupRole& role = reading.name.role;
+    return std::any_of(
+        readings_.begin(), readings_.end(), [&](const Reading& other) {
+          return other.name.linted && other.name.role.role != role.role &&
+                 other.name.role.siblings == role.siblings;
+        });
   }
 
   // ---- what belongs to a weight
@@ -554,9 +565,7 @@ class Chooser {
     Choice out;
     const Kind& kind = tree_.kinds[k];
     if (kind.rank() != 1 || kind.shape[0] < 2) return out;
-    const bool key = kind.name.find("k_") != std::string::npos ||
-                     kind.name.find("key_") != std::string::npos ||
-                     kind.name.find("norm_k") != std::string::npos;
+    const bool key = IsOfKey(kind);
     const bool norm = kind.name.find("norm") != std::string::npos;
     for (size_t w = 0; w < readings_.size(); ++w) {
       const Reading& weight = readings_[w];
@@ -569,7 +578,7 @@ class Chooser {
                                   (!norm && weight.part == Part::kQkv);
       if (!mine || weight.units.empty()) continue;
       const int64_t wanted = norm ? weight.inner_size : weight.units[0];
-      if (kind.shape[0] != wanted || (norm && wanted == HeadOf(k, key))) {
+      if (kind.shape[0] != wanted || (norm && key && NormedByHead(k))) {
         continue;
       }
       out.spec = {
@@ -580,21 +589,33 @@ class Chooser {
     return out;
   }
 
-  // The width of one head, where the query's norm tells it: a key of one head
-  // is normed by the head, though that is all of its columns.
-  int64_t HeadOf(size_t k, bool key) const {
-    if (!key) return 0;
-    for (size_t other = 0; other < readings_.size(); ++other) {
-      if (other == k || readings_[other].part != Part::kHeadVector ||
-          readings_[other].name.family != readings_[k].name.family ||
-          tree_.kinds[other].rank() != 1) {
-        continue;
-      }
-      if (tree_.kinds[other].shape[0] == tree_.kinds[k].shape[0]) {
-        return tree_.kinds[k].shape[0];
+  // Where a query is normed head by head, so is its key, though that may have
+  // one head only.
+  bool NormedByHead(size_t k) const {
+    const std::string& family = readings_[k].name.family;
+    int64_t query = 0;
+    for (const Reading& reading : readings_) {
+      if (reading.part == Part::kQuery && reading.name.family == family) {
+        query = std::max(query, reading.inner_size);
       }
     }
-    return 0;
+    for (size_t other = 0; other < readings_.size(); ++other) {
+      const Kind& kind = tree_.kinds[other];
+      if (other != k && readings_[other].part == Part::kHeadVector &&
+          readings_[other].name.family == family && kind.rank() == 1 &&
+          kind.name.find("norm") != std::string::npos && !IsOfKey(kind) &&
+          kind.shape[0] != query) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  static bool IsOfKey(const Kind& kind) {
+    return kind.name.find("k_norm") != std::string::npos ||
+           kind.name.find("k_layernorm") != std::string::npos ||
+           kind.name.find("key_norm") != std::string::npos ||
+           kind.name.find("norm_k") != std::string::npos;
   }
 
   // ---- axis rules

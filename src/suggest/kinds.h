@@ -1,6 +1,6 @@
 // Room: suggest. Writes rules for a model that has none: finds what its
 // parameters are for by name, size and place, chooses specs for a mesh, and
-// patterns that are proven. Knows source, model, match and of lint what
+// patterns that are proven. Knows source, model, match, plan and of lint what
 // reads roles and orientation.
 //
 // Stages, in the order of use: kinds, dims, roles, choose, patterns, write;

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "source/checked.h"
+#include "source/wording.h"
 #include "suggest/write.h"
 
 namespace shardc::suggest {
@@ -32,13 +35,40 @@ int64_t BytesPerDevice(const Tree& tree, const Choices& choices) {
   return out;
 }
 
+double RatioOf(const Tree& tree, const MeshAxes& mesh, int64_t bytes) {
+  if (tree.bytes <= 0) return 1;
+  return static_cast<double>(bytes) * static_cast<double>(mesh.devices()) /
+         static_cast<double>(mesh.dp) / static_cast<double>(tree.bytes);
+}
+
+// Axes of the mesh that cut nothing, with their sizes; copies over dp and
+// tokens over sp aside.
+std::vector<std::pair<std::string, int64_t>> UnusedAxes(
+    const MeshAxes& mesh, const Choices& choices) {
+  std::set<std::string> used;
+  for (const Choice& choice : choices.kinds) {
+    for (const auto& dim : choice.spec) {
+      for (const Cut& cut : dim) {
+        const std::string& t = cut.token;
+        const bool data = t == "FSDP" || t == "SP" || t == "EP";
+        used.insert(data ? t : t == "EXPERT" ? "EP" : "TP");
+      }
+    }
+    if (!choice.place_axis.empty()) used.insert(choice.place_axis);
+  }
+  std::vector<std::pair<std::string, int64_t>> out;
+  for (const auto& [token, name, size] :
+       {std::tuple("FSDP", "fsdp", mesh.fsdp), std::tuple("TP", "tp", mesh.tp),
+        std::tuple("EP", "ep", mesh.ep)}) {
+    if (size > 1 && !used.contains(token)) out.emplace_back(name, size);
+  }
+  return out;
+}
+
 }  // namespace
 
 double Suggestion::Ratio() const {
-  if (tree.bytes <= 0) return 1;
-  return static_cast<double>(bytes_per_device) *
-         static_cast<double>(mesh.devices()) / static_cast<double>(mesh.dp) /
-         static_cast<double>(tree.bytes);
+  return RatioOf(tree, mesh, bytes_per_device);
 }
 
 Suggestion Suggest(const Request& request) {
@@ -56,6 +86,12 @@ Suggestion Suggest(const Request& request) {
     out.patterns.groups.resize(out.groups.size());
   }
   out.bytes_per_device = BytesPerDevice(out.tree, out.choices);
+  out.misfit =
+      out.tree.kinds.size() > kMostKinds
+          ? "the names have no counters to go by: " +
+                CountText(static_cast<int64_t>(out.tree.kinds.size())) +
+                " parameters would need a pattern each"
+          : MisfitOf(out.tree, out.mesh, out.choices);
   out.file = WriteFile(out, *request.mesh);
   out.rule_of.assign(request.manifest->tensors.size(), -1);
   int32_t rule = 0;
@@ -72,50 +108,30 @@ Suggestion Suggest(const Request& request) {
   return out;
 }
 
-std::string MisfitText(const Suggestion& suggestion) {
+std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
+                     const Choices& choices) {
   std::string out;
-  if (suggestion.tree.kinds.size() > kMostKinds) {
-    return "the names have no counters to go by: " +
-           std::to_string(suggestion.tree.kinds.size()) +
-           " parameters would need a pattern each";
+  for (const std::string& axis : mesh.unused) {
+    out += (out.empty() ? "nothing uses axis `" : "`, `") + axis;
   }
-  for (const std::string& axis : suggestion.mesh.unused) {
-    out += (out.empty() ? "nothing uses axis `" : ", `") + axis + "`";
-  }
-  const MeshAxes& mesh = suggestion.mesh;
-  std::set<std::string> used;
-  for (const Choice& choice : suggestion.choices.kinds) {
-    for (const auto& dim : choice.spec) {
-      for (const Cut& cut : dim) {
-        const std::string& t = cut.token;
-        const bool data = t == "FSDP" || t == "SP" || t == "EP";
-        used.insert(data ? t : t == "EXPERT" ? "EP" : "TP");
-      }
-    }
-    if (!choice.place_axis.empty()) used.insert(choice.place_axis);
-  }
-  const std::pair<const char*, int64_t> axes[] = {
-      {"FSDP", mesh.fsdp}, {"TP", mesh.tp}, {"EP", mesh.ep}};
-  for (const auto& [token, size] : axes) {
-    if (size <= 1 || used.contains(token)) continue;
-    out += (out.empty() ? "" : "; ") + std::string(token) + " of size " +
+  if (!out.empty()) return out + "`";
+  for (const auto& [name, size] : UnusedAxes(mesh, choices)) {
+    out += (out.empty() ? "" : "; ") + name + " of size " +
            std::to_string(size) + " divides no parameter";
   }
-  if (out.empty() && suggestion.Ratio() > kPoorRatio &&
-      suggestion.bytes_per_device > kLittle) {
-    int64_t whole = 0;
-    int64_t weights = 0;
-    for (size_t k = 0; k < suggestion.tree.kinds.size(); ++k) {
-      const Kind& kind = suggestion.tree.kinds[k];
-      if (kind.rank() < 2) continue;
-      ++weights;
-      const int64_t parts = suggestion.choices.kinds[k].Parts();
-      if (2 * parts <= mesh.devices() / mesh.dp) ++whole;
-    }
-    out = std::to_string(whole) + " of " + std::to_string(weights) +
-          " kinds of weights do not divide by every axis";
+  if (!out.empty()) return out;
+  const int64_t bytes = BytesPerDevice(tree, choices);
+  if (bytes <= kLittle || RatioOf(tree, mesh, bytes) <= kPoorRatio) return out;
+  int64_t whole = 0;
+  int64_t weights = 0;
+  for (size_t k = 0; k < tree.kinds.size(); ++k) {
+    if (tree.kinds[k].rank() < 2) continue;
+    ++weights;
+    if (2 * choices.kinds[k].Parts() <= mesh.devices() / mesh.dp) ++whole;
   }
-  return out;
+  return std::to_string(whole) + " of " +
+         Counted(weights, "kind of weight", "kinds of weights") +
+         " do not divide by every axis";
 }
 
 }  // namespace shardc::suggest

@@ -20,7 +20,7 @@ struct Request {
   const Manifest* manifest = nullptr;  // outlives the suggestion
   const Mesh* mesh = nullptr;
   const ModelConfig* model = nullptr;  // may be null
-  Wishes wishes;
+  Wishes wishes = {};
 };
 
 // Kinds of one role, spec and place: a rule, or several.
@@ -39,6 +39,7 @@ struct Suggestion {
   Patterns patterns;
   Imported file;
   int64_t bytes_per_device = 0;
+  std::string misfit;
   // The rule that each tensor is meant to get, by tensor; -1: none.
   std::vector<int32_t> rule_of;
 
@@ -48,9 +49,9 @@ struct Suggestion {
 
 Suggestion Suggest(const Request& request);
 
-// Why a mesh does not fit: the roles that nothing of it can cut, and sizes
-// that could. Empty where it fits.
-std::string MisfitText(const Suggestion& suggestion);
+// Why a mesh does not fit a model; empty where it does.
+std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
+                     const Choices& choices);
 
 }  // namespace shardc::suggest
 

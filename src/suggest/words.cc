@@ -319,6 +319,9 @@ Named ReadName(const Kind& kind, char separator) {
   FindExperts(kind, out);
   std::vector<Word> parts = kind.parts;
   out.role = shardc::RoleOf(kind.name, separator);
+  out.linted =
+      out.role.role != Role::kOther &&
+      (out.role.leaf == Leaf::kWeight || out.role.leaf == Leaf::kKernel);
   if (out.role.leaf == Leaf::kOther) {
     Split split = SplitLast(parts);
     if (split.parts.size() > parts.size()) {

@@ -44,6 +44,7 @@ struct Named {
   Part part = Part::kOther;
   GroupRole role;       // as lints read it
   bool known = false;   // some word of the name is known
+  bool linted = false;  // and by lints as well
   bool blocks = false;  // packed blocks, whose last dimension is one
   bool below_experts = false;
   bool counted_experts = false;  // one tensor for each

@@ -157,6 +157,30 @@ TEST_CASE("stacked layers and heads of their own dimension") {
   CHECK(SpecOf(made, "token_embedder/embedding") == "[VOCAB, [FSDP, SP]]");
 }
 
+TEST_CASE("norms of all heads together are split with them") {
+  std::vector<NamedShape> tensors = Llama(2048, 2048, 512, 8192, 32000);
+  tensors.push_back({"layers.0.self_attn.q_norm.weight", {2048}});
+  tensors.push_back({"layers.0.self_attn.k_norm.weight", {512}});
+  tensors.push_back({"layers.1.self_attn.sinks", {32}});
+  const Mesh mesh = MeshOf({{"fsdp", 8}, {"tp", 4}});
+  ModelConfig model;
+  model.heads = 32;
+  model.kv_heads = 8;
+  model.head_dim = 64;
+  const Manifest all = ManifestOf(tensors);
+  const auto made = For(all, mesh, &model);
+  CHECK(SpecOf(made, "layers.0.self_attn.q_norm.weight") == "[HEAD]");
+  CHECK(SpecOf(made, "layers.0.self_attn.k_norm.weight") == "[KV_HEAD]");
+  CHECK(SpecOf(made, "layers.1.self_attn.sinks") == "[HEAD]");
+  // A norm of one head's columns, where the key has one head.
+  tensors = Llama(2048, 2048, 64, 8192, 32000);
+  tensors.push_back({"layers.0.self_attn.q_norm.weight", {64}});
+  tensors.push_back({"layers.0.self_attn.k_norm.weight", {64}});
+  const Manifest one = ManifestOf(tensors);
+  CHECK(SpecOf(For(one, mesh), "layers.0.self_attn.k_norm.weight") ==
+        "Replicated");
+}
+
 TEST_CASE("a configuration that fits is believed, another is not") {
   const Manifest manifest = ManifestOf(Llama(2048, 2048, 2048, 8192, 32000));
   const Mesh mesh = MeshOf({{"tp", 16}});
@@ -183,10 +207,9 @@ TEST_CASE("axes of other names") {
         AxisGroup{"model"});
   CHECK(made.choices.axes.Given(AxisRule::kFullyShardedDataParallel)->axes ==
         AxisGroup{"data"});
-  CHECK(MisfitText(made).empty());
+  CHECK(made.misfit.empty());
   const Mesh strange = MeshOf({{"fsdp", 8}, {"zeppelin", 4}});
-  CHECK(MisfitText(For(manifest, strange)).find("zeppelin") !=
-        std::string::npos);
+  CHECK(For(manifest, strange).misfit.find("zeppelin") != std::string::npos);
 }
 
 TEST_CASE("odd vocabularies are stored in slices, or whole if so wished") {
