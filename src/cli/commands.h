@@ -21,6 +21,7 @@
   COMMAND(kCost)                 \
   COMMAND(kDiff)                 \
   COMMAND(kSuggest)              \
+  COMMAND(kInit)                 \
   COMMAND(kExport)               \
   COMMAND(kImport)               \
   COMMAND(kSchema)               \

@@ -6,8 +6,10 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/picked_mesh.h"
 #include "cli/suggested.h"
 #include "emit/plans/rules_file.h"
+#include "families/families.h"
 #include "parse/project.h"
 #include "source/wording.h"
 
@@ -16,7 +18,8 @@ namespace {
 
 struct SuggestFlags {
   InputFlags inputs;
-  std::string output, prefer = "memory";
+  std::string output, prefer = "memory", naming = "hf";
+  MeshFlags mesh;
   bool place_experts = false;
   bool force = false;
 };
@@ -25,26 +28,51 @@ struct SuggestInputs {
   Mesh mesh;
   Manifest manifest;
   std::optional<ModelConfig> model;
+  bool none_fits = false;  // no mesh of the devices: told
 };
 
+// A tree, or the one that a configuration makes.
+std::optional<Manifest> ReadTree(const SuggestFlags& flags,
+                                 const Target& target, Findings& findings) {
+  if (!target.manifest.empty()) {
+    return LoadManifest(flags.inputs, target.manifest, findings);
+  }
+  if (!target.model.empty()) {
+    return families::BuildTree(target.model, flags.naming, findings);
+  }
+  findings.Add(code::kUsage, {}, "no manifest is given",
+               "write `--manifest FILE`, `--model config.json`, or a target in "
+               "`shardc.yaml`");
+  return std::nullopt;
+}
+
+// Without a mesh one is chosen, where there is a number of devices.
 std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
                                         const Target& target,
+                                        const suggest::Wishes& wishes,
+                                        const Common& common,
                                         Findings& findings) {
-  if (target.manifest.empty()) {
-    findings.Add(code::kUsage, {}, "no manifest is given",
-                 "write `--manifest FILE`, or a target in `shardc.yaml`");
-    return std::nullopt;
-  }
   const size_t before = findings.errors();
   SuggestInputs out;
-  auto mesh = LoadMesh(flags.inputs, target, findings);
-  auto manifest = LoadManifest(flags.inputs, target.manifest, findings);
+  const bool choose = !IsNamed(target.mesh) && !flags.inputs.devices.empty();
+  std::optional<Mesh> mesh;
+  if (!choose) mesh = LoadMesh(flags.inputs, target, findings);
+  auto manifest = ReadTree(flags, target, findings);
   if (!target.model.empty()) {
     out.model = ReadModelConfig(target.model, findings);
   }
-  if (findings.errors() > before || !mesh || !manifest) return std::nullopt;
-  out.mesh = std::move(*mesh);
+  if (findings.errors() > before || !manifest) return std::nullopt;
+  if (!HasShapes(*manifest, findings)) return std::nullopt;
   out.manifest = std::move(*manifest);
+  if (choose) {
+    const auto picked = PickMesh(flags.mesh, flags.inputs.devices, out.manifest,
+                                 out.model, wishes, common, findings);
+    if (!picked) return std::nullopt;
+    out.none_fits = picked->none_fits;
+    mesh = picked->mesh;
+  }
+  if (!mesh) return std::nullopt;
+  out.mesh = std::move(*mesh);
   return out;
 }
 
@@ -52,35 +80,29 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
                Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return kFailed;
-  const auto inputs = ReadInputs(flags, *target, findings);
-  if (!inputs) return kFailed;
   suggest::Wishes wishes;
   wishes.prefer_traffic = flags.prefer == "traffic";
   wishes.place_experts = flags.place_experts;
+  const auto inputs = ReadInputs(flags, *target, wishes, common, findings);
+  if (!inputs) return kFailed;
+  if (inputs->none_fits) return kFound;
   const std::string name = flags.output.empty() ? "rules" : flags.output;
   const auto rules = SuggestFor(inputs->manifest, inputs->mesh, inputs->model,
-                                wishes, common, name, findings);
-  if (!rules) return kFailed;
-  Tell(common, SuggestionText(*rules));
-  if (!rules->Good() && !flags.force) {
-    if (!rules->misfit.empty()) {
-      findings.Add(code::kInexpressible, {},
-                   "no good rules for mesh " + MeshText(inputs->mesh) + ": " +
-                       rules->misfit,
-                   "take another mesh; `--force` writes them all the same");
-    }
-    for (const Finding& finding : rules->left) findings.Add(finding);
+                                wishes, common, name);
+  Tell(common, SuggestionText(rules));
+  if (!rules.Good() && !flags.force) {
+    Refuse(rules, inputs->mesh, findings);
     return kFound;
   }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
-      WriteImportedFileJson(rules->suggestion.file, out);
+      WriteImportedFileJson(rules.suggestion.file, out);
     } else {
-      out.Append(rules->text);
+      out.Append(rules.text);
     }
   };
   if (!PutResult(write, flags.output, findings)) return kFailed;
-  return rules->Good() ? kDone : kFound;
+  return rules.Good() ? kDone : kFound;
 }
 
 Options OptionsOf(SuggestFlags& flags) {
@@ -90,7 +112,15 @@ Options OptionsOf(SuggestFlags& flags) {
                                     .to = &flags.inputs.asked.model,
                                     .value = "FILE",
                                     .help = "the model's config.json"}}));
+  Append(options,
+         Under("Inputs", {{.name = "--naming",
+                           .to = &flags.naming,
+                           .value = "hf|hf-files|flax|easydel",
+                           .help = "how parameters are called that a "
+                                   "config.json makes, without a manifest",
+                           .checked = true}}));
   Append(options, ProjectInputs(flags.inputs));
+  Append(options, MeshChoice(flags.mesh));
   Append(options,
          {{.name = "--output",
            .to = &flags.output,
@@ -129,6 +159,11 @@ inside, such as heads or a feed-forward width, and never inside of a head, a
 part or a quantisation block; data axes split the model's width. What tensor
 parallelism cannot split inside is stored in slices, which are gathered before
 use. Names that say nothing still get a legal and balanced plan.
+
+Without a mesh, `--devices` and `--memory` choose one: of all ways to write the
+devices as dp, fsdp, ep and tp that the model divides by and that hold its
+training, with Adam's states and recomputed activations, the fastest. Without a
+manifest, `--model` makes the tree, as shardc-manifest(1) does.
 
 What is written is proven first: every parameter is found by the one rule that
 is meant for it, and shardc-check(1) has no error and no warning. Where that

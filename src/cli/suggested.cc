@@ -20,18 +20,6 @@ namespace {
 // Larger files are no rules that anybody reads.
 constexpr size_t kLargestFile = size_t{64} << 10;
 
-bool HasShapes(const suggest::Tree& tree, Findings& findings) {
-  const auto all = static_cast<int64_t>(tree.manifest->tensors.size());
-  if (tree.nameless == 0 && all > 0) return true;
-  findings.Add(code::kMissing, {tree.manifest->source},
-               all == 0 ? "there are no parameters"
-                        : CountText(tree.nameless) + " of " +
-                              Counted(all, "parameter") + " have no shape",
-               "suggest needs shapes: give the safetensors files or their "
-               "headers, or a manifest with shapes");
-  return false;
-}
-
 // Whether the words of a finding speak of the mesh, whatever the rules are.
 bool IsOfMesh(const Finding& finding) {
   constexpr std::array<int, 5> kMesh = {301, 302, 303, 501, 502};
@@ -88,16 +76,30 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
 
 }  // namespace
 
-std::optional<SuggestedRules> SuggestFor(
-    const Manifest& manifest, const Mesh& mesh,
-    const std::optional<ModelConfig>& model, const suggest::Wishes& wishes,
-    const Common& common, const std::string& name, Findings& findings) {
+bool HasShapes(const Manifest& manifest, Findings& findings) {
+  const auto all = static_cast<int64_t>(manifest.tensors.size());
+  const auto nameless = std::count_if(
+      manifest.tensors.begin(), manifest.tensors.end(),
+      [&](const Tensor& tensor) { return !manifest.TypeOf(tensor).shape; });
+  if (nameless == 0 && all > 0) return true;
+  findings.Add(code::kMissing, {manifest.source},
+               all == 0 ? "there are no parameters"
+                        : CountText(nameless) + " of " +
+                              Counted(all, "parameter") + " have no shape",
+               "suggest needs shapes: give the safetensors files or their "
+               "headers, or a manifest with shapes");
+  return false;
+}
+
+SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
+                          const std::optional<ModelConfig>& model,
+                          const suggest::Wishes& wishes, const Common& common,
+                          const std::string& name) {
   SuggestedRules out;
   out.suggestion = suggest::Suggest({.manifest = &manifest,
                                      .mesh = &mesh,
                                      .model = model ? &*model : nullptr,
                                      .wishes = wishes});
-  if (!HasShapes(out.suggestion.tree, findings)) return std::nullopt;
   out.text = ImportedFileYaml(out.suggestion.file);
   out.misfit = out.suggestion.misfit;
   if (out.misfit.empty() && out.text.size() > kLargestFile) {
@@ -108,6 +110,17 @@ std::optional<SuggestedRules> SuggestFor(
   }
   Prove(out, mesh, manifest, model, common, name);
   return out;
+}
+
+void Refuse(const SuggestedRules& rules, const Mesh& mesh, Findings& findings) {
+  if (!rules.misfit.empty()) {
+    findings.Add(
+        code::kInexpressible, {},
+        "no good rules for mesh " + MeshText(mesh) + ": " + rules.misfit,
+        "take another mesh; `suggest --force` writes them all the "
+        "same");
+  }
+  for (const Finding& finding : rules.left) findings.Add(finding);
 }
 
 std::string SuggestionText(const SuggestedRules& rules) {

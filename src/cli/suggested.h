@@ -29,12 +29,17 @@ struct SuggestedRules {
   bool Good() const { return left.empty() && misfit.empty(); }
 };
 
-// Nothing, with findings, where the tree has no shapes to go by. `name` is
-// what places in the text are called by.
-std::optional<SuggestedRules> SuggestFor(
-    const Manifest& manifest, const Mesh& mesh,
-    const std::optional<ModelConfig>& model, const suggest::Wishes& wishes,
-    const Common& common, const std::string& name, Findings& findings);
+// Whether there is anything to go by; a finding says why not.
+bool HasShapes(const Manifest& manifest, Findings& findings);
+
+// `manifest` has shapes. `name` is what places in the text are called by.
+SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
+                          const std::optional<ModelConfig>& model,
+                          const suggest::Wishes& wishes, const Common& common,
+                          const std::string& name);
+
+// Why rules are not written: what is left, as findings.
+void Refuse(const SuggestedRules& rules, const Mesh& mesh, Findings& findings);
 
 // For people: what was chosen, and what is left to be done.
 std::string SuggestionText(const SuggestedRules& rules);

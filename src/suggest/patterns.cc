@@ -260,12 +260,12 @@ class Maker {
     return out;
   }
 
-  // Reads badly at the start: a number, or a word of a letter or three.
+  // Reads badly at the start: a number, or a word of a letter or two.
   bool StartsBadly(uint32_t k, size_t parts) const {
     const auto& all = KindAt(k).parts;
     if (parts >= all.size()) return false;
     const std::string_view word = all[all.size() - parts];
-    return word == "*" || word.size() <= 3;
+    return word == "*" || word.size() <= 2;
   }
 
   Finder First(uint32_t k) const {
@@ -474,6 +474,10 @@ class Maker {
       const Entry& entry = entries[i];
       if (entry.at_start || entry.counter >= 0) continue;
       const auto& parts = KindAt(entry.kinds.front()).parts;
+      if (parts.back().ends_with("norm")) {
+        ends[""].push_back(i);
+        continue;
+      }
       if (parts.size() < 2 || parts[parts.size() - 1] == "*") continue;
       if (!parts[parts.size() - 2].ends_with("norm")) continue;
       ends[std::string(parts.back())].push_back(i);
@@ -482,10 +486,24 @@ class Maker {
     std::set<size_t> taken;
     Entry joined;
     for (const auto& [leaf, indices] : ends) {
-      const std::string text = "norm" + std::string(1, tree_.separator) + leaf;
+      const std::string text =
+          leaf.empty() ? "norm"
+                       : "norm" + std::string(1, tree_.separator) + leaf;
       if (indices.size() < 2 ||
           OthersEndWith(text, entries[indices.front()].kinds.front()) ||
           SharedName(entries, indices)) {
+        continue;
+      }
+      if (leaf.empty()) {
+        Entry bare;
+        bare.words = {"norm"};
+        for (const size_t i : indices) {
+          taken.insert(i);
+          bare.kinds.insert(bare.kinds.end(), entries[i].kinds.begin(),
+                            entries[i].kinds.end());
+        }
+        std::sort(bare.kinds.begin(), bare.kinds.end());
+        out.push_back(std::move(bare));
         continue;
       }
       if (joined.words.empty()) {
@@ -499,9 +517,11 @@ class Maker {
                             entries[i].kinds.end());
       }
     }
-    if (joined.kinds.empty()) return out;
-    std::sort(joined.kinds.begin(), joined.kinds.end());
-    out.push_back(std::move(joined));
+    if (taken.empty()) return out;
+    if (!joined.kinds.empty()) {
+      std::sort(joined.kinds.begin(), joined.kinds.end());
+      out.push_back(std::move(joined));
+    }
     std::vector<Entry> rest;
     for (size_t i = 0; i < entries.size(); ++i) {
       if (!taken.contains(i)) rest.push_back(std::move(entries[i]));

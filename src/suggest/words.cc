@@ -107,6 +107,12 @@ constexpr NamedPart kOutside[] = {
     {"up_linear", Part::kUp}, {"down_linear", Part::kDown},
     {"v1", Part::kUp},
 };
+// Only right before the leaf.
+constexpr NamedPart kStems[] = {
+    {"embed", Part::kEmbedding},    {"embedding", Part::kEmbedding},
+    {"embedder", Part::kEmbedding}, {"head", Part::kHead},
+    {"unembed", Part::kHead},
+};
 constexpr Word kPositions[] = {"wpe",
                                "embed_positions",
                                "position_embeddings",
@@ -239,6 +245,7 @@ int FindWord(const std::vector<Word>& parts, size_t last, bool attention,
   for (size_t i = last; i-- > 0;) {
     if (parts[i] == "*") continue;
     part = Find(kAnywhere, parts[i]);
+    if (part == Part::kOther && i + 1 == last) part = Find(kStems, parts[i]);
     if (part == Part::kOther) {
       part =
           attention ? Find(kInAttention, parts[i]) : Find(kOutside, parts[i]);

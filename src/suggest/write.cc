@@ -195,11 +195,29 @@ std::string UsualText(Title title, const Choice& choice) {
   }
 }
 
+// What slices are instead of.
+std::string Inside(Title title) {
+  switch (title) {
+    case Title::kEmbedding:
+    case Title::kHead:
+      return "the vocabulary";
+    case Title::kQuery:
+    case Title::kKeys:
+    case Title::kQkv:
+    case Title::kLatentUp:
+    case Title::kOutput:
+      return "the heads";
+    default:
+      return "it inside";
+  }
+}
+
 std::string ReasonText(const Choice& choice, Title title, bool cuts) {
   switch (choice.reason) {
     case Reason::kSlices:
-      return "tp does not divide it inside, so it is stored in slices of the "
-             "width and gathered before use";
+      return "tp does not divide " + Inside(title) +
+             ", so it is stored in slices of the width and gathered before "
+             "use";
     case Reason::kWholeKeys:
       return "fewer KV heads than tp divides, and little of the model: whole "
              "over tp";

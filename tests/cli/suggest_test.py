@@ -6,13 +6,20 @@ import json
 import os
 import random
 import re
+import sys
 import tempfile
 import unittest
 
-from driver import MODELS, Case, run
+from driver import MODELS, TESTDATA, Case, run
 
 MESHES = ["tp:8", "fsdp:16,tp:4", "dp:4,fsdp:16,tp:4"]
 EXPERT_MESH = "fsdp:8,ep:8"
+CONFIGS = os.path.join(TESTDATA, "configs")
+# Read when they change; `--write` puts those of now there.
+GOLDEN = [("llama-3-8b", "fsdp:16,tp:4"), ("gpt2", "tp:8"),
+          ("falcon-7b", "tp:8"), ("deepseek-v3", "fsdp:8,ep:8"),
+          ("gpt-oss-20b", "fsdp:16,tp:4"), ("t5-small", "fsdp:4,tp:2")]
+WRITE = "--write" in sys.argv
 EVEN = re.compile(r"([\d.]+) of an even share")
 
 
@@ -96,6 +103,64 @@ class Suggest(Case):
                     self.assert_clean(mesh, path, rules)
         self.assertLess(worst, 1.12)
 
+    def test_every_configuration_on_every_mesh(self):
+        """Trees that a config.json makes: many families, four namings."""
+        trees, worst = 0, 0
+        for number, name in enumerate(sorted(os.listdir(CONFIGS))):
+            path = os.path.join(CONFIGS, name)
+            naming = ("hf", "easydel")[number % 2]
+            done = run("manifest", "--model", path, "--naming", naming,
+                       "--format", "json")
+            if done.rc != 0:
+                continue
+            trees += 1
+            meshes = list(MESHES[:2])
+            if "xpert" in done.out:
+                meshes.append(EXPERT_MESH)
+            for mesh in meshes:
+                out = self.check(run("suggest", "--no-project", "--mesh", mesh,
+                                     "--model", path, "--naming", naming), 0)
+                worst = max(worst, float(EVEN.search(out.err)[1]))
+        self.assertGreater(trees, 30)
+        # A vision tower of 12 heads over tp 8, in slices.
+        self.assertLess(worst, 1.17)
+
+    def test_files_that_people_read(self):
+        for name, mesh in GOLDEN:
+            done = self.check(run(
+                "suggest", "--no-project", "--mesh", mesh, "--model",
+                os.path.join(CONFIGS, name + ".config.json"), "-q"), 0)
+            path = os.path.join(TESTDATA, "golden", "suggest", name + ".yaml")
+            if WRITE:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(done.out)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(done.out, file.read(), name)
+
+    def test_meshes_for_devices(self):
+        for name, devices, memory, mesh in (
+                ("llama-3-8b", 64, "80GiB", "dp=8 fsdp=8"),
+                ("qwen2-7b", 8, "24GiB", "fsdp=8"),
+                ("llama-3.1-405b", 512, "80GiB", "fsdp=512"),
+                # Few tokens for each device: tensor parallelism pays.
+                ("llama-3-8b", 64, "80GiB --batch 16 --seq 2048", None)):
+            memory, *more = memory.split()
+            done = self.check(run(
+                "suggest", "--no-project", "--devices", devices, "--memory",
+                memory, *more, "--model",
+                os.path.join(CONFIGS, name + ".config.json")), 0)
+            told = re.search(r"^# Rules suggested for ([^:]*):", done.out)[1]
+            if mesh:
+                self.assertEqual(told, mesh)
+            else:
+                self.assertIn("tp=", told)
+        done = self.check(run(
+            "suggest", "--no-project", "--devices", 8, "--memory", "40GiB",
+            "--model", os.path.join(CONFIGS, "llama-3-70b.config.json")), 1)
+        self.assertEqual(done.out, "")
+        self.assertIn("such devices would", done.err)
+
     def test_same_bytes_each_time(self):
         _, path = next(models())
         once, again = [run("suggest", "--mesh", "tp:8", "--no-project",
@@ -177,4 +242,4 @@ class Suggest(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=[one for one in sys.argv if one != "--write"])

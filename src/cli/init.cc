@@ -1,0 +1,503 @@
+// `shardc init`: a project in a folder, from a checkpoint, a config.json or a
+// manifest. Everything is made and judged in memory first; then the files are
+// written, and if one of them cannot be, those before it go again. At last the
+// project is read as anybody will read it:
+//
+//   shardc init llama-3-8b/  ->  shardc.yaml, rules.yaml, llama-3-8b.plan.json,
+//                                llama-3-8b.manifest.json, a workflow
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "cli/commands.h"
+#include "cli/inputs.h"
+#include "cli/lint_target.h"
+#include "cli/output.h"
+#include "cli/picked_mesh.h"
+#include "cli/suggested.h"
+#include "emit/emit.h"
+#include "emit/plans/manifest_text.h"
+#include "families/families.h"
+#include "parse/project.h"
+#include "source/file.h"
+#include "source/wording.h"
+#include "target/packs.h"
+
+namespace shardc::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct InitFlags {
+  InputFlags inputs;
+  std::string source, folder = ".", naming = "hf";
+  MeshFlags mesh;
+};
+
+// What the project is made of.
+struct InitInputs {
+  std::string name;  // of the target
+  Manifest manifest;
+  std::string manifest_path;  // of a file that can be named; empty: to write
+  std::optional<ModelConfig> model;
+  std::string model_path;
+};
+
+struct NewFile {
+  std::string path;  // in the folder
+  std::string text;
+};
+
+bool IsConfig(const std::string& path) { return path.ends_with("config.json"); }
+
+// `models/Llama 3/` -> `Llama-3`
+std::string NameOf(const std::string& source) {
+  fs::path path = fs::path(source).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::string name = path.filename().string();
+  if (IsConfig(name)) {
+    const std::string stem = name.substr(0, name.size() - 11);
+    name = stem.empty() ? fs::absolute(path).parent_path().filename().string()
+                        : stem;
+  }
+  for (const std::string_view end :
+       {".gz", ".json", ".header", ".safetensors", ".index", ".manifest"}) {
+    if (name.ends_with(end)) name.resize(name.size() - end.size());
+  }
+  if (name == "." || name == "..") {
+    name = fs::absolute(path).lexically_normal().filename().string();
+  }
+  std::string out;
+  for (const char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       (c >= '0' && c <= '9') || c == '_' || c == '.';
+    if (plain) {
+      out += c;
+    } else if (!out.empty() && out.back() != '-') {
+      out += '-';
+    }
+  }
+  while (!out.empty() && (out.back() == '-' || out.back() == '.')) {
+    out.pop_back();
+  }
+  while (!out.empty() && out.front() == '.') out.erase(0, 1);
+  return out.empty() ? "model" : out;
+}
+
+bool AllHaveShapes(const Manifest& manifest) {
+  return !manifest.tensors.empty() &&
+         std::all_of(manifest.types.begin(), manifest.types.end(),
+                     [](const TensorType& type) { return type.shape; });
+}
+
+// Files of a checkpoint, by the commonest names.
+bool HoldsCheckpoint(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".safetensors") ||
+        name.ends_with(".safetensors.index.json")) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The tree of a source: what the files have, or what a configuration makes
+// where they have names only.
+std::optional<InitInputs> ReadInputs(const InitFlags& flags,
+                                     Findings& findings) {
+  InitInputs out;
+  out.name = NameOf(flags.source);
+  out.model_path = flags.inputs.asked.model;
+  std::error_code error;
+  std::string tree = flags.source;
+  const fs::path source = flags.source;
+  const bool folder = fs::is_directory(source, error);
+  if (IsConfig(flags.source)) {
+    out.model_path = flags.source;
+    const fs::path parent =
+        source.has_parent_path() ? source.parent_path() : fs::path(".");
+    tree = HoldsCheckpoint(parent) ? parent.string() : "";
+  } else if (folder && out.model_path.empty() &&
+             fs::exists(source / "config.json", error)) {
+    out.model_path = (source / "config.json").string();
+    if (!HoldsCheckpoint(source)) tree.clear();
+  }
+  const size_t before = findings.errors();
+  if (!out.model_path.empty()) {
+    out.model = ReadModelConfig(out.model_path, findings);
+  }
+  std::optional<Manifest> manifest;
+  if (!tree.empty()) manifest = LoadManifest(flags.inputs, tree, findings);
+  if (findings.errors() > before) return std::nullopt;
+  const bool shapes = manifest && AllHaveShapes(*manifest);
+  if (!shapes && !out.model_path.empty()) {
+    manifest = families::BuildTree(out.model_path, flags.naming, findings);
+    tree.clear();
+  }
+  if (!manifest || !HasShapes(*manifest, findings)) return std::nullopt;
+  out.manifest = std::move(*manifest);
+  const bool file = !tree.empty() && !fs::is_directory(tree, error);
+  if (file && !tree.ends_with(".safetensors")) out.manifest_path = tree;
+  return out;
+}
+
+// A path that the project file can name: relative, and inside of its folder.
+std::string Inside(const std::string& folder, const std::string& path) {
+  std::error_code error;
+  const fs::path base = fs::weakly_canonical(folder, error);
+  const fs::path full = fs::weakly_canonical(path, error);
+  const std::string out = full.lexically_relative(base).generic_string();
+  return out.empty() || out.starts_with("..") ? "" : out;
+}
+
+// ---- rules
+
+struct Rules {
+  std::string text;
+  std::string told;  // how they came about
+  std::unique_ptr<const Compiled> compiled;
+};
+
+std::string PackText(const std::string& pack) {
+  return "# Rules of this project. What is written here wins over the pack "
+         "below it.\nversion: 1\nextends: [" +
+         pack + "]\nrules: []\n";
+}
+
+// As `plan` compiles it from the file that will be written.
+std::unique_ptr<const Compiled> CompileText(const std::string& text,
+                                            const Mesh& mesh,
+                                            const Manifest& manifest,
+                                            Findings& findings) {
+  const SourceRef source = MakeSource("rules.yaml", text);
+  const std::string word = "builtin:init";
+  auto rules = ReadRules(
+      std::span(&word, 1),
+      [&](std::string_view name) {
+        return name == word ? source : FindPack(name, manifest.separator);
+      },
+      findings);
+  if (!rules) return nullptr;
+  for (Rule& rule : rules->rules) {
+    if (rule.place.source != nullptr) {
+      rule.source_name = rule.place.source->name();
+    }
+  }
+  return Compile(mesh, std::move(*rules), manifest, {}, findings);
+}
+
+bool IsClean(const Compiled& compiled,
+             const std::optional<ModelConfig>& model) {
+  if (compiled.HasIllegal() || compiled.HasUnmatched()) return false;
+  Findings ignored;
+  const auto selection = Selection::Make(LintSettings{}, false, ignored);
+  if (!selection) return false;
+  const LintResult result = LintTarget({}, compiled, model, {}, *selection);
+  return std::none_of(
+      result.findings.begin(), result.findings.end(),
+      [](const Finding& finding) { return finding.level != Level::kNote; });
+}
+
+// The pack that knows the names, if check finds nothing in it on this mesh;
+// else suggested ones.
+std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
+                              const Common& common, Findings& findings) {
+  Rules out;
+  const auto pack =
+      PickPack(inputs.manifest, inputs.model ? inputs.model->model_type : "");
+  if (pack) {
+    Findings ignored;
+    out.text = PackText(*pack);
+    out.compiled = CompileText(out.text, mesh, inputs.manifest, ignored);
+    out.told = "the pack `" + *pack + "`";
+    if (out.compiled != nullptr && IsClean(*out.compiled, inputs.model)) {
+      return out;
+    }
+  }
+  const auto made =
+      SuggestFor(inputs.manifest, mesh, inputs.model, {}, common, "rules.yaml");
+  if (!made.Good()) {
+    Refuse(made, mesh, findings);
+    return std::nullopt;
+  }
+  out.told = "suggested for this mesh";
+  out.text = made.text;
+  out.compiled = CompileText(out.text, mesh, inputs.manifest, findings);
+  if (out.compiled == nullptr) return std::nullopt;
+  return out;
+}
+
+// ---- files
+
+std::string Quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string WorkflowText() {
+  return "# Sharding is checked with every change: no weights, no "
+         "accelerator.\n"
+         "name: sharding\n"
+         "on: [push, pull_request]\n"
+         "jobs:\n"
+         "  check:\n"
+         "    runs-on: ubuntu-latest\n"
+         "    steps:\n"
+         "      - uses: actions/checkout@v4\n"
+         "      - run: pip install shardc\n"
+         "      - run: shardc check --locked --format github\n";
+}
+
+std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
+                             const Mesh& mesh, const Rules& rules,
+                             Findings& findings) {
+  std::vector<NewFile> out;
+  std::string manifest = inputs.manifest_path.empty()
+                             ? ""
+                             : Inside(flags.folder, inputs.manifest_path);
+  if (manifest.empty()) {
+    manifest = inputs.name + ".manifest.json";
+    out.push_back({manifest, TextOf([&](Sink& sink) {
+                     WriteManifestJson(inputs.manifest, sink);
+                   })});
+  }
+  std::string model;
+  if (!inputs.model_path.empty()) {
+    model = Inside(flags.folder, inputs.model_path);
+    if (model.empty()) {
+      const SourceRef text = ReadSource(inputs.model_path, findings);
+      if (text == nullptr) return {};
+      model = inputs.name + ".config.json";
+      out.push_back({model, std::string(text->text())});
+    }
+  }
+  const std::string plan = inputs.name + ".plan.json";
+  out.push_back({"rules.yaml", rules.text});
+  out.push_back({plan, TextOf([&](Sink& sink) {
+                   WritePlanJson(rules.compiled->plan, {}, sink);
+                 })});
+  out.push_back({".github/workflows/shardc.yaml", WorkflowText()});
+  // Last, so that there is no project before all of it is there.
+  out.push_back(
+      {"shardc.yaml",
+       "# What `shardc check --locked` holds the repository to; `shardc plan "
+       "--write-locked`\n# writes the plan anew.\nversion: 1\ntargets:\n  " +
+           Quoted(inputs.name) + ":\n    mesh: \"" + MeshWords(mesh) +
+           "\"\n    rules: [rules.yaml]\n    manifest: " + Quoted(manifest) +
+           "\n" + (model.empty() ? "" : "    model: " + Quoted(model) + "\n") +
+           "    plan: " + Quoted(plan) + "\n"});
+  return out;
+}
+
+// Nothing that is there is written over; all of it is told at once.
+bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
+               Findings& findings) {
+  bool good = true;
+  for (const NewFile& file : files) {
+    std::error_code error;
+    const fs::path path = fs::path(folder) / file.path;
+    if (fs::symlink_status(path, error).type() == fs::file_type::not_found) {
+      continue;
+    }
+    findings.Add(code::kWrite, {},
+                 "`" + Printable(path.string()) + "` is there already",
+                 "init writes over nothing: name another folder with "
+                 "`--folder`, or move the file away");
+    good = false;
+  }
+  return good;
+}
+
+// All of them, or none.
+class Writer {
+ public:
+  explicit Writer(std::string folder) : folder_(std::move(folder)) {}
+  ~Writer() {
+    if (kept_) return;
+    std::error_code error;
+    for (auto at = made_.rbegin(); at != made_.rend(); ++at) {
+      fs::remove(*at, error);
+    }
+  }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  bool Write(const std::vector<NewFile>& files, Findings& findings) {
+    for (const NewFile& file : files) {
+      const fs::path path = fs::path(folder_) / file.path;
+      if (!MakeFolder(path.parent_path(), findings)) return false;
+      if (!PutResult(file.text, path.string(), findings)) return false;
+      made_.push_back(path);
+    }
+    return true;
+  }
+  void Keep() { kept_ = true; }
+
+ private:
+  bool MakeFolder(const fs::path& folder, Findings& findings) {
+    std::error_code error;
+    if (folder.empty() || fs::is_directory(folder, error)) return true;
+    if (!MakeFolder(folder.parent_path(), findings)) return false;
+    if (fs::create_directory(folder, error)) {
+      made_.push_back(folder);
+      return true;
+    }
+    findings.Add(code::kWrite, {},
+                 "cannot make the folder `" + Printable(folder.string()) +
+                     "`: " + error.message());
+    return false;
+  }
+
+  std::string folder_;
+  std::vector<fs::path> made_;
+  bool kept_ = false;
+};
+
+// What was written, read as a project, gives the plan that was written.
+bool Proven(const InitFlags& flags, const Common& common, Findings& findings) {
+  TargetRequest asked;
+  asked.project = (fs::path(flags.folder) / "shardc.yaml").string();
+  const auto target = ChooseTarget(asked, findings);
+  if (!target) return false;
+  InputFlags inputs;
+  inputs.asked = asked;
+  inputs.header_only = flags.inputs.header_only;
+  const auto compiled = LoadAndCompile(inputs, *target, common, findings);
+  if (compiled == nullptr) return false;
+  const SourceRef written = ReadSource(target->plan, findings);
+  if (written == nullptr) return false;
+  const std::string now =
+      TextOf([&](Sink& sink) { WritePlanJson(compiled->plan, {}, sink); });
+  if (written->text() == now) return true;
+  findings.Add(code::kWrite, {written},
+               "the plan that was written is not what the project gives");
+  return false;
+}
+
+std::string DoneText(const InitFlags& flags, const std::vector<NewFile>& files,
+                     const InitInputs& inputs, const Mesh& mesh,
+                     const Rules& rules) {
+  std::string out = "target      " + inputs.name + " on " + MeshWords(mesh) +
+                    ", " + rules.told + "\n";
+  for (const NewFile& file : files) {
+    out +=
+        "wrote       " +
+        Printable(
+            (fs::path(flags.folder) / file.path).lexically_normal().string()) +
+        "\n";
+  }
+  out += "\nNext:\n";
+  if (flags.folder != ".") out += "  cd " + Printable(flags.folder) + "\n";
+  return out +
+         "  shardc check --locked          # what CI runs\n"
+         "  shardc plan --diff             # what a change of rules changes\n"
+         "  shardc plan --write-locked     # once it is meant so\n";
+}
+
+int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
+  std::error_code error;
+  if (!fs::is_directory(flags.folder, error)) {
+    findings.Add(code::kMissing, {},
+                 "there is no folder `" + Printable(flags.folder) + "`");
+    return kFailed;
+  }
+  // What is known to be written, before anything long is done.
+  if (!AllAreNew(flags.folder, {{"shardc.yaml", ""}, {"rules.yaml", ""}},
+                 findings)) {
+    return kFailed;
+  }
+  const auto inputs = ReadInputs(flags, findings);
+  if (!inputs) return kFailed;
+  std::optional<Mesh> mesh;
+  if (!flags.inputs.asked.mesh.empty()) {
+    TargetRequest asked = flags.inputs.asked;
+    asked.no_project = true;
+    const auto target = ChooseTarget(asked, findings);
+    if (target) mesh = LoadMesh(flags.inputs, *target, findings);
+    if (!mesh) return kFailed;
+  } else {
+    const auto picked =
+        PickMesh(flags.mesh, flags.inputs.devices, inputs->manifest,
+                 inputs->model, {}, common, findings);
+    if (!picked) return kFailed;
+    if (picked->none_fits) return kFound;
+    mesh = picked->mesh;
+  }
+  const size_t before = findings.errors();
+  const auto rules = RulesFor(*inputs, *mesh, common, findings);
+  if (!rules) return findings.errors() > before ? kFound : kFailed;
+  const auto files = FilesOf(flags, *inputs, *mesh, *rules, findings);
+  if (files.empty() || !AllAreNew(flags.folder, files, findings)) {
+    return kFailed;
+  }
+  Writer writer(flags.folder);
+  if (!writer.Write(files, findings) || !Proven(flags, common, findings)) {
+    return kFailed;
+  }
+  writer.Keep();
+  return PutOut(DoneText(flags, files, *inputs, *mesh, *rules), findings)
+             ? kDone
+             : kFailed;
+}
+
+Options OptionsOf(InitFlags& flags) {
+  Options options = {{.name = "SOURCE",
+                      .to = &flags.source,
+                      .help = "a checkpoint's folder, a config.json or a "
+                              "manifest",
+                      .required = true}};
+  Append(options, MeshInputs(flags.inputs));
+  Append(options, MeshChoice(flags.mesh));
+  Append(options,
+         Under("Inputs",
+               {{.name = "--model",
+                 .to = &flags.inputs.asked.model,
+                 .value = "FILE",
+                 .help = "the model's config.json, where it is not beside the "
+                         "checkpoint"},
+                {.name = "--naming",
+                 .to = &flags.naming,
+                 .value = "hf|hf-files|flax|easydel",
+                 .help = "how parameters are called that a config.json makes",
+                 .checked = true},
+                {.name = "--header-only",
+                 .to = &flags.inputs.header_only,
+                 .help = "do not check safetensors headers against the file's "
+                         "size"}}));
+  Append(options, {{.name = "--folder",
+                    .to = &flags.folder,
+                    .value = "FOLDER",
+                    .help = "where the project goes (default: here)"}});
+  return options;
+}
+
+}  // namespace
+
+const Command kInit = {
+    .name = "init",
+    .summary = "begin a project: rules, committed plan, CI",
+    .about = R"(
+Writes a project into a folder: `shardc.yaml` with one target, `rules.yaml`, the
+committed plan, a manifest where the source is no file that a repository would
+hold, and a workflow for GitHub. It asks nothing and writes over nothing: where
+one of the files is there already it stops, and nothing is written.
+
+The rules are the pack that knows the model's names, if shardc-check(1) finds
+nothing in it on the mesh; else they are suggested, as shardc-suggest(1) does.
+From a config.json alone, or an index without its files, the tree is built from
+the configuration, as shardc-manifest(1) does. Without `--mesh` the mesh is
+chosen for `--devices` of `--memory`, 8 of 80 GiB unless said otherwise.
+
+What was written is read back before the command ends, so
+`shardc check --locked` and `shardc plan` pass in that folder.)",
+    .example = "shardc init checkpoints/llama-3-8b --devices 64",
+    .declare = [] { return Declare(OptionsOf, RunInit); },
+};
+
+}  // namespace shardc::cli

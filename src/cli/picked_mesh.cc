@@ -1,0 +1,167 @@
+// The meshes that were looked at are told, the best with a star; where none
+// holds the model, how many devices would:
+//
+//   * dp:8,fsdp:8               18.02 GiB per device, 711 ns a token
+//     dp:16,fsdp:4              32.98 GiB per device, 711 ns a token
+#include "cli/picked_mesh.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "cli/output.h"
+#include "source/wording.h"
+#include "suggest/kinds.h"
+
+namespace shardc::cli {
+namespace {
+
+constexpr size_t kShownMeshes = 5;
+constexpr double kUsable = 0.9;
+
+// "711 ns", "15.9 us"
+std::string TimeText(double nanoseconds) {
+  const char* unit = "ns";
+  double value = nanoseconds;
+  for (const char* larger : {"us", "ms", "s"}) {
+    if (value < 1000) break;
+    value /= 1000;
+    unit = larger;
+  }
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%.3g %s", value, unit);
+  return out.data();
+}
+
+std::optional<suggest::MeshWish> ReadWish(const MeshFlags& flags,
+                                          const std::string& devices,
+                                          Findings& findings) {
+  suggest::MeshWish out;
+  const auto count =
+      ParseInteger("--devices", devices.empty() ? "8" : devices, 1, findings);
+  const auto memory = ParseBytes("--memory", flags.memory, findings);
+  const auto sequence = ParseInteger("--seq", flags.sequence, 1, findings);
+  const auto per_host = ParseInteger("--per-host", flags.per_host, 1, findings);
+  if (!flags.batch.empty()) {
+    out.batch = ParseInteger("--batch", flags.batch, 1, findings);
+    if (!out.batch) return std::nullopt;
+  }
+  if (!count || !memory || !sequence || !per_host) return std::nullopt;
+  constexpr int64_t kMost = 1 << 20;
+  if (*count > kMost || *sequence > kMost * kMost / 1024 ||
+      out.batch.value_or(1) > kMost) {
+    findings.Add(code::kUsage, {},
+                 "so many devices or tokens are more than can be judged",
+                 "up to 1,048,576 devices and sequences");
+    return std::nullopt;
+  }
+  out.devices = *count;
+  out.memory = *memory;
+  out.sequence = *sequence;
+  out.per_host = *per_host;
+  return out;
+}
+
+std::string MeshesText(const std::vector<suggest::MeshOption>& options,
+                       const suggest::MeshWish& wish) {
+  std::string out =
+      "meshes      of " + CountText(wish.devices) + " devices of " +
+      BytesText(wish.memory) + ", trained with " +
+      (wish.batch ? CountText(*wish.batch) + " sequences"
+                  : "a sequence for each data shard") +
+      " of " + CountText(wish.sequence) + " tokens (--batch, --seq)\n";
+  for (size_t i = 0; i < options.size() && i < kShownMeshes; ++i) {
+    const suggest::MeshOption& option = options[i];
+    std::string words = MeshWords(option.mesh);
+    words.resize(std::max<size_t>(words.size(), 24), ' ');
+    out +=
+        std::string(i == 0 && option.fits ? "          * " : "            ") +
+        words + "  " + BytesText(static_cast<int64_t>(option.bytes)) +
+        " per device, " + TimeText(option.nanoseconds) + " a token" +
+        (option.fits ? "" : ", too large") + "\n";
+  }
+  return out;
+}
+
+void SayNoneFits(const std::vector<suggest::MeshOption>& options,
+                 const suggest::MeshWish& wish, Findings& findings) {
+  if (options.empty()) {
+    findings.Add(
+        code::kInexpressible, {},
+        "no mesh of " + CountText(wish.devices) + " devices divides the model",
+        "take another number of devices, or give a mesh");
+    return;
+  }
+  const suggest::MeshOption& least = options.front();
+  const double needed =
+      least.bytes /
+      (kUsable * static_cast<double>(std::max<int64_t>(1, wish.memory)));
+  int64_t devices = wish.devices;
+  while (static_cast<double>(devices) <
+             needed * static_cast<double>(wish.devices) &&
+         devices < (int64_t{1} << 40)) {
+    devices *= 2;
+  }
+  findings.Add(
+      code::kInexpressible, {},
+      "no mesh of " + CountText(wish.devices) + " devices of " +
+          BytesText(wish.memory) +
+          " holds the model in training: the least is " +
+          BytesText(static_cast<int64_t>(least.bytes)) + " per device, on " +
+          MeshWords(least.mesh),
+      "about " + CountText(devices) + " such devices would; or name a mesh");
+}
+
+}  // namespace
+
+Options MeshChoice(MeshFlags& flags) {
+  return Under("Without a mesh",
+               {{.name = "--memory",
+                 .to = &flags.memory,
+                 .value = "SIZE",
+                 .help = "memory of a device, such as 80GiB: the best mesh of "
+                         "--devices that holds the model in training"},
+                {.name = "--batch",
+                 .to = &flags.batch,
+                 .value = "N",
+                 .help = "sequences of a step (default: one for each data "
+                         "shard)"},
+                {.name = "--seq",
+                 .to = &flags.sequence,
+                 .value = "N",
+                 .help = "tokens of a sequence (default: 8192)"},
+                {.name = "--per-host",
+                 .to = &flags.per_host,
+                 .value = "N",
+                 .help = "devices with fast links among them (default: 8)"}});
+}
+
+std::string MeshWords(const Mesh& mesh) {
+  std::string out;
+  for (const MeshAxis& axis : mesh.axes) {
+    out +=
+        (out.empty() ? "" : ",") + axis.name + ":" + std::to_string(axis.size);
+  }
+  return out;
+}
+
+std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
+                                   const std::string& devices,
+                                   const Manifest& manifest,
+                                   const std::optional<ModelConfig>& model,
+                                   const suggest::Wishes& wishes,
+                                   const Common& common, Findings& findings) {
+  const auto wish = ReadWish(flags, devices, findings);
+  if (!wish) return std::nullopt;
+  const suggest::Tree tree = suggest::KindsOf(manifest);
+  const auto options =
+      suggest::MeshesFor(tree, model ? &*model : nullptr, *wish, wishes);
+  Tell(common, MeshesText(options, *wish));
+  if (options.empty() || !options.front().fits) {
+    SayNoneFits(options, *wish, findings);
+    return PickedMesh{{}, true};
+  }
+  return PickedMesh{options.front().mesh, false};
+}
+
+}  // namespace shardc::cli

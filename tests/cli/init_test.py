@@ -1,0 +1,176 @@
+"""`shardc init`: the project that it writes is one that `check` and `plan`
+take; what is there stays."""
+
+import gzip
+import json
+import os
+import shutil
+import struct
+import tempfile
+import unittest
+
+from driver import MODELS, TESTDATA, Case, run
+
+LLAMA = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
+CONFIG = os.path.join(TESTDATA, "configs", "llama-3-8b.config.json")
+
+
+def tensors_of(path):
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+        params = json.load(file)["params"]
+    if isinstance(params, dict):
+        params = [{"name": name, **of} for name, of in params.items()]
+    return params
+
+
+def write_header(path, tensors):
+    """A safetensors file whose tensors are a hole."""
+    header, at = {}, 0
+    for one in tensors:
+        size = 2
+        for n in one["shape"]:
+            size *= n
+        header[one["name"]] = {"dtype": "BF16", "shape": one["shape"],
+                               "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + at)
+
+
+class Init(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.project = os.path.join(self.folder, "project")
+        os.mkdir(self.project)
+
+    def init(self, source, *more, rc=0):
+        return self.check(run("init", source, "--folder", self.project, *more),
+                          rc)
+
+    def files(self):
+        return sorted(os.path.relpath(os.path.join(at, name), self.project)
+                      for at, _, names in os.walk(self.project)
+                      for name in names)
+
+    def assert_good(self):
+        """As a newcomer goes on: in that folder, with what it says."""
+        done = self.check(run("check", "--locked", cwd=self.project), 0)
+        self.assertIn("0 errors, 0 warnings", done.err + done.out)
+        self.check(run("plan", "--diff", cwd=self.project), 0)
+        done = self.check(run("plan", cwd=self.project), 0)
+        name = [n for n in self.files() if n.endswith(".plan.json")][0]
+        with open(os.path.join(self.project, name), encoding="utf-8") as file:
+            self.assertEqual(file.read(), done.out)
+        for name in self.files():
+            with open(os.path.join(self.project, name),
+                      encoding="utf-8") as file:
+                self.assertNotIn(self.folder, file.read(), name)
+
+    def test_a_manifest_of_a_known_family(self):
+        done = self.init(LLAMA, "--mesh", "dp:2,fsdp:8,tp:4")
+        self.assertEqual(self.files(), [
+            ".github/workflows/shardc.yaml", "llama-3-8b.hf.manifest.json",
+            "llama-3-8b.hf.plan.json", "rules.yaml", "shardc.yaml"])
+        with open(os.path.join(self.project, "rules.yaml"),
+                  encoding="utf-8") as file:
+            self.assertIn("extends: [builtin:llama/hf]", file.read())
+        self.assertIn("shardc check --locked", done.out)
+        self.assert_good()
+
+    def test_names_of_no_family(self):
+        params = [{**one, "name": f"p{number:05d}"}
+                  for number, one in enumerate(tensors_of(LLAMA))]
+        path = os.path.join(self.project, "tree.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"schema": "shardc.manifest/v1", "params": params}, file)
+        self.init(path, "--mesh", "fsdp:8,tp:4")
+        # A manifest in the folder is named, not copied.
+        self.assertNotIn("tree.manifest.json", self.files())
+        with open(os.path.join(self.project, "rules.yaml"),
+                  encoding="utf-8") as file:
+            self.assertIn("Rules suggested", file.read())
+        self.assert_good()
+
+    def test_a_configuration(self):
+        self.init(CONFIG, "--devices", "16")
+        self.assertIn("llama-3-8b.config.json", self.files())
+        self.assert_good()
+
+    def test_a_checkpoint(self):
+        checkpoint = os.path.join(self.folder, "My Model")
+        os.mkdir(checkpoint)
+        write_header(os.path.join(checkpoint, "model.safetensors"),
+                     tensors_of(LLAMA))
+        shutil.copy(CONFIG, os.path.join(checkpoint, "config.json"))
+        self.init(checkpoint)
+        self.assertEqual(self.files(), [
+            ".github/workflows/shardc.yaml", "My-Model.config.json",
+            "My-Model.manifest.json", "My-Model.plan.json", "rules.yaml",
+            "shardc.yaml"])
+        self.assert_good()
+
+    def test_an_index_without_its_files(self):
+        checkpoint = os.path.join(self.folder, "index")
+        os.mkdir(checkpoint)
+        with open(os.path.join(checkpoint, "model.safetensors.index.json"),
+                  "w", encoding="utf-8") as file:
+            json.dump({"metadata": {}, "weight_map": {
+                one["name"]: "model-00001-of-00001.safetensors"
+                for one in tensors_of(LLAMA)}}, file)
+        self.init(checkpoint, rc=2)
+        self.assertEqual(self.files(), [])
+        shutil.copy(CONFIG, os.path.join(checkpoint, "config.json"))
+        self.init(checkpoint)
+        self.assert_good()
+
+    def test_nothing_is_written_over(self):
+        for name in ("shardc.yaml", "rules.yaml", "llama-3-8b.hf.plan.json",
+                     "llama-3-8b.hf.manifest.json",
+                     ".github/workflows/shardc.yaml"):
+            shutil.rmtree(self.project)
+            path = os.path.join(self.project, name)
+            os.makedirs(os.path.dirname(path))
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("mine")
+            done = self.init(LLAMA, "--mesh", "fsdp:8", rc=2)
+            self.assertIn("is there already", done.err)
+            self.assertEqual(self.files(), [name])
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "mine")
+        # Nor where a link leads nowhere.
+        shutil.rmtree(self.project)
+        os.mkdir(self.project)
+        os.symlink("nowhere", os.path.join(self.project, "rules.yaml"))
+        self.init(LLAMA, "--mesh", "fsdp:8", rc=2)
+        self.assertEqual(self.files(), ["rules.yaml"])
+
+    def test_nothing_is_half_written(self):
+        os.mkdir(os.path.join(self.project, ".github"))
+        os.chmod(os.path.join(self.project, ".github"), 0o500)
+        if os.access(os.path.join(self.project, ".github"), os.W_OK):
+            # For those who may write everywhere: a file in a folder's place.
+            os.rmdir(os.path.join(self.project, ".github"))
+            with open(os.path.join(self.project, ".github"), "w",
+                      encoding="utf-8") as file:
+                file.write("mine")
+        before = self.files()
+        self.init(LLAMA, "--mesh", "fsdp:8", rc=2)
+        self.assertEqual(self.files(), before)
+
+    def test_what_does_not_fit(self):
+        done = self.init(LLAMA, "--devices", "8", "--memory", "8GiB", rc=1)
+        self.assertIn("such devices would", done.err)
+        self.assertEqual(self.files(), [])
+        self.init(os.path.join(self.folder, "none"), rc=2)
+        self.init(LLAMA, "--devices", "x", rc=2)
+        self.init(LLAMA, "--mesh", "fsdp:8", "--folder",
+                  os.path.join(self.folder, "none"), rc=2)
+        self.assertEqual(self.files(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
