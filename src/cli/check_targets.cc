@@ -51,7 +51,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   out.name = target.name;
   out.anchor = AnchorOf(target);
   std::optional<ModelConfig> config;
-  const auto compiled =
+  const std::shared_ptr<const Compiled> compiled =
       LoadAndCompile(options.inputs, target, common, out.errors, &config);
   if (compiled == nullptr) return out;
   FindingSink extra;
@@ -62,6 +62,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   for (const SourceRef& source : compiled->rules.sources) {
     out.rule_files.push_back(source->name());
   }
+  if (options.keep) out.compiled = compiled;
   return out;
 }
 

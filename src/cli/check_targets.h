@@ -2,6 +2,7 @@
 #ifndef SHARDC_CLI_CHECK_TARGETS_H_
 #define SHARDC_CLI_CHECK_TARGETS_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "lint/run.h"
 #include "lint/select.h"
 #include "model/project.h"
+#include "plan/compile.h"
 
 namespace shardc::cli {
 
@@ -19,7 +21,8 @@ struct CheckOptions {
   InputFlags inputs;
   LintFlags lint;
   bool locked = false;
-  bool fix = false;  // find the fixes too
+  bool fix = false;   // find the fixes too
+  bool keep = false;  // what the targets were compiled to
 };
 
 struct CheckedTarget {
@@ -29,6 +32,7 @@ struct CheckedTarget {
   LintResult result;
   std::vector<std::string> rule_files;
   std::vector<RuleFix> fixes;
+  std::shared_ptr<const Compiled> compiled;  // if it was to be kept
 };
 
 // In the order of `targets`, whatever the number of threads.

@@ -33,8 +33,8 @@ std::map<FileId, Fixes> ByFile(const Fixes& fixes) {
   return out;
 }
 
-RulesTexts TextsWith(const Fixes& fixes) {
-  RulesTexts out;
+FileTexts TextsWith(const Fixes& fixes) {
+  FileTexts out;
   for (const auto& [file, own] : ByFile(fixes)) {
     out[file] = Fixed(own.front().source->text(), own);
   }
@@ -119,6 +119,7 @@ class Witness {
     auto out = std::make_unique<Witness>();
     Findings findings;
     out->target_ = target;
+    if (inputs.held.texts != nullptr) out->texts_ = *inputs.held.texts;
     out->opened_ = LoadTarget(inputs, target, common, findings);
     if (!out->opened_) return nullptr;
     out->opened_->options.modes = {kAllModes.begin(), kAllModes.end()};
@@ -127,7 +128,7 @@ class Witness {
     return out;
   }
 
-  Outcome With(const RulesTexts& texts) const {
+  Outcome With(const FileTexts& texts) const {
     if (!Reads(texts)) return Outcome::kUnread;
     auto rules = RulesWith(texts);
     if (!rules) return Outcome::kBroken;
@@ -141,7 +142,7 @@ class Witness {
   }
 
   // What differs in parameters, a line each.
-  std::string Changes(const RulesTexts& texts) const {
+  std::string Changes(const FileTexts& texts) const {
     if (!Reads(texts)) return {};
     const auto after = CompileWith(texts);
     if (after == nullptr) return {};
@@ -164,7 +165,7 @@ class Witness {
   const std::string& name() const { return target_.name; }
 
  private:
-  bool Reads(const RulesTexts& texts) const {
+  bool Reads(const FileTexts& texts) const {
     const auto& sources = before_->rules.sources;
     return std::any_of(sources.begin(), sources.end(),
                        [&](const SourceRef& source) {
@@ -172,11 +173,13 @@ class Witness {
                        });
   }
 
-  std::optional<RuleSet> RulesWith(const RulesTexts& texts) const {
+  std::optional<RuleSet> RulesWith(const FileTexts& texts) const {
+    FileTexts all = texts;
+    all.insert(texts_.begin(), texts_.end());
     Findings findings;
     return OpenRules(target_.rules, target_.project_dir, &opened_->manifest,
                      opened_->model ? opened_->model->model_type : "", findings,
-                     &texts);
+                     &all);
   }
 
   std::unique_ptr<const Compiled> CompileOf(RuleSet rules) const {
@@ -185,12 +188,13 @@ class Witness {
                    opened_->options, findings);
   }
 
-  std::unique_ptr<const Compiled> CompileWith(const RulesTexts& texts) const {
+  std::unique_ptr<const Compiled> CompileWith(const FileTexts& texts) const {
     auto rules = RulesWith(texts);
     return rules ? CompileOf(std::move(*rules)) : nullptr;
   }
 
   Target target_;
+  FileTexts texts_;  // of files that are as they were, too
   std::optional<Opened> opened_;
   std::unique_ptr<const Compiled> before_;
 };
@@ -216,6 +220,9 @@ class Maker {
       Prove(fixes.subspan(half));
     }
   }
+
+  // Nothing was left to be unsafe.
+  bool AllSafe() const { return unsafe_.empty(); }
 
   FixResult Result(bool unsafe) const {
     FixResult out;
@@ -252,7 +259,7 @@ class Maker {
   }
 
   Outcome Judge(const Fixes& fixes) const {
-    const RulesTexts texts = TextsWith(fixes);
+    const FileTexts texts = TextsWith(fixes);
     Outcome out = Outcome::kUnread;
     for (const auto& witness : witnesses_) {
       out = std::max(out, witness->With(texts));
@@ -261,7 +268,7 @@ class Maker {
     return out;
   }
 
-  std::string Changes(const RulesTexts& texts) const {
+  std::string Changes(const FileTexts& texts) const {
     std::string out;
     for (const auto& witness : witnesses_) {
       const std::string own = witness->Changes(texts);
@@ -277,6 +284,18 @@ class Maker {
   std::vector<std::unique_ptr<const Witness>> witnesses_;
   Fixes safe_, unsafe_;
 };
+
+std::vector<std::unique_ptr<const Witness>> WitnessesOf(
+    std::span<const Target> targets, const InputFlags& inputs,
+    const Common& common) {
+  std::vector<std::unique_ptr<const Witness>> all;
+  for (const Target& target : targets) {
+    if (auto witness = Witness::Make(target, inputs, common)) {
+      all.push_back(std::move(witness));
+    }
+  }
+  return all;
+}
 
 // Each fix once, of whichever target, in the order of the files' lines.
 Fixes AllFixes(std::span<const CheckedTarget> checked) {
@@ -306,15 +325,16 @@ FixResult MakeFixes(std::span<const CheckedTarget> checked,
                     const Common& common, bool unsafe) {
   const Fixes fixes = AllFixes(checked);
   if (fixes.empty()) return {};
-  std::vector<std::unique_ptr<const Witness>> all;
-  for (const Target& target : witnesses) {
-    if (auto witness = Witness::Make(target, inputs, common)) {
-      all.push_back(std::move(witness));
-    }
-  }
-  Maker maker(std::move(all));
+  Maker maker(WitnessesOf(witnesses, inputs, common));
   maker.Prove(fixes);
   return maker.Result(unsafe);
+}
+
+bool IsSafe(const RuleFix& fix, std::span<const Target> witnesses,
+            const InputFlags& inputs, const Common& common) {
+  Maker maker(WitnessesOf(witnesses, inputs, common));
+  maker.Prove({&fix, 1});
+  return maker.AllSafe();
 }
 
 }  // namespace shardc::cli

@@ -31,6 +31,10 @@ FixResult MakeFixes(std::span<const CheckedTarget> checked,
                     std::span<const Target> witnesses, const InputFlags& inputs,
                     const Common& common, bool unsafe);
 
+// Whether this fix alone is safe.
+bool IsSafe(const RuleFix& fix, std::span<const Target> witnesses,
+            const InputFlags& inputs, const Common& common);
+
 }  // namespace shardc::cli
 
 #endif  // SHARDC_CLI_FIXES_H_

@@ -112,6 +112,7 @@ OpenOptions OpenOptionsOf(const InputFlags& flags, const Common& common,
   options.modes =
       ParseModes(flags.modes, findings).value_or(std::vector<Mode>{});
   options.threads = common.threads;
+  options.held = flags.held;
   return options;
 }
 

@@ -27,6 +27,7 @@ struct InputFlags {
   bool header_only = false;
   Strings modes;
   std::string unmatched, illegal, min_size, compat;
+  Held held;  // of a command that reads targets again and again
 };
 
 Options MeshInputs(InputFlags& flags);

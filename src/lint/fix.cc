@@ -177,7 +177,11 @@ class RulesEditor {
   std::optional<RuleFix> FixOf(const Finding& finding) const {
     const auto rule = RuleAt(finding.place);
     if (!rule) return std::nullopt;
-    RuleFix fix{finding.code, facts_.rules()[*rule].place.source, {}, {}};
+    RuleFix fix{finding.code,
+                facts_.rules()[*rule].place.source,
+                {},
+                {},
+                finding.place};
     const int number = finding.code->number;
     if (number == kDuplicateRule.code.number) {
       fix.edits = Removal(*rule);

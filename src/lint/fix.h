@@ -27,6 +27,7 @@ struct RuleFix {
   SourceRef source;
   FileId file;
   std::vector<TextEdit> edits;
+  Place place = {};  // of the finding
 };
 
 // Moves catch-alls to the end, removes duplicates, escapes dots and anchors

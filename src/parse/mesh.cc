@@ -5,8 +5,6 @@
 //   "dp:2, tp:-1" with 8 devices  ->  dp 2, tp 4
 #include "parse/mesh.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <span>
@@ -20,11 +18,6 @@
 
 namespace shardc {
 namespace {
-
-bool Exists(const std::string& path) {
-  struct stat status;
-  return ::stat(path.c_str(), &status) == 0;
-}
 
 // `tp8,dp2` as `tp:8,dp:2`; empty where the text is nothing like it.
 std::string WithColons(std::string_view text) {
@@ -239,14 +232,14 @@ std::optional<Mesh> ParseMeshString(SourceRef source,
 }
 
 std::optional<Mesh> ReadMesh(const std::string& file_or_text,
-                             std::optional<int64_t> devices,
-                             Findings& findings) {
-  if (IsMeshText(file_or_text) && !Exists(file_or_text)) {
+                             std::optional<int64_t> devices, Findings& findings,
+                             const FileTexts* texts) {
+  if (IsMeshText(file_or_text) && !IsThere(file_or_text, texts)) {
     return ParseMeshString(MakeSource("--mesh", file_or_text), devices,
                            findings);
   }
   Findings own;
-  SourceRef source = ReadSource(file_or_text, own);
+  SourceRef source = ReadSource(file_or_text, texts, own);
   findings.NoteReadsOf(own);
   const std::string axes = WithColons(file_or_text);
   const bool meant = source == nullptr && !axes.empty();
@@ -259,15 +252,15 @@ std::optional<Mesh> ReadMesh(const std::string& file_or_text,
 }
 
 std::optional<Mesh> ReadMesh(const MeshInput& input,
-                             std::optional<int64_t> devices,
-                             Findings& findings) {
+                             std::optional<int64_t> devices, Findings& findings,
+                             const FileTexts* texts) {
   if (input.inline_place) {
     return ParseInline(*input.inline_place, devices, findings);
   }
   if (!input.text.empty()) {
     return ParseMeshString(MakeSource("--mesh", input.text), devices, findings);
   }
-  return ReadMesh(input.file, devices, findings);
+  return ReadMesh(input.file, devices, findings, texts);
 }
 
 }  // namespace shardc

@@ -11,6 +11,7 @@
 
 #include "model/mesh.h"
 #include "model/project.h"
+#include "source/file_texts.h"
 #include "source/finding.h"
 
 namespace shardc {
@@ -21,13 +22,14 @@ bool IsMeshText(std::string_view text);
 
 // A file, or such a text where there is no file of its name. Four sizes alone
 // are those of dp, fsdp, tp and sp; five, of dp, fsdp, ep, tp and sp.
-// `devices` is the --devices flag. At most one size is -1.
+// `devices` is the --devices flag. At most one size is -1. `texts` stand in for
+// what files hold; may be null.
 std::optional<Mesh> ReadMesh(const std::string& file_or_text,
-                             std::optional<int64_t> devices,
-                             Findings& findings);
+                             std::optional<int64_t> devices, Findings& findings,
+                             const FileTexts* texts = nullptr);
 std::optional<Mesh> ReadMesh(const MeshInput& input,
-                             std::optional<int64_t> devices,
-                             Findings& findings);
+                             std::optional<int64_t> devices, Findings& findings,
+                             const FileTexts* texts = nullptr);
 std::optional<Mesh> ParseMesh(SourceRef source, std::optional<int64_t> devices,
                               Findings& findings);
 std::optional<Mesh> ParseMeshString(SourceRef source,

@@ -5,8 +5,6 @@
 //   in repo/a/b: repo/a/b/shardc.yaml, repo/a/shardc.yaml, repo/shardc.yaml
 #include "parse/project.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -30,15 +28,10 @@ constexpr std::string_view kProjectName = "shardc.yaml";
 constexpr char kModesText[] =
     "the modes are `train`, `prefill`, `decode` and `insert`";
 
-bool Exists(const std::string& path) {
-  struct stat status;
-  return ::stat(path.c_str(), &status) == 0;
-}
-
 class Reader {
  public:
-  Reader(const YamlContext& context, std::string path)
-      : context_(context), path_(std::move(path)) {}
+  Reader(const YamlContext& context, std::string path, const FileTexts* texts)
+      : context_(context), path_(std::move(path)), texts_(texts) {}
 
   Project Read() {
     Project project;
@@ -224,7 +217,7 @@ class Reader {
     auto text = ReadText(context_, node, "`mesh`", true);
     if (!text) return;
     const std::string file = PathBeside(path_, *text);
-    if (IsMeshText(*text) && !Exists(file)) {
+    if (IsMeshText(*text) && !IsThere(file, texts_)) {
       mesh.text = std::move(*text);
     } else {
       mesh.file = file;
@@ -314,6 +307,7 @@ class Reader {
 
   const YamlContext& context_;
   std::string path_;
+  const FileTexts* texts_;  // may be null
 };
 
 }  // namespace
@@ -333,15 +327,15 @@ std::optional<std::string> FindProject(const std::string& directory) {
   }
 }
 
-std::optional<Project> ReadProject(const std::string& path,
-                                   Findings& findings) {
+std::optional<Project> ReadProject(const std::string& path, Findings& findings,
+                                   const FileTexts* texts) {
   const size_t before = findings.errors();
-  SourceRef source = ReadSource(path, findings);
+  SourceRef source = ReadSource(path, texts, findings);
   if (source == nullptr) return std::nullopt;
   const auto document = YamlDocument::Parse(std::move(source), findings);
   if (!document) return std::nullopt;
   const YamlContext context{*document, findings};
-  Project project = Reader(context, path).Read();
+  Project project = Reader(context, path, texts).Read();
   if (findings.errors() > before) return std::nullopt;
   return project;
 }

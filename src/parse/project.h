@@ -6,6 +6,7 @@
 #include <string>
 
 #include "model/project.h"
+#include "source/file_texts.h"
 #include "source/finding.h"
 
 namespace shardc {
@@ -13,7 +14,9 @@ namespace shardc {
 // The nearest shardc.yaml from `directory` upwards to the repository's root
 // (the folder that holds .git); nothing if there is none.
 std::optional<std::string> FindProject(const std::string& directory);
-std::optional<Project> ReadProject(const std::string& path, Findings& findings);
+// `texts` stand in for what files hold; may be null.
+std::optional<Project> ReadProject(const std::string& path, Findings& findings,
+                                   const FileTexts* texts = nullptr);
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings);
 

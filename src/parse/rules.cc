@@ -28,8 +28,7 @@ bool IsBuiltin(std::string_view name) { return name.starts_with(kBuiltin); }
 
 class Collector {
  public:
-  Collector(const PackLookup& packs, const RulesTexts* texts,
-            Findings& findings)
+  Collector(const PackLookup& packs, const FileTexts* texts, Findings& findings)
       : packs_(packs), texts_(texts), findings_(findings) {}
 
   // `place`: of the entry that extends, or nowhere for the command line.
@@ -51,7 +50,7 @@ class Collector {
                     "more than " + std::to_string(kFileLimit) + " rules files");
       return;
     }
-    SourceRef source = Load(name, identity, place);
+    SourceRef source = Load(name, place);
     if (source == nullptr) return;
     auto file = ParseRuleFile(source, findings_);
     if (!file) return;
@@ -92,12 +91,7 @@ class Collector {
     return PathBeside(file, name);
   }
 
-  SourceRef Load(const std::string& name, const std::string& identity,
-                 const Place& place) {
-    if (texts_ != nullptr) {
-      const auto text = texts_->find(identity);
-      if (text != texts_->end()) return MakeSource(name, text->second);
-    }
+  SourceRef Load(const std::string& name, const Place& place) {
     if (IsBuiltin(name) || name == "auto") {
       SourceRef source = packs_ ? packs_(name) : nullptr;
       if (source == nullptr) {
@@ -108,7 +102,7 @@ class Collector {
       return source;
     }
     Findings own;
-    SourceRef source = ReadSource(name, own);
+    SourceRef source = ReadSource(name, texts_, own);
     findings_.NoteReadsOf(own);
     const bool pack = packs_ && packs_("builtin:" + name) != nullptr;
     for (Finding finding : own.all()) {
@@ -163,7 +157,7 @@ class Collector {
   }
 
   const PackLookup& packs_;
-  const RulesTexts* texts_;  // may be null
+  const FileTexts* texts_;  // may be null
   Findings& findings_;
   RuleSet set_;
   std::vector<std::string> stack_;  // identities of the files being read
@@ -178,7 +172,7 @@ class Collector {
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
                                  RuleSet* despite_errors,
-                                 const RulesTexts* texts) {
+                                 const FileTexts* texts) {
   const size_t before = findings.errors();
   Collector collector(packs, texts, findings);
   for (const std::string& file : files) collector.Visit(file, {});

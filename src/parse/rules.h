@@ -3,13 +3,13 @@
 #define SHARDC_PARSE_RULES_H_
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "model/rules.h"
+#include "source/file_texts.h"
 #include "source/finding.h"
 
 namespace shardc {
@@ -19,9 +19,6 @@ namespace shardc {
 // naming the manifest has.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
-// What files hold in place of what is on disk, by FileIdOf.
-using RulesTexts = std::map<FileId, std::string>;
-
 // Reads each file followed by what it extends, depth first; a file reached
 // twice counts once; earlier is nearer. Settings merge key by key, the
 // nearest wins. Circles are findings. With errors nothing is returned, and
@@ -29,7 +26,7 @@ using RulesTexts = std::map<FileId, std::string>;
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
                                  RuleSet* despite_errors = nullptr,
-                                 const RulesTexts* texts = nullptr);
+                                 const FileTexts* texts = nullptr);
 
 // One spec by itself, as it would stand behind `spec:` (no `like`): what
 // `shardc resolve` takes on its command line.

@@ -108,14 +108,14 @@ SourceRef MeshSource(const MeshInput& mesh) {
 }
 
 std::optional<Mesh> OpenMesh(const MeshInput& input,
-                             std::optional<int64_t> devices,
-                             Findings& findings) {
+                             std::optional<int64_t> devices, Findings& findings,
+                             const FileTexts* texts) {
   if (!IsNamed(input)) {
     findings.Add(code::kUsage, {}, "no mesh is given",
                  "write `--mesh FILE` or `--mesh dp:2,tp:4`");
     return std::nullopt;
   }
-  return ReadMesh(input, devices, findings);
+  return ReadMesh(input, devices, findings, texts);
 }
 
 bool SetProcesses(Mesh& mesh, int64_t processes, Findings& findings) {
@@ -133,7 +133,7 @@ bool SetProcesses(Mesh& mesh, int64_t processes, Findings& findings) {
 
 std::optional<Manifest> OpenManifest(const std::string& path,
                                      const ManifestOptions& options,
-                                     Findings& findings) {
+                                     Findings& findings, ManifestCache* cache) {
   if (path.empty()) {
     findings.Add(code::kUsage, {}, "no manifest is given",
                  "write `--manifest FILE`: shardc's JSON, safetensors, an "
@@ -141,12 +141,30 @@ std::optional<Manifest> OpenManifest(const std::string& path,
     return std::nullopt;
   }
   ManifestOptions with_plain = options;
-  with_plain.plain = ReadPlainManifest;
-  auto manifest = ReadManifest(path, ParseManifest, with_plain, findings);
+  // Of these kinds the file is all that is read.
+  bool alone = false;
+  with_plain.plain = [&](const SourceRef& source) {
+    auto read = ReadPlainManifest(source);
+    alone = alone || read.has_value();
+    return read;
+  };
+  const auto parse = [&](const JsonDocument& document, Findings& own) {
+    alone = true;
+    return ParseManifest(document, own);
+  };
+  const FileStamp stamp = cache == nullptr ? FileStamp{} : StampOf(path);
+  if (cache != nullptr) {
+    if (auto known = cache->Find(path, stamp)) return known;
+  }
+  const bool clean = findings.empty();
+  auto manifest = ReadManifest(path, parse, with_plain, findings);
   if (!manifest) return std::nullopt;
   const size_t before = findings.errors();
   SettleSeparator(*manifest, findings);
   if (findings.errors() > before) return std::nullopt;
+  if (cache != nullptr && alone && clean && findings.empty()) {
+    cache->Keep(path, stamp, *manifest);
+  }
   return manifest;
 }
 
@@ -154,7 +172,7 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
                                  const std::string& project_dir,
                                  const Manifest* manifest,
                                  const std::string& model_type,
-                                 Findings& findings, const RulesTexts* texts) {
+                                 Findings& findings, const FileTexts* texts) {
   if (files.empty()) {
     findings.Add(code::kUsage, {}, "no rules are given",
                  "write `--rules FILE`, `--rules builtin:llama` or `--rules "
@@ -216,11 +234,13 @@ std::optional<Opened> OpenTarget(const Target& target,
   const size_t before = findings.errors();
   Opened out;
   auto mesh = options.mesh ? options.mesh
-                           : OpenMesh(target.mesh, options.devices, findings);
+                           : OpenMesh(target.mesh, options.devices, findings,
+                                      options.held.texts);
   if (mesh && options.processes) {
     SetProcesses(*mesh, *options.processes, findings);
   }
-  auto manifest = OpenManifest(target.manifest, options.manifest, findings);
+  auto manifest = OpenManifest(target.manifest, options.manifest, findings,
+                               options.held.manifests);
   if (!target.model.empty()) {
     out.model = ReadModelConfig(target.model, findings);
   }
@@ -229,9 +249,9 @@ std::optional<Opened> OpenTarget(const Target& target,
   if (!manifest) std::erase(files, "auto");
   std::optional<RuleSet> rules;
   if (!files.empty()) {
-    rules =
-        OpenRules(files, target.project_dir, manifest ? &*manifest : nullptr,
-                  out.model ? out.model->model_type : "", findings);
+    rules = OpenRules(
+        files, target.project_dir, manifest ? &*manifest : nullptr,
+        out.model ? out.model->model_type : "", findings, options.held.texts);
   }
   if (findings.errors() > before || !mesh || !manifest || !rules) {
     return std::nullopt;

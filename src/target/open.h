@@ -20,9 +20,17 @@
 #include "model/rules.h"
 #include "parse/rules.h"
 #include "plan/compile.h"
+#include "source/file_texts.h"
 #include "source/finding.h"
+#include "target/manifest_cache.h"
 
 namespace shardc {
+
+// What lasts between readings of the same files; either may be null.
+struct Held {
+  const FileTexts* texts = nullptr;  // stand in for what files hold
+  ManifestCache* manifests = nullptr;
+};
 
 // How a target is read, and what is said over its files.
 struct OpenOptions {
@@ -33,6 +41,7 @@ struct OpenOptions {
   Policy policy;            // wins over files' and rules' own
   std::vector<Mode> modes;  // empty: the target's, else all
   int threads = 0;          // 0: one per core
+  Held held;
 };
 
 // Whether a mesh is named at all.
@@ -44,13 +53,14 @@ SourceRef MeshSource(const MeshInput& mesh);
 
 // That no such input is named is a finding too.
 std::optional<Mesh> OpenMesh(const MeshInput& input,
-                             std::optional<int64_t> devices,
-                             Findings& findings);
+                             std::optional<int64_t> devices, Findings& findings,
+                             const FileTexts* texts = nullptr);
 // Sets the number of processes; a finding where they cannot share the devices.
 bool SetProcesses(Mesh& mesh, int64_t processes, Findings& findings);
 std::optional<Manifest> OpenManifest(const std::string& path,
                                      const ManifestOptions& options,
-                                     Findings& findings);
+                                     Findings& findings,
+                                     ManifestCache* cache = nullptr);
 // Files, packs and `auto`, earlier ones winning. Their rules are named
 // relative to `project_dir`, or where that is empty to the first file's
 // folder. `manifest` may be null: packs then take flax names; so may `texts`,
@@ -60,7 +70,7 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
                                  const Manifest* manifest,
                                  const std::string& model_type,
                                  Findings& findings,
-                                 const RulesTexts* texts = nullptr);
+                                 const FileTexts* texts = nullptr);
 
 // Bad patterns, which another room judges though they are part of a file.
 void CheckPatterns(const RuleSet& rules, Findings& findings);

@@ -58,17 +58,19 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
 
 std::optional<OpenedResolver> OpenResolver(const Target& target,
                                            std::optional<int64_t> devices,
-                                           Findings& findings) {
+                                           Findings& findings,
+                                           const FileTexts* texts) {
   const size_t before = findings.errors();
   RuleSet rules;
   if (!target.rules.empty()) {
     if (auto read = OpenRules(target.rules, target.project_dir, nullptr, "",
-                              findings)) {
+                              findings, texts)) {
       rules = std::move(*read);
     }
   }
   std::optional<Mesh> mesh;
-  if (IsNamed(target.mesh)) mesh = OpenMesh(target.mesh, devices, findings);
+  if (IsNamed(target.mesh))
+    mesh = OpenMesh(target.mesh, devices, findings, texts);
   if (findings.errors() > before) return std::nullopt;
   auto resolver = Resolver::Make(rules, mesh ? *mesh : MeshOf(rules), findings);
   if (!resolver) return std::nullopt;

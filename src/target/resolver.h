@@ -8,6 +8,7 @@
 #include "model/project.h"
 #include "model/rules.h"
 #include "resolve/resolve.h"
+#include "source/file_texts.h"
 #include "source/finding.h"
 #include "target/choose.h"
 
@@ -26,9 +27,11 @@ struct OpenedResolver {
   bool has_mesh = false;
   Policy policy;  // the rules' own
 };
+// `texts` stand in for what files hold; may be null.
 std::optional<OpenedResolver> OpenResolver(const Target& target,
                                            std::optional<int64_t> devices,
-                                           Findings& findings);
+                                           Findings& findings,
+                                           const FileTexts* texts = nullptr);
 
 }  // namespace shardc
 
