@@ -77,12 +77,14 @@ MAY_INCLUDE = {
     "shardc": {"source", "model", "parse", "importers", "resolve", "plan",
         "lint", "target", "exec/operations", "verify/cases", "verify",
         "emit", "emit/findings", "emit/verify"},
+    "lsp": {"source", "devices", "model", "yaml", "parse", "resolve", "plan",
+        "lint/analysis", "lint/rules", "lint", "target", "emit/findings"},
     "cli": {"source", "model", "parse", "families", "importers/rules", "match",
         "match/proof", "resolve",
         "legalize", "plan", "lint/analysis", "lint/rules", "lint", "checkpoint",
         "target", "exec/machine", "exec/operations", "verify/cases",
         "verify", "emit", "emit/findings", "emit/verify", "emit/exports",
-        "emit/plans", "cost", "emit/costs", "suggest"},
+        "emit/plans", "cost", "emit/costs", "suggest", "lsp"},
 }
 
 # Third-party headers stay behind our own, in the rooms named.

@@ -24,6 +24,7 @@
   COMMAND(kInit)                 \
   COMMAND(kExport)               \
   COMMAND(kImport)               \
+  COMMAND(kLsp)                  \
   COMMAND(kSchema)               \
   COMMAND(kCompletion)
 

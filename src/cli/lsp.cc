@@ -1,0 +1,135 @@
+// `shardc lsp`: the language server over standard input and output. One thread
+// reads what has come, handles it, and checks once nothing has come for a
+// moment; under a stream of edits that never pauses it checks now and then:
+//
+//   an edit, 40 ms of silence  ->  one check, its findings are published
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/lsp_checker.h"
+#include "cli/output.h"
+#include "cli/version.h"
+#include "lsp/server.h"
+#include "source/file_sink.h"
+
+namespace shardc::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPause{40};      // of the keyboard
+constexpr milliseconds kLongest{1000};  // that findings may wait
+
+struct LspFlags {
+  bool stdio = false;
+};
+
+// What has come within `wait` (negative: however long it takes), appended;
+// nothing at the end of the stream.
+std::optional<bool> ReadSome(milliseconds wait, std::string& out) {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  const int ready = ::poll(&input, 1, static_cast<int>(wait.count()));
+  if (ready < 0 && errno != EINTR) return std::nullopt;
+  if (ready <= 0) return false;
+  constexpr size_t kPiece = 65536;
+  out.resize(kPiece);
+  const ssize_t got = ::read(STDIN_FILENO, out.data(), out.size());
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return false;
+  if (got <= 0) return std::nullopt;
+  out.resize(static_cast<size_t>(got));
+  return true;
+}
+
+class Loop {
+ public:
+  explicit Loop(const Common& common)
+      : checker_(common), server_(checker_, std::string(kVersion)) {}
+
+  int Run(Findings& findings) {
+    std::string bytes;
+    for (;;) {
+      const auto got = ReadSome(Wait(), bytes);
+      if (got && *got) {
+        server_.Receive(bytes);
+        last_ = Clock::now();
+      }
+      while (server_.Step()) {
+        if (!Send(findings)) return kFailed;
+      }
+      if (server_.exit_status()) return *server_.exit_status();
+      if (!got) return server_.StatusAtEnd();
+      Check();
+      if (!Send(findings)) return kFailed;
+    }
+  }
+
+ private:
+  milliseconds Wait() const {
+    if (!server_.HasEdits()) return milliseconds(-1);
+    const auto left =
+        std::chrono::duration_cast<milliseconds>(last_ + kPause - Clock::now());
+    return std::max(milliseconds(0), left + milliseconds(1));
+  }
+
+  void Check() {
+    if (!server_.HasEdits()) {
+      first_.reset();
+      return;
+    }
+    const auto now = Clock::now();
+    if (!first_) first_ = now;
+    if (now < last_ + kPause && now < *first_ + kLongest) return;
+    server_.CheckNow();
+    first_.reset();
+  }
+
+  bool Send(Findings& findings) {
+    const std::string output = server_.TakeOutput();
+    if (output.empty() || WriteAll(STDOUT_FILENO, output)) return true;
+    findings.Add(code::kWrite, {}, "the client does not take what is sent");
+    return false;
+  }
+
+  LspChecker checker_;
+  lsp::Server server_;
+  Clock::time_point last_ = Clock::now();   // that something came
+  std::optional<Clock::time_point> first_;  // edit that is not checked
+};
+
+int RunLsp(const LspFlags&, const Common& common, Findings& findings) {
+  return Loop(common).Run(findings);
+}
+
+Options OptionsOf(LspFlags& flags) {
+  return {{.name = "--stdio",
+           .to = &flags.stdio,
+           .help = "speak over standard input and output, which it does "
+                   "anyway"}};
+}
+
+}  // namespace
+
+const Command kLsp = {
+    .name = "lsp",
+    .summary = "a language server, which editors start",
+    .about = R"(
+Speaks the Language Server Protocol over standard input and output, for rules,
+mesh and project files: what `shardc check` finds, of texts as they are in the
+editor, saved or not; what a pattern matches and what a name means in each mode;
+completion, definitions, symbols, fixes, and comments that ignore a finding.
+
+A file belongs to the nearest `shardc.yaml` upwards, and is checked with all its
+targets. A rules or mesh file that no project reads is checked by itself. The
+texts are those that the editor sends; all else is read from disk.)",
+    .example = "shardc lsp --stdio",
+    .declare = [] { return Declare(OptionsOf, RunLsp); },
+};
+
+}  // namespace shardc::cli

@@ -1,0 +1,34 @@
+// What `check` does, for the language server.
+#ifndef SHARDC_CLI_LSP_CHECKER_H_
+#define SHARDC_CLI_LSP_CHECKER_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/check_targets.h"
+#include "lsp/checker.h"
+#include "target/manifest_cache.h"
+
+namespace shardc::cli {
+
+class LspChecker final : public lsp::Checker {
+ public:
+  explicit LspChecker(const Common& common) : common_(common) {}
+
+  lsp::CheckedProject Check(const std::string& project,
+                            const FileTexts& texts) override;
+  bool IsSafe(const RuleFix& fix, const lsp::CheckedProject& project,
+              const FileTexts& texts) override;
+  std::vector<lsp::NewText> SafeFixes(const lsp::CheckedProject& project,
+                                      const FileTexts& texts) override;
+
+ private:
+  InputFlags InputsWith(const FileTexts& texts);
+
+  Common common_;
+  ManifestCache manifests_;
+};
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_LSP_CHECKER_H_

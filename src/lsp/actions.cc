@@ -1,0 +1,174 @@
+// Fixes are those of `check --fix`, each by itself and proven against every
+// target; a word that a finding knows better is replaced; and what is no
+// reading error may be ignored by a comment on the line above:
+//
+//   SHD105 at line 7  ->  `# shardc: ignore[SHD105]` before line 7, as deep
+#include "lsp/actions.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "lint/rules/all.h"
+#include "lsp/position.h"
+#include "source/file.h"
+
+namespace shardc::lsp {
+namespace {
+
+bool Touches(const Place& place, const Lines& lines, size_t begin, size_t end) {
+  if (!place.HasPosition()) return begin == 0;
+  // Wherever on its lines the cursor stands.
+  const size_t first = lines.Begin(lines.LineOf(place.begin));
+  const size_t last = lines.End(lines.LineOf(std::max(place.begin, place.end)));
+  return first <= end && begin <= last;
+}
+
+std::string TitleOf(const Code& code) {
+  const std::pair<const Code*, const char*> titles[] = {
+      {&kDuplicateRule.code, "Remove the duplicate rule"},
+      {&kCatchAllNotLast.code, "Move the catch-all to the end"},
+      {&kUnanchoredPattern.code, "Anchor the pattern at its end"},
+      {&kUnescapedDot.code, "Escape the dots of the pattern"},
+  };
+  for (const auto& [known, title] : titles) {
+    if (known == &code) return title;
+  }
+  return "Fix " + std::string(code.name);
+}
+
+// The line's break, as the document has it.
+std::string BreakOf(const std::string& text) {
+  const size_t at = text.find('\n');
+  return at != std::string::npos && at > 0 && text[at - 1] == '\r' ? "\r\n"
+                                                                   : "\n";
+}
+
+// Fixes of `check --fix` for one finding.
+void AddFixes(const Workspace& workspace, const Document& document,
+              const Finding& finding, std::vector<Action>& out) {
+  const FileId file = FileIdOf(document.name());
+  for (const CheckedProject* project : workspace.ProjectsOf(document)) {
+    for (const CheckedTarget& target : project->targets) {
+      for (const RuleFix& fix : target.fixes) {
+        if (fix.code != finding.code || fix.file != file ||
+            fix.place.begin != finding.place.begin) {
+          continue;
+        }
+        const bool known = std::any_of(
+            out.begin(), out.end(),
+            [&](const Action& other) { return other.edits == fix.edits; });
+        if (known) continue;
+        const bool safe =
+            workspace.checker().IsSafe(fix, *project, workspace.texts());
+        out.push_back({TitleOf(*fix.code) + (safe ? "" : " (changes specs)"),
+                       &finding, safe, fix.edits});
+      }
+    }
+  }
+}
+
+// The word that the finding's help offers in place of what is written.
+void AddReplacement(const Document& document, const Finding& finding,
+                    std::vector<Action>& out) {
+  const auto meant = MeantIn(finding.help);
+  if (!meant || !finding.place.HasPosition() ||
+      finding.place.end > document.text.size()) {
+    return;
+  }
+  constexpr size_t kLongest = 200;
+  size_t begin = finding.place.begin;
+  size_t end = std::max(begin, finding.place.end);
+  std::string_view text = document.text;
+  if (end > begin + 1 && (text[begin] == '"' || text[begin] == '\'') &&
+      text[end - 1] == text[begin]) {
+    ++begin;
+    --end;
+  }
+  text = text.substr(begin, end - begin);
+  if (text.empty() || text.size() > kLongest ||
+      text.find_first_of("\n\r'\"[]{}, ") != text.npos) {
+    return;
+  }
+  out.push_back(
+      {"Replace by `" + *meant + "`", &finding, false, {{begin, end, *meant}}});
+}
+
+void AddIgnore(const Document& document, const Lines& lines,
+               const Finding& finding, std::vector<Action>& out) {
+  const Lint* const lint = FindLint(*finding.code);
+  if (lint == nullptr || !finding.place.HasPosition() ||
+      finding.code == &kUnusedIgnore.code) {
+    return;
+  }
+  const std::string id = finding.code->Id();
+  Action action{
+      "Ignore " + id + " (" + std::string(finding.code->name) + ") here",
+      &finding,
+      false,
+      {}};
+  const size_t line = lines.LineOf(finding.place.begin);
+  constexpr std::string_view kMark = "# shardc: ignore[";
+  const std::string_view above =
+      line == 0 ? std::string_view() : lines.Text(line - 1);
+  const size_t mark = above.find(kMark);
+  const size_t close = mark == above.npos ? above.npos : above.find(']', mark);
+  if (close != above.npos && above.find_first_not_of(" \t") == mark) {
+    const size_t at = lines.Begin(line - 1) + close;
+    action.edits = {{at, at, ", " + id}};
+  } else {
+    const std::string_view own = lines.Text(line);
+    const size_t indent = std::min(own.find_first_not_of(' '), own.size());
+    const size_t at = lines.Begin(line);
+    action.edits = {{at, at,
+                     std::string(indent, ' ') + std::string(kMark) + id + "]" +
+                         BreakOf(document.text)}};
+  }
+  out.push_back(std::move(action));
+}
+
+}  // namespace
+
+std::optional<std::string> MeantIn(std::string_view help) {
+  constexpr std::string_view kBegin = "did you mean `";
+  constexpr std::string_view kEnd = "`?";
+  if (!help.starts_with(kBegin)) return std::nullopt;
+  help.remove_prefix(kBegin.size());
+  const size_t end = help.find(kEnd);
+  if (end == std::string_view::npos || end == 0) return std::nullopt;
+  return std::string(help.substr(0, end));
+}
+
+std::vector<Action> ActionsAt(const Workspace& workspace,
+                              const Document& document, size_t begin,
+                              size_t end) {
+  std::vector<Action> out;
+  const auto found = workspace.found().find(document.name());
+  if (found == workspace.found().end()) return out;
+  const Lines lines(document.text);
+  const bool rules = workspace.KindOf(document) == FileKind::kRules;
+  for (const Finding& finding : found->second) {
+    if (!Touches(finding.place, lines, begin, end)) continue;
+    AddFixes(workspace, document, finding, out);
+    AddReplacement(document, finding, out);
+    if (rules) AddIgnore(document, lines, finding, out);
+  }
+  return out;
+}
+
+std::vector<NewText> FixAll(const Workspace& workspace,
+                            const Document& document) {
+  std::vector<NewText> out;
+  for (const CheckedProject* project : workspace.ProjectsOf(document)) {
+    for (NewText& text :
+         workspace.checker().SafeFixes(*project, workspace.texts())) {
+      const bool known = std::any_of(
+          out.begin(), out.end(),
+          [&](const NewText& other) { return other.path == text.path; });
+      if (!known) out.push_back(std::move(text));
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc::lsp

@@ -1,0 +1,37 @@
+// What an editor may do about findings: fixes, and comments that ignore them.
+#ifndef SHARDC_LSP_ACTIONS_H_
+#define SHARDC_LSP_ACTIONS_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lint/fix.h"
+#include "lsp/workspace.h"
+
+namespace shardc::lsp {
+
+struct Action {
+  std::string title;
+  const Finding* finding = nullptr;  // that it is about
+  bool preferred = false;            // it mends, and changes no spec
+  std::vector<TextEdit> edits;       // of the document
+};
+
+// For the findings that touch [begin, end) of a checked document.
+std::vector<Action> ActionsAt(const Workspace& workspace,
+                              const Document& document, size_t begin,
+                              size_t end);
+
+// All fixes that keep every spec, over all files of the document's projects.
+std::vector<NewText> FixAll(const Workspace& workspace,
+                            const Document& document);
+
+// `x` of "did you mean `x`?" (source/wording.h).
+std::optional<std::string> MeantIn(std::string_view help);
+
+}  // namespace shardc::lsp
+
+#endif  // SHARDC_LSP_ACTIONS_H_

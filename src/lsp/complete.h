@@ -1,0 +1,40 @@
+// What may stand at a cursor.
+#ifndef SHARDC_LSP_COMPLETE_H_
+#define SHARDC_LSP_COMPLETE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lsp/workspace.h"
+
+namespace shardc::lsp {
+
+struct Completion {
+  // By the protocol's numbers.
+  enum class Kind : uint8_t {
+    kVariable = 6,   // axes
+    kModule = 9,     // packs
+    kProperty = 10,  // keys
+    kValue = 12,
+    kConstant = 21,  // tokens
+    kStruct = 22,    // bundles
+    kEvent = 23,     // diagnostics
+  };
+  std::string label;
+  Kind kind = Kind::kValue;
+  std::string detail;
+};
+
+struct Completions {
+  size_t begin = 0;  // of the word that one of them replaces, up to the cursor
+  std::vector<Completion> items;
+};
+
+Completions CompletionsAt(const Workspace& workspace, const Document& document,
+                          size_t offset);
+
+}  // namespace shardc::lsp
+
+#endif  // SHARDC_LSP_COMPLETE_H_

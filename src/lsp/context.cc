@@ -1,0 +1,288 @@
+// The cursor's own line is scanned up to the cursor, quotes and brackets
+// included; the lines above it give the keys that it is indented under. A
+// sequence may stand as deep as its key:
+//
+//   rules:
+//   - match: 'x'
+//     spec: [FS|    ->  a value of `spec` in `rules`, the word `FS`
+#include "lsp/context.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "lsp/position.h"
+
+namespace shardc::lsp {
+namespace {
+
+using std::string_view;
+
+bool IsBlank(char c) { return c == ' ' || c == '\t'; }
+
+bool IsNameByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || c == '_';
+}
+
+// `fsdp`, `builtin:llama/hf`, `unanchored-pattern`
+bool IsWordByte(char c) {
+  return IsNameByte(c) || c == ':' || c == '/' || c == '.' || c == '-';
+}
+
+string_view Trim(string_view text) {
+  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::string Unquoted(string_view text) {
+  text = Trim(text);
+  if (text.size() >= 2 && (text[0] == '\'' || text[0] == '"') &&
+      text.back() == text[0]) {
+    text = text.substr(1, text.size() - 2);
+  }
+  return std::string(text);
+}
+
+// What stands before the content of a line.
+struct Start {
+  size_t first = 0;    // column of the dash, or of the content
+  size_t content = 0;  // behind spaces and dashes
+  bool dash = false;
+};
+
+Start StartOf(string_view line) {
+  Start out;
+  size_t at = line.find_first_not_of(" \t");
+  out.first = out.content = at == string_view::npos ? line.size() : at;
+  at = out.content;
+  while (at < line.size() && line[at] == '-' &&
+         (at + 1 == line.size() || IsBlank(line[at + 1]))) {
+    out.dash = true;
+    ++at;
+    while (at < line.size() && IsBlank(line[at])) ++at;
+    out.content = at;
+  }
+  return out;
+}
+
+// A line, read as far as it goes: comments, quotes, brackets and keys.
+struct Scan {
+  bool comment = false;
+  size_t comment_begin = 0;
+  std::vector<std::string> keys;  // around the end
+  bool value = false;             // the end is behind a colon or in a list
+  bool behind_colon = false;
+  size_t piece = 0;  // where what is being written begins
+};
+
+class Scanner {
+ public:
+  // `whole`: the line ends here, and not what was typed of it.
+  Scanner(string_view line, size_t from, bool whole)
+      : line_(line), at_(from), whole_(whole) {
+    out_.piece = from;
+    levels_.push_back({});
+  }
+
+  Scan Run() {
+    while (at_ < line_.size() && !out_.comment) Step();
+    for (const Level& level : levels_) {
+      if (!level.key.empty()) out_.keys.push_back(level.key);
+    }
+    const Level& last = levels_.back();
+    out_.value = last.list || !last.key.empty();
+    out_.behind_colon = !last.list && !last.key.empty();
+    return std::move(out_);
+  }
+
+ private:
+  struct Level {
+    bool list = false;  // in [], where colons make no keys
+    std::string key;    // whose value is being written
+  };
+
+  void Step() {
+    const char c = line_[at_];
+    const bool fresh = at_ == out_.piece || Trim(Piece()).empty();
+    if ((c == '\'' || c == '"') && fresh) {
+      const size_t close = line_.find(c, at_ + 1);
+      at_ = close == string_view::npos ? line_.size() : close + 1;
+      return;
+    }
+    if (c == '#' && (at_ == 0 || IsBlank(line_[at_ - 1]))) {
+      out_.comment = true;
+      out_.comment_begin = at_;
+      return;
+    }
+    if (c == ':' && EndsKey(at_ + 1) && levels_.back().key.empty()) {
+      levels_.back().key = Unquoted(Piece());
+      out_.piece = at_ + 1;
+    } else if ((c == '[' || c == '{') && fresh) {
+      levels_.push_back({c == '[', {}});
+      out_.piece = at_ + 1;
+    } else if ((c == ']' || c == '}') && levels_.size() > 1) {
+      levels_.pop_back();
+      out_.piece = at_ + 1;
+    } else if (c == ',' && levels_.size() > 1) {
+      levels_.back().key.clear();
+      out_.piece = at_ + 1;
+    }
+    ++at_;
+  }
+  bool EndsKey(size_t next) const {
+    return next == line_.size() ? whole_ : IsBlank(line_[next]);
+  }
+  string_view Piece() const {
+    return line_.substr(out_.piece, at_ - out_.piece);
+  }
+
+  string_view line_;
+  size_t at_;
+  bool whole_;
+  Scan out_;
+  std::vector<Level> levels_;
+};
+
+// The key that a line of the block style opens; nothing where it opens none.
+std::optional<std::string> KeyOf(string_view line, size_t content) {
+  const Scan scan = Scanner(line, content, true).Run();
+  if (scan.keys.empty()) return std::nullopt;
+  return scan.keys.front();
+}
+
+// Keys of the lines above that the cursor's line is indented under.
+class Climb {
+ public:
+  Climb(const Lines& lines, size_t line, Start start)
+      : lines_(lines), line_(line), limit_(start.first), equal_(start.dash) {}
+
+  std::vector<std::string> Run() {
+    while (line_ > 0 && (limit_ > 0 || equal_)) {
+      --line_;
+      Look(lines_.Text(line_));
+    }
+    std::reverse(keys_.begin(), keys_.end());
+    return std::move(keys_);
+  }
+
+ private:
+  void Look(string_view line) {
+    const Start start = StartOf(line);
+    if (start.content >= line.size() && !start.dash) return;
+    if (start.content < line.size() && line[start.content] == '#') return;
+    if (start.dash) {
+      if (start.first >= limit_) return;
+      if (start.content < limit_) Take(line, start);
+      limit_ = start.first;
+      equal_ = true;
+    } else if (start.first < limit_ || (equal_ && start.first == limit_)) {
+      Take(line, start);
+      limit_ = start.first;
+      equal_ = false;
+    }
+  }
+  void Take(string_view line, const Start& start) {
+    if (auto key = KeyOf(line, start.content)) keys_.push_back(std::move(*key));
+  }
+
+  const Lines& lines_;
+  size_t line_;
+  size_t limit_;  // parents are indented less than this
+  bool equal_;    // or as much: the parent of a dash
+  std::vector<std::string> keys_;
+};
+
+// Every `key:` at the beginning of a line.
+std::vector<std::string> TopKeys(string_view text) {
+  std::vector<std::string> out;
+  const Lines lines(text);
+  for (size_t i = 0; i < lines.count(); ++i) {
+    const string_view line = lines.Text(i);
+    if (line.empty() || IsBlank(line[0]) || line[0] == '#' || line[0] == '-') {
+      continue;
+    }
+    if (auto key = KeyOf(line, 0)) out.push_back(std::move(*key));
+  }
+  return out;
+}
+
+bool Has(const std::vector<std::string>& keys,
+         std::initializer_list<string_view> any) {
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    return std::find(any.begin(), any.end(), key) != any.end();
+  });
+}
+
+bool Holds(string_view text, string_view part) {
+  return text.find(part) != string_view::npos;
+}
+
+}  // namespace
+
+FileKind KindOf(string_view path, string_view text) {
+  constexpr string_view kProject = "shardc.yaml";
+  const string_view name = path.substr(path.rfind('/') + 1);
+  if (name == kProject || Holds(text, "$schema=project.schema")) {
+    return FileKind::kProject;
+  }
+  if (Holds(text, "$schema=rules.schema")) return FileKind::kRules;
+  if (Holds(text, "$schema=mesh.schema")) return FileKind::kMesh;
+  const auto keys = TopKeys(text);
+  // `rules` and `extends` alone are other tools' too.
+  if (Has(keys, {"register", "bundles"}) ||
+      (Has(keys, {"rules"}) && Holds(text, "match:")) ||
+      (Has(keys, {"extends"}) && Holds(text, "builtin:"))) {
+    return FileKind::kRules;
+  }
+  if (Has(keys, {"axes"})) {
+    const bool rules = Has(keys, {"rules", "extends", "policy", "separator"});
+    return rules ? FileKind::kRules : FileKind::kMesh;
+  }
+  return FileKind::kOther;
+}
+
+bool Context::In(std::initializer_list<string_view> path) const {
+  return std::equal(path.begin(), path.end(), keys.begin(), keys.end(),
+                    [](string_view wanted, const std::string& key) {
+                      return wanted == "*" || wanted == key;
+                    });
+}
+
+Context ContextAt(string_view text, size_t offset) {
+  offset = std::min(offset, text.size());
+  const Lines lines(text);
+  const size_t line = lines.LineOf(offset);
+  const size_t begin = lines.Begin(line);
+  const string_view before = text.substr(begin, offset - begin);
+  Context out;
+  out.begin = offset;
+  while (out.begin > begin && IsWordByte(text[out.begin - 1])) --out.begin;
+  const Start start = StartOf(before);
+  Scan scan = Scanner(before, start.content, false).Run();
+  if (scan.comment) {
+    const string_view comment = before.substr(scan.comment_begin);
+    const size_t open = comment.rfind("shardc: ignore[");
+    const bool inside = open != string_view::npos &&
+                        comment.find(']', open) == string_view::npos;
+    out.at = inside ? Context::At::kIgnore : Context::At::kComment;
+  } else if (scan.value) {
+    out.at = Context::At::kValue;
+  }
+  out.behind_colon = scan.behind_colon;
+  out.keys = Climb(lines, line, start).Run();
+  // What stands behind a dash, or alone under a key, may be either.
+  std::move(scan.keys.begin(), scan.keys.end(), std::back_inserter(out.keys));
+  return out;
+}
+
+Word WordAt(string_view text, size_t offset) {
+  offset = std::min(offset, text.size());
+  Word out{offset, offset};
+  while (out.begin > 0 && IsNameByte(text[out.begin - 1])) --out.begin;
+  while (out.end < text.size() && IsNameByte(text[out.end])) ++out.end;
+  return out;
+}
+
+}  // namespace shardc::lsp

@@ -1,0 +1,78 @@
+// JSON-RPC messages, read and written.
+#ifndef SHARDC_LSP_MESSAGE_H_
+#define SHARDC_LSP_MESSAGE_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lsp/position.h"
+#include "source/json.h"
+#include "source/json_writer.h"
+
+namespace shardc::lsp {
+
+enum class ErrorCode : int {
+  kParseError = -32700,
+  kInvalidRequest = -32600,
+  kMethodNotFound = -32601,
+  kInvalidParams = -32602,
+  kNotInitialized = -32002,
+  kCancelled = -32800,
+};
+
+struct Message {
+  std::shared_ptr<const JsonDocument> json;
+  std::string id;  // as it is written; empty: a notification
+  std::string method;
+  std::optional<JsonValue> params;
+  bool cancelled = false;
+
+  bool IsRequest() const { return !id.empty(); }
+};
+
+// Nothing where the text is no message, with the answer to that in `*fault`
+// (empty: a response, which asks for none).
+std::optional<Message> ParseMessage(const std::string& text,
+                                    std::string* fault);
+
+// The value below these keys, if there is one.
+std::optional<JsonValue> Below(std::optional<JsonValue> value,
+                               std::initializer_list<std::string_view> keys);
+std::optional<std::string> TextBelow(
+    const std::optional<JsonValue>& value,
+    std::initializer_list<std::string_view> keys);
+std::optional<int64_t> NumberBelow(
+    const std::optional<JsonValue>& value,
+    std::initializer_list<std::string_view> keys);
+bool TrueBelow(const std::optional<JsonValue>& value,
+               std::initializer_list<std::string_view> keys);
+std::optional<Position> PositionBelow(
+    const std::optional<JsonValue>& value,
+    std::initializer_list<std::string_view> keys);
+std::optional<Range> RangeBelow(const std::optional<JsonValue>& value,
+                                std::initializer_list<std::string_view> keys);
+
+void WriteRange(JsonWriter& json, const Range& range);
+
+// `result` is JSON.
+std::string Response(std::string_view id, std::string_view result);
+std::string ErrorResponse(std::string_view id, ErrorCode code,
+                          std::string_view message);
+std::string Notification(std::string_view method, std::string_view params);
+
+// What `write(JsonWriter&)` writes, as the protocol's JSON.
+template <class Write>
+std::string Json(const Write& write) {
+  return TextOf([&](Sink& out) {
+    JsonWriter json(out, JsonStyle::kCompact);
+    write(json);
+  });
+}
+
+}  // namespace shardc::lsp
+
+#endif  // SHARDC_LSP_MESSAGE_H_

@@ -1,0 +1,105 @@
+// Texts are UTF-8; the protocol counts a line in units of UTF-16 unless
+// something else was agreed on:
+//
+//   "a\n\U0001F600b", offset of `b`  ->  line 1, character 2 (utf-8: 4)
+#include "lsp/position.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "source/utf8.h"
+
+namespace shardc::lsp {
+namespace {
+
+constexpr std::pair<Encoding, std::string_view> kNames[] = {
+    {Encoding::kUtf8, "utf-8"},
+    {Encoding::kUtf16, "utf-16"},
+    {Encoding::kUtf32, "utf-32"},
+};
+
+struct Units {
+  size_t bytes = 1;
+  int64_t units = 1;
+};
+
+// Of the character at `at`; a byte that is none counts as one of its own.
+Units UnitsAt(std::string_view text, size_t at, Encoding encoding) {
+  const CodePoint point = DecodeUtf8(text, at);
+  if (point.length == 0) return {};
+  if (encoding == Encoding::kUtf8) {
+    return {point.length, static_cast<int64_t>(point.length)};
+  }
+  constexpr uint32_t kLastSingle = 0xFFFF;
+  const bool pair = encoding == Encoding::kUtf16 && point.value > kLastSingle;
+  return {point.length, pair ? 2 : 1};
+}
+
+}  // namespace
+
+std::string_view EncodingName(Encoding encoding) {
+  return kNames[static_cast<size_t>(encoding)].second;
+}
+
+std::optional<Encoding> ParseEncoding(std::string_view name) {
+  for (const auto& [encoding, known] : kNames) {
+    if (known == name) return encoding;
+  }
+  return std::nullopt;
+}
+
+Lines::Lines(std::string_view text) : text_(text), starts_{0} {
+  for (size_t at = text.find_first_of("\r\n"); at != std::string_view::npos;
+       at = text.find_first_of("\r\n", at)) {
+    at += text.substr(at, 2) == "\r\n" ? 2 : 1;
+    starts_.push_back(at);
+  }
+}
+
+size_t Lines::End(size_t line) const {
+  if (line + 1 == starts_.size()) return text_.size();
+  size_t end = starts_[line + 1];
+  if (text_[end - 1] == '\n') --end;
+  if (end > starts_[line] && text_[end - 1] == '\r') --end;
+  return end;
+}
+
+size_t Lines::LineOf(size_t offset) const {
+  const auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
+  return static_cast<size_t>(after - starts_.begin()) - 1;
+}
+
+size_t Lines::OffsetOf(Position position, Encoding encoding) const {
+  if (position.line < 0) return 0;
+  if (position.line >= static_cast<int64_t>(starts_.size())) {
+    return text_.size();
+  }
+  const auto line = static_cast<size_t>(position.line);
+  const size_t end = End(line);
+  size_t at = starts_[line];
+  int64_t left = position.character;
+  while (at < end) {
+    const Units units = UnitsAt(text_.substr(0, end), at, encoding);
+    if (left < units.units) break;
+    left -= units.units;
+    at += units.bytes;
+  }
+  return at;
+}
+
+Position Lines::PositionOf(size_t offset, Encoding encoding) const {
+  offset = std::min(offset, text_.size());
+  const size_t line = LineOf(offset);
+  // Between \r and \n no position can be.
+  const size_t to = std::min(offset, End(line));
+  Position out{static_cast<int64_t>(line), 0};
+  for (size_t at = starts_[line]; at < to;) {
+    const Units units = UnitsAt(text_, at, encoding);
+    if (at + units.bytes > to) break;
+    out.character += units.units;
+    at += units.bytes;
+  }
+  return out;
+}
+
+}  // namespace shardc::lsp

@@ -1,0 +1,60 @@
+// Positions of the protocol: lines, and code units within a line.
+#ifndef SHARDC_LSP_POSITION_H_
+#define SHARDC_LSP_POSITION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace shardc::lsp {
+
+// What the units of a line are.
+enum class Encoding : uint8_t { kUtf8, kUtf16, kUtf32 };
+std::string_view EncodingName(Encoding encoding);  // "utf-16"
+std::optional<Encoding> ParseEncoding(std::string_view name);
+
+// Both counted from 0.
+struct Position {
+  int64_t line = 0;
+  int64_t character = 0;
+
+  auto operator<=>(const Position&) const = default;
+};
+
+struct Range {
+  Position start, end;
+
+  bool operator==(const Range&) const = default;
+};
+
+// The lines of a text, which end with \n, \r\n or \r. Offsets are in bytes.
+class Lines {
+ public:
+  explicit Lines(std::string_view text);  // which outlives this
+
+  // What is past a line's end is its end; past the last line, the text's. A
+  // position inside of a character is its beginning.
+  size_t OffsetOf(Position position, Encoding encoding) const;
+  Position PositionOf(size_t offset, Encoding encoding) const;
+  Range RangeOf(size_t begin, size_t end, Encoding encoding) const {
+    return {PositionOf(begin, encoding), PositionOf(end, encoding)};
+  }
+
+  size_t LineOf(size_t offset) const;
+  size_t Begin(size_t line) const { return starts_[line]; }
+  size_t End(size_t line) const;  // without its break
+  size_t count() const { return starts_.size(); }
+  std::string_view Text(size_t line) const {
+    return text_.substr(Begin(line), End(line) - Begin(line));
+  }
+
+ private:
+  std::string_view text_;
+  std::vector<size_t> starts_;
+};
+
+}  // namespace shardc::lsp
+
+#endif  // SHARDC_LSP_POSITION_H_

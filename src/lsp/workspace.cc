@@ -1,0 +1,218 @@
+// A check is of everything that is open: each document's project, the nearest
+// upwards, and each document that none of them reads. What a target was last
+// compiled to stays for names and completions while its files are broken:
+//
+//   base.yaml is open, shardc.yaml beside it reads it  ->  that project
+//   notes/rules.yaml, which no target names            ->  by itself
+#include "lsp/workspace.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "emit/findings/formats.h"
+#include "parse/mesh.h"
+#include "parse/project.h"
+#include "source/file.h"
+#include "target/open.h"
+#include "target/resolver.h"
+
+namespace shardc::lsp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kProjectName = "shardc.yaml";
+
+std::optional<std::string> ProjectOf(const Document& document) {
+  if (document.path.empty()) return std::nullopt;
+  const fs::path path(document.path);
+  if (path.filename() == kProjectName) return document.path;
+  return FindProject(path.parent_path().string());
+}
+
+bool Same(const Finding& a, const Finding& b) {
+  return a.code == b.code && a.place.begin == b.place.begin &&
+         a.message == b.message && a.targets == b.targets;
+}
+
+bool Reads(const CheckedProject& project, const FileId& file) {
+  if (FileIdOf(project.path) == file) return true;
+  return std::any_of(
+      project.targets.begin(), project.targets.end(),
+      [&](const CheckedTarget& target) { return target.errors.WasRead(file); });
+}
+
+}  // namespace
+
+FileKind Workspace::KindOf(const Document& document) const {
+  const auto at = kinds_.find(document.uri);
+  return at == kinds_.end() ? lsp::KindOf(document.name(), document.text)
+                            : at->second;
+}
+
+void Workspace::Check() {
+  texts_ = documents_.Texts();
+  found_.clear();
+  alone_.clear();
+  std::map<std::string, FileKind> kinds;
+  for (const auto& [uri, document] : documents_.all()) {
+    FileKind kind = lsp::KindOf(document.name(), document.text);
+    if (kind == FileKind::kOther) kind = KindOf(document);
+    kinds[uri] = kind;
+  }
+  kinds_ = std::move(kinds);
+  CheckProjects();
+  for (const auto& [uri, document] : documents_.all()) {
+    if (ProjectsOf(document).empty()) CheckAlone(document);
+  }
+}
+
+void Workspace::CheckProjects() {
+  std::set<std::string> wanted;
+  for (const auto& [uri, document] : documents_.all()) {
+    if (auto project = ProjectOf(document)) wanted.insert(std::move(*project));
+  }
+  projects_.clear();
+  std::erase_if(kept_,
+                [&](const auto& one) { return !wanted.contains(one.first); });
+  for (const std::string& path : wanted) {
+    CheckedProject project = checker_.Check(path, texts_);
+    if (!IsOpen(project)) continue;
+    for (const Finding& finding : project.findings.all()) Tell(finding, path);
+    Keep(project);
+    projects_.emplace(path, std::move(project));
+  }
+}
+
+// Whether a document of this program is in it; its targets say of what kind
+// those are that do not say so themselves.
+bool Workspace::IsOpen(const CheckedProject& project) {
+  bool open = false;
+  for (const auto& [uri, document] : documents_.all()) {
+    FileKind& kind = kinds_[uri];
+    if (kind != FileKind::kOther) {
+      open = open || ProjectOf(document) == project.path;
+      continue;
+    }
+    const FileId file = FileIdOf(document.name());
+    for (const CheckedTarget& target : project.targets) {
+      if (!target.errors.WasRead(file)) continue;
+      const bool mesh = FileIdOf(target.target.mesh.file) == file;
+      kind = mesh ? FileKind::kMesh : FileKind::kRules;
+      open = true;
+    }
+  }
+  return open;
+}
+
+void Workspace::Keep(const CheckedProject& project) {
+  auto& kept = kept_[project.path];
+  // Without a target the project itself could not be read.
+  if (!project.targets.empty()) {
+    std::erase_if(kept, [&](const auto& one) {
+      return std::none_of(project.targets.begin(), project.targets.end(),
+                          [&](const CheckedTarget& target) {
+                            return target.target.name == one.first;
+                          });
+    });
+  }
+  for (const CheckedTarget& target : project.targets) {
+    if (target.compiled == nullptr) continue;
+    kept[target.target.name] = {target.compiled, target.errors};
+  }
+}
+
+void Workspace::CheckAlone(const Document& document) {
+  const FileKind kind = kinds_[document.uri];
+  if (kind != FileKind::kRules && kind != FileKind::kMesh) return;
+  Alone& alone = alone_[document.uri];
+  Findings& findings = alone.findings;
+  if (kind == FileKind::kMesh) {
+    ParseMesh(MakeSource(document.name(), document.text), {}, findings);
+  } else {
+    Target target;
+    target.rules = {document.name()};
+    alone.rules = OpenRules(target.rules, {}, nullptr, {}, findings, &texts_);
+    if (alone.rules) {
+      SettleSeparators(*alone.rules, '/',
+                       alone.rules->policy.compat.value_or(Compat::kNone),
+                       findings);
+      CheckPatterns(*alone.rules, findings);
+      // Again, for what only a resolver finds.
+      Findings own;
+      auto opened = OpenResolver(target, {}, own, &texts_);
+      findings.Append(std::move(own));
+      if (opened) alone.resolver = std::move(opened->resolver);
+    }
+  }
+  findings.Sort();
+  for (const Finding& finding : findings.all()) Tell(finding, document.name());
+}
+
+void Workspace::Tell(Finding finding, const std::string& otherwise) {
+  // A file that is not there cannot be shown: what names it can.
+  if (IsFile(finding.place) && !finding.place.HasPosition() &&
+      !IsThere(finding.place.source->name(), &texts_)) {
+    finding.place = finding.anchor;
+  }
+  const Place& place = FilePlace(finding);
+  const bool file = place.source != nullptr && IsFile(place);
+  std::string name = file ? place.source->name() : otherwise;
+  if (const Document* document = documents_.Showing(name)) {
+    name = document->name();
+  }
+  auto& all = found_[name];
+  if (std::any_of(all.begin(), all.end(),
+                  [&](const Finding& other) { return Same(finding, other); })) {
+    return;
+  }
+  all.push_back(std::move(finding));
+}
+
+std::vector<const CheckedProject*> Workspace::ProjectsOf(
+    const Document& document) const {
+  std::vector<const CheckedProject*> out;
+  if (document.path.empty()) return out;
+  const FileId file = FileIdOf(document.path);
+  for (const auto& [path, project] : projects_) {
+    if (Reads(project, file)) out.push_back(&project);
+  }
+  return out;
+}
+
+std::vector<Reading> Workspace::ReadingsOf(const Document& document) const {
+  std::vector<Reading> out;
+  const FileId file = FileIdOf(document.name());
+  for (const auto& [path, targets] : kept_) {
+    const auto project = projects_.find(path);
+    const bool own = path == document.path;
+    for (const auto& [name, kept] : targets) {
+      if (!own && !kept.reads.WasRead(file)) continue;
+      Reading reading;
+      reading.target = name;
+      reading.compiled = kept.compiled;
+      reading.rules = &kept.compiled->rules;
+      reading.resolver = &*kept.compiled->resolver;
+      reading.current =
+          project != projects_.end() &&
+          std::any_of(project->second.targets.begin(),
+                      project->second.targets.end(),
+                      [&](const CheckedTarget& target) {
+                        return target.compiled == reading.compiled;
+                      });
+      out.push_back(std::move(reading));
+    }
+  }
+  if (!out.empty()) return out;
+  const auto alone = alone_.find(document.uri);
+  if (alone != alone_.end() && alone->second.rules && alone->second.resolver) {
+    out.push_back(
+        {{}, nullptr, &*alone->second.rules, &*alone->second.resolver, true});
+  }
+  return out;
+}
+
+}  // namespace shardc::lsp
