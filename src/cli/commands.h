@@ -19,6 +19,7 @@
   COMMAND(kManifest)             \
   COMMAND(kRules)                \
   COMMAND(kCost)                 \
+  COMMAND(kFit)                  \
   COMMAND(kDiff)                 \
   COMMAND(kSuggest)              \
   COMMAND(kInit)                 \

@@ -13,7 +13,8 @@ class Columns {
  public:
   void Row(std::vector<std::string> cells) {
     widths_.resize(std::max(widths_.size(), cells.size()));
-    for (size_t i = 0; i < cells.size(); ++i) {
+    // Nothing stands behind the last.
+    for (size_t i = 0; i + 1 < cells.size(); ++i) {
       widths_[i] = std::max(widths_[i], cells[i].size());
     }
     rows_.push_back(std::move(cells));

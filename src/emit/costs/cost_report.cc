@@ -5,14 +5,12 @@
 //   total          2.81 GiB  of 79.65 GiB, 96.5 % free
 #include "emit/costs/cost_report.h"
 
-#include <array>
-#include <cstdio>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "emit/costs/columns.h"
+#include "emit/costs/figures.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -24,13 +22,6 @@ using cost::Report;
 
 std::string BytesOr(const std::optional<int64_t>& bytes) {
   return bytes ? BytesText(*bytes) : "-";
-}
-
-std::string Percent(int64_t part, int64_t whole) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%",
-                100.0 * static_cast<double>(part) / static_cast<double>(whole));
-  return text.data();
 }
 
 // A component that this mode has not is left out.
@@ -45,7 +36,8 @@ std::string CapacityText(const cost::Memory& memory) {
   if (needs > has) {
     return "of " + BytesText(has) + ": " + BytesText(needs - has) + " too much";
   }
-  return "of " + BytesText(has) + ", " + Percent(has - needs, has) + " free";
+  return "of " + BytesText(has) + ", " + ShareText(has - needs, has) +
+         " free";
 }
 
 std::string MemoryText(const Report& report) {
@@ -69,18 +61,6 @@ std::string MemoryText(const Report& report) {
     out += "  the fullest: " + CapacityText(memory) + "\n";
   }
   return out;
-}
-
-std::string SecondsText(double seconds) {
-  const std::array<std::pair<double, const char*>, 3> units = {
-      {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}};
-  std::array<char, 32> text{};
-  for (const auto& [unit, name] : units) {
-    if (seconds < unit && unit > 1e-6) continue;
-    std::snprintf(text.data(), text.size(), "%.3g %s", seconds / unit, name);
-    break;
-  }
-  return text.data();
 }
 
 std::string CommunicationText(const Report& report) {

@@ -1,0 +1,222 @@
+// `shardc fit`: which sizes of each axis are legal for a model under its rules,
+// and with --devices which meshes fit, the best first.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/cost_flags.h"
+#include "cli/output.h"
+#include "cli/plan_findings.h"
+#include "cost/fit.h"
+#include "emit/costs/fit_report.h"
+#include "source/wording.h"
+#include "target/open.h"
+
+namespace shardc::cli {
+namespace {
+
+// More meshes than that are not compiled; nor are larger numbers of devices.
+constexpr size_t kMostMeshes = 2000;
+constexpr int64_t kMostDevices = 1 << 20;
+constexpr int64_t kLargestAlone = 64;
+
+struct FitCommand {
+  CostFlags flags;
+  Strings axes;
+  std::string output, limit;
+  bool all = false;
+};
+
+// Axes and sizes of one axis alone: of devices their divisors, else what is
+// usual.
+std::vector<int64_t> SizesAlone(std::optional<int64_t> devices) {
+  std::vector<int64_t> out;
+  for (int64_t size = 2; size <= devices.value_or(kLargestAlone); ++size) {
+    const bool power = (size & (size - 1)) == 0;
+    const bool three = size % 3 == 0 && (size / 3 & (size / 3 - 1)) == 0;
+    if (devices ? *devices % size == 0 : power || three) out.push_back(size);
+  }
+  return out;
+}
+
+std::optional<int64_t> DevicesOf(const FitCommand& command,
+                                 Findings& findings) {
+  const std::string& text = command.flags.inputs.devices;
+  const auto devices = ParseInteger("--devices", text, 1, findings);
+  if (devices && *devices > kMostDevices) {
+    findings.Add(code::kNumber, {MakeSource("--devices", text), 0, text.size()},
+                 "`--devices` is more than " + CountText(kMostDevices));
+    return std::nullopt;
+  }
+  return devices;
+}
+
+// All but the meshes; nothing where an input cannot be read.
+std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
+                                          const Target& target, Mode mode,
+                                          const Common& common,
+                                          Findings& findings) {
+  Target without = target;
+  InputFlags flags = command.flags.inputs;
+  flags.devices.clear();
+  const bool has_mesh = IsNamed(target.mesh);
+  // Whatever the mesh, the rest is read the same.
+  if (!has_mesh) without.mesh.text = "dp:1";
+  auto opened = LoadTarget(flags, without, common, findings);
+  const auto settings = CostSettings(command.flags, target, mode, findings);
+  if (!opened || !settings) return std::nullopt;
+  cost::FitInputs out;
+  out.rules = std::move(opened->rules);
+  out.manifest = std::move(opened->manifest);
+  out.options = opened->options;
+  out.options.modes = {mode};
+  out.model = std::move(opened->model);
+  if (has_mesh) out.like = std::move(opened->mesh);
+  out.mode = mode;
+  out.settings = *settings;
+  return out;
+}
+
+Mesh Alone(const std::string& axis, int64_t size) {
+  Mesh out;
+  out.axes.push_back({axis, size, AxisType::kAuto});
+  out.devices = size;
+  return out;
+}
+
+// Parameters that no rule matches keep any mesh from being one.
+bool IsPlanned(const cost::FitInputs& inputs, const std::string& axis,
+               Findings& findings) {
+  const auto compiled = Compile(Alone(axis, 1), inputs.rules, inputs.manifest,
+                                inputs.options, findings);
+  if (compiled == nullptr) return false;
+  findings.Append(PlanFindings(*compiled));
+  return !findings.HasErrors();
+}
+
+int Fit(const FitCommand& command, const cost::FitInputs& inputs,
+        std::optional<int64_t> devices, int64_t limit, const Target& target,
+        const Common& common, Findings& findings) {
+  std::vector<std::string> axes = SplitList(command.axes);
+  if (axes.empty()) {
+    axes = cost::UsualAxes(inputs.rules, inputs.model && inputs.model->experts,
+                           false);
+  }
+  if (axes.empty() || !IsPlanned(inputs, axes.front(), findings)) {
+    return findings.HasErrors() ? kFound : kFailed;
+  }
+  cost::FitReport report;
+  report.target = target.name;
+  report.mode = inputs.mode;
+  report.settings = inputs.settings;
+  for (const std::string& axis : axes) {
+    for (const int64_t size : SizesAlone(devices)) {
+      auto fit = cost::FitOn(inputs, Alone(axis, size), findings);
+      if (!fit) return kFailed;
+      report.sizes.push_back({axis, std::move(*fit)});
+    }
+  }
+  if (devices) {
+    const auto meshes = cost::MeshesOf(*devices, axes, kMostMeshes);
+    if (!meshes) {
+      findings.Add(
+          code::kUsage, {},
+          "there are more than " +
+              CountText(static_cast<int64_t>(kMostMeshes)) + " meshes of " +
+              CountText(*devices) + " devices over " +
+              Counted(static_cast<int64_t>(axes.size()), "axis", "axes"),
+          "name fewer with --axes");
+      return kFailed;
+    }
+    for (const Mesh& mesh : *meshes) {
+      auto fit = cost::FitOn(inputs, mesh, findings);
+      if (!fit) return kFailed;
+      report.meshes.push_back(std::move(*fit));
+    }
+    cost::SortByCost(report.meshes);
+    report.unknown = report.meshes.front().memory.unknown;
+  }
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteFitJson(report, out);
+    } else {
+      out.Append(FitReportText(report, limit, command.all));
+    }
+  };
+  if (!PutResult(write, command.output, findings)) return kFailed;
+  return report.meshes.empty() || report.meshes.front().Fits() ? kDone : kFound;
+}
+
+int RunFit(const FitCommand& command, const Common& common,
+           Findings& findings) {
+  const auto mode = ParseModeFlag(command.flags.mode, findings);
+  const auto target = ChooseTarget(command.flags.inputs.asked, findings);
+  std::optional<int64_t> devices;
+  int64_t limit = 10;
+  if (!command.flags.inputs.devices.empty()) {
+    devices = DevicesOf(command, findings);
+    if (!devices) return kFailed;
+  }
+  if (!command.limit.empty()) {
+    limit = ParseInteger("--limit", command.limit, 1, findings).value_or(0);
+  }
+  if (!mode || !target || limit == 0) return kFailed;
+  const auto inputs = ReadInputs(command, *target, *mode, common, findings);
+  if (!inputs) return kFailed;
+  return Fit(command, *inputs, devices, limit, *target, common, findings);
+}
+
+Options OptionsOf(FitCommand& command) {
+  Options options = {{.name = "--axes",
+                      .to = &command.axes,
+                      .value = "AXIS,...",
+                      .help = "axes to try, the outermost first (default: "
+                              "those of data, fully sharded, expert and "
+                              "tensor parallelism)",
+                      .several = Several::kCommas},
+                     {.name = "--limit",
+                      .to = &command.limit,
+                      .value = "N",
+                      .help = "meshes that are shown (default: 10)"},
+                     {.name = "--all",
+                      .to = &command.all,
+                      .help = "show meshes that do not fit, too"}};
+  Append(options, OptionsOfCost(command.flags));
+  Append(options, {{.name = "--output",
+                    .to = &command.output,
+                    .value = "FILE",
+                    .help = "where the result goes (default: stdout)",
+                    .letter = 'o'}});
+  return options;
+}
+
+}  // namespace
+
+const Command kFit = {
+    .name = "fit",
+    .summary = "which mesh sizes are legal for a model, and what each costs",
+    .about = R"(
+Tries each axis alone, size by size: a size is legal where every dimension that
+the axis splits divides, where no head, no KV head and no block of quantised
+weights is cut inside, and where rows and tokens divide. A legal one is shown
+with what a device holds and sends, another with the reasons.
+
+With `--devices` every way to share that many devices among the axes is tried,
+under the rules as they are (or a pack, `--rules auto`), and those that fit in a
+device's memory (`--memory`, `--profile`) are listed, the best first: the
+fastest where a profile gives times, else the one that sends least. Of two alike
+the emptier one. No mesh is needed; one that is given says the device only.
+
+`--format json` is shardc.fit/v1, with all meshes that were tried.
+
+Exits with 1 when no mesh fits, and says which is nearest.)",
+    .example =
+        "shardc fit --devices 64 --profile h100-sxm --rules auto "
+        "--manifest model.safetensors.index.json --model config.json "
+        "--batch 64 --seq 8192",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunFit); },
+};
+
+}  // namespace shardc::cli

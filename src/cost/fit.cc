@@ -1,0 +1,221 @@
+// A mesh is legal where every spec of its plan is, where no head and no block
+// of quantised weights is cut inside, and where rows and tokens divide.
+//
+//   8 KV heads over tp 16: 8 KV heads are not divided by 16
+//
+// 64 devices over three axes are 28 meshes, over four 84: all are compiled.
+#include "cost/fit.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "source/wording.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr size_t kMostReasons = 2;
+
+class Reasons {
+ public:
+  void Add(std::string text) {
+    if (seen_.insert(text).second) texts_.push_back(std::move(text));
+  }
+  // `size` of them over so many parts.
+  void Divides(int64_t size, int64_t parts, const std::string& what) {
+    if (parts > 1 && size % parts != 0) {
+      Add(CountText(size) + " " + what + " are not divided by " +
+          CountText(parts));
+    }
+  }
+  std::vector<std::string> Take() {
+    if (texts_.size() > kMostReasons) {
+      const size_t more = texts_.size() - kMostReasons;
+      texts_.resize(kMostReasons);
+      texts_.push_back("and " +
+                       Counted(static_cast<int64_t>(more), "more", "more"));
+    }
+    return std::move(texts_);
+  }
+
+ private:
+  std::set<std::string> seen_;
+  std::vector<std::string> texts_;
+};
+
+std::string EditText(const std::string& name, const Edit& edit) {
+  switch (edit.reason) {
+    case Reason::kIndivisible:
+      return Printable(name) + ": " + CountText(edit.size) +
+             " is not divided by " + GroupText(edit.from) + " of " +
+             CountText(edit.parts);
+    case Reason::kMissingAxis:
+      return Printable(name) + ": the mesh has no axis `" + edit.axis + "`";
+    case Reason::kRepeatedAxis:
+      return Printable(name) + ": axis `" + edit.axis + "` is there twice";
+    default:
+      return Printable(name) + ": " + std::string(ReasonName(edit.reason));
+  }
+}
+
+void AddSpecs(const Compiled& compiled, const Work& work, Mode mode,
+              Reasons& out) {
+  const Plan& plan = compiled.plan;
+  std::set<uint32_t> seen;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const uint32_t layout = plan.params[i].layout;
+    if (!seen.insert(layout).second) continue;
+    for (const ModeLayout& one : plan.layouts[layout].modes) {
+      if (one.mode != mode) continue;
+      for (const Edit& edit : one.problems) {
+        out.Add(EditText(std::string(plan.names[i]), edit));
+      }
+    }
+  }
+  // A dimension that keeps its axes while it is used may not cut a block of
+  // numbers that share a scale.
+  const int64_t block = work.model ? work.model->quant_group.value_or(0) : 0;
+  for (const ParamClass& param : work.params) {
+    if (block == 0 || !param.IsWeight()) continue;
+    const int64_t parts = work.Parts(param.AxesAt(param.in_dim));
+    const int64_t size = param.SizeAt(param.in_dim);
+    if (parts > 1 && size % parts == 0 && size % block == 0 &&
+        size / parts % block != 0) {
+      out.Add(Printable(param.name) + ": a part of " + CountText(size / parts) +
+              " cuts blocks of " + CountText(block));
+    }
+  }
+}
+
+void AddHeads(const Work& work, Reasons& out) {
+  const auto& model = work.model;
+  if (!model) return;
+  if (model->heads) {
+    out.Divides(*model->heads, work.Parts(work.query[2]), "heads");
+  }
+  // A latent has none.
+  if (model->kv_heads && !model->latent_rank) {
+    out.Divides(*model->kv_heads, work.Parts(work.key[2]), "KV heads");
+  }
+}
+
+void AddTokens(const Work& work, const Settings& settings, Reasons& out) {
+  if (settings.batch) {
+    out.Divides(*settings.batch, work.Parts(work.Batch()), "rows");
+    const int64_t rows = *settings.batch / work.Parts(work.Batch());
+    if (*settings.batch % work.Parts(work.Batch()) == 0) {
+      out.Divides(rows, settings.microbatches, "rows of a device");
+    }
+  }
+  if (settings.length && !IsGeneration(work.mode)) {
+    out.Divides(*settings.length, work.Parts(work.Length()), "tokens");
+  }
+  if (settings.kv_length && work.mode != Mode::kTrain) {
+    out.Divides(*settings.kv_length, work.Parts(work.key[1]),
+                "tokens of the cache");
+  }
+}
+
+void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
+           std::vector<Mesh>& out, size_t most) {
+  if (out.size() > most) return;
+  const size_t at = mesh.axes.size();
+  if (at + 1 == axes.size()) {
+    mesh.axes.push_back({axes[at], devices, AxisType::kAuto});
+    out.push_back(mesh);
+    mesh.axes.pop_back();
+    return;
+  }
+  for (int64_t size = 1; size <= devices; ++size) {
+    if (devices % size != 0) continue;
+    mesh.axes.push_back({axes[at], size, AxisType::kAuto});
+    Split(devices / size, axes, mesh, out, most);
+    mesh.axes.pop_back();
+  }
+}
+
+}  // namespace
+
+std::optional<FitMesh> FitOn(const FitInputs& inputs, const Mesh& mesh,
+                             Findings& findings) {
+  Mesh own = mesh;
+  own.device = inputs.like.device;
+  const auto compiled =
+      Compile(own, inputs.rules, inputs.manifest, inputs.options, findings);
+  if (compiled == nullptr) return std::nullopt;
+  const Work work = MakeWork(*compiled, inputs.model, inputs.mode);
+  FitMesh out;
+  out.mesh = std::move(own);
+  Reasons reasons;
+  AddHeads(work, reasons);
+  AddTokens(work, inputs.settings, reasons);
+  AddSpecs(*compiled, work, inputs.mode, reasons);
+  out.reasons = reasons.Take();
+  out.legal = out.reasons.empty();
+  if (!out.legal) return out;
+  const Report report = ReportOf(work, inputs.settings);
+  out.memory = report.memory;
+  out.communication = report.communication.Sent();
+  out.time = report.time;
+  out.flops = report.flops;
+  return out;
+}
+
+std::vector<std::string> UsualAxes(const RuleSet& rules, bool experts,
+                                   bool sequence) {
+  std::vector<std::string> out;
+  const auto add = [&](AxisRule rule) {
+    const AxisValue value = rules.axes.Value(rule);
+    for (const std::string& axis : value.axes) {
+      if (std::find(out.begin(), out.end(), axis) == out.end()) {
+        out.push_back(axis);
+      }
+    }
+  };
+  add(AxisRule::kDataParallel);
+  add(AxisRule::kFullyShardedDataParallel);
+  if (experts) add(AxisRule::kExpertParallel);
+  if (sequence) add(AxisRule::kSequenceParallel);
+  add(AxisRule::kTensorParallel);
+  return out;
+}
+
+std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
+                                          const std::vector<std::string>& axes,
+                                          size_t most) {
+  std::vector<Mesh> out;
+  Mesh mesh;
+  mesh.devices = devices;
+  if (!axes.empty()) Split(devices, axes, mesh, out, most);
+  if (out.size() > most) return std::nullopt;
+  return out;
+}
+
+void SortByCost(std::vector<FitMesh>& meshes) {
+  const auto rank = [](const FitMesh& one) {
+    return one.Fits() ? 0 : one.legal ? 1 : 2;
+  };
+  const auto key = [&](const FitMesh& one) {
+    return std::tuple(rank(one), one.time ? one.time->Most() : 0.0,
+                      one.communication.value_or(0),
+                      one.memory.most.total.value_or(0));
+  };
+  std::stable_sort(
+      meshes.begin(), meshes.end(),
+      [&](const FitMesh& a, const FitMesh& b) { return key(a) < key(b); });
+}
+
+const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes) {
+  const FitMesh* out = nullptr;
+  for (const FitMesh& one : meshes) {
+    if (!one.legal) continue;
+    if (out == nullptr || one.memory.most.total < out->memory.most.total) {
+      out = &one;
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc::cost

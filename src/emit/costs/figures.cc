@@ -1,0 +1,28 @@
+#include "emit/costs/figures.h"
+
+#include <array>
+#include <cstdio>
+#include <utility>
+
+namespace shardc {
+
+std::string SecondsText(double seconds) {
+  const std::array<std::pair<double, const char*>, 3> units = {
+      {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}};
+  std::array<char, 32> text{};
+  for (const auto& [unit, name] : units) {
+    if (seconds < unit && unit > 1e-6) continue;
+    std::snprintf(text.data(), text.size(), "%.3g %s", seconds / unit, name);
+    break;
+  }
+  return text.data();
+}
+
+std::string ShareText(int64_t part, int64_t whole) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%",
+                100.0 * static_cast<double>(part) / static_cast<double>(whole));
+  return text.data();
+}
+
+}  // namespace shardc

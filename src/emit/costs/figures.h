@@ -1,0 +1,15 @@
+// Numbers of a cost as people read them.
+#ifndef SHARDC_EMIT_COSTS_FIGURES_H_
+#define SHARDC_EMIT_COSTS_FIGURES_H_
+
+#include <cstdint>
+#include <string>
+
+namespace shardc {
+
+std::string SecondsText(double seconds);  // "1.03 s", "470 ms", "11.7 us"
+std::string ShareText(int64_t part, int64_t whole);  // "88.5 %"
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_COSTS_FIGURES_H_

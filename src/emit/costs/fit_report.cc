@@ -1,0 +1,170 @@
+// Sizes of single axes, then meshes, the best first:
+//
+//   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
+#include "emit/costs/fit_report.h"
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "emit/costs/columns.h"
+#include "emit/costs/figures.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+using cost::FitMesh;
+
+int64_t AxisSizeOf(const cost::AxisSize& one) {
+  return one.fit.mesh.SizeOf(one.axis);
+}
+
+// Without the axes of size 1.
+std::string AxesText(const Mesh& mesh) {
+  std::string out;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (axis.size == 1) continue;
+    out +=
+        (out.empty() ? "" : " ") + axis.name + "=" + std::to_string(axis.size);
+  }
+  return out.empty() ? "one device" : out;
+}
+
+std::string Joined(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) {
+    out += (out.empty() ? "" : "; ") + text;
+  }
+  return out;
+}
+
+std::string FreeText(const FitMesh& one) {
+  const auto& memory = one.memory;
+  if (!memory.capacity || !memory.most.total) return "";
+  const int64_t left = *memory.capacity - *memory.most.total;
+  return left < 0 ? BytesText(-left) + " too much"
+                  : ShareText(left, *memory.capacity) + " free";
+}
+
+std::vector<std::string> Cells(std::string name, const FitMesh& one) {
+  if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
+  return {"  " + std::move(name), BytesText(one.memory.most.total.value_or(0)),
+          FreeText(one),
+          one.communication ? BytesText(*one.communication) + " sent" : "",
+          one.time ? SecondsText(one.time->Most()) : ""};
+}
+
+std::string SizesText(const cost::FitReport& report) {
+  Columns table;
+  table.Row({"an axis alone", "bytes per device"});
+  for (const cost::AxisSize& one : report.sizes) {
+    table.Row(Cells(one.axis + "=" + std::to_string(AxisSizeOf(one)), one.fit));
+  }
+  return table.Text();
+}
+
+std::string VerdictText(const cost::FitReport& report, int64_t fitting,
+                        int64_t legal) {
+  const auto all = static_cast<int64_t>(report.meshes.size());
+  std::string out = Counted(fitting, "mesh fits", "meshes fit") + " of " +
+                    CountText(all) + ", " + CountText(legal) + " legal\n";
+  if (fitting > 0) return out;
+  const FitMesh* nearest = cost::NearestToFit(report.meshes);
+  if (nearest != nullptr) {
+    return out + "nearest: " + AxesText(nearest->mesh) + ", " +
+           FreeText(*nearest) + "\n";
+  }
+  if (report.meshes.empty()) return out;
+  const FitMesh& first = report.meshes.front();
+  return out + "for example " + AxesText(first.mesh) + ": " +
+         Joined(first.reasons) + "\n";
+}
+
+void WriteFit(JsonWriter& json, const FitMesh& one) {
+  json.Key("axes");
+  json.BeginObject();
+  for (const MeshAxis& axis : one.mesh.axes) json.Member(axis.name, axis.size);
+  json.EndObject();
+  json.Member("legal", one.legal);
+  json.Member("fits", one.legal ? one.memory.Fits() : std::nullopt);
+  const auto bytes =
+      one.legal ? one.memory.most.total : std::optional<int64_t>();
+  json.Member("bytes_per_device", bytes);
+  json.Member("communication", one.communication);
+  json.Member("seconds",
+              one.time ? std::optional(one.time->Most()) : std::nullopt);
+  json.Key("reason");
+  if (one.legal) {
+    json.Null();
+  } else {
+    json.String(Joined(one.reasons));
+  }
+}
+
+}  // namespace
+
+std::string FitReportText(const cost::FitReport& report, int64_t most,
+                          bool all) {
+  std::string out;
+  if (!report.sizes.empty()) out += SizesText(report);
+  if (report.meshes.empty()) return out;
+  Columns table;
+  table.Row({"meshes, the best first", "bytes per device"});
+  int64_t fitting = 0, legal = 0, shown = 0;
+  for (const FitMesh& one : report.meshes) {
+    fitting += one.Fits() ? 1 : 0;
+    legal += one.legal ? 1 : 0;
+    if ((!one.Fits() && !all) || shown == most) continue;
+    ++shown;
+    table.Row(Cells(AxesText(one.mesh), one));
+  }
+  if (shown > 0) out += table.Text();
+  out += VerdictText(report, fitting, legal);
+  for (const std::string& text : report.unknown) {
+    out += "not known: " + text + "\n";
+  }
+  return out;
+}
+
+void WriteFitJson(const cost::FitReport& report, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", "shardc.fit/v1");
+  json.Member("target", report.target);
+  json.Member("mode", ModeName(report.mode));
+  json.Key("sizes");
+  json.BeginArray(JsonLayout::kLines);
+  for (const cost::AxisSize& one : report.sizes) {
+    json.BeginObject();
+    json.Member("axis", one.axis);
+    json.Member("size", AxisSizeOf(one));
+    WriteFit(json, one.fit);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("meshes");
+  json.BeginArray(JsonLayout::kLines);
+  for (const FitMesh& one : report.meshes) {
+    json.BeginObject();
+    WriteFit(json, one);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("nearest");
+  const FitMesh* nearest = cost::NearestToFit(report.meshes);
+  if (nearest == nullptr || report.meshes.front().Fits()) {
+    json.Null();
+  } else {
+    json.BeginObject();
+    WriteFit(json, *nearest);
+    json.EndObject();
+  }
+  json.Key("unknown");
+  json.Array(report.unknown);
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

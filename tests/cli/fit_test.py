@@ -1,0 +1,120 @@
+"""`shardc fit`: what it says fits is what `cost` and `plan` say."""
+
+import json
+import os
+import unittest
+
+import jsonschema
+
+from driver import MODELS, TESTDATA, Case, run
+
+
+def inputs(model, naming="hf", ending="json.gz", config=None):
+    return ["--manifest",
+            os.path.join(MODELS, f"{model}.{naming}.manifest.{ending}"),
+            "--model", os.path.join(TESTDATA, "configs",
+                                    f"{config or model}.config.json"),
+            "--rules", "auto", "--no-project"]
+
+
+LLAMA = inputs("llama-3-8b", ending="json")
+TRAIN = ["--batch", "64", "--seq", "4096", "--remat", "nothing_saveable"]
+
+
+class Fit(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.schema = jsonschema.Draft7Validator(
+            json.loads(run("schema", "fit").out))
+
+    def fit(self, *arguments, rc=0):
+        value = self.check(run("fit", *arguments, "--format", "json"),
+                           rc).json()
+        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
+                  for e in self.schema.iter_errors(value)]
+        self.assertEqual(errors, [])
+        return value
+
+    def mesh(self, one):
+        return ",".join(f"{name}:{size}"
+                        for name, size in one["axes"].items())
+
+    def test_meshes_cost_what_cost_says(self):
+        value = self.fit(*LLAMA, *TRAIN, "--devices", "16", "--profile",
+                         "h100-sxm")
+        self.assertEqual(len(value["meshes"]), 15)
+        for one in value["meshes"][::4]:
+            if not one["legal"]:
+                continue
+            cost = run("cost", *LLAMA, *TRAIN, "--mesh", self.mesh(one),
+                       "--profile", "h100-sxm", "--format", "json")
+            self.assertEqual(cost.rc, 0 if one["fits"] else 1)
+            said = json.loads(cost.out)
+            self.assertEqual(said["memory"]["total"], one["bytes_per_device"])
+            self.assertEqual(said["communication_bytes"]["total"],
+                             one["communication"])
+            self.assertEqual(said["time"]["most_s"], one["seconds"])
+
+    def test_the_best_stands_first(self):
+        value = self.fit(*LLAMA, *TRAIN, "--devices", "32", "--profile",
+                         "h100-sxm")
+        ranks = [(0 if one["fits"] else 1 if one["legal"] else 2,
+                  one["seconds"] or 0) for one in value["meshes"]]
+        self.assertEqual(ranks, sorted(ranks))
+
+    def test_meshes_that_are_not_legal_make_no_plan(self):
+        value = self.fit(*LLAMA, "--batch", "48", "--seq", "4096",
+                         "--devices", "48", "--remat", "nothing_saveable")
+        legal = [one for one in value["meshes"] if one["legal"]]
+        wrong = [one for one in value["meshes"] if not one["legal"]]
+        self.assertTrue(legal and wrong)
+        for one in legal[::3]:
+            self.check(run("plan", *LLAMA, "--mesh", self.mesh(one), "-o",
+                           os.devnull), 0)
+        for one in wrong:
+            self.assertTrue(one["reason"])
+            self.assertIsNone(one["bytes_per_device"])
+
+    def test_sizes_have_reasons(self):
+        sizes = {(one["axis"], one["size"]): one
+                 for one in self.fit(*LLAMA, *TRAIN)["sizes"]}
+        self.assertTrue(sizes["tp", 8]["legal"])
+        self.assertIn("8 KV heads are not divided by 16",
+                      sizes["tp", 16]["reason"])
+        self.assertIn("32 heads are not divided by 3",
+                      sizes["tp", 3]["reason"])
+        self.assertIn("64 rows are not divided by 3", sizes["dp", 3]["reason"])
+
+    def test_experts_have_an_axis_and_their_number(self):
+        sizes = {(one["axis"], one["size"]): one for one in
+                 self.fit(*inputs("mixtral-8x7b", "flax"), *TRAIN)["sizes"]}
+        self.assertTrue(sizes["ep", 8]["legal"])
+        self.assertFalse(sizes["ep", 16]["legal"])
+
+    def test_none_fits_and_the_nearest_is_told(self):
+        arguments = [*LLAMA, *TRAIN, "--devices", "4", "--memory", "16GiB"]
+        value = self.fit(*arguments, rc=1)
+        self.assertFalse(any(one["fits"] for one in value["meshes"]))
+        least = min(one["bytes_per_device"] for one in value["meshes"]
+                    if one["legal"])
+        self.assertEqual(value["nearest"]["bytes_per_device"], least)
+        text = self.check(run("fit", *arguments), 1).out
+        self.assertIn("nearest: ", text)
+        self.assertIn("0 meshes fit of 6", text)
+
+    def test_serving_and_other_axes(self):
+        value = self.fit(*LLAMA, "--mode", "decode", "--batch", "32",
+                         "--kv-len", "8192", "--devices", "8", "--axes",
+                         "sp,tp", "--memory", "80GiB")
+        self.assertEqual(len(value["meshes"]), 4)
+        self.assertEqual(list(value["meshes"][0]["axes"]), ["sp", "tp"])
+
+    def test_too_many(self):
+        wrong = self.check(run("fit", *LLAMA, "--devices", "720720", "--axes",
+                               "dp,fsdp,ep,sp,tp"), 2)
+        self.assertIn("more than 2,000", wrong.err)
+        self.check(run("fit", *LLAMA, "--devices", "0"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
