@@ -48,15 +48,15 @@ class Layers {
  private:
   void Add(Candidate what, int64_t layers, int64_t elements,
            std::optional<int64_t> width = std::nullopt) {
-    const auto bytes = CheckedMul(elements, width.value_or(bytes_));
+    const int64_t bytes = Times(elements, width.value_or(bytes_));
     if (layers > 0) {
-      out_.push_back({what, layers, bytes.value_or(INT64_MAX), false});
+      out_.push_back({what, layers, bytes, false});
     }
   }
 
   void Hidden(Candidate what, int64_t layers,
               std::optional<int64_t> width = std::nullopt) {
-    Add(what, layers, tokens_.All() * hidden_, width);
+    Add(what, layers, Times(tokens_.All(), hidden_), width);
   }
 
   // Output of a projection, for so many tokens.
@@ -64,7 +64,7 @@ class Layers {
     return Share(param.SizeAt(dim), work_.Parts(work_.Kept(param.AxesAt(dim))));
   }
   int64_t OutOf(const ParamClass& param) const {
-    return tokens_.All() * Width(param, param.out_dim);
+    return Times(tokens_.All(), Width(param, param.out_dim));
   }
 
   void Norms(int64_t hidden) {
@@ -77,7 +77,7 @@ class Layers {
       }
       int64_t all = param.count;
       for (size_t d = 0; d + 1 < param.type.shape->size(); ++d) {
-        all *= (*param.type.shape)[d];
+        all = Times(all, (*param.type.shape)[d]);
       }
       if (all >= layers_) norms += all / std::max<int64_t>(layers_, 1);
     }
@@ -120,10 +120,10 @@ class Layers {
       const int64_t layers = work_.LayersOf(param);
       const bool whole = WholeLogits();
       Add({"context", "context", whole ? Made::kBatchDot : Made::kOther, true},
-          layers, tokens_.All() * Width(param, param.in_dim));
+          layers, Times(tokens_.All(), Width(param, param.in_dim)));
       Logits(layers, whole);
       Add({"out_proj", "out_proj", Made::kDot, true, false}, layers,
-          tokens_.All() * hidden_);
+          Times(tokens_.All(), hidden_));
       Dropped(layers);
     }
   }
@@ -137,12 +137,11 @@ class Layers {
     const int64_t heads =
         Share(*work_.model->heads, work_.Parts(work_.query[2]));
     if (!whole) {
-      Add({"attention_sums", "", Made::kOther}, layers, tokens_.All() * heads,
-          4);
+      Add({"attention_sums", "", Made::kOther}, layers,
+          Times(tokens_.All(), heads), 4);
       return;
     }
-    const int64_t all =
-        CheckedMul(tokens_.All() * heads, tokens_.keys).value_or(INT64_MAX / 8);
+    const int64_t all = Times(tokens_.All(), heads, tokens_.keys);
     Add({"logits", "", Made::kBatchDot, false, false}, layers, all);
     Add({"weights", "", Made::kOther}, layers, all);
     if (work_.model->attention_dropout) {
@@ -171,7 +170,7 @@ class Layers {
     std::erase_if(axes, [&](const std::string& axis) {
       return std::find(tokens.begin(), tokens.end(), axis) != tokens.end();
     });
-    return Share(tokens_.All() * chosen, work_.Parts(axes));
+    return Share(Times(tokens_.All(), chosen), work_.Parts(axes));
   }
 
   void Feedforward() {
@@ -181,7 +180,7 @@ class Layers {
       const int64_t layers = work_.LayersOf(param);
       const int64_t tokens =
           param.role.expert ? ExpertTokens(param) : tokens_.All();
-      const int64_t out = tokens * Width(param, param.out_dim);
+      const int64_t out = Times(tokens, Width(param, param.out_dim));
       const bool single = role == Role::kUp && !HasGate(param.role.expert);
       if (role == Role::kGate || role == Role::kUp) {
         const bool gate = role == Role::kGate;
@@ -192,10 +191,10 @@ class Layers {
         Add({"gate_proj", "mlpwi_0", Made::kDot, true}, layers, out);
       } else if (role == Role::kDown) {
         Add({"down_proj", "mlpwo", Made::kDot, true, false, false}, layers,
-            tokens * hidden_);
+            Times(tokens, hidden_));
         if (!param.role.expert) Dropped(layers);
         if (param.role.expert) {
-          Add({"dispatched", "", Made::kOther}, layers, tokens * hidden_);
+          Add({"dispatched", "", Made::kOther}, layers, Times(tokens, hidden_));
         }
       } else if (role == Role::kRouter) {
         Add({"router", "", Made::kDot, true}, layers, out, 4);
@@ -280,7 +279,7 @@ std::optional<Activations> ActivationsOf(const Work& work,
   std::optional<int64_t> kept = 0, working = 0;
   for (LayerTensor& tensor : out.tensors) {
     tensor.kept = train && Keeps(settings.remat, tensor.what);
-    const int64_t layers = Share(tensor.layers, stages) * flying;
+    const int64_t layers = Times(Share(tensor.layers, stages), flying);
     const auto bytes = CheckedMul(tensor.bytes, layers);
     if (tensor.kept) {
       kept = kept && bytes ? CheckedAdd(*kept, *bytes) : std::nullopt;

@@ -27,6 +27,7 @@ namespace {
 
 // More devices than that, and what each of them sends is not asked one by one.
 constexpr int64_t kMostDevices = 8192;
+constexpr int64_t kRoom = 1 << 10;  // of sizes, for their formulas
 constexpr int64_t kStatistics = 3;  // of a row of logits: see Head
 
 bool Meets(const AxisGroup& a, const AxisGroup& b) {
@@ -95,17 +96,17 @@ class Step {
     const AxisGroup axes = DropTrivial(work_.mesh, given);
     const int64_t n = work_.Parts(axes);
     if (n == 1 || count == 0 || elements == 0) return;
-    const auto whole = CheckedMul(elements, element_bytes * 4);
-    const auto each = whole && CheckedMul(*whole, n)
-                          ? BusiestSent(kind, elements, element_bytes, n)
-                          : INT64_MAX;
+    // The formulas take no more than fits four times.
+    const bool fits = Times(elements, element_bytes, n, int64_t{4}) < INT64_MAX;
+    const int64_t each =
+        fits ? BusiestSent(kind, elements, element_bytes, n) : INT64_MAX;
     Transfer one;
     one.part = part;
     one.backward = backward;
     one.kind = kind;
     one.axes = axes;
     one.count = count;
-    one.sent = CheckedMul(each, count).value_or(INT64_MAX);
+    one.sent = Times(each, count);
     out_.transfers.push_back(std::move(one));
   }
 
@@ -141,14 +142,14 @@ class Step {
                             ? Cut(*elements, work_.Parts(replicas))
                             : *elements;
     Add("parameters", false, Collective::kAllGather, gathered, own, width,
-        count * repeats_);
+        Times(count, repeats_));
     if (!train_ || !IsTrained(param)) return;
     Add("parameters", true, Collective::kAllGather, gathered, own, width,
-        count * repeats_);
+        Times(count, repeats_));
     const Dtype dtype = settings_.gradients.value_or(*param.type.dtype);
     const int64_t gradient = std::max(DtypeBits(dtype) / 8, 1);
-    Add("gradients", true, Collective::kReduceScatter, gathered,
-        CheckedMul(own, n).value_or(0), gradient, count * repeats_);
+    Add("gradients", true, Collective::kReduceScatter, gathered, Times(own, n),
+        gradient, Times(count, repeats_));
     if (settings_.zero == 3) return;
     if (settings_.zero > 0) {
       const int64_t part = Cut(*elements, work_.Parts(replicas));
@@ -190,19 +191,20 @@ class Step {
               int64_t layers) {
     const AxisGroup split = Common(work_.hidden, axes);
     if (split.empty()) {
-      Add(part, backward, Collective::kAllReduce, axes, Rows() * hidden_,
-          bytes_, layers * repeats_);
+      Add(part, backward, Collective::kAllReduce, axes, Times(Rows(), hidden_),
+          bytes_, Times(layers, repeats_));
       return;
     }
     AxisGroup rest = axes;
     std::erase_if(
         rest, [&](const std::string& axis) { return Meets({axis}, split); });
-    Add(part, backward, Collective::kAllReduce, rest, Rows() * hidden_, bytes_,
-        layers * repeats_);
-    Add(part, backward, Collective::kReduceScatter, split, Rows() * hidden_,
-        bytes_, layers * repeats_);
+    Add(part, backward, Collective::kAllReduce, rest, Times(Rows(), hidden_),
+        bytes_, Times(layers, repeats_));
+    Add(part, backward, Collective::kReduceScatter, split,
+        Times(Rows(), hidden_), bytes_, Times(layers, repeats_));
     Add(part, backward, Collective::kAllGather, split,
-        Rows() * Cut(hidden_, work_.Parts(split)), bytes_, layers * repeats_);
+        Times(Rows(), Cut(hidden_, work_.Parts(split))), bytes_,
+        Times(layers, repeats_));
   }
 
   // One half of a layer, whose input `first` takes and whose output `last`
@@ -276,7 +278,8 @@ class Step {
         if (backward && !train_) break;
         // There and back.
         Add("experts", backward, Collective::kAllToAll, exchanged,
-            Rows() * chosen * hidden_, bytes_, 2 * layers * repeats_);
+            Times(Rows(), chosen, hidden_), bytes_,
+            Times(int64_t{2}, layers, repeats_));
         Reduce("experts", backward, added, layers);
       }
     }
@@ -291,7 +294,7 @@ class Step {
       const AxisGroup width = work_.Kept(embedding->AxesAt(1));
       if (!Meets(width, work_.hidden)) {
         Add("embedding", false, Collective::kAllGather, width,
-            Rows() * Cut(hidden_, work_.Parts(width)), bytes_, repeats_);
+            Times(Rows(), Cut(hidden_, work_.Parts(width))), bytes_, repeats_);
       }
     }
     const int dim = head != nullptr ? head->out_dim : 0;
@@ -301,13 +304,13 @@ class Step {
     if (train_) {
       // Of each row its largest logit, their sum and the label's.
       Add("logits", false, Collective::kAllReduce, vocab, Rows(), 4,
-          kStatistics * repeats_);
+          Times(kStatistics, repeats_));
       Reduce("logits", true, vocab, 1);
       return;
     }
     const int width = DtypeBits(settings_.logits) / 8;
     Add("logits", false, Collective::kAllGather, vocab,
-        tokens_.rows * Cut(head->SizeAt(dim), work_.Parts(vocab)), width,
+        Times(tokens_.rows, Cut(head->SizeAt(dim), work_.Parts(vocab))), width,
         repeats_);
   }
 
@@ -339,6 +342,14 @@ class Step {
           "what attention moves: it needs --model, for heads and their width");
       return;
     }
+    const int64_t size =
+        Times(sizes->batch, sizes->heads, sizes->head_dim + sizes->latent_rank,
+              std::max(sizes->query_length, sizes->key_length),
+              work_.mesh.devices, kRoom);
+    if (size == INT64_MAX) {
+      out_.unknown.emplace_back("what attention moves: its sizes do not fit");
+      return;
+    }
     if (work_.mesh.devices > kMostDevices) {
       out_.unknown.push_back("what attention moves: asked of " +
                              CountText(kMostDevices) + " devices at most");
@@ -361,14 +372,14 @@ class Step {
     const int64_t layers = work_.model->attention_layers.value_or(
         work_.model->layers.value_or(work_.LayersWith(Role::kOutput)));
     for (Transfer one : bytes.transfers) {
-      one.count = layers * repeats_;
-      one.sent = CheckedMul(one.sent, one.count).value_or(INT64_MAX);
+      one.count = Times(layers, repeats_);
+      one.sent = Times(one.sent, one.count);
       out_.transfers.push_back(one);
       if (!train_) continue;
       const int64_t times = TimesBackward(one.kind);
       one.backward = true;
-      one.count *= times;
-      one.sent = CheckedMul(one.sent, times).value_or(INT64_MAX);
+      one.count = Times(one.count, times);
+      one.sent = Times(one.sent, times);
       out_.transfers.push_back(std::move(one));
     }
   }
@@ -376,7 +387,8 @@ class Step {
   void Pipeline() {
     if (PipelineParts(work_, settings_) == 1) return;
     const AxisGroup axis = {settings_.pipeline_axis};
-    const int64_t elements = Rows() * Cut(hidden_, work_.Parts(work_.hidden));
+    const int64_t elements =
+        Times(Rows(), Cut(hidden_, work_.Parts(work_.hidden)));
     Add("pipeline", false, Collective::kPpermute, axis, elements, bytes_,
         repeats_);
     if (!train_) return;

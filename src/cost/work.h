@@ -18,8 +18,16 @@
 #include "model/project.h"
 #include "plan/compile.h"
 #include "plan/diff.h"
+#include "source/checked.h"
 
 namespace shardc::cost {
+
+// The product of sizes, or as much as fits.
+template <class... Sizes>
+int64_t Times(Sizes... sizes) {
+  const int64_t all[] = {sizes...};
+  return CheckedProduct(all).value_or(INT64_MAX);
+}
 
 // Parameters that are alike but for digits in their names and lie alike.
 struct ParamClass {

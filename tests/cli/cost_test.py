@@ -156,6 +156,13 @@ class Cost(Case):
                      "--grad-dtype", "--batch"):
             self.assertIn(word, wrong.err)
 
+    def test_sizes_that_do_not_fit(self):
+        large = str(1 << 40)
+        for mode in ("train", "prefill", "decode"):
+            value = self.cost("--mode", mode, "--batch", large, "--seq", large,
+                              "--kv-len", large)
+            self.assertTrue(value["unknown"])
+
     def test_policies_that_are_none(self):
         for policy, word in (
                 ("save_only_these_names", "takes some"),

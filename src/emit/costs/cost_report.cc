@@ -36,8 +36,7 @@ std::string CapacityText(const cost::Memory& memory) {
   if (needs > has) {
     return "of " + BytesText(has) + ": " + BytesText(needs - has) + " too much";
   }
-  return "of " + BytesText(has) + ", " + ShareText(has - needs, has) +
-         " free";
+  return "of " + BytesText(has) + ", " + ShareText(has - needs, has) + " free";
 }
 
 std::string MemoryText(const Report& report) {
@@ -78,6 +77,10 @@ std::string CommunicationText(const Report& report) {
   }
   table.Row({"  total", "", "", "", BytesText(report.communication.Sent()),
              report.time ? SecondsText(report.time->communication) : ""});
+  if (report.tokens && *report.tokens > 0) {
+    table.Row({"  of a token", "", "", "",
+               BytesText(report.communication.Sent() / *report.tokens)});
+  }
   return table.Text();
 }
 
