@@ -18,7 +18,7 @@ from records import HERE
 FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "dtensor": "record", "tree": "record", "flax": "flax",
             "package": "live", "package_torch": "record",
-            "sources": "sources"}
+            "sources": "sources", "cost": "live"}
 SKIPPED = 77
 
 
