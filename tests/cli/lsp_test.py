@@ -550,6 +550,7 @@ def random_edits(seed, count, every, case):
     client = case.start()
     uris = {name: case.open(name) for name in files}
     compared = 0
+    before = 0
     for step in range(count):
         name = draw.choice(list(files))
         uri = uris[name]
@@ -574,12 +575,22 @@ def random_edits(seed, count, every, case):
             client.ask("textDocument/" + draw.choice(
                 ["hover", "completion", "definition", "documentSymbol",
                  "codeAction"]), asked)
+        if step == 50:
+            before = memory(client)
         if step % every == every - 1:
             for each in uris.values():
                 client.findings(each)
             compared += 1
             compare(case, client, uris, step)
+    if not driver.is_sanitized():
+        case.assertLess(memory(client), before + (32 << 20))
     return compared
+
+
+def memory(client):
+    """Bytes of the server that are in memory."""
+    with open(f"/proc/{client.process.pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 LEVELS = {1: "error", 2: "warning", 3: "note"}

@@ -88,12 +88,34 @@ def shards():
                       {"bytes": 100, "devices": [0], "tensors": {"w": piece}}}}
 
 
+# A line each.
+MESSAGES = "\n".join(json.dumps(message) for message in (
+    {"method": "textDocument/didOpen", "params": {"textDocument": {
+        "uri": "untitled:x", "version": 1, "text": RULES}}},
+    {"method": "textDocument/didChange", "params": {
+        "textDocument": {"uri": "untitled:x", "version": 2},
+        "contentChanges": [{"text": "\U0001F600", "range": {
+            "start": {"line": 1, "character": 2},
+            "end": {"line": 3, "character": 0}}}]}},
+    *({"id": method, "method": "textDocument/" + method, "params": {
+        "textDocument": {"uri": "untitled:x"},
+        "position": {"line": 3, "character": 12},
+        "range": {"start": {"line": 0, "character": 0},
+                  "end": {"line": 9, "character": 0}}}}
+      for method in ("hover", "completion", "definition", "documentSymbol",
+                     "codeAction")),
+    {"method": "$/cancelRequest", "params": {"id": "hover"}},
+    {"id": 9, "method": "shutdown"}))
+
+
 def texts():
     yield from (("mesh_string", text) for text in MESHES)
     yield from (("spec", text) for text in SPECS)
     yield from (("size", text) for text in SIZES)
     yield from (("matching", text) for text in MATCHING)
     yield "rules", RULES
+    yield "buffer", RULES
+    yield "messages", MESSAGES
     yield "project", PROJECT
     yield "settings", SETTINGS
     yield "mesh_file", ("axes: {dp: 2, fsdp: -1}\ndevices: 64\nslices: 1\n"

@@ -6,8 +6,8 @@
 namespace shardc::fuzz {
 
 Target FindTarget(std::string_view name) {
-  for (const auto targets :
-       {TextTargets(), JsonTargets(), BinaryTargets(), GeneratedTargets()}) {
+  for (const auto targets : {TextTargets(), JsonTargets(), BinaryTargets(),
+                             GeneratedTargets(), EditorTargets()}) {
     for (const NamedTarget& target : targets) {
       if (target.name == name) return target.run;
     }

@@ -16,11 +16,13 @@ struct NamedTarget {
   Target run;
 };
 
-// Readers of text, of JSON and of binary files, and what is generated.
+// Readers of text, of JSON and of binary files, what is generated, and what an
+// editor sends.
 std::span<const NamedTarget> TextTargets();
 std::span<const NamedTarget> JsonTargets();
 std::span<const NamedTarget> BinaryTargets();
 std::span<const NamedTarget> GeneratedTargets();
+std::span<const NamedTarget> EditorTargets();
 
 // By name; null where there is none.
 Target FindTarget(std::string_view name);
