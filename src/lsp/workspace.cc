@@ -60,7 +60,9 @@ void Workspace::Check() {
   std::map<std::string, FileKind> kinds;
   for (const auto& [uri, document] : documents_.all()) {
     FileKind kind = lsp::KindOf(document.name(), document.text);
-    if (kind == FileKind::kOther) kind = KindOf(document);
+    // Rules that are half written may look like a mesh, or like nothing.
+    const FileKind before = KindOf(document);
+    if (kind == FileKind::kOther || before == FileKind::kRules) kind = before;
     kinds[uri] = kind;
   }
   kinds_ = std::move(kinds);

@@ -76,7 +76,7 @@ class Workspace {
   std::map<std::string, Alone> alone_;              // by uri
   // By project and target.
   std::map<std::string, std::map<std::string, Kept>> kept_;
-  // A document stays of the kind that it once was: it is being typed.
+  // Of documents; rules stay rules, as they are being typed.
   std::map<std::string, FileKind> kinds_;  // by uri
 };
 
