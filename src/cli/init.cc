@@ -219,7 +219,7 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
   const auto made =
       SuggestFor(inputs.manifest, mesh, inputs.model, {}, common, "rules.yaml");
   if (!made.Good()) {
-    Refuse(made, mesh, findings);
+    Refuse(made, mesh, inputs.model, findings);
     return std::nullopt;
   }
   out.told = "suggested for this mesh";

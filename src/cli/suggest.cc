@@ -91,7 +91,7 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
                                 wishes, common, name);
   Tell(common, SuggestionText(rules));
   if (!rules.Good() && !flags.force) {
-    Refuse(rules, inputs->mesh, findings);
+    Refuse(rules, inputs->mesh, inputs->model, findings);
     return kFound;
   }
   const auto write = [&](Sink& out) {

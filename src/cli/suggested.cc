@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "cli/lint_target.h"
+#include "cli/picked_mesh.h"
 #include "emit/plans/rules_file.h"
 #include "lint/select.h"
 #include "parse/rules.h"
 #include "source/wording.h"
+#include "suggest/mesh.h"
 
 namespace shardc::cli {
 namespace {
@@ -21,7 +24,9 @@ namespace {
 constexpr size_t kLargestFile = size_t{64} << 10;
 
 // Whether the words of a finding speak of the mesh, whatever the rules are.
-bool IsOfMesh(const Finding& finding) {
+bool IsOfMesh(const Finding& finding, const suggest::MeshAxes& mesh) {
+  // Copies alone split nothing.
+  if (mesh.devices() == mesh.dp && finding.code->number == 207) return true;
   constexpr std::array<int, 5> kMesh = {301, 302, 303, 501, 502};
   return std::find(kMesh.begin(), kMesh.end(), finding.code->number) !=
          kMesh.end();
@@ -66,8 +71,8 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
   if (!selection) return;
   LintResult result = LintTarget({}, *out.compiled, model, {}, *selection);
   for (Finding& finding : result.findings) {
-    if (finding.level == Level::kNote || IsOfMesh(finding) ||
-        IsOfModel(finding)) {
+    if (finding.level == Level::kNote ||
+        IsOfMesh(finding, out.suggestion.mesh) || IsOfModel(finding)) {
       continue;
     }
     out.left.push_back(std::move(finding));
@@ -112,13 +117,42 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
   return out;
 }
 
-void Refuse(const SuggestedRules& rules, const Mesh& mesh, Findings& findings) {
+namespace {
+
+// Meshes of as many devices that the model divides by, or of the next power of
+// two; the fastest first.
+std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
+                        const ModelConfig* model) {
+  constexpr size_t kShown = 3;
+  std::string out;
+  suggest::MeshWish wish;
+  wish.memory = INT64_MAX;
+  for (const uint64_t devices :
+       {static_cast<uint64_t>(mesh.devices),
+        std::bit_ceil(static_cast<uint64_t>(mesh.devices))}) {
+    wish.devices = static_cast<int64_t>(devices);
+    if (wish.devices > (int64_t{1} << 20)) break;
+    const auto options =
+        suggest::MeshesFor(rules.suggestion.tree, model, wish, {});
+    for (size_t i = 0; i < options.size() && i < kShown; ++i) {
+      out +=
+          (i == 0 ? "meshes that fit: `" : "`, `") + MeshWords(options[i].mesh);
+    }
+    if (!out.empty()) return out + "`; ";
+  }
+  return out;
+}
+
+}  // namespace
+
+void Refuse(const SuggestedRules& rules, const Mesh& mesh,
+            const std::optional<ModelConfig>& model, Findings& findings) {
   if (!rules.misfit.empty()) {
     findings.Add(
         code::kInexpressible, {},
         "no good rules for mesh " + MeshText(mesh) + ": " + rules.misfit,
-        "take another mesh; `suggest --force` writes them all the "
-        "same");
+        NearestText(rules, mesh, model ? &*model : nullptr) +
+            "`suggest --force` writes them all the same");
   }
   for (const Finding& finding : rules.left) findings.Add(finding);
 }

@@ -39,7 +39,8 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::string& name);
 
 // Why rules are not written: what is left, as findings.
-void Refuse(const SuggestedRules& rules, const Mesh& mesh, Findings& findings);
+void Refuse(const SuggestedRules& rules, const Mesh& mesh,
+            const std::optional<ModelConfig>& model, Findings& findings);
 
 // For people: what was chosen, and what is left to be done.
 std::string SuggestionText(const SuggestedRules& rules);

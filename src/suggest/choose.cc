@@ -279,7 +279,8 @@ class Chooser {
         return {slices, none};
       case Part::kLatent:
       case Part::kMixer:
-        if (share < kSmallShare || reading.width < 0) return {none};
+        if (share < kSmallShare) return {none};
+        if (reading.width < 0) return FreeOptions(reading);
         return {slices, none};
       case Part::kAdapter:
       case Part::kRouter:

@@ -49,6 +49,7 @@ class Reader {
       matrices_.push_back(MatrixOf(k));
     }
     Orient();
+    Unfold();
     FindVocabularies();
     FindBiases();
     for (size_t k = 0; k < tree_.kinds.size(); ++k) FindSides(k);
@@ -286,12 +287,12 @@ class Reader {
       if (unknown && matrices_[k].valid() && roles[k].leaf == Leaf::kOther) {
         roles[k].leaf = Leaf::kWeight;
       }
-      entries.push_back({.name = kind.name,
-                         .role = &roles[k],
-                         .shape = &shapes[k],
-                         .count = kind.count(),
-                         .packed = Packs(kind) || !(matrices_[k].valid() ||
-                                                    kind.rank() == 1)});
+      entries.push_back(
+          {.name = kind.name,
+           .role = &roles[k],
+           .shape = &shapes[k],
+           .count = kind.count(),
+           .packed = Packs(kind) || (kind.rank() > 1 && !Votes(k))});
     }
     widths_ =
         Widths(entries, model_ == nullptr ? std::nullopt : model_->hidden);
@@ -305,11 +306,64 @@ class Reader {
     }
   }
 
-  // 0 where sizes mislead: several weights in one number, not yet unfolded.
+  // Parts of a mixer have widths of their own.
+  bool Votes(size_t k) const {
+    return matrices_[k].valid() && out_.kinds[k].part != Part::kMixer;
+  }
+
+  // Several weights in one number: the sides as they are without, where the
+  // scales of their groups tell.
+  void Unfold() {
+    std::map<std::string_view, const Shape*> scales;
+    for (size_t k = 0; k < tree_.kinds.size(); ++k) {
+      const Named& name = out_.kinds[k].name;
+      if (name.role.leaf == Leaf::kScale && tree_.kinds[k].rank() == 2) {
+        scales.try_emplace(name.stem, &tree_.kinds[k].shape);
+      }
+    }
+    unfolded_.assign(tree_.kinds.size(), false);
+    for (size_t k = 0; k < tree_.kinds.size(); ++k) {
+      const auto at = scales.find(out_.kinds[k].name.stem);
+      if (!Packs(tree_.kinds[k]) || out_.kinds[k].name.blocks ||
+          !matrices_[k].valid() || at == scales.end() ||
+          out_.kinds[k].part == Part::kScale) {
+        continue;
+      }
+      Shape& sides = matrices_[k].sides;
+      const Shape& scale = *at->second;
+      const int64_t before = DtypeBits(*tree_.kinds[k].dtype) / 4;
+      if (scale[1] != sides[1] && scale[1] % sides[1] == 0) {
+        sides[1] = scale[1];
+      } else if (scale[0] == sides[0]) {
+        sides[1] *= Factor(tree_.kinds[k], sides[1], before);
+      } else if (scale[1] == sides[1]) {
+        sides[0] *= Factor(tree_.kinds[k], sides[0], before);
+      } else {
+        continue;
+      }
+      unfolded_[k] = true;
+    }
+  }
+
+  // What makes a width of a side; else as many as four bits each make.
+  int64_t Factor(const Kind& kind, int64_t side, int64_t usual) const {
+    const auto at = widths_.by_stack().find(kind.stack());
+    for (const int64_t factor : {usual, usual / 2, usual * 2}) {
+      if (at != widths_.by_stack().end() && factor > 0 &&
+          side * factor == at->second) {
+        return factor;
+      }
+    }
+    return std::max<int64_t>(1, usual);
+  }
+
+  // 0 where sizes mislead: several weights in one number, not unfolded.
   int64_t WidthOf(size_t k) const {
     const Matrix& matrix = matrices_[k];
     if (!matrix.valid()) return 0;
-    if (Packs(tree_.kinds[k]) && !out_.kinds[k].name.blocks) return 0;
+    if (Packs(tree_.kinds[k]) && !out_.kinds[k].name.blocks && !unfolded_[k]) {
+      return 0;
+    }
     return widths_.Of(tree_.kinds[k].name, matrix.sides[0], matrix.sides[1]);
   }
 
@@ -552,6 +606,7 @@ class Reader {
   int64_t tensor_parts_;
   Readings out_;
   std::vector<Matrix> matrices_;
+  std::vector<bool> unfolded_;
   Widths widths_;
   std::vector<std::optional<bool>> in_first_;
   std::set<int64_t> vocabularies_;

@@ -56,6 +56,8 @@ class Picker {
  private:
   void Try(const Readings& readings, int64_t dp, int64_t fsdp, int64_t ep,
            int64_t tp) {
+    // Copies alone split no parameter.
+    if (dp > 1 && fsdp * ep * tp == 1) return;
     MeshAxes axes;
     axes.dp = dp;
     axes.fsdp = fsdp;

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "match/match.h"
+#include "match/state_names.h"
 
 namespace shardc::suggest {
 namespace {
@@ -206,6 +207,7 @@ class Maker {
       for (const uint32_t k : wrong) changed = Lengthen(k) || changed;
       if (!changed) break;
     }
+    FindMissed(out);
     return out;
   }
 
@@ -562,6 +564,13 @@ class Maker {
   // Two that differ in one part become one, until none are left.
   static void Join(std::vector<Entry>& entries) {
     if (entries.size() > kMostJoined) return;
+    for (size_t before = 0; before != entries.size();) {
+      before = entries.size();
+      JoinOnce(entries);
+    }
+  }
+
+  static void JoinOnce(std::vector<Entry>& entries) {
     for (size_t i = 0; i < entries.size(); ++i) {
       for (size_t j = i + 1; j < entries.size();) {
         const auto at = OnlyDifference(entries[i], entries[j]);
@@ -615,6 +624,45 @@ class Maker {
     }
     out.text = Start(true) + "(" + out.text + ")$";
     return out;
+  }
+
+  // What lints will say of anchors.
+  void FindMissed(Patterns& made) const {
+    const bool anchored =
+        std::any_of(finders_.begin(), finders_.end(),
+                    [](const Finder& finder) { return finder.whole; });
+    if (!anchored || !made.proven || tree_.separator == 0) return;
+    std::vector<std::string_view> texts;
+    std::vector<Pattern> patterns;
+    std::vector<PatternOf*> of;
+    for (auto& group : made.groups) {
+      for (PatternOf& one : group) {
+        texts.push_back(one.text);
+        patterns.push_back({one.text, {}, tree_.separator});
+        of.push_back(&one);
+      }
+    }
+    std::vector<std::string_view> names;
+    std::vector<uint32_t> kind_of(tree_.manifest->tensors.size(), 0);
+    for (const Tensor& tensor : tree_.manifest->tensors) {
+      names.push_back(tensor.name);
+    }
+    for (uint32_t k = 0; k < tree_.kinds.size(); ++k) {
+      for (const uint32_t member : tree_.Members(KindAt(k)))
+        kind_of[member] = k;
+    }
+    Findings ignored;
+    const auto matcher = Matcher::Compile(patterns, ignored);
+    if (!matcher) return;
+    const Matches matches = matcher->Match(names, tree_.separator);
+    for (const MissedState& one :
+         FindMissedStates(texts, matches, names, tree_.separator)) {
+      auto& missed = of[one.pattern]->missed;
+      const uint32_t kind = kind_of[one.state];
+      if (std::find(missed.begin(), missed.end(), kind) == missed.end()) {
+        missed.push_back(kind);
+      }
+    }
   }
 
   // ---- proof

@@ -14,6 +14,9 @@ namespace shardc::suggest {
 struct PatternOf {
   std::string text;             // RE2
   std::vector<uint32_t> kinds;  // that it finds, all of one group
+  // Kinds whose names end with one that this anchored pattern finds, so that
+  // lints take them for its optimizer states.
+  std::vector<uint32_t> missed = {};
 };
 
 struct Patterns {

@@ -369,6 +369,30 @@ SpecSource SourceOf(const Choice& choice) {
   return list;
 }
 
+// By axes that are there: what a lint compares.
+std::vector<std::multiset<std::string>> Resolved(const Choice& choice) {
+  std::vector<std::multiset<std::string>> out;
+  for (const auto& dim : choice.spec) {
+    out.emplace_back();
+    for (const Cut& cut : dim) {
+      if (cut.size <= 1) continue;
+      const std::string& t = cut.token;
+      const bool own = t == "FSDP" || t == "SP" || t == "EP";
+      out.back().insert(own ? t : t == "EXPERT" ? "EP" : "TP");
+    }
+  }
+  while (!out.empty() && out.back().empty()) out.pop_back();
+  return out;
+}
+
+bool MissesOtherSpecs(const Suggestion& suggestion, const PatternOf& pattern,
+                      const Choice& choice) {
+  return std::any_of(
+      pattern.missed.begin(), pattern.missed.end(), [&](uint32_t k) {
+        return Resolved(suggestion.choices.kinds[k]) != Resolved(choice);
+      });
+}
+
 // The mesh axis of experts, and where a name holds an expert's number.
 Placement PlacementOf(const Suggestion& suggestion, const Choice& choice) {
   Placement out;
@@ -439,6 +463,11 @@ Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh) {
       one.comments = Wrapped(text == said ? Capital(shapes) + "."
                                           : text + " (" + shapes + ")");
       said = text;
+      if (MissesOtherSpecs(suggestion, pattern, *group.choice)) {
+        one.comments.emplace_back(
+            "shardc: ignore[SHD118] names of other parameters end with this "
+            "one");
+      }
       if (group.choice->ignore_reshard) {
         one.comments.emplace_back(
             "shardc: ignore[SHD214] heads do not divide by tp, so slices are "

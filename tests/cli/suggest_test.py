@@ -23,6 +23,91 @@ WRITE = "--write" in sys.argv
 EVEN = re.compile(r"([\d.]+) of an even share")
 
 
+
+
+def layered(count, *tensors):
+    return [(name.replace("#", str(i)), *rest)
+            for i in range(count) for name, *rest in tensors]
+
+
+# Trees of other programs: name, shape, dtype (BF16 if not said), and the spec
+# of some on fsdp:16,tp:4.
+OTHERS = {
+    "scan": ([
+        ("token_embedder/embedding", [128256, 4096]),
+        ("decoder/layers/self_attention/query/kernel", [4096, 32, 32, 128]),
+        ("decoder/layers/self_attention/key/kernel", [4096, 32, 8, 128]),
+        ("decoder/layers/self_attention/value/kernel", [4096, 32, 8, 128]),
+        ("decoder/layers/self_attention/out/kernel", [32, 32, 128, 4096]),
+        ("decoder/layers/mlp/wi_0/kernel", [4096, 32, 14336]),
+        ("decoder/layers/mlp/wi_1/kernel", [4096, 32, 14336]),
+        ("decoder/layers/mlp/wo/kernel", [14336, 32, 4096]),
+        ("decoder/layers/pre_norm/scale", [4096, 32])],
+        {"decoder/layers/mlp/wo/kernel": ["tp", None, "fsdp"]}),
+    "packed in columns": ([
+        *layered(4, ("l.#.self_attn.q_proj.qweight", [512, 4096], "I32"),
+                 ("l.#.self_attn.q_proj.scales", [32, 4096], "F16"),
+                 ("l.#.self_attn.q_proj.qzeros", [32, 512], "I32"),
+                 ("l.#.self_attn.o_proj.qweight", [512, 4096], "I32"),
+                 ("l.#.self_attn.o_proj.scales", [32, 4096], "F16"),
+                 ("l.#.self_attn.o_proj.qzeros", [32, 512], "I32"),
+                 ("l.#.mlp.up_proj.qweight", [512, 14336], "I32"),
+                 ("l.#.mlp.up_proj.scales", [32, 14336], "F16"),
+                 ("l.#.mlp.down_proj.qweight", [1792, 4096], "I32"),
+                 ("l.#.mlp.down_proj.scales", [112, 4096], "F16"),
+                 ("l.#.input_layernorm.weight", [4096], "F16"))],
+        {"l.0.self_attn.q_proj.qweight": ["fsdp", "tp"],
+         "l.0.self_attn.o_proj.qweight": ["tp", "fsdp"],
+         "l.0.self_attn.o_proj.scales": ["tp", "fsdp"],
+         "l.0.mlp.up_proj.qweight": ["fsdp", "tp"]}),
+    "packed in rows": ([
+        *layered(4, ("l.#.self_attn.q_proj.weight", [4096, 512], "U32"),
+                 ("l.#.self_attn.q_proj.scales", [4096, 64], "F16"),
+                 ("l.#.self_attn.q_proj.biases", [4096, 64], "F16"),
+                 ("l.#.self_attn.o_proj.weight", [4096, 512], "U32"),
+                 ("l.#.self_attn.o_proj.scales", [4096, 64], "F16"),
+                 ("l.#.self_attn.o_proj.biases", [4096, 64], "F16"),
+                 ("l.#.input_layernorm.weight", [4096], "F16"))],
+        {"l.0.self_attn.q_proj.weight": ["tp", "fsdp"],
+         "l.0.self_attn.o_proj.weight": ["fsdp", "tp"]}),
+    "one matrix of three": ([
+        *layered(8, ("encoder.layers.#.self_attn.in_proj_weight",
+                     [3072, 1024]),
+                 ("encoder.layers.#.self_attn.in_proj_bias", [3072]),
+                 ("encoder.layers.#.self_attn.out_proj.weight", [1024, 1024]),
+                 ("encoder.layers.#.linear1.weight", [4096, 1024]),
+                 ("encoder.layers.#.linear2.weight", [1024, 4096]),
+                 ("encoder.layers.#.norm1.weight", [1024])),
+        ("embedding.weight", [32000, 1024])],
+        {"encoder.layers.0.self_attn.in_proj_weight": ["tp", "fsdp"],
+         "encoder.layers.0.self_attn.in_proj_bias": ["tp"],
+         "encoder.layers.0.self_attn.out_proj.weight": ["fsdp", "tp"],
+         "embedding.weight": ["tp", "fsdp"]}),
+    "state space": ([
+        *layered(8, ("layers.#.mixer.in_proj.weight", [10576, 2560]),
+                 ("layers.#.mixer.conv1d.weight", [5376, 1, 4]),
+                 ("layers.#.mixer.A_log", [80]),
+                 ("layers.#.mixer.norm.weight", [5120]),
+                 ("layers.#.mixer.out_proj.weight", [2560, 5120]),
+                 ("layers.#.norm.weight", [2560]))],
+        {"layers.0.mixer.in_proj.weight": [None, ["fsdp", "tp"]]}),
+    "experts in stacks": ([
+        *layered(4, ("blk.#.attn_q.weight", [4096, 4096]),
+                 ("blk.#.attn_k.weight", [1024, 4096]),
+                 ("blk.#.attn_v.weight", [1024, 4096]),
+                 ("blk.#.attn_output.weight", [4096, 4096]),
+                 ("blk.#.ffn_gate_inp.weight", [8, 4096]),
+                 ("blk.#.ffn_gate_exps.weight", [8, 14336, 4096]),
+                 ("blk.#.ffn_up_exps.weight", [8, 14336, 4096]),
+                 ("blk.#.ffn_down_exps.weight", [8, 4096, 14336]),
+                 ("blk.#.attn_norm.weight", [4096])),
+        ("output.weight", [32000, 4096])],
+        {"blk.0.ffn_down_exps.weight": [None, "fsdp", "tp"],
+         "blk.0.attn_output.weight": ["fsdp", "tp"],
+         "output.weight": ["tp", "fsdp"]}),
+}
+
+
 def read(path):
     with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
         return json.load(file)
@@ -209,6 +294,22 @@ class Suggest(Case):
                     rules, share = self.suggest(mesh, opaque)
                     self.assert_clean(mesh, opaque, rules)
                     self.assertLess(share, 1.12)
+
+    def test_trees_of_other_programs(self):
+        for name, (tensors, wanted) in OTHERS.items():
+            path = self.write("other.json", [
+                {"name": tensor, "shape": shape,
+                 "dtype": dtype[0] if dtype else "BF16"}
+                for tensor, shape, *dtype in tensors])
+            for mesh in reversed(MESHES[:2]):
+                rules, share = self.suggest(mesh, path)
+                self.assert_clean(mesh, path, rules)
+                self.assertLess(share, 1.12, name)
+                if mesh == MESHES[0]:
+                    continue
+                plan = self.plan(mesh, path, rules)["params"]
+                for tensor, spec in wanted.items():
+                    self.assertEqual(plan[tensor]["spec"], spec, tensor)
 
     def test_names_only(self):
         path = self.path("names.json")

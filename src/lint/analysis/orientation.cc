@@ -21,6 +21,8 @@ namespace {
 
 // Layers beyond these say nothing new; experts would else outvote layers.
 constexpr int64_t kMostVotes = 64;
+// Of a norm's vector, where a matrix's side has two.
+constexpr int64_t kNormVotes = 4;
 
 using Votes = std::map<int64_t, int64_t>;  // by size, in halves
 
@@ -85,6 +87,23 @@ std::optional<bool> ByWidth(const TreeEntry& entry, int64_t width) {
   }
 }
 
+// Several weights in one number, along what enters: the scales, of groups of
+// what enters, have what leaves as their own side.
+std::optional<bool> ByScales(
+    const TreeEntry& entry,
+    const std::map<std::string_view, const Shape*>& scales) {
+  const auto at = scales.find(entry.role->module);
+  if (at == scales.end() || entry.shape->size() != 2) return std::nullopt;
+  const Sides sides = SidesOf(entry);
+  const Shape& scale = *at->second;
+  if (scale[0] == sides.first && scale[1] < sides.last) return false;
+  if (scale[1] % std::max<int64_t>(1, sides.last) == 0 &&
+      scale[0] < sides.first) {
+    return true;
+  }
+  return std::nullopt;
+}
+
 std::optional<bool> ByBias(const TreeEntry& entry,
                            const std::map<std::string_view, int64_t>& biases) {
   const auto at = biases.find(entry.role->module);
@@ -116,7 +135,11 @@ Widths::Widths(std::span<const TreeEntry> entries,
       votes[stack][sides.first] += 2 * count;
       votes[stack][sides.last] += 2 * count;
     } else if (entry.shape->size() == 1) {
-      votes[stack][entry.shape->front()] += count;
+      // What is normed between blocks is the width; inside of attention it is
+      // heads.
+      const bool norm =
+          entry.role->role == Role::kNorm && !entry.role->attention;
+      votes[stack][entry.shape->front()] += (norm ? kNormVotes : 1) * count;
     }
   }
   for (const auto& [stack, sizes] : votes) {
@@ -155,10 +178,21 @@ std::vector<std::optional<bool>> OrientationsOf(
       biases.try_emplace(entry.role->module, entry.shape->back());
     }
   }
+  std::map<std::string_view, const Shape*> scales;
+  for (const TreeEntry& entry : entries) {
+    if (entry.role->leaf == Leaf::kScale && entry.shape != nullptr &&
+        entry.shape->size() == 2) {
+      scales.try_emplace(entry.role->module, entry.shape);
+    }
+  }
   std::map<Kind, int64_t> votes;  // above 0: [in, out]
   std::vector<std::optional<bool>> out(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     const TreeEntry& entry = entries[i];
+    if (entry.packed && entry.shape != nullptr &&
+        entry.role->leaf == Leaf::kWeight) {
+      out[i] = ByScales(entry, scales);
+    }
     if (!IsMatrix(entry)) continue;
     const Sides sides = SidesOf(entry);
     const auto width =

@@ -36,6 +36,7 @@ constexpr NamedLeaf kLeaves[] = {
     {"weight_zero_point", Leaf::kZeroPoint},
     {"qzeros", Leaf::kZeroPoint},
     {"zeros", Leaf::kZeroPoint},
+    {"biases", Leaf::kZeroPoint},
     {"embedding", Leaf::kEmbeddingTable},
 };
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
@@ -6,6 +8,23 @@
 
 namespace shardc {
 namespace {
+
+// Numbers and parts that one number or matrix packs, at most.
+constexpr int64_t kPacked = 16;
+
+// Whether what leaves the one is what enters the other: in some trees layers
+// stand between the sides, [in, layers, out].
+bool Meet(const Facts& facts, const ParameterGroup& up,
+          const ParameterGroup& down) {
+  const auto size = [&](const ParameterGroup& group, int dim) {
+    return (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
+  };
+  const int64_t leaving = size(up, OutDim(up.role, facts.Rank(up)));
+  const int64_t entering = size(down, InDim(down.role, facts.Rank(down)));
+  // Packed numbers and fused parts are several in one.
+  if (facts.Rank(up) == 2 || leaving <= 0 || entering <= 0) return true;
+  return std::max(leaving, entering) <= kPacked * std::min(leaving, entering);
+}
 
 void Check(const Facts& facts, FindingSink& sink) {
   for (const Siblings& module : SiblingsOf(facts)) {
@@ -16,7 +35,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     const int up_rank = facts.Rank(*up);
     const int down_rank = facts.Rank(*down);
     if (up_rank != down_rank || OutDim(up->role, up_rank) < 0 ||
-        InDim(down->role, down_rank) < 0) {
+        InDim(down->role, down_rank) < 0 || !Meet(facts, *up, *down)) {
       continue;
     }
     const AxisGroup leaving =

@@ -61,6 +61,29 @@ TEST_CASE("a tree that is turned round is told from its sizes") {
   CHECK(tree.Told() == "ooooooo");
 }
 
+TEST_CASE("scales tell how weights are packed") {
+  // Eight in one number, along what enters, in rows; in columns; in columns
+  // along what leaves.
+  Tree tree;
+  tree.Add("l/*/q_proj/weight", {4096, 512}, 4, true);
+  tree.Add("l/*/q_proj/scales", {4096, 64});
+  tree.Add("l/*/k_proj/qweight", {512, 1024}, 4, true);
+  tree.Add("l/*/k_proj/scales", {32, 1024});
+  tree.Add("l/*/v_proj/qweight", {4096, 128}, 4, true);
+  tree.Add("l/*/v_proj/scales", {32, 1024});
+  CHECK(tree.Told() == "o-i-i-");
+}
+
+TEST_CASE("what is normed between blocks is the width") {
+  // A mixer's own width has more matrices than the model's.
+  Tree tree;
+  tree.Add("l/*/up_proj/weight", {5120, 2560});
+  tree.Add("l/*/x_proj/weight", {192, 5120});
+  tree.Add("l/*/dt_proj/weight", {5120, 160});
+  tree.Add("l/*/norm/weight", {2560});
+  CHECK(tree.Told() == "ooo-");
+}
+
 TEST_CASE("a bias decides for its own weight") {
   Tree tree;
   tree.Add("h/*/attn/c_attn/weight", {768, 2304});
