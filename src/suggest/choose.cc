@@ -24,7 +24,8 @@ constexpr int64_t kFewest = 50;
 // In thousandths of the model's bytes.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
-constexpr double kKeysShare = 20;
+// What whole keys and values may add to a device's bytes.
+constexpr double kKeysShare = 40;
 // What slices have to save of a device's bytes, to be worth their traffic.
 constexpr double kWorthSlices = 30;
 
@@ -256,7 +257,8 @@ class Chooser {
       case Part::kValue:
       case Part::kKeyValue:
         if (way == Way::kInside) return {{reading.inner, "KV_HEAD"}};
-        if (Thousandths(keys_bytes_) < kKeysShare) {
+        if (Thousandths(keys_bytes_) * static_cast<double>(mesh_.tp - 1) <
+            kKeysShare) {
           return {{-1, "", Reason::kWholeKeys}};
         }
         return {slices, none};
