@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 import unittest
 
 import jsonschema
@@ -90,6 +91,31 @@ class Fit(Case):
                  self.fit(*inputs("mixtral-8x7b", "flax"), *TRAIN)["sizes"]}
         self.assertTrue(sizes["ep", 8]["legal"])
         self.assertFalse(sizes["ep", 16]["legal"])
+
+    def test_blocks_of_scales_are_not_cut(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def path(name, text):
+                full = os.path.join(folder, name)
+                with open(full, "w", encoding="utf-8") as file:
+                    file.write(text)
+                return full
+            value = self.fit(
+                "--no-project", "--axes", "tp",
+                "--rules", path("r.yaml", "version: 1\nrules:\n"
+                                "  - {match: 'down', spec: [null, TP]}\n"
+                                "  - {match: '.*', spec: []}\n"),
+                "--manifest", path("m.json", json.dumps(
+                    {"layers.0.mlp.down_proj.weight":
+                     {"shape": [256, 512], "dtype": "F8_E4M3"},
+                     "embed_tokens.weight":
+                     {"shape": [1024, 256], "dtype": "BF16"}})),
+                "--model", path("config.json", json.dumps(
+                    {"hidden_size": 256, "quantization_config":
+                     {"quant_method": "fp8", "weight_block_size":
+                      [128, 128]}})))
+        sizes = {one["size"]: one for one in value["sizes"]}
+        self.assertTrue(sizes[4]["legal"])
+        self.assertIn("a part of 64 cuts blocks of 128", sizes[8]["reason"])
 
     def test_none_fits_and_the_nearest_is_told(self):
         arguments = [*LLAMA, *TRAIN, "--devices", "4", "--memory", "16GiB"]
