@@ -43,6 +43,7 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
       {"--mode", !flags.mode.empty()},
       {"--form", !options.form.empty()},
       {"--axis", !options.axis.empty()},
+      {"--transformers", !options.version.empty()},
       {"--open", options.open},
       {"--replicated", options.replicated},
       {"--priorities", !options.priorities.empty()},
@@ -205,8 +206,13 @@ Options OptionsOf(ExportFlags& flags) {
           {.name = "--axis",
            .to = &own.axis,
            .value = "AXIS",
-           .help = "megatron, vllm: the axis of tensor parallelism (default: "
-                   "tp)"}});
+           .help = "hf-tp-plan, megatron, vllm: the axis of tensor "
+                   "parallelism (default: tp)"},
+          {.name = "--transformers",
+           .to = &own.version,
+           .value = "VERSION",
+           .help = "hf-tp-plan: the version whose words are taken, such as "
+                   "4.57 (default: the newest)"}});
   return options;
 }
 

@@ -263,7 +263,12 @@ Options OptionsOf(ImportFlags& flags) {
                     .value = "FILE",
                     .help = "logical names of the parameters' dimensions: "
                             "MaxText's logical_shardings.json, or a list by "
-                            "name"}});
+                            "name"},
+                   {.name = "--axis",
+                    .to = &flags.request.axis,
+                    .value = "AXIS",
+                    .help = "hf-tp-plan: the mesh axis that it splits over "
+                            "(default: tp)"}});
   Append(options, MeshInputs(flags.inputs));
   Append(options, ManifestInputs(flags.inputs));
   return options;

@@ -22,6 +22,7 @@ struct Options {
   Mode mode = Mode::kTrain;  // of formats that hold one mode
   std::string form{};        // `--form`
   std::string axis{};        // `--axis`
+  std::string version{};     // `--transformers`
   std::vector<std::string> priorities{};
   bool open = false;
   bool replicated = false;

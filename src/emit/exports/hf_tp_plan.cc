@@ -1,0 +1,250 @@
+// transformers' tensor parallel plan: a style for every kind of module, whose
+// numbers are `*`. A style says how a module's weight and bias are cut
+// together, so both are looked at:
+//
+//   h.0.up.weight ["tp"], h.0.up.bias ["tp"]     ->  "h.*.up": "colwise"
+//   h.0.down.weight [null, "tp"], .bias whole    ->  "h.*.down": "rowwise"
+//
+// Only the axis of tensor parallelism is looked at. What no style says is left
+// out and told: transformers then holds it whole.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "emit/exports/tensor_parallel.h"
+#include "emit/exports/view.h"
+#include "model/name.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc::exports {
+namespace {
+
+// How the axis cuts one tensor.
+struct Cut {
+  std::optional<Split> split;
+  size_t rank = 0;
+  bool placed = false;
+
+  bool operator<(const Cut& other) const { return Key() < other.Key(); }
+  std::tuple<int64_t, int64_t, size_t, bool> Key() const {
+    return {split ? split->dim : -1, split ? split->stride : 1, rank, placed};
+  }
+};
+
+// Modules that are alike but for numbers: what cuts each of their tensors, by
+// the last part of the tensor's name.
+struct Module {
+  std::map<std::string, std::set<Cut>> tensors;
+  Place place;
+};
+
+// A style, or why there is none.
+struct Answer {
+  std::string style;
+  std::string reason;
+};
+
+bool IsEmbedding(std::string_view name) {
+  return name.find("embed") != std::string_view::npos || name == "wte" ||
+         name == "wpe";
+}
+
+std::string_view LastPart(std::string_view name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+class Writer {
+ public:
+  Writer(const Request& request, std::string axis, bool renamed)
+      : request_(request), axis_(std::move(axis)), renamed_(renamed) {}
+
+  void Write(Sink& out, Findings& findings) {
+    Gather();
+    JsonWriter json(out);
+    json.BeginObject(JsonLayout::kLines);
+    for (const std::string& key : order_) {
+      const Module& module = modules_.at(key);
+      const Answer answer = StyleOf(key, module);
+      if (!answer.style.empty()) json.Member(key, answer.style);
+      if (answer.reason.empty()) continue;
+      Finding finding;
+      finding.code = &code::kInexpressible;
+      finding.level = Level::kWarning;
+      finding.place = module.place;
+      finding.message =
+          "`hf-tp-plan` leaves " + ShortQuote(key) + " whole: " + answer.reason;
+      findings.Add(std::move(finding));
+    }
+    json.EndObject();
+    out.Put('\n');
+  }
+
+ private:
+  void Gather() {
+    for (const ReadParam& param : request_.plan.params) {
+      const std::string name = NameTemplate(param.name, '.');
+      // Experts are tensors without a module of their own.
+      const size_t dot = name.rfind('.');
+      const bool alone =
+          dot == std::string::npos ||
+          LastPart(std::string_view(name).substr(0, dot)) == "experts";
+      const std::string key = alone ? name : name.substr(0, dot);
+      const auto [at, fresh] = modules_.try_emplace(key);
+      if (fresh) {
+        order_.push_back(key);
+        at->second.place = param.place;
+      }
+      const Spec& spec = param.SpecOf(request_.options.mode);
+      const size_t rank = param.type.shape ? param.type.shape->size()
+                                           : std::max<size_t>(spec.size(), 1);
+      at->second.tensors[alone ? "" : std::string(LastPart(name))].insert(
+          {SplitBy(request_.plan.mesh, axis_, spec), rank,
+           param.placement.has_value()});
+    }
+  }
+
+  static bool AnySplit(const Module& module) {
+    return std::any_of(
+        module.tensors.begin(), module.tensors.end(), [](const auto& tensor) {
+          return std::any_of(
+              tensor.second.begin(), tensor.second.end(),
+              [](const Cut& cut) { return cut.split || cut.placed; });
+        });
+  }
+
+  Answer StyleOf(const std::string& key, const Module& module) const {
+    if (!AnySplit(module)) return {};
+    for (const auto& [leaf, cuts] : module.tensors) {
+      if (cuts.size() > 1) return {"", "modules of this name are cut unlike"};
+      const Cut& cut = *cuts.begin();
+      if (cut.placed) {
+        return {"", "its tensors live at one coordinate of an axis"};
+      }
+      if (cut.split && cut.split->stride > 1) {
+        return {"", "other axes split the dimension before `" + axis_ + "`"};
+      }
+      if (leaf != "" && leaf != "weight" && leaf != "bias") {
+        return {"", "a style says nothing of its " + ShortQuote(leaf)};
+      }
+    }
+    const auto alone = module.tensors.find("");
+    if (alone != module.tensors.end()) {
+      return OfExperts(key, *alone->second.begin());
+    }
+    const auto weight = module.tensors.find("weight");
+    if (weight == module.tensors.end()) return {"", "its bias alone is split"};
+    return OfModule(LastPart(key), *weight->second.begin(), BiasOf(module));
+  }
+
+  static const Cut* BiasOf(const Module& module) {
+    const auto bias = module.tensors.find("bias");
+    return bias == module.tensors.end() ? nullptr : &*bias->second.begin();
+  }
+
+  Answer OfExperts(const std::string& key, const Cut& cut) const {
+    const auto from_end = static_cast<int64_t>(cut.rank) - 1 - cut.split->dim;
+    if (cut.split->dim == 0) return {"grouped_gemm", ""};
+    if (cut.rank != 3) return {"", "no style splits it there"};
+    if (from_end == 0) return {"rowwise", ""};
+    if (LastPart(key).find("gate_up") == std::string_view::npos) {
+      return {"colwise", ""};
+    }
+    if (!renamed_) {
+      return {"", "it is packed, and this version cuts it in one piece"};
+    }
+    return {"packed_colwise", ""};
+  }
+
+  Answer OfModule(std::string_view name, const Cut& weight,
+                  const Cut* bias) const {
+    const bool bias_split = bias != nullptr && bias->split.has_value();
+    if (!weight.split) return {"", "its bias alone is split"};
+    if (weight.rank != 2) {
+      return {"", "a style splits matrices, and it has " +
+                      Counted(static_cast<int64_t>(weight.rank), "dimension")};
+    }
+    if (IsEmbedding(name)) return {Embedding(weight.split->dim), ""};
+    if (weight.split->dim == 1) {
+      if (bias_split) return {"", "`rowwise` keeps a bias whole"};
+      return {"rowwise", ""};
+    }
+    if (bias != nullptr && !bias_split) {
+      return {"", "`colwise` splits a bias with its weight"};
+    }
+    // What follows the head wants all of the vocabulary.
+    const bool head = name == "lm_head" || name == "embed_out";
+    if (!head) return {"colwise", ""};
+    return {renamed_ ? "colwise_gather_output" : "colwise_rep", ""};
+  }
+
+  std::string Embedding(int64_t dim) const {
+    const std::string_view kind = dim == 0 ? "rowwise" : "colwise";
+    return (renamed_ ? "embedding_" : "") + std::string(kind);
+  }
+
+  const Request& request_;
+  std::string axis_;
+  bool renamed_;  // the words of transformers 5.1 and later
+  std::map<std::string, Module> modules_;
+  std::vector<std::string> order_;
+};
+
+// `4.57`, `5`, `5.16.1`: whether it has the words of 5.1; nothing where it is
+// no version.
+std::optional<bool> HasNewWords(const std::string& version,
+                                Findings& findings) {
+  if (version.empty()) return true;
+  const size_t dot = version.find('.');
+  const auto number = [](std::string_view text) -> std::optional<int> {
+    if (text.empty() || text.size() > 3) return std::nullopt;
+    int out = 0;
+    for (const char c : text) {
+      if (c < '0' || c > '9') return std::nullopt;
+      out = 10 * out + (c - '0');
+    }
+    return out;
+  };
+  const std::string_view all = version;
+  const auto major = number(all.substr(0, dot));
+  const std::string_view rest =
+      dot == std::string::npos ? "1" : all.substr(dot + 1);
+  const auto minor = number(rest.substr(0, rest.find('.')));
+  if (!major || !minor || *major < 4 || (*major == 4 && *minor < 50)) {
+    findings.Add(code::kUsage,
+                 {MakeSource("--transformers", version), 0, version.size()},
+                 ShortQuote(version) +
+                     " is no version of transformers that has such plans",
+                 "write 4.50 or a later one");
+    return std::nullopt;
+  }
+  return *major > 5 || (*major == 5 && *minor >= 1);
+}
+
+void Write(const Request& request, Sink& out, Findings& findings) {
+  const auto axis = TensorAxis(request, findings);
+  const auto renamed = HasNewWords(request.options.version, findings);
+  if (!axis || !renamed) return;
+  if (SeparatorOf(request.plan) != '.') {
+    findings.Add(code::kInexpressible, {},
+                 "`hf-tp-plan` names modules of PyTorch, whose parts are "
+                 "separated by `.`",
+                 "make the plan from the tree of the PyTorch model");
+    return;
+  }
+  Writer(request, *axis, *renamed).Write(out, findings);
+}
+
+}  // namespace
+
+constexpr Exporter kHfTpPlan{
+    "hf-tp-plan", "transformers' tensor parallel plan: styles of modules",
+    "json", "--mode --axis --transformers", Write};
+
+}  // namespace shardc::exports

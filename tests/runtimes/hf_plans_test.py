@@ -1,0 +1,178 @@
+"""`import hf-tp-plan` and `export hf-tp-plan`, judged by what transformers
+itself made of its plans (testdata/runtimes/transformers)."""
+
+import glob
+import gzip
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+from records import RECORDS
+
+BIN = os.environ["SHARDC_BIN"]
+# A vocabulary of 49,155 over two devices: transformers cuts unevenly.
+UNEVEN = {"granite-3.0-8b-base", "granite-3.1-1b-a400m"}
+
+
+def dim_of(placement):
+    """`S(0)`, `_S(1, 2)`: the dimension; nothing of `R`."""
+    if placement == "R":
+        return None
+    return int(placement.partition("(")[2].partition(",")[0].rstrip(")"))
+
+
+def split_dim(spec):
+    dims = [dim for dim, group in enumerate(spec) if group]
+    return dims[0] if dims else None
+
+
+class Plans(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name, value=None):
+        path = os.path.join(self.folder, name)
+        if value is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(value, file)
+        return path
+
+    def run_program(self, *arguments, rc=0):
+        done = subprocess.run([BIN, *arguments], capture_output=True,
+                              text=True, check=False, cwd=self.folder)
+        self.assertEqual(done.returncode, rc,
+                         f"{arguments}\n{done.stdout[-2000:]}{done.stderr}")
+        return done
+
+    def plan(self, rules, manifest):
+        out = self.path("plan.json")
+        self.run_program("plan", "--no-project", "--quiet", "--mesh", "tp:2",
+                         "--rules", rules, "--manifest", manifest, "-o", out)
+        with open(out, encoding="utf-8") as file:
+            return json.load(file)["params"]
+
+    def test_weights_are_cut_as_transformers_cuts_them(self):
+        models = params = 0
+        for path in sorted(glob.glob(os.path.join(
+                RECORDS, "transformers", "known", "*.json.gz"))):
+            name = os.path.basename(path).partition(".json")[0]
+            with gzip.open(path) as file:
+                record = json.load(file)
+            placed = (record.get("tensor_parallel") or {}).get("placements")
+            if not placed or name in UNEVEN:
+                continue
+            models += 1
+            source = self.path("source.json", record["plans"])
+            rules = self.path("rules.yaml")
+            self.run_program("import", "hf-tp-plan", source, "-o", rules)
+            plan = self.plan(rules, path)
+            for param, entry in plan.items():
+                want = dim_of(placed.get(param, ["R"])[0])
+                self.assertEqual(split_dim(entry["spec"]), want,
+                                 (name, param))
+                params += 1
+            if models % 5 == 1:
+                self.there_and_back(plan, path)
+        self.assertGreater(models, 60)
+        print(f"transformers' plans of {models} models: {params} parameters "
+              "cut alike")
+
+    def there_and_back(self, plan, manifest):
+        """What is exported means the same when it is imported again, but for
+        what is left out."""
+        done = self.run_program("export", "hf-tp-plan", "--plan",
+                                self.path("plan.json"), "-o",
+                                self.path("back.json"))
+        again = self.path("again.yaml")
+        if not json.loads(self.read("back.json")):
+            self.assertIn("warning", done.stderr)
+            return
+        self.run_program("import", "hf-tp-plan", self.path("back.json"),
+                         "-o", again)
+        back = self.plan(again, manifest)
+        for name, entry in plan.items():
+            if "warning" not in done.stderr:
+                self.assertEqual(back[name]["spec"], entry["spec"], name)
+            elif split_dim(back[name]["spec"]) is not None:
+                self.assertEqual(back[name]["spec"], entry["spec"], name)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
+
+    def test_what_no_style_says_is_left_out_and_told(self):
+        params = {
+            "up.weight": [8, 8], "up.bias": [8],     # bias whole: no colwise
+            "down.weight": [8, 8], "down.bias": [8],
+            "norm.weight": [8], "wide.weight": [8, 8],
+            "h.0.w.weight": [8, 8], "h.1.w.weight": [8, 8]}
+        manifest = self.path("m.json", {
+            "schema": "shardc.manifest/v1",
+            "params": {name: {"shape": shape, "dtype": "F32"}
+                       for name, shape in params.items()}})
+        rules = self.path("r.json", {"version": 1, "rules": [
+            {"match": "up.weight", "spec": ["tp"]},
+            {"match": "down.weight", "spec": [None, "tp"]},
+            {"match": "norm", "spec": ["tp"]},
+            {"match": "wide", "spec": [["fsdp", "tp"]]},
+            {"match": "h.0", "spec": ["tp"]},
+            {"match": ".*", "spec": []}]})
+        done = self.run_program(
+            "export", "hf-tp-plan", "--no-project", "--mesh", "fsdp:2,tp:2",
+            "--rules", rules, "--manifest", manifest)
+        self.assertEqual(json.loads(done.stdout), {"down": "rowwise"})
+        for words in ("`up` whole: `colwise` splits a bias",
+                      "`norm` whole: a style splits matrices",
+                      "`wide` whole: other axes split the dimension",
+                      "`h.*.w` whole: modules of this name are cut unlike"):
+            self.assertIn(words, done.stderr)
+        self.assertEqual(done.stderr.count("warning["), 4)
+
+    def test_words_of_versions(self):
+        manifest = self.path("m.json", {
+            "schema": "shardc.manifest/v1",
+            "params": {"embed_tokens.weight": {"shape": [8, 8], "dtype": "F32"},
+                       "lm_head.weight": {"shape": [8, 8], "dtype": "F32"}}})
+        rules = self.path("r.json", {"version": 1, "rules": [
+            {"match": ".*", "spec": ["tp"]}]})
+        words = {"4.57": ["rowwise", "colwise_rep"],
+                 "5.0": ["rowwise", "colwise_rep"],
+                 "5": ["embedding_rowwise", "colwise_gather_output"],
+                 "5.16.1": ["embedding_rowwise", "colwise_gather_output"]}
+        command = ["export", "hf-tp-plan", "--no-project", "--mesh", "tp:2",
+                   "--rules", rules, "--manifest", manifest,
+                   "--transformers"]
+        for version, styles in words.items():
+            said = json.loads(self.run_program(*command, version).stdout)
+            self.assertEqual(list(said.values()), styles)
+        for version in ("4.49", "new", "5.x", "-1"):
+            done = self.run_program(*command, version, rc=2)
+            self.assertIn("no version of transformers", done.stderr)
+
+    def test_bad_plans(self):
+        out = self.path("out.yaml")
+        for value, words in (
+                ({"a": "diagonal"}, "style `diagonal` is not known"),
+                ({"a": 3}, "a style is a word"),
+                ([], "no plan of names and styles"),
+                ({}, "no plan of names and styles"),
+                ({"tp_plan": {}}, "a style is a word")):
+            done = self.run_program("import", "hf-tp-plan",
+                                    self.path("bad.json", value), "-o", out,
+                                    rc=2)
+            self.assertIn(words, done.stderr)
+            self.assertIn("bad.json:1:", done.stderr)
+            self.assertFalse(os.path.exists(out))
+        source = self.path("p.json", {"other": {"a": "colwise"}})
+        self.run_program("import", "hf-tp-plan", source, "--symbol", "other")
+        done = self.run_program("import", "hf-tp-plan", source, "--symbol",
+                                "none", rc=2)
+        self.assertIn("no plan `none`", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["hf_plans_test"])
