@@ -24,6 +24,11 @@ EXPERTS = "fsdp:8,ep:8"  # for models that have some
 AXES = [("`kv_head: null`", "{kv_head: null}"),
         ("`kv_head: tp`", "{kv_head: tp}"),
         ("`head: null`", "{head: null, kv_head: null}")]
+# Families whose pack knows the names of their Flax classes.
+FLAX = {"bert", "clip", "gpt2", "gptj", "llama", "mistral", "gemma", "mt5",
+        "opt", "roberta", "t5", "vit", "whisper"}
+# Whose heads are wider than the Flax class can say.
+NOT_FLAX = {"devstral-small-24b", "mistral-nemo-12b"}
 # Codes that a change of axes may mend, or that say that tp fits no heads.
 HEADS = {"SHD220", "SHD207", "SHD405"}
 # What a model's sizes do not let a mesh do, as docs/packs.md explains it: the
@@ -69,7 +74,7 @@ class Tree:
             file.write(built.out)
 
     def has_experts(self):
-        return any(".experts." in name for name in self.names)
+        return any(re.search(r"[./]experts[./]", name) for name in self.names)
 
 
 def trees(folder, chosen=None):
@@ -80,6 +85,8 @@ def trees(folder, chosen=None):
         files = Tree(folder, model, model_type, "hf-files")
         if files.names != built.names:
             yield files
+        if model_type in FLAX and model not in NOT_FLAX:
+            yield Tree(folder, model, model_type, "flax")
 
 
 def pack_of(tree):

@@ -19,7 +19,8 @@ PAGE = os.path.join(ROOT, "docs", "packs.md")
 TESTDATA = os.path.join(ROOT, "testdata")
 BEGIN, END = "<!-- table -->\n", "<!-- /table -->\n"
 # Described families that no pack serves yet.
-UNSERVED = {"gpt_neo", "gpt_bigcode", "phimoe"}
+UNSERVED = {"gpt_neo", "gpt_bigcode", "phimoe", "distilbert", "nemotron",
+            "dbrx", "mpt", "granitemoe", "xlm-roberta"}
 # That have a pack, themselves or their kin.
 ASKED = ["llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen2_moe",
          "qwen3_moe", "gemma2", "gemma3", "phi3", "gpt2", "gpt_neox", "gptj",
@@ -151,17 +152,27 @@ class Table(Case):
         """Of each family all that any of its small models holds."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
+        flax = records.load("flax/small")["cases"]
         for family in sorted(pack_table.described()
                              & set(records.load("transformers/index")
                                    ["families"])):
             cases = records.load("transformers/small/" + family)["cases"]
-            params = {p["name"]: p for case in cases for p in case["params"]}
-            path = os.path.join(folder.name, family + ".json")
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump({"schema": "shardc.manifest/v1", "model": family,
-                           "separator": ".",
-                           "params": list(params.values())}, file)
-            yield path
+            yield self.union(folder.name, family, ".", cases)
+            if family in pack_table.FLAX:
+                yield self.union(
+                    folder.name, family, "/",
+                    [case for case in flax if case["model_type"] == family])
+
+    def union(self, folder, family, separator, cases):
+        params = {p["name"]: p for case in cases
+                  for p in case.get("params", [])}
+        name = family + (".json" if separator == "." else ".flax.json")
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"schema": "shardc.manifest/v1", "model": family,
+                       "separator": separator,
+                       "params": list(params.values())}, file)
+        return path
 
 
 def write():

@@ -97,8 +97,8 @@ TEST_CASE("auto tells kin apart") {
   CHECK(picked({"h.0.attn.c_attn.weight", "wpe.weight"}, "gpt_bigcode") ==
         "none");
   // A family whose pack has no names in this spelling.
-  CHECK_FALSE(PickPack(ManifestOf({"h/0/attn/q/kernel", "h/0/mlp/fc_in/kernel",
-                                   "h/0/mlp/fc_out/kernel"},
+  CHECK_FALSE(PickPack(ManifestOf({"l/self_attn/q/kernel", "l/mlp/dense/kernel",
+                                   "l/mlp/fc1/kernel"},
                                   '/'),
                        ""));
 }
