@@ -94,8 +94,9 @@ std::vector<Place> NamedLines(const Reading& reading, const NameAt& at) {
 Symbol SymbolOf(const YamlNode& name, const YamlNode& whole,
                 Symbol::Kind kind) {
   Symbol out;
-  out.name = name.IsScalar() ? Printable(name.text) : "";
-  if (out.name.empty()) out.name = "-";  // the protocol wants one
+  const bool named = name.IsScalar() && !name.text.empty();
+  // The protocol wants one.
+  out.name = named ? Printable(name.text) : std::string(1, '-');
   out.kind = kind;
   out.begin = std::min(name.begin, whole.begin);
   out.end = std::max({name.end, whole.end, out.begin});
