@@ -17,45 +17,57 @@ inline constexpr LabelId kNoLabel = -1;
 inline constexpr ValueId kNoValue = -1;
 
 // A dimension by name. The size of one with factors, (n h), is their product,
-// the first one outermost; of one with a group, n = k g, n's kv heads.
+// the first one outermost; of one with parts, (c + r), their sum, side by side.
+// A number that is no dimension but scales with them (a window, how many
+// experts a token goes to) is a label too, which no value has.
 struct Label {
   std::string name = {};
   std::vector<LabelId> factors = {};
+  std::vector<LabelId> parts = {};
   std::string semantic = {};  // HEAD, EMBED, ...; empty: none
 };
 
 // By LabelId; what a graph is run or priced with.
 using Sizes = std::vector<int64_t>;
 
+// Labels of a result are those of its value; `label`, `to`, `index`, `fn` ...
+// are the op's own fields.
 enum class OpKind : uint8_t {
   kInput,       // a parameter, a moment, or data
   kEinsum,      // two operands; labels that the result lacks are summed
   kAdd,         // two or more; those with fewer labels are broadcast
   kScale,       // times `scale`
-  kFn,          // elementwise `fn` of one or more operands
+  kFn,          // elementwise `fn` of one or more operands of one shape
   kSum,         // over `label`
   kMax,         // over `label`
   kBroadcast,   // along `label`
-  kLookup,      // (table [v, d], ids [b, t]) -> [b, t, d]
-  kScatter,     // (ids [b, t], g [b, t, d]) -> [v, d]
-  kPick,        // (logits [b, t, v], ids [b, t]) -> [b, t]
-  kPlace,       // (ids [b, t], g [b, t]) -> [b, t, v]
-  kSplit,       // `label` (n h) -> n, h
-  kMerge,       // n, h -> `label` (n h)
-  kPart,        // [begin, begin + size) of `label`, called `to` in the result
-  kUnpart,      // the same, zeros elsewhere
+  kLookup,      // (table [v, d], ids [b, t]) -> [b, t, d]; rows: `label`
+  kScatter,     // (ids [b, t], g [b, t, d]) -> [v, d]; rows: `label`
+  kPick,        // (logits [b, t, v], ids [b, t]) -> [b, t]; from `label`
+  kPlace,       // (ids [b, t], g [b, t]) -> [b, t, v]; into `label`
+  kSplit,       // `label` (n h) -> all its factors
+  kMerge,       // all factors -> `label` (n h)
+  kPart,        // part `index` of `label`, called `to` in the result
+  kUnpart,      // part `to`, number `index` -> `label`, zeros elsewhere
   kIndex,       // row `index` of `label`, which leaves
   kUnindex,     // the same, zeros elsewhere
   kRename,      // `label` is called `to`
-  kRope,        // (x, positions); `sign` -1 turns back
-  kMask,        // (scores, positions ...): minus infinity where no key is seen
-  kRepeat,      // kv heads `label` -> heads `to`
+  kIdentity,    // the same values, at another anchor
+  kRope,        // (x, positions) along `label` by ropes[index], times `sign`
+  kMask,        // (scores, positions of queries, of keys): minus infinity where
+                // `fn` hides a key: "causal", or "all" that hides none; counts:
+                // {window}, beyond which a causal one does too
+  kRepeat,      // kv heads `label` -> heads `to`: kv = n / (|n| / |k|)
   kGroupSum,    // heads `label` -> kv heads `to`
-  kTopK,        // [b, t, e] -> 0 or 1
-  kSlots,       // chosen [b, t, e] -> place in queue [b, t, e, c]
-  kDropout,     // keyed by the global index
-  kCacheWrite,  // (cache [b, s, k, h], new, index)
-  kAdamW,       // (p, g, m, v, clip) -> p, m, v: one op a result, by `index`
+  kTopGroups,   // scores [b, t, e] -> 0 or 1 along `label`; counts: {groups,
+                // chosen}; a group counts by `fn`: "max", or "top2", their sum
+  kTopK,        // [b, t, e] -> 0 or 1 along `label`; counts: {chosen}
+  kSlots,       // chosen [b, t, e] -> place in the queue of `label`, 0 or 1
+                // along `to`; who finds no place is dropped
+  kDropout,     // keyed by the global index; rate: scale.constant
+  kCacheWrite,  // (cache [b, s, k, h], new [b, t, k, h], positions [b, t])
+  kAdamW,       // (p, g, m, v, clip) -> p, m, v: one op a result, by `index`;
+                // decay: scale.constant
   kAttention,   // one of the operations, whole
 };
 
@@ -65,6 +77,20 @@ enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 struct Scale {
   double constant = 1;
   std::vector<std::pair<LabelId, double>> powers = {};
+};
+
+// A turn of heads by their positions.
+struct Rope {
+  double base = 10000;
+  std::string scaling = {};  // "", "linear", "yarn", "llama3" ...
+  double factor = 1;
+  double original_length = 0;
+  double beta_fast = 32, beta_slow = 1;  // yarn
+  bool whole_numbers = true;             // yarn
+  double low_part = 1, high_part = 4;    // llama3
+  double amplitude = 0;                  // 0: the scaling's own
+  double turned = 1;                     // of a head, its first so much
+  bool neighbours = false;               // pairs 2i, 2i + 1, not i, i + d/2
 };
 
 struct Value {
@@ -80,11 +106,15 @@ struct Op {
   ValueId out = kNoValue;
   std::string name = {};    // as the report tells it: `linear q`
   std::string anchor = {};  // role whose semantic axes the result lies by
-  std::string fn = {};      // kFn: a row of the table of functions
+  // kFn: a row of the table of functions (step/functions.h), whose constant
+  // is scale.constant.
+  std::string fn = {};
   LabelId label = kNoLabel;
   LabelId to = kNoLabel;
   int64_t index = 0;
   Scale scale = {};
+  std::vector<LabelId> counts = {};
+  int8_t sign = 1;     // kRope
   int32_t layer = -1;  // -1: outside the repeated part
 };
 
@@ -99,16 +129,68 @@ struct Parameter {
   bool decays = true;  // weight decay
 };
 
+enum class DataKind : uint8_t {
+  kIds,             // [b, t]
+  kLabels,          // [b, t]
+  kWeights,         // [b, t]: of each label's loss
+  kPositions,       // [b, t]
+  kCache,           // [b, s, k, h]
+  kCachePositions,  // [b, s]: 0, 1, 2 ...
+};
+struct Data {
+  DataKind kind = DataKind::kIds;
+  ValueId value = kNoValue;
+};
+
+// What one layer keeps for later tokens: `before` is data in decoding, absent
+// in prefill.
+struct Cache {
+  int32_t layer = -1;
+  ValueId before = kNoValue;
+  ValueId after = kNoValue;
+};
+
+struct Moments {
+  ValueId first = kNoValue, second = kNoValue;
+};
+
+struct Adam {
+  double rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  double decay = 0.1;
+  double clip = 1;   // global norm
+  int64_t step = 1;  // the one that is taken
+};
+
+// Labels that every description has beside its own.
+struct CommonLabels {
+  LabelId batch = kNoLabel, query = kNoLabel, key = kNoLabel;
+  LabelId slot = kNoLabel;     // place of a token in an expert's queue
+  LabelId top_k = kNoLabel;    // counts
+  LabelId window = kNoLabel;   // of layers that have one
+  LabelId experts = kNoLabel;  // that the router chooses from
+};
+
 struct Graph {
   std::vector<Label> labels = {};
   std::vector<Value> values = {};
   std::vector<Op> ops = {};  // each after those whose results it takes
   std::vector<Parameter> parameters = {};
+  std::vector<Rope> ropes = {};
+  std::vector<Data> data = {};
+  std::vector<Cache> caches = {};
+  CommonLabels common = {};
+  Adam adam = {};
+  // Where the queues of experts have no limit, a slot for every token holds
+  // them all.
+  bool dropless = false;
   ValueId loss = kNoValue;    // [] in training
   ValueId logits = kNoValue;  // [b, t, v]
   // Of backward and optimizer, by parameter; empty before.
   std::vector<ValueId> gradients = {};
+  ValueId gradient_norm = kNoValue;  // [], before clipping
   std::vector<ValueId> updated = {};
+  std::vector<Moments> moments = {};  // inputs
+  std::vector<Moments> updated_moments = {};
 };
 
 }  // namespace shardc::step
