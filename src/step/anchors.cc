@@ -1,0 +1,188 @@
+// A role is a list of pairs: a dimension whose label means the first token is
+// cut by the axes of the second. What a role does not list stays whole.
+//
+//   resid [b, t, d]      BATCH, QUERY_LENGTH, EMBED   ->  b:fsdp+dp t:sp d:tp
+//   k [b, t, k, h]       t is KV_LENGTH here          ->  b:fsdp+dp t:sp k:tp
+//   moe_exp [b, e, c, d] BATCH without EXPERT's axes  ->  b:fsdp+dp e:ep
+#include "step/anchors.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardc::step {
+namespace {
+
+struct TokenPair {
+  std::string_view label, axes;
+};
+struct Role {
+  std::string_view name;
+  std::array<TokenPair, 4> pairs;
+  bool forward_only = false;
+  bool without_expert = false;  // BATCH loses EXPERT's axes
+  bool if_expert_in_batch = false;
+};
+
+constexpr TokenPair kBatch = {"BATCH", "BATCH"};
+constexpr TokenPair kQuery = {"QUERY_LENGTH", "QUERY_LENGTH"};
+constexpr TokenPair kKeys = {"KV_LENGTH", "KV_LENGTH"};
+constexpr TokenPair kEmbed = {"EMBED", "EMBED"};
+constexpr TokenPair kHead = {"HEAD", "HEAD"};
+constexpr TokenPair kHeadDim = {"HEAD_DIM", "HEAD_DIM"};
+constexpr TokenPair kKvHead = {"KV_HEAD", "KV_HEAD"};
+constexpr TokenPair kKvDim = {"HEAD_DIM", "KV_HEAD_DIM"};
+constexpr TokenPair kNewKeys = {"QUERY_LENGTH", "KV_LENGTH"};
+constexpr TokenPair kMlp = {"MLP_INTERMEDIATE", "MLP_INTERMEDIATE"};
+constexpr TokenPair kVocab = {"VOCAB", "VOCAB"};
+constexpr TokenPair kGate = {"EXPERT", "EXPERT_GATE"};
+constexpr TokenPair kExpert = {"EXPERT", "EXPERT"};
+
+constexpr Role kRoles[] = {
+    {"ids", {{kBatch, kQuery}}},
+    {"labels", {{kBatch, kQuery}}},
+    {"weights", {{kBatch, kQuery}}},
+    {"positions", {{kBatch, kQuery}}},
+    {"kcache_positions", {{kBatch, kKeys}}},
+    {"resid", {{kBatch, kQuery, kEmbed}}},
+    {"normed", {{kBatch, kQuery, kEmbed}}},
+    {"latent", {{kBatch, kQuery}}},
+    {"q", {{kBatch, kQuery, kHead, kHeadDim}}},
+    {"attn_out", {{kBatch, kQuery, kHead, kHeadDim}}},
+    {"k", {{kBatch, kNewKeys, kKvHead, kKvDim}}},
+    {"krep", {{kBatch, kHead, kKvDim}}, true},
+    {"mlp", {{kBatch, kQuery, kMlp}}},
+    {"logits", {{kBatch, kQuery, kVocab}}},
+    {"router", {{kBatch, kQuery, kGate}}},
+    {"sel", {{kBatch, kQuery, kGate}}},
+    {"moe_tok", {{kBatch}}, false, false, true},
+    {"moe_exp", {{kBatch, kExpert}}, false, true},
+    {"moe_mlp", {{kBatch, kExpert, kMlp}}, false, true},
+    {"kcache", {{kBatch, kKeys, kKvHead}}},
+};
+
+const Role* FindRole(std::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(kRoles), std::end(kRoles),
+                   [&](const Role& role) { return role.name == name; });
+  return found == std::end(kRoles) ? nullptr : found;
+}
+
+size_t TokenIndex(std::string_view token) {
+  return static_cast<size_t>(
+      std::find(kAnchorTokens.begin(), kAnchorTokens.end(), token) -
+      kAnchorTokens.begin());
+}
+
+const AxisGroup& AxesFor(const AnchorAxes& anchors, std::string_view role,
+                         std::string_view token) {
+  for (const AnchorOverride& own : anchors.overrides) {
+    if (own.role == role && own.token == token) return own.axes;
+  }
+  return anchors.by_token[TokenIndex(token)];
+}
+
+// The token by which the role cuts a label's dimension.
+std::string_view TokenOf(const Role& role, std::string_view semantic) {
+  if (semantic.empty()) return {};
+  for (const TokenPair& pair : role.pairs) {
+    if (pair.label == semantic) return pair.axes;
+  }
+  return {};
+}
+
+void Note(std::vector<std::string>& notes, std::string text) {
+  if (std::find(notes.begin(), notes.end(), text) == notes.end()) {
+    notes.push_back(std::move(text));
+  }
+}
+
+// The leading axes that are still free and divide.
+AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
+                 AxisSet used, const std::string& where,
+                 std::vector<std::string>& notes) {
+  AxisList out;
+  int64_t parts = 1;
+  for (AxisId axis : list) {
+    if (Holds(used, axis)) {
+      Note(notes, where + ": " + axes.names[axis] +
+                      " cuts an earlier dimension too and is left out here");
+      continue;
+    }
+    parts *= axes.sizes[axis];
+    if (size % parts != 0) {
+      if (size > 1) {
+        Note(notes, where + ": " + axes.names[axis] + " does not divide " +
+                        std::to_string(size) + " and is left out");
+      }
+      break;
+    }
+    out.push_back(axis);
+  }
+  return out;
+}
+
+}  // namespace
+
+AnchorAxes AnchorAxesOf(const Resolver& resolver, Mode mode) {
+  AnchorAxes out;
+  Findings none;  // built-in tokens always resolve
+  const auto resolved = [&](std::string_view token) {
+    SpecList list;
+    SpecEntry entry;
+    entry.names.push_back({std::string(token), {}});
+    list.entries.push_back(std::move(entry));
+    const std::optional<Resolved> result = resolver.Resolve(list, mode, none);
+    return result.has_value() && !result->spec.empty() ? result->spec[0]
+                                                       : AxisGroup{};
+  };
+  for (size_t i = 0; i < kAnchorTokens.size(); ++i) {
+    out.by_token[i] = resolved(kAnchorTokens[i]);
+  }
+  for (std::string_view token : {"BATCH", "QUERY_LENGTH", "FSDP"}) {
+    for (const std::string& axis : resolved(token)) {
+      if (std::find(out.data.begin(), out.data.end(), axis) == out.data.end()) {
+        out.data.push_back(axis);
+      }
+    }
+  }
+  return out;
+}
+
+std::optional<Layout> AnchorLayout(const AnchorAxes& anchors, const Axes& axes,
+                                   const Graph& graph, const Sizes& sizes,
+                                   std::string_view role,
+                                   const std::vector<LabelId>& labels,
+                                   std::vector<std::string>& notes) {
+  const Role* const found = FindRole(role);
+  if (found == nullptr || labels.size() > kMaxRank) return std::nullopt;
+  const AxisSet expert = axes.SetOf(AxesFor(anchors, role, "EXPERT"));
+  const AxisSet batch = axes.SetOf(AxesFor(anchors, role, "BATCH"));
+  if (found->if_expert_in_batch && (expert & ~batch) != 0) return std::nullopt;
+  Layout out;
+  out.rank = static_cast<uint8_t>(labels.size());
+  AxisSet used = 0;
+  for (size_t d = 0; d < labels.size(); ++d) {
+    const Label& label = graph.labels[static_cast<size_t>(labels[d])];
+    const std::string_view token = TokenOf(*found, label.semantic);
+    if (token.empty()) continue;
+    AxisList list = axes.Of(AxesFor(anchors, role, token));
+    if (found->without_expert && token == "BATCH") {
+      AxisList left;
+      for (AxisId axis : list) {
+        if (!Holds(expert, axis)) left.push_back(axis);
+      }
+      list = left;
+    }
+    out.dims[d] = Fitting(axes, list, sizes[static_cast<size_t>(labels[d])],
+                          used, std::string(role) + " " + label.name, notes);
+    used = static_cast<AxisSet>(used | out.dims[d].set());
+  }
+  return out;
+}
+
+bool IsForwardOnly(std::string_view role) {
+  const Role* const found = FindRole(role);
+  return found != nullptr && found->forward_only;
+}
+
+}  // namespace shardc::step

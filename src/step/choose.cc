@@ -1,0 +1,402 @@
+// For each axis the labels at which some operand, or the wanted layout of the
+// result, carries it are its options. One option is taken; of several,
+// `published` lets weights move over data axes and activations over the
+// others, and asks the cost where that does not decide; `cost` tries all
+// combinations. The least key wins: bytes at real sizes, collectives, local
+// work, options in the order of the mesh's axes and of the op's labels, whole
+// last. So ties never depend on anything but the files.
+//
+//   linear y [b:fsdp t d], w [f:tp d:fsdp]   fsdp: b or d; published: b, and
+//                                            the weight is gathered
+#include "step/choose.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace shardc::step {
+namespace {
+
+// What an axis does in an op: a label's index, or one of these.
+constexpr int8_t kWhole = -1;  // nobody has it cut
+constexpr int8_t kFlow = -2;   // it stays pending
+using Assignment = std::array<int8_t, kMaxAxes>;
+
+struct Key {
+  int64_t bytes = 0, collectives = 0, work = 0;
+  bool operator<(const Key& other) const {
+    return std::tie(bytes, collectives, work) <
+           std::tie(other.bytes, other.collectives, other.work);
+  }
+};
+
+// Who carries an axis, and where.
+struct Carried {
+  std::vector<int8_t> options;  // labels, in their order
+  uint32_t by_weights = 0, by_activations = 0, by_wanted = 0;  // label bits
+  bool pending = false;
+  bool flows = false;
+
+  bool Has(int8_t label) const {
+    return std::find(options.begin(), options.end(), label) != options.end();
+  }
+};
+
+class Chooser {
+ public:
+  Chooser(const ChoiceSettings& settings, const Question& question)
+      : set_(settings), q_(question), labels_(*question.labels) {}
+
+  Answer Run() {
+    const size_t n = set_.axes->count();
+    chosen_.fill(kWhole);
+    std::vector<Carried> carried;
+    carried.reserve(n);
+    for (AxisId a = 0; a < n; ++a) carried.push_back(Carriers(a));
+    // A first round by default, so that costs see every axis somewhere.
+    for (AxisId a = 0; a < n; ++a) chosen_[a] = Default(carried[a], a);
+    if (set_.policy == Policy::kCost) {
+      ChooseByCost(carried);
+    } else {
+      for (AxisId a = 0; a < n; ++a) ChooseAsPublished(a, carried[a]);
+    }
+    Answer out = Derive(chosen_);
+    for (AxisId a = 0; a < n; ++a) RecordClash(a, carried[a], out);
+    return out;
+  }
+
+ private:
+  LabelKind Kind(int8_t label) const {
+    return labels_.labels[static_cast<size_t>(label)].kind;
+  }
+
+  Carried Carriers(AxisId axis) const {
+    Carried out;
+    uint32_t seen = 0;
+    size_t pending = 0, others = 0;
+    bool linear = true;
+    for (size_t i = 0; i < q_.operands.size(); ++i) {
+      const OperandView& operand = q_.operands[i];
+      const Layout& layout = *operand.layout;
+      if (Holds(layout.partial, axis)) {
+        ++pending;
+        linear = linear && IsLinearIn(q_.op->kind, i);
+      } else if (Holds(layout.cut(), axis)) {
+        ++others;
+      }
+      for (size_t d = 0; d < layout.rank; ++d) {
+        if (!Holds(layout.dims[d].set(), axis)) continue;
+        const uint32_t bit = 1U << static_cast<uint32_t>(labels_.of[i][d]);
+        if (Kind(labels_.of[i][d]) == LabelKind::kNeed) continue;
+        seen |= bit;
+        (operand.weight ? out.by_weights : out.by_activations) |= bit;
+      }
+    }
+    if (q_.wanted != nullptr) {
+      for (size_t d = 0; d < q_.wanted->rank; ++d) {
+        if (!Holds(q_.wanted->dims[d].set(), axis)) continue;
+        const int8_t label = labels_.result[d];
+        if (Kind(label) == LabelKind::kNeed) continue;
+        seen |= 1U << static_cast<uint32_t>(label);
+        out.by_wanted |= 1U << static_cast<uint32_t>(label);
+      }
+    }
+    for (size_t label = 0; label < labels_.count; ++label) {
+      if ((seen >> label & 1U) != 0) {
+        out.options.push_back(static_cast<int8_t>(label));
+      }
+    }
+    out.pending = pending > 0;
+    const bool together = RuleOf(q_.op->kind).linear == Linear::kTogether;
+    out.flows = pending > 0 && linear && others == 0 &&
+                (together ? pending == q_.operands.size() : pending == 1) &&
+                !Grows(axis);
+    return out;
+  }
+
+  // Whether the result is larger than what is pending, which is then better
+  // reduced before.
+  bool Grows(AxisId axis) const {
+    int64_t most = 0;
+    for (const OperandView& operand : q_.operands) {
+      if (!Holds(operand.layout->partial, axis)) continue;
+      most = std::max(most, Elements(*operand.value));
+    }
+    return Elements(*q_.result) > most;
+  }
+  int64_t Elements(const Value& value) const {
+    int64_t out = 1;
+    for (LabelId label : value.labels) out *= (*set_.sizes)[size_t(label)];
+    return out;
+  }
+
+  static bool In(uint32_t bits, int8_t label) {
+    return (bits >> static_cast<uint32_t>(label) & 1U) != 0;
+  }
+
+  int8_t Default(const Carried& carried, AxisId axis) const {
+    if (carried.flows) return kFlow;
+    if (carried.options.empty()) return kWhole;
+    const bool data = Holds(set_.data, axis);
+    const uint32_t weights =
+        carried.by_weights | (q_.gradient ? carried.by_wanted : 0U);
+    const uint32_t first = data ? carried.by_activations : weights;
+    const uint32_t second =
+        data ? (q_.gradient ? 0U : carried.by_wanted) : carried.by_activations;
+    for (uint32_t bits : {first, second}) {
+      for (int8_t label : carried.options) {
+        if (In(bits, label)) return label;
+      }
+    }
+    return carried.options.front();
+  }
+
+  static int Count(uint32_t bits) { return __builtin_popcount(bits); }
+
+  // Whether the axis may as well be gathered before: the result has the label,
+  // and is wanted without the axis anywhere.
+  bool MayBeWhole(AxisId axis, const Carried& carried) const {
+    return q_.wanted != nullptr && !Holds(q_.wanted->cut(), axis) &&
+           carried.options.size() == 1 &&
+           Kind(carried.options.front()) == LabelKind::kMap;
+  }
+
+  void ChooseAsPublished(AxisId axis, const Carried& carried) {
+    if (carried.flows || carried.options.empty()) return;
+    if (carried.options.size() == 1) {
+      if (MayBeWhole(axis, carried)) {
+        chosen_[axis] = Cheapest(axis, {carried.options.front(), kWhole});
+      }
+      return;
+    }
+    const bool data = Holds(set_.data, axis);
+    const uint32_t weights =
+        carried.by_weights | (q_.gradient ? carried.by_wanted : 0U);
+    const bool has_weight = weights != 0;
+    const uint32_t stays = data ? carried.by_activations : weights;
+    if (has_weight && Count(stays) == 1) return;  // as by default
+    chosen_[axis] = Cheapest(axis, carried.options);
+  }
+
+  int8_t Cheapest(AxisId axis, const std::vector<int8_t>& options) const {
+    Assignment trial = chosen_;
+    int8_t best = options.front();
+    std::optional<Key> least;
+    for (int8_t option : options) {
+      trial[axis] = option;
+      const Key key = KeyOf(trial);
+      if (!least.has_value() || key < *least) {
+        least = key;
+        best = option;
+      }
+    }
+    return best;
+  }
+
+  void ChooseByCost(const std::vector<Carried>& carried) {
+    std::vector<AxisId> open;
+    std::vector<std::vector<int8_t>> options;
+    for (AxisId a = 0; a < carried.size(); ++a) {
+      std::vector<int8_t> of = carried[a].options;
+      if (carried[a].flows) of.insert(of.begin(), kFlow);
+      if (of.empty()) continue;
+      // Two matching shards are never gathered to save bytes.
+      if (of.size() > 1 || MayBeWhole(a, carried[a])) of.push_back(kWhole);
+      if (of.size() < 2) continue;
+      open.push_back(a);
+      options.push_back(std::move(of));
+    }
+    if (open.empty()) return;
+    std::vector<size_t> at(open.size(), 0);
+    Assignment trial = chosen_, best = chosen_;
+    std::optional<Key> least;
+    while (true) {
+      for (size_t i = 0; i < open.size(); ++i) {
+        trial[open[i]] = options[i][at[i]];
+      }
+      const Key key = KeyOf(trial);
+      if (!least.has_value() || key < *least) {
+        least = key;
+        best = trial;
+      }
+      size_t i = open.size();
+      while (i > 0 && ++at[i - 1] == options[i - 1].size()) at[--i] = 0;
+      if (i == 0) break;
+    }
+    chosen_ = best;
+  }
+
+  // The axes that serve a label in the order of the first who has most of
+  // them: what is wanted, then the operands; as far as they divide.
+  AxisList OrderOf(const Assignment& assignment, size_t label) const {
+    AxisSet mine = 0;
+    for (AxisId a = 0; a < set_.axes->count(); ++a) {
+      if (assignment[a] == static_cast<int8_t>(label)) {
+        mine = static_cast<AxisSet>(mine | Bit(a));
+      }
+    }
+    if (mine == 0) return {};
+    AxisList order;
+    const auto consider = [&](const AxisList& list) {
+      AxisList filtered;
+      for (AxisId axis : list) {
+        if (Holds(mine, axis)) filtered.push_back(axis);
+      }
+      if (filtered.size() > order.size()) order = filtered;
+    };
+    if (q_.wanted != nullptr) {
+      for (size_t d = 0; d < q_.wanted->rank; ++d) {
+        if (labels_.result[d] == static_cast<int8_t>(label)) {
+          consider(q_.wanted->dims[d]);
+        }
+      }
+    }
+    for (size_t i = 0; i < q_.operands.size(); ++i) {
+      const Layout& layout = *q_.operands[i].layout;
+      for (size_t d = 0; d < layout.rank; ++d) {
+        if (labels_.of[i][d] == static_cast<int8_t>(label)) {
+          consider(layout.dims[d]);
+        }
+      }
+    }
+    for (AxisId a = 0; a < set_.axes->count(); ++a) {
+      if (Holds(mine, a) && !Holds(order.set(), a)) order.push_back(a);
+    }
+    AxisList out;
+    int64_t left =
+        (*set_.sizes)[static_cast<size_t>(labels_.labels[label].label)];
+    for (AxisId axis : order) {
+      if (left % set_.axes->sizes[axis] != 0) break;
+      left /= set_.axes->sizes[axis];
+      out.push_back(axis);
+    }
+    return out;
+  }
+
+  Answer Derive(const Assignment& assignment) const {
+    Answer out;
+    std::array<AxisList, OpLabels::kMost> lists{};
+    AxisSet flows = 0;
+    for (AxisId a = 0; a < set_.axes->count(); ++a) {
+      if (assignment[a] == kFlow) flows = static_cast<AxisSet>(flows | Bit(a));
+    }
+    for (size_t label = 0; label < labels_.count; ++label) {
+      lists[label] = OrderOf(assignment, label);
+      const LabelKind kind = labels_.labels[label].kind;
+      if (kind == LabelKind::kSum) {
+        out.result.partial =
+            static_cast<AxisSet>(out.result.partial | lists[label].set());
+      } else if (kind == LabelKind::kMax) {
+        for (AxisId axis : lists[label]) out.maxima.push_back(axis);
+      }
+    }
+    out.operands.resize(q_.operands.size());
+    for (size_t i = 0; i < q_.operands.size(); ++i) {
+      Layout& to = out.operands[i];
+      to.rank = q_.operands[i].layout->rank;
+      for (size_t d = 0; d < to.rank; ++d) {
+        to.dims[d] = lists[static_cast<size_t>(labels_.of[i][d])];
+      }
+      to.partial = static_cast<AxisSet>(q_.operands[i].layout->partial & flows);
+      out.result.partial =
+          static_cast<AxisSet>(out.result.partial | to.partial);
+    }
+    out.result.rank = static_cast<uint8_t>(q_.result->labels.size());
+    for (size_t d = 0; d < out.result.rank; ++d) {
+      out.result.dims[d] = lists[static_cast<size_t>(labels_.result[d])];
+    }
+    return out;
+  }
+
+  Key KeyOf(const Assignment& assignment) const {
+    const Answer answer = Derive(assignment);
+    Key key;
+    const auto charge = [&](const MoveCost& cost) {
+      key.bytes += cost.bytes;
+      key.collectives += cost.collectives;
+    };
+    const auto cost = [&](const Value& value, const Layout& from,
+                          const Layout& to) {
+      return CostOf(PlanMoves(from, to), *set_.axes, value, from, *set_.sizes,
+                    set_.element_bytes);
+    };
+    for (size_t i = 0; i < q_.operands.size(); ++i) {
+      const OperandView& operand = q_.operands[i];
+      if (operand.repeated) continue;
+      std::optional<MoveCost> least;
+      for (const Layout* copy : operand.copies) {
+        if ((answer.operands[i].partial & ~copy->partial) != 0) continue;
+        const MoveCost one = cost(*operand.value, *copy, answer.operands[i]);
+        if (!least.has_value() || one.bytes < least->bytes) least = one;
+      }
+      if (least.has_value()) charge(*least);
+    }
+    Layout result = answer.result;
+    for (AxisId axis : answer.maxima) {
+      result.partial = static_cast<AxisSet>(result.partial | Bit(axis));
+    }
+    Layout goal = result;
+    goal.partial = 0;
+    charge(cost(*q_.result, result, q_.wanted != nullptr ? *q_.wanted : goal));
+    key.work = Work(assignment);
+    return key;
+  }
+
+  // Elements of the whole loop nest on one device.
+  int64_t Work(const Assignment& assignment) const {
+    double out = 1;
+    for (size_t label = 0; label < labels_.count; ++label) {
+      out *= static_cast<double>(
+          (*set_.sizes)[static_cast<size_t>(labels_.labels[label].label)]);
+    }
+    for (AxisId a = 0; a < set_.axes->count(); ++a) {
+      if (assignment[a] >= 0) {
+        out /= static_cast<double>(set_.axes->sizes[a]);
+      }
+    }
+    return out < 4e18 ? static_cast<int64_t>(out)
+                      : int64_t{4'000'000'000'000'000'000};
+  }
+
+  void RecordClash(AxisId axis, const Carried& carried, Answer& out) const {
+    if (carried.options.size() < 2) return;
+    Clash clash{.op = -1,
+                .axis = axis,
+                .labels = {},
+                .chosen = LabelOf(chosen_[axis]),
+                .bytes = KeyOf(chosen_).bytes,
+                .cheapest = kNoLabel,
+                .least = 0};
+    for (int8_t option : carried.options) {
+      clash.labels.push_back(LabelOf(option));
+    }
+    std::vector<int8_t> options = carried.options;
+    options.push_back(kWhole);
+    Assignment trial = chosen_;
+    trial[axis] = Cheapest(axis, options);
+    clash.cheapest = LabelOf(trial[axis]);
+    clash.least = KeyOf(trial).bytes;
+    if (clash.least >= clash.bytes) {
+      clash.least = clash.bytes;
+      clash.cheapest = clash.chosen;
+    }
+    out.clashes.push_back(std::move(clash));
+  }
+
+  LabelId LabelOf(int8_t option) const {
+    return option < 0 ? kNoLabel
+                      : labels_.labels[static_cast<size_t>(option)].label;
+  }
+
+  const ChoiceSettings& set_;
+  const Question& q_;
+  const OpLabels& labels_;
+  Assignment chosen_{};
+};
+
+}  // namespace
+
+Answer Choose(const ChoiceSettings& settings, const Question& question) {
+  return Chooser(settings, question).Run();
+}
+
+}  // namespace shardc::step

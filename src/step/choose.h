@@ -1,0 +1,55 @@
+// Which label of an op an axis serves.
+#ifndef SHARDC_STEP_CHOOSE_H_
+#define SHARDC_STEP_CHOOSE_H_
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "step/move.h"
+#include "step/op_rules.h"
+#include "step/program.h"
+
+namespace shardc::step {
+
+enum class Policy : uint8_t { kPublished, kCost };
+
+struct OperandView {
+  const Value* value = nullptr;
+  const Layout* layout = nullptr;  // as consumers see it
+  // Every layout in which it is at hand.
+  std::vector<const Layout*> copies = {};
+  bool weight = false;    // a parameter, or made of parameters only
+  bool repeated = false;  // the same value as an earlier operand
+};
+
+struct Question {
+  const Op* op = nullptr;
+  const OpLabels* labels = nullptr;
+  std::vector<OperandView> operands = {};
+  const Value* result = nullptr;
+  // How the result, or what is made of it, is to lie; null where nothing says.
+  const Layout* wanted = nullptr;
+  bool gradient = false;  // of a parameter: what is wanted stands for a weight
+};
+
+struct Answer {
+  std::vector<Layout> operands = {};
+  Layout result = {};
+  AxisList maxima = {};  // axes over which a maximum is reduced at once
+  std::vector<Clash> clashes = {};  // `op` is the caller's to set
+};
+
+struct ChoiceSettings {
+  const Axes* axes = nullptr;
+  const Sizes* sizes = nullptr;
+  int64_t element_bytes = 2;
+  AxisSet data = 0;
+  Policy policy = Policy::kPublished;
+};
+
+Answer Choose(const ChoiceSettings& settings, const Question& question);
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_CHOOSE_H_

@@ -1,0 +1,195 @@
+// (n h) cut by axes: they go to n while their product divides |n|, and to h
+// once n is used up; what is left over must leave first. Merging is the mirror:
+// h's axes stay only if n is used up. Heads repeated from kv heads may be cut
+// further than these; summed back, the axes that no longer divide the kv heads
+// leave the sum pending.
+//
+//   n 8, (n h) cut by tp 4          n:tp
+//   n 2, (n h) cut by [a 2, b 2]    n:a h:b
+//   n 8 cut by tp 4, summed to k 2 cut by [a 2, b 2]   k:a pending b
+#include "step/factors.h"
+
+#include <algorithm>
+
+namespace shardc::step {
+namespace {
+
+const std::vector<LabelId>& LabelsOf(const Graph& graph, ValueId value) {
+  return graph.values[static_cast<size_t>(value)].labels;
+}
+
+size_t DimOf(const std::vector<LabelId>& labels, LabelId label) {
+  return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) -
+                             labels.begin());
+}
+
+struct Context {
+  const Graph& graph;
+  const Axes& axes;
+  const Sizes& sizes;
+  int64_t Size(LabelId label) const { return sizes[size_t(label)]; }
+  const std::vector<LabelId>& Factors(LabelId label) const {
+    return graph.labels[static_cast<size_t>(label)].factors;
+  }
+};
+
+// The axes of `list` by factor, and those that could be placed.
+std::vector<AxisList> Distribute(const Context& at, LabelId whole,
+                                 const AxisList& list, AxisList& placed) {
+  const std::vector<LabelId>& factors = at.Factors(whole);
+  std::vector<AxisList> out(factors.size());
+  size_t f = 0;
+  int64_t left = factors.empty() ? 1 : at.Size(factors[0]);
+  for (AxisId axis : list) {
+    while (left == 1 && f + 1 < factors.size()) left = at.Size(factors[++f]);
+    const int64_t n = at.axes.sizes[axis];
+    if (f >= factors.size() || left % n != 0) break;
+    left /= n;
+    out[f].push_back(axis);
+    placed.push_back(axis);
+  }
+  return out;
+}
+
+// The dimensions of the factors joined; the operand's lists are cut to what
+// may stay.
+AxisList Join(const Context& at, LabelId whole,
+              const std::vector<LabelId>& labels, Layout& operand) {
+  AxisList out;
+  bool open = true;  // every factor so far is used up
+  for (LabelId factor : at.Factors(whole)) {
+    AxisList& list = operand.dims[DimOf(labels, factor)];
+    if (!open) {
+      list = {};
+      continue;
+    }
+    for (AxisId axis : list) out.push_back(axis);
+    open = at.axes.Parts(list) == at.Size(factor);
+  }
+  return out;
+}
+
+// Copies the dimensions that both have.
+void CopyCommon(const std::vector<LabelId>& from_labels, const Layout& from,
+                const std::vector<LabelId>& to_labels, Layout& to) {
+  to.rank = static_cast<uint8_t>(to_labels.size());
+  to.partial = from.partial;
+  for (size_t d = 0; d < to_labels.size(); ++d) {
+    const size_t s = DimOf(from_labels, to_labels[d]);
+    to.dims[d] = s < from_labels.size() ? from.dims[s] : AxisList{};
+  }
+}
+
+void SplitOf(const Context& at, const Op& op, Layout& from, Layout& to,
+             const std::vector<LabelId>& from_labels,
+             const std::vector<LabelId>& to_labels) {
+  AxisList placed;
+  AxisList& whole = from.dims[DimOf(from_labels, op.label)];
+  const std::vector<AxisList> lists = Distribute(at, op.label, whole, placed);
+  whole = placed;
+  const std::vector<LabelId>& factors = at.Factors(op.label);
+  for (size_t f = 0; f < factors.size(); ++f) {
+    to.dims[DimOf(to_labels, factors[f])] = lists[f];
+  }
+}
+
+void MergeOf(const Context& at, const Op& op, Layout& from, Layout& to,
+             const std::vector<LabelId>& from_labels,
+             const std::vector<LabelId>& to_labels) {
+  to.dims[DimOf(to_labels, op.label)] = Join(at, op.label, from_labels, from);
+}
+
+// Heads may be cut further than their kv heads, along the same axes.
+AxisList Repeated(const Context& at, const Op& op, const Layout& from,
+                  const AxisList& kv, const Layout* wanted, size_t heads_dim) {
+  if (wanted == nullptr) return kv;
+  const AxisList& wish = wanted->dims[heads_dim];
+  const auto others = static_cast<AxisSet>(from.used() & ~kv.set());
+  const bool fits = IsPrefix(kv, wish) && (wish.set() & others) == 0 &&
+                    at.Size(op.to) % at.axes.Parts(wish) == 0;
+  return fits ? wish : kv;
+}
+
+// What of the heads' axes the kv heads can keep.
+AxisList Grouped(const Context& at, LabelId kv, const AxisList& heads) {
+  AxisList out;
+  int64_t parts = 1;
+  for (AxisId axis : heads) {
+    parts *= at.axes.sizes[axis];
+    if (at.Size(kv) % parts != 0) break;
+    out.push_back(axis);
+  }
+  return out;
+}
+
+}  // namespace
+
+Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
+                       const Sizes& sizes, const Layout& operand,
+                       const Layout* wanted) {
+  const Context at{graph, axes, sizes};
+  const std::vector<LabelId>& from_labels = LabelsOf(graph, op.in[0]);
+  const std::vector<LabelId>& to_labels = LabelsOf(graph, op.out);
+  Structural out{.operand = operand, .result = {}};
+  CopyCommon(from_labels, operand, to_labels, out.result);
+  switch (op.kind) {
+    case OpKind::kSplit:
+      SplitOf(at, op, out.operand, out.result, from_labels, to_labels);
+      break;
+    case OpKind::kMerge:
+      MergeOf(at, op, out.operand, out.result, from_labels, to_labels);
+      break;
+    case OpKind::kRepeat: {
+      const size_t heads = DimOf(to_labels, op.to);
+      out.result.dims[heads] =
+          Repeated(at, op, operand, operand.dims[DimOf(from_labels, op.label)],
+                   wanted, heads);
+      break;
+    }
+    case OpKind::kGroupSum: {
+      const AxisList& heads = operand.dims[DimOf(from_labels, op.label)];
+      const AxisList kept = Grouped(at, op.to, heads);
+      out.result.dims[DimOf(to_labels, op.to)] = kept;
+      out.result.partial = static_cast<AxisSet>(out.result.partial |
+                                                (heads.set() & ~kept.set()));
+      break;
+    }
+    default:
+      break;
+  }
+  return out;
+}
+
+Layout PullBack(const Graph& graph, const Op& op, const Axes& axes,
+                const Sizes& sizes, const Layout& wanted) {
+  const Context at{graph, axes, sizes};
+  const std::vector<LabelId>& from_labels = LabelsOf(graph, op.in[0]);
+  const std::vector<LabelId>& to_labels = LabelsOf(graph, op.out);
+  Layout result = wanted, out;
+  CopyCommon(to_labels, wanted, from_labels, out);
+  switch (op.kind) {
+    case OpKind::kSplit:
+      MergeOf(at, op, result, out, to_labels, from_labels);
+      break;
+    case OpKind::kMerge:
+      SplitOf(at, op, result, out, to_labels, from_labels);
+      break;
+    case OpKind::kRepeat:
+      out.dims[DimOf(from_labels, op.label)] =
+          Grouped(at, op.label, wanted.dims[DimOf(to_labels, op.to)]);
+      break;
+    case OpKind::kGroupSum:
+      out.dims[DimOf(from_labels, op.label)] =
+          wanted.dims[DimOf(to_labels, op.to)];
+      break;
+    case OpKind::kRename:
+      out.dims[DimOf(from_labels, op.label)] =
+          wanted.dims[DimOf(to_labels, op.to)];
+      break;
+    default:
+      break;
+  }
+  return out;
+}
+
+}  // namespace shardc::step

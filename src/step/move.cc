@@ -1,0 +1,183 @@
+// The first that applies, again and again: slice, reduce_scatter, all_to_all
+// (each where the target of a dimension goes on with an axis that is free,
+// pending, or at the minor end of another dimension), all_reduce of what is
+// pending for good, a ppermute where a dimension's axes only change order, and
+// last an all_gather of the minor axis of a dimension that must lose it. What
+// makes shards smaller comes first, so that the rest moves less. Neighbours of
+// one dimension are one collective over the joined list.
+//
+//   [b:dp t d] pending tp, to [b:dp t:tp d]     reduce_scatter tp on t
+//   [d:fsdp+tp], to [d]                         all_gather fsdp+tp
+#include "step/move.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace shardc::step {
+namespace {
+
+class Planner {
+ public:
+  Planner(const Layout& from, const Layout& to) : now_(from), to_(to) {}
+
+  std::vector<Move> Run() {
+    while (!(now_ == to_)) {
+      if (Extend(InstructionKind::kSlice, Collective::kAllGather)) continue;
+      if (Extend(InstructionKind::kCollective, Collective::kReduceScatter)) {
+        continue;
+      }
+      if (Exchange() || Reduce() || Permute() || Gather()) continue;
+      break;
+    }
+    return std::move(moves_);
+  }
+
+ private:
+  // The axis with which dimension d's target goes on, where it begins as the
+  // dimension does now.
+  std::optional<AxisId> Next(size_t d) const {
+    const AxisList& now = now_.dims[d];
+    const AxisList& to = to_.dims[d];
+    if (now.size() >= to.size() || !IsPrefix(now, to)) return std::nullopt;
+    return to[now.size()];
+  }
+
+  void Push(InstructionKind kind, Collective collective, AxisId axis, size_t d,
+            size_t other = 0) {
+    const auto dim = static_cast<uint8_t>(d);
+    Move* const last = moves_.empty() ? nullptr : &moves_.back();
+    const bool joins =
+        last != nullptr && last->kind == kind && last->dim == dim &&
+        (kind == InstructionKind::kSlice || last->collective == collective) &&
+        (kind == InstructionKind::kSlice ||
+         collective == Collective::kReduceScatter ||
+         collective == Collective::kAllGather);
+    if (joins) {
+      if (collective == Collective::kAllGather &&
+          kind == InstructionKind::kCollective) {
+        last->axes.push_front(axis);
+      } else {
+        last->axes.push_back(axis);
+      }
+      last->after = now_;
+      return;
+    }
+    Move move{.kind = kind,
+              .collective = collective,
+              .axes = {},
+              .dim = dim,
+              .other = static_cast<uint8_t>(other),
+              .after = now_};
+    move.axes.push_back(axis);
+    moves_.push_back(move);
+  }
+
+  bool Extend(InstructionKind kind, Collective collective) {
+    const bool slice = kind == InstructionKind::kSlice;
+    for (size_t d = 0; d < now_.rank; ++d) {
+      const std::optional<AxisId> axis = Next(d);
+      if (!axis.has_value()) continue;
+      if (slice ? Holds(now_.used(), *axis) : !Holds(now_.partial, *axis)) {
+        continue;
+      }
+      now_.dims[d].push_back(*axis);
+      if (!slice) now_.partial = AxisSet(now_.partial & ~Bit(*axis));
+      Push(kind, collective, *axis, d);
+      return true;
+    }
+    return false;
+  }
+
+  bool Exchange() {
+    for (size_t d = 0; d < now_.rank; ++d) {
+      const std::optional<AxisId> axis = Next(d);
+      if (!axis.has_value()) continue;
+      for (size_t e = 0; e < now_.rank; ++e) {
+        AxisList& from = now_.dims[e];
+        if (e == d || from.empty() || from.back() != *axis) continue;
+        from.pop_back();
+        now_.dims[d].push_back(*axis);
+        Push(InstructionKind::kCollective, Collective::kAllToAll, *axis, d, e);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool Reduce() {
+    const AxisSet leave =
+        static_cast<AxisSet>(now_.partial & ~to_.partial & ~to_.cut());
+    if (leave == 0) return false;
+    AxisList axes;
+    for (AxisId a = 0; a < kMaxAxes; ++a) {
+      if (Holds(leave, a)) axes.push_back(a);
+    }
+    now_.partial = AxisSet(now_.partial & ~leave);
+    moves_.push_back({.kind = InstructionKind::kCollective,
+                      .collective = Collective::kAllReduce,
+                      .axes = axes,
+                      .dim = 0,
+                      .other = 0,
+                      .after = now_});
+    return true;
+  }
+
+  bool Permute() {
+    for (size_t d = 0; d < now_.rank; ++d) {
+      if (now_.dims[d] == to_.dims[d] ||
+          now_.dims[d].set() != to_.dims[d].set()) {
+        continue;
+      }
+      const AxisList axes = now_.dims[d];
+      now_.dims[d] = to_.dims[d];
+      moves_.push_back({.kind = InstructionKind::kCollective,
+                        .collective = Collective::kPpermute,
+                        .axes = axes,
+                        .dim = static_cast<uint8_t>(d),
+                        .other = 0,
+                        .after = now_});
+      return true;
+    }
+    return false;
+  }
+
+  bool Gather() {
+    for (size_t d = 0; d < now_.rank; ++d) {
+      if (now_.dims[d].empty() || IsPrefix(now_.dims[d], to_.dims[d])) continue;
+      const AxisId axis = now_.dims[d].back();
+      now_.dims[d].pop_back();
+      Push(InstructionKind::kCollective, Collective::kAllGather, axis, d);
+      return true;
+    }
+    return false;
+  }
+
+  Layout now_;
+  const Layout& to_;
+  std::vector<Move> moves_;
+};
+
+}  // namespace
+
+std::vector<Move> PlanMoves(const Layout& from, const Layout& to) {
+  return Planner(from, to).Run();
+}
+
+MoveCost CostOf(const std::vector<Move>& moves, const Axes& axes,
+                const Value& value, const Layout& from, const Sizes& sizes,
+                int64_t element_bytes) {
+  MoveCost out;
+  const Layout* before = &from;
+  for (const Move& move : moves) {
+    if (move.kind == InstructionKind::kCollective) {
+      ++out.collectives;
+      out.bytes += BusiestSent(
+          move.collective, LocalElements(axes, value, *before, sizes),
+          value.integral ? kWholeBytes : element_bytes, axes.Parts(move.axes));
+    }
+    before = &move.after;
+  }
+  return out;
+}
+
+}  // namespace shardc::step

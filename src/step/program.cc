@@ -1,0 +1,135 @@
+// Shapes and bytes of a program, asked for at any sizes: a dimension of size L
+// cut by axes of n parts holds L / n on each device, and a collective sends
+// what comm's formulas say of the part that it starts from.
+//
+//   q [b, t, n, h] at b:dp n:tp, 8 x 4 x 16 x 4 on dp2 tp4  ->  4 x 4 x 4 x 4
+#include "step/program.h"
+
+#include <algorithm>
+
+namespace shardc::step {
+
+bool IsPrefix(const AxisList& prefix, const AxisList& whole) {
+  return prefix.size() <= whole.size() &&
+         std::equal(prefix.begin(), prefix.end(), whole.begin());
+}
+
+int64_t Axes::Parts(const AxisList& list) const {
+  int64_t out = 1;
+  for (AxisId axis : list) out *= sizes[axis];
+  return out;
+}
+
+AxisList Axes::Of(const AxisGroup& group) const {
+  AxisList out;
+  for (const std::string& name : group) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) continue;
+    const auto axis = static_cast<AxisId>(found - names.begin());
+    if (!Holds(out.set(), axis)) out.push_back(axis);
+  }
+  return out;
+}
+
+AxisGroup Axes::Group(const AxisList& list) const {
+  AxisGroup out;
+  for (AxisId axis : list) out.push_back(names[axis]);
+  return out;
+}
+
+Axes AxesOf(const Mesh& mesh) {
+  Axes out;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (axis.size == 1) continue;
+    out.names.push_back(axis.name);
+    out.sizes.push_back(axis.size);
+  }
+  return out;
+}
+
+AxisSet Layout::cut() const {
+  AxisSet out = 0;
+  for (size_t d = 0; d < rank; ++d) {
+    out = static_cast<AxisSet>(out | dims[d].set());
+  }
+  return out;
+}
+
+Spec SpecOf(const Axes& axes, const Layout& layout) {
+  Spec out;
+  for (size_t d = 0; d < layout.rank; ++d) {
+    out.push_back(axes.Group(layout.dims[d]));
+  }
+  return out;
+}
+
+Shape ShapeOf(const Graph& graph, ValueId value, const Sizes& sizes) {
+  Shape out;
+  for (LabelId label : graph.values[static_cast<size_t>(value)].labels) {
+    out.push_back(sizes[static_cast<size_t>(label)]);
+  }
+  return out;
+}
+
+Shape LocalShapeOf(const Graph& graph, const Program& program, int32_t slot,
+                   const Sizes& sizes) {
+  const Slot& of = program.slots[static_cast<size_t>(slot)];
+  Shape out = ShapeOf(graph, of.value, sizes);
+  for (size_t d = 0; d < out.size(); ++d) {
+    out[d] /= program.axes.Parts(of.layout.dims[d]);
+  }
+  return out;
+}
+
+int64_t LocalElements(const Axes& axes, const Value& value,
+                      const Layout& layout, const Sizes& sizes) {
+  int64_t out = 1;
+  for (size_t d = 0; d < value.labels.size(); ++d) {
+    out *= sizes[static_cast<size_t>(value.labels[d])] /
+           axes.Parts(layout.dims[d]);
+  }
+  return out;
+}
+
+int64_t SentBytes(const Graph& graph, const Program& program,
+                  const Instruction& instruction, const Sizes& sizes,
+                  int64_t element_bytes) {
+  if (instruction.kind != InstructionKind::kCollective) return 0;
+  const Slot& from = program.slots[static_cast<size_t>(instruction.in[0])];
+  const Value& value = graph.values[static_cast<size_t>(from.value)];
+  const int64_t elements =
+      LocalElements(program.axes, value, from.layout, sizes);
+  return BusiestSent(instruction.collective, elements,
+                     value.integral ? kWholeBytes : element_bytes,
+                     program.axes.Parts(instruction.axes));
+}
+
+std::string LayoutText(const Graph& graph, const Axes& axes, ValueId value,
+                       const Layout& layout) {
+  const auto joined = [&](const auto& list) {
+    std::string out;
+    for (AxisId axis : list) {
+      if (!out.empty()) out += '+';
+      out += axes.names[axis];
+    }
+    return out;
+  };
+  std::string out;
+  const Value& of = graph.values[static_cast<size_t>(value)];
+  for (size_t d = 0; d < of.labels.size(); ++d) {
+    if (layout.dims[d].empty()) continue;
+    if (!out.empty()) out += ' ';
+    out += graph.labels[static_cast<size_t>(of.labels[d])].name + ":" +
+           joined(layout.dims[d]);
+  }
+  if (layout.partial != 0) {
+    AxisList pending;
+    for (AxisId a = 0; a < axes.count(); ++a) {
+      if (Holds(layout.partial, a)) pending.push_back(a);
+    }
+    out += (out.empty() ? "pending " : " pending ") + joined(pending);
+  }
+  return out.empty() ? "whole" : out;
+}
+
+}  // namespace shardc::step

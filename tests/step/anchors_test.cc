@@ -1,0 +1,70 @@
+#include "step/anchors.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "step/graph_maker.h"
+
+namespace shardc::step {
+namespace {
+
+Mesh FourAxes() {
+  Mesh mesh;
+  for (const char* name : {"dp", "fsdp", "tp", "ep"}) {
+    mesh.axes.push_back({name, 2, AxisType::kAuto});
+  }
+  mesh.devices = 16;
+  return mesh;
+}
+
+TEST_CASE("roles lie by the semantic axes of a mode") {
+  GraphMaker make;
+  const LabelId b = make.Label("b", 8, "BATCH");
+  const LabelId t = make.Label("t", 4, "QUERY_LENGTH");
+  const LabelId d = make.Label("d", 16, "EMBED");
+  const LabelId k = make.Label("k", 3, "KV_HEAD");
+  const LabelId e = make.Label("e", 4, "EXPERT");
+  Findings findings;
+  RuleSet rules;
+  const Mesh mesh = FourAxes();
+  const auto resolver = Resolver::Make(rules, mesh, findings);
+  REQUIRE(resolver.has_value());
+  AnchorAxes anchors = AnchorAxesOf(*resolver, Mode::kTrain);
+  CHECK(anchors.data == AxisGroup{"fsdp", "dp"});
+  const Axes axes = AxesOf(mesh);
+  const auto text = [&](const char* role, const std::vector<LabelId>& labels,
+                        std::vector<std::string>* said = nullptr) {
+    std::vector<std::string> notes;
+    const auto layout = AnchorLayout(anchors, axes, make.graph, make.sizes,
+                                     role, labels, notes);
+    if (said != nullptr) *said = notes;
+    if (!layout.has_value()) return std::string("none");
+    return LayoutText(make.graph, axes, make.Value(labels), *layout);
+  };
+  CHECK(text("resid", {b, t, d}) == "b:fsdp+dp d:tp");
+  CHECK(text("mlp", {b, t, d}) == "b:fsdp+dp");
+  // An axis that does not divide is left out, and that is told.
+  std::vector<std::string> notes;
+  CHECK(text("k", {b, t, k}, &notes) == "b:fsdp+dp");
+  CHECK(notes ==
+        std::vector<std::string>{"k k: tp does not divide 3 and is left out"});
+  // Without the experts' axis in the batch nothing is sent to them.
+  CHECK(text("moe_tok", {b, e, d}) == "none");
+  CHECK(text("moe_exp", {b, e, d}) == "b:fsdp+dp e:ep");
+  anchors.by_token[0] = {"fsdp", "dp", "ep"};
+  CHECK(text("moe_tok", {b, e, d}) == "b:fsdp+dp+ep");
+  CHECK(text("moe_exp", {b, e, d}) == "b:fsdp+dp e:ep");
+  anchors.overrides.push_back({"resid", "EMBED", {"fsdp", "tp"}});
+  CHECK(text("resid", {b, t, d}, &notes) == "b:fsdp+dp+ep d:tp");
+  CHECK(notes == std::vector<std::string>{
+                     "resid d: fsdp cuts an earlier dimension too and is left "
+                     "out here"});
+  CHECK(text("nothing", {b}) == "none");
+  CHECK(IsForwardOnly("krep"));
+  CHECK_FALSE(IsForwardOnly("k"));
+}
+
+}  // namespace
+}  // namespace shardc::step

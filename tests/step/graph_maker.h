@@ -1,0 +1,77 @@
+// Graphs written by hand, for tests of what a mesh makes of them.
+#ifndef SHARDC_TESTS_STEP_GRAPH_MAKER_H_
+#define SHARDC_TESTS_STEP_GRAPH_MAKER_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/step_graph.h"
+
+namespace shardc::step {
+
+class GraphMaker {
+ public:
+  // A label and its size; of factors, their product.
+  LabelId Label(std::string name, int64_t size, std::string semantic = {},
+                std::vector<LabelId> factors = {}) {
+    graph.labels.push_back({.name = std::move(name),
+                            .factors = std::move(factors),
+                            .semantic = std::move(semantic)});
+    sizes.push_back(size);
+    return static_cast<LabelId>(graph.labels.size() - 1);
+  }
+  ValueId Value(std::vector<LabelId> labels, bool integral = false) {
+    graph.values.push_back({.labels = std::move(labels), .integral = integral});
+    return static_cast<ValueId>(graph.values.size() - 1);
+  }
+  ValueId Add(Op op, std::vector<LabelId> labels) {
+    op.out = Value(std::move(labels));
+    op.phase = phase;
+    graph.ops.push_back(op);
+    return op.out;
+  }
+  ValueId Data(std::vector<LabelId> labels, std::string anchor,
+               bool integral = true) {
+    Op op{.kind = OpKind::kInput, .anchor = std::move(anchor)};
+    const ValueId out = Add(std::move(op), std::move(labels));
+    graph.values[static_cast<size_t>(out)].integral = integral;
+    return out;
+  }
+  ValueId Parameter(std::string role, std::vector<LabelId> labels) {
+    const ValueId out = Data(std::move(labels), "", false);
+    graph.parameters.push_back({.role = std::move(role), .value = out});
+    return out;
+  }
+  ValueId Einsum(ValueId a, ValueId b, std::vector<LabelId> labels,
+                 std::string anchor = {}) {
+    return Add({.kind = OpKind::kEinsum, .in = {a, b}, .anchor = anchor},
+               std::move(labels));
+  }
+  ValueId Fn(std::string fn, std::vector<ValueId> in,
+             std::vector<LabelId> labels, std::string anchor = {}) {
+    return Add({.kind = OpKind::kFn,
+                .in = std::move(in),
+                .anchor = anchor,
+                .fn = std::move(fn)},
+               std::move(labels));
+  }
+  ValueId Along(OpKind kind, ValueId in, LabelId label,
+                std::vector<LabelId> labels) {
+    return Add({.kind = kind, .in = {in}, .label = label}, std::move(labels));
+  }
+  ValueId Sum(std::vector<ValueId> in, std::vector<LabelId> labels,
+              std::string anchor = {}) {
+    return Add({.kind = OpKind::kAdd, .in = std::move(in), .anchor = anchor},
+               std::move(labels));
+  }
+
+  Graph graph;
+  Sizes sizes;
+  Phase phase = Phase::kForward;
+};
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_TESTS_STEP_GRAPH_MAKER_H_

@@ -1,0 +1,306 @@
+#include "step/lower.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "step/graph_maker.h"
+
+namespace shardc::step {
+namespace {
+
+using AxisSizes = std::vector<std::pair<std::string, int64_t>>;
+
+Mesh MeshOf(const AxisSizes& axes) {
+  Mesh mesh;
+  for (const auto& [name, size] : axes) {
+    mesh.axes.push_back({name, size, AxisType::kAuto});
+    mesh.devices *= size;
+  }
+  return mesh;
+}
+
+// Batch over fsdp and dp, heads and the MLP over tp, sequence over sp.
+AnchorAxes UsualAnchors() {
+  AnchorAxes out;
+  const auto set = [&](std::string_view token, AxisGroup axes) {
+    for (size_t i = 0; i < kAnchorTokens.size(); ++i) {
+      if (kAnchorTokens[i] == token) out.by_token[i] = std::move(axes);
+    }
+  };
+  set("BATCH", {"fsdp", "dp"});
+  set("QUERY_LENGTH", {"sp"});
+  set("KV_LENGTH", {"sp"});
+  set("HEAD", {"tp"});
+  set("KV_HEAD", {"tp"});
+  set("MLP_INTERMEDIATE", {"tp"});
+  set("VOCAB", {"tp"});
+  set("EXPERT", {"ep"});
+  out.data = {"fsdp", "dp", "sp"};
+  return out;
+}
+
+// An MLP between two residuals, with its backward as reverse mode has it.
+struct Mlp {
+  GraphMaker make;
+  LabelId b = make.Label("b", 8, "BATCH");
+  LabelId t = make.Label("t", 16, "QUERY_LENGTH");
+  LabelId d = make.Label("d", 32, "EMBED");
+  LabelId f = make.Label("f", 64, "MLP_INTERMEDIATE");
+
+  Mlp() {
+    const ValueId x = make.Data({b, t, d}, "resid", false);
+    const ValueId w1 = make.Parameter("up", {f, d});
+    const ValueId w2 = make.Parameter("down", {d, f});
+    const ValueId y = make.Fn("twice", {x}, {b, t, d}, "normed");
+    const ValueId z = make.Einsum(y, w1, {b, t, f}, "mlp");
+    const ValueId m = make.Fn("silu", {z}, {b, t, f});
+    const ValueId o = make.Einsum(m, w2, {b, t, d});
+    make.Sum({x, o}, {b, t, d}, "resid");
+    make.phase = Phase::kBackward;
+    const ValueId g = make.Data({b, t, d}, "resid", false);
+    const ValueId dm = make.Einsum(g, w2, {b, t, f});
+    const ValueId dw2 = make.Einsum(m, g, {d, f});
+    const ValueId slope = make.Fn("silu'", {z}, {b, t, f});
+    const ValueId dz = make.Einsum(dm, slope, {b, t, f}, "mlp");
+    const ValueId dw1 = make.Einsum(y, dz, {f, d});
+    const ValueId dy = make.Einsum(dz, w1, {b, t, d}, "normed");
+    const ValueId dx = make.Fn("twice", {dy}, {b, t, d});
+    make.Sum({g, dx}, {b, t, d}, "resid");
+    make.graph.gradients = {dw1, dw2};
+  }
+};
+
+struct Count {
+  std::array<int64_t, kCollectiveCount> number{}, bytes{};
+};
+
+// By phase, of collectives over exactly this axis; over all where empty.
+Count Counted(const Graph& graph, const Program& program, const Sizes& sizes,
+              Phase phase, const AxisGroup& axes = {}) {
+  Count out;
+  for (const Instruction& step : program.code) {
+    if (step.kind != InstructionKind::kCollective) continue;
+    if (graph.ops[static_cast<size_t>(step.op)].phase != phase) continue;
+    if (!axes.empty() && program.axes.Group(step.axes) != axes) continue;
+    const auto kind = static_cast<size_t>(step.collective);
+    ++out.number[kind];
+    out.bytes[kind] += SentBytes(graph, program, step, sizes, 2);
+  }
+  return out;
+}
+
+std::string Text(const Count& count) {
+  std::string out;
+  for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
+    if (count.number[kind] == 0) continue;
+    if (!out.empty()) out += ' ';
+    out += std::string(CollectiveName(static_cast<Collective>(kind))) + ' ' +
+           std::to_string(count.number[kind]) + ' ' +
+           std::to_string(count.bytes[kind]);
+  }
+  return out;
+}
+
+Program Lowered(const GraphMaker& make, const AxisSizes& axes,
+                std::vector<Spec> parameters,
+                AnchorAxes anchors = UsualAnchors(),
+                bool keep_gathered = false) {
+  LowerRequest request{.graph = &make.graph,
+                       .mesh = MeshOf(axes),
+                       .sizes = make.sizes,
+                       .element_bytes = 2,
+                       .keep_gathered = keep_gathered,
+                       .parameters = std::move(parameters),
+                       .anchors = std::move(anchors)};
+  Unsupported why;
+  std::optional<Program> program = Lower(request, why);
+  REQUIRE_MESSAGE(program.has_value(), why.message);
+  return *program;
+}
+
+const Spec kUp = {{"tp"}, {"fsdp"}}, kDown = {{"fsdp"}, {"tp"}};
+
+TEST_CASE("tensor parallel: an all_reduce each way") {
+  const Mlp mlp;
+  const Program program = Lowered(mlp.make, {{"tp", 4}}, {kUp, kDown});
+  const auto text = [&](Phase phase) {
+    return Text(Counted(mlp.make.graph, program, mlp.make.sizes, phase));
+  };
+  // V = 8 * 16 * 32 * 2 bytes, of which 2 * 3/4 is sent.
+  CHECK(text(Phase::kForward) == "all_reduce 1 12288");
+  CHECK(text(Phase::kBackward) == "all_reduce 1 12288");
+  CHECK(program.clashes.empty());
+}
+
+TEST_CASE("sequence parallel: pairs of the same volume, and once more") {
+  const Mlp mlp;
+  AnchorAxes anchors = UsualAnchors();
+  for (const char* role : {"resid", "normed"}) {
+    anchors.overrides.push_back({role, "QUERY_LENGTH", {"tp"}});
+  }
+  Program program = Lowered(mlp.make, {{"tp", 4}}, {kUp, kDown}, anchors);
+  const auto text = [&](Phase phase) {
+    return Text(Counted(mlp.make.graph, program, mlp.make.sizes, phase));
+  };
+  CHECK(text(Phase::kForward) == "all_gather 1 6144 reduce_scatter 1 6144");
+  // The input is gathered again for its weight's gradient.
+  CHECK(text(Phase::kBackward) == "all_gather 2 12288 reduce_scatter 1 6144");
+  program = Lowered(mlp.make, {{"tp", 4}}, {kUp, kDown}, anchors, true);
+  CHECK(text(Phase::kBackward) == "all_gather 1 6144 reduce_scatter 1 6144");
+}
+
+TEST_CASE("fully sharded weights cost half as much again") {
+  const Mlp mlp;
+  const auto total = [&](const Program& program) {
+    int64_t out = 0;
+    for (const Instruction& step : program.code) {
+      out += SentBytes(mlp.make.graph, program, step, mlp.make.sizes, 2);
+    }
+    return out;
+  };
+  const Program plain = Lowered(mlp.make, {{"dp", 4}}, {{{}, {}}, {{}, {}}});
+  const Program sharded = Lowered(mlp.make, {{"fsdp", 4}}, {kUp, kDown});
+  CHECK(Text(Counted(mlp.make.graph, sharded, mlp.make.sizes,
+                     Phase::kForward)) == "all_gather 2 6144");
+  // Both weights again, though only the second's gradient asks for none.
+  CHECK(Text(Counted(mlp.make.graph, sharded, mlp.make.sizes,
+                     Phase::kBackward)) ==
+        "all_gather 2 6144 reduce_scatter 2 6144");
+  CHECK(2 * total(sharded) == 3 * total(plain));
+}
+
+TEST_CASE("hybrid: the shard of a gradient is summed over replicas") {
+  const Mlp mlp;
+  const Program program =
+      Lowered(mlp.make, {{"dp", 2}, {"fsdp", 2}}, {kUp, kDown});
+  CHECK(Text(Counted(mlp.make.graph, program, mlp.make.sizes, Phase::kBackward,
+                     {"fsdp"})) == "all_gather 2 4096 reduce_scatter 2 4096");
+  CHECK(Text(Counted(mlp.make.graph, program, mlp.make.sizes, Phase::kBackward,
+                     {"dp"})) == "all_reduce 2 4096");
+  for (ValueId gradient : mlp.make.graph.gradients) {
+    const Layout& layout =
+        program
+            .slots[static_cast<size_t>(
+                program.result[static_cast<size_t>(gradient)])]
+            .layout;
+    CHECK(layout.partial == 0);
+  }
+  // Each weight where the batch's axis could cut its hidden size too.
+  CHECK(program.clashes.size() == 6);
+}
+
+TEST_CASE("a small part of the weights moves only where that is cheaper") {
+  // One token and large weights: the activation moves, by cost.
+  Mlp mlp;
+  mlp.make.sizes = {8, 1, 512, 2048};
+  LowerRequest request{.graph = &mlp.make.graph,
+                       .mesh = MeshOf({{"fsdp", 4}}),
+                       .sizes = mlp.make.sizes,
+                       .element_bytes = 2,
+                       .policy = Policy::kCost,
+                       .parameters = {kUp, kDown},
+                       .anchors = UsualAnchors()};
+  Unsupported why;
+  const std::optional<Program> by_cost = Lower(request, why);
+  request.policy = Policy::kPublished;
+  const std::optional<Program> published = Lower(request, why);
+  REQUIRE(by_cost.has_value());
+  REQUIRE(published.has_value());
+  const auto total = [&](const Program& program) {
+    int64_t out = 0;
+    for (const Instruction& step : program.code) {
+      if (mlp.make.graph.ops[static_cast<size_t>(step.op)].phase ==
+          Phase::kForward) {
+        out += SentBytes(mlp.make.graph, program, step, mlp.make.sizes, 2);
+      }
+    }
+    return out;
+  };
+  CHECK(total(*by_cost) * 10 < total(*published));
+  bool cheaper = false;
+  for (const Clash& clash : published->clashes) {
+    cheaper = cheaper || clash.least < clash.bytes;
+  }
+  CHECK(cheaper);
+}
+
+TEST_CASE("heads beyond the kv heads leave the kv gradient pending") {
+  GraphMaker make;
+  const LabelId b = make.Label("b", 4, "BATCH");
+  const LabelId n = make.Label("n", 8, "HEAD");
+  const LabelId k = make.Label("k", 2, "KV_HEAD");
+  const LabelId h = make.Label("h", 4, "HEAD_DIM");
+  const LabelId nh = make.Label("n h", 32, "", {n, h});
+  const ValueId x = make.Data({b, nh}, "resid", false);
+  const ValueId heads =
+      make.Add({.kind = OpKind::kSplit, .in = {x}, .anchor = "q", .label = nh},
+               {b, n, h});
+  const ValueId summed =
+      make.Add({.kind = OpKind::kGroupSum, .in = {heads}, .label = n, .to = k},
+               {b, k, h});
+  const ValueId again = make.Add({.kind = OpKind::kRepeat,
+                                  .in = {summed},
+                                  .anchor = "q",
+                                  .label = k,
+                                  .to = n},
+                                 {b, n, h});
+  const Program program = Lowered(make, {{"tp1", 2}, {"tp2", 2}}, {}, [] {
+    AnchorAxes anchors = UsualAnchors();
+    anchors.by_token[3] = {"tp1", "tp2"};
+    return anchors;
+  }());
+  const auto text = [&](ValueId value, bool first) {
+    std::string out;
+    for (const Slot& slot : program.slots) {
+      if (slot.value != value) continue;
+      out = LayoutText(make.graph, program.axes, value, slot.layout);
+      if (first) break;
+    }
+    return out;
+  };
+  CHECK(text(heads, false) == "n:tp1+tp2");
+  CHECK(text(summed, true) == "k:tp1 pending tp2");
+  // Reduced before it is repeated, and cut on along n for nothing.
+  CHECK(text(summed, false) == "k:tp1");
+  CHECK(text(again, true) == "n:tp1+tp2");
+  CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kForward)) ==
+        "all_reduce 1 32");
+}
+
+TEST_CASE("tokens reach their experts by all_to_all") {
+  GraphMaker make;
+  const LabelId b = make.Label("b", 8, "BATCH");
+  const LabelId t = make.Label("t", 4, "QUERY_LENGTH");
+  const LabelId d = make.Label("d", 16, "EMBED");
+  const LabelId e = make.Label("e", 4, "EXPERT");
+  const LabelId c = make.Label("c", 2);
+  const LabelId f = make.Label("f", 8, "MLP_INTERMEDIATE");
+  AnchorAxes anchors = UsualAnchors();
+  anchors.by_token[0] = {"fsdp", "dp", "ep"};
+  const ValueId y = make.Data({b, t, d}, "normed", false);
+  const ValueId slots = make.Data({b, t, e, c}, "sel", false);
+  const ValueId up = make.Parameter("up", {e, f, d});
+  const ValueId down = make.Parameter("down", {e, d, f});
+  const ValueId sent = make.Einsum(slots, y, {b, e, c, d}, "moe_tok");
+  const ValueId there =
+      make.Add({.kind = OpKind::kIdentity, .in = {sent}, .anchor = "moe_exp"},
+               {b, e, c, d});
+  const ValueId inner = make.Einsum(there, up, {b, e, c, f}, "moe_mlp");
+  const ValueId out = make.Einsum(inner, down, {b, e, c, d}, "moe_exp");
+  const ValueId back =
+      make.Add({.kind = OpKind::kIdentity, .in = {out}, .anchor = "moe_tok"},
+               {b, e, c, d});
+  make.Einsum(back, slots, {b, t, d}, "resid");
+  const Program program =
+      Lowered(make, {{"ep", 4}}, {{{"ep"}, {}, {}}, {{"ep"}, {}, {}}}, anchors);
+  // Each 3/4 of the buffer of 2 * 4 * 2 * 16 elements of 2 bytes.
+  CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kForward)) ==
+        "all_to_all 2 768");
+}
+
+}  // namespace
+}  // namespace shardc::step

@@ -1,0 +1,118 @@
+#include "step/move.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace shardc::step {
+namespace {
+
+constexpr AxisId kA = 0, kB = 1, kC = 2;
+
+AxisList List(const std::vector<AxisId>& axes) {
+  AxisList out;
+  for (AxisId axis : axes) out.push_back(axis);
+  return out;
+}
+
+Layout Lay(const std::vector<std::vector<AxisId>>& dims,
+           const std::vector<AxisId>& pending = {}) {
+  Layout out;
+  out.rank = static_cast<uint8_t>(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) out.dims[d] = List(dims[d]);
+  out.partial = List(pending).set();
+  return out;
+}
+
+// `all_gather ab 0, slice c 1`
+std::string Text(const Layout& from, const Layout& to) {
+  std::string out;
+  for (const Move& move : PlanMoves(from, to)) {
+    if (!out.empty()) out += ", ";
+    out += move.kind == InstructionKind::kSlice
+               ? "slice"
+               : std::string(CollectiveName(move.collective));
+    out += ' ';
+    for (AxisId axis : move.axes) out += static_cast<char>('a' + axis);
+    out += ' ' + std::to_string(move.dim);
+    if (move.collective == Collective::kAllToAll) {
+      out += '<' + std::to_string(move.other);
+    }
+  }
+  return out;
+}
+
+TEST_CASE("moves between layouts") {
+  struct Row {
+    Layout from, to;
+    const char* want;
+  };
+  const Row rows[] = {
+      {Lay({{kA}, {}}), Lay({{kA}, {}}), ""},
+      {Lay({{}, {}}), Lay({{kA, kB}, {}}), "slice ab 0"},
+      {Lay({{kA}, {}}), Lay({{kA, kB}, {kC}}), "slice b 0, slice c 1"},
+      {Lay({{}, {}}, {kA}), Lay({{kA}, {}}), "reduce_scatter a 0"},
+      {Lay({{}, {}}, {kA, kB}), Lay({{kA, kB}, {}}), "reduce_scatter ab 0"},
+      {Lay({{}, {}}, {kA, kB}), Lay({{kA}, {}}),
+       "reduce_scatter a 0, all_reduce b 0"},
+      {Lay({{}, {}}, {kA, kB}), Lay({{}, {}}, {kB}), "all_reduce a 0"},
+      {Lay({{kA}, {}}), Lay({{}, {kA}}), "all_to_all a 1<0"},
+      {Lay({{kB, kA}, {}}), Lay({{kB}, {kA}}), "all_to_all a 1<0"},
+      {Lay({{kA, kB}, {}}), Lay({{}, {}}), "all_gather ab 0"},
+      {Lay({{kA, kB}, {}}), Lay({{kA}, {}}), "all_gather b 0"},
+      {Lay({{kA, kB}, {}}), Lay({{kB, kA}, {}}), "ppermute ab 0"},
+      // Not the minor end of the other: what follows it goes first.
+      {Lay({{kA, kB}, {}}), Lay({{}, {kA}}),
+       "all_gather b 0, all_to_all a 1<0"},
+      // A circle: one is gathered.
+      {Lay({{kA}, {kB}}), Lay({{kB}, {kA}}),
+       "all_gather a 0, all_to_all b 0<1, slice a 1"},
+      // What makes shards smaller comes before what is moved.
+      {Lay({{kA}, {}}, {kB}), Lay({{}, {kC}}),
+       "slice c 1, all_reduce b 0, all_gather a 0"},
+      // Sharded batch to sharded hidden, with what is pending on the way.
+      {Lay({{kA, kB}, {}}, {kC}), Lay({{kA}, {kB, kC}}),
+       "all_to_all b 1<0, reduce_scatter c 1"},
+  };
+  for (const Row& row : rows) CHECK(Text(row.from, row.to) == row.want);
+}
+
+TEST_CASE("any two layouts have a way between them") {
+  // Every placing of three axes on two dimensions, in every order, pending,
+  // or nowhere.
+  std::vector<Layout> all;
+  const std::vector<std::vector<AxisId>> orders = {{kA, kB, kC}, {kA, kC, kB},
+                                                   {kB, kA, kC}, {kB, kC, kA},
+                                                   {kC, kA, kB}, {kC, kB, kA}};
+  for (const auto& order : orders) {
+    for (int code = 0; code < 64; ++code) {
+      Layout layout = Lay({{}, {}});
+      for (size_t i = 0; i < 3; ++i) {
+        const int where = code >> (2 * i) & 3;
+        if (where < 2)
+          layout.dims[static_cast<size_t>(where)].push_back(order[i]);
+        if (where == 2) layout.partial |= Bit(order[i]);
+      }
+      if (std::find(all.begin(), all.end(), layout) == all.end()) {
+        all.push_back(layout);
+      }
+    }
+  }
+  const Axes axes{{"a", "b", "c"}, {2, 3, 5}};
+  const Value value{.labels = {0, 1}};
+  for (const Layout& from : all) {
+    for (const Layout& to : all) {
+      if ((to.partial & ~from.partial) != 0) continue;
+      const std::vector<Move> moves = PlanMoves(from, to);
+      CHECK((moves.empty() ? from : moves.back().after) == to);
+      const MoveCost cost = CostOf(moves, axes, value, from, {60, 60}, 2);
+      CHECK(cost.bytes >= 0);
+      CHECK((cost.collectives == 0) == (cost.bytes == 0));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardc::step
