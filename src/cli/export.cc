@@ -11,6 +11,8 @@
 #include "cli/plan_findings.h"
 #include "emit/emit.h"
 #include "emit/exports/exporter.h"
+#include "importers/rules/logical.h"
+#include "source/file.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -18,7 +20,7 @@ namespace {
 
 struct ExportFlags {
   InputFlags inputs;
-  std::string format, plan, output, mode;
+  std::string format, plan, output, mode, names;
   exports::Options options;
 };
 
@@ -44,6 +46,7 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
       {"--form", !options.form.empty()},
       {"--axis", !options.axis.empty()},
       {"--transformers", !options.version.empty()},
+      {"--names", !flags.names.empty()},
       {"--open", options.open},
       {"--replicated", options.replicated},
       {"--priorities", !options.priorities.empty()},
@@ -112,6 +115,15 @@ bool HasMode(const ReadPlan& plan, Mode mode, Findings& findings) {
   return false;
 }
 
+// Nothing without a finding where `--names` is not given.
+std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
+                                                 Findings& findings) {
+  if (flags.names.empty()) return std::nullopt;
+  const SourceRef source = ReadSource(flags.names, findings);
+  if (source == nullptr) return std::nullopt;
+  return imports::ReadLogicalNames(source, findings);
+}
+
 int RunExport(const ExportFlags& flags, const Common& common,
               Findings& findings) {
   const exports::Exporter* exporter = Find(flags.format, findings);
@@ -126,6 +138,8 @@ int RunExport(const ExportFlags& flags, const Common& common,
     if (!mode) return kFailed;
     options.mode = *mode;
   }
+  const auto names = NamesOf(flags, findings);
+  if (!names && !flags.names.empty()) return kFailed;
   int status = kFailed;
   std::optional<AxisRules> axes;
   const auto plan = PlanOf(flags, common, status, axes, findings);
@@ -133,7 +147,9 @@ int RunExport(const ExportFlags& flags, const Common& common,
   if (!HasMode(*plan, options.mode, findings)) return kFailed;
   Findings said;
   const std::string text = TextOf([&](Sink& out) {
-    exporter->write({*plan, options, axes ? &*axes : nullptr}, out, said);
+    exporter->write(
+        {*plan, options, axes ? &*axes : nullptr, names ? &*names : nullptr},
+        out, said);
   });
   const bool failed = said.HasErrors();
   findings.Append(std::move(said));
@@ -212,7 +228,12 @@ Options OptionsOf(ExportFlags& flags) {
            .to = &own.version,
            .value = "VERSION",
            .help = "hf-tp-plan: the version whose words are taken, such as "
-                   "4.57 (default: the newest)"}});
+                   "4.57 (default: the newest)"},
+          {.name = "--names",
+           .to = &flags.names,
+           .value = "FILE",
+           .help = "maxtext: logical names of the parameters' dimensions: "
+                   "MaxText's logical_shardings.json, or a list by name"}});
   return options;
 }
 

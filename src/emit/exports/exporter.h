@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/axis_rules.h"
+#include "model/logical_axes.h"
 #include "plan/read.h"
 #include "source/finding.h"
 #include "source/sink.h"
@@ -33,6 +34,7 @@ struct Request {
   const ReadPlan& plan;
   Options options;
   const AxisRules* axes = nullptr;  // null where only a plan's file is given
+  const std::vector<LogicalNames>* names = nullptr;  // null if not given
 };
 
 struct Exporter {

@@ -1,15 +1,14 @@
-// Rules in order take what is free; a rule none of whose axes the mesh has
-// settles its dimension as whole:
+// What the three formats share: the rules over the names of `--names` become
+// one exact rule for each parameter:
 //
-//   mlp: tp, embed: tp over [embed, mlp]  ->  [null, tp], for mlp comes first
+//   mlp: tp over {"up": ["embed", "mlp"]}  ->  ^up$: [null, tp]
 #include "importers/rules/logical.h"
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "importers/rules/exact.h"
 #include "source/json.h"
-#include "source/wording.h"
 
 namespace shardc::imports {
 namespace {
@@ -23,39 +22,43 @@ std::optional<Spec> NamesOf(JsonValue value, Findings& findings) {
   return JsonSpec(value, findings);
 }
 
-}  // namespace
-
-Spec ResolveLogical(std::span<const LogicalRule> rules,
-                    std::span<const AxisGroup> names, const Mesh& mesh) {
-  Spec spec(names.size());
-  std::vector<bool> settled(names.size());
-  std::set<std::string> used;
-  for (const LogicalRule& rule : rules) {
-    const auto at =
-        std::find_if(names.begin(), names.end(), [&](const AxisGroup& group) {
-          return group.size() == 1 && group[0] == rule.name;
-        });
-    if (at == names.end()) continue;
-    const auto dim = static_cast<size_t>(at - names.begin());
-    AxisGroup axes;
-    std::copy_if(
-        rule.axes.begin(), rule.axes.end(), std::back_inserter(axes),
-        [&](const std::string& a) { return mesh.Find(a).has_value(); });
-    if (settled[dim] ||
-        std::any_of(axes.begin(), axes.end(),
-                    [&](const std::string& a) { return used.contains(a); })) {
-      continue;
-    }
-    settled[dim] = true;
-    used.insert(axes.begin(), axes.end());
-    spec[dim] = std::move(axes);
-  }
-  return spec;
+bool IsOneNameEach(const Spec& names) {
+  return std::all_of(names.begin(), names.end(), [&](const AxisGroup& group) {
+    return group.size() < 2 &&
+           (group.empty() || std::count(names.begin(), names.end(), group) < 2);
+  });
 }
 
-std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
-                                      const Request& request,
-                                      Findings& findings) {
+}  // namespace
+
+std::optional<std::vector<LogicalNames>> ReadLogicalNames(
+    const SourceRef& source, Findings& findings) {
+  const auto document = JsonDocument::Parse(source, findings);
+  if (!document) return std::nullopt;
+  if (!document->root().IsObject()) {
+    findings.Add(code::kSchema, document->root().place(),
+                 "this holds no parameters by name");
+    return std::nullopt;
+  }
+  std::vector<LogicalNames> out;
+  for (const JsonMember member : document->root().members()) {
+    auto names = NamesOf(member.value, findings);
+    if (!names) return std::nullopt;
+    if (!IsOneNameEach(*names)) {
+      findings.Add(code::kInexpressible, member.value.place(),
+                   "a dimension has one logical name, and each name one "
+                   "dimension");
+      return std::nullopt;
+    }
+    out.push_back(
+        {NameOfPath(member.name()), std::move(*names), member.key.place()});
+  }
+  return out;
+}
+
+std::optional<Imported> ImportNamed(
+    const Request& request, Findings& findings,
+    const std::function<std::optional<Spec>(const LogicalNames&)>& resolve) {
   if (request.names == nullptr || !request.mesh) {
     findings.Add(
         code::kUsage, {request.source},
@@ -64,35 +67,26 @@ std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
         "give `--names logical_shardings.json` and `--mesh`");
     return std::nullopt;
   }
-  const auto document = JsonDocument::Parse(request.names, findings);
-  if (!document) return std::nullopt;
-  if (!document->root().IsObject()) {
-    findings.Add(code::kSchema, document->root().place(),
-                 "this holds no parameters by name");
-    return std::nullopt;
-  }
+  const auto named = ReadLogicalNames(request.names, findings);
+  if (!named) return std::nullopt;
   std::vector<NamedSpec> params;
-  for (const JsonMember member : document->root().members()) {
-    const auto names = NamesOf(member.value, findings);
-    if (!names) return std::nullopt;
-    for (const AxisGroup& group : *names) {
-      const auto same = std::count_if(
-          names->begin(), names->end(),
-          [&](const AxisGroup& g) { return g.size() == 1 && g == group; });
-      if (group.size() < 2 && same < 2) continue;
-      findings.Add(code::kInexpressible, member.value.place(),
-                   "a dimension has one logical name, and each name one "
-                   "dimension");
-      return std::nullopt;
-    }
-    params.push_back({NameOfPath(member.name()),
-                      ResolveLogical(rules, *names, *request.mesh),
-                      member.key.place()});
+  for (const LogicalNames& one : *named) {
+    auto spec = resolve(one);
+    if (!spec) return std::nullopt;
+    params.push_back({one.param, std::move(*spec), one.place});
   }
   Imported imported;
   imported.mesh = request.mesh;
   if (!AddExact(params, imported, findings)) return std::nullopt;
   return imported;
+}
+
+std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
+                                      const Request& request,
+                                      Findings& findings) {
+  return ImportNamed(request, findings, [&](const LogicalNames& one) {
+    return std::optional(ResolveLogical(rules, one.dims, *request.mesh));
+  });
 }
 
 }  // namespace shardc::imports

@@ -1,29 +1,27 @@
-// Logical axis rules (MaxText, t5x, flax): ordered pairs of a logical name and
-// mesh axes, and the logical names of each parameter's dimensions.
+// Logical axis rules over the names that `--names` gives.
 #ifndef SHARDC_IMPORTERS_RULES_LOGICAL_H_
 #define SHARDC_IMPORTERS_RULES_LOGICAL_H_
 
+#include <functional>
 #include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "importers/rules/importer.h"
+#include "model/logical_axes.h"
 
 namespace shardc::imports {
 
-struct LogicalRule {
-  std::string name;
-  AxisGroup axes;
-};
+// The file of `--names`: MaxText's dump, or {"name": ["embed", "mlp"]}.
+std::optional<std::vector<LogicalNames>> ReadLogicalNames(
+    const SourceRef& source, Findings& findings);
 
-// In the order of the rules, not of the dimensions: a rule gives its axes to
-// the dimension of its name where that is open still and none of the axes is
-// used; axes that the mesh lacks are left out first.
-Spec ResolveLogical(std::span<const LogicalRule> rules,
-                    std::span<const AxisGroup> names, const Mesh& mesh);
+// The parameters of `--names` as exact rules; what `resolve` makes of one over
+// `--mesh`, or nothing with a finding.
+std::optional<Imported> ImportNamed(
+    const Request& request, Findings& findings,
+    const std::function<std::optional<Spec>(const LogicalNames&)>& resolve);
 
-// The parameters of `--names`, resolved over `--mesh`, as exact rules.
+// The same by rules in order.
 std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
                                       const Request& request,
                                       Findings& findings);

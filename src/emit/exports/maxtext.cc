@@ -1,0 +1,320 @@
+// MaxText's logical axis rules: an order of them by which every parameter gets
+// the plan's spec from the logical names of its dimensions.
+//
+//   [embed, mlp] as ["fsdp", "tp"], [embed] as ["tp"]
+//     ->  mlp: tp, embed: tp, embed: fsdp
+//
+// The rules are the pairs of a name and axes that the plan has. Rule R may not
+// come before what keeps its axes from a dimension of its name that is cut
+// otherwise: that dimension's own rule, or one of the same parameter that uses
+// up an axis of R. One of these is enough, whichever comes first, so taking
+// any rule that waits for nothing more finds an order wherever there is one.
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "emit/exports/exporter.h"
+#include "emit/exports/view.h"
+#include "model/logical_axes.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc::exports {
+namespace {
+
+// What waits for what is at most this much.
+constexpr size_t kMaxNeeds = 20'000'000;
+
+// Parameters of the same names and spec.
+struct Kind {
+  const std::vector<AxisGroup>* names = nullptr;
+  Spec spec;
+  const ReadParam* first = nullptr;
+  int64_t count = 0;
+};
+
+bool Shares(const AxisGroup& one, const AxisGroup& other) {
+  return std::any_of(one.begin(), one.end(), [&](const std::string& axis) {
+    return std::find(other.begin(), other.end(), axis) != other.end();
+  });
+}
+
+// Puts the rules into an order; where there is none, kinds of few parameters
+// are given up.
+class Ordering {
+ public:
+  explicit Ordering(const std::vector<Kind>& kinds) : kinds_(kinds) {
+    for (const Kind& kind : kinds) {
+      for (size_t d = 0; d < kind.spec.size(); ++d) {
+        if (!kind.spec[d].empty()) Wanted((*kind.names)[d][0], kind.spec[d]);
+      }
+    }
+    watchers_.resize(rules_.size());
+    open_.resize(rules_.size());
+    needs_of_.resize(kinds.size());
+  }
+
+  bool Gather() {
+    for (size_t k = 0; k < kinds_.size(); ++k) {
+      const Kind& kind = kinds_[k];
+      for (size_t d = 0; d < kind.spec.size(); ++d) {
+        if ((*kind.names)[d].empty()) continue;
+        const auto own = of_name_.find((*kind.names)[d][0]);
+        if (own == of_name_.end()) continue;
+        for (const size_t rule : own->second) AddNeed(rule, k, d);
+        if (needs_.size() > kMaxNeeds) return false;
+      }
+    }
+    return true;
+  }
+
+  std::vector<LogicalRule> Take() {
+    std::vector<size_t> victims(kinds_.size());
+    for (size_t k = 0; k < victims.size(); ++k) victims[k] = k;
+    std::sort(victims.begin(), victims.end(), [&](size_t a, size_t b) {
+      return std::pair(kinds_[a].count, b) < std::pair(kinds_[b].count, a);
+    });
+    for (size_t rule = 0; rule < rules_.size(); ++rule) {
+      if (open_[rule] == 0) ready_.insert(rule);
+    }
+    std::vector<LogicalRule> out;
+    for (auto victim = victims.begin(); out.size() < rules_.size();) {
+      if (ready_.empty()) {
+        for (const size_t need : needs_of_[*victim]) Meet(need);
+        ++victim;
+        continue;
+      }
+      const size_t rule = *ready_.begin();
+      ready_.erase(ready_.begin());
+      out.push_back(rules_[rule]);
+      for (const size_t need : watchers_[rule]) Meet(need);
+    }
+    return out;
+  }
+
+ private:
+  struct Need {
+    size_t rule = 0;
+    bool met = false;
+  };
+
+  size_t Wanted(const std::string& name, const AxisGroup& axes) {
+    const auto [at, fresh] = ids_.try_emplace({name, axes}, rules_.size());
+    if (fresh) {
+      rules_.push_back({name, axes});
+      of_name_[name].push_back(at->second);
+    }
+    return at->second;
+  }
+
+  // `rule` is not to reach dimension `d`, unless that is its own.
+  void AddNeed(size_t rule, size_t k, size_t d) {
+    const Kind& kind = kinds_[k];
+    const AxisGroup& axes = rules_[rule].axes;
+    if (kind.spec[d] == axes) return;
+    const size_t need = needs_.size();
+    needs_.push_back({rule});
+    needs_of_[k].push_back(need);
+    ++open_[rule];
+    for (size_t other = 0; other < kind.spec.size(); ++other) {
+      const AxisGroup& group = kind.spec[other];
+      if (group.empty() || (other != d && !Shares(group, axes))) continue;
+      watchers_[Wanted((*kind.names)[other][0], group)].push_back(need);
+    }
+  }
+
+  void Meet(size_t need) {
+    if (std::exchange(needs_[need].met, true)) return;
+    if (--open_[needs_[need].rule] == 0) ready_.insert(needs_[need].rule);
+  }
+
+  const std::vector<Kind>& kinds_;
+  std::vector<LogicalRule> rules_;
+  std::map<std::pair<std::string, AxisGroup>, size_t> ids_;
+  std::map<std::string, std::vector<size_t>> of_name_;
+  std::vector<Need> needs_;
+  std::vector<std::vector<size_t>> watchers_;  // needs, by rule
+  std::vector<std::vector<size_t>> needs_of_;  // by kind
+  std::vector<size_t> open_;                   // needs not met, by rule
+  std::set<size_t> ready_;
+};
+
+class Writer {
+ public:
+  Writer(const Request& request, Findings& findings)
+      : request_(request), findings_(findings) {}
+
+  void Write(Sink& out) {
+    if (!Gather()) return;
+    Ordering ordering(kinds_);
+    if (!ordering.Gather()) {
+      findings_.Add(code::kLimit, {},
+                    "the plan cuts logical names in too many ways to put "
+                    "their rules in order");
+      return;
+    }
+    rules_ = ordering.Take();
+    TellOthers();
+    AddWhole();
+    request_.options.json ? WriteJson(out) : WriteYaml(out);
+  }
+
+ private:
+  bool Gather() {
+    std::map<std::string_view, const LogicalNames*> by_param;
+    for (const LogicalNames& one : *request_.names) {
+      by_param[one.param] = &one;
+    }
+    std::map<std::pair<std::vector<AxisGroup>, Spec>, size_t> seen;
+    bool any = request_.plan.params.empty();
+    for (const ReadParam& param : request_.plan.params) {
+      const auto named = by_param.find(param.name);
+      any = any || named != by_param.end();
+      const Spec& spec = param.SpecOf(request_.options.mode);
+      if (named == by_param.end()) {
+        if (!IsReplicated(spec) || param.placement) {
+          Leave(param, "`--names` does not have it");
+        }
+        continue;
+      }
+      const std::vector<AxisGroup>& names = named->second->dims;
+      const std::string reason = WhyNot(param, spec, names);
+      if (!reason.empty()) {
+        Leave(param, reason);
+        continue;
+      }
+      Spec padded = Padded(spec, names.size());
+      const auto [at, fresh] = seen.try_emplace({names, padded}, kinds_.size());
+      if (fresh) kinds_.push_back({&names, std::move(padded), &param, 0});
+      ++kinds_[at->second].count;
+    }
+    if (any) return true;
+    findings_.Add(code::kInexpressible, request_.plan.params[0].place,
+                  "`--names` has none of the plan's parameters, such as " +
+                      ShortQuote(request_.plan.params[0].name));
+    return false;
+  }
+
+  static std::string WhyNot(const ReadParam& param, const Spec& spec,
+                            const std::vector<AxisGroup>& names) {
+    if (param.placement) return "it lives at one coordinate of an axis";
+    const size_t rank =
+        param.type.shape ? param.type.shape->size() : names.size();
+    if (rank != names.size() || spec.size() > names.size()) {
+      return "`--names` names " +
+             Counted(static_cast<int64_t>(names.size()), "dimension") +
+             " of it, and it has " +
+             std::to_string(std::max(rank, spec.size()));
+    }
+    for (size_t d = 0; d < spec.size(); ++d) {
+      if (spec[d].empty() || !names[d].empty()) continue;
+      return "its dimension " + std::to_string(d) +
+             " is split and has no logical name";
+    }
+    return {};
+  }
+
+  // A parameter that the rules leave otherwise than the plan.
+  void Leave(const ReadParam& param, const std::string& reason,
+             int64_t count = 1) {
+    Finding finding;
+    finding.code = &code::kInexpressible;
+    finding.level = Level::kWarning;
+    finding.place = param.place;
+    finding.message =
+        "`maxtext` does not cut " + ShortQuote(param.name) +
+        (count > 1 ? " and " + CountText(count - 1) + " more" : "") +
+        " as the plan does: " + reason;
+    findings_.Add(std::move(finding));
+  }
+
+  void TellOthers() {
+    for (const Kind& kind : kinds_) {
+      const Spec given =
+          ResolveLogical(rules_, *kind.names, request_.plan.mesh);
+      if (given == kind.spec) continue;
+      Leave(*kind.first,
+            "the rules that others need make it " + SpecText(given) +
+                ", and the plan has " + SpecText(kind.spec),
+            kind.count);
+    }
+  }
+
+  // Names that nothing splits are said to be whole.
+  void AddWhole() {
+    std::set<std::string> told;
+    for (const LogicalRule& rule : rules_) told.insert(rule.name);
+    for (const Kind& kind : kinds_) {
+      for (const AxisGroup& name : *kind.names) {
+        if (!name.empty() && told.insert(name[0]).second) {
+          rules_.push_back({name[0], {}});
+        }
+      }
+    }
+  }
+
+  void WriteRule(JsonWriter& json, const LogicalRule& rule) const {
+    json.BeginArray();
+    json.String(rule.name);
+    json.Array(rule.axes);
+    json.EndArray();
+  }
+
+  void WriteAxes(JsonWriter& json) const {
+    json.Array(request_.plan.mesh.axes, &MeshAxis::name);
+  }
+
+  void WriteJson(Sink& out) const {
+    JsonWriter json(out);
+    json.BeginObject(JsonLayout::kLines);
+    json.Key("mesh_axes");
+    WriteAxes(json);
+    json.Member("override_logical_axis_rules", true);
+    json.Key("logical_axis_rules");
+    json.BeginArray(JsonLayout::kLines);
+    for (const LogicalRule& rule : rules_) WriteRule(json, rule);
+    json.EndArray();
+    json.EndObject();
+    out.Put('\n');
+  }
+
+  void WriteYaml(Sink& out) const {
+    const auto axes = [&](JsonWriter& json) { WriteAxes(json); };
+    out.Append("mesh_axes: " + JsonText(axes) + "\n");
+    out.Append("override_logical_axis_rules: true\nlogical_axis_rules:");
+    out.Append(rules_.empty() ? " []\n" : "\n");
+    for (const LogicalRule& rule : rules_) {
+      const auto one = [&](JsonWriter& json) { WriteRule(json, rule); };
+      out.Append("  - " + JsonText(one) + "\n");
+    }
+  }
+
+  const Request& request_;
+  Findings& findings_;
+  std::vector<Kind> kinds_;
+  std::vector<LogicalRule> rules_;
+};
+
+void Write(const Request& request, Sink& out, Findings& findings) {
+  if (request.names != nullptr) {
+    Writer(request, findings).Write(out);
+    return;
+  }
+  findings.Add(code::kUsage, {},
+               "logical axis rules are over the logical names of dimensions, "
+               "which a plan does not have",
+               "give `--names logical_shardings.json`");
+}
+
+}  // namespace
+
+constexpr Exporter kMaxtext{
+    "maxtext", "MaxText's logical_axis_rules over the names of `--names`",
+    "text|json", "--mode --names", Write};
+
+}  // namespace shardc::exports

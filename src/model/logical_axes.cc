@@ -1,0 +1,41 @@
+// Rules in order take what is free; a rule none of whose axes the mesh has
+// settles its dimension as whole:
+//
+//   mlp: tp, embed: tp over [embed, mlp]  ->  [null, tp], for mlp comes first
+#include "model/logical_axes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+namespace shardc {
+
+Spec ResolveLogical(std::span<const LogicalRule> rules,
+                    std::span<const AxisGroup> names, const Mesh& mesh) {
+  Spec spec(names.size());
+  std::vector<bool> settled(names.size());
+  std::set<std::string> used;
+  for (const LogicalRule& rule : rules) {
+    const auto at =
+        std::find_if(names.begin(), names.end(), [&](const AxisGroup& group) {
+          return group.size() == 1 && group[0] == rule.name;
+        });
+    if (at == names.end()) continue;
+    const auto dim = static_cast<size_t>(at - names.begin());
+    AxisGroup axes;
+    std::copy_if(
+        rule.axes.begin(), rule.axes.end(), std::back_inserter(axes),
+        [&](const std::string& a) { return mesh.Find(a).has_value(); });
+    if (settled[dim] ||
+        std::any_of(axes.begin(), axes.end(),
+                    [&](const std::string& a) { return used.contains(a); })) {
+      continue;
+    }
+    settled[dim] = true;
+    used.insert(axes.begin(), axes.end());
+    spec[dim] = std::move(axes);
+  }
+  return spec;
+}
+
+}  // namespace shardc
