@@ -2,44 +2,34 @@
 // axis, a list of axes or nothing:
 //
 //   logical_axis_rules: [['mlp', ['fsdp', 'tensor']], ['norm', 'tensor']]
+#include <utility>
+
 #include "importers/rules/importer.h"
 #include "importers/rules/logical.h"
+#include "importers/rules/yaml_axes.h"
 #include "yaml/yaml.h"
 
 namespace shardc::imports {
 namespace {
-
-const YamlNode* Member(const YamlNode& node, std::string_view key) {
-  for (const YamlMember& member : node.members) {
-    if (member.key.text == key) return &member.value;
-  }
-  return nullptr;
-}
 
 bool ReadRule(const YamlNode& node, LogicalRule& rule) {
   if (!node.IsSequence() || node.items.size() != 2 ||
       !node.items[0].IsScalar()) {
     return false;
   }
-  rule.name = node.items[0].text;
-  const YamlNode& axes = node.items[1];
-  if (axes.IsScalar()) {
-    if (!axes.text.empty()) rule.axes.push_back(axes.text);
-    return true;
-  }
-  for (const YamlNode& axis : axes.items) {
-    if (!axis.IsScalar()) return false;
-    rule.axes.push_back(axis.text);
-  }
-  return axes.IsSequence() || axes.IsNull();
+  auto axes = ReadAxes(node.items[1]);
+  if (!axes) return false;
+  rule = {node.items[0].text, std::move(*axes)};
+  return true;
 }
 
 std::optional<Imported> Read(const Request& request, Findings& findings) {
   const auto document = YamlDocument::Parse(request.source, findings);
   if (!document || findings.HasErrors()) return std::nullopt;
-  const YamlNode* rules = document->root().IsSequence()
-                              ? &document->root()
-                              : Member(document->root(), "logical_axis_rules");
+  const YamlNode* rules =
+      document->root().IsSequence()
+          ? &document->root()
+          : FindMember(document->root(), "logical_axis_rules");
   if (rules == nullptr || !rules->IsSequence()) {
     findings.Add(code::kSchema, document->PlaceOf(document->root()),
                  "this holds no list `logical_axis_rules`");
