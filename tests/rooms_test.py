@@ -50,6 +50,8 @@ MAY_INCLUDE = {
         "exec/attention"},
     "exec/operations": {"source", "model", "floats", "comm", "exec/machine",
         "exec/attention", "exec/pages"},
+    "exec/step": {"model", "comm", "step", "exec/kernels", "exec/machine",
+        "exec/attention"},
     "verify/cases": {"source", "model", "floats", "resolve", "legalize",
         "dense", "exec/machine", "exec/attention", "exec/pages",
         "exec/operations"},

@@ -38,11 +38,8 @@ constexpr TokenPair kGate = {"EXPERT", "EXPERT_GATE"};
 constexpr TokenPair kExpert = {"EXPERT", "EXPERT"};
 
 constexpr Role kRoles[] = {
-    {"ids", {{kBatch, kQuery}}},
-    {"labels", {{kBatch, kQuery}}},
-    {"weights", {{kBatch, kQuery}}},
-    {"positions", {{kBatch, kQuery}}},
-    {"kcache_positions", {{kBatch, kKeys}}},
+    {"tokens", {{kBatch, kQuery}}},
+    {"cache_positions", {{kBatch, kKeys}}},
     {"resid", {{kBatch, kQuery, kEmbed}}},
     {"normed", {{kBatch, kQuery, kEmbed}}},
     {"latent", {{kBatch, kQuery}}},

@@ -7,72 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "step/graph_maker.h"
+#include "step/mlp_graph.h"
 
 namespace shardc::step {
 namespace {
-
-using AxisSizes = std::vector<std::pair<std::string, int64_t>>;
-
-Mesh MeshOf(const AxisSizes& axes) {
-  Mesh mesh;
-  for (const auto& [name, size] : axes) {
-    mesh.axes.push_back({name, size, AxisType::kAuto});
-    mesh.devices *= size;
-  }
-  return mesh;
-}
-
-// Batch over fsdp and dp, heads and the MLP over tp, sequence over sp.
-AnchorAxes UsualAnchors() {
-  AnchorAxes out;
-  const auto set = [&](std::string_view token, AxisGroup axes) {
-    for (size_t i = 0; i < kAnchorTokens.size(); ++i) {
-      if (kAnchorTokens[i] == token) out.by_token[i] = std::move(axes);
-    }
-  };
-  set("BATCH", {"fsdp", "dp"});
-  set("QUERY_LENGTH", {"sp"});
-  set("KV_LENGTH", {"sp"});
-  set("HEAD", {"tp"});
-  set("KV_HEAD", {"tp"});
-  set("MLP_INTERMEDIATE", {"tp"});
-  set("VOCAB", {"tp"});
-  set("EXPERT", {"ep"});
-  out.data = {"fsdp", "dp", "sp"};
-  return out;
-}
-
-// An MLP between two residuals, with its backward as reverse mode has it.
-struct Mlp {
-  GraphMaker make;
-  LabelId b = make.Label("b", 8, "BATCH");
-  LabelId t = make.Label("t", 16, "QUERY_LENGTH");
-  LabelId d = make.Label("d", 32, "EMBED");
-  LabelId f = make.Label("f", 64, "MLP_INTERMEDIATE");
-
-  Mlp() {
-    const ValueId x = make.Data({b, t, d}, "resid", false);
-    const ValueId w1 = make.Parameter("up", {f, d});
-    const ValueId w2 = make.Parameter("down", {d, f});
-    const ValueId y = make.Fn("twice", {x}, {b, t, d}, "normed");
-    const ValueId z = make.Einsum(y, w1, {b, t, f}, "mlp");
-    const ValueId m = make.Fn("silu", {z}, {b, t, f});
-    const ValueId o = make.Einsum(m, w2, {b, t, d});
-    make.Sum({x, o}, {b, t, d}, "resid");
-    make.phase = Phase::kBackward;
-    const ValueId g = make.Data({b, t, d}, "resid", false);
-    const ValueId dm = make.Einsum(g, w2, {b, t, f});
-    const ValueId dw2 = make.Einsum(m, g, {d, f});
-    const ValueId slope = make.Fn("silu'", {z}, {b, t, f});
-    const ValueId dz = make.Einsum(dm, slope, {b, t, f}, "mlp");
-    const ValueId dw1 = make.Einsum(y, dz, {f, d});
-    const ValueId dy = make.Einsum(dz, w1, {b, t, d}, "normed");
-    const ValueId dx = make.Fn("twice", {dy}, {b, t, d});
-    make.Sum({g, dx}, {b, t, d}, "resid");
-    make.graph.gradients = {dw1, dw2};
-  }
-};
 
 struct Count {
   std::array<int64_t, kCollectiveCount> number{}, bytes{};
@@ -110,7 +48,7 @@ Program Lowered(const GraphMaker& make, const AxisSizes& axes,
                 AnchorAxes anchors = UsualAnchors(),
                 bool keep_gathered = false) {
   LowerRequest request{.graph = &make.graph,
-                       .mesh = MeshOf(axes),
+                       .mesh = MeshNamed(axes),
                        .sizes = make.sizes,
                        .element_bytes = 2,
                        .keep_gathered = keep_gathered,
@@ -198,7 +136,7 @@ TEST_CASE("a small part of the weights moves only where that is cheaper") {
   Mlp mlp;
   mlp.make.sizes = {8, 1, 512, 2048};
   LowerRequest request{.graph = &mlp.make.graph,
-                       .mesh = MeshOf({{"fsdp", 4}}),
+                       .mesh = MeshNamed({{"fsdp", 4}}),
                        .sizes = mlp.make.sizes,
                        .element_bytes = 2,
                        .policy = Policy::kCost,

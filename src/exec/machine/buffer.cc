@@ -11,6 +11,7 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <type_traits>
 
 namespace shardc::exec {
 namespace {
@@ -52,12 +53,20 @@ void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
 
 template <class T>
 int64_t FirstBits(const std::vector<T>& a, const std::vector<T>& b) {
+  using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   for (size_t i = 0; i < a.size(); ++i) {
-    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) {
+    if (std::bit_cast<Bits>(a[i]) != std::bit_cast<Bits>(b[i])) {
       return static_cast<int64_t>(i);
     }
   }
   return -1;
+}
+
+// The elements of both, in the vector that holds them.
+template <class A, class B, class F>
+auto WithElements(A& a, B& b, const F& f) {
+  if (a.IsWide()) return f(a.wide, b.wide);
+  return a.IsReal() ? f(a.real, b.real) : f(a.whole, b.whole);
 }
 
 }  // namespace
@@ -92,7 +101,9 @@ Buffer Buffer::Zeros(Shape shape, Dtype dtype) {
   out.shape = std::move(shape);
   out.dtype = dtype;
   const auto count = static_cast<size_t>(ElementsOf(out.shape));
-  if (IsRealDtype(dtype)) {
+  if (out.IsWide()) {
+    out.wide.assign(count, 0.0);
+  } else if (IsRealDtype(dtype)) {
     out.real.assign(count, 0.0f);
   } else {
     out.whole.assign(count, 0);
@@ -108,7 +119,8 @@ Buffer Buffer::Hollow(Shape shape, Dtype dtype) {
 }
 
 bool Buffer::IsHollow() const {
-  return real.empty() && whole.empty() && !shape.empty() && Elements() > 0;
+  return real.empty() && whole.empty() && wide.empty() && !shape.empty() &&
+         Elements() > 0;
 }
 
 bool Buffer::IsReal() const { return IsRealDtype(dtype); }
@@ -121,14 +133,11 @@ int64_t Buffer::Bytes() const {
 
 void CopyBlock(const Buffer& from, const Shape& from_start, Buffer& to,
                const Shape& to_start, const Shape& extent) {
-  assert(from.IsReal() == to.IsReal());
-  if (from.IsReal()) {
-    CopyRuns(from.real, from.shape, from_start, to.real, to.shape, to_start,
+  assert(from.IsReal() == to.IsReal() && from.IsWide() == to.IsWide());
+  WithElements(from, to, [&](const auto& source, auto& target) {
+    CopyRuns(source, from.shape, from_start, target, to.shape, to_start,
              extent);
-  } else {
-    CopyRuns(from.whole, from.shape, from_start, to.whole, to.shape, to_start,
-             extent);
-  }
+  });
 }
 
 Buffer SliceBlock(const Buffer& from, const Shape& start, const Shape& extent) {
@@ -177,12 +186,10 @@ Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order) {
   const int64_t count = out.Elements();
   int64_t source = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const auto target = static_cast<size_t>(i);
-    if (from.IsReal()) {
-      out.real[target] = from.real[static_cast<size_t>(source)];
-    } else {
-      out.whole[target] = from.whole[static_cast<size_t>(source)];
-    }
+    WithElements(from, out, [&](const auto& source_of, auto& target_of) {
+      target_of[static_cast<size_t>(i)] =
+          source_of[static_cast<size_t>(source)];
+    });
     for (size_t d = rank; d-- > 0;) {
       source += stride[d];
       if (++at[d] < shape[d]) break;
@@ -202,7 +209,8 @@ void KeepFreedBuffers() {
 }
 
 int64_t FirstDifference(const Buffer& a, const Buffer& b) {
-  return a.IsReal() ? FirstBits(a.real, b.real) : FirstBits(a.whole, b.whole);
+  return WithElements(
+      a, b, [](const auto& x, const auto& y) { return FirstBits(x, y); });
 }
 
 bool BitEqual(const Buffer& a, const Buffer& b) {

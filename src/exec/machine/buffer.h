@@ -12,13 +12,15 @@
 namespace shardc::exec {
 
 // Real dtypes (F32, BF16, F16) keep each element's value in `real`, where all
-// three are exact; whole ones (I32, I8, BOOL) in `whole`. `dtype` says how
-// wide an element is in memory and on the wire, and which values may occur.
+// three are exact, F64 in `wide`; whole ones (I32, I8, BOOL) in `whole`.
+// `dtype` says how wide an element is in memory and on the wire, and which
+// values may occur.
 struct Buffer {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   std::vector<float> real;
   std::vector<int32_t> whole;
+  std::vector<double> wide = {};
 
   static Buffer Zeros(Shape shape, Dtype dtype);
   // A shape without elements, for what asks whether a program can be formed:
@@ -26,7 +28,8 @@ struct Buffer {
   static Buffer Hollow(Shape shape, Dtype dtype);
   bool IsHollow() const;
 
-  bool IsReal() const;
+  bool IsReal() const;  // held in `real`
+  bool IsWide() const { return dtype == Dtype::kF64; }
   int64_t Elements() const;
   int64_t Bytes() const;  // in `dtype`'s width, not this program's
   // Size of dimension `dim`.

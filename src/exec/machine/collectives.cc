@@ -35,6 +35,14 @@ void Record(Machine& machine, const CollectiveCall& call,
 }
 
 void Accumulate(const Buffer& part, Reduce reduce, Buffer& total) {
+  if (total.IsWide()) {
+    for (size_t i = 0; i < total.wide.size(); ++i) {
+      double& to = total.wide[i];
+      to = reduce == Reduce::kSum ? to + part.wide[i]
+                                  : std::max(to, part.wide[i]);
+    }
+    return;
+  }
   if (total.IsReal()) {
     if (reduce == Reduce::kSum) {
       AddInto(part.real, total.real);

@@ -1,0 +1,136 @@
+// Labels fall into four kinds: in both and the result (batch), in one and the
+// result (rows, columns), in both or one and not in the result (inner). The
+// operands are laid out as [batch, rows, inner] and [batch, inner, columns], so
+// that the innermost loop runs over columns and every element is a sum in the
+// order of the inner labels.
+//
+//   y [b t d], w [f d] -> [b t f]   rows b t, columns f, inner d
+#include "exec/step/einsum.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "exec/step/nest.h"
+#include "exec/step/parts.h"
+
+namespace shardc::exec {
+namespace {
+
+struct Split {
+  Labels batch, rows, columns, inner;
+};
+
+int64_t SizeOf(const Labels& labels, const LocalOp& local) {
+  int64_t out = 1;
+  for (step::LabelId label : labels) {
+    for (const Part& part : local.in) {
+      const size_t dim = DimOf(*part.labels, label);
+      if (dim == kNoDim) continue;
+      out *= part.buffer->shape[dim];
+      break;
+    }
+  }
+  return out;
+}
+
+Shape ExtentOf(const Labels& labels, const LocalOp& local) {
+  Shape out;
+  for (step::LabelId label : labels) out.push_back(SizeOf({label}, local));
+  return out;
+}
+
+Labels Joined(const Labels& a, const Labels& b, const Labels& c) {
+  Labels out = a;
+  out.insert(out.end(), b.begin(), b.end());
+  out.insert(out.end(), c.begin(), c.end());
+  return out;
+}
+
+Split SplitLabels(const Labels& a, const Labels& b, const Labels& out) {
+  Split split;
+  for (step::LabelId label : out) {
+    const bool in_a = DimOf(a, label) != kNoDim;
+    const bool in_b = DimOf(b, label) != kNoDim;
+    (in_a && in_b ? split.batch
+     : in_a       ? split.rows
+                  : split.columns)
+        .push_back(label);
+  }
+  for (const Labels* labels : {&a, &b}) {
+    for (step::LabelId label : *labels) {
+      if (DimOf(out, label) == kNoDim && DimOf(split.inner, label) == kNoDim) {
+        split.inner.push_back(label);
+      }
+    }
+  }
+  return split;
+}
+
+// The part's elements in the order of the labels; one that it lacks repeats.
+template <class T>
+std::vector<T> Ordered(const Part& part, const Labels& order,
+                       const LocalOp& local) {
+  const Reals<T> from(*part.buffer);
+  const Shape extent = ExtentOf(order, local);
+  std::vector<T> out(static_cast<size_t>(ElementsOf(extent)));
+  size_t next = 0;
+  ForNest(extent, {StridesAlong(order, *part.labels, part.buffer->shape)}, {},
+          [&](const Offsets& at) { out[next++] = from[at[0]]; });
+  return out;
+}
+
+template <class T>
+void Multiply(const std::vector<T>& a, const std::vector<T>& b,
+              std::vector<T>& c, int64_t batch, int64_t rows, int64_t columns,
+              int64_t inner) {
+  for (int64_t i = 0; i < batch; ++i) {
+    const T* const of_b = b.data() + i * inner * columns;
+    for (int64_t m = 0; m < rows; ++m) {
+      const T* const of_a = a.data() + (i * rows + m) * inner;
+      T* const to = c.data() + (i * rows + m) * columns;
+      for (int64_t k = 0; k < inner; ++k) {
+        const T factor = of_a[k];
+        const T* const from = of_b + k * columns;
+        for (int64_t n = 0; n < columns; ++n) to[n] += factor * from[n];
+      }
+    }
+  }
+}
+
+template <class T>
+void Run(const LocalOp& local) {
+  const Part *a = &local.in[0], *b = &local.in[1];
+  Split split = SplitLabels(*a->labels, *b->labels, *local.labels);
+  // The longer run is the inner loop's.
+  if (SizeOf(split.rows, local) > SizeOf(split.columns, local)) {
+    std::swap(a, b);
+    std::swap(split.rows, split.columns);
+  }
+  const std::vector<T> left =
+      Ordered<T>(*a, Joined(split.batch, split.rows, split.inner), local);
+  const std::vector<T> right =
+      Ordered<T>(*b, Joined(split.batch, split.inner, split.columns), local);
+  const Labels order = Joined(split.batch, split.rows, split.columns);
+  const Shape extent = ExtentOf(order, local);
+  std::vector<T> result(static_cast<size_t>(ElementsOf(extent)), T{0});
+  Multiply(left, right, result, SizeOf(split.batch, local),
+           SizeOf(split.rows, local), SizeOf(split.columns, local),
+           SizeOf(split.inner, local));
+  T* const out = RealData<T>(*local.out);
+  size_t next = 0;
+  ForNest(extent, {StridesAlong(order, *local.labels, local.out->shape)}, {},
+          [&](const Offsets& at) { out[at[0]] = result[next++]; });
+}
+
+}  // namespace
+
+void RunEinsum(const LocalOp& local) {
+  if (local.out->dtype == Dtype::kF64) {
+    Run<double>(local);
+  } else {
+    Run<float>(local);
+  }
+}
+
+}  // namespace shardc::exec

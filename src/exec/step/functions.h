@@ -1,0 +1,20 @@
+// The scalar functions of a step's graph, by name.
+#ifndef SHARDC_EXEC_STEP_FUNCTIONS_H_
+#define SHARDC_EXEC_STEP_FUNCTIONS_H_
+
+#include <string_view>
+
+namespace shardc::exec {
+
+// Of the operands and the op's constant; null for an unknown name.
+template <class T>
+using StepFunction = T (*)(const T* x, T constant);
+template <class T>
+StepFunction<T> FindStepFunction(std::string_view name);
+
+extern template StepFunction<float> FindStepFunction(std::string_view name);
+extern template StepFunction<double> FindStepFunction(std::string_view name);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_STEP_FUNCTIONS_H_

@@ -1,0 +1,52 @@
+// Loops over a block of elements with an offset into each of several arrays.
+#ifndef SHARDC_EXEC_STEP_NEST_H_
+#define SHARDC_EXEC_STEP_NEST_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "model/manifest.h"
+
+namespace shardc::exec {
+
+inline constexpr size_t kMostArrays = 8;
+using Offsets = std::array<int64_t, kMostArrays>;
+
+// `strides[i]` by dimension of `extent`, of array i; `base[i]` is where it
+// begins. The last dimension runs fastest.
+template <class F>
+void ForNest(const Shape& extent, const std::vector<Shape>& strides,
+             Offsets base, const F& body) {
+  const size_t rank = extent.size(), arrays = strides.size();
+  for (int64_t size : extent) {
+    if (size == 0) return;
+  }
+  if (rank == 0) {
+    body(base);
+    return;
+  }
+  Shape at(rank, 0);
+  const size_t last = rank - 1;
+  while (true) {
+    Offsets offsets = base;
+    for (int64_t i = 0; i < extent[last]; ++i) {
+      body(offsets);
+      for (size_t a = 0; a < arrays; ++a) offsets[a] += strides[a][last];
+    }
+    size_t d = last;
+    while (true) {
+      if (d == 0) return;
+      --d;
+      for (size_t a = 0; a < arrays; ++a) base[a] += strides[a][d];
+      if (++at[d] < extent[d]) break;
+      for (size_t a = 0; a < arrays; ++a) base[a] -= strides[a][d] * extent[d];
+      at[d] = 0;
+    }
+  }
+}
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_STEP_NEST_H_

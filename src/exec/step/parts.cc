@@ -1,0 +1,31 @@
+#include "exec/step/parts.h"
+
+#include <algorithm>
+
+namespace shardc::exec {
+
+size_t DimOf(const Labels& labels, step::LabelId label) {
+  const auto found = std::find(labels.begin(), labels.end(), label);
+  return found == labels.end() ? kNoDim
+                               : static_cast<size_t>(found - labels.begin());
+}
+
+Shape StridesOf(const Shape& shape) {
+  Shape out(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) out[d - 1] = out[d] * shape[d];
+  return out;
+}
+
+Shape StridesAlong(const Labels& loop, const Labels& labels,
+                   const Shape& shape) {
+  const Shape strides = StridesOf(shape);
+  Shape out;
+  out.reserve(loop.size());
+  for (step::LabelId label : loop) {
+    const size_t dim = DimOf(labels, label);
+    out.push_back(dim == kNoDim ? 0 : strides[dim]);
+  }
+  return out;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,279 @@
+// Instruction by instruction: inputs are cut by their layout, an op runs on
+// every device's parts, a slice takes what the device's place along the axes
+// gives it, and collectives go through the machine, so that the ledger has one
+// entry for each in the program's order.
+//
+//   slice tp on d of [b d], d 8, tp 4, device at tp 2  ->  d [4, 6)
+#include "exec/step/run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/collective.h"
+
+namespace shardc::exec {
+namespace {
+
+using step::Instruction;
+using step::InstructionKind;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+class Runner {
+ public:
+  Runner(Machine& machine, const step::Graph& graph,
+         const step::Program& program, const StepInputs& inputs, KeepSlots keep)
+      : machine_(machine),
+        graph_(graph),
+        program_(program),
+        inputs_(inputs),
+        keep_(keep) {}
+
+  StepRun Run() {
+    out_.slots.resize(program_.slots.size());
+    FindLastUses();
+    for (size_t i = 0; i < program_.code.size(); ++i) {
+      const Instruction& step = program_.code[i];
+      switch (step.kind) {
+        case InstructionKind::kInput:
+          RunInput(step);
+          break;
+        case InstructionKind::kLocal:
+          RunLocal(step);
+          break;
+        case InstructionKind::kSlice:
+          RunSlice(step);
+          break;
+        case InstructionKind::kCollective:
+          RunMove(step);
+          break;
+      }
+      if (keep_ == KeepSlots::kAll) continue;
+      for (int32_t slot : step.in) {
+        if (last_use_[At(slot)] == static_cast<int64_t>(i)) {
+          out_.slots[At(slot)] = {};
+        }
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void FindLastUses() {
+    last_use_.assign(program_.slots.size(), -1);
+    for (size_t i = 0; i < program_.code.size(); ++i) {
+      for (int32_t slot : program_.code[i].in) {
+        last_use_[At(slot)] = static_cast<int64_t>(i);
+      }
+    }
+    const auto keep = [&](step::ValueId value) {
+      if (value < 0) return;
+      const int32_t slot = program_.result[At(value)];
+      if (slot >= 0) last_use_[At(slot)] = -1;
+    };
+    keep(graph_.loss);
+    keep(graph_.logits);
+    for (step::ValueId value : graph_.gradients) keep(value);
+    for (step::ValueId value : graph_.updated) keep(value);
+    for (const step::Moments& moments : graph_.updated_moments) {
+      keep(moments.first);
+      keep(moments.second);
+    }
+    for (const step::Cache& cache : graph_.caches) keep(cache.after);
+  }
+
+  const step::Slot& SlotOf(int32_t slot) const {
+    return program_.slots[At(slot)];
+  }
+  const step::Value& ValueOf(int32_t slot) const {
+    return graph_.values[At(SlotOf(slot).value)];
+  }
+  Shape LocalShape(int32_t slot) const {
+    return step::LocalShapeOf(graph_, program_, slot, inputs_.sizes);
+  }
+  Dtype DtypeOf(int32_t slot) const {
+    return ValueOf(slot).integral ? Dtype::kI32 : inputs_.dtype;
+  }
+
+  void RunInput(const Instruction& step) {
+    const step::Slot& slot = SlotOf(step.out);
+    ShardedTensor tensor =
+        Scatter(machine_.mesh(), inputs_.values[At(slot.value)],
+                step::SpecOf(program_.axes, slot.layout));
+    out_.slots[At(step.out)] = std::move(tensor.local);
+  }
+
+  void RunLocal(const Instruction& step) {
+    const Shape shape = LocalShape(step.out);
+    PerDevice& result = out_.slots[At(step.out)];
+    result.resize(At(machine_.devices()));
+    const LocalOpSeam& seam = machine_.Seam<LocalOpSeam>();
+    std::vector<Shape> shapes;
+    for (int32_t slot : step.in) shapes.push_back(LocalShape(slot));
+    machine_.Local([&](int device) {
+      Buffer& out = result[At(device)];
+      out = Buffer::Zeros(shape, DtypeOf(step.out));
+      LocalOp local{.graph = &graph_,
+                    .op = &graph_.ops[At(step.op)],
+                    .sizes = &inputs_.sizes,
+                    .device = device,
+                    .in = {},
+                    .labels = &ValueOf(step.out).labels,
+                    .start = Start(step.out, shape, device),
+                    .out = &out};
+      for (size_t i = 0; i < step.in.size(); ++i) {
+        const int32_t slot = step.in[i];
+        local.in.push_back({&ValueOf(slot).labels,
+                            &out_.slots[At(slot)][At(device)],
+                            Start(slot, shapes[i], device)});
+      }
+      seam.run(local);
+    });
+  }
+
+  Shape Start(int32_t slot, const Shape& local, int device) const {
+    return LocalStartOf(machine_.mesh(), program_, SlotOf(slot), local, device);
+  }
+
+  void RunSlice(const Instruction& step) {
+    const AxisGroup axes = program_.axes.Group(step.axes);
+    const int64_t n = machine_.mesh().Parts(axes);
+    const PerDevice& in = out_.slots[At(step.in[0])];
+    PerDevice out(in.size());
+    machine_.Local([&](int device) {
+      const Buffer& from = in[At(device)];
+      const int64_t length = from.shape[step.dim] / n;
+      out[At(device)] = SliceDim(
+          from, step.dim, machine_.mesh().Index(device, axes) * length, length);
+    });
+    out_.slots[At(step.out)] = std::move(out);
+  }
+
+  std::string_view NameOf(const Instruction& step) const {
+    return step.op < 0 ? std::string_view("results")
+                       : std::string_view(graph_.ops[At(step.op)].name);
+  }
+
+  void RunMove(const Instruction& step) {
+    const AxisGroup axes = program_.axes.Group(step.axes);
+    const PerDevice& in = out_.slots[At(step.in[0])];
+    const std::string_view what = NameOf(step);
+    PerDevice out;
+    switch (step.collective) {
+      case Collective::kAllGather:
+        out = AllGather(machine_, axes, in, step.dim, what);
+        break;
+      case Collective::kReduceScatter:
+        out = ReduceScatter(machine_, axes, in, step.dim, what);
+        break;
+      case Collective::kAllReduce:
+        out = AllReduce(machine_, axes, in,
+                        step.max ? Reduce::kMax : Reduce::kSum, what);
+        break;
+      case Collective::kAllToAll:
+        out = AllToAll(machine_, axes, in, step.dim, step.other, what);
+        break;
+      case Collective::kPpermute:
+        out = Ppermute(
+            machine_, axes, in,
+            ReorderEdges(
+                machine_.mesh(), axes,
+                program_.axes.Group(SlotOf(step.out).layout.dims[step.dim])),
+            what);
+        break;
+      case Collective::kBroadcast:
+        break;
+    }
+    // Sums of narrow numbers are rounded once, as they leave.
+    for (Buffer& buffer : out) RoundTo(buffer);
+    out_.slots[At(step.out)] = std::move(out);
+  }
+
+ public:
+  // Whole shards go where the same axes in another order have them.
+  static std::vector<Edge> ReorderEdges(const SimMesh& mesh,
+                                        const AxisGroup& from,
+                                        const AxisGroup& to) {
+    const std::vector<int> group = mesh.Groups(from).front();
+    std::vector<Edge> out;
+    for (size_t i = 0; i < group.size(); ++i) {
+      // This member will hold shard `Index(to)`, which is now at that index.
+      out.emplace_back(mesh.Index(group[i], to), static_cast<int64_t>(i));
+    }
+    return out;
+  }
+
+ private:
+  Machine& machine_;
+  const step::Graph& graph_;
+  const step::Program& program_;
+  const StepInputs& inputs_;
+  KeepSlots keep_;
+  StepRun out_;
+  std::vector<int64_t> last_use_;
+};
+
+}  // namespace
+
+StepRun RunStep(Machine& machine, const step::Graph& graph,
+                const step::Program& program, const StepInputs& inputs,
+                KeepSlots keep) {
+  return Runner(machine, graph, program, inputs, keep).Run();
+}
+
+Shape LocalStartOf(const SimMesh& mesh, const step::Program& program,
+                   const step::Slot& slot, const Shape& local, int device) {
+  Shape out(local.size(), 0);
+  for (size_t d = 0; d < local.size(); ++d) {
+    if (slot.layout.dims[d].empty()) continue;
+    out[d] =
+        mesh.Index(device, program.axes.Group(slot.layout.dims[d])) * local[d];
+  }
+  return out;
+}
+
+std::vector<int64_t> PredictedSent(const SimMesh& mesh,
+                                   const step::Graph& graph,
+                                   const step::Program& program,
+                                   const Instruction& instruction,
+                                   const step::Sizes& sizes, Dtype dtype) {
+  std::vector<int64_t> out(At(mesh.devices()), 0);
+  if (instruction.kind != InstructionKind::kCollective) return out;
+  const step::Slot& from = program.slots[At(instruction.in[0])];
+  const step::Value& value = graph.values[At(from.value)];
+  const int64_t elements =
+      step::LocalElements(program.axes, value, from.layout, sizes);
+  const int64_t width =
+      value.integral ? step::kWholeBytes : DtypeBits(dtype) / 8;
+  const AxisGroup axes = program.axes.Group(instruction.axes);
+  const int64_t n = mesh.Parts(axes);
+  for (int device = 0; device < mesh.devices(); ++device) {
+    const int64_t member = mesh.Index(device, axes);
+    int64_t& sent = out[At(device)];
+    switch (instruction.collective) {
+      case Collective::kAllGather:
+        sent = AllGatherSent(elements * width, n);
+        break;
+      case Collective::kReduceScatter:
+        sent = ReduceScatterSent(elements, width, n, member);
+        break;
+      case Collective::kAllReduce:
+        sent = AllReduceSent(elements, width, n, member);
+        break;
+      case Collective::kAllToAll:
+        sent = AllToAllSent(elements * width, n);
+        break;
+      case Collective::kPpermute: {
+        const AxisGroup to = program.axes.Group(
+            program.slots[At(instruction.out)].layout.dims[instruction.dim]);
+        sent = mesh.Index(device, to) == member ? 0 : elements * width;
+        break;
+      }
+      case Collective::kBroadcast:
+        break;
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,116 @@
+#include "exec/step/run.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exec/machine/mesh_fixture.h"
+#include "exec/machine/random.h"
+#include "step/lower.h"
+#include "step/mlp_graph.h"
+
+namespace shardc::exec {
+namespace {
+
+TEST_CASE("float64 travels as it is") {
+  const SimMesh mesh = MeshOf({{"a", 2}, {"b", 3}});
+  Machine machine(mesh);
+  Buffer x = Buffer::Zeros({6}, Dtype::kF64);
+  for (size_t i = 0; i < 6; ++i) x.wide[i] = 1.0 / (1.0 + double(i));
+  const ShardedTensor cut = Scatter(mesh, x, {{"a", "b"}});
+  const PerDevice whole = AllGather(machine, {"a", "b"}, cut.local, 0, "x");
+  CHECK(BitEqual(whole[3], x));
+  CHECK(machine.ledger().TotalSent() == 6 * 5 * 8);
+  const PerDevice sum = AllReduce(machine, {"b"}, cut.local, Reduce::kSum, "x");
+  CHECK(sum[0].wide[0] == 1.0 + 1.0 / 2 + 1.0 / 3);
+  const PerDevice most =
+      AllReduce(machine, {"b"}, cut.local, Reduce::kMax, "x");
+  CHECK(most[5].wide[0] == 1.0 / 4);
+}
+
+StepInputs RandomInputs(const step::GraphMaker& make, Dtype dtype) {
+  StepInputs out{.sizes = make.sizes, .dtype = dtype, .values = {}};
+  out.values.resize(make.graph.values.size());
+  for (const step::Op& op : make.graph.ops) {
+    if (op.kind != step::OpKind::kInput) continue;
+    Buffer& to = out.values[static_cast<size_t>(op.out)];
+    to = Buffer::Zeros(step::ShapeOf(make.graph, op.out, make.sizes), dtype);
+    const Random random = Random(7).Split(static_cast<uint64_t>(op.out));
+    for (size_t i = 0; i < static_cast<size_t>(to.Elements()); ++i) {
+      if (to.IsWide()) {
+        to.wide[i] = random.Normal(i);
+      } else {
+        to.real[i] = static_cast<float>(random.Normal(i));
+      }
+    }
+    RoundTo(to);
+  }
+  return out;
+}
+
+step::Program LoweredOn(const step::GraphMaker& make, const Mesh& mesh) {
+  const step::LowerRequest request{
+      .graph = &make.graph,
+      .mesh = mesh,
+      .sizes = make.sizes,
+      .parameters = {{{"tp"}, {"fsdp"}}, {{"fsdp"}, {"tp"}}},
+      .anchors = step::UsualAnchors()};
+  step::Unsupported why;
+  auto program = step::Lower(request, why);
+  REQUIRE(program.has_value());
+  return *program;
+}
+
+TEST_CASE("an MLP and its gradients on any mesh are one device's") {
+  const step::Mlp mlp;
+  const step::Graph& graph = mlp.make.graph;
+  const StepInputs inputs = RandomInputs(mlp.make, Dtype::kF64);
+  const SimMesh one = MeshOf({{"dp", 1}});
+  Machine alone(one);
+  const step::Program single = LoweredOn(mlp.make, one.mesh());
+  const StepRun want =
+      RunStep(alone, graph, single, inputs, KeepSlots::kResults);
+  for (const SimMesh& mesh : {MeshOf({{"tp", 4}}), MeshOf({{"fsdp", 4}}),
+                              MeshOf({{"dp", 2}, {"fsdp", 2}, {"tp", 2}}),
+                              MeshOf({{"tp", 2}, {"sp", 4}, {"fsdp", 2}})}) {
+    const step::Program program = LoweredOn(mlp.make, mesh.mesh());
+    Machine machine(mesh, 2);
+    const StepRun run =
+        RunStep(machine, graph, program, inputs, KeepSlots::kAll);
+    for (size_t v = 0; v < graph.values.size(); ++v) {
+      const int32_t slot = program.result[v], alike = single.result[v];
+      if (want.slots[static_cast<size_t>(alike)].empty()) continue;
+      const step::Slot& of = program.slots[static_cast<size_t>(slot)];
+      if (of.layout.partial != 0) continue;
+      Complaint why;
+      const auto whole =
+          Gather(mesh,
+                 {.shape = step::ShapeOf(graph, of.value, inputs.sizes),
+                  .dtype = Dtype::kF64,
+                  .spec = step::SpecOf(program.axes, of.layout),
+                  .local = run.slots[static_cast<size_t>(slot)]},
+                 why);
+      REQUIRE_MESSAGE(whole.has_value(), why.message);
+      const Buffer& right = want.slots[static_cast<size_t>(alike)][0];
+      for (size_t i = 0; i < right.wide.size(); ++i) {
+        CHECK(std::abs(whole->wide[i] - right.wide[i]) < 1e-11);
+      }
+    }
+    // Entry by entry and device by device, to the byte.
+    size_t entry = 0;
+    for (const step::Instruction& step : program.code) {
+      if (step.kind != step::InstructionKind::kCollective) continue;
+      REQUIRE(entry < machine.ledger().entries().size());
+      CHECK(
+          machine.ledger().entries()[entry++].sent ==
+          PredictedSent(mesh, graph, program, step, inputs.sizes, Dtype::kF64));
+    }
+    CHECK(entry == machine.ledger().entries().size());
+  }
+}
+
+}  // namespace
+}  // namespace shardc::exec

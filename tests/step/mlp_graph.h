@@ -1,0 +1,80 @@
+// An MLP with its backward, and how activations usually lie, for tests.
+#ifndef SHARDC_TESTS_STEP_MLP_GRAPH_H_
+#define SHARDC_TESTS_STEP_MLP_GRAPH_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/mesh.h"
+#include "step/anchors.h"
+#include "step/graph_maker.h"
+
+namespace shardc::step {
+
+using AxisSizes = std::vector<std::pair<std::string, int64_t>>;
+
+inline Mesh MeshNamed(const AxisSizes& axes) {
+  Mesh mesh;
+  for (const auto& [name, size] : axes) {
+    mesh.axes.push_back({name, size, AxisType::kAuto});
+    mesh.devices *= size;
+  }
+  return mesh;
+}
+
+// Batch over fsdp and dp, heads and the MLP over tp, sequence over sp.
+inline AnchorAxes UsualAnchors() {
+  AnchorAxes out;
+  const auto set = [&](std::string_view token, AxisGroup axes) {
+    for (size_t i = 0; i < kAnchorTokens.size(); ++i) {
+      if (kAnchorTokens[i] == token) out.by_token[i] = std::move(axes);
+    }
+  };
+  set("BATCH", {"fsdp", "dp"});
+  set("QUERY_LENGTH", {"sp"});
+  set("KV_LENGTH", {"sp"});
+  set("HEAD", {"tp"});
+  set("KV_HEAD", {"tp"});
+  set("MLP_INTERMEDIATE", {"tp"});
+  set("VOCAB", {"tp"});
+  set("EXPERT", {"ep"});
+  out.data = {"fsdp", "dp", "sp"};
+  return out;
+}
+
+// An MLP between two residuals, with its backward as reverse mode has it.
+struct Mlp {
+  GraphMaker make;
+  LabelId b = make.Label("b", 8, "BATCH");
+  LabelId t = make.Label("t", 16, "QUERY_LENGTH");
+  LabelId d = make.Label("d", 32, "EMBED");
+  LabelId f = make.Label("f", 64, "MLP_INTERMEDIATE");
+
+  Mlp() {
+    const ValueId x = make.Data({b, t, d}, "resid", false);
+    const ValueId w1 = make.Parameter("up", {f, d});
+    const ValueId w2 = make.Parameter("down", {d, f});
+    const ValueId y = make.Fn("tanh", {x}, {b, t, d}, "normed");
+    const ValueId z = make.Einsum(y, w1, {b, t, f}, "mlp");
+    const ValueId m = make.Fn("silu", {z}, {b, t, f});
+    const ValueId o = make.Einsum(m, w2, {b, t, d});
+    make.Sum({x, o}, {b, t, d}, "resid");
+    make.phase = Phase::kBackward;
+    const ValueId g = make.Data({b, t, d}, "resid", false);
+    const ValueId dm = make.Einsum(g, w2, {b, t, f});
+    const ValueId dw2 = make.Einsum(m, g, {d, f});
+    const ValueId slope = make.Fn("silu_d", {z}, {b, t, f});
+    const ValueId dz = make.Einsum(dm, slope, {b, t, f}, "mlp");
+    const ValueId dw1 = make.Einsum(y, dz, {f, d});
+    const ValueId dy = make.Einsum(dz, w1, {b, t, d}, "normed");
+    const ValueId dx = make.Fn("tanh", {dy}, {b, t, d});
+    make.Sum({g, dx}, {b, t, d}, "resid");
+    make.graph.gradients = {dw1, dw2};
+  }
+};
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_TESTS_STEP_MLP_GRAPH_H_
