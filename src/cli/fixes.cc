@@ -132,6 +132,11 @@ class Witness {
     if (!Reads(texts)) return Outcome::kUnread;
     auto rules = RulesWith(texts);
     if (!rules) return Outcome::kBroken;
+    // As those that they are compared with, which were compiled.
+    Findings findings;
+    SettleSeparators(*rules, opened_->manifest.separator, before_->CompatMode(),
+                     findings);
+    if (findings.HasErrors()) return Outcome::kBroken;
     if (SameForAllNames(before_->rules, *rules).answer == Answer::kYes) {
       return Outcome::kProven;
     }
@@ -209,9 +214,10 @@ class Maker {
     if (fixes.empty()) return;
     Fixes with = safe_;
     with.insert(with.end(), fixes.begin(), fixes.end());
-    const bool meet = AnyMeet(with);
-    if (!meet && Judge(with) <= Outcome::kSame) {
+    const Outcome outcome = AnyMeet(with) ? Outcome::kOther : Judge(with);
+    if (outcome <= Outcome::kSame) {
       safe_ = std::move(with);
+      outcome_ = outcome;
     } else if (fixes.size() == 1) {
       unsafe_.push_back(fixes.front());
     } else {
@@ -227,12 +233,17 @@ class Maker {
   FixResult Result(bool unsafe) const {
     FixResult out;
     Fixes made = safe_;
+    Outcome outcome = outcome_;
     for (const RuleFix& fix : unsafe_) {
       Fixes with = made;
       with.push_back(fix);
-      if (AnyMeet(with) || Judge(with) == Outcome::kBroken) continue;
+      if (AnyMeet(with)) continue;
+      const Outcome judged = Judge(with);
+      if (judged == Outcome::kBroken) continue;
       ++out.unsafe;
-      if (unsafe) made = std::move(with);
+      if (!unsafe) continue;
+      made = std::move(with);
+      outcome = judged;
     }
     out.made = static_cast<int64_t>(made.size());
     for (const auto& [file, own] : ByFile(made)) {
@@ -243,7 +254,7 @@ class Maker {
     std::sort(
         out.files.begin(), out.files.end(),
         [](const FixedFile& a, const FixedFile& b) { return a.name < b.name; });
-    out.proven = !made.empty() && Judge(made) == Outcome::kProven;
+    out.proven = outcome == Outcome::kProven;
     if (unsafe && out.unsafe > 0) out.changes = Changes(TextsWith(made));
     return out;
   }
@@ -283,6 +294,7 @@ class Maker {
 
   std::vector<std::unique_ptr<const Witness>> witnesses_;
   Fixes safe_, unsafe_;
+  Outcome outcome_ = Outcome::kUnread;  // of the safe ones together
 };
 
 std::vector<std::unique_ptr<const Witness>> WitnessesOf(

@@ -437,6 +437,17 @@ rules:
         self.assertIn("1 finding fixed\n", result.err)
         self.assertNotIn(proven, result.err)
 
+    def test_a_dot_that_stands_for_itself_is_proven_too(self):
+        """As the separator of Hugging Face's names is written."""
+        self.write("m.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                "layers.0.q_proj.weight": {"shape": [64, 64],
+                                           "dtype": "BF16"}}}))
+        rule = "  - match: 'q_proj\\.weight$'\n    spec: ColumnWise\n"
+        self.write("r.yaml", "version: 1\nrules:\n" + 2 * rule +
+                   "  - match: '.*'\n    spec: []\n")
+        self.assertIn("no name gets another spec", self.lint("--fix").err)
+
     def test_a_fix_is_proven_in_every_mode(self):
         self.write("r.yaml", self.SAFE.replace(
             '    note: "narrow"', "    modes: {decode: [null, null]}"))
