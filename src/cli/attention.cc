@@ -83,11 +83,7 @@ int RunAttention(const AttentionFlags& flags, const Common& common,
 
 Options OptionsOf(AttentionFlags& flags) {
   Options options = {
-      {.name = "--mode",
-       .to = &flags.mode,
-       .value = "MODE",
-       .help = "train, prefill, decode or insert (default: train)",
-       .words = ModeNames()},
+      ModeOption(&flags.mode),
       {.name = "--layout",
        .to = &flags.layout,
        .value = "bthd|bhtd|thd",

@@ -442,11 +442,7 @@ Options OptionsOf(CheckFlags& flags) {
        {.name = "--unsafe-fixes",
         .to = &flags.unsafe_fixes,
         .help = "make the others too, and show what they change in plans"},
-       {.name = "--output",
-        .to = &flags.output,
-        .value = "FILE",
-        .help = "where the result goes (default: stdout)",
-        .letter = 'o'}});
+       OutputOption(&flags.output)});
   return options;
 }
 

@@ -11,7 +11,7 @@
 #include "emit/costs/cost_report.h"
 #include "emit/costs/profile_list.h"
 #include "parse/project.h"
-#include "plan/diff.h"
+#include "plan/view.h"
 #include "source/file.h"
 #include "source/json.h"
 
@@ -115,11 +115,7 @@ Options OptionsOf(CostCommand& command) {
                     .help = "list the accelerators that figures are known of, "
                             "with their sources"}});
   Append(options, OptionsOfCost(command.flags));
-  Append(options, {{.name = "--output",
-                    .to = &command.output,
-                    .value = "FILE",
-                    .help = "where the result goes (default: stdout)",
-                    .letter = 'o'}});
+  Append(options, {OutputOption(&command.output)});
   return options;
 }
 

@@ -147,11 +147,7 @@ void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
 
 Options OptionsOfCost(CostFlags& flags) {
   Options options = {
-      {.name = "--mode",
-       .to = &flags.mode,
-       .value = "MODE",
-       .help = "train, prefill, decode or insert (default: train)",
-       .words = ModeNames()},
+      ModeOption(&flags.mode),
       {.name = "--batch",
        .to = &flags.batch,
        .value = "N",

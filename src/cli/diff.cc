@@ -110,11 +110,7 @@ Options OptionsOf(DiffFlags& flags) {
                     .help = "compare two modes of one plan, such as "
                             "prefill,decode",
                     .several = Several::kCommas},
-                   {.name = "--output",
-                    .to = &flags.output,
-                    .value = "FILE",
-                    .help = "where the result goes (default: stdout)",
-                    .letter = 'o'}});
+                   OutputOption(&flags.output)});
   return options;
 }
 

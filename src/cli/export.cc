@@ -187,53 +187,50 @@ Options OptionsOf(ExportFlags& flags) {
                                             "it, mesh, rules and manifest"}}));
   Append(options, AllInputs(flags.inputs));
   exports::Options& own = flags.options;
-  Append(options,
-         {{.name = "--output",
-           .to = &flags.output,
-           .value = "FILE",
-           .help = "file to write (default: standard output)",
-           .letter = 'o'},
-          {.name = "--mode",
-           .to = &flags.mode,
-           .value = "MODE",
-           .help = "the mode of formats that hold one (default: train)",
-           .words = ModeNames()},
-          {.name = "--form",
-           .to = &own.form,
-           .value = "iota|list|mesh",
-           .help = "hlo: how devices are written, by default iota; a list is "
-                   "what older programs have, mesh what the newest",
-           .checked = true},
-          {.name = "--open",
-           .to = &own.open,
-           .help = "shardy: dimensions that may be split further"},
-          {.name = "--replicated",
-           .to = &own.replicated,
-           .help = "shardy: name the axes that split nothing as replicated"},
-          {.name = "--priorities",
-           .to = &own.priorities,
-           .value = "AXES",
-           .help = "shardy: the rounds in which axes are propagated, such as "
-                   "dp,tp; those not named come last",
-           .several = Several::kCommas},
-          {.name = "--no-strided",
-           .to = &own.no_strided,
-           .help = "dtensor: refuse what only the private _StridedShard says"},
-          {.name = "--axis",
-           .to = &own.axis,
-           .value = "AXIS",
-           .help = "hf-tp-plan, megatron, vllm: the axis of tensor "
-                   "parallelism (default: tp)"},
-          {.name = "--transformers",
-           .to = &own.version,
-           .value = "VERSION",
-           .help = "hf-tp-plan: the version whose words are taken, such as "
-                   "4.57 (default: the newest)"},
-          {.name = "--names",
-           .to = &flags.names,
-           .value = "FILE",
-           .help = "maxtext: logical names of the parameters' dimensions: "
-                   "MaxText's logical_shardings.json, or a list by name"}});
+  Append(
+      options,
+      {OutputOption(&flags.output, "file to write (default: standard output)"),
+       {.name = "--mode",
+        .to = &flags.mode,
+        .value = "MODE",
+        .help = "the mode of formats that hold one (default: train)",
+        .words = ModeNames()},
+       {.name = "--form",
+        .to = &own.form,
+        .value = "iota|list|mesh",
+        .help = "hlo: how devices are written, by default iota; a list is "
+                "what older programs have, mesh what the newest",
+        .checked = true},
+       {.name = "--open",
+        .to = &own.open,
+        .help = "shardy: dimensions that may be split further"},
+       {.name = "--replicated",
+        .to = &own.replicated,
+        .help = "shardy: name the axes that split nothing as replicated"},
+       {.name = "--priorities",
+        .to = &own.priorities,
+        .value = "AXES",
+        .help = "shardy: the rounds in which axes are propagated, such as "
+                "dp,tp; those not named come last",
+        .several = Several::kCommas},
+       {.name = "--no-strided",
+        .to = &own.no_strided,
+        .help = "dtensor: refuse what only the private _StridedShard says"},
+       {.name = "--axis",
+        .to = &own.axis,
+        .value = "AXIS",
+        .help = "hf-tp-plan, megatron, vllm: the axis of tensor "
+                "parallelism (default: tp)"},
+       {.name = "--transformers",
+        .to = &own.version,
+        .value = "VERSION",
+        .help = "hf-tp-plan: the version whose words are taken, such as "
+                "4.57 (default: the newest)"},
+       {.name = "--names",
+        .to = &flags.names,
+        .value = "FILE",
+        .help = "maxtext: logical names of the parameters' dimensions: "
+                "MaxText's logical_shardings.json, or a list by name"}});
   return options;
 }
 

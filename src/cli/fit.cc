@@ -183,11 +183,7 @@ Options OptionsOf(FitCommand& command) {
                       .to = &command.all,
                       .help = "show meshes that do not fit, too"}};
   Append(options, OptionsOfCost(command.flags));
-  Append(options, {{.name = "--output",
-                    .to = &command.output,
-                    .value = "FILE",
-                    .help = "where the result goes (default: stdout)",
-                    .letter = 'o'}});
+  Append(options, {OutputOption(&command.output)});
   return options;
 }
 

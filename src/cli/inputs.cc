@@ -311,6 +311,14 @@ Strings ModeNames() {
   return names;
 }
 
+Option ModeOption(std::string* to) {
+  return {.name = "--mode",
+          .to = to,
+          .value = "MODE",
+          .help = "train, prefill, decode or insert (default: train)",
+          .words = ModeNames()};
+}
+
 std::optional<std::vector<Mode>> ParseModes(const Strings& given,
                                             Findings& findings) {
   std::vector<Mode> modes;

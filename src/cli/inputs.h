@@ -66,6 +66,8 @@ std::unique_ptr<const Compiled> LoadAndCompile(
     Findings& findings, std::optional<ModelConfig>* model = nullptr);
 
 Strings ModeNames();
+// `--mode MODE` of commands that are about one, by default train.
+Option ModeOption(std::string* to);
 // "train,decode" to modes; empty: nothing given.
 std::optional<std::vector<Mode>> ParseModes(const Strings& given,
                                             Findings& findings);

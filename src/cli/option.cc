@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace shardc::cli {
 
@@ -25,6 +26,14 @@ Strings Option::Choices() const {
 void Append(Options& options, Options more) {
   options.insert(options.end(), std::make_move_iterator(more.begin()),
                  std::make_move_iterator(more.end()));
+}
+
+Option OutputOption(std::string* to, std::string help) {
+  return {.name = "--output",
+          .to = to,
+          .value = "FILE",
+          .help = std::move(help),
+          .letter = 'o'};
 }
 
 Options Under(std::string_view heading, Options options) {

@@ -60,6 +60,11 @@ using Options = std::vector<Option>;
 
 void Append(Options& options, Options more);
 
+// `-o FILE`: where a command's result goes.
+Option OutputOption(std::string* to, std::string help =
+                                         "where the result goes (default: "
+                                         "stdout)");
+
 // Those of no group yet stand under `heading`.
 Options Under(std::string_view heading, Options options);
 

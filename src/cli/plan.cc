@@ -205,11 +205,7 @@ Options OptionsOf(PlanFlags& flags) {
   TakeSeveralTargets(options, flags.inputs);
   Append(
       options,
-      {{.name = "--output",
-        .to = &flags.output,
-        .value = "FILE",
-        .help = "where the plan goes (default: stdout)",
-        .letter = 'o'},
+      {OutputOption(&flags.output, "where the plan goes (default: stdout)"),
        {.name = "--keep-going",
         .to = &flags.keep_going,
         .help = "write the plan with its diagnostics even when parameters are "

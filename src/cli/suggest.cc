@@ -122,11 +122,7 @@ Options OptionsOf(SuggestFlags& flags) {
   Append(options, ProjectInputs(flags.inputs));
   Append(options, MeshChoice(flags.mesh));
   Append(options,
-         {{.name = "--output",
-           .to = &flags.output,
-           .value = "FILE",
-           .help = "where the rules go (default: stdout)",
-           .letter = 'o'},
+         {OutputOption(&flags.output, "where the rules go (default: stdout)"),
           {.name = "--prefer",
            .to = &flags.prefer,
            .value = "memory|traffic",
