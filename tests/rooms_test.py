@@ -37,8 +37,7 @@ MAY_INCLUDE = {
         "lint/analysis"},
     "lint": {"source", "model", "lint/analysis", "lint/rules"},
     "checkpoint": {"source", "model", "floats", "importers", "plan"},
-    "target": {"source", "model", "parse", "importers", "match", "resolve",
-        "plan"},
+    "target": {"source", "model", "parse", "importers", "resolve", "plan"},
     # What judges exec knows nothing of it.
     "dense": {"model"},
     "exec/kernels": {"model", "floats"},

@@ -6,8 +6,8 @@
 #include "emit/plans/rule_proofs.h"
 #include "emit/plans/rules_file.h"
 #include "emit/plans/rules_text.h"
-#include "match/match.h"
 #include "match/proof/prover.h"
+#include "plan/rule_patterns.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 #include "target/packs.h"
@@ -33,11 +33,7 @@ struct RulesFlags {
 };
 
 int PutProofs(const RuleSet& rules, bool json, Findings& findings) {
-  std::vector<Pattern> patterns;
-  for (const Rule& rule : rules.rules) {
-    patterns.push_back({rule.match, rule.match_place, rule.separator});
-  }
-  const auto matcher = Matcher::Compile(patterns, findings);
+  const auto matcher = Matcher::Compile(PatternsOf(rules.rules), findings);
   if (!matcher) return kFailed;
   Prover prover(*matcher);
   RuleProofs proofs;

@@ -32,6 +32,11 @@ std::string NameTemplate(std::string_view name, char separator) {
   return out;
 }
 
+bool NamesEmbedding(std::string_view last_part) {
+  return last_part.find("embed") != std::string_view::npos ||
+         last_part == "wte" || last_part == "wpe";
+}
+
 void AppendTemplate(std::string_view name, char separator, std::string& out) {
   size_t begin = 0;
   while (true) {

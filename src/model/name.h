@@ -8,6 +8,10 @@
 
 namespace shardc {
 
+// Whether a module of that name, without what it lies in, is a table of
+// embeddings in the libraries' custom: embed_tokens, wte, wpe.
+bool NamesEmbedding(std::string_view last_part);
+
 // The parts between the separators; the whole name where there is none (0).
 std::vector<std::string_view> SplitName(std::string_view name, char separator);
 

@@ -18,6 +18,7 @@
 
 #include "plan/fingerprint.h"
 #include "plan/placement.h"
+#include "plan/rule_patterns.h"
 #include "source/checked.h"
 
 namespace shardc {
@@ -104,12 +105,7 @@ bool Compiler::CompilePatterns() {
   const size_t before = findings_.errors();
   SettleSeparators(c_.rules, c_.manifest.separator, c_.CompatMode(), findings_);
   if (findings_.errors() > before) return false;
-  std::vector<Pattern> patterns;
-  patterns.reserve(c_.rules.rules.size());
-  for (const Rule& rule : c_.rules.rules) {
-    patterns.push_back({rule.match, rule.match_place, rule.separator});
-  }
-  c_.matcher = Matcher::Compile(patterns, findings_);
+  c_.matcher = Matcher::Compile(PatternsOf(c_.rules.rules), findings_);
   const WeightDecayExclusions& exclusions =
       c_.options.weight_decay_exclude ? c_.options.weight_decay_exclude
                                       : c_.rules.weight_decay_exclude;

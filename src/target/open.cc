@@ -11,12 +11,12 @@
 #include <filesystem>
 #include <utility>
 
-#include "match/match.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
 #include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "parse/rules.h"
+#include "plan/rule_patterns.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
 #include "target/packs.h"
@@ -202,11 +202,7 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
 }
 
 void CheckPatterns(const RuleSet& rules, Findings& findings) {
-  std::vector<Pattern> patterns;
-  for (const Rule& rule : rules.rules) {
-    patterns.push_back({rule.match, rule.match_place, rule.separator});
-  }
-  Matcher::Compile(patterns, findings);
+  Matcher::Compile(PatternsOf(rules.rules), findings);
 }
 
 bool IsComplete(const Target& target, const OpenOptions& options,

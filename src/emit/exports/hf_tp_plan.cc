@@ -51,11 +51,6 @@ struct Answer {
   std::string reason;
 };
 
-bool IsEmbedding(std::string_view name) {
-  return name.find("embed") != std::string_view::npos || name == "wte" ||
-         name == "wpe";
-}
-
 std::string_view LastPart(std::string_view name) {
   return name.substr(name.rfind('.') + 1);
 }
@@ -170,7 +165,7 @@ class Writer {
       return {"", "a style splits matrices, and it has " +
                       Counted(static_cast<int64_t>(weight.rank), "dimension")};
     }
-    if (IsEmbedding(name)) return {Embedding(weight.split->dim), ""};
+    if (NamesEmbedding(name)) return {Embedding(weight.split->dim), ""};
     if (weight.split->dim == 1) {
       if (bias_split) return {"", "`rowwise` keeps a bias whole"};
       return {"rowwise", ""};

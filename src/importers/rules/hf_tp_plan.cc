@@ -89,12 +89,6 @@ const Style* FindStyle(std::string_view name) {
   return nullptr;
 }
 
-bool IsEmbedding(std::string_view key) {
-  const std::string_view last = key.substr(key.rfind('.') + 1);
-  return last.find("embed") != std::string_view::npos || last == "wte" ||
-         last == "wpe";
-}
-
 bool HasExperts(std::string_view key) {
   for (const std::string_view part : SplitName(key, '.')) {
     if (part == "experts") return true;
@@ -189,8 +183,10 @@ class Reader {
       return false;
     }
     Cut cut = style->cut;
-    if (IsEmbedding(key) && cut == Cut::kOut) cut = Cut::kEmbeddingColumns;
-    if (IsEmbedding(key) && cut == Cut::kIn) cut = Cut::kEmbeddingRows;
+    if (NamesEmbedding(key.substr(key.rfind('.') + 1))) {
+      if (cut == Cut::kOut) cut = Cut::kEmbeddingColumns;
+      if (cut == Cut::kIn) cut = Cut::kEmbeddingRows;
+    }
     const Place place = member.key.place();
     const std::string pattern = KeyPattern(key);
     // Only experts are tensors without a module of their own.

@@ -4,14 +4,11 @@
 //
 //   [0] `kernel`, [1] `o_proj/kernel`: [1] finds 1, [0] takes it, and would
 //   take whatever [1] is found in
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
-#include "match/match.h"
 #include "match/proof/prover.h"
 #include "source/wording.h"
 
@@ -45,41 +42,20 @@ bool IsShadowed(const Facts& facts, size_t index) {
 
 // In which of the two senses it never applies; nothing where no proof is
 // found.
-class OfAllNames {
- public:
-  explicit OfAllNames(const Facts& facts) : facts_(facts) {}
-
-  std::string Text(size_t rule) {
-    if (!matcher_) Compile();
-    if (!matcher_) return "";
-    Prover prover(*matcher_, {.work = 4'000'000});
-    const RuleProof proof = prover.ProveRule(static_cast<uint32_t>(rule));
-    if (proof.kind == RuleProof::Kind::kNeverWins) {
-      return "; no name of another tree could be left to it";
-    }
-    if (proof.kind == RuleProof::Kind::kWins) {
-      return "; in another tree it would win names such as " +
-             ShortQuote(proof.name);
-    }
-    return "";
+std::string OfAllNamesText(const Facts& facts, size_t rule) {
+  Prover prover(*facts.compiled().matcher, {.work = 4'000'000});
+  const RuleProof proof = prover.ProveRule(static_cast<uint32_t>(rule));
+  if (proof.kind == RuleProof::Kind::kNeverWins) {
+    return "; no name of another tree could be left to it";
   }
-
- private:
-  void Compile() {
-    std::vector<Pattern> patterns;
-    for (const Rule& rule : facts_.rules()) {
-      patterns.push_back({rule.match, {}, rule.separator});
-    }
-    Findings ignored;
-    matcher_ = Matcher::Compile(patterns, ignored);
+  if (proof.kind == RuleProof::Kind::kWins) {
+    return "; in another tree it would win names such as " +
+           ShortQuote(proof.name);
   }
-
-  const Facts& facts_;
-  std::optional<Matcher> matcher_;
-};
+  return "";
+}
 
 void Check(const Facts& facts, FindingSink& sink) {
-  OfAllNames of_all_names(facts);
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     if (!IsShadowed(facts, r)) continue;
     const RuleFacts& rule = facts.rule_facts()[r];
@@ -104,7 +80,7 @@ void Check(const Facts& facts, FindingSink& sink) {
              : "all " + CountText(rule.found) + " parameters it matches go") +
         " to earlier rules" + (same ? " with the same spec" : "");
     finding.help = (same ? "remove it" : "move it above, or narrow the other") +
-                   of_all_names.Text(r);
+                   OfAllNamesText(facts, r);
     sink.push_back(std::move(finding));
   }
 }
