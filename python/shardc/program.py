@@ -192,6 +192,15 @@ def compile(
         return Plan.load(out)
 
 
+def _told(arguments: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], Any]:
+    """A run and what it says in JSON, whatever its exit status."""
+    done = run([*arguments, "--format", "json"], check=False)
+    try:
+        return done, json.loads(done.stdout)
+    except ValueError:
+        raise ShardcError(done.returncode, done.stderr) from None
+
+
 def check(
     *,
     mesh: Path | None = None,
@@ -204,11 +213,7 @@ def check(
 ) -> list[Finding]:
     """What `shardc check` finds: errors, warnings and notes."""
     inputs = _inputs(mesh, rules, manifest, model, target, project)
-    done = run(["check", *inputs, *arguments, "--format", "json"], check=False)
-    try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        raise ShardcError(done.returncode, done.stderr) from None
+    done, found = _told(["check", *inputs, *arguments])
     known = {field.name for field in dataclasses.fields(Finding)}
     out = []
     for one in found:
@@ -235,11 +240,7 @@ def verify(
     inputs = _inputs(mesh, rules, None, model, target, project) + _listed(
         "--attention", attention
     )
-    done = run(["verify", *inputs, *arguments, "--format", "json"], check=False)
-    try:
-        report = json.loads(done.stdout)
-    except ValueError:
-        raise ShardcError(done.returncode, done.stderr) from None
+    _, report = _told(["verify", *inputs, *arguments])
     states = [case["status"] for case in report["cases"]]
     return Verification(
         states.count("pass"),

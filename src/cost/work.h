@@ -17,7 +17,7 @@
 #include "lint/analysis/roles.h"
 #include "model/project.h"
 #include "plan/compile.h"
-#include "plan/diff.h"
+#include "plan/view.h"
 #include "source/checked.h"
 
 namespace shardc::cost {

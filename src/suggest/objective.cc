@@ -77,7 +77,7 @@ class Counter {
     AddWeights(reading, piece, used, data, slices);
     out_.replicas +=
         2 * Gathered(used / (data * slices), static_cast<double>(mesh_.dp));
-    AddActivations(reading, kind, piece, inner, experts, used);
+    AddActivations(reading, piece, inner, used);
     if (reading.IsMatrix() && reading.part != Part::kEmbedding) {
       double share = 1;
       if (const int64_t count = ExpertsOf(reading)) {
@@ -128,8 +128,8 @@ class Counter {
            static_cast<double>(reading.width_size);
   }
 
-  void AddActivations(const Reading& reading, const Kind&, const Piece& piece,
-                      double inner, double experts, double used) {
+  void AddActivations(const Reading& reading, const Piece& piece, double inner,
+                      double used) {
     const auto t = static_cast<double>(mesh_.tp);
     const bool by_tensor =
         inner > 1 || piece.placed_tensor ||
@@ -175,7 +175,6 @@ class Counter {
                       static_cast<double>(assumed_.experts_per_token) *
                       Gathered(Activations(reading), shards);
     }
-    static_cast<void>(experts);
   }
 
   bool Fresh(const Reading& reading, double layers) {

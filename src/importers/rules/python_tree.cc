@@ -233,8 +233,8 @@ class Parser {
     }
   }
 
-  void Loop(PyStatement& made) {
-    made.act = PyAct::kUnknown;
+  // Up to the colon before a body; brackets may hold others.
+  void SkipHeader() {
     while (!(IsOperator(":") || AtLineEnd())) {
       if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {
         Other();
@@ -242,6 +242,11 @@ class Parser {
         Next();
       }
     }
+  }
+
+  void Loop(PyStatement& made) {
+    made.act = PyAct::kUnknown;
+    SkipHeader();
     Body(made.body);
     if (TakeWord("else")) Body(made.body);
     for (const PyStatement& inside : made.body) {
@@ -255,13 +260,7 @@ class Parser {
   void Block(PyStatement& made) {
     made.act = PyAct::kBlock;
     const bool runs = !IsWord("except");
-    while (!(IsOperator(":") || AtLineEnd())) {
-      if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {
-        Other();
-      } else {
-        Next();
-      }
-    }
+    SkipHeader();
     Body(made.body);
     if (!runs) made.body.clear();
   }
