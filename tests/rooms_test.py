@@ -67,6 +67,7 @@ MAY_INCLUDE = {
     "cost": {"source", "devices", "model", "resolve", "comm", "plan",
         "lint/analysis", "exec/machine", "exec/attention",
         "exec/operations"},
+    "picture": {"source", "model", "comm", "plan", "lint/analysis"},
     "emit": {"source", "plan"},
     "emit/findings": {"source", "lint/rules", "emit"},
     "emit/verify": {"source", "model", "floats", "comm", "verify/cases",
@@ -75,6 +76,7 @@ MAY_INCLUDE = {
     "emit/plans": {"source", "model", "comm", "match/proof", "plan", "emit",
         "emit/findings"},
     "emit/costs": {"source", "devices", "cost"},
+    "emit/pictures": {"source", "model", "picture"},
     "suggest": {"source", "model", "match", "plan", "lint/analysis"},
     "shardc": {"source", "model", "parse", "importers", "resolve", "plan",
         "lint", "target", "exec/operations", "verify/cases", "verify",
@@ -86,7 +88,8 @@ MAY_INCLUDE = {
         "legalize", "plan", "lint/analysis", "lint/rules", "lint", "checkpoint",
         "target", "exec/machine", "exec/operations", "verify/cases",
         "verify", "emit", "emit/findings", "emit/verify", "emit/exports",
-        "emit/plans", "cost", "emit/costs", "suggest", "lsp"},
+        "emit/plans", "cost", "emit/costs", "picture", "emit/pictures",
+        "suggest", "lsp"},
 }
 
 # Third-party headers stay behind our own, in the rooms named.

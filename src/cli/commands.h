@@ -21,6 +21,7 @@
   COMMAND(kCost)                 \
   COMMAND(kFit)                  \
   COMMAND(kDiff)                 \
+  COMMAND(kShow)                 \
   COMMAND(kSuggest)              \
   COMMAND(kInit)                 \
   COMMAND(kExport)               \

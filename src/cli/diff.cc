@@ -5,10 +5,9 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
-#include "emit/emit.h"
+#include "cli/plan_table.h"
 #include "emit/plans/plan_diff.h"
 #include "plan/diff.h"
-#include "source/file.h"
 
 namespace shardc::cli {
 namespace {
@@ -19,21 +18,14 @@ struct DiffFlags {
   Strings between;
 };
 
-std::optional<PlanTable> View(const SourceRef& source, Findings& findings) {
-  if (source == nullptr) return std::nullopt;
-  return ReadPlanTable(source, findings);
-}
-
-// What the inputs give now, as it would be written.
+// What the inputs give now.
 std::optional<PlanTable> ViewInputs(const DiffFlags& flags,
                                     const Common& common, Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return std::nullopt;
   const auto compiled = LoadAndCompile(flags.inputs, *target, common, findings);
   if (compiled == nullptr) return std::nullopt;
-  const std::string text =
-      TextOf([&](Sink& out) { WritePlanJson(compiled->plan, {}, out); });
-  return View(MakeSource("the inputs' plan", text), findings);
+  return TableOf(*compiled, findings);
 }
 
 // With the plans that its names are views into.
@@ -52,7 +44,7 @@ std::unique_ptr<const Difference> Between(const DiffFlags& flags,
                  "write `shardc diff --between prefill,decode PLAN`");
     return nullptr;
   }
-  auto table = View(ReadSource(flags.before, findings), findings);
+  auto table = ReadTable(flags.before, findings);
   if (!table) return nullptr;
   auto out = std::make_unique<Difference>();
   out->before = std::move(*table);
@@ -64,10 +56,9 @@ std::unique_ptr<const Difference> DiffOf(const DiffFlags& flags,
                                          const Common& common,
                                          Findings& findings) {
   if (!flags.between.empty()) return Between(flags, findings);
-  auto before = View(ReadSource(flags.before, findings), findings);
-  auto after = flags.after.empty()
-                   ? ViewInputs(flags, common, findings)
-                   : View(ReadSource(flags.after, findings), findings);
+  auto before = ReadTable(flags.before, findings);
+  auto after = flags.after.empty() ? ViewInputs(flags, common, findings)
+                                   : ReadTable(flags.after, findings);
   if (!before || !after) return nullptr;
   auto out = std::make_unique<Difference>();
   out->before = std::move(*before);

@@ -3,11 +3,11 @@
 // either separator: model/layers/0 for model.layers.0.
 #include "emit/plans/explain.h"
 #include "cli/commands.h"
+#include "cli/find_param.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "emit/findings/explain_code.h"
-#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
@@ -18,26 +18,6 @@ struct ExplainFlags {
   bool codes = false;
   std::string device;
 };
-
-// The parameter with this name, in either separator; else the nearest names.
-std::optional<size_t> FindParam(const Compiled& compiled,
-                                const std::string& name, Findings& findings) {
-  const auto& names = compiled.plan.names;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == name) return i;
-  }
-  std::string swapped = name;
-  const char separator = compiled.manifest.separator;
-  for (char& c : swapped) {
-    if (separator != 0 && (c == '/' || c == '.')) c = separator;
-  }
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == swapped) return i;
-  }
-  findings.Add(code::kUsage, {}, "the manifest has no parameter `" + name + "`",
-               DidYouMean(name, names, "`shardc manifest` lists the names"));
-  return std::nullopt;
-}
 
 int RunExplain(const ExplainFlags& flags, const Common& common,
                Findings& findings) {
@@ -54,7 +34,8 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   if (!target) return kFailed;
   const auto compiled = LoadAndCompile(flags.inputs, *target, common, findings);
   if (compiled == nullptr) return kFailed;
-  const auto param = FindParam(*compiled, flags.what, findings);
+  const auto param = FindParam(
+      compiled->plan.names, compiled->manifest.separator, flags.what, findings);
   if (!param) return kFailed;
   std::optional<DevicePlace> place;
   if (!flags.device.empty()) {

@@ -24,6 +24,38 @@ bool Refuse(const JsonValue& at, std::string message, Findings& findings) {
   return false;
 }
 
+AxisGroup GroupOf(const JsonValue& entry) {
+  AxisGroup group;
+  if (entry.IsString()) group.emplace_back(entry.string());
+  if (entry.IsArray()) {
+    for (const JsonValue axis : entry.items()) {
+      if (axis.IsString()) group.emplace_back(axis.string());
+    }
+  }
+  return group;
+}
+
+// What is not as a plan has it is left out: nothing but pictures reads it.
+std::vector<PlanView::Correction> CorrectionsOf(const JsonValue& param) {
+  std::vector<PlanView::Correction> out;
+  const auto list = param.Find("corrections");
+  if (!list || !list->IsArray()) return out;
+  for (const JsonValue entry : list->items()) {
+    if (!entry.IsObject()) continue;
+    PlanView::Correction one;
+    if (const auto mode = entry.Find("mode"); mode && mode->IsString()) {
+      one.mode = ParseMode(mode->string()).value_or(Mode::kTrain);
+    }
+    const auto dim = entry.Find("dim");
+    if (dim && dim->kind() == JsonKind::kInteger) one.dim = dim->integer();
+    if (const auto from = entry.Find("from")) one.from = GroupOf(*from);
+    const auto reason = entry.Find("reason");
+    if (reason && reason->IsString()) one.reason = reason->string();
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
   const auto rules = RequiredMember(root, "rules", JsonKind::kArray, findings);
   if (!rules) return false;
@@ -32,11 +64,15 @@ bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
         RequiredMember(rule, "match", JsonKind::kString, findings);
     if (!match) return false;
     view.rules.emplace_back(match->string());
+    const auto source = rule.Find("source");
+    view.rule_sources.emplace_back(
+        source && source->IsString() ? source->string() : "");
   }
   const auto params =
       RequiredMember(root, "params", JsonKind::kObject, findings);
   if (!params) return false;
   for (const JsonMember param : params->members()) {
+    view.corrections.push_back(CorrectionsOf(param.value));
     const auto rule = param.value.Find("rule");
     if (!rule || rule->IsNull()) {
       view.rule_of.push_back(-1);
@@ -53,16 +89,7 @@ bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
 
 bool ReadAttentionSpec(const JsonValue& value, Spec& spec, Findings& findings) {
   if (!value.IsArray()) return Refuse(value, "a spec is a list", findings);
-  for (const JsonValue entry : value.items()) {
-    AxisGroup group;
-    if (entry.IsString()) group.emplace_back(entry.string());
-    if (entry.IsArray()) {
-      for (const JsonValue axis : entry.items()) {
-        group.emplace_back(axis.string());
-      }
-    }
-    spec.push_back(std::move(group));
-  }
+  for (const JsonValue entry : value.items()) spec.push_back(GroupOf(entry));
   return true;
 }
 

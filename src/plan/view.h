@@ -24,9 +24,18 @@ struct PlanView {
     std::string tensor;
     Spec spec;
   };
+  struct Correction {
+    Mode mode = Mode::kTrain;
+    std::optional<int64_t> dim;  // nothing: the spec as a whole
+    AxisGroup from;
+    std::string reason;
+    bool operator==(const Correction&) const = default;
+  };
   ReadPlan plan;
-  std::vector<std::string> rules;  // patterns
-  std::vector<int32_t> rule_of;    // by parameter; -1: none
+  std::vector<std::string> rules;         // patterns
+  std::vector<std::string> rule_sources;  // `rules.yaml:12`; may be empty
+  std::vector<int32_t> rule_of;           // by parameter; -1: none
+  std::vector<std::vector<Correction>> corrections;  // by parameter
   std::vector<Attention> attention;
 };
 

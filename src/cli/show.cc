@@ -1,0 +1,299 @@
+// `shardc show`: a plan, drawn for the terminal. Each picture is a line of a
+// table; what they draw comes from a plan that was written, or from what the
+// inputs give:
+//
+//   shardc show layout model.embed_tokens.weight --plan plan.json
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/cost_flags.h"
+#include "cli/find_param.h"
+#include "cli/output.h"
+#include "cli/picture_flags.h"
+#include "cli/pictured.h"
+#include "cli/plan_table.h"
+#include "cost/report.h"
+#include "emit/pictures/array_text.h"
+#include "emit/pictures/bars_text.h"
+#include "emit/pictures/mesh_text.h"
+#include "picture/array.h"
+#include "picture/coverage.h"
+#include "picture/mesh.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+struct ShowCommand {
+  CostFlags flags;
+  PictureFlags style;
+  std::string what, param, plan, dims;
+};
+
+// What a picture is drawn from.
+struct Subject {
+  const ShowCommand& command;
+  const Target& target;
+  const Planned& planned;
+  PictureStyle style;
+};
+
+struct Drawn {
+  std::string text;
+  bool over = false;  // a device's memory does not suffice
+};
+using Draw = std::optional<Drawn> (*)(const Subject& of, Findings& findings);
+
+// The mode asked for, or `otherwise`; of those that the plan has.
+std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
+                           Findings& findings) {
+  const auto& planned = of.planned.table.classes.plan.modes;
+  const std::string& text = of.command.flags.mode;
+  if (text.empty()) {
+    const bool there =
+        std::find(planned.begin(), planned.end(), otherwise) != planned.end();
+    return there || planned.empty() ? otherwise : planned.front();
+  }
+  return ParseModeFlag(text, findings);
+}
+
+// `0,2`: dimensions below `rank`.
+std::optional<std::pair<size_t, size_t>> DrawnDims(const std::string& text,
+                                                   size_t rank,
+                                                   Findings& findings) {
+  const Strings parts = SplitList({text});
+  std::array<size_t, 2> out = {};
+  for (size_t i = 0; i < 2 && parts.size() == 2; ++i) {
+    const auto dim = ParseInteger("--dims", parts[i], 0, findings);
+    if (!dim) return std::nullopt;
+    out[i] = static_cast<size_t>(*dim);
+  }
+  if (parts.size() != 2 || out[0] == out[1] || out[0] >= rank ||
+      out[1] >= rank) {
+    findings.Add(code::kUsage, {},
+                 "`--dims " + text + "` names no two dimensions of " +
+                     std::to_string(rank),
+                 "write rows and columns, such as `--dims 0,1`");
+    return std::nullopt;
+  }
+  return std::pair(out[0], out[1]);
+}
+
+std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
+  const PlanTable& table = of.planned.table;
+  if (of.command.param.empty()) {
+    findings.Add(code::kUsage, {}, "no parameter is named",
+                 "write `shardc show layout PARAM`");
+    return std::nullopt;
+  }
+  const char separator = table.names.empty() || table.names.front().find('/') ==
+                                                    std::string_view::npos
+                             ? '.'
+                             : '/';
+  const auto param =
+      FindParam(table.names, separator, of.command.param, findings);
+  const auto mode = ModeOf(of, Mode::kTrain, findings);
+  if (!param || !mode) return std::nullopt;
+  const ReadParam& read = table.classes.plan.params[table.class_of[*param]];
+  picture::ArrayInput input;
+  input.mesh = of.planned.mesh();
+  input.spec = read.SpecOf(*mode);
+  input.dims = picture::DimsOf(read.type.shape, input.spec);
+  input.placement = read.placement;
+  if (!of.command.dims.empty()) {
+    input.drawn = DrawnDims(of.command.dims, input.dims.size(), findings);
+    if (!input.drawn) return std::nullopt;
+  }
+  std::vector<std::string> title = {
+      Printable(table.names[*param]),
+      read.type.shape ? ShapeText(*read.type.shape) : "shape unknown",
+      SpecText(input.spec)};
+  if (*mode != Mode::kTrain) title.emplace_back(ModeName(*mode));
+  return Drawn{
+      ArrayText(picture::ArrayPicture(std::move(input)), title, of.style)};
+}
+
+std::optional<Drawn> DrawMesh(const Subject& of, Findings&) {
+  return Drawn{
+      MeshPictureText(picture::MeshPicture(of.planned.mesh()), of.style)};
+}
+
+// A mesh needs no plan.
+int ShowMeshAlone(const ShowCommand& command, const PictureStyle& style,
+                  Findings& findings) {
+  const InputFlags& flags = command.flags.inputs;
+  Target target;
+  if (flags.asked.mesh.empty()) {
+    const auto chosen = ChooseTarget(flags.asked, findings);
+    if (!chosen) return kFailed;
+    target = *chosen;
+  } else {
+    target.mesh = MeshInput{flags.asked.mesh, {}, {}};
+  }
+  const auto mesh = LoadMesh(flags, target, findings);
+  if (!mesh) return kFailed;
+  return PutOut(MeshPictureText(picture::MeshPicture(*mesh), style), findings)
+             ? kDone
+             : kFailed;
+}
+
+std::optional<Drawn> DrawMemory(const Subject& of, Findings& findings) {
+  std::vector<Mode> modes = of.planned.table.classes.plan.modes;
+  if (!of.command.flags.mode.empty()) {
+    const auto mode = ParseModeFlag(of.command.flags.mode, findings);
+    if (!mode) return std::nullopt;
+    modes = {*mode};
+  }
+  std::vector<cost::Report> reports;
+  for (Mode mode : modes) {
+    const auto settings =
+        CostSettings(of.command.flags, of.target, mode, findings);
+    if (!settings) return std::nullopt;
+    reports.push_back(cost::ReportOf(of.planned.WorkIn(mode), *settings));
+  }
+  Drawn out;
+  for (const cost::Report& report : reports) {
+    out.over = out.over || !report.memory.Fits().value_or(true);
+  }
+  out.text = MemoryText(BarsOf(reports), of.style);
+  return out;
+}
+
+std::optional<Drawn> DrawRules(const Subject& of, Findings&) {
+  const picture::FoldedPlan folded(of.planned.table);
+  return Drawn{CoverageText(CoverageIn(of.planned, folded), of.style)};
+}
+
+std::optional<Drawn> DrawCache(const Subject& of, Findings& findings) {
+  const auto mode = ModeOf(of, Mode::kDecode, findings);
+  const auto settings =
+      mode ? CostSettings(of.command.flags, of.target, *mode, findings)
+           : std::nullopt;
+  if (!settings) return std::nullopt;
+  auto cache = CacheIn(of.planned, *settings, *mode);
+  if (!cache) {
+    findings.Add(code::kUsage, {},
+                 "the plan says nothing of attention in " +
+                     std::string(ModeName(*mode)));
+    return std::nullopt;
+  }
+  const std::vector<std::string> title = {cache->title,
+                                          SpecText(cache->input.spec)};
+  return Drawn{ArrayText(picture::ArrayPicture(std::move(cache->input)), title,
+                         of.style)};
+}
+
+struct Picture {
+  std::string_view name;
+  Draw draw;
+};
+constexpr std::array<Picture, 5> kPictures = {{{"layout", DrawLayout},
+                                               {"mesh", DrawMesh},
+                                               {"memory", DrawMemory},
+                                               {"rules", DrawRules},
+                                               {"cache", DrawCache}}};
+
+Draw FindPicture(const std::string& name, Findings& findings) {
+  std::vector<std::string_view> names;
+  for (const Picture& picture : kPictures) {
+    if (picture.name == name) return picture.draw;
+    names.push_back(picture.name);
+  }
+  findings.Add(
+      code::kUsage, {}, ShortQuote(name) + " is no picture",
+      DidYouMean(name, names, "there are: layout, mesh, memory, rules, cache"));
+  return nullptr;
+}
+
+int RunShow(const ShowCommand& command, const Common& common,
+            Findings& findings) {
+  const Draw draw = FindPicture(command.what, findings);
+  const auto style = StyleOf(command.style, common, findings);
+  if (draw == nullptr || !style) return kFailed;
+  if (draw == DrawMesh && command.plan.empty()) {
+    return ShowMeshAlone(command, *style, findings);
+  }
+  Target target;
+  if (command.plan.empty()) {
+    const auto chosen = ChooseTarget(command.flags.inputs.asked, findings);
+    if (!chosen) return kFailed;
+    target = *chosen;
+  } else {
+    target.model = command.flags.inputs.asked.model;
+  }
+  bool found = false;
+  const auto planned = LoadPlanned(command.flags.inputs, command.plan, target,
+                                   common, found, findings);
+  if (planned == nullptr) return found ? kFound : kFailed;
+  const auto drawn = draw({command, target, *planned, *style}, findings);
+  if (!drawn || !PutOut(drawn->text, findings)) return kFailed;
+  return drawn->over ? kFound : kDone;
+}
+
+Options OptionsOf(ShowCommand& command) {
+  command.flags.mode.clear();
+  Options options = {
+      {.name = "PICTURE",
+       .to = &command.what,
+       .value = "layout|mesh|memory|rules|cache",
+       .help = "what to draw",
+       .required = true,
+       .words = {"layout", "mesh", "memory", "rules", "cache"}},
+      {.name = "PARAM",
+       .to = &command.param,
+       .value = "PARAM",
+       .help = "of `layout`: a parameter's name"},
+      {.name = "--plan",
+       .to = &command.plan,
+       .value = "FILE",
+       .help = "a plan that was written, in place of the inputs"},
+      {.name = "--dims",
+       .to = &command.dims,
+       .value = "ROWS,COLUMNS",
+       .help = "of `layout`: the two dimensions to draw (default: the last "
+               "two that are cut)"}};
+  Append(options, OptionsOf(command.style));
+  Options costs = OptionsOfCost(command.flags);
+  for (Option& option : costs) {
+    if (option.name != "--mode") continue;
+    option.help =
+        "train, prefill, decode or insert (default: train of a layout, decode "
+        "of the cache, all of memory)";
+  }
+  Append(options, std::move(costs));
+  return options;
+}
+
+}  // namespace
+
+const Command kShow = {
+    .name = "show",
+    .summary = "draw a plan: a layout, the mesh, memory, rules or the cache",
+    .about = R"(
+Draws what a plan says, from its file (`--plan`) or from the inputs.
+
+`layout PARAM` is a box for each piece of a parameter, with the devices that
+hold it; two dimensions are rows and columns (`--dims`), others that are cut are
+panels. `mesh` is the grid of devices with its hosts, and how each axis lies to
+them. `memory` is what fills the fullest device in each mode, against a device's
+memory, as shardc-cost(1) has it. `rules` is what each rule won, and which
+win nothing. `cache` is which device owns which part of the KV cache.
+
+What goes to a terminal has its width, its characters and colour; what goes
+elsewhere is UTF-8 in 80 columns. `--ascii`, `--width` and `--color` say
+otherwise.
+
+Exits with 1 when a device's memory is known and `memory` does not fit.)",
+    .example =
+        "shardc show layout model.layers.0.mlp.up_proj.weight --mesh "
+        "dp:2,fsdp:8,tp:4 --rules builtin:llama --manifest manifest.json",
+    .declare = [] { return Declare(OptionsOf, RunShow); },
+};
+
+}  // namespace shardc::cli

@@ -1,0 +1,335 @@
+// A panel is a block of lines, and blocks stand side by side. Cells are as wide
+// as the longest that they say; where a row has no room for all, its middle is
+// left out:
+//
+//   0  1  ..  7      tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
+#include "emit/pictures/array_text.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "emit/pictures/words.h"
+#include "picture/shown.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+using picture::ArrayDim;
+using picture::ArrayPicture;
+using picture::DeviceSet;
+using picture::kGap;
+
+constexpr int64_t kMostPanels = 4;
+constexpr int64_t kRuledRows = 4;
+constexpr std::string_view kIndent = "  ";
+
+// `3`, or `0.3` of two axes.
+std::string CoordinateText(const Mesh& mesh, const ArrayDim& dim,
+                           int64_t piece) {
+  std::string out;
+  for (int64_t one : picture::CoordinatesAlong(mesh, dim.axes, piece)) {
+    out += (out.empty() ? "" : ".") + std::to_string(one);
+  }
+  return out.empty() ? "0" : out;
+}
+
+// Both of two, each as wide as the largest number of all.
+std::string CellText(const DeviceSet& devices, size_t width) {
+  if (devices.count() > 2) return DevicesText(devices);
+  std::string out;
+  for (int64_t i = 0; i < devices.count(); ++i) {
+    std::string one = std::to_string(devices.At(i));
+    if (one.size() < width) one.insert(0, width - one.size(), ' ');
+    out += (i == 0 ? "" : " ") + one;
+  }
+  return out;
+}
+
+class Drawing {
+ public:
+  Drawing(const ArrayPicture& array, const PictureStyle& style)
+      : array_(array),
+        style_(style),
+        glyphs_(GlyphsOf(style)),
+        ink_(array.mesh()),
+        rows_(picture::Shown(array.RowCount(), picture::kMostPieces)) {
+    digits_ =
+        std::to_string(std::max<int64_t>(0, array.mesh().devices - 1)).size();
+    if (array.rows()) {
+      const ArrayDim& dim = array.dims()[*array.rows()];
+      Line names(style);
+      ink_.Put(dim.axes, ".", names);
+      label_ = names.width() + 1;
+      for (int64_t row : rows_) {
+        if (row == kGap) continue;
+        number_ = std::max(number_,
+                           TextWidth(CoordinateText(array.mesh(), dim, row)));
+      }
+      label_ += number_ + 1;
+    }
+    Fit();
+  }
+
+  Lines Draw() const {
+    const int64_t all = array_.PanelCount();
+    const int64_t shown = std::min(all, kMostPanels);
+    std::vector<Lines> panels;
+    for (int64_t i = 0; i < shown; ++i) panels.push_back(Panel(i));
+    Lines out = SideBySide(panels, 4, style_);
+    if (shown < all) {
+      out.emplace_back(style_);
+      out.push_back(Line(style_).Put(kIndent).Put(CountText(all - shown) +
+                                                  " panels more like these"));
+    }
+    return out;
+  }
+
+ private:
+  // How many columns there is room for, and what cells say: all that they
+  // hold, or where that lets more in, the shortest.
+  void Fit() {
+    const int64_t left = static_cast<int64_t>(kIndent.size()) + label_ + 1;
+    int64_t after = 0;
+    if (array_.columns()) {
+      Line names(style_);
+      ink_.Put(array_.dims()[*array_.columns()].axes, ".", names);
+      after = names.width() + 2;
+    }
+    const int64_t room = style_.width - left - after;
+    const int64_t count = array_.ColumnCount();
+    int64_t best = -1;
+    for (const bool brief : {false, true}) {
+      const int64_t wide = Widest(brief) + 3;
+      const int64_t fits = std::min(room / wide, picture::kMostPieces);
+      if (best < 0 || (best < count && fits > best)) {
+        best = fits;
+        brief_ = brief;
+        cell_ = wide - 1;
+      }
+    }
+    best = std::max<int64_t>(best, 3);
+    columns_ = picture::Shown(count, best);
+  }
+
+  // Of the corners, where numbers are longest.
+  int64_t Widest(bool brief) const {
+    int64_t out = 1;
+    const int64_t panels[] = {0, array_.PanelCount() - 1};
+    const int64_t rows[] = {0, array_.RowCount() - 1};
+    const int64_t columns[] = {0, array_.ColumnCount() - 1};
+    for (int64_t panel : panels) {
+      for (int64_t row : rows) {
+        for (int64_t column : columns) {
+          out = std::max(out, TextWidth(Cell(panel, row, column, brief)));
+        }
+      }
+    }
+    if (array_.columns()) {
+      const ArrayDim& dim = array_.dims()[*array_.columns()];
+      out = std::max(
+          out, TextWidth(CoordinateText(array_.mesh(), dim, dim.parts - 1)));
+    }
+    return out;
+  }
+
+  std::string Cell(int64_t panel, int64_t row, int64_t column,
+                   bool brief) const {
+    const DeviceSet devices = array_.At(panel, row, column);
+    if (!array_.columns() && !array_.rows() && devices.count() > 1) {
+      return DevicesText(devices) + "  " + std::string(glyphs_.times) + " " +
+             CountText(devices.count());
+    }
+    return brief && devices.count() > 1 ? DevicesShort(devices)
+                                        : CellText(devices, digits_);
+  }
+
+  int64_t GapWidth() const { return TextWidth(glyphs_.gap) + 2; }
+  int64_t WidthAt(int64_t column) const {
+    return column == kGap ? GapWidth() : cell_;
+  }
+
+  Line Rule(std::string_view left, std::string_view between,
+            std::string_view right) const {
+    Line out(style_);
+    out.Put(kIndent).PadTo(static_cast<int64_t>(kIndent.size()) + label_);
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      out.Put(i == 0 ? left : between);
+      out.Repeat(glyphs_.across, WidthAt(columns_[i]));
+    }
+    out.Put(right);
+    return out;
+  }
+
+  Line Heading() const {
+    Line out(style_);
+    out.Put(kIndent).PadTo(static_cast<int64_t>(kIndent.size()) + label_);
+    const ArrayDim& dim = array_.dims()[*array_.columns()];
+    for (int64_t column : columns_) {
+      const std::string text =
+          column == kGap ? "" : CoordinateText(array_.mesh(), dim, column);
+      const int64_t end = out.width() + 1 + WidthAt(column);
+      out.Repeat(" ", 1 + (WidthAt(column) - TextWidth(text)) / 2).Put(text);
+      if (column != columns_.back()) out.PadTo(end);
+    }
+    out.Put("  ");
+    ink_.Put(dim.axes, ".", out);
+    return out;
+  }
+
+  // `tp 0 `
+  void Label(int64_t row, Line& line) const {
+    line.Put(kIndent);
+    const int64_t end = static_cast<int64_t>(kIndent.size()) + label_;
+    if (array_.rows() && row != kGap) {
+      const ArrayDim& dim = array_.dims()[*array_.rows()];
+      ink_.Put(dim.axes, ".", line);
+      line.Put(" ").Right(CoordinateText(array_.mesh(), dim, row), number_);
+    }
+    line.PadTo(end);
+  }
+
+  Line Row(int64_t panel, int64_t row) const {
+    Line out(style_);
+    Label(row, out);
+    for (int64_t column : columns_) {
+      out.Put(glyphs_.down);
+      const int64_t end = out.width() + WidthAt(column);
+      out.Put(" ").Put(column == kGap || row == kGap
+                           ? std::string(glyphs_.gap)
+                           : Cell(panel, row, column, brief_));
+      out.PadTo(end);
+    }
+    out.Put(glyphs_.down);
+    return out;
+  }
+
+  // `batch 0:32`, or where sizes are not known `dp 1`.
+  Line Title(int64_t panel) const {
+    Line out(style_);
+    out.Put(kIndent);
+    const auto pieces = array_.PanelPieces(panel);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const ArrayDim& dim = array_.dims()[array_.panels()[i]];
+      if (i > 0) out.Put(", ");
+      const auto range = dim.Range(pieces[i]);
+      if (range) {
+        out.Put(dim.name + " " + std::to_string(range->first) + ":" +
+                std::to_string(range->second));
+      } else {
+        ink_.Put(dim.axes, ".", out);
+        out.Put(" " + CoordinateText(array_.mesh(), dim, pieces[i]));
+      }
+    }
+    return out;
+  }
+
+  Lines Panel(int64_t panel) const {
+    Lines out;
+    if (!array_.panels().empty()) out.push_back(Title(panel));
+    if (array_.columns()) out.push_back(Heading());
+    out.push_back(Rule(glyphs_.top_left, glyphs_.top, glyphs_.top_right));
+    const bool ruled = static_cast<int64_t>(rows_.size()) <= kRuledRows;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (i > 0 && ruled) {
+        out.push_back(Rule(glyphs_.left, glyphs_.cross, glyphs_.right));
+      }
+      out.push_back(Row(panel, rows_[i]));
+    }
+    out.push_back(Rule(glyphs_.low_left, glyphs_.low, glyphs_.low_right));
+    return out;
+  }
+
+  const ArrayPicture& array_;
+  const PictureStyle& style_;
+  const Glyphs& glyphs_;
+  AxisInk ink_;
+  std::vector<int64_t> rows_, columns_;
+  size_t digits_ = 1;   // of the largest device number
+  int64_t label_ = 0;   // columns before the grid, without the indent
+  int64_t number_ = 1;  // of a row's coordinate
+  int64_t cell_ = 3;
+  bool brief_ = false;
+};
+
+// `  dim 0   14336 / 4 = 3584 by tp`
+Line DimLine(const ArrayDim& dim, const AxisInk& ink, int64_t names,
+             const PictureStyle& style) {
+  Line out(style);
+  out.Put(kIndent).Put(dim.name).PadTo(names);
+  const std::string size =
+      dim.size ? std::to_string(*dim.size) : "size unknown";
+  if (dim.parts == 1) return out.Put(size + (dim.size ? " whole" : ", whole"));
+  out.Put(size + " / " + std::to_string(dim.parts));
+  if (const auto piece = dim.Piece()) {
+    const bool even = *dim.size % dim.parts == 0;
+    out.Put((even ? " = " : ", at most ") + std::to_string(*piece));
+  }
+  out.Put(" by ");
+  ink.Put(dim.axes, ", ", out);
+  return out;
+}
+
+// On one line, or where that is too long on one each.
+Lines TitleLines(const std::vector<std::string>& title,
+                 const PictureStyle& style) {
+  Lines out = {Line(style)};
+  for (size_t i = 0; i < title.size(); ++i) {
+    Line& line = out.back();
+    if (i == 0) {
+      line.Bold(title[i]);
+    } else if (line.width() + 2 + TextWidth(title[i]) <= style.width) {
+      line.Put("  " + title[i]);
+    } else {
+      out.push_back(Line(style).Put("  " + title[i]));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string ArrayText(const picture::ArrayPicture& array,
+                      const std::vector<std::string>& title,
+                      const PictureStyle& style) {
+  const AxisInk ink(array.mesh());
+  Lines out = TitleLines(title, style);
+  int64_t names = 6;
+  for (const ArrayDim& dim : array.dims()) {
+    names = std::max(names, TextWidth(dim.name));
+  }
+  names += static_cast<int64_t>(kIndent.size()) + 2;
+  for (const ArrayDim& dim : array.dims()) {
+    out.push_back(DimLine(dim, ink, names, style));
+  }
+  Line copies(style);
+  copies.Put(kIndent).Put("copies").PadTo(names).Put(CountText(array.copies()));
+  if (array.copies() > 1) {
+    copies.Put(" over ");
+    ink.Put(array.copy_axes(), ", ", copies);
+  }
+  if (array.whole() && array.mesh().devices > 1) {
+    copies.Put(": whole on every device");
+  }
+  out.push_back(copies);
+  if (array.placement()) {
+    Line placed(style);
+    placed.Put(kIndent).Put("placed").PadTo(names).Put("at ");
+    ink.Put({array.placement()->axis}, "", placed);
+    placed.Put(" " + std::to_string(array.placement()->coordinate));
+    out.push_back(placed);
+  }
+  out.emplace_back(style);
+  for (Line& line : Drawing(array, style).Draw()) out.push_back(line);
+  out.emplace_back(style);
+  for (Line& line :
+       Wrapped("  a cell is one piece; the numbers in it are the devices that "
+               "hold it",
+               2, style)) {
+    out.push_back(line);
+  }
+  return TextOfLines(out);
+}
+
+}  // namespace shardc

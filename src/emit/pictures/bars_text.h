@@ -1,0 +1,41 @@
+// Bars for a terminal: what fills a device, mode by mode, and what each rule
+// won.
+#ifndef SHARDC_EMIT_PICTURES_BARS_TEXT_H_
+#define SHARDC_EMIT_PICTURES_BARS_TEXT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emit/pictures/line.h"
+#include "picture/coverage.h"
+
+namespace shardc {
+
+struct MemoryBar {
+  std::string name;              // "train"
+  std::vector<int64_t> parts;    // by MemoryBars::parts
+  std::optional<int64_t> least;  // of the emptiest device, where it differs
+};
+
+struct MemoryPart {
+  char letter = 'P';
+  std::string name;  // "parameters"
+};
+
+struct MemoryBars {
+  int64_t devices = 1;
+  std::vector<MemoryPart> parts;
+  std::vector<MemoryBar> bars;
+  std::optional<int64_t> budget;     // a device's memory
+  std::vector<std::string> unknown;  // what is left out, and why
+};
+
+std::string MemoryText(const MemoryBars& memory, const PictureStyle& style);
+std::string CoverageText(const picture::Coverage& coverage,
+                         const PictureStyle& style);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_PICTURES_BARS_TEXT_H_

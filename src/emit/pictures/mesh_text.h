@@ -1,0 +1,17 @@
+// The mesh with its hosts, drawn for a terminal.
+#ifndef SHARDC_EMIT_PICTURES_MESH_TEXT_H_
+#define SHARDC_EMIT_PICTURES_MESH_TEXT_H_
+
+#include <string>
+
+#include "emit/pictures/line.h"
+#include "picture/mesh.h"
+
+namespace shardc {
+
+std::string MeshPictureText(const picture::MeshPicture& mesh,
+                            const PictureStyle& style);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_PICTURES_MESH_TEXT_H_

@@ -1,0 +1,25 @@
+// Sets of devices and sizes in words, for terminal and page alike.
+#ifndef SHARDC_EMIT_PICTURES_WORDS_H_
+#define SHARDC_EMIT_PICTURES_WORDS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "picture/device_set.h"
+#include "picture/mesh.h"
+
+namespace shardc {
+
+// `0, 32`; `0-60 step 4`; `0-3`; `0 and 15 more`. `dash` stands between.
+std::string DevicesText(const picture::DeviceSet& devices,
+                        std::string_view dash = "-");
+// The shortest: `0 +15`.
+std::string DevicesShort(const picture::DeviceSet& devices);
+// `inside one host`, `each on another host`, `2 a host, 4 hosts`; empty where
+// it is not known.
+std::string LiesText(const picture::AxisLine& line);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_PICTURES_WORDS_H_

@@ -1,0 +1,131 @@
+// A piece of a dimension is a mixed-radix number over its axes; the devices of
+// a cell are the sum of what its pieces add, free along the axes that cut
+// nothing:
+//
+//   dp 2, fsdp 8, tp 4; [tp, fsdp]: row 1, column 2 -> 9 along dp: 9, 41
+#include "picture/array.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardc::picture {
+
+std::optional<int64_t> ArrayDim::Piece() const {
+  if (!size) return std::nullopt;
+  return *size / parts + (*size % parts == 0 ? 0 : 1);
+}
+
+std::optional<std::pair<int64_t, int64_t>> ArrayDim::Range(
+    int64_t piece) const {
+  const auto length = Piece();
+  if (!length) return std::nullopt;
+  const int64_t begin = std::min(*size, piece * *length);
+  return std::pair(begin, std::min(*size, begin + *length));
+}
+
+ArrayPicture::ArrayPicture(ArrayInput input)
+    : mesh_(std::move(input.mesh)),
+      digits_(mesh_),
+      dims_(std::move(input.dims)),
+      placement_(std::move(input.placement)),
+      free_(mesh_.axes.size(), true) {
+  for (size_t i = 0; i < dims_.size() && i < input.spec.size(); ++i) {
+    ArrayDim& dim = dims_[i];
+    for (const std::string& axis : input.spec[i]) {
+      const auto at = mesh_.Find(axis);
+      if (!at || mesh_.axes[*at].size == 1 || !free_[*at]) continue;
+      free_[*at] = false;
+      dim.axes.push_back(axis);
+      dim.parts *= mesh_.axes[*at].size;
+    }
+    whole_ = whole_ && dim.parts == 1;
+  }
+  if (placement_) {
+    const auto at = mesh_.Find(placement_->axis);
+    if (at && placement_->coordinate < mesh_.axes[*at].size) {
+      free_[*at] = false;
+      whole_ = false;
+    } else {
+      placement_.reset();
+    }
+  }
+  for (size_t i = 0; i < free_.size(); ++i) {
+    if (!free_[i] || mesh_.axes[i].size == 1) continue;
+    copy_axes_.push_back(mesh_.axes[i].name);
+    copies_ *= mesh_.axes[i].size;
+  }
+  Choose(input.drawn);
+}
+
+void ArrayPicture::Choose(
+    const std::optional<std::pair<size_t, size_t>>& drawn) {
+  std::vector<size_t> cut;
+  for (size_t i = 0; i < dims_.size(); ++i) {
+    if (dims_[i].parts > 1) cut.push_back(i);
+  }
+  if (drawn && drawn->first < dims_.size() && drawn->second < dims_.size()) {
+    rows_ = drawn->first;
+    columns_ = drawn->second;
+  } else if (cut.size() >= 2) {
+    rows_ = cut[cut.size() - 2];
+    columns_ = cut.back();
+  } else if (cut.size() == 1) {
+    (cut[0] + 1 == dims_.size() ? columns_ : rows_) = cut[0];
+  }
+  for (size_t dim : cut) {
+    if (dim != rows_ && dim != columns_) panels_.push_back(dim);
+  }
+}
+
+int64_t ArrayPicture::PanelCount() const {
+  int64_t out = 1;
+  for (size_t dim : panels_) out *= dims_[dim].parts;
+  return out;
+}
+
+std::vector<int64_t> ArrayPicture::PanelPieces(int64_t panel) const {
+  std::vector<int64_t> out(panels_.size());
+  for (size_t i = panels_.size(); i-- > 0;) {
+    const int64_t parts = dims_[panels_[i]].parts;
+    out[i] = panel % parts;
+    panel /= parts;
+  }
+  return out;
+}
+
+int64_t ArrayPicture::Offset(size_t dim, int64_t piece) const {
+  const AxisGroup& axes = dims_[dim].axes;
+  const auto coordinates = CoordinatesAlong(mesh_, axes, piece);
+  int64_t out = 0;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    out += digits_.Offset(*mesh_.Find(axes[i]), coordinates[i]);
+  }
+  return out;
+}
+
+DeviceSet ArrayPicture::At(int64_t panel, int64_t row, int64_t column) const {
+  int64_t first = 0;
+  if (placement_) {
+    first +=
+        digits_.Offset(*mesh_.Find(placement_->axis), placement_->coordinate);
+  }
+  const auto pieces = PanelPieces(panel);
+  for (size_t i = 0; i < panels_.size(); ++i) {
+    first += Offset(panels_[i], pieces[i]);
+  }
+  if (rows_) first += Offset(*rows_, row);
+  if (columns_) first += Offset(*columns_, column);
+  return digits_.Along(free_, first);
+}
+
+std::vector<ArrayDim> DimsOf(const std::optional<std::vector<int64_t>>& shape,
+                             const Spec& spec) {
+  std::vector<ArrayDim> out(shape ? shape->size() : spec.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i].name = "dim " + std::to_string(i);
+    if (shape) out[i].size = (*shape)[i];
+  }
+  return out;
+}
+
+}  // namespace shardc::picture

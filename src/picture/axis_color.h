@@ -1,0 +1,47 @@
+// Which colour an axis has in all pictures of a mesh.
+#ifndef SHARDC_PICTURE_AXIS_COLOR_H_
+#define SHARDC_PICTURE_AXIS_COLOR_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/mesh.h"
+
+namespace shardc::picture {
+
+inline constexpr uint8_t kAxisColors = 8;
+
+// By axis of the mesh: dp, fsdp, tp, ep and sp have colours 0 to 4 in every
+// plan, others those that are left, in the mesh's order, the last for the rest.
+inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
+  constexpr std::array<std::string_view, 5> kKnown = {"dp", "fsdp", "tp", "ep",
+                                                      "sp"};
+  std::vector<uint8_t> out(mesh.axes.size(), kAxisColors);
+  std::array<bool, kAxisColors> taken = {};
+  for (size_t i = 0; i < out.size(); ++i) {
+    for (uint8_t k = 0; k < kKnown.size(); ++k) {
+      if (mesh.axes[i].name != kKnown[k]) continue;
+      out[i] = k;
+      taken[k] = true;
+    }
+  }
+  for (uint8_t& color : out) {
+    if (color < kAxisColors) continue;
+    // Those of no name first, so that a known one keeps its own.
+    uint8_t free = kKnown.size();
+    while (free < kAxisColors && taken[free]) ++free;
+    if (free == kAxisColors) {
+      free = 0;
+      while (free + 1 < kAxisColors && taken[free]) ++free;
+    }
+    taken[free] = true;
+    color = free;
+  }
+  return out;
+}
+
+}  // namespace shardc::picture
+
+#endif  // SHARDC_PICTURE_AXIS_COLOR_H_

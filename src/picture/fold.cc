@@ -1,0 +1,388 @@
+// Two numbers make a parameter's group: that of its name's template, and that
+// of what its entry says beside bytes and coordinates. The numbers that stand
+// in the names are gathered by place, and told as ranges in the end:
+//
+//   h.0.up, h.1.up, h.2.up, one spec  ->  `h.{0..2}.up`, 3
+#include "picture/fold.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "lint/analysis/roles.h"
+#include "model/name.h"
+#include "source/checked.h"
+
+namespace shardc::picture {
+namespace {
+
+constexpr size_t kWrittenOut = 6;
+
+char SeparatorOf(const PlanTable& table) {
+  int64_t slashes = 0, dots = 0;
+  for (std::string_view name : table.names) {
+    slashes += name.find('/') != std::string_view::npos ? 1 : 0;
+    dots += name.find('.') != std::string_view::npos ? 1 : 0;
+  }
+  return dots > slashes ? '.' : '/';
+}
+
+bool IsNumber(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
+    return c >= '0' && c <= '9';
+  });
+}
+
+std::string WithBraces(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '{' || c == '}') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+// As written, in the order of their values.
+class Numbers {
+ public:
+  void Add(std::string_view digits) { texts_.push_back(digits); }
+
+  void Sort() {
+    std::sort(texts_.begin(), texts_.end(),
+              [](std::string_view a, std::string_view b) {
+                return a.size() != b.size() ? a.size() < b.size() : a < b;
+              });
+    texts_.erase(std::unique(texts_.begin(), texts_.end()), texts_.end());
+  }
+  int64_t count() const { return static_cast<int64_t>(texts_.size()); }
+
+  std::string Text() const {
+    if (texts_.size() == 1) return std::string(texts_[0]);
+    const auto step = Step();
+    if (texts_.size() > 2 && step) {
+      return "{" + std::string(texts_.front()) + ".." +
+             std::string(texts_.back()) +
+             (*step == 1 ? "}" : ".." + std::to_string(*step) + "}");
+    }
+    std::string out = "{";
+    const bool all = texts_.size() <= kWrittenOut;
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      if (!all && i == 2) {
+        out += ",…";
+        i = texts_.size() - 1;
+      }
+      out += (i == 0 ? "" : ",") + std::string(texts_[i]);
+    }
+    return out + "}";
+  }
+
+ private:
+  // Between neighbours, where it is one and each number is written shortest.
+  std::optional<int64_t> Step() const {
+    std::optional<int64_t> step;
+    int64_t before = 0;
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      int64_t value = 0;
+      const std::string_view text = texts_[i];
+      const auto read =
+          std::from_chars(text.data(), text.data() + text.size(), value);
+      if (read.ec != std::errc() || (text.size() > 1 && text[0] == '0')) {
+        return std::nullopt;
+      }
+      if (i == 1) step = value - before;
+      if (i > 1 && value - before != step) return std::nullopt;
+      before = value;
+    }
+    return step;
+  }
+
+  std::vector<std::string_view> texts_;
+};
+
+// What a class says beside a coordinate and its bytes.
+std::string KeyOf(const PlanView& view, size_t of_class) {
+  const ReadParam& param = view.plan.params[of_class];
+  std::string out =
+      (param.type.shape ? ShapeText(*param.type.shape) : "?") + " " +
+      (param.type.dtype ? std::string(DtypeName(*param.type.dtype)) : "?") +
+      " " + SpecText(param.spec) + " " + std::to_string(view.rule_of[of_class]);
+  for (const auto& [mode, spec] : param.modes) {
+    out += " " + std::string(ModeName(mode)) + SpecText(spec);
+  }
+  for (const PlanView::Correction& one : view.corrections[of_class]) {
+    out += " " + std::string(ModeName(one.mode)) + one.reason +
+           GroupText(one.from) + std::to_string(one.dim.value_or(-1));
+  }
+  if (param.placement) out += "\n" + param.placement->axis;
+  return out;
+}
+
+bool HasPart(std::string_view name, std::string_view part) {
+  return name.find(part) != std::string_view::npos;
+}
+
+Kind KindOf(std::string_view folded, char separator) {
+  const GroupRole role = RoleOf(folded, separator);
+  if (role.leaf == Leaf::kScale || role.leaf == Leaf::kZeroPoint) {
+    return Kind::kScales;
+  }
+  if (HasPart(folded, "shared_expert")) return Kind::kSharedExperts;
+  if (role.expert) return Kind::kExperts;
+  switch (role.role) {
+    case Role::kEmbedding:
+      return Kind::kEmbedding;
+    case Role::kHead:
+      return Kind::kHead;
+    case Role::kRouter:
+      return Kind::kRouter;
+    case Role::kNorm:
+      return Kind::kNorms;
+    case Role::kQuery:
+    case Role::kKey:
+    case Role::kValue:
+    case Role::kOutput:
+    case Role::kFusedQkv:
+      return Kind::kAttention;
+    case Role::kGate:
+    case Role::kUp:
+    case Role::kDown:
+    case Role::kFusedGateUp:
+      return Kind::kMlp;
+    case Role::kOther:
+      break;
+  }
+  return role.attention || HasPart(folded, "attn") ? Kind::kAttention
+                                                   : Kind::kOther;
+}
+
+// Groups while their parameters are gathered.
+class Folder {
+ public:
+  explicit Folder(const PlanTable& table)
+      : table_(table), separator_(SeparatorOf(table)) {
+    std::unordered_map<std::string, uint32_t> seen;
+    for (size_t i = 0; i < table.classes.plan.params.size(); ++i) {
+      const auto next = static_cast<uint32_t>(seen.size());
+      kind_of_class_.push_back(
+          seen.try_emplace(KeyOf(table.classes, i), next).first->second);
+    }
+  }
+
+  std::vector<ParamGroup> Fold() {
+    for (uint32_t i = 0; i < table_.names.size(); ++i) Add(i);
+    for (size_t i = 0; i < groups_.size(); ++i) Finish(i);
+    return std::move(groups_);
+  }
+
+ private:
+  void Add(uint32_t param) {
+    const std::string_view name = table_.names[param];
+    template_.clear();
+    AppendTemplate(name, separator_, template_);
+    const auto next = static_cast<uint32_t>(templates_.size());
+    const uint64_t shown =
+        templates_.try_emplace(template_, next).first->second;
+    const uint32_t of_class = table_.class_of[param];
+    const auto [at, fresh] = index_.try_emplace(
+        shown << 32 | kind_of_class_[of_class], groups_.size());
+    if (fresh) {
+      ParamGroup group;
+      group.folded = template_;
+      group.first = param;
+      group.of_class = of_class;
+      groups_.push_back(std::move(group));
+      numbers_.emplace_back();
+    }
+    ParamGroup& group = groups_[at->second];
+    ++group.count;
+    const auto& placement = table_.classes.plan.params[of_class].placement;
+    if (placement) {
+      group.placed_along = placement->axis;
+      ++group.placed[placement->coordinate];
+    }
+    Gather(name, numbers_[at->second]);
+  }
+
+  void Gather(std::string_view name, std::vector<Numbers>& numbers) const {
+    size_t at = 0;
+    for (size_t begin = 0; begin <= name.size();) {
+      const size_t end = std::min(name.find(separator_, begin), name.size());
+      const std::string_view part = name.substr(begin, end - begin);
+      if (IsNumber(part)) {
+        if (at == numbers.size()) numbers.emplace_back();
+        numbers[at++].Add(part);
+      }
+      begin = end + 1;
+    }
+  }
+
+  void Finish(size_t index) {
+    ParamGroup& group = groups_[index];
+    group.kind = KindOf(group.folded, separator_);
+    group.possible = 1;
+    for (Numbers& numbers : numbers_[index]) {
+      numbers.Sort();
+      group.possible =
+          CheckedMul(group.possible, numbers.count()).value_or(INT64_MAX);
+    }
+    size_t at = 0;
+    bool first = true;
+    for (std::string_view part :
+         SplitName(table_.names[group.first], separator_)) {
+      if (!first) group.shown += separator_;
+      first = false;
+      group.shown +=
+          IsNumber(part) ? numbers_[index][at++].Text() : WithBraces(part);
+    }
+  }
+
+  const PlanTable& table_;
+  char separator_;
+  std::string template_;
+  std::vector<uint32_t> kind_of_class_;
+  std::unordered_map<std::string, uint32_t> templates_;
+  std::unordered_map<uint64_t, size_t> index_;
+  std::vector<ParamGroup> groups_;
+  std::vector<std::vector<Numbers>> numbers_;
+};
+
+std::map<std::string, int64_t> FullestOf(const HeldBytes& held) {
+  std::map<std::string, int64_t> out;
+  for (const auto& [axis, bytes] : held.placed()) {
+    const auto most = std::max_element(
+        bytes.begin(), bytes.end(),
+        [](const auto& a, const auto& b) { return a.second < b.second; });
+    out[axis] = most->first;
+  }
+  return out;
+}
+
+}  // namespace
+
+FoldedPlan::FoldedPlan(const PlanTable& table)
+    : table_(table), groups_(Folder(table).Fold()) {
+  for (Mode mode : kAllModes) fullest_[mode] = FullestOf(Held(mode));
+}
+
+Spec FoldedPlan::SpecOf(const ParamGroup& group, Mode mode) const {
+  const ReadParam& param = ParamOf(group);
+  Spec out = param.SpecOf(mode);
+  if (param.type.shape) out.resize(param.type.shape->size());
+  return out;
+}
+
+std::optional<int64_t> FoldedPlan::Each(const ParamGroup& group,
+                                        Mode mode) const {
+  const TensorType& type = ParamOf(group).type;
+  if (!type.shape) return std::nullopt;
+  return TensorType{ShardShape(mesh(), *type.shape, SpecOf(group, mode)),
+                    type.dtype}
+      .Bytes();
+}
+
+std::optional<int64_t> FoldedPlan::OnFullest(const ParamGroup& group,
+                                             Mode mode) const {
+  const auto each = Each(group, mode);
+  if (!each) return std::nullopt;
+  int64_t count = group.count;
+  if (!group.placed_along.empty()) {
+    const auto& fullest = Fullest(mode);
+    const auto axis = fullest.find(group.placed_along);
+    const auto at = axis == fullest.end() ? group.placed.end()
+                                          : group.placed.find(axis->second);
+    count = at == group.placed.end() ? 0 : at->second;
+  }
+  return CheckedMul(*each, count);
+}
+
+HeldBytes FoldedPlan::Held(Mode mode) const {
+  HeldBytes out;
+  for (const ParamGroup& group : groups_) {
+    const auto each = Each(group, mode);
+    if (!each) continue;
+    if (group.placed_along.empty()) {
+      out.Add(CheckedMul(*each, group.count).value_or(INT64_MAX));
+    }
+    for (const auto& [coordinate, count] : group.placed) {
+      out.AddAt(group.placed_along, coordinate,
+                CheckedMul(*each, count).value_or(INT64_MAX));
+    }
+  }
+  return out;
+}
+
+int64_t FoldedPlan::UnknownSizes() const {
+  int64_t out = 0;
+  for (const ParamGroup& group : groups_) {
+    if (!ParamOf(group).type.Bytes()) out += group.count;
+  }
+  return out;
+}
+
+std::optional<int64_t> FoldedPlan::Total(const ParamGroup& group) const {
+  const auto bytes = ParamOf(group).type.Bytes();
+  return bytes ? CheckedMul(*bytes, group.count) : std::nullopt;
+}
+
+std::optional<int64_t> FoldedPlan::TotalBytes() const {
+  int64_t out = 0;
+  for (const ParamGroup& group : groups_) {
+    const auto bytes = Total(group);
+    const auto sum = bytes ? CheckedAdd(out, *bytes) : std::nullopt;
+    if (!sum) return std::nullopt;
+    out = *sum;
+  }
+  return out;
+}
+
+std::optional<int64_t> FoldedPlan::TotalElements() const {
+  int64_t out = 0;
+  for (const ParamGroup& group : groups_) {
+    const auto each = ParamOf(group).type.Elements();
+    const auto all = each ? CheckedMul(*each, group.count) : std::nullopt;
+    const auto sum = all ? CheckedAdd(out, *all) : std::nullopt;
+    if (!sum) return std::nullopt;
+    out = *sum;
+  }
+  return out;
+}
+
+int64_t FoldedPlan::Copies(const ParamGroup& group, Mode mode) const {
+  std::set<std::string> used;
+  for (const AxisGroup& axes : SpecOf(group, mode)) {
+    used.insert(axes.begin(), axes.end());
+  }
+  if (!group.placed_along.empty()) used.insert(group.placed_along);
+  int64_t out = mesh().devices;
+  for (const std::string& axis : used) out /= mesh().SizeOf(axis);
+  return out;
+}
+
+const std::map<std::string, int64_t>& FoldedPlan::Fullest(Mode mode) const {
+  return fullest_.at(mode);
+}
+
+std::vector<std::vector<Mode>> ModeGroups(const PlanView& classes) {
+  const auto same = [&](Mode a, Mode b) {
+    for (const ReadParam& param : classes.plan.params) {
+      if (param.SpecOf(a) != param.SpecOf(b)) return false;
+    }
+    return true;
+  };
+  std::vector<std::vector<Mode>> out;
+  for (Mode mode : classes.plan.modes) {
+    const auto at = std::find_if(
+        out.begin(), out.end(),
+        [&](const std::vector<Mode>& group) { return same(group[0], mode); });
+    if (at == out.end()) {
+      out.push_back({mode});
+    } else {
+      at->push_back(mode);
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc::picture

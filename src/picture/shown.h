@@ -1,0 +1,30 @@
+// Long rows are drawn in part: their beginning, a gap, and the last.
+#ifndef SHARDC_PICTURE_SHOWN_H_
+#define SHARDC_PICTURE_SHOWN_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace shardc::picture {
+
+inline constexpr int64_t kGap = -1;
+inline constexpr int64_t kMostPieces = 16;
+
+// 0 to `count` - 1 where that is at most `most`; else the first `most` - 2, or
+// 7 where more fit, a gap and the last. `most` is at least 3.
+inline std::vector<int64_t> Shown(int64_t count, int64_t most) {
+  std::vector<int64_t> out;
+  const bool all = count <= most;
+  const int64_t first = all ? count : std::min<int64_t>(7, most - 2);
+  for (int64_t i = 0; i < first; ++i) out.push_back(i);
+  if (!all) {
+    out.push_back(kGap);
+    out.push_back(count - 1);
+  }
+  return out;
+}
+
+}  // namespace shardc::picture
+
+#endif  // SHARDC_PICTURE_SHOWN_H_

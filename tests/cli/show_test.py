@@ -1,0 +1,136 @@
+"""`shardc show`: what it draws holds what the plan says, and fits where it is
+drawn."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import tempfile
+import termios
+import unittest
+
+from driver import BIN, MODELS, Case, run
+
+LLAMA = ["--no-project", "--rules", "builtin:llama", "--manifest",
+         os.path.join(MODELS, "llama-3-8b.hf.manifest.json")]
+MESH = ["--mesh", "dp:2,fsdp:8,tp:4", "--processes", "8"]
+PARAM = "model.layers.0.mlp.up_proj.weight"
+
+
+def on_terminal(*arguments, columns=80, env=None):
+    """What is printed on a terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ,
+                struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {"PATH": os.environ["PATH"], "TERM": "xterm-256color",
+                   **(env or {})}
+    with subprocess.Popen([BIN, *arguments], stdout=theirs,
+                          stderr=subprocess.DEVNULL, env=environment) as child:
+        os.close(theirs)
+        out = b""
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:
+                break
+            if not piece:
+                break
+            out += piece
+        child.wait()
+    os.close(ours)
+    return out.decode().replace("\r\n", "\n")
+
+
+class Show(Case):
+    def show(self, *arguments, rc=0, **more):
+        return self.check(run("show", *arguments, **more), rc).out
+
+    def test_every_device_is_drawn_as_often_as_it_holds_a_piece(self):
+        for naming, name in (("dp:2,fsdp:8,tp:4", PARAM),
+                             ("fsdp:2,tp:8", "lm_head.weight"),
+                             ("dp:2,fsdp:2,tp:2,sp:2",
+                              "model.layers.3.self_attn.o_proj.weight")):
+            text = self.show("layout", name, *LLAMA, "--mesh", naming)
+            cells = [line for line in text.split("\n") if "│" in line]
+            numbers = [int(number) for line in cells
+                       for number in re.findall(
+                           r"\d+", line.split("│", 1)[1])]
+            devices = 1
+            for size in re.findall(r"\d+", naming):
+                devices *= int(size)
+            self.assertEqual(sorted(numbers), list(range(devices)))
+
+    def test_no_line_is_wider_than_asked(self):
+        for width in (60, 80, 120):
+            for what in (["layout", PARAM], ["mesh"], ["rules"],
+                         ["cache", "--batch", "64"],
+                         ["memory", "--memory", "80GiB"]):
+                mesh = ["--mesh", "dp:4,fsdp:16,tp:32", "--processes", "256"]
+                for ascii_only in ([], ["--ascii"]):
+                    text = self.show(*what, *LLAMA, *mesh, *ascii_only,
+                                     "--width", str(width))
+                    lines = text.split("\n")
+                    wide = [line for line in lines if len(line) > width
+                            and "model." not in line]
+                    self.assertEqual(wide, [], (what, width))
+                    self.assertTrue(all(line == line.rstrip()
+                                        for line in lines))
+                    if ascii_only:
+                        self.assertTrue(text.isascii())
+
+    def test_elsewhere_than_on_a_terminal_nothing_changes_the_bytes(self):
+        first = self.show("mesh", *MESH)
+        for env in ({"LC_ALL": "C"}, {"COLUMNS": "200"},
+                    {"TERM": "dumb"}, {"LANG": "de_DE.ISO-8859-1"}):
+            self.assertEqual(self.show("mesh", *MESH, env=env), first)
+
+    def test_a_terminal_has_its_width_its_characters_and_colour(self):
+        plain = self.show("mesh", *MESH)
+        utf8 = {"LC_ALL": "C.UTF-8"}
+        text = on_terminal("show", "mesh", *MESH, env=utf8)
+        self.assertIn("\x1b[38;5;32mfsdp\x1b[0m", text)
+        bare = re.sub(r"\x1b\[[\d;]*m", "", text)
+        self.assertEqual(bare, plain)
+        self.assertEqual(on_terminal("show", "mesh", *MESH,
+                                     env={**utf8, "NO_COLOR": "1"}), plain)
+        narrow = on_terminal("show", "mesh", *MESH, columns=60,
+                             env={**utf8, "NO_COLOR": "1"})
+        self.assertEqual(narrow, self.show("mesh", *MESH, "--width", "60"))
+        ascii_only = on_terminal("show", "mesh", *MESH,
+                                 env={"LC_ALL": "C", "NO_COLOR": "1"})
+        self.assertEqual(ascii_only, self.show("mesh", *MESH, "--ascii"))
+
+    def test_hostile_names_drive_no_terminal(self):
+        name = "a.\u202e.\u200b." + "n" * 10000
+        with tempfile.TemporaryDirectory() as folder:
+            manifest = os.path.join(folder, "m.json")
+            with open(manifest, "w", encoding="utf-8") as file:
+                json.dump({"schema": "shardc.manifest/v1", "params": [
+                    {"name": name, "shape": [8], "dtype": "F32"}]}, file)
+            rules = os.path.join(folder, "r.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nrules:\n"
+                           "  - {match: '.*', spec: [tp]}\n")
+            inputs = ["--no-project", "--mesh", "tp:4", "--rules", rules,
+                      "--manifest", manifest]
+            text = self.show("layout", name, *inputs)
+            self.assertNotIn("\u200b", text)
+            self.assertNotIn("\u202e", text)
+            self.show("rules", *inputs)
+
+    def test_a_large_mesh_and_a_large_plan_are_drawn_at_once(self):
+        text = self.show("mesh", "--mesh", "dp:64,fsdp:64,tp:64")
+        self.assertLess(len(text.split("\n")), 40)
+        text = self.show(
+            "rules", "--no-project", "--mesh", "dp:4,fsdp:8,ep:64", "--rules",
+            "auto", "--manifest",
+            os.path.join(os.path.dirname(MODELS), "corpus", "manifests",
+                         "deepseek-v3.hf.manifest.json.gz"))
+        self.assertIn("experts", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
