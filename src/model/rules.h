@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -16,6 +17,8 @@
 #include "source/source.h"
 
 namespace shardc {
+
+struct ModelDescription;
 
 // One name in a spec with the place it was written at.
 struct SpecName {
@@ -146,6 +149,8 @@ struct RuleSet {
   std::vector<Bundle> bundles;              // of files, names distinct
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
+  // The nearest file's `model:`; null where none has one.
+  std::shared_ptr<const ModelDescription> model;
   // Every file read, nearest first; for ignores and for the plan's `source`.
   std::vector<SourceRef> sources;
 };

@@ -12,9 +12,9 @@ using Name = std::string_view;
 constexpr std::array<Name, 7> kMeshKeys = {
     "axes", "devices", "axis_types", "processes", "slices", "dcn", "device"};
 constexpr std::array<Name, 2> kDeviceKeys = {"profile", "memory"};
-constexpr std::array<Name, 9> kRulesKeys = {
-    "version", "extends", "separator", "axes",        "register",
-    "bundles", "rules",   "policy",    "weight_decay"};
+constexpr std::array<Name, 10> kRulesKeys = {
+    "version", "extends", "separator", "axes",         "register",
+    "bundles", "rules",   "policy",    "weight_decay", "model"};
 constexpr std::array<Name, 7> kRuleKeys = {
     "match", "spec", "modes", "illegal", "min_size", "place", "note"};
 constexpr std::array<Name, 1> kLikeKeys = {"like"};
@@ -26,6 +26,17 @@ constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
+constexpr std::array<Name, 17> kModelKeys = {
+    "dims",  "axes",  "repeat",     "params",   "skip",        "begin",
+    "layer", "end",   "top_k",      "window",   "router",      "rope",
+    "norm",  "scale", "activation", "soft_cap", "extra_layers"};
+constexpr std::array<Name, 2> kModelOptionKeys = {"tied", "when"};
+constexpr std::array<Name, 8> kModelRouterKeys = {
+    "score",       "renormalise", "groups",     "top_groups",
+    "group_score", "scale",       "correction", "capacity"};
+constexpr std::array<Name, 5> kModelRopeKeys = {"base", "turned", "pairs",
+                                                "when", "plain"};
+constexpr std::array<Name, 2> kModelNormKeys = {"epsilon", "plus_one"};
 constexpr std::array<Name, 4> kProjectKeys = {"version", "targets", "lint",
                                               "weight_decay"};
 constexpr std::array<Name, 15> kTargetKeys = {
@@ -54,6 +65,12 @@ const KeyTable kBundle{"rules.bundle", "a bundle", kBundleKeys};
 const KeyTable kPolicy{"rules.policy", "`policy`", kPolicyKeys};
 const KeyTable kWeightDecay{"rules.weight_decay", "`weight_decay`",
                             kWeightDecayKeys};
+const KeyTable kModel{"rules.model", "`model`", kModelKeys};
+const KeyTable kModelOptions{"rules.model.options", "a role's options",
+                             kModelOptionKeys};
+const KeyTable kModelRouter{"rules.model.router", "`router`", kModelRouterKeys};
+const KeyTable kModelRope{"rules.model.rope", "`rope`", kModelRopeKeys};
+const KeyTable kModelNorm{"rules.model.norm", "`norm`", kModelNormKeys};
 const KeyTable kProject{"project", "a project file", kProjectKeys};
 const KeyTable kTarget{"project.target", "a target", kTargetKeys};
 const KeyTable kLint{"project.lint", "`lint`", kLintKeys};
@@ -63,11 +80,14 @@ const KeyTable kSettings{"operations.settings", "a record of settings",
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 16> kAll = {
-      &keys::kMesh,   &keys::kDevice, &keys::kRules,        &keys::kRule,
-      &keys::kLike,   &keys::kPlace,  &keys::kRegistration, &keys::kForcedAxis,
-      &keys::kBundle, &keys::kPolicy, &keys::kWeightDecay,  &keys::kProject,
-      &keys::kTarget, &keys::kLint,   &keys::kOperations,   &keys::kSettings};
+  static constexpr std::array<const KeyTable*, 21> kAll = {
+      &keys::kMesh,         &keys::kDevice,      &keys::kRules,
+      &keys::kRule,         &keys::kLike,        &keys::kPlace,
+      &keys::kRegistration, &keys::kForcedAxis,  &keys::kBundle,
+      &keys::kPolicy,       &keys::kWeightDecay, &keys::kModel,
+      &keys::kModelOptions, &keys::kModelRouter, &keys::kModelRope,
+      &keys::kModelNorm,    &keys::kProject,     &keys::kTarget,
+      &keys::kLint,         &keys::kOperations,  &keys::kSettings};
   return kAll;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "parse/keys.h"
+#include "parse/model_section.h"
 #include "parse/policy_read.h"
 #include "parse/rule_read.h"
 #include "parse/spec_read.h"
@@ -85,6 +86,8 @@ class Reader {
       ReadRules(*node);
     }
     GiveSeparator(separator);
+    if (const YamlNode* node = fields->Find("model"))
+      ReadModel(*node, separator);
     return std::move(file_);
   }
 
@@ -243,6 +246,18 @@ class Reader {
         file_.rules.push_back(std::move(*rule));
       }
     }
+  }
+
+  void ReadModel(const YamlNode& node, std::optional<char> separator) {
+    if (node.IsNull()) return;
+    const auto model = ReadModelSection(context_, node);
+    if (model == nullptr) return;
+    PatternSeparators found;
+    for (const DescribedRole& role : model->roles) {
+      found.Add(role.pattern.text);
+    }
+    model->separator = separator.value_or(found.slash ? '/' : '.');
+    file_.model = model;
   }
 
   // The one written, or that which the patterns are written with.

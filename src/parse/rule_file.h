@@ -3,10 +3,12 @@
 #define SHARDC_PARSE_RULE_FILE_H_
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "model/model_description.h"
 #include "model/rules.h"
 #include "source/finding.h"
 
@@ -26,6 +28,7 @@ struct RuleFile {
   std::vector<Bundle> bundles;
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
+  std::shared_ptr<const ModelDescription> model;  // null: none
 };
 
 // Nothing where the file is no YAML mapping; otherwise what could be read,

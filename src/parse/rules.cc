@@ -140,6 +140,7 @@ class Collector {
         set_.bundles.push_back(std::move(bundle));
       }
     }
+    if (set_.model == nullptr) set_.model = std::move(file.model);
     if (!set_.weight_decay_exclude) {
       set_.weight_decay_exclude = std::move(file.weight_decay_exclude);
     }

@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 16> kWhere = {{
+constexpr std::array<Where, 21> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -39,6 +39,11 @@ constexpr std::array<Where, 16> kWhere = {{
     {"rules.bundle", "rules", "bundle"},
     {"rules.policy", "rules", "policy"},
     {"rules.weight_decay", "rules", "weightDecay"},
+    {"rules.model", "rules", "model"},
+    {"rules.model.options", "rules", "modelOptions"},
+    {"rules.model.router", "rules", "modelRouter"},
+    {"rules.model.rope", "rules", "modelRope"},
+    {"rules.model.norm", "rules", "modelNorm"},
     {"project", "project", ""},
     {"project.target", "project", "target"},
     {"project.lint", "project", "lint"},
