@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "resolve": {"source", "model"},
     "legalize": {"source", "model"},
     "comm": {"source", "model"},
-    "step": {"model", "resolve", "comm"},
+    "step": {"source", "model", "families", "match", "resolve", "comm"},
     "plan": {"source", "model", "match", "resolve", "legalize", "comm"},
     "lint/analysis": {"source", "model", "resolve", "legalize", "comm",
         "plan"},

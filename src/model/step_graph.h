@@ -37,11 +37,12 @@ enum class OpKind : uint8_t {
   kEinsum,      // two operands; labels that the result lacks are summed
   kAdd,         // two or more; those with fewer labels are broadcast
   kScale,       // times `scale`
-  kFn,          // elementwise `fn` of one or more operands of one shape
+  kFn,          // elementwise `fn`, of two operands broadcast as kAdd's
   kSum,         // over `label`
   kMax,         // over `label`
   kBroadcast,   // along `label`
-  kLookup,      // (table [v, d], ids [b, t]) -> [b, t, d]; rows: `label`
+  kLookup,      // (table [v, d], ids [b, t]) -> [b, t, d]; rows: `label`, by
+                // ids + `index`
   kScatter,     // (ids [b, t], g [b, t, d]) -> [v, d]; rows: `label`
   kPick,        // (logits [b, t, v], ids [b, t]) -> [b, t]; from `label`
   kPlace,       // (ids [b, t], g [b, t]) -> [b, t, v]; into `label`

@@ -1,0 +1,888 @@
+// Lines are looked up once and then written layer by layer; what a layer lacks
+// falls away, and with it what needs it:
+//
+//   s = swiglu(y, shared.gate?, shared.up) @mlp    no shared experts: no s
+//   x = add(x, m?, s?) @resid                      x + m alone
+//
+// A norm whose weight is absent passes its operand on.
+#include "step/build.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "source/checked.h"
+#include "step/formulas.h"
+#include "step/functions.h"
+#include "step/graph_writer.h"
+#include "step/lines.h"
+#include "step/macros.h"
+#include "step/roles.h"
+
+namespace shardc::step {
+namespace {
+
+constexpr std::string_view kEpsilon = "norm.epsilon";
+
+// What configurations call the functions of the table.
+struct ActivationName {
+  std::string_view name, fn;
+};
+constexpr std::array<ActivationName, 11> kActivations = {{
+    {"silu", "silu"},
+    {"swish", "silu"},
+    {"gelu", "gelu"},
+    {"gelu_new", "gelu_tanh"},
+    {"gelu_fast", "gelu_tanh"},
+    {"gelu_tanh", "gelu_tanh"},
+    {"gelu_pytorch_tanh", "gelu_tanh"},
+    {"gelu_python_tanh", "gelu_tanh"},
+    {"relu", "relu"},
+    {"relu2", "relu2"},
+    {"quick_gelu", "swish"},
+}};
+constexpr double kQuickGelu = 1.702;
+
+class Builder {
+ public:
+  Builder(const ModelDescription& description, const ModelConfig* config,
+          const Manifest& manifest, Mode mode, Findings& findings)
+      : description_(description),
+        config_(config),
+        manifest_(manifest),
+        mode_(mode == Mode::kInsert ? Mode::kDecode : mode),
+        findings_(findings),
+        write_(out_.graph) {}
+
+  std::optional<StepModel> Run() {
+    formulas_ = Formulas::Make(description_, config_, findings_);
+    if (formulas_ == nullptr) return std::nullopt;
+    auto lines = ResolveLines(description_, findings_);
+    if (!lines) return std::nullopt;
+    auto roles = AssignRoles(description_, *formulas_, manifest_, findings_);
+    if (!roles) return std::nullopt;
+    roles_ = std::move(*roles);
+    if (Refuse()) return std::nullopt;
+    MakeLabels();
+    MakeParameters();
+    MakeData();
+    variables_.assign(lines->variables.size(), kNoValue);
+    variables_[kIdsVariable] = ids_;
+    variables_[kPositionsVariable] = positions_;
+    if (!ReadSettings()) return std::nullopt;
+    Section(lines->begin, -1);
+    for (int32_t layer = 0; layer < roles_.layers; ++layer) {
+      if (!ReadLayerSettings(layer)) return std::nullopt;
+      Section(lines->layer, layer);
+    }
+    Section(lines->end, -1);
+    if (!Finish(*lines) || failed_) return std::nullopt;
+    return std::move(out_);
+  }
+
+ private:
+  Graph& graph() { return out_.graph; }
+
+  // One finding a kind and role is enough.
+  bool Refuse() {
+    std::vector<std::pair<RoleFault, int32_t>> told;
+    for (const RoleProblem& problem : roles_.problems) {
+      if (problem.fault == RoleFault::kUnused) continue;
+      const std::pair<RoleFault, int32_t> key{problem.fault, problem.role};
+      if (std::find(told.begin(), told.end(), key) != told.end()) continue;
+      told.push_back(key);
+      const Place place =
+          problem.role < 0
+              ? description_.repeat.place
+              : description_.roles[static_cast<size_t>(problem.role)].place;
+      Finding& finding = findings_.Add(code::kSchema, place, problem.message);
+      if (problem.tensor >= 0) {
+        finding.params.emplace_back(
+            manifest_.tensors[static_cast<size_t>(problem.tensor)].name);
+      }
+    }
+    return !told.empty();
+  }
+
+  LabelId NewLabel(std::string name, std::string_view semantic, int64_t size) {
+    Label label;
+    label.name = std::move(name);
+    label.semantic = semantic;
+    graph().labels.push_back(std::move(label));
+    out_.sizes.push_back(size);
+    return static_cast<LabelId>(graph().labels.size() - 1);
+  }
+
+  void MakeLabels() {
+    CommonLabels& common = graph().common;
+    common.batch = NewLabel("b", "BATCH", 0);
+    common.query = NewLabel("t", "QUERY_LENGTH", 0);
+    common.key = NewLabel("s", "KV_LENGTH", 0);
+    for (size_t i = 0; i < description_.dims.size(); ++i) {
+      const std::string& name = description_.dims[i].first;
+      const auto axis = description_.axes.find(name);
+      dims_.push_back(
+          NewLabel(name, axis == description_.axes.end() ? "" : axis->second,
+                   roles_.sizes[i]));
+    }
+  }
+
+  // (c + r) and (n h), each made once.
+  LabelId PartsLabel(const std::vector<LabelId>& parts) {
+    if (parts.size() == 1) return parts[0];
+    std::string name;
+    for (const LabelId part : parts) {
+      name += name.empty() ? "(" : "+";
+      name += graph().labels[static_cast<size_t>(part)].name;
+    }
+    return Composite(name + ")", parts, true);
+  }
+  LabelId FactorsLabel(const std::vector<LabelId>& factors) {
+    if (factors.size() == 1) return factors[0];
+    std::string name;
+    for (const LabelId factor : factors) {
+      name += name.empty() ? "(" : " ";
+      name += graph().labels[static_cast<size_t>(factor)].name;
+    }
+    return Composite(name + ")", factors, false);
+  }
+  LabelId Composite(const std::string& name, const std::vector<LabelId>& of,
+                    bool parts) {
+    const auto known = composites_.find(name);
+    if (known != composites_.end()) return known->second;
+    const LabelId label = NewLabel(name, "", 0);
+    Label& made = graph().labels[static_cast<size_t>(label)];
+    (parts ? made.parts : made.factors) = of;
+    composites_[name] = label;
+    return label;
+  }
+
+  LabelId DimLabel(std::string_view name) const {
+    for (size_t i = 0; i < description_.dims.size(); ++i) {
+      if (description_.dims[i].first == name) return dims_[i];
+    }
+    return kNoLabel;
+  }
+  LabelId LabelFor(const DescribedDim& dim) {
+    std::vector<LabelId> factors;
+    for (const auto& names : dim.factors) {
+      std::vector<LabelId> parts;
+      for (const std::string& name : names) parts.push_back(DimLabel(name));
+      factors.push_back(PartsLabel(parts));
+    }
+    return FactorsLabel(factors);
+  }
+
+  void MakeParameters() {
+    const size_t roles = description_.roles.size();
+    parameters_.assign(roles * static_cast<size_t>(roles_.layers), kNoValue);
+    std::vector<Labels> labels(roles);
+    for (size_t role = 0; role < roles; ++role) {
+      if (!AnyRow(role)) continue;
+      for (const DescribedDim& dim : description_.roles[role].dims) {
+        labels[role].push_back(LabelFor(dim));
+      }
+    }
+    for (const bool in_layers : {false, true}) {
+      const int64_t layers = in_layers ? roles_.layers : 1;
+      for (int32_t layer = 0; layer < layers; ++layer) {
+        for (size_t role = 0; role < roles; ++role) {
+          if (roles_.in_layers[role] != in_layers) continue;
+          MakeParameter(role, in_layers ? layer : -1, labels[role]);
+        }
+      }
+    }
+    write_.layer = -1;
+  }
+
+  bool AnyRow(size_t role) const {
+    const size_t begin = role * static_cast<size_t>(roles_.layers);
+    for (size_t i = 0; i < static_cast<size_t>(roles_.layers); ++i) {
+      if (!roles_.rows[begin + i].empty()) return true;
+    }
+    return false;
+  }
+
+  void MakeParameter(size_t role, int32_t layer, const Labels& labels) {
+    const size_t at = role * static_cast<size_t>(roles_.layers) +
+                      static_cast<size_t>(std::max(layer, 0));
+    if (roles_.rows[at].empty()) return;
+    const std::string& name = description_.roles[role].name;
+    write_.layer = layer;
+    write_.name = name;
+    parameters_[at] = write_.Input(labels);
+    // Norms and biases do not decay.
+    graph().parameters.push_back(
+        {name, layer, parameters_[at], roles_.rows[at], labels.size() > 1});
+  }
+
+  // Absent: kNoValue. A tied role is another's tensor.
+  ValueId ParameterOf(int32_t role, int32_t layer) {
+    const bool in_layers = roles_.in_layers[static_cast<size_t>(role)];
+    const ValueId value = parameters_[static_cast<size_t>(
+        role * roles_.layers + (in_layers ? layer : 0))];
+    const std::string& tied =
+        description_.roles[static_cast<size_t>(role)].tied;
+    if (value != kNoValue || tied.empty()) return value;
+    const int32_t other = RoleNamed(tied);
+    return other < 0 ? kNoValue : ParameterOf(other, layer);
+  }
+  int32_t RoleNamed(std::string_view name) const {
+    for (size_t i = 0; i < description_.roles.size(); ++i) {
+      if (description_.roles[i].name == name) return static_cast<int32_t>(i);
+    }
+    return -1;
+  }
+
+  ValueId MakeDatum(DataKind kind, std::string name, Labels labels,
+                    bool integral) {
+    write_.name = std::move(name);
+    const ValueId value = write_.Input(std::move(labels), integral);
+    graph().data.push_back({kind, value});
+    return value;
+  }
+
+  void MakeData() {
+    const CommonLabels& common = graph().common;
+    const Labels tokens = {common.batch, common.query};
+    ids_ = MakeDatum(DataKind::kIds, "ids", tokens, true);
+    positions_ = MakeDatum(DataKind::kPositions, "positions", tokens, true);
+    if (mode_ == Mode::kTrain) {
+      labels_ = MakeDatum(DataKind::kLabels, "labels", tokens, true);
+      weights_ = MakeDatum(DataKind::kWeights, "weights", tokens, false);
+    }
+    if (mode_ == Mode::kDecode) {
+      key_positions_ = MakeDatum(DataKind::kCachePositions, "cache positions",
+                                 {common.batch, common.key}, true);
+    }
+    for (const Data& data : graph().data) {
+      write_.Producer(data.value).anchor = "tokens";
+    }
+    if (mode_ == Mode::kDecode) {
+      write_.Producer(key_positions_).anchor = "cache_positions";
+    }
+  }
+
+  // The one word of a choice, or the one that an expression gives.
+  std::optional<std::string> WordOf(std::string_view key,
+                                    std::span<const std::string_view> choices) {
+    const DescribedText* const text = description_.Setting(key);
+    if (text == nullptr) return std::nullopt;
+    const bool literal =
+        std::find(choices.begin(), choices.end(), text->text) != choices.end();
+    const auto word = literal ? text->text : formulas_->Word(*text);
+    if (!word ||
+        std::find(choices.begin(), choices.end(), *word) != choices.end()) {
+      return word;
+    }
+    findings_.Add(
+        code::kUnknownName, text->place,
+        "`" + std::string(key) + "` is `" + *word + "`, which is not known",
+        "write " + Words(choices));
+    failed_ = true;
+    return std::nullopt;
+  }
+  static std::string Words(std::span<const std::string_view> words) {
+    std::string out;
+    for (const std::string_view word : words) {
+      out += (out.empty() ? "`" : ", `") + std::string(word) + "`";
+    }
+    return out;
+  }
+  std::optional<double> Number(std::string_view key) {
+    const DescribedText* const text = description_.Setting(key);
+    return text == nullptr ? std::nullopt : formulas_->Real(*text);
+  }
+  bool Holds(std::string_view key, bool otherwise) {
+    const DescribedText* const text = description_.Setting(key);
+    return text == nullptr ? otherwise : formulas_->Condition(*text);
+  }
+
+  bool ReadSettings() {
+    norm_.epsilon = Number(kEpsilon).value_or(norm_.epsilon);
+    norm_.plus_one = Holds("norm.plus_one", false);
+    ReadActivation();
+    attention_.query_positions = positions_;
+    if (config_ != nullptr) {
+      scale_ = config_->softmax_scale.value_or(0);
+      attention_.cap = config_->soft_cap.value_or(0);
+    }
+    scale_ = Number("scale").value_or(scale_);
+    attention_.cap = Number("soft_cap").value_or(attention_.cap);
+    if (const auto* top_k = description_.Setting("top_k")) {
+      const auto chosen = formulas_->Integer(*top_k);
+      if (!chosen) return false;
+      graph().common.top_k = NewLabel("top_k", "", *chosen);
+      graph().common.slot = NewLabel("slot", "", 0);
+      ReadRouter();
+    }
+    ReadRope();
+    return !failed_;
+  }
+
+  void ReadActivation() {
+    std::vector<std::string_view> names = {"clamped"};
+    for (const ActivationName& at : kActivations) names.push_back(at.name);
+    const auto word = WordOf("activation", names);
+    if (!word) return;
+    activation_.clamped = *word == "clamped";
+    for (const ActivationName& at : kActivations) {
+      if (at.name == *word) activation_.fn = at.fn;
+    }
+    activation_.limit = formulas_->Key("swiglu_limit").value_or(7);
+    activation_.alpha = kQuickGelu;
+  }
+
+  void ReadRouter() {
+    using Score = RouterSettings::Score;
+    static constexpr std::array<std::string_view, 3> kScores = {
+        "softmax", "sigmoid", "softmax_after_topk"};
+    static constexpr std::array<Score, 3> kValues = {
+        Score::kSoftmax, Score::kSigmoid, Score::kSoftmaxAfterTopK};
+    const auto score = WordOf("router.score", kScores);
+    for (size_t i = 0; score && i < kScores.size(); ++i) {
+      if (kScores[i] == *score) router_.score = kValues[i];
+    }
+    router_.renormalise = Holds("router.renormalise", false);
+    router_.scale = Number("router.scale").value_or(1);
+    const auto groups = Number("router.groups");
+    if (groups && *groups > 1) {
+      router_.groups = NewLabel("groups", "", static_cast<int64_t>(*groups));
+      const auto chosen = Number("router.top_groups").value_or(*groups);
+      router_.chosen_groups =
+          NewLabel("top_groups", "", static_cast<int64_t>(chosen));
+      static constexpr std::array<std::string_view, 2> kGroupScores = {"max",
+                                                                       "top2"};
+      router_.group_by_two =
+          WordOf("router.group_score", kGroupScores).value_or("top2") == "top2";
+    }
+    if (const auto* text = description_.Setting("router.correction")) {
+      correction_ = RoleNamed(text->text);
+    }
+    out_.capacity = Number("router.capacity").value_or(0);
+    graph().dropless = out_.capacity <= 0;
+  }
+
+  void ReadRope() {
+    if (config_ == nullptr || !config_->rope) return;
+    const RopeConfig& from = *config_->rope;
+    rope_.base = from.base;
+    rope_.scaling = from.scaling;
+    rope_.factor = from.factor;
+    rope_.original_length = from.original_length;
+    rope_.beta_fast = from.beta_fast;
+    rope_.beta_slow = from.beta_slow;
+    rope_.whole_numbers = from.truncate;
+    rope_.low_part = from.low_frequency_factor;
+    rope_.high_part = from.high_frequency_factor;
+    rope_.amplitude = from.attention_factor.value_or(0);
+  }
+
+  bool ReadLayerSettings(int32_t layer) {
+    formulas_->SetLayer(layer);
+    ReadWindow();
+    static constexpr std::array<std::string_view, 2> kPairs = {"halves",
+                                                               "neighbours"};
+    turns_ = Holds("rope.when", true);
+    Rope rope = rope_;
+    if (Holds("rope.plain", false)) {
+      rope.scaling.clear();
+      rope.factor = 1;
+    }
+    rope.base = Number("rope.base").value_or(rope.base);
+    rope.turned = Number("rope.turned").value_or(1);
+    rope.neighbours =
+        WordOf("rope.pairs", kPairs).value_or("halves") == "neighbours";
+    layer_rope_ = std::move(rope);
+    return !failed_;
+  }
+
+  void ReadWindow() {
+    const DescribedText* const text = description_.Setting("window");
+    const auto window = text ? formulas_->Real(*text) : std::nullopt;
+    attention_.windowed = window.has_value() && *window > 0;
+    if (!attention_.windowed) return;
+    const auto tokens = static_cast<int64_t>(*window);
+    LabelId& label = graph().common.window;
+    if (label == kNoLabel) label = NewLabel("window", "", tokens);
+    if (out_.sizes[static_cast<size_t>(label)] != tokens) {
+      findings_.Add(code::kSchema, text->place,
+                    "the windows of layers differ in size");
+      failed_ = true;
+    }
+  }
+
+  void Section(const std::vector<Line>& lines, int32_t layer) {
+    write_.layer = layer;
+    layer_ = layer;
+    for (const Line& line : lines) {
+      if (failed_) return;
+      Write(line);
+    }
+  }
+
+  // An argument's value; kNoValue where it fell away.
+  ValueId Value(const Line& line, size_t i) const {
+    if (i >= line.arguments.size()) return kNoValue;
+    return variables_[static_cast<size_t>(line.arguments[i].variables[0])];
+  }
+  ValueId RoleValue(const Line& line, size_t i) {
+    if (i >= line.arguments.size()) return kNoValue;
+    return ParameterOf(line.arguments[i].role, layer_);
+  }
+  // The role's bias; what it is called follows from the role.
+  ValueId BiasOf(const Line& line, size_t i) {
+    if (i >= line.arguments.size()) return kNoValue;
+    const int32_t role = line.arguments[i].role;
+    auto [at, is_new] = biases_.emplace(role, -1);
+    if (is_new) {
+      at->second = RoleNamed(
+          description_.roles[static_cast<size_t>(role)].name + ".bias");
+    }
+    return at->second < 0 ? kNoValue : ParameterOf(at->second, layer_);
+  }
+
+  void Fail(const Line& line, const std::string& message) {
+    findings_.Add(code::kSchema, line.described->place, message);
+    failed_ = true;
+  }
+
+  // Whether the line has all that it cannot do without.
+  bool Complete(const Line& line) {
+    for (size_t i = 0; i < line.arguments.size(); ++i) {
+      const LineArgument& argument = line.arguments[i];
+      for (const int32_t variable : argument.variables) {
+        if (variables_[static_cast<size_t>(variable)] == kNoValue) return false;
+      }
+      if (argument.role >= 0 && RoleValue(line, i) == kNoValue) return false;
+    }
+    return true;
+  }
+
+  bool Applies(const Line& line) {
+    const DescribedText& when = line.described->when;
+    return when.text.empty() || formulas_->Condition(when);
+  }
+
+  void Write(const Line& line) {
+    write_.name = line.name;
+    std::vector<ValueId> results;
+    const bool norm =
+        line.op == LineOp::kRmsNorm || line.op == LineOp::kLayerNorm;
+    if (!Applies(line)) {
+      if (norm) results = {Value(line, 0)};
+    } else if (line.op == LineOp::kAdd) {
+      results = {AddPresent(line)};
+    } else if (!Complete(line) && line.op != LineOp::kAttention) {
+      if (norm) results = {Value(line, 0)};
+    } else {
+      results = Results(line);
+    }
+    results.resize(line.results.size(), kNoValue);
+    for (size_t i = 0; i < results.size(); ++i) {
+      ValueId value = results[i];
+      if (value != kNoValue) value = write_.Anchored(value, line.anchor);
+      variables_[static_cast<size_t>(line.results[i])] = value;
+    }
+  }
+
+  ValueId AddPresent(const Line& line) {
+    std::vector<ValueId> terms;
+    for (size_t i = 0; i < line.arguments.size(); ++i) {
+      if (Value(line, i) != kNoValue) terms.push_back(Value(line, i));
+    }
+    return terms.empty() ? kNoValue : write_.Add(std::move(terms));
+  }
+
+  std::vector<ValueId> Results(const Line& line) {
+    const ValueId x =
+        line.arguments[0].variables.empty() ? kNoValue : Value(line, 0);
+    switch (line.op) {
+      case LineOp::kLookup:
+        return {write_.Lookup(
+            RoleValue(line, 0), Value(line, 1),
+            line.arguments.size() < 3
+                ? 0
+                : static_cast<int64_t>(line.arguments[2].number))};
+      case LineOp::kLinear:
+        return {CheckedLinear(line, x, 1)};
+      case LineOp::kRmsNorm:
+      case LineOp::kLayerNorm:
+        return {Norm(line, x)};
+      case LineOp::kGated:
+        return {GatedBy(line, x, activation_)};
+      case LineOp::kSwiglu:
+        return {GatedBy(line, x, {.fn = "silu"})};
+      case LineOp::kGeglu:
+        return {GatedBy(line, x, {.fn = "gelu_tanh"})};
+      case LineOp::kGatedFused:
+        return {GatedFused(line, x)};
+      case LineOp::kActivation:
+        return {write_.Fn(activation_.fn, x,
+                          activation_.fn == "swish" ? kQuickGelu : 0)};
+      case LineOp::kFunction:
+        return {Function(line, x)};
+      case LineOp::kMultiply:
+        return {Multiply(x, Value(line, 1))};
+      case LineOp::kScale:
+      case LineOp::kDivide:
+      case LineOp::kCap:
+        return {Times(line, x)};
+      case LineOp::kRoot:
+        return {write_.Scaled(
+            x, {1, {{dims_[size_t(line.arguments[1].dims[0])], 0.5}}})};
+      case LineOp::kPart:
+        return Parts(line, x);
+      case LineOp::kIndex:
+        return {write_.Index(
+            x, dims_[static_cast<size_t>(line.arguments[1].dims[0])],
+            static_cast<int64_t>(line.arguments[2].number))};
+      case LineOp::kRope:
+        return {turns_ ? Turned(x) : x};
+      case LineOp::kAttention:
+        return {Attend(line)};
+      case LineOp::kMoe:
+      case LineOp::kMoeFused:
+        return {Mixture(line, x)};
+      case LineOp::kAdd:
+        break;
+    }
+    return {};
+  }
+
+  // A finding where the two have nothing in common.
+  ValueId CheckedLinear(const Line& line, ValueId x, size_t role) {
+    const ValueId weight = RoleValue(line, role);
+    const ValueId bias = BiasOf(line, role);
+    if (!Shares(x, weight)) {
+      Fail(line, "`" + line.name + "` has nothing to contract");
+      return kNoValue;
+    }
+    return Linear(write_, x, weight, bias);
+  }
+  bool Shares(ValueId x, ValueId weight) {
+    for (const LabelId label : write_.LabelsOf(weight)) {
+      if (write_.Has(x, label)) return true;
+      const auto& factors = graph().labels[static_cast<size_t>(label)].factors;
+      const bool all = !factors.empty() &&
+                       std::all_of(factors.begin(), factors.end(),
+                                   [&](LabelId f) { return write_.Has(x, f); });
+      if (all) return true;
+    }
+    return false;
+  }
+
+  ValueId Norm(const Line& line, ValueId x) {
+    const ValueId weight = RoleValue(line, 1);
+    const LabelId label = weight == kNoValue ? write_.LabelsOf(x).back()
+                                             : write_.LabelsOf(weight).back();
+    if (weight != kNoValue && !Shares(x, weight)) {
+      Fail(line, "`" + line.name + "` norms a dimension that is not there");
+      return kNoValue;
+    }
+    if (line.op == LineOp::kRmsNorm) {
+      return RmsNorm(write_, x, label, weight, norm_);
+    }
+    return LayerNorm(write_, x, label, weight, BiasOf(line, 1), norm_);
+  }
+
+  ValueId GatedBy(const Line& line, ValueId x, const Activation& activation) {
+    const ValueId gate = CheckedLinear(line, x, 1);
+    const ValueId up = CheckedLinear(line, x, 2);
+    if (failed_) return kNoValue;
+    return Gated(write_, gate, up, activation);
+  }
+
+  ValueId GatedFused(const Line& line, ValueId x) {
+    const ValueId both = CheckedLinear(line, x, 1);
+    if (failed_) return kNoValue;
+    const LabelId half = dims_[size_t(line.arguments[2].dims[0])];
+    if (!write_.Has(both, half)) {
+      Fail(line, "`" + line.name + "` has no such halves");
+      return kNoValue;
+    }
+    const ValueId gate = write_.Index(both, half, 0);
+    return Gated(write_, gate, write_.Index(both, half, 1), activation_);
+  }
+
+  ValueId Function(const Line& line, ValueId x) {
+    const std::string& fn = line.arguments[1].word;
+    if (FindFunction(fn) == nullptr) {
+      Fail(line, "there is no function `" + fn + "`");
+      return kNoValue;
+    }
+    return write_.Fn(fn, x);
+  }
+
+  // The wider one first.
+  ValueId Multiply(ValueId a, ValueId b) {
+    const bool swap = write_.LabelsOf(a).size() < write_.LabelsOf(b).size();
+    return swap ? write_.Times(b, a) : write_.Times(a, b);
+  }
+
+  // By a number, or by a key of the configuration; without it, not at all.
+  ValueId Times(const Line& line, ValueId x) {
+    const LineArgument& by = line.arguments[1];
+    const auto number = by.word.empty() ? by.number : formulas_->Key(by.word);
+    if (!number || *number == 0) return x;
+    if (line.op == LineOp::kCap) return write_.Fn("cap", x, *number);
+    const double c = line.op == LineOp::kScale ? *number : 1 / *number;
+    return write_.Scaled(x, {c, {}});
+  }
+
+  std::vector<ValueId> Parts(const Line& line, ValueId x) {
+    std::vector<LabelId> parts;
+    for (const int32_t dim : line.arguments[1].dims) {
+      parts.push_back(dims_[static_cast<size_t>(dim)]);
+    }
+    const LabelId whole = PartsLabel(parts);
+    std::vector<ValueId> out;
+    if (!write_.Has(x, whole)) {
+      Fail(line, "`" + line.name + "` has no such parts");
+      return {};
+    }
+    for (size_t i = 0; i < parts.size(); ++i) {
+      out.push_back(write_.Part(x, whole, i));
+    }
+    return out;
+  }
+
+  int64_t RopeIndex(LabelId label) {
+    Rope rope = layer_rope_;
+    const int64_t size = out_.sizes[static_cast<size_t>(label)];
+    // So many elements of a head, not such a part.
+    if (rope.turned > 1) {
+      rope.turned /= static_cast<double>(std::max<int64_t>(size, 1));
+    }
+    const auto same = [&](const Rope& a) {
+      return a.base == rope.base && a.scaling == rope.scaling &&
+             a.turned == rope.turned && a.neighbours == rope.neighbours;
+    };
+    auto& ropes = graph().ropes;
+    const auto known = std::find_if(ropes.begin(), ropes.end(), same);
+    const int64_t index = known - ropes.begin();
+    if (known == ropes.end()) ropes.push_back(std::move(rope));
+    return index;
+  }
+
+  ValueId Turned(ValueId x) {
+    Op op;
+    op.kind = OpKind::kRope;
+    op.in = {x, positions_};
+    op.label = write_.LabelsOf(x).back();
+    op.index = RopeIndex(op.label);
+    return write_.Append(std::move(op), write_.LabelsOf(x));
+  }
+
+  // Keys and values as the queries see them, through the cache where there is
+  // one.
+  ValueId Remembered(ValueId x) {
+    const CommonLabels& common = graph().common;
+    if (mode_ == Mode::kTrain) {
+      return write_.Rename(x, common.query, common.key);
+    }
+    if (mode_ != Mode::kDecode) {
+      const ValueId kept = write_.Rename(x, common.query, common.key);
+      write_.Producer(kept).anchor = "kcache";
+      graph().caches.push_back({layer_, kNoValue, kept});
+      return kept;
+    }
+    Labels labels = write_.LabelsOf(x);
+    std::replace(labels.begin(), labels.end(), common.query, common.key);
+    const std::string name = write_.name;
+    const ValueId before = MakeDatum(DataKind::kCache, "cache", labels, false);
+    write_.Producer(before).anchor = "kcache";
+    write_.name = name;
+    Op op;
+    op.kind = OpKind::kCacheWrite;
+    op.in = {before, x, positions_};
+    op.label = common.key;
+    const ValueId after = write_.Append(std::move(op), std::move(labels));
+    write_.Producer(after).anchor = "kcache";
+    graph().caches.push_back({layer_, before, after});
+    return after;
+  }
+
+  ValueId KeyPositions() {
+    if (key_positions_ == kNoValue) {
+      key_positions_ =
+          write_.Rename(positions_, graph().common.query, graph().common.key);
+      Op& op = write_.Producer(key_positions_);
+      op.layer = -1;
+      graph().values[static_cast<size_t>(key_positions_)].integral = true;
+    }
+    return key_positions_;
+  }
+
+  ValueId Attend(const Line& line) {
+    std::vector<ValueId> queries, keys;
+    std::vector<LabelId> contracted;
+    for (const int32_t variable : line.arguments[0].variables) {
+      queries.push_back(variables_[static_cast<size_t>(variable)]);
+      if (queries.back() == kNoValue) return kNoValue;
+      contracted.push_back(write_.LabelsOf(queries.back()).back());
+    }
+    attention_.key_positions = KeyPositions();
+    for (const int32_t variable : line.arguments[1].variables) {
+      const ValueId key = variables_[static_cast<size_t>(variable)];
+      if (key == kNoValue) return kNoValue;
+      keys.push_back(Remembered(key));
+    }
+    if (keys.size() != queries.size() || Value(line, 2) == kNoValue) {
+      Fail(line, "queries and keys have different parts");
+      return kNoValue;
+    }
+    const ValueId values = Remembered(Value(line, 2));
+    attention_.scale = {1, {}};
+    if (scale_ > 0) {
+      attention_.scale.constant = scale_;
+    } else {
+      attention_.scale.powers.emplace_back(PartsLabel(contracted), -0.5);
+    }
+    return Attention(write_, queries, keys, values, RoleValue(line, 3),
+                     attention_);
+  }
+
+  ValueId Mixture(const Line& line, ValueId x) {
+    if (graph().common.slot == kNoLabel) {
+      Fail(line, "a model with experts needs `top_k`");
+      return kNoValue;
+    }
+    const ValueId logits = CheckedLinear(line, x, 1);
+    if (failed_) return kNoValue;
+    write_.Producer(logits).anchor = "router";
+    const LabelId experts = write_.LabelsOf(logits).back();
+    graph().common.experts = experts;
+    RouterSettings router = router_;
+    if (correction_ >= 0) router.correction = ParameterOf(correction_, layer_);
+    const Routed routed = Route(write_, logits, experts, router);
+    ExpertWeights weights;
+    const bool fused = line.op == LineOp::kMoeFused;
+    const size_t down = fused ? 3 : 4;
+    if (fused) {
+      weights.gate_up = RoleValue(line, 2);
+      weights.gate_up_bias = BiasOf(line, 2);
+    } else {
+      weights.gate = RoleValue(line, 2);
+      weights.up = RoleValue(line, 3);
+    }
+    weights.down = RoleValue(line, down);
+    weights.down_bias = BiasOf(line, down);
+    return Experts(write_, x, routed, experts, weights, activation_);
+  }
+
+  bool Finish(const Lines& lines) {
+    const auto at =
+        std::find(lines.variables.begin(), lines.variables.end(), "logits");
+    const ValueId logits =
+        at == lines.variables.end()
+            ? kNoValue
+            : variables_[static_cast<size_t>(at - lines.variables.begin())];
+    if (logits == kNoValue) {
+      findings_.Add(code::kSchema, description_.repeat.place,
+                    "the model's section makes no `logits`");
+      return false;
+    }
+    graph().logits = logits;
+    if (mode_ == Mode::kTrain) {
+      write_.name = "loss";
+      graph().loss = CrossEntropy(write_, logits, labels_, weights_,
+                                  write_.LabelsOf(logits).back());
+    }
+    FinishSizes(graph(), out_.sizes);
+    return true;
+  }
+
+  const ModelDescription& description_;
+  const ModelConfig* const config_;
+  const Manifest& manifest_;
+  const Mode mode_;
+  Findings& findings_;
+  StepModel out_;
+  GraphWriter write_;
+  std::unique_ptr<Formulas> formulas_;
+  Roles roles_;
+  std::vector<LabelId> dims_;  // by the description's
+  std::map<std::string, LabelId, std::less<>> composites_;
+  std::vector<ValueId> parameters_;    // by role and layer
+  std::map<int32_t, int32_t> biases_;  // by role
+  std::vector<ValueId> variables_;
+  ValueId ids_ = kNoValue, positions_ = kNoValue, labels_ = kNoValue,
+          weights_ = kNoValue, key_positions_ = kNoValue;
+  NormSettings norm_;
+  Activation activation_;
+  AttentionSettings attention_;
+  RouterSettings router_;
+  Rope rope_, layer_rope_;
+  double scale_ = 0;
+  int32_t correction_ = -1;
+  int32_t layer_ = -1;
+  bool turns_ = true;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+std::optional<StepModel> BuildForward(const ModelDescription& description,
+                                      const ModelConfig* config,
+                                      const Manifest& manifest, Mode mode,
+                                      Findings& findings) {
+  const size_t before = findings.errors();
+  auto step = Builder(description, config, manifest, mode, findings).Run();
+  if (findings.errors() > before) return std::nullopt;
+  return step;
+}
+
+void FinishSizes(const Graph& graph, Sizes& sizes) {
+  // Labels are made after those that they are made of.
+  for (size_t i = 0; i < graph.labels.size(); ++i) {
+    const Label& label = graph.labels[i];
+    if (!label.parts.empty()) {
+      sizes[i] = 0;
+      for (const LabelId part : label.parts) {
+        sizes[i] += sizes[static_cast<size_t>(part)];
+      }
+    }
+    if (!label.factors.empty()) {
+      std::vector<int64_t> factors;
+      for (const LabelId factor : label.factors) {
+        factors.push_back(sizes[static_cast<size_t>(factor)]);
+      }
+      sizes[i] = CheckedProduct(factors).value_or(0);
+    }
+  }
+}
+
+Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length) {
+  const Graph& graph = step.graph;
+  const CommonLabels& common = graph.common;
+  Sizes sizes = step.sizes;
+  const auto size = [&](LabelId label) -> int64_t& {
+    return sizes[static_cast<size_t>(label)];
+  };
+  const bool decodes =
+      std::any_of(graph.caches.begin(), graph.caches.end(),
+                  [](const Cache& cache) { return cache.before != kNoValue; });
+  size(common.batch) = batch;
+  size(common.query) = decodes ? 1 : length;
+  size(common.key) = length;
+  if (common.slot != kNoLabel && common.experts != kNoLabel) {
+    const double each =
+        static_cast<double>(size(common.query)) *
+        static_cast<double>(size(common.top_k)) /
+        static_cast<double>(std::max<int64_t>(size(common.experts), 1));
+    const double factor = step.capacity > 0 ? step.capacity : 1;
+    size(common.slot) =
+        std::max<int64_t>(1, static_cast<int64_t>(std::ceil(each * factor)));
+  }
+  FinishSizes(graph, sizes);
+  return sizes;
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,52 @@
+// A model's step as a graph of ops over named dimensions: forward from a
+// description, its config.json and the parameter tree. Backward and the
+// optimizer are appended (vjp.h, optimizer.h).
+//
+//   auto step = BuildForward(*rules.model, &config, manifest, Mode::kTrain,
+//                            findings);
+//   Differentiate(step->graph);
+//   AppendOptimizer(step->graph);
+//   const Sizes sizes = RealSizes(*step, batch, length);
+#ifndef SHARDC_STEP_BUILD_H_
+#define SHARDC_STEP_BUILD_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "model/axis_rules.h"
+#include "model/manifest.h"
+#include "model/model_description.h"
+#include "model/project.h"
+#include "model/step_graph.h"
+#include "source/finding.h"
+
+namespace shardc::step {
+
+struct StepModel {
+  Graph graph = {};
+  // Of the description's dimensions and counts; 0 for those of tokens and, by
+  // FinishSizes, for what is made of others.
+  Sizes sizes = {};
+  // Slots of an expert's queue by tokens times top_k over experts; 0: as many
+  // as come.
+  double capacity = 0;
+};
+
+// Nothing after findings: a parameter without a role, a shape that is not what
+// the dimensions say, a line that means nothing. `config` may be null where
+// the tree tells every size. Insertion is decoding.
+std::optional<StepModel> BuildForward(const ModelDescription& description,
+                                      const ModelConfig* config,
+                                      const Manifest& manifest, Mode mode,
+                                      Findings& findings);
+
+// With `batch` rows of `length` tokens; in decoding of one, after `length`. A
+// queue without a limit has the slots that uniform routing fills.
+Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length);
+
+// Sizes of labels with factors and parts from those of others.
+void FinishSizes(const Graph& graph, Sizes& sizes);
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_BUILD_H_

@@ -1,0 +1,147 @@
+// A description's dimensions are what a family's `let` is, so that families'
+// arithmetic serves: `h: head_dim ?? d // n` finds d and n as dimensions and
+// head_dim in the config.json, in its part for text where it has one.
+#include "step/formulas.h"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "families/expression.h"
+
+namespace shardc::step {
+namespace {
+
+constexpr std::array<std::string_view, 3> kNested = {
+    "text_config", "llm_config", "language_config"};
+
+JsonValue TextPart(const JsonDocument& document) {
+  for (const std::string_view key : kNested) {
+    const auto nested = document.root().Find(key);
+    if (nested && nested->IsObject()) return *nested;
+  }
+  return document.root();
+}
+
+}  // namespace
+
+std::unique_ptr<Formulas> Formulas::Make(const ModelDescription& description,
+                                         const ModelConfig* config,
+                                         Findings& findings) {
+  std::unique_ptr<Formulas> out(new Formulas);
+  out->findings_ = &findings;
+  out->has_config_ = config != nullptr && config->source != nullptr;
+  out->family_.name = out->has_config_ ? config->model_type : "";
+  for (const auto& [name, size] : description.dims) {
+    auto expression =
+        families::ParseExpression(size.text, size.place, findings);
+    if (!expression) return nullptr;
+    out->family_.let.emplace_back(name, std::move(*expression));
+  }
+  out->document_ = JsonDocument::Parse(
+      out->has_config_ ? config->source : MakeSource("", "{}"), findings);
+  if (out->document_ == nullptr) return nullptr;
+  const JsonValue root = TextPart(*out->document_);
+  out->loud_ =
+      std::make_unique<families::Evaluator>(out->family_, root, "hf", findings);
+  out->quiet_ = std::make_unique<families::Evaluator>(out->family_, root, "hf",
+                                                      out->unsaid_);
+  return out;
+}
+
+void Formulas::SetLayer(int64_t layer) {
+  for (auto* evaluator : {loud_.get(), quiet_.get()}) {
+    if (bound_) evaluator->Unbind();
+    evaluator->Bind("i", {families::Value::Kind::kInteger, layer, {}, {}, {}});
+  }
+  bound_ = true;
+}
+
+void Formulas::SetDim(const std::string& name, int64_t size) {
+  dims_[name] = size;
+  for (auto& let : family_.let) {
+    if (let.first != name) continue;
+    let.second = {families::Expression::Kind::kNumber, size, {}, {}};
+  }
+}
+
+const families::Expression* Formulas::Parsed(const DescribedText& text) {
+  const auto known = parsed_.find(text.text);
+  if (known != parsed_.end()) return &known->second;
+  auto expression =
+      families::ParseExpression(text.text, text.place, *findings_);
+  if (!expression) return nullptr;
+  return &parsed_.emplace(text.text, std::move(*expression)).first->second;
+}
+
+std::optional<families::Value> Formulas::Value(const DescribedText& text) {
+  const auto* expression = Parsed(text);
+  if (expression == nullptr) return std::nullopt;
+  return loud_->Evaluate(*expression);
+}
+
+std::optional<int64_t> Formulas::Integer(const DescribedText& text) {
+  const auto* expression = Parsed(text);
+  if (expression == nullptr) return std::nullopt;
+  return loud_->Integer(*expression);
+}
+
+std::optional<int64_t> Formulas::Dim(std::string_view name) {
+  const auto known = dims_.find(name);
+  if (known != dims_.end()) return known->second;
+  const families::Expression* const let = family_.FindLet(name);
+  if (let == nullptr) return std::nullopt;
+  const families::Expression word = {
+      families::Expression::Kind::kName, 0, std::string(name), {}};
+  const auto value = quiet_->Integer(word);
+  if (!value || *value < 1) return std::nullopt;
+  dims_.emplace(name, *value);
+  return value;
+}
+
+std::optional<double> Formulas::Real(const DescribedText& text) {
+  const auto value = Value(text);
+  if (!value) return std::nullopt;
+  if (value->kind == families::Value::Kind::kInteger) {
+    return static_cast<double>(value->number);
+  }
+  if (value->kind == families::Value::Kind::kJson &&
+      value->json.kind() == JsonKind::kReal) {
+    return value->json.real();
+  }
+  if (value->kind != families::Value::Kind::kNull) {
+    findings_->Add(code::kNumber, text.place,
+                   "`" + text.text + "` is not a number");
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Formulas::Word(const DescribedText& text) {
+  const auto value = Value(text);
+  if (!value || value->kind == families::Value::Kind::kNull) {
+    return std::nullopt;
+  }
+  if (value->kind == families::Value::Kind::kText) return value->text;
+  findings_->Add(code::kSchema, text.place, "`" + text.text + "` is no word");
+  return std::nullopt;
+}
+
+bool Formulas::Condition(const DescribedText& text) {
+  const auto* expression = Parsed(text);
+  return expression != nullptr && loud_->Condition(*expression).value_or(false);
+}
+
+std::optional<double> Formulas::Key(const std::string& name) {
+  const auto found = TextPart(*document_).Find(name);
+  if (!found) return std::nullopt;
+  switch (found->kind()) {
+    case JsonKind::kInteger:
+    case JsonKind::kUnsigned:
+    case JsonKind::kReal:
+      return found->real();
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,70 @@
+// The functions of one number that a step's graph is made of. A row names its
+// derivative, a function too, so that backward graphs need nothing else. `c` is
+// the op's constant.
+#ifndef SHARDC_STEP_FUNCTIONS_H_
+#define SHARDC_STEP_FUNCTIONS_H_
+
+#include <array>
+#include <string_view>
+
+namespace shardc::step {
+
+struct Function {
+  std::string_view name;
+  // "": zero everywhere; "=": the function's own result.
+  std::string_view derivative;
+  std::string_view meaning;
+};
+
+inline constexpr std::array<Function, 34> kFunctions = {{
+    {"recip", "recip_d", "1/x"},
+    {"recip_d", "recip_dd", "-1/x^2"},
+    {"recip_dd", "", "2/x^3"},
+    {"rsqrt", "rsqrt_d", "1/sqrt(x + c)"},
+    {"rsqrt_d", "", "-1/2 (x + c)^(-3/2)"},
+    {"sqrt", "sqrt_d", "sqrt(x)"},
+    {"sqrt_d", "", "1/2 / sqrt(x)"},
+    {"exp", "=", "e^x"},
+    {"log", "recip", "ln x"},
+    {"tanh", "tanh_d", "tanh x"},
+    {"tanh_d", "", "1 - tanh^2 x"},
+    {"cap", "cap_d", "c tanh(x / c)"},
+    {"cap_d", "", "1 - tanh^2(x / c)"},
+    {"sigmoid", "sigmoid_d", "1/(1 + e^-x)"},
+    {"sigmoid_d", "", "s (1 - s), s = sigmoid x"},
+    {"silu", "silu_d", "x sigmoid x"},
+    {"silu_d", "", "s + x s (1 - s), s = sigmoid x"},
+    {"swish", "swish_d", "x sigmoid(c x)"},
+    {"swish_d", "", "s + c x s (1 - s), s = sigmoid(c x)"},
+    {"gelu", "gelu_d", "x/2 (1 + erf(x / sqrt 2))"},
+    {"gelu_d", "", "(1 + erf(x / sqrt 2))/2 + x e^(-x^2/2) / sqrt(2 pi)"},
+    {"gelu_tanh", "gelu_tanh_d",
+     "x/2 (1 + tanh u), u = k (x + a x^3), k ="
+     " sqrt(2 / pi), a = 0.044715"},
+    {"gelu_tanh_d", "", "(1 + tanh u)/2 + x/2 (1 - tanh^2 u) k (1 + 3 a x^2)"},
+    {"relu", "step", "max(x, 0)"},
+    {"step", "", "1 where x > 0, else 0"},
+    {"relu2", "relu2_d", "max(x, 0)^2"},
+    {"relu2_d", "", "2 max(x, 0)"},
+    {"shift", "one", "x + c"},
+    {"one", "", "1"},
+    {"at_most", "below", "min(x, c)"},
+    {"below", "", "1 where x < c, else 0"},
+    {"clamp", "inside", "min(max(x, -c), c)"},
+    {"inside", "", "1 where -c < x < c, else 0"},
+    {"clip", "", "min(1, c / x)"},
+}};
+
+// Two operands: "max2", the greater one, through which no gradient flows.
+inline constexpr std::string_view kGreater = "max2";
+
+constexpr const Function* FindFunction(std::string_view name) {
+  for (const Function& function : kFunctions) {
+    if (function.name == name) return &function;
+  }
+  return nullptr;
+}
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_FUNCTIONS_H_

@@ -1,0 +1,195 @@
+// Every op goes through Append, which gives it the name, phase and layer that
+// are set and remembers it as the producer of its result:
+//
+//   Split(x [b, t, (n h)], (n h))  ->  kSplit with `label` (n h), result
+//                                      [b, t, n, h]
+#include "step/graph_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardc::step {
+
+GraphWriter::GraphWriter(Graph& graph)
+    : graph_(graph), producer_(graph.values.size(), -1) {
+  for (size_t i = 0; i < graph.ops.size(); ++i) {
+    producer_[static_cast<size_t>(graph.ops[i].out)] = static_cast<int32_t>(i);
+  }
+}
+
+bool GraphWriter::Has(ValueId value, LabelId label) const {
+  const Labels& labels = LabelsOf(value);
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+Labels GraphWriter::Without(const Labels& labels, LabelId gone) {
+  Labels out;
+  out.reserve(labels.size());
+  for (const LabelId label : labels) {
+    if (label != gone) out.push_back(label);
+  }
+  return out;
+}
+
+Labels GraphWriter::Replaced(const Labels& labels, LabelId from,
+                             std::span<const LabelId> to) {
+  Labels out;
+  out.reserve(labels.size() + to.size());
+  for (const LabelId label : labels) {
+    if (label != from) {
+      out.push_back(label);
+    } else {
+      out.insert(out.end(), to.begin(), to.end());
+    }
+  }
+  return out;
+}
+
+Op GraphWriter::Make(OpKind kind, std::vector<ValueId> in) const {
+  Op op;
+  op.kind = kind;
+  op.in = std::move(in);
+  return op;
+}
+
+ValueId GraphWriter::Append(Op op, Labels labels, bool integral) {
+  const auto value = static_cast<ValueId>(graph_.values.size());
+  op.out = value;
+  op.phase = phase;
+  op.layer = layer;
+  op.name = name;
+  graph_.values.push_back({std::move(labels), integral, kNoValue});
+  producer_.push_back(static_cast<int32_t>(graph_.ops.size()));
+  graph_.ops.push_back(std::move(op));
+  return value;
+}
+
+ValueId GraphWriter::Input(Labels labels, bool integral) {
+  return Append(Make(OpKind::kInput, {}), std::move(labels), integral);
+}
+
+ValueId GraphWriter::Einsum(ValueId a, ValueId b, Labels out) {
+  return Append(Make(OpKind::kEinsum, {a, b}), std::move(out));
+}
+
+ValueId GraphWriter::Add(std::vector<ValueId> terms) {
+  if (terms.size() == 1) return terms[0];
+  const auto widest =
+      *std::max_element(terms.begin(), terms.end(), [&](ValueId a, ValueId b) {
+        return LabelsOf(a).size() < LabelsOf(b).size();
+      });
+  Labels labels = LabelsOf(widest);
+  return Append(Make(OpKind::kAdd, std::move(terms)), std::move(labels));
+}
+
+ValueId GraphWriter::Scaled(ValueId x, Scale scale) {
+  Op op = Make(OpKind::kScale, {x});
+  op.scale = std::move(scale);
+  return Append(std::move(op), LabelsOf(x));
+}
+
+ValueId GraphWriter::Fn(std::string_view fn, ValueId x, double constant) {
+  Op op = Make(OpKind::kFn, {x});
+  op.fn = fn;
+  op.scale.constant = constant;
+  return Append(std::move(op), LabelsOf(x));
+}
+
+ValueId GraphWriter::Greater(ValueId a, ValueId b) {
+  Op op = Make(OpKind::kFn, {a, b});
+  op.fn = "max2";
+  return Append(std::move(op), LabelsOf(a));
+}
+
+ValueId GraphWriter::Sum(ValueId x, LabelId label) {
+  Op op = Make(OpKind::kSum, {x});
+  op.label = label;
+  return Append(std::move(op), Without(LabelsOf(x), label));
+}
+
+ValueId GraphWriter::Max(ValueId x, LabelId label) {
+  Op op = Make(OpKind::kMax, {x});
+  op.label = label;
+  return Append(std::move(op), Without(LabelsOf(x), label));
+}
+
+ValueId GraphWriter::Broadcast(ValueId x, LabelId label, Labels out) {
+  Op op = Make(OpKind::kBroadcast, {x});
+  op.label = label;
+  return Append(std::move(op), std::move(out));
+}
+
+ValueId GraphWriter::Lookup(ValueId table, ValueId ids, int64_t offset) {
+  Op op = Make(OpKind::kLookup, {table, ids});
+  op.label = LabelsOf(table)[0];
+  op.index = offset;
+  Labels labels = LabelsOf(ids);
+  labels.push_back(LabelsOf(table)[1]);
+  return Append(std::move(op), std::move(labels));
+}
+
+ValueId GraphWriter::Pick(ValueId logits, ValueId ids, LabelId from) {
+  Op op = Make(OpKind::kPick, {logits, ids});
+  op.label = from;
+  return Append(std::move(op), Without(LabelsOf(logits), from));
+}
+
+ValueId GraphWriter::Split(ValueId x, LabelId label) {
+  Op op = Make(OpKind::kSplit, {x});
+  op.label = label;
+  return Append(std::move(op),
+                Replaced(LabelsOf(x), label,
+                         graph_.labels[static_cast<size_t>(label)].factors));
+}
+
+ValueId GraphWriter::Merge(ValueId x, LabelId label) {
+  Op op = Make(OpKind::kMerge, {x});
+  op.label = label;
+  const auto& factors = graph_.labels[static_cast<size_t>(label)].factors;
+  Labels labels;
+  for (const LabelId at : LabelsOf(x)) {
+    const auto factor = std::find(factors.begin(), factors.end(), at);
+    if (factor == factors.end()) labels.push_back(at);
+    if (factor == factors.begin()) labels.push_back(label);
+  }
+  return Append(std::move(op), std::move(labels));
+}
+
+ValueId GraphWriter::Part(ValueId x, LabelId whole, size_t index) {
+  Op op = Make(OpKind::kPart, {x});
+  op.label = whole;
+  op.to = graph_.labels[static_cast<size_t>(whole)].parts[index];
+  op.index = static_cast<int64_t>(index);
+  const LabelId to = op.to;
+  return Append(std::move(op), Replaced(LabelsOf(x), whole, {{to}}));
+}
+
+ValueId GraphWriter::Index(ValueId x, LabelId label, int64_t row) {
+  Op op = Make(OpKind::kIndex, {x});
+  op.label = label;
+  op.index = row;
+  return Append(std::move(op), Without(LabelsOf(x), label));
+}
+
+ValueId GraphWriter::Rename(ValueId x, LabelId from, LabelId to) {
+  Op op = Make(OpKind::kRename, {x});
+  op.label = from;
+  op.to = to;
+  return Append(std::move(op), Replaced(LabelsOf(x), from, {{to}}));
+}
+
+ValueId GraphWriter::Identity(ValueId x) {
+  return Append(Make(OpKind::kIdentity, {x}), LabelsOf(x));
+}
+
+ValueId GraphWriter::Anchored(ValueId value, std::string_view anchor) {
+  if (anchor.empty() || Producer(value).anchor == anchor) return value;
+  const Op& made = Producer(value);
+  if (!made.anchor.empty() || made.kind == OpKind::kInput) {
+    value = Identity(value);
+  }
+  Producer(value).anchor = anchor;
+  return value;
+}
+
+}  // namespace shardc::step

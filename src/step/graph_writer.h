@@ -1,0 +1,83 @@
+// Ops appended to a step's graph, one function a kind: what labels the result
+// has follows from the op.
+//
+//   GraphWriter write(graph);
+//   write.name = "norm";
+//   const ValueId squares = write.Einsum(x, x, {b, t});
+#ifndef SHARDC_STEP_GRAPH_WRITER_H_
+#define SHARDC_STEP_GRAPH_WRITER_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/step_graph.h"
+
+namespace shardc::step {
+
+using Labels = std::vector<LabelId>;
+
+class GraphWriter {
+ public:
+  explicit GraphWriter(Graph& graph);
+
+  // What the ops that follow are part of.
+  std::string name = {};
+  Phase phase = Phase::kForward;
+  int32_t layer = -1;
+
+  Graph& graph() { return graph_; }
+  const Labels& LabelsOf(ValueId value) const {
+    return graph_.values[static_cast<size_t>(value)].labels;
+  }
+  bool Has(ValueId value, LabelId label) const;
+  // The op whose result it is.
+  Op& Producer(ValueId value) {
+    return graph_
+        .ops[static_cast<size_t>(producer_[static_cast<size_t>(value)])];
+  }
+  int32_t ProducerOf(ValueId value) const {
+    return producer_[static_cast<size_t>(value)];
+  }
+
+  ValueId Input(Labels labels, bool integral = false);
+  ValueId Einsum(ValueId a, ValueId b, Labels out);
+  // The product, with the labels of `a`.
+  ValueId Times(ValueId a, ValueId b) { return Einsum(a, b, LabelsOf(a)); }
+  ValueId Add(std::vector<ValueId> terms);
+  ValueId Scaled(ValueId x, Scale scale);
+  ValueId Fn(std::string_view fn, ValueId x, double constant = 0);
+  ValueId Greater(ValueId a, ValueId b);
+  ValueId Sum(ValueId x, LabelId label);
+  ValueId Max(ValueId x, LabelId label);
+  ValueId Broadcast(ValueId x, LabelId label, Labels out);
+  ValueId Lookup(ValueId table, ValueId ids, int64_t offset);
+  ValueId Pick(ValueId logits, ValueId ids, LabelId from);
+  ValueId Split(ValueId x, LabelId label);
+  ValueId Merge(ValueId x, LabelId label);
+  ValueId Part(ValueId x, LabelId whole, size_t index);
+  ValueId Index(ValueId x, LabelId label, int64_t row);
+  ValueId Rename(ValueId x, LabelId from, LabelId to);
+  ValueId Identity(ValueId x);
+
+  // An op that the list above lacks; its result has `labels`.
+  ValueId Append(Op op, Labels labels, bool integral = false);
+  // The value's place; a value that is anchored elsewhere already is copied.
+  ValueId Anchored(ValueId value, std::string_view anchor);
+
+  static Labels Without(const Labels& labels, LabelId gone);
+  static Labels Replaced(const Labels& labels, LabelId from,
+                         std::span<const LabelId> to);
+
+ private:
+  Op Make(OpKind kind, std::vector<ValueId> in) const;
+
+  Graph& graph_;
+  std::vector<int32_t> producer_;  // by value
+};
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_GRAPH_WRITER_H_

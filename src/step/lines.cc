@@ -1,0 +1,207 @@
+// An op's signature says what each argument is, since a name may be a variable
+// and a role at once:
+//
+//   q = linear(y, q)   signature "vr": the variable y, the role q
+//
+// v a variable, r a role, d a dimension (or parts of one), n a number, w a
+// word; what stands behind `?` may be left out, the last before `*` repeats.
+#include "step/lines.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "source/wording.h"
+
+namespace shardc::step {
+namespace {
+
+struct Signature {
+  std::string_view name;
+  LineOp op;
+  std::string_view arguments;
+};
+constexpr std::array<Signature, 22> kSignatures = {{
+    {"lookup", LineOp::kLookup, "rv?n"},
+    {"linear", LineOp::kLinear, "vr"},
+    {"rmsnorm", LineOp::kRmsNorm, "v?r"},
+    {"layernorm", LineOp::kLayerNorm, "v?r"},
+    {"gated", LineOp::kGated, "vrr"},
+    {"gated_fused", LineOp::kGatedFused, "vrd"},
+    {"swiglu", LineOp::kSwiglu, "vrr"},
+    {"geglu", LineOp::kGeglu, "vrr"},
+    {"activation", LineOp::kActivation, "v"},
+    {"fn", LineOp::kFunction, "vw"},
+    {"add", LineOp::kAdd, "v*"},
+    {"multiply", LineOp::kMultiply, "vv"},
+    {"scale", LineOp::kScale, "vw"},
+    {"divide", LineOp::kDivide, "vw"},
+    {"root", LineOp::kRoot, "vd"},
+    {"cap", LineOp::kCap, "vw"},
+    {"part", LineOp::kPart, "vd"},
+    {"index", LineOp::kIndex, "vdn"},
+    {"rope", LineOp::kRope, "v"},
+    {"attention", LineOp::kAttention, "vvv?r"},
+    {"moe", LineOp::kMoe, "vrrrr"},
+    {"moe_fused", LineOp::kMoeFused, "vrrr"},
+}};
+
+class Resolver {
+ public:
+  Resolver(const ModelDescription& description, Findings& findings)
+      : description_(description), findings_(findings) {
+    Variable("ids");
+    Variable("pos");
+    for (size_t i = 0; i < description.dims.size(); ++i) {
+      dims_[description.dims[i].first] = static_cast<int32_t>(i);
+    }
+    for (size_t i = 0; i < description.roles.size(); ++i) {
+      roles_[description.roles[i].name] = static_cast<int32_t>(i);
+    }
+  }
+
+  Lines Run() {
+    Section(description_.begin, out_.begin);
+    Section(description_.layer, out_.layer);
+    Section(description_.end, out_.end);
+    return std::move(out_);
+  }
+
+ private:
+  using Index = std::map<std::string, int32_t, std::less<>>;
+
+  int32_t Variable(const std::string& name) {
+    const auto [at, is_new] =
+        variables_.emplace(name, static_cast<int32_t>(out_.variables.size()));
+    if (is_new) out_.variables.push_back(name);
+    return at->second;
+  }
+
+  void Section(const std::vector<DescribedLine>& from, std::vector<Line>& to) {
+    for (const DescribedLine& described : from) {
+      if (auto line = Resolve(described)) to.push_back(std::move(*line));
+    }
+  }
+
+  std::optional<Line> Resolve(const DescribedLine& described) {
+    const auto* const signature = std::find_if(
+        kSignatures.begin(), kSignatures.end(),
+        [&](const Signature& s) { return s.name == described.op; });
+    if (signature == kSignatures.end()) {
+      std::vector<std::string_view> names;
+      for (const Signature& s : kSignatures) names.push_back(s.name);
+      findings_.Add(code::kUnknownName, described.place,
+                    "there is no op `" + described.op + "`",
+                    DidYouMean(described.op, names));
+      return std::nullopt;
+    }
+    Line line;
+    line.op = signature->op;
+    line.name = described.op;
+    line.anchor = described.anchor;
+    line.described = &described;
+    if (!Arguments(described, *signature, line)) return std::nullopt;
+    const size_t given =
+        line.op == LineOp::kPart ? line.arguments[1].dims.size() : size_t{1};
+    if (described.results.size() != given) {
+      findings_.Add(code::kSchema, described.place,
+                    "`" + described.op + "` gives " + std::to_string(given) +
+                        ", not " + std::to_string(described.results.size()));
+      return std::nullopt;
+    }
+    for (const std::string& result : described.results) {
+      line.results.push_back(Variable(result));
+    }
+    return line;
+  }
+
+  bool Arguments(const DescribedLine& described, const Signature& signature,
+                 Line& line) {
+    std::string_view wanted = signature.arguments;
+    bool optional = false;
+    for (const DescribedArgument& argument : described.arguments) {
+      if (!wanted.empty() && wanted[0] == '?') {
+        optional = true;
+        wanted.remove_prefix(1);
+      }
+      if (wanted.empty()) return Wrong(described, "too many arguments");
+      if (!Argument(described, argument, wanted[0], line)) return false;
+      if (wanted.size() < 2 || wanted[1] != '*') wanted.remove_prefix(1);
+    }
+    const bool whole =
+        wanted.empty() || wanted[0] == '?' || optional ||
+        (wanted.size() > 1 && wanted[1] == '*' && !described.arguments.empty());
+    return whole || Wrong(described, "too few arguments");
+  }
+
+  bool Wrong(const DescribedLine& described, const std::string& message) {
+    findings_.Add(code::kSchema, described.place,
+                  "`" + described.op + "` has " + message);
+    return false;
+  }
+
+  bool Nothing(const DescribedLine& described, const std::string& name,
+               std::string_view what, const Index& known) {
+    std::vector<std::string_view> names;
+    for (const auto& [word, number] : known) names.push_back(word);
+    findings_.Add(code::kUnknownName, described.place,
+                  "`" + name + "` is no " + std::string(what),
+                  DidYouMean(name, names));
+    return false;
+  }
+
+  bool Argument(const DescribedLine& described,
+                const DescribedArgument& argument, char kind, Line& line) {
+    LineArgument out;
+    out.number = argument.number;
+    const bool wants_number = kind == 'n' || kind == 'w';
+    if (argument.is_number != (kind == 'n') &&
+        (argument.is_number && !wants_number)) {
+      return Wrong(described, "a number where a name is wanted");
+    }
+    if (kind == 'w' && !argument.is_number) out.word = argument.names[0];
+    for (const std::string& name : argument.names) {
+      if (kind == 'n') return Wrong(described, "`" + name + "` for a number");
+      if (kind == 'v') {
+        const auto known = variables_.find(name);
+        if (known == variables_.end()) {
+          return Nothing(described, name, "value so far", variables_);
+        }
+        out.variables.push_back(known->second);
+      } else if (kind == 'd') {
+        const auto known = dims_.find(name);
+        if (known == dims_.end()) {
+          return Nothing(described, name, "dimension", dims_);
+        }
+        out.dims.push_back(known->second);
+      } else if (kind == 'r') {
+        const auto known = roles_.find(name);
+        if (known == roles_.end()) {
+          return Nothing(described, name, "role", roles_);
+        }
+        out.role = known->second;
+        if (line.name.find(' ') == std::string::npos) line.name += " " + name;
+      }
+    }
+    line.arguments.push_back(std::move(out));
+    return true;
+  }
+
+  const ModelDescription& description_;
+  Findings& findings_;
+  Index variables_, dims_, roles_;
+  Lines out_;
+};
+
+}  // namespace
+
+std::optional<Lines> ResolveLines(const ModelDescription& description,
+                                  Findings& findings) {
+  const size_t before = findings.errors();
+  Lines lines = Resolver(description, findings).Run();
+  if (findings.errors() > before) return std::nullopt;
+  return lines;
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,73 @@
+// A description's lines with their names looked up once: variables, roles,
+// dimensions and numbers.
+#ifndef SHARDC_STEP_LINES_H_
+#define SHARDC_STEP_LINES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/model_description.h"
+#include "source/finding.h"
+
+namespace shardc::step {
+
+enum class LineOp : uint8_t {
+  kLookup,
+  kLinear,
+  kRmsNorm,
+  kLayerNorm,
+  kGated,       // gate by the model's activation, times up
+  kGatedFused,  // the same of one weight, (z f)
+  kSwiglu,
+  kGeglu,
+  kActivation,
+  kFunction,
+  kAdd,
+  kMultiply,
+  kScale,
+  kDivide,
+  kRoot,  // times the root of a dimension's size
+  kCap,
+  kPart,
+  kIndex,
+  kRope,
+  kAttention,
+  kMoe,
+  kMoeFused,
+};
+
+struct LineArgument {
+  std::vector<int32_t> variables = {};  // `qn + qr` has two
+  int32_t role = -1;
+  std::vector<int32_t> dims = {};
+  double number = 0;
+  std::string word = {};  // a function or a key of the config.json
+};
+
+struct Line {
+  LineOp op = LineOp::kAdd;
+  std::vector<int32_t> results = {};
+  std::vector<LineArgument> arguments = {};
+  std::string name = {};  // as the report tells it: `linear q`
+  std::string anchor = {};
+  const DescribedLine* described = nullptr;
+};
+
+struct Lines {
+  std::vector<Line> begin = {}, layer = {}, end = {};
+  std::vector<std::string> variables = {};  // 0: ids, 1: pos
+};
+inline constexpr int32_t kIdsVariable = 0;
+inline constexpr int32_t kPositionsVariable = 1;
+
+// Findings: an op that does not exist, too few or too many arguments, a name
+// that is nothing.
+std::optional<Lines> ResolveLines(const ModelDescription& description,
+                                  Findings& findings);
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_LINES_H_

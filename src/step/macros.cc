@@ -1,0 +1,306 @@
+// Nothing here knows of layouts: what a split dimension costs follows from the
+// ops. A norm over a hidden size that is split, for one,
+//
+//   einsum(x, x -> b t)   pending over d's axes
+//   scale 1/d, rsqrt      not linear, so the sum is reduced before
+//   einsum(x, r), einsum(.., w)
+#include "step/macros.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardc::step {
+namespace {
+
+const Label& At(GraphWriter& write, LabelId label) {
+  return write.graph().labels[static_cast<size_t>(label)];
+}
+
+bool Holds(const Labels& labels, LabelId label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+ValueId Negative(GraphWriter& write, ValueId x) {
+  return write.Scaled(x, {-1, {}});
+}
+
+// A value with the label of a weight whole, though it may have its factors.
+ValueId Whole(GraphWriter& write, ValueId x, LabelId label) {
+  return write.Has(x, label) ? x : write.Merge(x, label);
+}
+
+ValueId SplitAll(GraphWriter& write, ValueId x) {
+  const Labels labels = write.LabelsOf(x);
+  for (const LabelId label : labels) {
+    if (!At(write, label).factors.empty()) x = write.Split(x, label);
+  }
+  return x;
+}
+
+// x / sqrt(mean of squares + epsilon) over `label`.
+ValueId Normed(GraphWriter& write, ValueId x, LabelId label, double epsilon) {
+  const Labels rest = GraphWriter::Without(write.LabelsOf(x), label);
+  const ValueId squares = write.Einsum(x, x, rest);
+  const ValueId mean = write.Scaled(squares, {1, {{label, -1.0}}});
+  return write.Times(x, write.Fn("rsqrt", mean, epsilon));
+}
+
+}  // namespace
+
+ValueId RmsNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
+                const NormSettings& settings) {
+  const bool apart = !write.Has(x, label);
+  ValueId y = Normed(write, Whole(write, x, label), label, settings.epsilon);
+  if (weight != kNoValue) {
+    if (settings.plus_one) weight = write.Fn("shift", weight, 1);
+    y = write.Times(y, weight);
+  }
+  return apart ? SplitAll(write, y) : y;
+}
+
+ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
+                  ValueId bias, const NormSettings& settings) {
+  const bool apart = !write.Has(x, label);
+  x = Whole(write, x, label);
+  const ValueId mean = write.Scaled(write.Sum(x, label), {-1, {{label, -1.0}}});
+  const ValueId centred = write.Add({x, mean});
+  ValueId y = Normed(write, centred, label, settings.epsilon);
+  if (weight != kNoValue) {
+    if (settings.plus_one) weight = write.Fn("shift", weight, 1);
+    y = write.Times(y, weight);
+  }
+  if (bias != kNoValue) y = write.Add({y, bias});
+  return apart ? SplitAll(write, y) : y;
+}
+
+ValueId Softmax(GraphWriter& write, ValueId x, LabelId label) {
+  const ValueId greatest = Negative(write, write.Max(x, label));
+  const ValueId e = write.Fn("exp", write.Add({x, greatest}));
+  return write.Times(e, write.Fn("recip", write.Sum(e, label)));
+}
+
+ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
+  const Labels stored = write.LabelsOf(weight);
+  Labels out;
+  // What the two have in common goes, save for a dimension of experts.
+  Labels common;
+  for (const LabelId label : stored) {
+    const auto& factors = At(write, label).factors;
+    const bool merged = !factors.empty() &&
+                        std::all_of(factors.begin(), factors.end(),
+                                    [&](LabelId f) { return write.Has(x, f); });
+    if (merged) x = write.Merge(x, label);
+    if (write.Has(x, label)) common.push_back(label);
+  }
+  const bool stacked = common.size() > 1;  // the first one: by expert
+  for (const LabelId label : write.LabelsOf(x)) {
+    const bool kept = stacked && label == common[0];
+    if (!Holds(common, label) || kept) out.push_back(label);
+  }
+  for (const LabelId label : stored) {
+    if (!Holds(common, label)) out.push_back(label);
+  }
+  ValueId y = write.Einsum(x, weight, std::move(out));
+  if (bias != kNoValue) y = write.Add({y, bias});
+  return SplitAll(write, y);
+}
+
+ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
+              const Activation& activation) {
+  if (activation.clamped) {
+    gate = write.Fn("at_most", gate, activation.limit);
+    up = write.Fn("clamp", up, activation.limit);
+    gate = write.Fn("swish", gate, activation.alpha);
+    up = write.Fn("shift", up, 1);
+    return write.Times(gate, up);
+  }
+  return write.Times(write.Fn(activation.fn, gate), up);
+}
+
+namespace {
+
+// [.., k, h] with a row for each of the query's heads.
+ValueId Repeated(GraphWriter& write, ValueId x, LabelId heads) {
+  const Labels& labels = write.LabelsOf(x);
+  if (labels.size() < 4 || Holds(labels, heads)) return x;
+  Op op;
+  op.kind = OpKind::kRepeat;
+  op.in = {x};
+  op.label = labels[labels.size() - 2];
+  op.to = heads;
+  const LabelId to = heads;
+  Labels out = GraphWriter::Replaced(labels, op.label, {{to}});
+  const ValueId repeated = write.Append(std::move(op), std::move(out));
+  write.Producer(repeated).anchor = "krep";
+  return repeated;
+}
+
+ValueId Masked(GraphWriter& write, ValueId scores,
+               const AttentionSettings& settings) {
+  Op op;
+  op.kind = OpKind::kMask;
+  op.in = {scores, settings.query_positions, settings.key_positions};
+  op.fn = settings.causal ? "causal" : "all";
+  if (settings.windowed) op.counts = {write.graph().common.window};
+  return write.Append(std::move(op), write.LabelsOf(scores));
+}
+
+}  // namespace
+
+ValueId Attention(GraphWriter& write, const std::vector<ValueId>& queries,
+                  const std::vector<ValueId>& keys, ValueId values,
+                  ValueId sinks, const AttentionSettings& settings) {
+  const CommonLabels& common = write.graph().common;
+  const Labels first = write.LabelsOf(queries[0]);
+  const LabelId heads = first[first.size() - 2];
+  const Labels row = {common.batch, heads, common.query, common.key};
+  std::vector<ValueId> products;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    products.push_back(
+        write.Einsum(queries[i], Repeated(write, keys[i], heads), row));
+  }
+  ValueId scores = write.Scaled(write.Add(std::move(products)), settings.scale);
+  if (settings.cap > 0) scores = write.Fn("cap", scores, settings.cap);
+  scores = Masked(write, scores, settings);
+  ValueId greatest = write.Max(scores, common.key);
+  if (sinks != kNoValue) {
+    // A row that is much less than its sink would overflow otherwise.
+    greatest = write.Greater(greatest, sinks);
+  }
+  greatest = Negative(write, greatest);
+  const ValueId e = write.Fn("exp", write.Add({scores, greatest}));
+  ValueId sum = write.Sum(e, common.key);
+  if (sinks != kNoValue) {
+    sum = write.Add({sum, write.Fn("exp", write.Add({greatest, sinks}))});
+  }
+  const ValueId p = write.Times(e, write.Fn("recip", sum));
+  const ValueId repeated = Repeated(write, values, heads);
+  const LabelId width = write.LabelsOf(repeated).back();
+  return write.Einsum(p, repeated, {common.batch, common.query, heads, width});
+}
+
+Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
+             const RouterSettings& settings) {
+  using Score = RouterSettings::Score;
+  const Labels labels = write.LabelsOf(logits);
+  const LabelId top_k = write.graph().common.top_k;
+  ValueId scores = logits;
+  if (settings.score == Score::kSoftmax) {
+    scores = Softmax(write, logits, experts);
+  } else if (settings.score == Score::kSigmoid) {
+    scores = write.Fn("sigmoid", logits);
+  }
+  ValueId choice = scores;
+  if (settings.correction != kNoValue) {
+    choice = write.Add({choice, settings.correction});
+  }
+  if (settings.groups != kNoLabel) {
+    Op op;
+    op.kind = OpKind::kTopGroups;
+    op.in = {choice};
+    op.label = experts;
+    op.fn = settings.group_by_two ? "top2" : "max";
+    op.counts = {settings.groups, settings.chosen_groups};
+    const ValueId kept = write.Append(std::move(op), labels, true);
+    choice = write.Times(choice, kept);
+  }
+  Op op;
+  op.kind = OpKind::kTopK;
+  op.in = {choice};
+  op.label = experts;
+  op.counts = {top_k};
+  const ValueId chosen = write.Append(std::move(op), labels, true);
+  write.Producer(chosen).anchor = "sel";
+  ValueId weights = kNoValue;
+  if (settings.score == Score::kSoftmaxAfterTopK) {
+    const ValueId greatest = Negative(write, write.Max(logits, experts));
+    const ValueId e =
+        write.Times(write.Fn("exp", write.Add({logits, greatest})), chosen);
+    weights = write.Times(e, write.Fn("recip", write.Sum(e, experts)));
+  } else {
+    weights = write.Times(scores, chosen);
+    if (settings.renormalise) {
+      weights =
+          write.Times(weights, write.Fn("recip", write.Sum(weights, experts)));
+    }
+  }
+  if (settings.scale != 1)
+    weights = write.Scaled(weights, {settings.scale, {}});
+  return {weights, chosen};
+}
+
+namespace {
+
+// Of [.., z, f], the dimension that the weight behind lacks.
+LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
+  for (const LabelId label : write.LabelsOf(fused)) {
+    const bool data = write.Has(down, label) ||
+                      label == write.graph().common.batch ||
+                      label == write.graph().common.slot;
+    if (!data) return label;
+  }
+  return kNoLabel;
+}
+
+}  // namespace
+
+ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
+                LabelId experts, const ExpertWeights& weights,
+                const Activation& activation) {
+  const CommonLabels common = write.graph().common;
+  Labels queue = write.LabelsOf(routed.chosen);
+  queue.push_back(common.slot);
+  Op op;
+  op.kind = OpKind::kSlots;
+  op.in = {routed.chosen};
+  op.label = experts;
+  op.to = common.slot;
+  const ValueId slots = write.Append(std::move(op), queue, true);
+  const LabelId width = write.LabelsOf(x).back();
+  const Labels rows = {common.batch, experts, common.slot, width};
+  ValueId sent = write.Einsum(slots, x, rows);
+  write.Producer(sent).anchor = "moe_tok";
+  sent = write.Identity(sent);
+  write.Producer(sent).anchor = "moe_exp";
+  ValueId gate = kNoValue, up = kNoValue;
+  if (weights.gate_up != kNoValue) {
+    const ValueId fused =
+        Linear(write, sent, weights.gate_up, weights.gate_up_bias);
+    const LabelId half = HalvesLabel(write, fused, weights.down);
+    gate = write.Index(fused, half, 0);
+    up = write.Index(fused, half, 1);
+    write.Producer(gate).anchor = "moe_mlp";
+    write.Producer(up).anchor = "moe_mlp";
+  } else {
+    gate = Linear(write, sent, weights.gate, kNoValue);
+    write.Producer(gate).anchor = "moe_mlp";
+    up = Linear(write, sent, weights.up, kNoValue);
+    write.Producer(up).anchor = "moe_mlp";
+  }
+  const ValueId inner = Gated(write, gate, up, activation);
+  write.Producer(inner).anchor = "moe_mlp";
+  ValueId made = Linear(write, inner, weights.down, weights.down_bias);
+  write.Producer(made).anchor = "moe_exp";
+  made = write.Identity(made);
+  write.Producer(made).anchor = "moe_tok";
+  const ValueId shares = write.Times(slots, routed.weights);
+  return write.Einsum(shares, made, write.LabelsOf(x));
+}
+
+ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,
+                     ValueId weights, LabelId vocabulary) {
+  const CommonLabels common = write.graph().common;
+  const ValueId greatest = write.Max(logits, vocabulary);
+  const ValueId e =
+      write.Fn("exp", write.Add({logits, Negative(write, greatest)}));
+  const ValueId lse =
+      write.Add({write.Fn("log", write.Sum(e, vocabulary)), greatest});
+  const ValueId picked = write.Pick(logits, labels, vocabulary);
+  const ValueId each = write.Add({lse, Negative(write, picked)});
+  const ValueId total = write.Einsum(each, weights, {});
+  const ValueId count =
+      write.Sum(write.Sum(weights, common.batch), common.query);
+  return write.Times(total, write.Fn("recip", count));
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,91 @@
+// What a description's lines are made of: norms, softmax, gated layers,
+// attention, experts and the loss as programs of the op table.
+#ifndef SHARDC_STEP_MACROS_H_
+#define SHARDC_STEP_MACROS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/step_graph.h"
+#include "step/graph_writer.h"
+
+namespace shardc::step {
+
+struct NormSettings {
+  double epsilon = 1e-6;
+  bool plus_one = false;  // the weight is 1 + what is stored
+};
+
+// x [.., d] (or with d's factors apart); absent weights are left out.
+ValueId RmsNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
+                const NormSettings& settings);
+ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
+                  ValueId bias, const NormSettings& settings);
+
+ValueId Softmax(GraphWriter& write, ValueId x, LabelId label);
+
+// Contracts what both have, x's factors merged where the weight has them as
+// one; a result's factors are split again.
+ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias);
+
+// `activation` of the gate times the other half.
+struct Activation {
+  std::string fn = "silu";
+  bool clamped = false;  // gpt-oss's: both clamped, 1 added to the other half
+  double limit = 7, alpha = 1.702;
+};
+ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
+              const Activation& activation);
+
+struct AttentionSettings {
+  Scale scale = {};
+  double cap = 0;  // 0: none
+  bool windowed = false;
+  bool causal = true;
+  ValueId query_positions = kNoValue, key_positions = kNoValue;
+};
+// Queries and keys in parts that are contracted one by one, [b, t, n, h] and
+// [b, s, k, h] or [b, s, h]; values [b, s, k, w]; sinks [n] or absent.
+ValueId Attention(GraphWriter& write, const std::vector<ValueId>& queries,
+                  const std::vector<ValueId>& keys, ValueId values,
+                  ValueId sinks, const AttentionSettings& settings);
+
+struct RouterSettings {
+  enum class Score : uint8_t { kSoftmax, kSigmoid, kSoftmaxAfterTopK };
+  Score score = Score::kSoftmax;
+  bool renormalise = false;
+  double scale = 1;
+  // Groups of experts, of which some are chosen first; kNoLabel: none.
+  LabelId groups = kNoLabel, chosen_groups = kNoLabel;
+  bool group_by_two = true;       // a group counts its two best, not its best
+  ValueId correction = kNoValue;  // [e], added for the choice alone
+};
+// Weights [b, t, e] of the experts, 0 for those not chosen, and the choice.
+struct Routed {
+  ValueId weights = kNoValue, chosen = kNoValue;
+};
+Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
+             const RouterSettings& settings);
+
+struct ExpertWeights {
+  ValueId gate = kNoValue, up = kNoValue;  // [e, f, d], or
+  ValueId gate_up = kNoValue;  // [e, (z f), d] in any order, f as down has it
+  ValueId gate_up_bias = kNoValue;  // [e, (z f)]
+  ValueId down = kNoValue;          // [e, d, f]
+  ValueId down_bias = kNoValue;     // [e, d]
+};
+// Of x [b, t, d]: into queues and back.
+ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
+                LabelId experts, const ExpertWeights& weights,
+                const Activation& activation);
+
+// The mean over weighted tokens.
+ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,
+                     ValueId weights, LabelId vocabulary);
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_MACROS_H_

@@ -1,0 +1,63 @@
+// A parameter's sum of squares is one einsum of its gradient with itself, so it
+// is pending over just the axes that split it, and copies count once:
+//
+//   einsum(g, g -> )  per parameter, added, sqrt  ->  norm
+//   clip = min(1, most / norm)
+//   p', m', v' = AdamW(p, g, m, v, clip)
+#include "step/optimizer.h"
+
+#include <utility>
+#include <vector>
+
+#include "step/graph_writer.h"
+
+namespace shardc::step {
+namespace {
+
+ValueId Update(GraphWriter& write, const std::vector<ValueId>& in,
+               int64_t index, const Parameter& parameter) {
+  const Adam& adam = write.graph().adam;
+  Op op;
+  op.kind = OpKind::kAdamW;
+  op.in = in;
+  op.index = index;
+  op.scale.constant = parameter.decays ? adam.decay : 0;
+  const ValueId out = write.Append(std::move(op), write.LabelsOf(in[0]));
+  write.Producer(out).anchor = "new:" + parameter.role;
+  return out;
+}
+
+}  // namespace
+
+void AppendOptimizer(Graph& graph) {
+  GraphWriter write(graph);
+  write.phase = Phase::kOptimizer;
+  write.name = "norm";
+  std::vector<ValueId> squares;
+  for (const ValueId g : graph.gradients) {
+    if (g != kNoValue) squares.push_back(write.Einsum(g, g, {}));
+  }
+  if (squares.empty()) return;
+  graph.gradient_norm = write.Fn("sqrt", write.Add(std::move(squares)));
+  const ValueId clip = write.Fn("clip", graph.gradient_norm, graph.adam.clip);
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const Parameter& parameter = graph.parameters[i];
+    const ValueId g = graph.gradients[i];
+    graph.moments.emplace_back();
+    graph.updated_moments.emplace_back();
+    graph.updated.push_back(kNoValue);
+    if (g == kNoValue) continue;
+    write.layer = parameter.layer;
+    write.name = "adamw " + parameter.role;
+    const Labels labels = write.LabelsOf(parameter.value);
+    Moments& moments = graph.moments.back();
+    moments = {write.Input(labels), write.Input(labels)};
+    const std::vector<ValueId> in = {parameter.value, g, moments.first,
+                                     moments.second, clip};
+    graph.updated.back() = Update(write, in, 0, parameter);
+    graph.updated_moments.back() = {Update(write, in, 1, parameter),
+                                    Update(write, in, 2, parameter)};
+  }
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,431 @@
+// All patterns are matched in one go; a tensor's layer and expert are the
+// numbers that `$i` and `$e` stand for:
+//
+//   q: ['layers\.$i\.self_attn\.q_proj\.weight$', [n h, d]]
+//   model.layers.7.self_attn.q_proj.weight  ->  role q, layer 7
+//
+// Sizes come from the configuration, else from shapes: a stored dimension with
+// one unknown factor tells it. Then every shape is compared.
+#include "step/roles.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "match/match.h"
+#include "source/checked.h"
+
+namespace shardc::step {
+namespace {
+
+constexpr int64_t kMostLayers = 10000;
+constexpr int64_t kMostExperts = 100000;
+
+// A role's pattern for RE2, and which groups are the layer and the expert.
+struct RolePattern {
+  std::string text;
+  int layer_group = 0, expert_group = 0;  // 0: none
+};
+
+RolePattern MakePattern(const std::string& text) {
+  RolePattern out;
+  int groups = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size()) {
+      out.text += text.substr(i++, 2);
+      continue;
+    }
+    const char next = i + 1 < text.size() ? text[i + 1] : ' ';
+    if (text[i] == '$' && (next == 'i' || next == 'e')) {
+      out.text += "(\\d+)";
+      (next == 'i' ? out.layer_group : out.expert_group) = ++groups;
+      ++i;
+      continue;
+    }
+    if (text[i] == '(' && next != '?') ++groups;
+    out.text += text[i];
+  }
+  return out;
+}
+
+class Assigner {
+ public:
+  Assigner(const ModelDescription& description, Formulas& formulas,
+           const Manifest& manifest, Findings& findings)
+      : description_(description),
+        formulas_(formulas),
+        manifest_(manifest),
+        findings_(findings) {}
+
+  std::optional<Roles> Run() {
+    if (!Match() || !CountLayers()) return std::nullopt;
+    Gather();
+    if (!formulas_.has_config()) InferSizes();
+    TakeSizes();
+    CheckShapes();
+    CheckMissing();
+    CheckUnused();
+    return std::move(out_);
+  }
+
+ private:
+  size_t roles() const { return description_.roles.size(); }
+
+  void Problem(RoleFault fault, int64_t tensor, int32_t role,
+               std::string message) {
+    out_.problems.push_back({fault, tensor, role, std::move(message)});
+  }
+  std::string NameOf(int64_t tensor) const {
+    return "`" + std::string(manifest_.tensors[size_t(tensor)].name) + "`";
+  }
+
+  bool Match() {
+    std::vector<RolePattern> made;
+    std::vector<size_t> role_of;  // by pattern
+    for (const DescribedRole& role : description_.roles) {
+      made.push_back(MakePattern(role.pattern.text));
+      out_.in_layers.push_back(made.back().layer_group > 0);
+      out_.by_expert.push_back(made.back().expert_group > 0);
+      out_.exists.push_back(role.when.text.empty() || !formulas_.has_config() ||
+                            formulas_.Condition(role.when));
+    }
+    std::vector<Pattern> patterns;
+    for (size_t i = 0; i < made.size(); ++i) {
+      if (!out_.exists[i]) continue;
+      role_of.push_back(i);
+      patterns.push_back({made[i].text, description_.roles[i].pattern.place,
+                          description_.separator});
+    }
+    for (const DescribedText& skip : description_.skip) {
+      patterns.push_back({skip.text, skip.place, description_.separator});
+    }
+    const auto matcher = Matcher::Compile(patterns, findings_);
+    if (!matcher) return false;
+    std::vector<std::string_view> names;
+    names.reserve(manifest_.tensors.size());
+    for (const Tensor& tensor : manifest_.tensors) names.push_back(tensor.name);
+    const Matches matches = matcher->Match(names, manifest_.separator);
+    out_.tensors.resize(names.size());
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto found = matches.Of(i);
+      TensorRole& at = out_.tensors[i];
+      if (found.empty()) continue;
+      if (found.back() >= role_of.size()) {
+        at.role = kSkipped;
+        continue;
+      }
+      if (found.size() > 1) {
+        Problem(RoleFault::kTwo, static_cast<int64_t>(i),
+                static_cast<int32_t>(role_of[found[0]]),
+                NameOf(static_cast<int64_t>(i)) + " is both `" +
+                    description_.roles[role_of[found[0]]].name + "` and `" +
+                    description_.roles[role_of[found[1]]].name + "`");
+      }
+      at.role = static_cast<int32_t>(role_of[found[0]]);
+      const RolePattern& pattern = made[role_of[found[0]]];
+      const auto number = [&](int group) {
+        return group == 0 ? -1 : Number(*matcher, found[0], names[i], group);
+      };
+      at.layer = number(pattern.layer_group);
+      at.expert = number(pattern.expert_group);
+    }
+    return true;
+  }
+
+  int32_t Number(const Matcher& matcher, size_t pattern, std::string_view name,
+                 int group) const {
+    const auto text = matcher.Rewrite(pattern, name, manifest_.separator,
+                                      group == 1 ? "\\1" : "\\2");
+    int32_t value = -1;
+    if (text) {
+      std::from_chars(text->data(), text->data() + text->size(), value);
+    }
+    return value;
+  }
+
+  // As the configuration says, or one more than the last that there is. What
+  // lies behind is another model's, such as layers that predict more tokens.
+  bool CountLayers() {
+    int64_t extra = 0;
+    if (formulas_.has_config()) {
+      const auto layers = formulas_.Integer(description_.repeat);
+      if (!layers) return false;
+      out_.layers = *layers;
+      if (const auto* more = description_.Setting("extra_layers")) {
+        extra = static_cast<int64_t>(formulas_.Real(*more).value_or(0));
+      }
+    } else {
+      for (const TensorRole& at : out_.tensors) {
+        out_.layers = std::max<int64_t>(out_.layers, int64_t{at.layer} + 1);
+      }
+    }
+    if (out_.layers < 1 || out_.layers > kMostLayers) {
+      findings_.Add(code::kLimit, description_.repeat.place,
+                    "a model of " + std::to_string(out_.layers) +
+                        " layers is not one that can be built");
+      return false;
+    }
+    for (size_t i = 0; i < out_.tensors.size(); ++i) {
+      TensorRole& at = out_.tensors[i];
+      const bool in_layer = at.role >= 0 && out_.InLayers(at.role);
+      if (in_layer && at.layer >= out_.layers) {
+        at.role = at.layer < out_.layers + extra ? kSkipped : kNoRole;
+      }
+      if (at.role != kNoRole) continue;
+      const auto& name = manifest_.tensors[i].name;
+      Problem(RoleFault::kNone, static_cast<int64_t>(i), kNoRole,
+              "`" + std::string(name) + "` has no role in the model's section");
+    }
+    return true;
+  }
+
+  void Gather() {
+    out_.rows.resize(roles() * static_cast<size_t>(out_.layers));
+    for (size_t i = 0; i < out_.tensors.size(); ++i) {
+      const TensorRole& at = out_.tensors[i];
+      if (at.role < 0) continue;
+      const int64_t layer = out_.InLayers(at.role) ? at.layer : 0;
+      auto& rows =
+          out_.rows[static_cast<size_t>(at.role * out_.layers + layer)];
+      const size_t place =
+          at.expert < 0
+              ? rows.size()
+              : static_cast<size_t>(std::min<int64_t>(at.expert, kMostExperts));
+      if (at.expert >= kMostExperts) continue;
+      if (rows.size() <= place) rows.resize(place + 1, -1);
+      rows[place] = static_cast<int64_t>(i);
+    }
+  }
+
+  // The stored dims of a role, without the one that counts its tensors.
+  std::span<const DescribedDim> Stored(int32_t role) const {
+    const std::span<const DescribedDim> dims =
+        description_.roles[size_t(role)].dims;
+    return out_.by_expert[size_t(role)] && !dims.empty() ? dims.subspan(1)
+                                                         : dims;
+  }
+  const Shape* ShapeOf(int64_t tensor) const {
+    const auto& type =
+        manifest_.TypeOf(manifest_.tensors[static_cast<size_t>(tensor)]);
+    return type.shape ? &*type.shape : nullptr;
+  }
+
+  // One tensor of each role in each round, until nothing more is learned.
+  void InferSizes() {
+    bool learned = true;
+    while (learned) {
+      learned = false;
+      for (size_t role = 0; role < roles(); ++role) {
+        const int64_t tensor = FirstTensor(role);
+        const Shape* const shape = tensor < 0 ? nullptr : ShapeOf(tensor);
+        if (shape == nullptr) continue;
+        const auto dims = Stored(static_cast<int32_t>(role));
+        if (out_.by_expert[role] && !description_.roles[role].dims.empty()) {
+          learned |= Learn(description_.roles[role].dims[0], Experts(role));
+        }
+        for (size_t d = 0; d < dims.size() && d < shape->size(); ++d) {
+          learned |= Learn(dims[d], (*shape)[d]);
+        }
+      }
+    }
+  }
+
+  int64_t Experts(size_t role) const {
+    size_t most = 0;
+    for (int64_t layer = 0; layer < out_.layers; ++layer) {
+      most = std::max(
+          most, out_.rows[role * size_t(out_.layers) + size_t(layer)].size());
+    }
+    return static_cast<int64_t>(most);
+  }
+
+  int64_t FirstTensor(size_t role) const {
+    const size_t begin = role * static_cast<size_t>(out_.layers);
+    for (size_t i = begin; i < begin + size_t(out_.layers); ++i) {
+      for (const int64_t row : out_.rows[i]) {
+        if (row >= 0) return row;
+      }
+    }
+    return -1;
+  }
+
+  // The one factor of one part that is not known yet.
+  bool Learn(const DescribedDim& dim, int64_t size) {
+    const std::string* unknown = nullptr;
+    int64_t known = 1;
+    for (const auto& parts : dim.factors) {
+      int64_t sum = 0;
+      for (const std::string& part : parts) {
+        const auto is = formulas_.Dim(part);
+        if (is) {
+          sum += *is;
+        } else if (unknown != nullptr || parts.size() > 1) {
+          return false;
+        } else {
+          unknown = &part;
+        }
+      }
+      if (sum == 0) continue;
+      const auto product = CheckedMul(known, sum);
+      if (!product) return false;
+      known = *product;
+    }
+    if (unknown == nullptr || size % known != 0 || size < known) return false;
+    formulas_.SetDim(*unknown, size / known);
+    return true;
+  }
+
+  void TakeSizes() {
+    std::set<std::string, std::less<>> used;
+    for (size_t role = 0; role < roles(); ++role) {
+      if (FirstTensor(role) < 0) continue;
+      for (const DescribedDim& dim : description_.roles[role].dims) {
+        for (const auto& parts : dim.factors) {
+          used.insert(parts.begin(), parts.end());
+        }
+      }
+    }
+    for (const auto& [name, size] : description_.dims) {
+      out_.sizes.push_back(used.contains(name) ? formulas_.Dim(name).value_or(0)
+                                               : 0);
+    }
+  }
+
+  int64_t SizeOf(const std::string& name) const {
+    for (size_t i = 0; i < description_.dims.size(); ++i) {
+      if (description_.dims[i].first == name) return out_.sizes[i];
+    }
+    return 0;
+  }
+
+  // 0 where a size is not known.
+  int64_t SizeOf(const DescribedDim& dim) const {
+    int64_t product = 1;
+    for (const auto& parts : dim.factors) {
+      int64_t sum = 0;
+      for (const std::string& part : parts) {
+        const int64_t size = SizeOf(part);
+        if (size == 0) return 0;
+        sum += size;
+      }
+      const auto next = CheckedMul(product, sum);
+      if (!next) return 0;
+      product = *next;
+    }
+    return product;
+  }
+
+  static std::string Text(const DescribedDim& dim) {
+    std::string out;
+    for (const auto& parts : dim.factors) {
+      if (!out.empty()) out += ' ';
+      if (parts.size() > 1) out += '(';
+      for (size_t i = 0; i < parts.size(); ++i) {
+        out += (i > 0 ? "+" : "") + parts[i];
+      }
+      if (parts.size() > 1) out += ')';
+    }
+    return out;
+  }
+
+  void CheckShapes() {
+    std::vector<Shape> expected(roles());
+    for (size_t role = 0; role < roles(); ++role) {
+      for (const DescribedDim& dim : Stored(static_cast<int32_t>(role))) {
+        expected[role].push_back(SizeOf(dim));
+      }
+    }
+    for (size_t i = 0; i < out_.tensors.size(); ++i) {
+      const int32_t role = out_.tensors[i].role;
+      if (role < 0) continue;
+      const Shape* const shape = ShapeOf(static_cast<int64_t>(i));
+      if (shape == nullptr || *shape == expected[size_t(role)]) continue;
+      CheckShape(static_cast<int64_t>(i), role, *shape, expected[size_t(role)]);
+    }
+  }
+
+  void CheckShape(int64_t tensor, int32_t role, const Shape& shape,
+                  const Shape& expected) {
+    std::string said;
+    for (const DescribedDim& dim : Stored(role)) {
+      said += (said.empty() ? "[" : ", ") + Text(dim);
+    }
+    Problem(RoleFault::kShape, tensor, role,
+            NameOf(tensor) + " is " + ShapeText(shape) + ", but " + said +
+                "] is " + ShapeText(expected));
+  }
+
+  void CheckMissing() {
+    for (size_t role = 0; role < roles(); ++role) {
+      const DescribedRole& described = description_.roles[role];
+      if (!out_.exists[role]) continue;
+      const int64_t layers = out_.in_layers[role] ? out_.layers : 1;
+      const int64_t experts = out_.by_expert[role] ? Experts(role) : 0;
+      for (int64_t layer = 0; layer < layers; ++layer) {
+        const auto& rows =
+            out_.rows[role * size_t(out_.layers) + size_t(layer)];
+        const bool hole =
+            std::find(rows.begin(), rows.end(), -1) != rows.end() ||
+            (!rows.empty() && static_cast<int64_t>(rows.size()) < experts);
+        if (!hole && (!rows.empty() || described.optional)) continue;
+        std::string where;
+        if (out_.in_layers[role]) where = "layer " + std::to_string(layer);
+        Problem(RoleFault::kMissing, -1, static_cast<int32_t>(role),
+                (where.empty() ? "the tree" : where) + " has " +
+                    (hole ? "not every expert's" : "no") + " `" +
+                    described.name + "`");
+        break;
+      }
+    }
+  }
+
+  void CheckUnused() {
+    std::set<std::string, std::less<>> used;
+    for (const auto* lines :
+         {&description_.begin, &description_.layer, &description_.end}) {
+      for (const DescribedLine& line : *lines) {
+        for (const DescribedArgument& argument : line.arguments) {
+          for (const std::string& name : argument.names) {
+            used.insert(name);
+            used.insert(name + ".bias");
+          }
+        }
+      }
+    }
+    for (const DescribedRole& role : description_.roles) {
+      if (used.contains(role.name) && !role.tied.empty())
+        used.insert(role.tied);
+    }
+    if (const auto* correction = description_.Setting("router.correction")) {
+      used.insert(correction->text);
+    }
+    for (size_t role = 0; role < roles(); ++role) {
+      const std::string& name = description_.roles[role].name;
+      if (used.contains(name) || FirstTensor(role) < 0) continue;
+      Problem(RoleFault::kUnused, FirstTensor(role), static_cast<int32_t>(role),
+              "no op takes the role `" + name + "`");
+    }
+  }
+
+  const ModelDescription& description_;
+  Formulas& formulas_;
+  const Manifest& manifest_;
+  Findings& findings_;
+  Roles out_;
+};
+
+}  // namespace
+
+std::optional<Roles> AssignRoles(const ModelDescription& description,
+                                 Formulas& formulas, const Manifest& manifest,
+                                 Findings& findings) {
+  const size_t before = findings.errors();
+  auto roles = Assigner(description, formulas, manifest, findings).Run();
+  if (findings.errors() > before) return std::nullopt;
+  return roles;
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,75 @@
+// Which parameter of a tree plays which role of a description: each exactly
+// one, and its shape what the dimensions say.
+//
+//   const auto roles = AssignRoles(description, config, manifest, findings);
+//   roles->rows[role * layers + layer]  // the manifest's rows, by expert
+#ifndef SHARDC_STEP_ROLES_H_
+#define SHARDC_STEP_ROLES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/manifest.h"
+#include "model/model_description.h"
+#include "model/project.h"
+#include "source/finding.h"
+#include "step/formulas.h"
+
+namespace shardc::step {
+
+inline constexpr int32_t kNoRole = -1;
+inline constexpr int32_t kSkipped = -2;
+
+struct TensorRole {
+  int32_t role = kNoRole;  // of the description's
+  int32_t layer = -1;
+  int32_t expert = -1;
+  bool operator==(const TensorRole&) const = default;
+};
+
+enum class RoleFault : uint8_t {
+  kNone,     // a tensor has no role
+  kTwo,      // a tensor has two
+  kShape,    // a tensor's shape is not what the dimensions say
+  kMissing,  // a layer lacks what it needs
+  kUnused,   // no op takes a role
+};
+
+struct RoleProblem {
+  RoleFault fault = RoleFault::kNone;
+  int64_t tensor = -1;  // of the manifest
+  int32_t role = -1;
+  std::string message = {};
+};
+
+struct Roles {
+  int64_t layers = 0;
+  std::vector<TensorRole> tensors = {};  // of the manifest's rows
+  // By role and layer (first layer for roles outside of layers), then expert.
+  std::vector<std::vector<int64_t>> rows = {};
+  // Of the description's dimensions; 0 where no parameter has one.
+  std::vector<int64_t> sizes = {};
+  std::vector<RoleProblem> problems = {};
+
+  bool InLayers(int32_t role) const { return in_layers[size_t(role)]; }
+  const std::vector<int64_t>& RowsOf(int32_t role, int32_t layer) const {
+    const int64_t at = InLayers(role) ? layer : 0;
+    return rows[static_cast<size_t>(role * layers + at)];
+  }
+  std::vector<bool> in_layers = {};  // by role
+  std::vector<bool> by_expert = {};
+  std::vector<bool> exists = {};  // in models of this configuration
+};
+
+// What can be said of a tree is in `problems`; findings are about the
+// description itself: patterns, formulas. Without a configuration sizes come
+// from the tree.
+std::optional<Roles> AssignRoles(const ModelDescription& description,
+                                 Formulas& formulas, const Manifest& manifest,
+                                 Findings& findings);
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_ROLES_H_

@@ -1,0 +1,136 @@
+#include "step/build.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "step/described.h"
+#include "step/optimizer.h"
+#include "step/vjp.h"
+
+namespace shardc::step {
+namespace {
+
+// A model of a family with every size small and different.
+struct Family {
+  std::string_view pack;
+  std::string_view naming;
+  std::string_view config;
+};
+
+const std::vector<Family> kFamilies = {
+    {"llama", "hf",
+     R"({"model_type": "llama", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+        "attention_bias": true, "mlp_bias": true})"},
+    {"llama", "flax",
+     R"({"model_type": "llama", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_key_value_heads": 2})"},
+    {"llama", "hf",
+     R"({"model_type": "qwen2", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-6,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+        "tie_word_embeddings": true, "use_sliding_window": false})"},
+    {"llama", "hf",
+     R"({"model_type": "qwen3", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-6,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6})"},
+    {"llama", "hf",
+     R"({"model_type": "mistral", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+        "sliding_window": 3})"},
+    {"mixtral", "hf",
+     R"({"model_type": "mixtral", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+        "num_local_experts": 4, "num_experts_per_tok": 2})"},
+    {"mixtral", "hf-files",
+     R"({"model_type": "mixtral", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+        "num_local_experts": 4, "num_experts_per_tok": 2})"},
+    {"gpt2", "hf",
+     R"({"model_type": "gpt2", "vocab_size": 11, "n_embd": 8, "n_layer": 2,
+        "n_head": 2, "n_positions": 16, "layer_norm_epsilon": 1e-5})"},
+    {"gemma", "hf",
+     R"({"model_type": "gemma", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-6,
+        "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 6})"},
+    {"gemma", "hf",
+     R"({"model_type": "gemma2", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-6,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6,
+        "sliding_window": 3, "query_pre_attn_scalar": 8,
+        "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0})"},
+    {"gemma", "hf",
+     R"({"model_type": "gemma3_text", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-6,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6,
+        "sliding_window": 3, "sliding_window_pattern": 2,
+        "query_pre_attn_scalar": 8, "rope_local_base_freq": 100.0})"},
+};
+
+StepModel Built(const Family& family, Mode mode) {
+  const Described model =
+      FromConfig(std::string(family.config), family.naming, family.pack);
+  REQUIRE(model.description != nullptr);
+  Findings findings;
+  auto step = BuildForward(*model.description, &model.config, model.manifest,
+                           mode, findings);
+  CAPTURE(family.config);
+  CAPTURE(TextOf(findings));
+  REQUIRE(step);
+  return std::move(*step);
+}
+
+// Operands before results, labels known, every value made once.
+void CheckForm(const Graph& graph) {
+  std::vector<bool> made(graph.values.size(), false);
+  for (const Op& op : graph.ops) {
+    CAPTURE(op.name);
+    for (const ValueId in : op.in) {
+      REQUIRE(in >= 0);
+      CHECK(made[static_cast<size_t>(in)]);
+    }
+    CHECK_FALSE(made[static_cast<size_t>(op.out)]);
+    made[static_cast<size_t>(op.out)] = true;
+    for (const LabelId label :
+         graph.values[static_cast<size_t>(op.out)].labels) {
+      CHECK(label >= 0);
+      CHECK(static_cast<size_t>(label) < graph.labels.size());
+    }
+  }
+  CHECK(std::all_of(made.begin(), made.end(), [](bool is) { return is; }));
+}
+
+TEST_CASE("gradients are the loss's derivatives") {
+  for (const Family& family : kFamilies) {
+    CAPTURE(family.config);
+    StepModel step = Built(family, Mode::kTrain);
+    Differentiate(step.graph);
+    AppendOptimizer(step.graph);
+    CheckForm(step.graph);
+    Sizes sizes = RealSizes(step, 2, 5);
+    if (step.graph.common.slot != kNoLabel) {
+      sizes[static_cast<size_t>(step.graph.common.slot)] = 5;
+    }
+    const auto inputs = RandomInputs(step.graph, sizes, 7);
+    CHECK(dense::ComplexStepError(step.graph, sizes, inputs, 3) < 1e-12);
+    for (size_t i = 0; i < step.graph.parameters.size(); ++i) {
+      CAPTURE(step.graph.parameters[i].role);
+      const ValueId g = step.graph.gradients[i];
+      REQUIRE(g != kNoValue);
+      const auto of = [&](ValueId value) {
+        return step.graph.values[static_cast<size_t>(value)].labels;
+      };
+      CHECK(of(g) == of(step.graph.parameters[i].value));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardc::step

@@ -1,0 +1,108 @@
+#include "step/described.h"
+
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "families/families.h"
+#include "parse/project.h"
+#include "parse/rule_file.h"
+#include "source/json.h"
+#include "target/packs.h"
+#include "temporary_folder.h"
+
+namespace shardc::step {
+
+std::string TextOf(const Findings& findings) {
+  std::string out;
+  for (const Finding& finding : findings.all()) {
+    out += finding.message + "\n";
+  }
+  return out;
+}
+
+std::shared_ptr<const ModelDescription> Description(const std::string& text,
+                                                    Findings& findings) {
+  const auto file =
+      ParseRuleFile(MakeSource("rules.yaml", "version: 1\n" + text), findings);
+  return file ? file->model : nullptr;
+}
+
+std::shared_ptr<const ModelDescription> PackDescription(std::string_view name,
+                                                        char separator) {
+  const SourceRef source = FindPack(name, separator);
+  CAPTURE(name);
+  REQUIRE(source != nullptr);
+  Findings findings;
+  const auto file = ParseRuleFile(source, findings);
+  CHECK(TextOf(findings) == "");
+  REQUIRE(file);
+  return file->model;
+}
+
+Described FromConfig(const std::string& config, std::string_view naming,
+                     std::string_view pack) {
+  Described out;
+  Findings findings;
+  TemporaryFolder folder;
+  const std::string path = folder.Write("config.json", config);
+  auto read = ReadModelConfig(path, findings);
+  CAPTURE(TextOf(findings));
+  REQUIRE(read);
+  out.config = std::move(*read);
+  auto manifest = families::BuildTree(path, naming, findings);
+  CAPTURE(TextOf(findings));
+  REQUIRE(manifest);
+  out.manifest = std::move(*manifest);
+  out.description = PackDescription(pack, out.manifest.separator);
+  return out;
+}
+
+dense::StepValues<double> RandomInputs(const Graph& graph, const Sizes& sizes,
+                                       uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto unit = [&] {
+    return static_cast<double>(random() >> 11) * 0x1p-52 - 1;
+  };
+  dense::StepValues<double> values(graph.values.size());
+  for (const Op& op : graph.ops) {
+    if (op.kind != OpKind::kInput) continue;
+    auto& value = values[static_cast<size_t>(op.out)];
+    value.shape = dense::ShapeOf(graph, sizes, op.out);
+    int64_t size = 1;
+    for (const int64_t side : value.shape) size *= side;
+    for (int64_t i = 0; i < size; ++i) value.data.push_back(unit());
+  }
+  // Norms' weights are near 1.
+  for (const Parameter& parameter : graph.parameters) {
+    auto& value = values[static_cast<size_t>(parameter.value)];
+    if (value.shape.size() > 1) continue;
+    for (double& x : value.data) x = 1 + x / 4;
+  }
+  for (const Moments& moments : graph.moments) {
+    if (moments.second == kNoValue) continue;
+    for (double& x : values[static_cast<size_t>(moments.second)].data) {
+      x = x * x + 1e-4;
+    }
+  }
+  const auto vocabulary = static_cast<uint64_t>(sizes[static_cast<size_t>(
+      graph.values[static_cast<size_t>(graph.logits)].labels.back())]);
+  for (const Data& data : graph.data) {
+    auto& value = values[static_cast<size_t>(data.value)];
+    for (size_t i = 0; i < value.data.size(); ++i) {
+      double& x = value.data[i];
+      if (data.kind == DataKind::kIds || data.kind == DataKind::kLabels) {
+        x = static_cast<double>(random() % vocabulary);
+      } else if (data.kind == DataKind::kWeights) {
+        x = random() % 4 == 0 ? 0 : 1;
+      } else if (data.kind == DataKind::kPositions ||
+                 data.kind == DataKind::kCachePositions) {
+        x = static_cast<double>(i % static_cast<size_t>(value.shape[1]));
+      }
+    }
+  }
+  return values;
+}
+
+}  // namespace shardc::step
