@@ -1,0 +1,138 @@
+"""docs/runtimes.md: how much was compared with which system, counted in the
+records that hold what it answered. `page_test.py --write` writes the table."""
+
+import os
+import re
+import sys
+import unittest
+
+import hf_plans_test
+import records
+
+PAGE = os.path.join(records.ROOT, "docs", "runtimes.md")
+BEGIN, END = "<!-- table -->\n", "<!-- /table -->\n"
+
+
+def cases(*names):
+    return sum(len(records.load(name)["cases"]) for name in names)
+
+
+def devices():
+    """Slices, one for each device of each case."""
+    return sum(len(case["offsets"])
+               for case in records.load("jax/shardings")["cases"])
+
+
+def specs(name):
+    return sum(len(case["params"])
+               for case in records.load(name)["cases"])
+
+
+def described():
+    """The families whose trees shardc builds."""
+    return {name[:-len(".yaml")] for name in os.listdir(
+        os.path.join(records.ROOT, "families")) if name.endswith(".yaml")}
+
+
+def trees():
+    index, known = records.load("transformers/index"), described()
+    small = sum(cases("transformers/small/" + family)
+                for family in index["families"] if family in known)
+    return small, sum(entry["model_type"] in known
+                      for entry in index["models"])
+
+
+def cut_by_transformers():
+    """Parameters whose placement transformers said."""
+    total = 0
+    for entry in records.load("transformers/index")["models"]:
+        if entry["model"] in hf_plans_test.UNEVEN:
+            continue
+        record = records.load("transformers/known/" + entry["model"])
+        said = record.get("tensor_parallel") or {}
+        total += len(said.get("placements", {}))
+    return total
+
+
+def flax_trees():
+    """The least that families_test.cc compares: not all have the naming."""
+    path = os.path.join(records.HERE, "families_test.cc")
+    with open(path, encoding="utf-8") as file:
+        return int(re.search(r"kFlaxTrees = (\d+)", file.read()).group(1))
+
+
+def rows():
+    """(record, what, how many, differences)"""
+    vectors = records.load("eformer/vectors")
+    small, known = trees()
+    yield ("jax/shardings", "slices of devices, over random meshes and specs",
+           devices(), 0)
+    yield ("jax/shardings", "XLA's text in three forms, and Shardy's",
+           4 * cases("jax/shardings"), 0)
+    yield "jax/refusals", "specs that are refused", cases("jax/refusals"), 0
+    yield ("jax/slice_meshes", "device orders of meshes of several slices",
+           cases("jax/slice_meshes"), 0)
+    yield ("jax/cost", "bytes of what compiled training steps hold", cases("jax/cost"),
+           0)
+    yield ("eformer/vectors", "answers of its functions",
+           sum(vectors["asked"].values()), len(vectors["differences"]))
+    yield ("eformer/corpus", "public rule sets over public trees",
+           cases("eformer/corpus"), 0)
+    yield ("dtensor/shardings", "local data of every rank, by our placements",
+           cases("dtensor/shardings"), 0)
+    yield ("dtensor/placements", "placements as they come, uneven and strided",
+           cases("dtensor/placements"), 0)
+    yield "transformers/index", "trees of models in small sizes", small, 0
+    yield "transformers/index", "trees of published models", known, 0
+    yield ("transformers/index", "parameters that its plans cut",
+           cut_by_transformers(), 0)
+    yield "flax/small", "trees of its Flax classes, at least", flax_trees(), 0
+    yield ("levanter/trainer", "specs of named axes, older form",
+           specs("levanter/trainer"), 0)
+    yield ("levanter/mesh", "specs of named axes, newer form",
+           specs("levanter/mesh"), 0)
+
+
+def table():
+    lines = [["system", "compared", "cases", "differences", "record"],
+             ["---", "---", "--:", "--:", "---"]]
+    for name, what, count, differences in rows():
+        used = records.load(name)["versions"]
+        lines.append([", ".join(f"{package} {version}" for package, version
+                                in used.items()),
+                      what, f"{count:,}", str(differences), f"`{name}`"])
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def read():
+    with open(PAGE, encoding="utf-8") as file:
+        return file.read()
+
+
+def with_table(text):
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    return text[:begin] + table() + text[end:]
+
+
+class Page(unittest.TestCase):
+    def test_the_page_has_what_the_records_have(self):
+        self.assertEqual(with_table(read()), read(),
+                         "tests/runtimes/page_test.py --write writes it")
+
+    def test_every_record_is_on_it(self):
+        folders = {name.split("/")[0] for name, *_ in rows()}
+        self.assertEqual(folders, set(os.listdir(records.RECORDS))
+                         - {"README.md"})
+
+
+def write():
+    text = with_table(read())
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        write()
+    else:
+        unittest.main()
