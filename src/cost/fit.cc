@@ -49,8 +49,11 @@ std::string EditText(const std::string& name, const Edit& edit) {
   switch (edit.reason) {
     case Reason::kIndivisible:
       return Printable(name) + ": " + CountText(edit.size) +
-             " is not divided by " + GroupText(edit.from) + " of " +
-             CountText(edit.parts);
+             " is not divided " +
+             (edit.parts > 0 && edit.size % edit.parts == 0
+                  ? "between blocks that are stored whole "
+                  : "") +
+             "by " + GroupText(edit.from) + " of " + CountText(edit.parts);
     case Reason::kMissingAxis:
       return Printable(name) + ": the mesh has no axis `" + edit.axis + "`";
     case Reason::kRepeatedAxis:

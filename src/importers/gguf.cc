@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/block_types.h"
 #include "source/checked.h"
 #include "source/input_file.h"
 #include "source/utf8.h"
@@ -27,32 +28,24 @@ constexpr size_t kMaxHeader = size_t{1} << 28;
 constexpr int kMaxNesting = 16;
 constexpr uint32_t kMaxDimensions = 4;
 
-struct BlockType {
+// ggml's types; numbers that it took back (4, 5, 31 to 33, 36 to 38) lack.
+struct GgmlType {
   uint32_t id;
-  std::string_view name;
-  int64_t block;  // elements
-  int64_t bytes;  // of a block
-  std::optional<Dtype> dtype;
+  Dtype dtype;
 };
 
-// ggml's types; numbers that it took back (4, 5, 31 to 33, 36 to 38) lack.
-constexpr BlockType kTypes[] = {
-    {0, "F32", 1, 4, Dtype::kF32},    {1, "F16", 1, 2, Dtype::kF16},
-    {2, "Q4_0", 32, 18, {}},          {3, "Q4_1", 32, 20, {}},
-    {6, "Q5_0", 32, 22, {}},          {7, "Q5_1", 32, 24, {}},
-    {8, "Q8_0", 32, 34, {}},          {9, "Q8_1", 32, 36, {}},
-    {10, "Q2_K", 256, 84, {}},        {11, "Q3_K", 256, 110, {}},
-    {12, "Q4_K", 256, 144, {}},       {13, "Q5_K", 256, 176, {}},
-    {14, "Q6_K", 256, 210, {}},       {15, "Q8_K", 256, 292, {}},
-    {16, "IQ2_XXS", 256, 66, {}},     {17, "IQ2_XS", 256, 74, {}},
-    {18, "IQ3_XXS", 256, 98, {}},     {19, "IQ1_S", 256, 50, {}},
-    {20, "IQ4_NL", 32, 18, {}},       {21, "IQ3_S", 256, 110, {}},
-    {22, "IQ2_S", 256, 82, {}},       {23, "IQ4_XS", 256, 136, {}},
-    {24, "I8", 1, 1, Dtype::kI8},     {25, "I16", 1, 2, Dtype::kI16},
-    {26, "I32", 1, 4, Dtype::kI32},   {27, "I64", 1, 8, Dtype::kI64},
-    {28, "F64", 1, 8, Dtype::kF64},   {29, "IQ1_M", 256, 56, {}},
-    {30, "BF16", 1, 2, Dtype::kBF16}, {34, "TQ1_0", 256, 54, {}},
-    {35, "TQ2_0", 256, 66, {}},       {39, "MXFP4", 32, 17, {}},
+constexpr GgmlType kTypes[] = {
+    {0, Dtype::kF32},    {1, Dtype::kF16},     {2, block::kQ4_0},
+    {3, block::kQ4_1},   {6, block::kQ5_0},    {7, block::kQ5_1},
+    {8, block::kQ8_0},   {9, block::kQ8_1},    {10, block::kQ2K},
+    {11, block::kQ3K},   {12, block::kQ4K},    {13, block::kQ5K},
+    {14, block::kQ6K},   {15, block::kQ8K},    {16, block::kIq2Xxs},
+    {17, block::kIq2Xs}, {18, block::kIq3Xxs}, {19, block::kIq1S},
+    {20, block::kIq4Nl}, {21, block::kIq3S},   {22, block::kIq2S},
+    {23, block::kIq4Xs}, {24, Dtype::kI8},     {25, Dtype::kI16},
+    {26, Dtype::kI32},   {27, Dtype::kI64},    {28, Dtype::kF64},
+    {29, block::kIq1M},  {30, Dtype::kBF16},   {34, block::kTq1_0},
+    {35, block::kTq2_0}, {39, block::kMxfp4},
 };
 
 // Types of metadata values.
@@ -70,7 +63,7 @@ constexpr std::array<size_t, kValueTypes> kValueBytes = {1, 1, 2, 2, 4, 4, 4,
 struct Stored {
   std::string name;
   Shape shape;
-  const BlockType* type = nullptr;
+  Dtype dtype = Dtype::kF32;
   int64_t offset = 0;
   int64_t bytes = 0;
 };
@@ -356,28 +349,28 @@ bool Reader::ReadShape(Stored& tensor) {
 bool Reader::MeasureTensor(Stored& tensor, uint32_t type) {
   const auto known = std::find_if(
       std::begin(kTypes), std::end(kTypes),
-      [&](const BlockType& candidate) { return candidate.id == type; });
+      [&](const GgmlType& candidate) { return candidate.id == type; });
   if (known == std::end(kTypes)) {
     return Refuse(code::kDtype, "the data type " + std::to_string(type) +
                                     " of `" + tensor.name + "` is not known");
   }
-  tensor.type = known;
+  tensor.dtype = known->dtype;
   const int64_t innermost = tensor.shape.empty() ? 1 : tensor.shape.back();
   const std::optional<int64_t> elements = CheckedProduct(tensor.shape);
   const std::optional<int64_t> bytes =
-      elements ? CheckedMul(*elements / known->block, known->bytes)
-               : std::nullopt;
+      elements ? BytesOf(*elements, tensor.dtype) : std::nullopt;
   if (!bytes) {
     return Refuse(code::kOverflow, "the size of `" + tensor.name +
                                        "` of shape " + ShapeText(tensor.shape) +
                                        " does not fit in 64 bits");
   }
-  if (innermost % known->block != 0) {
+  const int64_t block = BlockElements(tensor.dtype);
+  if (innermost % block != 0) {
     return Refuse(code::kSize,
                   "the last dimension of `" + tensor.name + "` is " +
                       std::to_string(innermost) + ", not a multiple of the " +
-                      std::to_string(known->block) +
-                      " elements of a block of " + std::string(known->name));
+                      std::to_string(block) + " elements of a block of " +
+                      std::string(DtypeName(tensor.dtype)));
   }
   tensor.bytes = *bytes;
   return true;
@@ -422,19 +415,12 @@ bool Reader::CheckData(bool header_only) const {
 
 Manifest Reader::Take() const {
   ManifestBuilder builder;
-  int64_t blocks = 0;
   for (const Stored& tensor : tensors_) {
-    builder.Add(tensor.name, {tensor.shape, tensor.type->dtype});
-    if (!tensor.type->dtype) ++blocks;
+    builder.Add(tensor.name, {tensor.shape, tensor.dtype});
   }
   Manifest manifest = builder.Take();
   manifest.source = place_.source;
   manifest.naming = "gguf";
-  if (blocks > 0) {
-    manifest.notes.push_back(
-        Counted(blocks, "tensor is", "tensors are") +
-        " quantised in blocks, so their sizes are unknown");
-  }
   return manifest;
 }
 

@@ -1,5 +1,5 @@
-// GGUF files as manifests: names, shapes (outermost dimension first) and,
-// where the type is not one of blocks, data types.
+// GGUF files as manifests: names, shapes (outermost dimension first) and data
+// types.
 #ifndef SHARDC_IMPORTERS_GGUF_H_
 #define SHARDC_IMPORTERS_GGUF_H_
 

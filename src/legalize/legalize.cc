@@ -3,6 +3,9 @@
 // must divide its size. What fails is a problem, or an edit where the policy
 // is to drop the whole entry or to shrink it to its longest legal beginning:
 //
+// The last dimension of a tensor that is stored in blocks counts as so many
+// blocks.
+//
 //   12 over [fsdp 2, dp 3, tp 4]: 24 does not divide it, 6 does
 //   error: a problem     drop: null     shrink: [fsdp, dp]
 #include "legalize/legalize.h"
@@ -12,6 +15,8 @@
 #include <string>
 #include <utility>
 
+#include "legalize/blocks.h"
+#include "model/block_types.h"
 #include "source/checked.h"
 
 namespace shardc {
@@ -35,18 +40,21 @@ size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
 }
 
 // A dimension of size 0 divides by everything, also by what does not fit.
-bool Divides(int64_t size, std::optional<int64_t> parts) {
-  return size == 0 || (parts && size % *parts == 0);
+bool Divides(int64_t size, std::optional<int64_t> parts, int64_t block) {
+  if (size == 0 || parts == 1) return true;
+  return parts && size % block == 0 && size / block % *parts == 0;
 }
 
 AxisGroup Prefix(const AxisGroup& group, size_t count) {
   return {group.begin(), group.begin() + static_cast<ptrdiff_t>(count)};
 }
 
-// What is judged of one dimension: its number, and its size where known.
+// What is judged of one dimension: its number, its size where known, and how
+// many of its elements may not be parted.
 struct Dimension {
   int index = 0;
-  std::optional<int64_t> size;
+  std::optional<int64_t> size = std::nullopt;
+  int64_t block = 1;
 };
 
 Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
@@ -75,7 +83,8 @@ std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
     return fault(Reason::kMissingAxis, group[i]);
   }
   const size_t repeated = FirstRepeated(group, used);
-  const bool indivisible = dim.size && !Divides(*dim.size, mesh.Parts(group));
+  const bool indivisible =
+      dim.size && !Divides(*dim.size, mesh.Parts(group), dim.block);
   if (repeated < group.size() && !(repeated_last && indivisible)) {
     return fault(Reason::kRepeatedAxis, group[repeated]);
   }
@@ -105,7 +114,9 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
   }
   if (!dim.size) return group;
   size_t count = group.size();
-  while (!Divides(*dim.size, mesh.Parts(Prefix(group, count)))) --count;
+  while (!Divides(*dim.size, mesh.Parts(Prefix(group, count)), dim.block)) {
+    --count;
+  }
   if (count < group.size()) {
     AxisGroup kept = Prefix(group, count);
     edits.push_back(MakeEdit(Reason::kIndivisible, dim, group, kept, mesh));
@@ -136,8 +147,8 @@ std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
 void JudgeSurplus(const Spec& spec, size_t rank, const Mesh& mesh, bool cut,
                   Legal& legal) {
   for (size_t i = rank; i < spec.size(); ++i) {
-    Edit edit = MakeEdit(Reason::kTooLong, {static_cast<int>(i), {}}, spec[i],
-                         {}, mesh);
+    Edit edit = MakeEdit(Reason::kTooLong, {.index = static_cast<int>(i)},
+                         spec[i], {}, mesh);
     (cut ? legal.edits : legal.problems).push_back(std::move(edit));
     if (!cut) legal.spec.push_back(spec[i]);
   }
@@ -165,6 +176,12 @@ std::string_view ReasonName(Reason reason) {
 
 Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,
                const Mesh& mesh, const LegalizeOptions& options) {
+  return LegalizeStored(spec, {shape, std::nullopt}, mesh, options);
+}
+
+Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
+                     const LegalizeOptions& options) {
+  const std::optional<Shape>& shape = type.shape;
   if (shape) {
     if (auto legal = BySize(spec, *shape, options)) return std::move(*legal);
   }
@@ -178,7 +195,8 @@ Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,
   Axes used;  // of the dimensions so far, as the result has them
   for (size_t i = 0; i < std::min(rank, spec.size()); ++i) {
     const Dimension dim{static_cast<int>(i),
-                        shape ? std::optional((*shape)[i]) : std::nullopt};
+                        shape ? std::optional((*shape)[i]) : std::nullopt,
+                        BlockAlong(type, i)};
     AxisGroup group = spec[i];
     if (policy == IllegalPolicy::kShrink) {
       group = Shrink(std::move(group), dim, used, mesh, legal.edits);

@@ -3,12 +3,16 @@
 // so that bits need not fit, and end rounded up:
 //
 //   `bfloat16` -> BF16     `<f4` -> F32     3 of F4 -> 12 bits -> 2 bytes
+//
+// Blocks have a table of their own: 512 of Q4_K -> 2 blocks -> 288 bytes
 #include "model/dtype.h"
 
 #include <array>
 #include <string>
+#include <tuple>
 #include <utility>
 
+#include "model/block_types.h"
 #include "source/checked.h"
 
 namespace shardc {
@@ -49,6 +53,31 @@ constexpr std::array<Row, 22> kRows = {{
     {Dtype::kU4, "U4", 4, "uint4", ""},
 }};
 
+// ggml's, whose bytes are of a whole block.
+struct BlockRow {
+  Dtype dtype;
+  std::string_view name;
+  int64_t elements;
+  int64_t bytes;
+};
+
+constexpr std::array<BlockRow, 24> kBlockRows = {{
+    {block::kQ4_0, "Q4_0", 32, 18},       {block::kQ4_1, "Q4_1", 32, 20},
+    {block::kQ5_0, "Q5_0", 32, 22},       {block::kQ5_1, "Q5_1", 32, 24},
+    {block::kQ8_0, "Q8_0", 32, 34},       {block::kQ8_1, "Q8_1", 32, 36},
+    {block::kQ2K, "Q2_K", 256, 84},       {block::kQ3K, "Q3_K", 256, 110},
+    {block::kQ4K, "Q4_K", 256, 144},      {block::kQ5K, "Q5_K", 256, 176},
+    {block::kQ6K, "Q6_K", 256, 210},      {block::kQ8K, "Q8_K", 256, 292},
+    {block::kIq2Xxs, "IQ2_XXS", 256, 66}, {block::kIq2Xs, "IQ2_XS", 256, 74},
+    {block::kIq3Xxs, "IQ3_XXS", 256, 98}, {block::kIq1S, "IQ1_S", 256, 50},
+    {block::kIq4Nl, "IQ4_NL", 32, 18},    {block::kIq3S, "IQ3_S", 256, 110},
+    {block::kIq2S, "IQ2_S", 256, 82},     {block::kIq4Xs, "IQ4_XS", 256, 136},
+    {block::kIq1M, "IQ1_M", 256, 56},     {block::kTq1_0, "TQ1_0", 256, 54},
+    {block::kTq2_0, "TQ2_0", 256, 66},    {block::kMxfp4, "MXFP4", 32, 17},
+}};
+
+static_assert(static_cast<size_t>(kBlockRows[0].dtype) == kRows.size());
+
 // Other names that numpy, JAX and torch print for the same types.
 constexpr std::pair<std::string_view, Dtype> kAliases[] = {
     {"bool_", Dtype::kBool},         {"?", Dtype::kBool},
@@ -60,21 +89,58 @@ constexpr std::pair<std::string_view, Dtype> kAliases[] = {
     {"float6_e3m2", Dtype::kF6E3M2},
 };
 
-constexpr std::array<Dtype, kRows.size()> kAll = [] {
-  std::array<Dtype, kRows.size()> all{};
-  for (size_t i = 0; i < kRows.size(); ++i) all[i] = kRows[i].dtype;
+template <class Rows>
+constexpr auto TypesOf(const Rows& rows) {
+  std::array<Dtype, std::tuple_size_v<Rows>> all{};
+  for (size_t i = 0; i < rows.size(); ++i) all[i] = rows[i].dtype;
   return all;
-}();
+}
+
+constexpr auto kAll = TypesOf(kRows);
+constexpr auto kBlocks = TypesOf(kBlockRows);
 
 const Row& RowOf(Dtype dtype) { return kRows[static_cast<size_t>(dtype)]; }
 
+// Null where elements stand alone.
+const BlockRow* BlockRowOf(Dtype dtype) {
+  const auto place = static_cast<size_t>(dtype);
+  return place < kRows.size() ? nullptr : &kBlockRows[place - kRows.size()];
+}
+
 }  // namespace
 
-std::string_view DtypeName(Dtype dtype) { return RowOf(dtype).name; }
+std::string_view DtypeName(Dtype dtype) {
+  const BlockRow* block = BlockRowOf(dtype);
+  return block != nullptr ? block->name : RowOf(dtype).name;
+}
 
-int DtypeBits(Dtype dtype) { return RowOf(dtype).bits; }
+int DtypeBits(Dtype dtype) {
+  const BlockRow* block = BlockRowOf(dtype);
+  if (block == nullptr) return RowOf(dtype).bits;
+  return static_cast<int>((block->bytes * 8 + block->elements - 1) /
+                          block->elements);
+}
+
+int64_t BlockElements(Dtype dtype) {
+  const BlockRow* block = BlockRowOf(dtype);
+  return block != nullptr ? block->elements : 1;
+}
+
+int64_t BlockAlong(const TensorType& type, size_t dim) {
+  const bool last = type.shape && dim + 1 == type.shape->size();
+  return last && type.dtype ? BlockElements(*type.dtype) : 1;
+}
 
 std::span<const Dtype> AllDtypes() { return kAll; }
+
+std::span<const Dtype> BlockDtypes() { return kBlocks; }
+
+std::optional<Dtype> ParseStoredDtype(std::string_view text) {
+  for (const BlockRow& row : kBlockRows) {
+    if (text == row.name) return row.dtype;
+  }
+  return ParseDtype(text);
+}
 
 std::optional<Dtype> ParseDtype(std::string_view text) {
   for (const Row& row : kRows) {
@@ -95,6 +161,11 @@ std::optional<Dtype> ParseDtype(std::string_view text) {
 }
 
 std::optional<int64_t> BytesOf(int64_t elements, Dtype dtype) {
+  if (const BlockRow* block = BlockRowOf(dtype)) {
+    const int64_t blocks =
+        elements / block->elements + (elements % block->elements > 0 ? 1 : 0);
+    return CheckedMul(blocks, block->bytes);
+  }
   const int bits = DtypeBits(dtype);
   if (bits % 8 == 0) return CheckedMul(elements, bits / 8);
   // Split so that the count of bits itself need not fit.

@@ -8,6 +8,7 @@
 #include <array>
 #include <vector>
 
+#include "model/block_types.h"
 #include "source/checked.h"
 #include "source/wording.h"
 #include "yaml/error.h"
@@ -79,7 +80,15 @@ bool Fits(const TensorType& type, std::string_view name, const JsonValue& shape,
                      " do not fit in 64 bits");
     return false;
   }
-  return true;
+  const int64_t block = type.dtype ? BlockElements(*type.dtype) : 1;
+  const int64_t innermost = type.shape->empty() ? 1 : type.shape->back();
+  if (innermost % block == 0) return true;
+  findings.Add(code::kSize, shape.place(),
+               "the last dimension of " + ShortQuote(name) + " is " +
+                   std::to_string(innermost) + ", not a multiple of the " +
+                   std::to_string(block) + " elements of a block of " +
+                   std::string(DtypeName(*type.dtype)));
+  return false;
 }
 
 void AddMissing(std::string_view key, std::string_view name,
@@ -166,7 +175,7 @@ std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
     AddMissing("dtype", name, leaf, at, findings);
     good = false;
   } else if (dtype->IsString()) {
-    type.dtype = ParseDtype(dtype->string());
+    type.dtype = ParseStoredDtype(dtype->string());
     if (!type.dtype) {
       findings.Add(code::kDtype, dtype->place(),
                    "the dtype of " + ShortQuote(name) + " is " +

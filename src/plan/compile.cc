@@ -16,6 +16,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "legalize/blocks.h"
 #include "plan/fingerprint.h"
 #include "plan/placement.h"
 #include "plan/rule_patterns.h"
@@ -244,7 +245,7 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
   options.illegal = c_.IllegalFor(rule);
   options.min_size = c_.MinSizeFor(rule);
   options.compat = c_.CompatMode();
-  Legal legal = Legalize(out.resolved, type.shape, c_.mesh, options);
+  Legal legal = LegalizeStored(out.resolved, type, c_.mesh, options);
   out.spec = std::move(legal.spec);
   out.edits = std::move(legal.edits);
   out.problems = std::move(legal.problems);

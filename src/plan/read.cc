@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "model/block_types.h"
 #include "source/checked.h"
 #include "source/file.h"
 #include "source/wording.h"
@@ -173,7 +174,7 @@ class PlanReader {
       if (key == "shape") {
         good = ReadShape(field.value, param.type.shape);
       } else if (key == "dtype" && !field.value.IsNull()) {
-        param.type.dtype = ParseDtype(field.value.string());
+        param.type.dtype = ParseStoredDtype(field.value.string());
         if (!param.type.dtype) {
           good =
               Refuse(code::kDtype, field.value, "this data type is not known");

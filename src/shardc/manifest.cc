@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "importers/manifest.h"
+#include "model/block_types.h"
 #include "parse/manifest.h"
 #include "parse/plain_manifest.h"
 #include "shardc/manifest.h"
@@ -22,7 +23,7 @@ std::optional<TensorType> TypeOf(const Tensor& tensor,
   TensorType type;
   type.shape = tensor.shape;
   if (!tensor.dtype.empty()) {
-    type.dtype = ParseDtype(tensor.dtype);
+    type.dtype = ParseStoredDtype(tensor.dtype);
     if (!type.dtype) {
       findings.Add(code::kDtype, {},
                    "`" + tensor.name + "` has the dtype `" + tensor.dtype +

@@ -14,6 +14,7 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
+#include "model/block_types.h"
 #include "suggest/heads.h"
 
 namespace shardc::suggest {
@@ -546,8 +547,13 @@ class Reader {
     }
   }
 
-  // What one scale stands for may not be parted.
+  // What one scale stands for may not be parted, nor what is stored together.
   void FindBlocks() {
+    for (size_t k = 0; k < tree_.kinds.size(); ++k) {
+      auto& dims = out_.kinds[k].dims;
+      const auto dtype = tree_.kinds[k].dtype;
+      if (!dims.empty() && dtype) dims.back().block = BlockElements(*dtype);
+    }
     for (size_t k = 0; k < tree_.kinds.size(); ++k) {
       const Reading& scale = out_.kinds[k];
       if (scale.part != Part::kScale || scale.weight < 0) continue;

@@ -151,7 +151,7 @@ TEST_CASE("safetensors: a finding points at the entry in the header") {
       2);
 }
 
-TEST_CASE("gguf: blocks have no dtype, and dimensions are turned round") {
+TEST_CASE("gguf: types may be of blocks, and dimensions are turned round") {
   std::string bytes("GGUF\3\0\0\0", 8);
   const auto u32 = [&](uint32_t value) {
     for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> 8 * i);
@@ -172,9 +172,7 @@ TEST_CASE("gguf: blocks have no dtype, and dimensions are turned round") {
   const TemporaryFolder folder;
   folder.Write("m.gguf", bytes);
   PutGzip(folder / "m.gz", bytes);
-  const std::string want =
-      "q[3, 64] f[2, 4]F32 (1 tensor is quantised in blocks, so their sizes"
-      " are unknown)";
+  const std::string want = "q[3, 64]Q4_0 f[2, 4]F32 ";
   CHECK(Read(folder / "m.gguf") == want);
   CHECK(Read(folder / "m.gz") == want);
   folder.Write("cut.gguf", bytes.substr(0, bytes.size() - 1));

@@ -5,6 +5,9 @@
 #include <limits>
 #include <string>
 
+#include "legalize/blocks.h"
+#include "model/block_types.h"
+
 namespace shardc {
 namespace {
 
@@ -295,6 +298,25 @@ TEST_CASE("shard shapes") {
         Shape{2, 3, 1});
   CHECK(ShardShape({}, {5}, Small()) == Shape{5});
   CHECK(ShardShape({{"tp"}}, {0, 4}, Small()) == Shape{0, 4});
+}
+
+TEST_CASE("the last dimension is parted into whole blocks") {
+  const auto legal = [](const Spec& spec, const Shape& shape,
+                        IllegalPolicy policy) {
+    return LegalizeStored(spec, {shape, block::kQ4_0}, Small(),
+                          {policy, Compat::kNone, 0});
+  };
+  // 256 = 8 blocks, 288 = 9.
+  CHECK(legal({{}, {"tp"}}, {4, 256}, kError).problems.empty());
+  CHECK(legal({{"fsdp"}, {}}, {4, 256}, kError).problems.empty());
+  const Legal wrong = legal({{"fsdp"}, {"tp"}}, {4, 288}, kError);
+  CHECK(Text(wrong.problems) == R"(1 "tp" -> null indivisible)");
+  CHECK(SpecText(legal({{}, {"fsdp", "tp"}}, {4, 256}, kShrink).spec) ==
+        R"([null, "fsdp"])");
+  CHECK(SpecText(legal({{}, {"tp"}}, {4, 288}, kDrop).spec) == "[null, null]");
+  // Axes of size 1 part nothing, whatever the size is.
+  CHECK(legal({{}, {"one"}}, {4, 7}, kError).problems.empty());
+  CHECK(legal({{"tp"}}, {0}, kError).problems.empty());
 }
 
 }  // namespace

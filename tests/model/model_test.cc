@@ -3,6 +3,7 @@
 #include <limits>
 #include <set>
 
+#include "model/block_types.h"
 #include "model/dtype.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
@@ -22,6 +23,26 @@ TEST_CASE("every dtype reads its own name") {
     CHECK(DtypeBits(dtype) >= 4);
   }
   CHECK(names.size() == 22);
+}
+
+TEST_CASE("types of blocks are found by ggml's names alone") {
+  std::set<std::string_view> names;
+  for (Dtype dtype : BlockDtypes()) {
+    CHECK(ParseStoredDtype(DtypeName(dtype)) == dtype);
+    CHECK_FALSE(ParseDtype(DtypeName(dtype)));
+    CHECK(names.insert(DtypeName(dtype)).second);
+    CHECK(256 % BlockElements(dtype) == 0);
+    // What is rounded up to bits is less than one too many.
+    const int64_t bits = *BytesOf(256, dtype) * 8;
+    CHECK(DtypeBits(dtype) == (bits + 255) / 256);
+  }
+  CHECK(names.size() == 24);
+  CHECK(ParseStoredDtype("BF16") == Dtype::kBF16);
+  CHECK(BlockElements(Dtype::kI4) == 1);
+  CHECK(BytesOf(64, block::kQ4_0) == 36);
+  CHECK(BytesOf(512, block::kQ4K) == 288);
+  CHECK(BytesOf(257, block::kQ6K) == 420);
+  CHECK_FALSE(BytesOf(INT64_MAX, block::kQ8K));
 }
 
 TEST_CASE("numpy spellings") {

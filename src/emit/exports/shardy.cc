@@ -79,8 +79,9 @@ std::string_view ElementType(Dtype dtype) {
       return "i4";
     case Dtype::kU4:
       return "ui4";
+    default:
+      return {};  // MLIR has no tensors of blocks
   }
-  return "f32";
 }
 
 std::string TensorText(const TensorType& type) {
@@ -163,6 +164,7 @@ void Write(const Request& request, Sink& out, Findings& findings) {
   const std::vector<std::string>& priorities = request.options.priorities;
   if (!NoPlacements(plan, "shardy", findings) ||
       !ShapesKnown(plan, "shardy", findings) ||
+      (!request.options.json && !NoBlocks(plan, "shardy", findings)) ||
       !std::all_of(priorities.begin(), priorities.end(),
                    [&](const std::string& axis) {
                      return HasAxis(plan.mesh, "--priorities", axis, findings);

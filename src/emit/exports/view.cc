@@ -8,6 +8,7 @@
 #include <map>
 #include <tuple>
 
+#include "model/block_types.h"
 #include "model/name.h"
 #include "source/wording.h"
 
@@ -85,6 +86,19 @@ bool ShapesKnown(const ReadPlan& plan, std::string_view format,
       plan, [](const ReadParam& param) { return !param.type.shape; },
       "`" + std::string(format) + "` asks for a shape that is not known",
       "make the plan from a manifest with shapes", findings);
+}
+
+bool NoBlocks(const ReadPlan& plan, std::string_view format,
+              Findings& findings) {
+  return None(
+      plan,
+      [](const ReadParam& param) {
+        return param.type.dtype && BlockElements(*param.type.dtype) > 1;
+      },
+      "`" + std::string(format) +
+          "` has no type for elements that are stored in blocks",
+      "make the plan from the tree of the model that is not quantised",
+      findings);
 }
 
 bool HasAxis(const Mesh& mesh, const std::string& flag, const std::string& name,

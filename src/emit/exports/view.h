@@ -31,6 +31,9 @@ bool NoPlacements(const ReadPlan& plan, std::string_view format,
                   Findings& findings);
 bool ShapesKnown(const ReadPlan& plan, std::string_view format,
                  Findings& findings);
+// The same of types whose elements are stored in blocks.
+bool NoBlocks(const ReadPlan& plan, std::string_view format,
+              Findings& findings);
 
 // The place in the mesh that axis `name` has in words of messages, or a
 // finding (unknown-name).

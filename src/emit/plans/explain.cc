@@ -76,7 +76,9 @@ std::string EditText(const Edit& edit, const ModeLayout& mode) {
   }
   switch (edit.reason) {
     case Reason::kIndivisible:
-      if (edit.parts > 0) {
+      if (edit.parts > 0 && edit.size % edit.parts == 0) {
+        out += ", which cuts blocks that are stored whole";
+      } else if (edit.parts > 0) {
         out += ", " + std::to_string(edit.size) + " % " +
                std::to_string(edit.parts) + " = " +
                std::to_string(edit.size % edit.parts);

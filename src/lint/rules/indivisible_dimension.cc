@@ -2,17 +2,26 @@
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/all.h"
+#include "model/block_types.h"
 
 namespace shardc {
 namespace {
 
-std::string Observe([[maybe_unused]] const Facts& facts,
-                    const ParameterGroup& group, const Edit& edit) {
+std::string Observe(const Facts& facts, const ParameterGroup& group,
+                    const Edit& edit) {
+  const std::string size = std::to_string(edit.size);
+  const int64_t block = BlockAlong(facts.TypeOf(group),
+                                   static_cast<size_t>(edit.dim.value_or(0)));
+  const int64_t units = edit.size / block;
+  const std::string blocks = block == 1
+                                 ? ""
+                                 : ", which is " + std::to_string(units) +
+                                       " blocks of " + std::to_string(block);
   return "dimension " + std::to_string(edit.dim.value_or(0)) + " of " +
-         ParametersText(facts, group) + " is " + std::to_string(edit.size) +
-         ", " + AxesHave(facts, edit.from) + ": " + std::to_string(edit.size) +
-         " % " + std::to_string(edit.parts) + " = " +
-         std::to_string(edit.parts > 0 ? edit.size % edit.parts : 0);
+         ParametersText(facts, group) + " is " + size + blocks + ", " +
+         AxesHave(facts, edit.from) + ": " + std::to_string(units) + " % " +
+         std::to_string(edit.parts) + " = " +
+         std::to_string(edit.parts > 0 ? units % edit.parts : 0);
 }
 
 void Check(const Facts& facts, FindingSink& sink) {

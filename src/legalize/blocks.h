@@ -1,0 +1,18 @@
+// Legality of tensors that are stored in blocks.
+#ifndef SHARDC_LEGALIZE_BLOCKS_H_
+#define SHARDC_LEGALIZE_BLOCKS_H_
+
+#include <optional>
+
+#include "legalize/legalize.h"
+
+namespace shardc {
+
+// Legalize of a tensor of that type: its last dimension is parted between
+// blocks only.
+Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
+                     const LegalizeOptions& options);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LEGALIZE_BLOCKS_H_

@@ -1,0 +1,58 @@
+// Data types that ggml stores in blocks: so many elements of the innermost
+// dimension are kept together, with what they share. Their numbers follow
+// those of model/dtype.h, whose functions know them.
+#ifndef SHARDC_MODEL_BLOCK_TYPES_H_
+#define SHARDC_MODEL_BLOCK_TYPES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "model/dtype.h"
+#include "model/manifest.h"
+
+namespace shardc {
+namespace block {
+
+inline constexpr Dtype kQ4_0{22};
+inline constexpr Dtype kQ4_1{23};
+inline constexpr Dtype kQ5_0{24};
+inline constexpr Dtype kQ5_1{25};
+inline constexpr Dtype kQ8_0{26};
+inline constexpr Dtype kQ8_1{27};
+inline constexpr Dtype kQ2K{28};
+inline constexpr Dtype kQ3K{29};
+inline constexpr Dtype kQ4K{30};
+inline constexpr Dtype kQ5K{31};
+inline constexpr Dtype kQ6K{32};
+inline constexpr Dtype kQ8K{33};
+inline constexpr Dtype kIq2Xxs{34};
+inline constexpr Dtype kIq2Xs{35};
+inline constexpr Dtype kIq3Xxs{36};
+inline constexpr Dtype kIq1S{37};
+inline constexpr Dtype kIq4Nl{38};
+inline constexpr Dtype kIq3S{39};
+inline constexpr Dtype kIq2S{40};
+inline constexpr Dtype kIq4Xs{41};
+inline constexpr Dtype kIq1M{42};
+inline constexpr Dtype kTq1_0{43};
+inline constexpr Dtype kTq2_0{44};
+inline constexpr Dtype kMxfp4{45};
+
+}  // namespace block
+
+std::span<const Dtype> BlockDtypes();
+// Those of ParseDtype, or a type of blocks by ggml's name, such as "Q4_K":
+// what manifests hold.
+std::optional<Dtype> ParseStoredDtype(std::string_view text);
+
+// Elements of a block; 1 where an element stands alone.
+int64_t BlockElements(Dtype dtype);
+// The same of dimension `dim` of a tensor: 1 but for the last.
+int64_t BlockAlong(const TensorType& type, size_t dim);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_BLOCK_TYPES_H_

@@ -1,0 +1,154 @@
+"""GGUF: bytes of quantised tensors are exact, and their innermost dimension
+is cut between blocks only; sizes are ggml's, written apart from shardc."""
+
+import json
+import math
+import os
+import random
+import struct
+import tempfile
+import unittest
+
+from driver import Case, run
+
+# ggml's number: name, elements of a block, bytes of a block.
+TYPES = {0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18),
+         3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22), 7: ("Q5_1", 32, 24),
+         8: ("Q8_0", 32, 34), 10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110),
+         12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176),
+         14: ("Q6_K", 256, 210), 16: ("IQ2_XXS", 256, 66),
+         20: ("IQ4_NL", 32, 18), 23: ("IQ4_XS", 256, 136),
+         30: ("BF16", 1, 2), 35: ("TQ2_0", 256, 66), 39: ("MXFP4", 32, 17)}
+
+
+def size(shape, kind):
+    _, elements, per_block = TYPES[kind]
+    return math.prod(shape[:-1]) * -(-shape[-1] // elements) * per_block
+
+
+def gguf(tensors):
+    """A file of {name: (shape, type)}."""
+    out, offset = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 0), 0
+    for name, (shape, kind) in tensors.items():
+        out += struct.pack("<Q", len(name)) + name.encode()
+        out += struct.pack(f"<I{len(shape)}Q", len(shape), *shape[::-1])
+        out += struct.pack("<IQ", kind, offset)
+        offset += -(-size(shape, kind) // 32) * 32
+    return out + b"\0" * (-len(out) % 32 + offset)
+
+
+class Gguf(Case):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def write(self, name, content):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "wb") as file:
+            file.write(content if isinstance(content, bytes)
+                       else json.dumps(content).encode())
+        return path
+
+    def plan(self, tensors, spec, mesh, rc=0, illegal="error", again=False):
+        model = self.write("m.gguf", gguf(tensors))
+        if again:
+            # The same through a manifest of our own.
+            model = self.write("m.json", self.check(run(
+                "manifest", "--manifest", model, "--format", "json"),
+                0).out.encode())
+        rules = self.write("r.yaml", {
+            "version": 1, "separator": ".",
+            "rules": [{"match": ".*", "spec": spec, "illegal": illegal}]})
+        return self.check(run("plan", "--no-project", "-q", "--mesh", mesh,
+                              "--rules", rules, "--manifest", model), rc)
+
+    def test_bytes_are_exact_and_cuts_are_between_blocks(self):
+        rng, legal, illegal = random.Random(3), 0, 0
+        for number in range(80):
+            kind = rng.choice(list(TYPES))
+            name, block, _ = TYPES[kind]
+            parts = {"a": rng.choice([1, 2, 3, 4]),
+                     "b": rng.choice([1, 2, 4, 6])}
+            shape = [rng.choice([4, 8, 12]) for _ in range(rng.randint(0, 2))]
+            shape.append(block * rng.choice([1, 2, 4, 6, 12]))
+            spec = [None] * len(shape)
+            spec[-1] = "b"
+            if len(shape) > 1:
+                spec[0] = "a"
+            held = [n // parts[axis] if axis else n
+                    for n, axis in zip(shape, spec)]
+            fits = all(h * parts[axis] == n for h, n, axis
+                       in zip(held, shape, spec) if axis) and (
+                           held[-1] % block == 0 or parts["b"] == 1)
+            mesh = f"a:{parts['a']},b:{parts['b']}"
+            done = self.plan({"blk.0.w": (shape, kind)}, spec, mesh,
+                             0 if fits else 1, again=number % 4 == 0)
+            if fits:
+                param = done.json()["params"]["blk.0.w"]
+                self.assertEqual(param["dtype"], name)
+                self.assertEqual(param["shard_shape"], held)
+                self.assertEqual(param["bytes_per_device"], size(held, kind),
+                                 (name, shape, spec, mesh))
+                legal += 1
+            else:
+                self.assertIn("indivisible-dimension", done.err)
+                self.assertEqual(done.out, "")
+                illegal += 1
+        self.assertGreater(legal, 20)
+        self.assertGreater(illegal, 20)
+
+    def test_a_cut_through_a_block_is_told_with_a_way_out(self):
+        wide = {"blk.0.ffn_down.weight": ([64, 1280], 12)}
+        told = self.plan(wide, [None, "tp"], "tp:4", 1).err
+        self.assertIn("r.yaml:1:", told)
+        self.assertIn("is 1280, which is 5 blocks of 256, axis `tp` has 4: "
+                      "5 % 4 = 1", told)
+        self.assertIn("illegal: shrink", told)
+        for how, spec in (("drop", [None, None]), ("shrink", [None, "b"])):
+            plan = self.plan(wide, [None, ["b", "a"]], "a:4,b:5",
+                             illegal=how).json()
+            param = plan["params"]["blk.0.ffn_down.weight"]
+            self.assertEqual(param["spec"], spec)
+            self.assertEqual(param["corrections"][0]["reason"], "indivisible")
+        # Rows may be cut anywhere.
+        self.plan(wide, ["tp", None], "tp:64")
+
+    def test_models_have_sizes(self):
+        model = self.write("m.gguf", gguf({
+            "a": ([32, 512], 14), "b": ([256], 0), "c": ([3, 64], 8)}))
+        shown = self.check(run("manifest", "--manifest", model), 0).out
+        self.assertIn("Q6_K", shown)
+        total = sum(size(*t) for t in (([32, 512], 14), ([256], 0),
+                                       ([3, 64], 8)))
+        plan = self.plan({"a": ([32, 512], 14), "b": ([256], 0),
+                          "c": ([3, 64], 8)}, [], "tp:2").json()
+        self.assertEqual(plan["summary"]["bytes"], total)
+
+    def test_what_blocks_are_not_for(self):
+        manifest = self.write("m.json", {
+            "schema": "shardc.manifest/v1", "separator": ".", "params": [
+                {"name": "w", "shape": [4, 100], "dtype": "Q4_K"}]})
+        result = self.check(run("manifest", "--manifest", manifest), 2)
+        self.assertIn("not a multiple of the 256 elements of a block of Q4_K",
+                      result.err)
+        plan = self.write("plan.json", self.plan(
+            {"w": ([4, 256], 12)}, ["tp"], "tp:2").out.encode())
+        result = self.check(run("export", "shardy", "--plan", plan), 2)
+        self.assertEqual(result.out, "")
+        self.assertIn("stored in blocks", result.err)
+        # Placements need no type.
+        self.check(run("export", "hlo", "--plan", plan), 0)
+        # A checkpoint of tensors has no such type.
+        self.assertIn("Q4_K", self.check(run(
+            "manifest", "--manifest", self.write(
+                "m.safetensors", self.safetensors("Q4_K"))), 2).err)
+
+    @staticmethod
+    def safetensors(dtype):
+        header = json.dumps({"w": {"dtype": dtype, "shape": [256],
+                                   "data_offsets": [0, 144]}}).encode()
+        return struct.pack("<Q", len(header)) + header + b"\0" * 144
+
+
+if __name__ == "__main__":
+    unittest.main()
