@@ -77,6 +77,8 @@ MAY_INCLUDE = {
         "emit/findings"},
     "emit/costs": {"source", "devices", "cost"},
     "emit/pictures": {"source", "model", "picture"},
+    "emit/report": {"source", "comm", "plan", "cost", "picture",
+        "emit/findings", "emit/pictures"},
     "suggest": {"source", "model", "match", "plan", "lint/analysis"},
     "shardc": {"source", "model", "parse", "importers", "resolve", "plan",
         "lint", "target", "exec/operations", "verify/cases", "verify",
@@ -89,7 +91,7 @@ MAY_INCLUDE = {
         "target", "exec/machine", "exec/operations", "verify/cases",
         "verify", "emit", "emit/findings", "emit/verify", "emit/exports",
         "emit/plans", "cost", "emit/costs", "picture", "emit/pictures",
-        "suggest", "lsp"},
+        "emit/report", "suggest", "lsp"},
 }
 
 # Third-party headers stay behind our own, in the rooms named.

@@ -22,6 +22,7 @@
   COMMAND(kFit)                  \
   COMMAND(kDiff)                 \
   COMMAND(kShow)                 \
+  COMMAND(kReport)               \
   COMMAND(kSuggest)              \
   COMMAND(kInit)                 \
   COMMAND(kExport)               \

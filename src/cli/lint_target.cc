@@ -5,6 +5,8 @@
 #include "cli/settings_flags.h"
 #include "exec/operations/operation.h"
 #include "lint/analysis/rings.h"
+#include "lint/baseline.h"
+#include "target/choose.h"
 #include "target/open.h"
 
 namespace shardc::cli {
@@ -49,6 +51,29 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   const Facts facts(inputs);
   LintResult out = RunLints(facts, selection, std::move(extra));
   if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);
+  return out;
+}
+
+LintSettings ProjectLintSettings(const TargetRequest& asked) {
+  Findings ignored;
+  const auto project = OpenProject(asked, ignored);
+  return project ? project->lint : LintSettings{};
+}
+
+std::optional<LintResult> LintBySettings(const Target& target,
+                                         const Compiled& compiled,
+                                         std::optional<ModelConfig> config,
+                                         const LintFlags& flags,
+                                         const LintSettings& settings) {
+  Findings wrong;
+  const auto selection = Selection::Make(settings, false, wrong);
+  if (!selection) return std::nullopt;
+  LintResult out =
+      LintTarget(target, compiled, std::move(config), flags, *selection);
+  if (!settings.baseline.empty()) {
+    const auto baseline = ReadBaseline(settings.baseline, wrong);
+    if (baseline) baseline->Apply(out.findings);
+  }
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include "lint/select.h"
 #include "model/project.h"
 #include "plan/compile.h"
+#include "target/choose.h"
 
 namespace shardc::cli {
 
@@ -28,6 +29,16 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> config, const LintFlags& flags,
                       const Selection& selection, FindingSink extra = {},
                       std::vector<RuleFix>* fixes = nullptr);
+
+// The settings of `check`: the project's, if there is one to be read.
+LintSettings ProjectLintSettings(const TargetRequest& asked);
+// By such settings, with what the baseline knows taken away. Nothing where the
+// settings make no sense, which is for `check` to tell.
+std::optional<LintResult> LintBySettings(const Target& target,
+                                         const Compiled& compiled,
+                                         std::optional<ModelConfig> config,
+                                         const LintFlags& flags,
+                                         const LintSettings& settings);
 
 }  // namespace shardc::cli
 

@@ -10,7 +10,6 @@
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "emit/emit.h"
-#include "lint/baseline.h"
 #include "lint/locked.h"
 #include "source/wording.h"
 
@@ -95,32 +94,19 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
   return CompileTarget(std::move(*loaded), findings);
 }
 
-// The settings of `check`: the project's, if there is one to be read.
-LintSettings SettingsOf(const InputFlags& flags) {
-  Findings ignored;
-  const auto project = OpenProject(flags.asked, ignored);
-  return project ? project->lint : LintSettings{};
-}
-
 // How many findings `check` has, in one line.
 std::string CheckLine(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> model,
                       const LintSettings& settings) {
-  Findings wrong;
-  const auto selection = Selection::Make(settings, false, wrong);
-  if (!selection) return {};
-  LintResult result =
-      LintTarget(target, compiled, std::move(model), {}, *selection);
-  if (!settings.baseline.empty()) {
-    const auto baseline = ReadBaseline(settings.baseline, wrong);
-    if (baseline) baseline->Apply(result.findings);
-  }
+  const auto result =
+      LintBySettings(target, compiled, std::move(model), {}, settings);
+  if (!result) return {};
   std::array<int64_t, 3> counts{};
-  for (const Finding& finding : result.findings) {
+  for (const Finding& finding : result->findings) {
     ++counts[static_cast<size_t>(finding.level)];
   }
   std::string out = "\ncheck       ";
-  if (result.findings.empty()) return out + "nothing found\n";
+  if (result->findings.empty()) return out + "nothing found\n";
   return out + Counted(counts[0], "error") + ", " +
          Counted(counts[1], "warning") + ", " + Counted(counts[2], "note") +
          (counts[0] + counts[1] > 0 ? ": `shardc check` tells them\n"
@@ -157,7 +143,7 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   if (!flags.diff && !common.quiet) {
     Tell(common, PlanSummaryText(*compiled) +
                      CheckLine(target, *compiled, std::move(model),
-                               SettingsOf(flags.inputs)));
+                               ProjectLintSettings(flags.inputs.asked)));
   }
   if (!refused) findings.Append(WholeFindings(*compiled));
   int status = refused ? kFound : kDone;

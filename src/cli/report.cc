@@ -1,0 +1,198 @@
+// `shardc report`: a plan as one page of HTML. What the page shows is gathered
+// first, all of it, and written in one go:
+//
+//   shardc report --target llama3-8b-64 --base main.plan.json -o report.html
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/cost_flags.h"
+#include "cli/lint_target.h"
+#include "cli/output.h"
+#include "cli/pictured.h"
+#include "cli/plan_table.h"
+#include "cli/version.h"
+#include "cost/report.h"
+#include "emit/report/report.h"
+#include "picture/fold.h"
+#include "plan/diff.h"
+
+namespace shardc::cli {
+namespace {
+
+struct ReportCommand {
+  CostFlags flags;
+  std::string plan, base, output;
+};
+
+// `llama.plan.json` of a path: no page holds the folder it was made in.
+std::string NameOf(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string TitleOf(const ReportCommand& command, const Target& target,
+                    const Planned& planned) {
+  if (!target.name.empty()) return target.name;
+  if (planned.compiled == nullptr) return NameOf(command.plan);
+  const std::string& model = planned.compiled->manifest.model;
+  const std::string mesh =
+      std::to_string(planned.mesh().devices) +
+      (planned.mesh().devices == 1 ? " device" : " devices");
+  return (model.empty() ? NameOf(target.manifest) : model) + " on " + mesh;
+}
+
+// What the page is made of, which it refers to.
+struct Gathered {
+  std::unique_ptr<const Planned> planned;
+  std::optional<picture::FoldedPlan> folded, base_folded;
+  std::optional<PlanTable> base;
+  std::optional<PlanDiff> diff;
+  Findings findings;
+  report::Input page;
+};
+
+bool GatherBase(const ReportCommand& command, Gathered& to,
+                Findings& findings) {
+  if (command.base.empty()) return true;
+  to.base = ReadTable(command.base, findings);
+  if (!to.base) return false;
+  to.base_folded.emplace(*to.base);
+  to.diff = DiffPlans(*to.base, to.planned->table);
+  to.page.base =
+      report::Base{NameOf(command.base), &*to.base_folded, &*to.diff};
+  return true;
+}
+
+// What `check` says of the inputs, by the project's settings.
+bool GatherFindings(const ReportCommand& command, const Target& target,
+                    Gathered& to, Findings& findings) {
+  if (to.planned->compiled == nullptr) return true;
+  LintFlags flags;
+  if (!command.flags.memory.empty()) {
+    flags.memory = ParseBytes("--memory", command.flags.memory, findings);
+    if (!flags.memory) return false;
+  }
+  const auto result =
+      LintBySettings(target, *to.planned->compiled, to.planned->model, flags,
+                     ProjectLintSettings(command.flags.inputs.asked));
+  if (!result) return true;
+  for (const Finding& finding : result->findings) to.findings.Add(finding);
+  to.findings.Sort();
+  to.page.checked = true;
+  to.page.findings = to.findings.all();
+  to.page.repository = Repository::Find("");
+  return true;
+}
+
+bool GatherCosts(const ReportCommand& command, const Target& target,
+                 Gathered& to, Findings& findings) {
+  for (Mode mode : to.planned->table.classes.plan.modes) {
+    const auto settings = CostSettings(command.flags, target, mode, findings);
+    if (!settings) return false;
+    to.page.costs.push_back(
+        cost::ReportOf(to.planned->WorkIn(mode), *settings));
+    const bool sized = settings->batch || settings->kv_length;
+    if (mode == Mode::kTrain || !sized || !to.planned->model) continue;
+    auto cache = CacheIn(*to.planned, *settings, mode);
+    if (!cache) continue;
+    auto& caches = to.page.caches;
+    const auto same = std::find_if(
+        caches.begin(), caches.end(),
+        [&](const auto& one) { return one.input.spec == cache->input.spec; });
+    if (same == caches.end()) {
+      caches.push_back(
+          {{mode}, std::move(cache->title), std::move(cache->input)});
+    } else {
+      same->modes.push_back(mode);
+    }
+  }
+  return true;
+}
+
+int RunReport(const ReportCommand& command, const Common& common,
+              Findings& findings) {
+  Target target;
+  if (command.plan.empty()) {
+    const auto chosen = ChooseTarget(command.flags.inputs.asked, findings);
+    if (!chosen) return kFailed;
+    target = *chosen;
+  } else {
+    target.model = command.flags.inputs.asked.model;
+  }
+  bool found = false;
+  Gathered all;
+  all.planned = LoadPlanned(command.flags.inputs, command.plan, target, common,
+                            found, findings);
+  if (all.planned == nullptr) return found ? kFound : kFailed;
+  all.folded.emplace(all.planned->table);
+  all.page.plan = &*all.folded;
+  all.page.title = TitleOf(command, target, *all.planned);
+  all.page.made_from = NameOf(command.plan);
+  all.page.version = kVersion;
+  all.page.coverage = CoverageIn(*all.planned, *all.folded);
+  if (!GatherBase(command, all, findings) ||
+      !GatherFindings(command, target, all, findings) ||
+      !GatherCosts(command, target, all, findings)) {
+    return kFailed;
+  }
+  if (!PutResult(report::ReportHtml(all.page), command.output, findings)) {
+    return kFailed;
+  }
+  const bool over = std::any_of(all.page.costs.begin(), all.page.costs.end(),
+                                [](const cost::Report& one) {
+                                  return !one.memory.Fits().value_or(true);
+                                });
+  return over || all.findings.HasErrors() ? kFound : kDone;
+}
+
+Options OptionsOf(ReportCommand& command) {
+  Options options = {
+      {.name = "--plan",
+       .to = &command.plan,
+       .value = "FILE",
+       .help = "a plan that was written, in place of the inputs; what is wrong "
+               "with it is not looked for"},
+      {.name = "--base",
+       .to = &command.base,
+       .value = "FILE",
+       .help = "a plan to compare with, such as that of the main branch"}};
+  Options costs = OptionsOfCost(command.flags);
+  std::erase_if(costs,
+                [](const Option& option) { return option.name == "--mode"; });
+  Append(options, std::move(costs));
+  Append(options, {OutputOption(&command.output,
+                                "where the page goes (default: stdout)")});
+  return options;
+}
+
+}  // namespace
+
+const Command kReport = {
+    .name = "report",
+    .summary = "a plan as one page of HTML",
+    .about = R"(
+Writes one page that answers what a reviewer asks: whether the model fits, what
+is wrong, what changed, where each parameter lies and what a step sends. It
+shows the findings of `shardc check`, the mesh with its hosts, memory by mode
+and a map of the fullest device, the parameters with a filter, a drawing of each
+way in which arrays are cut, rules with what they won, attention's specs, who
+owns the KV cache, communication, and with `--base` what differs from another
+plan. What is not known is said or left out.
+
+The page needs nothing else: it loads nothing, sends nothing, can be read
+without scripts, in the light and in the dark, on a phone and on paper. The same
+inputs make the same bytes; there is no time, host or folder in it.
+
+Exits with 1, the page written, when `check` finds an error or a device's memory
+is known and does not suffice.)",
+    .example =
+        "shardc report --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
+        "--manifest manifest.json --base main.plan.json -o report.html",
+    .declare = [] { return Declare(OptionsOf, RunReport); },
+};
+
+}  // namespace shardc::cli

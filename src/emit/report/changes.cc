@@ -1,0 +1,233 @@
+// What differs from a base plan, folded: a sign, what it is of, before, after,
+// the bytes of a device, and how it moves. Attention's specs are told by
+// dimension, as one change of the batch is one of nine tensors:
+//
+//   ~ model.layers.*.o_proj.weight ×32  [fsdp, tp] → [null, tp]  +224 MiB
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "comm/collective.h"
+#include "emit/report/page.h"
+#include "source/checked.h"
+#include "source/wording.h"
+
+namespace shardc::report {
+namespace {
+
+void Sign(Html& html, std::string_view sign, std::string_view word) {
+  html.Raw("<tr><td class=sign>").Raw(sign).Raw("<span class=v> ").Raw(word);
+  html.Raw("</span></td><th scope=row class=one>");
+}
+
+void Named(Html& html, const NamedGroup& group) {
+  html.Raw("<span class=n>").Name(group.shown).Raw("</span>");
+  if (group.names.size() > 1) {
+    html.Raw(" <span class=q>×");
+    html.Count(static_cast<int64_t>(group.names.size())).Raw("</span>");
+  }
+}
+
+void WriteSpecChange(Page& page, const SpecChange& change) {
+  Html& html = page.html;
+  Sign(html, "~", "changed");
+  Named(html, change);
+  if (change.modes.size() < page.plan().table().classes.plan.modes.size()) {
+    html.Raw(" <span class=tag>");
+    page.Modes(change.modes);
+    html.Raw("</span>");
+  }
+  html.Raw("</th><td>");
+  page.SpecOf(change.before);
+  html.Raw("</td><td>");
+  page.SpecOf(change.after);
+  html.Raw("</td><td class=r>");
+  if (change.held_before && change.held_after) {
+    const int64_t one = *change.held_after - *change.held_before;
+    const auto all = CheckedMul(one, static_cast<int64_t>(change.names.size()));
+    if (one == 0) {
+      html.Raw("±0");
+    } else if (all) {
+      html.Raw(one > 0 ? "<b class=e>+" : "<b class=ok>−");
+      html.Bytes(one > 0 ? *all : -*all).Raw("</b>");
+    }
+    html.Raw("<br><span class=q>").Bytes(*change.held_before).Raw(" → ");
+    html.Bytes(*change.held_after).Raw("</span>");
+  }
+  html.Raw("</td><td>");
+  if (change.move) {
+    html.Text(CollectiveName(change.move->kind)).Raw(" ");
+    page.Axes(change.move->axes);
+  }
+  html.Raw("</td></tr>\n");
+}
+
+void WritePlain(Page& page, std::string_view sign, std::string_view word,
+                const NamedGroup& group) {
+  Sign(page.html, sign, word);
+  Named(page.html, group);
+  page.html.Raw("</th><td></td><td></td><td></td><td></td></tr>\n");
+}
+
+void WriteTyped(Page& page, const TypeChange& change) {
+  Html& html = page.html;
+  const auto type = [&](const TensorType& of) {
+    html.Raw("<td class=n>");
+    html.Raw(of.shape ? ShapeText(*of.shape) : "?").Raw(" ");
+    html.Raw(of.dtype ? DtypeName(*of.dtype) : "?").Raw("</td>");
+  };
+  Sign(html, "~", "of another type");
+  Named(html, change);
+  html.Raw("</th>");
+  type(change.before);
+  type(change.type);
+  html.Raw("<td></td><td></td></tr>\n");
+}
+
+std::string DimName(size_t rank, size_t dim) {
+  constexpr std::string_view kNames[] = {"batch", "length", "heads", "width"};
+  if (rank == 4 || dim < 1)
+    return std::string(kNames[std::min<size_t>(dim, 3)]);
+  return "dimension " + std::to_string(dim);
+}
+
+// One change of a dimension of several tensors.
+struct DimChange {
+  std::vector<Mode> modes;
+  std::string name;
+  AxisGroup before, after;
+  std::vector<std::string> tensors;
+};
+
+std::vector<DimChange> DimChanges(const PlanDiff& diff) {
+  std::vector<DimChange> out;
+  for (const AttentionChange& change : diff.attention) {
+    const size_t rank = std::max(change.before.size(), change.after.size());
+    Spec before = change.before, after = change.after;
+    before.resize(rank);
+    after.resize(rank);
+    for (size_t i = 0; i < rank; ++i) {
+      if (before[i] == after[i]) continue;
+      const std::string name = DimName(rank, i);
+      const auto same =
+          std::find_if(out.begin(), out.end(), [&](const DimChange& one) {
+            return one.modes == change.modes && one.name == name &&
+                   one.before == before[i] && one.after == after[i];
+          });
+      if (same == out.end()) {
+        out.push_back(
+            {change.modes, name, before[i], after[i], {change.tensor}});
+      } else {
+        same->tensors.push_back(change.tensor);
+      }
+    }
+  }
+  return out;
+}
+
+void WriteDim(Page& page, const DimChange& change) {
+  Html& html = page.html;
+  Sign(html, "~", "changed");
+  html.Raw("<span class=q>attention:</span> ").Text(change.name).Raw(" of ");
+  if (change.tensors.size() > 4) {
+    html.Count(static_cast<int64_t>(change.tensors.size())).Raw(" tensors");
+  } else {
+    for (size_t i = 0; i < change.tensors.size(); ++i) {
+      html.Raw(i > 0 ? ", " : "").Raw("<code>").Name(change.tensors[i]);
+      html.Raw("</code>");
+    }
+  }
+  html.Raw(" <span class=tag>");
+  page.Modes(change.modes);
+  html.Raw("</span></th><td><code>");
+  page.Group(change.before);
+  html.Raw("</code></td><td><code>");
+  page.Group(change.after);
+  html.Raw("</code></td><td></td><td></td></tr>\n");
+}
+
+int64_t Count(const auto& groups) {
+  int64_t out = 0;
+  for (const auto& group : groups) {
+    out += static_cast<int64_t>(group.names.size());
+  }
+  return out;
+}
+
+void WriteTotals(Page& page) {
+  Html& html = page.html;
+  const Base& base = *page.in.base;
+  const PlanDiff& diff = *base.diff;
+  html.Raw("<p><b>" + Counted(Count(diff.specs), "change") +
+           "</b> of parameters’ specs, ");
+  html.Count(Count(diff.reshaped)).Raw(" of another type, ");
+  html.Count(Count(diff.added)).Raw(" added, ").Count(Count(diff.removed));
+  html.Raw(" removed, ").Count(Count(diff.rules));
+  html.Raw(" under another rule. A device’s parameters:");
+  for (const auto& modes : page.groups) {
+    const auto was = base.plan->Held(modes[0]).Fullest();
+    const auto now = page.plan().Held(modes[0]).Fullest();
+    if (!was || !now) continue;
+    html.Raw("<br><span class=q>");
+    page.Modes(modes);
+    html.Raw("</span> ").Bytes(*was).Raw(" → ").Bytes(*now);
+    if (*was == *now) continue;
+    html.Raw(*now > *was ? " <b class=e>+" : " <b class=ok>−");
+    html.Bytes(*now > *was ? *now - *was : *was - *now).Raw("</b>");
+  }
+  html.Raw("</p>\n");
+  if (diff.other_mesh) {
+    html.Raw("<p>The mesh was <code>").Text(MeshText(diff.mesh_before));
+    html.Raw("</code>.</p>\n");
+  }
+}
+
+}  // namespace
+
+void WriteChanges(Page& page) {
+  if (!page.in.base) return;
+  Html& html = page.html;
+  const PlanDiff& diff = *page.in.base->diff;
+  page.Begin("changes", "Changes");
+  html.Raw("<p class=q>From the base plan <code>").Name(page.in.base->name);
+  html.Raw("</code> to this one, like parameters folded together.</p>\n");
+  if (diff.empty()) {
+    html.Raw("<p>Nothing changes.</p>\n");
+    page.End();
+    return;
+  }
+  WriteTotals(page);
+  html.Raw(
+      "<div class=s tabindex=0 role=group aria-label=Changes><table>"
+      "<thead><tr><td></td><th scope=col>Tensor</th><th scope=col>Before"
+      "</th><th scope=col>After</th><th scope=col class=r>Per device</th>"
+      "<th scope=col>Move</th></tr></thead><tbody>\n");
+  size_t left = page.limits.changes, more = 0;
+  const auto each = [&](const auto& entries, const auto& write) {
+    for (const auto& entry : entries) {
+      if (left == 0) {
+        ++more;
+        continue;
+      }
+      --left;
+      write(entry);
+    }
+  };
+  each(diff.specs, [&](const SpecChange& one) { WriteSpecChange(page, one); });
+  each(diff.reshaped, [&](const TypeChange& one) { WriteTyped(page, one); });
+  each(diff.added,
+       [&](const NamedGroup& one) { WritePlain(page, "+", "added", one); });
+  each(diff.removed,
+       [&](const NamedGroup& one) { WritePlain(page, "−", "removed", one); });
+  each(DimChanges(diff), [&](const DimChange& one) { WriteDim(page, one); });
+  html.Raw("</tbody></table></div>\n");
+  if (more > 0) {
+    html.Raw("<p class=q>and ").Count(static_cast<int64_t>(more));
+    html.Raw(" more: <code>shardc diff</code> has them all.</p>\n");
+  }
+  page.End();
+}
+
+}  // namespace shardc::report

@@ -1,0 +1,16 @@
+// The page's looks and what it does, files beside this one.
+#ifndef SHARDC_EMIT_REPORT_EMBEDDED_H_
+#define SHARDC_EMIT_REPORT_EMBEDDED_H_
+
+#include <span>
+
+#include "source/embedded_file.h"
+
+namespace shardc::report {
+
+// page.css and page.js. The build writes the table.
+std::span<const EmbeddedFile> EmbeddedPage();
+
+}  // namespace shardc::report
+
+#endif  // SHARDC_EMIT_REPORT_EMBEDDED_H_

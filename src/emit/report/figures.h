@@ -1,0 +1,18 @@
+// Arrays and the mesh as drawings.
+#ifndef SHARDC_EMIT_REPORT_FIGURES_H_
+#define SHARDC_EMIT_REPORT_FIGURES_H_
+
+#include "emit/report/page.h"
+#include "picture/array.h"
+#include "picture/mesh.h"
+
+namespace shardc::report {
+
+// The dimensions in words, the drawing, and its figures as a table.
+void WriteArrayCaption(Page& page, const picture::ArrayPicture& array);
+void DrawArray(Page& page, const picture::ArrayPicture& array);
+void DrawMesh(Page& page, const picture::MeshPicture& mesh);
+
+}  // namespace shardc::report
+
+#endif  // SHARDC_EMIT_REPORT_FIGURES_H_

@@ -1,0 +1,84 @@
+// Findings as cards, errors and warnings first and open, notes folded where
+// there are more than two: a sign, a word and a colour say the level, so that
+// none is needed.
+#include <algorithm>
+#include <vector>
+
+#include "emit/findings/formats.h"
+#include "emit/report/page.h"
+#include "source/wording.h"
+
+namespace shardc::report {
+namespace {
+
+// `rules.yaml:14:12`, relative to the repository; never an absolute path.
+std::string PlaceText(const Page& page, const Finding& finding) {
+  const Place& place = FilePlace(finding);
+  if (place.source == nullptr) return finding.place.ToString();
+  const std::string name = place.source->name();
+  std::string path = page.in.repository.PathOf(name);
+  if (path.starts_with('/')) path.erase(0, path.rfind('/') + 1);
+  std::string out = place.ToString();
+  if (out.starts_with(name)) out.replace(0, name.size(), path);
+  return out;
+}
+
+void WriteFinding(Page& page, const Finding& finding) {
+  struct Look {
+    std::string_view card, ink, sign;
+  };
+  constexpr Look kLooks[] = {
+      {"is-e", "e", "✕"}, {"is-wa", "wa", "▲"}, {"is-q", "q", "●"}};
+  const Look& look = kLooks[static_cast<size_t>(finding.level)];
+  Html& html = page.html;
+  html.Raw("<div class=\"finding ").Raw(look.card).Raw("\"><div class=top>");
+  html.Raw("<span><b class=").Raw(look.ink).Raw(">").Raw(look.sign).Raw(" ");
+  html.Text(LevelName(finding.level)).Raw(" ").Text(finding.code->Id());
+  html.Raw("</b> ").Text(finding.code->name).Raw("</span><code class=q>");
+  html.Name(PlaceText(page, finding)).Raw("</code></div>\n<p>");
+  html.Message(MessageText(finding)).Raw("</p>");
+  if (!finding.help.empty()) {
+    html.Raw("<p class=q>help: ").Message(finding.help).Raw("</p>");
+  }
+  html.Raw("</div>\n");
+}
+
+}  // namespace
+
+void WriteFindings(Page& page) {
+  if (!page.in.checked || page.in.findings.empty()) return;
+  Html& html = page.html;
+  page.Begin("findings", "Findings");
+  std::vector<const Finding*> loud, notes;
+  for (const Finding& finding : page.in.findings) {
+    (finding.level == Level::kNote ? notes : loud).push_back(&finding);
+  }
+  std::stable_sort(
+      loud.begin(), loud.end(),
+      [](const Finding* a, const Finding* b) { return a->level < b->level; });
+  const size_t most = page.limits.findings;
+  for (size_t i = 0; i < std::min(most, loud.size()); ++i) {
+    WriteFinding(page, *loud[i]);
+  }
+  const bool folded = notes.size() > 2;
+  if (folded) {
+    html.Raw("<details><summary>" +
+             Counted(static_cast<int64_t>(notes.size()), "note") +
+             "</summary>\n");
+  }
+  for (size_t i = 0; i < std::min(most, notes.size()); ++i) {
+    WriteFinding(page, *notes[i]);
+  }
+  if (folded) html.Raw("</details>\n");
+  const size_t left = (loud.size() > most ? loud.size() - most : 0) +
+                      (notes.size() > most ? notes.size() - most : 0);
+  if (left > 0) {
+    html.Raw("<p class=q>and ").Count(static_cast<int64_t>(left));
+    html.Raw(
+        " findings more: <code>shardc check --notes</code> tells "
+        "them.</p>\n");
+  }
+  page.End();
+}
+
+}  // namespace shardc::report

@@ -1,0 +1,357 @@
+// Bars of all modes have one scale. Below, the fullest device as a map whose
+// areas are bytes: kinds first, then the groups of each, and nothing that is
+// smaller than a line is wide:
+//
+//   mlp 336 MiB [down ×32 | gate ×32 | up ×32] | head 250 MiB | ...
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "emit/report/page.h"
+#include "picture/bars.h"
+#include "picture/treemap.h"
+#include "source/checked.h"
+
+namespace shardc::report {
+namespace {
+
+using picture::Box;
+using picture::ParamGroup;
+
+constexpr double kMapWidth = 1056, kMapHeight = 300;
+constexpr double kLeast = 0.0004;  // of a device's bytes, to be drawn
+
+std::string ComponentName(size_t component) {
+  std::string out(cost::kComponentNames[component]);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
+
+std::optional<int64_t> Capacity(const Page& page) {
+  for (const cost::Report& report : page.in.costs) {
+    if (report.memory.capacity) return report.memory.capacity;
+  }
+  return std::nullopt;
+}
+
+double Percent(int64_t part, int64_t whole) {
+  return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void WriteBar(Page& page, const cost::Report& report, int64_t scale) {
+  Html& html = page.html;
+  const auto& capacity = report.memory.capacity;
+  const int64_t total = report.memory.most.total.value_or(0);
+  html.Raw("<div><span>").Text(ModeName(report.mode)).Raw("</span>");
+  html.Raw("<svg aria-hidden=true><rect class=track y=4 height=12 width=\"");
+  html.Fixed(Percent(capacity.value_or(scale), scale)).Raw("%\"/>");
+  int64_t before = 0;
+  for (size_t i = 0; i < cost::kComponentCount; ++i) {
+    const int64_t bytes = report.memory.most.by[i].value_or(0);
+    if (bytes == 0) continue;
+    html.Raw("<rect class=\"part p").Number(static_cast<int64_t>(i));
+    html.Raw("\" y=4 height=12 x=\"").Fixed(Percent(before, scale));
+    html.Raw("%\" width=\"").Fixed(Percent(bytes, scale)).Raw("%\"/>");
+    before = CheckedAdd(before, bytes).value_or(INT64_MAX);
+  }
+  if (capacity && total > *capacity) {
+    html.Raw("<rect class=over y=17 height=2 x=\"");
+    html.Fixed(Percent(*capacity, scale)).Raw("%\" width=\"");
+    html.Fixed(Percent(total - *capacity, scale)).Raw("%\"/>");
+  }
+  if (capacity) {
+    html.Raw("<line class=line y1=0 y2=20 x1=\"");
+    html.Fixed(Percent(*capacity, scale)).Raw("%\" x2=\"");
+    html.Fixed(Percent(*capacity, scale)).Raw("%\"/>");
+  }
+  html.Raw("</svg><span class=r>").Bytes(total).Raw("</span><span class=r>");
+  if (capacity && *capacity > 0) {
+    const bool over = total > *capacity;
+    html.Raw(over ? "<span class=e>✕ " : "<span class=q>");
+    html.Number(static_cast<int64_t>(Percent(total, *capacity) + 0.5));
+    html.Raw("\u00a0%</span>");
+  }
+  html.Raw("</span></div>\n");
+}
+
+void WriteLegend(Page& page, const std::set<size_t>& there) {
+  Html& html = page.html;
+  html.Raw("<ul class=legend>");
+  for (size_t i : there) {
+    html.Raw("<li><svg aria-hidden=true><rect class=p");
+    html.Number(static_cast<int64_t>(i)).Raw(" width=10 height=10 /></svg>");
+    html.Text(ComponentName(i)).Raw("</li>");
+  }
+  if (const auto capacity = Capacity(page)) {
+    html.Raw(
+        "<li><svg aria-hidden=true><line class=line x1=5 x2=5 y1=0 y2=10 "
+        "/></svg>a device’s memory, ");
+    html.Bytes(*capacity).Raw("</li>");
+  }
+  html.Raw("</ul>\n");
+}
+
+void WriteTable(Page& page, const std::set<size_t>& there) {
+  Html& html = page.html;
+  html.Raw(
+      "<details><summary>The same as a table</summary><div class=s tabindex=0 "
+      "role=group aria-label=\"memory by mode\"><table><thead><tr>"
+      "<th scope=col>Mode</th>");
+  for (size_t i : there) {
+    html.Raw("<th scope=col class=r>").Text(ComponentName(i)).Raw("</th>");
+  }
+  html.Raw(
+      "<th scope=col class=r>in all</th><th scope=col class=r>the emptiest"
+      " device</th></tr></thead><tbody>");
+  for (const cost::Report& report : page.in.costs) {
+    html.Raw("<tr><th scope=row>").Text(ModeName(report.mode)).Raw("</th>");
+    for (size_t i : there) {
+      html.Raw("<td class=r>").Bytes(report.memory.most.by[i]).Raw("</td>");
+    }
+    html.Raw("<td class=r>").Bytes(report.memory.most.total);
+    html.Raw("</td><td class=r>").Bytes(report.memory.least.total);
+    html.Raw("</td></tr>");
+  }
+  html.Raw("</tbody></table></div></details>\n");
+}
+
+// What is left out, once for the modes that it is left out of.
+void WriteUnknown(Page& page) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<Mode>> modes;
+  for (const cost::Report& report : page.in.costs) {
+    for (const std::string& text : report.memory.unknown) {
+      if (modes[text].empty()) order.push_back(text);
+      modes[text].push_back(report.mode);
+    }
+  }
+  for (const std::string& text : order) {
+    page.html.Raw("<p class=q>Not known in ");
+    page.Modes(modes[text]);
+    page.html.Raw(": ").Message(text).Raw(".</p>\n");
+  }
+}
+
+void WriteBars(Page& page) {
+  int64_t peak = 0;
+  std::set<size_t> there;
+  for (const cost::Report& report : page.in.costs) {
+    peak = std::max(peak, report.memory.most.total.value_or(0));
+    for (size_t i = 0; i < cost::kComponentCount; ++i) {
+      if (report.memory.most.by[i].value_or(0) > 0) there.insert(i);
+    }
+  }
+  const int64_t scale = picture::ScaleOf(Capacity(page).value_or(0), peak);
+  page.html.Raw("<div class=bars>\n");
+  for (const cost::Report& report : page.in.costs) {
+    WriteBar(page, report, scale);
+  }
+  page.html.Raw("</div>\n");
+  WriteLegend(page, there);
+  WriteTable(page, there);
+  WriteUnknown(page);
+}
+
+// How evenly parameters lie on the devices.
+void WriteDevices(Page& page) {
+  page.html.Raw("<h3>Devices</h3>\n<p>");
+  page.ByMode([&](Mode mode, Html& html) {
+    const HeldBytes held = page.plan().Held(mode);
+    const auto most = held.Fullest(), least = held.Emptiest(page.mesh());
+    if (most == least) {
+      html.Raw("Each of ").Count(page.mesh().devices);
+      html.Raw(" devices holds the same of the parameters: ");
+      html.Bytes(most).Raw(".");
+    } else {
+      html.Raw("The fullest device holds ").Bytes(most);
+      html.Raw(" of the parameters, the emptiest ").Bytes(least).Raw(".");
+    }
+    for (const auto& [axis, bytes] : held.placed()) {
+      int64_t fullest = 0;
+      for (const auto& [coordinate, one] : bytes) {
+        fullest = std::max(fullest, one);
+      }
+      html.Raw(" ").Bytes(fullest).Raw(" of it are placed by ").Name(axis);
+      html.Raw(".");
+    }
+  });
+  if (const int64_t unknown = page.plan().UnknownSizes(); unknown > 0) {
+    page.html.Raw(" ").Count(unknown);
+    page.html.Raw(" parameters of unknown size are left out.");
+  }
+  page.html.Raw("</p>\n");
+}
+
+struct Cell {
+  const ParamGroup* group = nullptr;
+  int64_t bytes = 0;
+};
+
+struct Region {
+  picture::Kind kind = picture::Kind::kOther;
+  int64_t bytes = 0;
+  std::vector<Cell> cells;
+};
+
+std::vector<Region> RegionsOf(const Page& page, Mode mode) {
+  std::vector<Region> out(std::size(picture::kKindNames));
+  int64_t all = 0;
+  for (const ParamGroup& group : page.plan().groups()) {
+    const int64_t bytes = page.plan().OnFullest(group, mode).value_or(0);
+    all = CheckedAdd(all, bytes).value_or(INT64_MAX);
+    Region& region = out[static_cast<size_t>(group.kind)];
+    region.kind = group.kind;
+    region.cells.push_back({&group, bytes});
+  }
+  for (Region& region : out) {
+    std::erase_if(region.cells, [&](const Cell& cell) {
+      return static_cast<double>(cell.bytes) <=
+             kLeast * static_cast<double>(all);
+    });
+    std::sort(region.cells.begin(), region.cells.end(),
+              [](const Cell& a, const Cell& b) {
+                return a.bytes != b.bytes ? a.bytes > b.bytes
+                                          : a.group->shown < b.group->shown;
+              });
+    if (region.cells.size() > page.limits.rows / 4) {
+      region.cells.resize(page.limits.rows / 4);
+    }
+    for (const Cell& cell : region.cells) {
+      region.bytes = CheckedAdd(region.bytes, cell.bytes).value_or(INT64_MAX);
+    }
+  }
+  std::erase_if(out, [](const Region& region) { return region.bytes == 0; });
+  std::stable_sort(
+      out.begin(), out.end(),
+      [](const Region& a, const Region& b) { return a.bytes > b.bytes; });
+  return out;
+}
+
+// The longest of `mlp.up_proj ×32`, `mlp.up_proj`, `up_proj` that fits.
+std::string LabelOf(const ParamGroup& group, double width) {
+  std::vector<std::string> parts = {""};
+  for (char c : group.folded) {
+    if (c == '.' || c == '/') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  if (parts.size() > 1 &&
+      (parts.back() == "weight" || parts.back() == "kernel")) {
+    parts.pop_back();
+  }
+  const std::string last = parts.back();
+  parts.pop_back();
+  // `experts.down_proj` of `experts.*.down_proj`.
+  while (!parts.empty() && parts.back() == "*") parts.pop_back();
+  const std::string both = parts.empty() ? last : parts.back() + "." + last;
+  std::vector<std::string> labels = {both, last};
+  if (group.count > 1) {
+    labels.insert(labels.begin(), both + " ×" + std::to_string(group.count));
+  }
+  for (const std::string& label : labels) {
+    if (static_cast<double>(label.size()) * 7.4 < width * 0.84) return label;
+  }
+  return "";
+}
+
+std::string_view InkOf(const Page& page, const ParamGroup& group, Mode mode) {
+  if (page.plan().IsWhole(group, mode)) return "rw";
+  const int64_t copies = page.plan().Copies(group, mode);
+  if (copies <= 1) return "r1";
+  if (copies <= 2) return "r2";
+  return copies <= 8 ? "r8" : "rn";
+}
+
+void WriteCell(const Page& page, const Cell& cell, const Box& box, Mode mode,
+               Html& html) {
+  const auto percent = [](double x) { return x / kMapWidth * 100; };
+  html.Raw("<g><title>").Name(cell.group->shown).Raw(": ").Bytes(cell.bytes);
+  html.Raw(", copies ").Count(page.plan().Copies(*cell.group, mode));
+  html.Raw("</title><rect class=\"part ").Raw(InkOf(page, *cell.group, mode));
+  html.Raw("\" x=\"").Fixed(percent(box.x)).Raw("%\" y=\"").Fixed(box.y);
+  html.Raw("\" width=\"").Fixed(percent(box.width)).Raw("%\" height=\"");
+  html.Fixed(box.height).Raw("\"/>");
+  const std::string label = LabelOf(*cell.group, box.width);
+  if (!label.empty() && box.height > 18) {
+    const bool wide = static_cast<double>(label.size()) * 7.4 < box.width / 3;
+    const auto text = [&](double y, std::string_view look) {
+      html.Raw("<text class=\"").Raw(look).Raw(wide ? " wide\"" : "\"");
+      html.Raw(" dx=6 x=\"").Fixed(percent(box.x)).Raw("%\" y=\"");
+      html.Fixed(y).Raw("\">");
+    };
+    text(box.y + 15, "a");
+    html.Text(label).Raw("</text>");
+    if (box.height > 34 && box.width > 76) {
+      text(box.y + 29, "b");
+      html.Bytes(cell.bytes).Raw("</text>");
+    }
+  }
+  html.Raw("</g>\n");
+}
+
+void WriteMap(const Page& page, Mode mode, Html& html) {
+  const std::vector<Region> regions = RegionsOf(page, mode);
+  std::vector<int64_t> weights;
+  for (const Region& region : regions) weights.push_back(region.bytes);
+  const auto boxes = picture::Squarify(weights, {0, 0, kMapWidth, kMapHeight});
+  html.Raw(
+      "<svg class=map role=img aria-label=\"What fills the fullest device "
+      "in ");
+  html.Text(ModeName(mode));
+  html.Raw("; the parameters below have the figures\">\n");
+  for (size_t i = 0; i < regions.size(); ++i) {
+    std::vector<int64_t> inner;
+    for (const Cell& cell : regions[i].cells) inner.push_back(cell.bytes);
+    // Kinds stand apart by a little more than their groups.
+    Box box = boxes[i];
+    box.width = std::max(0.0, box.width - 2);
+    box.height = std::max(0.0, box.height - 2);
+    const auto cells = picture::Squarify(inner, box);
+    for (size_t k = 0; k < cells.size(); ++k) {
+      WriteCell(page, regions[i].cells[k], cells[k], mode, html);
+    }
+  }
+  html.Raw("</svg>\n");
+}
+
+void WriteInks(Html& html) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kInks =
+      {{{"r1", "cut over all devices"},
+        {"r2", "2 copies"},
+        {"r8", "up to 8"},
+        {"rn", "more"},
+        {"rw", "whole on every device"}}};
+  html.Raw("<ul class=legend>");
+  for (const auto& [look, text] : kInks) {
+    html.Raw("<li><svg aria-hidden=true><rect class=").Raw(look);
+    html.Raw(" width=10 height=10 /></svg>").Raw(text).Raw("</li>");
+  }
+  html.Raw("</ul>\n");
+}
+
+}  // namespace
+
+void WriteMemory(Page& page) {
+  Html& html = page.html;
+  page.Begin("memory", "Memory");
+  html.Raw("<p class=q>A device’s bytes by mode");
+  html.Raw(Capacity(page) ? ", against its memory"
+                          : "; no device memory was given");
+  html.Raw(
+      ". In the map below area is bytes and ink is repetition: pale is "
+      "well cut, dark lies on many devices, hatched lies whole on "
+      "all.</p>\n");
+  if (!page.in.costs.empty()) WriteBars(page);
+  WriteDevices(page);
+  html.Raw("<h3>What fills the fullest device</h3>\n");
+  page.ByMode([&](Mode mode, Html& inner) { WriteMap(page, mode, inner); });
+  WriteInks(html);
+  page.End();
+}
+
+}  // namespace shardc::report

@@ -1,0 +1,439 @@
+// The page is written with less and less of it until it is small enough. Looks
+// and script are constants of the release, and so are the two hashes by which
+// its policy lets them in; nothing else is let in at all:
+//
+//   default-src 'none'; style-src 'sha256-...'; script-src 'sha256-...'
+#include "emit/report/page.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "emit/report/embedded.h"
+#include "picture/axis_color.h"
+#include "source/checked.h"
+#include "source/digest.h"
+#include "source/wording.h"
+
+namespace shardc::report {
+namespace {
+
+std::string_view File(std::string_view name) {
+  for (const EmbeddedFile& file : EmbeddedPage()) {
+    if (file.name == name) return file.text;
+  }
+  return {};
+}
+
+int Nibble(char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; }
+
+// `sha256-` and the digest in base 64, as a content policy names a source.
+std::string PolicyHash(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const std::string hex = Sha256(text);
+  std::string out = "sha256-";
+  uint32_t bits = 0;
+  int count = 0;
+  for (char digit : hex) {
+    bits = bits << 4 | static_cast<uint32_t>(Nibble(digit));
+    count += 4;
+    if (count < 6) continue;
+    count -= 6;
+    out += kDigits[bits >> count & 63];
+  }
+  // 256 bits are 42 digits and 4 bits.
+  out += kDigits[bits << (6 - count) & 63];
+  return out + "=";
+}
+
+int64_t Sum(const picture::FoldedPlan& plan, Mode mode, bool whole_only) {
+  int64_t out = 0;
+  for (const picture::ParamGroup& group : plan.groups()) {
+    if (whole_only && !plan.IsWhole(group, mode)) continue;
+    out = CheckedAdd(out, plan.OnFullest(group, mode).value_or(0))
+              .value_or(INT64_MAX);
+  }
+  return out;
+}
+
+std::string Share(int64_t part, int64_t whole) {
+  if (whole <= 0) return "0\u00a0%";
+  const double share =
+      100.0 * static_cast<double>(part) / static_cast<double>(whole);
+  if (part > 0 && share < 0.1) return "&lt;0.1\u00a0%";
+  const auto tenths = std::llround(share * 10);
+  return std::to_string(tenths / 10) +
+         (share < 10 ? "." + std::to_string(tenths % 10) : "") + "\u00a0%";
+}
+
+void WriteMemoryVerdict(Page& page) {
+  Html& html = page.html;
+  html.Raw("<div><dt>Memory</dt>");
+  const cost::Report* fullest = nullptr;
+  for (const cost::Report& report : page.in.costs) {
+    const auto& total = report.memory.most.total;
+    if (total && (fullest == nullptr || *total > *fullest->memory.most.total)) {
+      fullest = &report;
+    }
+  }
+  if (fullest == nullptr) {
+    html.Raw("<dd class=big>–</dd><dd>not known</dd></div>");
+    return;
+  }
+  const int64_t needs = *fullest->memory.most.total;
+  const auto& has = fullest->memory.capacity;
+  if (!has) {
+    html.Raw("<dd class=big>").Bytes(needs).Raw("</dd><dd>per device, in ");
+    html.Text(ModeName(fullest->mode));
+    html.Raw("; no device memory was given</dd></div>");
+    return;
+  }
+  const bool fits = needs <= *has;
+  html.Raw(fits ? "<dd class=\"big ok\">✓ Fits</dd><dd>"
+                : "<dd class=\"big e\">✕ Does not fit</dd><dd>");
+  html.Bytes(needs).Raw(" of ").Bytes(*has).Raw(" per device, in ");
+  html.Text(ModeName(fullest->mode));
+  Bar(html, std::min(needs, *has), *has, fits ? "fits" : "over");
+  html.Raw("</dd></div>");
+}
+
+void WriteFindingsVerdict(Page& page) {
+  Html& html = page.html;
+  html.Raw("<div><dt>Findings</dt>");
+  if (!page.in.checked) {
+    html.Raw(
+        "<dd class=big>–</dd><dd>not looked for: made of a plan, without its "
+        "inputs</dd></div>");
+    return;
+  }
+  int64_t counts[3] = {0, 0, 0};
+  for (const Finding& finding : page.in.findings) {
+    ++counts[static_cast<size_t>(finding.level)];
+  }
+  html.Raw("<dd class=big>");
+  if (page.in.findings.empty()) html.Raw("<span class=ok>✓ none</span>");
+  if (counts[0] > 0) {
+    html.Raw("<span class=e>✕ ").Count(counts[0]).Raw("</span> ");
+  }
+  if (counts[1] > 0) {
+    html.Raw("<span class=wa>▲ ").Count(counts[1]).Raw("</span> ");
+  }
+  if (counts[2] > 0) {
+    html.Raw("<span class=q>● ").Count(counts[2]).Raw("</span>");
+  }
+  html.Raw("</dd><dd>" + Counted(counts[0], "error") + ", " +
+           Counted(counts[1], "warning") + ", " + Counted(counts[2], "note") +
+           "</dd></div>");
+}
+
+void WriteWholeVerdict(Page& page) {
+  Html& html = page.html;
+  const Mode mode = page.First();
+  const int64_t held = Sum(page.plan(), mode, false);
+  const int64_t whole = Sum(page.plan(), mode, true);
+  html.Raw("<div><dt>Whole on every device</dt><dd class=big>");
+  html.Raw(Share(whole, held)).Raw("</dd><dd>").Bytes(whole);
+  const auto total = page.plan().TotalBytes();
+  if (total && *total > 0) {
+    html.Raw("; ").Fixed(static_cast<double>(held) *
+                         static_cast<double>(page.mesh().devices) /
+                         static_cast<double>(*total));
+    html.Raw(" times the ideal split in all");
+  }
+  html.Raw("</dd></div>");
+}
+
+void WriteBaseVerdict(Page& page) {
+  if (!page.in.base) return;
+  Html& html = page.html;
+  const PlanDiff& diff = *page.in.base->diff;
+  int64_t changed = 0;
+  for (const SpecChange& one : diff.specs) {
+    changed += static_cast<int64_t>(one.names.size());
+  }
+  html.Raw("<div><dt>Against the base plan</dt><dd class=big>");
+  html.Raw(diff.empty() ? "=" : "~ ")
+      .Raw(diff.empty() ? "" : CountText(changed));
+  html.Raw(diff.empty() ? "</dd><dd>nothing changes" : "</dd><dd>");
+  if (!diff.empty()) {
+    html.Raw(Counted(changed, "change") + " of specs");
+    const auto now = page.plan().Held(page.First()).Fullest();
+    const auto was = page.in.base->plan->Held(page.First()).Fullest();
+    if (now && was) {
+      html.Raw(", ").Raw(*now >= *was ? "+" : "−");
+      html.Bytes(*now >= *was ? *now - *was : *was - *now);
+      html.Raw(" per device");
+    }
+  }
+  html.Raw("</dd></div>");
+}
+
+void WriteVerdicts(Page& page) {
+  Html& html = page.html;
+  html.Raw("<dl class=strip>");
+  WriteMemoryVerdict(page);
+  WriteFindingsVerdict(page);
+  WriteWholeVerdict(page);
+  WriteBaseVerdict(page);
+  std::string print = page.plan().table().classes.plan.fingerprint;
+  const size_t colon = print.find(':');
+  if (colon != std::string::npos) print.erase(0, colon + 1);
+  if (print.size() > 12) {
+    print = print.substr(0, 6) + "…" + print.substr(print.size() - 6);
+  }
+  html.Raw("<div><dt>Fingerprint</dt><dd class=big><code>").Text(print);
+  html.Raw("</code></dd><dd>of the plan’s meaning</dd></div></dl>\n");
+}
+
+void WriteHeader(Page& page) {
+  Html& html = page.html;
+  html.Raw("<header class=w><p class=q>Sharding plan</p><h1>");
+  html.Name(page.in.title).Raw("</h1>\n<p class=axes>");
+  bool first = true;
+  for (const MeshAxis& axis : page.mesh().axes) {
+    if (!first) html.Raw(" × ");
+    first = false;
+    page.Axis(axis.name);
+    html.Raw(" <b>").Count(axis.size).Raw("</b>");
+  }
+  html.Raw(" = <b>").Count(page.mesh().devices).Raw("</b> ");
+  html.Raw(page.mesh().devices == 1 ? "device" : "devices");
+  const auto bytes = page.plan().TotalBytes();
+  const auto elements = page.plan().TotalElements();
+  html.Raw("<span class=q>");
+  if (bytes) html.Raw(" · ").Bytes(*bytes);
+  html.Raw(" · " +
+           Counted(static_cast<int64_t>(page.plan().table().names.size()),
+                   "parameter"));
+  if (elements) html.Raw(" · ").Count(*elements).Raw(" elements");
+  html.Raw("</span></p>\n");
+  WriteVerdicts(page);
+  html.Raw("</header>\n");
+}
+
+struct Section {
+  std::string_view id, title;
+  void (*write)(Page& page);
+};
+constexpr Section kSections[] = {
+    {"changes", "Changes", WriteChanges},
+    {"findings", "Findings", WriteFindings},
+    {"mesh", "Mesh", WriteMesh},
+    {"memory", "Memory", WriteMemory},
+    {"parameters", "Parameters", WriteParameters},
+    {"layouts", "Layouts", WriteLayouts},
+    {"rules", "Rules", WriteRules},
+    {"attention", "Attention", WriteAttention},
+    {"communication", "Communication", WriteCommunication},
+    {"more", "More", WriteTables},
+};
+
+void WriteNav(Page& page, const std::vector<Section>& there) {
+  Html& html = page.html;
+  html.Raw("<nav aria-label=Sections><div class=w><ul>");
+  for (const Section& section : there) {
+    html.Raw("<li><a href=\"#").Raw(section.id).Raw("\">");
+    html.Raw(section.title).Raw("</a></li>");
+  }
+  html.Raw("</ul>");
+  if (page.groups.size() == 1) {
+    html.Raw("<span class=q>the same in all modes</span>");
+  } else {
+    html.Raw("<fieldset class=pick><legend class=v>Mode</legend>");
+    for (size_t i = 0; i < page.groups.size(); ++i) {
+      const std::string id = "m" + std::to_string(i);
+      html.Raw("<input type=radio name=mode id=" + id +
+               (i == 0 ? " checked" : "") + "><label for=" + id + ">");
+      page.Modes(page.groups[i]);
+      html.Raw("</label>");
+    }
+    html.Raw("</fieldset>");
+  }
+  html.Raw("</div></nav>\n");
+}
+
+void WriteFooter(Page& page, bool cut) {
+  Html& html = page.html;
+  html.Raw("<footer><div class=w><p>Made by <code>shardc report</code> ");
+  html.Text(page.in.version);
+  if (!page.in.made_from.empty()) {
+    html.Raw(" of <code>").Name(page.in.made_from).Raw("</code>");
+  }
+  html.Raw(
+      ". The page loads nothing and sends nothing; the same inputs make the "
+      "same bytes. Sizes are of the fullest device.</p>");
+  if (cut) {
+    html.Raw(
+        "<p>To stay small the page shows less than it has room for: tables and "
+        "pictures say what they leave out.</p>");
+  }
+  html.Raw("<p>Fingerprint <code>");
+  html.Text(page.plan().table().classes.plan.fingerprint);
+  html.Raw("</code></p></div></footer>\n");
+}
+
+// Patterns of what is whole: of a map's boxes, and of an array.
+constexpr std::string_view kPatterns =
+    "<svg class=v width=1 height=1 aria-hidden=true focusable=false><defs>"
+    "<pattern id=h width=7 height=7 patternUnits=userSpaceOnUse "
+    "patternTransform=\"rotate(45)\"><rect class=h0 width=7 height=7 />"
+    "<path class=h1 d=\"M0 0V7\"/></pattern>"
+    "<pattern id=g width=7 height=7 patternUnits=userSpaceOnUse "
+    "patternTransform=\"rotate(45)\"><rect class=back width=7 height=7 />"
+    "<path class=gl d=\"M0 0V7\"/></pattern></defs></svg>\n";
+
+void Write(const Input& input, const Limits& limits, bool cut, Sink& out) {
+  Page page(input, limits, out);
+  Html& html = page.html;
+  const std::string_view css = File("page.css"), js = File("page.js");
+  html.Raw("<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n");
+  html.Raw(
+      "<meta http-equiv=Content-Security-Policy content=\"default-src "
+      "'none'; style-src '");
+  html.Raw(PolicyHash(css)).Raw("'; script-src '").Raw(PolicyHash(js));
+  html.Raw("'; base-uri 'none'; form-action 'none'\">\n");
+  html.Raw(
+      "<meta name=viewport content=\"width=device-width,initial-scale=1\">\n"
+      "<meta name=referrer content=no-referrer>\n<title>");
+  html.Text(input.title).Raw("</title>\n<style>").Raw(css);
+  html.Raw("</style>\n</head>\n<body>\n");
+  html.Raw("<a class=skip href=\"#main\">To the content</a>\n");
+  html.Raw(kPatterns);
+  PlanFigures(page);
+  WriteHeader(page);
+  // What a section says is known before the nav that leads to it.
+  std::vector<Section> there;
+  std::vector<std::string> texts;
+  for (const Section& section : kSections) {
+    texts.push_back(TextOf([&](Sink& sink) {
+      Page inner(input, limits, sink);
+      inner.figures = page.figures;
+      section.write(inner);
+    }));
+    if (!texts.back().empty()) there.push_back(section);
+  }
+  WriteNav(page, there);
+  html.Raw("<main class=w id=main>\n");
+  for (const std::string& text : texts) html.Raw(text);
+  html.Raw("</main>\n");
+  WriteFooter(page, cut);
+  html.Raw("<script>").Raw(js).Raw("</script>\n</body>\n</html>\n");
+}
+
+}  // namespace
+
+Page::Page(const Input& input, const Limits& most, Sink& out)
+    : in(input),
+      limits(most),
+      html(out),
+      groups(picture::ModeGroups(input.plan->table().classes)),
+      colors_(picture::AxisColorsOf(input.plan->mesh())) {}
+
+std::string Page::AxisClass(std::string_view axis) const {
+  const auto at = mesh().Find(axis);
+  return "a" + std::to_string(at ? colors_[*at] : picture::kAxisColors - 1);
+}
+
+void Page::PutAxes(const AxisGroup& axes, Html& to) const {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    to.Raw(i > 0 ? ", " : "").Raw("<span class=\"x " + AxisClass(axes[i]));
+    to.Raw("\">").Name(axes[i]).Raw("</span>");
+  }
+}
+
+void Page::PutGroup(const AxisGroup& axes, Html& to) const {
+  if (axes.empty()) to.Raw("<span class=q>null</span>");
+  if (axes.size() > 1) to.Raw("[");
+  PutAxes(axes, to);
+  if (axes.size() > 1) to.Raw("]");
+}
+
+void Page::PutSpec(const Spec& spec, Html& to) const {
+  to.Raw("<code>[");
+  for (size_t i = 0; i < spec.size(); ++i) {
+    if (i > 0) to.Raw(", ");
+    PutGroup(spec[i], to);
+  }
+  to.Raw("]</code>");
+}
+
+void Page::Axis(std::string_view axis) { PutAxes({std::string(axis)}, html); }
+void Page::Axes(const AxisGroup& axes) { PutAxes(axes, html); }
+void Page::Group(const AxisGroup& axes) { PutGroup(axes, html); }
+void Page::SpecOf(const Spec& spec) { PutSpec(spec, html); }
+
+std::string Page::SpecMarkup(const Spec& spec) const {
+  return TextOf([&](Sink& sink) {
+    Html to(sink);
+    PutSpec(spec, to);
+  });
+}
+
+void Page::Modes(const std::vector<Mode>& modes) { html.Raw(ModesText(modes)); }
+
+void Page::Begin(std::string_view id, std::string_view title) {
+  html.Raw("<section id=").Raw(id).Raw(" aria-labelledby=h-").Raw(id);
+  html.Raw("><h2 id=h-").Raw(id).Raw(">").Raw(title).Raw("</h2>\n");
+}
+
+std::string Page::ModeClass(size_t group) {
+  return "m m" + std::to_string(group) + "s";
+}
+
+void Page::Vary(const std::vector<std::string>& texts) {
+  const bool same = std::all_of(
+      texts.begin(), texts.end(),
+      [&](const std::string& text) { return text == texts.front(); });
+  if (same) {
+    html.Raw(texts.front());
+    return;
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    html.Raw("<span class=\"" + ModeClass(i) + "\">").Raw(texts[i]);
+    html.Raw("</span>");
+  }
+}
+
+std::string ModesText(const std::vector<Mode>& modes) {
+  std::string out;
+  for (Mode mode : modes) {
+    out += (out.empty() ? "" : ", ") + std::string(ModeName(mode));
+  }
+  return out;
+}
+
+std::string FigureKey(const picture::FoldedPlan& plan,
+                      const picture::ParamGroup& group, Mode mode) {
+  const Spec spec = plan.SpecOf(group, mode);
+  if (group.placed_along.empty() && plan.IsWhole(group, mode)) return "whole";
+  return SpecText(spec) + " " + group.placed_along;
+}
+
+void Bar(Html& html, int64_t part, int64_t whole, std::string_view look) {
+  const double share =
+      whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole)
+                : 0;
+  html.Raw(
+      "<svg aria-hidden=true><rect class=track width=\"100%\" "
+      "height=7 />");
+  if (part > 0) {
+    html.Raw("<rect class=").Raw(look).Raw(" width=\"");
+    html.Fixed(std::max(share, 0.8)).Raw("%\" height=7 />");
+  }
+  html.Raw("</svg>");
+}
+
+std::string ReportHtml(const Input& input) {
+  Limits limits;
+  std::string out;
+  bool cut = false;
+  for (int halved = 0; halved < 8; ++halved) {
+    out = TextOf([&](Sink& sink) { Write(input, limits, cut, sink); });
+    if (out.size() < kMostBytes) break;
+    limits = limits.Half();
+    cut = true;
+  }
+  return out;
+}
+
+}  // namespace shardc::report

@@ -1,0 +1,59 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  root.classList.add("has-js");
+  const rows = [...document.querySelectorAll("#rows tr")];
+  const field = document.getElementById("find");
+  const told = document.getElementById("found");
+  const texts = rows.map((row) => row.textContent.toLowerCase());
+  const filter = () => {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    rows.forEach((row, i) => {
+      row.hidden = !words.every((word) => texts[i].includes(word));
+    });
+    const shown = rows.filter((row) => row.getClientRects().length).length;
+    told.textContent = words.length ? shown + " of " + rows.length + " rows" : "";
+  };
+  if (field) {
+    field.addEventListener("input", filter);
+    document.addEventListener("change", filter);
+  }
+
+  // `3,4x8,32x2`: numbers from 3 on, 8 of them 4 apart, and these twice.
+  const holds = (set, device) => {
+    const [first, ...digits] = set.split(",");
+    let rest = device - Number(first);
+    for (const digit of digits.reverse()) {
+      const [stride, size] = digit.split("x").map(Number);
+      rest -= Math.min(size - 1, Math.max(0, Math.floor(rest / stride))) * stride;
+    }
+    return rest === 0;
+  };
+  const tiles = [...document.querySelectorAll("[data-d]")];
+  const light = (tile) => {
+    const device = Number(tile.dataset.d.split(",")[0]);
+    for (const one of tiles) {
+      one.classList.toggle("lit", holds(one.dataset.d, device));
+    }
+    const said = tile.closest("figure,section").querySelector(".said");
+    const title = tile.querySelector("title");
+    if (said && title) said.textContent = title.textContent;
+  };
+  for (const tile of tiles) {
+    tile.addEventListener("pointerenter", () => light(tile));
+  }
+  for (const draw of document.querySelectorAll(".draw")) {
+    const own = [...draw.querySelectorAll("[data-d]")];
+    const across = Number(draw.dataset.across || 1);
+    let at = -1;
+    const steps = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across};
+    draw.addEventListener("keydown", (event) => {
+      const step = steps[event.key];
+      if (!step || !own.length) return;
+      event.preventDefault();
+      at = at < 0 ? 0 : Math.min(own.length - 1, Math.max(0, at + step));
+      light(own[at]);
+      own[at].scrollIntoView({block: "nearest", inline: "nearest"});
+    });
+  }
+})();

@@ -1,0 +1,292 @@
+// Rules in their order, attention's specs side by side, who owns the cache,
+// what is sent, and the tables that other commands bring. Modes that agree
+// share a column, and what differs from the first has a bar at its left:
+//
+//   query   [[dp, fsdp], null, tp, null]   | [dp, null, tp, null]
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/collective.h"
+#include "emit/report/figures.h"
+#include "source/wording.h"
+
+namespace shardc::report {
+namespace {
+
+void WriteState(Html& html, const picture::RuleLine& rule) {
+  if (rule.won > 0) return;
+  html.Raw(" <span class=tag>");
+  if (!rule.found) {
+    html.Raw("wins nothing");
+  } else if (*rule.found == 0) {
+    html.Raw("matches nothing");
+  } else if (rule.shadowed_by) {
+    html.Raw("shadowed by ").Number(static_cast<int64_t>(*rule.shadowed_by));
+  } else {
+    html.Raw("shadowed");
+  }
+  html.Raw("</span>");
+}
+
+// Tensors in the plan's order, and their specs by mode.
+struct Tensors {
+  std::vector<std::string> names;
+  std::map<std::pair<std::string, Mode>, Spec> specs;
+  std::vector<Mode> modes;
+  const Spec* Find(const std::string& name, Mode mode) const {
+    const auto at = specs.find({name, mode});
+    return at == specs.end() ? nullptr : &at->second;
+  }
+  bool Agree(Mode a, Mode b) const {
+    return std::all_of(names.begin(), names.end(),
+                       [&](const std::string& name) {
+                         const Spec* one = Find(name, a);
+                         const Spec* other = Find(name, b);
+                         return (one == nullptr) == (other == nullptr) &&
+                                (one == nullptr || *one == *other);
+                       });
+  }
+};
+
+Tensors TensorsOf(const Page& page) {
+  Tensors out;
+  for (const PlanView::Attention& one : page.plan().table().classes.attention) {
+    if (std::find(out.names.begin(), out.names.end(), one.tensor) ==
+        out.names.end()) {
+      out.names.push_back(one.tensor);
+    }
+    if (std::find(out.modes.begin(), out.modes.end(), one.mode) ==
+        out.modes.end()) {
+      out.modes.push_back(one.mode);
+    }
+    out.specs[{one.tensor, one.mode}] = one.spec;
+  }
+  return out;
+}
+
+void WriteTensors(Page& page, const Tensors& tensors) {
+  std::vector<std::vector<Mode>> columns;
+  for (Mode mode : tensors.modes) {
+    const auto at = std::find_if(columns.begin(), columns.end(),
+                                 [&](const std::vector<Mode>& column) {
+                                   return tensors.Agree(column[0], mode);
+                                 });
+    if (at == columns.end()) {
+      columns.push_back({mode});
+    } else {
+      at->push_back(mode);
+    }
+  }
+  Html& html = page.html;
+  html.Raw(
+      "<div class=s tabindex=0 role=group aria-label=\"Specs of attention\">"
+      "<table><thead><tr><th scope=col>Tensor</th>");
+  for (const auto& column : columns) {
+    html.Raw("<th scope=col>");
+    page.Modes(column);
+    html.Raw("</th>");
+  }
+  html.Raw("</tr></thead><tbody>\n");
+  for (const std::string& name : tensors.names) {
+    html.Raw("<tr><th scope=row class=n>").Name(name).Raw("</th>");
+    const Spec* first = tensors.Find(name, columns[0][0]);
+    for (const auto& column : columns) {
+      const Spec* spec = tensors.Find(name, column[0]);
+      const bool differs =
+          first == nullptr || spec == nullptr ? first != spec : *first != *spec;
+      html.Raw(differs ? "<td class=diff>" : "<td>");
+      if (spec == nullptr) {
+        html.Raw("–");
+      } else {
+        page.SpecOf(*spec);
+      }
+      html.Raw("</td>");
+    }
+    html.Raw("</tr>\n");
+  }
+  html.Raw("</tbody></table></div>\n");
+}
+
+void WriteCaches(Page& page) {
+  if (page.in.caches.empty()) return;
+  Html& html = page.html;
+  html.Raw("<h3>Who owns the KV cache</h3>\n<div class=figs>\n");
+  for (const Cache& cache : page.in.caches) {
+    const picture::ArrayPicture array(cache.input);
+    html.Raw("<figure><figcaption>");
+    page.SpecOf(cache.input.spec);
+    html.Raw(" <span class=q>").Text(cache.title).Raw(" of each layer, ");
+    page.Modes(cache.modes);
+    html.Raw("</span>");
+    WriteArrayCaption(page, array);
+    html.Raw("</figcaption>");
+    DrawArray(page, array);
+    html.Raw("</figure>\n");
+  }
+  html.Raw("</div>\n");
+}
+
+void WriteTransfers(Page& page, const cost::Report& report) {
+  Html& html = page.html;
+  const auto& transfers = report.communication.transfers;
+  if (transfers.empty()) {
+    html.Raw("<p>Nothing is sent.</p>");
+    return;
+  }
+  int64_t most = 1;
+  for (const cost::Transfer& one : transfers) most = std::max(most, one.sent);
+  html.Raw("<div class=s tabindex=0 role=group aria-label=\"Sent in ");
+  html.Text(ModeName(report.mode));
+  html.Raw(
+      "\"><table><thead><tr><th scope=col>Part</th><th scope=col>"
+      "Collective</th><th scope=col>Over</th><th scope=col class=r>Count"
+      "</th><th scope=col class=r>Sent per device</th><td></td></tr>"
+      "</thead><tbody>\n");
+  for (const cost::Transfer& one : transfers) {
+    html.Raw("<tr><th scope=row>").Text(one.part);
+    html.Raw(one.backward ? ", backward" : "").Raw("</th><td>");
+    html.Text(CollectiveName(one.kind)).Raw("</td><td>");
+    page.Axes(one.axes);
+    html.Raw("</td><td class=r>").Count(one.count).Raw("</td><td class=r>");
+    html.Bytes(one.sent).Raw("</td><td>");
+    Bar(html, one.sent, most, "bar");
+    html.Raw("</td></tr>\n");
+  }
+  html.Raw(
+      "</tbody><tfoot><tr><th scope=row colspan=4>In all</th><td class=r>");
+  html.Bytes(report.communication.Sent());
+  html.Raw("</td><td></td></tr></tfoot></table></div>\n");
+}
+
+void WriteSteps(Page& page, const cost::Report& report) {
+  WriteTransfers(page, report);
+  for (const std::string& text : report.communication.unknown) {
+    page.html.Raw("<p class=q>Not known: ").Message(text).Raw(".</p>\n");
+  }
+}
+
+}  // namespace
+
+void WriteRules(Page& page) {
+  const picture::Coverage& coverage = page.in.coverage;
+  if (coverage.rules.empty()) return;
+  Html& html = page.html;
+  page.Begin("rules", "Rules");
+  html.Raw(
+      "<p class=q>In order; the first that matches wins. Bars are shares "
+      "of the model’s bytes.");
+  if (coverage.Dead() > 0) {
+    html.Raw(" " + Counted(coverage.Dead(), "rule") + " with nothing to win.");
+  }
+  if (coverage.Shadowed() > 0) {
+    html.Raw(" " + Counted(coverage.Shadowed(), "rule") +
+             " shadowed by earlier ones.");
+  }
+  html.Raw(
+      "</p>\n<div class=s tabindex=0 role=group aria-label=Rules><table>"
+      "<thead><tr><th scope=col class=r>#</th><th scope=col>Pattern</th>"
+      "<th scope=col>From</th><th scope=col class=r>Won</th><th scope=col "
+      "class=r>Bytes</th><td></td></tr></thead><tbody>\n");
+  const size_t shown = std::min(coverage.rules.size(), page.limits.rows);
+  for (size_t i = 0; i < shown; ++i) {
+    const picture::RuleLine& rule = coverage.rules[i];
+    html.Raw("<tr><td class=r>").Number(static_cast<int64_t>(i));
+    html.Raw("</td><th scope=row><code>").Name(rule.match).Raw("</code>");
+    WriteState(html, rule);
+    html.Raw("</th><td class=q>").Name(rule.source).Raw("</td><td class=r>");
+    html.Count(rule.won).Raw("</td><td class=r>");
+    if (rule.won > 0) {
+      html.Bytes(rule.bytes);
+    } else {
+      html.Raw("–");
+    }
+    html.Raw("</td><td>");
+    Bar(html, rule.bytes, std::max<int64_t>(1, coverage.bytes), "bar");
+    html.Raw("</td></tr>\n");
+  }
+  html.Raw("</tbody></table></div>\n");
+  if (shown < coverage.rules.size()) {
+    html.Raw("<p class=q>and ");
+    html.Count(static_cast<int64_t>(coverage.rules.size() - shown));
+    html.Raw(" rules more.</p>\n");
+  }
+  if (coverage.no_rule > 0) {
+    html.Raw("<p>" + Counted(coverage.no_rule, "parameter") +
+             " under no rule, ");
+    html.Bytes(coverage.no_rule_bytes).Raw(".</p>\n");
+  }
+  page.End();
+}
+
+void WriteAttention(Page& page) {
+  const Tensors tensors = TensorsOf(page);
+  if (tensors.names.empty()) return;
+  page.Begin("attention", "Attention");
+  page.html.Raw(
+      "<p class=q>Specs of attention’s tensors by mode; modes that "
+      "agree share a column, a bar at the left marks what differs "
+      "from the first.</p>\n");
+  WriteTensors(page, tensors);
+  WriteCaches(page);
+  page.End();
+}
+
+void WriteCommunication(Page& page) {
+  if (page.in.costs.empty() || page.mesh().devices == 1) return;
+  Html& html = page.html;
+  page.Begin("communication", "Communication");
+  html.Raw("<p class=q>What the busiest device sends in one step: in ");
+  html.Text(ModeName(page.in.costs[0].mode)).Raw(".</p>\n");
+  WriteSteps(page, page.in.costs[0]);
+  for (size_t i = 1; i < page.in.costs.size(); ++i) {
+    const cost::Report& report = page.in.costs[i];
+    html.Raw("<details><summary>").Text(ModeName(report.mode)).Raw(": ");
+    html.Bytes(report.communication.Sent()).Raw("</summary>\n");
+    WriteSteps(page, report);
+    html.Raw("</details>\n");
+  }
+  page.End();
+}
+
+void WriteTables(Page& page) {
+  if (page.in.tables.empty()) return;
+  Html& html = page.html;
+  page.Begin("more", "More");
+  for (const Table& table : page.in.tables) {
+    html.Raw("<h3>").Text(table.title).Raw("</h3>\n<p class=q>");
+    html.Message(table.about)
+        .Raw(
+            "</p>\n<div class=s tabindex=0 role=group "
+            "aria-label=\"");
+    html.Text(table.title).Raw("\"><table><thead><tr>");
+    const auto right = [&](size_t column) {
+      return column < table.numbers.size() && table.numbers[column];
+    };
+    for (size_t i = 0; i < table.heads.size(); ++i) {
+      html.Raw(right(i) ? "<th scope=col class=r>" : "<th scope=col>");
+      html.Text(table.heads[i]).Raw("</th>");
+    }
+    html.Raw("</tr></thead><tbody>\n");
+    const size_t shown = std::min(table.rows.size(), page.limits.rows);
+    for (size_t r = 0; r < shown; ++r) {
+      html.Raw("<tr>");
+      for (size_t i = 0; i < table.rows[r].size(); ++i) {
+        html.Raw(right(i) ? "<td class=r>" : "<td>").Name(table.rows[r][i]);
+        html.Raw("</td>");
+      }
+      html.Raw("</tr>\n");
+    }
+    html.Raw("</tbody></table></div>\n");
+    if (shown < table.rows.size()) {
+      html.Raw("<p class=q>and ");
+      html.Count(static_cast<int64_t>(table.rows.size() - shown));
+      html.Raw(" rows more.</p>\n");
+    }
+  }
+  page.End();
+}
+
+}  // namespace shardc::report

@@ -1,0 +1,228 @@
+"""`shardc report`: what the page holds is what the other commands say, no name
+gets out of its text, and the same inputs make the same bytes. What a browser
+makes of it is asked by hand (tests/report/browser_test.py)."""
+
+import base64
+import hashlib
+import html.parser
+import json
+import os
+import re
+import tempfile
+import time
+import unittest
+
+from driver import MODELS, TESTDATA, Case, is_sanitized, run
+
+LLAMA = ["--no-project", "--mesh", "dp:2,fsdp:8,tp:4", "--processes", "8",
+         "--rules", "builtin:llama", "--manifest",
+         os.path.join(MODELS, "llama-3-8b.hf.manifest.json"), "--model",
+         os.path.join(TESTDATA, "configs", "llama-3-8b.config.json"),
+         "--batch", "64", "--seq", "8192", "--kv-len", "8192", "--remat",
+         "nothing_saveable"]
+DEEPSEEK = ["--no-project", "--mesh", "dp:4,fsdp:8,ep:64", "--rules", "auto",
+            "--manifest",
+            os.path.join(TESTDATA, "corpus", "manifests",
+                         "deepseek-v3.hf.manifest.json.gz")]
+MOST = 1_000_000
+VOID = {"meta", "input", "br", "wbr", "link", "img", "hr"}
+HOSTILE = ["</script><script>alert(1)</script>", "</style><b>x",
+           "\" onmouseover=\"alert(1)", "' autofocus onfocus='alert(1)",
+           "<img src=x onerror=alert(1)>", "&lt;b&gt;", "a\u202eb\u200bc\u2028d",
+           "javascript:alert(1)", "n" * 10000, "{0..3}", "`tick`"]
+
+
+class Page(html.parser.HTMLParser):
+    """Elements that are closed in order, their attributes, and text by id."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.texts, self.wrong = [], [], {}, []
+        self.ids, self.links = [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.tags.append((tag, values))
+        if "id" in values:
+            self.ids.append(values["id"])
+        if "href" in values:
+            self.links.append(values["href"])
+        if tag not in VOID:
+            self.open.append((tag, values.get("id")))
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open[-1][0] != tag:
+            self.wrong.append(tag)
+        else:
+            self.open.pop()
+
+    def handle_data(self, data):
+        for _, name in self.open:
+            if name:
+                self.texts[name] = self.texts.get(name, "") + data
+
+
+class Report(Case):
+    def report(self, *arguments, rc=0, **more):
+        return self.check(run("report", *arguments, **more), rc).out
+
+    def page(self, *arguments, rc=0):
+        text = self.report(*arguments, rc=rc)
+        page = Page(text)
+        self.assertEqual(page.wrong, [])
+        self.assertEqual(page.open, [])
+        self.assertEqual(len(page.ids), len(set(page.ids)))
+        # Links lead to what is there, and nowhere else.
+        for link in page.links:
+            self.assertTrue(link.startswith("#"), link)
+            self.assertIn(link[1:], page.ids)
+        names = {tag for tag, _ in page.tags}
+        self.assertFalse(names & {"img", "link", "iframe", "object", "form"})
+        for tag, values in page.tags:
+            wrong = [name for name in values
+                     if name.startswith("on") or name in ("style", "src")]
+            self.assertEqual(wrong, [], tag)
+        return page
+
+    def test_the_policy_lets_in_what_is_there_and_nothing_else(self):
+        text = self.report(*LLAMA)
+        policy = re.search(r'Content-Security-Policy content="([^"]*)"',
+                           text)[1]
+        for tag, key in (("style", "style-src"), ("script", "script-src")):
+            inside = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.S)
+            self.assertEqual(len(inside), 1)
+            digest = base64.b64encode(
+                hashlib.sha256(inside[0].encode()).digest()).decode()
+            self.assertIn(f"{key} 'sha256-{digest}'", policy)
+        self.assertTrue(policy.startswith("default-src 'none';"))
+        self.assertNotIn("unsafe", policy)
+        self.assertLess(text.index("Content-Security-Policy"),
+                        text.index("<style>"))
+        self.assertEqual(re.findall(r"https?://", text), [])
+
+    def test_sections_stand_in_a_reviewers_order(self):
+        page = self.page(*LLAMA, "--memory", "80GiB")
+        heads = [values["id"] for tag, values in page.tags
+                 if tag == "section"]
+        self.assertEqual(heads, ["mesh", "memory", "parameters", "layouts",
+                                 "rules", "attention", "communication"])
+        self.assertIn("Whole on every device", page.texts["layouts"])
+        self.assertIn("matches nothing", page.texts["rules"])
+
+    def test_what_it_says_is_what_the_commands_say(self):
+        text = Page(self.report(*LLAMA)).texts
+        cost = json.loads(run("cost", *LLAMA, "--format", "json").out)
+        sent = [one["bytes_per_device"] for one in cost["communication"]]
+        self.assertEqual(len(re.findall(r"_(?:gather|reduce|scatter|to_all)",
+                                        text["communication"].split(
+                                            "In all")[0])), len(sent))
+        plan = json.loads(run("plan", *LLAMA[:-10]).out)
+        held = plan["summary"]["bytes_per_device"] / 2 ** 20
+        self.assertIn(f"{held:.1f}\u00a0MiB", text["memory"])
+        self.assertIn("291 parameters in 12 like groups",
+                      text["parameters"])
+
+    def test_a_base_plan_and_findings_are_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            base = os.path.join(folder, "base.plan.json")
+            rules = os.path.join(folder, "r.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nextends: [builtin:llama]\nrules:\n"
+                           "  - {match: 'lm_head', spec: [TP, null]}\n"
+                           "  - {match: 'gone', spec: [TP]}\n")
+            run("plan", *LLAMA[:-10], "-q", "-o", base)
+            now = [rules if one == "builtin:llama" else one for one in LLAMA]
+            text = self.report(*now, "--base", base)
+            page = Page(text)
+            self.assertIn("lm_head.weight", page.texts["changes"])
+            self.assertIn("all_gather", page.texts["changes"])
+            self.assertIn("SHD105", page.texts["findings"])
+            # No folder that it was made in.
+            self.assertNotIn(folder, text)
+            same = Page(self.report("--plan", base, "--base", base))
+            self.assertIn("Nothing changes", same.texts["changes"])
+
+    def test_a_device_that_is_too_small_is_told_and_exits_with_1(self):
+        text = self.report(*LLAMA, "--memory", "1GiB", rc=1)
+        self.assertIn("✕ Does not fit", text)
+
+    def test_what_makes_no_plan_makes_no_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "r.html")
+            self.check(run("report", *LLAMA, "--mesh", "tp:3", "-o", out), 2)
+            wrong = ["tp:3" if one.startswith("dp:") else one for one in LLAMA
+                     if one not in ("--processes", "8")]
+            self.check(run("report", *wrong, "-o", out), 1)
+            self.assertFalse(os.path.exists(out))
+
+    def hostile(self, folder, names, rules):
+        manifest = os.path.join(folder, "m.json")
+        with open(manifest, "w", encoding="utf-8") as file:
+            json.dump({"schema": "shardc.manifest/v1", "separator": ".",
+                       "params": [{"name": name, "shape": [8, 8],
+                                   "dtype": "F32"} for name in names]}, file)
+        path = os.path.join(folder, "r.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("version: 1\nseparator: '.'\nrules:\n" + rules)
+        return ["--no-project", "--mesh", "tp:2", "--rules", path,
+                "--manifest", manifest]
+
+    def test_hostile_names_stay_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            inputs = self.hostile(
+                folder, HOSTILE,
+                "  - {match: '<script>\"', spec: [null, tp]}\n"
+                "  - {match: '.*', spec: [tp, null]}\n")
+            # The rules are poor, and `check` says so.
+            text = self.report(*inputs, rc=1)
+            page = self.page(*inputs, rc=1)
+        rows = page.texts["rows"]
+        for name in HOSTILE:
+            if name.isascii() and len(name) < 400 and "{" not in name:
+                self.assertIn(name, rows)
+        self.assertIn("\\{0", rows)
+        self.assertIn("(10,000 bytes)", rows)
+        self.assertIn("\\u202e", rows)
+        for mark in "\u202e\u200b\u2028\x1b":
+            self.assertNotIn(mark, text)
+        self.assertEqual(text.count("<script"), 1)
+
+    def test_names_that_cannot_be_folded_stay_under_the_ceiling(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = [f"{'<&' * 200}x{i}y.w" for i in range(3000)]
+            inputs = self.hostile(folder, names,
+                                  "  - {match: '.*', spec: [tp, null]}\n")
+            text = self.report(*inputs)
+        self.assertLess(len(text.encode()), MOST)
+        self.assertRegex(text, r"and [\d,]+ more groups, [\d,]+ parameters")
+
+    def test_91991_parameters_are_a_small_page_at_once(self):
+        begin = time.monotonic()
+        text = self.report(*DEEPSEEK)
+        took = time.monotonic() - begin
+        self.assertLess(len(text.encode()), 300_000)
+        self.assertIn("91,991 parameters", text)
+        if not is_sanitized():
+            self.assertLess(took, 20)  # on a machine that does more than this
+
+    def test_the_same_inputs_make_the_same_bytes(self):
+        first = self.report(*LLAMA)
+        with tempfile.TemporaryDirectory() as folder:
+            plan = os.path.join(folder, "p.json")
+            for arguments in (["--threads", "1"], ["--threads", "7"]):
+                for env in ({"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"},
+                            {"LC_ALL": "C"}):
+                    again = self.report(*LLAMA, *arguments, env=env)
+                    self.assertEqual(again, first)
+            run("plan", *LLAMA[:-10], "-q", "-o", plan)
+            here = self.report("--plan", plan)
+            self.assertEqual(self.report("--plan", "p.json", cwd=folder), here)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,255 @@
+r"""The page of `shardc report` in a real browser, by hand:
+
+    python3 -m venv VENV && VENV/bin/pip install playwright
+    VENV/bin/playwright install --with-deps chromium-headless-shell  # or:
+    apt-get install chromium                      # and SHARDC_CHROMIUM
+    npm pack axe-core && tar xzf axe-core-*.tgz   # package/axe.min.js
+    SHARDC_CHROMIUM=/usr/bin/chromium SHARDC_AXE=package/axe.min.js \
+        VENV/bin/python tests/report/browser_test.py
+
+`SHARDC_SHOTS=DIR` keeps screenshots, to be looked at. Without playwright or a
+browser everything is skipped; without axe-core that part is.
+
+What it asks: nothing is told on the console, no request leaves, nothing is
+wider than a phone, search and filters and folded parts do what they say, the
+page reads without scripts, hostile names run nothing, and axe-core finds
+nothing in either theme.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "cli"))
+
+from driver import MODELS, TESTDATA, run  # noqa: E402
+
+try:
+    from playwright.sync_api import Error, sync_playwright
+except ImportError:
+    sync_playwright = None
+
+AXE = os.environ.get("SHARDC_AXE", "")
+CHROMIUM = os.environ.get("SHARDC_CHROMIUM", "")
+SHOTS = os.environ.get("SHARDC_SHOTS", "")
+DESK, PHONE = (1280, 900), (390, 844)
+AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa",
+            "best-practice"]
+
+MESH = ["--mesh", "dp:2,fsdp:8,tp:4", "--processes", "8"]
+HOSTILE = ["</script><script>document.title='run'</script>",
+           "</style><img src=x onerror=document.title='run'>",
+           "\" onmouseover=document.title='run' x=\"", "'&lt;&amp;",
+           "a\u202eb\u200bc\u2028d", "n" * 10000, "{0..3}", "`tick`"]
+
+
+def manifest(name):
+    return ["--no-project", "--manifest", os.path.join(MODELS, name)]
+
+
+def llama(*more):
+    return [*manifest("llama-3-8b.hf.manifest.json"), "--rules",
+            "builtin:llama", "--model",
+            os.path.join(TESTDATA, "configs", "llama-3-8b.config.json"),
+            "--batch", "64", "--seq", "8192", "--kv-len", "8192",
+            "--remat", "nothing_saveable", *more]
+
+
+@unittest.skipUnless(sync_playwright, "no playwright")
+class Browser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.pages = {}
+        cls.make_pages()
+        cls.playwright = sync_playwright().start()
+        try:
+            cls.browser = cls.playwright.chromium.launch(
+                executable_path=CHROMIUM or None,
+                args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        except Error as error:
+            cls.playwright.stop()
+            raise unittest.SkipTest(f"no browser: {error}") from error
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.playwright.stop()
+        cls.folder.cleanup()
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder.name, name)
+
+    @classmethod
+    def write(cls, name, text):
+        with open(cls.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return cls.path(name)
+
+    @classmethod
+    def report(cls, name, *arguments):
+        out = cls.path(name + ".html")
+        done = run("report", *arguments, "-o", out)
+        assert done.rc in (0, 1), done
+        assert os.path.exists(out), done
+        cls.pages[name] = out
+
+    @classmethod
+    def make_pages(cls):
+        base = cls.path("base.plan.json")
+        rules = cls.write("base.yaml", "\n".join([
+            "version: 1", "extends: [builtin:llama]", "rules:",
+            "  - {match: 'lm_head', spec: [TP, null]}",
+            "  - match: 'o_proj'", "    spec: [FSDP, TP]",
+            "    modes: {decode: [null, TP]}",
+            "  - {match: 'gone', spec: [TP]}", ""]))
+        now = llama("--memory", "16GiB", *MESH)
+        run("plan", *manifest("llama-3-8b.hf.manifest.json"), *MESH, "--rules",
+            "builtin:llama", "-q", "-o", base)
+        changed = [rules if one == "builtin:llama" else one for one in now]
+        cls.report("llama", *changed, "--base", base)
+        cls.report("over", *llama("--memory", "1GiB", "--mesh", "fsdp:2,tp:2"))
+        cls.report("plan", "--plan", base)
+        cls.report(
+            "deepseek", "--no-project", "--mesh", "dp:4,fsdp:8,ep:64",
+            "--processes", "256", "--rules", "auto", "--memory", "80GiB",
+            "--manifest", os.path.join(TESTDATA, "corpus", "manifests",
+                                       "deepseek-v3.hf.manifest.json.gz"))
+        hostile = cls.write("m.json", json.dumps({
+            "schema": "shardc.manifest/v1", "separator": ".", "params": [
+                {"name": name, "shape": [8, 8], "dtype": "F32"}
+                for name in HOSTILE]}))
+        loud = cls.write("r.yaml", "version: 1\nseparator: '.'\nrules:\n"
+                         "  - {match: '<script>', spec: [tp, null]}\n"
+                         "  - {match: '.*', spec: [null, tp]}\n")
+        cls.report("hostile", "--no-project", "--mesh", "tp:2", "--rules",
+                   loud, "--manifest", hostile)
+
+    def open(self, name, size=DESK, dark=False, scripts=True):
+        """The page, and what it told or asked for."""
+        context = self.browser.new_context(
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if dark else "light",
+            java_script_enabled=scripts)
+        self.addCleanup(context.close)
+        page = context.new_page()
+        told = []
+        page.on("console", lambda message: told.append(message.text))
+        page.on("pageerror", lambda error: told.append(str(error)))
+        page.on("request", lambda request: told.append(request.url)
+                if not request.url.startswith("file:") else None)
+        page.goto("file://" + self.pages[name])
+        return page, told
+
+    def every(self):
+        for name in self.pages:
+            for size in (DESK, PHONE):
+                for dark in (False, True):
+                    with self.subTest(name, size=size, dark=dark):
+                        yield name, size, dark
+
+    def test_nothing_is_told_and_nothing_leaves(self):
+        for name, size, dark in self.every():
+            page, told = self.open(name, size, dark)
+            page.mouse.wheel(0, 5000)
+            self.assertEqual(told, [])
+            if SHOTS:
+                look = "dark" if dark else "light"
+                page.screenshot(full_page=True, path=os.path.join(
+                    SHOTS, f"{name}-{size[0]}-{look}.png"))
+
+    def test_no_page_is_wider_than_the_screen(self):
+        for name, size, dark in self.every():
+            page, _ = self.open(name, size, dark)
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            self.assertLessEqual(wide, size[0])
+
+    def shown(self, page):
+        return page.locator("#rows tr:visible").count()
+
+    def test_search_and_filters(self):
+        page, told = self.open("llama")
+        rows = self.shown(page)
+        self.assertGreater(rows, 8)
+        page.fill("#find", "mlp down")
+        self.assertEqual(self.shown(page), 1)
+        self.assertIn("1 of", page.text_content("#found"))
+        page.fill("#find", "nothing like it")
+        self.assertEqual(self.shown(page), 0)
+        page.fill("#find", "")
+        self.assertEqual(self.shown(page), rows)
+        for label, some in (("whole", 3), ("changed", 2)):
+            page.click(f"fieldset label:has-text('{label}')")
+            self.assertEqual(self.shown(page), some, label)
+        page.click("fieldset label:has-text('all')")
+        self.assertEqual(self.shown(page), rows)
+        self.assertEqual(told, [])
+
+    def test_modes_and_folded_parts(self):
+        page, _ = self.open("llama")
+        row = page.locator("#rows tr", has_text="o_proj")
+        self.assertIn("fsdp", row.locator("td").nth(2).inner_text())
+        page.click("nav label:has-text('decode')")
+        self.assertNotIn("fsdp", row.locator("td").nth(2).inner_text())
+        details = page.locator("#memory details")
+        self.assertFalse(details.locator("table").is_visible())
+        details.locator("summary").click()
+        self.assertTrue(details.locator("table").is_visible())
+
+    def test_a_spec_leads_to_its_picture_and_tiles_say_what_they_are(self):
+        page, _ = self.open("llama")
+        page.locator("#rows tr", has_text="up_proj").locator("a:visible").click()
+        figure = page.locator("figure:target")
+        self.assertTrue(figure.is_visible())
+        figure.locator(".draw").focus()
+        page.keyboard.press("ArrowRight")
+        self.assertIn("device", figure.locator(".said").inner_text())
+        self.assertGreater(page.locator(".lit").count(), 1)
+
+    def test_everything_is_there_without_scripts(self):
+        page, _ = self.open("llama", scripts=False)
+        self.assertGreater(self.shown(page), 8)
+        self.assertFalse(page.locator("#find").is_visible())
+        page.click("nav label:has-text('decode')")
+        self.assertTrue(page.locator("text=Layouts").first.is_visible())
+
+    def test_hostile_names_run_nothing(self):
+        page, told = self.open("hostile")
+        page.mouse.move(400, 400)
+        page.hover("#rows tr >> nth=0")
+        self.assertNotEqual(page.title(), "run")
+        self.assertEqual(page.locator("img").count(), 0)
+        self.assertEqual(page.locator("script").count(), 1)
+        self.assertIn("</script>", page.inner_text("#rows"))
+        self.assertEqual(told, [])
+
+    def test_print(self):
+        page, _ = self.open("llama", dark=True)
+        path = os.path.join(SHOTS or self.folder.name, "llama.pdf")
+        page.pdf(path=path, format="A4")
+        self.assertGreater(os.path.getsize(path), 10000)
+
+    @unittest.skipUnless(AXE, "SHARDC_AXE names no axe.min.js")
+    def test_axe_finds_nothing(self):
+        with open(AXE, encoding="utf-8") as file:
+            axe = file.read()
+        runs = 0
+        for name, size, dark in self.every():
+            page, _ = self.open(name, size, dark)
+            page.evaluate(axe)
+            result = page.evaluate(
+                "tags => axe.run({runOnly: {type: 'tag', values: tags}})",
+                AXE_TAGS)
+            found = [(one["id"], one["nodes"][0]["html"][:200])
+                     for one in result["violations"]]
+            self.assertEqual(found, [])
+            runs += 1
+        print(f"axe-core: {runs} runs, {len(self.pages)} pages")
+
+
+if __name__ == "__main__":
+    unittest.main()
