@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/verify_list.h"
 #include "cli/verify_request.h"
+#include "cli/verify_step.h"
 #include "emit/verify/dump.h"
 #include "emit/verify/report_text.h"
 #include "emit/verify/verify_json.h"
@@ -100,6 +101,7 @@ int RunVerify(const VerifyFlags& flags, const Common& common,
     return PutOut(write, findings) ? kDone : kFailed;
   }
   exec::KeepFreedBuffers();
+  if (!flags.steps_of.empty()) return RunVerifyStep(flags, common, findings);
   if (flags.self_test) return RunSelfTestCommand(common, findings);
   auto work = MakeVerifyWork(flags, findings);
   if (!work) return kFailed;
@@ -137,7 +139,7 @@ int RunVerify(const VerifyFlags& flags, const Common& common,
 
 const Command kVerify = {
     .name = "verify",
-    .summary = "run sharded attention on a simulated mesh and compare",
+    .summary = "run sharded attention, or a whole step, on a simulated mesh",
     .about = R"(
 Runs attention operations, and decoding over a KV cache, on a simulated mesh
 exactly as the specs say, and compares with a dense float64 reference. The
@@ -174,6 +176,22 @@ of all operations, dtypes and roundings, all of which must be refused.
 
 A target of the project says with `operations` (a list, or lists by mode),
 `layout`, `dtype`, `kv_dtype` and `settings` what is run where flags do not.
+
+With `--step` it runs the whole step of the model instead, from the embedding to
+the optimizer, as the `model:` section of the rules describes it: every op on
+shards, with the collectives that the plan's specs and the semantic axes of the
+mode make necessary. It lists these with what the busiest device sends at real
+sizes (`--batch`, `--seq`), layers that are alike on one line, and the ops in
+which an axis could serve several dimensions, where a compiler may choose
+otherwise. By `--policy published` weights move over the axes of batch, sequence
+and fully sharded data, activations over the others, and where that does not
+decide, or by `--policy cost`, what sends least; of equal choices the one with
+fewer collectives, then with less work on a device, then the first in the order
+of the mesh's axes and the op's dimensions. Then the same program is run at small
+sizes: every value, gradient, new parameter and cache must be the dense model's,
+to 1e-12 in float64, in float32 within four times what one device was off by up
+to there and 18 roundings; replicas must agree in bits, gradients lie as their parameters, each
+pending sum be reduced once, and the bytes sent be those of the formulas.
 
 Exits with 1 when an operation that was asked for, or that the target lists,
 fails or is unsupported; otherwise when one fails or none could run.)",

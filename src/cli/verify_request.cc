@@ -12,6 +12,7 @@
 
 #include "cli/attention_flag.h"
 #include "cli/output.h"
+#include "cli/verify_step.h"
 #include "parse/project.h"
 #include "source/wording.h"
 #include "verify/cases/limits.h"
@@ -296,7 +297,9 @@ bool ChooseRun(const VerifyFlags& flags, verify::Request& request,
 Options OptionsOf(VerifyFlags& flags) {
   Options options = MeshInputs(flags.inputs);
   Append(options, RulesInputs(flags.inputs));
+  Append(options, ManifestInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
+  Append(options, OptionsOfStep(flags));
   Append(options,
          {{.name = "--model",
            .to = &flags.inputs.asked.model,
@@ -330,7 +333,8 @@ Options OptionsOf(VerifyFlags& flags) {
        {.name = "--dtype",
         .to = &flags.dtypes,
         .value = "DTYPE,...",
-        .help = "float32, bfloat16, float16 (default: all)",
+        .help = "float32, bfloat16, float16 (default: all); of a step "
+                "float64 (default), float32",
         .several = Several::kCommas},
        {.name = "--features",
         .to = &flags.features,

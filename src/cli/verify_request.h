@@ -23,6 +23,10 @@ struct VerifyFlags {
   std::vector<std::string> operations, layouts, dtypes, features;
   Strings mode;
   std::string kv_dtype, steps, seed, dump, metrics = "reduced";
+  // Of a whole step.
+  Strings steps_of;
+  std::string batch, length, policy;
+  bool keep_gathered = false;
   bool full = false, self_test = false, list = false;
 };
 

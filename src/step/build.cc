@@ -52,12 +52,14 @@ constexpr double kQuickGelu = 1.702;
 class Builder {
  public:
   Builder(const ModelDescription& description, const ModelConfig* config,
-          const Manifest& manifest, Mode mode, Findings& findings)
+          const Manifest& manifest, Mode mode, Findings& findings,
+          const std::vector<int32_t>& only_layers)
       : description_(description),
         config_(config),
         manifest_(manifest),
         mode_(mode == Mode::kInsert ? Mode::kDecode : mode),
         findings_(findings),
+        only_layers_(only_layers),
         write_(out_.graph) {}
 
   std::optional<StepModel> Run() {
@@ -78,6 +80,7 @@ class Builder {
     if (!ReadSettings()) return std::nullopt;
     Section(lines->begin, -1);
     for (int32_t layer = 0; layer < roles_.layers; ++layer) {
+      if (!IsWritten(layer)) continue;
       if (!ReadLayerSettings(layer)) return std::nullopt;
       Section(lines->layer, layer);
     }
@@ -88,6 +91,12 @@ class Builder {
 
  private:
   Graph& graph() { return out_.graph; }
+
+  bool IsWritten(int32_t layer) const {
+    return only_layers_.empty() ||
+           std::find(only_layers_.begin(), only_layers_.end(), layer) !=
+               only_layers_.end();
+  }
 
   // One finding a kind and role is enough.
   bool Refuse() {
@@ -194,6 +203,7 @@ class Builder {
       for (int32_t layer = 0; layer < layers; ++layer) {
         for (size_t role = 0; role < roles; ++role) {
           if (roles_.in_layers[role] != in_layers) continue;
+          if (in_layers && !IsWritten(layer)) continue;
           MakeParameter(role, in_layers ? layer : -1, labels[role]);
         }
       }
@@ -804,6 +814,7 @@ class Builder {
   const Manifest& manifest_;
   const Mode mode_;
   Findings& findings_;
+  const std::vector<int32_t>& only_layers_;
   StepModel out_;
   GraphWriter write_;
   std::unique_ptr<Formulas> formulas_;
@@ -832,9 +843,11 @@ class Builder {
 std::optional<StepModel> BuildForward(const ModelDescription& description,
                                       const ModelConfig* config,
                                       const Manifest& manifest, Mode mode,
-                                      Findings& findings) {
+                                      Findings& findings,
+                                      const std::vector<int32_t>& only_layers) {
   const size_t before = findings.errors();
-  auto step = Builder(description, config, manifest, mode, findings).Run();
+  auto step =
+      Builder(description, config, manifest, mode, findings, only_layers).Run();
   if (findings.errors() > before) return std::nullopt;
   return step;
 }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "model/axis_rules.h"
 #include "model/manifest.h"
@@ -34,11 +35,12 @@ struct StepModel {
 
 // Nothing after findings: a parameter without a role, a shape that is not what
 // the dimensions say, a line that means nothing. `config` may be null where
-// the tree tells every size. Insertion is decoding.
-std::optional<StepModel> BuildForward(const ModelDescription& description,
-                                      const ModelConfig* config,
-                                      const Manifest& manifest, Mode mode,
-                                      Findings& findings);
+// the tree tells every size. Insertion is decoding. Of the layers only those
+// named are written, by their true numbers; all where none is.
+std::optional<StepModel> BuildForward(
+    const ModelDescription& description, const ModelConfig* config,
+    const Manifest& manifest, Mode mode, Findings& findings,
+    const std::vector<int32_t>& only_layers = {});
 
 // With `batch` rows of `length` tokens; in decoding of one, after `length`. A
 // queue without a limit has the slots that uniform routing fills.

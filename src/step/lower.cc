@@ -241,7 +241,45 @@ class Lowerer {
     weight_[At(op.out)] =
         std::all_of(op.in.begin(), op.in.end(),
                     [&](ValueId value) { return weight_[At(value)] != 0; });
+    if (op.kind == OpKind::kAdd && op.in.size() > 2 &&
+        ValueOf(op.out).labels.empty()) {
+      LowerScalars(op);
+      return true;
+    }
     return RuleOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
+  }
+
+  // Numbers that are pending over the same axes are added before these are
+  // reduced: one collective for all of them.
+  void LowerScalars(const Op& op) {
+    std::vector<std::pair<AxisSet, std::vector<int32_t>>> groups;
+    for (ValueId value : op.in) {
+      const int32_t slot = Seen(value);
+      const AxisSet pending = LayoutOf(slot).partial;
+      auto found = std::find_if(
+          groups.begin(), groups.end(),
+          [&](const auto& group) { return group.first == pending; });
+      if (found == groups.end()) {
+        groups.emplace_back(pending, std::vector<int32_t>{});
+        found = groups.end() - 1;
+      }
+      found->second.push_back(slot);
+    }
+    std::vector<int32_t> sums;
+    for (auto& [pending, slots] : groups) {
+      Layout layout;
+      layout.partial = pending;
+      if (groups.size() == 1) return Finish(op, std::move(slots), layout, {});
+      const int32_t sum = NewSlot(op.out, layout, false);
+      out_.code.push_back({.kind = InstructionKind::kLocal,
+                           .op = op_,
+                           .in = std::move(slots),
+                           .out = sum,
+                           .axes = {}});
+      layout.partial = 0;
+      sums.push_back(EmitMoves(sum, layout));
+    }
+    Finish(op, std::move(sums), Layout{}, {});
   }
 
   bool LowerInput(const Op& op) {
@@ -294,8 +332,7 @@ class Lowerer {
   bool LowerPlain(const Op& op) {
     OpLabels labels;
     if (!LabelsOf(graph_, op, labels)) {
-      return Fail("an op has more labels or operands than a program can name",
-                  op.name, "");
+      return Fail("an op has more labels than a program can name", op.name, "");
     }
     Question question{.op = &op,
                       .labels = &labels,

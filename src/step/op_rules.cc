@@ -71,11 +71,13 @@ int8_t Find(OpLabels& out, LabelId label) {
   return static_cast<int8_t>(out.count++);
 }
 
-LabelKind KindOf(const Op& op, LabelId label, bool in_operands,
-                 bool in_result) {
-  const bool slots = op.kind == OpKind::kSlots;
-  if (RuleOf(op.kind).needs_label &&
-      (label == op.label || (label == op.to && !slots))) {
+LabelKind KindOf(const Graph& graph, const Op& op, LabelId label,
+                 bool in_operands, bool in_result) {
+  if (op.kind == OpKind::kSlots) {
+    // Tokens queue up, one after the other.
+    if (label == graph.common.query) return LabelKind::kNeed;
+  } else if (RuleOf(op.kind).needs_label &&
+             (label == op.label || label == op.to)) {
     return LabelKind::kNeed;
   }
   if (!in_operands) return LabelKind::kFresh;
@@ -94,8 +96,7 @@ bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out) {
   };
   const bool renames = op.kind == OpKind::kRename;
   out.count = 0;
-  out.operands = op.in.size();
-  if (op.in.size() > OpLabels::kMostOperands) return false;
+  out.of.assign(op.in.size(), {});
   std::array<bool, OpLabels::kMost> in_operands{}, in_result{};
   for (size_t i = 0; i < op.in.size(); ++i) {
     const std::vector<LabelId>& labels = labels_of(op.in[i]);
@@ -118,7 +119,7 @@ bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out) {
   }
   for (size_t i = 0; i < out.count; ++i) {
     out.labels[i].kind =
-        KindOf(op, out.labels[i].label, in_operands[i], in_result[i]);
+        KindOf(graph, op, out.labels[i].label, in_operands[i], in_result[i]);
   }
   return true;
 }

@@ -3,7 +3,9 @@
 #define SHARDC_STEP_OP_RULES_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "step/program.h"
 
@@ -47,11 +49,9 @@ struct RuleLabel {
 // a renamed label is one.
 struct OpLabels {
   static constexpr size_t kMost = 24;
-  static constexpr size_t kMostOperands = 8;
   std::array<RuleLabel, kMost> labels{};
   size_t count = 0;
-  size_t operands = 0;
-  std::array<std::array<int8_t, kMaxRank>, kMostOperands> of{};
+  std::vector<std::array<int8_t, kMaxRank>> of{};
   std::array<int8_t, kMaxRank> result{};
 };
 // False where it has more of them than fit.

@@ -79,11 +79,10 @@ void Elementwise(const LocalOp& local) {
   T* const out = RealData<T>(*local.out);
   const size_t operands = in.size();
   if (op.kind == OpKind::kAdd) {
-    ForNest(local.out->shape, strides, {}, [&](const Offsets& at) {
-      T sum = (*in[0])[at[1]];
-      for (size_t i = 1; i < operands; ++i) sum += (*in[i])[at[i + 1]];
-      out[at[0]] = sum;
-    });
+    for (size_t i = 0; i < operands; ++i) {
+      ForNest(local.out->shape, {strides[0], strides[i + 1]}, {},
+              [&](const Offsets& at) { out[at[0]] += (*in[i])[at[1]]; });
+    }
     return;
   }
   if (op.kind == OpKind::kFn) {
@@ -415,14 +414,15 @@ void Choose(const LocalOp& local) {
 template <class T>
 void Slots(const LocalOp& local) {
   const step::Op& op = *local.op;
+  const LabelId tokens = local.graph->common.query;
   const Part& chosen = local.in[0];
-  const size_t dim = DimOf(*chosen.labels, op.label);
+  const size_t dim = DimOf(*chosen.labels, tokens);
   const int64_t stride = StridesOf(chosen.buffer->shape)[dim];
   const size_t slot = DimOf(*local.labels, op.to);
   const Shape out_strides = StridesOf(local.out->shape);
-  const int64_t out_line = out_strides[DimOf(*local.labels, op.label)];
+  const int64_t out_line = out_strides[DimOf(*local.labels, tokens)];
   const Reals<T> in(*chosen.buffer);
-  ForLines(*chosen.labels, chosen.buffer->shape, op.label,
+  ForLines(*chosen.labels, chosen.buffer->shape, tokens,
            {StridesOf(chosen.buffer->shape), AlongOut(*chosen.labels, local)},
            [&](const Offsets& at) {
              int64_t place = -local.start[slot];
@@ -517,7 +517,13 @@ void Adam(const LocalOp& local) {
 
 void RunElementwise(const LocalOp& local) { SHARDC_IN_TYPE(Elementwise); }
 void RunReduction(const LocalOp& local) { SHARDC_IN_TYPE(Reduction); }
-void RunReshape(const LocalOp& local) { SHARDC_IN_TYPE(Reshape); }
+void RunReshape(const LocalOp& local) {
+  if (!local.out->IsReal() && !local.out->IsWide()) {
+    Reshape<int32_t>(local);
+  } else {
+    SHARDC_IN_TYPE(Reshape);
+  }
+}
 void RunHeads(const LocalOp& local) { SHARDC_IN_TYPE(Heads); }
 void RunIndexed(const LocalOp& local) { SHARDC_IN_TYPE(Indexed); }
 void RunRope(const LocalOp& local) { SHARDC_IN_TYPE(Rope); }

@@ -25,7 +25,10 @@ template <class T>
 class Reals {
  public:
   explicit Reals(const Buffer& buffer) {
-    if constexpr (std::is_same_v<T, double>) {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      data_ = buffer.whole.data();
+      return;
+    } else if constexpr (std::is_same_v<T, double>) {
       if (buffer.dtype == Dtype::kF64) {
         data_ = buffer.wide.data();
         return;
@@ -59,7 +62,9 @@ class Reals {
 
 template <class T>
 T* RealData(Buffer& buffer) {
-  if constexpr (std::is_same_v<T, double>) {
+  if constexpr (std::is_same_v<T, int32_t>) {
+    return buffer.whole.data();
+  } else if constexpr (std::is_same_v<T, double>) {
     return buffer.wide.data();
   } else {
     return buffer.real.data();

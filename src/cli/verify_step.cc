@@ -1,0 +1,184 @@
+// A target compiled as for a plan, its pack's description of the model, and one
+// report a mode.
+//
+//   --step train,decode --dtype float64 --batch 16 --seq 4096
+#include "cli/verify_step.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/output.h"
+#include "cli/plan_findings.h"
+#include "emit/verify/step_json.h"
+#include "emit/verify/step_text.h"
+#include "source/wording.h"
+#include "verify/step/step_report.h"
+
+namespace shardc::cli {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 32;
+constexpr int64_t kUsualLength = 4096;
+
+struct StepSettings {
+  std::vector<Mode> modes;
+  std::vector<Dtype> dtypes;
+  verify::StepRequest request;
+};
+
+bool ReadDtypes(const VerifyFlags& flags, std::vector<Dtype>& out,
+                Findings& findings) {
+  for (const std::string& text : flags.dtypes) {
+    const auto dtype = ParseDtype(text);
+    if (dtype != Dtype::kF64 && dtype != Dtype::kF32) {
+      findings.Add(code::kUsage, {},
+                   ShortQuote(text) + " is none of: float64, float32",
+                   "a step is proved in these; its bytes are those of the "
+                   "parameters' dtype");
+      return false;
+    }
+    out.push_back(*dtype);
+  }
+  if (out.empty()) out = {Dtype::kF64};
+  return true;
+}
+
+bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
+               Findings& findings) {
+  if (text.empty()) return true;
+  const auto value = ParseInteger(flag, text, 1, findings);
+  if (!value) return false;
+  if (*value > kMostTokens) {
+    findings.Add(code::kUsage, {},
+                 "`" + std::string(flag) + "` is " + CountText(*value) + ", " +
+                     CountText(kMostTokens) + " at most are counted");
+    return false;
+  }
+  to = *value;
+  return true;
+}
+
+std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
+                                         const Target& target,
+                                         const Common& common,
+                                         Findings& findings) {
+  StepSettings out;
+  auto modes = ParseModes(flags.steps_of, findings);
+  if (!modes || !ReadDtypes(flags, out.dtypes, findings)) return std::nullopt;
+  out.modes = std::move(*modes);
+  verify::StepRequest& request = out.request;
+  request.batch = target.batch.value_or(0);
+  request.length = kUsualLength;
+  int64_t seed = 0;
+  if (!ReadCount("--batch", flags.batch, request.batch, findings) ||
+      !ReadCount("--seq", flags.length, request.length, findings)) {
+    return std::nullopt;
+  }
+  if (!flags.seed.empty()) {
+    const auto value = ParseInteger("--seed", flags.seed, 0, findings);
+    if (!value) return std::nullopt;
+    seed = *value;
+  }
+  if (flags.policy == "cost") request.policy = step::Policy::kCost;
+  if (flags.policy == "published") request.policy = step::Policy::kPublished;
+  request.keep_gathered = flags.keep_gathered;
+  request.seed = static_cast<uint64_t>(seed);
+  request.threads = ThreadsOr(common.threads);
+  return out;
+}
+
+// What most of the parameters are stored in.
+int64_t ElementBytes(const Manifest& manifest) {
+  for (const TensorType& type : manifest.types) {
+    if (type.shape && type.shape->size() > 1 && type.dtype) {
+      return std::max(1, DtypeBits(*type.dtype) / 8);
+    }
+  }
+  return 2;
+}
+
+bool CanDescribe(const Compiled& compiled, Findings& findings) {
+  Findings wrong = PlanFindings(compiled);
+  const bool errors = wrong.HasErrors();
+  findings.Append(std::move(wrong));
+  if (errors) return false;
+  if (compiled.rules.model != nullptr) return true;
+  findings.Add(code::kUsage, {}, "none of the rules files describes the model",
+               "a whole step needs a `model:` section, as the packs llama, "
+               "mixtral, gpt2 and gemma have it");
+  return false;
+}
+
+}  // namespace
+
+Options OptionsOfStep(VerifyFlags& flags) {
+  return {{.name = "--step",
+           .to = &flags.steps_of,
+           .value = "MODE,...",
+           .help = "run the whole step of the model, not attention alone: "
+                   "train, prefill, decode",
+           .several = Several::kCommas,
+           .words = {"train", "prefill", "decode"}},
+          {.name = "--batch",
+           .to = &flags.batch,
+           .value = "N",
+           .help = "of a step: rows, over all devices (default: two a device)"},
+          {.name = "--seq",
+           .to = &flags.length,
+           .value = "N",
+           .help = "of a step: tokens of a row (default 4096)"},
+          {.name = "--policy",
+           .to = &flags.policy,
+           .value = "published|cost",
+           .help = "of a step: what moves where an axis could serve several "
+                   "dimensions (default: published; in decode cost)",
+           .checked = true},
+          {.name = "--keep-gathered",
+           .to = &flags.keep_gathered,
+           .help = "of a step: backward uses the copies that forward "
+                   "gathered"}};
+}
+
+int RunVerifyStep(const VerifyFlags& flags, const Common& common,
+                  Findings& findings) {
+  const auto target = ChooseTarget(flags.inputs.asked, findings);
+  if (!target) return kFailed;
+  auto settings = ReadSettings(flags, *target, common, findings);
+  std::optional<ModelConfig> model;
+  const auto compiled =
+      LoadAndCompile(flags.inputs, *target, common, findings, &model);
+  if (!settings || compiled == nullptr) return kFailed;
+  if (!CanDescribe(*compiled, findings)) return kFailed;
+  verify::StepRequest& request = settings->request;
+  request.compiled = compiled.get();
+  request.config = model ? &*model : nullptr;
+  request.element_bytes = ElementBytes(compiled->manifest);
+  if (request.batch == 0) request.batch = 2 * compiled->mesh.devices;
+  std::vector<verify::StepReport> reports;
+  for (const Mode mode : settings->modes) {
+    for (const Dtype dtype : settings->dtypes) {
+      request.mode = mode;
+      request.dtype = dtype;
+      auto report = verify::VerifyStep(request, findings);
+      if (!report) return kFailed;
+      reports.push_back(std::move(*report));
+    }
+  }
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") return WriteStepJson(reports, out);
+    for (size_t i = 0; i < reports.size(); ++i) {
+      out.Append((i > 0 ? "\n" : "") + StepText(reports[i]));
+    }
+  };
+  if (!PutOut(write, findings)) return kFailed;
+  const bool passed = std::all_of(
+      reports.begin(), reports.end(), [](const verify::StepReport& report) {
+        return report.status == verify::StepStatus::kPass;
+      });
+  return passed ? kDone : kFound;
+}
+
+}  // namespace shardc::cli

@@ -1,0 +1,162 @@
+// The members of the text's report, under the same names.
+//
+//   {"part": "layer 0-31", "phase": "forward", "op": "linear o", ...
+#include "emit/verify/step_json.h"
+
+#include <array>
+
+#include "source/json_writer.h"
+
+namespace shardc {
+namespace {
+
+using verify::StepReport;
+
+std::string_view PhaseName(step::Phase phase) {
+  constexpr std::array<std::string_view, 3> kNames = {"forward", "backward",
+                                                      "optimizer"};
+  return kNames[static_cast<size_t>(phase)];
+}
+
+void WriteOps(JsonWriter& json, const StepReport& report) {
+  json.Key("ops");
+  json.BeginArray(JsonLayout::kLines);
+  for (const verify::StepRow& row : report.rows) {
+    json.BeginObject();
+    json.Member("part", row.part);
+    json.Member("layers", row.layers);
+    json.Member("phase", PhaseName(row.phase));
+    json.Member("op", row.op);
+    json.Member("result", row.result);
+    json.Member("specs", row.specs);
+    json.Key("collective");
+    if (row.collective) {
+      json.String(CollectiveName(*row.collective));
+    } else {
+      json.Null();
+    }
+    json.Key("axes");
+    json.Array(row.axes);
+    json.Member("bytes_per_device", row.bytes);
+    json.Member("error", row.error);
+    json.Member("allowed", row.allowed);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void WriteClashes(JsonWriter& json, const StepReport& report) {
+  json.Key("clashes");
+  json.BeginArray(JsonLayout::kLines);
+  for (const verify::StepClash& clash : report.clashes) {
+    json.BeginObject();
+    json.Member("phase", clash.part);
+    json.Member("op", clash.op);
+    json.Member("axis", clash.axis);
+    json.Key("labels");
+    json.Array(clash.labels);
+    json.Member("chosen", clash.chosen);
+    json.Member("bytes_per_device", clash.bytes);
+    json.Member("cheapest", clash.cheapest);
+    json.Member("least_bytes_per_device", clash.least);
+    json.Member("count", clash.count);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void WriteTotals(JsonWriter& json, const StepReport& report) {
+  json.Key("totals");
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("forward", report.Sent(step::Phase::kForward));
+  json.Member("backward", report.Sent(step::Phase::kBackward));
+  json.Member("optimizer", report.Sent(step::Phase::kOptimizer));
+  json.Key("by_collective");
+  json.BeginArray(JsonLayout::kLines);
+  for (const verify::StepTraffic& one : report.traffic) {
+    json.BeginObject();
+    json.Member("phase", PhaseName(one.phase));
+    json.Member("collective", CollectiveName(one.collective));
+    json.Key("axes");
+    json.Array(one.axes);
+    json.Member("count", one.count);
+    json.Member("bytes_per_device", one.bytes);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+}
+
+void WriteProof(JsonWriter& json, const StepReport& report) {
+  json.Key("proof");
+  if (!report.proved) return json.Null();
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("dtype", DtypeName(report.dtype));
+  json.Key("mesh");
+  WriteMesh(json, report.witness_mesh, MeshDetail::kSizes);
+  json.Key("sizes");
+  json.BeginObject();
+  for (const auto& [name, size] : report.witness_sizes) json.Member(name, size);
+  json.EndObject();
+  json.Key("layers");
+  json.Array(report.witness_layers,
+             [](int32_t layer) { return int64_t{layer}; });
+  json.Member("gradients", report.gradients);
+  json.Member("updates", report.updates);
+  json.Member("caches", report.caches);
+  json.Member("worst_error", report.worst);
+  json.Member("allowed", report.worst_allowed);
+  json.EndObject();
+}
+
+void WriteReport(JsonWriter& json, const StepReport& report) {
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("mode", ModeName(report.mode));
+  json.Member("status", verify::StepStatusName(report.status));
+  json.Key("reason");
+  if (report.reason.empty()) {
+    json.Null();
+  } else {
+    json.String(report.reason);
+  }
+  json.Key("mesh");
+  WriteMesh(json, report.mesh, MeshDetail::kSizes);
+  json.Member("batch", report.batch);
+  json.Member("length", report.length);
+  json.Member("layers", report.layers);
+  json.Member("element_bytes", report.element_bytes);
+  json.Member("policy",
+              report.policy == step::Policy::kCost ? "cost" : "published");
+  json.Member("keep_gathered", report.keep_gathered);
+  json.Key("program");
+  if (report.program.empty()) {
+    json.Null();
+  } else {
+    json.String("sha256:" + report.program);
+  }
+  WriteOps(json, report);
+  WriteClashes(json, report);
+  WriteTotals(json, report);
+  json.Key("notes");
+  json.Array(report.notes);
+  json.Key("problems");
+  json.Array(report.problems);
+  WriteProof(json, report);
+  json.EndObject();
+}
+
+}  // namespace
+
+void WriteStepJson(const std::vector<StepReport>& reports, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", "shardc.step/v1");
+  json.Key("steps");
+  json.BeginArray(JsonLayout::kLines);
+  for (const StepReport& report : reports) WriteReport(json, report);
+  json.EndArray();
+  json.EndObject();
+  out.Append("\n");
+}
+
+}  // namespace shardc

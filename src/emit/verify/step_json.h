@@ -1,0 +1,17 @@
+// `shardc.step/v1`.
+#ifndef SHARDC_EMIT_VERIFY_STEP_JSON_H_
+#define SHARDC_EMIT_VERIFY_STEP_JSON_H_
+
+#include <vector>
+
+#include "source/sink.h"
+#include "verify/step/step_report.h"
+
+namespace shardc {
+
+// One report an object, several an array of them under `steps`.
+void WriteStepJson(const std::vector<verify::StepReport>& reports, Sink& out);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_VERIFY_STEP_JSON_H_

@@ -1,0 +1,187 @@
+// A line a collective, layers that are alike on one; below it what clashed,
+// what is sent in all, and what was compared.
+//
+//   layer 0-31  linear o  [b,t,d]  ... pending tp -> b:dp  all_reduce tp  192
+//   MiB
+#include "emit/verify/step_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <vector>
+
+#include "source/byte_size.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+using verify::StepClash;
+using verify::StepReport;
+using verify::StepRow;
+using verify::StepTraffic;
+
+std::string ErrorText(double error) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1e", error);
+  return text.data();
+}
+
+std::string AxesText(const AxisGroup& axes) {
+  std::string out;
+  for (const std::string& axis : axes) out += (out.empty() ? "" : "+") + axis;
+  return out;
+}
+
+std::string_view PhaseName(step::Phase phase) {
+  constexpr std::array<std::string_view, 3> kNames = {"forward", "backward",
+                                                      "optimizer"};
+  return kNames[static_cast<size_t>(phase)];
+}
+
+void AppendTable(const std::vector<std::vector<std::string>>& rows,
+                 std::string& out) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    while (line.ends_with(' ')) line.pop_back();
+    out += line + "\n";
+  }
+}
+
+std::string HeadText(const StepReport& report) {
+  std::string out =
+      "step " + std::string(ModeName(report.mode)) + "  " +
+      MeshText(report.mesh) + "  batch " + std::to_string(report.batch) +
+      " x " + std::to_string(report.length) + "  " +
+      std::to_string(report.element_bytes) + " bytes an element  policy " +
+      (report.policy == step::Policy::kCost ? "cost" : "published");
+  if (report.keep_gathered) out += "  gathered copies kept";
+  if (!report.program.empty()) {
+    out += "\nprogram sha256:" + report.program;
+  }
+  return out + "\n";
+}
+
+std::string RowsText(const StepReport& report) {
+  std::vector<std::vector<std::string>> rows = {
+      {"phase", "part", "op", "value", "layout", "collective", "sent/device",
+       "error", "allowed"}};
+  for (const StepRow& row : report.rows) {
+    rows.push_back(
+        {std::string(PhaseName(row.phase)), row.part, row.op, row.result,
+         row.specs,
+         row.collective ? std::string(CollectiveName(*row.collective)) + " " +
+                              AxesText(row.axes)
+                        : "",
+         BytesText(row.bytes), row.error ? ErrorText(*row.error) : "",
+         row.allowed ? ErrorText(*row.allowed) : ""});
+  }
+  std::string out;
+  if (rows.size() > 1) AppendTable(rows, out);
+  return out;
+}
+
+std::string ClashesText(const StepReport& report) {
+  if (report.clashes.empty()) return "";
+  std::string out = "\nclashes: a compiler may choose otherwise here\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const StepClash& clash : report.clashes) {
+    std::string labels;
+    for (const std::string& label : clash.labels) {
+      labels += (labels.empty() ? "" : " or ") + label;
+    }
+    rows.push_back({"  " + Counted(clash.count, "op"), clash.part, clash.op,
+                    clash.axis + ": " + labels, "chosen " + clash.chosen,
+                    clash.least < clash.bytes
+                        ? clash.cheapest + " sends " + BytesText(clash.least) +
+                              ", not " + BytesText(clash.bytes)
+                        : "none sends less"});
+  }
+  AppendTable(rows, out);
+  return out;
+}
+
+std::string TotalsText(const StepReport& report) {
+  std::string out = "\ntotals per device\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const step::Phase phase : {step::Phase::kForward, step::Phase::kBackward,
+                                  step::Phase::kOptimizer}) {
+    if (phase != step::Phase::kForward && report.mode != Mode::kTrain) continue;
+    rows.push_back({"  " + std::string(PhaseName(phase)), "", "",
+                    BytesText(report.Sent(phase))});
+    for (const StepTraffic& one : report.traffic) {
+      if (one.phase != phase) continue;
+      rows.push_back({"    " + std::string(CollectiveName(one.collective)),
+                      AxesText(one.axes), std::to_string(one.count),
+                      BytesText(one.bytes)});
+    }
+  }
+  AppendTable(rows, out);
+  return out;
+}
+
+std::string WitnessText(const StepReport& report) {
+  std::string out = "proved on " + MeshText(report.witness_mesh) + " with";
+  for (const auto& [name, size] : report.witness_sizes) {
+    out += " " + name + " " + std::to_string(size);
+  }
+  std::string layers;
+  for (const int32_t layer : report.witness_layers) {
+    layers += (layers.empty() ? "" : ", ") + std::to_string(layer);
+  }
+  if (!layers.empty()) out += "; layers " + layers;
+  return out + "\n";
+}
+
+std::string ResultText(const StepReport& report) {
+  if (report.status == verify::StepStatus::kUnsupported) {
+    return "\nunsupported: " + report.reason + "\n";
+  }
+  std::string out = "\n";
+  for (const std::string& problem : report.problems) {
+    out += "fail: " + problem + "\n";
+  }
+  if (report.proved) {
+    out += WitnessText(report);
+    if (report.problems.empty()) {
+      out += "pass: " + std::string(DtypeName(report.dtype)) + ", " +
+             (report.mode == Mode::kTrain
+                  ? "loss, " + Counted(report.gradients, "gradient") + ", " +
+                        Counted(report.updates, "update")
+                  : "logits" + (report.caches > 0
+                                    ? ", " + Counted(report.caches, "cache")
+                                    : std::string())) +
+             " equal (worst " + ErrorText(report.worst) + ", allowed " +
+             ErrorText(report.worst_allowed) +
+             "); replicas, layouts and ledger as they must\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string StepText(const StepReport& report) {
+  std::string out = HeadText(report);
+  if (report.status != verify::StepStatus::kUnsupported ||
+      !report.rows.empty()) {
+    out += RowsText(report) + ClashesText(report) + TotalsText(report);
+  }
+  if (!report.notes.empty()) {
+    out += "\n";
+    for (const std::string& note : report.notes) out += "note: " + note + "\n";
+  }
+  return out + ResultText(report);
+}
+
+}  // namespace shardc

@@ -1,0 +1,15 @@
+// What `verify --step` tells people.
+#ifndef SHARDC_EMIT_VERIFY_STEP_TEXT_H_
+#define SHARDC_EMIT_VERIFY_STEP_TEXT_H_
+
+#include <string>
+
+#include "verify/step/step_report.h"
+
+namespace shardc {
+
+std::string StepText(const verify::StepReport& report);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_VERIFY_STEP_TEXT_H_

@@ -1,0 +1,30 @@
+#include "plan/step_specs.h"
+
+#include <algorithm>
+
+namespace shardc {
+
+std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
+                            Mode mode) {
+  std::vector<Spec> out;
+  out.reserve(graph.parameters.size());
+  for (const step::Parameter& parameter : graph.parameters) {
+    Spec& spec = out.emplace_back();
+    if (parameter.manifest_rows.empty()) continue;
+    const auto row = static_cast<size_t>(parameter.manifest_rows.front());
+    const ParamLayout& layout = plan.layouts[plan.params[row].layout];
+    const auto found =
+        std::find_if(layout.modes.begin(), layout.modes.end(),
+                     [&](const ModeLayout& one) { return one.mode == mode; });
+    if (layout.modes.empty()) continue;
+    spec = (found == layout.modes.end() ? layout.modes.front() : *found).spec;
+    if (parameter.manifest_rows.size() == 1) continue;
+    const std::string axis =
+        layout.rule < 0 ? std::string()
+                        : plan.placement_axes[static_cast<size_t>(layout.rule)];
+    spec.insert(spec.begin(), axis.empty() ? AxisGroup{} : AxisGroup{axis});
+  }
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,275 @@
+// A type check. A collective's result follows from its operand and its axes; an
+// op's from its operands by the rule of its kind; where what stands there is
+// something else, that is a fault.
+//
+//   all_reduce tp of a value that is not pending over tp   ->  a fault
+#include "step/validate.h"
+
+#include <utility>
+
+#include "step/factors.h"
+#include "step/op_rules.h"
+
+namespace shardc::step {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+AxisSet Minus(AxisSet a, AxisSet b) { return static_cast<AxisSet>(a & ~b); }
+AxisSet Plus(AxisSet a, AxisSet b) { return static_cast<AxisSet>(a | b); }
+
+AxisList Joined(AxisList list, const AxisList& more) {
+  for (AxisId axis : more) list.push_back(axis);
+  return list;
+}
+
+class Checker {
+ public:
+  Checker(const Graph& graph, const Program& program, const Sizes& sizes)
+      : graph_(graph), program_(program), sizes_(sizes) {
+    maxima_.assign(program.slots.size(), 0);
+  }
+
+  std::vector<ProgramFault> Run() {
+    for (const Instruction& step : program_.code) {
+      op_ = step.op;
+      CheckUnique(LayoutOf(step.out));
+      for (int32_t slot : step.in) {
+        const bool reduced = step.kind == InstructionKind::kCollective &&
+                             step.max && maxima_[At(slot)] == step.axes.set();
+        if (maxima_[At(slot)] != 0 && !reduced) {
+          Fail("a maximum is read before it is reduced");
+        }
+      }
+      switch (step.kind) {
+        case InstructionKind::kInput:
+          if (LayoutOf(step.out).partial != 0) Fail("an input is pending");
+          break;
+        case InstructionKind::kSlice:
+          CheckSlice(step);
+          break;
+        case InstructionKind::kCollective:
+          CheckCollective(step);
+          break;
+        case InstructionKind::kLocal:
+          CheckLocal(step);
+          break;
+      }
+    }
+    CheckResults();
+    return std::move(faults_);
+  }
+
+ private:
+  void Fail(std::string message) {
+    faults_.push_back({op_, std::move(message)});
+  }
+  const Layout& LayoutOf(int32_t slot) const {
+    return program_.slots[At(slot)].layout;
+  }
+  void Expect(const Layout& is, const Layout& want, const char* what) {
+    if (!(is == want)) Fail(std::string(what) + " does not give this layout");
+  }
+
+  void CheckUnique(const Layout& layout) {
+    AxisSet seen = layout.partial;
+    for (size_t d = 0; d < layout.rank; ++d) {
+      for (AxisId axis : layout.dims[d]) {
+        if (Holds(seen, axis)) Fail("an axis stands twice");
+        seen = Plus(seen, Bit(axis));
+      }
+    }
+  }
+
+  void CheckSlice(const Instruction& step) {
+    Layout want = LayoutOf(step.in[0]);
+    if ((want.used() & step.axes.set()) != 0) {
+      Fail("a slice along an axis that is in use");
+      return;
+    }
+    want.dims[step.dim] = Joined(want.dims[step.dim], step.axes);
+    Expect(LayoutOf(step.out), want, "a slice");
+  }
+
+  void CheckCollective(const Instruction& step) {
+    const Layout& from = LayoutOf(step.in[0]);
+    const Layout& to = LayoutOf(step.out);
+    Layout want = from;
+    const AxisSet axes = step.axes.set();
+    switch (step.collective) {
+      case Collective::kAllGather:
+        // The other way round it is a slice.
+        want = to;
+        want.dims[step.dim] = Joined(to.dims[step.dim], step.axes);
+        Expect(from, want, "an all_gather");
+        return;
+      case Collective::kReduceScatter:
+        if (Minus(axes, from.partial) != 0) Fail("not pending, yet reduced");
+        want.partial = Minus(want.partial, axes);
+        want.dims[step.dim] = Joined(want.dims[step.dim], step.axes);
+        break;
+      case Collective::kAllReduce:
+        if (step.max) {
+          if ((from.used() & axes) != 0) Fail("a maximum over axes in use");
+        } else if (Minus(axes, from.partial) != 0) {
+          Fail("not pending, yet reduced");
+        }
+        want.partial = Minus(want.partial, axes);
+        break;
+      case Collective::kAllToAll:
+        want = to;
+        want.dims[step.other] = Joined(to.dims[step.other], step.axes);
+        want.dims[step.dim] = from.dims[step.dim];
+        Expect(from, want, "an all_to_all");
+        want = to;
+        want.dims[step.dim] = Joined(from.dims[step.dim], step.axes);
+        Expect(to, want, "an all_to_all");
+        return;
+      case Collective::kPpermute:
+        if (want.dims[step.dim].set() != to.dims[step.dim].set()) {
+          Fail("a ppermute changes the axes");
+        }
+        want.dims[step.dim] = to.dims[step.dim];
+        break;
+      case Collective::kBroadcast:
+        Fail("a broadcast");
+        return;
+    }
+    Expect(to, want, "a collective");
+  }
+
+  void CheckLocal(const Instruction& step) {
+    const Op& op = graph_.ops[At(step.op)];
+    if (RuleOf(op.kind).structural) {
+      CheckStructural(step, op);
+    } else {
+      CheckPlain(step, op);
+    }
+  }
+
+  void CheckStructural(const Instruction& step, const Op& op) {
+    const Layout& to = LayoutOf(step.out);
+    const Structural passed =
+        PassThrough(graph_, op, program_.axes, sizes_, LayoutOf(step.in[0]),
+                    op.kind == OpKind::kRepeat ? &to : nullptr);
+    if (!(passed.operand == LayoutOf(step.in[0]))) {
+      Fail("axes straddle the factors of a dimension");
+    }
+    Expect(to, passed.result, "the op");
+  }
+
+  void CheckPlain(const Instruction& step, const Op& op) {
+    OpLabels labels;
+    if (!LabelsOf(graph_, op, labels)) return;
+    std::array<AxisList, OpLabels::kMost> lists{};
+    std::array<bool, OpLabels::kMost> known{};
+    for (size_t i = 0; i < step.in.size(); ++i) {
+      const Layout& layout = LayoutOf(step.in[i]);
+      for (size_t d = 0; d < layout.rank; ++d) {
+        const auto label = static_cast<size_t>(labels.of[i][d]);
+        if (known[label] && !(lists[label] == layout.dims[d])) {
+          Fail("operands are cut unlike along " +
+               graph_.labels[At(labels.labels[label].label)].name);
+        }
+        known[label] = true;
+        lists[label] = layout.dims[d];
+        if (labels.labels[label].kind == LabelKind::kNeed &&
+            !layout.dims[d].empty()) {
+          Fail("a dimension that must be whole is cut");
+        }
+      }
+    }
+    CheckResult(step, op, labels, lists, known);
+  }
+
+  void CheckResult(const Instruction& step, const Op& op,
+                   const OpLabels& labels,
+                   const std::array<AxisList, OpLabels::kMost>& lists,
+                   const std::array<bool, OpLabels::kMost>& known) {
+    const Layout& to = LayoutOf(step.out);
+    Layout want = to;
+    for (size_t d = 0; d < to.rank; ++d) {
+      const auto label = static_cast<size_t>(labels.result[d]);
+      if (known[label]) want.dims[d] = lists[label];
+      if (labels.labels[label].kind == LabelKind::kNeed &&
+          !to.dims[d].empty()) {
+        Fail("a dimension that must be whole is cut");
+      }
+    }
+    want.partial = Flowing(step, op);
+    for (size_t label = 0; label < labels.count; ++label) {
+      if (labels.labels[label].kind == LabelKind::kSum) {
+        want.partial = Plus(want.partial, lists[label].set());
+      } else if (labels.labels[label].kind == LabelKind::kMax) {
+        maxima_[At(step.out)] = Plus(maxima_[At(step.out)], lists[label].set());
+      }
+    }
+    Expect(to, want, "the op");
+  }
+
+  // What stays pending through the op.
+  AxisSet Flowing(const Instruction& step, const Op& op) {
+    AxisSet all = 0;
+    for (size_t i = 0; i < step.in.size(); ++i) {
+      const AxisSet mine = LayoutOf(step.in[i]).partial;
+      if (mine != 0 && !IsLinearIn(op.kind, i)) {
+        Fail("the op is not linear in what is pending");
+      }
+      for (size_t j = 0; j < step.in.size(); ++j) {
+        if (j == i) continue;
+        const Layout& other = LayoutOf(step.in[j]);
+        const bool together = RuleOf(op.kind).linear == Linear::kTogether;
+        if (together ? Minus(mine, other.partial) != 0
+                     : (mine & other.used()) != 0) {
+          Fail(together ? "a pending sum is added to a whole one"
+                        : "a pending sum meets the axis again");
+        }
+      }
+      all = Plus(all, mine);
+    }
+    return all;
+  }
+
+  void CheckResults() {
+    const auto layout_of = [&](ValueId value) -> const Layout* {
+      if (value < 0) return nullptr;
+      const int32_t slot = program_.result[At(value)];
+      return slot < 0 ? nullptr : &LayoutOf(slot);
+    };
+    op_ = -1;
+    for (ValueId value : {graph_.loss, graph_.logits, graph_.gradient_norm}) {
+      const Layout* const layout = layout_of(value);
+      if (layout != nullptr && layout->partial != 0) {
+        Fail("a result of the step is pending");
+      }
+    }
+    const auto as_parameter = [&](const std::vector<ValueId>& values,
+                                  const char* what) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        const Layout* const is = layout_of(values[i]);
+        const Layout* const want = layout_of(graph_.parameters[i].value);
+        if (is == nullptr || want == nullptr || *is == *want) continue;
+        Fail(std::string(what) + " of " + graph_.parameters[i].role +
+             " does not lie as the parameter");
+      }
+    };
+    as_parameter(graph_.gradients, "the gradient");
+    as_parameter(graph_.updated, "the new value");
+  }
+
+  const Graph& graph_;
+  const Program& program_;
+  const Sizes& sizes_;
+  int32_t op_ = -1;
+  std::vector<AxisSet> maxima_;
+  std::vector<ProgramFault> faults_;
+};
+
+}  // namespace
+
+std::vector<ProgramFault> Validate(const Graph& graph, const Program& program,
+                                   const Sizes& sizes) {
+  return Checker(graph, program, sizes).Run();
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,183 @@
+// Every number is a function of the seed, the input's place in the graph and
+// the element's place in it, so that layouts cannot change it.
+//
+//   row 3 of 4 with 8 tokens   ->  weights 1 for its first 5, then 0
+#include "verify/step/data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "exec/machine/random.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Buffer;
+using exec::Random;
+using step::ValueId;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+class Maker {
+ public:
+  Maker(const step::Graph& graph, const step::Sizes& sizes, Dtype dtype,
+        uint64_t seed)
+      : graph_(graph), sizes_(sizes), random_(seed) {
+    out_.inputs = {.sizes = sizes, .dtype = dtype, .values = {}};
+    out_.inputs.values.resize(graph.values.size());
+    out_.values.resize(graph.values.size());
+  }
+
+  StepData Run() {
+    for (size_t i = 0; i < graph_.parameters.size(); ++i) MakeParameter(i);
+    for (size_t i = 0; i < graph_.moments.size(); ++i) MakeMoments(i);
+    for (const step::Data& data : graph_.data) MakeData(data);
+    return std::move(out_);
+  }
+
+ private:
+  Buffer& New(ValueId value) {
+    const bool whole = graph_.values[At(value)].integral;
+    Buffer& to = out_.inputs.values[At(value)];
+    to = Buffer::Zeros(step::ShapeOf(graph_, value, sizes_),
+                       whole ? Dtype::kI32 : out_.inputs.dtype);
+    return to;
+  }
+
+  template <class F>
+  void Fill(ValueId value, const F& f) {
+    Buffer& to = New(value);
+    for (size_t i = 0; i < At(to.Elements()); ++i) {
+      if (to.IsWide()) {
+        to.wide[i] = f(i);
+      } else if (to.IsReal()) {
+        to.real[i] = static_cast<float>(f(i));
+      } else {
+        to.whole[i] = static_cast<int32_t>(f(i));
+      }
+    }
+    exec::RoundTo(to);
+    dense::StepTensor<double>& dense = out_.values[At(value)];
+    dense.shape = to.shape;
+    dense.data.clear();
+    for (double x : to.wide) dense.data.push_back(x);
+    for (float x : to.real) dense.data.push_back(x);
+    for (int32_t x : to.whole) dense.data.push_back(x);
+  }
+
+  void MakeParameter(size_t i) {
+    const step::Parameter& parameter = graph_.parameters[i];
+    const Random random =
+        random_.Split(parameter.role).Split(At(parameter.layer + 1));
+    const std::string& role = parameter.role;
+    const bool bias = role.size() > 5 && role.ends_with(".bias");
+    const bool norm = role.find("norm") != std::string::npos && !bias;
+    const double spread = norm ? 0.3 : bias ? 0.5 : 0.4;
+    Fill(parameter.value, [&](size_t at) {
+      return (norm ? 1.0 : 0.0) + spread * random.Normal(at);
+    });
+  }
+
+  void MakeMoments(size_t i) {
+    const Random random = random_.Split("moments").Split(i);
+    const step::Moments& of = graph_.moments[i];
+    if (of.first >= 0) {
+      Fill(of.first, [&](size_t at) { return 0.01 * random.Normal(at); });
+    }
+    if (of.second >= 0) {
+      Fill(of.second, [&](size_t at) {
+        return 1e-4 + 1e-3 * random.Split(1).Uniform(at);
+      });
+    }
+  }
+
+  int64_t Tokens() const { return sizes_[At(graph_.common.query)]; }
+  int64_t Keys() const {
+    return graph_.common.key < 0 ? Tokens() : sizes_[At(graph_.common.key)];
+  }
+  // Tokens of a row that count, unequally many.
+  int64_t Length(int64_t row) const {
+    const int64_t most = Tokens();
+    return std::max<int64_t>(1, most - (row * 3 + row / 2) % (most / 2 + 1));
+  }
+  // Where a row's first new token stands.
+  int64_t Begin(int64_t row) const {
+    if (Tokens() == Keys()) return 0;
+    const int64_t room = Keys() - Tokens();
+    return room - row * 3 % (room / 2 + 1);
+  }
+
+  void MakeData(const step::Data& data) {
+    const Random random =
+        random_.Split("data").Split(static_cast<uint64_t>(data.kind));
+    const auto width = static_cast<size_t>(Tokens());
+    switch (data.kind) {
+      case step::DataKind::kIds:
+      case step::DataKind::kLabels: {
+        const auto rows = static_cast<uint64_t>(Vocabulary());
+        // A walk that comes by every part of the vocabulary.
+        Fill(data.value, [&](size_t at) {
+          return static_cast<double>((at * 7 + random.Below(at, 3)) % rows);
+        });
+        break;
+      }
+      case step::DataKind::kWeights:
+        Fill(data.value, [&](size_t at) {
+          const auto row = static_cast<int64_t>(at / width);
+          return static_cast<int64_t>(at % width) < Length(row) ? 1.0 : 0.0;
+        });
+        break;
+      case step::DataKind::kPositions:
+        Fill(data.value, [&](size_t at) {
+          const auto row = static_cast<int64_t>(at / width);
+          return static_cast<double>(Begin(row) +
+                                     static_cast<int64_t>(at % width));
+        });
+        break;
+      case step::DataKind::kCache:
+        Fill(data.value, [&](size_t at) {
+          return CacheNumber(data.value, at, random.Split(At(data.value)));
+        });
+        break;
+      case step::DataKind::kCachePositions: {
+        const auto keys = static_cast<size_t>(Keys());
+        Fill(data.value,
+             [&](size_t at) { return static_cast<double>(at % keys); });
+        break;
+      }
+    }
+  }
+
+  // What lies behind a row's length is stale, and large.
+  double CacheNumber(ValueId value, size_t at, const Random& random) const {
+    const Shape shape = step::ShapeOf(graph_, value, sizes_);
+    int64_t each = 1;
+    for (size_t d = 2; d < shape.size(); ++d) each *= shape[d];
+    const auto element = static_cast<int64_t>(at);
+    const int64_t key = element / each % shape[1];
+    const int64_t row = element / each / shape[1];
+    return random.Normal(at) * (key < Begin(row) ? 1.0 : 100.0);
+  }
+
+  int64_t Vocabulary() const {
+    for (size_t label = 0; label < sizes_.size(); ++label) {
+      if (graph_.labels[label].semantic == "VOCAB") return sizes_[label];
+    }
+    return 16;
+  }
+
+  const step::Graph& graph_;
+  const step::Sizes& sizes_;
+  Random random_;
+  StepData out_;
+};
+
+}  // namespace
+
+StepData MakeStepData(const step::Graph& graph, const step::Sizes& sizes,
+                      Dtype dtype, uint64_t seed) {
+  return Maker(graph, sizes, dtype, seed).Run();
+}
+
+}  // namespace shardc::verify

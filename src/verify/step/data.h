@@ -1,0 +1,26 @@
+// What a step is run on: parameters, moments, tokens and caches.
+#ifndef SHARDC_VERIFY_STEP_DATA_H_
+#define SHARDC_VERIFY_STEP_DATA_H_
+
+#include <cstdint>
+
+#include "dense/step.h"
+#include "exec/step/run.h"
+#include "model/step_graph.h"
+
+namespace shardc::verify {
+
+// The same numbers for the devices, in `dtype`, and for the dense reference.
+struct StepData {
+  exec::StepInputs inputs = {};
+  dense::StepValues<double> values = {};
+};
+// Weights of norms are not 1 and biases not 0; rows of tokens are of unequal
+// length, so that means of means are no means; caches are full of large stale
+// numbers; second moments have a floor.
+StepData MakeStepData(const step::Graph& graph, const step::Sizes& sizes,
+                      Dtype dtype, uint64_t seed);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_DATA_H_

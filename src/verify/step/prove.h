@@ -1,0 +1,66 @@
+// Runs a step's program at small sizes and compares everything it makes with
+// the dense reference.
+#ifndef SHARDC_VERIFY_STEP_PROVE_H_
+#define SHARDC_VERIFY_STEP_PROVE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exec/machine/seams.h"
+#include "model/dtype.h"
+#include "model/mesh.h"
+#include "step/program.h"
+
+namespace shardc::verify {
+
+struct StepCase {
+  const step::Graph* graph = nullptr;
+  const step::Program* program = nullptr;
+  // Of the same graph on one device: what the dtype costs by itself.
+  const step::Program* alone = nullptr;
+  Mesh mesh = {};
+  step::Sizes sizes = {};
+  Dtype dtype = Dtype::kF64;
+  uint64_t seed = 0;
+  int threads = 1;
+  exec::Seams seams = {};
+  // What is run where it is not `program`: a fault's.
+  const step::Program* run = nullptr;
+};
+
+// `error` is relative to the value's scale; a whole number's is 0 or 1.
+struct ValueError {
+  bool judged = false;
+  double error = 0;
+  double allowed = 0;
+};
+
+enum class StepCheck : uint8_t {
+  kForm,
+  kStatic,
+  kAnchors,
+  kReplicas,
+  kResults,
+  kLedger
+};
+std::string_view StepCheckName(StepCheck check);  // "form"
+
+struct StepProblem {
+  StepCheck check = StepCheck::kForm;
+  int32_t op = -1;
+  std::string message = {};
+};
+
+struct StepProof {
+  std::vector<ValueError> values = {};     // by ValueId
+  std::vector<StepProblem> problems = {};  // the first names the op at fault
+  int64_t gradients = 0, updates = 0, caches = 0;
+  bool Holds() const { return problems.empty(); }
+  bool Failed(StepCheck check) const;
+};
+StepProof ProveStep(const StepCase& test);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_PROVE_H_

@@ -1,0 +1,438 @@
+// The graph is lowered twice at real sizes: whole, for the bytes, and with a
+// layer of each kind, for the proof at small sizes. Rows are an op's
+// collectives; layers whose rows are the same, one after the other, are one.
+//
+//   layer 0-31  linear o  [b,t,d]  b:fsdp+dp  all_reduce tp  192.0 MiB
+#include "verify/step/step_report.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "plan/step_specs.h"
+#include "source/digest.h"
+#include "step/build.h"
+#include "step/lower.h"
+#include "step/optimizer.h"
+#include "step/validate.h"
+#include "step/vjp.h"
+#include "verify/step/witness.h"
+
+namespace shardc::verify {
+namespace {
+
+using step::Graph;
+using step::Instruction;
+using step::InstructionKind;
+using step::Op;
+using step::Phase;
+using step::Program;
+
+constexpr int64_t kMostDevices = 64;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// Which op of its layer and phase an op is: the same in every graph of the
+// model.
+using Place = std::tuple<int32_t, Phase, int32_t>;
+
+std::vector<Place> PlacesOf(const Graph& graph) {
+  std::vector<Place> out;
+  std::map<std::pair<int32_t, Phase>, int32_t> next;
+  for (const Op& op : graph.ops) {
+    out.emplace_back(op.layer, op.phase, next[{op.layer, op.phase}]++);
+  }
+  return out;
+}
+
+// A graph, its sizes and what it becomes.
+struct Lowered {
+  step::StepModel model;
+  step::Sizes sizes;
+  std::vector<Spec> specs;
+  std::optional<Program> program;
+};
+
+class Reporter {
+ public:
+  Reporter(const StepRequest& request, Findings& findings)
+      : request_(request), compiled_(*request.compiled), findings_(findings) {}
+
+  std::optional<StepReport> Run() {
+    Start();
+    auto full = Make({});
+    if (!full) return std::nullopt;
+    for (const Op& op : full->model.graph.ops) {
+      out_.layers = std::max<int64_t>(out_.layers, op.layer + 1);
+    }
+    if (!LowerAt(*full, compiled_.mesh)) return std::move(out_);
+    Describe(*full);
+    for (const step::ProgramFault& fault :
+         step::Validate(full->model.graph, *full->program, full->sizes)) {
+      Problem("static", full->model.graph, fault.op, fault.message);
+    }
+    if (request_.numbers) {
+      const bool known = Prove(full->model.graph);
+      if (!known) return std::nullopt;
+    }
+    Fold();
+    if (!out_.problems.empty() && out_.status == StepStatus::kPass) {
+      out_.status = StepStatus::kFail;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void Start() {
+    out_.mode = request_.mode;
+    out_.mesh = compiled_.mesh;
+    out_.batch = request_.batch;
+    out_.length = request_.length;
+    out_.dtype = request_.dtype;
+    out_.element_bytes = request_.element_bytes;
+    out_.keep_gathered = request_.keep_gathered;
+    const bool generates = IsGeneration(request_.mode);
+    out_.policy = request_.policy.value_or(
+        generates ? step::Policy::kCost : step::Policy::kPublished);
+  }
+
+  std::optional<Lowered> Make(const std::vector<int32_t>& layers) {
+    auto model = step::BuildForward(*compiled_.rules.model, request_.config,
+                                    compiled_.manifest, request_.mode,
+                                    findings_, layers);
+    if (!model) return std::nullopt;
+    if (request_.mode == Mode::kTrain) {
+      step::Differentiate(model->graph);
+      step::AppendOptimizer(model->graph);
+    }
+    Lowered out{.model = std::move(*model),
+                .sizes = {},
+                .specs = {},
+                .program = std::nullopt};
+    out.sizes = step::RealSizes(out.model, request_.batch, request_.length);
+    out.specs = StepSpecs(compiled_.plan, out.model.graph, request_.mode);
+    return out;
+  }
+
+  step::LowerRequest RequestFor(const Lowered& of, const Mesh& mesh) const {
+    return {.graph = &of.model.graph,
+            .mesh = mesh,
+            .sizes = of.sizes,
+            .element_bytes = request_.element_bytes,
+            .policy = out_.policy,
+            .keep_gathered = request_.keep_gathered,
+            .parameters = of.specs,
+            .anchors = step::AnchorAxesOf(*compiled_.resolver, request_.mode)};
+  }
+
+  bool LowerAt(Lowered& of, const Mesh& mesh) {
+    step::Unsupported why;
+    of.program = step::Lower(RequestFor(of, mesh), why);
+    if (of.program) return true;
+    out_.status = StepStatus::kUnsupported;
+    out_.reason = (why.op.empty() ? "" : why.op + ": ") + why.message;
+    return false;
+  }
+
+  void Problem(std::string_view check, const Graph& graph, int32_t op,
+               const std::string& message) {
+    std::string text(check);
+    text += ": ";
+    if (op >= 0) {
+      const Op& of = graph.ops[At(op)];
+      text += PartOf(of) + ", " + NameOf(of) + ": ";
+    }
+    out_.problems.push_back(text + message);
+  }
+
+  static std::string NameOf(const Op& op) {
+    return op.name.empty() ? "op" : op.name;
+  }
+
+  static std::string PartOf(const Op& op) {
+    if (op.phase == Phase::kOptimizer) return "optimizer";
+    if (op.layer >= 0) return "layer " + std::to_string(op.layer);
+    return "model";
+  }
+
+  std::string ResultOf(const Graph& graph, step::ValueId value) const {
+    std::string out = "[";
+    for (step::LabelId label : graph.values[At(value)].labels) {
+      if (out.size() > 1) out += ',';
+      const std::string& name = graph.labels[At(label)].name;
+      out += name;
+    }
+    return out + "]";
+  }
+
+  // Rows, clashes and totals of the whole program.
+  void Describe(const Lowered& full) {
+    const Graph& graph = full.model.graph;
+    const Program& program = *full.program;
+    std::string text;
+    for (const Instruction& step : program.code) {
+      if (step.kind != InstructionKind::kCollective) continue;
+      AddRow(graph, program, step, full.sizes, text);
+    }
+    std::map<std::tuple<std::string, std::string, std::string>, size_t> known;
+    for (const step::Clash& clash : program.clashes) {
+      AddClash(graph, program, clash, known);
+    }
+    out_.notes = program.notes;
+    out_.program = Sha256(text);
+    places_ = PlacesOf(graph);
+  }
+
+  void AddRow(const Graph& graph, const Program& program,
+              const Instruction& step, const step::Sizes& sizes,
+              std::string& text) {
+    const int64_t bytes =
+        step::SentBytes(graph, program, step, sizes, request_.element_bytes);
+    const step::Slot& from = program.slots[At(step.in[0])];
+    const step::Slot& to = program.slots[At(step.out)];
+    StepRow row;
+    if (step.op >= 0) {
+      const Op& op = graph.ops[At(step.op)];
+      row.part = PartOf(op);
+      row.phase = op.phase;
+      row.op = NameOf(op);
+    } else {
+      row.part = "model";
+      row.op = "results";
+    }
+    row.result = ResultOf(graph, from.value);
+    row.specs = step::LayoutText(graph, program.axes, from.value, from.layout) +
+                " -> " +
+                step::LayoutText(graph, program.axes, to.value, to.layout);
+    row.collective = step.collective;
+    row.axes = program.axes.Group(step.axes);
+    row.bytes = bytes;
+    AddTraffic(row);
+    text += row.part + "|" + row.op + "|" + row.result + "|" + row.specs + "|" +
+            std::string(CollectiveName(step.collective)) + "|" +
+            GroupText(row.axes) + "\n";
+    row_ops_.push_back(step.op);
+    out_.rows.push_back(std::move(row));
+  }
+
+  void AddTraffic(const StepRow& row) {
+    for (StepTraffic& one : out_.traffic) {
+      if (one.phase == row.phase && one.collective == *row.collective &&
+          one.axes == row.axes) {
+        ++one.count;
+        one.bytes += row.bytes;
+        return;
+      }
+    }
+    out_.traffic.push_back(
+        {row.phase, *row.collective, row.axes, 1, row.bytes});
+  }
+
+  void AddClash(const Graph& graph, const Program& program,
+                const step::Clash& clash,
+                std::map<std::tuple<std::string, std::string, std::string>,
+                         size_t>& known) {
+    const Op& op = graph.ops[At(clash.op)];
+    const auto name = [&](step::LabelId label) {
+      return label < 0 ? std::string("gathered") : graph.labels[At(label)].name;
+    };
+    StepClash out;
+    out.part = op.phase == Phase::kForward    ? "forward"
+               : op.phase == Phase::kBackward ? "backward"
+                                              : "optimizer";
+    out.op = NameOf(op);
+    out.axis = program.axes.names[clash.axis];
+    for (step::LabelId label : clash.labels) out.labels.push_back(name(label));
+    out.chosen = name(clash.chosen);
+    out.cheapest = name(clash.cheapest);
+    out.bytes = clash.bytes;
+    out.least = clash.least;
+    const auto key =
+        std::make_tuple(out.part, out.op, out.axis + out.chosen + out.cheapest);
+    const auto [found, fresh] = known.emplace(key, out_.clashes.size());
+    if (fresh) {
+      out_.clashes.push_back(std::move(out));
+    } else {
+      StepClash& same = out_.clashes[found->second];
+      ++same.count;
+      same.bytes += out.bytes;
+      same.least += out.least;
+    }
+  }
+
+  // False after findings.
+  bool Prove(const Graph& full) {
+    out_.witness_layers = WitnessLayers(full);
+    auto small = Make(out_.witness_layers);
+    if (!small) return false;
+    if (!LowerAt(*small, compiled_.mesh)) return true;
+    out_.witness_mesh = WitnessMesh(compiled_.mesh, kMostDevices);
+    const step::Axes axes = step::AxesOf(out_.witness_mesh);
+    if (axes.names != small->program->axes.names) {
+      return Unsupported("the mesh has no small one");
+    }
+    small->program->axes = axes;
+    std::string why;
+    const auto sizes =
+        WitnessSizes(small->model.graph, small->sizes, *small->program, why);
+    if (!sizes) return Unsupported(why);
+    for (size_t label = 0; label < sizes->size(); ++label) {
+      if (!small->model.graph.labels[label].factors.empty()) continue;
+      out_.witness_sizes.emplace_back(small->model.graph.labels[label].name,
+                                      (*sizes)[label]);
+    }
+    Mesh single;
+    single.axes = {{"one", 1, AxisType::kAuto}};
+    step::Unsupported none;
+    const auto alone = step::Lower(RequestFor(*small, single), none);
+    const StepCase test{.graph = &small->model.graph,
+                        .program = &*small->program,
+                        .alone = alone ? &*alone : nullptr,
+                        .mesh = out_.witness_mesh,
+                        .sizes = *sizes,
+                        .dtype = request_.dtype,
+                        .seed = request_.seed,
+                        .threads = request_.threads,
+                        .seams = {},
+                        .run = nullptr};
+    Take(ProveStep(test), small->model.graph);
+    return true;
+  }
+
+  bool Unsupported(const std::string& why) {
+    out_.status = StepStatus::kUnsupported;
+    out_.reason = why;
+    return true;
+  }
+
+  void Take(const StepProof& proof, const Graph& small) {
+    out_.proved = true;
+    out_.gradients = proof.gradients;
+    out_.updates = proof.updates;
+    out_.caches = proof.caches;
+    for (const StepProblem& problem : proof.problems) {
+      Problem(StepCheckName(problem.check), small, problem.op, problem.message);
+    }
+    const std::vector<Place> places = PlacesOf(small);
+    std::map<Place, ValueError> errors;
+    for (size_t i = 0; i < small.ops.size(); ++i) {
+      const ValueError& error = proof.values[At(small.ops[i].out)];
+      if (!error.judged) continue;
+      errors[places[i]] = error;
+      if (!small.values[At(small.ops[i].out)].integral &&
+          error.error >= out_.worst) {
+        out_.worst = error.error;
+        out_.worst_allowed = error.allowed;
+      }
+    }
+    for (size_t i = 0; i < out_.rows.size(); ++i) {
+      if (row_ops_[i] < 0) continue;
+      const auto found = errors.find(places_[At(row_ops_[i])]);
+      if (found == errors.end()) continue;
+      out_.rows[i].error = found->second.error;
+      out_.rows[i].allowed = found->second.allowed;
+    }
+  }
+
+  // Rows of one layer, without what the proof says of them.
+  using Rows = std::vector<StepRow>;
+  static bool Alike(const Rows& a, const Rows& b) {
+    if (a.size() != b.size()) return false;
+    for (size_t i = 0; i < a.size(); ++i) {
+      const StepRow &x = a[i], &y = b[i];
+      if (x.op != y.op || x.result != y.result || x.specs != y.specs ||
+          x.collective != y.collective || x.axes != y.axes ||
+          x.bytes != y.bytes) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Runs of layers whose rows are alike become one; a fold takes the worst
+  // error of its layers.
+  void Fold() {
+    Rows folded;
+    size_t at = 0;
+    while (at < out_.rows.size()) {
+      size_t end = Block(at);
+      Rows block(out_.rows.begin() + static_cast<int64_t>(at),
+                 out_.rows.begin() + static_cast<int64_t>(end));
+      const std::string first = block.front().part;
+      std::string last = first;
+      int64_t layers = 1;
+      while (first.starts_with("layer ") && end < out_.rows.size()) {
+        const size_t next = Block(end);
+        const Rows more(out_.rows.begin() + static_cast<int64_t>(end),
+                        out_.rows.begin() + static_cast<int64_t>(next));
+        if (!Alike(block, more)) break;
+        for (size_t i = 0; i < block.size(); ++i) {
+          if (!more[i].error) continue;
+          if (!block[i].error || *more[i].error > *block[i].error) {
+            block[i].error = more[i].error;
+            block[i].allowed = more[i].allowed;
+          }
+        }
+        last = more.front().part;
+        ++layers;
+        end = next;
+      }
+      for (StepRow& row : block) {
+        row.layers = layers;
+        if (layers > 1) row.part = Range(first, last);
+        folded.push_back(std::move(row));
+      }
+      at = end;
+    }
+    out_.rows = std::move(folded);
+  }
+
+  static std::string Range(const std::string& first, const std::string& last) {
+    const int a = std::stoi(first.substr(6)), b = std::stoi(last.substr(6));
+    return "layer " + std::to_string(std::min(a, b)) + "-" +
+           std::to_string(std::max(a, b));
+  }
+
+  // The end of the rows of one part and phase.
+  size_t Block(size_t at) const {
+    size_t end = at;
+    while (end < out_.rows.size() &&
+           out_.rows[end].part == out_.rows[at].part &&
+           out_.rows[end].phase == out_.rows[at].phase) {
+      ++end;
+    }
+    return end;
+  }
+
+  const StepRequest& request_;
+  const Compiled& compiled_;
+  Findings& findings_;
+  StepReport out_;
+  std::vector<int32_t> row_ops_;
+  std::vector<Place> places_;
+};
+
+}  // namespace
+
+std::string_view StepStatusName(StepStatus status) {
+  return status == StepStatus::kPass   ? "pass"
+         : status == StepStatus::kFail ? "fail"
+                                       : "unsupported";
+}
+
+int64_t StepReport::Sent(Phase phase) const {
+  int64_t out = 0;
+  for (const StepTraffic& one : traffic) {
+    if (one.phase == phase) out += one.bytes;
+  }
+  return out;
+}
+
+std::optional<StepReport> VerifyStep(const StepRequest& request,
+                                     Findings& findings) {
+  return Reporter(request, findings).Run();
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,99 @@
+// A whole step under a plan: which collectives happen, how many bytes, and
+// whether every result is the dense model's.
+#ifndef SHARDC_VERIFY_STEP_STEP_REPORT_H_
+#define SHARDC_VERIFY_STEP_STEP_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/manifest.h"
+#include "model/project.h"
+#include "plan/compile.h"
+#include "source/finding.h"
+#include "step/choose.h"
+#include "verify/step/prove.h"
+
+namespace shardc::verify {
+
+struct StepRequest {
+  const Compiled* compiled = nullptr;
+  const ModelConfig* config = nullptr;  // may be null
+  Mode mode = Mode::kTrain;
+  int64_t batch = 0, length = 0;
+  Dtype dtype = Dtype::kF64;                // of the proof
+  int64_t element_bytes = 2;                // of the report's bytes
+  std::optional<step::Policy> policy = {};  // else the mode's own
+  bool keep_gathered = false;
+  bool numbers = true;  // run it; else form, static checks and bytes only
+  uint64_t seed = 0;
+  int threads = 1;
+};
+
+// A collective of an op, or an op that has an anchor and moves nothing.
+struct StepRow {
+  std::string part;  // "layer 0-31", "embed", "optimizer"
+  step::Phase phase = step::Phase::kForward;
+  std::string op;      // "linear q"
+  std::string result;  // "[b,t,n,h]"
+  std::string specs;   // "b:fsdp+dp n:tp"
+  std::optional<Collective> collective;
+  AxisGroup axes;
+  int64_t bytes = 0;   // that the busiest device sends, in one layer
+  int64_t layers = 1;  // that are alike
+  std::optional<double> error, allowed;
+  bool operator==(const StepRow&) const = default;
+};
+
+struct StepClash {
+  std::string part, op, axis;
+  std::vector<std::string> labels;
+  std::string chosen, cheapest;  // "gathered" where no label
+  int64_t bytes = 0, least = 0;
+  int64_t count = 1;
+};
+
+struct StepTraffic {
+  step::Phase phase = step::Phase::kForward;
+  Collective collective = Collective::kAllGather;
+  AxisGroup axes;
+  int64_t count = 0, bytes = 0;
+};
+
+enum class StepStatus : uint8_t { kPass, kFail, kUnsupported };
+std::string_view StepStatusName(StepStatus status);
+
+struct StepReport {
+  Mode mode = Mode::kTrain;
+  Mesh mesh;
+  int64_t batch = 0, length = 0, layers = 0;
+  Dtype dtype = Dtype::kF64;
+  int64_t element_bytes = 2;
+  step::Policy policy = step::Policy::kPublished;
+  bool keep_gathered = false;
+  StepStatus status = StepStatus::kPass;
+  std::string reason;  // of what is not supported
+  std::vector<StepRow> rows;
+  std::vector<StepClash> clashes;
+  std::vector<StepTraffic> traffic;
+  std::vector<std::string> notes;
+  std::string program;  // sha256 of the program's text
+  bool proved = false;
+  Mesh witness_mesh;
+  std::vector<std::pair<std::string, int64_t>> witness_sizes;
+  std::vector<int32_t> witness_layers;
+  int64_t gradients = 0, updates = 0, caches = 0;
+  double worst = 0, worst_allowed = 0;
+  std::vector<std::string> problems;
+
+  int64_t Sent(step::Phase phase) const;
+};
+
+// Nothing after findings about the inputs.
+std::optional<StepReport> VerifyStep(const StepRequest& request,
+                                     Findings& findings);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_STEP_REPORT_H_

@@ -1,0 +1,336 @@
+// A dimension's size is a small multiple of the least number that all of its
+// cuts divide: two rows of the batch and four tokens a shard, four elements of
+// what is only summed over. Heads keep how they nest in kv heads, a dimension
+// that is used up by axes keeps its size, and so does one whose rows are named.
+//
+//   32 heads, 8 kv heads, tp 4, hidden 4096 over fsdp 2   ->  8, 4, 8
+#include "verify/step/witness.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "verify/cases/reduced_sizes.h"
+
+namespace shardc::verify {
+namespace {
+
+using step::AxisList;
+using step::LabelId;
+using step::Op;
+using step::OpKind;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+class Chooser {
+ public:
+  Chooser(const step::Graph& graph, const step::Sizes& real,
+          const step::Program& program)
+      : graph_(graph), real_(real), program_(program), sizes_(real) {
+    parts_.assign(real.size(), 1);
+    several_.resize(real.size());
+    fixed_.assign(real.size(), 0);
+  }
+
+  std::optional<step::Sizes> Run(std::string& why) {
+    FindCuts();
+    FindFixed();
+    ChooseTokens();
+    ChooseHeads();
+    ChooseExperts();
+    for (size_t label = 0; label < real_.size(); ++label) ChooseOther(label);
+    ChooseTables();
+    ChooseCounts();
+    Finish();
+    return Check(why) ? std::optional(sizes_) : std::nullopt;
+  }
+
+ private:
+  const step::Label& LabelOf(int64_t label) const {
+    return graph_.labels[At(label)];
+  }
+  void Set(int64_t label, int64_t size) {
+    if (label < 0 || set_.count(label) != 0) return;
+    sizes_[At(label)] = fixed_[At(label)] != 0 ? real_[At(label)] : size;
+    set_.insert(label);
+  }
+  void Need(int64_t label, int64_t parts) {
+    parts_[At(label)] = std::lcm(parts_[At(label)], parts);
+    several_[At(label)].insert(parts);
+  }
+
+  // Cuts of composite dimensions are cuts of their factors, outermost first.
+  void Cut(LabelId label, const AxisList& list) {
+    const std::vector<LabelId>& factors = LabelOf(label).factors;
+    Need(label, program_.axes.Parts(list));
+    if (factors.empty()) return;
+    size_t f = 0;
+    int64_t left = real_[At(factors[0])], cut = 1;
+    for (step::AxisId axis : list) {
+      const int64_t n = program_.axes.sizes[axis];
+      while (left == 1 && f + 1 < factors.size()) {
+        fixed_[At(factors[f])] = 1;  // used up
+        Need(factors[f], cut);
+        left = real_[At(factors[++f])];
+        cut = 1;
+      }
+      if (left % n != 0) return;
+      left /= n;
+      cut *= n;
+    }
+    Need(factors[f], cut);
+  }
+
+  void FindCuts() {
+    for (const step::Slot& slot : program_.slots) {
+      const step::Value& value = graph_.values[At(slot.value)];
+      for (size_t d = 0; d < value.labels.size(); ++d) {
+        if (!slot.layout.dims[d].empty()) {
+          Cut(value.labels[d], slot.layout.dims[d]);
+        }
+      }
+    }
+  }
+
+  void FindFixed() {
+    for (const Op& op : graph_.ops) {
+      if (op.kind == OpKind::kIndex || op.kind == OpKind::kUnindex) {
+        fixed_[At(op.label)] = 1;
+      }
+    }
+  }
+
+  void ChooseTokens() {
+    const step::CommonLabels& common = graph_.common;
+    if (common.batch >= 0) Set(common.batch, 2 * parts_[At(common.batch)]);
+    if (common.query < 0) return;
+    const bool decodes = real_[At(common.query)] == 1;
+    const int64_t key =
+        common.key >= 0 ? std::max<int64_t>(parts_[At(common.key)], 1) : 1;
+    const bool alike =
+        common.key >= 0 && real_[At(common.key)] == real_[At(common.query)];
+    const int64_t cut = alike ? std::lcm(parts_[At(common.query)], key)
+                              : parts_[At(common.query)];
+    const int64_t tokens = std::max<int64_t>(8, 4 * cut);
+    Set(common.query, decodes ? 1 : tokens);
+    if (common.key >= 0) {
+      Set(common.key,
+          alike && !decodes ? tokens : std::max<int64_t>(8, 4 * key));
+    }
+  }
+
+  void ChooseHeads() {
+    for (const Op& op : graph_.ops) {
+      if (op.kind != OpKind::kRepeat) continue;
+      if (set_.count(op.to) != 0) continue;
+      Splits splits;
+      std::set<int64_t> heads = several_[At(op.to)];
+      std::set<int64_t> keys = several_[At(op.label)];
+      heads.insert(1);
+      keys.insert(1);
+      for (int64_t h : heads) {
+        for (int64_t k : keys) splits.heads.emplace_back(h, k);
+      }
+      const auto [h, k] =
+          ReducedHeads(real_[At(op.to)], real_[At(op.label)], splits);
+      Set(op.to, h);
+      Set(op.label, k);
+    }
+  }
+
+  void ChooseExperts() {
+    const step::CommonLabels& common = graph_.common;
+    if (common.experts < 0) return;
+    const int64_t top_k =
+        common.top_k < 0 ? 1 : std::min<int64_t>(2, real_[At(common.top_k)]);
+    int64_t groups = 1;
+    for (const Op& op : graph_.ops) {
+      if (op.kind != OpKind::kTopGroups) continue;
+      groups = std::min<int64_t>(4, real_[At(op.counts[0])]);
+      Set(op.counts[0], groups);
+      Set(op.counts[1],
+          std::min(groups, std::min<int64_t>(2, real_[At(op.counts[1])])));
+    }
+    const int64_t step = std::lcm(2 * parts_[At(common.experts)], 2 * groups);
+    int64_t experts = step;
+    while (experts < top_k + 2) experts += step;
+    Set(common.experts, std::min(experts, real_[At(common.experts)]));
+    if (common.top_k >= 0) Set(common.top_k, top_k);
+    if (common.slot < 0) return;
+    // Without a limit every token finds a place; with one, some do not.
+    const int64_t tokens = sizes_[At(common.query)];
+    const int64_t even = tokens * top_k / sizes_[At(common.experts)];
+    const int64_t cut = parts_[At(common.slot)];
+    const int64_t slots = graph_.dropless ? tokens : std::max<int64_t>(1, even);
+    Set(common.slot, (slots + cut - 1) / cut * cut);
+  }
+
+  void ChooseOther(size_t label) {
+    const step::Label& of = graph_.labels[label];
+    if (!of.factors.empty() || !of.parts.empty()) return;
+    if (set_.count(static_cast<int64_t>(label)) != 0) return;
+    const int64_t small = 4 * parts_[label];
+    int64_t size = real_[label] < small ? real_[label] : small;
+    for (const Op& op : graph_.ops) {
+      // Turned in pairs, and perhaps a fraction only.
+      if (op.kind == OpKind::kRope && op.label == static_cast<LabelId>(label) &&
+          graph_.ropes[At(op.index)].turned < 1) {
+        size = std::max<int64_t>(size, 8 * parts_[label]);
+      }
+    }
+    Set(static_cast<int64_t>(label), size);
+  }
+
+  // Rows that ids name: all of them must be there.
+  void ChooseTables() {
+    for (const Op& op : graph_.ops) {
+      if (op.kind != OpKind::kLookup || op.label < 0) continue;
+      const bool vocabulary = LabelOf(op.label).semantic == "VOCAB";
+      const int64_t least =
+          vocabulary
+              ? 16
+              : std::max(
+                    sizes_[At(graph_.common.query)],
+                    graph_.common.key < 0 ? 0 : sizes_[At(graph_.common.key)]) +
+                    op.index;
+      const int64_t cut = parts_[At(op.label)];
+      int64_t& size = sizes_[At(op.label)];
+      if (size < least) size = (least + cut - 1) / cut * cut;
+    }
+  }
+
+  void ChooseCounts() {
+    const step::CommonLabels& common = graph_.common;
+    if (common.window < 0) return;
+    const int64_t keys =
+        common.key < 0 ? sizes_[At(common.query)] : sizes_[At(common.key)];
+    const int64_t real_keys =
+        common.key < 0 ? real_[At(common.query)] : real_[At(common.key)];
+    sizes_[At(common.window)] =
+        real_[At(common.window)] < real_keys ? keys / 2 - 1 : keys;
+  }
+
+  void Finish() {
+    // Composite dimensions may be made of one another.
+    for (size_t round = 0; round < 3; ++round) {
+      for (size_t label = 0; label < real_.size(); ++label) {
+        const step::Label& of = graph_.labels[label];
+        if (!of.factors.empty()) {
+          sizes_[label] = 1;
+          for (LabelId factor : of.factors) sizes_[label] *= sizes_[At(factor)];
+        } else if (!of.parts.empty()) {
+          sizes_[label] = 0;
+          for (LabelId part : of.parts) sizes_[label] += sizes_[At(part)];
+        }
+      }
+      if (round == 0) WidenParts();
+      if (round <= 1) WidenFactors();
+    }
+  }
+
+  // A dimension that is cut across its factors or parts: the last one grows
+  // until it divides.
+  void WidenFactors() {
+    for (size_t label = 0; label < real_.size(); ++label) {
+      const step::Label& of = graph_.labels[label];
+      if (of.factors.empty() || sizes_[label] % parts_[label] == 0) continue;
+      for (size_t f = of.factors.size(); f-- > 0;) {
+        const auto last = At(of.factors[f]);
+        if (fixed_[last] != 0 || !graph_.labels[last].parts.empty()) continue;
+        sizes_[last] *= parts_[label] / std::gcd(parts_[label], sizes_[label]);
+        break;
+      }
+    }
+  }
+  void WidenParts() {
+    for (size_t label = 0; label < real_.size(); ++label) {
+      const step::Label& of = graph_.labels[label];
+      if (of.parts.empty() || sizes_[label] % parts_[label] == 0) continue;
+      for (LabelId part : of.parts) sizes_[At(part)] *= parts_[label];
+    }
+  }
+
+  bool Check(std::string& why) const {
+    for (size_t label = 0; label < real_.size(); ++label) {
+      if (sizes_[label] % parts_[label] == 0) continue;
+      why = "dimension " + graph_.labels[label].name + " of " +
+            std::to_string(real_[label]) +
+            " has no small size that its cuts divide";
+      return false;
+    }
+    return true;
+  }
+
+  const step::Graph& graph_;
+  const step::Sizes& real_;
+  const step::Program& program_;
+  step::Sizes sizes_;
+  std::vector<int64_t> parts_;
+  std::vector<std::set<int64_t>> several_;
+  std::vector<char> fixed_;
+  std::set<int64_t> set_;
+};
+
+// What a layer's ops are, without which layer it is.
+std::string KindOf(const step::Graph& graph, int32_t layer) {
+  std::string out;
+  for (const Op& op : graph.ops) {
+    if (op.layer != layer || op.phase != step::Phase::kForward) continue;
+    out += std::to_string(static_cast<int>(op.kind)) + op.name + op.fn;
+    for (LabelId label : op.counts) out += "," + std::to_string(label);
+    if (op.kind == OpKind::kRope) out += "r" + std::to_string(op.index);
+    for (LabelId label : graph.values[At(op.out)].labels) {
+      out += ":" + std::to_string(label);
+    }
+    out += ';';
+  }
+  return out;
+}
+
+}  // namespace
+
+Mesh WitnessMesh(const Mesh& mesh, int64_t most_devices) {
+  Mesh out = mesh;
+  const auto devices = [&] {
+    int64_t n = 1;
+    for (const MeshAxis& axis : out.axes) n *= axis.size;
+    return n;
+  };
+  while (devices() > most_devices) {
+    auto longest = std::max_element(
+        out.axes.begin(), out.axes.end(),
+        [](const MeshAxis& a, const MeshAxis& b) { return a.size < b.size; });
+    if (longest->size <= 2) break;
+    // Even lengths are halved, so that what divided still does.
+    longest->size = longest->size % 2 == 0 ? longest->size / 2 : 2;
+  }
+  out.devices = devices();
+  out.processes = 1;
+  out.slices = 1;
+  out.dcn.clear();
+  return out;
+}
+
+std::optional<step::Sizes> WitnessSizes(const step::Graph& graph,
+                                        const step::Sizes& real,
+                                        const step::Program& program,
+                                        std::string& why) {
+  return Chooser(graph, real, program).Run(why);
+}
+
+std::vector<int32_t> WitnessLayers(const step::Graph& graph) {
+  int32_t layers = 0;
+  for (const Op& op : graph.ops) layers = std::max(layers, op.layer + 1);
+  std::vector<int32_t> out;
+  std::map<std::string, int32_t> seen;
+  for (int32_t layer = 0; layer < layers; ++layer) {
+    if (seen.emplace(KindOf(graph, layer), layer).second) out.push_back(layer);
+  }
+  if (out.size() == 1 && layers > 1) out.push_back(out[0] == 0 ? 1 : 0);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace shardc::verify

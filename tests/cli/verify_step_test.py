@@ -1,0 +1,127 @@
+"""`shardc verify --step`: a whole step of a model, proved and priced."""
+
+import json
+import os
+import tempfile
+import unittest
+
+import jsonschema
+
+from driver import TESTDATA, Case, run
+
+MODELS = os.path.join(TESTDATA, "models")
+CONFIGS = os.path.join(TESTDATA, "configs")
+
+
+def inputs(model, config, naming="hf", ending=""):
+    return ("--rules", "auto", "--manifest",
+            os.path.join(MODELS, f"{model}.{naming}.manifest.json{ending}"),
+            "--model", os.path.join(CONFIGS, f"{config}.config.json"))
+
+
+LLAMA = inputs("llama-3-8b", "llama-3-8b")
+MIXTRAL = inputs("mixtral-8x7b", "mixtral-8x7b", ending=".gz")
+GPT2 = inputs("gpt2-xl", "gpt2-xl", ending=".gz")
+GEMMA = inputs("gemma-2-9b", "gemma-2-9b", ending=".gz")
+
+
+class VerifyStep(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.schema = jsonschema.Draft7Validator(
+            json.loads(run("schema", "step").out))
+
+    def steps(self, *args, rc=0):
+        value = self.check(run("verify", "--no-project", *args,
+                               "--format", "json"), rc).json()
+        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
+                  for e in self.schema.iter_errors(value)]
+        self.assertEqual(errors, [])
+        return value["steps"]
+
+    def passes(self, *args):
+        for step in self.steps(*args):
+            self.assertEqual(step["problems"], [])
+            self.assertEqual(step["status"], "pass")
+            self.assertLessEqual(step["proof"]["worst_error"],
+                                 step["proof"]["allowed"])
+
+    def test_families_and_meshes(self):
+        for model in (LLAMA, MIXTRAL, GPT2, GEMMA):
+            for mesh in ("dp:2,fsdp:2,tp:2", "fsdp:2,sp:2,tp:2",
+                         "fsdp:2,ep:2,tp:2"):
+                with self.subTest(model=model[5], mesh=mesh):
+                    self.passes("--mesh", mesh, *model, "--batch", "16",
+                                "--step", "train,prefill,decode",
+                                "--dtype", "float64,float32")
+
+    def test_policies(self):
+        for more in (("--policy", "cost"), ("--keep-gathered",),
+                     ("--seed", "3")):
+            with self.subTest(more=more):
+                self.passes("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA,
+                            "--batch", "16", "--step", "train,decode", *more)
+
+    def counts(self, step, phase, axes):
+        return {one["collective"]: one["count"]
+                for one in step["totals"]["by_collective"]
+                if one["phase"] == phase and one["axes"] == axes}
+
+    def test_published_counts(self):
+        # Two all_reduces a layer forward and backward, one of the embedding
+        # and three of the loss; backward one of the head. The residual is
+        # whole, as it is where these counts were published.
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nextends: [builtin:llama]\n"
+                           "axes: {hidden_state: null}\nrules: []\n")
+            args = ("--mesh", "dp:2,fsdp:2,tp:2", "--rules", rules,
+                    *LLAMA[2:], "--batch", "16", "--step", "train")
+            (step,) = self.steps(*args)
+        self.assertEqual(step["status"], "pass")
+        self.assertEqual(self.counts(step, "forward", ["tp"]),
+                         {"all_reduce": 68})
+        self.assertEqual(self.counts(step, "backward", ["tp"]),
+                         {"all_reduce": 65})
+        self.assertEqual(step["layers"], 32)
+        self.assertEqual({op["part"] for op in step["ops"]},
+                         {"model", "layer 0-31", "optimizer"})
+        self.assertEqual(step["proof"]["layers"], [0, 1])
+
+    def test_tokens_reach_experts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nextends: [builtin:mixtral]\n"
+                           "axes: {batch: [fsdp, dp, ep]}\nrules: []\n")
+            args = ("--mesh", "fsdp:2,ep:4", "--rules", rules, *MIXTRAL[2:],
+                    "--batch", "16", "--step", "train")
+            (step,) = self.steps(*args)
+        self.assertEqual(step["status"], "pass")
+        # Two a layer, each way.
+        for phase in ("forward", "backward"):
+            self.assertEqual(
+                self.counts(step, phase, ["ep"])["all_to_all"], 64)
+
+    def test_text(self):
+        out = self.check(run("verify", "--no-project", "--mesh", "dp:2,tp:2",
+                             *LLAMA, "--step", "decode", "--batch", "8"), 0)
+        self.assertIn("step decode  dp=2 tp=2  batch 8 x 4096", out.out)
+        self.assertIn("pass: F64, logits, 4 caches equal", out.out)
+
+    def test_what_is_wrong(self):
+        for args, words in (
+                (("--step", "train", "--dtype", "int8"), "is none of"),
+                (("--step", "train", "--batch", "0"), "--batch"),
+                (("--step", "sideways"), "sideways"),
+                (("--step", "train", "--policy", "luck"), "luck")):
+            with self.subTest(args=args):
+                done = run("verify", "--no-project", "--mesh", "tp:2", *LLAMA,
+                           *args)
+                self.assertEqual(done.rc, 2)
+                self.assertIn(words, done.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

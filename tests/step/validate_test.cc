@@ -1,0 +1,83 @@
+#include "step/validate.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "step/lower.h"
+#include "step/mlp_graph.h"
+
+namespace shardc::step {
+namespace {
+
+Program OnMesh(const Mlp& mlp) {
+  const LowerRequest request{
+      .graph = &mlp.make.graph,
+      .mesh = MeshNamed({{"dp", 2}, {"fsdp", 2}, {"tp", 2}}),
+      .sizes = mlp.make.sizes,
+      .parameters = {{{"tp"}, {"fsdp"}}, {{"fsdp"}, {"tp"}}},
+      .anchors = UsualAnchors()};
+  Unsupported why;
+  std::optional<Program> program = Lower(request, why);
+  REQUIRE(program.has_value());
+  return *program;
+}
+
+TEST_CASE("what was lowered holds, and nothing of it can be left out") {
+  const Mlp mlp;
+  const Program right = OnMesh(mlp);
+  CHECK(Validate(mlp.make.graph, right, mlp.make.sizes).empty());
+  size_t collectives = 0;
+  for (size_t i = 0; i < right.code.size(); ++i) {
+    if (right.code[i].kind != InstructionKind::kCollective) continue;
+    ++collectives;
+    // Whoever reads its result reads what it should have moved.
+    Program wrong = right;
+    const int32_t from = wrong.code[i].in[0], to = wrong.code[i].out;
+    wrong.code.erase(wrong.code.begin() + static_cast<int64_t>(i));
+    for (Instruction& step : wrong.code) {
+      for (int32_t& slot : step.in) {
+        if (slot == to) slot = from;
+      }
+    }
+    for (int32_t& slot : wrong.result) {
+      if (slot == to) slot = from;
+    }
+    CHECK_FALSE(Validate(mlp.make.graph, wrong, mlp.make.sizes).empty());
+    // Another kind of collective, or other axes, is wrong too.
+    wrong = right;
+    wrong.code[i].collective =
+        right.code[i].collective == Collective::kAllReduce
+            ? Collective::kAllGather
+            : Collective::kAllReduce;
+    CHECK_FALSE(Validate(mlp.make.graph, wrong, mlp.make.sizes).empty());
+  }
+  CHECK(collectives > 8);
+}
+
+TEST_CASE("a sum is not reduced twice") {
+  const Mlp mlp;
+  Program wrong = OnMesh(mlp);
+  for (size_t i = 0; i < wrong.code.size(); ++i) {
+    if (wrong.code[i].kind != InstructionKind::kCollective ||
+        wrong.code[i].collective != Collective::kAllReduce) {
+      continue;
+    }
+    Instruction again = wrong.code[i];
+    again.in = {again.out};
+    wrong.slots.push_back(wrong.slots[static_cast<size_t>(again.out)]);
+    again.out = static_cast<int32_t>(wrong.slots.size() - 1);
+    wrong.code.insert(wrong.code.begin() + static_cast<int64_t>(i) + 1, again);
+    break;
+  }
+  const std::vector<ProgramFault> faults =
+      Validate(mlp.make.graph, wrong, mlp.make.sizes);
+  REQUIRE(faults.size() == 1);
+  CHECK(faults[0].message == "not pending, yet reduced");
+}
+
+}  // namespace
+}  // namespace shardc::step
