@@ -85,7 +85,8 @@ class Prover {
 
  private:
   void Fail(StepCheck check, int32_t op, std::string message) {
-    if (out_.problems.size() < kMostProblems) {
+    // The first of its kind is always told.
+    if (out_.problems.size() < kMostProblems || !out_.Failed(check)) {
       out_.problems.push_back({check, op, std::move(message)});
     }
   }
