@@ -4,7 +4,8 @@
 //   s = swiglu(y, shared.gate?, shared.up) @mlp    no shared experts: no s
 //   x = add(x, m?, s?) @resid                      x + m alone
 //
-// A norm whose weight is absent passes its operand on.
+// A norm whose weight is absent passes its operand on, and a line whose result
+// is its first operand leaves it; one whose `if` does not hold is not there.
 #include "step/build.h"
 
 #include <algorithm>
@@ -485,9 +486,8 @@ class Builder {
     std::vector<ValueId> results;
     const bool norm =
         line.op == LineOp::kRmsNorm || line.op == LineOp::kLayerNorm;
-    if (!Applies(line)) {
-      if (norm) results = {Value(line, 0)};
-    } else if (line.op == LineOp::kAdd) {
+    if (!Applies(line)) return;
+    if (line.op == LineOp::kAdd) {
       results = {AddPresent(line)};
     } else if (!Complete(line) && line.op != LineOp::kAttention) {
       if (norm) results = {Value(line, 0)};
@@ -497,9 +497,16 @@ class Builder {
     results.resize(line.results.size(), kNoValue);
     for (size_t i = 0; i < results.size(); ++i) {
       ValueId value = results[i];
+      if (value == kNoValue && IsFirstOperand(line, line.results[i])) continue;
       if (value != kNoValue) value = write_.Anchored(value, line.anchor);
       variables_[static_cast<size_t>(line.results[i])] = value;
     }
+  }
+
+  // x = linear(x, w): without w it stays as it is.
+  static bool IsFirstOperand(const Line& line, int32_t variable) {
+    const auto& first = line.arguments[0].variables;
+    return first.size() == 1 && first[0] == variable;
   }
 
   ValueId AddPresent(const Line& line) {

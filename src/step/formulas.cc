@@ -77,7 +77,7 @@ const families::Expression* Formulas::Parsed(const DescribedText& text) {
 std::optional<families::Value> Formulas::Value(const DescribedText& text) {
   const auto* expression = Parsed(text);
   if (expression == nullptr) return std::nullopt;
-  return loud_->Evaluate(*expression);
+  return Settings().Evaluate(*expression);
 }
 
 std::optional<int64_t> Formulas::Integer(const DescribedText& text) {
@@ -97,6 +97,16 @@ std::optional<int64_t> Formulas::Dim(std::string_view name) {
   if (!value || *value < 1) return std::nullopt;
   dims_.emplace(name, *value);
   return value;
+}
+
+std::optional<int64_t> Formulas::Known(std::string_view name) const {
+  const auto known = dims_.find(name);
+  if (known != dims_.end()) return known->second;
+  const families::Expression* const let = family_.FindLet(name);
+  if (let == nullptr || let->kind != families::Expression::Kind::kNumber) {
+    return std::nullopt;
+  }
+  return let->number;
 }
 
 std::optional<double> Formulas::Real(const DescribedText& text) {
@@ -128,7 +138,8 @@ std::optional<std::string> Formulas::Word(const DescribedText& text) {
 
 bool Formulas::Condition(const DescribedText& text) {
   const auto* expression = Parsed(text);
-  return expression != nullptr && loud_->Condition(*expression).value_or(false);
+  return expression != nullptr &&
+         Settings().Condition(*expression).value_or(false);
 }
 
 std::optional<double> Formulas::Key(const std::string& name) {

@@ -38,6 +38,8 @@ class Formulas {
   // Of one of the description's dimensions; nothing without a finding where
   // it is not known.
   std::optional<int64_t> Dim(std::string_view name);
+  // The same of what was set, or is written as a number.
+  std::optional<int64_t> Known(std::string_view name) const;
   // Null is nothing, without a finding.
   std::optional<double> Real(const DescribedText& text);
   std::optional<std::string> Word(const DescribedText& text);
@@ -51,6 +53,8 @@ class Formulas {
   Formulas() = default;
   const families::Expression* Parsed(const DescribedText& text);
   std::optional<families::Value> Value(const DescribedText& text);
+  // Settings may be absent where all of the configuration is.
+  families::Evaluator& Settings() { return has_config_ ? *loud_ : *quiet_; }
 
   Findings* findings_ = nullptr;
   Findings unsaid_;  // of what may be absent

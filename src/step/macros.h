@@ -15,7 +15,7 @@
 namespace shardc::step {
 
 struct NormSettings {
-  double epsilon = 1e-6;
+  double epsilon = 1e-5;
   bool plus_one = false;  // the weight is 1 + what is stored
 };
 

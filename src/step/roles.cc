@@ -259,7 +259,7 @@ class Assigner {
     for (const auto& parts : dim.factors) {
       int64_t sum = 0;
       for (const std::string& part : parts) {
-        const auto is = formulas_.Dim(part);
+        const auto is = formulas_.Known(part);
         if (is) {
           sum += *is;
         } else if (unknown != nullptr || parts.size() > 1) {
