@@ -18,7 +18,7 @@ from records import HERE
 FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "dtensor": "record", "tree": "record", "flax": "flax",
             "package": "live", "package_torch": "record",
-            "sources": "sources", "cost": "live",
+            "sources": "sources", "cost": "live", "step": "record",
             "levanter": "levanter", "levanter_mesh": "levanter_mesh"}
 SKIPPED = 77
 

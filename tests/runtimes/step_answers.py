@@ -1,0 +1,155 @@
+"""What transformers' models compute: logits and losses of tiny models, whose
+weights follow from their names, so that no record needs to hold them."""
+
+import json
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy
+import torch
+import transformers
+
+import records
+
+BATCH, LENGTH = 2, 7
+MASK = (1 << 64) - 1
+SMALL = {"vocab_size": 17, "hidden_size": 16, "intermediate_size": 24,
+         "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "max_position_embeddings": 64}
+GPT = {"vocab_size": 17, "n_embd": 16, "n_layer": 2, "n_head": 4,
+       "n_positions": 64}
+MANY = {**SMALL, "num_key_value_heads": 4}
+DEEP = {"n_routed_experts": 8, "num_experts_per_tok": 3, "n_shared_experts": 2,
+        "moe_intermediate_size": 12, "first_k_dense_replace": 1,
+        "kv_lora_rank": 12, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6,
+        "v_head_dim": 8, "n_group": 4, "topk_group": 2,
+        "routed_scaling_factor": 2.5, "num_key_value_heads": 4}
+
+# Name: the config.json, save for what all have.
+CASES = {
+    "llama": {"model_type": "llama", **SMALL, "attention_bias": True,
+              "mlp_bias": True},
+    "llama3-rope": {"model_type": "llama", **SMALL, "rope_theta": 10000.0,
+                    "rope_scaling": {
+                        "rope_type": "llama3", "factor": 8.0,
+                        "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                        "original_max_position_embeddings": 32}},
+    "mistral": {"model_type": "mistral", **SMALL, "sliding_window": 3},
+    "qwen2": {"model_type": "qwen2", **SMALL, "tie_word_embeddings": True},
+    "qwen3": {"model_type": "qwen3", **SMALL, "head_dim": 6},
+    "mixtral": {"model_type": "mixtral", **SMALL, "num_local_experts": 4,
+                "num_experts_per_tok": 2},
+    "gpt2": {"model_type": "gpt2", **GPT},
+    "gemma": {"model_type": "gemma", **SMALL, "head_dim": 6},
+    "gemma2": {"model_type": "gemma2", **SMALL, "head_dim": 6,
+               "sliding_window": 3, "query_pre_attn_scalar": 8,
+               "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0},
+    "gemma3": {"model_type": "gemma3_text", **SMALL, "head_dim": 6,
+               "sliding_window": 3, "query_pre_attn_scalar": 8,
+               "layer_types": ["sliding_attention", "full_attention"]},
+    "qwen3-moe": {"model_type": "qwen3_moe", **SMALL, "num_experts": 4,
+                  "num_experts_per_tok": 2, "moe_intermediate_size": 12,
+                  "norm_topk_prob": True, "mlp_only_layers": [0]},
+    "qwen2-moe": {"model_type": "qwen2_moe", **SMALL, "num_experts": 4,
+                  "num_experts_per_tok": 2, "moe_intermediate_size": 12,
+                  "shared_expert_intermediate_size": 20},
+    "deepseek-v3": {"model_type": "deepseek_v3", **SMALL, **DEEP,
+                    "q_lora_rank": 10, "norm_topk_prob": True},
+    "deepseek-v2": {"model_type": "deepseek_v2", **SMALL, **DEEP,
+                    "q_lora_rank": None, "topk_method": "group_limited_greedy",
+                    "scoring_func": "softmax", "norm_topk_prob": False},
+    "glm4-moe": {"model_type": "glm4_moe", **SMALL, "head_dim": 8,
+                 "n_routed_experts": 8, "num_experts_per_tok": 2,
+                 "n_shared_experts": 1, "moe_intermediate_size": 12,
+                 "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1,
+                 "use_qk_norm": True, "attention_bias": True},
+    "gpt-oss": {"model_type": "gpt_oss", **SMALL, "head_dim": 8,
+                "num_local_experts": 4, "num_experts_per_tok": 2,
+                "sliding_window": 3,
+                "layer_types": ["sliding_attention", "full_attention"]},
+    "gptj": {"model_type": "gptj", **GPT, "rotary_dim": 2},
+    "gpt-neox": {"model_type": "gpt_neox", **MANY, "rotary_pct": 0.5},
+    "opt": {"model_type": "opt", "vocab_size": 17, "hidden_size": 16,
+            "ffn_dim": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "max_position_embeddings": 64, "word_embed_proj_dim": 16},
+    "phi": {"model_type": "phi", **SMALL, "partial_rotary_factor": 0.5},
+    "phi3": {"model_type": "phi3", **SMALL, "pad_token_id": 0},
+    "stablelm": {"model_type": "stablelm", **SMALL, "use_qkv_bias": True,
+                 "partial_rotary_factor": 0.5},
+    "starcoder2": {"model_type": "starcoder2", **SMALL},
+    "cohere": {"model_type": "cohere", **SMALL, "logit_scale": 0.25,
+               "pad_token_id": 0},
+    "olmo": {"model_type": "olmo", **SMALL, "pad_token_id": 0},
+    "olmo2": {"model_type": "olmo2", **SMALL, "pad_token_id": 0},
+    "olmoe": {"model_type": "olmoe", **SMALL, "num_experts": 4,
+              "num_experts_per_tok": 2, "pad_token_id": 0},
+}
+
+
+def scrambled(value):
+    """SplitMix64's step, of an array."""
+    with numpy.errstate(over="ignore"):
+        value = value + numpy.uint64(0x9E3779B97F4A7C15)
+        value = (value ^ (value >> numpy.uint64(30))) * numpy.uint64(
+            0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> numpy.uint64(27))) * numpy.uint64(
+            0x94D049BB133111EB)
+        return value ^ (value >> numpy.uint64(31))
+
+
+def weights(name, shape):
+    """Numbers in [-1/2, 1/2); a vector's are 1/2 more, so that norms scale."""
+    key = 0xCBF29CE484222325
+    for byte in name.encode():
+        key = ((key ^ byte) * 0x100000001B3) & MASK
+    count = int(numpy.prod(shape, dtype=numpy.int64))
+    with numpy.errstate(over="ignore"):
+        at = numpy.arange(count, dtype=numpy.uint64) + numpy.uint64(key)
+    unit = (scrambled(at) >> numpy.uint64(11)).astype(numpy.float64) * 2.0**-53
+    return (unit if len(shape) == 1 else unit - 0.5).reshape(shape)
+
+
+def answer(name, config):
+    kind = transformers.CONFIG_MAPPING[config["model_type"]]
+    made = kind.from_dict({**config, "use_cache": False,
+                           "attn_implementation": "eager"})
+    made._attn_implementation = made._experts_implementation = "eager"
+    for key in dir(made):
+        if "dropout" in key or key.endswith("pdrop"):
+            setattr(made, key, 0.0)
+    model = transformers.AutoModelForCausalLM.from_config(
+        made, attn_implementation="eager").double().eval()
+    with torch.no_grad():
+        # What only takes part in a choice is a buffer.
+        buffers = [(tensor, values) for tensor, values in model.named_buffers()
+                   if "correction" in tensor]
+        for tensor, values in list(model.named_parameters()) + buffers:
+            values.copy_(torch.from_numpy(
+                weights(tensor, tuple(values.shape))))
+        draw = numpy.random.default_rng(len(name))
+        ids = draw.integers(1, 17, (BATCH, LENGTH))
+        labels = draw.integers(0, 17, (BATCH, LENGTH))
+        logits = model(torch.from_numpy(ids)).logits.double()
+        loss = torch.nn.functional.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]),
+            torch.from_numpy(labels.reshape(-1)))
+    return {"name": name, "config": json.loads(made.to_json_string(
+                use_diff=False)),
+            "buffers": [{"name": tensor, "shape": list(values.shape)}
+                        for tensor, values in buffers], "ids": ids.tolist(),
+            "labels": labels.tolist(), "loss": round(float(loss), 9),
+            "logits": [[[float(f"{x:.9g}") for x in row] for row in rows]
+                       for rows in logits.tolist()]}
+
+
+def answers():
+    transformers.logging.set_verbosity_error()
+    return [answer(name, config) for name, config in CASES.items()]
+
+
+def record():
+    yield "transformers/steps", {
+        "format": "shardc.runtimes.steps/v1",
+        "versions": records.versions("transformers", "torch"),
+        "cases": answers()}

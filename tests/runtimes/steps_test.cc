@@ -1,0 +1,212 @@
+// What transformers' models computed, and what our descriptions of them do.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "dense/step.h"
+#include "doctest/doctest.h"
+#include "runtimes/records.h"
+#include "step/build.h"
+#include "step/described.h"
+#include "step/vjp.h"
+
+namespace shardc {
+namespace {
+
+// As step_answers.py draws a parameter from its name.
+uint64_t Scrambled(uint64_t value) {
+  value += 0x9E3779B97F4A7C15;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
+  return value ^ (value >> 31);
+}
+uint64_t KeyOf(std::string_view name) {
+  uint64_t key = 0xCBF29CE484222325;
+  for (const char c : name) {
+    key = (key ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  }
+  return key;
+}
+
+struct Pack {
+  std::string_view model_type, name;
+};
+constexpr std::array<Pack, 26> kPacks = {{
+    {"llama", "llama"},
+    {"mistral", "llama"},
+    {"qwen2", "llama"},
+    {"qwen3", "llama"},
+    {"mixtral", "mixtral"},
+    {"gpt2", "gpt2"},
+    {"gemma", "gemma"},
+    {"gemma2", "gemma"},
+    {"gemma3_text", "gemma"},
+    {"qwen2_moe", "qwen_moe"},
+    {"qwen3_moe", "qwen_moe"},
+    {"deepseek_v2", "deepseek"},
+    {"deepseek_v3", "deepseek"},
+    {"glm4_moe", "deepseek"},
+    {"gpt_oss", "gpt_oss"},
+    {"gptj", "gptj"},
+    {"gpt_neox", "gpt_neox"},
+    {"opt", "opt"},
+    {"phi", "phi"},
+    {"phi3", "phi3"},
+    {"stablelm", "stablelm"},
+    {"starcoder2", "starcoder2"},
+    {"cohere", "cohere"},
+    {"olmo", "olmo"},
+    {"olmo2", "olmo"},
+    {"olmoe", "olmoe"},
+}};
+
+std::string_view PackOf(std::string_view model_type) {
+  const auto* const found =
+      std::find_if(kPacks.begin(), kPacks.end(),
+                   [&](const Pack& p) { return p.model_type == model_type; });
+  return found == kPacks.end() ? "" : found->name;
+}
+
+std::string TextAt(const Place& place) {
+  return std::string(
+      place.source->text().substr(place.begin, place.end - place.begin));
+}
+
+void AddBuffer(Manifest& manifest, JsonValue buffer) {
+  if (manifest.texts == nullptr) manifest.texts = std::make_shared<TextStore>();
+  const std::string_view name =
+      manifest.texts->Keep(Member(buffer, "name").string());
+  manifest.tensors.push_back(
+      {name, static_cast<uint32_t>(manifest.types.size())});
+  manifest.types.push_back({Integers(Member(buffer, "shape")), Dtype::kF32});
+  manifest.by_name.clear();
+}
+
+class Recomputed {
+ public:
+  explicit Recomputed(JsonValue entry) : entry_(entry) {
+    const JsonValue config = Member(entry, "config");
+    model_ = step::FromConfig(TextAt(config.place()), "hf",
+                              PackOf(Member(config, "model_type").string()));
+    REQUIRE(model_.description != nullptr);
+    for (const JsonValue buffer : Member(entry, "buffers").items()) {
+      AddBuffer(model_.manifest, buffer);
+    }
+    Findings findings;
+    auto built = step::BuildForward(*model_.description, &model_.config,
+                                    model_.manifest, Mode::kTrain, findings);
+    CAPTURE(step::TextOf(findings));
+    REQUIRE(built);
+    step_ = std::move(*built);
+    Run();
+  }
+
+  // Relative to the largest logit.
+  double LogitsError() const {
+    const auto& logits = values_[static_cast<size_t>(step_.graph.logits)].data;
+    double worst = 0, largest = 0;
+    size_t at = 0;
+    for (const JsonValue rows : Member(entry_, "logits").items()) {
+      for (const JsonValue row : rows.items()) {
+        for (const JsonValue x : row.items()) {
+          REQUIRE(at < logits.size());
+          worst = std::max(worst, std::abs(x.real() - logits[at++]));
+          largest = std::max(largest, std::abs(x.real()));
+        }
+      }
+    }
+    CHECK(at == logits.size());
+    return worst / largest;
+  }
+  // Of the backward graph, at the same parameters.
+  double GradientError() {
+    step::Differentiate(step_.graph);
+    values_.resize(step_.graph.values.size());
+    return dense::ComplexStepError(step_.graph, sizes_, values_, 11);
+  }
+  double LossError() const {
+    const double loss = Member(entry_, "loss").real();
+    return std::abs(values_[static_cast<size_t>(step_.graph.loss)].data[0] -
+                    loss);
+  }
+
+ private:
+  dense::StepTensor<double>& At(step::ValueId value) {
+    return values_[static_cast<size_t>(value)];
+  }
+
+  void Run() {
+    const step::Graph& graph = step_.graph;
+    const JsonValue ids = Member(entry_, "ids");
+    const auto batch = static_cast<int64_t>(ids.size());
+    const auto length = static_cast<int64_t>((*ids.items().begin()).size());
+    step::Sizes& sizes = sizes_;
+    sizes = step::RealSizes(step_, batch, length);
+    if (graph.common.slot != step::kNoLabel) {
+      sizes[static_cast<size_t>(graph.common.slot)] = length;
+    }
+    values_ = step::RandomInputs(graph, sizes, 1);
+    for (const step::Parameter& parameter : graph.parameters) {
+      auto& data = At(parameter.value).data;
+      data.clear();
+      for (const int64_t row : parameter.manifest_rows) Draw(row, data);
+    }
+    for (const step::Data& data : graph.data) {
+      if (data.kind == step::DataKind::kIds) Fill(data.value, "ids");
+      if (data.kind == step::DataKind::kLabels) Fill(data.value, "labels");
+      if (data.kind == step::DataKind::kWeights) {
+        for (double& x : At(data.value).data) x = 1;
+      }
+    }
+    dense::RunStep(graph, sizes, step::Phase::kForward, values_);
+  }
+
+  void Draw(int64_t row, std::vector<double>& data) const {
+    const Tensor& tensor = model_.manifest.tensors[static_cast<size_t>(row)];
+    const Shape& shape = *model_.manifest.TypeOf(tensor).shape;
+    int64_t size = 1;
+    for (const int64_t side : shape) size *= side;
+    const uint64_t key = KeyOf(tensor.name);
+    for (int64_t i = 0; i < size; ++i) {
+      const uint64_t bits = Scrambled(key + static_cast<uint64_t>(i));
+      const double unit = static_cast<double>(bits >> 11) * 0x1p-53;
+      data.push_back(shape.size() == 1 ? unit : unit - 0.5);
+    }
+  }
+
+  void Fill(step::ValueId value, std::string_view key) {
+    size_t at = 0;
+    for (const JsonValue row : Member(entry_, key).items()) {
+      for (const JsonValue id : row.items()) At(value).data[at++] = id.real();
+    }
+  }
+
+  JsonValue entry_;
+  step::Described model_;
+  step::StepModel step_;
+  step::Sizes sizes_;
+  dense::StepValues<double> values_;
+};
+
+TEST_CASE("described models compute what transformers' do") {
+  const auto record = LoadRecord("transformers/steps");
+  int cases = 0;
+  for (const JsonValue entry : Member(record->root(), "cases").items()) {
+    const std::string name(Member(entry, "name").string());
+    CAPTURE(name);
+    Recomputed ours(entry);
+    // transformers computes norms and softmax in float32 here and there.
+    CHECK(ours.LogitsError() < 3e-6);
+    CHECK(ours.LossError() < 3e-6);
+    CHECK(ours.GradientError() < 1e-11);
+    ++cases;
+  }
+  CHECK(cases >= 25);
+}
+
+}  // namespace
+}  // namespace shardc
