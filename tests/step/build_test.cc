@@ -1,10 +1,12 @@
 #include "step/build.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "doctest/doctest.h"
+#include "parse/model_section.h"
 #include "step/described.h"
 #include "step/optimizer.h"
 #include "step/vjp.h"
@@ -130,6 +132,91 @@ TEST_CASE("gradients are the loss's derivatives") {
       CHECK(of(g) == of(step.graph.parameters[i].value));
     }
   }
+}
+
+// One token at a time over caches that hold large stale rows.
+TEST_CASE("decoding gives the logits of the whole sequence") {
+  constexpr int64_t kBatch = 2, kLength = 5;
+  for (const Family& family : kFamilies) {
+    CAPTURE(family.config);
+    const StepModel whole = Built(family, Mode::kTrain);
+    const StepModel one = Built(family, Mode::kDecode);
+    Sizes sizes = RealSizes(whole, kBatch, kLength);
+    Sizes small = RealSizes(one, kBatch, kLength);
+    if (whole.graph.common.slot != kNoLabel) {
+      sizes[static_cast<size_t>(whole.graph.common.slot)] = kLength;
+    }
+    auto values = RandomInputs(whole.graph, sizes, 5);
+    auto steps = RandomInputs(one.graph, small, 6);
+    REQUIRE(one.graph.parameters.size() == whole.graph.parameters.size());
+    for (size_t i = 0; i < one.graph.parameters.size(); ++i) {
+      steps[static_cast<size_t>(one.graph.parameters[i].value)] =
+          values[static_cast<size_t>(whole.graph.parameters[i].value)];
+    }
+    for (const Cache& cache : one.graph.caches) {
+      for (double& x : steps[static_cast<size_t>(cache.before)].data) x *= 1e6;
+    }
+    dense::RunStep(whole.graph, sizes, Phase::kForward, values);
+    const auto& wide = values[static_cast<size_t>(whole.graph.logits)].data;
+    const size_t vocabulary = wide.size() / (kBatch * kLength);
+    double worst = 0;
+    for (int64_t t = 0; t < kLength; ++t) {
+      for (const Data& data : one.graph.data) {
+        auto& value = steps[static_cast<size_t>(data.value)].data;
+        if (data.kind == DataKind::kPositions) {
+          std::fill(value.begin(), value.end(), static_cast<double>(t));
+        } else if (data.kind == DataKind::kIds) {
+          for (size_t b = 0; b < kBatch; ++b) {
+            value[b] = values[static_cast<size_t>(whole.graph.data[0].value)]
+                           .data[b * kLength + static_cast<size_t>(t)];
+          }
+        }
+      }
+      dense::RunStep(one.graph, small, Phase::kForward, steps);
+      const auto& logits = steps[static_cast<size_t>(one.graph.logits)].data;
+      for (size_t b = 0; b < kBatch; ++b) {
+        for (size_t v = 0; v < vocabulary; ++v) {
+          const size_t row = b * kLength + static_cast<size_t>(t);
+          worst = std::max(worst, std::abs(logits[b * vocabulary + v] -
+                                           wide[row * vocabulary + v]));
+        }
+      }
+      for (const Cache& cache : one.graph.caches) {
+        steps[static_cast<size_t>(cache.before)] =
+            steps[static_cast<size_t>(cache.after)];
+      }
+    }
+    CHECK(worst < 1e-11);
+  }
+}
+
+TEST_CASE("lines that mean nothing are refused where they stand") {
+  const Described model =
+      FromConfig(std::string(kFamilies[0].config), "hf", "llama");
+  const auto refused = [&](const std::string& line) {
+    ModelDescription changed = *model.description;
+    const Place place = changed.layer[0].place;
+    auto parsed = ParseDescribedLine(line);
+    REQUIRE(parsed);
+    changed.layer[0] = *parsed;
+    changed.layer[0].place = place;
+    Findings findings;
+    CHECK_FALSE(BuildForward(changed, &model.config, model.manifest,
+                             Mode::kTrain, findings));
+    REQUIRE(findings.all().size() >= 1);
+    CHECK(findings.all()[0].place.begin == place.begin);
+    return findings.all()[0].message;
+  };
+  CHECK(refused("y = rmsnrm(x, norm1)") == "there is no op `rmsnrm`");
+  CHECK(refused("y = rmsnorm(z, norm1)") == "`z` is no value so far");
+  CHECK(refused("y = rmsnorm(x, norm9)") == "`norm9` is no role");
+  CHECK(refused("y = root(x, q)") == "`q` is no dimension");
+  CHECK(refused("y = linear(x)") == "`linear` has too few arguments");
+  CHECK(refused("y = rope(x, x)") == "`rope` has too many arguments");
+  CHECK(refused("y, z = rope(x)") == "`rope` gives 1, not 2");
+  CHECK(refused("y = linear(x, q.bias)") ==
+        "`linear q.bias` has nothing to contract");
+  CHECK(refused("y = fn(x, wave)") == "there is no function `wave`");
 }
 
 }  // namespace

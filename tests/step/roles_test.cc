@@ -1,0 +1,183 @@
+#include "step/roles.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "families/families.h"
+#include "parse/project.h"
+#include "step/build.h"
+#include "step/described.h"
+#include "step/optimizer.h"
+#include "step/vjp.h"
+#include "target/open.h"
+#include "target/packs.h"
+
+namespace shardc::step {
+namespace {
+
+std::string Root() {
+  const char* root = std::getenv("SHARDC_SOURCE_ROOT");
+  return root == nullptr ? "." : root;
+}
+
+std::vector<std::string> FilesOf(const std::string& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(Root() + "/testdata/" + folder)) {
+    out.push_back(entry.path().filename().string());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string ConfigPath(const std::string& model) {
+  return Root() + "/testdata/configs/" + model + ".config.json";
+}
+
+// Null where no pack describes such a model.
+std::shared_ptr<const ModelDescription> DescriptionFor(
+    const Manifest& manifest, std::string_view model_type) {
+  const auto pack = PickPack(manifest, model_type);
+  return pack ? PackDescription(*pack, manifest.separator) : nullptr;
+}
+
+// What is wrong with the roles of a tree; "" for nothing, with how many
+// parameters have one added to `seen`.
+std::string Problems(const ModelDescription& description,
+                     const ModelConfig* config, const Manifest& manifest,
+                     size_t& seen) {
+  Findings findings;
+  const auto formulas = Formulas::Make(description, config, findings);
+  if (formulas == nullptr) return TextOf(findings);
+  const auto roles = AssignRoles(description, *formulas, manifest, findings);
+  if (!roles) return TextOf(findings);
+  CHECK(roles->tensors.size() == manifest.tensors.size());
+  seen += roles->tensors.size();
+  std::string out;
+  std::set<std::pair<RoleFault, int32_t>> told;
+  for (const RoleProblem& problem : roles->problems) {
+    if (!told.emplace(problem.fault, problem.role).second) continue;
+    out += problem.message + "\n";
+  }
+  return out;
+}
+
+TEST_CASE("every parameter of a bundled tree has one role and its shape") {
+  size_t trees = 0, seen = 0;
+  for (const std::string& file : FilesOf("models")) {
+    const size_t naming = std::min(file.find(".hf."), file.find(".flax."));
+    if (naming == file.npos || file.starts_with("real-")) continue;
+    const std::string model = file.substr(0, naming);
+    if (!std::filesystem::exists(ConfigPath(model))) continue;
+    CAPTURE(file);
+    Findings findings;
+    const auto config = ReadModelConfig(ConfigPath(model), findings);
+    const auto manifest =
+        OpenManifest(Root() + "/testdata/models/" + file, {}, findings);
+    REQUIRE(config);
+    REQUIRE(manifest);
+    const auto description = DescriptionFor(*manifest, config->model_type);
+    if (description == nullptr) continue;
+    ++trees;
+    const std::string problems =
+        Problems(*description, &*config, *manifest, seen);
+    if (model == "mistral-7b") {
+      // The tree is an older model's than the configuration.
+      CHECK(problems.find("is [32000, 4096], but [v, d] is [32768, 4096]") !=
+            problems.npos);
+    } else {
+      CHECK(problems == "");
+    }
+  }
+  CHECK(trees >= 25);
+  CHECK(seen > 10000);
+  MESSAGE(trees, " trees, ", seen, " parameters");
+}
+
+TEST_CASE("so has every parameter of trees made of configurations") {
+  size_t trees = 0, seen = 0;
+  std::string undescribed;
+  for (const std::string& file : FilesOf("configs")) {
+    CAPTURE(file);
+    const std::string path = Root() + "/testdata/configs/" + file;
+    for (const std::string_view naming : {"hf", "hf-files"}) {
+      CAPTURE(naming);
+      Findings findings, ignored;
+      const auto config = ReadModelConfig(path, findings);
+      REQUIRE(config);
+      const auto manifest = families::BuildTree(path, naming, ignored);
+      const auto description =
+          manifest ? DescriptionFor(*manifest, config->model_type) : nullptr;
+      if (description == nullptr) {
+        undescribed += file + " ";
+        continue;
+      }
+      const std::string problems =
+          Problems(*description, &*config, *manifest, seen);
+      if (config->model_type == "granitemoe") {
+        // It goes by Mixtral's rules, but its experts lie otherwise.
+        CHECK(problems.find("has no role") != problems.npos);
+        continue;
+      }
+      ++trees;
+      CHECK(problems == "");
+    }
+  }
+  CHECK(trees >= 70);
+  MESSAGE(trees, " trees, ", seen, " parameters; not described: ", undescribed);
+}
+
+TEST_CASE("without a configuration sizes come from the tree") {
+  Findings findings;
+  const auto manifest = OpenManifest(
+      Root() + "/testdata/models/qwen3-0.6b.hf.manifest.json.gz", {}, findings);
+  REQUIRE(manifest);
+  const auto description = DescriptionFor(*manifest, "qwen3");
+  REQUIRE(description != nullptr);
+  // A norm of a head tells its width, and with it the number of heads.
+  size_t seen = 0;
+  CHECK(Problems(*description, nullptr, *manifest, seen) == "");
+  const auto step =
+      BuildForward(*description, nullptr, *manifest, Mode::kTrain, findings);
+  CHECK(TextOf(findings) == "");
+  REQUIRE(step);
+  const Sizes sizes = RealSizes(*step, 4, 128);
+  const auto& logits =
+      step->graph.values[static_cast<size_t>(step->graph.logits)].labels;
+  CHECK(sizes[static_cast<size_t>(logits[2])] == 151936);
+}
+
+TEST_CASE("a model of 80 layers is built at once") {
+  Findings findings;
+  const auto config = ReadModelConfig(ConfigPath("llama-3-70b"), findings);
+  const auto manifest =
+      OpenManifest(Root() + "/testdata/models/llama-3-70b.hf.manifest.json.gz",
+                   {}, findings);
+  REQUIRE(config);
+  REQUIRE(manifest);
+  const auto description = DescriptionFor(*manifest, "llama");
+  REQUIRE(description != nullptr);
+  const std::clock_t begin = std::clock();
+  auto step =
+      BuildForward(*description, &*config, *manifest, Mode::kTrain, findings);
+  REQUIRE(step);
+  const size_t forward = step->graph.ops.size();
+  Differentiate(step->graph);
+  AppendOptimizer(step->graph);
+  const double took =
+      static_cast<double>(std::clock() - begin) * 1000 / CLOCKS_PER_SEC;
+  CHECK(step->graph.parameters.size() == 723);
+  CHECK(step->graph.ops.size() > forward * 2);
+  CHECK(took < 2000);
+  MESSAGE(forward, " ops forward, ", step->graph.ops.size(), " in all, ", took,
+          " ms of a processor");
+}
+
+}  // namespace
+}  // namespace shardc::step
