@@ -30,10 +30,14 @@ struct Kin {
 
 // The first that fits is taken, so those with more parts stand first.
 constexpr std::array kKin = {
+    Kin{"gpt_bigcode", {"c_attn", "wpe"}, {}, "bigcode"},
     Kin{"gpt2", {"c_attn", "wpe"}, {}, {}, "bigcode"},
     Kin{"deepseek", {"self_attn", "kv_a_proj_with_mqa"}},
     Kin{"deepseek", {"self_attn", "experts", "shared_experts"}},
     Kin{"gpt_oss", {"self_attn", "sinks", "router", "experts"}},
+    Kin{"granitemoe", {"self_attn", "block_sparse_moe", "router"}},
+    Kin{"phimoe", {"self_attn", "block_sparse_moe", "norm bias"}},
+    Kin{"phimoe", {"self_attn", "router", "experts", "norm bias"}},
     Kin{"mixtral", {"self_attn", "block_sparse_moe"}},
     Kin{"qwen_moe",
         {"self_attn", "experts", "gate", "shared_expert"},
@@ -61,6 +65,9 @@ constexpr std::array kKin = {
         {},
         "exaone"},
     Kin{"llama", {"self_attn", "gate_proj"}, {"experts"}},
+    Kin{"nemotron",
+        {"self_attn", "up_proj", "norm bias"},
+        {"gate_proj", "experts", "mixer"}},
     Kin{"starcoder2", {"self_attn", "c_fc", "c_proj"}},
     Kin{"phi", {"self_attn", "fc1", "dense"}},
     Kin{"whisper", {"self_attn", "encoder_attn", "conv1", "fc1"}},
@@ -73,6 +80,12 @@ constexpr std::array kKin = {
     Kin{"vit", {"cls_token", "patch_embeddings", "layernorm_before"}},
     Kin{"bert",
         {"word_embeddings", "token_type_embeddings", "self", "intermediate"}},
+    // Its words are its output head's too where they are tied.
+    Kin{"bert", {"token_type_embeddings", "self", "intermediate", "lm_head"}},
+    Kin{"distilbert", {"q_lin", "lin1", "sa_layer_norm"}},
+    Kin{"dbrx", {"norm_attn_norm", "Wqkv", "experts"}},
+    Kin{"mpt", {"Wqkv", "ffn", "norm_1"}, {"experts", "norm_attn_norm"}},
+    Kin{"gpt_neo", {"attn", "attention", "c_fc"}},
     Kin{"gpt_neox", {"query_key_value", "embed_in"}},
     Kin{"bloom", {"query_key_value", "word_embeddings_layernorm"}},
     Kin{"falcon",

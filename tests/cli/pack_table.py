@@ -74,7 +74,8 @@ class Tree:
             file.write(built.out)
 
     def has_experts(self):
-        return any(re.search(r"[./]experts[./]", name) for name in self.names)
+        return any(re.search(r"[./](experts|input_linear)[./]", name)
+                   for name in self.names)
 
 
 def trees(folder, chosen=None):
@@ -142,6 +143,10 @@ def heads_word(folder, tree, mesh, left):
             if not split(found(folder, tree, mesh, axes))[1]:
                 return [word], []
         if any(code == "SHD220" for code, _ in left):
+            return ["heads"], []
+        # One KV head, which a pack leaves whole of itself.
+        if all(code == "SHD207" and ".c_attn." in message
+               for code, message in left):
             return ["heads"], []
     return ["no"], left
 

@@ -95,7 +95,23 @@ TEST_CASE("auto tells kin apart") {
                 "l.linear_attn.A_log"}) == "none");
   // GPT-2's names with weights the other way round.
   CHECK(picked({"h.0.attn.c_attn.weight", "wpe.weight"}, "gpt_bigcode") ==
+        "builtin:gpt_bigcode/hf");
+  CHECK(picked({"h.0.attn.attention.q_proj.weight", "h.0.mlp.c_fc.weight"}) ==
+        "builtin:gpt_neo/hf");
+  // Experts under one name, told apart by what is beside them.
+  const std::string moe = "l.block_sparse_moe.";
+  CHECK(picked({q, moe + "gate.weight", "norm.bias"}) == "builtin:phimoe/hf");
+  CHECK(picked({q, moe + "router.weight"}) == "builtin:granitemoe/hf");
+  CHECK(picked({q, experts, mlp + "router.weight", "norm.bias"}) ==
+        "builtin:phimoe/hf");
+  CHECK(picked({q, mlp + "up_proj.weight", "norm.bias"}) ==
+        "builtin:nemotron/hf");
+  CHECK(picked({q, mlp + "up_proj.weight", "l.mixer.D", "norm.bias"}) ==
         "none");
+  CHECK(picked({"b.0.attn.Wqkv.weight", "b.0.ffn.up_proj.weight",
+                "b.0.norm_1.weight"}) == "builtin:mpt/hf");
+  CHECK(picked({"b.0.norm_attn_norm.attn.Wqkv.weight",
+                "b.0.ffn.experts.mlp.w1"}) == "builtin:dbrx/hf");
   // A family whose pack has no names in this spelling.
   CHECK_FALSE(PickPack(ManifestOf({"l/self_attn/q/kernel", "l/mlp/dense/kernel",
                                    "l/mlp/fc1/kernel"},
