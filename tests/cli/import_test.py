@@ -290,6 +290,9 @@ class Imports(Case):
         self.refused("(" * 5000, said="too deeply")
         self.refused("x = " + "-" * 5000 + "1\n", said="too deeply")
         self.refused("x = " + "not " * 5000 + "1\n", said="too deeply")
+        for chain in ("1 + " * 50000 + "1", "a" + ".a" * 50000,
+                      "a" + "()" * 50000, "1 or " * 50000 + "1"):
+            self.refused(f"x = {chain}\n", said="too deeply")
 
     def test_what_would_explode_is_stopped(self):
         lines = ["a = ('x', P('y'))"] + ["a = (a, a)"] * 60

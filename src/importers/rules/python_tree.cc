@@ -14,6 +14,7 @@ namespace shardc::imports {
 namespace {
 
 constexpr int kDepthLimit = 150;
+constexpr int kHeightLimit = 1000;
 
 class Parser {
  public:
@@ -335,8 +336,17 @@ class Parser {
   }
 
   PyNode Made(PyKind kind, size_t begin, std::vector<PyNode> items = {},
-              std::string text = {}) const {
+              std::string text = {}) {
     PyNode node;
+    for (const PyNode& item : items) {
+      node.height = std::max(node.height, item.height + 1);
+    }
+    // A chain of operators or calls is no nesting, but is as high as it.
+    if (node.height > kHeightLimit) {
+      Refuse("this is nested too deeply");
+      items.clear();
+      node.height = 1;
+    }
     node.kind = kind;
     node.begin = begin;
     node.end = LastEnd();

@@ -43,6 +43,7 @@ struct PyNode {
   std::string text;
   std::vector<PyNode> items;
   std::vector<std::string> keywords;  // of a call; empty where positional
+  int height = 1;                     // of the tree from here on
 };
 
 enum class PyAct : uint8_t {
