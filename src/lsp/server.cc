@@ -461,7 +461,8 @@ void Server::Publish() {
     add(document.name(), {});
   }
   for (const auto& [name, findings] : workspace_.found()) add(name, findings);
-  for (const auto& [uri, before] : published_) {
+  for (const auto& earlier : published_) {
+    const std::string& uri = earlier.first;
     if (next.contains(uri)) continue;
     Send(Notification("textDocument/publishDiagnostics",
                       Json([&](JsonWriter& json) {
