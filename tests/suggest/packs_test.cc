@@ -87,8 +87,9 @@ TEST_CASE("no dearer than the packs, where these are clean") {
     const auto manifest = OpenManifest(entry.path(), {}, findings);
     REQUIRE(manifest);
     const auto model = ConfigOf(file);
-    for (const auto& [text, axes] : meshes) {
-      const Mesh mesh = MeshOf(axes);
+    for (const auto& named : meshes) {
+      const auto& text = named.first;
+      const Mesh mesh = MeshOf(named.second);
       const auto made = Suggest({.manifest = &*manifest,
                                  .mesh = &mesh,
                                  .model = model ? &*model : nullptr});
