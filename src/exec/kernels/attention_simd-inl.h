@@ -134,6 +134,16 @@ HWY_INLINE bool AdjustsScores(const AttentionSlice& in) {
   return in.soft_cap != 0 || in.bias != nullptr || in.mask != nullptr;
 }
 
+// Highway's emulated vectors begin a maximum with the least finite number.
+HWY_INLINE float MostOfLanes(VF v) {
+  const DF df;
+#if HWY_TARGET == HWY_EMU128
+  const float lowest = -std::numeric_limits<float>::infinity();
+  if (hn::AllTrue(df, hn::Eq(v, hn::Set(df, lowest)))) return lowest;
+#endif
+  return hn::GetLane(hn::MaxOfLanes(df, v));
+}
+
 // Scores s[c0, c1) to weights in place, of which only [lo, hi) are seen and
 // the others become 0. c0 and c1 are multiples of two vectors, and which of
 // the two sums an entry joins depends on its index alone. Updates max and
@@ -167,7 +177,7 @@ HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
     m1 = hn::Max(m1, x1);
   }
   const float before = max;
-  const float row = hn::GetLane(hn::MaxOfLanes(df, hn::Max(m0, m1)));
+  const float row = MostOfLanes(hn::Max(m0, m1));
   const float now = row > before ? row : before;
   if (now == lowest) {
     for (int64_t c = c0; c < c1; c += n) hn::StoreU(hn::Zero(df), df, s + c);

@@ -216,17 +216,18 @@ HWY_INLINE void ScoreKeys(const DecodeRow& a, const DecodeRow& b, int64_t first,
 // Adds values k and k + kHalf of the block at `first`.
 template <class E, bool kAll>
 HWY_INLINE void AddValues(const DecodeRow& r, int64_t first, int64_t k) {
+  const bool one = kAll || r.Sees(k);
+  const bool two = kAll || r.Sees(k + kHalf);
+  if (!one && !two) return;  // nor need there be any values
   const int64_t dim = r.in->value_dim;
   const typename E::T* v[2] = {ValueAt<E>(r, first + k),
                                ValueAt<E>(r, first + k + kHalf)};
   const float w[2] = {r.scores[k], r.scores[k + kHalf]};
-  const bool one = kAll || r.Sees(k);
-  const bool two = kAll || r.Sees(k + kHalf);
   if (one && two && r.Leads()) {
     AddRows<E, 2, true>(w, v, dim, r.out);
   } else if (one && two) {
     AddRows<E, 2, false>(w, v, dim, r.out);
-  } else if (one || two) {
+  } else {
     const int64_t which = one ? 0 : 1;
     AddRows<E, 1, false>(w + which, v + which, dim, r.out);
   }
