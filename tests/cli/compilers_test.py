@@ -1,5 +1,5 @@
 """Two programs of the same source, made by different compilers, say the same
-byte for byte. The other one is named by SHARDC_PEER; tests/bootstrap has it."""
+byte for byte. By hand: SHARDC_PEER=PROGRAM names the other one."""
 
 import os
 import unittest
