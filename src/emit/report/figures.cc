@@ -363,7 +363,8 @@ class MeshDrawing {
   double X(int64_t column) const {
     const double cells = static_cast<double>(column) * (width_ + 2);
     if (mesh_.host_form() != HostForm::kInRow) return left_ + cells;
-    return left_ + cells + static_cast<double>(column / mesh_.host_cells() * 6);
+    const int64_t hosts = column / mesh_.host_cells();
+    return left_ + cells + static_cast<double>(hosts * 6);
   }
   double Y(int64_t row) const {
     const double cells = static_cast<double>(row) * (height_ + 2);
