@@ -222,6 +222,14 @@ class Runner {
     return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) -
                                labels.begin());
   }
+  void Drop(const Op& op, StepTensor<T>& out) {
+    out.data = Of(op.in[0]).data;
+    if (out.factors.size() != out.data.size()) return;
+    for (size_t i = 0; i < out.data.size(); ++i) {
+      out.data[i] *= T(out.factors[i]);
+    }
+  }
+
   // Of `value`'s array by `labels`, 0 where it lacks one.
   Strides By(ValueId value, const Labels& labels) {
     const Labels& own = LabelsOf(value);
@@ -294,8 +302,9 @@ class Runner {
         return CacheWrite(op, out);
       case OpKind::kAdamW:
         return Update(op, out);
-      case OpKind::kInput:
       case OpKind::kDropout:
+        return Drop(op, out);
+      case OpKind::kInput:
       case OpKind::kAttention:
         return;
     }
@@ -742,10 +751,11 @@ double ComplexStepError(const step::Graph& graph, const step::Sizes& sizes,
   RunStep(graph, sizes, step::Phase::kBackward, given);
   StepValues<Complex> complex(graph.values.size());
   for (const Op& op : graph.ops) {
+    const auto at = static_cast<size_t>(op.out);
+    complex[at].factors = values[at].factors;
     if (op.kind != OpKind::kInput || op.phase != step::Phase::kForward) {
       continue;
     }
-    const auto at = static_cast<size_t>(op.out);
     complex[at].shape = values[at].shape;
     complex[at].data.assign(values[at].data.begin(), values[at].data.end());
   }

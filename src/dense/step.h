@@ -20,6 +20,9 @@ template <typename T>
 struct StepTensor {
   std::vector<int64_t> shape = {};
   std::vector<T> data = {};
+  // Of a dropout's result: by what each element is multiplied, 0 or more than
+  // 1; none: it keeps all.
+  std::vector<double> factors = {};
 };
 
 // By ValueId.
@@ -29,8 +32,9 @@ using StepValues = std::vector<StepTensor<T>>;
 std::vector<int64_t> ShapeOf(const step::Graph& graph, const step::Sizes& sizes,
                              step::ValueId value);
 
-// `values` holds what inputs are; all others are set. Only ops of phases up to
-// `last` run. T is float, double or std::complex<double>.
+// `values` holds what inputs are, and what dropouts keep; all others are set.
+// Only ops of phases up to `last` run. T is float, double or
+// std::complex<double>.
 template <typename T>
 void RunStep(const step::Graph& graph, const step::Sizes& sizes,
              step::Phase last, StepValues<T>& values);

@@ -35,6 +35,7 @@ void Evidence::Add(const exec::Buffer& buffer) {
   Add(std::span<const int64_t>(buffer.shape));
   for (float x : buffer.real) Add(uint64_t{std::bit_cast<uint32_t>(x)});
   for (int32_t x : buffer.whole) Add(uint64_t{static_cast<uint32_t>(x)});
+  for (double x : buffer.wide) Add(std::bit_cast<uint64_t>(x));
 }
 
 void Evidence::Add(std::span<const exec::Buffer> buffers) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "exec/machine/random.h"
 
@@ -33,6 +34,9 @@ class Maker {
     for (size_t i = 0; i < graph_.parameters.size(); ++i) MakeParameter(i);
     for (size_t i = 0; i < graph_.moments.size(); ++i) MakeMoments(i);
     for (const step::Data& data : graph_.data) MakeData(data);
+    for (const step::Op& op : graph_.ops) {
+      if (op.kind == step::OpKind::kDropout) DrawDropout(op);
+    }
     return std::move(out_);
   }
 
@@ -89,6 +93,17 @@ class Maker {
       Fill(of.second, [&](size_t at) {
         return 1e-4 + 1e-3 * random.Split(1).Uniform(at);
       });
+    }
+  }
+
+  // What the reference keeps, drawn by the place in the whole.
+  void DrawDropout(const step::Op& op) {
+    const double rate = op.scale.constant;
+    const Random random = Random(static_cast<uint64_t>(op.index)).Split("drop");
+    std::vector<double>& to = out_.values[At(op.out)].factors;
+    to.resize(At(exec::ElementsOf(step::ShapeOf(graph_, op.out, sizes_))));
+    for (size_t i = 0; i < to.size(); ++i) {
+      to[i] = random.Uniform(i) >= rate ? 1 / (1 - rate) : 0;
     }
   }
 
