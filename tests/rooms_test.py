@@ -65,7 +65,7 @@ MAY_INCLUDE = {
     "verify": {"source", "model", "resolve", "verify/cases", "verify/judge",
         "verify/traces"},
     "verify/step": {"source", "model", "step", "plan", "dense",
-        "exec/machine", "exec/step", "verify/cases"},
+        "exec/machine", "exec/step", "verify/cases", "verify/faults"},
     "cost": {"source", "devices", "model", "resolve", "comm", "plan",
         "lint/analysis", "exec/machine", "exec/attention",
         "exec/operations"},

@@ -68,11 +68,13 @@ verify::Progress ProgressLine(const Common& common, std::string_view what) {
   };
 }
 
-int RunSelfTestCommand(const Common& common, Findings& findings) {
+int RunSelfTestCommand(bool of_steps, const Common& common,
+                       Findings& findings) {
   std::function<void(size_t, size_t)> tell;
   if (const auto line = ProgressLine(common, "faults")) {
     tell = [line](size_t done, size_t all) { line(done, all, ""); };
   }
+  if (of_steps) return RunStepSelfTestCommand(common, tell, findings);
   const verify::SelfTest result =
       verify::RunSelfTest({}, ThreadsOr(common.threads), tell);
   const verify::Sharpness sharpness =
@@ -101,8 +103,10 @@ int RunVerify(const VerifyFlags& flags, const Common& common,
     return PutOut(write, findings) ? kDone : kFailed;
   }
   exec::KeepFreedBuffers();
+  if (flags.self_test) {
+    return RunSelfTestCommand(!flags.steps_of.empty(), common, findings);
+  }
   if (!flags.steps_of.empty()) return RunVerifyStep(flags, common, findings);
-  if (flags.self_test) return RunSelfTestCommand(common, findings);
   auto work = MakeVerifyWork(flags, findings);
   if (!work) return kFailed;
   verify::Keep keep;
@@ -191,7 +195,10 @@ of the mesh's axes and the op's dimensions. Then the same program is run at smal
 sizes: every value, gradient, new parameter and cache must be the dense model's,
 to 1e-12 in float64, in float32 within four times what one device was off by up
 to there and 18 roundings; replicas must agree in bits, gradients lie as their parameters, each
-pending sum be reduced once, and the bytes sent be those of the formulas.
+pending sum be reduced once, and the bytes sent be those of the formulas. With
+`--self-test` faults are injected into eight small steps of its own: into
+collectives, ops, programs and inputs; each must change what the devices hold or
+send, and be noticed by the check that its row names.
 
 Exits with 1 when an operation that was asked for, or that the target lists,
 fails or is unsupported; otherwise when one fails or none could run.)",

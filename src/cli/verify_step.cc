@@ -15,6 +15,7 @@
 #include "emit/verify/step_json.h"
 #include "emit/verify/step_text.h"
 #include "source/wording.h"
+#include "verify/step/self_test.h"
 #include "verify/step/step_report.h"
 
 namespace shardc::cli {
@@ -140,6 +141,18 @@ Options OptionsOfStep(VerifyFlags& flags) {
            .to = &flags.keep_gathered,
            .help = "of a step: backward uses the copies that forward "
                    "gathered"}};
+}
+
+int RunStepSelfTestCommand(const Common& common, const FaultProgress& tell,
+                           Findings& findings) {
+  const verify::StepSelfTest result = verify::RunStepSelfTest(
+      verify::StepFaults(), ThreadsOr(common.threads), tell);
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") return WriteStepSelfTestJson(result, out);
+    out.Append(StepSelfTestText(result));
+  };
+  if (!PutOut(write, findings)) return kFailed;
+  return result.Holds() ? kDone : kFound;
 }
 
 int RunVerifyStep(const VerifyFlags& flags, const Common& common,

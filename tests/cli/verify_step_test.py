@@ -110,6 +110,24 @@ class VerifyStep(Case):
         self.assertIn("step decode  dp=2 tp=2  batch 8 x 4096", out.out)
         self.assertIn("pass: F64, logits, 4 caches equal", out.out)
 
+    def test_self_test(self):
+        args = ("verify", "--no-project", "--step", "train", "--self-test")
+        value = self.check(run(*args, "--format", "json"), 0).json()
+        self.assertEqual(list(self.schema.iter_errors(value)), [])
+        self.assertEqual(value["unsound"], [])
+        self.assertGreaterEqual(value["planted"], 75)
+        self.assertEqual(value["injected"], value["planted"])
+        self.assertEqual(value["caught"], value["planted"])
+        text = self.check(run(*args), 0).out
+        for fault in value["faults"]:
+            at = f" at {fault['at']}" if fault["at"] else ""
+            (line,) = [line for line in text.splitlines()
+                       if line.startswith(fault["name"] + " ")]
+            self.assertIn(f" caught by {fault['by']}{at}  ", line)
+            self.assertTrue(line.endswith("  " + fault["breaks"]), line)
+        value["faults"][0]["by"] = "luck"
+        self.assertFalse(self.schema.is_valid(value))
+
     def test_what_is_wrong(self):
         for args, words in (
                 (("--step", "train", "--dtype", "int8"), "is none of"),

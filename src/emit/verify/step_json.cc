@@ -18,6 +18,15 @@ std::string_view PhaseName(step::Phase phase) {
   return kNames[static_cast<size_t>(phase)];
 }
 
+void WriteText(JsonWriter& json, std::string_view key, std::string_view text) {
+  json.Key(key);
+  if (text.empty()) {
+    json.Null();
+  } else {
+    json.String(text);
+  }
+}
+
 void WriteOps(JsonWriter& json, const StepReport& report) {
   json.Key("ops");
   json.BeginArray(JsonLayout::kLines);
@@ -113,12 +122,7 @@ void WriteReport(JsonWriter& json, const StepReport& report) {
   json.BeginObject(JsonLayout::kLines);
   json.Member("mode", ModeName(report.mode));
   json.Member("status", verify::StepStatusName(report.status));
-  json.Key("reason");
-  if (report.reason.empty()) {
-    json.Null();
-  } else {
-    json.String(report.reason);
-  }
+  WriteText(json, "reason", report.reason);
   json.Key("mesh");
   WriteMesh(json, report.mesh, MeshDetail::kSizes);
   json.Member("batch", report.batch);
@@ -154,6 +158,38 @@ void WriteStepJson(const std::vector<StepReport>& reports, Sink& out) {
   json.Key("steps");
   json.BeginArray(JsonLayout::kLines);
   for (const StepReport& report : reports) WriteReport(json, report);
+  json.EndArray();
+  json.EndObject();
+  out.Append("\n");
+}
+
+void WriteStepSelfTestJson(const verify::StepSelfTest& result, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", "shardc.step/v1");
+  json.Member("planted", result.faults.size());
+  json.Member("injected", result.Injected());
+  json.Member("caught", result.Caught());
+  json.Member("sound", result.sound);
+  json.Key("unsound");
+  json.BeginArray();
+  for (std::string_view name : result.unsound) json.String(name);
+  json.EndArray();
+  json.Key("faults");
+  json.BeginArray(JsonLayout::kLines);
+  for (const verify::StepFaultVerdict& fault : result.faults) {
+    json.BeginObject();
+    json.Member("name", fault.name);
+    json.Member("family", fault.family);
+    json.Member("breaks", fault.breaks);
+    json.Member("step", fault.on);
+    json.Member("seam", fault.seam);
+    json.Member("injected", fault.injected);
+    json.Member("caught", fault.caught);
+    WriteText(json, "by", fault.by);
+    WriteText(json, "at", fault.at);
+    json.EndObject();
+  }
   json.EndArray();
   json.EndObject();
   out.Append("\n");

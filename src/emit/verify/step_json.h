@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "source/sink.h"
+#include "verify/step/self_test.h"
 #include "verify/step/step_report.h"
 
 namespace shardc {
 
 // One report an object, several an array of them under `steps`.
 void WriteStepJson(const std::vector<verify::StepReport>& reports, Sink& out);
+void WriteStepSelfTestJson(const verify::StepSelfTest& result, Sink& out);
 
 }  // namespace shardc
 

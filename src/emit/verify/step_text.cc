@@ -184,4 +184,29 @@ std::string StepText(const StepReport& report) {
   return out + ResultText(report);
 }
 
+std::string StepSelfTestText(const verify::StepSelfTest& result) {
+  std::vector<std::vector<std::string>> rows;
+  for (const verify::StepFaultVerdict& fault : result.faults) {
+    std::string said = "MISSED";
+    if (!fault.injected) {
+      said = "not injected";
+    } else if (fault.caught) {
+      said = "caught by " + std::string(fault.by);
+      if (!fault.at.empty()) said += " at " + fault.at;
+    }
+    rows.push_back(
+        {std::string(fault.name), std::move(said), std::string(fault.breaks)});
+  }
+  std::string out;
+  AppendTable(rows, out);
+  out += "\n";
+  for (std::string_view name : result.unsound) {
+    out += "fails without a fault: " + std::string(name) + "\n";
+  }
+  return out + Counted(result.Injected(), "fault") + " injected, " +
+         std::to_string(result.Caught()) + " caught; " +
+         Counted(result.sound, "sound step") + " " +
+         (result.sound == 1 ? "passes" : "pass") + "\n";
+}
+
 }  // namespace shardc

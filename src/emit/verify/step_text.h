@@ -4,11 +4,13 @@
 
 #include <string>
 
+#include "verify/step/self_test.h"
 #include "verify/step/step_report.h"
 
 namespace shardc {
 
 std::string StepText(const verify::StepReport& report);
+std::string StepSelfTestText(const verify::StepSelfTest& result);
 
 }  // namespace shardc
 

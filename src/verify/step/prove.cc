@@ -67,15 +67,17 @@ class Prover {
         program_(*test.program),
         run_program_(test.run != nullptr ? *test.run : *test.program),
         mesh_(test.mesh),
-        data_(MakeStepData(*test.graph, test.sizes, test.dtype, test.seed)) {}
+        own_(test.reference != nullptr
+                 ? StepData{}
+                 : MakeReference(graph_, test.sizes, test.dtype, test.seed)),
+        data_(test.reference != nullptr ? *test.reference : own_) {}
 
   StepProof Run() {
     CheckStatic();
-    dense::RunStep(graph_, test_.sizes, step::Phase::kOptimizer, data_.values);
     FindScales();
     exec::Machine machine(mesh_, test_.threads, test_.seams);
-    const exec::StepRun run = exec::RunStep(
-        machine, graph_, run_program_, data_.inputs, exec::KeepSlots::kAll);
+    const exec::StepRun run = RunProgram(machine);
+    if (test_.watch) test_.watch(run, machine.ledger());
     MeasureAlone();
     Compare(run);
     CheckLedger(machine);
@@ -89,6 +91,17 @@ class Prover {
     if (out_.problems.size() < kMostProblems || !out_.Failed(check)) {
       out_.problems.push_back({check, op, std::move(message)});
     }
+  }
+
+  exec::StepRun RunProgram(exec::Machine& machine) const {
+    if (!test_.spoil) {
+      return exec::RunStep(machine, graph_, run_program_, data_.inputs,
+                           exec::KeepSlots::kAll);
+    }
+    exec::StepInputs inputs = data_.inputs;
+    test_.spoil(inputs);
+    return exec::RunStep(machine, graph_, run_program_, inputs,
+                         exec::KeepSlots::kAll);
   }
 
   void CheckStatic() {
@@ -249,7 +262,8 @@ class Prover {
   const Program& program_;
   const Program& run_program_;
   exec::SimMesh mesh_;
-  StepData data_;
+  const StepData own_;
+  const StepData& data_;
   StepProof out_;
   std::vector<double> scale_, alone_;  // by ValueId
 };
@@ -266,6 +280,13 @@ bool StepProof::Failed(StepCheck check) const {
   return std::any_of(
       problems.begin(), problems.end(),
       [&](const StepProblem& problem) { return problem.check == check; });
+}
+
+StepData MakeReference(const Graph& graph, const step::Sizes& sizes,
+                       Dtype dtype, uint64_t seed) {
+  StepData out = MakeStepData(graph, sizes, dtype, seed);
+  dense::RunStep(graph, sizes, step::Phase::kOptimizer, out.values);
+  return out;
 }
 
 StepProof ProveStep(const StepCase& test) { return Prover(test).Run(); }

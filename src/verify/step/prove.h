@@ -4,15 +4,24 @@
 #define SHARDC_VERIFY_STEP_PROVE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "exec/machine/ledger.h"
 #include "exec/machine/seams.h"
+#include "exec/step/run.h"
 #include "model/dtype.h"
 #include "model/mesh.h"
 #include "step/program.h"
+#include "verify/step/data.h"
 
 namespace shardc::verify {
+
+// Inputs, and with them everything that the dense model makes of them.
+StepData MakeReference(const step::Graph& graph, const step::Sizes& sizes,
+                       Dtype dtype, uint64_t seed);
 
 struct StepCase {
   const step::Graph* graph = nullptr;
@@ -27,6 +36,12 @@ struct StepCase {
   exec::Seams seams = {};
   // What is run where it is not `program`: a fault's.
   const step::Program* run = nullptr;
+  // Of an earlier case with the same graph, sizes, dtype and seed.
+  const StepData* reference = nullptr;
+  // Makes what the devices are given wrong.
+  std::function<void(exec::StepInputs&)> spoil = {};
+  // Is shown what the run made.
+  std::function<void(const exec::StepRun&, const exec::Ledger&)> watch = {};
 };
 
 // `error` is relative to the value's scale; a whole number's is 0 or 1.

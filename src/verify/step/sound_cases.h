@@ -1,0 +1,46 @@
+// Steps that are right, small, and made of all that a fault may break: into
+// each of them faults are injected.
+#ifndef SHARDC_VERIFY_STEP_SOUND_CASES_H_
+#define SHARDC_VERIFY_STEP_SOUND_CASES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "model/dtype.h"
+#include "model/mesh.h"
+#include "step/program.h"
+#include "verify/step/data.h"
+#include "verify/step/prove.h"
+
+namespace shardc::verify {
+
+enum class SoundStep : uint8_t {
+  kTensor,    // dp 2, fsdp 2, tp 4: two layers, kv heads on all of tp
+  kSequence,  // dp 2, sp 2, tp 2: the residual's tokens over sp and tp
+  kSplit,     // fsdp 2, tp 2: the residual's hidden size over tp, a latent
+  kExperts,   // ep 4, sp 2, tp 2: tokens and experts over ep
+  kTokens,    // dp 2, ep 4: all tokens on every device of ep
+  kDecode,    // sp 4, tp 2: a cache over sp, sinks
+  kMicro,     // dp 2, fsdp 2: two micro-batches
+  kNarrow,    // kTensor in float32
+};
+inline constexpr int kSoundSteps = 8;
+std::string_view SoundStepName(SoundStep which);  // "tensor"
+
+struct SoundCase {
+  step::Graph graph = {};
+  step::Sizes sizes = {};
+  Mesh mesh = {};
+  Dtype dtype = Dtype::kF64;
+  step::Program program = {}, alone = {};
+  StepData reference = {};
+
+  StepCase Case() const;
+};
+// Null where it cannot be lowered.
+std::unique_ptr<SoundCase> MakeSoundCase(SoundStep which);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_SOUND_CASES_H_

@@ -1,0 +1,619 @@
+// A row a fault. Where it is injected is said by names: of an op, and of what
+// moves there or what kind of op it is.
+//
+//   no-row-ar   skip the all_reduce over tp at `linear o`   anchors notice
+#include "verify/step/step_faults.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace shardc::verify {
+namespace {
+
+using exec::Buffer;
+using exec::CollectiveCall;
+using exec::Machine;
+using exec::PerDevice;
+using exec::SimMesh;
+using step::OpKind;
+using enum Collective;
+using enum FaultSeam;
+using enum SoundStep;
+using enum StepCheck;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// --- what is done to results of collectives ---
+
+// Members hold what the next one should.
+void Rotate(const SimMesh& mesh, const CollectiveCall& call, PerDevice& out) {
+  for (const std::vector<int>& group : mesh.Groups(call.axes)) {
+    Buffer first = out[At(group[0])];
+    for (size_t i = 0; i + 1 < group.size(); ++i) {
+      out[At(group[i])] = out[At(group[i + 1])];
+    }
+    out[At(group.back())] = std::move(first);
+  }
+}
+
+void Times(PerDevice& out, double factor) {
+  for (Buffer& buffer : out) {
+    for (double& x : buffer.wide) x *= factor;
+  }
+}
+
+void Mean(const SimMesh& mesh, const CollectiveCall& call, PerDevice& out) {
+  Times(out, 1.0 / static_cast<double>(mesh.Parts(call.axes)));
+}
+
+// Blocks of `dim`, `n` of them, each where `from` says.
+void Reorder(Buffer& buffer, size_t dim, int64_t n,
+             const std::function<int64_t(int64_t)>& from) {
+  const int64_t length = buffer.shape[dim] / n;
+  std::vector<Buffer> blocks;
+  for (int64_t i = 0; i < n; ++i) {
+    blocks.push_back(exec::SliceDim(buffer, dim, from(i) * length, length));
+  }
+  std::vector<const Buffer*> list;
+  for (const Buffer& block : blocks) list.push_back(&block);
+  buffer = exec::ConcatDim(list, dim);
+}
+
+void Reverse(const SimMesh& mesh, const CollectiveCall& call, PerDevice& out) {
+  const int64_t n = mesh.Parts(call.axes);
+  for (Buffer& buffer : out) {
+    Reorder(buffer, call.dim, n, [n](int64_t i) { return n - 1 - i; });
+  }
+}
+
+void RotateSenders(const SimMesh& mesh, const CollectiveCall& call,
+                   PerDevice& out) {
+  const int64_t n = mesh.Parts(call.axes);
+  for (Buffer& buffer : out) {
+    Reorder(buffer, call.concat_dim, n, [n](int64_t i) { return (i + 1) % n; });
+  }
+}
+
+void RotateRows(const SimMesh&, const CollectiveCall& call, PerDevice& out) {
+  for (Buffer& buffer : out) {
+    const int64_t n = buffer.shape[call.concat_dim];
+    Reorder(buffer, call.concat_dim, n,
+            [n](int64_t i) { return (i + n - 1) % n; });
+  }
+}
+
+// The last member's part is left out of the sum.
+PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
+  PerDevice in = *call.in;
+  for (const std::vector<int>& group : machine.mesh().Groups(call.axes)) {
+    Buffer& last = in[At(group.back())];
+    last = Buffer::Zeros(last.shape, last.dtype);
+  }
+  CollectiveCall less = call;
+  less.in = &in;
+  return exec::RunCollective(machine, less);
+}
+
+PerDevice Twice(Machine& machine, const CollectiveCall& call) {
+  PerDevice once = exec::RunCollective(machine, call);
+  CollectiveCall again = call;
+  again.in = &once;
+  return exec::RunCollective(machine, again);
+}
+
+PerDevice CalledTwice(Machine& machine, const CollectiveCall& call) {
+  exec::RunCollective(machine, call);
+  return exec::RunCollective(machine, call);
+}
+
+SpoilCall Over(AxisGroup axes) {
+  return
+      [axes = std::move(axes)](Machine& machine, const CollectiveCall& call) {
+        CollectiveCall other = call;
+        other.axes = axes;
+        return exec::RunCollective(machine, other);
+      };
+}
+
+// As if one's own were everyone's share.
+PerDevice OwnTimes(Machine& machine, const CollectiveCall& call) {
+  PerDevice out = *call.in;
+  Times(out, static_cast<double>(machine.mesh().Parts(call.axes)));
+  return out;
+}
+
+void Narrow(PerDevice& buffers) {
+  for (Buffer& buffer : buffers) {
+    buffer.dtype = Dtype::kBF16;
+    exec::RoundTo(buffer);
+    buffer.dtype = Dtype::kF32;
+  }
+}
+
+PerDevice InBf16(Machine& machine, const CollectiveCall& call) {
+  PerDevice in = *call.in;
+  Narrow(in);
+  CollectiveCall narrow = call;
+  narrow.in = &in;
+  PerDevice out = exec::RunCollective(machine, narrow);
+  Narrow(out);
+  return out;
+}
+
+// One's chunk of [gate | up] is read as its own gate and its own up.
+PerDevice ChunkAsHalves(Machine& machine, const CollectiveCall& call) {
+  PerDevice out = exec::RunCollective(machine, call);
+  const int64_t n = machine.mesh().Parts(call.axes);
+  for (int device = 0; device < machine.devices(); ++device) {
+    const Buffer& own = (*call.in)[At(device)];
+    Buffer& whole = out[At(device)];
+    whole = Buffer::Zeros(whole.shape, whole.dtype);
+    const size_t width = own.shape.size() - 1;
+    const int64_t part = own.shape[width] / n;
+    for (int64_t half = 0; half < n; ++half) {
+      Shape from(own.shape.size(), 0), to(own.shape.size(), 0);
+      from[width] = half * part;
+      to[call.dim] = half;
+      to[width] = machine.mesh().Index(device, call.axes) * part;
+      Shape extent = own.shape;
+      extent[width] = part;
+      exec::CopyBlock(own, from, whole, to, extent);
+    }
+  }
+  return out;
+}
+
+// --- what is done to ops ---
+
+void ClipIds(WrongOp& one) {
+  const exec::Part& table = one.local.in[0];
+  const auto first = static_cast<int32_t>(table.start[0]);
+  const auto rows = static_cast<int32_t>(table.buffer->shape[0]);
+  for (int32_t& id : one.Own(1).whole) {
+    id = std::clamp(id, first, first + rows - 1);
+  }
+}
+
+// The last label of the shard is its own first token's.
+void ShiftLabels(WrongOp& one) {
+  const size_t ids = one.op.kind == OpKind::kPick ? 1 : 0;
+  Buffer& labels = one.Own(ids);
+  const int64_t width = labels.shape[1];
+  for (int64_t row = 0; row < labels.shape[0]; ++row) {
+    labels.whole[At((row + 1) * width - 1)] = labels.whole[At(row * width)];
+  }
+}
+
+void SwapFactors(step::Graph& graph, step::LabelId label) {
+  std::vector<step::LabelId>& factors = graph.labels[At(label)].factors;
+  std::reverse(factors.begin(), factors.end());
+}
+
+void OtherFactorOrder(WrongOp& one) {
+  step::Graph graph = *one.local.graph;
+  SwapFactors(graph, one.op.label);
+  one.local.graph = &graph;
+  one.Run();
+}
+
+void RepeatModulo(WrongOp& one) {
+  const exec::Part& in = one.local.in[0];
+  Buffer& out = *one.local.out;
+  const size_t dim = out.shape.size() - 2;
+  Shape from(out.shape.size(), 0), to(out.shape.size(), 0), extent = out.shape;
+  extent[dim] = 1;
+  for (int64_t n = 0; n < out.shape[dim]; ++n) {
+    to[dim] = n;
+    from[dim] = (one.local.start[dim] + n) % in.buffer->shape[dim];
+    exec::CopyBlock(*in.buffer, from, out, to, extent);
+  }
+  one.done = true;
+}
+
+int64_t IndexOf(const WrongOp& one, const AxisGroup& axes) {
+  return SimMesh(one.of->mesh).Index(one.local.device, axes);
+}
+
+void DriftOnSecond(WrongOp& one) {
+  one.Run();
+  if (IndexOf(one, {"tp"}) == 0) return;
+  for (double& x : one.local.out->wide) x += 1e-3;
+}
+
+// Of equal scores the last one wins, on half of the replicas.
+void LastOfEqual(WrongOp& one) {
+  if (IndexOf(one, {"tp"}) == 0) return;
+  Buffer& scores = one.Own(0);
+  const size_t experts = At(scores.shape.back());
+  for (size_t i = 0; i < scores.wide.size(); ++i) {
+    scores.wide[i] += 1e-9 * static_cast<double>(i % experts);
+  }
+}
+
+void HalfTheGroups(WrongOp& one) {
+  for (step::LabelId count : one.op.counts) one.sizes[At(count)] /= 2;
+}
+
+void ForgetLookup(WrongOp& one) {
+  for (size_t i = 0; i < one.op.in.size(); ++i) {
+    for (const step::Op& op : one.of->graph.ops) {
+      if (op.out != one.op.in[i] || op.kind != OpKind::kScatter) continue;
+      for (double& x : one.Own(i).wide) x = 0;
+    }
+  }
+}
+
+SpoilOp Constant(double factor) {
+  return [factor](WrongOp& one) { one.op.scale.constant *= factor; };
+}
+
+void OtherSeed(WrongOp& one) { ++one.op.index; }
+
+void LocalDropout(WrongOp& one) {
+  exec::Part& x = one.local.in[0];
+  for (size_t d = 0; d < x.start.size(); ++d) {
+    x.start[d] = 0;
+    one.sizes[At((*x.labels)[d])] = x.buffer->shape[d];
+  }
+}
+
+void KeepModelWeight(WrongOp& one) {
+  *one.local.out = *one.local.in[0].buffer;
+  one.done = true;
+}
+
+void DecayAnyway(WrongOp& one) {
+  one.op.scale.constant = one.local.graph->adam.decay;
+}
+
+void StepOfAnother(WrongOp& one) {
+  step::Graph graph;
+  graph.adam = one.local.graph->adam;
+  graph.adam.step += IndexOf(one, {"tp"});
+  one.local.graph = &graph;
+  one.Run();
+}
+
+void ReverseSlots(WrongOp& one) {
+  Buffer& slots = one.Own(0);
+  const size_t dim = slots.shape.size() - 1;
+  const int64_t n = slots.shape[dim];
+  Reorder(slots, dim, n, [n](int64_t i) { return n - 1 - i; });
+}
+
+SpoilOp Positions(size_t operand, const std::function<int64_t(int64_t)>& to) {
+  return [=](WrongOp& one) {
+    for (int32_t& x : one.Own(operand).whole) x = static_cast<int32_t>(to(x));
+  };
+}
+
+// Every shard writes at the row's place in a shard.
+void WriteEverywhere(WrongOp& one) {
+  const exec::Part& cache = one.local.in[0];
+  const auto rows = static_cast<int32_t>(cache.buffer->shape[1]);
+  const auto first = static_cast<int32_t>(cache.start[1]);
+  for (int32_t& x : one.Own(2).whole) x = first + x % rows;
+}
+
+// --- the table ---
+
+void AddSums(std::vector<StepFault>& out) {
+  const CallAt row = {.op = "linear o", .kind = kAllReduce};
+  out.insert(
+      out.end(),
+      {{"no-row-ar", "collective",
+        "the output of a row-parallel layer is not reduced", kTensor,
+        kCollective, kAnchors, Skip(row)},
+       {"no-col-bwd-ar", "collective",
+        "the gradient of a column-parallel layer's input is not reduced",
+        kTensor, kCollective, kAnchors, Skip({.op = "d:linear gate_up"})},
+       {"wrong-axis", "collective", "reduced over dp in place of tp", kTensor,
+        kCollective, kAnchors, AtCall(row, Over({"dp"}))},
+       {"reduce-skips-last", "collective",
+        "the last member is left out of a sum", kTensor, kCollective, kAnchors,
+        AtCall(row, WithoutLast)},
+       {"extra-gather", "ledger", "something is gathered once too often",
+        kTensor, kCollective, kLedger,
+        AtCall({.op = "linear q", .kind = kAllGather}, CalledTwice)},
+       {"bias-before-reduce", "linearity",
+        "the bias of a row-parallel layer is added before the sum", kTensor,
+        kProgram, kAnchors, ReduceAfter({"linear o", OpKind::kAdd})},
+       {"residual-before-reduce", "linearity",
+        "the residual is added before the sum", kTensor, kProgram, kAnchors,
+        ReduceAfter({"residual down", OpKind::kAdd})},
+       {"fn-on-partial", "linearity",
+        "a root is taken of a sum that is pending", kSplit, kDeclared, kStatic,
+        ReduceAfter({"rmsnorm norm1", OpKind::kFn}, true)},
+       {"product-of-partials", "linearity",
+        "two sums that are pending are multiplied", kExperts, kDeclared,
+        kStatic, ReduceAfter({"balance", OpKind::kEinsum, 1}, true)}});
+}
+
+void AddNorms(std::vector<StepFault>& out) {
+  out.insert(
+      out.end(),
+      {{"norm-local", "norm",
+        "the mean of squares is of the device's part of the hidden size",
+        kSplit, kCollective, kAnchors, Skip({.op = "rmsnorm norm1"})},
+       {"norm-local-d", "norm", "divided by the local hidden size", kSplit, kOp,
+        kAnchors, WrongSize({"rmsnorm norm1", OpKind::kScale}, "d", 0.5)},
+       {"norm-grad-tp", "norm",
+        "a norm's gradient is not reduced over tp where its tokens are cut by "
+        "tp",
+        kSequence, kCollective, kResults,
+        ReduceWithout({.op = "d:rmsnorm norm1", .axes = {"dp", "sp", "tp"}},
+                      "tp")},
+       {"embed-scale-local", "norm",
+        "the embedding is scaled by the root of the local hidden size", kSplit,
+        kOp, kAnchors, WrongSize({"embed scale", OpKind::kScale}, "d", 0.5)}});
+}
+
+void AddVocabulary(std::vector<StepFault>& out) {
+  const CallAt sum = {.op = "loss", .axes = {"tp"}};
+  out.insert(
+      out.end(),
+      {{"vocab-offset", "vocabulary", "looked up without the shard's offset",
+        kTensor, kOp, kAnchors,
+        WrongStart({"lookup embed", OpKind::kLookup}, 0, "v", 0)},
+       {"vocab-clip", "vocabulary",
+        "ids of other shards are clipped, not zeroed", kTensor, kOp, kAnchors,
+        AtOp({"lookup embed", OpKind::kLookup}, ClipIds)},
+       {"scatter-offset", "vocabulary",
+        "rows' gradients are added without the shard's offset", kTensor, kOp,
+        kResults, WrongResultStart({"d:lookup embed", OpKind::kScatter}, "v")},
+       {"pick-offset", "vocabulary", "the label's offset is one off", kTensor,
+        kOp, kAnchors, WrongStart({"loss", OpKind::kPick}, 0, "v", 1)},
+       {"place-offset", "vocabulary",
+        "the label's gradient is placed without the shard's offset", kTensor,
+        kOp, kAnchors, WrongResultStart({"d:loss", OpKind::kPlace}, "v")},
+       {"ce-max-local", "vocabulary",
+        "the maximum is of the local vocabulary only", kTensor, kCollective,
+        kReplicas, Skip({.op = "loss", .max = true})},
+       {"ce-sum-local", "vocabulary", "the sum of exponentials is not reduced",
+        kTensor, kCollective, kAnchors, Skip(sum)},
+       {"ce-pick-local", "vocabulary", "the label's logit is not reduced",
+        kTensor, kCollective, kAnchors,
+        [](const SoundCase& of, Wrong& wrong) {
+          // The second of the two sums over tp.
+          const auto seen = std::make_shared<int>(0);
+          return AtCall({.op = "loss", .axes = {"tp"}, .all = true},
+                        [seen](Machine& machine, const CollectiveCall& call) {
+                          return ++*seen == 2
+                                     ? Skipped(machine, call)
+                                     : exec::RunCollective(machine, call);
+                        })(of, wrong);
+        }},
+       {"z-loss-local", "vocabulary",
+        "a z-loss adds up the local vocabulary only", kTensor, kCollective,
+        kAnchors, Skip({.op = "z-loss"})},
+       {"smoothing-local", "vocabulary",
+        "labels are smoothed over the local vocabulary's size", kTensor, kOp,
+        kResults, WrongSize({"smoothing", OpKind::kScale}, "v", 0.25)}});
+}
+
+void AddLoss(std::vector<StepFault>& out) {
+  const CallAt count = {.op = "loss", .axes = {"dp", "fsdp"}};
+  out.insert(out.end(),
+             {{"count-local", "loss", "tokens are counted per device", kTensor,
+               kCollective, kReplicas, Skip(count)},
+              {"mean-of-means", "loss", "the mean of the devices' means",
+               kTensor, kCollective, kAnchors, AtCall(count, OwnTimes)},
+              {"labels-local-shift", "loss",
+               "labels are shifted within the shard of the sequence", kSequence,
+               kOp, kAnchors, AtOp({"loss", OpKind::kPick}, ShiftLabels)},
+              {"batch-order", "loss",
+               "labels are cut by [dp, fsdp], ids by the "
+               "other order",
+               kTensor, kProgram, kAnchors, CutInOtherOrder("labels")}});
+}
+
+void AddGradients(std::vector<StepFault>& out) {
+  const CallAt scatter = {.op = "d:linear down", .kind = kReduceScatter};
+  const CallAt sum = {.op = "d:linear down", .axes = {"dp"}};
+  const CallAt weight = {.op = "linear q", .kind = kAllGather};
+  out.insert(
+      out.end(),
+      {{"dp-grad-missing", "gradient", "not reduced over dp", kTensor,
+        kCollective, kResults, Skip(sum)},
+       {"fsdp-grad-local", "gradient", "a device keeps its own chunk, unsummed",
+        kTensor, kCollective, kResults, Skip(scatter)},
+       {"reduce-twice", "gradient", "summed over dp twice", kTensor,
+        kCollective, kResults, AtCall(sum, Twice)},
+       {"mean-for-sum", "gradient",
+        "averaged over dp, though the loss is a mean of all", kTensor,
+        kCollective, kResults, AfterCall(sum, Mean)},
+       {"rs-rotated", "gradient",
+        "a reduce_scatter gives the next rank's chunk", kTensor, kCollective,
+        kResults, AfterCall(scatter, Rotate)},
+       {"ag-reversed", "gradient", "weights are joined in reverse order",
+        kTensor, kCollective, kAnchors, AfterCall(weight, Reverse)},
+       {"stale-weight", "gradient",
+        "backward uses another layer's gathered weight", kTensor, kCollective,
+        kAnchors,
+        StaleCall({.op = "d:linear down", .kind = kAllGather},
+                  {.op = "d:linear down", .kind = kAllGather})},
+       {"tied-half", "gradient",
+        "of a tied embedding the lookup's half is missing", kTensor, kOp,
+        kResults, AtOp({"d:embed", OpKind::kAdd, -1}, ForgetLookup)},
+       {"kv-grad-not-summed", "gradient",
+        "gradients of copies of a kv head are not summed", kTensor, kCollective,
+        kAnchors, Skip({.op = "d:cache k"})},
+       {"column-bias-summed", "gradient",
+        "a column-parallel bias' gradient is summed over tp", kTensor, kProgram,
+        kResults, ReduceGradient("q.bias", {"tp"})},
+       {"micro-divided-twice", "gradient",
+        "the mean over micro-batches is taken twice", kMicro, kOp, kResults,
+        AtOp({"d:micro mean", OpKind::kScale}, Constant(0.5))},
+       {"micro-reduced-twice", "gradient",
+        "reduced in a micro-batch, and at the end", kMicro, kProgram, kResults,
+        ReduceMore({"d:head first", OpKind::kEinsum, 1}, {"dp"})},
+       {"grad-left-whole", "spec", "a gradient lies whole, its parameter split",
+        kTensor, kDeclared, kStatic, LeaveWhole(scatter)}});
+}
+
+void AddHeads(std::vector<StepFault>& out) {
+  const OpAt repeat = {"attention", OpKind::kRepeat};
+  out.insert(
+      out.end(),
+      {{"repeat-modulo", "heads", "head n has kv head n mod K", kTensor, kOp,
+        kAnchors, AtOp(repeat, RepeatModulo)},
+       {"repeat-no-offset", "heads", "heads are grouped without an offset",
+        kTensor, kOp, kAnchors, WrongResultStart(repeat, "n")},
+       {"bias-first", "heads", "rank 0's part of a bias everywhere", kTensor,
+        kOp, kAnchors, OperandOfFirst({"linear q", OpKind::kAdd}, 1)},
+       {"fused-interleave", "heads", "(f z) is read as (z f)", kTensor, kOp,
+        kAnchors, AtOp({"linear gate_up", OpKind::kSplit}, OtherFactorOrder)},
+       {"fused-naive", "heads",
+        "a contiguous cut of [gate | up] is read as (gate, up)", kSplit,
+        kCollective, kAnchors,
+        AtCall({.op = "gated", .kind = kAllGather}, ChunkAsHalves)},
+       {"padded-head-scale", "heads",
+        "scores are scaled by a padded head's width", kTensor, kOp, kAnchors,
+        WrongSize({"attention", OpKind::kScale}, "h", 2)},
+       {"latent-summed", "heads",
+        "a latent that all heads share is reduced as if heads split it", kSplit,
+        kProgram, kAnchors,
+        ReduceMore({"linear kv_a", OpKind::kEinsum}, {"tp"}, true)},
+       {"rope-local", "sequence", "rotary by local position", kSequence, kOp,
+        kAnchors, LocalPositions({"rope q", OpKind::kRope}, 1)},
+       {"mask-local", "sequence", "the causal mask by local row", kSequence,
+        kOp, kAnchors, LocalPositions({"attention", OpKind::kMask}, 1)},
+       {"learned-local", "sequence", "learned positions by local position",
+        kSequence, kOp, kAnchors,
+        LocalPositions({"lookup positions", OpKind::kLookup}, 1)}});
+}
+
+void AddExperts(std::vector<StepFault>& out) {
+  const CallAt exchange = {.op = "experts", .kind = kAllToAll};
+  const OpAt queues = {"experts", OpKind::kEinsum};
+  out.insert(
+      out.end(),
+      {{"a2a-order", "expert", "an all_to_all joins senders rotated", kExperts,
+        kCollective, kAnchors, AfterCall(exchange, RotateSenders)},
+       {"a2a-neighbour", "expert", "tokens go one expert shard too far",
+        kExperts, kCollective, kAnchors, AfterCall(exchange, Rotate)},
+       {"a2a-offsets", "expert",
+        "rows begin at inclusive counts in place of exclusive ones", kExperts,
+        kCollective, kAnchors, AfterCall(exchange, RotateRows)},
+       {"expert-place", "expert", "experts' weights on the mirrored rank",
+        kExperts, kInput, kAnchors, MirrorParameter("experts.gate", 4)},
+       {"slots-local", "expert", "capacity is counted per sequence shard",
+        kExperts, kOp, kAnchors, ByHalves({"experts", OpKind::kSlots}, "t")},
+       {"sorted-and-not", "expert",
+        "rows are sent in another order than they are combined", kExperts, kOp,
+        kAnchors, AtOp(queues, ReverseSlots)},
+       {"router-drift", "expert", "router logits differ between replicas",
+        kExperts, kOp, kReplicas,
+        AtOp({"linear router", OpKind::kEinsum}, DriftOnSecond)},
+       {"topk-tie", "expert", "replicas break ties differently", kExperts, kOp,
+        kReplicas, AtOp({"route", OpKind::kTopK}, LastOfEqual)},
+       {"groups-local", "expert", "groups are chosen per shard of experts",
+        kExperts, kOp, kAnchors,
+        ByHalves({"route", OpKind::kTopGroups}, "e", HalfTheGroups)},
+       {"renormalise-before-mask", "expert",
+        "weights are normalised over experts that are not chosen", kExperts,
+        kProgram, kAnchors,
+        ReadInstead({"route", OpKind::kSum}, 0, {"route", OpKind::kFn})},
+       {"correction-in-weights", "expert",
+        "the correction of the choice is in the weights too", kExperts,
+        kProgram, kAnchors,
+        ReadInstead({"route", OpKind::kEinsum, 1}, 0, {"route", OpKind::kAdd})},
+       {"shared-on-every-rank", "expert",
+        "the shared expert is added on every rank before the sum", kTokens,
+        kProgram, kAnchors, ReduceAfter({"residual shared", OpKind::kAdd})},
+       {"expert-grad-summed", "expert",
+        "an expert's gradient is summed over ep, though each rank has its own",
+        kExperts, kProgram, kResults, ReduceGradient("experts.gate", {"ep"})},
+       {"router-grad-local", "expert", "the router's gradient is not reduced",
+        kExperts, kCollective, kResults, Skip({.op = "d:linear router"})},
+       {"aux-local", "expert", "what balances experts is not reduced", kExperts,
+        kCollective, kReplicas, Skip({.op = "balance", .all = true})},
+       {"aux-times-ep", "expert", "the balancing loss counts once a rank",
+        kExperts, kOp, kAnchors,
+        AtOp({"balance", OpKind::kScale, 1}, Constant(4))}});
+}
+
+void AddRandom(std::vector<StepFault>& out) {
+  out.insert(
+      out.end(),
+      {{"dropout-local", "random", "keyed by the local index", kTensor, kOp,
+        kAnchors, AtOp({"dropout", OpKind::kDropout}, LocalDropout)},
+       {"dropout-same-seed", "random", "the same mask on every batch shard",
+        kTensor, kOp, kAnchors,
+        WrongStart({"dropout", OpKind::kDropout}, 0, "b", 0)},
+       {"recompute-other-key", "random",
+        "backward draws another mask than forward", kTensor, kOp, kAnchors,
+        AtOp({"d:dropout", OpKind::kDropout}, OtherSeed)}});
+}
+
+void AddOptimizer(std::vector<StepFault>& out) {
+  const CallAt norm = {.op = "norm", .all = true};
+  out.insert(
+      out.end(),
+      {{"gnorm-local", "optimizer", "clipped by the local norm", kTensor,
+        kCollective, kReplicas, Skip(norm)},
+       {"gnorm-replicas", "optimizer", "the norm counts replicas", kTensor,
+        kCollective, kAnchors, AtCall(norm, Over({"dp", "fsdp", "tp"}))},
+       {"decay-on-norm", "optimizer", "a norm's weight decays", kTensor, kOp,
+        kResults, AtOp({"adamw norm1", OpKind::kAdamW}, DecayAnyway)},
+       {"moment-of-another", "optimizer", "another shard's first moment",
+        kTensor, kInput, kResults, MirrorParameter("q", 4, true)},
+       {"step-of-another", "optimizer", "ranks count steps differently",
+        kTensor, kOp, kReplicas,
+        AtOp({"adamw k", OpKind::kAdamW}, StepOfAnother)},
+       {"model-weight-kept", "optimizer",
+        "the master weight is updated, the model's is not", kTensor, kOp,
+        kResults, AtOp({"adamw down", OpKind::kAdamW}, KeepModelWeight)},
+       {"bf16-reduce", "numeric",
+        "gradients of float32 are reduced in bfloat16", kNarrow, kCollective,
+        kResults,
+        AtCall({.op = "d:linear down", .kind = kReduceScatter}, InBf16)}});
+}
+
+void AddDecoding(std::vector<StepFault>& out) {
+  const OpAt write = {"cache k", OpKind::kCacheWrite};
+  out.insert(
+      out.end(),
+      {{"cache-owner", "decode", "a cache is written one row off", kDecode, kOp,
+        kAnchors, AtOp(write, Positions(2, [](int64_t x) { return x + 1; }))},
+       {"cache-all-write", "decode", "every shard writes its slot", kDecode,
+        kOp, kAnchors, AtOp(write, WriteEverywhere)},
+       {"lse-max-local", "decode",
+        "partial softmaxes are joined with local maxima", kDecode, kCollective,
+        kReplicas, Skip({.op = "attention", .max = true})},
+       {"sink-per-part", "decode", "the sink is added once a part", kDecode,
+        kProgram, kAnchors, ReduceAfter({"attention", OpKind::kAdd, 2})},
+       {"rotary-by-slot", "decode", "rotary by the place in the cache's shard",
+        kDecode, kOp, kAnchors,
+        AtOp({"rope k", OpKind::kRope},
+             Positions(1, [](int64_t x) { return x % 4; }))}});
+}
+
+}  // namespace
+
+std::string_view FaultSeamName(FaultSeam seam) {
+  static constexpr std::array<std::string_view, 5> kNames = {
+      "collective", "op", "program", "declared program", "input"};
+  return kNames[static_cast<size_t>(seam)];
+}
+
+std::vector<StepFault> StepFaults() {
+  std::vector<StepFault> out;
+  AddSums(out);
+  AddNorms(out);
+  AddVocabulary(out);
+  AddLoss(out);
+  AddGradients(out);
+  AddHeads(out);
+  AddExperts(out);
+  AddRandom(out);
+  AddOptimizer(out);
+  AddDecoding(out);
+  return out;
+}
+
+}  // namespace shardc::verify
