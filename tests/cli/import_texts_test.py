@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import tempfile
+import time
 import unittest
 
 from driver import ROOT, TESTDATA, Case, run
@@ -243,6 +244,40 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
                         (case["id"], form, p["name"]))
                     compared += 1
         self.assertEqual(compared, 4 * 588)
+
+    def test_large_shardings_take_no_time(self):
+        """On meshes of many devices, alike or all different, and of far more
+        dimensions than a tensor has."""
+        mesh = ["--mesh", "a:256,b:256"]
+        alike = "".join(f'"w{i}": {{devices=[256,256]<=[65536]}}\n'
+                        for i in range(1000))
+        begin = time.monotonic()
+        done = self.check(run("import", "hlo", "-", *mesh, stdin=alike,
+                              timeout=60), 0)
+        self.assertEqual(done.out.count("spec: [a, b]\n"), 1000)
+        different = "".join(
+            f'"w{i}": {{devices=[256,{"1," * (i % 60)}256]<=['
+            f'{"1," * (i // 60)}65536]}}\n' for i in range(3000))
+        ones = '"w": {devices=[65536]<=[' + "1," * 600_000 + "65536]}\n"
+        for text, line in ((different, 133), (ones, 1)):
+            self.refused("hlo", text, "tiles times dimensions", *mesh,
+                         line=line)
+        self.assertLess(time.monotonic() - begin, 60)
+
+    def test_known_shardings_are_told_from_like_ones(self):
+        text = ('"a": {devices=[2,1,2]<=[4] last_tile_dim_replicate}\n'
+                '"b": {devices=[2,1,2]<=[4] last_tile_dims={replicated}}\n'
+                '"c": {devices=[2,1,2]<=[4]}\n'
+                '"d": {devices=[2,1,2]<=[4] last_tile_dims={replicated}}\n'
+                '"e": {devices=[2,2]<=[4]}\n"f": {devices=[2,2]<=[4]}\n'
+                '"g": {replicated}\n"h": {replicated}\n')
+        done = self.check(run("import", "hlo", "-", "--mesh", "x:2,y:2",
+                              "--format", "json", stdin=text), 0)
+        self.assertEqual(
+            [groups(rule["spec"], 3) for rule in done.json()["rules"]],
+            [[["x"], [], []], [["x"], [], []], [["x"], [], ["y"]],
+             [["x"], [], []], *[[["x"], ["y"], []]] * 2,
+             *[[[], [], []]] * 2])
 
     def test_logical_rules_that_cannot_be_read(self):
         self.refused("maxtext", "a: 1\n", "logical_axis_rules", line=1)

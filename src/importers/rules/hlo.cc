@@ -5,8 +5,11 @@
 //   a:2, b:4, {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}: along
 //   dimension 0 tiles are devices 0 1 2 3, which step along b  ->  [b, null]
 //
-// Every tile is compared before a spec is believed.
+// Every tile is compared before a spec is believed, once for each text: a
+// program has many parameters and few shardings.
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 
 #include "importers/rules/exact.h"
@@ -20,6 +23,10 @@ namespace shardc::imports {
 namespace {
 
 constexpr int64_t kMostDevices = 1 << 20;
+// Tiles of different shardings, times their dimensions, and bytes of the
+// shardings that are remembered.
+constexpr int64_t kMostSteps = 1 << 28;
+constexpr size_t kMostKept = size_t{16} << 20;
 
 class Reader {
  public:
@@ -159,6 +166,23 @@ class Reader {
   }
 
   std::optional<Spec> Sharding(Scan& scan) {
+    Scan end = scan;
+    for (int brace = 0; brace < 2 && end.Find("}"); ++brace) {
+      const auto known = known_.find(end.Since(scan.at()));
+      if (known == known_.end()) continue;
+      scan.MoveTo(end.at());
+      return known->second;
+    }
+    const size_t begin = scan.at();
+    auto spec = NewSharding(scan);
+    if (spec && kept_ + scan.at() - begin <= kMostKept) {
+      kept_ += scan.at() - begin;
+      known_.emplace(scan.Since(begin), *spec);
+    }
+    return spec;
+  }
+
+  std::optional<Spec> NewSharding(Scan& scan) {
     const size_t begin = scan.at();
     if (!scan.Take("{")) {
       scan.Refuse("a sharding begins with a brace", findings_);
@@ -198,6 +222,7 @@ class Reader {
     if (!dims) return std::nullopt;
     const auto devices = Devices(scan);
     if (!devices) return std::nullopt;
+    if (!Afford(devices->size(), dims->size(), scan)) return std::nullopt;
     size_t rank = dims->size();
     if (scan.Take("last_tile_dim_replicate") ||
         scan.Take("last_tile_dims={replicated}")) {
@@ -246,8 +271,20 @@ class Reader {
       scan.Refuse("this is no number of devices", findings_);
       return std::nullopt;
     }
+    if (!Afford(static_cast<size_t>(*count), sizes->size(), scan)) {
+      return std::nullopt;
+    }
     Iota(*sizes, order, *count, out);
     return out;
+  }
+
+  bool Afford(size_t tiles, size_t dims, const Scan& scan) {
+    steps_ += static_cast<int64_t>(tiles * std::max(dims, size_t{1}));
+    if (steps_ <= kMostSteps) return true;
+    findings_.Add(code::kLimit, scan.PlaceOf(scan.at(), scan.at()),
+                  "the different shardings up to here have more than " +
+                      CountText(kMostSteps) + " tiles times dimensions");
+    return false;
   }
 
   static void Iota(const std::vector<int64_t>& sizes,
@@ -293,9 +330,7 @@ class Reader {
       stride /= dims[d];
       if (!GroupOf(dims[d], stride, devices, spec[d])) return Unsaid(place);
     }
-    for (size_t tile = 0; tile < devices.size(); ++tile) {
-      if (!Holds(dims, devices, tile, spec)) return Unsaid(place);
-    }
+    if (!Holds(dims, devices, spec)) return Unsaid(place);
     return spec;
   }
 
@@ -325,19 +360,42 @@ class Reader {
     return mesh.Parts(group) == parts;
   }
 
+  // A device's coordinate along one axis, as a digit of its position.
+  struct Digit {
+    int64_t stride = 1, size = 1;
+  };
+
+  std::vector<Digit> DigitsOf(const AxisGroup& group) const {
+    std::vector<Digit> digits;
+    for (const std::string& name : group) {
+      Digit& digit = digits.emplace_back();
+      for (const MeshAxis& axis : imported_.mesh->axes) {
+        digit.stride *= axis.size;
+        if (axis.name != name) continue;
+        digit = {1, axis.size};
+      }
+    }
+    return digits;
+  }
+
+  // Whether each tile is where the spec has it.
   bool Holds(const std::vector<int64_t>& dims,
-             const std::vector<int64_t>& devices, size_t tile,
-             const Spec& spec) const {
-    const Mesh& mesh = *imported_.mesh;
-    const int64_t device = devices[tile];
-    if (device < 0 || device >= mesh.devices) return false;
-    const auto coordinates = CoordinatesOf(mesh, device);
-    auto rest = static_cast<int64_t>(tile);
-    for (size_t d = dims.size(); d-- > 0;) {
-      const int64_t index = rest % dims[d];
-      rest /= dims[d];
-      if (d < spec.size() && IndexAlong(mesh, coordinates, spec[d]) != index) {
-        return false;
+             const std::vector<int64_t>& devices, const Spec& spec) const {
+    std::vector<std::vector<Digit>> digits;
+    for (const AxisGroup& group : spec) digits.push_back(DigitsOf(group));
+    for (size_t tile = 0; tile < devices.size(); ++tile) {
+      const int64_t device = devices[tile];
+      if (device < 0 || device >= imported_.mesh->devices) return false;
+      auto rest = static_cast<int64_t>(tile);
+      for (size_t d = dims.size(); d-- > 0;) {
+        const int64_t tile_index = rest % dims[d];
+        rest /= dims[d];
+        if (d >= spec.size()) continue;
+        int64_t index = 0;
+        for (const Digit& digit : digits[d]) {
+          index = index * digit.size + device / digit.stride % digit.size;
+        }
+        if (index != tile_index) return false;
       }
     }
     return true;
@@ -412,6 +470,9 @@ class Reader {
   Findings& findings_;
   Imported imported_;
   std::vector<NamedSpec> params_;
+  std::map<std::string, Spec, std::less<>> known_;  // by its text
+  size_t kept_ = 0;
+  int64_t steps_ = 0;
 };
 
 std::optional<Imported> Read(const Request& request, Findings& findings) {
