@@ -199,13 +199,15 @@ class Tokenizer {
 
   void String() {
     const size_t begin = at_;
-    bool raw = false, plain = true;
+    bool raw = false, formatted = false;
+    plain_ = true;
     for (; Peek() != '\'' && Peek() != '"'; ++at_) {
       const char c = Peek();
       raw = raw || c == 'r' || c == 'R';
-      plain = plain && c != 'b' && c != 'B' && c != 'f' && c != 'F' &&
-              c != 't' && c != 'T';
+      formatted = formatted || c == 'f' || c == 'F' || c == 't' || c == 'T';
+      plain_ = plain_ && !formatted && c != 'b' && c != 'B';
     }
+    const bool plain = plain_;
     const char quote = Peek();
     const bool triple = Peek(1) == quote && Peek(2) == quote;
     at_ += triple ? 3 : 1;
@@ -220,17 +222,57 @@ class Tokenizer {
         at_ += triple ? 3 : 1;
         break;
       }
-      if (Peek() != '\\') {
+      if (formatted && Peek() == '{') {
+        Replacement();
+        if (!good_) return;
+        plain_ = false;
+      } else if (Peek() != '\\') {
         value += text_[at_++];
       } else if (raw) {
         value += text_[at_++];
-        if (at_ < text_.size()) value += text_[at_++];
+        if (at_ < text_.size() && !(formatted && Peek() == '{')) {
+          value += text_[at_++];
+        }
       } else {
         Escape(value);
       }
     }
-    Add(plain ? PyToken::kString : PyToken::kTemplate, begin, at_,
+    Add(plain && plain_ ? PyToken::kString : PyToken::kTemplate, begin, at_,
         std::move(value));
+  }
+
+  // `{x["a"]!r:>{width}}` of a formatted string, or `{{`. Strings inside may
+  // have the quotes of the one around them.
+  void Replacement() {
+    const size_t begin = at_;
+    at_ += Peek(1) == '{' ? 2 : 1;
+    if (at_ == begin + 2) return;
+    if (++nested_ > kDepthLimit) {
+      Refuse(begin, begin + 1, "brackets are nested too deeply");
+    }
+    size_t inside = 0;
+    bool format = false;
+    while (good_ && !(inside == 0 && Peek() == '}')) {
+      const char c = Peek();
+      if (at_ >= text_.size()) {
+        Refuse(begin, begin + 1, "this bracket is never closed");
+      } else if (format && c == '{') {
+        Replacement();
+      } else if (!format && c == '#') {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else if (!format && StringAhead()) {
+        const size_t tokens = out_.tokens.size();
+        String();
+        out_.tokens.resize(tokens);
+      } else {
+        inside += c == '(' || c == '[' || c == '{' ? 1 : 0;
+        inside -= inside > 0 && (c == ')' || c == ']' || c == '}') ? 1 : 0;
+        format = format || (c == ':' && inside == 0);
+        ++at_;
+      }
+    }
+    ++at_;
+    --nested_;
   }
 
   void Escape(std::string& value) {
@@ -249,13 +291,17 @@ class Tokenizer {
       for (size_t i = 0; i < digits; ++i, ++at_) {
         const int digit = HexDigit(Peek());
         if (digit < 0) {
-          Refuse(begin, at_, "this escape lacks digits");
+          if (plain_) Refuse(begin, at_, "this escape lacks digits");
           return;
         }
         number = number << 4 | static_cast<uint32_t>(digit);
       }
-      if (number > kLastCodePoint || (number >= 0xd800 && number < 0xe000)) {
-        Refuse(begin, at_, "this escape is no character");
+      if (number >= 0xd800 && number < 0xe000) {
+        plain_ = false;  // half of a character, which no pattern matches
+        return;
+      }
+      if (number > kLastCodePoint) {
+        if (plain_) Refuse(begin, at_, "this escape is no character");
         return;
       }
       AppendUtf8(value, number);
@@ -266,8 +312,7 @@ class Tokenizer {
       }
       AppendUtf8(value, number);
     } else if (c == 'N') {
-      Refuse(begin, at_, "characters by name are not read",
-             "write the character itself");
+      plain_ = false;  // by its name, which is not looked up
     } else {
       // Python keeps the backslash of what is no escape.
       value += '\\';
@@ -318,6 +363,8 @@ class Tokenizer {
   size_t at_ = 0;
   bool line_start_ = true;
   bool good_ = true;
+  bool plain_ = true;  // the string at hand is known to the last byte
+  size_t nested_ = 0;
   std::vector<size_t> indents_ = {0};
   std::vector<size_t> brackets_;  // where those stand that are open
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
 
 namespace shardc::imports {
 namespace {
@@ -87,15 +88,13 @@ class Parser {
       return;
     }
     if (Now().kind != PyToken::kNewline) {
-      Statement(body);
+      do {
+        Statement(body);
+      } while (good_ && tokens_[at_ - 1].kind == PyToken::kOperator &&
+               Now().kind != PyToken::kNewline);  // behind a semicolon
       return;
     }
-    Next();
-    if (Now().kind != PyToken::kIndent) {
-      Refuse("a block is missing here");
-      return;
-    }
-    Next();
+    if (!Indented()) return;
     while (good_ && Now().kind != PyToken::kDedent &&
            Now().kind != PyToken::kEnd) {
       Statement(body);
@@ -103,9 +102,27 @@ class Parser {
     if (Now().kind == PyToken::kDedent) Next();
   }
 
+  bool Indented() {
+    Next();
+    if (Now().kind != PyToken::kIndent) {
+      Refuse("a block is missing here");
+      return false;
+    }
+    Next();
+    return true;
+  }
+
   void Statement(std::vector<PyStatement>& body) {
     if (++depth_ > kDepthLimit) Refuse("blocks are nested too deeply");
+    const size_t before = body.size();
     StatementInside(body);
+    if (!bound_.empty()) {
+      PyStatement inside;
+      inside.begin = Now().begin;
+      inside.names = std::exchange(bound_, {});
+      body.insert(body.begin() + static_cast<std::ptrdiff_t>(before),
+                  std::move(inside));
+    }
     --depth_;
   }
 
@@ -134,9 +151,10 @@ class Parser {
     } else if (IsWord("for") || IsWord("while")) {
       Loop(made);
     } else if (IsWord("with") || IsWord("try") || IsWord("else") ||
-               IsWord("finally") || IsWord("except") ||
-               (IsWord("match") && BlockAhead())) {
+               IsWord("finally") || IsWord("except")) {
       Block(made);
+    } else if (IsWord("match") && BlockAhead()) {
+      Match(made);
     } else if (TakeWord("return")) {
       made.act = PyAct::kReturn;
       if (AtLineEnd()) {
@@ -145,8 +163,13 @@ class Parser {
         made.value = Sequence();
       }
       EndLine();
-    } else if (IsWord("import") || IsWord("from") || IsWord("raise") ||
-               IsWord("assert") || IsWord("del") || IsWord("global") ||
+    } else if (IsWord("import") || IsWord("from")) {
+      Import(body);
+      return;
+    } else if (TakeWord("del")) {
+      made.names = NamesOf(Sequence());
+      EndLine();
+    } else if (IsWord("raise") || IsWord("assert") || IsWord("global") ||
                IsWord("nonlocal") || IsWord("pass") || IsWord("break") ||
                IsWord("continue") || IsWord("yield") ||
                (IsWord("type") && Now(1).kind == PyToken::kName)) {
@@ -176,6 +199,26 @@ class Parser {
     } else if (Now().kind != PyToken::kEnd) {
       Refuse("this line goes on where it should end");
     }
+  }
+
+  // `from jax.sharding import PartitionSpec as Spec`: Spec = PartitionSpec.
+  void Import(std::vector<PyStatement>& body) {
+    while (!AtLineEnd()) {
+      if (Now().kind == PyToken::kName && IsWord("as", 1) &&
+          Now(2).kind == PyToken::kName) {
+        PyStatement made;
+        made.act = PyAct::kAssign;
+        made.begin = Now().begin;
+        made.value.kind = PyKind::kName;
+        made.value.begin = Now().begin;
+        made.value.end = Now().end;
+        made.value.text = Now().text;
+        made.name = Now(2).text;
+        if (made.name != made.value.text) body.push_back(std::move(made));
+      }
+      Next();
+    }
+    EndLine();
   }
 
   void Class(PyStatement& made) {
@@ -215,7 +258,7 @@ class Parser {
       return;
     }
     Next();
-    if (Take(":")) Expression();
+    if (Take(":")) StarOrExpression();
     std::optional<PyNode> given;
     if (Take("=")) given = Expression();
     made.parameters.emplace_back(name, std::move(given));
@@ -246,16 +289,55 @@ class Parser {
   }
 
   void Loop(PyStatement& made) {
-    made.act = PyAct::kUnknown;
-    SkipHeader();
+    if (TakeWord("for")) made.names = NamesOf(Sequence(true));
+    Next();
+    Sequence();
     Body(made.body);
     if (TakeWord("else")) Body(made.body);
-    for (const PyStatement& inside : made.body) {
-      if (!inside.name.empty()) made.names.push_back(inside.name);
-      made.names.insert(made.names.end(), inside.names.begin(),
-                        inside.names.end());
+    Unknown(made);
+  }
+
+  // Which of the cases runs is not known.
+  void Match(PyStatement& made) {
+    SkipHeader();
+    Take(":");
+    if (!Indented()) return;
+    while (good_ && Now().kind != PyToken::kDedent &&
+           Now().kind != PyToken::kEnd) {
+      if (!TakeWord("case")) {
+        Refuse("a case is missing here");
+        return;
+      }
+      const size_t from = at_;
+      SkipHeader();
+      // What a pattern binds; what it only reads is taken for that too.
+      for (size_t i = from; i < at_; ++i) {
+        if (tokens_[i].kind == PyToken::kName) {
+          made.names.push_back(tokens_[i].text);
+        }
+      }
+      Body(made.body);
     }
+    if (Now().kind == PyToken::kDedent) Next();
+    Unknown(made);
+  }
+
+  // What its body does may happen or not, or often.
+  static void Unknown(PyStatement& made) {
+    made.act = PyAct::kUnknown;
+    Gather(made.body, made);
     made.body.clear();
+  }
+
+  static void Gather(const std::vector<PyStatement>& body, PyStatement& to) {
+    for (const PyStatement& inside : body) {
+      if (inside.act == PyAct::kDefine || inside.act == PyAct::kClass) continue;
+      if (inside.act == PyAct::kReturn || inside.returns) to.returns = true;
+      if (!inside.name.empty()) to.names.push_back(inside.name);
+      to.names.insert(to.names.end(), inside.names.begin(), inside.names.end());
+      Gather(inside.body, to);
+      Gather(inside.other, to);
+    }
   }
 
   void Block(PyStatement& made) {
@@ -270,35 +352,76 @@ class Parser {
   void Simple(PyStatement& made) {
     PyNode first = Sequence();
     if (Take(":")) {
-      Expression();
+      Sequence();
       if (!IsOperator("=")) {
         EndLine();
         return;
       }
     }
     if (IsOperator("=")) {
-      made.act = PyAct::kAssign;
-      made.name = NameOf(first);
-      std::vector<std::string> more;
-      while (Take("=")) {
-        made.value = Sequence();
-        if (IsOperator("=")) more.push_back(NameOf(made.value));
-      }
-      made.names = std::move(more);
+      Assign(first, made);
     } else if (IsOperator("+=")) {
       Next();
-      made.act = PyAct::kExtend;
-      made.name = NameOf(first);
       made.value = Sequence();
+      if (first.kind == PyKind::kPart) {
+        made.names = NamesOf(first);
+      } else {
+        made.act = PyAct::kExtend;
+        made.name = NameOf(first);
+      }
     } else if (Now().kind == PyToken::kOperator && Now().text.size() > 1 &&
                Now().text.back() == '=') {
       Next();
-      made.names.push_back(NameOf(first));
+      made.names = NamesOf(first);
       Sequence();
     } else {
       Method(first, made);
     }
     EndLine();
+  }
+
+  // `a = b = value`; what a list of targets or a part gets is not followed.
+  void Assign(const PyNode& first, PyStatement& made) {
+    std::vector<PyNode> targets;
+    targets.push_back(first);
+    while (Take("=")) {
+      made.value = Sequence();
+      if (IsOperator("=")) targets.push_back(made.value);
+    }
+    const bool plain =
+        std::all_of(targets.begin(), targets.end(), [](const PyNode& target) {
+          return target.kind == PyKind::kName ||
+                 target.kind == PyKind::kAttribute;
+        });
+    if (plain) {
+      made.act = PyAct::kAssign;
+      made.name = NameOf(targets[0]);
+      for (size_t i = 1; i < targets.size(); ++i) {
+        made.names.push_back(NameOf(targets[i]));
+      }
+      return;
+    }
+    for (const PyNode& target : targets) {
+      for (std::string& name : NamesOf(target)) {
+        made.names.push_back(std::move(name));
+      }
+    }
+  }
+
+  // All that is bound or changed by an assignment to this.
+  static std::vector<std::string> NamesOf(const PyNode& target) {
+    std::vector<std::string> names;
+    if (std::string name = NameOf(target); !name.empty()) {
+      names.push_back(std::move(name));
+    } else if (target.kind == PyKind::kSequence ||
+               target.kind == PyKind::kStar || target.kind == PyKind::kPart) {
+      for (const PyNode& item : target.items) {
+        for (std::string& inside : NamesOf(item)) {
+          names.push_back(std::move(inside));
+        }
+      }
+    }
+    return names;
   }
 
   // `rules.append(x)`, `rules.extend(x)`.
@@ -315,7 +438,10 @@ class Parser {
     } else if (call.items.size() == 2 && function.text == "extend") {
       made.act = PyAct::kExtend;
     } else if (function.text == "insert" || function.text == "update" ||
-               function.text == "pop" || function.text == "remove") {
+               function.text == "pop" || function.text == "remove" ||
+               function.text == "popitem" || function.text == "reverse" ||
+               function.text == "sort" || function.text == "clear" ||
+               function.text == "setdefault") {
       made.names.push_back(name);
       return;
     } else {
@@ -355,19 +481,25 @@ class Parser {
     return node;
   }
 
-  // Expressions with commas between them are a tuple.
-  PyNode Sequence() {
-    PyNode first = StarOrExpression();
+  // Expressions with commas between them are a tuple; targets of a loop stand
+  // before its `in`.
+  PyNode Sequence(bool targets = false) {
+    const auto next = [&] {
+      if (!targets) return StarOrExpression();
+      Take("*");
+      return Term();
+    };
+    PyNode first = next();
     if (!IsOperator(",")) return first;
     const size_t begin = first.begin;
     std::vector<PyNode> items;
     items.push_back(std::move(first));
     while (good_ && Take(",")) {
       if (AtLineEnd() || IsOperator("=") || IsOperator(")") ||
-          IsOperator("]") || IsOperator("}")) {
+          IsOperator("]") || IsOperator("}") || (targets && IsWord("in"))) {
         break;
       }
-      items.push_back(StarOrExpression());
+      items.push_back(next());
     }
     return Made(PyKind::kSequence, begin, std::move(items));
   }
@@ -393,9 +525,18 @@ class Parser {
 
   PyNode Choice() {
     const size_t begin = Now().begin;
-    if (IsWord("lambda")) return Other();
+    if (IsWord("lambda")) return Lambda();
+    if (TakeWord("yield")) {
+      TakeWord("from");
+      if (!AtLineEnd() && !IsOperator(")") && !IsOperator("=")) Sequence();
+      return Made(PyKind::kOther, begin);
+    }
     PyNode value = Either();
-    if (IsOperator(":=")) return Other(begin);
+    if (Take(":=")) {
+      if (value.kind == PyKind::kName) bound_.push_back(value.text);
+      Expression();
+      return Made(PyKind::kOther, begin);
+    }
     if (!TakeWord("if")) return value;
     std::vector<PyNode> items;
     items.push_back(std::move(value));
@@ -403,6 +544,25 @@ class Parser {
     if (!TakeWord("else")) return Other(begin);  // of a comprehension
     items.push_back(Expression());
     return Made(PyKind::kChoice, begin, std::move(items));
+  }
+
+  // `lambda a, *b, c=lambda: 0: body`; its value is not asked for.
+  PyNode Lambda() {
+    const size_t begin = Now().begin;
+    Next();
+    while (good_ && !IsOperator(":")) {
+      if (Take("=")) {
+        Expression();
+      } else if (Now().kind == PyToken::kName || IsOperator(",") ||
+                 IsOperator("*") || IsOperator("**") || IsOperator("/")) {
+        Next();
+      } else {
+        Refuse("a colon is missing here");
+      }
+    }
+    Take(":");
+    Expression();
+    return Made(PyKind::kOther, begin);
   }
 
   PyNode Either() {
@@ -428,23 +588,25 @@ class Parser {
   }
   PyNode Compared() {
     PyNode left = Sum();
-    while (good_) {
+    for (bool chain = false; good_; chain = true) {
+      PyKind kind = PyKind::kOther;
+      size_t words = 1;
       if (IsOperator("==")) {
-        left = Pair(PyKind::kEqual, std::move(left), 1, &Parser::Sum);
+        kind = PyKind::kEqual;
       } else if (IsOperator("!=")) {
-        left = Pair(PyKind::kUnequal, std::move(left), 1, &Parser::Sum);
-      } else if (IsWord("is") && IsWord("not", 1)) {
-        left = Pair(PyKind::kUnequal, std::move(left), 2, &Parser::Sum);
+        kind = PyKind::kUnequal;
       } else if (IsWord("is")) {
-        left = Pair(PyKind::kEqual, std::move(left), 1, &Parser::Sum);
-      } else if (IsOperator("<") || IsOperator(">") || IsOperator("<=") ||
-                 IsOperator(">=") || IsWord("in")) {
-        left = Pair(PyKind::kOther, std::move(left), 1, &Parser::Sum);
+        words = IsWord("not", 1) ? 2 : 1;
+        kind = words == 2 ? PyKind::kUnequal : PyKind::kEqual;
       } else if (IsWord("not") && IsWord("in", 1)) {
-        left = Pair(PyKind::kOther, std::move(left), 2, &Parser::Sum);
-      } else {
+        words = 2;
+      } else if (!(IsOperator("<") || IsOperator(">") || IsOperator("<=") ||
+                   IsOperator(">=") || IsWord("in"))) {
         break;
       }
+      // `a == b == c` is no comparison of a comparison.
+      left = Pair(chain ? PyKind::kOther : kind, std::move(left), words,
+                  &Parser::Sum);
     }
     return left;
   }
@@ -502,7 +664,9 @@ class Parser {
         node = Call(std::move(node));
       } else if (IsOperator("[")) {
         Other();
-        node = Made(PyKind::kOther, begin);
+        std::vector<PyNode> items;
+        items.push_back(std::move(node));
+        node = Made(PyKind::kPart, begin, std::move(items));
       } else {
         break;
       }
@@ -650,6 +814,7 @@ class Parser {
   size_t at_ = 0;
   int depth_ = 0;
   bool good_ = true;
+  std::vector<std::string> bound_;  // by `:=` in the statement at hand
 };
 
 }  // namespace

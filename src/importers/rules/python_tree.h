@@ -33,6 +33,7 @@ enum class PyKind : uint8_t {
   kEqual,
   kUnequal,
   kStar,  // items: the sequence that is spread
+  kPart,  // x[...]; items: x
   kOther
 };
 
@@ -55,7 +56,8 @@ enum class PyAct : uint8_t {
   kDefine,   // a function `name`; `parameters`, body
   kClass,    // `name`; body
   kBlock,    // with, try: its body runs
-  kUnknown,  // loops and the like: what `names` are bound to is not known
+  kUnknown,  // loops and the like: what `names` are bound to is not known,
+             // nor, with `returns`, whether the function ends there
 };
 
 struct PyStatement {
@@ -63,6 +65,7 @@ struct PyStatement {
   size_t begin = 0;
   std::string name;
   std::vector<std::string> names;
+  bool returns = false;
   PyNode value;
   std::vector<std::pair<std::string, std::optional<PyNode>>> parameters;
   std::vector<PyStatement> body, other;

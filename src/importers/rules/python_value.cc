@@ -83,17 +83,22 @@ class Evaluator {
   }
 
  private:
-  // Constants first, so that functions may name those that follow them.
+  // Constants first, so that functions may name those that follow them. In
+  // branches, which have run whole, only what they declare.
   void Collect(const std::vector<PyStatement>& body, const std::string& prefix,
-               Scope& scope, PyClass* owner) {
+               Scope& scope, PyClass* owner, bool branch = false) {
     collected_ = true;
     for (const PyStatement& one : body) {
-      if (one.act == PyAct::kClass) {
+      if (one.act == PyAct::kIf || one.act == PyAct::kBlock) {
+        if (!branch) Step(one, scope, owner);
+        Collect(one.body, prefix, scope, owner, true);
+        Collect(one.other, prefix, scope, owner, true);
+      } else if (one.act == PyAct::kClass) {
         PyClass& made = classes_[prefix + one.name];
         Collect(one.body, prefix + one.name + ".", made.attributes, &made);
       } else if (one.act == PyAct::kDefine) {
         (owner ? owner->functions : functions_)[one.name] = &one;
-      } else {
+      } else if (!branch) {
         Step(one, scope, owner);
       }
     }
@@ -105,8 +110,17 @@ class Evaluator {
                          ? nullptr
                          : &classes_[prefix.substr(0, prefix.size() - 1)];
     std::set<std::string> told;
+    Tell(body, prefix, owner, told, out);
+  }
+
+  void Tell(const std::vector<PyStatement>& body, const std::string& prefix,
+            PyClass* owner, std::set<std::string>& told,
+            std::vector<PySymbol>& out) {
     for (const PyStatement& one : body) {
-      if (one.act == PyAct::kClass) {
+      if (one.act == PyAct::kIf || one.act == PyAct::kBlock) {
+        Tell(one.body, prefix, owner, told, out);
+        Tell(one.other, prefix, owner, told, out);
+      } else if (one.act == PyAct::kClass) {
         Tell(one.body, prefix + one.name + ".", out);
       } else if (one.act == PyAct::kDefine) {
         PySymbol symbol{prefix + one.name, {}, true, {}};
@@ -173,6 +187,11 @@ class Evaluator {
     for (const PyStatement& one : body) {
       if (++steps_ > kStepLimit) break;
       if (one.act == PyAct::kReturn) return Value(one.value, scope, owner);
+      if (one.returns) {
+        PyNode at;
+        at.begin = at.end = one.begin;
+        return Unknown(at, "what is returned inside of a loop or a match");
+      }
       if (one.act == PyAct::kIf || one.act == PyAct::kBlock) {
         auto result = Branch(one, scope, owner);
         if (result) return result;
@@ -200,7 +219,7 @@ class Evaluator {
 
   static bool Returns(const std::vector<PyStatement>& body) {
     return std::any_of(body.begin(), body.end(), [](const PyStatement& one) {
-      return one.act == PyAct::kReturn || Returns(one.body) ||
+      return one.act == PyAct::kReturn || one.returns || Returns(one.body) ||
              Returns(one.other);
     });
   }
@@ -267,9 +286,16 @@ class Evaluator {
 
   void Grow(const PyStatement& one, Scope& scope, PyClass* owner) {
     const auto at = scope.find(one.name);
-    if (at == scope.end() || at->second.is != PyIs::kSequence) return;
+    if (at == scope.end() || at->second.is == PyIs::kUnknown) return;
     PyValue value = Value(one.value, scope, owner);
-    if (one.act == PyAct::kAppend) {
+    const bool text = at->second.is == PyIs::kText &&
+                      one.act == PyAct::kExtend && value.is == PyIs::kText &&
+                      at->second.text.size() + value.text.size() <= kSizeLimit;
+    if (text) {
+      at->second.text += value.text;
+    } else if (at->second.is != PyIs::kSequence) {
+      at->second = Unknown(one.value, "what `" + one.name + "` grows by");
+    } else if (one.act == PyAct::kAppend) {
       at->second.items.push_back(std::move(value));
     } else if (value.is == PyIs::kSequence) {
       for (PyValue& item : value.items) {

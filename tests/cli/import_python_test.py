@@ -1,0 +1,164 @@
+"""Python around rule sets: what a file holds besides them is passed over, and
+what happens to a list before it is returned is either followed, as Python
+itself does it here, or refused; never read as something else."""
+
+import json
+import unittest
+
+from driver import Case, run
+
+RULES = "R = [('a', P('x')), ('b', P(None, ('x', 'y')))]\n"
+READ = [["a", ["x"]], ["b", [None, ["x", "y"]]]]
+# Lines that files with rule sets have for other purposes.
+AROUND = [
+    "f = lambda a, *b, c=lambda: (1, 2), **d: a",
+    "f(lambda x, y: x, 1)",
+    "f = g if h else lambda *args, **kwargs: None",
+    "for f in lambda c: c, g:\n    pass",
+    "if y := f(1, 2)[3]:\n    pass",
+    "while chunk := f(lambda: 1):\n    break\nelse:\n    pass",
+    "match x:\n    case ('a', _) | [1, *_] if x:\n        y = 1\n"
+    "    case {'a': 1, **rest}:\n        y = 2\n    case _:\n        pass",
+    "match = 1\ncase = match\nmatch.x = 2",
+    "def f(*args: *Ts, a: int = 1, **k) -> dict[str, int]:\n"
+    "    x = yield\n    y = yield 1, 2\n    z = yield from f()\n"
+    "    return (yield x)",
+    "async def f():\n    async with g() as h, k():\n"
+    "        async for i in h:\n            await i\n"
+    "        return [j async for j in i if j]",
+    "for a, (b, *c) in d:\n    continue",
+    "for a.b[0], in c:\n    continue",
+    "with (open(f) as a, open(g) as b):\n    pass",
+    "try:\n    pass\nexcept* (A, B) as e:\n    pass\nelse:\n    pass\n"
+    "finally:\n    pass",
+    "x: tuple[int, ...] = 1, 2\nx: T, *y = 1",
+    "type X[T: (int, str)] = list[T]",
+    "class C[T](A, metaclass=B):\n    x: int\n    def f[U](self): ...",
+    "@f(lambda x: x)\n@g\ndef h(a, /, b, *, c): pass",
+    "a, *b = c[1:2, ..., ::3], d\ndel a[0], b\nassert a, 'b'\nglobal z",
+    "a <<= 1; b **= 2; c @= d; e //= f",
+    "x = a if b else c if d else e\ny = not a in b is not c <= d",
+    "x = [i for i in j for k in l if m]\ny = {**a, 'b': 1}\n"
+    "z = {i: j for i in k}\nw = {*a, *b}\nv = f(i for i in j)",
+    "x = f'{a!r:>{w}} {{b}} {c[\"d\"]:,}'\ny = rf'\\{{{a}\\d'",
+    "x = f'{a['b']} {f\"{c}\"}'\ny = f'''{\n  a  # it's\n}'''",
+    "x = '\\N{DASH}\\ud800'\ny = b'\\u12\\xff'",
+    "x = 0x1F_FF + 1e-5 + 1_0j - .5",
+    "x = a @ b if -a ** ~b else a << b & c | d ^ e % f // g",
+    "if a: b = 1; c = 2\nelif d: pass\nelse: e = 3",
+    "x = (\n  # comment\n  1,\n)\nx = 1 + \\\n  2",
+    "print(*a, sep='', **b)\nraise A from b",
+    "if True:\n\tx = 1\n        \n\ty = 2",
+    "import a.b as c, d\nfrom .e import (f as g,\n    h)\nfrom i import *",
+]
+# What happens to a list; whether it is followed or refused.
+FOLLOWED, REFUSED = True, False
+A, B = "('a', P('x'))", "('b', P('y'))"
+CHANGES = [
+    (f"R = [{A}]\nR += [{B}]", FOLLOWED),
+    (f"R = [{A}]\nR.append({B})", FOLLOWED),
+    (f"R = [{A}]\nR.reverse()", REFUSED),
+    (f"R = [{A}, {B}]\nR[0] = {B}", REFUSED),
+    (f"R = [{A}, {B}]\nR[0:1] = [{B}]", REFUSED),
+    (f"R = [{A}, {B}]\nR[0:1] += [{B}]", REFUSED),
+    (f"R = [{A}, {B}]\ndel R[0]", REFUSED),
+    (f"R = [{A}, {B}]\nR.clear()\nR.append({A})", REFUSED),
+    (f"R = [{A}, {B}]\nR, s = [{B}], 1", REFUSED),
+    (f"R = [{A}]\n(R := [{B}])", REFUSED),
+    (f"R = [{A}]\nif (R := [{B}]): pass", REFUSED),
+    (f"R = [{A}]\nfor i in [1, 2]:\n  if i > 1:\n    R.append({B})", REFUSED),
+    (f"R = [{A}]\nfor R in [[{B}]]:\n  pass", REFUSED),
+    (f"R = [{A}]\nfor x, R in [[1, [{B}]]]:\n  pass", REFUSED),
+    (f"R = [{A}]\nwhile len(R) < 2:\n  R = R + [{B}]", REFUSED),
+    (f"R = [{A}]\nmatch 1:\n  case 1:\n    R = [{B}]", REFUSED),
+    (f"R = [{A}]\nmatch [{B}]:\n  case R:\n    pass", REFUSED),
+    (f"if False: x = 1; R = [{A}]\nelse: R = [{B}]", FOLLOWED),
+    (f"p = 'a'\np += 'b'\nR = [(p, P('x'))]", FOLLOWED),
+    (f"p = 'a'\np *= 2\nR = [(p, P('x'))]", REFUSED),
+    (f"p = ('a', P('x'))\np += (1,)\np = p[:2]\nR = [p]", REFUSED),
+    (f"R = [{A}] if 'a' == 'a' == 'b' else [{B}]", REFUSED),
+    (f"R = [{A}] if 'a' == 'a' != 'b' else [{B}]", REFUSED),
+    (f"R = [{A}] if not 'a' == 'b' else [{B}]", FOLLOWED),
+    (f"def rules():\n  for i in [1]:\n    return [{A}]\n  return [{B}]",
+     REFUSED),
+    (f"def rules():\n  for i in []:\n    return [{A}]\n  return [{B}]",
+     REFUSED),
+    (f"def rules():\n  while True:\n    if 1 > 0:\n      return [{A}]\n"
+     f"  return [{B}]", REFUSED),
+    (f"def rules(k='v'):\n  match k:\n    case 'v':\n      return [{A}]\n"
+     f"  return [{B}]", REFUSED),
+    (f"def rules():\n  if 1 > 0:\n    for i in [1]:\n      return [{A}]\n"
+     f"  return [{B}]", REFUSED),
+    (f"def rules():\n  def inner():\n    return [{A}]\n  return [{B}]",
+     FOLLOWED),
+    (f"def rules():\n  for i in []:\n    def inner():\n      return [{A}]\n"
+     f"  return [{B}]", FOLLOWED),
+    (f"try:\n  class C:\n    r = [{A}]\n    def get(self):\n"
+     f"      return self.r\nexcept ImportError:\n  pass\nR = C().get()",
+     REFUSED),
+    (f"try:\n  def rules():\n    return [{A}]\nfinally:\n  pass", FOLLOWED),
+    ("Spec = P\nR = [('a', Spec('x'))]", FOLLOWED),
+    ("import fractions as P2, json as Q\nR = [('a', P('x'))]", FOLLOWED),
+]
+
+
+class Spec(tuple):
+    pass
+
+
+def as_python(source):
+    """What Python has in R or gets from rules()."""
+    names = {"P": lambda *entries: Spec(entries)}
+    exec(source, names)  # ours, from the table above
+    rules = names["rules"]() if "rules" in names else names["R"]
+    return [[pattern, list(spec)] for pattern, spec in rules]
+
+
+class Python(Case):
+    def read(self, source, rc=0, *flags):
+        return self.check(run("import", "python", "-", "--format", "json",
+                              *flags, stdin=source), rc)
+
+    def rules(self, source):
+        return [[rule["match"], rule["spec"]]
+                for rule in self.read(source).json()["rules"]]
+
+    def test_what_stands_around_is_passed_over(self):
+        for lines in AROUND:
+            inside = "def outer(self):\n" + "".join(
+                f"    {line}\n" for line in lines.split("\n"))
+            for source in (lines + "\n" + RULES, RULES + lines,
+                           inside + RULES):
+                self.assertEqual(self.rules(source), READ, source)
+
+    def test_what_happens_to_a_list_is_followed_or_refused(self):
+        for source, followed in CHANGES:
+            if followed:
+                self.assertEqual(self.rules(source), as_python(source),
+                                 source)
+                continue
+            as_python(source)  # fine for Python
+            symbol = "rules" if "def rules" in source else "R"
+            result = self.read(source, 2, "--symbol", symbol)
+            self.assertEqual(result.out, "", source)
+            self.assertRegex(result.err, r'"line": \d+', source)
+            self.assertIn("inexpressible", result.err, source)
+
+    def test_other_names_of_a_spec(self):
+        for line in ("from jax.sharding import PartitionSpec as Sharded",
+                     "from jax.sharding import Mesh, PartitionSpec as Sharded",
+                     "from jax.experimental.pjit import (\n"
+                     "    PartitionSpec as Sharded,  # comment\n    pjit)",
+                     "import jax\nSharded = jax.sharding.PartitionSpec"):
+            self.assertEqual(self.rules(line + "\nR = [('a', Sharded('x'))]"),
+                             [["a", ["x"]]])
+
+    def test_an_axis_of_an_unknown_value_is_no_axis(self):
+        for line in ("for axis in ('x', 'y'): pass", "axis, other = 'x', 'y'",
+                     "axis = 'x'\naxis %= ()"):
+            result = self.read(line + "\nR = [('a', P(axis))]", 2)
+            self.assertIn("axis", result.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
