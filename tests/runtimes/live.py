@@ -19,6 +19,7 @@ FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "dtensor": "record", "tree": "record", "flax": "flax",
             "package": "live", "package_torch": "record",
             "sources": "sources", "cost": "live", "step": "record",
+            "xla": "live",
             "levanter": "levanter", "levanter_mesh": "levanter_mesh"}
 SKIPPED = 77
 

@@ -91,6 +91,11 @@ def rows():
            specs("levanter/trainer"), 0)
     yield ("levanter/mesh", "specs of named axes, newer form",
            specs("levanter/mesh"), 0)
+    steps = records.load("xla/steps")["cases"]
+    yield ("xla/steps", "training steps, what XLA's partitioner makes of them",
+           len(steps), sum("free" in case for case in steps))
+    yield ("xla/steps", "gradients that devices compute under it",
+           sum(len(case["computed"]["gradients"]) for case in steps), 0)
 
 
 def table():

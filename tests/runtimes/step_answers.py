@@ -11,9 +11,9 @@ import torch
 import transformers
 
 import records
+from drawn import weights
 
 BATCH, LENGTH = 2, 7
-MASK = (1 << 64) - 1
 SMALL = {"vocab_size": 17, "hidden_size": 16, "intermediate_size": 24,
          "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 64}
@@ -85,29 +85,6 @@ CASES = {
     "olmoe": {"model_type": "olmoe", **SMALL, "num_experts": 4,
               "num_experts_per_tok": 2, "pad_token_id": 0},
 }
-
-
-def scrambled(value):
-    """SplitMix64's step, of an array."""
-    with numpy.errstate(over="ignore"):
-        value = value + numpy.uint64(0x9E3779B97F4A7C15)
-        value = (value ^ (value >> numpy.uint64(30))) * numpy.uint64(
-            0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> numpy.uint64(27))) * numpy.uint64(
-            0x94D049BB133111EB)
-        return value ^ (value >> numpy.uint64(31))
-
-
-def weights(name, shape):
-    """Numbers in [-1/2, 1/2); a vector's are 1/2 more, so that norms scale."""
-    key = 0xCBF29CE484222325
-    for byte in name.encode():
-        key = ((key ^ byte) * 0x100000001B3) & MASK
-    count = int(numpy.prod(shape, dtype=numpy.int64))
-    with numpy.errstate(over="ignore"):
-        at = numpy.arange(count, dtype=numpy.uint64) + numpy.uint64(key)
-    unit = (scrambled(at) >> numpy.uint64(11)).astype(numpy.float64) * 2.0**-53
-    return (unit if len(shape) == 1 else unit - 0.5).reshape(shape)
 
 
 def answer(name, config):

@@ -9,6 +9,7 @@
 
 #include "dense/step.h"
 #include "doctest/doctest.h"
+#include "runtimes/drawn.h"
 #include "runtimes/records.h"
 #include "step/build.h"
 #include "step/described.h"
@@ -16,21 +17,6 @@
 
 namespace shardc {
 namespace {
-
-// As step_answers.py draws a parameter from its name.
-uint64_t Scrambled(uint64_t value) {
-  value += 0x9E3779B97F4A7C15;
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
-  return value ^ (value >> 31);
-}
-uint64_t KeyOf(std::string_view name) {
-  uint64_t key = 0xCBF29CE484222325;
-  for (const char c : name) {
-    key = (key ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-  return key;
-}
 
 struct Pack {
   std::string_view model_type, name;
@@ -170,11 +156,9 @@ class Recomputed {
     const Shape& shape = *model_.manifest.TypeOf(tensor).shape;
     int64_t size = 1;
     for (const int64_t side : shape) size *= side;
-    const uint64_t key = KeyOf(tensor.name);
+    const Drawn drawn(tensor.name);
     for (int64_t i = 0; i < size; ++i) {
-      const uint64_t bits = Scrambled(key + static_cast<uint64_t>(i));
-      const double unit = static_cast<double>(bits >> 11) * 0x1p-53;
-      data.push_back(shape.size() == 1 ? unit : unit - 0.5);
+      data.push_back(drawn.Weight(static_cast<uint64_t>(i), shape.size() == 1));
     }
   }
 

@@ -1,0 +1,163 @@
+"""shardc's collectives beside those of XLA's partitioner, as recorded.
+
+docs/compiler.md has the table; `xla_test.py --write` writes it.
+"""
+
+import collections
+import os
+import sys
+import tempfile
+import unittest
+
+import records
+import xla_cases
+
+PAGE = os.path.join(records.ROOT, "docs", "compiler.md")
+BEGIN, END = "<!-- table -->\n", "<!-- /table -->\n"
+RECORD = records.load("xla/steps")
+NUMBER = "number"
+
+
+def ordered(axes, mesh):
+    return "+".join(a for a in mesh if a in axes)
+
+
+def by_collective(entries):
+    """(count, bytes) by kind and axes, whatever the rules."""
+    out = collections.defaultdict(lambda: (0, 0))
+    for one in entries:
+        key = (one["kind"], one["axes"])
+        out[key] = (out[key][0] + one["count"], out[key][1] + one["bytes"])
+    return dict(out)
+
+
+def ours(case):
+    """The same, of shardc's program; collectives of single numbers apart."""
+    with tempfile.TemporaryDirectory() as folder:
+        (report,) = xla_cases.Asked(case, "counted", folder).step(
+            *xla_cases.TOKENS["counted"])["steps"]
+    width = report["element_bytes"]
+    out = collections.defaultdict(lambda: (0, 0))
+    for op in report["ops"]:
+        if op["collective"] is None:
+            continue
+        kind = NUMBER if op["result"] == "[]" else op["collective"]
+        key = (kind, ordered(op["axes"], case["mesh"]))
+        out[key] = (out[key][0] + op["layers"],
+                    out[key][1] + op["layers"] * op["bytes_per_device"])
+    assert width == 4 and report["status"] == "pass"
+    return dict(out)
+
+
+def without_numbers(sent):
+    return {key: value for key, value in sent.items() if key[0] != NUMBER}
+
+
+def size(count):
+    return f"{count / 1024:,.1f} KiB"
+
+
+def total(sent):
+    return (sum(count for count, _ in sent.values()),
+            sum(size for _, size in sent.values()))
+
+
+def cell(pair):
+    return f"{pair[0]} | {size(pair[1])}" if pair and pair[0] else " | "
+
+
+def rules_of(case, key):
+    rules = {rule for one in case["told"] if (one["kind"], one["axes"]) == key
+             for rule in one.get("rules", "").split("+") if rule}
+    return ", ".join(sorted(rules))
+
+
+class Steps(unittest.TestCase):
+    def test_what_is_sent_is_what_the_partitioner_sends(self):
+        told = 0
+        for case in RECORD["cases"]:
+            with self.subTest(case=case["name"]):
+                mine = without_numbers(ours(case))
+                theirs = without_numbers(by_collective(case["told"]))
+                if "free" in case:
+                    self.assertNotEqual(mine, theirs)
+                else:
+                    self.assertEqual(mine, theirs)
+                    told += 1
+        self.assertGreaterEqual(told, 8)
+
+    def test_the_record_is_of_these_cases(self):
+        self.assertEqual(
+            xla_cases.CASES,
+            [{key: value for key, value in case.items() if key not in
+              ("partitioned", "told", "computed")}
+             for case in RECORD["cases"]])
+        self.assertEqual(
+            (RECORD["sizes"], RECORD["tokens"]),
+            (xla_cases.SIZES, {use: list(sides) for use, sides in
+                               xla_cases.TOKENS.items()}))
+
+    def test_a_byte_more_would_be_seen(self):
+        case = RECORD["cases"][0]
+        theirs = without_numbers(by_collective(case["told"]))
+        key = next(iter(theirs))
+        theirs[key] = (theirs[key][0], theirs[key][1] + 1)
+        self.assertNotEqual(without_numbers(ours(case)), theirs)
+
+    def test_the_page_has_what_the_record_has(self):
+        self.assertEqual(with_table(read()), read(),
+                         "tests/runtimes/xla_test.py --write writes it")
+
+
+def rows(case):
+    mine = ours(case)
+    stands = by_collective(case["partitioned"])
+    told = by_collective(case["told"])
+    for key in sorted(set(mine) | set(stands) | set(told)):
+        if key[0] == NUMBER:
+            continue
+        yield (key[0], key[1] or "-", cell(stands.get(key)),
+               rules_of(case, key), cell(told.get(key)), cell(mine.get(key)))
+    yield ("total", "", *(cell(total(without_numbers(part))) if part is not
+                          None else "" for part in (stands, None, told,
+                                                    mine)))
+
+
+def table():
+    used = ", ".join(f"{package} {version}" for package, version in
+                     RECORD["versions"].items())
+    out = [f"Asked: {used}.\n"]
+    for case in RECORD["cases"]:
+        devices = 1
+        for n in case["mesh"].values():
+            devices *= n
+        out.append(f"\n**{case['name']}** ({devices} devices)\n\n"
+                   "| collective | axes | XLA | bytes | rules | told | bytes "
+                   "| shardc | bytes |\n"
+                   "| --- | --- | --: | --: | --- | --: | --: | --: | --: |\n")
+        for row in rows(case):
+            out.append("| " + " | ".join(row) + " |\n")
+    return "".join(out)
+
+
+def read():
+    with open(PAGE, encoding="utf-8") as file:
+        return file.read()
+
+
+def with_table(text):
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    return text[:begin] + table() + text[end:]
+
+
+def write():
+    text = with_table(read())
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        write()
+    else:
+        unittest.main()
