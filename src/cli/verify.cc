@@ -193,8 +193,9 @@ decide, or by `--policy cost`, what sends least; of equal choices the one with
 fewer collectives, then with less work on a device, then the first in the order
 of the mesh's axes and the op's dimensions. Then the same program is run at small
 sizes: every value, gradient, new parameter and cache must be the dense model's,
-to 1e-12 in float64, in float32 within four times what one device was off by up
-to there and 18 roundings; replicas must agree in bits, gradients lie as their parameters, each
+to 1e-12 in float64, in narrower dtypes within four times what one device was
+off by up to there and 18 roundings of float32 (in 16 bits experts are chosen as
+the reference chooses them); replicas must agree in bits, gradients lie as their parameters, each
 pending sum be reduced once, and the bytes sent be those of the formulas. With
 `--self-test` faults are injected into eight small steps of its own: into
 collectives, ops, programs and inputs; each must change what the devices hold or

@@ -34,11 +34,13 @@ bool ReadDtypes(const VerifyFlags& flags, std::vector<Dtype>& out,
                 Findings& findings) {
   for (const std::string& text : flags.dtypes) {
     const auto dtype = ParseDtype(text);
-    if (dtype != Dtype::kF64 && dtype != Dtype::kF32) {
-      findings.Add(code::kUsage, {},
-                   ShortQuote(text) + " is none of: float64, float32",
-                   "a step is proved in these; its bytes are those of the "
-                   "parameters' dtype");
+    if (dtype != Dtype::kF64 && dtype != Dtype::kF32 && dtype != Dtype::kBF16 &&
+        dtype != Dtype::kF16) {
+      findings.Add(
+          code::kUsage, {},
+          ShortQuote(text) + " is none of: float64, float32, bfloat16, float16",
+          "a step is proved in these; its bytes are those of the "
+          "parameters' dtype");
       return false;
     }
     out.push_back(*dtype);
@@ -72,7 +74,6 @@ std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
   out.modes = std::move(*modes);
   verify::StepRequest& request = out.request;
   request.batch = target.batch.value_or(0);
-  request.length = kUsualLength;
   int64_t seed = 0;
   if (!ReadCount("--batch", flags.batch, request.batch, findings) ||
       !ReadCount("--seq", flags.length, request.length, findings)) {
@@ -105,7 +106,12 @@ bool CanDescribe(const Compiled& compiled, Findings& findings) {
   Findings wrong = PlanFindings(compiled);
   const bool errors = wrong.HasErrors();
   findings.Append(std::move(wrong));
-  if (errors) return false;
+  return !errors && HasDescription(compiled, findings);
+}
+
+}  // namespace
+
+bool HasDescription(const Compiled& compiled, Findings& findings) {
   if (compiled.rules.model != nullptr) return true;
   findings.Add(code::kUsage, {}, "none of the rules files describes the model",
                "a whole step needs a `model:` section, as the packs llama, "
@@ -113,7 +119,17 @@ bool CanDescribe(const Compiled& compiled, Findings& findings) {
   return false;
 }
 
-}  // namespace
+verify::StepRequest UsualStep(const Compiled& compiled,
+                              const std::optional<ModelConfig>& model,
+                              std::optional<int64_t> batch) {
+  verify::StepRequest out;
+  out.compiled = &compiled;
+  out.config = model ? &*model : nullptr;
+  out.batch = batch.value_or(2 * compiled.mesh.devices);
+  out.length = kUsualLength;
+  out.element_bytes = ElementBytes(compiled.manifest);
+  return out;
+}
 
 Options OptionsOfStep(VerifyFlags& flags) {
   return {{.name = "--step",
@@ -166,10 +182,12 @@ int RunVerifyStep(const VerifyFlags& flags, const Common& common,
   if (!settings || compiled == nullptr) return kFailed;
   if (!CanDescribe(*compiled, findings)) return kFailed;
   verify::StepRequest& request = settings->request;
-  request.compiled = compiled.get();
-  request.config = model ? &*model : nullptr;
-  request.element_bytes = ElementBytes(compiled->manifest);
-  if (request.batch == 0) request.batch = 2 * compiled->mesh.devices;
+  const verify::StepRequest usual = UsualStep(*compiled, model, std::nullopt);
+  request.compiled = usual.compiled;
+  request.config = usual.config;
+  request.element_bytes = usual.element_bytes;
+  if (request.batch == 0) request.batch = usual.batch;
+  if (request.length == 0) request.length = usual.length;
   std::vector<verify::StepReport> reports;
   for (const Mode mode : settings->modes) {
     for (const Dtype dtype : settings->dtypes) {

@@ -3,11 +3,23 @@
 #define SHARDC_CLI_VERIFY_STEP_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "cli/verify_request.h"
+#include "model/project.h"
+#include "plan/compile.h"
+#include "verify/step/step_report.h"
 
 namespace shardc::cli {
+
+// A finding where none of the rules files describes the model.
+bool HasDescription(const Compiled& compiled, Findings& findings);
+// A step at real sizes; without a batch two rows a device.
+verify::StepRequest UsualStep(const Compiled& compiled,
+                              const std::optional<ModelConfig>& model,
+                              std::optional<int64_t> batch);
 
 Options OptionsOfStep(VerifyFlags& flags);
 // Says how many of the faults are tried.

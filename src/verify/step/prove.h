@@ -71,7 +71,10 @@ struct StepProof {
   std::vector<ValueError> values = {};     // by ValueId
   std::vector<StepProblem> problems = {};  // the first names the op at fault
   int64_t gradients = 0, updates = 0, caches = 0;
-  bool Holds() const { return problems.empty(); }
+  // The op whose numbers the dtype cannot hold on one device either; nothing is
+  // judged then.
+  int32_t overflow = -1;
+  bool Holds() const { return problems.empty() && overflow < 0; }
   bool Failed(StepCheck check) const;
 };
 StepProof ProveStep(const StepCase& test);

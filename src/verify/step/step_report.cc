@@ -11,13 +11,8 @@
 #include <tuple>
 #include <utility>
 
-#include "plan/step_specs.h"
 #include "source/digest.h"
-#include "step/build.h"
-#include "step/lower.h"
-#include "step/optimizer.h"
 #include "step/validate.h"
-#include "step/vjp.h"
 #include "verify/step/witness.h"
 
 namespace shardc::verify {
@@ -47,14 +42,6 @@ std::vector<Place> PlacesOf(const Graph& graph) {
   return out;
 }
 
-// A graph, its sizes and what it becomes.
-struct Lowered {
-  step::StepModel model;
-  step::Sizes sizes;
-  std::vector<Spec> specs;
-  std::optional<Program> program;
-};
-
 class Reporter {
  public:
   Reporter(const StepRequest& request, Findings& findings)
@@ -62,7 +49,7 @@ class Reporter {
 
   std::optional<StepReport> Run() {
     Start();
-    auto full = Make({});
+    auto full = BuildStep(request_, {}, findings_);
     if (!full) return std::nullopt;
     for (const Op& op : full->model.graph.ops) {
       out_.layers = std::max<int64_t>(out_.layers, op.layer + 1);
@@ -93,46 +80,13 @@ class Reporter {
     out_.dtype = request_.dtype;
     out_.element_bytes = request_.element_bytes;
     out_.keep_gathered = request_.keep_gathered;
-    const bool generates = IsGeneration(request_.mode);
-    out_.policy = request_.policy.value_or(
-        generates ? step::Policy::kCost : step::Policy::kPublished);
+    out_.policy = PolicyOf(request_);
   }
 
-  std::optional<Lowered> Make(const std::vector<int32_t>& layers) {
-    auto model = step::BuildForward(*compiled_.rules.model, request_.config,
-                                    compiled_.manifest, request_.mode,
-                                    findings_, layers);
-    if (!model) return std::nullopt;
-    if (request_.mode == Mode::kTrain) {
-      step::Differentiate(model->graph);
-      step::AppendOptimizer(model->graph);
-    }
-    Lowered out{.model = std::move(*model),
-                .sizes = {},
-                .specs = {},
-                .program = std::nullopt};
-    out.sizes = step::RealSizes(out.model, request_.batch, request_.length);
-    out.specs = StepSpecs(compiled_.plan, out.model.graph, request_.mode);
-    return out;
-  }
-
-  step::LowerRequest RequestFor(const Lowered& of, const Mesh& mesh) const {
-    return {.graph = &of.model.graph,
-            .mesh = mesh,
-            .sizes = of.sizes,
-            .element_bytes = request_.element_bytes,
-            .policy = out_.policy,
-            .keep_gathered = request_.keep_gathered,
-            .parameters = of.specs,
-            .anchors = step::AnchorAxesOf(*compiled_.resolver, request_.mode)};
-  }
-
-  bool LowerAt(Lowered& of, const Mesh& mesh) {
-    step::Unsupported why;
-    of.program = step::Lower(RequestFor(of, mesh), why);
+  bool LowerAt(LoweredStep& of, const Mesh& mesh) {
+    of.program = LowerStep(request_, of, mesh, out_.reason);
     if (of.program) return true;
     out_.status = StepStatus::kUnsupported;
-    out_.reason = (why.op.empty() ? "" : why.op + ": ") + why.message;
     return false;
   }
 
@@ -142,33 +96,13 @@ class Reporter {
     text += ": ";
     if (op >= 0) {
       const Op& of = graph.ops[At(op)];
-      text += PartOf(of) + ", " + NameOf(of) + ": ";
+      text += PartOf(of) + ", " + StepOpName(of) + ": ";
     }
     out_.problems.push_back(text + message);
   }
 
-  static std::string NameOf(const Op& op) {
-    return op.name.empty() ? "op" : op.name;
-  }
-
-  static std::string PartOf(const Op& op) {
-    if (op.phase == Phase::kOptimizer) return "optimizer";
-    if (op.layer >= 0) return "layer " + std::to_string(op.layer);
-    return "model";
-  }
-
-  std::string ResultOf(const Graph& graph, step::ValueId value) const {
-    std::string out = "[";
-    for (step::LabelId label : graph.values[At(value)].labels) {
-      if (out.size() > 1) out += ',';
-      const std::string& name = graph.labels[At(label)].name;
-      out += name;
-    }
-    return out + "]";
-  }
-
   // Rows, clashes and totals of the whole program.
-  void Describe(const Lowered& full) {
+  void Describe(const LoweredStep& full) {
     const Graph& graph = full.model.graph;
     const Program& program = *full.program;
     std::string text;
@@ -197,12 +131,12 @@ class Reporter {
       const Op& op = graph.ops[At(step.op)];
       row.part = PartOf(op);
       row.phase = op.phase;
-      row.op = NameOf(op);
+      row.op = StepOpName(op);
     } else {
       row.part = "model";
       row.op = "results";
     }
-    row.result = ResultOf(graph, from.value);
+    row.result = LabelsText(graph, from.value);
     row.specs = step::LayoutText(graph, program.axes, from.value, from.layout) +
                 " -> " +
                 step::LayoutText(graph, program.axes, to.value, to.layout);
@@ -242,7 +176,7 @@ class Reporter {
     out.part = op.phase == Phase::kForward    ? "forward"
                : op.phase == Phase::kBackward ? "backward"
                                               : "optimizer";
-    out.op = NameOf(op);
+    out.op = StepOpName(op);
     out.axis = program.axes.names[clash.axis];
     for (step::LabelId label : clash.labels) out.labels.push_back(name(label));
     out.chosen = name(clash.chosen);
@@ -265,7 +199,7 @@ class Reporter {
   // False after findings.
   bool Prove(const Graph& full) {
     out_.witness_layers = WitnessLayers(full);
-    auto small = Make(out_.witness_layers);
+    auto small = BuildStep(request_, out_.witness_layers, findings_);
     if (!small) return false;
     if (!LowerAt(*small, compiled_.mesh)) return true;
     out_.witness_mesh = WitnessMesh(compiled_.mesh, kMostDevices);
@@ -285,8 +219,7 @@ class Reporter {
     }
     Mesh single;
     single.axes = {{"one", 1, AxisType::kAuto}};
-    step::Unsupported none;
-    const auto alone = step::Lower(RequestFor(*small, single), none);
+    const auto alone = LowerStep(request_, *small, single, why);
     const StepCase test{.graph = &small->model.graph,
                         .program = &*small->program,
                         .alone = alone ? &*alone : nullptr,
@@ -297,7 +230,14 @@ class Reporter {
                         .threads = request_.threads,
                         .seams = {},
                         .run = nullptr};
-    Take(ProveStep(test), small->model.graph);
+    const StepProof proof = ProveStep(test);
+    if (proof.overflow >= 0) {
+      const Op& op = small->model.graph.ops[At(proof.overflow)];
+      return Unsupported(StepOpName(op) + ": " +
+                         std::string(DtypeName(request_.dtype)) +
+                         " does not hold its numbers on one device either");
+    }
+    Take(proof, small->model.graph);
     return true;
   }
 

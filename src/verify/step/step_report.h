@@ -13,23 +13,10 @@
 #include "plan/compile.h"
 #include "source/finding.h"
 #include "step/choose.h"
+#include "verify/step/lowered_step.h"
 #include "verify/step/prove.h"
 
 namespace shardc::verify {
-
-struct StepRequest {
-  const Compiled* compiled = nullptr;
-  const ModelConfig* config = nullptr;  // may be null
-  Mode mode = Mode::kTrain;
-  int64_t batch = 0, length = 0;
-  Dtype dtype = Dtype::kF64;                // of the proof
-  int64_t element_bytes = 2;                // of the report's bytes
-  std::optional<step::Policy> policy = {};  // else the mode's own
-  bool keep_gathered = false;
-  bool numbers = true;  // run it; else form, static checks and bytes only
-  uint64_t seed = 0;
-  int threads = 1;
-};
 
 // A collective of an op, or an op that has an anchor and moves nothing.
 struct StepRow {

@@ -103,6 +103,7 @@ TEST_CASE("random steps are the dense model's") {
                         .batch = 64,
                         .length = 64};
     request.dtype = random.Chance(0.3) ? Dtype::kF32 : Dtype::kF64;
+    if (random.Chance(0.2)) request.dtype = Dtype::kBF16;
     if (random.Chance(0.7)) {
       request.policy =
           random.Chance(0.5) ? step::Policy::kCost : step::Policy::kPublished;

@@ -1,0 +1,61 @@
+// A target's step from its rules to a program.
+#ifndef SHARDC_VERIFY_STEP_LOWERED_STEP_H_
+#define SHARDC_VERIFY_STEP_LOWERED_STEP_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/dtype.h"
+#include "model/mesh.h"
+#include "model/project.h"
+#include "plan/compile.h"
+#include "source/finding.h"
+#include "step/build.h"
+#include "step/choose.h"
+#include "step/program.h"
+
+namespace shardc::verify {
+
+struct StepRequest {
+  const Compiled* compiled = nullptr;
+  const ModelConfig* config = nullptr;  // may be null
+  Mode mode = Mode::kTrain;
+  int64_t batch = 0, length = 0;
+  Dtype dtype = Dtype::kF64;                // of the proof
+  int64_t element_bytes = 2;                // of the report's bytes
+  std::optional<step::Policy> policy = {};  // else the mode's own
+  bool keep_gathered = false;
+  bool numbers = true;  // run it; else form, static checks and bytes only
+  uint64_t seed = 0;
+  int threads = 1;
+};
+step::Policy PolicyOf(const StepRequest& request);
+
+// A graph, its sizes and what it becomes.
+struct LoweredStep {
+  step::StepModel model = {};
+  step::Sizes sizes = {};
+  std::vector<Spec> specs = {};  // by parameter
+  std::optional<step::Program> program = {};
+};
+
+// Without a program; of the layers only those named, or all. Nothing after
+// findings.
+std::optional<LoweredStep> BuildStep(const StepRequest& request,
+                                     const std::vector<int32_t>& layers,
+                                     Findings& findings);
+std::optional<step::Program> LowerStep(const StepRequest& request,
+                                       const LoweredStep& of, const Mesh& mesh,
+                                       std::string& why);
+
+// "layer 3", "model" or "optimizer".
+std::string PartOf(const step::Op& op);
+std::string StepOpName(const step::Op& op);
+// "[b,t,d]"
+std::string LabelsText(const step::Graph& graph, step::ValueId value);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_LOWERED_STEP_H_
