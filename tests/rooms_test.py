@@ -64,7 +64,7 @@ MAY_INCLUDE = {
         "exec/operations", "verify/cases", "verify/judge", "verify/traces"},
     "verify": {"source", "model", "resolve", "verify/cases", "verify/judge",
         "verify/traces"},
-    "verify/step": {"source", "model", "step", "plan", "dense",
+    "verify/step": {"source", "model", "comm", "step", "plan", "dense",
         "exec/machine", "exec/step", "verify/cases", "verify/faults"},
     "cost": {"source", "devices", "model", "resolve", "comm", "plan",
         "lint/analysis", "exec/machine", "exec/attention",

@@ -2,12 +2,22 @@
 // are asked first, as no parameter is called SHD101; a name is found in
 // either separator: model/layers/0 for model.layers.0.
 #include "emit/plans/explain.h"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "cli/commands.h"
 #include "cli/find_param.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/verify_step.h"
 #include "emit/findings/explain_code.h"
+#include "emit/verify/step_json.h"
+#include "emit/verify/step_text.h"
+#include "source/wording.h"
+#include "verify/step/parameter_step.h"
 
 namespace shardc::cli {
 namespace {
@@ -17,7 +27,35 @@ struct ExplainFlags {
   std::string what;
   bool codes = false;
   std::string device;
+  Strings steps_of;
 };
+
+// What steps do with a parameter.
+int ExplainSteps(const ExplainFlags& flags, const Target& target,
+                 const Compiled& compiled,
+                 const std::optional<ModelConfig>& model, size_t param,
+                 const Common& common, Findings& findings) {
+  const auto modes = ParseModes(flags.steps_of, findings);
+  if (!modes || !HasDescription(compiled, findings)) return kFailed;
+  std::vector<verify::ParameterStep> steps;
+  for (const Mode mode : *modes) {
+    verify::StepRequest request = UsualStep(compiled, model, target.batch);
+    request.mode = mode;
+    auto step =
+        verify::FollowParameter(request, static_cast<int64_t>(param), findings);
+    if (!step) return kFailed;
+    steps.push_back(std::move(*step));
+  }
+  const std::string_view name = compiled.plan.names[param];
+  const auto write = [&](Sink& out) {
+    if (common.format == "json")
+      return WriteParameterStepJson(name, steps, out);
+    for (const verify::ParameterStep& step : steps) {
+      out.Append(Printable(name) + "\n" + ParameterStepText(step));
+    }
+  };
+  return PutOut(write, findings) ? kDone : kFailed;
+}
 
 int RunExplain(const ExplainFlags& flags, const Common& common,
                Findings& findings) {
@@ -32,7 +70,9 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   }
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return kFailed;
-  const auto compiled = LoadAndCompile(flags.inputs, *target, common, findings);
+  std::optional<ModelConfig> model;
+  const auto compiled =
+      LoadAndCompile(flags.inputs, *target, common, findings, &model);
   if (compiled == nullptr) return kFailed;
   const auto param = FindParam(
       compiled->plan.names, compiled->manifest.separator, flags.what, findings);
@@ -43,6 +83,11 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
     if (!device) return kFailed;
     place = PlaceOfDevice(compiled->mesh, *device);
   }
+  findings.Append(SeparatorFindings(*compiled));
+  if (!flags.steps_of.empty()) {
+    return ExplainSteps(flags, *target, *compiled, model, *param, common,
+                        findings);
+  }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteExplainJson(*compiled, *param, out, place);
@@ -50,7 +95,6 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
       out.Append(ExplainText(*compiled, *param, place));
     }
   };
-  findings.Append(SeparatorFindings(*compiled));
   return PutOut(write, findings) ? kDone : kFailed;
 }
 
@@ -62,6 +106,14 @@ Options OptionsOf(ExplainFlags& flags) {
                      {.name = "--codes",
                       .to = &flags.codes,
                       .help = "list every diagnostic as Markdown"},
+                     {.name = "--step",
+                      .to = &flags.steps_of,
+                      .value = "MODE,...",
+                      .help = "of a parameter: the ops of a step that take it, "
+                              "what is sent for it and its gradient: train, "
+                              "prefill, decode",
+                      .several = Several::kCommas,
+                      .words = {"train", "prefill", "decode"}},
                      DeviceInput(flags.device)};
   Append(options, AllInputs(flags.inputs));
   return options;
@@ -76,7 +128,12 @@ const Command kExplain = {
 With the name of a parameter, tells how it got its spec: the rules tried, each
 token resolved in each mode, corrections and bytes. With a code such as
 `SHD203` or a code's name, tells what the diagnostic means and how to fix
-it.)",
+it.
+
+With `--step` tells what a step of the model does with the parameter: the ops
+that take it, the collectives that move it, how its gradient is reduced, and
+what a device sends for it at the target's batch and 4096 tokens. The rules need
+a `model:` section.)",
     .example =
         "shardc explain model/embed_tokens/embedding --mesh fsdp:8,tp:4 "
         "--rules builtin:llama --manifest manifest.json",

@@ -110,6 +110,47 @@ class VerifyStep(Case):
         self.assertIn("step decode  dp=2 tp=2  batch 8 x 4096", out.out)
         self.assertIn("pass: F64, logits, 4 caches equal", out.out)
 
+    def test_16_bits(self):
+        for model in (LLAMA, MIXTRAL, GPT2, GEMMA):
+            with self.subTest(model=model[5]):
+                self.passes("--mesh", "fsdp:2,ep:2,tp:2", *model, "--batch",
+                            "16", "--step", "train,decode",
+                            "--dtype", "bfloat16,float16")
+
+    def test_one_parameter(self):
+        name = "model.layers.3.self_attn.q_proj.weight"
+        args = ("explain", name, "--no-project", "--mesh", "dp:2,fsdp:2,tp:2",
+                *LLAMA, "--step", "train,decode")
+        value = self.check(run(*args, "--format", "json"), 0).json()
+        self.assertEqual(list(self.schema.iter_errors(value)), [])
+        self.assertEqual(value["parameter"], name)
+        train, decode = value["steps"]
+        self.assertEqual(train["role"], "q of layer 3")
+        self.assertEqual([op["op"] for op in train["ops"]],
+                         ["linear q", "d:linear q", "adamw q"])
+        self.assertEqual([(m["of"], m["collective"], m["axes"])
+                          for m in train["collectives"]],
+                         [("parameter", "all_gather", ["fsdp"]),
+                          ("parameter", "all_gather", ["fsdp"]),
+                          ("gradient", "reduce_scatter", ["fsdp"]),
+                          ("gradient", "all_reduce", ["dp"])])
+        # The step's report says the same of these collectives.
+        (step,) = self.steps("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--step",
+                             "train", "--batch", "16")
+        told = [(op["phase"], op["op"], op["specs"], op["collective"],
+                 op["axes"], op["bytes_per_device"]) for op in step["ops"]]
+        for m in train["collectives"]:
+            self.assertIn((m["phase"], m["op"], m["specs"], m["collective"],
+                           m["axes"], m["bytes_per_device"]), told)
+        self.assertEqual(train["bytes_per_device"],
+                         sum(m["bytes_per_device"]
+                             for m in train["collectives"]))
+        self.assertIsNone(decode["gradient"])
+        text = self.check(run(*args), 0).out
+        self.assertIn("gradient  (n h):tp pending dp+fsdp\n", text)
+        wrong = run(*args[:-1], "sideways")
+        self.assertEqual(wrong.rc, 2)
+
     def test_self_test(self):
         args = ("verify", "--no-project", "--step", "train", "--self-test")
         value = self.check(run(*args, "--format", "json"), 0).json()

@@ -163,6 +163,77 @@ void WriteStepJson(const std::vector<StepReport>& reports, Sink& out) {
   out.Append("\n");
 }
 
+namespace {
+
+void WriteUses(JsonWriter& json, const verify::ParameterStep& step) {
+  json.Key("ops");
+  json.BeginArray(JsonLayout::kLines);
+  for (const verify::ParameterUse& use : step.uses) {
+    json.BeginObject();
+    json.Member("phase", PhaseName(use.phase));
+    json.Member("part", use.part);
+    json.Member("op", use.op);
+    json.Member("layout", use.layout);
+    json.Member("result", use.result);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void WriteMoves(JsonWriter& json, const verify::ParameterStep& step) {
+  json.Key("collectives");
+  json.BeginArray(JsonLayout::kLines);
+  for (const verify::ParameterMove& move : step.moves) {
+    json.BeginObject();
+    json.Member("phase", PhaseName(move.phase));
+    json.Member("part", move.part);
+    json.Member("op", move.op);
+    json.Member("of", move.gradient ? "gradient" : "parameter");
+    json.Member("specs", move.specs);
+    json.Member("collective", CollectiveName(move.collective));
+    json.Key("axes");
+    json.Array(move.axes);
+    json.Member("bytes_per_device", move.bytes);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+}  // namespace
+
+void WriteParameterStepJson(std::string_view name,
+                            const std::vector<verify::ParameterStep>& steps,
+                            Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", "shardc.step/v1");
+  json.Member("parameter", name);
+  json.Key("steps");
+  json.BeginArray(JsonLayout::kLines);
+  for (const verify::ParameterStep& step : steps) {
+    json.BeginObject(JsonLayout::kLines);
+    json.Member("mode", ModeName(step.mode));
+    json.Key("mesh");
+    WriteMesh(json, step.mesh, MeshDetail::kSizes);
+    json.Member("batch", step.batch);
+    json.Member("length", step.length);
+    json.Member("policy",
+                step.policy == step::Policy::kCost ? "cost" : "published");
+    WriteText(json, "unsupported", step.unsupported);
+    WriteText(json, "role", step.role);
+    WriteText(json, "labels", step.labels);
+    WriteText(json, "layout", step.layout);
+    WriteText(json, "gradient", step.gradient);
+    WriteUses(json, step);
+    WriteMoves(json, step);
+    json.Member("bytes_per_device", step.Sent());
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  out.Append("\n");
+}
+
 void WriteStepSelfTestJson(const verify::StepSelfTest& result, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);

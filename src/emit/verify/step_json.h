@@ -2,9 +2,11 @@
 #ifndef SHARDC_EMIT_VERIFY_STEP_JSON_H_
 #define SHARDC_EMIT_VERIFY_STEP_JSON_H_
 
+#include <string_view>
 #include <vector>
 
 #include "source/sink.h"
+#include "verify/step/parameter_step.h"
 #include "verify/step/self_test.h"
 #include "verify/step/step_report.h"
 
@@ -12,6 +14,9 @@ namespace shardc {
 
 // One report an object, several an array of them under `steps`.
 void WriteStepJson(const std::vector<verify::StepReport>& reports, Sink& out);
+void WriteParameterStepJson(std::string_view name,
+                            const std::vector<verify::ParameterStep>& steps,
+                            Sink& out);
 void WriteStepSelfTestJson(const verify::StepSelfTest& result, Sink& out);
 
 }  // namespace shardc

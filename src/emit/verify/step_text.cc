@@ -184,6 +184,44 @@ std::string StepText(const StepReport& report) {
   return out + ResultText(report);
 }
 
+std::string ParameterStepText(const verify::ParameterStep& step) {
+  std::string out =
+      "step " + std::string(ModeName(step.mode)) + "  " + MeshText(step.mesh) +
+      "  batch " + std::to_string(step.batch) + " x " +
+      std::to_string(step.length) + "  policy " +
+      (step.policy == step::Policy::kCost ? "cost" : "published") + "\n";
+  if (!step.unsupported.empty()) {
+    return out + "unsupported: " + step.unsupported + "\n";
+  }
+  if (!step.takes_part) return out + "takes no part in it\n";
+  out += "role  " + step.role + (step.stacked ? ", one of several" : "") +
+         "  " + step.labels + "  " + step.layout + "\n";
+  out += "\nops that take it\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const verify::ParameterUse& use : step.uses) {
+    rows.push_back({"  " + std::string(PhaseName(use.phase)), use.part, use.op,
+                    "as " + use.layout, "-> " + use.result});
+  }
+  AppendTable(rows, out);
+  for (const bool gradient : {false, true}) {
+    rows.clear();
+    for (const verify::ParameterMove& move : step.moves) {
+      if (move.gradient != gradient) continue;
+      rows.push_back({"  " + std::string(PhaseName(move.phase)), move.op,
+                      move.specs,
+                      std::string(CollectiveName(move.collective)) + " " +
+                          AxesText(move.axes),
+                      BytesText(move.bytes)});
+    }
+    const bool none = gradient && step.gradient.empty();
+    if (none) continue;
+    out += gradient ? "\ngradient  " + step.gradient + "\n" : "\ncollectives\n";
+    if (rows.empty()) out += "  none\n";
+    AppendTable(rows, out);
+  }
+  return out + "\nsent a device  " + BytesText(step.Sent()) + "\n";
+}
+
 std::string StepSelfTestText(const verify::StepSelfTest& result) {
   std::vector<std::vector<std::string>> rows;
   for (const verify::StepFaultVerdict& fault : result.faults) {

@@ -4,12 +4,15 @@
 
 #include <string>
 
+#include "verify/step/parameter_step.h"
 #include "verify/step/self_test.h"
 #include "verify/step/step_report.h"
 
 namespace shardc {
 
 std::string StepText(const verify::StepReport& report);
+// For `explain PARAM --step`.
+std::string ParameterStepText(const verify::ParameterStep& step);
 std::string StepSelfTestText(const verify::StepSelfTest& result);
 
 }  // namespace shardc

@@ -1,0 +1,60 @@
+// What a step does with one parameter: the ops that take it, what is sent for
+// it, and how its gradient is reduced.
+#ifndef SHARDC_VERIFY_STEP_PARAMETER_STEP_H_
+#define SHARDC_VERIFY_STEP_PARAMETER_STEP_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/collective.h"
+#include "model/spec.h"
+#include "model/step_graph.h"
+#include "verify/step/lowered_step.h"
+
+namespace shardc::verify {
+
+// An op that takes the parameter, or what is made of it alone.
+struct ParameterUse {
+  step::Phase phase = step::Phase::kForward;
+  std::string part, op;
+  std::string layout;  // in which it is taken: "n:tp"
+  std::string result;  // "[b,t,n,h] b:fsdp n:tp"
+};
+
+struct ParameterMove {
+  step::Phase phase = step::Phase::kForward;
+  std::string part, op;
+  bool gradient = false;  // its gradient, not itself
+  std::string specs;      // "d:fsdp n:tp -> n:tp"
+  Collective collective = Collective::kAllGather;
+  AxisGroup axes = {};
+  int64_t bytes = 0;  // that the busiest device sends
+};
+
+struct ParameterStep {
+  Mode mode = Mode::kTrain;
+  Mesh mesh = {};
+  int64_t batch = 0, length = 0;
+  step::Policy policy = step::Policy::kPublished;
+  std::string unsupported = {};  // why there is no program
+  bool takes_part = false;       // some role is its own
+  std::string role = {};         // "q of layer 3"
+  std::string labels = {};       // "[(n h),d]"
+  std::string layout = {};       // "(n h):tp d:fsdp"
+  bool stacked = false;          // one of several tensors under the role
+  std::string gradient = {};     // how it comes to be, before it is reduced
+  std::vector<ParameterUse> uses = {};
+  std::vector<ParameterMove> moves = {};
+
+  int64_t Sent() const;
+};
+
+// Of the manifest's row. Nothing after findings.
+std::optional<ParameterStep> FollowParameter(const StepRequest& request,
+                                             int64_t row, Findings& findings);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_PARAMETER_STEP_H_
