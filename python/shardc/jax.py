@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from shardc.plan import Parameter, Plan, PlanError, Spec
-from shardc.tree import dtype_name, is_array, key_text
+from shardc.tree import dtype_name, is_array, is_nnx_module, key_text
 
 _TYPES = {
     "auto": AxisType.Auto,
@@ -19,8 +20,10 @@ _TYPES = {
 }
 
 
-def jax_mesh(plan: Plan, devices: Sequence[Any] | None = None) -> Mesh:
+def jax_mesh(plan: Plan, devices: Iterable[Any] | None = None) -> Mesh:
     """Device n of the plan is the n-th of `devices`, or of all by their ids."""
+    if devices is not None:
+        devices = list(np.array(list(devices), dtype=object).ravel())
     if devices is None:
         devices = sorted(jax.devices(), key=lambda device: device.id)
         if len(devices) != plan.mesh.devices:
@@ -84,14 +87,7 @@ def _parameter(plan: Plan, keys: Any, leaf: Any) -> Parameter:
     name = plan.name_of(path)
     if name is None:
         shown = plan.separator.join(path)
-        near = next(
-            (
-                d.plan
-                for d in plan.check({shown: leaf})
-                if d.kind == "unexpected" and d.plan
-            ),
-            "",
-        )
+        near = plan.near(shown)
         raise PlanError(
             f"the plan has no parameter {shown}"
             + (f"; did you mean {near}?" if near else "")
@@ -105,8 +101,13 @@ def _parameter(plan: Plan, keys: Any, leaf: Any) -> Parameter:
 
 
 def shard(plan: Plan, tree: Any, mode: str = "train", mesh: Mesh | None = None) -> Any:
-    """`tree` with its arrays where the plan has them; what is no array stays."""
+    """`tree` with its arrays where the plan has them; what is no array stays,
+    and so does what is no parameter of a module of flax.nnx."""
     mesh = mesh or jax_mesh(plan)
+    if is_nnx_module(tree):
+        nnx: Any = sys.modules["flax.nnx"]
+        module, parameters, rest = nnx.split(tree, nnx.Param, ...)
+        return nnx.merge(module, shard(plan, parameters, mode, mesh), rest)
 
     def one(keys: Any, leaf: Any) -> Any:
         if not is_array(leaf):
@@ -131,8 +132,27 @@ def constrain(
         spec = specs[tensor]
     else:
         spec = tensor
-    where = NamedSharding(mesh or jax_mesh(plan), partition_spec(spec))
-    return jax.lax.with_sharding_constraint(x, where)
+    mesh = mesh or jax_mesh(plan)
+    # Explicit axes are part of an array's type: no constraint may name them.
+    if AxisType.Explicit in mesh.axis_types:
+        explicit = _over(spec, mesh, AxisType.Explicit)
+        x = jax.sharding.reshard(x, NamedSharding(mesh, partition_spec(explicit)))
+        if AxisType.Auto not in mesh.axis_types:
+            return x
+        spec = _over(spec, mesh, AxisType.Auto)
+    return jax.lax.with_sharding_constraint(
+        x, NamedSharding(mesh, partition_spec(spec))
+    )
+
+
+def _over(spec: Spec, mesh: Mesh, kind: AxisType) -> Spec:
+    """The spec's axes of one kind."""
+    kinds = dict(zip(mesh.axis_names, mesh.axis_types))
+    out: list[tuple[str, ...] | None] = []
+    for entry in spec:
+        group = (entry,) if isinstance(entry, str) else entry or ()
+        out.append(tuple(axis for axis in group if kinds[axis] == kind) or None)
+    return tuple(out)
 
 
 def abstract_tree(
@@ -156,6 +176,8 @@ def abstract_tree(
         at = out
         for folder in folders:
             at = at.setdefault(folder, {})
+            if not isinstance(at, dict):
+                raise PlanError(f"{name} lies below a parameter: pass like=")
         at[last] = _abstract(parameter, mesh, mode)
     return out
 
@@ -163,8 +185,12 @@ def abstract_tree(
 def _abstract(parameter: Parameter, mesh: Mesh, mode: str) -> jax.ShapeDtypeStruct:
     if parameter.shape is None or parameter.dtype is None:
         raise PlanError(f"the plan knows no shape or data type of {parameter.name}")
+    try:
+        dtype = jax.numpy.dtype(dtype_name(parameter.dtype))
+    except (TypeError, ValueError):
+        raise PlanError(f"JAX has no {parameter.dtype}, of {parameter.name}") from None
     return jax.ShapeDtypeStruct(
         parameter.shape,
-        jax.numpy.dtype(dtype_name(parameter.dtype)),
+        dtype,
         sharding=sharding(parameter, mesh, mode),
     )

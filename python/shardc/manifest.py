@@ -1,8 +1,8 @@
 """python -m shardc.manifest MODULE:FACTORY -- a manifest of a live model.
 
 FACTORY takes no arguments and returns a model, its parameters or its abstract
-tree; nothing is allocated: JAX's are made by jax.eval_shape and nnx's by
-nnx.eval_shape, PyTorch's on the meta device.
+tree; nothing is allocated: those of JAX, flax, nnx and equinox are made by
+jax.eval_shape, PyTorch's on the meta device.
 
     python3 -m shardc.manifest my_models.llama:build > manifest.json
 """
@@ -10,13 +10,14 @@ nnx.eval_shape, PyTorch's on the meta device.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
 import sys
 from typing import Any, Callable
 
-from shardc.tree import leaves
+from shardc.tree import is_nnx_module, leaves
 
 SCHEMA = "shardc.manifest/v1"
 
@@ -37,6 +38,8 @@ def manifest(model: Any, separator: str = "/") -> dict[str, Any]:
 def build(factory: Callable[[], Any], framework: str | None = None) -> Any:
     """What the factory makes, without its arrays."""
     framework = framework or _framework()
+    if framework == "none":
+        return factory()
     if framework == "torch":
         import torch
 
@@ -49,16 +52,24 @@ def build(factory: Callable[[], Any], framework: str | None = None) -> Any:
     if framework == "jax":
         import jax
 
-        return _eval_shape(jax, factory)
+        # A factory among modules of both may make one of PyTorch.
+        torch_ = sys.modules.get("torch")
+        with torch_.device("meta") if torch_ else contextlib.nullcontext():
+            return _eval_shape(jax, factory)
     return factory()
 
 
 def _eval_shape(jax: Any, factory: Callable[[], Any]) -> Any:
-    """Of trees with leaves that are no arrays too, as equinox has them."""
+    """Of trees with leaves that are no arrays too, as equinox has them; of a
+    module of flax.nnx its parameters."""
     kept: list[Any] = []
 
     def arrays() -> list[Any]:
-        flat, tree = jax.tree_util.tree_flatten(factory())
+        model = factory()
+        if is_nnx_module(model):
+            nnx: Any = sys.modules["flax.nnx"]
+            model = nnx.state(model, nnx.Param)
+        flat, tree = jax.tree_util.tree_flatten(model)
         kept[:] = [(tree, [None if hasattr(x, "shape") else x for x in flat])]
         return [x for x in flat if hasattr(x, "shape")]
 
@@ -73,13 +84,7 @@ def _framework() -> str | None:
     """Of those that the module imported."""
     if "torch" in sys.modules and "jax" not in sys.modules:
         return "torch"
-    if "jax" in sys.modules:
-        return (
-            "nnx"
-            if "flax.nnx" in sys.modules and "flax.linen" not in sys.modules
-            else "jax"
-        )
-    return None
+    return "jax" if "jax" in sys.modules else None
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 
@@ -24,3 +25,51 @@ def separator_of(names: Iterable[str]) -> str:
 
 def parts(name: str, separator: str) -> tuple[str, ...]:
     return tuple(name.split(separator))
+
+
+# How many comparisons of two names all suggestions together may take.
+_COMPARISONS = 20000
+
+
+class Names:
+    """The names of a plan, found by the paths of a model's tree."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        names = list(names)
+        self.separator = separator_of(names)
+        self._by_path = {parts(name, self.separator): name for name in names}
+        self._first: dict[str, str] = {}  # of each template
+        for name in names:
+            self._first.setdefault(fold(name), name)
+        self._near: dict[str, str] = {}  # the template next to another one
+        self._left = _COMPARISONS
+
+    def at(self, path: tuple[str, ...]) -> str | None:
+        """The name of a path. A `params` in front, and a `value` at the end (of
+        nnx variables), may be there or not."""
+        known, separator = self._by_path, self.separator
+        path = tuple(part for key in path for part in key.split(separator))
+        for end in (path, path[:-1] if path[-1:] == ("value",) else ()):
+            if not end:
+                continue
+            for start in (end, end[1:] if end[0] == "params" else ("params", *end)):
+                if start in known:
+                    return known[start]
+        return None
+
+    def near(self, name: str) -> str:
+        """The name that was probably meant, or nothing. Templates are compared,
+        so that layers cost no more than one, and only so many of them."""
+        template = fold(name)
+        if template not in self._near:
+            if self._left <= 0:
+                return ""
+            self._left -= len(self._first)
+            close = difflib.get_close_matches(template, self._first, 1)
+            self._near[template] = close[0] if close else ""
+        near = self._near[template]
+        if not near:
+            return ""
+        numbers = iter(_NUMBER.findall(name))
+        filled = re.sub(r"\*", lambda _: next(numbers, "0"), near)
+        return self.at((filled,)) or self._first[near]

@@ -7,14 +7,14 @@ frameworks count; `Mesh.coordinates` says where on the mesh it is.
 from __future__ import annotations
 
 import dataclasses
-import difflib
+import functools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Union, cast
 
-from shardc.names import fold, parts, separator_of
-from shardc.tree import leaves
+from shardc.names import Names, fold
+from shardc.tree import Leaf, leaves, other_leaves
 
 if TYPE_CHECKING:
     import jax
@@ -84,6 +84,8 @@ class Mesh:
         factors = self.dcn or (1,) * len(self.axes)
         slice_ = local = 0
         for axis, factor in zip(self.axes, factors):
+            if not 0 <= coordinates[axis.name] < axis.size:
+                raise IndexError(f"{axis.name} {coordinates[axis.name]} of {axis.size}")
             inner = axis.size // factor
             outside, inside = divmod(coordinates[axis.name], inner)
             slice_ = slice_ * factor + outside
@@ -148,6 +150,10 @@ def _spec(value: Any, rank: int | None = None) -> Spec:
     return out + (None,) * max(0, (rank or 0) - len(out))
 
 
+def _not_planned(mode: str, modes: tuple[str, ...]) -> PlanError:
+    return PlanError(f"the plan has no mode {mode!r}: {', '.join(modes)}")
+
+
 def _shape(value: Any) -> tuple[int, ...] | None:
     return None if value is None else tuple(value)
 
@@ -155,12 +161,19 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 class Parameter:
     """One parameter of a plan, as it lies in each mode."""
 
-    __slots__ = ("_data", "_mesh", "name")
+    __slots__ = ("_data", "_mesh", "_modes", "name")
 
-    def __init__(self, name: str, data: Mapping[str, Any], mesh: Mesh) -> None:
+    def __init__(
+        self,
+        name: str,
+        data: Mapping[str, Any],
+        mesh: Mesh,
+        modes: tuple[str, ...] = MODES,
+    ) -> None:
         self.name = name
         self._data = data
         self._mesh = mesh
+        self._modes = modes
 
     def __repr__(self) -> str:
         return f"Parameter({self.name!r}, {self.shape}, {self.dtype}, {self.spec()})"
@@ -208,6 +221,9 @@ class Parameter:
     def _layout(self, mode: str) -> Mapping[str, Any]:
         if mode not in MODES:
             raise ValueError(f"{mode!r} is no mode: {', '.join(MODES)}")
+        # Training's is what the others are told unlike, planned or not.
+        if mode != "train" and mode not in self._modes:
+            raise _not_planned(mode, self._modes)
         modes = self._data.get("modes", {})
         return cast("Mapping[str, Any]", modes.get(mode, self._data))
 
@@ -248,6 +264,12 @@ class Plan(Mapping[str, Parameter]):
     def __init__(self, data: Mapping[str, Any]) -> None:
         if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
             raise PlanError(f"this is no plan: its schema is not {SCHEMA!r}")
+        try:
+            self._read(data)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise PlanError(f"this is no whole plan: {error!r}") from None
+
+    def _read(self, data: Mapping[str, Any]) -> None:
         mesh = data["mesh"]
         self.data = data
         self.mesh = Mesh(
@@ -266,31 +288,33 @@ class Plan(Mapping[str, Parameter]):
                 for field in dataclasses.fields(Summary)
             }
         )
-        self._params: Mapping[str, Any] = data["params"]
-        self._paths: dict[tuple[str, ...], str] | None = None
+        self._params: Mapping[str, Any] = dict(data["params"].items())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
         """Reads a plan that `shardc plan -o` wrote."""
+        with open(path, "rb") as file:
+            text = file.read()
         try:
-            with open(path, encoding="utf-8") as file:
-                data = json.load(file)
-        except ValueError as error:
-            raise PlanError(f"{os.fspath(path)} is no JSON: {error}") from None
-        try:
-            return cls(data)
+            return cls.loads(text)
         except PlanError as error:
             raise PlanError(f"{os.fspath(path)}: {error}") from None
 
     @classmethod
-    def loads(cls, text: str) -> Plan:
-        return cls(json.loads(text))
+    def loads(cls, text: str | bytes) -> Plan:
+        """Reads a plan's text."""
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise PlanError(f"this is no JSON: {error}") from None
+        return cls(data)
 
     def __getitem__(self, name: str) -> Parameter:
         try:
-            return Parameter(name, self._params[name], self.mesh)
+            return Parameter(name, self._params[name], self.mesh, self.modes)
         except KeyError:
-            raise KeyError(name + self._near(name)) from None
+            near = self._names.near(str(name))
+            raise KeyError(f"{name} (did you mean {near}?)" if near else name) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._params)
@@ -311,20 +335,20 @@ class Plan(Mapping[str, Parameter]):
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
-    def _near(self, name: str) -> str:
-        near = difflib.get_close_matches(name, list(self._params)[:20000], 1)
-        return f" (did you mean {near[0]}?)" if near else ""
+    @functools.cached_property
+    def _names(self) -> Names:
+        return Names(self._params)
 
     @property
     def separator(self) -> str:
         """Between the parts of its names: "/" or "."."""
-        return separator_of(self._params)
+        return self._names.separator
 
     def attention(self, mode: str = "train") -> dict[str, Spec]:
         """The specs of attention's tensors: "query", "key", ..."""
         specs = self.data["attention"]
         if mode not in specs:
-            raise PlanError(f"the plan has no mode {mode!r}: {', '.join(self.modes)}")
+            raise _not_planned(mode, self.modes)
         return {name: _spec(spec) for name, spec in specs[mode].items()}
 
     def folded(self) -> Iterator[Folded]:
@@ -339,56 +363,51 @@ class Plan(Mapping[str, Parameter]):
 
     # Models.
 
-    def _by_path(self) -> dict[tuple[str, ...], str]:
-        if self._paths is None:
-            separator = self.separator
-            self._paths = {parts(name, separator): name for name in self._params}
-        return self._paths
-
     def name_of(self, path: tuple[str, ...]) -> str | None:
         """The parameter at a path into a model's tree. A `params` in front, and
         a `value` at the end (of nnx variables), may be there or not."""
-        known = self._by_path()
-        separator = self.separator
-        path = tuple(part for key in path for part in key.split(separator))
-        for end in (path, path[:-1] if path[-1:] == ("value",) else ()):
-            if not end:
-                continue
-            for start in (end, end[1:] if end[0] == "params" else ("params", *end)):
-                if start in known:
-                    return known[start]
-        return None
+        return self._names.at(path)
+
+    def near(self, name: str) -> str:
+        """The parameter that was probably meant, or nothing."""
+        return self._names.near(name)
 
     def check(self, model: Any, dtypes: bool = True) -> list[Difference]:
         """Compares names, shapes and data types with a live model's: a tree of
-        arrays, a state dict, or a module of PyTorch, equinox or flax."""
+        arrays, a state dict, or a module of PyTorch, equinox or flax. Buffers
+        and other state are compared where the plan has them."""
         out: list[Difference] = []
         seen: set[str] = set()
         for leaf in leaves(model):
             name = self.name_of(leaf.path)
             if name is None:
                 shown = self.separator.join(leaf.path)
-                near = difflib.get_close_matches(shown, list(self._params)[:20000], 1)
-                out.append(Difference("unexpected", shown, near[0] if near else ""))
-                continue
-            seen.add(name)
-            param = self[name]
-            if param.shape is not None and leaf.shape != param.shape:
-                out.append(
-                    Difference(
-                        "shape", name, str(list(param.shape)), str(list(leaf.shape))
-                    )
-                )
-            if dtypes and param.dtype and leaf.dtype and leaf.dtype != param.dtype:
-                out.append(Difference("dtype", name, param.dtype, leaf.dtype))
+                out.append(Difference("unexpected", shown, self.near(shown)))
+            else:
+                seen.add(name)
+                out.extend(self._unlike(name, leaf, dtypes))
+        for leaf in other_leaves(model):
+            name = self.name_of(leaf.path)
+            if name is not None and name not in seen:
+                seen.add(name)
+                out.extend(self._unlike(name, leaf, dtypes))
         out.extend(
             Difference("missing", name) for name in self._params if name not in seen
         )
         return out
 
+    def _unlike(self, name: str, leaf: Leaf, dtypes: bool) -> Iterator[Difference]:
+        param = self[name]
+        if param.shape is not None and leaf.shape != param.shape:
+            yield Difference(
+                "shape", name, str(list(param.shape)), str(list(leaf.shape))
+            )
+        if dtypes and param.dtype and leaf.dtype and leaf.dtype != param.dtype:
+            yield Difference("dtype", name, param.dtype, leaf.dtype)
+
     # JAX.
 
-    def jax_mesh(self, devices: list[Any] | None = None) -> jax.sharding.Mesh:
+    def jax_mesh(self, devices: Iterable[Any] | None = None) -> jax.sharding.Mesh:
         """The plan's mesh over JAX's devices (all of them unless given)."""
         import shardc.jax
 

@@ -99,15 +99,19 @@ def findings_of_text(text: str) -> tuple[Finding, ...]:
 
 
 def find_program() -> str:
-    """Where the program is: $SHARDC, beside this Python, or on PATH."""
+    """Where the program is: $SHARDC, beside this Python or package, or on PATH."""
     given = os.environ.get("SHARDC")
     if given:
         return given
     name = "shardc.exe" if os.name == "nt" else "shardc"
-    folders = [sysconfig.get_path("scripts")]
-    if hasattr(sysconfig, "get_preferred_scheme"):  # since 3.10
-        user = sysconfig.get_preferred_scheme("user")
-        folders.append(sysconfig.get_path("scripts", user))
+    # Of this environment; of `pip install --user`, `--target` and `--prefix`.
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folders = [
+        sysconfig.get_path("scripts"),
+        sysconfig.get_path("scripts", f"{os.name}_user"),
+        os.path.join(package, "bin"),
+        os.path.normpath(os.path.join(package, "..", "..", "..", "bin")),
+    ]
     for folder in folders:
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):

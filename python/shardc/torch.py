@@ -51,24 +51,42 @@ def distribute(
     mode: str = "train",
     mesh: DeviceMesh | None = None,
 ) -> torch.nn.Module:
-    """Replaces every parameter of the module by a DTensor. One that the plan
-    does not know, or has in another shape, is an error before any is; one
+    """Replaces every parameter of the module by a DTensor, and every buffer:
+    whole, where the plan does not know it. A parameter that the plan does not
+    know, or has in another shape, is an error before any is replaced; one
     that stands in several places (tied embeddings) does so afterwards."""
     wrong = [str(d) for d in plan.check(module, dtypes=False) if d.kind != "missing"]
     if wrong:
         raise PlanError("; ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else ""))
-    mesh = mesh or device_mesh(plan, next(module.parameters()).device.type)
-    made: dict[torch.nn.Parameter, torch.nn.Parameter] = {}
+    tensors = dict(module.named_parameters())
+    buffers = dict(module.named_buffers())
+    where = {name: _placements_at(plan, name, mode) for name in (*tensors, *buffers)}
+    for tensor in (*tensors.values(), *buffers.values()):
+        mesh = mesh or device_mesh(plan, tensor.device.type)
+    made: dict[torch.Tensor, torch.Tensor] = {}
     for path, child in module.named_modules():
         for key, parameter in list(child.named_parameters(recurse=False)):
             if parameter not in made:
-                name = plan.name_of((*(path.split(".") if path else ()), key))
-                assert name is not None
                 made[parameter] = torch.nn.Parameter(
-                    distribute_tensor(
-                        parameter.data, mesh, placements(plan, name, mode)
-                    ),
+                    distribute_tensor(parameter.data, mesh, where[_joined(path, key)]),
                     requires_grad=parameter.requires_grad,
                 )
-            child.register_parameter(key, made[parameter])
+            setattr(child, key, made[parameter])
+        for key, buffer in list(child.named_buffers(recurse=False)):
+            if buffer not in made:
+                made[buffer] = distribute_tensor(
+                    buffer, mesh, where[_joined(path, key)]
+                )
+            setattr(child, key, made[buffer])
     return module
+
+
+def _joined(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _placements_at(plan: Plan, name: str, mode: str) -> list[Any]:
+    known = plan.name_of(tuple(name.split(".")))
+    if known is None:
+        return [Replicate() for _ in plan.mesh.axes]
+    return placements(plan, known, mode)

@@ -19,6 +19,7 @@ _DTYPES = {
     "bfloat16": "BF16",
     "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2",
+    "float8_e8m0fnu": "F8_E8M0",
     "int64": "I64",
     "int32": "I32",
     "int16": "I16",
@@ -71,7 +72,8 @@ def key_text(key: Any) -> str:
 
 
 def leaves(model: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """Every array of the model, in its order."""
+    """Every array of the model, in its order; of a module of PyTorch or of
+    flax.nnx its parameters."""
     if is_array(model):
         yield _leaf(path, model)
     elif hasattr(model, "named_parameters"):
@@ -80,16 +82,45 @@ def leaves(model: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
     elif isinstance(model, Mapping):
         for key, value in model.items():
             yield from leaves(value, (*path, str(key)))
-    elif isinstance(model, (list, tuple)) and not hasattr(model, "_fields"):
+    elif isinstance(model, tuple) and hasattr(model, "_fields"):
+        for key, value in zip(model._fields, model):
+            yield from leaves(value, (*path, key))
+    elif isinstance(model, (list, tuple)):
         for index, value in enumerate(model):
             yield from leaves(value, (*path, str(index)))
+    elif is_nnx_module(model):
+        yield from _jax_leaves(_nnx().state(model, _nnx().Param), path)
     elif model is not None and "jax" in sys.modules:
-        import jax
+        yield from _jax_leaves(model, path)
 
-        # Variables of flax.nnx are leaves by their attribute `value`.
-        variables = type(model).__module__.partition(".")[0] == "flax"
-        for keys, value in jax.tree_util.tree_flatten_with_path(model)[0]:
-            if variables and getattr(keys[-1], "name", "") == "value":
-                keys = keys[:-1]
-            if is_array(value):
-                yield _leaf((*path, *map(key_text, keys)), value)
+
+def other_leaves(model: Any) -> Iterator[Leaf]:
+    """What a plan may know of a module beside its parameters: buffers, and tied
+    parameters by their second names; of flax.nnx all other state."""
+    if hasattr(model, "named_parameters") and hasattr(model, "named_buffers"):
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            yield _leaf(tuple(name.split(".")), parameter)
+        for name, buffer in model.named_buffers(remove_duplicate=False):
+            yield _leaf(tuple(name.split(".")), buffer)
+    elif is_nnx_module(model):
+        yield from _jax_leaves(_nnx().state(model), ())
+
+
+def _nnx() -> Any:
+    return sys.modules["flax.nnx"]
+
+
+def is_nnx_module(model: Any) -> bool:
+    return "flax.nnx" in sys.modules and isinstance(model, _nnx().Module)
+
+
+def _jax_leaves(model: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
+    import jax
+
+    # Variables of flax.nnx are leaves by their attribute `value`.
+    variables = type(model).__module__.partition(".")[0] == "flax"
+    for keys, value in jax.tree_util.tree_flatten_with_path(model)[0]:
+        if variables and keys and getattr(keys[-1], "name", "") == "value":
+            keys = keys[:-1]
+        if is_array(value):
+            yield _leaf((*path, *map(key_text, keys)), value)

@@ -1,15 +1,19 @@
 """The Python package: plans read, models compared, the program called. What
 JAX and PyTorch recorded judges slices and placements; they are not needed."""
 
+import ast
+import collections
 import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import types
 import unittest
+from unittest import mock
 
 ROOT = os.environ.get(
     "SHARDC_SOURCE_ROOT",
@@ -98,10 +102,34 @@ class Plans(unittest.TestCase):
             shardc.Plan.load(os.path.join(ROOT, "README.md"))
         with self.assertRaises(KeyError):
             plan.mesh.size("ep")
+        with self.assertRaises(KeyError):
+            plan[3]
+        self.assertIsNone(plan.get("model.nrm.weight"))
+        with self.assertRaisesRegex(IndexError, "tp 4 of 4"):
+            plan.mesh.device_at({"dp": 0, "fsdp": 0, "tp": 4})
+        for text in ("", "{", "\xff", "[" * 100000, "[]", "null", "{}"):
+            with self.assertRaisesRegex(shardc.PlanError, "this is no"):
+                shardc.Plan.loads(text)
+        whole = {key: plan.data[key] for key in plan.data}
+        for key in ("mesh", "modes", "rules", "params", "summary"):
+            for broken in ({}, {key: 3}):
+                with self.assertRaisesRegex(shardc.PlanError, "this is no"):
+                    rest = {k: v for k, v in whole.items() if k != key}
+                    shardc.Plan({**rest, **broken})
         nameless = plan_of({"tp": 2}, {"w": param([4], ["tp"], [2])})
         nameless._params["w"]["shard_shape"] = None
         with self.assertRaisesRegex(shardc.PlanError, "knows no shape of w"):
             nameless["w"].slices(0)
+
+    def test_a_mode_that_was_not_planned_has_no_spec(self):
+        """Not that of training, which a decoding program would then use."""
+        plan = plan_of({"tp": 2}, {"w": param([4], ["tp"], [2])})
+        for ask in (plan["w"].spec, plan["w"].shard_shape_in,
+                    plan["w"].bytes_per_device_in, plan.attention,
+                    lambda mode: plan["w"].slices(0, mode)):
+            with self.assertRaisesRegex(shardc.PlanError,
+                                        "no mode 'decode': train"):
+                ask("decode")
 
     def test_slices_are_those_that_jax_recorded(self):
         cases = records.load("jax/shardings")["cases"]
@@ -185,6 +213,50 @@ class Models(unittest.TestCase):
         self.assertEqual(list(made["params"]),
                          ["layers.0.w", "layers.1.w", "norm"])
 
+    def test_buffers_and_second_names_count_where_the_plan_has_them(self):
+        class Module:
+            def named_parameters(self, remove_duplicate=True):
+                yield "layers.0.w", array(4, 2)
+                if not remove_duplicate:
+                    yield "layers.1.w", array(4, 2)
+                    yield "tied.w", array(4, 2)
+
+            def named_buffers(self, remove_duplicate=True):
+                yield "norm", array(3)
+                yield "mask", array(9)
+
+        self.assertEqual(self.differences(Module()), [
+            "norm: shape [2] in the plan, [3] in the model"])
+
+    def test_named_tuples(self):
+        pair = collections.namedtuple("Model", ["layers", "norm"])
+        self.assertEqual(self.differences(
+            pair([{"w": array(4, 2)}, {"w": array(4, 2)}], array(2))), [])
+
+    def test_a_large_model_is_compared_in_one_pass(self):
+        """Names are read once, and of layers alike one is looked up."""
+        count = 3000
+        plan = plan_of({"tp": 2}, {
+            f"layers.{i}.{name}": param([2], [], [2])
+            for i in range(count) for name in ("w", "b")})
+        model = {f"layers.{i}.weigth": array(2) for i in range(count)}
+        with mock.patch("shardc.names.separator_of",
+                        wraps=shardc.names.separator_of) as separators, \
+                mock.patch("difflib.get_close_matches",
+                           return_value=["layers.*.w"]) as close:
+            found = plan.check(model)
+        self.assertEqual((separators.call_count, close.call_count), (1, 1))
+        self.assertEqual(str(found[7]), "layers.7.weigth: in the model, not "
+                         "in the plan; did you mean layers.7.w?")
+        self.assertEqual(len(found), 3 * count)
+        # Where nothing folds, only so many are looked up.
+        plan = plan_of({"tp": 2}, {f"w{i}x": param([2], [], [2])
+                                   for i in range(count)})
+        with mock.patch("difflib.get_close_matches",
+                        return_value=[]) as close:
+            plan.check({f"v{i}y": array(2) for i in range(count)})
+        self.assertLess(close.call_count, 10)
+
     def test_differences(self):
         model = {"layers": [{"w": array(4, 3)}], "nrm": array(2),
                  "norm": array(2, dtype="bfloat16"), "step": 3, "none": None}
@@ -241,6 +313,27 @@ class Program(unittest.TestCase):
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("neither beside this Python nor on PATH", done.stderr)
+
+    def test_the_program_is_found_where_pip_puts_it(self):
+        """By --target beside the package, by --prefix three folders up."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = os.path.realpath(folder)
+            for package, up in (("", ""), ("lib/python3/site-packages",
+                                           "../../..")):
+                home = os.path.join(folder, package)
+                shutil.copytree(os.path.join(ROOT, "python", "shardc"),
+                                os.path.join(home, "shardc"))
+                program = os.path.normpath(
+                    os.path.join(home, up, "bin", "shardc"))
+                os.makedirs(os.path.dirname(program), exist_ok=True)
+                os.symlink(os.environ["SHARDC"], program)
+                done = subprocess.run(
+                    [sys.executable, "-m", "shardc", "--version"],
+                    env={"PYTHONPATH": home, "PATH": ""}, check=False,
+                    capture_output=True, text=True)
+                self.assertEqual(done.stdout, shardc.run(["--version"]).stdout,
+                                 done.stderr)
+                os.remove(program)
 
     def test_nothing_is_imported_that_is_not_used(self):
         code = ("import sys, shardc; shardc.Plan.load(sys.argv[1]);"
@@ -317,6 +410,28 @@ class Installed(unittest.TestCase):
             "shardc/" + name
             for name in os.listdir(os.path.join(folder, "shardc"))
             if name != "__pycache__"})
+
+
+    def test_the_oldest_python_that_is_promised_reads_it(self):
+        with open(os.path.join(ROOT, "pyproject.toml"),
+                  encoding="utf-8") as file:
+            oldest = re.search(r'requires-python = ">=3\.(\d+)"', file.read())
+        folder = os.path.join(ROOT, "python", "shardc")
+        for name in os.listdir(folder):
+            if name.endswith(".py"):
+                with open(os.path.join(folder, name),
+                          encoding="utf-8") as file:
+                    tree = ast.parse(file.read(), name, feature_version=(
+                        3, int(oldest.group(1))))
+                # Annotations stay texts: `X | None` is of 3.10.
+                if any(isinstance(node, ast.BinOp)
+                       and isinstance(node.op, ast.BitOr)
+                       for node in ast.walk(tree)):
+                    self.assertIn("annotations", [
+                        name.name for node in tree.body
+                        if isinstance(node, ast.ImportFrom)
+                        and node.module == "__future__"
+                        for name in node.names], name)
 
 
 class Typed(unittest.TestCase):

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -45,9 +46,28 @@ def equinox_net():
     return eqx.nn.MLP(8, 8, 16, 1, key=jax.random.key(0))
 
 
+class Dropping(nnx.Module):
+    """With state that is no parameter: statistics and random streams."""
+
+    def __init__(self, rngs):
+        self.up = nnx.Linear(8, 16, rngs=rngs)
+        self.norm = nnx.BatchNorm(16, rngs=rngs)
+        self.drop = nnx.Dropout(0.5, rngs=rngs)
+        self.down = nnx.Linear(16, 8, rngs=rngs)
+
+
+def dropping():
+    return Dropping(nnx.Rngs(0))
+
+
 def nnx_net():
     return nnx.Sequential(nnx.Linear(8, 16, rngs=nnx.Rngs(0)),
                           nnx.Linear(16, 8, rngs=nnx.Rngs(0)))
+
+
+def page(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
 
 
 def compiled(folder, params, rules, mesh, *arguments):
@@ -94,6 +114,12 @@ class Package(unittest.TestCase):
         rules.append(rule("experts", [["tp"]], "    place: {axis: ep, index: "
                           "'experts/(\\d+)/', count: 4}\n"))
         text = ",".join(f"{axis}:{size}" for axis, size in mesh.items())
+        if mesh["dp"] > 1 and chance.random() < 0.5:
+            # Two slices: devices are numbered slice by slice.
+            text = os.path.join(self.folder, "mesh.yaml")
+            with open(text, "w", encoding="utf-8") as file:
+                file.write(f"axes: {json.dumps(mesh)}\nslices: 2\n"
+                           "dcn: {dp: 2}\n")
         return compiled(self.folder, params, rules, text,
                         "--illegal", "shrink")
 
@@ -148,6 +174,51 @@ class Package(unittest.TestCase):
                 [x.shape for x in jax.tree.leaves(abstract)],
                 [x.shape for x in jax.tree.leaves(model)])
 
+    def test_a_module_of_nnx_keeps_what_is_no_parameter(self):
+        """Its manifest is made without saying that it is one of nnx, though
+        linen is imported too."""
+        made = shardc.manifest.manifest(shardc.manifest.build(dropping))
+        self.assertEqual(list(made["params"]), [
+            "down/bias", "down/kernel", "norm/bias", "norm/scale", "up/bias",
+            "up/kernel"])
+        plan = compiled(self.folder, made["params"],
+                        [rule("kernel$", ["fsdp", "tp"]), rule(".*", [])],
+                        "fsdp:4,tp:4")
+        model = dropping()
+        self.assertEqual(plan.check(model), [])
+        sharded = plan.shard(model)
+        self.assertEqual(sharded.up.kernel[...].sharding.spec,
+                         jax.sharding.PartitionSpec("fsdp", "tp"))
+        for got, want in zip(jax.tree.leaves(nnx.state(sharded, nnx.Param)),
+                             jax.tree.leaves(nnx.state(model, nnx.Param))):
+            np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(sharded.norm.mean[...],
+                                      model.norm.mean[...])
+        sharded.drop(jnp.ones(8))  # its stream still draws
+
+    def test_constraints_on_axes_of_every_type(self):
+        """Explicit ones are resharded over; no constraint may name them."""
+        params = {"w": {"shape": [16, 16], "dtype": "F32"}}
+        wanted = jax.sharding.PartitionSpec("tp", "fsdp")
+        for types in ("auto", "explicit", "{fsdp: explicit, tp: auto}",
+                      "{fsdp: auto, tp: explicit}"):
+            mesh_file = os.path.join(self.folder, "types.yaml")
+            with open(mesh_file, "w", encoding="utf-8") as file:
+                file.write("axes: {fsdp: 4, tp: 4}\naxis_types: "
+                           + types + "\n")
+            plan = compiled(self.folder, params,
+                            [rule("w", ["fsdp", "tp"])], mesh_file)
+            mesh = plan.jax_mesh()
+            x = jnp.arange(256.0).reshape(16, 16)
+            given = plan.shard({"w": x}, mesh=mesh)["w"]
+            with jax.set_mesh(mesh):
+                out = jax.jit(lambda a, plan=plan, mesh=mesh: plan.constrain(
+                    a * 2, ("tp", "fsdp"), mesh=mesh))(given)
+            self.assertTrue(out.sharding.is_equivalent_to(
+                jax.sharding.NamedSharding(mesh, wanted), 2),
+                f"{types}: {out.sharding}")
+            np.testing.assert_array_equal(out, x * 2)
+
     def test_an_equinox_module_keeps_what_is_no_array(self):
         made = shardc.manifest.manifest(
             shardc.manifest.build(equinox_net, "jax"))
@@ -188,8 +259,38 @@ class Package(unittest.TestCase):
             plan.jax_mesh(jax.devices()[:4])
         with self.assertRaisesRegex(shardc.PlanError, "no tensor 'querry'"):
             plan.constrain(jnp.zeros(16), "querry")
+        self.assertEqual(
+            plan.jax_mesh(iter(jax.devices())),
+            plan.jax_mesh(np.array(jax.devices()).reshape(4, 4)))
+        for params, said in (
+                ({"a": {"shape": [16], "dtype": "F32"},
+                  "a/b": {"shape": [16], "dtype": "F32"}}, "below a parameter"),
+                ({"a": {"shape": [16], "dtype": "F4"}}, "JAX has no F4"),
+                ({"a": None}, "no shape or data type")):
+            other = compiled(self.folder, params, [rule(".", [])], "tp:16")
+            with self.assertRaisesRegex(shardc.PlanError, said):
+                shardc.jax.abstract_tree(other)
         tree = shardc.jax.abstract_tree(plan)
         self.assertEqual(tree["w"].sharding.spec,
+                         jax.sharding.PartitionSpec("tp"))
+
+    def test_the_blocks_of_the_pages(self):
+        """What README.md and the guide show of JAX, as it stands there."""
+        plan = compiled(
+            self.folder, {"w": {"shape": [16], "dtype": "F32"}},
+            [rule("w", ["tp"])], "tp:16")
+        file = os.path.join(self.folder, "plan.json")
+        with open(file, "w", encoding="utf-8") as out:
+            json.dump(plan.data, out)
+        guide = page("docs", "guides", "python.md").partition("## JAX")[2]
+        for block in (page("README.md"), guide.partition("## PyTorch")[0]):
+            (text,) = re.findall(r"^```python\n(.*?)^```$", block, re.M | re.S)
+            names = {"plan": plan, "devices": jax.devices(),
+                     "params": {"w": jnp.arange(16.0)}}
+            exec(text.replace('"plan.json"', repr(file)), names)
+            self.assertEqual(names["params"]["w"].sharding.spec,
+                             jax.sharding.PartitionSpec("tp"))
+        self.assertEqual(names["shardings"]["w"].spec,
                          jax.sharding.PartitionSpec("tp"))
 
     def test_the_example(self):

@@ -4,6 +4,7 @@ stay tied, and the sharded module computes what the whole one does."""
 
 import json
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -28,6 +29,8 @@ import shardc.torch  # noqa: E402
 RANKS = 4
 RULES = """version: 1
 rules:
+  - match: '^scale$'
+    spec: [tp]
   - match: 'embed\\.weight$'
     spec: [tp, fsdp]
   - match: 'up\\.weight$'
@@ -42,6 +45,9 @@ rules:
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
+        self.register_buffer("scale", torch.linspace(1, 2, 8))
+        self.register_buffer("shift", torch.linspace(0, 1, 8),
+                             persistent=False)
         self.embed = nn.Embedding(16, 8)
         self.up = nn.Linear(8, 16)
         self.down = nn.Linear(16, 8)
@@ -49,11 +55,13 @@ class Net(nn.Module):
         self.head.weight = self.embed.weight
 
     def forward(self, x):
-        return self.head(x + self.down(torch.relu(self.up(x))))
+        y = self.down(torch.relu(self.up(x)))
+        return self.head(x + y * self.scale + self.shift)
 
 
 def plan_of(folder):
     made = shardc.manifest.manifest(shardc.manifest.build(Net, "torch"))
+    made["params"]["scale"] = {"shape": [8], "dtype": "F32"}
     manifest, rules = (os.path.join(folder, name)
                        for name in ("manifest.json", "rules.yaml"))
     with open(manifest, "w", encoding="utf-8") as file:
@@ -71,7 +79,15 @@ def on_rank(rank, folder):
     torch.manual_seed(3)
     whole = Net()
     torch.manual_seed(3)
-    module = plan.distribute(Net())
+    names = {"plan": plan, "module": Net()}
+    with open(os.path.join(ROOT, "docs", "guides", "python.md"),
+              encoding="utf-8") as file:
+        guide = file.read().partition("## PyTorch")[2]
+    (block,) = re.findall(r"^```python\n(.*?)^```$", guide, re.M | re.S)
+    exec(block, names)
+    module = names["module"]
+    assert names["where"] == plan.placements("up.weight")
+    assert list(module.up.weight.placements) == names["where"]
     for name, parameter in module.named_parameters():
         given = whole.get_parameter(name).detach()
         where = plan[name].slices(rank)
@@ -79,6 +95,11 @@ def on_rank(rank, folder):
         assert torch.equal(mine, given[where]), name
         assert torch.equal(parameter.full_tensor().detach(), given), name
     assert module.head.weight is module.embed.weight
+    # A buffer of the plan is split by it, one that it does not know is whole.
+    assert torch.equal(module.scale.to_local(),
+                       whole.scale[plan["scale"].slices(rank)])
+    assert torch.equal(module.shift.to_local(), whole.shift)
+    assert list(module.state_dict()) == list(whole.state_dict())
     mesh = module.up.weight.device_mesh
     x = torch.randn(6, 8)
     out = module(distribute_tensor(x, mesh, [Replicate(), Replicate()]))
@@ -104,6 +125,25 @@ class Package(unittest.TestCase):
         torch.multiprocessing.spawn(on_rank, (self.folder,), nprocs=RANKS)
         print(f"package: a module on {RANKS} processes, "
               f"PyTorch {torch.__version__}")
+
+    def test_tied_and_buffers_are_no_differences(self):
+        plan = plan_of(self.folder)
+        self.assertEqual(plan.check(Net()), [])
+        module = Net()
+        module.head.weight = nn.Parameter(torch.zeros(16, 8))
+        self.assertEqual([str(d) for d in plan.check(module)], [
+            "head.weight: in the model, not in the plan; did you mean "
+            "embed.weight?"])
+
+    def test_a_placed_parameter_is_told_before_anything_moves(self):
+        plan = plan_of(self.folder)
+        plan.data["params"]["up.bias"]["placement"] = {
+            "axis": "tp", "coordinate": 1}
+        module = Net()
+        with self.assertRaisesRegex(shardc.PlanError, "up.bias is placed"):
+            plan.distribute(module)
+        self.assertFalse(any(hasattr(x, "to_local")
+                             for x in module.parameters()))
 
     def test_what_differs_is_told_before_anything_moves(self):
         plan = plan_of(self.folder)
