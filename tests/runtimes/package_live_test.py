@@ -264,9 +264,10 @@ class Package(unittest.TestCase):
             plan.jax_mesh(np.array(jax.devices()).reshape(4, 4)))
         for params, said in (
                 ({"a": {"shape": [16], "dtype": "F32"},
-                  "a/b": {"shape": [16], "dtype": "F32"}}, "below a parameter"),
+                  "a/b": {"shape": [16], "dtype": "F32"}},
+                 "below a parameter"),
                 ({"a": {"shape": [16], "dtype": "F4"}}, "JAX has no F4"),
-                ({"a": None}, "no shape or data type")):
+                ({"a": {"shape": None, "dtype": None}}, "no shape or data")):
             other = compiled(self.folder, params, [rule(".", [])], "tp:16")
             with self.assertRaisesRegex(shardc.PlanError, said):
                 shardc.jax.abstract_tree(other)
