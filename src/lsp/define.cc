@@ -12,9 +12,11 @@
 #include <utility>
 
 #include "lsp/hover.h"
+#include "lsp/pack_file.h"
 #include "parse/spec_read.h"
 #include "source/file.h"
 #include "source/wording.h"
+#include "target/packs.h"
 #include "yaml/yaml.h"
 
 namespace shardc::lsp {
@@ -57,13 +59,43 @@ bool NamesFile(const std::vector<std::string>& keys) {
          std::find(kFiles.begin(), kFiles.end(), keys.back()) != kFiles.end();
 }
 
-std::optional<Place> NamedFile(const Document& document, size_t offset) {
+bool IsPack(std::string_view name) { return name.starts_with("builtin:"); }
+
+// The pack that a name without naming, or `auto`, stands for where it is read.
+SourceRef PackRead(const Workspace& workspace, const Document& document,
+                   const Found& found) {
+  const std::string& name = found.node->text;
+  const bool automatic = name == "auto" && found.keys.back() == "rules";
+  if (!IsPack(name) && !automatic) return nullptr;
+  for (const Reading& reading : workspace.ReadingsOf(document)) {
+    // A project's targets may read different ones by one name.
+    if (found.keys.size() == 3 && found.keys[1] != reading.target) continue;
+    for (const Rule& rule : reading.rules->rules) {
+      if (rule.place.source == nullptr) continue;
+      const std::string_view source = rule.place.source->name();
+      if (!IsPack(source)) continue;
+      if (automatic || source == name ||
+          source.substr(0, source.find('/')) == name) {
+        return rule.place.source;
+      }
+    }
+  }
+  return automatic ? nullptr : FindPack(name, '.');
+}
+
+std::optional<Place> NamedFile(const Workspace& workspace,
+                               const Document& document, size_t offset) {
   const auto parsed = Parsed(document);
   Found found;
-  if (!parsed || document.path.empty() ||
-      !Find(parsed->root(), offset, found) || !NamesFile(found.keys)) {
+  if (!parsed || !Find(parsed->root(), offset, found) ||
+      !NamesFile(found.keys)) {
     return std::nullopt;
   }
+  if (const auto pack = PackRead(workspace, document, found)) {
+    const SourceRef file = PackAsFile(*pack);
+    return file == nullptr ? std::nullopt : std::optional(Place{file, 0, 0});
+  }
+  if (document.path.empty()) return std::nullopt;
   const std::string path = PathBeside(document.path, found.node->text);
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
@@ -133,16 +165,19 @@ std::vector<Symbol> Below(std::string_view key, const YamlNode& value) {
 
 std::vector<Place> DefinitionsAt(const Workspace& workspace,
                                  const Document& document, size_t offset) {
-  if (auto file = NamedFile(document, offset)) return {std::move(*file)};
+  if (auto file = NamedFile(workspace, document, offset))
+    return {std::move(*file)};
   std::vector<Place> out;
   const auto name = SpecNameAt(document, offset);
   if (!name || workspace.KindOf(document) != FileKind::kRules) return out;
   std::set<std::pair<std::string, size_t>> seen;
   for (const Reading& reading : workspace.ReadingsOf(document)) {
     for (Place& place : NamedLines(reading, *name)) {
-      const std::string& file = place.source->name();
-      if (file.starts_with("builtin:")) continue;
-      if (seen.emplace(file, place.begin).second) {
+      if (IsPack(place.source->name())) {
+        place.source = PackAsFile(*place.source);
+        if (place.source == nullptr) continue;
+      }
+      if (seen.emplace(place.source->name(), place.begin).second) {
         out.push_back(std::move(place));
       }
     }

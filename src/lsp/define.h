@@ -12,7 +12,8 @@
 namespace shardc::lsp {
 
 // The files that an entry names, or the lines that define a bundle, a
-// registered name or an axis rule. None of what the program itself defines.
+// registered name or an axis rule, in packs too (lsp/pack_file.h). None of the
+// built-in tokens and bundles.
 std::vector<Place> DefinitionsAt(const Workspace& workspace,
                                  const Document& document, size_t offset);
 

@@ -31,10 +31,10 @@ class Client:
     """One server; what it tells of files is kept in `found`, by URI."""
 
     def __init__(self, encodings=None, capabilities=None, cwd=driver.ROOT,
-                 args=("lsp", "--stdio")):
+                 args=("lsp", "--stdio"), env=None):
         self.process = subprocess.Popen(
             [driver.BIN, *args], cwd=cwd, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
         os.set_blocking(self.process.stdout.fileno(), False)
         self.held = b""
         self.next_id = 0

@@ -340,6 +340,76 @@ class Asking(Files):
                 child["selectionRange"]["start"]["line"])
 
 
+class Packs(Files):
+    """What stands in a pack is shown in a file of the user's cache."""
+
+    def place(self, uri, word, shift=2):
+        (place,) = self.client.at("definition", uri, word, shift)
+        path = os.path.join(self.cache, "shardc", "packs", "llama.flax.yaml")
+        self.assertEqual(place["uri"], uri_of(path))
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        pack = self.check(driver.run("rules", "--rules", "builtin:llama/flax",
+                                     "--format", "yaml"), 0)
+        self.assertEqual(text.count("- match:"), pack.out.count("- match:"))
+        return path, text.split("\n")[place["range"]["start"]["line"]]
+
+    def start(self, **how):
+        self.cache = os.path.join(self.folder, "caches \u00e9")
+        return super().start(env=dict(os.environ, XDG_CACHE_HOME=self.cache))
+
+    def test_definitions_in_packs(self):
+        client = self.start()
+        uri = self.open("rules.yaml", RULES.replace(
+            "[./base.yaml]", "['builtin:llama', ./base.yaml]"))
+        client.findings(uri)
+        path, _ = self.place(uri, "builtin:llama")
+        # Not written while it is as it should be; mended where it is not.
+        when = os.stat(path).st_mtime_ns
+        self.place(uri, "builtin:llama")
+        self.assertEqual(os.stat(path).st_mtime_ns, when)
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o444)
+        os.chmod(path, 0o600)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("rubbish")
+        self.place(uri, "builtin:llama")
+        # It is a rules file as any other.
+        pack = self.open(path)
+        self.assertEqual(client.findings(pack), [])
+
+    def test_packs_that_a_project_names(self):
+        project = PROJECT.replace("[rules.yaml]", "auto")
+        self.write("manifest.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                f"model/layers/0/{name}/kernel": {"shape": [64, 64],
+                                                  "dtype": "BF16"}
+                for name in ("self_attn/q_proj", "self_attn/k_proj",
+                             "mlp/gate_proj", "mlp/up_proj")}}))
+        other = project.replace("small", "other").replace(
+            "auto", "[builtin:llama/flax]").replace(
+                "version: 1\ntargets:\n", "")
+        client = self.start()
+        uri = self.open("shardc.yaml", project + other)
+        client.findings(uri)
+        self.place(uri, "auto")
+        self.place(uri, "builtin:llama/flax")
+        client.replace(uri, "builtin:llama/flax", "builtin:none")
+        client.findings(uri)
+        self.assertIsNone(client.at("definition", uri, "builtin:none", 2))
+
+    def test_without_a_cache_there_is_no_place(self):
+        for env in ({"XDG_CACHE_HOME": "relative", "HOME": ""},
+                    {"XDG_CACHE_HOME": os.path.join(self.folder,
+                                                    "mesh.yaml")}):
+            client = Files.start(self, env=dict(os.environ, **env))
+            uri = self.open("rules.yaml", "extends: ['builtin:llama']\nrules: "
+                            "[]\n")
+            client.findings(uri)
+            self.assertIsNone(client.at("definition", uri, "builtin", 2))
+            self.assertEqual(client.end(), (0, ""))
+        self.client = None
+
+
 class Places(Files):
     def test_files_outside_of_any_project(self):
         with tempfile.TemporaryDirectory() as folder:
