@@ -1,15 +1,25 @@
 // Starts `shardc lsp` for YAML; the server itself tells which files are its
 // own, by their keys and by the project that reads them.
+// @ts-check
 "use strict";
 
 const vscode = require("vscode");
 const { LanguageClient } = require("vscode-languageclient/node");
 
+/** @type {import("vscode-languageclient/node").LanguageClient | undefined} */
 let client;
+// One step after another: a client that is still starting cannot be stopped.
+let steps = Promise.resolve();
+
+/** @param {() => Promise<void>} step */
+function next(step) {
+  steps = steps.then(step);
+  return steps;
+}
 
 async function start() {
-  const command = vscode.workspace.getConfiguration("shardc").get("path");
-  client = new LanguageClient(
+  const command = vscode.workspace.getConfiguration("shardc").get("path", "shardc");
+  const made = new LanguageClient(
     "shardc",
     "shardc",
     { command, args: ["lsp", "--stdio"] },
@@ -21,11 +31,13 @@ async function start() {
     },
   );
   try {
-    await client.start();
+    await made.start();
+    client = made;
   } catch (error) {
-    client = undefined;
+    const why = error instanceof Error ? error.message : String(error);
+    // Not waited for: it is there until somebody reads it.
     vscode.window.showErrorMessage(
-      `shardc: cannot start \`${command}\`: ${error.message}. ` +
+      `shardc: cannot start \`${command}\`: ${why}. ` +
         "Install it, or set `shardc.path`.",
     );
   }
@@ -34,14 +46,21 @@ async function start() {
 async function stop() {
   const running = client;
   client = undefined;
-  if (running) await running.stop();
+  try {
+    await running?.stop();
+  } catch {
+    // It had ended by itself.
+  }
 }
 
-async function restart() {
-  await stop();
-  await start();
+function restart() {
+  return next(async () => {
+    await stop();
+    await start();
+  });
 }
 
+/** @param {import("vscode").ExtensionContext} context */
 async function activate(context) {
   context.subscriptions.push(
     vscode.commands.registerCommand("shardc.restart", restart),
@@ -49,7 +68,7 @@ async function activate(context) {
       if (event.affectsConfiguration("shardc.path")) restart();
     }),
   );
-  await start();
+  await next(start);
 }
 
-module.exports = { activate, deactivate: stop };
+module.exports = { activate, deactivate: () => next(stop) };

@@ -1,0 +1,69 @@
+"""The extension of editors/vscode, its calls of VS Code answered by a stand-in;
+skipped where there is no `node`."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import driver
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.path.join(driver.ROOT, "editors", "vscode")
+
+
+class VsCode(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        done = subprocess.run(
+            ["node", os.path.join(HERE, "lsp_vscode.js")], timeout=60,
+            check=False, capture_output=True, text=True,
+            env={**os.environ, "SHARDC_BIN": driver.BIN,
+                 "SHARDC_EXTENSION": os.path.join(FOLDER, "extension.js")})
+        if done.returncode != 0 or done.stderr:
+            raise AssertionError(done.stdout + done.stderr)
+        cls.told = json.loads(done.stdout)
+        with open(os.path.join(FOLDER, "package.json"),
+                  encoding="utf-8") as file:
+            cls.package = json.load(file)
+
+    def test_it_starts_restarts_and_stops(self):
+        self.assertEqual(self.told["server"],
+                         ["shardc", "shardc", ["lsp", "--stdio"]])
+        self.assertTrue(self.told["answer"])
+        self.assertEqual({one["language"] for one in self.told["languages"]},
+                         {"yaml"})
+        runs = ["starting", "running", "stopped"]
+        self.assertEqual(self.told["events"],
+                         # At first, twice by hand; one that cannot be started;
+                         # and again.
+                         runs * 3 + ["starting"] + runs)
+
+    def test_what_cannot_be_started_is_told(self):
+        (error,) = self.told["errors"]
+        self.assertRegex(error, r"cannot start `/nowhere/shardc`: .*ENOENT.*"
+                         r"set `shardc\.path`")
+
+    def test_its_description_is_what_it_does(self):
+        contributes = self.package["contributes"]
+        self.assertEqual([one["command"] for one in contributes["commands"]],
+                         self.told["commands"])
+        properties = contributes["configuration"]["properties"]
+        self.assertLessEqual(set(self.told["configured"]), set(properties))
+        self.assertEqual(self.told["subscriptions"], 2)
+        self.assertTrue(os.path.exists(
+            os.path.join(FOLDER, self.package["main"])))
+        with open(os.path.join(driver.ROOT, "meson.build"),
+                  encoding="utf-8") as file:
+            version = re.search(r"version: '([\d.]+)'", file.read()).group(1)
+        self.assertEqual(self.package["version"], version)
+
+
+if __name__ == "__main__":
+    if shutil.which("node") is None:
+        print("skipped: there is no node")
+        sys.exit(77)
+    unittest.main()
