@@ -100,6 +100,74 @@ void MixRows(float a, const float* x, float b, const float* y, size_t count,
   for (; i < count; ++i) out[i] = b != 0 ? a * x[i] + b * y[i] : a * x[i];
 }
 
+// Four rows of `into`, two vectors wide, stay in registers while the inner
+// dimension runs; `b` is a strip of just these columns.
+HWY_INLINE void MultiplyTile(const float* a, size_t inner, const float* b,
+                             float* into, size_t stride) {
+  const DF df;
+  const size_t n = hn::Lanes(df);
+  float *r0 = into, *r1 = r0 + stride, *r2 = r1 + stride, *r3 = r2 + stride;
+  VF c00 = hn::LoadU(df, r0), c01 = hn::LoadU(df, r0 + n);
+  VF c10 = hn::LoadU(df, r1), c11 = hn::LoadU(df, r1 + n);
+  VF c20 = hn::LoadU(df, r2), c21 = hn::LoadU(df, r2 + n);
+  VF c30 = hn::LoadU(df, r3), c31 = hn::LoadU(df, r3 + n);
+  for (size_t k = 0; k < inner; ++k, b += 2 * n) {
+    const VF b0 = hn::LoadU(df, b), b1 = hn::LoadU(df, b + n);
+    const VF a0 = hn::Set(df, a[k]), a1 = hn::Set(df, a[inner + k]);
+    c00 = hn::Add(c00, hn::Mul(a0, b0));
+    c01 = hn::Add(c01, hn::Mul(a0, b1));
+    c10 = hn::Add(c10, hn::Mul(a1, b0));
+    c11 = hn::Add(c11, hn::Mul(a1, b1));
+    const VF a2 = hn::Set(df, a[2 * inner + k]);
+    const VF a3 = hn::Set(df, a[3 * inner + k]);
+    c20 = hn::Add(c20, hn::Mul(a2, b0));
+    c21 = hn::Add(c21, hn::Mul(a2, b1));
+    c30 = hn::Add(c30, hn::Mul(a3, b0));
+    c31 = hn::Add(c31, hn::Mul(a3, b1));
+  }
+  hn::StoreU(c00, df, r0);
+  hn::StoreU(c01, df, r0 + n);
+  hn::StoreU(c10, df, r1);
+  hn::StoreU(c11, df, r1 + n);
+  hn::StoreU(c20, df, r2);
+  hn::StoreU(c21, df, r2 + n);
+  hn::StoreU(c30, df, r3);
+  hn::StoreU(c31, df, r3 + n);
+}
+
+// The same of one row, and of columns that fill no two vectors.
+HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
+                            size_t width, float* into) {
+  for (size_t k = 0; k < inner; ++k) {
+    for (size_t j = 0; j < width; ++j) into[j] += a[k] * b[k * width + j];
+  }
+}
+
+// Strip by strip of b's columns, each copied to lie together: `strip` has room
+// for two vectors of every inner index.
+void MultiplyAll(const float* a, const float* b, size_t rows, size_t columns,
+                 size_t inner, float* strip, float* into) {
+  const size_t most = 2 * hn::Lanes(DF());
+  for (size_t at = 0; at < columns; at += most) {
+    const size_t width = columns - at < most ? columns - at : most;
+    for (size_t k = 0; k < inner; ++k) {
+      for (size_t j = 0; j < width; ++j) {
+        strip[k * width + j] = b[k * columns + at + j];
+      }
+    }
+    size_t row = 0;
+    for (; width == most && row + 4 <= rows; row += 4) {
+      MultiplyTile(a + row * inner, inner, strip, into + row * columns + at,
+                   columns);
+    }
+    for (; row < rows; ++row) {
+      MultiplyRow(a + row * inner, inner, strip, width,
+                  into + row * columns + at);
+    }
+  }
+}
+size_t StripWidth() { return 2 * hn::Lanes(DF()); }
+
 void RotateHalves(float* row, const float* cos, const float* sin, size_t half) {
   const DF df;
   const size_t n = hn::Lanes(df);
@@ -187,6 +255,8 @@ SIMD_EXPORT(RotateHalves);
 SIMD_EXPORT(RotatePairs);
 SIMD_EXPORT(LargestOf);
 SIMD_EXPORT(MixRows);
+SIMD_EXPORT(MultiplyAll);
+SIMD_EXPORT(StripWidth);
 SIMD_EXPORT(QuantiseRow);
 SIMD_EXPORT(DequantiseRow);
 
@@ -206,6 +276,13 @@ void Mix(float a, std::span<const float> x, float b, std::span<const float> y,
          std::span<float> out) {
   SIMD_DISPATCH(MixRows)
   (a, x.data(), b, y.data(), x.size(), out.data());
+}
+void MultiplyInto(std::span<const float> a, std::span<const float> b,
+                  const MatrixSizes& sizes, std::span<float> into) {
+  std::vector<float> strip(SIMD_DISPATCH(StripWidth)() * sizes.inner);
+  SIMD_DISPATCH(MultiplyAll)
+  (a.data(), b.data(), sizes.rows, sizes.columns, sizes.inner, strip.data(),
+   into.data());
 }
 void Rotate(std::span<float> row, std::span<const float> cos,
             std::span<const float> sin, bool interleaved) {

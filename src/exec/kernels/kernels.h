@@ -117,6 +117,15 @@ void MaxInto(std::span<const float> x, std::span<float> into);
 void Mix(float a, std::span<const float> x, float b, std::span<const float> y,
          std::span<float> out);
 
+// into [rows, columns] += a [rows, inner] times b [inner, columns], row-major.
+// An element's products are added one after the other, each rounded before, so
+// that every target gives the same bits.
+struct MatrixSizes {
+  size_t rows = 0, columns = 0, inner = 0;
+};
+void MultiplyInto(std::span<const float> a, std::span<const float> b,
+                  const MatrixSizes& sizes, std::span<float> into);
+
 // Rotary embedding of `row` [D] in place with cos, sin [D/2]: pairs are
 // (i, i + D/2), or (2i, 2i+1) where interleaved. Products are rounded before
 // they are added, so every target gives the same bits.

@@ -7,10 +7,13 @@
 //   y [b t d], w [f d] -> [b t f]   rows b t, columns f, inner d
 #include "exec/step/einsum.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "exec/kernels/kernels.h"
 #include "exec/step/nest.h"
 #include "exec/step/parts.h"
 
@@ -75,26 +78,45 @@ std::vector<T> Ordered(const Part& part, const Labels& order,
   const Shape extent = ExtentOf(order, local);
   std::vector<T> out(static_cast<size_t>(ElementsOf(extent)));
   size_t next = 0;
+  if (order == *part.labels) {
+    for (T& x : out) x = from[static_cast<int64_t>(next++)];
+    return out;
+  }
   ForNest(extent, {StridesAlong(order, *part.labels, part.buffer->shape)}, {},
           [&](const Offsets& at) { out[next++] = from[at[0]]; });
   return out;
 }
 
-template <class T>
-void Multiply(const std::vector<T>& a, const std::vector<T>& b,
-              std::vector<T>& c, int64_t batch, int64_t rows, int64_t columns,
-              int64_t inner) {
+void Multiply(const std::vector<double>& a, const std::vector<double>& b,
+              std::vector<double>& c, int64_t batch, int64_t rows,
+              int64_t columns, int64_t inner) {
   for (int64_t i = 0; i < batch; ++i) {
-    const T* const of_b = b.data() + i * inner * columns;
+    const double* const of_b = b.data() + i * inner * columns;
     for (int64_t m = 0; m < rows; ++m) {
-      const T* const of_a = a.data() + (i * rows + m) * inner;
-      T* const to = c.data() + (i * rows + m) * columns;
+      const double* const of_a = a.data() + (i * rows + m) * inner;
+      double* const to = c.data() + (i * rows + m) * columns;
       for (int64_t k = 0; k < inner; ++k) {
-        const T factor = of_a[k];
-        const T* const from = of_b + k * columns;
+        const double factor = of_a[k];
+        const double* const from = of_b + k * columns;
         for (int64_t n = 0; n < columns; ++n) to[n] += factor * from[n];
       }
     }
+  }
+}
+
+void Multiply(const std::vector<float>& a, const std::vector<float>& b,
+              std::vector<float>& c, int64_t batch, int64_t rows,
+              int64_t columns, int64_t inner) {
+  const MatrixSizes sizes{static_cast<size_t>(rows),
+                          static_cast<size_t>(columns),
+                          static_cast<size_t>(inner)};
+  const std::span<const float> all_a(a), all_b(b);
+  for (size_t i = 0; i < static_cast<size_t>(batch); ++i) {
+    const size_t of_a = sizes.rows * sizes.inner;
+    const size_t of_b = sizes.inner * sizes.columns;
+    const size_t of_c = sizes.rows * sizes.columns;
+    MultiplyInto(all_a.subspan(i * of_a, of_a), all_b.subspan(i * of_b, of_b),
+                 sizes, std::span(c).subspan(i * of_c, of_c));
   }
 }
 

@@ -171,6 +171,35 @@ TEST_CASE("sums, maxima and rotary give the same bits on every target") {
   }
 }
 
+TEST_CASE("products of matrices are those of plain loops on every target") {
+  constexpr size_t kSides[] = {1, 3, 4, 9, 33, 70};
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  const EachTarget targets;
+  for (const std::string& target : targets.names()) {
+    REQUIRE(UseKernelTarget(target));
+    for (const size_t rows : kSides) {
+      for (const size_t columns : kSides) {
+        for (const size_t inner : {size_t{1}, size_t{17}}) {
+          std::vector<float> a(rows * inner), b(inner * columns);
+          for (float& x : a) x = normal(random);
+          for (float& x : b) x = normal(random);
+          std::vector<float> want(rows * columns, 0.5F), got = want;
+          for (size_t m = 0; m < rows; ++m) {
+            for (size_t k = 0; k < inner; ++k) {
+              for (size_t n = 0; n < columns; ++n) {
+                want[m * columns + n] += a[m * inner + k] * b[k * columns + n];
+              }
+            }
+          }
+          MultiplyInto(a, b, {rows, columns, inner}, got);
+          CHECK(want == got);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a NaN survives the maximum from either side") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const auto& [a, b] : {std::pair{nan, 1.0f}, std::pair{1.0f, nan}}) {
