@@ -225,8 +225,9 @@ class Chooser {
     chosen_ = best;
   }
 
-  // The axes that serve a label in the order of the first who has most of
-  // them: what is wanted, then the operands; as far as they divide.
+  // The axes that serve a label in the order of who has most of them, and of
+  // such the largest, as the others are cheaper to move; then what is wanted,
+  // then the operands. As far as they divide.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {
@@ -236,17 +237,22 @@ class Chooser {
     }
     if (mine == 0) return {};
     AxisList order;
-    const auto consider = [&](const AxisList& list) {
+    int64_t largest = 0;
+    const auto consider = [&](const AxisList& list, const Value& value) {
       AxisList filtered;
       for (AxisId axis : list) {
         if (Holds(mine, axis)) filtered.push_back(axis);
       }
-      if (filtered.size() > order.size()) order = filtered;
+      if (filtered.empty() || filtered.size() < order.size()) return;
+      const int64_t elements = Elements(value);
+      if (filtered.size() == order.size() && elements <= largest) return;
+      order = filtered;
+      largest = elements;
     };
     if (q_.wanted != nullptr) {
       for (size_t d = 0; d < q_.wanted->rank; ++d) {
         if (labels_.result[d] == static_cast<int8_t>(label)) {
-          consider(q_.wanted->dims[d]);
+          consider(q_.wanted->dims[d], *q_.result);
         }
       }
     }
@@ -254,7 +260,7 @@ class Chooser {
       const Layout& layout = *q_.operands[i].layout;
       for (size_t d = 0; d < layout.rank; ++d) {
         if (labels_.of[i][d] == static_cast<int8_t>(label)) {
-          consider(layout.dims[d]);
+          consider(layout.dims[d], *q_.operands[i].value);
         }
       }
     }

@@ -1,0 +1,140 @@
+"""`verify --step train` over the bundled configs, each with the tree that its
+family builds: which models are proved, and of which it is said why not.
+
+docs/guides/step.md has the table; `step_models_test.py --write` writes it.
+"""
+
+import collections
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+from driver import ROOT, TESTDATA, run
+
+CONFIGS = os.path.join(TESTDATA, "configs")
+PAGE = os.path.join(ROOT, "docs", "guides", "step.md")
+BEGIN, END = "<!-- models -->\n", "<!-- /models -->\n"
+MESH, EXPERTS = "dp:2,fsdp:2,tp:2", "fsdp:2,ep:2,tp:2"
+EXPERT_KEYS = ("num_local_experts", "num_experts", "n_routed_experts")
+# Model types that no section describes, and why.
+NOT_DESCRIBED = {
+    "clip": "two towers, one of which begins with a convolution",
+    "clip_text_model": "a part of two towers; no family builds its tree",
+    "llama4": "no family builds its tree; attention in chunks",
+    "mixformer-sequential": "names of an older form, of which there is no "
+                            "family",
+    "nemotron_h": "state-space layers",
+    "qwen": "code of its own, of which there is no family",
+    "qwen2_vl": "no family builds its tree: a tower of images",
+    "RefinedWebModel": "names of an older form, of which there is no family",
+    "t5": "an encoder beside the decoder; biases by relative position",
+    "vit": "begins with a convolution",
+    "whisper": "an encoder that begins with a convolution, beside the decoder",
+}
+
+
+def configs():
+    """(name, path, content), sorted."""
+    for name in sorted(os.listdir(CONFIGS)):
+        path = os.path.join(CONFIGS, name)
+        with open(path, encoding="utf-8") as file:
+            yield name[:-len(".config.json")], path, json.load(file)
+
+
+def has_experts(config):
+    return any(config.get(key) for key in EXPERT_KEYS)
+
+
+def asked(path, mesh, mode):
+    """The report of a config; None where there is none."""
+    tree = run("manifest", "--model", path, "--naming", "hf",
+               "--format", "json")
+    if tree.rc:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        manifest = os.path.join(folder, "manifest.json")
+        with open(manifest, "w", encoding="utf-8") as file:
+            file.write(tree.out)
+        done = run("verify", "--no-project", "--step", mode, "--mesh", mesh,
+                   "--rules", "auto", "--model", path, "--manifest", manifest,
+                   "--batch", "16", "--format", "json")
+    try:
+        (step,) = json.loads(done.out)["steps"]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return step
+
+
+def proved(path, mesh):
+    """The status of a training step, and what is wrong."""
+    step = asked(path, mesh, "train")
+    return step and (step["status"], step["reason"] or step["problems"])
+
+
+class Models(unittest.TestCase):
+    def test_all_that_are_described_are_proved(self):
+        for name, path, config in configs():
+            kind = config["model_type"]
+            for mesh in [MESH] + [EXPERTS] * has_experts(config):
+                with self.subTest(model=name, mesh=mesh):
+                    wanted = None if kind in NOT_DESCRIBED else ("pass", [])
+                    self.assertEqual(proved(path, mesh), wanted)
+
+    def test_decoding_moves_tokens_and_no_weights(self):
+        # tp cuts the tokens' width and fsdp the weights': they have to agree
+        # on an order, and what is small gives way.
+        path = os.path.join(CONFIGS, "gemma-2-9b.config.json")
+        step = asked(path, EXPERTS, "decode")
+        gathered = [op["result"] for op in step["ops"]
+                    if op["collective"] == "all_gather"]
+        self.assertTrue(gathered)
+        self.assertLessEqual({result[:3] for result in gathered}, {"[b,"})
+
+    def test_the_table_is_of_these(self):
+        self.assertEqual(with_table(read()), read(),
+                         "tests/cli/step_models_test.py --write writes it")
+
+    def test_every_reason_is_needed(self):
+        kinds = {config["model_type"] for _, _, config in configs()}
+        self.assertLessEqual(set(NOT_DESCRIBED), kinds)
+
+
+def table():
+    counts, experts = collections.Counter(), set()
+    for _, _, config in configs():
+        counts[config["model_type"]] += 1
+        if has_experts(config):
+            experts.add(config["model_type"])
+    lines = [["model type", "configs", MESH, EXPERTS],
+             ["---", "--:", "---", "---"]]
+    for kind in sorted(counts, key=str.lower):
+        why = NOT_DESCRIBED.get(kind)
+        lines.append([f"`{kind}`", str(counts[kind]),
+                      f"not described: {why}" if why else "proved",
+                      "proved" if kind in experts and not why else ""])
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def read():
+    with open(PAGE, encoding="utf-8") as file:
+        return file.read()
+
+
+def with_table(text):
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    return text[:begin] + table() + text[end:]
+
+
+def write():
+    text = with_table(read())
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        write()
+    else:
+        unittest.main()
