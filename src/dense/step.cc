@@ -553,6 +553,19 @@ class Runner {
     }
   }
 
+  // What a head's scores have more for a key one place further on: a
+  // geometric row from 2^(-8/n) for n a power of two; else those of the power
+  // below, then every second one of the power above.
+  static double Slope(int64_t heads, int64_t head) {
+    int64_t power = 1;
+    while (2 * power <= heads) power *= 2;
+    const bool below = head < power;
+    const double base =
+        std::pow(2.0, -8.0 / static_cast<double>(below ? power : 2 * power));
+    return std::pow(
+        base, static_cast<double>(below ? head + 1 : 2 * (head - power) + 1));
+  }
+
   void Mask(const Op& op, StepTensor<T>& out) {
     const Labels& labels = LabelsOf(op.out);
     const int64_t window = op.counts.empty()
@@ -560,13 +573,23 @@ class Runner {
                                : SizeOf(op.counts[0]);
     const bool causal = op.fn == "causal";
     const StepTensor<T>& x = Of(op.in[0]);
-    Odometer at(out.shape, {By(op.in[1], labels), By(op.in[2], labels)});
+    const bool sloped = op.label != step::kNoLabel;
+    Strides heads(labels.size(), 0);
+    if (sloped) {
+      heads[static_cast<size_t>(
+          std::find(labels.begin(), labels.end(), op.label) - labels.begin())] =
+          1;
+    }
+    Odometer at(out.shape, {By(op.in[1], labels), By(op.in[2], labels), heads});
     for (size_t i = 0; i < out.data.size(); ++i, at.Next()) {
       const int64_t query = Whole(op.in[1], at.offset(0));
       const int64_t key = Whole(op.in[2], at.offset(1));
       const bool seen = !causal || (key <= query && query - key < window);
+      const double slope = sloped ? Factor(op) * static_cast<double>(key) *
+                                        Slope(SizeOf(op.label), at.offset(2))
+                                  : 0;
       out.data[i] =
-          seen ? x.data[i]
+          seen ? x.data[i] + T(slope)
                : T(-std::numeric_limits<typename RealOf<T>::Type>::infinity());
     }
   }

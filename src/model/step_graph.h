@@ -57,7 +57,9 @@ enum class OpKind : uint8_t {
   kRope,        // (x, positions) along `label` by ropes[index], times `sign`
   kMask,        // (scores, positions of queries, of keys): minus infinity where
                 // `fn` hides a key: "causal", or "all" that hides none; counts:
-                // {window}, beyond which a causal one does too
+                // {window}, beyond which a causal one does too. Where `label`
+                // is given, its slope times the key's position and `scale` is
+                // added for each head
   kRepeat,      // kv heads `label` -> heads `to`: kv = n / (|n| / |k|)
   kGroupSum,    // heads `label` -> kv heads `to`
   kTopGroups,   // scores [b, t, e] -> 0 or 1 along `label`; counts: {groups,

@@ -26,16 +26,17 @@ constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
-constexpr std::array<Name, 17> kModelKeys = {
-    "dims",  "axes",  "repeat",     "params",   "skip",        "begin",
-    "layer", "end",   "top_k",      "window",   "router",      "rope",
-    "norm",  "scale", "activation", "soft_cap", "extra_layers"};
+constexpr std::array<Name, 18> kModelKeys = {
+    "dims",  "axes",  "repeat",     "params",   "skip",         "begin",
+    "layer", "end",   "top_k",      "window",   "router",       "rope",
+    "norm",  "scale", "activation", "soft_cap", "extra_layers", "slopes"};
 constexpr std::array<Name, 2> kModelOptionKeys = {"tied", "when"};
 constexpr std::array<Name, 8> kModelRouterKeys = {
     "score",       "renormalise", "groups",     "top_groups",
     "group_score", "scale",       "correction", "capacity"};
 constexpr std::array<Name, 5> kModelRopeKeys = {"base", "turned", "pairs",
                                                 "when", "plain"};
+constexpr std::array<Name, 2> kModelSlopesKeys = {"when", "scaled"};
 constexpr std::array<Name, 2> kModelNormKeys = {"epsilon", "plus_one"};
 constexpr std::array<Name, 4> kProjectKeys = {"version", "targets", "lint",
                                               "weight_decay"};
@@ -71,6 +72,7 @@ const KeyTable kModelOptions{"rules.model.options", "a role's options",
 const KeyTable kModelRouter{"rules.model.router", "`router`", kModelRouterKeys};
 const KeyTable kModelRope{"rules.model.rope", "`rope`", kModelRopeKeys};
 const KeyTable kModelNorm{"rules.model.norm", "`norm`", kModelNormKeys};
+const KeyTable kModelSlopes{"rules.model.slopes", "`slopes`", kModelSlopesKeys};
 const KeyTable kProject{"project", "a project file", kProjectKeys};
 const KeyTable kTarget{"project.target", "a target", kTargetKeys};
 const KeyTable kLint{"project.lint", "`lint`", kLintKeys};
@@ -80,14 +82,15 @@ const KeyTable kSettings{"operations.settings", "a record of settings",
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 21> kAll = {
+  static constexpr std::array<const KeyTable*, 22> kAll = {
       &keys::kMesh,         &keys::kDevice,      &keys::kRules,
       &keys::kRule,         &keys::kLike,        &keys::kPlace,
       &keys::kRegistration, &keys::kForcedAxis,  &keys::kBundle,
       &keys::kPolicy,       &keys::kWeightDecay, &keys::kModel,
       &keys::kModelOptions, &keys::kModelRouter, &keys::kModelRope,
-      &keys::kModelNorm,    &keys::kProject,     &keys::kTarget,
-      &keys::kLint,         &keys::kOperations,  &keys::kSettings};
+      &keys::kModelNorm,    &keys::kModelSlopes, &keys::kProject,
+      &keys::kTarget,       &keys::kLint,        &keys::kOperations,
+      &keys::kSettings};
   return kAll;
 }
 

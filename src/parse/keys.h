@@ -26,6 +26,7 @@ extern const KeyTable kModelOptions;
 extern const KeyTable kModelRouter;
 extern const KeyTable kModelRope;
 extern const KeyTable kModelNorm;
+extern const KeyTable kModelSlopes;
 extern const KeyTable kProject;
 extern const KeyTable kTarget;
 extern const KeyTable kLint;

@@ -136,6 +136,7 @@ class Reader {
     ReadGroup(*fields, "router", keys::kModelRouter);
     ReadGroup(*fields, "rope", keys::kModelRope);
     ReadGroup(*fields, "norm", keys::kModelNorm);
+    ReadGroup(*fields, "slopes", keys::kModelSlopes);
     return context_.findings.errors() > before ? nullptr : out_;
   }
 

@@ -320,6 +320,8 @@ class Builder {
     norm_.plus_one = Holds("norm.plus_one", false);
     ReadActivation();
     attention_.query_positions = positions_;
+    attention_.sloped = Holds("slopes.when", false);
+    attention_.slopes_scaled = Holds("slopes.scaled", false);
     if (config_ != nullptr) {
       scale_ = config_->softmax_scale.value_or(0);
       attention_.cap = config_->soft_cap.value_or(0);

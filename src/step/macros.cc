@@ -119,17 +119,26 @@ ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
 
 namespace {
 
-// [.., k, h] with a row for each of the query's heads.
-ValueId Repeated(GraphWriter& write, ValueId x, LabelId heads) {
+// Of queries [b, t, n, h], or [b, t, k, g, h] where they come in groups.
+Labels HeadsOf(GraphWriter& write, ValueId query) {
+  const Labels& labels = write.LabelsOf(query);
+  return {labels.begin() + 2, labels.end() - 1};
+}
+
+// [.., k, h] with a row for each of the query's heads; where these come in
+// groups, the group has one row.
+ValueId Repeated(GraphWriter& write, ValueId x, const Labels& heads) {
   const Labels& labels = write.LabelsOf(x);
-  if (labels.size() < 4 || Holds(labels, heads)) return x;
+  const bool shared =
+      std::any_of(heads.begin(), heads.end(),
+                  [&](LabelId head) { return Holds(labels, head); });
+  if (labels.size() < 4 || shared) return x;
   Op op;
   op.kind = OpKind::kRepeat;
   op.in = {x};
   op.label = labels[labels.size() - 2];
-  op.to = heads;
-  const LabelId to = heads;
-  Labels out = GraphWriter::Replaced(labels, op.label, {{to}});
+  op.to = heads[0];
+  Labels out = GraphWriter::Replaced(labels, op.label, {{op.to}});
   const ValueId repeated = write.Append(std::move(op), std::move(out));
   write.Producer(repeated).anchor = "krep";
   return repeated;
@@ -142,6 +151,10 @@ ValueId Masked(GraphWriter& write, ValueId scores,
   op.in = {scores, settings.query_positions, settings.key_positions};
   op.fn = settings.causal ? "causal" : "all";
   if (settings.windowed) op.counts = {write.graph().common.window};
+  if (settings.sloped) {
+    op.label = write.LabelsOf(scores)[1];
+    if (settings.slopes_scaled) op.scale = settings.scale;
+  }
   return write.Append(std::move(op), write.LabelsOf(scores));
 }
 
@@ -151,9 +164,10 @@ ValueId Attention(GraphWriter& write, const std::vector<ValueId>& queries,
                   const std::vector<ValueId>& keys, ValueId values,
                   ValueId sinks, const AttentionSettings& settings) {
   const CommonLabels& common = write.graph().common;
-  const Labels first = write.LabelsOf(queries[0]);
-  const LabelId heads = first[first.size() - 2];
-  const Labels row = {common.batch, heads, common.query, common.key};
+  const Labels heads = HeadsOf(write, queries[0]);
+  Labels row = {common.batch};
+  row.insert(row.end(), heads.begin(), heads.end());
+  row.insert(row.end(), {common.query, common.key});
   std::vector<ValueId> products;
   for (size_t i = 0; i < queries.size(); ++i) {
     products.push_back(
@@ -175,8 +189,10 @@ ValueId Attention(GraphWriter& write, const std::vector<ValueId>& queries,
   }
   const ValueId p = write.Times(e, write.Fn("recip", sum));
   const ValueId repeated = Repeated(write, values, heads);
-  const LabelId width = write.LabelsOf(repeated).back();
-  return write.Einsum(p, repeated, {common.batch, common.query, heads, width});
+  Labels out = {common.batch, common.query};
+  out.insert(out.end(), heads.begin(), heads.end());
+  out.push_back(write.LabelsOf(repeated).back());
+  return write.Einsum(p, repeated, std::move(out));
 }
 
 Routed Route(GraphWriter& write, ValueId logits, LabelId experts,

@@ -45,6 +45,9 @@ struct AttentionSettings {
   double cap = 0;  // 0: none
   bool windowed = false;
   bool causal = true;
+  // Slopes by head, exec/step/slopes.h.
+  bool sloped = false;
+  bool slopes_scaled = false;  // as scores are
   ValueId query_positions = kNoValue, key_positions = kNoValue;
 };
 // Queries and keys in parts that are contracted one by one, [b, t, n, h] and

@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 21> kWhere = {{
+constexpr std::array<Where, 22> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -44,6 +44,7 @@ constexpr std::array<Where, 21> kWhere = {{
     {"rules.model.router", "rules", "modelRouter"},
     {"rules.model.rope", "rules", "modelRope"},
     {"rules.model.norm", "rules", "modelNorm"},
+    {"rules.model.slopes", "rules", "modelSlopes"},
     {"project", "project", ""},
     {"project.target", "project", "target"},
     {"project.lint", "project", "lint"},

@@ -21,7 +21,14 @@ namespace {
 struct Pack {
   std::string_view model_type, name;
 };
-constexpr std::array<Pack, 26> kPacks = {{
+constexpr std::array<Pack, 33> kPacks = {{
+    {"granitemoe", "granitemoe"},
+    {"nemotron", "nemotron"},
+    {"gpt_bigcode", "gpt_bigcode"},
+    {"gpt_neo", "gpt_neo"},
+    {"falcon", "falcon"},
+    {"bloom", "bloom"},
+    {"mpt", "mpt"},
     {"llama", "llama"},
     {"mistral", "llama"},
     {"qwen2", "llama"},

@@ -21,6 +21,7 @@
 #include "exec/step/functions.h"
 #include "exec/step/nest.h"
 #include "exec/step/parts.h"
+#include "exec/step/slopes.h"
 
 namespace shardc::exec {
 namespace {
@@ -321,6 +322,21 @@ void Rope(const LocalOp& local) {
            });
 }
 
+// Of the heads that are here; none where none are asked for.
+template <class T>
+std::vector<T> SlopesOf(const LocalOp& local) {
+  const LabelId label = local.op->label;
+  if (label == step::kNoLabel) return {};
+  const size_t dim = DimOf(*local.labels, label);
+  const int64_t heads = SizeOf(local, label);
+  std::vector<T> out;
+  for (int64_t i = 0; i < local.out->shape[dim]; ++i) {
+    out.push_back(
+        static_cast<T>(ScaleOf(local) * SlopeOf(heads, local.start[dim] + i)));
+  }
+  return out;
+}
+
 template <class T>
 void Mask(const LocalOp& local) {
   const step::Op& op = *local.op;
@@ -328,17 +344,25 @@ void Mask(const LocalOp& local) {
   const bool all = op.fn == "all";
   const int64_t window =
       op.counts.empty() ? 0 : SizeOf(local, op.counts.front());
+  const std::vector<T> slopes = SlopesOf<T>(local);
+  // Array 3 counts heads.
+  Shape count(scores.labels->size(), 0);
+  if (!slopes.empty()) count[DimOf(*scores.labels, op.label)] = 1;
   const Reals<T> in(*scores.buffer);
   T* const out = RealData<T>(*local.out);
   ForNest(scores.buffer->shape,
           {StridesOf(scores.buffer->shape), Along(*scores.labels, local.in[1]),
-           Along(*scores.labels, local.in[2])},
+           Along(*scores.labels, local.in[2]), count},
           {}, [&](const Offsets& at) {
-            const int64_t behind = local.in[1].buffer->whole[At(at[1])] -
-                                   local.in[2].buffer->whole[At(at[2])];
+            const int64_t key = local.in[2].buffer->whole[At(at[2])];
+            const int64_t behind = local.in[1].buffer->whole[At(at[1])] - key;
             const bool seen =
                 all || (behind >= 0 && (window == 0 || behind < window));
-            out[at[0]] = seen ? in[at[0]] : -std::numeric_limits<T>::infinity();
+            T score = in[at[0]];
+            if (!slopes.empty()) {
+              score += slopes[At(at[3])] * static_cast<T>(key);
+            }
+            out[at[0]] = seen ? score : -std::numeric_limits<T>::infinity();
           });
 }
 
