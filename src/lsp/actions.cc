@@ -16,6 +16,10 @@
 namespace shardc::lsp {
 namespace {
 
+// Proving a fix compiles every target again: of a wide selection the first few
+// are, and the others are offered where the cursor stands on them.
+constexpr int kMostProven = 16;
+
 bool Touches(const Place& place, const Lines& lines, size_t begin, size_t end) {
   if (!place.HasPosition()) return begin == 0;
   // Wherever on its lines the cursor stands.
@@ -46,7 +50,7 @@ std::string BreakOf(const std::string& text) {
 
 // Fixes of `check --fix` for one finding.
 void AddFixes(const Workspace& workspace, const Document& document,
-              const Finding& finding, std::vector<Action>& out) {
+              const Finding& finding, int& left, std::vector<Action>& out) {
   const FileId file = FileIdOf(document.name());
   for (const CheckedProject* project : workspace.ProjectsOf(document)) {
     for (const CheckedTarget& target : project->targets) {
@@ -58,7 +62,8 @@ void AddFixes(const Workspace& workspace, const Document& document,
         const bool known = std::any_of(
             out.begin(), out.end(),
             [&](const Action& other) { return other.edits == fix.edits; });
-        if (known) continue;
+        if (known || left == 0) continue;
+        --left;
         const bool safe =
             workspace.checker().IsSafe(fix, *project, workspace.texts());
         out.push_back({TitleOf(*fix.code) + (safe ? "" : " (changes specs)"),
@@ -147,9 +152,10 @@ std::vector<Action> ActionsAt(const Workspace& workspace,
   if (found == workspace.found().end()) return out;
   const Lines lines(document.text);
   const bool rules = workspace.KindOf(document) == FileKind::kRules;
+  int left = kMostProven;
   for (const Finding& finding : found->second) {
     if (!Touches(finding.place, lines, begin, end)) continue;
-    AddFixes(workspace, document, finding, out);
+    AddFixes(workspace, document, finding, left, out);
     AddReplacement(document, finding, out);
     if (rules) AddIgnore(document, lines, finding, out);
   }

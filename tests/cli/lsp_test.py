@@ -145,6 +145,21 @@ class Editing(Files):
                   encoding="utf-8") as file:
             self.assertEqual(client.texts[uri][1], file.read())
 
+    def test_of_a_wide_selection_the_first_fixes_are_proven(self):
+        """Each is by compiling every target: a thousand took minutes."""
+        client = self.start()
+        uri = self.open("rules.yaml", RULES + 40 * (
+            "  - match: 'q_proj/kernel$'\n    spec: COLUMN\n"))
+        self.assertEqual(client.codes(uri), ["SHD107"] * 40)
+        titles = [one["title"] for one in client.ask(
+            "textDocument/codeAction", {
+                "textDocument": {"uri": uri}, "context": {"diagnostics": []},
+                "range": {"start": {"line": 0, "character": 0},
+                          "end": {"line": 999, "character": 0}}})]
+        self.assertEqual(titles.count("Remove the duplicate rule"), 16)
+        self.assertEqual(
+            titles.count("Ignore SHD107 (duplicate-rule) here"), 40)
+
     def test_a_fix_that_changes_specs_says_so(self):
         more = json.loads(manifest())
         more["params"].append({"name": "layers/0/mlp/up/kernel_scale",
