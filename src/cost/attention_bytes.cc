@@ -8,6 +8,7 @@
 #include "cost/communication.h"
 #include "exec/attention/traffic.h"
 #include "exec/machine/machine.h"
+#include "exec/operations/all.h"
 
 namespace shardc::cost {
 namespace {

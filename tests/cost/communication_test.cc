@@ -6,6 +6,7 @@
 
 #include "cost/memory.h"
 #include "cost/models.h"
+#include "exec/operations/all.h"
 
 namespace shardc::cost {
 namespace {

@@ -18,6 +18,9 @@
 #include "exec/operations/operation.h"
 
 namespace shardc::exec {
+
+extern const Operation kBlockSparse;
+
 namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }

@@ -19,6 +19,9 @@
 #include "exec/operations/operation.h"
 
 namespace shardc::exec {
+
+extern const Operation kFlashAttention;
+
 namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }

@@ -29,6 +29,9 @@
 #include "floats/convert.h"
 
 namespace shardc::exec {
+
+extern const Operation kFlashDecoding;
+
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();

@@ -27,6 +27,9 @@
 #include "floats/convert.h"
 
 namespace shardc::exec {
+
+extern const Operation kLatent;
+
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();

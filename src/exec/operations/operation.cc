@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "exec/operations/all.h"
+
 namespace shardc::exec {
 namespace {
 

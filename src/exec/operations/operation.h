@@ -119,10 +119,6 @@ struct Operation {
   }
 };
 
-#define SHARDC_OPERATION(name) extern const Operation name;
-#include "exec/operations/table.h"
-#undef SHARDC_OPERATION
-
 std::span<const Operation* const> Operations();
 const Operation* FindOperation(std::string_view name);
 // As readers of settings know them.

@@ -5,6 +5,9 @@
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {
+
+extern const Operation kPagedFlash;
+
 constinit const Operation kPagedFlash = {
     .name = "paged_flash_attention",
     .summary = "rows of queries over pages of keys and of values",

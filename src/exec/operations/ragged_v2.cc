@@ -7,6 +7,9 @@
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {
+
+extern const Operation kRaggedV2;
+
 constinit const Operation kRaggedV2 = {
     .name = "ragged_page_attention_v2",
     .summary = "ragged queries over interleaved pages",

@@ -12,6 +12,9 @@
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {
+
+extern const Operation kRaggedV3;
+
 constinit const Operation kRaggedV3 = {
     .name = "ragged_page_attention_v3",
     .summary = "writes new tokens to packed pages, then attends",

@@ -23,6 +23,9 @@
 #include "exec/operations/ring_order.h"
 
 namespace shardc::exec {
+
+extern const Operation kRing;
+
 namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }

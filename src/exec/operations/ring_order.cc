@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "exec/attention/staging.h"
+#include "exec/operations/all.h"
 
 namespace shardc::exec {
 namespace {

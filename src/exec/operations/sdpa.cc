@@ -12,6 +12,9 @@
 #include "exec/operations/row_softmax.h"
 
 namespace shardc::exec {
+
+extern const Operation kSdpa;
+
 namespace {
 
 OperationOutcome Run(Machine& machine, const AttentionProblem& problem,

@@ -25,6 +25,9 @@
 #include "exec/operations/ring_order.h"
 
 namespace shardc::exec {
+
+extern const Operation kUlysses;
+
 namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }

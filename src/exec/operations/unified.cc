@@ -3,6 +3,9 @@
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {
+
+extern const Operation kUnified;
+
 constinit const Operation kUnified = {
     .name = "unified_attention",
     .summary = "ragged queries over pages of keys and of values",

@@ -17,6 +17,9 @@
 #include "exec/operations/row_softmax.h"
 
 namespace shardc::exec {
+
+extern const Operation kVanilla;
+
 namespace {
 
 // Layouts of key and value that a device's queries can be answered from.

@@ -5,11 +5,14 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "match/state_names.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kAnchoredMissesStates;
+
 namespace {
 
 std::vector<MissedState> Missed(const Facts& facts) {

@@ -8,9 +8,12 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kAttentionReshard;
+
 namespace {
 
 // Axes that stay through the matrix product; the others are gathered first.

@@ -4,9 +4,12 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kAxisOfSizeOne;
+
 namespace {
 
 // A rule that names axes and splits nothing on this mesh. Says so once for

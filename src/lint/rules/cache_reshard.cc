@@ -3,10 +3,13 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kCacheReshard;
+
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {

@@ -4,10 +4,13 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kCatchAllReplicates;
+
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {

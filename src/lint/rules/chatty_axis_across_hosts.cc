@@ -7,9 +7,12 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/hosts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kChattyAxisAcrossHosts;
+
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {

@@ -7,9 +7,12 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kCompanionDiffers;
+
 namespace {
 
 // A whole bias or scale costs little and is cut where it is used, so only

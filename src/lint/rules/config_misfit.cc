@@ -1,8 +1,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kConfigMisfit;
+
 namespace {
 
 // The configuration's file, or what stands in for it.

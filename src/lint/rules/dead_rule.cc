@@ -13,10 +13,13 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "match/sketch.h"
 
 namespace shardc {
+
+extern const Lint kDeadRule;
+
 namespace {
 
 // Parts of a path that one model of a family has and the next has not: leaves,

@@ -1,9 +1,12 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/repeats.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kDuplicateRule;
+
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {

@@ -8,9 +8,12 @@
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kExpertAxis;
+
 namespace {
 
 // One tensor for each expert, not a stack of them.

@@ -9,9 +9,12 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kExpertsOutsideBatch;
+
 namespace {
 
 bool Holds(const AxisGroup& axes, const std::string& axis) {

@@ -14,11 +14,14 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fused.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "model/name.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kFusedContiguous;
+
 namespace {
 
 // BLOOM, GPT-NeoX and Falcon interleave by head, ChatGLM does not.

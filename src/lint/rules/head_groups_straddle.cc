@@ -13,9 +13,12 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kHeadGroupsStraddle;
+
 namespace {
 
 LintFinding Say(const Facts& facts, const Heads& heads, const ModeSplit& query,

@@ -10,9 +10,12 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kHeadSplit;
+
 namespace {
 
 // What a projection's heads are cut into, if inside of one.

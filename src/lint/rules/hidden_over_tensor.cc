@@ -2,9 +2,12 @@
 // gathers it and a row-parallel one scatters, at every layer's edge.
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kHiddenOverTensor;
+
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {

@@ -1,10 +1,13 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "model/block_types.h"
 
 namespace shardc {
+
+extern const Lint kIndivisibleDimension;
+
 namespace {
 
 std::string Observe(const Facts& facts, const ParameterGroup& group,

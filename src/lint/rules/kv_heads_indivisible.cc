@@ -3,9 +3,12 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kKvHeadsIndivisible;
+
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {

@@ -2,9 +2,12 @@
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kKvLengthIndivisible;
+
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {

@@ -11,11 +11,14 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kLargeReplicated;
+
 namespace {
 
 using Groups = std::vector<const ParameterGroup*>;

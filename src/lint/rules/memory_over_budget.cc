@@ -1,10 +1,13 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/memory.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kMemoryOverBudget;
+
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {

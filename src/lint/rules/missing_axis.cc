@@ -9,9 +9,12 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kMissingAxis;
+
 namespace {
 
 constexpr const char* kHelp =

@@ -4,9 +4,12 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kMlpReshard;
+
 namespace {
 
 // Numbers and parts that one number or matrix packs, at most.

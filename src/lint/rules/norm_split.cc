@@ -7,10 +7,13 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "model/name.h"
 
 namespace shardc {
+
+extern const Lint kNormSplit;
+
 namespace {
 
 constexpr std::array<std::string_view, 14> kInner = {

@@ -1,6 +1,8 @@
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kPlanOutOfDate;
 
 // A whole plan, which is compared in all its members: a line of the file is a
 // line here.

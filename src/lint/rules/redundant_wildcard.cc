@@ -1,8 +1,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kRedundantWildcard;
+
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {

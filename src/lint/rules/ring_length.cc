@@ -8,9 +8,12 @@
 #include "lint/analysis/attention_edits.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kRingLength;
+
 namespace {
 
 LintFinding Say(const Facts& facts, const ZigZagRing& ring,

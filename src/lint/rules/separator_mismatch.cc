@@ -8,10 +8,13 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kSeparatorMismatch;
+
 namespace {
 
 // One finding per file: its separator is what is wrong.

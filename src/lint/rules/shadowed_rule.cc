@@ -8,11 +8,14 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "match/proof/prover.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kShadowedRule;
+
 namespace {
 
 // Overriding a rule of an extended file is what extending is for.

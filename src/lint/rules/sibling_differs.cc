@@ -9,10 +9,13 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kSiblingDiffers;
+
 namespace {
 
 // Groups of one name and type that differ in their train spec.

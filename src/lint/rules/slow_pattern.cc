@@ -6,11 +6,14 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kSlowPattern;
+
 namespace {
 
 // Copies that the engine makes of a repeated part, nested ones multiplied:

@@ -1,10 +1,13 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/legality.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kSpecTooLong;
+
 namespace {
 
 std::string Observe([[maybe_unused]] const Facts& facts,

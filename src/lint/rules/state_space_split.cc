@@ -11,10 +11,13 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "model/name.h"
 
 namespace shardc {
+
+extern const Lint kStateSpaceSplit;
+
 namespace {
 
 // The sizes of one mixer; 0 while unknown.

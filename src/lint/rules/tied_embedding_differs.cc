@@ -3,9 +3,12 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/vocabulary.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kTiedEmbeddingDiffers;
+
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {

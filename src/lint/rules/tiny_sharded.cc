@@ -3,10 +3,13 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kTinySharded;
+
 namespace {
 
 // Bytes of a shard below which a transfer costs its latency only.

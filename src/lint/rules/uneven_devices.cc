@@ -5,10 +5,13 @@
 #include "comm/memory.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kUnevenDevices;
+
 namespace {
 
 // Specs cut evenly; only placement puts more on one coordinate than on

@@ -1,6 +1,8 @@
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 
 namespace shardc {
+
+extern const Lint kUnusedIgnore;
 
 // Found by suppress.cc, which knows what each ignore suppressed.
 constinit const Lint kUnusedIgnore{

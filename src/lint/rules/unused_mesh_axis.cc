@@ -4,10 +4,13 @@
 #include "lint/analysis/attention_edits.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
-#include "lint/rules/all.h"
+#include "lint/rules/lint.h"
 #include "source/wording.h"
 
 namespace shardc {
+
+extern const Lint kUnusedMeshAxis;
+
 namespace {
 
 void Take(std::set<std::string>& used, const Spec& spec) {

@@ -18,7 +18,7 @@
 #include "comm/collective.h"
 #include "comm/reshard.h"
 #include "exec/attention/traffic.h"
-#include "exec/operations/operation.h"
+#include "exec/operations/all.h"
 
 namespace shardc::verify {
 namespace {

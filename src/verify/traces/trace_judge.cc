@@ -9,8 +9,8 @@
 
 #include "dense/attention.h"
 #include "exec/attention/staging.h"
+#include "exec/operations/all.h"
 #include "exec/operations/flash_decoding.h"
-#include "exec/operations/operation.h"
 #include "source/thread_pool.h"
 #include "verify/cases/dense_inputs.h"
 #include "verify/judge/explain.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <type_traits>
 
-#include "exec/operations/operation.h"
+#include "exec/operations/all.h"
 
 namespace shardc::exec {
 namespace {

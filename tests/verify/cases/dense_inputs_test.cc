@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "exec/operations/all.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/problem_data.h"
 #include "verify/judge/run_case.h"

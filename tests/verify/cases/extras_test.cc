@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/machine/random.h"
+#include "exec/operations/all.h"
 #include "verify/cases/grid.h"
 #include "verify/judge/run_case.h"
 

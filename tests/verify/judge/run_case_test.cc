@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "emit/verify/report_text.h"
+#include "exec/operations/all.h"
 #include "verify/cases/grid.h"
 
 namespace shardc::verify {
