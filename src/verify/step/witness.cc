@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "step/build.h"
 #include "verify/cases/reduced_sizes.h"
 
 namespace shardc::verify {
@@ -213,21 +214,12 @@ class Chooser {
   }
 
   void Finish() {
-    // Composite dimensions may be made of one another.
-    for (size_t round = 0; round < 3; ++round) {
-      for (size_t label = 0; label < real_.size(); ++label) {
-        const step::Label& of = graph_.labels[label];
-        if (!of.factors.empty()) {
-          sizes_[label] = 1;
-          for (LabelId factor : of.factors) sizes_[label] *= sizes_[At(factor)];
-        } else if (!of.parts.empty()) {
-          sizes_[label] = 0;
-          for (LabelId part : of.parts) sizes_[label] += sizes_[At(part)];
-        }
-      }
-      if (round == 0) WidenParts();
-      if (round <= 1) WidenFactors();
-    }
+    step::FinishSizes(graph_, sizes_);
+    WidenParts();
+    WidenFactors();
+    step::FinishSizes(graph_, sizes_);
+    WidenFactors();
+    step::FinishSizes(graph_, sizes_);
   }
 
   // A dimension that is cut across its factors or parts: the last one grows
