@@ -3,7 +3,7 @@
 //   {"part": "layer 0-31", "phase": "forward", "op": "linear o", ...
 #include "emit/verify/step_json.h"
 
-#include <array>
+#include <optional>
 
 #include "source/json_writer.h"
 
@@ -11,12 +11,6 @@ namespace shardc {
 namespace {
 
 using verify::StepReport;
-
-std::string_view PhaseName(step::Phase phase) {
-  constexpr std::array<std::string_view, 3> kNames = {"forward", "backward",
-                                                      "optimizer"};
-  return kNames[static_cast<size_t>(phase)];
-}
 
 void WriteText(JsonWriter& json, std::string_view key, std::string_view text) {
   json.Key(key);
@@ -34,16 +28,13 @@ void WriteOps(JsonWriter& json, const StepReport& report) {
     json.BeginObject();
     json.Member("part", row.part);
     json.Member("layers", row.layers);
-    json.Member("phase", PhaseName(row.phase));
+    json.Member("phase", verify::PhaseName(row.phase));
     json.Member("op", row.op);
     json.Member("result", row.result);
     json.Member("specs", row.specs);
-    json.Key("collective");
-    if (row.collective) {
-      json.String(CollectiveName(*row.collective));
-    } else {
-      json.Null();
-    }
+    json.Member("collective",
+                row.collective ? std::optional(CollectiveName(*row.collective))
+                               : std::nullopt);
     json.Key("axes");
     json.Array(row.axes);
     json.Member("bytes_per_device", row.bytes);
@@ -84,7 +75,7 @@ void WriteTotals(JsonWriter& json, const StepReport& report) {
   json.BeginArray(JsonLayout::kLines);
   for (const verify::StepTraffic& one : report.traffic) {
     json.BeginObject();
-    json.Member("phase", PhaseName(one.phase));
+    json.Member("phase", verify::PhaseName(one.phase));
     json.Member("collective", CollectiveName(one.collective));
     json.Key("axes");
     json.Array(one.axes);
@@ -170,7 +161,7 @@ void WriteUses(JsonWriter& json, const verify::ParameterStep& step) {
   json.BeginArray(JsonLayout::kLines);
   for (const verify::ParameterUse& use : step.uses) {
     json.BeginObject();
-    json.Member("phase", PhaseName(use.phase));
+    json.Member("phase", verify::PhaseName(use.phase));
     json.Member("part", use.part);
     json.Member("op", use.op);
     json.Member("layout", use.layout);
@@ -185,7 +176,7 @@ void WriteMoves(JsonWriter& json, const verify::ParameterStep& step) {
   json.BeginArray(JsonLayout::kLines);
   for (const verify::ParameterMove& move : step.moves) {
     json.BeginObject();
-    json.Member("phase", PhaseName(move.phase));
+    json.Member("phase", verify::PhaseName(move.phase));
     json.Member("part", move.part);
     json.Member("op", move.op);
     json.Member("of", move.gradient ? "gradient" : "parameter");

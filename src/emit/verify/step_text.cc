@@ -33,12 +33,6 @@ std::string AxesText(const AxisGroup& axes) {
   return out;
 }
 
-std::string_view PhaseName(step::Phase phase) {
-  constexpr std::array<std::string_view, 3> kNames = {"forward", "backward",
-                                                      "optimizer"};
-  return kNames[static_cast<size_t>(phase)];
-}
-
 void AppendTable(const std::vector<std::vector<std::string>>& rows,
                  std::string& out) {
   std::vector<size_t> widths;
@@ -78,8 +72,8 @@ std::string RowsText(const StepReport& report) {
        "error", "allowed"}};
   for (const StepRow& row : report.rows) {
     rows.push_back(
-        {std::string(PhaseName(row.phase)), row.part, row.op, row.result,
-         row.specs,
+        {std::string(verify::PhaseName(row.phase)), row.part, row.op,
+         row.result, row.specs,
          row.collective ? std::string(CollectiveName(*row.collective)) + " " +
                               AxesText(row.axes)
                         : "",
@@ -117,7 +111,7 @@ std::string TotalsText(const StepReport& report) {
   for (const step::Phase phase : {step::Phase::kForward, step::Phase::kBackward,
                                   step::Phase::kOptimizer}) {
     if (phase != step::Phase::kForward && report.mode != Mode::kTrain) continue;
-    rows.push_back({"  " + std::string(PhaseName(phase)), "", "",
+    rows.push_back({"  " + std::string(verify::PhaseName(phase)), "", "",
                     BytesText(report.Sent(phase))});
     for (const StepTraffic& one : report.traffic) {
       if (one.phase != phase) continue;
@@ -199,16 +193,16 @@ std::string ParameterStepText(const verify::ParameterStep& step) {
   out += "\nops that take it\n";
   std::vector<std::vector<std::string>> rows;
   for (const verify::ParameterUse& use : step.uses) {
-    rows.push_back({"  " + std::string(PhaseName(use.phase)), use.part, use.op,
-                    "as " + use.layout, "-> " + use.result});
+    rows.push_back({"  " + std::string(verify::PhaseName(use.phase)), use.part,
+                    use.op, "as " + use.layout, "-> " + use.result});
   }
   AppendTable(rows, out);
   for (const bool gradient : {false, true}) {
     rows.clear();
     for (const verify::ParameterMove& move : step.moves) {
       if (move.gradient != gradient) continue;
-      rows.push_back({"  " + std::string(PhaseName(move.phase)), move.op,
-                      move.specs,
+      rows.push_back({"  " + std::string(verify::PhaseName(move.phase)),
+                      move.op, move.specs,
                       std::string(CollectiveName(move.collective)) + " " +
                           AxesText(move.axes),
                       BytesText(move.bytes)});

@@ -6,6 +6,7 @@
 #include "verify/step/step_report.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <tuple>
@@ -355,6 +356,12 @@ class Reporter {
 };
 
 }  // namespace
+
+std::string_view PhaseName(Phase phase) {
+  constexpr std::array<std::string_view, 3> kNames = {"forward", "backward",
+                                                      "optimizer"};
+  return kNames[static_cast<size_t>(phase)];
+}
 
 std::string_view StepStatusName(StepStatus status) {
   return status == StepStatus::kPass   ? "pass"

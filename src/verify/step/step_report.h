@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/manifest.h"
@@ -17,6 +18,8 @@
 #include "verify/step/prove.h"
 
 namespace shardc::verify {
+
+std::string_view PhaseName(step::Phase phase);  // "forward"
 
 // A collective of an op, or an op that has an anchor and moves nothing.
 struct StepRow {
