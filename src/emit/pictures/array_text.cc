@@ -25,16 +25,6 @@ constexpr int64_t kMostPanels = 4;
 constexpr int64_t kRuledRows = 4;
 constexpr std::string_view kIndent = "  ";
 
-// `3`, or `0.3` of two axes.
-std::string CoordinateText(const Mesh& mesh, const ArrayDim& dim,
-                           int64_t piece) {
-  std::string out;
-  for (int64_t one : picture::CoordinatesAlong(mesh, dim.axes, piece)) {
-    out += (out.empty() ? "" : ".") + std::to_string(one);
-  }
-  return out.empty() ? "0" : out;
-}
-
 // Both of two, each as wide as the largest number of all.
 std::string CellText(const DeviceSet& devices, size_t width) {
   if (devices.count() > 2) return DevicesText(devices);

@@ -31,4 +31,13 @@ std::string LiesText(const picture::AxisLine& line) {
   return CountText(*line.per_host) + " a host, " + Counted(*line.hosts, "host");
 }
 
+std::string CoordinateText(const Mesh& mesh, const picture::ArrayDim& dim,
+                           int64_t piece) {
+  std::string out;
+  for (int64_t one : picture::CoordinatesAlong(mesh, dim.axes, piece)) {
+    out += (out.empty() ? "" : ".") + std::to_string(one);
+  }
+  return out.empty() ? "0" : out;
+}
+
 }  // namespace shardc

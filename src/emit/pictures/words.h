@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "picture/array.h"
 #include "picture/device_set.h"
 #include "picture/mesh.h"
 
@@ -19,6 +20,10 @@ std::string DevicesShort(const picture::DeviceSet& devices);
 // `inside one host`, `each on another host`, `2 a host, 4 hosts`; empty where
 // it is not known.
 std::string LiesText(const picture::AxisLine& line);
+
+// Where a piece of a dimension lies: `3`, or `0.3` of two axes.
+std::string CoordinateText(const Mesh& mesh, const picture::ArrayDim& dim,
+                           int64_t piece);
 
 }  // namespace shardc
 

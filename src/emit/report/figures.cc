@@ -37,15 +37,6 @@ std::string Code(const DeviceSet& devices) {
   return out;
 }
 
-std::string CoordinateText(const Mesh& mesh, const ArrayDim& dim,
-                           int64_t piece) {
-  std::string out;
-  for (int64_t one : picture::CoordinatesAlong(mesh, dim.axes, piece)) {
-    out += (out.empty() ? "" : ".") + std::to_string(one);
-  }
-  return out.empty() ? "0" : out;
-}
-
 // One of ten steps from pale to full, by place in a row.
 std::string Step(int64_t at, int64_t count) {
   return "o" + std::to_string(count > 1 ? at * 9 / (count - 1) : 5);
