@@ -33,8 +33,7 @@ std::string Subject(const Finding& finding) {
 
 // `layers.*.up` of `layers.3.up`, in whichever separator the name has.
 std::string Folded(const std::string& name) {
-  const char separator = name.find('/') == std::string::npos ? '.' : '/';
-  return NameTemplate(name, separator);
+  return NameTemplate(name, SeparatorOf(name));
 }
 
 std::vector<std::string> KeysOf(const Finding& finding) {

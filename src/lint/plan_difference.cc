@@ -131,7 +131,7 @@ class Comparison {
       recorded_->push_back({of_value, place.begin - entry_.begin,
                             place.end - entry_.begin, before, after});
     }
-    const char separator = param.find('/') == std::string::npos ? '.' : '/';
+    const char separator = SeparatorOf(param);
     std::string folded = NameTemplate(param, separator);
     const auto [at, fresh] = folded_.try_emplace(
         std::tuple(folded, before, after), differences_.size());

@@ -3,15 +3,16 @@
 #include <algorithm>
 
 namespace shardc {
-namespace {
 
-bool AllDigits(std::string_view word) {
-  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+bool AllDigits(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
     return c >= '0' && c <= '9';
   });
 }
 
-}  // namespace
+char SeparatorOf(std::string_view name) {
+  return name.find('/') == std::string_view::npos ? '.' : '/';
+}
 
 std::vector<std::string_view> SplitName(std::string_view name, char separator) {
   std::vector<std::string_view> out;

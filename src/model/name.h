@@ -12,6 +12,12 @@ namespace shardc {
 // embeddings in the libraries' custom: embed_tokens, wte, wpe.
 bool NamesEmbedding(std::string_view last_part);
 
+// A part that is a number.
+bool AllDigits(std::string_view part);
+
+// `/` of a name that has one, else `.`.
+char SeparatorOf(std::string_view name);
+
 // The parts between the separators; the whole name where there is none (0).
 std::vector<std::string_view> SplitName(std::string_view name, char separator);
 

@@ -20,19 +20,14 @@ namespace {
 
 constexpr size_t kWrittenOut = 6;
 
-char SeparatorOf(const PlanTable& table) {
+// That of most names.
+char SeparatorIn(const PlanTable& table) {
   int64_t slashes = 0, dots = 0;
   for (std::string_view name : table.names) {
     slashes += name.find('/') != std::string_view::npos ? 1 : 0;
     dots += name.find('.') != std::string_view::npos ? 1 : 0;
   }
   return dots > slashes ? '.' : '/';
-}
-
-bool IsNumber(std::string_view part) {
-  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
-    return c >= '0' && c <= '9';
-  });
 }
 
 std::string WithBraces(std::string_view text) {
@@ -161,7 +156,7 @@ Kind KindOf(std::string_view folded, char separator) {
 class Folder {
  public:
   explicit Folder(const PlanTable& table)
-      : table_(table), separator_(SeparatorOf(table)) {
+      : table_(table), separator_(SeparatorIn(table)) {
     std::unordered_map<std::string, uint32_t> seen;
     for (size_t i = 0; i < table.classes.plan.params.size(); ++i) {
       const auto next = static_cast<uint32_t>(seen.size());
@@ -210,7 +205,7 @@ class Folder {
     for (size_t begin = 0; begin <= name.size();) {
       const size_t end = std::min(name.find(separator_, begin), name.size());
       const std::string_view part = name.substr(begin, end - begin);
-      if (IsNumber(part)) {
+      if (AllDigits(part)) {
         if (at == numbers.size()) numbers.emplace_back();
         numbers[at++].Add(part);
       }
@@ -234,7 +229,7 @@ class Folder {
       if (!first) group.shown += separator_;
       first = false;
       group.shown +=
-          IsNumber(part) ? numbers_[index][at++].Text() : WithBraces(part);
+          AllDigits(part) ? numbers_[index][at++].Text() : WithBraces(part);
     }
   }
 
