@@ -71,24 +71,18 @@ int RunCost(const CostCommand& command, const Common& common,
             Findings& findings) {
   if (command.profiles) return ListProfiles(command, common, findings);
   const auto mode = ParseModeFlag(command.flags.mode, findings);
-  Target target;
-  if (command.plan.empty()) {
-    const auto chosen = ChooseTarget(command.flags.inputs.asked, findings);
-    if (!chosen) return kFailed;
-    target = *chosen;
-  } else {
-    target.model = command.flags.inputs.asked.model;
-  }
-  if (!mode) return kFailed;
-  const auto settings = CostSettings(command.flags, target, *mode, findings);
+  const auto target =
+      TargetOrPlan(command.flags.inputs, command.plan, findings);
+  if (!target || !mode) return kFailed;
+  const auto settings = CostSettings(command.flags, *target, *mode, findings);
   bool found = false;
   const auto work =
       command.plan.empty()
-          ? CompileWork(command, target, common, *mode, found, findings)
-          : ReadWork(command, target.model, *mode, findings);
+          ? CompileWork(command, *target, common, *mode, found, findings)
+          : ReadWork(command, target->model, *mode, findings);
   if (!settings || !work) return found ? kFound : kFailed;
   cost::Report report = cost::ReportOf(*work, *settings);
-  report.target = target.name;
+  report.target = target->name;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteCostJson(report, out);

@@ -261,6 +261,25 @@ std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
   return mesh;
 }
 
+std::optional<Mesh> LoadMeshAlone(const InputFlags& flags, Findings& findings) {
+  if (!flags.asked.mesh.empty()) {
+    Target target;
+    target.mesh = MeshInput{flags.asked.mesh, {}, {}};
+    return LoadMesh(flags, target, findings);
+  }
+  const auto target = ChooseTarget(flags.asked, findings);
+  return target ? LoadMesh(flags, *target, findings) : std::nullopt;
+}
+
+std::optional<Target> TargetOrPlan(const InputFlags& flags,
+                                   const std::string& plan,
+                                   Findings& findings) {
+  if (plan.empty()) return ChooseTarget(flags.asked, findings);
+  Target target;
+  target.model = flags.asked.model;
+  return target;
+}
+
 std::optional<Manifest> LoadManifest(const InputFlags& flags,
                                      const std::string& path,
                                      Findings& findings) {

@@ -49,6 +49,8 @@ void TakeSeveralTargets(Options& options, InputFlags& flags);
 // OpenMesh and OpenManifest as the flags say.
 std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
                              Findings& findings);
+// That of `--mesh`, else of the target: no other input is asked for.
+std::optional<Mesh> LoadMeshAlone(const InputFlags& flags, Findings& findings);
 std::optional<Manifest> LoadManifest(const InputFlags& flags,
                                      const std::string& path,
                                      Findings& findings);
@@ -59,6 +61,11 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
 // OpenTarget as the flags say, whose own errors are told beside the files'.
 std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
                                  const Common& common, Findings& findings);
+
+// The target that the flags choose; with a plan's file in place of the inputs,
+// what goes beside it: `--model`.
+std::optional<Target> TargetOrPlan(const InputFlags& flags,
+                                   const std::string& plan, Findings& findings);
 
 // LoadTarget, then CompileTarget; `model` receives the config if there is one.
 std::unique_ptr<const Compiled> LoadAndCompile(

@@ -15,15 +15,7 @@ struct MeshFlags {
 
 int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
   const InputFlags& flags = all.inputs;
-  Target target;
-  if (flags.asked.mesh.empty()) {
-    const auto chosen = ChooseTarget(flags.asked, findings);
-    if (!chosen) return kFailed;
-    target = *chosen;
-  } else {
-    target.mesh = MeshInput{flags.asked.mesh, {}, {}};
-  }
-  const auto mesh = LoadMesh(flags, target, findings);
+  const auto mesh = LoadMeshAlone(flags, findings);
   if (!mesh) return kFailed;
   AxisRules axes;  // what tensor and sequence parallelism are called
   if (!flags.asked.rules.empty()) {

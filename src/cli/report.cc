@@ -115,28 +115,23 @@ bool GatherCosts(const ReportCommand& command, const Target& target,
 
 int RunReport(const ReportCommand& command, const Common& common,
               Findings& findings) {
-  Target target;
-  if (command.plan.empty()) {
-    const auto chosen = ChooseTarget(command.flags.inputs.asked, findings);
-    if (!chosen) return kFailed;
-    target = *chosen;
-  } else {
-    target.model = command.flags.inputs.asked.model;
-  }
+  const auto target =
+      TargetOrPlan(command.flags.inputs, command.plan, findings);
+  if (!target) return kFailed;
   bool found = false;
   Gathered all;
-  all.planned = LoadPlanned(command.flags.inputs, command.plan, target, common,
+  all.planned = LoadPlanned(command.flags.inputs, command.plan, *target, common,
                             found, findings);
   if (all.planned == nullptr) return found ? kFound : kFailed;
   all.folded.emplace(all.planned->table);
   all.page.plan = &*all.folded;
-  all.page.title = TitleOf(command, target, *all.planned);
+  all.page.title = TitleOf(command, *target, *all.planned);
   all.page.made_from = NameOf(command.plan);
   all.page.version = kVersion;
   all.page.coverage = CoverageIn(*all.planned, *all.folded);
   if (!GatherBase(command, all, findings) ||
-      !GatherFindings(command, target, all, findings) ||
-      !GatherCosts(command, target, all, findings)) {
+      !GatherFindings(command, *target, all, findings) ||
+      !GatherCosts(command, *target, all, findings)) {
     return kFailed;
   }
   if (!PutResult(report::ReportHtml(all.page), command.output, findings)) {

@@ -22,6 +22,7 @@
 #include "emit/pictures/array_text.h"
 #include "emit/pictures/bars_text.h"
 #include "emit/pictures/mesh_text.h"
+#include "model/name.h"
 #include "picture/array.h"
 #include "picture/coverage.h"
 #include "picture/mesh.h"
@@ -92,10 +93,8 @@ std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
                  "write `shardc show layout PARAM`");
     return std::nullopt;
   }
-  const char separator = table.names.empty() || table.names.front().find('/') ==
-                                                    std::string_view::npos
-                             ? '.'
-                             : '/';
+  const char separator =
+      SeparatorOf(table.names.empty() ? "" : table.names.front());
   const auto param =
       FindParam(table.names, separator, of.command.param, findings);
   const auto mode = ModeOf(of, Mode::kTrain, findings);
@@ -127,16 +126,7 @@ std::optional<Drawn> DrawMesh(const Subject& of, Findings&) {
 // A mesh needs no plan.
 int ShowMeshAlone(const ShowCommand& command, const PictureStyle& style,
                   Findings& findings) {
-  const InputFlags& flags = command.flags.inputs;
-  Target target;
-  if (flags.asked.mesh.empty()) {
-    const auto chosen = ChooseTarget(flags.asked, findings);
-    if (!chosen) return kFailed;
-    target = *chosen;
-  } else {
-    target.mesh = MeshInput{flags.asked.mesh, {}, {}};
-  }
-  const auto mesh = LoadMesh(flags, target, findings);
+  const auto mesh = LoadMeshAlone(command.flags.inputs, findings);
   if (!mesh) return kFailed;
   return PutOut(MeshPictureText(picture::MeshPicture(*mesh), style), findings)
              ? kDone
@@ -219,19 +209,14 @@ int RunShow(const ShowCommand& command, const Common& common,
   if (draw == DrawMesh && command.plan.empty()) {
     return ShowMeshAlone(command, *style, findings);
   }
-  Target target;
-  if (command.plan.empty()) {
-    const auto chosen = ChooseTarget(command.flags.inputs.asked, findings);
-    if (!chosen) return kFailed;
-    target = *chosen;
-  } else {
-    target.model = command.flags.inputs.asked.model;
-  }
+  const auto target =
+      TargetOrPlan(command.flags.inputs, command.plan, findings);
+  if (!target) return kFailed;
   bool found = false;
-  const auto planned = LoadPlanned(command.flags.inputs, command.plan, target,
+  const auto planned = LoadPlanned(command.flags.inputs, command.plan, *target,
                                    common, found, findings);
   if (planned == nullptr) return found ? kFound : kFailed;
-  const auto drawn = draw({command, target, *planned, *style}, findings);
+  const auto drawn = draw({command, *target, *planned, *style}, findings);
   if (!drawn || !PutOut(drawn->text, findings)) return kFailed;
   return drawn->over ? kFound : kDone;
 }
