@@ -3,6 +3,7 @@
 //
 //   shardc report --target llama3-8b-64 --base main.plan.json -o report.html
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "cli/output.h"
 #include "cli/pictured.h"
 #include "cli/plan_table.h"
+#include "cli/verified.h"
 #include "cli/version.h"
 #include "cost/report.h"
 #include "emit/report/report.h"
@@ -27,6 +29,7 @@ namespace {
 struct ReportCommand {
   CostFlags flags;
   std::string plan, base, output;
+  Strings verified;
 };
 
 // `llama.plan.json` of a path: no page holds the folder it was made in.
@@ -52,6 +55,7 @@ struct Gathered {
   std::optional<PlanTable> base;
   std::optional<PlanDiff> diff;
   Findings findings;
+  bool failed = false;  // verification
   report::Input page;
 };
 
@@ -113,6 +117,20 @@ bool GatherCosts(const ReportCommand& command, const Target& target,
   return true;
 }
 
+bool GatherVerified(const ReportCommand& command, Gathered& to,
+                    Findings& findings) {
+  bool good = true;
+  for (const std::string& path : command.verified) {
+    auto one = ReadVerified(path, to.planned->mesh(), findings);
+    good = good && one.has_value();
+    if (!one) continue;
+    to.failed = to.failed || one->failed;
+    std::move(one->tables.begin(), one->tables.end(),
+              std::back_inserter(to.page.tables));
+  }
+  return good;
+}
+
 int RunReport(const ReportCommand& command, const Common& common,
               Findings& findings) {
   const auto target =
@@ -131,7 +149,8 @@ int RunReport(const ReportCommand& command, const Common& common,
   all.page.coverage = CoverageIn(*all.planned, *all.folded);
   if (!GatherBase(command, all, findings) ||
       !GatherFindings(command, *target, all, findings) ||
-      !GatherCosts(command, *target, all, findings)) {
+      !GatherCosts(command, *target, all, findings) ||
+      !GatherVerified(command, all, findings)) {
     return kFailed;
   }
   if (!PutResult(report::ReportHtml(all.page), command.output, findings)) {
@@ -141,7 +160,7 @@ int RunReport(const ReportCommand& command, const Common& common,
                                 [](const cost::Report& one) {
                                   return !one.memory.Fits().value_or(true);
                                 });
-  return over || all.findings.HasErrors() ? kFound : kDone;
+  return over || all.failed || all.findings.HasErrors() ? kFound : kDone;
 }
 
 Options OptionsOf(ReportCommand& command) {
@@ -154,7 +173,12 @@ Options OptionsOf(ReportCommand& command) {
       {.name = "--base",
        .to = &command.base,
        .value = "FILE",
-       .help = "a plan to compare with, such as that of the main branch"}};
+       .help = "a plan to compare with, such as that of the main branch"},
+      {.name = "--verified",
+       .to = &command.verified,
+       .value = "FILE",
+       .help = "what `shardc verify --format json` wrote for the same mesh, of "
+               "attention or of whole steps; may be repeated"}};
   Options costs = OptionsOfCost(command.flags);
   std::erase_if(costs,
                 [](const Option& option) { return option.name == "--mode"; });
@@ -175,15 +199,16 @@ is wrong, what changed, where each parameter lies and what a step sends. It
 shows the findings of `shardc check`, the mesh with its hosts, memory by mode
 and a map of the fullest device, the parameters with a filter, a drawing of each
 way in which arrays are cut, rules with what they won, attention's specs, who
-owns the KV cache, communication, and with `--base` what differs from another
-plan. What is not known is said or left out.
+owns the KV cache, communication, with `--base` what differs from another plan,
+and with `--verified` what verification found. What is not known is said or left
+out.
 
 The page needs nothing else: it loads nothing, sends nothing, can be read
 without scripts, in the light and in the dark, on a phone and on paper. The same
 inputs make the same bytes; there is no time, host or folder in it.
 
-Exits with 1, the page written, when `check` finds an error or a device's memory
-is known and does not suffice.)",
+Exits with 1, the page written, when `check` finds an error, a device's memory
+is known and does not suffice, or what was verified failed.)",
     .example =
         "shardc report --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
         "--manifest manifest.json --base main.plan.json -o report.html",

@@ -147,6 +147,89 @@ class Report(Case):
             same = Page(self.report("--plan", base, "--base", base))
             self.assertIn("Nothing changes", same.texts["changes"])
 
+    def verified(self, folder, name, *args):
+        path = os.path.join(folder, name)
+        done = run("verify", *LLAMA[:-8], *args, "--format", "json")
+        self.check(done, 0)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(done.out)
+        return path, json.loads(done.out)
+
+    def test_what_was_verified_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cases, said = self.verified(
+                folder, "v.json", "--operation", "ring,flash_decoding",
+                "--mode", "train,decode", "--layout", "bthd", "--dtype",
+                "float32", "--features", "none")
+            step, steps = self.verified(folder, "s.json", "--step", "train")
+            page = self.page(*LLAMA, "--verified", cases, "--verified", step)
+            text = page.texts["verified"]
+            for status, count in said["summary"].items():
+                words = {"unsupported": "are not supported"}.get(status,
+                                                                 status)
+                self.assertIn(f"{count} {words}", text)
+            self.assertIn("flash_decoding", text)
+            sent = [op for op in steps["steps"][0]["ops"]
+                    if op["collective"]]
+            self.assertGreater(len(sent), 20)
+            for op in sent[:40]:
+                self.assertIn(op["op"], text)
+            self.assertIn("every result is the dense model's", text)
+
+            # A failure is told, and its words stay text.
+            said["cases"][0].update(status="fail", reason=HOSTILE[0])
+            with open(cases, "w", encoding="utf-8") as file:
+                json.dump(said, file)
+            html_ = self.report(*LLAMA, "--verified", cases, rc=1)
+            self.assertNotIn("alert(1)</script>", html_)
+            self.assertEqual(Page(html_).wrong, [])
+
+    def test_what_verified_something_else_makes_no_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, out = (os.path.join(folder, name)
+                         for name in ("v.json", "r.html"))
+            case = {"operation": "ring", "mode": "train", "status": "pass",
+                    "reason": None, "max_abs_error": 0, "tolerance": 1,
+                    "mesh": {"axes": [{"name": "tp", "size": 2}],
+                             "devices": 2}}
+            op = {"part": "model", "layers": 2 ** 62, "phase": "forward",
+                  "op": "add", "specs": "", "collective": "all_reduce",
+                  "axes": ["tp"], "bytes_per_device": 4}
+            here = {"axes": [{"name": "dp", "size": 2},
+                             {"name": "fsdp", "size": 8},
+                             {"name": "tp", "size": 4}], "devices": 64}
+            step = {"mode": "train", "status": "pass", "reason": None,
+                    "batch": 1, "length": 1, "mesh": here, "ops": [op]}
+            for text, words in (
+                    ("", "end of input"), ("[]", "no report"), ("{}", "no report"),
+                    ({"schema": "shardc.verify/v1", "faults": []},
+                     "no report"),
+                    ({"schema": "shardc.verify/v1", "cases": [case]},
+                     "tp=2, the plan's mesh is dp=2 fsdp=8 tp=4"),
+                    ({"schema": "shardc.verify/v1", "cases": [3]},
+                     "no object"),
+                    ({"schema": "shardc.verify/v1",
+                      "cases": [dict(case, operation=7)]}, "wrong type"),
+                    ({"schema": "shardc.verify/v1",
+                      "cases": [dict(case, tolerance="x")]}, "no number"),
+                    ({"schema": "shardc.step/v1", "steps": [step]},
+                     "more bytes"),
+                    ({"schema": "shardc.step/v1",
+                      "steps": [dict(step, ops=[dict(op, layers=-1)])]},
+                     "no count"),
+                    ({"schema": "shardc.step/v1",
+                      "steps": [dict(step, ops=[dict(op, layers=1,
+                                                axes=[1])])]},
+                     "no name")):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text if isinstance(text, str)
+                               else json.dumps(text))
+                done = run("report", *LLAMA, "--verified", path, "-o", out)
+                self.check(done, 2)
+                self.assertIn("v.json", done.err)
+                self.assertIn(words, done.err)
+                self.assertFalse(os.path.exists(out))
+
     def test_a_device_that_is_too_small_is_told_and_exits_with_1(self):
         text = self.report(*LLAMA, "--memory", "1GiB", rc=1)
         self.assertIn("✕ Does not fit", text)

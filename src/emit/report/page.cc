@@ -225,7 +225,7 @@ constexpr Section kSections[] = {
     {"rules", "Rules", WriteRules},
     {"attention", "Attention", WriteAttention},
     {"communication", "Communication", WriteCommunication},
-    {"more", "More", WriteTables},
+    {"verified", "Verified", WriteTables},
 };
 
 void WriteNav(Page& page, const std::vector<Section>& there) {

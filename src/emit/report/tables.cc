@@ -254,7 +254,7 @@ void WriteCommunication(Page& page) {
 void WriteTables(Page& page) {
   if (page.in.tables.empty()) return;
   Html& html = page.html;
-  page.Begin("more", "More");
+  page.Begin("verified", "Verified");
   for (const Table& table : page.in.tables) {
     html.Raw("<h3>").Text(table.title).Raw("</h3>\n<p class=q>");
     html.Message(table.about)

@@ -1,0 +1,265 @@
+// The file is read by its `schema`. Of attention, cases that differ in layout,
+// dtype and features are one row, with the largest error as a part of what was
+// allowed and the first reason of what did not pass:
+//
+//   ring  decode   18 pass  0 fail  3 unsupported   0.62   "lengths that ..."
+//
+// A step is a table of its own: what it sends, in the program's order.
+#include "cli/verified.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "plan/read.h"
+#include "source/checked.h"
+#include "source/file.h"
+#include "source/json.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+constexpr std::string_view kAnew =
+    "write it anew with `shardc verify --format json`";
+
+// Members of one file; after the first that is wrong all else is left alone.
+class Reader {
+ public:
+  Reader(const Mesh& mesh, Findings& findings)
+      : mesh_(mesh), findings_(findings) {}
+
+  bool good() const { return good_; }
+
+  std::string_view Text(const JsonValue& object, std::string_view key) {
+    const auto value = Member(object, key, JsonKind::kString);
+    return value ? value->string() : std::string_view();
+  }
+  // Nothing where it is null.
+  std::optional<std::string_view> TextOrNull(const JsonValue& object,
+                                             std::string_view key) {
+    if (IsNull(object, key)) return std::nullopt;
+    return Text(object, key);
+  }
+  int64_t Count(const JsonValue& object, std::string_view key) {
+    const auto value = Member(object, key, JsonKind::kInteger);
+    if (value && value->integer() < 0) Refuse(*value, "this is no count");
+    return value ? value->integer() : 0;
+  }
+  // Nothing where it is null.
+  std::optional<double> Real(const JsonValue& object, std::string_view key) {
+    const auto value = object.Find(key);
+    if (!value || value->IsNull()) return std::nullopt;
+    if (value->kind() != JsonKind::kInteger &&
+        value->kind() != JsonKind::kReal) {
+      Refuse(*value, "`" + std::string(key) + "` is no number");
+      return std::nullopt;
+    }
+    return value->real();
+  }
+  std::vector<JsonValue> List(const JsonValue& object, std::string_view key) {
+    std::vector<JsonValue> out;
+    const auto value = Member(object, key, JsonKind::kArray);
+    if (!value) return out;
+    for (const JsonValue item : value->items()) out.push_back(item);
+    return out;
+  }
+  std::string Names(const JsonValue& object, std::string_view key) {
+    std::string out;
+    for (const JsonValue& item : List(object, key)) {
+      if (!item.IsString()) {
+        Refuse(item, "this is no name");
+        return {};
+      }
+      if (!out.empty()) out += " ";
+      out += item.string();
+    }
+    return out;
+  }
+  // Whether what was verified was the plan's mesh.
+  bool OfThisMesh(const JsonValue& object) {
+    const auto value = Member(object, "mesh", JsonKind::kObject);
+    if (!value) return false;
+    const auto mesh = ParsePlanMesh(*value, findings_);
+    if (!mesh) return good_ = false;
+    const std::string given = MeshText(*mesh), wanted = MeshText(mesh_);
+    if (given == wanted) return true;
+    Refuse(*value,
+           "this was verified on " + given + ", the plan's mesh is " + wanted);
+    return false;
+  }
+  void Refuse(const JsonValue& value, std::string message) {
+    if (good_) {
+      findings_.Add(code::kSchema, value.place(), std::move(message),
+                    std::string(kAnew));
+    }
+    good_ = false;
+  }
+
+ private:
+  static bool IsNull(const JsonValue& object, std::string_view key) {
+    const auto value = object.Find(key);
+    return !value || value->IsNull();
+  }
+  std::optional<JsonValue> Member(const JsonValue& object, std::string_view key,
+                                  JsonKind kind) {
+    if (!good_) return std::nullopt;
+    if (!object.IsObject()) {
+      Refuse(object, "this is no object");
+      return std::nullopt;
+    }
+    auto value = RequiredMember(object, key, kind, findings_);
+    good_ = value.has_value();
+    return value;
+  }
+
+  const Mesh& mesh_;
+  Findings& findings_;
+  bool good_ = true;
+};
+
+// 0.62; more digits where two would say 0 or 1.
+std::string PartText(double part) {
+  std::array<char, 32> text{};
+  const int digits = part < 0.005 || part > 0.995 ? 4 : 2;
+  std::snprintf(text.data(), text.size(), "%.*f", digits, part);
+  return text.data();
+}
+
+struct Row {
+  std::string operation, mode, reason;
+  int64_t passed = 0, failed = 0, unsupported = 0;
+  std::optional<double> closest;
+};
+
+void AddCase(Reader& read, const JsonValue& value, std::vector<Row>& rows) {
+  const std::string_view operation = read.Text(value, "operation");
+  const std::string_view mode = read.Text(value, "mode");
+  const std::string_view status = read.Text(value, "status");
+  const auto reason = read.TextOrNull(value, "reason");
+  const auto error = read.Real(value, "max_abs_error");
+  const auto allowed = read.Real(value, "tolerance");
+  if (!read.good() || !read.OfThisMesh(value)) return;
+  const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
+    return row.operation == operation && row.mode == mode;
+  });
+  Row& row = same != rows.end() ? *same : rows.emplace_back();
+  row.operation = operation;
+  row.mode = mode;
+  (status == "pass"   ? row.passed
+   : status == "fail" ? row.failed
+                      : row.unsupported) += 1;
+  if (reason && row.reason.empty()) row.reason = *reason;
+  if (error && allowed && *allowed > 0) {
+    row.closest = std::max(row.closest.value_or(0), *error / *allowed);
+  }
+}
+
+void ReadCases(Reader& read, const JsonValue& root, const std::string& from,
+               Verified& out) {
+  std::vector<Row> rows;
+  for (const JsonValue& one : read.List(root, "cases")) {
+    AddCase(read, one, rows);
+    if (!read.good()) return;
+  }
+  report::Table table;
+  int64_t passed = 0, failed = 0, unsupported = 0;
+  table.heads = {"operation",   "mode",          "pass", "fail",
+                 "unsupported", "error/allowed", "why"};
+  table.numbers = {false, false, true, true, true, true, false};
+  for (Row& row : rows) {
+    passed += row.passed;
+    failed += row.failed;
+    unsupported += row.unsupported;
+    table.rows.push_back({row.operation, row.mode, CountText(row.passed),
+                          CountText(row.failed), CountText(row.unsupported),
+                          row.closest ? PartText(*row.closest) : "",
+                          std::move(row.reason)});
+  }
+  table.title = "Attention, verified";
+  table.about = "Sharded attention against the dense one, from `" + from +
+                "`: " + CountText(passed) + " pass, " + CountText(failed) +
+                " fail, " + CountText(unsupported) + " are not supported.";
+  out.failed = out.failed || failed > 0;
+  out.tables.push_back(std::move(table));
+}
+
+std::string AboutStep(Reader& read, const JsonValue& step,
+                      std::string_view status, const std::string& from) {
+  std::string out = "A whole step of the model, from `" + from + "`: ";
+  if (status == "unsupported") {
+    return out + "it is not supported. " +
+           std::string(read.TextOrNull(step, "reason").value_or(""));
+  }
+  out += status == "pass" ? "every result is the dense model's."
+                          : "a result is not the dense model's.";
+  return out + " Bytes are what the busiest device sends at " +
+         Counted(read.Count(step, "batch"), "row") + " of " +
+         Counted(read.Count(step, "length"), "token") + ", over all layers.";
+}
+
+// Rows of a layer are written once, and sent once by each.
+void AddOp(Reader& read, const JsonValue& op, report::Table& table) {
+  const auto collective = read.TextOrNull(op, "collective");
+  if (!collective) return;
+  const int64_t layers = read.Count(op, "layers");
+  const int64_t bytes = read.Count(op, "bytes_per_device");
+  const auto sent = CheckedMul(layers, bytes);
+  if (!sent) {
+    read.Refuse(op, "these are more bytes than can be counted");
+    return;
+  }
+  table.rows.push_back(
+      {std::string(read.Text(op, "phase")), std::string(read.Text(op, "part")),
+       std::string(read.Text(op, "op")), std::string(read.Text(op, "specs")),
+       std::string(*collective) + " " + read.Names(op, "axes"),
+       BytesText(*sent)});
+}
+
+void ReadSteps(Reader& read, const JsonValue& root, const std::string& from,
+               Verified& out) {
+  for (const JsonValue& step : read.List(root, "steps")) {
+    const std::string_view status = read.Text(step, "status");
+    if (!read.good() || !read.OfThisMesh(step)) return;
+    report::Table table;
+    table.title = "Step, verified: " + std::string(read.Text(step, "mode"));
+    table.about = AboutStep(read, step, status, from);
+    table.heads = {"phase", "part", "op", "specs", "collective", "sent"};
+    table.numbers = {false, false, false, false, false, true};
+    for (const JsonValue& op : read.List(step, "ops")) AddOp(read, op, table);
+    if (!read.good()) return;
+    out.failed = out.failed || status == "fail";
+    out.tables.push_back(std::move(table));
+  }
+}
+
+}  // namespace
+
+std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
+                                     Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return std::nullopt;
+  const JsonValue root = document->root();
+  const auto schema =
+      root.IsObject() ? root.Find("schema") : std::optional<JsonValue>();
+  const std::string_view kind =
+      schema && schema->IsString() ? schema->string() : std::string_view();
+  const std::string name = path.substr(path.rfind('/') + 1);
+  Reader read(mesh, findings);
+  Verified out;
+  if (kind == "shardc.verify/v1" && root.Find("cases")) {
+    ReadCases(read, root, name, out);
+  } else if (kind == "shardc.step/v1" && root.Find("steps")) {
+    ReadSteps(read, root, name, out);
+  } else {
+    read.Refuse(root, "this is no report of `shardc verify`");
+  }
+  if (!read.good()) return std::nullopt;
+  return out;
+}
+
+}  // namespace shardc::cli
