@@ -376,48 +376,100 @@ class Comparison {
     }
   }
 
-  // Told once for all modes in which a tensor's spec differs alike. A mode
-  // that one of the two lacks is told with the modes.
-  void CompareAttention() {
-    const auto was = MemberAt(was_, "attention"),
-               given = MemberAt(given_, "attention");
-    if (!was || !given) return;
+  // An attention tensor's spec that differs, and the modes in which it does so.
+  struct TensorChange {
+    std::string tensor, before, now;
+    std::string dimensions;  // that differ; empty: told whole
+    Place place;
+    std::string modes;
+  };
+
+  // "dimension 0 was "dp" and is null"; nothing where a spec is absent or has
+  // another length.
+  static std::string DimensionsText(const std::optional<JsonValue>& was,
+                                    const std::optional<JsonValue>& given) {
+    if (!was || !given || !was->IsArray() || !given->IsArray() ||
+        was->size() != given->size()) {
+      return {};
+    }
+    std::string out;
+    size_t dimension = 0;
+    auto next = given->items().begin();
+    for (const JsonValue entry : was->items()) {
+      const std::string before = NormalText(entry), now = NormalText(*next);
+      if (before != now) {
+        out += (out.empty() ? "dimension " : ", dimension ") +
+               std::to_string(dimension) + WasAndIs(before, now);
+      }
+      ++dimension;
+      ++next;
+    }
+    return out;
+  }
+
+  // A mode that one of the two lacks is told with the modes.
+  std::vector<TensorChange> AttentionChanges(const JsonValue& was,
+                                             const JsonValue& given) {
+    std::vector<TensorChange> out;
+    std::map<std::tuple<std::string, std::string, std::string>, size_t> known;
     const JsonMembers was_modes = MembersOf(was),
                       given_modes = MembersOf(given);
-    std::map<std::string, size_t> told;
-    std::vector<std::pair<Place, std::vector<std::string_view>>> places;
     for (const std::string_view mode : NamesOfEither(given, was)) {
       const auto a = MemberAt(was_modes, mode), b = MemberAt(given_modes, mode);
       if (!a || !b) {
         if (MemberText(was_, "modes", "") != MemberText(given_, "modes", ""))
           continue;
-        Say(a ? a->place() : was->place(),
-            "`attention` " + std::string(a ? "has" : "lacks") + " mode " +
-                Quoted(mode));
+        Say(a ? a->place() : was.place(), "`attention` " +
+                                              std::string(a ? "has" : "lacks") +
+                                              " mode " + Quoted(mode));
         continue;
       }
       const JsonMembers was_specs = MembersOf(a), given_specs = MembersOf(b);
       for (const std::string_view tensor : NamesOfEither(b, a)) {
-        const std::string before = MemberText(was_specs, tensor, "absent");
-        const std::string now = MemberText(given_specs, tensor, "absent");
+        std::string before = MemberText(was_specs, tensor, "absent");
+        std::string now = MemberText(given_specs, tensor, "absent");
         if (before == now) continue;
-        const auto value = MemberAt(was_specs, tensor);
         const auto [at, fresh] =
-            told.try_emplace(" spec of attention tensor " + Quoted(tensor) +
-                                 WasAndIs(before, now),
-                             places.size());
-        if (fresh) places.push_back({value ? value->place() : a->place(), {}});
-        places[at->second].second.push_back(mode);
+            known.try_emplace({std::string(tensor), before, now}, out.size());
+        if (fresh) {
+          const auto value = MemberAt(was_specs, tensor);
+          out.push_back({std::string(tensor), std::move(before), std::move(now),
+                         DimensionsText(value, MemberAt(given_specs, tensor)),
+                         value ? value->place() : a->place(),
+                         std::string(mode)});
+        } else {
+          out[at->second].modes += ", " + std::string(mode);
+        }
       }
     }
-    std::vector<std::string_view> words(places.size());
-    for (const auto& [text, index] : told) words[index] = text;
-    for (size_t i = 0; i < places.size(); ++i) {
-      std::string modes;
-      for (const std::string_view mode : places[i].second) {
-        modes += (modes.empty() ? "" : ", ") + std::string(mode);
+    return out;
+  }
+
+  // Told once for all modes in which a tensor's spec differs alike, and once
+  // for all tensors of which the same dimensions do: a changed axis of `batch`
+  // is in each of them.
+  void CompareAttention() {
+    const auto was = MemberAt(was_, "attention"),
+               given = MemberAt(given_, "attention");
+    if (!was || !given) return;
+    const std::vector<TensorChange> changes = AttentionChanges(*was, *given);
+    std::map<std::pair<std::string_view, std::string_view>,
+             std::vector<std::string>>
+        alike;
+    for (const TensorChange& change : changes) {
+      alike[{change.modes, change.dimensions}].push_back(Quoted(change.tensor));
+    }
+    for (const TensorChange& change : changes) {
+      const auto& tensors = alike[{change.modes, change.dimensions}];
+      if (change.dimensions.empty() || tensors.size() == 1) {
+        Say(change.place, "the " + change.modes + " spec of attention tensor " +
+                              Quoted(change.tensor) +
+                              WasAndIs(change.before, change.now));
+      } else if (tensors.front() == Quoted(change.tensor)) {
+        Say(change.place,
+            "the " + change.modes + " specs of attention tensors " +
+                ListText(tensors, tensors.size()) + ": " + change.dimensions);
       }
-      Say(places[i].first, "the " + modes + std::string(words[i]));
     }
   }
 

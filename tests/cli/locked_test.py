@@ -139,6 +139,20 @@ targets:
                       found[0]["message"])
         self.assertEqual(len(found[0]["params"]), 40)
 
+    def test_attention_tensors_that_change_alike_are_told_once(self):
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.write("r.yaml", self.read("r.yaml").replace(
+            "version: 1", "version: 1\naxes: {batch: tp, decode_batch: tp}"))
+        found = [f["message"] for f in self.found("--select", "SHD195")
+                 if "attention" in f["message"]]
+        whole = [m for m in found if "dimension 0 was" in m]
+        self.assertEqual(len(whole), 1, found)
+        for tensor in ("query", "key", "value", "output", "mask"):
+            self.assertIn(f"`{tensor}`", whole[0])
+        self.assertTrue(whole[0].startswith(
+            "the train, prefill, decode, insert specs of attention tensors"),
+            whole)
+
     def test_what_the_digest_left_out_is_locked(self):
         project = self.read("shardc.yaml")
         mesh = ("{axes: {fsdp: 2, tp: 4}, axis_types: explicit, "
