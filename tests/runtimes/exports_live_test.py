@@ -224,7 +224,7 @@ class Eformer(unittest.TestCase):
         from eformer.escale import PartitionAxis, PartitionManager
         compared = 0
         for axes in ({}, {"head": "x", "batch": ["dp", "fsdp"]},
-                     {"sequence": None, "kv_head": [], "decode_head": "fsdp"},
+                     {"sequence": None, "kv_head": [], "decode_head": "x"},
                      {"tensor_parallel": "x", "vocab": ["x", "dp"]}):
             with tempfile.TemporaryDirectory() as folder:
                 rules = os.path.join(folder, "rules.yaml")
