@@ -46,7 +46,7 @@ constexpr Role kRoles[] = {
     {"q", {{kBatch, kQuery, kHead, kHeadDim}}},
     {"attn_out", {{kBatch, kQuery, kHead, kHeadDim}}},
     {"k", {{kBatch, kNewKeys, kKvHead, kKvDim}}},
-    {"krep", {{kBatch, kHead, kKvDim}}, true},
+    {"krep", {{kBatch, kKeys, kHead, kKvDim}}, true},
     {"mlp", {{kBatch, kQuery, kMlp}}},
     {"logits", {{kBatch, kQuery, kVocab}}},
     {"router", {{kBatch, kQuery, kGate}}},
@@ -135,6 +135,8 @@ AnchorAxes AnchorAxesOf(const Resolver& resolver, Mode mode) {
   for (size_t i = 0; i < kAnchorTokens.size(); ++i) {
     out.by_token[i] = resolved(kAnchorTokens[i]);
   }
+  // Many queries gather the keys; of one, parts of its softmax are joined.
+  if (!IsGeneration(mode)) out.overrides.push_back({"krep", "KV_LENGTH", {}});
   for (std::string_view token : {"BATCH", "QUERY_LENGTH", "FSDP"}) {
     for (const std::string& axis : resolved(token)) {
       if (std::find(out.data.begin(), out.data.end(), axis) == out.data.end()) {

@@ -110,6 +110,20 @@ class VerifyStep(Case):
         self.assertIn("step decode  dp=2 tp=2  batch 8 x 4096", out.out)
         self.assertIn("pass: F64, logits, 4 caches equal", out.out)
 
+    def test_a_split_cache_stays_where_it_is(self):
+        (step,) = self.steps("--mesh", "sp:4,tp:2", *LLAMA, "--batch", "16",
+                             "--step", "decode")
+        self.assertEqual(step["status"], "pass")
+        attention = [op for op in step["ops"] if op["op"] == "attention"]
+        # Partial softmaxes: maxima, sums and what they weigh.
+        self.assertEqual([(op["collective"], op["axes"], op["result"])
+                          for op in attention],
+                         [("all_reduce", ["sp"], "[b,n,t]"),
+                          ("all_reduce", ["sp"], "[b,n,t]"),
+                          ("all_reduce", ["sp"], "[b,t,n,h]")])
+        for op in step["ops"]:
+            self.assertNotIn(",s,", op["result"])
+
     def test_16_bits(self):
         for model in (LLAMA, MIXTRAL, GPT2, GEMMA):
             with self.subTest(model=model[5]):

@@ -139,13 +139,7 @@ class ModelWriter : public Writer {
     }
     write.layer = -1;
     End(x);
-    if (kind_.decodes) {
-      // A cache stays where it is, and parts of softmaxes are joined.
-      for (step::Op& op : graph.ops) {
-        if (op.anchor == "krep") op.anchor.clear();
-      }
-      return;
-    }
+    if (kind_.decodes) return;
     step::Differentiate(graph);
     step::AppendOptimizer(graph);
   }
@@ -490,7 +484,8 @@ void SetAnchors(SoundStep which, Writer& of) {
       of.Anchor("KV_LENGTH", {"sp"});
       AnchorHeads(of, {"tp"});
       of.anchors.overrides = {{"resid", "QUERY_LENGTH", {"sp", "tp"}},
-                              {"normed", "QUERY_LENGTH", {"sp", "tp"}}};
+                              {"normed", "QUERY_LENGTH", {"sp", "tp"}},
+                              {"krep", "KV_LENGTH", {}}};
       of.anchors.data = {"dp", "sp"};
       return;
     case SoundStep::kSplit:
