@@ -8,15 +8,20 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "cli/committed_plan.h"
+#include "cli/committed_step.h"
 #include "cli/output.h"
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
+#include "emit/verify/step_json.h"
 #include "lint/locked.h"
 #include "lint/rules/all.h"
+#include "parse/target_step.h"
 #include "source/thread_pool.h"
 
 namespace shardc::cli {
@@ -37,12 +42,34 @@ Place AnchorOf(const Target& target) {
           Place::kWhole, Place::kWhole};
 }
 
-FindingSink Locked(const Target& target, const Plan& plan, Findings& errors) {
+FindingSink LockedPlan(const Target& target, const Plan& plan,
+                       Findings& errors) {
   if (target.plan.empty()) return {};
   const SourceRef source = ReadCommittedPlan(target, errors);
   if (source == nullptr) return {};
   return CompareLocked([&](Sink& out) { WritePlanJson(plan, {}, out); }, source,
                        errors);
+}
+
+FindingSink LockedStep(const Target& target, const Compiled& compiled,
+                       const std::optional<ModelConfig>& config,
+                       Findings& errors) {
+  if (StepPathOf(target).empty()) return {};
+  const SourceRef source = ReadCommittedStep(target, errors);
+  if (source == nullptr) return {};
+  const auto steps = StepsToCommit(target, compiled, config, errors);
+  if (!steps) return {};
+  return CompareLocked([&](Sink& out) { WriteStepJson(*steps, out); }, source,
+                       errors, Committed::kStep);
+}
+
+// What of the target's committed files is not what the inputs give.
+FindingSink Locked(const Target& target, const Compiled& compiled,
+                   const std::optional<ModelConfig>& config, Findings& errors) {
+  FindingSink out = LockedPlan(target, compiled.plan, errors);
+  FindingSink more = LockedStep(target, compiled, config, errors);
+  std::move(more.begin(), more.end(), std::back_inserter(out));
+  return out;
 }
 
 CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
@@ -55,7 +82,9 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
       LoadAndCompile(options.inputs, target, common, out.errors, &config);
   if (compiled == nullptr) return out;
   FindingSink extra;
-  if (options.locked) extra = Locked(target, compiled->plan, out.errors);
+  if (options.locked) {
+    extra = Locked(target, *compiled, config, out.errors);
+  }
   out.result =
       LintTarget(target, *compiled, std::move(config), options.lint, selection,
                  std::move(extra), options.fix ? &out.fixes : nullptr);

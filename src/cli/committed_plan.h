@@ -11,6 +11,8 @@ namespace shardc::cli {
 // Null, with a finding that names the command that writes it, where it cannot
 // be read.
 SourceRef ReadCommittedPlan(const Target& target, Findings& findings);
+// The same of the step program.
+SourceRef ReadCommittedStep(const Target& target, Findings& findings);
 
 }  // namespace shardc::cli
 

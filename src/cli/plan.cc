@@ -5,12 +5,15 @@
 
 #include "cli/commands.h"
 #include "cli/committed_plan.h"
+#include "cli/committed_step.h"
 #include "cli/inputs.h"
 #include "cli/lint_target.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "emit/emit.h"
+#include "emit/verify/step_json.h"
 #include "lint/locked.h"
+#include "parse/target_step.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -56,7 +59,7 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
   if (!all) return std::nullopt;
   std::vector<Target> out;
   for (Target& target : *all) {
-    if (!target.plan.empty()) {
+    if (!target.plan.empty() || !StepPathOf(target).empty()) {
       out.push_back(std::move(target));
     } else if (all->size() > 1 && flags.inputs.targets.empty()) {
       Tell(common, "target `" + target.name + "` has no `plan`: left out\n");
@@ -113,6 +116,22 @@ std::string CheckLine(const Target& target, const Compiled& compiled,
                                     : ": `shardc check --notes` tells them\n");
 }
 
+using StepReports = std::vector<verify::StepReport>;
+
+int ShowDifferences(const std::vector<PlanDifference>& differences,
+                    const std::string& path, const Common& common,
+                    std::string& out) {
+  if (differences.empty()) {
+    Tell(common, path + ": nothing changes\n");
+    return kDone;
+  }
+  out += Printable(path) + "\n";
+  for (const PlanDifference& one : differences) {
+    out += "  " + Printable(one.message) + "\n";
+  }
+  return kFound;
+}
+
 // What the inputs would change in the committed plan, on stdout.
 int ShowDiff(const Target& target, const Plan& plan, const Common& common,
              std::string& out, Findings& findings) {
@@ -121,15 +140,32 @@ int ShowDiff(const Target& target, const Plan& plan, const Common& common,
   const auto differences = DifferencesFrom(
       [&](Sink& sink) { WritePlanJson(plan, {}, sink); }, committed, findings);
   if (!differences) return kFailed;
-  if (differences->empty()) {
-    Tell(common, target.plan + ": nothing changes\n");
-    return kDone;
-  }
-  out += Printable(target.plan) + "\n";
-  for (const PlanDifference& one : *differences) {
-    out += "  " + Printable(one.message) + "\n";
-  }
-  return kFound;
+  return ShowDifferences(*differences, target.plan, common, out);
+}
+
+// The same of the committed step program.
+int ShowStepDiff(const Target& target, const StepReports& steps,
+                 const Common& common, std::string& out, Findings& findings) {
+  const SourceRef committed = ReadCommittedStep(target, findings);
+  if (committed == nullptr) return kFailed;
+  const auto differences =
+      DifferencesFrom([&](Sink& sink) { WriteStepJson(steps, sink); },
+                      committed, findings, Committed::kStep);
+  if (!differences) return kFailed;
+  return ShowDifferences(*differences, StepPathOf(target), common, out);
+}
+
+// Of the committed step program, where the target has one: written or shown.
+int PutStep(const PlanFlags& flags, const Target& target,
+            const Compiled& compiled, const std::optional<ModelConfig>& model,
+            const Common& common, std::string& diff, Findings& findings) {
+  const std::string path = StepPathOf(target);
+  if (path.empty() || !(flags.diff || flags.write_locked)) return kDone;
+  const auto steps = StepsToCommit(target, compiled, model, findings);
+  if (!steps) return kFailed;
+  if (flags.diff) return ShowStepDiff(target, *steps, common, diff, findings);
+  const auto write = [&](Sink& out) { WriteStepJson(*steps, out); };
+  return PutResult(write, path, findings) ? kDone : kFailed;
 }
 
 // One target; `diff` gathers what is to be shown of several.
@@ -142,12 +178,19 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   const bool refused = found.HasErrors();
   if (!flags.diff && !common.quiet) {
     Tell(common, PlanSummaryText(*compiled) +
-                     CheckLine(target, *compiled, std::move(model),
+                     CheckLine(target, *compiled, model,
                                ProjectLintSettings(flags.inputs.asked)));
   }
   if (!refused) findings.Append(WholeFindings(*compiled));
   int status = refused ? kFound : kDone;
   if (refused && !flags.keep_going) {
+    findings.Append(std::move(found));
+    return status;
+  }
+  status = std::max(
+      status, PutStep(flags, target, *compiled, model, common, diff, findings));
+  const bool committed = flags.diff || flags.write_locked;
+  if (committed && target.plan.empty()) {
     findings.Append(std::move(found));
     return status;
   }
@@ -228,7 +271,9 @@ most of the model lies whole on every device, a warning says so.
 
 `--write-locked` writes the committed plans of the project's targets, of all or
 of those that `--target` names; `--diff` shows what it would change in
-them.)",
+them. A target that names a `step` has its step program written and compared
+too: what `verify --step` tells of its modes without running them, at the
+target's batch and 4096 tokens.)",
     .example =
         "shardc plan --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
         "--manifest model.safetensors.index.json -o plan.json",

@@ -5,9 +5,11 @@
 //   23 differences, limit 20  ->  20 findings and `3 more differences`
 #include "lint/locked.h"
 
+#include <string>
 #include <utility>
 
 #include "lint/rules/all.h"
+#include "lint/step_difference.h"
 #include "source/matching_sink.h"
 #include "source/wording.h"
 
@@ -26,6 +28,15 @@ Finding Make(Place place, std::string message, Level level, std::string help) {
   return out;
 }
 
+std::optional<std::vector<PlanDifference>> Compare(const WritePlan& give,
+                                                   const SourceRef& committed,
+                                                   Committed kind,
+                                                   Findings& errors) {
+  const SourceRef now = MakeSource("the plan of now", TextOf(give));
+  return kind == Committed::kStep ? CompareSteps(committed, now, errors)
+                                  : ComparePlans(committed, now, errors);
+}
+
 bool IsUpToDate(const WritePlan& give, std::string_view committed) {
   MatchingSink sink(committed);
   give(sink);
@@ -35,23 +46,24 @@ bool IsUpToDate(const WritePlan& give, std::string_view committed) {
 }  // namespace
 
 std::optional<std::vector<PlanDifference>> DifferencesFrom(
-    const WritePlan& give, const SourceRef& committed, Findings& errors) {
+    const WritePlan& give, const SourceRef& committed, Findings& errors,
+    Committed kind) {
   if (IsUpToDate(give, committed->text())) return std::vector<PlanDifference>();
-  return ComparePlans(committed, MakeSource("the plan of now", TextOf(give)),
-                      errors);
+  return Compare(give, committed, kind, errors);
 }
 
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
-                          Findings& errors, size_t limit) {
+                          Findings& errors, Committed kind, size_t limit) {
   if (IsUpToDate(give, committed->text())) return {};
-  auto differences = ComparePlans(
-      committed, MakeSource("the plan of now", TextOf(give)), errors);
+  auto differences = Compare(give, committed, kind, errors);
   if (!differences) return {};
   const Place whole{committed, 0, committed->text().size()};
   if (differences->empty()) {
     return {Make(whole,
-                 "the committed plan says what the inputs give in other "
-                 "words: order, spacing or `source` differ",
+                 std::string("the committed ") +
+                     (kind == Committed::kStep ? "step program" : "plan") +
+                     " says what the inputs give in other "
+                     "words: order, spacing or `source` differ",
                  Level::kNote, "`shardc plan --write-locked` writes it anew")};
   }
   const std::string help =

@@ -1,7 +1,8 @@
-// The committed plan against the one that the inputs give now.
+// A committed plan, or step program, against the one that the inputs give now.
 #ifndef SHARDC_LINT_LOCKED_H_
 #define SHARDC_LINT_LOCKED_H_
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -16,11 +17,15 @@ namespace shardc {
 
 using WritePlan = std::function<void(Sink& out)>;
 
+// What is committed.
+enum class Committed : uint8_t { kPlan, kStep };
+
 // What differs in the plan that the inputs `give` from the `committed` file.
 // Empty where both say the same; nothing where the file cannot be read, which
 // goes to `errors`.
 std::optional<std::vector<PlanDifference>> DifferencesFrom(
-    const WritePlan& give, const SourceRef& committed, Findings& errors);
+    const WritePlan& give, const SourceRef& committed, Findings& errors,
+    Committed kind = Committed::kPlan);
 
 // Compares the `committed` file with the plan that the inputs `give`. One
 // finding for each thing that differs, folded over layers, at its place in the
@@ -28,7 +33,8 @@ std::optional<std::vector<PlanDifference>> DifferencesFrom(
 // where the bytes are the same. At most `limit`, and a last one that counts
 // the rest. Errors in reading the file go to `errors`.
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
-                          Findings& errors, size_t limit = 20);
+                          Findings& errors, Committed kind = Committed::kPlan,
+                          size_t limit = 20);
 
 }  // namespace shardc
 

@@ -40,10 +40,10 @@ constexpr std::array<Name, 2> kModelSlopesKeys = {"when", "scaled"};
 constexpr std::array<Name, 2> kModelNormKeys = {"epsilon", "plus_one"};
 constexpr std::array<Name, 4> kProjectKeys = {"version", "targets", "lint",
                                               "weight_decay"};
-constexpr std::array<Name, 15> kTargetKeys = {
-    "mesh",       "rules",  "manifest", "model",    "modes",
-    "operations", "layout", "dtype",    "kv_dtype", "settings",
-    "batch",      "kv_len", "memory",   "plan",     "weight_decay"};
+constexpr std::array<Name, 16> kTargetKeys = {
+    "mesh",   "rules", "manifest", "model",       "modes", "operations",
+    "layout", "dtype", "kv_dtype", "settings",    "batch", "kv_len",
+    "memory", "plan",  "step",     "weight_decay"};
 constexpr std::array<Name, 5> kLintKeys = {"select", "ignore", "severity",
                                            "fail_on", "baseline"};
 constexpr std::array<Name, 3> kOperationsKeys = {"version", "defaults",

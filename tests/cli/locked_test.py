@@ -4,7 +4,10 @@ import json
 import os
 import unittest
 
+import jsonschema
+
 from check_test import Folder, MANIFEST
+from driver import TESTDATA
 
 
 class Locked(Folder):
@@ -322,6 +325,101 @@ targets:
         self.write("shardc.yaml", self.read("shardc.yaml").replace(
             "    plan: one.plan.json\n", ""))
         self.check(self.shardc("check", "--locked"), 2)
+
+
+class LockedStep(Folder):
+    """A committed step program: review shows a new collective."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("r.yaml", "version: 1\nextends: [builtin:llama]\n"
+                   "rules: []\n")
+        self.project()
+
+    def project(self, *, mesh="fsdp:2,tp:2", more=""):
+        models = os.path.join(TESTDATA, "models", "llama-3-8b.hf")
+        configs = os.path.join(TESTDATA, "configs", "llama-3-8b")
+        self.write("shardc.yaml", f"""\
+version: 1
+targets:
+  one:
+    mesh: {mesh}
+    rules: [r.yaml]
+    manifest: {models}.manifest.json
+    model: {configs}.config.json
+    batch: 8
+    step: one.step.json
+{more}""")
+
+    def messages(self, *flags, rc=1):
+        found = self.check(self.shardc("check", "--locked", "--format",
+                                       "json", *flags), rc).json()
+        return sorted(f["message"].removesuffix(" (in target `one`)")
+                      for f in found if f["code"] == "SHD195")
+
+    def test_a_new_collective(self):
+        result = self.check(self.shardc("check", "--locked"), 2)
+        self.assertIn("step program `one.step.json` is not there", result.out)
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.assertEqual(os.listdir(self.folder.name).count("one.plan.json"), 0)
+        steps = json.loads(self.read("one.step.json"))
+        jsonschema.validate(steps, json.loads(self.shardc("schema",
+                                                          "step").out))
+        self.assertEqual([(s["mode"], s["batch"], s["proof"])
+                          for s in steps["steps"]],
+                         [(m, 8, None)
+                          for m in ("train", "prefill", "decode")])
+        self.assertEqual(self.messages(rc=0), [])
+        self.check(self.shardc("plan", "--diff"), 0)
+        self.write("r.yaml", self.read("r.yaml") +
+                   "axes: {hidden_state: []}\n")
+        self.assertEqual(len(self.messages()), 21)  # and one that counts
+        shown = self.check(self.shardc("plan", "--diff"), 1).out
+        self.assertTrue(shown.startswith("one.step.json\n  decode, "), shown)
+        lines = [line.strip() for line in shown.splitlines()
+                 if line.startswith("  train, ")]
+        new = [line for line in lines if " is new, " in line]
+        gone = [line for line in lines if line.endswith(" no longer there")]
+        self.assertEqual(lines, new + gone)
+        self.assertIn("train, layer 0-31, add: all_reduce tp of [b,t,d] "
+                      "b:fsdp pending tp -> b:fsdp is new, 256 MiB a device",
+                      new)
+        self.assertIn("train, layer 0-31, linear q: all_gather tp of [b,t,d] "
+                      "b:fsdp d:tp -> b:fsdp is no longer there", gone)
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.assertEqual(self.messages(rc=0), [])
+
+    def test_settings_and_bytes(self):
+        self.project(more="    modes: [train]\n")
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        steps = json.loads(self.read("one.step.json"))
+        (step,) = steps["steps"]
+        step["ops"][3]["bytes_per_device"] += 1024
+        self.write("one.step.json", json.dumps(steps))
+        (said,) = self.messages()
+        self.assertRegex(said, r"^train, .* sent .* a device and sends ")
+        step["ops"][3]["bytes_per_device"] -= 1024
+        self.write("one.step.json", json.dumps(steps))
+        (said,) = self.messages(rc=0)
+        self.assertIn("the committed step program says", said)
+        self.project(more="    modes: [train]\n", mesh="fsdp:4")
+        found = self.messages()
+        self.assertTrue(any(m.startswith("train: `mesh` was ")
+                            for m in found), found)
+        self.project(more="    modes: [decode]\n")
+        self.assertEqual(self.messages(),
+                         ["the committed steps have no mode decode",
+                          "train is no longer a mode of the target"])
+
+    def test_what_is_no_step(self):
+        for text in ('{"schema": "shardc.plan/v1"}', "[]", "{"):
+            self.write("one.step.json", text)
+            self.check(self.shardc("check", "--locked"), 2)
+        self.write("r.yaml", "version: 1\nrules:\n  - match: '.*'\n"
+                   "    spec: Replicated\n")
+        self.assertIn("none of the rules files describes the model",
+                      self.check(self.shardc("plan", "--write-locked"),
+                                 2).err)
 
 
 if __name__ == "__main__":

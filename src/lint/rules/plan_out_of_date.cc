@@ -36,7 +36,9 @@ constinit const Lint kPlanOutOfDate{
     .what =
         "With `--locked`, compares the committed plan with the one that "
         "the inputs give now, field by field, and lists what differs. A "
-        "file that says the same in another order is a note.",
+        "file that says the same in another order is a note. A committed "
+        "step program (`step:` in a target) is compared collective by "
+        "collective, layers that are alike together.",
     .why =
         "A change of rules, mesh or parameters moves shards. In a plan "
         "under review it is seen; in a stale one it is not.",

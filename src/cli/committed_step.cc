@@ -1,0 +1,40 @@
+#include "cli/committed_step.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/verify_step.h"
+
+namespace shardc::cli {
+namespace {
+
+// What a serving engine inserts is no step of its own.
+std::vector<Mode> ModesOf(const Target& target) {
+  std::vector<Mode> out;
+  for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
+    const bool listed = std::find(target.modes.begin(), target.modes.end(),
+                                  mode) != target.modes.end();
+    if (target.modes.empty() || listed) out.push_back(mode);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::vector<verify::StepReport>> StepsToCommit(
+    const Target& target, const Compiled& compiled,
+    const std::optional<ModelConfig>& model, Findings& findings) {
+  if (!HasDescription(compiled, findings)) return std::nullopt;
+  std::vector<verify::StepReport> out;
+  for (const Mode mode : ModesOf(target)) {
+    verify::StepRequest request = UsualStep(compiled, model, target.batch);
+    request.mode = mode;
+    request.numbers = false;
+    auto report = verify::VerifyStep(request, findings);
+    if (!report) return std::nullopt;
+    out.push_back(std::move(*report));
+  }
+  return out;
+}
+
+}  // namespace shardc::cli
