@@ -4,10 +4,13 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "importers/safetensors.h"
 #include "source/file.h"
 #include "source/json.h"
+#include "source/plain_json.h"
+#include "source/text_order.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -68,7 +71,72 @@ bool CheckName(const JsonMember& member, Findings& findings) {
   return false;
 }
 
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "."
+         : slash == 0               ? "/"
+                                    : path.substr(0, slash);
+}
+
+// `{"total_size": 123, "format": "pt"}`, once.
+bool SkipMetadata(PlainJson& json) {
+  std::vector<std::string_view> keys;
+  if (!json.Take('{')) return false;
+  if (json.Take('}')) return true;
+  do {
+    std::string_view text;
+    int64_t number = 0;
+    if (!json.String(text) || !json.Take(':')) return false;
+    keys.push_back(text);
+    if (json.Next('"') ? !json.String(text) : !json.Number(number)) {
+      return false;
+    }
+  } while (json.Take(','));
+  return json.Take('}') && AreDistinct(keys);
+}
+
+bool ReadMap(PlainJson& json, HfIndex& index) {
+  std::vector<std::string_view> names;
+  std::string_view known;
+  if (!json.Take('{')) return false;
+  if (json.Take('}')) return true;
+  do {
+    std::string_view name, file;
+    if (!json.String(name) || !json.Take(':') || !json.String(file) ||
+        ((names.empty() || file != known) && !Fault(file).empty())) {
+      return false;
+    }
+    known = file;
+    names.push_back(name);
+    index.weight_map.emplace_back(name, file);
+  } while (json.Take(','));
+  return json.Take('}') && AreDistinct(names);
+}
+
 }  // namespace
+
+std::optional<HfIndex> ReadPlainIndex(std::string_view text,
+                                      const std::string& path) {
+  HfIndex index;
+  index.directory = FolderOf(path);
+  PlainJson json(text);
+  bool has_map = false, has_metadata = false;
+  if (!json.Take('{')) return std::nullopt;
+  do {
+    std::string_view key;
+    if (!json.String(key) || !json.Take(':')) return std::nullopt;
+    bool& seen = key == "metadata" ? has_metadata : has_map;
+    if (seen || (key != "metadata" && key != "weight_map")) {
+      return std::nullopt;
+    }
+    seen = true;
+    if (key == "metadata" ? !SkipMetadata(json) : !ReadMap(json, index)) {
+      return std::nullopt;
+    }
+  } while (json.Take(','));
+  if (!has_map || !json.Take('}') || !json.End()) return std::nullopt;
+  return index;
+}
 
 std::optional<HfIndex> ParseHfIndex(const JsonDocument& document,
                                     const std::string& path,
@@ -84,10 +152,7 @@ std::optional<HfIndex> ParseHfIndex(const JsonDocument& document,
   }
   const size_t before = findings.errors();
   HfIndex index;
-  const size_t slash = path.rfind('/');
-  index.directory = slash == std::string::npos ? "."
-                    : slash == 0               ? "/"
-                                               : path.substr(0, slash);
+  index.directory = FolderOf(path);
   index.weight_map.reserve(map->size());
   for (const JsonMember member : map->members()) {
     if (findings.Full()) break;
@@ -102,6 +167,7 @@ std::optional<HfIndex> ReadHfIndex(const std::string& path,
                                    Findings& findings) {
   const SourceRef source = ReadSource(path, findings);
   if (source == nullptr) return std::nullopt;
+  if (auto plain = ReadPlainIndex(source->text(), path)) return plain;
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return std::nullopt;
   return ParseHfIndex(*document, path, findings);

@@ -62,6 +62,7 @@ Manifest FromHeader(const SafetensorsHeader& header, SourceRef source) {
   }
   Manifest manifest = builder.Take();
   manifest.source = std::move(source);
+  manifest.by_name = header.by_name;
   return manifest;
 }
 
@@ -90,6 +91,10 @@ std::optional<Manifest> FromJson(const SourceRef& source,
                                  Findings& findings) {
   if (options.plain && !name.index) {
     if (auto manifest = options.plain(source)) return manifest;
+  }
+  if (const auto index = ReadPlainIndex(source->text(), path)) {
+    return FromSet(ReadIndexedSet(*index, path, options.header_only, findings),
+                   path);
   }
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return std::nullopt;

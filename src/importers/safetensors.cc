@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "importers/plain_header.h"
 #include "source/checked.h"
 #include "source/file.h"
 #include "source/input_file.h"
@@ -305,10 +306,27 @@ class HeaderReader {
   std::vector<JsonValue> places_;  // one per entry
 };
 
+SafetensorsHeader HeaderOf(const PlainHeader& plain, size_t data_offset) {
+  SafetensorsHeader header;
+  header.entries.reserve(plain.entries.size());
+  for (const PlainHeader::Entry& entry : plain.entries) {
+    const TensorType& type = plain.types[entry.type];
+    header.entries.push_back({std::string(entry.name), *type.shape, *type.dtype,
+                              entry.begin, entry.end});
+  }
+  for (const auto& [key, value] : plain.metadata) {
+    header.metadata.emplace_back(key, value);
+  }
+  header.data_offset = static_cast<int64_t>(data_offset);
+  header.by_name = plain.by_name;
+  return header;
+}
+
 }  // namespace
 
 std::optional<SafetensorsHeader> ParseSafetensorsHeader(
-    SourceRef source, std::optional<int64_t> file_size, Findings& findings) {
+    SourceRef source, std::optional<int64_t> file_size, Findings& findings,
+    bool plain) {
   const std::string_view text = source->text();
   const auto held = static_cast<int64_t>(text.size());
   const std::optional<int64_t> length =
@@ -321,10 +339,15 @@ std::optional<SafetensorsHeader> ParseSafetensorsHeader(
                  "the header is not a JSON object", Guess(text.substr(begin)));
     return std::nullopt;
   }
-  const auto document = JsonDocument::Parse(source, findings, {}, begin, end);
-  if (document == nullptr) return std::nullopt;
   std::optional<int64_t> data_size;
   if (file_size) data_size = *file_size - static_cast<int64_t>(end);
+  if (plain) {
+    const auto read =
+        ReadPlainHeader(text.substr(begin, end - begin), data_size);
+    if (read) return HeaderOf(*read, end);
+  }
+  const auto document = JsonDocument::Parse(source, findings, {}, begin, end);
+  if (document == nullptr) return std::nullopt;
   auto header = HeaderReader(findings, data_size).Read(document->root());
   if (header) header->data_offset = static_cast<int64_t>(end);
   return header;

@@ -70,6 +70,14 @@ void ManifestBuilder::Add(std::string_view name, TensorType type) {
     }
     name = manifest_.texts->Keep(name);
   }
+  // Like tensors often stand side by side.
+  if (!manifest_.tensors.empty()) {
+    const uint32_t last = manifest_.tensors.back().type;
+    if (manifest_.types[last] == type) {
+      manifest_.tensors.push_back({name, last});
+      return;
+    }
+  }
   auto [it, added] = ids_.try_emplace(
       std::move(type), static_cast<uint32_t>(manifest_.types.size()));
   if (added) manifest_.types.push_back(it->first);

@@ -10,12 +10,23 @@
 namespace shardc::fuzz {
 namespace {
 
+bool SameHeader(const SafetensorsHeader& a, const SafetensorsHeader& b) {
+  return a.metadata == b.metadata && a.data_offset == b.data_offset &&
+         a.entries == b.entries;
+}
+
 void Safetensors(std::string_view bytes) {
   for (const bool whole : {true, false}) {
     CheckReader(bytes, [&](const SourceRef& source, Findings& findings) {
       std::optional<int64_t> size;
       if (whole) size = static_cast<int64_t>(bytes.size());
       const auto header = ParseSafetensorsHeader(source, size, findings);
+      Findings none;
+      const auto full =
+          ParseSafetensorsHeader(source, size, none, /*plain=*/false);
+      Require(full.has_value() == header.has_value() &&
+                  (!full || SameHeader(*full, *header)),
+              "two readings of a header are one");
       if (!header) return false;
       for (const SafetensorsEntry& entry : header->entries) {
         Require(entry.begin <= entry.end, "a range");

@@ -46,8 +46,15 @@ void Manifest(std::string_view bytes) {
 }
 
 void Index(std::string_view bytes) {
-  CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
-    const auto index = ParseHfIndex(document, "folder/index.json", findings);
+  const std::string path = "folder/index.json";
+  const auto plain = ReadPlainIndex(bytes, path);
+  bool read = false;
+  CheckJsonReader(bytes, [&](const JsonDocument& document, Findings& findings) {
+    read = true;
+    const auto index = ParseHfIndex(document, path, findings);
+    Require(!plain || (index && plain->weight_map == index->weight_map &&
+                       plain->directory == index->directory),
+            "two readings of an index are one");
     if (!index) return false;
     for (const auto& [tensor, file] : index->weight_map) {
       Require(file.find('/') == std::string::npos && file != "..",
@@ -55,6 +62,7 @@ void Index(std::string_view bytes) {
     }
     return true;
   });
+  Require(read || !plain, "what is no JSON is no index");
 }
 
 void PlanFile(std::string_view bytes) {

@@ -1,0 +1,55 @@
+// The types of many tensors, numbered as they are first met, without memory
+// for each: a model has few.
+#ifndef SHARDC_MODEL_TYPE_NUMBERS_H_
+#define SHARDC_MODEL_TYPE_NUMBERS_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/manifest.h"
+
+namespace shardc {
+
+// A type of few dimensions, as it is read.
+struct FlatType {
+  static constexpr size_t kMostDimensions = 8;
+
+  std::array<int64_t, kMostDimensions> shape{};
+  uint8_t rank = 0;
+  bool has_shape = false;
+  std::optional<Dtype> dtype;
+
+  bool operator==(const FlatType&) const = default;
+  size_t Hash() const;
+  TensorType Type() const;
+};
+
+class TypeNumbers {
+ public:
+  TypeNumbers() : slots_(kLeastSlots, kFree) {}
+
+  // Nothing where the type's size does not fit.
+  std::optional<uint32_t> Of(const FlatType& type) {
+    if (!types_.empty() && types_[last_] == type) return last_;
+    return Search(type);
+  }
+  size_t size() const { return types_.size(); }
+  std::vector<TensorType> Take() const;
+
+ private:
+  static constexpr size_t kLeastSlots = 256;
+  static constexpr uint32_t kFree = UINT32_MAX;
+
+  std::optional<uint32_t> Search(const FlatType& type);
+  void Grow();
+
+  std::vector<FlatType> types_;
+  std::vector<uint32_t> slots_;
+  uint32_t last_ = 0;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_TYPE_NUMBERS_H_

@@ -1,0 +1,85 @@
+// A scanner of ordinary JSON, for readers that give up where a text is
+// unusual and leave it to the full reader, which words errors.
+#ifndef SHARDC_SOURCE_PLAIN_JSON_H_
+#define SHARDC_SOURCE_PLAIN_JSON_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "source/plain_text.h"
+
+namespace shardc {
+
+// Each reads what it is called after, and the white space before it; false
+// where something else stands there. Strings are printable ASCII without `"`
+// and `\`, so that they are views into the text.
+class PlainJson {
+ public:
+  explicit PlainJson(std::string_view text) : text_(text) {}
+
+  void SkipSpace() {
+    while (at_ < text_.size() && IsSpace(text_[at_])) ++at_;
+  }
+  // Nothing but white space is left.
+  bool End() {
+    SkipSpace();
+    return at_ == text_.size();
+  }
+  bool Take(char c) {
+    if (at_ < text_.size() && text_[at_] != c) SkipSpace();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  bool TakeWord(std::string_view word) {
+    SkipSpace();
+    return TakeHere(word);
+  }
+  bool TakeHere(std::string_view word) {
+    if (text_.substr(at_, word.size()) != word) return false;
+    at_ += word.size();
+    return true;
+  }
+  // With its last quote, and the colon behind it.
+  bool TakeKey(std::string_view key) { return TakeHere(key) && Take(':'); }
+  bool Next(char c) {
+    SkipSpace();
+    return at_ < text_.size() && text_[at_] == c;
+  }
+
+  bool String(std::string_view& out) {
+    if (!Take('"')) return false;
+    const size_t end = EndOfPlain(text_, at_);
+    if (end >= text_.size() || text_[end] != '"') return false;
+    out = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return true;
+  }
+
+  // Up to 18 digits, so that there is nothing to overflow.
+  bool Number(int64_t& out) {
+    SkipSpace();
+    const size_t begin = at_;
+    out = 0;
+    for (; at_ < text_.size(); ++at_) {
+      const auto digit = static_cast<unsigned>(text_[at_] - '0');
+      if (digit > 9) break;
+      out = out * 10 + static_cast<int64_t>(digit);
+      if (at_ - begin >= 18) return false;
+    }
+    const bool padded = text_[begin] == '0' && at_ - begin > 1;
+    return at_ > begin && at_ < text_.size() && !padded;
+  }
+
+ private:
+  static bool IsSpace(char c) {
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_PLAIN_JSON_H_
