@@ -144,10 +144,11 @@ def heads_word(folder, tree, mesh, left):
                 return [word], []
         if any(code == "SHD220" for code, _ in left):
             return ["heads"], []
-        # One KV head, which a pack leaves whole of itself.
+        # The queries of all heads in one matrix with one key and one value,
+        # which a pack leaves whole along tp and says so.
         if all(code == "SHD207" and ".c_attn." in message
                for code, message in left):
-            return ["heads"], []
+            return ["c_attn"], []
     return ["no"], left
 
 
