@@ -170,6 +170,43 @@ class Logical(Case):
             self.comes_back(mesh, params, text, names)
         self.assertEqual(compared, 588)
 
+    def test_maxtexts_models_come_out(self):
+        """Of MaxText itself: its specs by its rules, there and back."""
+        record, compared, listed = records.load("maxtext/models"), 0, 0
+        for case in record["cases"]:
+            mesh, params = case["mesh"], case["params"]
+            mesh_file = self.path("mesh.yaml", {"axes": mesh})
+            names = self.path("names.json", {
+                name: p["logical"] for name, p in params.items()})
+            text = "logical_axis_rules: [\n" + "".join(
+                f"  {json.dumps(rule)},\n"
+                for rule in record["rules"][case["rules"]]) + "]\n"
+            read = self.check(run(
+                "import", "maxtext", self.path("base.yml", text), "--names",
+                names, "--mesh", mesh_file, "--format", "json"), 0).json()
+
+            def cut(spec, rank):
+                return [[a for a in group if mesh[a] > 1]
+                        for group in groups(spec, rank)]
+            ranks = [len(p["shape"]) for p in params.values()]
+            wanted = [cut(p["spec"], rank)
+                      for p, rank in zip(params.values(), ranks)]
+            self.assertEqual([cut(rule["spec"], rank) for rule, rank in
+                              zip(read["rules"], ranks)], wanted, case)
+            plan = self.planned(mesh_file, {
+                name: ([4096] * rank, spec) for name, rank, spec in
+                zip(params, ranks, wanted)})
+            rules, _, told = self.export(plan, names)
+            for (name, p), spec in zip(params.items(), wanted):
+                if f"`{name}`" in told:
+                    listed += 1
+                else:
+                    self.assertEqual(cut(flax(rules, p["logical"]),
+                                         len(spec)), spec, (case, name))
+                compared += 1
+        self.assertGreater(compared, 800)
+        self.assertLess(listed, compared // 20)
+
     def test_why_a_parameter_is_left(self):
         mesh = self.path("mesh.yaml", {"axes": AXES})
         params = {"m/a": ([8, 8], [["fsdp"], []]), "m/b": ([8], [["fsdp"]]),

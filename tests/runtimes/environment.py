@@ -7,6 +7,7 @@ one line says why, nothing is left behind, and the exit status is 1.
 """
 
 import argparse
+import glob
 import os
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ import time
 from records import HERE, ROOT
 
 MADE = os.path.join(ROOT, "build-runtimes")
+# The Python that an environment needs, where 3.11 does not do.
+NEEDED = {"maxtext": (3, 12)}
 
 
 def requirements(name):
@@ -60,12 +63,33 @@ def attempt(steps, seconds):
     return None
 
 
+def starter(name):
+    """A Python that is new enough; nothing where none is found."""
+    needed = NEEDED.get(name, (3, 11))
+    found = [sys.executable]
+    for minor in range(needed[1], needed[1] + 4):
+        named = f"python{needed[0]}.{minor}"
+        found += filter(None, [shutil.which(named)])
+        found += sorted(glob.glob(os.path.join(
+            os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv")),
+            "versions", "*", "bin", named)))
+    wanted_version = f"import sys; sys.exit(sys.version_info < {needed})"
+    for one in found:
+        if subprocess.run([one, "-c", wanted_version], check=False,
+                          stderr=subprocess.DEVNULL).returncode == 0:
+            return one
+    return None
+
+
 def make(name, seconds):
     """Why it was not made, or nothing."""
     folder = os.path.join(MADE, name)
     shutil.rmtree(folder, ignore_errors=True)
+    start = starter(name)
+    if start is None:
+        return "no Python that is new enough"
     why = attempt([
-        [sys.executable, "-m", "venv", folder],
+        [start, "-m", "venv", folder],
         [python(name), "-m", "pip", "install", "--quiet", "--no-deps",
          "--disable-pip-version-check", "--no-input", "--retries", "1",
          "--timeout", "20", "--prefer-binary", "-r",

@@ -20,7 +20,8 @@ FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "package": "live", "package_torch": "record",
             "sources": "sources", "cost": "live", "step": "record",
             "xla": "live",
-            "levanter": "levanter", "levanter_mesh": "levanter_mesh"}
+            "levanter": "levanter", "levanter_mesh": "levanter_mesh",
+            "maxtext": "maxtext"}
 SKIPPED = 77
 
 

@@ -91,6 +91,8 @@ def rows():
            specs("levanter/trainer"), 0)
     yield ("levanter/mesh", "specs of named axes, newer form",
            specs("levanter/mesh"), 0)
+    yield ("maxtext/models", "specs of its models' parameters",
+           specs("maxtext/models"), 0)
     steps = records.load("xla/steps")["cases"]
     yield ("xla/steps", "training steps, what XLA's partitioner makes of them",
            len(steps), sum("free" in case for case in steps))

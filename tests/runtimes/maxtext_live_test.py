@@ -1,0 +1,125 @@
+"""MaxText asked again for the specs of its models' parameters, and for what
+the rules that `export maxtext` writes come to by its own function; its own
+base.yml is imported as it stands."""
+
+import json
+import os
+import re
+import tempfile
+import unittest
+
+import maxtext_answers
+import records
+import shardc_answers
+
+import jax
+import numpy as np
+import yaml
+from maxtext.utils import sharding
+
+
+def groups(spec, rank, mesh):
+    """Axes of more than one device, per dimension."""
+    spec = [[e] if isinstance(e, str) else e or [] for e in spec]
+    spec += [[]] * (rank - len(spec))
+    return [[axis for axis in group if mesh[axis] > 1] for group in spec]
+
+
+def mesh_of(sizes):
+    return jax.sharding.Mesh(np.array(jax.devices()).reshape(
+        tuple(sizes.values())), tuple(sizes))
+
+
+class MaxText(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name, value=None):
+        path = os.path.join(self.folder.name, name)
+        if value is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(value, file)
+        return path
+
+    def test_its_models(self):
+        record = records.load("maxtext/models")
+        self.assertEqual(json.loads(json.dumps(maxtext_answers.answers())),
+                         record)
+        print(f"{sum(len(case['params']) for case in record['cases'])} specs "
+              "of parameters are MaxText's")
+
+    def planned(self, case, params):
+        """A plan with the case's specs."""
+        self.path("m.json", {
+            "schema": "shardc.manifest/v1", "separator": "/",
+            "params": [{"name": name, "shape": param["shape"],
+                        "dtype": "F32"} for name, param in params.items()]})
+        self.path("r.yaml", {
+            "version": 1, "separator": "/", "policy": {"illegal": "shrink"},
+            "axes": {"expert": "expert"}, "rules": [
+                {"match": "^" + re.escape(name) + "$", "spec": param["spec"]}
+                for name, param in params.items()]})
+        self.path("mesh.yaml", {"axes": case["mesh"]})
+        shardc_answers.run(
+            "plan", "--no-project", "-q", "--mesh", self.path("mesh.yaml"),
+            "--rules", self.path("r.yaml"), "--manifest", self.path("m.json"),
+            "-o", self.path("plan.json"))
+        with open(self.path("plan.json"), encoding="utf-8") as file:
+            return json.load(file)["params"]
+
+    def test_exported_rules_are_read_by_it(self):
+        compared = 0
+        for case in records.load("maxtext/models")["cases"]:
+            mesh = case["mesh"]
+            on = mesh_of(mesh)
+            plan = self.planned(case, case["params"])
+            names = self.path("names.json", {
+                name: param["logical"]
+                for name, param in case["params"].items()})
+            done = shardc_answers.run(
+                "export", "maxtext", "--plan", self.path("plan.json"),
+                "--names", names, "--format", "json")
+            rules = json.loads(done.stdout)["logical_axis_rules"]
+            for name, param in case["params"].items():
+                rank = len(param["shape"])
+                said = maxtext_answers.entries(sharding.logical_to_mesh_axes(
+                    tuple(param["logical"]), on, rules=rules))
+                if f"`{name}`" in done.stderr:
+                    continue
+                self.assertEqual(groups(said, rank, mesh),
+                                 groups(plan[name]["spec"], rank, mesh),
+                                 (case["model"], case["settings"], name))
+                compared += 1
+        print(f"{compared} specs by exported rules are the plans'")
+        self.assertGreater(compared, 400)
+
+    def test_its_own_file(self):
+        """Read as it stands; a model's own file may change a rule of it."""
+        with open(maxtext_answers.base(), encoding="utf-8") as file:
+            rules = yaml.safe_load(file)["logical_axis_rules"]
+        compared = 0
+        for case in records.load("maxtext/models")["cases"]:
+            mesh = case["mesh"]
+            if len(mesh) < 12:  # of another file
+                continue
+            names = self.path("names.json", {
+                name: param["logical"]
+                for name, param in case["params"].items()})
+            done = shardc_answers.run(
+                "import", "maxtext", maxtext_answers.base(), "--names", names,
+                "--mesh", self.path("mesh.yaml", {"axes": mesh}), "--format",
+                "json")
+            for rule, param in zip(json.loads(done.stdout)["rules"],
+                                   case["params"].values()):
+                said = maxtext_answers.entries(sharding.logical_to_mesh_axes(
+                    tuple(param["logical"]), mesh_of(mesh), rules=rules))
+                self.assertEqual(groups(rule["spec"], 6, mesh),
+                                 groups(said, 6, mesh), param)
+                compared += 1
+        print(f"{compared} specs by MaxText's own file are its function's")
+        self.assertGreater(compared, 1000)
+
+
+if __name__ == "__main__":
+    unittest.main()
