@@ -15,7 +15,6 @@
 #include "emit/findings/diff.h"
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
-#include "parse/target_step.h"
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/json_writer.h"
@@ -208,7 +207,7 @@ void TellFixes(const FixResult& fixed, const CheckFlags& flags,
 
 bool CheckLocked(const std::vector<Target>& targets, Findings& findings) {
   for (const Target& target : targets) {
-    if (!target.plan.empty() || !StepPathOf(target).empty()) return true;
+    if (!target.plan.empty() || !target.step.empty()) return true;
   }
   findings.Add(code::kUsage, {}, "no target has a committed plan to compare",
                "give the target one: `plan: plans/NAME.plan.json`, and write it"

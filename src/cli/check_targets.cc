@@ -21,7 +21,6 @@
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
 #include "lint/rules/all.h"
-#include "parse/target_step.h"
 #include "source/thread_pool.h"
 
 namespace shardc::cli {
@@ -54,7 +53,7 @@ FindingSink LockedPlan(const Target& target, const Plan& plan,
 FindingSink LockedStep(const Target& target, const Compiled& compiled,
                        const std::optional<ModelConfig>& config,
                        Findings& errors) {
-  if (StepPathOf(target).empty()) return {};
+  if (target.step.empty()) return {};
   const SourceRef source = ReadCommittedStep(target, errors);
   if (source == nullptr) return {};
   const auto steps = StepsToCommit(target, compiled, config, errors);

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <string>
 
-#include "parse/target_step.h"
 #include "source/file.h"
 
 namespace shardc::cli {
@@ -28,7 +27,7 @@ SourceRef ReadCommittedPlan(const Target& target, Findings& findings) {
 }
 
 SourceRef ReadCommittedStep(const Target& target, Findings& findings) {
-  return Read(target, StepPathOf(target), "step program", findings);
+  return Read(target, target.step, "step program", findings);
 }
 
 }  // namespace shardc::cli

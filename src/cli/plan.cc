@@ -13,7 +13,6 @@
 #include "emit/emit.h"
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
-#include "parse/target_step.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -59,7 +58,7 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
   if (!all) return std::nullopt;
   std::vector<Target> out;
   for (Target& target : *all) {
-    if (!target.plan.empty() || !StepPathOf(target).empty()) {
+    if (!target.plan.empty() || !target.step.empty()) {
       out.push_back(std::move(target));
     } else if (all->size() > 1 && flags.inputs.targets.empty()) {
       Tell(common, "target `" + target.name + "` has no `plan`: left out\n");
@@ -152,20 +151,19 @@ int ShowStepDiff(const Target& target, const StepReports& steps,
       DifferencesFrom([&](Sink& sink) { WriteStepJson(steps, sink); },
                       committed, findings, Committed::kStep);
   if (!differences) return kFailed;
-  return ShowDifferences(*differences, StepPathOf(target), common, out);
+  return ShowDifferences(*differences, target.step, common, out);
 }
 
 // Of the committed step program, where the target has one: written or shown.
 int PutStep(const PlanFlags& flags, const Target& target,
             const Compiled& compiled, const std::optional<ModelConfig>& model,
             const Common& common, std::string& diff, Findings& findings) {
-  const std::string path = StepPathOf(target);
-  if (path.empty() || !(flags.diff || flags.write_locked)) return kDone;
+  if (target.step.empty() || !(flags.diff || flags.write_locked)) return kDone;
   const auto steps = StepsToCommit(target, compiled, model, findings);
   if (!steps) return kFailed;
   if (flags.diff) return ShowStepDiff(target, *steps, common, diff, findings);
   const auto write = [&](Sink& out) { WriteStepJson(*steps, out); };
-  return PutResult(write, path, findings) ? kDone : kFailed;
+  return PutResult(write, target.step, findings) ? kDone : kFailed;
 }
 
 // One target; `diff` gathers what is to be shown of several.

@@ -55,6 +55,7 @@ struct Target {
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;
   std::string plan;                            // the committed plan
+  std::string step;                            // and step program
   WeightDecayExclusions weight_decay_exclude;  // over the rules files'
 };
 

@@ -95,8 +95,7 @@ class Reader {
     ReadPath(fields, "manifest", target.manifest);
     ReadPath(fields, "model", target.model);
     ReadPath(fields, "plan", target.plan);
-    std::string step;  // its value is read again by StepPathOf
-    ReadPath(fields, "step", step);
+    ReadPath(fields, "step", target.step);
     if (const YamlNode* node = fields.Find("modes")) {
       ReadModes(*node, target.modes);
     }
