@@ -17,6 +17,7 @@
 #include "source/checked.h"
 #include "source/file.h"
 #include "source/json.h"
+#include "source/json_members.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -244,10 +245,7 @@ std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return std::nullopt;
   const JsonValue root = document->root();
-  const auto schema =
-      root.IsObject() ? root.Find("schema") : std::optional<JsonValue>();
-  const std::string_view kind =
-      schema && schema->IsString() ? schema->string() : std::string_view();
+  const std::string_view kind = SchemaOf(root);
   const std::string name = path.substr(path.rfind('/') + 1);
   Reader read(mesh, findings);
   Verified out;

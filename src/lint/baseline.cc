@@ -15,6 +15,7 @@
 #include "model/name.h"
 #include "source/file.h"
 #include "source/json.h"
+#include "source/json_members.h"
 #include "source/json_writer.h"
 
 namespace shardc {
@@ -101,13 +102,9 @@ std::optional<Baseline> ReadBaseline(const std::string& path,
                  "write it anew with `--write-baseline`");
     return std::nullopt;
   };
-  if (!root.IsObject()) return wrong(root);
-  const auto schema = root.Find("schema");
+  if (SchemaOf(root) != kBaselineSchema) return wrong(root);
   const auto by_code = root.Find("findings");
-  if (!schema || !schema->IsString() || schema->string() != kBaselineSchema ||
-      !by_code || !by_code->IsObject()) {
-    return wrong(root);
-  }
+  if (!by_code || !by_code->IsObject()) return wrong(root);
   Baseline out;
   for (const JsonMember member : by_code->members()) {
     if (!member.value.IsArray()) return wrong(member.value);

@@ -573,9 +573,7 @@ std::optional<std::vector<PlanDifference>> ComparePlans(const SourceRef& was,
   const auto before = JsonDocument::Parse(was, errors);
   if (before == nullptr) return std::nullopt;
   const JsonValue root = before->root();
-  const auto schema =
-      root.IsObject() ? root.Find("schema") : std::optional<JsonValue>();
-  if (!schema || !schema->IsString() || schema->string() != "shardc.plan/v1") {
+  if (SchemaOf(root) != "shardc.plan/v1") {
     errors.Add(code::kSchema, root.place(), "this is not a plan of `shardc`",
                "write it with `shardc plan --write-locked`");
     return std::nullopt;

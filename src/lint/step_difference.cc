@@ -189,9 +189,7 @@ std::optional<std::vector<PlanDifference>> CompareSteps(const SourceRef& was,
   const auto before = JsonDocument::Parse(was, errors);
   if (before == nullptr) return std::nullopt;
   const JsonValue root = before->root();
-  const auto schema =
-      root.IsObject() ? root.Find("schema") : std::optional<JsonValue>();
-  if (!schema || !schema->IsString() || schema->string() != "shardc.step/v1") {
+  if (SchemaOf(root) != "shardc.step/v1") {
     errors.Add(code::kSchema, root.place(),
                "this is no step program of `shardc`",
                "write it with `shardc plan --write-locked`");

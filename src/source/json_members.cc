@@ -55,6 +55,12 @@ std::optional<JsonValue> MemberAt(const JsonMembers& members,
   return at == members.end() ? std::nullopt : std::optional(at->second);
 }
 
+std::string_view SchemaOf(const JsonValue& root) {
+  if (!root.IsObject()) return {};
+  const auto schema = root.Find("schema");
+  return schema && schema->IsString() ? schema->string() : std::string_view();
+}
+
 std::string MemberText(const JsonMembers& members, std::string_view name,
                        std::string_view absent) {
   const auto value = MemberAt(members, name);

@@ -21,6 +21,8 @@ using JsonMembers = std::unordered_map<std::string_view, JsonValue>;
 JsonMembers MembersOf(const std::optional<JsonValue>& value);
 std::optional<JsonValue> MemberAt(const JsonMembers& members,
                                   std::string_view name);
+// An object's `schema`; empty where it has none that is a text.
+std::string_view SchemaOf(const JsonValue& root);
 // The member's normal text, or `absent`.
 std::string MemberText(const JsonMembers& members, std::string_view name,
                        std::string_view absent);
