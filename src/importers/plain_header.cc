@@ -86,7 +86,7 @@ class Reader {
         good = DtypeOf(type);
       } else if (json_.TakeKey("shape\"")) {
         field = kShape;
-        good = ShapeOf(type);
+        good = type.TakeShape(json_);
       } else if (json_.TakeKey("data_offsets\"")) {
         field = kOffsets;
         good = json_.Take('[') && json_.Number(entry.begin) &&
@@ -109,19 +109,6 @@ class Reader {
     }
     type.dtype = dtype_ = ParseDtype(text);
     return dtype_ && text == DtypeName(*dtype_);
-  }
-
-  bool ShapeOf(FlatType& type) {
-    type.has_shape = true;
-    if (!json_.Take('[')) return false;
-    if (json_.Take(']')) return true;
-    do {
-      if (type.rank == FlatType::kMostDimensions ||
-          !json_.Number(type.shape[type.rank++])) {
-        return false;
-      }
-    } while (json_.Take(','));
-    return json_.Take(']');
   }
 
   // The type takes the bytes of the entry's range.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/manifest.h"
+#include "source/plain_json.h"
 
 namespace shardc {
 
@@ -24,6 +25,16 @@ struct FlatType {
   bool operator==(const FlatType&) const = default;
   size_t Hash() const;
   TensorType Type() const;
+  // `[8, 4]`; false where something else or more stands there.
+  bool TakeShape(PlainJson& json) {
+    has_shape = true;
+    if (!json.Take('[')) return false;
+    if (json.Take(']')) return true;
+    do {
+      if (rank == kMostDimensions || !json.Number(shape[rank++])) return false;
+    } while (json.Take(','));
+    return json.Take(']');
+  }
 };
 
 class TypeNumbers {

@@ -144,16 +144,7 @@ class Reader {
 
   bool Shape(FlatType& type) {
     if (json_.Next('n')) return json_.TakeWord("null");
-    type.has_shape = true;
-    if (!json_.Take('[')) return false;
-    if (json_.Take(']')) return true;
-    do {
-      if (type.rank == FlatType::kMostDimensions ||
-          !json_.Number(type.shape[type.rank++])) {
-        return false;
-      }
-    } while (json_.Take(','));
-    return json_.Take(']');
+    return type.TakeShape(json_);
   }
 
   bool DtypeOf(FlatType& type) {
