@@ -5,21 +5,13 @@
 
 #include <optional>
 
+#include "emit/verify/json_text.h"
 #include "source/json_writer.h"
 
 namespace shardc {
 namespace {
 
 using verify::StepReport;
-
-void WriteText(JsonWriter& json, std::string_view key, std::string_view text) {
-  json.Key(key);
-  if (text.empty()) {
-    json.Null();
-  } else {
-    json.String(text);
-  }
-}
 
 void WriteOps(JsonWriter& json, const StepReport& report) {
   json.Key("ops");
@@ -113,7 +105,7 @@ void WriteReport(JsonWriter& json, const StepReport& report) {
   json.BeginObject(JsonLayout::kLines);
   json.Member("mode", ModeName(report.mode));
   json.Member("status", verify::StepStatusName(report.status));
-  WriteText(json, "reason", report.reason);
+  WriteTextOrNull(json, "reason", report.reason);
   json.Key("mesh");
   WriteMesh(json, report.mesh, MeshDetail::kSizes);
   json.Member("batch", report.batch);
@@ -210,11 +202,11 @@ void WriteParameterStepJson(std::string_view name,
     json.Member("length", step.length);
     json.Member("policy",
                 step.policy == step::Policy::kCost ? "cost" : "published");
-    WriteText(json, "unsupported", step.unsupported);
-    WriteText(json, "role", step.role);
-    WriteText(json, "labels", step.labels);
-    WriteText(json, "layout", step.layout);
-    WriteText(json, "gradient", step.gradient);
+    WriteTextOrNull(json, "unsupported", step.unsupported);
+    WriteTextOrNull(json, "role", step.role);
+    WriteTextOrNull(json, "labels", step.labels);
+    WriteTextOrNull(json, "layout", step.layout);
+    WriteTextOrNull(json, "gradient", step.gradient);
     WriteUses(json, step);
     WriteMoves(json, step);
     json.Member("bytes_per_device", step.Sent());
@@ -248,8 +240,8 @@ void WriteStepSelfTestJson(const verify::StepSelfTest& result, Sink& out) {
     json.Member("seam", fault.seam);
     json.Member("injected", fault.injected);
     json.Member("caught", fault.caught);
-    WriteText(json, "by", fault.by);
-    WriteText(json, "at", fault.at);
+    WriteTextOrNull(json, "by", fault.by);
+    WriteTextOrNull(json, "at", fault.at);
     json.EndObject();
   }
   json.EndArray();

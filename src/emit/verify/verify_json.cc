@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "comm/collective.h"
+#include "emit/verify/json_text.h"
 #include "emit/verify/settings_json.h"
 #include "verify/cases/features.h"
 #include "verify/cases/shapes.h"
@@ -170,17 +171,6 @@ void WriteErrors(JsonWriter& json, const CaseResult& result) {
   json.Member("head", result.error.worst[2]);
   json.EndObject();
   json.Member("bit_identical", result.exact && !result.failed);
-}
-
-// A text, or null where there is none.
-void WriteTextOrNull(JsonWriter& json, std::string_view key,
-                     const std::string& text) {
-  json.Key(key);
-  if (text.empty()) {
-    json.Null();
-  } else {
-    json.String(text);
-  }
 }
 
 }  // namespace
