@@ -112,8 +112,7 @@ void WriteReport(JsonWriter& json, const StepReport& report) {
   json.Member("length", report.length);
   json.Member("layers", report.layers);
   json.Member("element_bytes", report.element_bytes);
-  json.Member("policy",
-              report.policy == step::Policy::kCost ? "cost" : "published");
+  json.Member("policy", verify::PolicyName(report.policy));
   json.Member("keep_gathered", report.keep_gathered);
   json.Key("program");
   if (report.program.empty()) {
@@ -200,8 +199,7 @@ void WriteParameterStepJson(std::string_view name,
     WriteMesh(json, step.mesh, MeshDetail::kSizes);
     json.Member("batch", step.batch);
     json.Member("length", step.length);
-    json.Member("policy",
-                step.policy == step::Policy::kCost ? "cost" : "published");
+    json.Member("policy", verify::PolicyName(step.policy));
     WriteTextOrNull(json, "unsupported", step.unsupported);
     WriteTextOrNull(json, "role", step.role);
     WriteTextOrNull(json, "labels", step.labels);

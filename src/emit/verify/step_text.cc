@@ -58,7 +58,7 @@ std::string HeadText(const StepReport& report) {
       MeshText(report.mesh) + "  batch " + std::to_string(report.batch) +
       " x " + std::to_string(report.length) + "  " +
       std::to_string(report.element_bytes) + " bytes an element  policy " +
-      (report.policy == step::Policy::kCost ? "cost" : "published");
+      std::string(verify::PolicyName(report.policy));
   if (report.keep_gathered) out += "  gathered copies kept";
   if (!report.program.empty()) {
     out += "\nprogram sha256:" + report.program;
@@ -179,11 +179,11 @@ std::string StepText(const StepReport& report) {
 }
 
 std::string ParameterStepText(const verify::ParameterStep& step) {
-  std::string out =
-      "step " + std::string(ModeName(step.mode)) + "  " + MeshText(step.mesh) +
-      "  batch " + std::to_string(step.batch) + " x " +
-      std::to_string(step.length) + "  policy " +
-      (step.policy == step::Policy::kCost ? "cost" : "published") + "\n";
+  std::string out = "step " + std::string(ModeName(step.mode)) + "  " +
+                    MeshText(step.mesh) + "  batch " +
+                    std::to_string(step.batch) + " x " +
+                    std::to_string(step.length) + "  policy " +
+                    std::string(verify::PolicyName(step.policy)) + "\n";
   if (!step.unsupported.empty()) {
     return out + "unsupported: " + step.unsupported + "\n";
   }

@@ -15,6 +15,10 @@ step::Policy PolicyOf(const StepRequest& request) {
                                      : step::Policy::kPublished);
 }
 
+std::string_view PolicyName(step::Policy policy) {
+  return policy == step::Policy::kCost ? "cost" : "published";
+}
+
 std::optional<LoweredStep> BuildStep(const StepRequest& request,
                                      const std::vector<int32_t>& layers,
                                      Findings& findings) {

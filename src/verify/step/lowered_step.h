@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/dtype.h"
@@ -32,6 +33,7 @@ struct StepRequest {
   int threads = 1;
 };
 step::Policy PolicyOf(const StepRequest& request);
+std::string_view PolicyName(step::Policy policy);  // "cost"
 
 // A graph, its sizes and what it becomes.
 struct LoweredStep {

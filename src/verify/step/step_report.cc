@@ -174,9 +174,7 @@ class Reporter {
       return label < 0 ? std::string("gathered") : graph.labels[At(label)].name;
     };
     StepClash out;
-    out.part = op.phase == Phase::kForward    ? "forward"
-               : op.phase == Phase::kBackward ? "backward"
-                                              : "optimizer";
+    out.part = PhaseName(op.phase);
     out.op = StepOpName(op);
     out.axis = program.axes.names[clash.axis];
     for (step::LabelId label : clash.labels) out.labels.push_back(name(label));
