@@ -334,7 +334,7 @@ Options OptionsOf(VerifyFlags& flags) {
         .to = &flags.dtypes,
         .value = "DTYPE,...",
         .help = "float32, bfloat16, float16 (default: all); of a step "
-                "float64 (default), float32",
+                "also float64, its default",
         .several = Several::kCommas},
        {.name = "--features",
         .to = &flags.features,
