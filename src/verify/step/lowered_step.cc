@@ -1,6 +1,7 @@
 // The rules' description makes the forward graph; training adds the backward
-// ops and the optimizer's, and then every parameter gets its spec from the plan:
-// `q: [n h, d]` of layer 3 has what the plan says of its name in that mode.
+// ops and the optimizer's, and then every parameter gets its spec from the
+// plan: `q: [n h, d]` of layer 3 has what the plan says of its name in that
+// mode.
 #include "verify/step/lowered_step.h"
 
 #include <utility>
