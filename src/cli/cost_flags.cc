@@ -116,15 +116,7 @@ void ReadActivations(const CostFlags& flags, cost::Settings& out,
   out.activations = activations.value_or(out.activations);
   out.cache = cache.value_or(out.cache);
   out.logits = logits.value_or(out.logits);
-  if (flags.remat.empty()) return;
-  std::string why;
-  auto policy = cost::ParsePolicy(flags.remat, why);
-  if (policy) {
-    out.remat = std::move(*policy);
-  } else {
-    findings.Add(code::kUsage, FlagPlace("--remat", flags.remat), why,
-                 "there are: " + ListOf(cost::PolicyNames()));
-  }
+  ReadRemat(flags.remat, out.remat, findings);
 }
 
 void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
@@ -188,12 +180,7 @@ Options OptionsOfCost(CostFlags& flags) {
        .value = "0|1|2|3",
        .help = "what replicas divide beyond the plan: 1 the optimizer's "
                "states, 2 gradients too, 3 parameters too (default: 0)"},
-      {.name = "--remat",
-       .to = &flags.remat,
-       .value = "POLICY",
-       .help = "gradient checkpoint policy, such as nothing_saveable or "
-               "'save_only_these_names(q_proj,context)' (default: "
-               "everything_saveable)"},
+      RematOption(&flags.remat),
       {.name = "--dtype",
        .to = &flags.dtype,
        .value = "DTYPE",
@@ -265,6 +252,29 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
   }
   if (findings.errors() > before) return std::nullopt;
   return out;
+}
+
+Option RematOption(std::string* to) {
+  return {.name = "--remat",
+          .to = to,
+          .value = "POLICY",
+          .help =
+              "gradient checkpoint policy, such as nothing_saveable or "
+              "'save_only_these_names(q_proj,context)' (default: "
+              "everything_saveable)"};
+}
+
+bool ReadRemat(const std::string& text, step::Remat& out, Findings& findings) {
+  if (text.empty()) return true;
+  std::string why;
+  auto policy = step::ParseRemat(text, why);
+  if (!policy) {
+    findings.Add(code::kUsage, FlagPlace("--remat", text), why,
+                 "there are: " + ListOf(step::RematNames()));
+    return false;
+  }
+  out = std::move(*policy);
+  return true;
 }
 
 }  // namespace shardc::cli

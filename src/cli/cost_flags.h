@@ -8,6 +8,8 @@
 
 #include "cli/inputs.h"
 #include "cost/settings.h"
+#include "source/finding.h"
+#include "step/remat.h"
 
 namespace shardc::cli {
 
@@ -28,6 +30,11 @@ Options OptionsOfCost(CostFlags& flags);
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);
+
+// `--remat POLICY`, of every command that has a backward phase.
+Option RematOption(std::string* to);
+// False after a finding; a flag that is not given changes nothing.
+bool ReadRemat(const std::string& text, step::Remat& out, Findings& findings);
 
 }  // namespace shardc::cli
 

@@ -197,9 +197,13 @@ to 1e-12 in float64, in narrower dtypes within four times what one device was
 off by up to there and 18 roundings of float32 (in 16 bits experts are chosen as
 the reference chooses them); replicas must agree in bits, gradients lie as their parameters, each
 pending sum be reduced once, and the bytes sent be those of the formulas. With
-`--self-test` faults are injected into eight small steps of its own: into
+`--self-test` faults are injected into nine small steps of its own: into
 collectives, ops, programs and inputs; each must change what the devices hold or
 send, and be noticed by the check that its row names.
+
+With `--remat` what a layer does not keep is computed anew in the backward phase
+of a training step, and proved like the rest. What a device holds when it holds
+most, at real sizes, stands below the totals.
 
 Exits with 1 when an operation that was asked for, or that the target lists,
 fails or is unsupported; otherwise when one fails or none could run.)",

@@ -27,6 +27,7 @@ struct VerifyFlags {
   Strings steps_of;
   std::string batch, length, policy;
   bool keep_gathered = false;
+  std::string remat;
   bool full = false, self_test = false, list = false;
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "emit/verify/step_json.h"
@@ -87,6 +88,7 @@ std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
   if (flags.policy == "cost") request.policy = step::Policy::kCost;
   if (flags.policy == "published") request.policy = step::Policy::kPublished;
   request.keep_gathered = flags.keep_gathered;
+  if (!ReadRemat(flags.remat, request.remat, findings)) return std::nullopt;
   request.seed = static_cast<uint64_t>(seed);
   request.threads = ThreadsOr(common.threads);
   return out;
@@ -156,7 +158,8 @@ Options OptionsOfStep(VerifyFlags& flags) {
           {.name = "--keep-gathered",
            .to = &flags.keep_gathered,
            .help = "of a step: backward uses the copies that forward "
-                   "gathered"}};
+                   "gathered"},
+          RematOption(&flags.remat)};
 }
 
 int RunStepSelfTestCommand(const Common& common, const FaultProgress& tell,

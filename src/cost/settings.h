@@ -7,12 +7,16 @@
 #include <string>
 #include <string_view>
 
-#include "cost/remat.h"
 #include "devices/profiles.h"
 #include "exec/operations/operation.h"
 #include "model/dtype.h"
+#include "step/remat.h"
 
 namespace shardc::cost {
+
+using step::Candidate;
+using step::Keeps;
+using step::Made;
 
 enum class Optimizer : uint8_t {
   kAdamW,
@@ -37,7 +41,7 @@ struct Settings {
   // optimizer's states, 2 gradients too, 3 parameters too.
   int zero = 0;
 
-  Policy remat;
+  step::Remat remat;
   std::optional<int64_t> batch, length, kv_length;
   int64_t microbatches = 1;
   Dtype activations = Dtype::kBF16;

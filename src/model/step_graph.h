@@ -119,6 +119,9 @@ struct Op {
   std::vector<LabelId> counts = {};
   int8_t sign = 1;     // kRope
   int32_t layer = -1;  // -1: outside the repeated part
+  // The op of the forward phase that is run anew in the backward one; -1: none.
+  int32_t again = -1;
+  int32_t micro = -1;  // the micro-batch, where there are several
 };
 
 // A parameter of the tree under its role.

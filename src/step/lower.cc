@@ -24,6 +24,13 @@ struct Wish {
   bool gradient = false;
 };
 
+// How an op that is run again was lowered the first time.
+struct Lowered {
+  std::vector<Layout> operands;
+  Layout result;
+  AxisList maxima;
+};
+
 class Lowerer {
  public:
   Lowerer(const LowerRequest& request, Unsupported& why)
@@ -120,8 +127,15 @@ class Lowerer {
   void FindWishes() {
     const size_t values = graph_.values.size();
     std::vector<int32_t> consumers(values, 0);
+    // What reads a value that is computed anew reads the value.
+    std::vector<ValueId> first(values);
+    for (size_t v = 0; v < values; ++v) first[v] = static_cast<ValueId>(v);
     for (const Op& op : graph_.ops) {
-      for (ValueId value : op.in) ++consumers[At(value)];
+      if (op.again >= 0) first[At(op.out)] = graph_.ops[At(op.again)].out;
+    }
+    for (const Op& op : graph_.ops) {
+      if (op.again >= 0) continue;
+      for (ValueId value : op.in) ++consumers[At(first[At(value)])];
     }
     wishes_.resize(values);
     anchored_.assign(values, 0);
@@ -131,6 +145,7 @@ class Lowerer {
     }
     for (size_t i = graph_.ops.size(); i-- > 0;) {
       const Op& op = graph_.ops[i];
+      if (op.again >= 0) continue;
       Wish& own = wishes_[At(op.out)];
       if (std::optional<Layout> anchor = AnchorOf(op)) {
         own = {anchor, is_gradient_[At(op.out)] != 0};
@@ -141,16 +156,26 @@ class Lowerer {
         const bool alike =
             ValueOf(value).labels.size() == ValueOf(op.out).labels.size() ||
             RuleOf(op.kind).structural;
-        if (!alike || consumers[At(value)] != 1) continue;
+        const ValueId own_value = first[At(value)];
+        if (!alike || consumers[At(own_value)] != 1) continue;
         if (op.kind == OpKind::kAdd &&
             ValueOf(value).labels != ValueOf(op.out).labels) {
           continue;
         }
         if (value != op.in[0] && op.kind != OpKind::kAdd) continue;
-        wishes_[At(value)] = {
+        wishes_[At(own_value)] = {
             PullBack(graph_, op, out_.axes, request_.sizes, *own.layout),
             own.gradient};
       }
+    }
+    lowered_.resize(graph_.ops.size());
+    repeated_.assign(graph_.ops.size(), 0);
+    for (const Op& op : graph_.ops) {
+      if (op.again < 0) continue;
+      repeated_[At(op.again)] = 1;
+      const ValueId of = graph_.ops[At(op.again)].out;
+      wishes_[At(op.out)] = wishes_[At(of)];
+      anchored_[At(op.out)] = anchored_[At(of)];
     }
   }
 
@@ -246,7 +271,19 @@ class Lowerer {
       LowerScalars(op);
       return true;
     }
+    if (op.again >= 0) return LowerAgain(op, lowered_[At(op.again)]);
     return RuleOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
+  }
+
+  // As the first time, so that it sends what was sent then.
+  bool LowerAgain(const Op& op, const Lowered& first) {
+    std::vector<int32_t> operands;
+    operands.reserve(op.in.size());
+    for (size_t i = 0; i < op.in.size(); ++i) {
+      operands.push_back(Bring(op.in[i], first.operands[i]));
+    }
+    Finish(op, std::move(operands), first.result, first.maxima);
+    return true;
   }
 
   // Numbers that are pending over the same axes are added before these are
@@ -371,6 +408,12 @@ class Lowerer {
 
   void Finish(const Op& op, std::vector<int32_t> operands, const Layout& result,
               const AxisList& maxima) {
+    if (repeated_[At(op_)] != 0) {
+      Lowered& of = lowered_[At(op_)];
+      for (int32_t operand : operands) of.operands.push_back(LayoutOf(operand));
+      of.result = result;
+      of.maxima = maxima;
+    }
     int32_t slot = NewSlot(op.out, result, false);
     out_.code.push_back({.kind = InstructionKind::kLocal,
                          .op = op_,
@@ -433,6 +476,8 @@ class Lowerer {
   std::vector<Wish> wishes_;    // by value
   std::vector<char> anchored_;  // by value: the wish is an anchor
   std::vector<char> is_gradient_;
+  std::vector<char> repeated_;    // by op
+  std::vector<Lowered> lowered_;  // by op that is run again
 };
 
 }  // namespace

@@ -124,6 +124,39 @@ class VerifyStep(Case):
         for op in step["ops"]:
             self.assertNotIn(",s,", op["result"])
 
+    def test_recomputing(self):
+        args = ("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--batch", "16",
+                "--step", "train")
+        (plain,) = self.steps(*args)
+        (none,) = self.steps(*args, "--remat", "nothing_saveable")
+        self.assertEqual(plain["remat"], "everything_saveable")
+        self.assertEqual(none["remat"], "nothing_saveable")
+        self.assertEqual(none["status"], "pass")
+        again = [op for op in none["ops"] if op["op"].startswith("r:")]
+        self.assertTrue(again)
+        first = {(op["op"], op["collective"], *op["axes"]):
+                 op["bytes_per_device"] for op in none["ops"]}
+        for op in again:
+            self.assertEqual(op["phase"], "backward")
+            self.assertIsNotNone(op["error"])
+            self.assertEqual(
+                first[(op["op"][2:], op["collective"], *op["axes"])],
+                op["bytes_per_device"])
+        self.assertEqual(none["totals"]["forward"], plain["totals"]["forward"])
+        self.assertGreater(none["totals"]["backward"],
+                           plain["totals"]["backward"])
+        self.assertLess(none["memory"]["peak"], plain["memory"]["peak"])
+        for step in (plain, none):
+            memory = step["memory"]
+            self.assertEqual(memory["peak"], sum(
+                memory[name] for name in (
+                    "parameters", "moments", "gradients", "caches", "inputs",
+                    "gathered", "activations")))
+            self.assertLess(memory["instruction"], memory["instructions"])
+        wrong = run("verify", "--no-project", *args, "--remat", "nothing")
+        self.check(wrong, 2)
+        self.assertIn("is no policy", wrong.err)
+
     def test_16_bits(self):
         for model in (LLAMA, MIXTRAL, GPT2, GEMMA):
             with self.subTest(model=model[5]):

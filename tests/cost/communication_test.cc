@@ -93,7 +93,7 @@ TEST_CASE("a layer's activations under Megatron") {
   CHECK(kept(work, settings) == 578813952);
   std::string why;
   Settings full = settings;
-  full.remat = *ParsePolicy("nothing_saveable", why);
+  full.remat = *step::ParseRemat("nothing_saveable", why);
   CHECK(kept(work, full) == 50331648);
   work.hidden = {"tp"};
   CHECK(kept(work, settings) == 358612992);
@@ -214,7 +214,7 @@ TEST_CASE("policies of names keep what MaxText's keep") {
     settings.batch = 1;
     settings.length = 1024;
     std::string why;
-    settings.remat = *ParsePolicy(policy, why);
+    settings.remat = *step::ParseRemat(policy, why);
     return MemoryOf(work, settings).activations->kept / 32 / 1024;
   };
   const auto names = [&](const std::string& list) {

@@ -79,6 +79,23 @@ void WriteTotals(JsonWriter& json, const StepReport& report) {
   json.EndObject();
 }
 
+void WritePeak(JsonWriter& json, const StepReport& report) {
+  json.Key("memory");
+  if (report.program.empty()) return json.Null();
+  const verify::StepPeak& peak = report.peak;
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("peak", peak.Total());
+  for (size_t held = 0; held < step::kHeldCount; ++held) {
+    json.Member(step::HeldName(step::Held(held)), peak.bytes[held]);
+  }
+  json.Member("instruction", peak.instruction);
+  json.Member("instructions", peak.instructions);
+  json.Member("phase", verify::PhaseName(peak.phase));
+  json.Member("part", peak.part);
+  json.Member("op", peak.op);
+  json.EndObject();
+}
+
 void WriteProof(JsonWriter& json, const StepReport& report) {
   json.Key("proof");
   if (!report.proved) return json.Null();
@@ -114,6 +131,7 @@ void WriteReport(JsonWriter& json, const StepReport& report) {
   json.Member("element_bytes", report.element_bytes);
   json.Member("policy", verify::PolicyName(report.policy));
   json.Member("keep_gathered", report.keep_gathered);
+  WriteTextOrNull(json, "remat", report.remat);
   json.Key("program");
   if (report.program.empty()) {
     json.Null();
@@ -123,6 +141,7 @@ void WriteReport(JsonWriter& json, const StepReport& report) {
   WriteOps(json, report);
   WriteClashes(json, report);
   WriteTotals(json, report);
+  WritePeak(json, report);
   json.Key("notes");
   json.Array(report.notes);
   json.Key("problems");

@@ -60,6 +60,9 @@ std::string HeadText(const StepReport& report) {
       std::to_string(report.element_bytes) + " bytes an element  policy " +
       std::string(verify::PolicyName(report.policy));
   if (report.keep_gathered) out += "  gathered copies kept";
+  if (!report.remat.empty() && report.remat != step::Remat().text) {
+    out += "  " + report.remat;
+  }
   if (!report.program.empty()) {
     out += "\nprogram sha256:" + report.program;
   }
@@ -124,6 +127,23 @@ std::string TotalsText(const StepReport& report) {
   return out;
 }
 
+std::string PeakText(const StepReport& report) {
+  const verify::StepPeak& peak = report.peak;
+  std::string out =
+      "\nheld at most " + BytesText(peak.Total()) + " a device, at " +
+      std::string(verify::PhaseName(peak.phase)) + " " + peak.part + ", " +
+      peak.op + " (instruction " + std::to_string(peak.instruction) + " of " +
+      std::to_string(peak.instructions) + ")\n";
+  std::vector<std::vector<std::string>> rows;
+  for (size_t held = 0; held < step::kHeldCount; ++held) {
+    if (peak.bytes[held] == 0) continue;
+    rows.push_back({"  " + std::string(step::HeldName(step::Held(held))),
+                    BytesText(peak.bytes[held])});
+  }
+  AppendTable(rows, out);
+  return out;
+}
+
 std::string WitnessText(const StepReport& report) {
   std::string out = "proved on " + MeshText(report.witness_mesh) + " with";
   for (const auto& [name, size] : report.witness_sizes) {
@@ -169,7 +189,8 @@ std::string StepText(const StepReport& report) {
   std::string out = HeadText(report);
   if (report.status != verify::StepStatus::kUnsupported ||
       !report.rows.empty()) {
-    out += RowsText(report) + ClashesText(report) + TotalsText(report);
+    out += RowsText(report) + ClashesText(report) + TotalsText(report) +
+           PeakText(report);
   }
   if (!report.notes.empty()) {
     out += "\n";

@@ -1,7 +1,7 @@
 // The rules' description makes the forward graph; training adds the backward
-// ops and the optimizer's, and then every parameter gets its spec from the
-// plan: `q: [n h, d]` of layer 3 has what the plan says of its name in that
-// mode.
+// ops, what they compute anew and the optimizer's, and then every parameter has
+// its spec from the plan: `q: [n h, d]` of layer 3 has what the plan says of
+// its name in that mode.
 #include "verify/step/lowered_step.h"
 
 #include <utility>
@@ -9,6 +9,7 @@
 #include "plan/step_specs.h"
 #include "step/lower.h"
 #include "step/optimizer.h"
+#include "step/recompute.h"
 #include "step/vjp.h"
 
 namespace shardc::verify {
@@ -33,6 +34,7 @@ std::optional<LoweredStep> BuildStep(const StepRequest& request,
   if (!model) return std::nullopt;
   if (request.mode == Mode::kTrain) {
     step::Differentiate(model->graph);
+    step::Recompute(model->graph, request.remat);
     step::AppendOptimizer(model->graph);
   }
   LoweredStep out;

@@ -16,6 +16,7 @@
 #include "step/build.h"
 #include "step/choose.h"
 #include "step/program.h"
+#include "step/remat.h"
 
 namespace shardc::verify {
 
@@ -28,7 +29,8 @@ struct StepRequest {
   int64_t element_bytes = 2;                // of the report's bytes
   std::optional<step::Policy> policy = {};  // else the mode's own
   bool keep_gathered = false;
-  bool numbers = true;  // run it; else form, static checks and bytes only
+  step::Remat remat = {};  // in training
+  bool numbers = true;     // run it; else form, static checks and bytes only
   uint64_t seed = 0;
   int threads = 1;
 };

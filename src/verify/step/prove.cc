@@ -124,7 +124,7 @@ class Prover {
     for (const step::Op& op : graph_.ops) {
       double& scale = scale_[At(op.out)];
       scale = LargestFinite(Want(op.out));
-      if (op.phase != step::Phase::kForward) {
+      if (op.phase != step::Phase::kForward && op.again < 0) {
         scale = std::max(scale, 1e-2 * largest);
       }
       // Zeros are zeros.

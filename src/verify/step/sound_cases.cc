@@ -19,6 +19,7 @@
 #include "step/lower.h"
 #include "step/macros.h"
 #include "step/optimizer.h"
+#include "step/recompute.h"
 #include "step/vjp.h"
 
 namespace shardc::verify {
@@ -106,6 +107,7 @@ struct Kind {
   bool latent = false;
   bool experts = false;
   bool decodes = false;
+  bool again = false;  // layers drop, and are computed anew
 };
 
 class ModelWriter : public Writer {
@@ -141,6 +143,9 @@ class ModelWriter : public Writer {
     End(x);
     if (kind_.decodes) return;
     step::Differentiate(graph);
+    step::Remat policy;
+    if (kind_.again) policy.keep = step::Keep::kNothing;
+    step::Recompute(graph, policy);
     step::AppendOptimizer(graph);
   }
 
@@ -161,12 +166,16 @@ class ModelWriter : public Writer {
     x = Put(write.Add({x, learned}), "resid");
     if (kind_.decodes) return x;
     write.name = "dropout";
+    return Put(Dropped(x, 7), "resid");
+  }
+
+  ValueId Dropped(ValueId x, int64_t key) {
     step::Op op;
     op.kind = OpKind::kDropout;
     op.in = {x};
-    op.index = 7;
+    op.index = key;
     op.scale.constant = 0.25;
-    return Put(write.Append(std::move(op), {b, t, d}), "resid");
+    return write.Append(std::move(op), {b, t, d});
   }
 
   ValueId Normed(ValueId x, const std::string& role) {
@@ -259,7 +268,11 @@ class ModelWriter : public Writer {
                                            .key_positions = key_positions_}),
                           "attn_out");
     const ValueId o_bias = Parameter("o.bias", {d}, {{"fsdp"}});
-    const ValueId o = LinearOf("o", a, {d, nh_}, {{"fsdp"}, {"tp"}}, o_bias);
+    ValueId o = LinearOf("o", a, {d, nh_}, {{"fsdp"}, {"tp"}}, o_bias);
+    if (kind_.again) {
+      write.name = "dropout o";
+      o = Dropped(o, 8 + write.layer);
+    }
     write.name = "residual o";
     return Put(write.Add({x, o}), "resid");
   }
@@ -448,6 +461,9 @@ Recipe RecipeOf(SoundStep which) {
     case SoundStep::kTensor:
     case SoundStep::kNarrow:
       return {{{"dp", 2}, {"fsdp", 2}, {"tp", 4}}, {.layers = 2}};
+    case SoundStep::kAgain:
+      return {{{"dp", 2}, {"fsdp", 2}, {"tp", 4}},
+              {.layers = 2, .again = true}};
     case SoundStep::kSequence:
       return {{{"dp", 2}, {"sp", 2}, {"tp", 2}},
               {.sizes = {.b = 4, .t = 16, .n = 4, .k = 4}}};
@@ -473,6 +489,7 @@ void SetAnchors(SoundStep which, Writer& of) {
   switch (which) {
     case SoundStep::kTensor:
     case SoundStep::kNarrow:
+    case SoundStep::kAgain:
     case SoundStep::kMicro:
       of.Anchor("BATCH", {"fsdp", "dp"});
       AnchorHeads(of, {});
@@ -534,8 +551,8 @@ bool LowerInto(const Writer& of, SoundCase& out) {
 
 std::string_view SoundStepName(SoundStep which) {
   static constexpr std::array<std::string_view, kSoundSteps> kNames = {
-      "tensor", "sequence", "split", "experts",
-      "tokens", "decode",   "micro", "narrow"};
+      "tensor", "sequence", "split",  "experts", "tokens",
+      "decode", "micro",    "narrow", "again"};
   return kNames[static_cast<size_t>(which)];
 }
 

@@ -24,8 +24,9 @@ enum class SoundStep : uint8_t {
   kDecode,    // sp 4, tp 2: a cache over sp, sinks
   kMicro,     // dp 2, fsdp 2: two micro-batches
   kNarrow,    // kTensor in float32
+  kAgain,     // kTensor with a dropout in each layer, all computed anew
 };
-inline constexpr int kSoundSteps = 8;
+inline constexpr int kSoundSteps = 9;
 std::string_view SoundStepName(SoundStep which);  // "tensor"
 
 struct SoundCase {

@@ -547,7 +547,15 @@ void AddRandom(std::vector<StepFault>& out) {
         WrongStart({"dropout", OpKind::kDropout}, 0, "b", 0)},
        {"recompute-other-key", "random",
         "backward draws another mask than forward", kTensor, kOp, kAnchors,
-        AtOp({"d:dropout", OpKind::kDropout}, OtherSeed)}});
+        AtOp({"d:dropout", OpKind::kDropout}, OtherSeed)},
+       {"recompute-forward-key", "random",
+        "a layer that is computed anew drops others than the first time",
+        kAgain, kOp, kAnchors,
+        AtOp({"r:dropout o", OpKind::kDropout}, OtherSeed)},
+       {"recompute-not-reduced", "collective",
+        "a row-parallel output that is computed anew is not reduced", kAgain,
+        kCollective, kAnchors,
+        Skip({.op = "r:linear o", .kind = kAllReduce})}});
 }
 
 void AddOptimizer(std::vector<StepFault>& out) {

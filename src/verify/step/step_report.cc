@@ -82,6 +82,7 @@ class Reporter {
     out_.element_bytes = request_.element_bytes;
     out_.keep_gathered = request_.keep_gathered;
     out_.policy = PolicyOf(request_);
+    if (request_.mode == Mode::kTrain) out_.remat = request_.remat.text;
   }
 
   bool LowerAt(LoweredStep& of, const Mesh& mesh) {
@@ -115,9 +116,28 @@ class Reporter {
     for (const step::Clash& clash : program.clashes) {
       AddClash(graph, program, clash, known);
     }
+    DescribePeak(full);
     out_.notes = program.notes;
     out_.program = Sha256(text);
     places_ = PlacesOf(graph);
+  }
+
+  void DescribePeak(const LoweredStep& full) {
+    const step::PeakMemory peak =
+        step::PeakOf(full.model.graph, *full.program, full.sizes,
+                     {.values = request_.element_bytes});
+    out_.peak.bytes = peak.bytes;
+    out_.peak.instruction = peak.instruction;
+    out_.peak.instructions = static_cast<int64_t>(full.program->code.size());
+    const int32_t index =
+        peak.instruction < 0 ? -1 : full.program->code[At(peak.instruction)].op;
+    out_.peak.part = "model";
+    out_.peak.op = "results";
+    if (index < 0) return;
+    const Op& op = full.model.graph.ops[At(index)];
+    out_.peak.phase = op.phase;
+    out_.peak.part = PartOf(op);
+    out_.peak.op = StepOpName(op);
   }
 
   void AddRow(const Graph& graph, const Program& program,

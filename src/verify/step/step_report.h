@@ -14,6 +14,7 @@
 #include "plan/compile.h"
 #include "source/finding.h"
 #include "step/choose.h"
+#include "step/liveness.h"
 #include "verify/step/lowered_step.h"
 #include "verify/step/prove.h"
 
@@ -51,6 +52,15 @@ struct StepTraffic {
   int64_t count = 0, bytes = 0;
 };
 
+// When a device holds most, at real sizes.
+struct StepPeak {
+  step::HeldBytes bytes = {};
+  int64_t instruction = 0, instructions = 0;
+  step::Phase phase = step::Phase::kForward;
+  std::string part, op;
+  int64_t Total() const { return step::TotalOf(bytes); }
+};
+
 enum class StepStatus : uint8_t { kPass, kFail, kUnsupported };
 std::string_view StepStatusName(StepStatus status);
 
@@ -62,6 +72,8 @@ struct StepReport {
   int64_t element_bytes = 2;
   step::Policy policy = step::Policy::kPublished;
   bool keep_gathered = false;
+  std::string remat;  // of training
+  StepPeak peak;
   StepStatus status = StepStatus::kPass;
   std::string reason;  // of what is not supported
   std::vector<StepRow> rows;

@@ -47,6 +47,16 @@ const Family kFamilies[] = {
         "n_head": 8, "n_positions": 128, "layer_norm_epsilon": 1e-5})"},
 };
 
+// Every name that keeps something else.
+const char* const kRemats[] = {
+    "nothing_saveable",
+    "dots_saveable",
+    "dots_with_no_batch_dims_saveable",
+    "save_anything_except_these_names(k_proj,context)",
+    "save_any_names_but_these(q_proj)",
+    "save_only_these_names(v_proj,qkv_proj)",
+    "save_from_both_policies(save_only_these_names(router),checkpoint_dots)"};
+
 struct Model {
   ModelConfig config;
   Manifest manifest;
@@ -79,7 +89,7 @@ Mesh RandomMesh(exec::RandomSequence& random) {
 TEST_CASE("random steps are the dense model's") {
   const char* const asked = std::getenv("SHARDC_RANDOM_STEPS");
   const int64_t cases = asked != nullptr ? std::atoll(asked) : 60;
-  exec::RandomSequence random{exec::Random(11)};
+  exec::RandomSequence random{exec::Random(11)}, policies{exec::Random(12)};
   std::vector<Model> models;
   for (const Family& family : kFamilies) models.push_back(ModelOf(family));
   constexpr Mode kModes[] = {Mode::kTrain, Mode::kTrain, Mode::kPrefill,
@@ -109,11 +119,17 @@ TEST_CASE("random steps are the dense model's") {
           random.Chance(0.5) ? step::Policy::kCost : step::Policy::kPublished;
     }
     request.keep_gathered = random.Chance(0.3);
+    if (policies.Chance(0.7)) {
+      std::string why;
+      request.remat =
+          *step::ParseRemat(kRemats[policies.Below(std::size(kRemats))], why);
+    }
     request.seed = random.Below(1000);
     const auto report = VerifyStep(request, findings);
     CAPTURE(kFamilies[which].pack);
     CAPTURE(MeshText(mesh));
     CAPTURE(ModeName(request.mode));
+    CAPTURE(request.remat.text);
     CAPTURE(request.seed);
     REQUIRE(report.has_value());
     CAPTURE(report->reason);

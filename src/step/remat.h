@@ -5,8 +5,8 @@
 //   save_only_these_names(q_proj,context)
 //   save_from_both_policies(dots_with_no_batch_dims_saveable,
 //                           save_only_these_names(context))
-#ifndef SHARDC_COST_REMAT_H_
-#define SHARDC_COST_REMAT_H_
+#ifndef SHARDC_STEP_REMAT_H_
+#define SHARDC_STEP_REMAT_H_
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace shardc::cost {
+namespace shardc::step {
 
 enum class Keep : uint8_t {
   kEverything,
@@ -28,19 +28,19 @@ enum class Keep : uint8_t {
   kFromBoth,        // save_from_both_policies
 };
 
-struct Policy {
+struct Remat {
   Keep keep = Keep::kEverything;
   std::vector<std::string> names;
-  std::vector<Policy> both;
+  std::vector<Remat> both;
   std::string text = "everything_saveable";  // as written
   // Nothing is computed anew, so that no layer's tensors come back.
   bool Recomputes() const { return keep != Keep::kEverything; }
 };
 
 // As Python's names have it; two of the ten are other names of two more.
-std::span<const std::string_view> PolicyNames();
+std::span<const std::string_view> RematNames();
 // Nothing, and why, where it is no policy.
-std::optional<Policy> ParsePolicy(std::string_view text, std::string& why);
+std::optional<Remat> ParseRemat(std::string_view text, std::string& why);
 
 // How a tensor of a layer comes to be.
 enum class Made : uint8_t {
@@ -59,8 +59,8 @@ struct Candidate {
   // pass of a layer, run again, is spared work by it.
   bool read = true, spares = true;
 };
-bool Keeps(const Policy& policy, const Candidate& tensor);
+bool Keeps(const Remat& policy, const Candidate& tensor);
 
-}  // namespace shardc::cost
+}  // namespace shardc::step
 
-#endif  // SHARDC_COST_REMAT_H_
+#endif  // SHARDC_STEP_REMAT_H_

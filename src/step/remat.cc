@@ -4,14 +4,14 @@
 //
 //   dots_saveable keeps q_proj, and not down_proj, which only the next layer
 //   reads
-#include "cost/remat.h"
+#include "step/remat.h"
 
 #include <algorithm>
 #include <array>
 
 #include "source/wording.h"
 
-namespace shardc::cost {
+namespace shardc::step {
 namespace {
 
 struct Named {
@@ -79,10 +79,10 @@ bool TakesNames(Keep keep) {
          keep == Keep::kOnlyNames;
 }
 
-std::optional<Policy> Parse(std::string_view text, int depth, std::string& why);
+std::optional<Remat> Parse(std::string_view text, int depth, std::string& why);
 
 bool TakeParts(const std::vector<std::string_view>& parts, int depth,
-               Policy& policy, std::string& why) {
+               Remat& policy, std::string& why) {
   if (policy.keep == Keep::kFromBoth) {
     for (std::string_view part : parts) {
       auto one = Parse(part, depth + 1, why);
@@ -113,8 +113,7 @@ bool TakeParts(const std::vector<std::string_view>& parts, int depth,
   return false;
 }
 
-std::optional<Policy> Parse(std::string_view text, int depth,
-                            std::string& why) {
+std::optional<Remat> Parse(std::string_view text, int depth, std::string& why) {
   text = Trimmed(text);
   const size_t open = std::min(text.find('('), text.size());
   const std::string_view name = Trimmed(text.substr(0, open));
@@ -132,7 +131,7 @@ std::optional<Policy> Parse(std::string_view text, int depth,
     why = "a parenthesis is not closed";
     return std::nullopt;
   }
-  Policy out;
+  Remat out;
   out.keep = known->keep;
   out.text = text;
   std::string_view inner;
@@ -143,7 +142,7 @@ std::optional<Policy> Parse(std::string_view text, int depth,
   return out;
 }
 
-bool IsNamed(const Policy& policy, const Candidate& tensor) {
+bool IsNamed(const Remat& policy, const Candidate& tensor) {
   return std::any_of(
       policy.names.begin(), policy.names.end(), [&](const std::string& name) {
         return name == tensor.name || name == tensor.also ||
@@ -154,13 +153,13 @@ bool IsNamed(const Policy& policy, const Candidate& tensor) {
 
 }  // namespace
 
-std::span<const std::string_view> PolicyNames() { return kNames; }
+std::span<const std::string_view> RematNames() { return kNames; }
 
-std::optional<Policy> ParsePolicy(std::string_view text, std::string& why) {
+std::optional<Remat> ParseRemat(std::string_view text, std::string& why) {
   return Parse(text, 0, why);
 }
 
-bool Keeps(const Policy& policy, const Candidate& tensor) {
+bool Keeps(const Remat& policy, const Candidate& tensor) {
   if (tensor.made == Made::kCarried) return true;
   const bool dot = tensor.made == Made::kDot;
   switch (policy.keep) {
@@ -184,4 +183,4 @@ bool Keeps(const Policy& policy, const Candidate& tensor) {
   return true;
 }
 
-}  // namespace shardc::cost
+}  // namespace shardc::step

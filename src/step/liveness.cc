@@ -1,0 +1,259 @@
+// Every slot has a home, which is its own or an operand's: of a view, of what
+// is updated in place, and of an elementwise op's operand that dies there. A
+// home is held from the instruction that fills it to the last that reads it,
+// in any of its slots; sums over instructions follow from the two ends.
+//
+//   t = x * w   home of its own     u = tanh(t)   t's home, if t dies there
+//   v = split u   the same          p' = adamw(p, ...)   p's
+#include "step/liveness.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace shardc::step {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+struct Home {
+  int64_t begin = 0, end = 0;  // instructions
+  int64_t bytes = 0;
+  Held held = Held::kActivations;
+};
+
+class Houses {
+ public:
+  Houses(const Graph& graph, const Program& program, const Sizes& sizes,
+         const ElementBytes& bytes)
+      : graph_(graph), program_(program), sizes_(sizes), bytes_(bytes) {}
+
+  std::vector<HeldBytes> Run() {
+    last_ = static_cast<int64_t>(program_.code.size()) - 1;
+    FindKinds();
+    FindViews();
+    FindEnds();
+    Settle();
+    return Sums();
+  }
+
+ private:
+  const Value& ValueOf(int32_t slot) const {
+    return graph_.values[At(program_.slots[At(slot)].value)];
+  }
+  int64_t BytesOf(int32_t slot) const {
+    const Slot& of = program_.slots[At(slot)];
+    const Value& value = ValueOf(slot);
+    int64_t width = bytes_.values;
+    if (value.integral) width = kWholeBytes;
+    if (kinds_[At(of.value)] == Held::kMoments) width = bytes_.moments;
+    return width * LocalElements(program_.axes, value, of.layout, sizes_);
+  }
+
+  void FindKinds() {
+    kinds_.assign(graph_.values.size(), Held::kActivations);
+    stays_.assign(graph_.values.size(), 0);
+    const auto set = [&](ValueId value, Held held, bool stays) {
+      if (value < 0) return;
+      kinds_[At(value)] = held;
+      stays_[At(value)] = stays ? 1 : 0;
+    };
+    for (const Data& data : graph_.data) set(data.value, Held::kInputs, true);
+    for (const Parameter& parameter : graph_.parameters) {
+      set(parameter.value, Held::kParameters, true);
+    }
+    for (ValueId value : graph_.updated) set(value, Held::kParameters, true);
+    for (ValueId value : graph_.gradients) {
+      set(value, Held::kGradients, graph_.updated.empty());
+    }
+    for (const auto* list : {&graph_.moments, &graph_.updated_moments}) {
+      for (const Moments& moments : *list) {
+        set(moments.first, Held::kMoments, true);
+        set(moments.second, Held::kMoments, true);
+      }
+    }
+    for (const Cache& cache : graph_.caches) {
+      set(cache.before, Held::kCaches, true);
+      set(cache.after, Held::kCaches, true);
+    }
+    set(graph_.loss, Held::kActivations, true);
+    set(graph_.logits, Held::kActivations, graph_.loss == kNoValue);
+  }
+
+  // The operand in whose place a result stands whatever follows, or -1.
+  static int64_t PlaceOf(const Op& op) {
+    switch (op.kind) {
+      case OpKind::kSplit:
+      case OpKind::kMerge:
+      case OpKind::kRename:
+      case OpKind::kIdentity:
+      case OpKind::kCacheWrite:
+        return 0;
+      case OpKind::kAdamW:
+        return op.index == 0 ? 0 : op.index + 1;
+      default:
+        return -1;
+    }
+  }
+
+  bool IsElementwise(const Op& op) const {
+    switch (op.kind) {
+      case OpKind::kEinsum:
+        return SumsNothing(op);
+      case OpKind::kAdd:
+      case OpKind::kScale:
+      case OpKind::kFn:
+      case OpKind::kRope:
+      case OpKind::kMask:
+      case OpKind::kDropout:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  bool SumsNothing(const Op& op) const {
+    const auto& out = graph_.values[At(op.out)].labels;
+    return std::all_of(op.in.begin(), op.in.end(), [&](ValueId value) {
+      const auto& labels = graph_.values[At(value)].labels;
+      return std::all_of(labels.begin(), labels.end(), [&](LabelId label) {
+        return std::find(out.begin(), out.end(), label) != out.end();
+      });
+    });
+  }
+
+  void FindViews() {
+    home_.assign(program_.slots.size(), -1);
+    for (const Instruction& step : program_.code) {
+      int32_t& home = home_[At(step.out)];
+      home = step.out;
+      if (step.kind != InstructionKind::kLocal) continue;
+      const int64_t place = PlaceOf(graph_.ops[At(step.op)]);
+      if (place < 0 || At(place) >= step.in.size()) continue;
+      home = home_[At(step.in[At(place)])];
+    }
+  }
+
+  void FindEnds() {
+    homes_.resize(program_.slots.size());
+    for (size_t i = 0; i < program_.code.size(); ++i) {
+      const Instruction& step = program_.code[i];
+      const auto now = static_cast<int64_t>(i);
+      if (home_[At(step.out)] == step.out) {
+        Home& own = homes_[At(step.out)];
+        own.begin = now;
+        own.bytes = BytesOf(step.out);
+        own.held = HeldIn(step);
+      }
+      Reach(step.out, now);
+      for (int32_t slot : step.in) Reach(slot, now);
+      const ValueId value = program_.slots[At(step.out)].value;
+      const bool input = step.kind == InstructionKind::kInput;
+      if (stays_[At(value)] == 0) continue;
+      if (input) homes_[At(step.out)].begin = 0;
+      if (input || program_.result[At(value)] == step.out) {
+        Reach(step.out, last_);
+      }
+    }
+  }
+  void Reach(int32_t slot, int64_t instruction) {
+    Home& home = homes_[At(home_[At(slot)])];
+    home.end = std::max(home.end, instruction);
+  }
+
+  Held HeldIn(const Instruction& step) const {
+    const Held held = kinds_[At(program_.slots[At(step.out)].value)];
+    const bool copy = held == Held::kParameters &&
+                      step.kind != InstructionKind::kInput &&
+                      step.kind != InstructionKind::kLocal;
+    return copy ? Held::kGathered : held;
+  }
+
+  // Elementwise ops move in with an operand that dies.
+  void Settle() {
+    for (size_t i = 0; i < program_.code.size(); ++i) {
+      const Instruction& step = program_.code[i];
+      const bool local = step.kind == InstructionKind::kLocal;
+      const bool reduces = step.kind == InstructionKind::kCollective &&
+                           step.collective == Collective::kAllReduce;
+      if (home_[At(step.out)] != step.out ||
+          !(reduces || (local && IsElementwise(graph_.ops[At(step.op)])))) {
+        continue;
+      }
+      Home& own = homes_[At(step.out)];
+      for (int32_t slot : step.in) {
+        Home& other = homes_[At(home_[At(slot)])];
+        if (other.end != static_cast<int64_t>(i) || other.bytes != own.bytes) {
+          continue;
+        }
+        // Here its bytes are what is made in it.
+        --other.end;
+        break;
+      }
+    }
+  }
+
+  std::vector<HeldBytes> Sums() const {
+    std::vector<HeldBytes> out(program_.code.size() + 1);
+    for (size_t slot = 0; slot < homes_.size(); ++slot) {
+      const Home& home = homes_[slot];
+      if (home_[slot] != static_cast<int32_t>(slot) || home.end < home.begin) {
+        continue;
+      }
+      const auto held = static_cast<size_t>(home.held);
+      out[At(home.begin)][held] += home.bytes;
+      out[At(home.end) + 1][held] -= home.bytes;
+    }
+    for (size_t i = 1; i < out.size(); ++i) {
+      for (size_t held = 0; held < kHeldCount; ++held) {
+        out[i][held] += out[i - 1][held];
+      }
+    }
+    out.pop_back();
+    return out;
+  }
+
+  const Graph& graph_;
+  const Program& program_;
+  const Sizes& sizes_;
+  const ElementBytes bytes_;
+  int64_t last_ = 0;
+  std::vector<Held> kinds_;    // by value
+  std::vector<char> stays_;    // by value: to the end
+  std::vector<int32_t> home_;  // by slot: of views, whose they are
+  std::vector<Home> homes_;    // by slot
+};
+
+}  // namespace
+
+std::string_view HeldName(Held held) {
+  static constexpr std::array<std::string_view, kHeldCount> kNames = {
+      "parameters", "moments",  "gradients",  "caches",
+      "inputs",     "gathered", "activations"};
+  return kNames[static_cast<size_t>(held)];
+}
+
+int64_t TotalOf(const HeldBytes& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+}
+
+std::vector<HeldBytes> HeldOver(const Graph& graph, const Program& program,
+                                const Sizes& sizes, const ElementBytes& bytes) {
+  return Houses(graph, program, sizes, bytes).Run();
+}
+
+PeakMemory PeakOf(const Graph& graph, const Program& program,
+                  const Sizes& sizes, const ElementBytes& bytes) {
+  PeakMemory out;
+  int64_t most = -1;
+  const std::vector<HeldBytes> over = HeldOver(graph, program, sizes, bytes);
+  for (size_t i = 0; i < over.size(); ++i) {
+    const int64_t total = TotalOf(over[i]);
+    if (total <= most) continue;
+    most = total;
+    out.instruction = static_cast<int64_t>(i);
+    out.bytes = over[i];
+  }
+  return out;
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,223 @@
+// From the values of a layer that its backward ops read, its forward ops are
+// walked back as far as something is kept; what is passed is run again, in its
+// order and under the same key where it draws. What the walk does not reach is
+// neither kept nor run again.
+//
+//   nothing_saveable   d:linear q reads the normed input: r:rmsnorm norm1 of
+//                      the layer's input, which is kept
+//   dots_saveable      d:swiglu reads gate and up: kept, they are products
+#include "step/recompute.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardc::step {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// The tensors that policies name, by the last word of their weight's role.
+struct NamedTensor {
+  std::string_view role, name, also;
+};
+constexpr std::array<NamedTensor, 10> kNamed = {{
+    {"q", "q_proj", "query_proj"},
+    {"k", "k_proj", "key_proj"},
+    {"v", "v_proj", "value_proj"},
+    {"qkv", "qkv_proj", "qkv_proj"},
+    {"o", "out_proj", "out_proj"},
+    {"gate", "gate_proj", "mlpwi_0"},
+    {"gate_up", "gate_proj", "mlpwi_0"},
+    {"up", "up_proj", "mlpwi_1"},
+    {"down", "down_proj", "mlpwo"},
+    {"router", "router", "router"},
+}};
+constexpr NamedTensor kContext = {"", "context", "context"};
+
+const NamedTensor* TensorOf(std::string_view role) {
+  role.remove_prefix(std::min(role.rfind('.') + 1, role.size()));
+  const auto* const found =
+      std::find_if(kNamed.begin(), kNamed.end(),
+                   [&](const NamedTensor& one) { return one.role == role; });
+  return found == kNamed.end() ? nullptr : found;
+}
+
+class Recomputer {
+ public:
+  Recomputer(Graph& graph, const Remat& policy)
+      : graph_(graph), policy_(policy) {}
+
+  void Run() {
+    FindForward();
+    FindCandidates();
+    std::vector<Op> ops = std::move(graph_.ops);
+    graph_.ops.clear();
+    graph_.ops.reserve(ops.size() * 2);
+    std::vector<char> entered(layers_, 0);
+    for (size_t i = 0; i < ops.size(); ++i) {
+      Op& op = ops[i];
+      if (op.phase == Phase::kBackward && op.layer >= 0) {
+        if (entered[At(op.layer)] == 0) {
+          entered[At(op.layer)] = 1;
+          RunAgain(ops, op.layer);
+        }
+        for (ValueId& value : op.in) value = NewOf(value);
+      }
+      graph_.ops.push_back(std::move(op));
+    }
+  }
+
+ private:
+  ValueId NewOf(ValueId value) const {
+    const ValueId made = At(value) < new_.size() ? new_[At(value)] : kNoValue;
+    return made == kNoValue ? value : made;
+  }
+
+  // Which layer's own a value is: not of one that others read, nor an input.
+  void FindForward() {
+    const size_t values = graph_.values.size();
+    producer_.assign(values, -1);
+    owner_.assign(values, -1);
+    new_.assign(values, kNoValue);
+    weight_.assign(values, nullptr);
+    for (const Parameter& parameter : graph_.parameters) {
+      weight_[At(parameter.value)] = &parameter;
+    }
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Op& op = graph_.ops[i];
+      layers_ = std::max(layers_, At(op.layer + 1));
+      if (op.phase != Phase::kForward) continue;
+      producer_[At(op.out)] = static_cast<int32_t>(i);
+      if (op.kind != OpKind::kInput) owner_[At(op.out)] = op.layer;
+      for (ValueId value : op.in) {
+        if (owner_[At(value)] != op.layer) owner_[At(value)] = -1;
+      }
+    }
+  }
+
+  void FindCandidates() {
+    candidates_.assign(graph_.values.size(), {});
+    for (const Op& op : graph_.ops) {
+      if (op.phase != Phase::kForward || op.kind == OpKind::kInput) continue;
+      Candidate& what = candidates_[At(op.out)];
+      what.made = MadeBy(op);
+      const NamedTensor* const tensor = NamedBy(op);
+      if (tensor == nullptr) {
+        if (KeepsName(op)) Name(candidates_[At(op.in[0])], what);
+        continue;
+      }
+      what.named = true;
+      what.name = tensor->name;
+      what.also = tensor->also;
+    }
+  }
+
+  static void Name(const Candidate& from, Candidate& to) {
+    to.named = from.named;
+    to.name = from.name;
+    to.also = from.also;
+  }
+
+  // A projection with its bias and its heads apart is the projection still.
+  bool KeepsName(const Op& op) const {
+    switch (op.kind) {
+      case OpKind::kSplit:
+      case OpKind::kMerge:
+      case OpKind::kIdentity:
+        return true;
+      case OpKind::kAdd:
+        return op.in.size() == 2 && weight_[At(op.in[1])] != nullptr;
+      default:
+        return false;
+    }
+  }
+
+  const NamedTensor* NamedBy(const Op& op) const {
+    if (op.anchor == "attn_out") return &kContext;
+    if (op.kind != OpKind::kEinsum || op.in[0] == op.in[1]) return nullptr;
+    for (ValueId value : op.in) {
+      const Parameter* const of = weight_[At(value)];
+      if (of != nullptr && MadeBy(op) != Made::kOther)
+        return TensorOf(of->role);
+    }
+    return nullptr;
+  }
+
+  // As jax.lax.dot_general tells dimensions apart: one that both operands have
+  // is a batch's where the result has it too, and else contracted.
+  Made MadeBy(const Op& op) const {
+    if (op.kind != OpKind::kEinsum || op.in[0] == op.in[1]) return Made::kOther;
+    const auto& a = graph_.values[At(op.in[0])].labels;
+    const auto& b = graph_.values[At(op.in[1])].labels;
+    const auto& out = graph_.values[At(op.out)].labels;
+    const auto in = [](const std::vector<LabelId>& labels, LabelId label) {
+      return std::find(labels.begin(), labels.end(), label) != labels.end();
+    };
+    bool contracts = false, batch = false;
+    for (LabelId label : a) {
+      if (!in(b, label)) continue;
+      (in(out, label) ? batch : contracts) = true;
+    }
+    if (!contracts) return Made::kOther;
+    return batch ? Made::kBatchDot : Made::kDot;
+  }
+
+  void RunAgain(const std::vector<Op>& ops, int32_t layer) {
+    again_.assign(ops.size(), 0);
+    for (const Op& op : ops) {
+      if (op.phase != Phase::kBackward || op.layer != layer) continue;
+      for (ValueId value : op.in) Ask(value, layer);
+    }
+    for (size_t i = 0; i < ops.size(); ++i) {
+      if (again_[i] == 0) continue;
+      // Forward ops stand where they stood.
+      Op op = graph_.ops[i];
+      op.phase = Phase::kBackward;
+      op.again = static_cast<int32_t>(i);
+      op.name = "r:" + op.name;
+      for (ValueId& value : op.in) value = NewOf(value);
+      graph_.values.push_back(graph_.values[At(op.out)]);
+      const auto made = static_cast<ValueId>(graph_.values.size() - 1);
+      new_[At(op.out)] = made;
+      op.out = made;
+      graph_.ops.push_back(std::move(op));
+    }
+  }
+
+  void Ask(ValueId value, int32_t layer) {
+    std::vector<ValueId> open = {value};
+    while (!open.empty()) {
+      const ValueId one = open.back();
+      open.pop_back();
+      if (At(one) >= owner_.size() || owner_[At(one)] != layer) continue;
+      const int32_t producer = producer_[At(one)];
+      if (producer < 0 || again_[At(producer)] != 0) continue;
+      if (Keeps(policy_, candidates_[At(one)])) continue;
+      again_[At(producer)] = 1;
+      const Op& op = graph_.ops[At(producer)];
+      open.insert(open.end(), op.in.begin(), op.in.end());
+    }
+  }
+
+  Graph& graph_;
+  const Remat& policy_;
+  size_t layers_ = 0;
+  std::vector<int32_t> producer_;  // by value: the forward op
+  std::vector<int32_t> owner_;     // by value: the layer, or -1: kept
+  std::vector<const Parameter*> weight_;
+  std::vector<Candidate> candidates_;
+  std::vector<ValueId> new_;
+  std::vector<char> again_;  // by op, of the layer at hand
+};
+
+}  // namespace
+
+void Recompute(Graph& graph, const Remat& policy) {
+  if (policy.Recomputes()) Recomputer(graph, policy).Run();
+}
+
+}  // namespace shardc::step

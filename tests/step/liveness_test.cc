@@ -1,0 +1,111 @@
+#include "step/liveness.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "step/lower.h"
+#include "step/mlp_graph.h"
+
+namespace shardc::step {
+namespace {
+
+// 4 rows of 8, 16 wide inside.
+struct Small {
+  GraphMaker make;
+  LabelId b = make.Label("b", 4, "BATCH");
+  LabelId d = make.Label("d", 8, "EMBED");
+  LabelId f = make.Label("f", 16, "MLP_INTERMEDIATE");
+
+  Small() {
+    const ValueId x = make.Data({b, d}, "resid", false);
+    make.graph.data.push_back({DataKind::kWeights, x});
+    const ValueId w1 = make.Parameter("up", {d, f});
+    const ValueId w2 = make.Parameter("down", {f, d});
+    const ValueId z = make.Einsum(x, w1, {b, f});
+    const ValueId m = make.Fn("tanh", {z}, {b, f});
+    const ValueId o = make.Einsum(m, w2, {b, d});
+    const ValueId r = make.Einsum(z, m, {b, f});
+    const ValueId q = make.Einsum(r, w2, {b, d});
+    make.graph.logits = make.Sum({o, q}, {b, d});
+  }
+};
+
+Program LoweredOn(const GraphMaker& make, const AxisSizes& axes,
+                  std::vector<Spec> parameters) {
+  const LowerRequest request{.graph = &make.graph,
+                             .mesh = MeshNamed(axes),
+                             .sizes = make.sizes,
+                             .parameters = std::move(parameters),
+                             .anchors = UsualAnchors()};
+  Unsupported why;
+  std::optional<Program> program = Lower(request, why);
+  REQUIRE_MESSAGE(program.has_value(), why.message);
+  return *program;
+}
+
+std::vector<int64_t> Totals(const GraphMaker& make, const Program& program) {
+  std::vector<int64_t> out;
+  for (const HeldBytes& held : HeldOver(make.graph, program, make.sizes, {})) {
+    out.push_back(TotalOf(held));
+  }
+  return out;
+}
+
+TEST_CASE("held on one device, counted by hand") {
+  const Small small;
+  const Program program = LoweredOn(small.make, {{"tp", 1}}, {});
+  // x 64 and both weights 256 bytes from the start; then z 128; m 128; o 64; r
+  // in z's place; z and m gone, q 64; their sum in o's place.
+  CHECK(Totals(small.make, program) ==
+        std::vector<int64_t>{576, 576, 576, 704, 832, 896, 896, 832, 704});
+  const PeakMemory peak =
+      PeakOf(small.make.graph, program, small.make.sizes, {});
+  CHECK(peak.instruction == 5);
+  CHECK(peak.bytes[static_cast<size_t>(Held::kParameters)] == 512);
+  CHECK(peak.bytes[static_cast<size_t>(Held::kInputs)] == 64);
+  CHECK(peak.bytes[static_cast<size_t>(Held::kActivations)] == 320);
+}
+
+TEST_CASE("a gathered weight is held beside its part while it is read") {
+  const Small small;
+  const Program program =
+      LoweredOn(small.make, {{"fsdp", 2}}, {{{"fsdp"}, {}}, {{"fsdp"}, {}}});
+  std::vector<int64_t> gathered;
+  for (const HeldBytes& held :
+       HeldOver(small.make.graph, program, small.make.sizes, {})) {
+    gathered.push_back(held[static_cast<size_t>(Held::kGathered)]);
+  }
+  // x, up, down, gather of up, z, m, gather of down, o, r, q, their sum.
+  CHECK(gathered ==
+        std::vector<int64_t>{0, 0, 0, 256, 256, 0, 256, 256, 256, 256, 0});
+}
+
+TEST_CASE("updates take the place of what they update") {
+  GraphMaker make;
+  const LabelId d = make.Label("d", 8);
+  const ValueId p = make.Parameter("w", {d});
+  make.phase = Phase::kBackward;
+  const ValueId g = make.Fn("tanh", {p}, {d});
+  make.graph.gradients = {g};
+  make.phase = Phase::kOptimizer;
+  const ValueId m = make.Data({d}, "", false), v = make.Data({d}, "", false);
+  const ValueId clip = make.Fn("one", {g}, {d});
+  make.graph.moments = {{m, v}};
+  std::vector<ValueId> made;
+  for (int64_t i = 0; i < 3; ++i) {
+    made.push_back(make.Add(
+        {.kind = OpKind::kAdamW, .in = {p, g, m, v, clip}, .index = i}, {d}));
+  }
+  make.graph.updated = {made[0]};
+  make.graph.updated_moments = {{made[1], made[2]}};
+  const Program program = LoweredOn(make, {{"tp", 1}}, {});
+  // The parameter 16 bytes, the moments 32 each, the gradient and clip 16.
+  CHECK(Totals(make, program) ==
+        std::vector<int64_t>{80, 96, 96, 96, 112, 112, 112, 112});
+}
+
+}  // namespace
+}  // namespace shardc::step
