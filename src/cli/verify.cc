@@ -203,7 +203,10 @@ send, and be noticed by the check that its row names.
 
 With `--remat` what a layer does not keep is computed anew in the backward phase
 of a training step, and proved like the rest. What a device holds when it holds
-most, at real sizes, stands below the totals.
+most, at real sizes, stands below the totals. With `--microbatches` the batch is
+run in parts, one forward and back after the other, whose losses are divided by
+the tokens of all of them; their gradients are added and reduced once, or each
+by itself (`--reduce-each`).
 
 Exits with 1 when an operation that was asked for, or that the target lists,
 fails or is unsupported; otherwise when one fails or none could run.)",

@@ -27,7 +27,8 @@ struct VerifyFlags {
   Strings steps_of;
   std::string batch, length, policy;
   bool keep_gathered = false;
-  std::string remat;
+  std::string remat, microbatches;
+  bool reduce_each = false;
   bool full = false, self_test = false, list = false;
 };
 

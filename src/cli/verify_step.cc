@@ -24,6 +24,7 @@ namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 32;
 constexpr int64_t kUsualLength = 4096;
+constexpr int64_t kMostMicrobatches = 64;
 
 struct StepSettings {
   std::vector<Mode> modes;
@@ -88,7 +89,18 @@ std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
   if (flags.policy == "cost") request.policy = step::Policy::kCost;
   if (flags.policy == "published") request.policy = step::Policy::kPublished;
   request.keep_gathered = flags.keep_gathered;
-  if (!ReadRemat(flags.remat, request.remat, findings)) return std::nullopt;
+  if (flags.reduce_each) request.reduction = step::Reduction::kEach;
+  if (!ReadRemat(flags.remat, request.remat, findings) ||
+      !ReadCount("--microbatches", flags.microbatches, request.microbatches,
+                 findings)) {
+    return std::nullopt;
+  }
+  if (request.microbatches > kMostMicrobatches) {
+    findings.Add(code::kUsage, {},
+                 "`--microbatches` is " + CountText(request.microbatches) +
+                     ", " + CountText(kMostMicrobatches) + " at most are run");
+    return std::nullopt;
+  }
   request.seed = static_cast<uint64_t>(seed);
   request.threads = ThreadsOr(common.threads);
   return out;
@@ -159,7 +171,16 @@ Options OptionsOfStep(VerifyFlags& flags) {
            .to = &flags.keep_gathered,
            .help = "of a step: backward uses the copies that forward "
                    "gathered"},
-          RematOption(&flags.remat)};
+          RematOption(&flags.remat),
+          {.name = "--microbatches",
+           .to = &flags.microbatches,
+           .value = "N",
+           .help = "of a training step: parts of the batch, whose gradients "
+                   "are added (default: 1)"},
+          {.name = "--reduce-each",
+           .to = &flags.reduce_each,
+           .help = "of micro-batches: each reduces its gradients, not the "
+                   "last those of all"}};
 }
 
 int RunStepSelfTestCommand(const Common& common, const FaultProgress& tell,
@@ -191,6 +212,14 @@ int RunVerifyStep(const VerifyFlags& flags, const Common& common,
   request.element_bytes = usual.element_bytes;
   if (request.batch == 0) request.batch = usual.batch;
   if (request.length == 0) request.length = usual.length;
+  if (request.batch % request.microbatches != 0) {
+    findings.Add(code::kUsage, {},
+                 "a batch of " + CountText(request.batch) +
+                     " is no multiple of " + CountText(request.microbatches) +
+                     " micro-batches",
+                 "`--batch` is that of the whole step");
+    return kFailed;
+  }
   std::vector<verify::StepReport> reports;
   for (const Mode mode : settings->modes) {
     for (const Dtype dtype : settings->dtypes) {

@@ -75,6 +75,13 @@ class Houses {
       set(cache.before, Held::kCaches, true);
       set(cache.after, Held::kCaches, true);
     }
+    // Of micro-batches, until they are added.
+    for (size_t i = graph_.ops.size(); i-- > 0;) {
+      const Op& op = graph_.ops[i];
+      if (op.micro < 0 || op.kind != OpKind::kAdd) continue;
+      if (kinds_[At(op.out)] != Held::kGradients) continue;
+      for (ValueId value : op.in) set(value, Held::kGradients, false);
+    }
     set(graph_.loss, Held::kActivations, true);
     set(graph_.logits, Held::kActivations, graph_.loss == kNoValue);
   }

@@ -10,6 +10,8 @@
 #include "step/lower.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "step/factors.h"
@@ -94,9 +96,26 @@ class Lowerer {
         }
       }
     }
+    FixGradients();
     parameter_.resize(graph_.parameters.size());
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
       parameter_[i] = ParameterLayout(i);
+    }
+  }
+
+  // Those of single micro-batches too, where each is reduced.
+  void FixGradients() {
+    std::map<std::pair<std::string_view, int32_t>, int32_t> known;
+    for (size_t i = 0; i < graph_.parameters.size(); ++i) {
+      const Parameter& parameter = graph_.parameters[i];
+      known[{parameter.role, parameter.layer}] = static_cast<int32_t>(i);
+    }
+    for (const Op& op : graph_.ops) {
+      constexpr std::string_view kGradient = "grad:";
+      if (op.micro < 0 || !op.anchor.starts_with(kGradient)) continue;
+      const auto found = known.find(
+          {std::string_view(op.anchor).substr(kGradient.size()), op.layer});
+      if (found != known.end()) fixed_[At(op.out)] = found->second;
     }
   }
 
@@ -143,6 +162,10 @@ class Lowerer {
     for (ValueId value : graph_.gradients) {
       if (value >= 0) is_gradient_[At(value)] = 1;
     }
+    for (const Op& op : graph_.ops) {
+      const bool of_micro = op.micro >= 0 && op.phase == Phase::kBackward;
+      if (of_micro && fixed_[At(op.out)] >= 0) is_gradient_[At(op.out)] = 1;
+    }
     for (size_t i = graph_.ops.size(); i-- > 0;) {
       const Op& op = graph_.ops[i];
       if (op.again >= 0) continue;
@@ -179,10 +202,11 @@ class Lowerer {
     }
   }
 
-  // Gathered copies are fetched again in backward, reduced ones kept.
+  // Gathered copies are fetched again in backward, and by each micro-batch;
+  // reduced ones are kept.
   void EnterPhase(Phase phase) {
     phase_ = phase;
-    if (phase != Phase::kBackward || request_.keep_gathered) return;
+    if (phase == Phase::kOptimizer || request_.keep_gathered) return;
     for (std::vector<int32_t>& copies : copies_) {
       std::erase_if(copies, [&](int32_t slot) {
         return slot < static_cast<int32_t>(gathered_.size()) &&

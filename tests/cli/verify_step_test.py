@@ -157,6 +157,33 @@ class VerifyStep(Case):
         self.check(wrong, 2)
         self.assertIn("is no policy", wrong.err)
 
+    def test_micro_batches(self):
+        args = ("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--batch", "32",
+                "--step", "train")
+        (one,) = self.steps(*args)
+        (once,) = self.steps(*args, "--microbatches", "2")
+        (each,) = self.steps(*args, "--microbatches", "2", "--reduce-each",
+                             "--remat", "dots_saveable")
+        for step in (once, each):
+            self.assertEqual(step["status"], "pass")
+            self.assertEqual(step["microbatches"], 2)
+            self.assertEqual({op["microbatch"] for op in step["ops"]},
+                             {None, 0, 1})
+            self.assertLess(step["memory"]["peak"], one["memory"]["peak"])
+
+        def scattered(step):
+            return sum(total["bytes_per_device"]
+                       for total in step["totals"]["by_collective"]
+                       if total["collective"] == "reduce_scatter"
+                       and total["axes"] == ["fsdp"])
+        self.assertEqual(scattered(once), scattered(one))
+        self.assertEqual(scattered(each), 2 * scattered(one))
+        self.assertEqual(one["microbatches"], 1)
+        self.assertFalse(once["reduce_each"])
+        wrong = run("verify", "--no-project", *args, "--microbatches", "3")
+        self.check(wrong, 2)
+        self.assertIn("is no multiple of 3 micro-batches", wrong.err)
+
     def test_16_bits(self):
         for model in (LLAMA, MIXTRAL, GPT2, GEMMA):
             with self.subTest(model=model[5]):

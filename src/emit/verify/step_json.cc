@@ -20,6 +20,9 @@ void WriteOps(JsonWriter& json, const StepReport& report) {
     json.BeginObject();
     json.Member("part", row.part);
     json.Member("layers", row.layers);
+    json.Member("microbatch", row.micro < 0
+                                  ? std::nullopt
+                                  : std::optional(int64_t{row.micro}));
     json.Member("phase", verify::PhaseName(row.phase));
     json.Member("op", row.op);
     json.Member("result", row.result);
@@ -132,6 +135,8 @@ void WriteReport(JsonWriter& json, const StepReport& report) {
   json.Member("policy", verify::PolicyName(report.policy));
   json.Member("keep_gathered", report.keep_gathered);
   WriteTextOrNull(json, "remat", report.remat);
+  json.Member("microbatches", report.microbatches);
+  json.Member("reduce_each", report.reduction == step::Reduction::kEach);
   json.Key("program");
   if (report.program.empty()) {
     json.Null();

@@ -63,6 +63,11 @@ std::string HeadText(const StepReport& report) {
   if (!report.remat.empty() && report.remat != step::Remat().text) {
     out += "  " + report.remat;
   }
+  if (report.microbatches > 1) {
+    out += "  " + std::to_string(report.microbatches) + " micro-batches, " +
+           (report.reduction == step::Reduction::kEach ? "each reduced"
+                                                       : "reduced once");
+  }
   if (!report.program.empty()) {
     out += "\nprogram sha256:" + report.program;
   }
@@ -75,8 +80,9 @@ std::string RowsText(const StepReport& report) {
        "error", "allowed"}};
   for (const StepRow& row : report.rows) {
     rows.push_back(
-        {std::string(verify::PhaseName(row.phase)), row.part, row.op,
-         row.result, row.specs,
+        {std::string(verify::PhaseName(row.phase)) +
+             (row.micro < 0 ? "" : " " + std::to_string(row.micro)),
+         row.part, row.op, row.result, row.specs,
          row.collective ? std::string(CollectiveName(*row.collective)) + " " +
                               AxesText(row.axes)
                         : "",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -123,9 +124,13 @@ class Maker {
     return room - row * 3 % (room / 2 + 1);
   }
 
+  // Of each micro-batch its own.
   void MakeData(const step::Data& data) {
-    const Random random =
+    const bool of_tokens = data.kind < step::DataKind::kCache;
+    const int64_t micro = of_tokens ? made_[data.kind]++ : 0;
+    Random random =
         random_.Split("data").Split(static_cast<uint64_t>(data.kind));
+    if (micro > 0) random = random.Split(static_cast<uint64_t>(micro));
     const auto width = static_cast<size_t>(Tokens());
     switch (data.kind) {
       case step::DataKind::kIds:
@@ -139,7 +144,7 @@ class Maker {
       }
       case step::DataKind::kWeights:
         Fill(data.value, [&](size_t at) {
-          const auto row = static_cast<int64_t>(at / width);
+          const auto row = static_cast<int64_t>(at / width) + 3 * micro;
           return static_cast<int64_t>(at % width) < Length(row) ? 1.0 : 0.0;
         });
         break;
@@ -186,6 +191,7 @@ class Maker {
   const step::Sizes& sizes_;
   Random random_;
   StepData out_;
+  std::map<step::DataKind, int64_t> made_;
 };
 
 }  // namespace

@@ -35,11 +35,18 @@ std::optional<LoweredStep> BuildStep(const StepRequest& request,
   if (request.mode == Mode::kTrain) {
     step::Differentiate(model->graph);
     step::Recompute(model->graph, request.remat);
+    if (!step::Accumulate(model->graph, request.microbatches,
+                          request.reduction)) {
+      findings.Add(code::kUsage, {}, "the loss is no mean over tokens",
+                   "micro-batches share the number of all tokens");
+      return std::nullopt;
+    }
     step::AppendOptimizer(model->graph);
   }
   LoweredStep out;
   out.model = std::move(*model);
-  out.sizes = step::RealSizes(out.model, request.batch, request.length);
+  const int64_t parts = request.mode == Mode::kTrain ? request.microbatches : 1;
+  out.sizes = step::RealSizes(out.model, request.batch / parts, request.length);
   out.specs = StepSpecs(compiled.plan, out.model.graph, request.mode);
   return out;
 }

@@ -13,6 +13,7 @@
 #include "model/project.h"
 #include "plan/compile.h"
 #include "source/finding.h"
+#include "step/accumulate.h"
 #include "step/build.h"
 #include "step/choose.h"
 #include "step/program.h"
@@ -29,8 +30,10 @@ struct StepRequest {
   int64_t element_bytes = 2;                // of the report's bytes
   std::optional<step::Policy> policy = {};  // else the mode's own
   bool keep_gathered = false;
-  step::Remat remat = {};  // in training
-  bool numbers = true;     // run it; else form, static checks and bytes only
+  step::Remat remat = {};    // in training
+  int64_t microbatches = 1;  // in training; parts of the batch
+  step::Reduction reduction = step::Reduction::kOnce;
+  bool numbers = true;  // run it; else form, static checks and bytes only
   uint64_t seed = 0;
   int threads = 1;
 };

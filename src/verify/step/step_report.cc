@@ -82,7 +82,10 @@ class Reporter {
     out_.element_bytes = request_.element_bytes;
     out_.keep_gathered = request_.keep_gathered;
     out_.policy = PolicyOf(request_);
-    if (request_.mode == Mode::kTrain) out_.remat = request_.remat.text;
+    if (request_.mode != Mode::kTrain) return;
+    out_.remat = request_.remat.text;
+    out_.microbatches = request_.microbatches;
+    out_.reduction = request_.reduction;
   }
 
   bool LowerAt(LoweredStep& of, const Mesh& mesh) {
@@ -152,6 +155,7 @@ class Reporter {
       const Op& op = graph.ops[At(step.op)];
       row.part = PartOf(op);
       row.phase = op.phase;
+      row.micro = op.micro;
       row.op = StepOpName(op);
     } else {
       row.part = "model";
@@ -359,7 +363,8 @@ class Reporter {
     size_t end = at;
     while (end < out_.rows.size() &&
            out_.rows[end].part == out_.rows[at].part &&
-           out_.rows[end].phase == out_.rows[at].phase) {
+           out_.rows[end].phase == out_.rows[at].phase &&
+           out_.rows[end].micro == out_.rows[at].micro) {
       ++end;
     }
     return end;

@@ -33,6 +33,7 @@ struct StepRow {
   AxisGroup axes;
   int64_t bytes = 0;   // that the busiest device sends, in one layer
   int64_t layers = 1;  // that are alike
+  int32_t micro = -1;  // of the micro-batch; -1: of all
   std::optional<double> error, allowed;
   bool operator==(const StepRow&) const = default;
 };
@@ -73,6 +74,8 @@ struct StepReport {
   step::Policy policy = step::Policy::kPublished;
   bool keep_gathered = false;
   std::string remat;  // of training
+  int64_t microbatches = 1;
+  step::Reduction reduction = step::Reduction::kOnce;
   StepPeak peak;
   StepStatus status = StepStatus::kPass;
   std::string reason;  // of what is not supported

@@ -1,0 +1,216 @@
+// All ops but inputs of parameters are written once for each micro-batch. First
+// come all that count tokens, so that each loss is divided by their sum; a
+// gradient is added to that of the micro-batches before as soon as it is there.
+//
+//   count 0, count 1, their sum   forward 0, backward 0, forward 1, backward 1
+//   d:w = d:w of 0 + d:w of 1     pending, and reduced there; or each before
+#include "step/accumulate.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardc::step {
+namespace {
+
+// Between keys of what micro-batches draw.
+constexpr int64_t kKeysApart = 7919;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+class Accumulator {
+ public:
+  Accumulator(Graph& graph, int64_t micro_batches, Reduction reduction)
+      : graph_(graph), micros_(micro_batches), reduction_(reduction) {}
+
+  bool Run() {
+    ops_ = std::move(graph_.ops);
+    graph_.ops.clear();
+    if (!FindCount()) {
+      graph_.ops = std::move(ops_);
+      return false;
+    }
+    graph_.ops.reserve(ops_.size() * At(micros_ + 1));
+    values_ = graph_.values.size();
+    data_ = graph_.data;
+    value_.assign(At(micros_), {});
+    place_.assign(At(micros_), std::vector<int32_t>(ops_.size(), -1));
+    for (int64_t m = 0; m < micros_; ++m) WriteInputs(m);
+    for (int64_t m = 0; m < micros_; ++m) WriteCounts(m);
+    WriteWhole();
+    for (int64_t m = 0; m < micros_; ++m) {
+      WritePhase(m, Phase::kForward);
+      if (m + 1 == micros_) WriteLoss();
+      WritePhase(m, Phase::kBackward);
+      AddGradients(m);
+    }
+    graph_.gradients = sums_;
+    graph_.logits = Of(micros_ - 1, graph_.logits);
+    graph_.loss = loss_;
+    return true;
+  }
+
+ private:
+  // Which ops count tokens, and which divides by them.
+  bool FindCount() {
+    producer_.assign(graph_.values.size(), -1);
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      producer_[At(ops_[i].out)] = static_cast<int32_t>(i);
+    }
+    if (graph_.loss < 0) return false;
+    const Op& loss = ops_[At(producer_[At(graph_.loss)])];
+    if (loss.kind != OpKind::kEinsum) return false;
+    divide_ = producer_[At(loss.in[1])];
+    const Op& divide = ops_[At(divide_)];
+    if (divide.kind != OpKind::kFn || divide.fn != "recip") return false;
+    counts_.assign(ops_.size(), 0);
+    std::vector<ValueId> open = divide.in;
+    while (!open.empty()) {
+      const int32_t at = producer_[At(open.back())];
+      open.pop_back();
+      if (ops_[At(at)].kind == OpKind::kInput) continue;
+      counts_[At(at)] = 1;
+      open.insert(open.end(), ops_[At(at)].in.begin(), ops_[At(at)].in.end());
+    }
+    return true;
+  }
+
+  ValueId Of(int64_t micro, ValueId value) const {
+    if (value < 0 || micro == 0) return value;
+    const ValueId own = value_[At(micro)][At(value)];
+    return own < 0 ? value : own;
+  }
+
+  // A value of the micro-batch's own.
+  ValueId Own(int64_t micro, ValueId value) {
+    if (micro == 0) return value;
+    Value copy = graph_.values[At(value)];
+    copy.cotangent_of = Of(micro, copy.cotangent_of);
+    graph_.values.push_back(std::move(copy));
+    return value_[At(micro)][At(value)] =
+               static_cast<ValueId>(graph_.values.size() - 1);
+  }
+
+  void Write(int64_t micro, size_t index) {
+    Op op = ops_[index];
+    op.micro = static_cast<int32_t>(micro);
+    for (ValueId& value : op.in) {
+      if (value != ops_[At(divide_)].out) value = Of(micro, value);
+    }
+    op.out = Own(micro, op.out);
+    if (op.again >= 0) op.again = place_[At(micro)][At(op.again)];
+    if (op.kind == OpKind::kDropout) op.index += micro * kKeysApart;
+    if (reduction_ == Reduction::kOnce && op.anchor.starts_with("grad:")) {
+      op.anchor.clear();
+    }
+    place_[At(micro)][index] = static_cast<int32_t>(graph_.ops.size());
+    graph_.ops.push_back(std::move(op));
+  }
+
+  void WriteInputs(int64_t micro) {
+    value_[At(micro)].assign(values_, kNoValue);
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      if (ops_[i].kind != OpKind::kInput) continue;
+      const ValueId value = ops_[i].out;
+      const auto known =
+          std::find_if(data_.begin(), data_.end(),
+                       [&](const Data& data) { return data.value == value; });
+      if (known == data_.end()) {
+        if (micro == 0) graph_.ops.push_back(ops_[i]);
+        continue;
+      }
+      Write(micro, i);
+      if (micro > 0) graph_.data.push_back({known->kind, Of(micro, value)});
+    }
+  }
+
+  void WriteCounts(int64_t micro) {
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      if (counts_[i] != 0) Write(micro, i);
+    }
+  }
+
+  // The tokens of all, and what they divide by.
+  void WriteWhole() {
+    const Op& divide = ops_[At(divide_)];
+    Op sum;
+    sum.kind = OpKind::kAdd;
+    sum.name = divide.name;
+    for (int64_t m = 0; m < micros_; ++m) {
+      sum.in.push_back(Of(m, divide.in[0]));
+    }
+    const ValueId all = Append(std::move(sum), divide.out);
+    Op whole = divide;
+    whole.in = {all};
+    graph_.ops.push_back(std::move(whole));
+  }
+
+  ValueId Append(Op op, ValueId like) {
+    graph_.values.push_back(graph_.values[At(like)]);
+    op.out = static_cast<ValueId>(graph_.values.size() - 1);
+    graph_.ops.push_back(std::move(op));
+    return graph_.ops.back().out;
+  }
+
+  void WritePhase(int64_t micro, Phase phase) {
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      const Op& op = ops_[i];
+      if (op.phase != phase || op.kind == OpKind::kInput) continue;
+      if (counts_[i] == 0 && i != At(divide_)) Write(micro, i);
+    }
+  }
+
+  void WriteLoss() {
+    Op sum;
+    sum.kind = OpKind::kAdd;
+    sum.name = ops_[At(producer_[At(graph_.loss)])].name;
+    for (int64_t m = 0; m < micros_; ++m) sum.in.push_back(Of(m, graph_.loss));
+    loss_ = Append(std::move(sum), graph_.loss);
+  }
+
+  void AddGradients(int64_t micro) {
+    if (micro == 0) {
+      sums_ = graph_.gradients;
+      return;
+    }
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      const ValueId value = graph_.gradients[i];
+      if (value < 0) continue;
+      Op sum;
+      sum.kind = OpKind::kAdd;
+      sum.phase = Phase::kBackward;
+      sum.in = {sums_[i], Of(micro, value)};
+      sum.name = "sum " + graph_.parameters[i].role;
+      sum.layer = graph_.parameters[i].layer;
+      sum.micro = static_cast<int32_t>(micro);
+      if (reduction_ == Reduction::kEach || micro + 1 == micros_) {
+        sum.anchor = "grad:" + graph_.parameters[i].role;
+      }
+      sums_[i] = Append(std::move(sum), value);
+    }
+  }
+
+  Graph& graph_;
+  const int64_t micros_;
+  const Reduction reduction_;
+  std::vector<Op> ops_;  // of one micro-batch
+  size_t values_ = 0;
+  std::vector<Data> data_;
+  std::vector<int32_t> producer_;            // by value
+  std::vector<char> counts_;                 // by op
+  int32_t divide_ = -1;                      // by tokens
+  std::vector<std::vector<ValueId>> value_;  // by micro-batch
+  std::vector<std::vector<int32_t>> place_;  // by micro-batch and op
+  ValueId loss_ = kNoValue;
+  std::vector<ValueId> sums_;
+};
+
+}  // namespace
+
+bool Accumulate(Graph& graph, int64_t micro_batches, Reduction reduction) {
+  return micro_batches == 1 ||
+         Accumulator(graph, micro_batches, reduction).Run();
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,174 @@
+#include "step/accumulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dense/step.h"
+#include "doctest/doctest.h"
+#include "step/described.h"
+#include "step/lower.h"
+#include "step/mlp_graph.h"
+#include "step/optimizer.h"
+#include "step/recompute.h"
+#include "step/vjp.h"
+
+namespace shardc::step {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+constexpr std::string_view kLlama =
+    R"({"model_type": "llama", "vocab_size": 16, "hidden_size": 16,
+        "intermediate_size": 32, "num_hidden_layers": 2, "rms_norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+        "tie_word_embeddings": true})";
+constexpr std::string_view kMixtral =
+    R"({"model_type": "mixtral", "vocab_size": 16, "hidden_size": 16,
+        "intermediate_size": 32, "num_hidden_layers": 2, "rms_norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+        "num_local_experts": 4, "num_experts_per_tok": 2})";
+
+StepModel Trained(std::string_view config, int64_t parts, Reduction reduction,
+                  Keep keep = Keep::kEverything) {
+  const Described model = FromConfig(std::string(config), "hf",
+                                     config == kLlama ? "llama" : "mixtral");
+  Findings findings;
+  auto step = BuildForward(*model.description, &model.config, model.manifest,
+                           Mode::kTrain, findings);
+  CAPTURE(TextOf(findings));
+  REQUIRE(step);
+  Differentiate(step->graph);
+  Remat policy;
+  policy.keep = keep;
+  Recompute(step->graph, policy);
+  REQUIRE(Accumulate(step->graph, parts, reduction));
+  AppendOptimizer(step->graph);
+  return std::move(*step);
+}
+
+// The whole batch's inputs, row by row of each part.
+void GiveParts(const Graph& whole, const dense::StepValues<double>& from,
+               const Graph& parts, dense::StepValues<double>& to) {
+  for (size_t i = 0; i < whole.parameters.size(); ++i) {
+    to[At(parts.parameters[i].value)] = from[At(whole.parameters[i].value)];
+  }
+  for (size_t i = 0; i < whole.moments.size(); ++i) {
+    to[At(parts.moments[i].first)] = from[At(whole.moments[i].first)];
+    to[At(parts.moments[i].second)] = from[At(whole.moments[i].second)];
+  }
+  std::vector<size_t> taken(whole.data.size(), 0);
+  for (const Data& data : parts.data) {
+    for (size_t i = 0; i < whole.data.size(); ++i) {
+      if (whole.data[i].kind != data.kind) continue;
+      auto& part = to[At(data.value)].data;
+      const auto& rows = from[At(whole.data[i].value)].data;
+      std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(taken[i]),
+                  part.size(), part.begin());
+      taken[i] += part.size();
+    }
+  }
+}
+
+double Off(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double off = 0, most = 1e-9;
+  for (size_t i = 0; i < a.size(); ++i) {
+    off = std::max(off, std::abs(a[i] - b[i]));
+    most = std::max(most, std::abs(b[i]));
+  }
+  return off / most;
+}
+
+TEST_CASE("gradients of parts are the batch's") {
+  for (std::string_view config : {kLlama, kMixtral}) {
+    const StepModel whole = Trained(config, 1, Reduction::kOnce);
+    auto want = RandomInputs(whole.graph, RealSizes(whole, 8, 8), 3);
+    const auto inputs = want;
+    dense::RunStep(whole.graph, RealSizes(whole, 8, 8), Phase::kOptimizer,
+                   want);
+    for (int64_t parts : {2, 4}) {
+      for (Reduction reduction : {Reduction::kOnce, Reduction::kEach}) {
+        for (Keep keep : {Keep::kEverything, Keep::kNothing}) {
+          const StepModel step = Trained(config, parts, reduction, keep);
+          const Graph& graph = step.graph;
+          const Sizes sizes = RealSizes(step, 8 / parts, 8);
+          auto got = RandomInputs(graph, sizes, 1);
+          GiveParts(whole.graph, inputs, graph, got);
+          dense::RunStep(graph, sizes, Phase::kOptimizer, got);
+          CAPTURE(parts);
+          CHECK(Off(got[At(graph.loss)].data, want[At(whole.graph.loss)].data) <
+                1e-13);
+          for (size_t i = 0; i < graph.gradients.size(); ++i) {
+            CAPTURE(graph.parameters[i].role);
+            CHECK(Off(got[At(graph.gradients[i])].data,
+                      want[At(whole.graph.gradients[i])].data) < 1e-12);
+            CHECK(Off(got[At(graph.updated[i])].data,
+                      want[At(whole.graph.updated[i])].data) < 1e-12);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("each after those whose results it takes") {
+  const Graph graph = Trained(kMixtral, 3, Reduction::kOnce, Keep::kDots).graph;
+  std::vector<char> made(graph.values.size(), 0);
+  std::vector<int32_t> micros;
+  for (const Op& op : graph.ops) {
+    CAPTURE(op.name);
+    for (ValueId value : op.in) CHECK(made[At(value)] != 0);
+    CHECK(made[At(op.out)] == 0);
+    made[At(op.out)] = 1;
+    if (op.again >= 0) {
+      CHECK(graph.ops[At(op.again)].micro == op.micro);
+      CHECK("r:" + graph.ops[At(op.again)].name == op.name);
+    }
+    if (op.phase == Phase::kBackward) micros.push_back(op.micro);
+  }
+  CHECK(std::all_of(made.begin(), made.end(), [](char is) { return is != 0; }));
+  CHECK(std::is_sorted(micros.begin(), micros.end()));
+  CHECK(graph.data.size() % 3 == 0);
+}
+
+// Sent in the backward phase over data axes for gradients, all reduced.
+std::pair<int64_t, int64_t> GradientsSent(const StepModel& step,
+                                          int64_t batch) {
+  const Sizes sizes = RealSizes(step, batch, 16);
+  const LowerRequest request{.graph = &step.graph,
+                             .mesh = MeshNamed({{"dp", 4}}),
+                             .sizes = sizes,
+                             .anchors = UsualAnchors()};
+  Unsupported why;
+  const auto program = Lower(request, why);
+  REQUIRE_MESSAGE(program.has_value(), why.message);
+  std::pair<int64_t, int64_t> out;
+  for (const Instruction& one : program->code) {
+    if (one.kind != InstructionKind::kCollective || one.op < 0) continue;
+    if (step.graph.ops[At(one.op)].phase != Phase::kBackward) continue;
+    const ValueId value = program->slots[At(one.in[0])].value;
+    if (step.graph.values[At(value)].labels.empty()) continue;
+    ++out.first;
+    out.second += SentBytes(step.graph, *program, one, sizes, 2);
+  }
+  return out;
+}
+
+TEST_CASE("reduced once, or each") {
+  const auto [count, sent] =
+      GradientsSent(Trained(kLlama, 1, Reduction::kOnce), 16);
+  CHECK(count > 10);
+  const auto once = GradientsSent(Trained(kLlama, 4, Reduction::kOnce), 4);
+  CHECK(once.first == count);
+  CHECK(once.second == sent);
+  const auto each = GradientsSent(Trained(kLlama, 4, Reduction::kEach), 4);
+  CHECK(each.first == 4 * count);
+  CHECK(each.second == 4 * sent);
+}
+
+}  // namespace
+}  // namespace shardc::step

@@ -1,0 +1,121 @@
+// Small models of four families, random meshes and checkpoint policies, for
+// tests of whole steps.
+#ifndef SHARDC_TESTS_VERIFY_STEP_RANDOM_MODELS_H_
+#define SHARDC_TESTS_VERIFY_STEP_RANDOM_MODELS_H_
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/machine/random.h"
+#include "families/families.h"
+#include "parse/project.h"
+#include "plan/compile.h"
+#include "step/remat.h"
+#include "target/open.h"
+#include "temporary_folder.h"
+
+namespace shardc::verify {
+
+struct Family {
+  const char* pack;
+  const char* config;
+};
+
+inline const Family kFamilies[] = {
+    {"builtin:llama",
+     R"({"model_type": "llama", "vocab_size": 256, "hidden_size": 64,
+        "intermediate_size": 128, "num_hidden_layers": 3,
+        "rms_norm_eps": 1e-5, "num_attention_heads": 8,
+        "num_key_value_heads": 4})"},
+    {"builtin:llama",
+     R"({"model_type": "qwen2", "vocab_size": 256, "hidden_size": 64,
+        "intermediate_size": 128, "num_hidden_layers": 2,
+        "rms_norm_eps": 1e-6, "num_attention_heads": 8,
+        "num_key_value_heads": 2, "tie_word_embeddings": true,
+        "use_sliding_window": false})"},
+    {"builtin:mixtral",
+     R"({"model_type": "mixtral", "vocab_size": 256, "hidden_size": 64,
+        "intermediate_size": 128, "num_hidden_layers": 2,
+        "rms_norm_eps": 1e-5, "num_attention_heads": 8,
+        "num_key_value_heads": 4, "num_local_experts": 8,
+        "num_experts_per_tok": 2})"},
+    {"builtin:gpt2",
+     R"({"model_type": "gpt2", "vocab_size": 256, "n_embd": 64, "n_layer": 2,
+        "n_head": 8, "n_positions": 128, "layer_norm_epsilon": 1e-5})"},
+};
+
+// Every name that keeps something else.
+inline const char* const kRemats[] = {
+    "nothing_saveable",
+    "dots_saveable",
+    "dots_with_no_batch_dims_saveable",
+    "save_anything_except_these_names(k_proj,context)",
+    "save_any_names_but_these(q_proj)",
+    "save_only_these_names(v_proj,qkv_proj)",
+    "save_from_both_policies(save_only_these_names(router),checkpoint_dots)"};
+
+struct Model {
+  ModelConfig config;
+  Manifest manifest;
+};
+
+inline Model ModelOf(const Family& family) {
+  TemporaryFolder folder;
+  const std::string path = folder.Write("config.json", family.config);
+  Findings findings;
+  auto config = ReadModelConfig(path, findings);
+  auto manifest = families::BuildTree(path, "hf", findings);
+  REQUIRE(config.has_value());
+  REQUIRE(manifest.has_value());
+  return {std::move(*config), std::move(*manifest)};
+}
+
+inline Mesh RandomMesh(exec::RandomSequence& random) {
+  Mesh mesh;
+  for (const char* name : {"dp", "fsdp", "ep", "tp", "sp"}) {
+    const int64_t size = int64_t{1} << random.Below(3);
+    const int64_t fits = mesh.devices * size <= 16 ? size : 1;
+    if (random.Chance(0.4) || fits == 1) continue;
+    mesh.axes.push_back({name, fits, AxisType::kAuto});
+    mesh.devices *= fits;
+  }
+  if (mesh.axes.empty()) mesh.axes.push_back({"tp", 1, AxisType::kAuto});
+  return mesh;
+}
+
+inline std::unique_ptr<const Compiled> CompiledOn(const Mesh& mesh,
+                                                  const Family& family,
+                                                  const Model& model) {
+  Findings findings;
+  auto rules = OpenRules({family.pack}, "", &model.manifest, "", findings);
+  REQUIRE(rules.has_value());
+  CompileOptions options;
+  options.policy.illegal = IllegalPolicy::kShrink;
+  auto compiled =
+      Compile(mesh, std::move(*rules), model.manifest, options, findings);
+  REQUIRE(compiled != nullptr);
+  return compiled;
+}
+
+inline step::Remat RandomRemat(exec::RandomSequence& random) {
+  std::string why;
+  return *step::ParseRemat(kRemats[random.Below(std::size(kRemats))], why);
+}
+
+// How many cases: a sample, or as many as the variable says.
+inline int64_t CasesOf(const char* variable, int64_t sample) {
+  const char* const asked = std::getenv(variable);
+  return asked != nullptr ? std::atoll(asked) : sample;
+}
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_TESTS_VERIFY_STEP_RANDOM_MODELS_H_
