@@ -7,6 +7,7 @@
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/program_traffic.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
 #include "emit/costs/profile_list.h"
@@ -39,20 +40,27 @@ std::optional<cost::Work> ReadWork(const CostCommand& command,
   return cost::MakeWork(*view, std::move(config), mode);
 }
 
+// What work was made of, where it was not a plan's file.
+struct Inputs {
+  std::optional<ModelConfig> model;
+  std::unique_ptr<const Compiled> compiled;
+};
+
 // Of the inputs; `found` turns true where they make no plan.
 std::optional<cost::Work> CompileWork(const CostCommand& command,
                                       const Target& target,
                                       const Common& common, Mode mode,
-                                      bool& found, Findings& findings) {
-  std::optional<ModelConfig> model;
-  const auto compiled =
+                                      bool& found, Inputs& inputs,
+                                      Findings& findings) {
+  std::optional<ModelConfig>& model = inputs.model;
+  inputs.compiled =
       LoadAndCompile(command.flags.inputs, target, common, findings, &model);
-  if (compiled == nullptr) return std::nullopt;
-  Findings wrong = PlanFindings(*compiled);
+  if (inputs.compiled == nullptr) return std::nullopt;
+  Findings wrong = PlanFindings(*inputs.compiled);
   found = wrong.HasErrors();
   findings.Append(std::move(wrong));
   if (found) return std::nullopt;
-  return cost::MakeWork(*compiled, std::move(model), mode);
+  return cost::MakeWork(*inputs.compiled, model, mode);
 }
 
 int ListProfiles(const CostCommand& command, const Common& common,
@@ -76,12 +84,14 @@ int RunCost(const CostCommand& command, const Common& common,
   if (!target || !mode) return kFailed;
   const auto settings = CostSettings(command.flags, *target, *mode, findings);
   bool found = false;
-  const auto work =
-      command.plan.empty()
-          ? CompileWork(command, *target, common, *mode, found, findings)
-          : ReadWork(command, target->model, *mode, findings);
+  Inputs inputs;
+  const auto work = command.plan.empty()
+                        ? CompileWork(command, *target, common, *mode, found,
+                                      inputs, findings)
+                        : ReadWork(command, target->model, *mode, findings);
   if (!settings || !work) return found ? kFound : kFailed;
-  cost::Report report = cost::ReportOf(*work, *settings);
+  cost::Report report =
+      CostOf(inputs.compiled.get(), inputs.model, *work, *settings);
   report.target = target->name;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
@@ -125,7 +135,9 @@ the weights of one layer made whole; of the fullest and of the emptiest device,
 against a device's memory.
 
 Then what each device sends in a step, collective by collective with its axes,
-forward and backward; and with a profile (`--profile`, or the mesh's device) how
+forward and backward. Where the rules describe the model (`verify --step`) and
+batch and length are known, it is read from the step's program; else formulas of
+a layer say it, and what stood in the way is told. And with a profile (`--profile`, or the mesh's device) how
 long that takes over its links, beside the products at its peak rate and the
 reading of what is held. A mesh's processes, slices and memory win over the
 profile's. `--profiles` lists the accelerators, each figure with its source.

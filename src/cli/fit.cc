@@ -2,12 +2,14 @@
 // and with --devices which meshes fit, the best first.
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "cli/commands.h"
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/program_traffic.h"
 #include "cost/fit.h"
 #include "emit/costs/fit_report.h"
 #include "source/wording.h"
@@ -75,6 +77,11 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   if (has_mesh) out.like = std::move(opened->mesh);
   out.mode = mode;
   out.settings = *settings;
+  out.program = [settings = out.settings, model = out.model](
+                    const Compiled& compiled, const cost::Work& work) {
+    std::string why;
+    return ProgramTraffic(compiled, model, work, settings, why);
+  };
   return out;
 }
 

@@ -16,6 +16,7 @@
 #include "cli/output.h"
 #include "cli/pictured.h"
 #include "cli/plan_table.h"
+#include "cli/program_traffic.h"
 #include "cli/verified.h"
 #include "cli/version.h"
 #include "cost/report.h"
@@ -97,8 +98,9 @@ bool GatherCosts(const ReportCommand& command, const Target& target,
   for (Mode mode : to.planned->table.classes.plan.modes) {
     const auto settings = CostSettings(command.flags, target, mode, findings);
     if (!settings) return false;
-    to.page.costs.push_back(
-        cost::ReportOf(to.planned->WorkIn(mode), *settings));
+    to.page.costs.push_back(CostOf(to.planned->compiled.get(),
+                                   to.planned->model, to.planned->WorkIn(mode),
+                                   *settings));
     const bool sized = settings->batch || settings->kv_length;
     if (mode == Mode::kTrain || !sized || !to.planned->model) continue;
     auto cache = CacheIn(*to.planned, *settings, mode);

@@ -30,6 +30,8 @@ struct Transfer {
 struct Communication {
   std::vector<Transfer> transfers;
   std::vector<std::string> unknown;  // what is left out, and why
+  bool from_program = false;         // a step's; else by formulas of a layer
+  std::string why_not;               // it is not; empty: nobody asked
   int64_t Sent() const;
   int64_t Sent(bool backward) const;
 };

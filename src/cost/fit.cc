@@ -158,7 +158,9 @@ std::optional<FitMesh> FitOn(const FitInputs& inputs, const Mesh& mesh,
   out.reasons = reasons.Take();
   out.legal = out.reasons.empty();
   if (!out.legal) return out;
-  const Report report = ReportOf(work, inputs.settings);
+  std::optional<Communication> program;
+  if (inputs.program) program = inputs.program(*compiled, work);
+  const Report report = ReportOf(work, inputs.settings, std::move(program));
   out.memory = report.memory;
   out.communication = report.communication.Sent();
   out.time = report.time;

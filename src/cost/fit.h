@@ -4,6 +4,7 @@
 #define SHARDC_COST_FIT_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct FitInputs {
   Mesh like;  // its device, where a mesh was given
   Mode mode = Mode::kTrain;
   Settings settings;
+  // What the step's program sends, where there is one; empty: nobody reads it.
+  std::function<std::optional<Communication>(const Compiled&, const Work&)>
+      program;
 };
 
 struct FitMesh {

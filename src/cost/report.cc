@@ -54,7 +54,8 @@ void AddServing(const Settings& s, std::vector<std::string>& out) {
   out.emplace_back("logits of the last token only");
 }
 
-std::vector<std::string> AssumptionsOf(const Work& work, const Settings& s) {
+std::vector<std::string> AssumptionsOf(const Work& work, const Settings& s,
+                                       bool from_program) {
   std::vector<std::string> out;
   if (work.mode == Mode::kTrain) {
     AddTraining(s, out);
@@ -64,11 +65,11 @@ std::vector<std::string> AssumptionsOf(const Work& work, const Settings& s) {
   out.push_back("activations in " + NameOf(s.activations) + ", logits in " +
                 NameOf(s.logits));
   const exec::Operation* operation = UsualOperation(work, s);
+  const bool twice = work.mode == Mode::kTrain && !from_program;
   out.push_back("attention runs " + std::string(operation->name) +
-                (work.mode == Mode::kTrain
-                     ? "; going back, what is gathered or passed round a ring "
-                       "is sent twice"
-                     : ""));
+                (twice ? "; going back, what is gathered or passed round a "
+                         "ring is sent twice"
+                       : ""));
   if (work.model && work.model->experts) {
     out.emplace_back("experts are chosen alike");
   }
@@ -98,7 +99,8 @@ std::optional<int64_t> TokensIn(const Work& work, const Settings& settings) {
 
 }  // namespace
 
-Report ReportOf(const Work& work, const Settings& settings) {
+Report ReportOf(const Work& work, const Settings& settings,
+                std::optional<Communication> program) {
   Report out;
   out.mode = work.mode;
   out.mesh = work.mesh;
@@ -107,11 +109,13 @@ Report ReportOf(const Work& work, const Settings& settings) {
     out.settings.profile = FindDeviceProfile(work.mesh.device->profile);
   }
   out.memory = MemoryOf(work, out.settings);
-  out.communication = CommunicationOf(work, out.settings);
+  out.communication =
+      program ? std::move(*program) : CommunicationOf(work, out.settings);
   out.time = TimeOf(work, out.settings, out.memory, out.communication);
   out.flops = FlopsOf(work, out.settings, out.memory);
   out.tokens = TokensIn(work, out.settings);
-  out.assumptions = AssumptionsOf(work, settings);
+  out.assumptions =
+      AssumptionsOf(work, settings, out.communication.from_program);
   return out;
 }
 

@@ -28,7 +28,9 @@ struct Report {
   std::vector<std::string> assumptions;  // what was taken for granted
 };
 
-Report ReportOf(const Work& work, const Settings& settings);
+// What is sent is what `program` says, where there is one.
+Report ReportOf(const Work& work, const Settings& settings,
+                std::optional<Communication> program = std::nullopt);
 
 }  // namespace shardc::cost
 

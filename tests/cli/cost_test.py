@@ -45,6 +45,47 @@ class Cost(Case):
             self.assertEqual(value["mode"], mode)
             self.assertEqual(value["unknown"], [])
 
+    def test_what_is_sent_is_the_step_s(self):
+        inputs = (*LLAMA, "--mesh", "dp:2,fsdp:2,tp:2")
+        for mode, sizes in (("train", TRAIN), ("prefill", TRAIN),
+                            ("decode", SERVE)):
+            for remat in ("everything_saveable", "nothing_saveable"):
+                cost = self.cost("--mode", mode, *sizes, "--remat", remat,
+                                 inputs=inputs)
+                self.assertEqual(cost["communication_from"], "program")
+                length = sizes[3]
+                (step,) = self.check(run(
+                    "verify", *inputs, "--step", mode, "--batch", sizes[1],
+                    "--seq", length, "--remat", remat, "--format", "json"),
+                    0).json()["steps"]
+                want = {}
+                for one in step["totals"]["by_collective"]:
+                    key = (one["phase"] != "forward", one["collective"],
+                           tuple(one["axes"]))
+                    count, sent = want.get(key, (0, 0))
+                    want[key] = (count + one["count"],
+                                 sent + one["bytes_per_device"])
+                got = {}
+                for one in cost["communication"]:
+                    key = (one["phase"] != "forward", one["collective"],
+                           tuple(one["axes"]))
+                    count, sent = got.get(key, (0, 0))
+                    got[key] = (count + one["count"],
+                                sent + one["bytes_per_device"])
+                self.assertEqual(got, want)
+
+    def test_formulas_where_no_program_says_it(self):
+        for more, why in ((["--zero", "1"], "--zero"),
+                          (["--microbatches", "4"], "micro-batches"),
+                          (["--operation", "ring"], "not ring")):
+            out = self.check(run("cost", *LLAMA, "--mesh", "fsdp:4", *TRAIN,
+                                 *more), 0).out
+            self.assertIn("by formulas of a layer", out)
+            self.assertIn(why, out)
+            value = self.cost(*TRAIN, *more, inputs=(*LLAMA, "--mesh",
+                                                     "fsdp:4"))
+            self.assertEqual(value["communication_from"], "formulas")
+
     def test_parameters_are_the_plan_s(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "plan.json")

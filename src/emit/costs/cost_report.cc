@@ -62,6 +62,13 @@ std::string MemoryText(const Report& report) {
   return out;
 }
 
+std::string SourceText(const cost::Communication& communication) {
+  if (communication.from_program) return "  read from the step's program\n";
+  if (communication.why_not.empty()) return "";
+  return "  by formulas of a layer, not from the step's program: " +
+         communication.why_not + "\n";
+}
+
 std::string CommunicationText(const Report& report) {
   const auto& transfers = report.communication.transfers;
   if (transfers.empty()) return "nothing is sent\n";
@@ -81,7 +88,7 @@ std::string CommunicationText(const Report& report) {
     table.Row({"  of a token", "", "", "",
                BytesText(report.communication.Sent() / *report.tokens)});
   }
-  return table.Text();
+  return table.Text() + SourceText(report.communication);
 }
 
 std::string TimeText(const Report& report) {
@@ -163,6 +170,8 @@ void WriteCommunication(JsonWriter& json, const Report& report) {
     json.EndObject();
   }
   json.EndArray();
+  json.Member("communication_from",
+              communication.from_program ? "program" : "formulas");
   json.Key("communication_bytes");
   json.BeginObject();
   json.Member("forward", communication.Sent(false));

@@ -1,0 +1,196 @@
+// What moves says whose bytes they are: a parameter, or what is made of
+// parameters alone; a gradient; what has a dimension of experts; else the op it
+// moves for. Optimizer and backward phase are one.
+//
+//   backward  d:linear down  [d,f] pending dp  all_reduce dp  ->  gradients
+//   forward   add            [b,t,d] pending tp               ->  layers
+#include "cost/program.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "exec/operations/operation.h"
+#include "source/checked.h"
+
+namespace shardc::cost {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// Of tokens, in all rows: times heads and bytes they fit.
+constexpr int64_t kMostPairs = int64_t{1} << 50;
+
+// In the order in which they are told.
+constexpr std::array<std::string_view, 9> kParts = {
+    "parameters", "gradients", "embedding", "layers",   "attention",
+    "norms",      "experts",   "logits",    "optimizer"};
+size_t RankOf(std::string_view part) {
+  return static_cast<size_t>(std::find(kParts.begin(), kParts.end(), part) -
+                             kParts.begin());
+}
+
+// Of an op that belongs to the backward pass, the forward one's name.
+std::string_view ForwardName(std::string_view name) {
+  const bool of_another = name.starts_with("d:") || name.starts_with("r:");
+  return of_another ? name.substr(2) : name;
+}
+
+class Reader {
+ public:
+  Reader(const step::Graph& graph, const step::Program& program)
+      : graph_(graph), program_(program) {
+    FindWeights();
+    FindGradients();
+    FindBegin();
+  }
+
+  std::string_view PartOf(const step::Instruction& step) const {
+    if (step.op < 0) return "logits";
+    const step::Op& op = graph_.ops[At(step.op)];
+    const step::ValueId value = program_.slots[At(step.in[0])].value;
+    if (op.phase == step::Phase::kOptimizer) return "optimizer";
+    if (gradient_[At(value)] != 0) return "gradients";
+    if (weight_[At(value)] != 0) return "parameters";
+    const std::string_view name = ForwardName(op.name);
+    if (op.layer < 0) {
+      const bool begins =
+          std::find(begin_.begin(), begin_.end(), name) != begin_.end();
+      return begins ? "embedding" : "logits";
+    }
+    if (HasExperts(value)) return "experts";
+    // Sums over the hidden size; what a norm makes is the layer's.
+    const bool sums = graph_.values[At(value)].labels.size() <= 2;
+    if (sums && name.find("norm") != std::string_view::npos) return "norms";
+    return name == "attention" ? "attention" : "layers";
+  }
+
+ private:
+  void FindWeights() {
+    weight_.assign(graph_.values.size(), 0);
+    for (const step::Parameter& parameter : graph_.parameters) {
+      weight_[At(parameter.value)] = 1;
+    }
+    for (const step::Op& op : graph_.ops) {
+      if (op.in.empty()) continue;
+      weight_[At(op.out)] = std::all_of(
+          op.in.begin(), op.in.end(),
+          [&](step::ValueId value) { return weight_[At(value)] != 0; });
+    }
+  }
+
+  // What becomes a gradient by form alone is one too.
+  void FindGradients() {
+    gradient_.assign(graph_.values.size(), 0);
+    for (step::ValueId value : graph_.gradients) {
+      if (value >= 0) gradient_[At(value)] = 1;
+    }
+    for (size_t i = graph_.ops.size(); i-- > 0;) {
+      const step::Op& op = graph_.ops[i];
+      if (op.phase != step::Phase::kBackward || op.again >= 0) continue;
+      const bool form =
+          op.kind == step::OpKind::kMerge || op.kind == step::OpKind::kSplit ||
+          op.kind == step::OpKind::kAdd || op.kind == step::OpKind::kIdentity;
+      if (!form || gradient_[At(op.out)] == 0) continue;
+      for (step::ValueId value : op.in) gradient_[At(value)] = 1;
+    }
+  }
+
+  // Names in front of the layers.
+  void FindBegin() {
+    for (const step::Op& op : graph_.ops) {
+      if (op.in.empty()) continue;
+      if (op.layer >= 0) return;
+      begin_.push_back(op.name);
+    }
+  }
+
+  bool HasExperts(step::ValueId value) const {
+    const auto& labels = graph_.values[At(value)].labels;
+    return std::any_of(labels.begin(), labels.end(), [&](step::LabelId label) {
+      return label == graph_.common.experts || label == graph_.common.slot;
+    });
+  }
+
+  const step::Graph& graph_;
+  const step::Program& program_;
+  std::vector<char> weight_, gradient_;  // by value
+  std::vector<std::string_view> begin_;
+};
+
+}  // namespace
+
+std::string AgainstProgram(const Work& work, const Settings& settings) {
+  if (!settings.batch) return "it needs --batch";
+  const bool generates = IsGeneration(work.mode);
+  const auto& length = generates ? settings.kv_length : settings.length;
+  if (!length) return generates ? "it needs --kv-len" : "it needs --seq";
+  const int64_t queries = generates ? 1 : *length;
+  if (Times(*settings.batch, queries, *length) > kMostPairs) {
+    return "its sizes do not fit";
+  }
+  if (work.mode == Mode::kInsert) return "insertion has no program of its own";
+  if (settings.zero > 0) return "--zero divides beyond the plan";
+  if (settings.microbatches > 1) return "there are several micro-batches";
+  if (!settings.pipeline_axis.empty()) return "there is a pipeline";
+  if (settings.operation != nullptr && !settings.operation->global_view) {
+    return "it runs attention in global view, not " +
+           std::string(settings.operation->name);
+  }
+  const int width = DtypeBits(settings.activations);
+  if (settings.gradients && DtypeBits(*settings.gradients) != width) {
+    return "gradients are of another width than activations";
+  }
+  if (IsGeneration(work.mode) && DtypeBits(settings.cache) != width) {
+    return "the cache is of another width than activations";
+  }
+  for (const ParamClass& param : work.params) {
+    if (!param.type.shape || !param.type.dtype) {
+      return "some parameters have no shape or no dtype";
+    }
+    if (DtypeBits(*param.type.dtype) != width) {
+      return "parameters are of another width than activations";
+    }
+  }
+  return "";
+}
+
+Communication CommunicationOf(const step::Graph& graph,
+                              const step::Program& program,
+                              const step::Sizes& sizes, int64_t element_bytes) {
+  const Reader reader(graph, program);
+  Communication out;
+  for (const step::Instruction& step : program.code) {
+    if (step.kind != step::InstructionKind::kCollective) continue;
+    Transfer one;
+    one.part = reader.PartOf(step);
+    one.backward =
+        step.op >= 0 && graph.ops[At(step.op)].phase != step::Phase::kForward;
+    one.kind = step.collective;
+    one.axes = program.axes.Group(step.axes);
+    one.count = 1;
+    one.sent = step::SentBytes(graph, program, step, sizes, element_bytes);
+    const auto same = std::find_if(
+        out.transfers.begin(), out.transfers.end(), [&](const Transfer& other) {
+          return other.part == one.part && other.backward == one.backward &&
+                 other.kind == one.kind && other.axes == one.axes;
+        });
+    if (same == out.transfers.end()) {
+      out.transfers.push_back(std::move(one));
+    } else {
+      ++same->count;
+      same->sent = CheckedAdd(same->sent, one.sent).value_or(INT64_MAX);
+    }
+  }
+  std::stable_sort(out.transfers.begin(), out.transfers.end(),
+                   [](const Transfer& a, const Transfer& b) {
+                     return std::pair(RankOf(a.part), a.backward) <
+                            std::pair(RankOf(b.part), b.backward);
+                   });
+  out.from_program = true;
+  return out;
+}
+
+}  // namespace shardc::cost

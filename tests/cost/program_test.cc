@@ -1,0 +1,202 @@
+// What cost reads from a step's program against what the executor's ledger
+// counts when it is run.
+#include "cost/program.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verify/step/prove.h"
+#include "verify/step/random_models.h"
+#include "verify/step/step_report.h"
+#include "verify/step/witness.h"
+
+namespace shardc::cost {
+namespace {
+
+using verify::kFamilies;
+using ByWhat =
+    std::map<std::pair<Collective, AxisGroup>, std::pair<int64_t, int64_t>>;
+
+struct Lowered {
+  verify::LoweredStep step;
+  Mesh mesh;
+  step::Sizes sizes;  // small ones
+};
+
+// Nothing where no small sizes are cut so.
+std::optional<Lowered> LoweredOn(const Mesh& mesh,
+                                 const verify::StepRequest& request) {
+  Findings findings;
+  const auto whole = verify::BuildStep(request, {}, findings);
+  REQUIRE(whole.has_value());
+  auto step = verify::BuildStep(
+      request, verify::WitnessLayers(whole->model.graph), findings);
+  REQUIRE(step.has_value());
+  std::string why;
+  step->program = verify::LowerStep(request, *step, mesh, why);
+  REQUIRE_MESSAGE(step->program.has_value(), why);
+  const auto sizes =
+      verify::WitnessSizes(step->model.graph, step->sizes, *step->program, why);
+  if (!sizes) return std::nullopt;
+  return Lowered{std::move(*step), mesh, *sizes};
+}
+
+// What the busiest device sent, by collective and axes.
+ByWhat Counted(const Lowered& of, uint64_t seed) {
+  ByWhat out;
+  const verify::StepCase test{
+      .graph = &of.step.model.graph,
+      .program = &*of.step.program,
+      .mesh = of.mesh,
+      .sizes = of.sizes,
+      .dtype = Dtype::kF64,
+      .seed = seed,
+      .watch = [&](const exec::StepRun&, const exec::Ledger& ledger) {
+        for (const exec::LedgerEntry& entry : ledger.entries()) {
+          auto& [count, sent] = out[{entry.kind, entry.axes}];
+          ++count;
+          sent += *std::max_element(entry.sent.begin(), entry.sent.end());
+        }
+      }};
+  CHECK(verify::ProveStep(test).Holds());
+  return out;
+}
+
+ByWhat Said(const Communication& of) {
+  ByWhat out;
+  for (const Transfer& one : of.transfers) {
+    auto& [count, sent] = out[{one.kind, one.axes}];
+    count += one.count;
+    sent += one.sent;
+  }
+  return out;
+}
+
+TEST_CASE("a program's bytes are the ledger's") {
+  const int64_t cases = verify::CasesOf("SHARDC_RANDOM_COSTS", 40);
+  exec::RandomSequence random{exec::Random(23)};
+  std::vector<verify::Model> models;
+  for (const auto& family : kFamilies) models.push_back(ModelOf(family));
+  int64_t compared = 0, sends = 0;
+  for (int64_t i = 0; i < cases; ++i) {
+    const size_t which = random.Below(std::size(kFamilies));
+    const Mesh mesh = verify::RandomMesh(random);
+    const auto compiled =
+        verify::CompiledOn(mesh, kFamilies[which], models[which]);
+    constexpr Mode kModes[] = {Mode::kTrain, Mode::kTrain, Mode::kPrefill,
+                               Mode::kDecode};
+    verify::StepRequest request{.compiled = compiled.get(),
+                                .config = &models[which].config,
+                                .mode = kModes[random.Below(4)],
+                                .batch = 64,
+                                .length = 64};
+    if (random.Chance(0.5)) request.remat = verify::RandomRemat(random);
+    request.keep_gathered = random.Chance(0.3);
+    const auto lowered = LoweredOn(mesh, request);
+    if (!lowered) continue;
+    CAPTURE(kFamilies[which].pack);
+    CAPTURE(MeshText(mesh));
+    CAPTURE(ModeName(request.mode));
+    CAPTURE(request.remat.text);
+    const Communication said =
+        CommunicationOf(lowered->step.model.graph, *lowered->step.program,
+                        lowered->sizes, DtypeBits(Dtype::kF64) / 8);
+    CHECK(Said(said) == Counted(*lowered, random.Below(1000)));
+    CHECK(said.from_program);
+    ++compared;
+    sends += said.transfers.empty() ? 0 : 1;
+  }
+  MESSAGE(compared << " programs, " << sends << " of which send");
+  CHECK(compared > cases * 9 / 10);
+  CHECK(sends > cases / 2);
+}
+
+// Llama's parts where both ways of counting know the same.
+TEST_CASE("parts are told by what moves") {
+  const verify::Model model = ModelOf(kFamilies[0]);
+  Mesh mesh;
+  mesh.axes = {{"dp", 2, AxisType::kAuto},
+               {"fsdp", 2, AxisType::kAuto},
+               {"tp", 2, AxisType::kAuto}};
+  mesh.devices = 8;
+  const auto compiled = verify::CompiledOn(mesh, kFamilies[0], model);
+  const verify::StepRequest request{.compiled = compiled.get(),
+                                    .config = &model.config,
+                                    .batch = 64,
+                                    .length = 64};
+  Findings findings;
+  const auto step = verify::BuildStep(request, {}, findings);
+  REQUIRE(step.has_value());
+  std::string why;
+  const auto program = verify::LowerStep(request, *step, mesh, why);
+  REQUIRE(program.has_value());
+  const Communication read =
+      CommunicationOf(step->model.graph, *program, step->sizes, 4);
+  Settings settings;
+  settings.batch = 64;
+  settings.length = 64;
+  settings.activations = Dtype::kF32;
+  const Work work = MakeWork(*compiled, model.config, Mode::kTrain);
+  CHECK(AgainstProgram(work, settings) == "");
+  const Communication formulas = CommunicationOf(work, settings);
+  const auto sent = [](const Communication& of, std::string_view part,
+                       bool backward, Collective kind) {
+    int64_t out = 0;
+    for (const Transfer& one : of.transfers) {
+      const bool same =
+          one.part == part && one.backward == backward && one.kind == kind;
+      out += same ? one.sent : 0;
+    }
+    return out;
+  };
+  CHECK(sent(read, "parameters", false, Collective::kAllGather) ==
+        sent(formulas, "parameters", false, Collective::kAllGather));
+  // Nothing asks for the table of a lookup again, of which a device has a
+  // quarter and sends that.
+  const int64_t table = 256 * 64 * 4 / 4;
+  CHECK(sent(read, "parameters", true, Collective::kAllGather) + table ==
+        sent(formulas, "parameters", true, Collective::kAllGather));
+  CHECK(sent(read, "gradients", true, Collective::kReduceScatter) ==
+        sent(formulas, "gradients", true, Collective::kReduceScatter));
+}
+
+TEST_CASE("what no program says") {
+  const verify::Model model = ModelOf(kFamilies[0]);
+  Mesh mesh;
+  mesh.axes = {{"tp", 2, AxisType::kAuto}};
+  mesh.devices = 2;
+  const auto compiled = verify::CompiledOn(mesh, kFamilies[0], model);
+  const Work work = MakeWork(*compiled, model.config, Mode::kTrain);
+  Settings usual;
+  usual.batch = 8;
+  usual.length = 8;
+  usual.activations = Dtype::kF32;
+  const auto with = [&](auto change) {
+    Settings settings = usual;
+    change(settings);
+    return AgainstProgram(work, settings);
+  };
+  CHECK(with([](Settings&) {}) == "");
+  CHECK(with([](Settings& s) { s.batch.reset(); }) == "it needs --batch");
+  CHECK(with([](Settings& s) { s.length.reset(); }) == "it needs --seq");
+  CHECK(with([](Settings& s) { s.length = int64_t{1} << 40; }) ==
+        "its sizes do not fit");
+  CHECK(with([](Settings& s) { s.zero = 1; }) != "");
+  CHECK(with([](Settings& s) { s.microbatches = 2; }) != "");
+  CHECK(with([](Settings& s) { s.pipeline_axis = "tp"; }) != "");
+  CHECK(with([](Settings& s) { s.operation = exec::FindOperation("ring"); }) ==
+        "it runs attention in global view, not ring");
+  CHECK(with([](Settings& s) { s.activations = Dtype::kBF16; }) != "");
+  CHECK(with([](Settings& s) { s.gradients = Dtype::kBF16; }) != "");
+}
+
+}  // namespace
+}  // namespace shardc::cost
