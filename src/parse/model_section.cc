@@ -21,8 +21,9 @@ namespace shardc {
 namespace {
 
 // Keys whose whole value is an expression, and those that have members.
-constexpr std::array<std::string_view, 6> kExpressions = {
-    "top_k", "window", "activation", "scale", "soft_cap", "extra_layers"};
+constexpr std::array<std::string_view, 7> kExpressions = {
+    "top_k",    "window",       "activation", "scale",
+    "soft_cap", "extra_layers", "z_loss"};
 
 bool IsWordStart(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

@@ -52,6 +52,25 @@ class Accumulator {
   }
 
  private:
+  // What is added to the loss is a mean over a micro-batch: the step has their
+  // mean.
+  bool FindShares(const Op& loss) {
+    for (size_t i = 1; i < loss.in.size(); ++i) {
+      const int32_t at = producer_[At(loss.in[i])];
+      const Op& term = ops_[At(at)];
+      if (term.kind != OpKind::kScale) return false;
+      for (size_t j = 0; j < ops_.size(); ++j) {
+        const Op& op = ops_[j];
+        const bool back = op.kind == OpKind::kScale &&
+                          op.phase == Phase::kBackward &&
+                          op.name == "d:" + term.name &&
+                          op.scale.constant == term.scale.constant;
+        if (back || j == At(at)) shares_[j] = 1;
+      }
+    }
+    return true;
+  }
+
   // Which ops count tokens, and which divides by them.
   bool FindCount() {
     producer_.assign(graph_.values.size(), -1);
@@ -59,9 +78,14 @@ class Accumulator {
       producer_[At(ops_[i].out)] = static_cast<int32_t>(i);
     }
     if (graph_.loss < 0) return false;
-    const Op& loss = ops_[At(producer_[At(graph_.loss)])];
-    if (loss.kind != OpKind::kEinsum) return false;
-    divide_ = producer_[At(loss.in[1])];
+    shares_.assign(ops_.size(), 0);
+    const Op* loss = &ops_[At(producer_[At(graph_.loss)])];
+    if (loss->kind == OpKind::kAdd) {
+      if (!FindShares(*loss)) return false;
+      loss = &ops_[At(producer_[At(loss->in[0])])];
+    }
+    if (loss->kind != OpKind::kEinsum) return false;
+    divide_ = producer_[At(loss->in[1])];
     const Op& divide = ops_[At(divide_)];
     if (divide.kind != OpKind::kFn || divide.fn != "recip") return false;
     counts_.assign(ops_.size(), 0);
@@ -100,6 +124,9 @@ class Accumulator {
     }
     op.out = Own(micro, op.out);
     if (op.again >= 0) op.again = place_[At(micro)][At(op.again)];
+    if (shares_[index] != 0) {
+      op.scale.constant /= static_cast<double>(micros_);
+    }
     if (op.kind == OpKind::kDropout) op.index += micro * kKeysApart;
     if (reduction_ == Reduction::kOnce && op.anchor.starts_with("grad:")) {
       op.anchor.clear();
@@ -199,6 +226,7 @@ class Accumulator {
   std::vector<Data> data_;
   std::vector<int32_t> producer_;            // by value
   std::vector<char> counts_;                 // by op
+  std::vector<char> shares_;                 // by op: of means
   int32_t divide_ = -1;                      // by tokens
   std::vector<std::vector<ValueId>> value_;  // by micro-batch
   std::vector<std::vector<int32_t>> place_;  // by micro-batch and op

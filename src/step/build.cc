@@ -378,6 +378,8 @@ class Builder {
     if (const auto* text = description_.Setting("router.correction")) {
       correction_ = RoleNamed(text->text);
     }
+    router_losses_ = {.balance = Number("router.balance").value_or(0),
+                      .z = Number("router.z_loss").value_or(0)};
     out_.capacity = Number("router.capacity").value_or(0);
     graph().dropless = out_.capacity <= 0;
   }
@@ -781,6 +783,13 @@ class Builder {
     RouterSettings router = router_;
     if (correction_ >= 0) router.correction = ParameterOf(correction_, layer_);
     const Routed routed = Route(write_, logits, experts, router);
+    const bool judged = router_losses_.balance != 0 || router_losses_.z != 0;
+    if (mode_ == Mode::kTrain && judged) {
+      const std::string name = write_.name;
+      write_.name = "router statistics";
+      routers_.push_back(Statistics(write_, logits, routed.chosen, experts));
+      write_.name = name;
+    }
     ExpertWeights weights;
     const bool fused = line.op == LineOp::kMoeFused;
     const size_t down = fused ? 3 : 4;
@@ -811,8 +820,15 @@ class Builder {
     graph().logits = logits;
     if (mode_ == Mode::kTrain) {
       write_.name = "loss";
-      graph().loss = CrossEntropy(write_, logits, labels_, weights_,
-                                  write_.LabelsOf(logits).back());
+      std::vector<ValueId> losses = {CrossEntropy(
+          write_, logits, labels_, weights_, write_.LabelsOf(logits).back(),
+          Number("z_loss").value_or(0))};
+      for (const ValueId one :
+           LossesOf(write_, routers_, graph().common.experts, router_losses_)) {
+        losses.push_back(one);
+      }
+      write_.name = "total loss";
+      graph().loss = write_.Add(std::move(losses));
     }
     FinishSizes(graph(), out_.sizes);
     return true;
@@ -839,6 +855,8 @@ class Builder {
   Activation activation_;
   AttentionSettings attention_;
   RouterSettings router_;
+  RouterLosses router_losses_;
+  std::vector<RouterStatistics> routers_;  // of the layers so far
   Rope rope_, layer_rope_;
   double scale_ = 0;
   int32_t correction_ = -1;

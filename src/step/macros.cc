@@ -245,6 +245,52 @@ Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
   return {weights, chosen};
 }
 
+RouterStatistics Statistics(GraphWriter& write, ValueId logits, ValueId chosen,
+                            LabelId experts) {
+  const CommonLabels common = write.graph().common;
+  const auto over_tokens = [&](ValueId x) {
+    return write.Sum(write.Sum(x, common.batch), common.query);
+  };
+  RouterStatistics out;
+  out.often = over_tokens(chosen);
+  const ValueId greatest = write.Max(logits, experts);
+  const ValueId e =
+      write.Fn("exp", write.Add({logits, Negative(write, greatest)}));
+  const ValueId sum = write.Sum(e, experts);
+  out.likely = over_tokens(write.Times(e, write.Fn("recip", sum)));
+  const ValueId lse = write.Add({write.Fn("log", sum), greatest});
+  out.spread = write.Einsum(lse, lse, {});
+  return out;
+}
+
+std::vector<ValueId> LossesOf(GraphWriter& write,
+                              const std::vector<RouterStatistics>& layers,
+                              LabelId experts, const RouterLosses& settings) {
+  const CommonLabels common = write.graph().common;
+  const auto count = static_cast<double>(layers.size());
+  const auto all = [&](ValueId RouterStatistics::*which) {
+    std::vector<ValueId> terms;
+    for (const RouterStatistics& one : layers) terms.push_back(one.*which);
+    return write.Add(std::move(terms));
+  };
+  std::vector<ValueId> out;
+  if (settings.balance != 0) {
+    write.name = "balance";
+    const ValueId met = write.Einsum(all(&RouterStatistics::often),
+                                     all(&RouterStatistics::likely), {});
+    out.push_back(write.Scaled(
+        met, {settings.balance / (count * count),
+              {{experts, 1.0}, {common.batch, -2.0}, {common.query, -2.0}}}));
+  }
+  if (settings.z != 0) {
+    write.name = "router z-loss";
+    out.push_back(write.Scaled(
+        all(&RouterStatistics::spread),
+        {settings.z / count, {{common.batch, -1.0}, {common.query, -1.0}}}));
+  }
+  return out;
+}
+
 namespace {
 
 // Of [.., z, f], the dimension that the weight behind lacks.
@@ -304,7 +350,7 @@ ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
 }
 
 ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,
-                     ValueId weights, LabelId vocabulary) {
+                     ValueId weights, LabelId vocabulary, double z_loss) {
   const CommonLabels common = write.graph().common;
   const ValueId greatest = write.Max(logits, vocabulary);
   const ValueId e =
@@ -312,7 +358,11 @@ ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,
   const ValueId lse =
       write.Add({write.Fn("log", write.Sum(e, vocabulary)), greatest});
   const ValueId picked = write.Pick(logits, labels, vocabulary);
-  const ValueId each = write.Add({lse, Negative(write, picked)});
+  std::vector<ValueId> terms = {lse, Negative(write, picked)};
+  if (z_loss != 0) {
+    terms.push_back(write.Scaled(write.Times(lse, lse), {z_loss, {}}));
+  }
+  const ValueId each = write.Add(std::move(terms));
   const ValueId total = write.Einsum(each, weights, {});
   const ValueId count =
       write.Sum(write.Sum(weights, common.batch), common.query);

@@ -73,6 +73,23 @@ struct Routed {
 Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
              const RouterSettings& settings);
 
+// What one layer's router is trained by beside the loss.
+struct RouterStatistics {
+  ValueId often = kNoValue;   // [e], how many tokens chose it
+  ValueId likely = kNoValue;  // [e], their probabilities' sum
+  ValueId spread = kNoValue;  // [], squares' sum of the logits' log-sums
+};
+RouterStatistics Statistics(GraphWriter& write, ValueId logits, ValueId chosen,
+                            LabelId experts);
+
+// Of all layers' routers; a coefficient of 0: none.
+struct RouterLosses {
+  double balance = 0, z = 0;
+};
+std::vector<ValueId> LossesOf(GraphWriter& write,
+                              const std::vector<RouterStatistics>& layers,
+                              LabelId experts, const RouterLosses& settings);
+
 struct ExpertWeights {
   ValueId gate = kNoValue, up = kNoValue;  // [e, f, d], or
   ValueId gate_up = kNoValue;  // [e, (z f), d] in any order, f as down has it
@@ -87,7 +104,7 @@ ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
 
 // The mean over weighted tokens.
 ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,
-                     ValueId weights, LabelId vocabulary);
+                     ValueId weights, LabelId vocabulary, double z_loss = 0);
 
 }  // namespace shardc::step
 
