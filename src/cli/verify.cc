@@ -197,7 +197,11 @@ to 1e-12 in float64, in narrower dtypes within four times what one device was
 off by up to there and 18 roundings of float32 (in 16 bits experts are chosen as
 the reference chooses them); replicas must agree in bits, gradients lie as their parameters, each
 pending sum be reduced once, and the bytes sent be those of the formulas. With
-`--self-test` faults are injected into nine small steps of its own: into
+`--operation` attention is run by the operation named, forward and backward: it
+brings queries and keys to where it runs, exchanges lengths for heads, or passes
+keys round a ring, and with them their gradients; what it cannot run with the
+plan's specs makes the step unsupported. Paged operations have no step. With
+`--self-test` faults are injected into ten small steps of its own: into
 collectives, ops, programs and inputs; each must change what the devices hold or
 send, and be noticed by the check that its row names.
 

@@ -52,22 +52,6 @@ void AddOnce(std::vector<T>& to, T value) {
   if (std::find(to.begin(), to.end(), value) == to.end()) to.push_back(value);
 }
 
-// Null, with a finding, for what is no operation.
-const exec::Operation* NamedOperation(const std::string& name,
-                                      const Place& place, Findings& findings) {
-  if (const exec::Operation* found = exec::FindOperation(name)) return found;
-  std::vector<std::string> known;
-  std::string list;
-  for (const exec::Operation* operation : exec::Operations()) {
-    known.emplace_back(operation->name);
-    list += (list.empty() ? "" : ", ") + known.back();
-  }
-  findings.Add(place.source == nullptr ? code::kUsage : code::kReference, place,
-               "no operation is called " + ShortQuote(name),
-               DidYouMean(name, known, "there are: " + list));
-  return nullptr;
-}
-
 // The modes of those that the target lists by mode.
 void AddMode(const exec::Operation* operation, Mode mode,
              verify::Request& request) {
@@ -294,28 +278,46 @@ bool ChooseRun(const VerifyFlags& flags, verify::Request& request,
 
 }  // namespace
 
+const exec::Operation* NamedOperation(const std::string& name,
+                                      const Place& place, Findings& findings) {
+  if (const exec::Operation* found = exec::FindOperation(name)) return found;
+  std::vector<std::string> known;
+  std::string list;
+  for (const exec::Operation* operation : exec::Operations()) {
+    known.emplace_back(operation->name);
+    list += (list.empty() ? "" : ", ") + known.back();
+  }
+  findings.Add(place.source == nullptr ? code::kUsage : code::kReference, place,
+               "no operation is called " + ShortQuote(name),
+               DidYouMean(name, known, "there are: " + list));
+  return nullptr;
+}
+
 Options OptionsOf(VerifyFlags& flags) {
   Options options = MeshInputs(flags.inputs);
   Append(options, RulesInputs(flags.inputs));
   Append(options, ManifestInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
   Append(options, OptionsOfStep(flags));
-  Append(options,
-         {{.name = "--model",
-           .to = &flags.inputs.asked.model,
-           .value = "FILE",
-           .help = "a model's config.json, for its attention's sizes, scale, "
-                   "soft cap and sinks"},
-          {.name = "--attention",
-           .to = &flags.attention,
-           .value = "KEY=N,...",
-           .help = "sizes in place of a model's, such as heads=32,kv_heads=8,"
-                   "head_dim=128,batch=4,q_len=128,kv_len=4096"},
-          {.name = "--operation",
-           .to = &flags.operations,
-           .value = "NAME,...",
-           .help = "operations to run (default: all)",
-           .several = Several::kCommas}});
+  Append(
+      options,
+      {{.name = "--model",
+        .to = &flags.inputs.asked.model,
+        .value = "FILE",
+        .help = "a model's config.json, for its attention's sizes, scale, "
+                "soft cap and sinks"},
+       {.name = "--attention",
+        .to = &flags.attention,
+        .value = "KEY=N,...",
+        .help = "sizes in place of a model's, such as heads=32,kv_heads=8,"
+                "head_dim=128,batch=4,q_len=128,kv_len=4096"},
+       {.name = "--operation",
+        .to = &flags.operations,
+        .value = "NAME,...",
+        .help =
+            "operations to run (default: all); of a step one (default: plain "
+            "attention)",
+        .several = Several::kCommas}});
   Append(options, OptionsOf(flags.settings));
   Append(
       options,

@@ -34,6 +34,10 @@ struct VerifyFlags {
 
 Options OptionsOf(VerifyFlags& flags);
 
+// Null after a finding at `place`, or of the flag where there is none.
+const exec::Operation* NamedOperation(const std::string& name,
+                                      const Place& place, Findings& findings);
+
 struct VerifyWork {
   verify::Request request;
   verify::Matrix matrix;

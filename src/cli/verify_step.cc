@@ -101,6 +101,15 @@ std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
                      ", " + CountText(kMostMicrobatches) + " at most are run");
     return std::nullopt;
   }
+  if (flags.operations.size() > 1) {
+    findings.Add(code::kUsage, {}, "a step has one attention operation",
+                 "name one with --operation");
+    return std::nullopt;
+  }
+  if (!flags.operations.empty()) {
+    request.operation = NamedOperation(flags.operations[0], {}, findings);
+    if (request.operation == nullptr) return std::nullopt;
+  }
   request.seed = static_cast<uint64_t>(seed);
   request.threads = ThreadsOr(common.threads);
   return out;

@@ -304,9 +304,25 @@ class Runner {
         return Update(op, out);
       case OpKind::kDropout:
         return Drop(op, out);
+      case OpKind::kRoll:
+        return Roll(op, out);
       case OpKind::kInput:
-      case OpKind::kAttention:
         return;
+    }
+  }
+
+  void Roll(const Op& op, StepTensor<T>& out) {
+    const Labels& labels = LabelsOf(op.out);
+    const size_t dim = Place(labels, op.label);
+    const int64_t rows = SizeOf(op.label);
+    const int64_t stride = RowMajor(out.shape)[dim];
+    const StepTensor<T>& x = Of(op.in[0]);
+    Odometer at(out.shape, {RowMajor(out.shape)});
+    for (T& to : out.data) {
+      const int64_t from = (at.at(dim) + rows - op.sign) % rows;
+      const int64_t there = at.offset(0) + (from - at.at(dim)) * stride;
+      to = x.data[static_cast<size_t>(there)];
+      at.Next();
     }
   }
 

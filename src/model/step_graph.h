@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -60,7 +61,8 @@ enum class OpKind : uint8_t {
                 // {window}, beyond which a causal one does too. Where `label`
                 // is given, its slope times the key's position and `scale` is
                 // added for each head
-  kRepeat,      // kv heads `label` -> heads `to`: kv = n / (|n| / |k|)
+  kRepeat,      // kv heads `label` -> heads `to`: kv = n / (|n| / |k|); where
+                // `fn` is kInSlices each device counts those of its own slice
   kGroupSum,    // heads `label` -> kv heads `to`
   kTopGroups,   // scores [b, t, e] -> 0 or 1 along `label`; counts: {groups,
                 // chosen}; a group counts by `fn`: "max", or "top2", their sum
@@ -71,8 +73,11 @@ enum class OpKind : uint8_t {
   kCacheWrite,  // (cache [b, s, k, h], new [b, t, k, h], positions [b, t])
   kAdamW,       // (p, g, m, v, clip) -> p, m, v: one op a result, by `index`;
                 // decay: scale.constant
-  kAttention,   // one of the operations, whole
+  kRoll,        // along `label`, a row to the next place, the last one first;
+                // `sign` -1: the other way
 };
+
+inline constexpr std::string_view kInSlices = "slices";
 
 enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 
@@ -117,7 +122,10 @@ struct Op {
   int64_t index = 0;
   Scale scale = {};
   std::vector<LabelId> counts = {};
-  int8_t sign = 1;     // kRope
+  int8_t sign = 1;  // kRope, kRoll
+  // Backward makes the result again from what it is made of, rather than keep
+  // it.
+  bool anew = false;
   int32_t layer = -1;  // -1: outside the repeated part
   // The op of the forward phase that is run anew in the backward one; -1: none.
   int32_t again = -1;
@@ -176,6 +184,13 @@ struct CommonLabels {
   LabelId experts = kNoLabel;  // that the router chooses from
 };
 
+// Tokens that pass round a ring: of `query` and `key`, in blocks.
+struct RingLabels {
+  LabelId turns = kNoLabel;                           // blocks
+  LabelId queries = kNoLabel, query_rows = kNoLabel;  // (turns query_rows)
+  LabelId keys = kNoLabel, key_rows = kNoLabel;
+};
+
 struct Graph {
   std::vector<Label> labels = {};
   std::vector<Value> values = {};
@@ -185,6 +200,7 @@ struct Graph {
   std::vector<Data> data = {};
   std::vector<Cache> caches = {};
   CommonLabels common = {};
+  RingLabels ring = {};
   Adam adam = {};
   // Where the queues of experts have no limit, a slot for every token holds
   // them all.

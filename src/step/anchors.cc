@@ -55,6 +55,13 @@ constexpr Role kRoles[] = {
     {"moe_exp", {{kBatch, kExpert}}, false, true},
     {"moe_mlp", {{kBatch, kExpert, kMlp}}, false, true},
     {"kcache", {{kBatch, kKeys, kKvHead}}},
+    // Of an attention operation that runs on its slices.
+    {"op_q", {{kBatch, kQuery, kHead}}},
+    {"op_given", {{kBatch, kKeys, kKvHead, kHead}}},
+    {"op_k", {{kBatch, kKeys, kKvHead, kHead}}},
+    {"op_krep", {{kBatch, kKeys, kHead}}, true},
+    {"op_out", {{kBatch, kQuery, kHead}}},
+    {"op_positions", {{kBatch}}},
 };
 
 const Role* FindRole(std::string_view name) {

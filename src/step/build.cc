@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "source/checked.h"
+#include "step/attention.h"
 #include "step/formulas.h"
 #include "step/functions.h"
 #include "step/graph_writer.h"
@@ -54,14 +55,17 @@ class Builder {
  public:
   Builder(const ModelDescription& description, const ModelConfig* config,
           const Manifest& manifest, Mode mode, Findings& findings,
-          const std::vector<int32_t>& only_layers)
+          const std::vector<int32_t>& only_layers,
+          const AttentionForm& attention)
       : description_(description),
         config_(config),
         manifest_(manifest),
         mode_(mode == Mode::kInsert ? Mode::kDecode : mode),
         findings_(findings),
         only_layers_(only_layers),
-        write_(out_.graph) {}
+        write_(out_.graph) {
+    attention_.form = attention;
+  }
 
   std::optional<StepModel> Run() {
     formulas_ = Formulas::Make(description_, config_, findings_);
@@ -278,6 +282,46 @@ class Builder {
     if (mode_ == Mode::kDecode) {
       write_.Producer(key_positions_).anchor = "cache_positions";
     }
+    attention_.query_positions = positions_;
+    if (attention_.form.view != AttentionView::kGlobal) MakeOwnPositions();
+  }
+
+  // A kernel's device knows the positions of all its queries and keys.
+  void MakeOwnPositions() {
+    const CommonLabels& common = graph().common;
+    attention_.query_positions =
+        MakeDatum(DataKind::kPositions, "positions of queries",
+                  {common.batch, common.query}, true);
+    const bool decodes = mode_ == Mode::kDecode;
+    key_positions_ =
+        MakeDatum(decodes ? DataKind::kCachePositions : DataKind::kPositions,
+                  "positions of keys", {common.batch, common.key}, true);
+    for (const ValueId value : {attention_.query_positions, key_positions_}) {
+      write_.Producer(value).anchor = "op_positions";
+    }
+  }
+
+  // Labels of the ring, and of kv heads that are there several times.
+  void MakeOwnLabels(ValueId key) {
+    if (made_own_labels_) return;
+    made_own_labels_ = true;
+    const AttentionForm& form = attention_.form;
+    if (form.view == AttentionView::kRing) {
+      RingLabels ring;
+      ring.turns = NewLabel("turns", "", form.turns);
+      ring.query_rows = NewLabel("t/turns", "", 0);
+      ring.queries = FactorsLabel({ring.turns, ring.query_rows});
+      ring.key_rows = NewLabel("s/turns", "", 0);
+      ring.keys = FactorsLabel({ring.turns, ring.key_rows});
+      graph().ring = ring;
+    }
+    const Labels& labels = write_.LabelsOf(key);
+    if (form.copies > 1 && labels.size() == 4) {
+      const LabelId copies = NewLabel("copies", "", form.copies);
+      attention_.copied_heads = FactorsLabel({labels[2], copies});
+      graph().labels[static_cast<size_t>(attention_.copied_heads)].semantic =
+          graph().labels[static_cast<size_t>(labels[2])].semantic;
+    }
   }
 
   // The one word of a choice, or the one that an expression gives.
@@ -319,7 +363,6 @@ class Builder {
     norm_.epsilon = Number(kEpsilon).value_or(norm_.epsilon);
     norm_.plus_one = Holds("norm.plus_one", false);
     ReadActivation();
-    attention_.query_positions = positions_;
     attention_.sloped = Holds("slopes.when", false);
     attention_.slopes_scaled = Holds("slopes.scaled", false);
     if (config_ != nullptr) {
@@ -760,6 +803,7 @@ class Builder {
       return kNoValue;
     }
     const ValueId values = Remembered(Value(line, 2));
+    MakeOwnLabels(values);
     attention_.scale = {1, {}};
     if (scale_ > 0) {
       attention_.scale.constant = scale_;
@@ -862,6 +906,7 @@ class Builder {
   int32_t correction_ = -1;
   int32_t layer_ = -1;
   bool turns_ = true;
+  bool made_own_labels_ = false;
   bool failed_ = false;
 };
 
@@ -871,15 +916,25 @@ std::optional<StepModel> BuildForward(const ModelDescription& description,
                                       const ModelConfig* config,
                                       const Manifest& manifest, Mode mode,
                                       Findings& findings,
-                                      const std::vector<int32_t>& only_layers) {
+                                      const std::vector<int32_t>& only_layers,
+                                      const AttentionForm& attention) {
   const size_t before = findings.errors();
-  auto step =
-      Builder(description, config, manifest, mode, findings, only_layers).Run();
+  auto step = Builder(description, config, manifest, mode, findings,
+                      only_layers, attention)
+                  .Run();
   if (findings.errors() > before) return std::nullopt;
   return step;
 }
 
 void FinishSizes(const Graph& graph, Sizes& sizes) {
+  const RingLabels& ring = graph.ring;
+  if (ring.turns != kNoLabel) {
+    const auto size = [&](LabelId label) -> int64_t& {
+      return sizes[static_cast<size_t>(label)];
+    };
+    size(ring.query_rows) = size(graph.common.query) / size(ring.turns);
+    size(ring.key_rows) = size(graph.common.key) / size(ring.turns);
+  }
   // Labels are made after those that they are made of.
   for (size_t i = 0; i < graph.labels.size(); ++i) {
     const Label& label = graph.labels[i];

@@ -20,6 +20,7 @@
 #include "model/project.h"
 #include "model/step_graph.h"
 #include "source/finding.h"
+#include "step/attention.h"
 
 namespace shardc::step {
 
@@ -36,11 +37,13 @@ struct StepModel {
 // Nothing after findings: a parameter without a role, a shape that is not what
 // the dimensions say, a line that means nothing. `config` may be null where
 // the tree tells every size. Insertion is decoding. Of the layers only those
-// named are written, by their true numbers; all where none is.
+// named are written, by their true numbers; all where none is. Attention is
+// written in its form.
 std::optional<StepModel> BuildForward(
     const ModelDescription& description, const ModelConfig* config,
     const Manifest& manifest, Mode mode, Findings& findings,
-    const std::vector<int32_t>& only_layers = {});
+    const std::vector<int32_t>& only_layers = {},
+    const AttentionForm& attention = {});
 
 // With `batch` rows of `length` tokens; in decoding of one, after `length`. A
 // queue without a limit has the slots that uniform routing fills.

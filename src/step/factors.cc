@@ -99,13 +99,15 @@ void MergeOf(const Context& at, const Op& op, Layout& from, Layout& to,
   to.dims[DimOf(to_labels, op.label)] = Join(at, op.label, from_labels, from);
 }
 
-// Heads may be cut further than their kv heads, along the same axes.
+// Heads may be cut further than their kv heads, along the same axes; those that
+// a kernel sees in slices, as they come.
 AxisList Repeated(const Context& at, const Op& op, const Layout& from,
                   const AxisList& kv, const Layout* wanted, size_t heads_dim) {
   if (wanted == nullptr) return kv;
   const AxisList& wish = wanted->dims[heads_dim];
   const auto others = static_cast<AxisSet>(from.used() & ~kv.set());
-  const bool fits = IsPrefix(kv, wish) && (wish.set() & others) == 0 &&
+  const bool nest = IsPrefix(kv, wish) || op.fn == kInSlices;
+  const bool fits = nest && (wish.set() & others) == 0 &&
                     at.Size(op.to) % at.axes.Parts(wish) == 0;
   return fits ? wish : kv;
 }

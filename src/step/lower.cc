@@ -295,6 +295,7 @@ class Lowerer {
       LowerScalars(op);
       return true;
     }
+    if (op.kind == OpKind::kRoll && LowerRoll(op)) return true;
     if (op.again >= 0) return LowerAgain(op, lowered_[At(op.again)]);
     return RuleOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
   }
@@ -387,6 +388,34 @@ class Lowerer {
         PassThrough(graph_, op, out_.axes, request_.sizes, have, WantedOf(op));
     const int32_t operand = Bring(op.in[0], passed.operand);
     Finish(op, {operand}, passed.result, {});
+    return true;
+  }
+
+  // Where every device has one row, rows move on from device to device. False
+  // where they do not lie so.
+  bool LowerRoll(const Op& op) {
+    const int32_t from = Seen(op.in[0]);
+    const std::vector<LabelId>& labels = ValueOf(op.out).labels;
+    const size_t d = static_cast<size_t>(
+        std::find(labels.begin(), labels.end(), op.label) - labels.begin());
+    const Layout layout = LayoutOf(from);
+    const AxisList& axes = layout.dims[d];
+    if (axes.empty() || out_.axes.Parts(axes) != request_.sizes[At(op.label)]) {
+      return false;
+    }
+    if (repeated_[At(op_)] != 0) lowered_[At(op_)] = {{layout}, layout, {}};
+    const int32_t slot = NewSlot(op.out, layout, false);
+    out_.code.push_back({.kind = InstructionKind::kCollective,
+                         .op = op_,
+                         .in = {from},
+                         .out = slot,
+                         .axes = axes,
+                         .dim = static_cast<uint8_t>(d),
+                         .other = 0,
+                         .collective = Collective::kPpermute,
+                         .max = false,
+                         .shift = op.sign});
+    copies_[At(op.out)] = {slot};
     return true;
   }
 

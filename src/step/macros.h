@@ -1,5 +1,5 @@
-// What a description's lines are made of: norms, softmax, gated layers,
-// attention, experts and the loss as programs of the op table.
+// What a description's lines are made of: norms, softmax, gated layers, experts
+// and the loss as programs of the op table; attention has a file of its own.
 #ifndef SHARDC_STEP_MACROS_H_
 #define SHARDC_STEP_MACROS_H_
 
@@ -39,22 +39,6 @@ struct Activation {
 };
 ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
               const Activation& activation);
-
-struct AttentionSettings {
-  Scale scale = {};
-  double cap = 0;  // 0: none
-  bool windowed = false;
-  bool causal = true;
-  // Slopes by head, exec/step/slopes.h.
-  bool sloped = false;
-  bool slopes_scaled = false;  // as scores are
-  ValueId query_positions = kNoValue, key_positions = kNoValue;
-};
-// Queries and keys in parts that are contracted one by one, [b, t, n, h] and
-// [b, s, k, h] or [b, s, h]; values [b, s, k, w]; sinks [n] or absent.
-ValueId Attention(GraphWriter& write, const std::vector<ValueId>& queries,
-                  const std::vector<ValueId>& keys, ValueId values,
-                  ValueId sinks, const AttentionSettings& settings);
 
 struct RouterSettings {
   enum class Score : uint8_t { kSoftmax, kSigmoid, kSoftmaxAfterTopK };

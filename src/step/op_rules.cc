@@ -58,9 +58,9 @@ constexpr const OpRule* kRules[] = {
     &kPassing,     // kDropout
     &kMax,         // kCacheWrite
     &kMax,         // kAdamW
-    &kMax,         // kAttention
+    &kTurned,      // kRoll
 };
-static_assert(std::size(kRules) == static_cast<size_t>(OpKind::kAttention) + 1);
+static_assert(std::size(kRules) == static_cast<size_t>(OpKind::kRoll) + 1);
 
 int8_t Find(OpLabels& out, LabelId label) {
   for (size_t i = 0; i < out.count; ++i) {

@@ -111,6 +111,9 @@ struct Instruction {
   uint8_t other = 0;  // all_to_all: the dimension that is joined
   Collective collective = Collective::kAllGather;
   bool max = false;  // all_reduce of maxima
+  // ppermute: whole shards go so many places on along `axes`; 0: to where `out`
+  // has these in another order.
+  int8_t shift = 0;
 };
 
 // An op for which an axis could serve several labels.

@@ -130,12 +130,30 @@ class Checker {
           Fail("a ppermute changes the axes");
         }
         want.dims[step.dim] = to.dims[step.dim];
+        if (step.shift != 0) CheckShift(step, from);
         break;
       case Collective::kBroadcast:
         Fail("a broadcast");
         return;
     }
     Expect(to, want, "a collective");
+  }
+
+  // A roll by one row a device.
+  void CheckShift(const Instruction& step, const Layout& from) {
+    const Op& op = graph_.ops[At(step.op)];
+    const bool rolls = op.kind == OpKind::kRoll && op.sign == step.shift &&
+                       program_.slots[At(step.in[0])].value == op.in[0] &&
+                       program_.slots[At(step.out)].value == op.out;
+    if (!rolls || !(from.dims[step.dim] == step.axes)) {
+      Fail("shards move on that should not");
+      return;
+    }
+    const LabelId label = graph_.values[At(op.out)].labels[step.dim];
+    if (label != op.label ||
+        program_.axes.Parts(step.axes) != sizes_[At(label)]) {
+      Fail("a device has not one row of what is rolled");
+    }
   }
 
   void CheckLocal(const Instruction& step) {

@@ -10,6 +10,7 @@
 #include "step/vjp.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +24,7 @@ namespace {
 // Anchors that say only where a gather happens; its transpose is free to
 // choose.
 bool IsForwardOnly(const std::string& anchor) {
-  return anchor == "krep" || anchor == "kcache";
+  return anchor == "krep" || anchor == "op_krep" || anchor == "kcache";
 }
 
 class Differentiator {
@@ -34,6 +35,7 @@ class Differentiator {
   void Run() {
     if (graph_.loss == kNoValue) return;
     FindNeeded();
+    FindMakers();
     graph_.ops.reserve(forward_ops_ * 3);
     cotangents_.resize(graph_.values.size());
     write_.phase = Phase::kBackward;
@@ -152,6 +154,13 @@ class Differentiator {
         write_.Producer(turned).sign = static_cast<int8_t>(-op.sign);
         return Give(x, turned);
       }
+      case OpKind::kBroadcast:
+        return Give(x, write_.Sum(g, op.label));
+      case OpKind::kRoll: {
+        const ValueId back = Like(op, OpKind::kRoll, {g}, x);
+        write_.Producer(back).sign = static_cast<int8_t>(-op.sign);
+        return Give(x, back);
+      }
       case OpKind::kRepeat: {
         const ValueId summed = Like(op, OpKind::kGroupSum, {g}, x);
         std::swap(write_.Producer(summed).label, write_.Producer(summed).to);
@@ -183,8 +192,8 @@ class Differentiator {
       const ValueId half = write_.Einsum(g, b, write_.LabelsOf(a));
       return Give(a, write_.Scaled(half, {2, {}}));
     }
-    if (Needs(a)) Give(a, write_.Einsum(g, b, write_.LabelsOf(a)));
-    if (Needs(b)) Give(b, write_.Einsum(g, a, write_.LabelsOf(b)));
+    if (Needs(a)) Give(a, write_.Einsum(g, Again(b), write_.LabelsOf(a)));
+    if (Needs(b)) Give(b, write_.Einsum(g, Again(a), write_.LabelsOf(b)));
   }
 
   // Summed over what the term lacks.
@@ -204,15 +213,64 @@ class Differentiator {
     if (function->derivative == "one") return Give(x, g);
     const ValueId slope =
         function->derivative == "="
-            ? op.out
-            : write_.Fn(function->derivative, x, op.scale.constant);
+            ? Again(op.out)
+            : write_.Fn(function->derivative, Again(x), op.scale.constant);
     Give(x, write_.Times(g, slope));
+  }
+
+  // A forward value as backward has it: kept, or made anew. What came round a
+  // ring comes from the other side, from where it is at home: the last turn is
+  // the first one there, and so it goes with its own gradient.
+  ValueId Again(ValueId value) {
+    if (!made_by_[static_cast<size_t>(value)].anew) return value;
+    const auto known = again_.find(value);
+    if (known != again_.end()) return known->second;
+    Op op =
+        graph_
+            .ops[static_cast<size_t>(made_by_[static_cast<size_t>(value)].op)];
+    if (op.kind == OpKind::kRoll) {
+      const auto next = rolled_.find(value);
+      op.in = {next == rolled_.end() ? HomeOf(value) : Again(next->second)};
+      op.sign = static_cast<int8_t>(-op.sign);
+    } else {
+      for (ValueId& in : op.in) in = Again(in);
+    }
+    op.anew = false;
+    op.anchor.clear();
+    const ValueId made = write_.Append(std::move(op), write_.LabelsOf(value));
+    again_[value] = made;
+    return made;
+  }
+  ValueId HomeOf(ValueId value) const {
+    const Maker* maker = &made_by_[static_cast<size_t>(value)];
+    while (maker->anew) {
+      value = graph_.ops[static_cast<size_t>(maker->op)].in[0];
+      maker = &made_by_[static_cast<size_t>(value)];
+    }
+    return value;
+  }
+  void FindMakers() {
+    made_by_.resize(graph_.values.size());
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Op& op = graph_.ops[i];
+      made_by_[static_cast<size_t>(op.out)] = {static_cast<int32_t>(i),
+                                               op.anew};
+      if (op.kind == OpKind::kRoll) rolled_[op.in[0]] = op.out;
+    }
   }
 
   Graph& graph_;
   const size_t forward_ops_;
   GraphWriter write_;
-  std::vector<bool> needed_;  // by forward value
+  struct Maker {
+    int32_t op = -1;
+    bool anew = false;
+  };
+
+  std::vector<bool> needed_;           // by forward value
+  std::vector<Maker> made_by_;         // the same
+  std::map<ValueId, ValueId> rolled_;  // by what it was before
+  std::map<ValueId, ValueId> again_;   // by forward value
   std::vector<std::vector<ValueId>> cotangents_;
 };
 

@@ -89,6 +89,85 @@ class VerifyStep(Case):
                          {"model", "layer 0-31", "optimizer"})
         self.assertEqual(step["proof"]["layers"], [0, 1])
 
+    def sent_by_attention(self, step, phase):
+        return sum(op["bytes_per_device"] for op in step["ops"]
+                   if op["op"].endswith("attention") and op["phase"] == phase)
+
+    def test_published_bytes_of_operations(self):
+        # Llama 3 8B, 131072 tokens over 8 devices, a layer: keys and values of
+        # a device go round n - 1 times, and backward again with their
+        # gradients (Liu et al. 2023); queries, keys, values and outputs are
+        # exchanged, and so are their gradients (Jacobs et al. 2023).
+        args = ("--mesh", "sp:8", *LLAMA, "--batch", "1", "--seq", "131072",
+                "--step", "train", "--operation")
+        (ring,) = self.steps(*args, "ring")
+        self.assertEqual(ring["status"], "pass")
+        self.assertEqual(ring["operation"], "ring")
+        self.assertEqual(self.sent_by_attention(ring, "forward"), 469762048)
+        self.assertEqual(self.sent_by_attention(ring, "backward"),
+                         2 * 469762048)
+        self.assertEqual(self.counts(ring, "forward", ["sp"])["ppermute"],
+                         32 * 2 * 7)
+        self.assertEqual(self.counts(ring, "backward", ["sp"])["ppermute"],
+                         32 * 4 * 7)
+        (ulysses,) = self.steps(*args, "ulysses")
+        self.assertEqual(ulysses["status"], "pass")
+        for phase in ("forward", "backward"):
+            exchanged = [one for one in ulysses["totals"]["by_collective"]
+                         if one["collective"] == "all_to_all"
+                         and one["phase"] == phase]
+            self.assertEqual([(one["count"], one["bytes_per_device"])
+                              for one in exchanged],
+                             [(32 * 4, 32 * 293601280)])
+
+    def test_operations(self):
+        for mesh in ("fsdp:2,sp:2,tp:2", "sp:4,tp:2"):
+            for operation in ("vanilla", "sdpa", "flash_attn2", "blocksparse",
+                              "ulysses", "ring"):
+                with self.subTest(mesh=mesh, operation=operation):
+                    self.passes("--mesh", mesh, *LLAMA, "--batch", "16",
+                                "--step", "train,prefill", "--dtype",
+                                "float64,float32,bfloat16", "--operation",
+                                operation)
+        for operation in ("vanilla", "sdpa", "flash_decoding"):
+            with self.subTest(operation=operation):
+                self.passes("--mesh", "sp:2,tp:2", *LLAMA, "--batch", "16",
+                            "--step", "decode", "--operation", operation)
+
+    def test_an_operation_that_reads_other_heads(self):
+        # Gemma's kv heads are whole on devices that share its heads.
+        for operation in ("sdpa", "ulysses"):
+            with self.subTest(operation=operation):
+                (step,) = self.steps("--mesh", "sp:2,tp:2", *GEMMA, "--batch",
+                                     "16", "--step", "train", "--operation",
+                                     operation, rc=1)
+                self.assertEqual(step["status"], "fail")
+                self.assertIn("attention: is off by", step["problems"][0])
+
+    def test_an_operation_that_cannot_run(self):
+        for mesh, operation, mode, reason in (
+                ("sp:4", "ring", "decode",
+                 "ring: one query cannot be split over `sp`, and keys are "
+                 "split as queries are"),
+                ("sp:128", "ulysses", "train",
+                 "ulysses: a device's 32 query heads do not divide over `sp` "
+                 "(128 parts)"),
+                ("sp:2", "unified_attention", "train",
+                 "unified_attention: a step keeps keys in caches, not in "
+                 "pages"),
+                ("sp:2", "flash_decoding", "train",
+                 "flash_decoding: is for decoding alone")):
+            with self.subTest(operation=operation):
+                (step,) = self.steps("--mesh", mesh, *LLAMA, "--batch", "16",
+                                     "--step", mode, "--operation", operation,
+                                     rc=1)
+                self.assertEqual(step["status"], "unsupported")
+                self.assertEqual(step["reason"], reason)
+        out = run("verify", "--no-project", "--mesh", "sp:2", *LLAMA, "--step",
+                  "train", "--operation", "ring,sdpa")
+        self.check(out, 2)
+        self.assertIn("a step has one attention operation", out.err)
+
     def test_tokens_reach_experts(self):
         with tempfile.TemporaryDirectory() as folder:
             rules = os.path.join(folder, "rules.yaml")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "doctest/doctest.h"
@@ -76,13 +77,14 @@ const std::vector<Family> kFamilies = {
         "query_pre_attn_scalar": 8, "rope_local_base_freq": 100.0})"},
 };
 
-StepModel Built(const Family& family, Mode mode) {
+StepModel Built(const Family& family, Mode mode,
+                const AttentionForm& form = {}) {
   const Described model =
       FromConfig(std::string(family.config), family.naming, family.pack);
   REQUIRE(model.description != nullptr);
   Findings findings;
   auto step = BuildForward(*model.description, &model.config, model.manifest,
-                           mode, findings);
+                           mode, findings, {}, form);
   CAPTURE(family.config);
   CAPTURE(TextOf(findings));
   REQUIRE(step);
@@ -130,6 +132,69 @@ TEST_CASE("gradients are the loss's derivatives") {
         return step.graph.values[static_cast<size_t>(value)].labels;
       };
       CHECK(of(g) == of(step.graph.parameters[i].value));
+    }
+  }
+}
+
+// However an operation runs attention, it is the same function.
+TEST_CASE("attention has the same gradients in every form") {
+  constexpr int64_t kLength = 8;
+  const std::vector<AttentionForm> forms = {{AttentionView::kLocal, 1, 1},
+                                            {AttentionView::kLocal, 1, 2},
+                                            {AttentionView::kRing, 2, 1},
+                                            {AttentionView::kRing, 4, 1}};
+  for (const Family& family : kFamilies) {
+    CAPTURE(family.config);
+    const auto run = [&](const AttentionForm& form,
+                         const dense::StepValues<double>* of,
+                         const Graph* graph_of) {
+      StepModel step = Built(family, Mode::kTrain, form);
+      Differentiate(step.graph);
+      CheckForm(step.graph);
+      Sizes sizes = RealSizes(step, 2, kLength);
+      if (step.graph.common.slot != kNoLabel) {
+        sizes[static_cast<size_t>(step.graph.common.slot)] = kLength;
+      }
+      auto values = RandomInputs(step.graph, sizes, 9);
+      const auto take = [&](ValueId to, ValueId from) {
+        values[static_cast<size_t>(to)] = (*of)[static_cast<size_t>(from)];
+      };
+      if (of != nullptr) {
+        for (size_t i = 0; i < graph_of->parameters.size(); ++i) {
+          take(step.graph.parameters[i].value, graph_of->parameters[i].value);
+        }
+        for (size_t i = 0; i < graph_of->data.size(); ++i) {
+          take(step.graph.data[i].value, graph_of->data[i].value);
+        }
+      }
+      dense::RunStep(step.graph, sizes, Phase::kBackward, values);
+      return std::pair(std::move(step.graph), std::move(values));
+    };
+    const auto first = run({}, nullptr, nullptr);
+    const Graph& plain = first.first;
+    const dense::StepValues<double>& want = first.second;
+    for (const AttentionForm& form : forms) {
+      // Heads that have one of their own have no copies.
+      if (form.copies > 1 && family.config.find("num_key_value_heads\": 2") ==
+                                 family.config.npos) {
+        continue;
+      }
+      CAPTURE(form.turns);
+      CAPTURE(form.copies);
+      const auto made = run(form, &want, &plain);
+      for (size_t i = 0; i < plain.parameters.size(); ++i) {
+        CAPTURE(plain.parameters[i].role);
+        const auto& a = want[static_cast<size_t>(plain.gradients[i])].data;
+        const auto& b =
+            made.second[static_cast<size_t>(made.first.gradients[i])].data;
+        REQUIRE(a.size() == b.size());
+        double worst = 0, scale = 1e-2;
+        for (size_t at = 0; at < a.size(); ++at) {
+          worst = std::max(worst, std::abs(a[at] - b[at]));
+          scale = std::max(scale, std::abs(a[at]));
+        }
+        CHECK(worst <= 1e-12 * scale);
+      }
     }
   }
 }

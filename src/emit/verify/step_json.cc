@@ -128,6 +128,7 @@ void WriteReport(JsonWriter& json, const StepReport& report) {
   WriteTextOrNull(json, "reason", report.reason);
   json.Key("mesh");
   WriteMesh(json, report.mesh, MeshDetail::kSizes);
+  WriteTextOrNull(json, "operation", report.operation);
   json.Member("batch", report.batch);
   json.Member("length", report.length);
   json.Member("layers", report.layers);

@@ -59,6 +59,7 @@ std::string HeadText(const StepReport& report) {
       " x " + std::to_string(report.length) + "  " +
       std::to_string(report.element_bytes) + " bytes an element  policy " +
       std::string(verify::PolicyName(report.policy));
+  if (!report.operation.empty()) out += "  operation " + report.operation;
   if (report.keep_gathered) out += "  gathered copies kept";
   if (!report.remat.empty() && report.remat != step::Remat().text) {
     out += "  " + report.remat;

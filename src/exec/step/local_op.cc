@@ -14,7 +14,6 @@ void RunKernel(const LocalOp& local) {
   using step::OpKind;
   switch (local.op->kind) {
     case OpKind::kInput:
-    case OpKind::kAttention:
       return;
     case OpKind::kEinsum:
       return RunEinsum(local);
@@ -57,6 +56,8 @@ void RunKernel(const LocalOp& local) {
       return RunCacheWrite(local);
     case OpKind::kAdamW:
       return RunAdam(local);
+    case OpKind::kRoll:
+      return RunRoll(local);
   }
 }
 

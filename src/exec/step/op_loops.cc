@@ -201,11 +201,16 @@ void Heads(const LocalOp& local) {
   const Shape& extent = repeat ? local.out->shape : part.buffer->shape;
   const Labels& other = repeat ? *part.labels : *local.labels;
   const Shape& other_shape = repeat ? part.buffer->shape : local.out->shape;
-  const int64_t group = SizeOf(local, heads) / SizeOf(local, kv);
   const size_t dim = DimOf(loop, heads);
   const size_t kv_dim = DimOf(other, kv);
-  const int64_t first = (repeat ? local.start : part.start)[dim];
-  const int64_t kv_first = (repeat ? part.start : local.start)[kv_dim];
+  // A kernel that sees slices takes them for all heads.
+  const bool slices = op.fn == step::kInSlices;
+  const int64_t group =
+      slices ? std::max<int64_t>(extent[dim] / other_shape[kv_dim], 1)
+             : SizeOf(local, heads) / SizeOf(local, kv);
+  const int64_t first = slices ? 0 : (repeat ? local.start : part.start)[dim];
+  const int64_t kv_first =
+      slices ? 0 : (repeat ? part.start : local.start)[kv_dim];
   const int64_t kv_stride = StridesOf(other_shape)[kv_dim];
   const Shape strides = StridesAlong(loop, other, other_shape);
   // Array 2 counts heads.
@@ -555,6 +560,15 @@ void RunMask(const LocalOp& local) { SHARDC_IN_TYPE(Mask); }
 void RunDropout(const LocalOp& local) { SHARDC_IN_TYPE(Dropout); }
 void RunCacheWrite(const LocalOp& local) { SHARDC_IN_TYPE(CacheWrite); }
 void RunAdam(const LocalOp& local) { SHARDC_IN_TYPE(Adam); }
+void RunRoll(const LocalOp& local) {
+  const Buffer& in = *local.in[0].buffer;
+  const size_t dim = DimOf(*local.labels, local.op->label);
+  const int64_t rows = in.shape[dim];
+  const int64_t first = local.op->sign > 0 ? rows - 1 : 1;
+  const Buffer begin = SliceDim(in, dim, first, rows - first);
+  const Buffer end = SliceDim(in, dim, 0, first);
+  *local.out = ConcatDim({&begin, &end}, dim);
+}
 void RunRouting(const LocalOp& local) {
   if (local.op->kind == OpKind::kSlots) {
     SHARDC_IN_TYPE(Slots);

@@ -18,6 +18,7 @@ void RunRouting(const LocalOp& local);  // kTopGroups, kTopK, kSlots
 void RunDropout(const LocalOp& local);
 void RunCacheWrite(const LocalOp& local);
 void RunAdam(const LocalOp& local);
+void RunRoll(const LocalOp& local);
 
 }  // namespace shardc::exec
 

@@ -176,9 +176,11 @@ class Runner {
       case Collective::kPpermute:
         out = Ppermute(
             machine_, axes, in,
-            ReorderEdges(
-                machine_.mesh(), axes,
-                program_.axes.Group(SlotOf(step.out).layout.dims[step.dim])),
+            step.shift != 0
+                ? ShiftEdges(machine_.mesh().Parts(axes), step.shift)
+                : ReorderEdges(machine_.mesh(), axes,
+                               program_.axes.Group(
+                                   SlotOf(step.out).layout.dims[step.dim])),
             what);
         break;
       case Collective::kBroadcast:
@@ -187,6 +189,14 @@ class Runner {
     // Sums of narrow numbers are rounded once, as they leave.
     for (Buffer& buffer : out) RoundTo(buffer);
     out_.slots[At(step.out)] = std::move(out);
+  }
+
+  static std::vector<Edge> ShiftEdges(int64_t n, int shift) {
+    std::vector<Edge> out = RingEdges(n);
+    if (shift < 0) {
+      for (auto& [from, to] : out) std::swap(from, to);
+    }
+    return out;
   }
 
  public:
@@ -266,7 +276,9 @@ std::vector<int64_t> PredictedSent(const SimMesh& mesh,
       case Collective::kPpermute: {
         const AxisGroup to = program.axes.Group(
             program.slots[At(instruction.out)].layout.dims[instruction.dim]);
-        sent = mesh.Index(device, to) == member ? 0 : elements * width;
+        const bool stays =
+            instruction.shift == 0 ? mesh.Index(device, to) == member : n == 1;
+        sent = stays ? 0 : elements * width;
         break;
       }
       case Collective::kBroadcast:

@@ -11,6 +11,7 @@
 #include "step/optimizer.h"
 #include "step/recompute.h"
 #include "step/vjp.h"
+#include "verify/step/step_operation.h"
 
 namespace shardc::verify {
 
@@ -26,11 +27,12 @@ std::string_view PolicyName(step::Policy policy) {
 
 std::optional<LoweredStep> BuildStep(const StepRequest& request,
                                      const std::vector<int32_t>& layers,
-                                     Findings& findings) {
+                                     Findings& findings,
+                                     const step::AttentionForm& form) {
   const Compiled& compiled = *request.compiled;
-  auto model =
-      step::BuildForward(*compiled.rules.model, request.config,
-                         compiled.manifest, request.mode, findings, layers);
+  auto model = step::BuildForward(*compiled.rules.model, request.config,
+                                  compiled.manifest, request.mode, findings,
+                                  layers, form);
   if (!model) return std::nullopt;
   if (request.mode == Mode::kTrain) {
     step::Differentiate(model->graph);
@@ -54,15 +56,17 @@ std::optional<LoweredStep> BuildStep(const StepRequest& request,
 std::optional<step::Program> LowerStep(const StepRequest& request,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why) {
-  const step::LowerRequest lower{
-      .graph = &of.model.graph,
-      .mesh = mesh,
-      .sizes = of.sizes,
-      .element_bytes = request.element_bytes,
-      .policy = PolicyOf(request),
-      .keep_gathered = request.keep_gathered,
-      .parameters = of.specs,
-      .anchors = step::AnchorAxesOf(*request.compiled->resolver, request.mode)};
+  step::AnchorAxes anchors =
+      step::AnchorAxesOf(*request.compiled->resolver, request.mode);
+  if (request.operation != nullptr) AddOverrides(*request.operation, anchors);
+  const step::LowerRequest lower{.graph = &of.model.graph,
+                                 .mesh = mesh,
+                                 .sizes = of.sizes,
+                                 .element_bytes = request.element_bytes,
+                                 .policy = PolicyOf(request),
+                                 .keep_gathered = request.keep_gathered,
+                                 .parameters = of.specs,
+                                 .anchors = std::move(anchors)};
   step::Unsupported unsupported;
   auto program = step::Lower(lower, unsupported);
   if (!program) {

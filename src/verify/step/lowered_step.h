@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/operations/operation.h"
 #include "model/dtype.h"
 #include "model/mesh.h"
 #include "model/project.h"
@@ -25,6 +26,7 @@ struct StepRequest {
   const Compiled* compiled = nullptr;
   const ModelConfig* config = nullptr;  // may be null
   Mode mode = Mode::kTrain;
+  const exec::Operation* operation = nullptr;  // null: attention as described
   int64_t batch = 0, length = 0;
   Dtype dtype = Dtype::kF64;                // of the proof
   int64_t element_bytes = 2;                // of the report's bytes
@@ -48,11 +50,12 @@ struct LoweredStep {
   std::optional<step::Program> program = {};
 };
 
-// Without a program; of the layers only those named, or all. Nothing after
-// findings.
+// Without a program; of the layers only those named, or all; attention as the
+// operation does it on the request's mesh. Nothing after findings.
 std::optional<LoweredStep> BuildStep(const StepRequest& request,
                                      const std::vector<int32_t>& layers,
-                                     Findings& findings);
+                                     Findings& findings,
+                                     const step::AttentionForm& form = {});
 std::optional<step::Program> LowerStep(const StepRequest& request,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "step/anchors.h"
+#include "step/attention.h"
 #include "step/graph_writer.h"
 #include "step/lower.h"
 #include "step/macros.h"
@@ -108,6 +109,7 @@ struct Kind {
   bool experts = false;
   bool decodes = false;
   bool again = false;  // layers drop, and are computed anew
+  int64_t turns = 1;   // round a ring
 };
 
 class ModelWriter : public Writer {
@@ -228,7 +230,10 @@ class ModelWriter : public Writer {
     nh_ = Product("(n h)", n_, h_);
     kh_ = Product("(k h)", k_, h_);
     c_ = kind_.latent ? Label("c", 4) : step::kNoLabel;
-    if (kind_.decodes) {
+    query_positions_ = positions_;
+    if (kind_.turns > 1) {
+      MakeRing();
+    } else if (kind_.decodes) {
       key_positions_ = Datum(step::DataKind::kCachePositions, "cache positions",
                              {b, s}, "cache_positions");
     } else {
@@ -236,6 +241,19 @@ class ModelWriter : public Writer {
       key_positions_ = write.Rename(positions_, t, s);
       graph.values[At(key_positions_)].integral = true;
     }
+  }
+
+  void MakeRing() {
+    step::RingLabels& ring = graph.ring;
+    ring.turns = Label("turns", kind_.turns);
+    ring.query_rows = Label("t/turns", kind_.sizes.t / kind_.turns);
+    ring.queries = Product("(turns t/turns)", ring.turns, ring.query_rows);
+    ring.key_rows = Label("s/turns", kind_.sizes.t / kind_.turns);
+    ring.keys = Product("(turns s/turns)", ring.turns, ring.key_rows);
+    query_positions_ = Datum(step::DataKind::kPositions, "positions of queries",
+                             {b, t}, "op_positions");
+    key_positions_ = Datum(step::DataKind::kPositions, "positions of keys",
+                           {b, s}, "op_positions");
   }
 
   ValueId AttentionOf(ValueId x) {
@@ -256,17 +274,21 @@ class ModelWriter : public Writer {
     k = Remembered(Put(Turned(k, "k"), "k"), "k");
     const ValueId values =
         Remembered(Put(LinearOf("v", from, {kh_, width}, spec), "k"), "v");
-    const ValueId sinks =
-        kind_.decodes ? Parameter("sinks", {n_}, {{"tp"}}) : step::kNoValue;
+    const ValueId sinks = kind_.decodes || kind_.turns > 1
+                              ? Parameter("sinks", {n_}, {{"tp"}})
+                              : step::kNoValue;
     write.name = "attention";
-    const ValueId a = Put(step::Attention(write, {q}, {k}, values, sinks,
-                                          {.scale = {1, {{h_, -0.5}}},
-                                           .cap = kind_.decodes ? 20.0 : 0.0,
-                                           .windowed = false,
-                                           .causal = true,
-                                           .query_positions = positions_,
-                                           .key_positions = key_positions_}),
-                          "attn_out");
+    step::AttentionSettings settings;
+    settings.scale = {1, {{h_, -0.5}}};
+    if (sinks != step::kNoValue) settings.cap = 20;
+    settings.query_positions = query_positions_;
+    settings.key_positions = key_positions_;
+    if (kind_.turns > 1) {
+      settings.form = {.view = step::AttentionView::kRing,
+                       .turns = kind_.turns};
+    }
+    const ValueId a = Put(
+        step::Attention(write, {q}, {k}, values, sinks, settings), "attn_out");
     const ValueId o_bias = Parameter("o.bias", {d}, {{"fsdp"}});
     ValueId o = LinearOf("o", a, {d, nh_}, {{"fsdp"}, {"tp"}}, o_bias);
     if (kind_.again) {
@@ -379,8 +401,8 @@ class ModelWriter : public Writer {
           z_ = step::kNoLabel, fz_ = step::kNoLabel, e_ = step::kNoLabel;
   ValueId ids_ = step::kNoValue, positions_ = step::kNoValue,
           labels_ = step::kNoValue, weights_ = step::kNoValue,
-          embed_ = step::kNoValue, key_positions_ = step::kNoValue,
-          balance_ = step::kNoValue;
+          embed_ = step::kNoValue, query_positions_ = step::kNoValue,
+          key_positions_ = step::kNoValue, balance_ = step::kNoValue;
 };
 
 // Two micro-batches of one weight, whose gradients are added.
@@ -481,6 +503,9 @@ Recipe RecipeOf(SoundStep which) {
               {.sizes = {.b = 4, .t = 1, .n = 4, .k = 4}, .decodes = true}};
     case SoundStep::kMicro:
       return {{{"dp", 2}, {"fsdp", 2}}, {}};
+    case SoundStep::kRing:
+      return {{{"sp", 4}, {"tp", 2}},
+              {.sizes = {.b = 2, .t = 16, .n = 8, .k = 4}, .turns = 4}};
   }
   return {};
 }
@@ -523,6 +548,12 @@ void SetAnchors(SoundStep which, Writer& of) {
       of.Anchor("EXPERT", {"ep"});
       of.anchors.data = {"dp"};
       return;
+    case SoundStep::kRing:
+      of.Anchor("QUERY_LENGTH", {"sp"});
+      of.Anchor("KV_LENGTH", {"sp"});
+      AnchorHeads(of, {"tp"});
+      of.anchors.data = {"sp"};
+      return;
     case SoundStep::kDecode:
       of.Anchor("KV_LENGTH", {"sp"});
       AnchorHeads(of, {"tp"});
@@ -552,7 +583,7 @@ bool LowerInto(const Writer& of, SoundCase& out) {
 std::string_view SoundStepName(SoundStep which) {
   static constexpr std::array<std::string_view, kSoundSteps> kNames = {
       "tensor", "sequence", "split",  "experts", "tokens",
-      "decode", "micro",    "narrow", "again"};
+      "decode", "micro",    "narrow", "again",   "ring"};
   return kNames[static_cast<size_t>(which)];
 }
 

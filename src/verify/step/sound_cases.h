@@ -25,8 +25,9 @@ enum class SoundStep : uint8_t {
   kMicro,     // dp 2, fsdp 2: two micro-batches
   kNarrow,    // kTensor in float32
   kAgain,     // kTensor with a dropout in each layer, all computed anew
+  kRing,      // sp 4, tp 2: keys pass round sp, sinks
 };
-inline constexpr int kSoundSteps = 9;
+inline constexpr int kSoundSteps = 10;
 std::string_view SoundStepName(SoundStep which);  // "tensor"
 
 struct SoundCase {

@@ -299,6 +299,68 @@ void WriteEverywhere(WrongOp& one) {
   for (int32_t& x : one.Own(2).whole) x = first + x % rows;
 }
 
+// The last device's rows are padded to more, which count as its last one.
+void CountPadding(WrongOp& one) {
+  one.Run();
+  const exec::Part& e = one.local.in[0];
+  if (e.labels->size() != 3) return;  // not over the vocabulary
+  const int64_t rows = e.buffer->shape[2];
+  if (e.start[2] + rows != one.SizeOf((*e.labels)[2])) return;
+  for (size_t i = 0; i < one.local.out->wide.size(); ++i) {
+    one.local.out->wide[i] += e.buffer->wide[(i + 1) * At(rows) - 1];
+  }
+}
+
+// The size of the ring's label, where the op is what a sink adds to a row.
+int64_t TurnsOfSink(const WrongOp& one) {
+  const step::Graph& graph = one.of->graph;
+  for (const step::Op& op : graph.ops) {
+    if (op.out != one.op.in[0]) continue;
+    for (const step::Parameter& parameter : graph.parameters) {
+      if (parameter.role == "sinks" && op.in.back() == parameter.value) {
+        return one.SizeOf(graph.ring.turns);
+      }
+    }
+  }
+  return 1;
+}
+
+void TimesOut(WrongOp& one, int64_t factor) {
+  one.Run();
+  for (double& x : one.local.out->wide) x *= static_cast<double>(factor);
+}
+
+void SinkPerTurn(WrongOp& one) { TimesOut(one, TurnsOfSink(one)); }
+
+void SinkGradientPerTurn(WrongOp& one) {
+  const step::Graph& graph = one.of->graph;
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    if (graph.parameters[i].role != "sinks") continue;
+    if (graph.gradients[i] != one.op.out) continue;
+    TimesOut(one, one.SizeOf(graph.ring.turns));
+  }
+}
+
+PerDevice OtherWay(Machine& machine, const CollectiveCall& call) {
+  std::vector<exec::Edge> edges(call.edges.begin(), call.edges.end());
+  for (auto& [from, to] : edges) std::swap(from, to);
+  CollectiveCall back = call;
+  back.edges = edges;
+  return exec::RunCollective(machine, back);
+}
+
+// The call that comes as the `which`-th of those that match.
+Inject AtCallNumber(CallAt at, int which, SpoilCall spoil) {
+  at.all = true;
+  return [=](const SoundCase& of, Wrong& wrong) {
+    const auto seen = std::make_shared<int>(0);
+    return AtCall(at, [=](Machine& machine, const CollectiveCall& call) {
+      return ++*seen == which ? spoil(machine, call)
+                              : exec::RunCollective(machine, call);
+    })(of, wrong);
+  };
+}
+
 // --- the table ---
 
 void AddSums(std::vector<StepFault>& out) {
@@ -377,16 +439,11 @@ void AddVocabulary(std::vector<StepFault>& out) {
         kTensor, kCollective, kAnchors, Skip(sum)},
        {"ce-pick-local", "vocabulary", "the label's logit is not reduced",
         kTensor, kCollective, kAnchors,
-        [](const SoundCase& of, Wrong& wrong) {
-          // The second of the two sums over tp.
-          const auto seen = std::make_shared<int>(0);
-          return AtCall({.op = "loss", .axes = {"tp"}, .all = true},
-                        [seen](Machine& machine, const CollectiveCall& call) {
-                          return ++*seen == 2
-                                     ? Skipped(machine, call)
-                                     : exec::RunCollective(machine, call);
-                        })(of, wrong);
-        }},
+        // The second of the two sums over tp.
+        AtCallNumber({.op = "loss", .axes = {"tp"}}, 2, Skipped)},
+       {"padded-rows", "vocabulary",
+        "rows that pad the vocabulary count in the sum", kTensor, kOp, kAnchors,
+        AtOp({"loss", OpKind::kSum, -1}, CountPadding)},
        {"z-loss-local", "vocabulary",
         "a z-loss adds up the local vocabulary only", kTensor, kCollective,
         kAnchors, Skip({.op = "z-loss"})},
@@ -601,6 +658,29 @@ void AddDecoding(std::vector<StepFault>& out) {
              Positions(1, [](int64_t x) { return x % 4; }))}});
 }
 
+// Round a ring of four each of keys and values is sent three times forward and,
+// with its gradient, six times backward.
+void AddRing(std::vector<StepFault>& out) {
+  const CallAt forward = {.op = "attention", .kind = kPpermute};
+  const CallAt backward = {.op = "d:attention", .kind = kPpermute};
+  out.insert(
+      out.end(),
+      {{"ring-values-stay", "ring", "keys pass on, and values do not", kRing,
+        kCollective, kAnchors, AtCallNumber(forward, 2, Skipped)},
+       {"ring-other-way", "ring", "keys go to the device before, not the next",
+        kRing, kCollective, kAnchors, AtCallNumber(forward, 1, OtherWay)},
+       {"kv-grad-short", "ring",
+        "the gradient of keys is sent one step short of its home", kRing,
+        kCollective, kAnchors, AtCallNumber(backward, 12, Skipped)},
+       {"sink-per-turn", "ring", "the sink is added once a block of keys",
+        kRing, kOp, kAnchors,
+        AtOp({"attention", OpKind::kFn, -1}, SinkPerTurn)},
+       {"sink-grad-per-turn", "ring",
+        "the sink's gradient is added once a block of keys", kRing, kOp,
+        kResults,
+        AtOp({"d:attention", OpKind::kSum, -1}, SinkGradientPerTurn)}});
+}
+
 }  // namespace
 
 std::string_view FaultSeamName(FaultSeam seam) {
@@ -621,6 +701,7 @@ std::vector<StepFault> StepFaults() {
   AddRandom(out);
   AddOptimizer(out);
   AddDecoding(out);
+  AddRing(out);
   return out;
 }
 

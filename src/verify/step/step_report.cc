@@ -14,6 +14,7 @@
 
 #include "source/digest.h"
 #include "step/validate.h"
+#include "verify/step/step_operation.h"
 #include "verify/step/witness.h"
 
 namespace shardc::verify {
@@ -50,7 +51,12 @@ class Reporter {
 
   std::optional<StepReport> Run() {
     Start();
-    auto full = BuildStep(request_, {}, findings_);
+    const auto form = FormOf(request_, compiled_.mesh, out_.reason);
+    if (!form) {
+      out_.status = StepStatus::kUnsupported;
+      return std::move(out_);
+    }
+    auto full = BuildStep(request_, {}, findings_, *form);
     if (!full) return std::nullopt;
     for (const Op& op : full->model.graph.ops) {
       out_.layers = std::max<int64_t>(out_.layers, op.layer + 1);
@@ -75,6 +81,9 @@ class Reporter {
  private:
   void Start() {
     out_.mode = request_.mode;
+    if (request_.operation != nullptr) {
+      out_.operation = request_.operation->name;
+    }
     out_.mesh = compiled_.mesh;
     out_.batch = request_.batch;
     out_.length = request_.length;
@@ -222,10 +231,14 @@ class Reporter {
   // False after findings.
   bool Prove(const Graph& full) {
     out_.witness_layers = WitnessLayers(full);
-    auto small = BuildStep(request_, out_.witness_layers, findings_);
-    if (!small) return false;
-    if (!LowerAt(*small, compiled_.mesh)) return true;
     out_.witness_mesh = WitnessMesh(compiled_.mesh, kMostDevices);
+    // A ring has as many turns as it has devices.
+    const Mesh& mesh = full.ring.turns < 0 ? compiled_.mesh : out_.witness_mesh;
+    const auto form = FormOf(request_, mesh, out_.reason);
+    if (!form) return Unsupported(out_.reason);
+    auto small = BuildStep(request_, out_.witness_layers, findings_, *form);
+    if (!small) return false;
+    if (!LowerAt(*small, mesh)) return true;
     const step::Axes axes = step::AxesOf(out_.witness_mesh);
     if (axes.names != small->program->axes.names) {
       return Unsupported("the mesh has no small one");

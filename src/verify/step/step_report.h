@@ -67,6 +67,7 @@ std::string_view StepStatusName(StepStatus status);
 
 struct StepReport {
   Mode mode = Mode::kTrain;
+  std::string operation;  // of attention; empty: as described
   Mesh mesh;
   int64_t batch = 0, length = 0, layers = 0;
   Dtype dtype = Dtype::kF64;

@@ -100,7 +100,16 @@ class Chooser {
       if (op.kind == OpKind::kIndex || op.kind == OpKind::kUnindex) {
         fixed_[At(op.label)] = 1;
       }
+      // Heads that are there several times: as many as there are.
+      const bool copied =
+          op.kind == OpKind::kRepeat && !LabelOf(op.label).factors.empty();
+      if (!copied) continue;
+      fixed_[At(op.to)] = 1;
+      for (const LabelId factor : LabelOf(op.label).factors) {
+        fixed_[At(factor)] = 1;
+      }
     }
+    if (graph_.ring.turns >= 0) fixed_[At(graph_.ring.turns)] = 1;
   }
 
   void ChooseTokens() {
@@ -125,6 +134,7 @@ class Chooser {
   void ChooseHeads() {
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kRepeat) continue;
+      if (!LabelOf(op.label).factors.empty()) continue;
       if (set_.count(op.to) != 0) continue;
       Splits splits;
       std::set<int64_t> heads = several_[At(op.to)];

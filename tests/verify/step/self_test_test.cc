@@ -17,7 +17,7 @@ namespace {
 TEST_CASE("every fault of a step is injected and caught") {
   const StepSelfTest result = RunStepSelfTest(StepFaults(), 2);
   CHECK(result.sound == kSoundSteps);
-  CHECK(result.faults.size() >= 75);
+  CHECK(result.faults.size() >= 87);
   for (const StepFaultVerdict& fault : result.faults) {
     CAPTURE(std::string(fault.name));
     CAPTURE(std::string(fault.by));

@@ -1,0 +1,290 @@
+// The softmax is written once, for keys that come in one block or in several: a
+// running maximum, and what was summed so far scaled to it. Plain attention is
+// one block of all keys. Round a ring each device keeps its block of queries
+// and sees the blocks of keys pass: tokens are split in (turns, rows), so that
+// queries and keys of a block stand side by side along `turns`, which the
+// ring's axes cut; before each turn but the first, keys and values roll on by
+// one.
+//
+//   4 devices, turn 1:  keys   [b, turns, rows, k, h]  ppermute
+//                       scores [b, n, turns, rows, rows'], of block r with
+//                       that of r - 1
+#include "step/attention.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace shardc::step {
+namespace {
+
+bool Holds(const Labels& labels, LabelId label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+// What is written of the keys that are at hand.
+struct Block {
+  std::vector<ValueId> keys = {};
+  ValueId values = kNoValue, positions = kNoValue;
+};
+
+// So far.
+struct Running {
+  ValueId greatest = kNoValue, less = kNoValue;  // and its negative
+  ValueId sum = kNoValue, out = kNoValue;
+};
+
+class Writer {
+ public:
+  Writer(GraphWriter& write, const std::vector<ValueId>& queries, ValueId sinks,
+         const AttentionSettings& settings)
+      : write_(write),
+        settings_(settings),
+        ring_(write.graph().ring),
+        queries_(queries),
+        sinks_(sinks),
+        query_positions_(settings.query_positions),
+        query_(write.graph().common.query),
+        key_(write.graph().common.key) {
+    // Heads are [n], or [k, g] where they come in groups.
+    const Labels& labels = write.LabelsOf(queries[0]);
+    heads_ = {labels.begin() + 2, labels.end() - 1};
+  }
+
+  ValueId Run(Block keys) {
+    const AttentionView view = settings_.form.view;
+    if (view == AttentionView::kGlobal) return Whole(keys);
+    for (ValueId& query : queries_) query = Brought(query, "op_q");
+    for (ValueId& key : keys.keys) key = Brought(Copied(key), "op_k");
+    keys.values = Brought(Copied(keys.values), "op_k");
+    const ValueId out =
+        view == AttentionView::kRing ? Round(std::move(keys)) : Whole(keys);
+    write_.Producer(out).anchor = "op_out";
+    return write_.Identity(out);
+  }
+
+ private:
+  Graph& graph() { return write_.graph(); }
+
+  ValueId Brought(ValueId x, std::string_view anchor) {
+    x = write_.Identity(x);
+    write_.Producer(x).anchor = anchor;
+    return x;
+  }
+
+  // Of [b, s, k, h], each of the heads several times over.
+  ValueId Copied(ValueId x) {
+    const LabelId copied = settings_.copied_heads;
+    if (copied == kNoLabel) return x;
+    const std::vector<LabelId> factors =
+        graph().labels[static_cast<size_t>(copied)].factors;
+    if (!write_.Has(x, factors[0])) return x;
+    const Labels wide =
+        GraphWriter::Replaced(write_.LabelsOf(x), factors[0], factors);
+    x = write_.Merge(write_.Broadcast(x, factors[1], wide), copied);
+    write_.Producer(x).anchor = "op_given";
+    return x;
+  }
+
+  // [b, t, ..] -> [b, turns, rows, ..]
+  ValueId Blocks(ValueId x, LabelId from, LabelId whole) {
+    const bool integral = graph().values[static_cast<size_t>(x)].integral;
+    x = write_.Rename(x, from, whole);
+    graph().values[static_cast<size_t>(x)].integral = integral;
+    x = write_.Split(x, whole);
+    graph().values[static_cast<size_t>(x)].integral = integral;
+    return x;
+  }
+  ValueId Rolled(ValueId x) {
+    Op op;
+    op.kind = OpKind::kRoll;
+    op.in = {x};
+    op.label = ring_.turns;
+    const bool integral = graph().values[static_cast<size_t>(x)].integral;
+    // Positions are no more than the number of the block.
+    op.anew = !integral;
+    return write_.Append(std::move(op), write_.LabelsOf(x), integral);
+  }
+
+  ValueId Round(Block keys) {
+    const auto query = [&](ValueId x) {
+      return Blocks(x, query_, ring_.queries);
+    };
+    const auto key = [&](ValueId x) { return Blocks(x, key_, ring_.keys); };
+    for (ValueId& x : queries_) x = query(x);
+    query_positions_ = query(query_positions_);
+    for (ValueId& x : keys.keys) x = key(x);
+    keys.values = key(keys.values);
+    keys.positions = key(keys.positions);
+    query_ = ring_.query_rows;
+    key_ = ring_.key_rows;
+    Running running;
+    for (int64_t turn = 0; turn < settings_.form.turns; ++turn) {
+      if (turn > 0) {
+        for (ValueId& x : keys.keys) x = Rolled(x);
+        keys.values = Rolled(keys.values);
+        keys.positions = Rolled(keys.positions);
+      }
+      running = Absorb(keys, running);
+    }
+    const ValueId out = write_.Merge(Finish(running), ring_.queries);
+    return write_.Rename(out, ring_.queries, graph().common.query);
+  }
+
+  bool InTurns() const { return query_ == ring_.query_rows; }
+  // Batch, and the blocks.
+  Labels Leading() const {
+    Labels out = {write_.graph().common.batch};
+    if (InTurns()) out.push_back(ring_.turns);
+    return out;
+  }
+
+  // [.., k, h] with a row for each of the query's heads; where these come in
+  // groups, the group has one row.
+  ValueId Repeated(ValueId x) {
+    const Labels& labels = write_.LabelsOf(x);
+    const bool shared =
+        std::any_of(heads_.begin(), heads_.end(),
+                    [&](LabelId head) { return Holds(labels, head); });
+    // Batch, blocks, keys, heads and what is contracted.
+    if (labels.size() < Leading().size() + 3 || shared) return x;
+    Op op;
+    op.kind = OpKind::kRepeat;
+    op.in = {x};
+    op.label = labels[labels.size() - 2];
+    op.to = heads_[0];
+    const bool global = settings_.form.view == AttentionView::kGlobal;
+    if (!global) op.fn = kInSlices;
+    Labels out = GraphWriter::Replaced(labels, op.label, {{op.to}});
+    x = write_.Append(std::move(op), std::move(out));
+    if (!InTurns()) {
+      write_.Producer(x).anchor = global ? "krep" : "op_krep";
+    }
+    return x;
+  }
+
+  ValueId Masked(ValueId scores, ValueId key_positions) {
+    Op op;
+    op.kind = OpKind::kMask;
+    op.in = {scores, query_positions_, key_positions};
+    op.fn = settings_.causal ? "causal" : "all";
+    if (settings_.windowed) op.counts = {graph().common.window};
+    if (settings_.sloped) {
+      op.label = heads_[0];
+      if (settings_.slopes_scaled) op.scale = settings_.scale;
+    }
+    return write_.Append(std::move(op), write_.LabelsOf(scores));
+  }
+
+  // [b, n, t, s]
+  ValueId Scores(const Block& block) {
+    Labels row = {graph().common.batch};
+    row.insert(row.end(), heads_.begin(), heads_.end());
+    if (InTurns()) row.push_back(ring_.turns);
+    row.insert(row.end(), {query_, key_});
+    std::vector<ValueId> products;
+    for (size_t i = 0; i < queries_.size(); ++i) {
+      products.push_back(
+          write_.Einsum(queries_[i], Repeated(block.keys[i]), row));
+    }
+    ValueId scores =
+        write_.Scaled(write_.Add(std::move(products)), settings_.scale);
+    if (settings_.cap > 0) scores = write_.Fn("cap", scores, settings_.cap);
+    return Masked(scores, block.positions);
+  }
+
+  // Round a ring backward computes scores again.
+  void MarkAnew(size_t from) {
+    if (!InTurns()) return;
+    for (size_t i = from; i < graph().ops.size(); ++i) {
+      Op& op = graph().ops[i];
+      op.anew = op.kind != OpKind::kMax && op.fn != "max2";
+    }
+  }
+
+  // e to the scores less the greatest.
+  ValueId Weights(ValueId scores, ValueId less) {
+    return write_.Fn("exp", write_.Add({scores, less}));
+  }
+  ValueId SinkWeight(ValueId less) {
+    return write_.Fn("exp", write_.Add({less, sinks_}));
+  }
+  ValueId Negative(ValueId x) { return write_.Scaled(x, {-1, {}}); }
+
+  Labels OutLabels(ValueId values) const {
+    Labels out = Leading();
+    out.push_back(query_);
+    out.insert(out.end(), heads_.begin(), heads_.end());
+    out.push_back(write_.LabelsOf(values).back());
+    return out;
+  }
+
+  // All keys at once.
+  ValueId Whole(const Block& keys) {
+    const ValueId scores = Scores(keys);
+    ValueId greatest = write_.Max(scores, key_);
+    if (sinks_ != kNoValue) {
+      // A row that is much less than its sink would overflow otherwise.
+      greatest = write_.Greater(greatest, sinks_);
+    }
+    const ValueId less = Negative(greatest);
+    const ValueId e = Weights(scores, less);
+    ValueId sum = write_.Sum(e, key_);
+    if (sinks_ != kNoValue) sum = write_.Add({sum, SinkWeight(less)});
+    const ValueId p = write_.Times(e, write_.Fn("recip", sum));
+    const ValueId values = Repeated(keys.values);
+    return write_.Einsum(p, values, OutLabels(values));
+  }
+
+  Running Absorb(const Block& block, const Running& before) {
+    const bool first = before.greatest == kNoValue;
+    const size_t from = graph().ops.size();
+    Running out;
+    const ValueId scores = Scores(block);
+    out.greatest = write_.Max(scores, key_);
+    if (!first) {
+      out.greatest = write_.Greater(before.greatest, out.greatest);
+    } else if (sinks_ != kNoValue) {
+      out.greatest = write_.Greater(out.greatest, sinks_);
+    }
+    out.less = Negative(out.greatest);
+    const ValueId e = Weights(scores, out.less);
+    const ValueId values = Repeated(block.values);
+    MarkAnew(from);
+    out.sum = write_.Sum(e, key_);
+    out.out = write_.Einsum(e, values, OutLabels(values));
+    if (first) return out;
+    const ValueId scale =
+        write_.Fn("exp", write_.Add({before.greatest, out.less}));
+    out.sum = write_.Add({write_.Times(before.sum, scale), out.sum});
+    out.out = write_.Add({write_.Times(before.out, scale), out.out});
+    return out;
+  }
+
+  ValueId Finish(const Running& all) {
+    ValueId sum = all.sum;
+    if (sinks_ != kNoValue) sum = write_.Add({sum, SinkWeight(all.less)});
+    return write_.Times(all.out, write_.Fn("recip", sum));
+  }
+
+  GraphWriter& write_;
+  const AttentionSettings& settings_;
+  const RingLabels ring_;
+  std::vector<ValueId> queries_;
+  const ValueId sinks_;
+  ValueId query_positions_;
+  LabelId query_, key_;  // of the rows of one block
+  Labels heads_;
+};
+
+}  // namespace
+
+ValueId Attention(GraphWriter& write, const std::vector<ValueId>& queries,
+                  const std::vector<ValueId>& keys, ValueId values,
+                  ValueId sinks, const AttentionSettings& settings) {
+  return Writer(write, queries, sinks, settings)
+      .Run({keys, values, settings.key_positions});
+}
+
+}  // namespace shardc::step

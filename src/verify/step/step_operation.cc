@@ -1,0 +1,160 @@
+// The operation is asked as `verify` without --step asks it: given the plan's
+// specs and shapes without elements it says whether it could run. What it is
+// in a step follows from its record: of the global view, local with lengths
+// that are gathered or exchanged for heads, or a ring.
+//
+//   ulysses, q [b, t:sp, n:tp, h]  ->  op_q b, t, n:tp+sp: an all_to_all
+#include "verify/step/step_operation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "exec/machine/mesh_sim.h"
+#include "plan/compile.h"
+#include "step/build.h"
+#include "verify/cases/matrix.h"
+#include "verify/judge/given.h"
+
+namespace shardc::verify {
+namespace {
+
+using exec::Operation;
+
+// Heads and their size, by the graph of one layer; nothing where a layer has no
+// heads.
+std::optional<Sizes> SizesOf(const StepRequest& request) {
+  Findings unsaid;  // a build of all layers tells them
+  const auto model =
+      step::BuildForward(*request.compiled->rules.model, request.config,
+                         request.compiled->manifest, request.mode, unsaid, {0});
+  if (!model) return std::nullopt;
+  const step::Graph& graph = model->graph;
+  const step::Sizes sizes =
+      step::RealSizes(*model, request.batch, request.length);
+  const auto size = [&](step::LabelId label) {
+    return sizes[static_cast<size_t>(label)];
+  };
+  Sizes out;
+  out.batch = request.batch;
+  out.query_length = out.key_length = request.length;
+  for (const step::Op& op : graph.ops) {
+    const auto& labels = graph.values[static_cast<size_t>(op.out)].labels;
+    if (op.anchor == "q" && labels.size() > 3) {
+      // [b, t, n, h], or heads in groups.
+      out.heads = 1;
+      for (size_t i = 2; i + 1 < labels.size(); ++i) {
+        out.heads *= size(labels[i]);
+      }
+      out.head_dim = size(labels.back());
+    } else if (op.kind == step::OpKind::kRename && labels.size() == 4 &&
+               op.to == graph.common.key) {
+      out.key_heads = size(labels[2]);
+    } else if (op.kind == step::OpKind::kCacheWrite && labels.size() == 4) {
+      out.key_heads = size(labels[2]);
+    }
+  }
+  return SizesOfMode(out, request.mode);
+}
+
+std::optional<Case> CaseOf(const StepRequest& request, const Mesh& mesh) {
+  const auto sizes = SizesOf(request);
+  if (!sizes) return std::nullopt;
+  Case out;
+  out.operation = request.operation;
+  out.mode = request.mode;
+  out.mesh = mesh;
+  out.sizes = *sizes;
+  out.dtype = request.element_bytes == 2 ? Dtype::kBF16 : Dtype::kF32;
+  out.features.causal = true;
+  out.specs = ResolveSpecs(*request.compiled->resolver, out,
+                           request.compiled->IllegalFor(-1));
+  return out;
+}
+
+const AxisGroup& AxesOf(const step::AnchorAxes& anchors,
+                        std::string_view token) {
+  return anchors.by_token[static_cast<size_t>(
+      std::find(step::kAnchorTokens.begin(), step::kAnchorTokens.end(), token) -
+      step::kAnchorTokens.begin())];
+}
+
+AxisGroup Joined(AxisGroup first, const AxisGroup& then) {
+  for (const std::string& axis : then) {
+    if (std::find(first.begin(), first.end(), axis) == first.end()) {
+      first.push_back(axis);
+    }
+  }
+  return first;
+}
+
+}  // namespace
+
+std::optional<step::AttentionForm> FormOf(const StepRequest& request,
+                                          const Mesh& mesh, std::string& why) {
+  step::AttentionForm out;
+  if (request.operation == nullptr) return out;
+  const Operation& operation = *request.operation;
+  const auto refuse = [&](const std::string& reason) {
+    why = std::string(operation.name) + ": " + reason;
+    return std::nullopt;
+  };
+  if (operation.IsPaged()) {
+    return refuse("a step keeps keys in caches, not in pages");
+  }
+  if (!Applies(operation, request.mode, Layout::kBthd)) {
+    return refuse("is for decoding alone");
+  }
+  const auto test = CaseOf(request, mesh);
+  if (!test) return out;
+  if (const auto refusal = RefusalAt(*test)) return refuse(refusal->reason);
+  if (operation.global_view) return out;
+  const exec::SimMesh sim(mesh);
+  const int64_t parts = sim.Parts(test->specs.query[1]);
+  out.view = step::AttentionView::kLocal;
+  if (!operation.lengths_alike || parts == 1) return out;
+  if (!operation.exchanges_heads) {
+    out.view = step::AttentionView::kRing;
+    out.turns = parts;
+    return out;
+  }
+  const int64_t keys = test->sizes.key_heads / sim.Parts(test->specs.key[2]);
+  if (keys % parts != 0) out.copies = parts / keys;
+  return out;
+}
+
+void AddOverrides(const Operation& operation, step::AnchorAxes& anchors) {
+  if (operation.global_view) return;
+  const AxisGroup lengths = AxesOf(anchors, "QUERY_LENGTH");
+  const AxisGroup heads = AxesOf(anchors, "HEAD");
+  const auto put = [&](std::string_view role, std::string_view token,
+                       AxisGroup axes) {
+    anchors.overrides.push_back(
+        {std::string(role), std::string(token), std::move(axes)});
+  };
+  const bool exchanges = operation.exchanges_heads;
+  const bool rings = operation.lengths_alike && !exchanges;
+  if (!rings) {
+    put("op_q", "QUERY_LENGTH", {});
+    put("op_out", "QUERY_LENGTH", {});
+  }
+  // Parts of a softmax over keys are joined.
+  const bool joins = operation.decode_only;
+  if (!rings && !joins) {
+    put("op_k", "KV_LENGTH", {});
+    put("op_krep", "KV_LENGTH", {});
+  }
+  if (operation.heads_on_keys) put("op_k", "KV_HEAD", heads);
+  if (!exchanges) return;
+  for (const std::string_view role : {"op_q", "op_k", "op_krep", "op_out"}) {
+    put(role, "HEAD", Joined(heads, lengths));
+  }
+  put("op_k", "KV_HEAD", Joined(AxesOf(anchors, "KV_HEAD"), lengths));
+}
+
+std::optional<exec::SentBytes> FormulaOf(const StepRequest& request,
+                                         const Mesh& mesh) {
+  const auto test = CaseOf(request, mesh);
+  return test ? SentAt(*test) : std::nullopt;
+}
+
+}  // namespace shardc::verify
