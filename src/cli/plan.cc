@@ -13,6 +13,8 @@
 #include "emit/emit.h"
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
+#include "source/file_sink.h"
+#include "source/thread_pool.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -196,12 +198,11 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
     status = std::max(status,
                       ShowDiff(target, compiled->plan, common, diff, findings));
   } else {
-    const auto write = [&](Sink& out) {
-      WritePlanJson(compiled->plan,
-                    refused ? found.all() : std::span<Finding>{}, out);
-    };
     const std::string& path = flags.write_locked ? target.plan : flags.output;
-    if (!PutResult(write, path, findings)) status = kFailed;
+    FileSink file(path.empty() ? "-" : path);
+    WritePlanJson(compiled->plan, refused ? found.all() : std::span<Finding>{},
+                  file, ThreadsOr(common.threads));
+    if (!file.Commit(findings)) status = kFailed;
   }
   findings.Append(std::move(found));
   return status;

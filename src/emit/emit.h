@@ -13,11 +13,16 @@
 
 namespace shardc {
 
+class FileSink;
 struct Compiled;
 
 // shardc.plan/v1, with `diagnostics` when there are findings to carry.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    Sink& out);
+// The same bytes; with two threads or more the digest at the head is computed
+// beside a large plan's body.
+void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
+                   FileSink& out, int threads);
 
 // What `plan` tells people: totals, bytes per device, the largest replicated
 // parameters, hits per rule, corrections with their bytes, the unmatched with

@@ -156,6 +156,27 @@ void FileSink::Drain(std::string_view bytes) {
   if (error_ == 0 && !WriteAll(fd_, bytes)) Fail(errno);
 }
 
+int64_t FileSink::Leave(size_t size) {
+  Flush();
+  const off_t offset = error_ == 0 ? ::lseek(fd_, 0, SEEK_CUR) : 0;
+  if (offset < 0) Fail(errno);
+  Fill(size, ' ');
+  return offset;
+}
+
+void FileSink::Amend(int64_t offset, std::string_view bytes) {
+  Flush();
+  while (error_ == 0 && !bytes.empty()) {
+    const ssize_t put = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
+    if (put >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(put));
+      offset += put;
+    } else if (errno != EINTR) {
+      Fail(errno);
+    }
+  }
+}
+
 // A file without a name is linked where no file stands; one that stands is only
 // taken over by renaming. All that is ever called `next` is whole, so it does
 // not matter whose it is when several write at once, and what a killed run left

@@ -3,6 +3,8 @@
 #define SHARDC_SOURCE_FILE_SINK_H_
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +27,13 @@ class FileSink final : public Sink {
   enum class Links { kFollow, kReplace };
   explicit FileSink(std::string path, Links links = Links::kFollow);
   ~FileSink() override;
+
+  // What stands at the head of a file may be known last: Leave keeps `size` bytes
+  // free and gives their offset, where Amend puts as many. Only for what is not
+  // written in place.
+  bool amendable() const { return !in_place_; }
+  int64_t Leave(size_t size);
+  void Amend(int64_t offset, std::string_view bytes);
 
   // All is out, or a finding (`write`) says why not, the first that failed. A
   // reader of standard output that left early (`| head`) is nobody's error.

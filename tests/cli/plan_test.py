@@ -148,6 +148,25 @@ class Plan(Case):
             for other in others:
                 self.assertEqual(first, self.check(other, 0).out)
 
+    def test_a_large_plan_is_the_same_however_it_is_written(self):
+        # Its digest is computed beside it, where there is a second thread and
+        # a file.
+        with tempfile.TemporaryDirectory() as folder:
+            manifest = write(folder, "m.json", json.dumps(
+                {f"layers.{i}.{name}": {"shape": [8, 4], "dtype": "F32"}
+                 for i in range(4000) for name in ("c", "a", "b")}))
+            args = ["plan", "--no-project", "--mesh", "tp:2", "--rules",
+                    write(folder, "r.yaml", "version: 1\nrules:\n"
+                          "- {match: 'a$', spec: [tp]}\n"
+                          "- {match: '.*', spec: []}\n"),
+                    "--manifest", manifest, "--quiet"]
+            first = self.check(run(*args, "--threads", 1), 0).out
+            out = os.path.join(folder, "plan.json")
+            for threads in 1, 2, 8, 2:
+                self.check(run(*args, "-o", out, "--threads", threads), 0)
+                with open(out, encoding="utf-8") as file:
+                    self.assertEqual(first, file.read())
+
     def test_one_run_names_one_nearest_rule(self):
         # Words of [0] are found in both names, path parts of [2] and [1].
         rules = ["mlp/up/kernel", "kernel/up/moe", "moe/(up|down)/kernel",

@@ -60,6 +60,26 @@ TEST_CASE("file sink: until it is committed the old file stands") {
   CHECK(folder.Count() == 1);
 }
 
+TEST_CASE("file sink: what is known last may stand first") {
+  const TemporaryFolder folder;
+  Findings findings;
+  for (const size_t body : {size_t{0}, size_t{9}, size_t{300'000}}) {
+    CAPTURE(body);
+    FileSink file(folder / "a");
+    REQUIRE(file.amendable());
+    file.Append("head ");
+    const int64_t first = file.Leave(3);
+    file.Append(std::string(body, 'x'));
+    const int64_t second = file.Leave(2);
+    file.Append(" end");
+    file.Amend(second, "89");
+    file.Amend(first, "567");
+    REQUIRE(file.Commit(findings));
+    CHECK(folder.Read("a") == "head 567" + std::string(body, 'x') + "89 end");
+  }
+  CHECK_FALSE(FileSink("-").amendable());
+}
+
 TEST_CASE("file sink: a process that is killed leaves nothing") {
   const TemporaryFolder folder;
   folder.Write("a", "old");

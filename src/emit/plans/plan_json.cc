@@ -1,13 +1,16 @@
 // shardc.plan/v1, one parameter a line. A layout's text is made once and
 // copied for each of its parameters, so the cost per parameter is that of its
 // name; nothing holds the whole text.
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "emit/emit.h"
 #include "emit/findings/json.h"
 #include "plan/fingerprint.h"
+#include "source/file_sink.h"
 #include "source/json_writer.h"
+#include "source/thread_pool.h"
 
 namespace shardc {
 namespace {
@@ -192,14 +195,15 @@ void WriteSummary(JsonWriter& json, const PlanSummary& summary) {
   json.EndObject();
 }
 
-}  // namespace
-
-void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
-                   Sink& out) {
+// `put_fingerprint(json)` writes the text of that member.
+template <class PutFingerprint>
+void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
+               Sink& out, const PutFingerprint& put_fingerprint) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.plan/v1");
-  json.Member("fingerprint", Fingerprint(plan));
+  json.Key("fingerprint");
+  put_fingerprint(json);
   json.Key("mesh");
   WriteMesh(json, plan.mesh);
   json.Key("modes");
@@ -215,6 +219,47 @@ void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
   }
   json.EndObject();
   out.Put('\n');
+}
+
+// A thread is worth its start where hashing takes longer than that.
+constexpr size_t kManyParams = 10'000;
+// "sha256:" and 64 digits, quoted.
+constexpr size_t kFingerprintBytes = 73;
+
+std::string Quoted(const std::string& fingerprint) {
+  return '"' + fingerprint + '"';
+}
+
+}  // namespace
+
+void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
+                   Sink& out) {
+  WritePlan(plan, diagnostics, out, [&](JsonWriter& json) {
+    json.Written(Quoted(Fingerprint(plan)));
+  });
+}
+
+void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
+                   FileSink& out, int threads) {
+  if (threads < 2 || plan.params.size() < kManyParams || !out.amendable()) {
+    return WritePlanJson(plan, diagnostics, static_cast<Sink&>(out));
+  }
+  std::string fingerprint;
+  int64_t offset = 0;
+  const auto write_around = [&] {
+    WritePlan(plan, diagnostics, out, [&](JsonWriter& json) {
+      json.Written({});
+      offset = out.Leave(kFingerprintBytes);
+    });
+  };
+  ParallelFor(2, 2, [&](int64_t task) {
+    if (task == 0) {
+      write_around();
+    } else {
+      fingerprint = Quoted(Fingerprint(plan));
+    }
+  });
+  out.Amend(offset, fingerprint);
 }
 
 }  // namespace shardc
