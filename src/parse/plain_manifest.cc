@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/type_numbers.h"
+#include "parse/plain_leaf.h"
+#include "parse/plain_tree.h"
 #include "source/plain_json.h"
-#include "source/text_order.h"
 
 namespace shardc {
 namespace {
@@ -35,12 +35,11 @@ class Reader {
 
   void Reserve(size_t count) {
     names.reserve(count);
-    types.reserve(count);
+    leaves.types.reserve(count);
   }
 
   std::vector<std::string_view> names;
-  std::vector<uint32_t> types;
-  TypeNumbers numbers;
+  PlainLeaves leaves;
 
  private:
   bool Members(Manifest& manifest) {
@@ -93,8 +92,9 @@ class Reader {
     has_schema_ = true;
     do {
       std::string_view name;
-      if (!json_.Take('{') || !Fields(name, kName) || name.empty())
+      if (!json_.Take('{') || !leaves.TakeNamed(json_, name) || name.empty()) {
         return false;
+      }
       names.push_back(name);
     } while (json_.Take(','));
     return true;
@@ -104,7 +104,7 @@ class Reader {
     do {
       std::string_view name;
       if (!json_.String(name) || name.empty() || !json_.Take(':') ||
-          !json_.Take('{') || !Fields(name, 0)) {
+          !json_.Take('{') || !leaves.Take(json_)) {
         return false;
       }
       names.push_back(name);
@@ -112,60 +112,9 @@ class Reader {
     return true;
   }
 
-  enum : unsigned { kName = 1, kShape = 2, kDtype = 4 };
-
-  // The members of an object, each once, and its end; its type is kept.
-  bool Fields(std::string_view& name, unsigned wanted) {
-    wanted |= kShape | kDtype;
-    FlatType type;
-    unsigned seen = 0;
-    do {
-      if (!json_.Take('"')) return false;
-      unsigned field = 0;
-      bool good = false;
-      if (json_.TakeKey("name\"")) {
-        field = kName;
-        good = json_.String(name);
-      } else if (json_.TakeKey("shape\"")) {
-        field = kShape;
-        good = Shape(type);
-      } else if (json_.TakeKey("dtype\"")) {
-        field = kDtype;
-        good = DtypeOf(type);
-      }
-      if (!good || (seen & field) != 0) return false;
-      seen |= field;
-    } while (json_.Take(','));
-    if (seen != wanted || !json_.Take('}')) return false;
-    const auto number = numbers.Of(type);
-    if (number) types.push_back(*number);
-    return number.has_value();
-  }
-
-  bool Shape(FlatType& type) {
-    if (json_.Next('n')) return json_.TakeWord("null");
-    return type.TakeShape(json_);
-  }
-
-  bool DtypeOf(FlatType& type) {
-    if (json_.Next('n')) return json_.TakeWord("null");
-    std::string_view text;
-    if (!json_.String(text)) return false;
-    if (last_dtype_.empty() || text != last_dtype_) {
-      const auto dtype = ParseDtype(text);
-      if (!dtype) return false;
-      last_dtype_ = text;
-      dtype_ = *dtype;
-    }
-    type.dtype = dtype_;
-    return true;
-  }
-
   PlainJson json_;
   bool has_params_ = false;
   bool has_schema_ = false;
-  std::string_view last_dtype_;  // empty: none yet
-  Dtype dtype_ = Dtype::kF32;
 };
 
 }  // namespace
@@ -175,15 +124,8 @@ std::optional<Manifest> ReadPlainManifest(const SourceRef& source) {
   Reader reader(source->text());
   // What is not used of the memory is never touched.
   reader.Reserve(source->text().size() / kLeastBytes);
-  if (!reader.Read(manifest)) return std::nullopt;
-  TextOrder sorted = OrderOf(reader.names);
-  if (!sorted.distinct) return std::nullopt;
-  manifest.by_name = std::move(sorted.order);
-  manifest.types = reader.numbers.Take();
-  manifest.tensors.reserve(reader.names.size());
-  for (size_t i = 0; i < reader.names.size(); ++i) {
-    manifest.tensors.push_back({reader.names[i], reader.types[i]});
-  }
+  if (!reader.Read(manifest)) return ReadPlainTree(source);
+  if (!TakeTensors(reader.names, reader.leaves, manifest)) return std::nullopt;
   manifest.source = source;
   return manifest;
 }

@@ -1,5 +1,5 @@
-// Ordinary manifests in shardc's JSON, straight from the text: no tape, and
-// names as views into it.
+// Ordinary manifests in shardc's JSON, and trees (parse/plain_tree.h), straight
+// from the text: no tape, and names as views into it where it has them whole.
 #ifndef SHARDC_PARSE_PLAIN_MANIFEST_H_
 #define SHARDC_PARSE_PLAIN_MANIFEST_H_
 

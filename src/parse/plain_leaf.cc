@@ -1,0 +1,73 @@
+#include "parse/plain_leaf.h"
+
+#include <optional>
+#include <utility>
+
+#include "source/text_order.h"
+
+namespace shardc {
+namespace {
+
+bool TakeShape(PlainJson& json, FlatType& type) {
+  if (json.Next('n')) return json.TakeWord("null");
+  return type.TakeShape(json);
+}
+
+}  // namespace
+
+bool PlainLeaves::Fields(PlainJson& json, std::string_view* name) {
+  enum : unsigned { kName = 1, kShape = 2, kDtype = 4 };
+  const unsigned wanted = (name == nullptr ? 0U : kName) | kShape | kDtype;
+  FlatType type;
+  unsigned seen = 0;
+  do {
+    if (!json.Take('"')) return false;
+    unsigned field = 0;
+    bool good = false;
+    if (name != nullptr && json.TakeKey("name\"")) {
+      field = kName;
+      good = json.String(*name);
+    } else if (json.TakeKey("shape\"")) {
+      field = kShape;
+      good = TakeShape(json, type);
+    } else if (json.TakeKey("dtype\"")) {
+      field = kDtype;
+      good = DtypeOf(json, type);
+    }
+    if (!good || (seen & field) != 0) return false;
+    seen |= field;
+  } while (json.Take(','));
+  if (seen != wanted || !json.Take('}')) return false;
+  const auto number = numbers.Of(type);
+  if (number) types.push_back(*number);
+  return number.has_value();
+}
+
+bool PlainLeaves::DtypeOf(PlainJson& json, FlatType& type) {
+  if (json.Next('n')) return json.TakeWord("null");
+  std::string_view text;
+  if (!json.String(text)) return false;
+  if (last_dtype_.empty() || text != last_dtype_) {
+    const auto dtype = ParseDtype(text);
+    if (!dtype) return false;
+    last_dtype_ = text;
+    dtype_ = *dtype;
+  }
+  type.dtype = dtype_;
+  return true;
+}
+
+bool TakeTensors(std::span<const std::string_view> names,
+                 const PlainLeaves& leaves, Manifest& manifest) {
+  TextOrder sorted = OrderOf(names);
+  if (!sorted.distinct) return false;
+  manifest.by_name = std::move(sorted.order);
+  manifest.types = leaves.numbers.Take();
+  manifest.tensors.reserve(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    manifest.tensors.push_back({names[i], leaves.types[i]});
+  }
+  return true;
+}
+
+}  // namespace shardc

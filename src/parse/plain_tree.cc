@@ -1,0 +1,123 @@
+// One pass down and up. An object is a leaf where its first member says a type;
+// any value that is no object, and any key that stands twice, ends the reading.
+//
+//   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, joined in a store
+//   {"a.b": {"shape": [2], "dtype": "F32"}}       ->  `a.b`, a view into the
+//   text
+#include "parse/plain_tree.h"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parse/plain_leaf.h"
+#include "source/plain_json.h"
+#include "source/text_order.h"
+
+namespace shardc {
+namespace {
+
+constexpr int kDeepest = 64;
+// Of a parameter: `"a":{"shape":[],"dtype":null}`.
+constexpr size_t kLeastBytes = 30;
+
+class TreeReader {
+ public:
+  TreeReader(std::string_view text, TextStore& texts)
+      : json_(text), texts_(texts) {
+    // What is not used of the memory is never touched.
+    names.reserve(text.size() / kLeastBytes);
+    leaves.types.reserve(text.size() / kLeastBytes);
+  }
+
+  bool Read() {
+    return json_.Take('{') && Branch(0) && json_.End() && !names.empty();
+  }
+
+  std::vector<std::string_view> names;
+  PlainLeaves leaves;
+  bool joined = false;  // some name was made of parts
+
+ private:
+  // The members of an object whose brace is taken, and its end.
+  bool Branch(int depth) {
+    if (depth == kDeepest) return false;
+    if (json_.Take('}')) return true;
+    const size_t first_key = keys_.size();
+    const size_t first_name = names.size();
+    const size_t prefix = path_.empty() ? 0 : path_.size() + 1;
+    bool branches = false;
+    do {
+      std::string_view key;
+      if (!json_.String(key) || key.empty() || !json_.Take(':') ||
+          !json_.Take('{')) {
+        return false;
+      }
+      const size_t above = path_.size();
+      if (!path_.empty()) path_ += '/';
+      path_ += key;
+      if (AtLeaf()) {
+        if (!leaves.Take(json_)) return false;
+        Name(key, depth);
+      } else {
+        if (!branches) KeepKeys(first_name, prefix);
+        branches = true;
+        if (!Branch(depth + 1)) return false;
+      }
+      if (branches) keys_.push_back(key);
+      path_.resize(above);
+    } while (json_.Take(','));
+    // Among leaves alone a key that stands twice is a name that does.
+    if (!AreDistinct(std::span(keys_).subspan(first_key))) return false;
+    keys_.resize(first_key);
+    return json_.Take('}');
+  }
+
+  // Before its first branch all that an object has named are its own leaves.
+  void KeepKeys(size_t first_name, size_t prefix) {
+    for (size_t i = first_name; i < names.size(); ++i) {
+      keys_.push_back(names[i].substr(prefix));
+    }
+  }
+
+  // Of two members one says an array, a text or null: nothing a branch holds.
+  bool AtLeaf() const {
+    PlainJson ahead = json_;
+    if (!ahead.Take('"')) return false;
+    const bool typed = ahead.TakeKey("shape\"") || ahead.TakeKey("dtype\"");
+    return typed && !ahead.Next('{');
+  }
+
+  void Name(std::string_view key, int depth) {
+    joined = joined || depth > 0;
+    names.push_back(depth > 0 ? texts_.Keep(path_) : key);
+  }
+
+  PlainJson json_;
+  TextStore& texts_;
+  std::string path_;
+  // Of the objects that are open and have a branch.
+  std::vector<std::string_view> keys_;
+};
+
+}  // namespace
+
+std::optional<Manifest> ReadPlainTree(const SourceRef& source) {
+  auto texts = std::make_shared<TextStore>();
+  TreeReader reader(source->text(), *texts);
+  if (!reader.Read()) return std::nullopt;
+  Manifest manifest;
+  if (!TakeTensors(reader.names, reader.leaves, manifest)) return std::nullopt;
+  if (reader.joined) {
+    manifest.separator = '/';
+    manifest.texts = std::move(texts);
+  }
+  manifest.source = source;
+  return manifest;
+}
+
+}  // namespace shardc
