@@ -1,7 +1,7 @@
 """Counts what the last `meson test` of build folders ran, case by case.
 
-Usage: count.py BUILD [BUILD...]. The first folder's cases are the count; the
-others run the same cases built otherwise, so only their failures are added.
+Usage: count.py BUILD [BUILD...]. Of a program that ran in several folders, built
+otherwise, the first one's cases are the count, and every failure counts.
 The last line is `N passed, N failed`; exit 1 when any failed or none ran.
 """
 
@@ -51,25 +51,31 @@ def counts(entry):
     return (passed if says_counts else 1), failed
 
 
-def total(build):
-    passed = failed = 0
+def ran(build):
+    """(passed, failed) of each test program of one build, by name."""
     path = os.path.join(build, "meson-logs", "testlog.json")
     if not os.path.exists(path):
-        return 0, 1  # no test ran
+        return {"no test ran": (0, 1)}
     with open(path, encoding="utf-8") as log:
-        for line in log:
-            more = counts(json.loads(line))
-            passed += more[0]
-            failed += more[1]
-    return passed, failed
+        entries = [json.loads(line) for line in log]
+    return {entry["name"]: counts(entry) for entry in entries}
+
+
+def total(results):
+    return (sum(passed for passed, _ in results),
+            sum(failed for _, failed in results))
 
 
 def main():
-    results = [total(build) for build in sys.argv[1:]]
-    for build, (passed, failed) in zip(sys.argv[1:], results):
-        print(f"{build}: {passed} passed, {failed} failed")
-    passed = results[0][0]
-    failed = sum(result[1] for result in results)
+    builds = {build: ran(build) for build in sys.argv[1:]}
+    once = {}
+    for build, programs in builds.items():
+        print("{}: {} passed, {} failed".format(
+            build, *total(programs.values())))
+        for name, (passed, _) in programs.items():
+            once.setdefault(name, passed)
+    passed = sum(once.values())
+    failed = sum(total(programs.values())[1] for programs in builds.values())
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed or not passed else 0)
 

@@ -12,8 +12,8 @@ DOCTEST = ("[doctest] test cases:  5 |  4 passed | 1 failed | 0 skipped\n"
            "[doctest] assertions: 90 | 89 passed | 1 failed |\n")
 
 
-def entry(result, stdout="", stderr=""):
-    return {"name": "a", "stdout": stdout, "stderr": stderr, "result": result}
+def entry(result, stdout="", stderr="", name="a"):
+    return {"name": name, "stdout": stdout, "stderr": stderr, "result": result}
 
 
 class Count(unittest.TestCase):
@@ -57,7 +57,7 @@ class Count(unittest.TestCase):
             ("a time-out", [entry("TIMEOUT")], "0 passed, 1 failed", 1),
             ("a program without a count", [entry("OK")],
              "1 passed, 0 failed", 0),
-            ("a skipped program", [entry("OK"), entry("SKIP")],
+            ("a skipped program", [entry("OK"), entry("SKIP", name="b")],
              "1 passed, 0 failed", 0),
             ("nothing", [], "0 passed, 0 failed", 1),
         ]
@@ -71,6 +71,13 @@ class Count(unittest.TestCase):
                                  capture_output=True, text=True)
         self.assertEqual(run.stdout.splitlines()[-1], "0 passed, 1 failed")
         self.assertEqual(run.returncode, 1)
+
+    def test_programs_of_other_builds_count_too(self):
+        seven = "Ran 7 tests in 0.1s\n\nOK\n"
+        self.assertEqual(
+            self.count([entry("OK", stderr=seven)],
+                       [entry("OK", stderr=seven), entry("FAIL", DOCTEST, "", "b")]),
+            ("11 passed, 1 failed", 1))
 
     def test_other_builds_add_only_failures(self):
         good = [entry("OK", stderr="Ran 7 tests in 0.1s\n\nOK\n")]
