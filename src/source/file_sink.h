@@ -28,9 +28,9 @@ class FileSink final : public Sink {
   explicit FileSink(std::string path, Links links = Links::kFollow);
   ~FileSink() override;
 
-  // What stands at the head of a file may be known last: Leave keeps `size` bytes
-  // free and gives their offset, where Amend puts as many. Only for what is not
-  // written in place.
+  // What stands at the head of a file may be known last: Leave keeps `size`
+  // bytes free and gives their offset, where Amend puts as many. Only for what
+  // is not written in place.
   bool amendable() const { return !in_place_; }
   int64_t Leave(size_t size);
   void Amend(int64_t offset, std::string_view bytes);

@@ -234,9 +234,8 @@ std::string Quoted(const std::string& fingerprint) {
 
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    Sink& out) {
-  WritePlan(plan, diagnostics, out, [&](JsonWriter& json) {
-    json.Written(Quoted(Fingerprint(plan)));
-  });
+  WritePlan(plan, diagnostics, out,
+            [&](JsonWriter& json) { json.Written(Quoted(Fingerprint(plan))); });
 }
 
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
