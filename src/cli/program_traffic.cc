@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "cost/program.h"
-#include "verify/step/lowered_step.h"
+#include "plan/lowered_step.h"
 
 namespace shardc::cli {
 
@@ -16,7 +16,7 @@ std::optional<cost::Communication> ProgramTraffic(
   }
   why = cost::AgainstProgram(work, settings);
   if (!why.empty()) return std::nullopt;
-  verify::StepRequest request;
+  StepInputs request;
   request.compiled = &compiled;
   request.config = model ? &*model : nullptr;
   request.mode = work.mode;
@@ -26,13 +26,13 @@ std::optional<cost::Communication> ProgramTraffic(
   request.element_bytes = DtypeBits(settings.activations) / 8;
   request.remat = settings.remat;
   Findings findings;
-  const auto step = verify::BuildStep(request, {}, findings);
+  const auto step = BuildStep(request, {}, findings);
   if (!step) {
     why = findings.all().empty() ? "the model has no step"
                                  : findings.all().front().message;
     return std::nullopt;
   }
-  const auto program = verify::LowerStep(request, *step, compiled.mesh, why);
+  const auto program = LowerStep(request, *step, compiled.mesh, why);
   if (!program) return std::nullopt;
   return cost::CommunicationOf(step->model.graph, *program, step->sizes,
                                request.element_bytes);

@@ -1,14 +1,12 @@
 // `shardc verify`: sharded attention on a simulated mesh against the dense
 // reference.
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <functional>
 
 #include "cli/commands.h"
+#include "cli/dump_files.h"
 #include "cli/output.h"
 #include "cli/verify_list.h"
 #include "cli/verify_request.h"
@@ -24,20 +22,6 @@
 
 namespace shardc::cli {
 namespace {
-
-bool MakeFolder(const std::string& path, Findings& findings) {
-  if (mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return true;
-  findings.Add(code::kWrite, {},
-               "`" + path + "` cannot be made: " + std::strerror(errno));
-  return false;
-}
-
-std::string CaseFile(const std::string& folder, size_t index,
-                     std::string_view ending) {
-  std::string number = std::to_string(index);
-  number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
-  return folder + "/case-" + number + std::string(ending);
-}
 
 Metrics MetricsOf(const VerifyFlags& flags) {
   return flags.metrics == "stacked" ? Metrics::kStacked : Metrics::kReduced;
@@ -200,7 +184,13 @@ pending sum be reduced once, and the bytes sent be those of the formulas. With
 `--operation` attention is run by the operation named, forward and backward: it
 brings queries and keys to where it runs, exchanges lengths for heads, or passes
 keys round a ring, and with them their gradients; what it cannot run with the
-plan's specs makes the step unsupported. Paged operations have no step. With
+plan's specs makes the step unsupported. Paged operations have no step. `--part 'layer 3'`
+(or `model`, `optimizer`) limits lines, clashes and totals to that part; a layer
+is then proved alone, between the model's begin and end. `--full` runs the proof
+at the real sizes on the whole mesh, of up to 64 devices, and refuses with 2
+where memory does not hold it; `--dump` writes every input, and every value that
+was compared with its reference, numbered in the order of the ops, and with
+settings what each number stands for. With
 `--self-test` faults are injected into ten small steps of its own: into
 collectives, ops, programs and inputs; each must change what the devices hold or
 send, and be noticed by the check that its row names.

@@ -361,7 +361,7 @@ Options OptionsOf(VerifyFlags& flags) {
        {.name = "--full",
         .to = &flags.full,
         .help = "run the sizes given, not the smallest that keep their "
-                "structure"},
+                "structure; of a step where memory holds them"},
        {.name = "--list",
         .to = &flags.list,
         .help = "say of each operation what it does with a split dimension, "
@@ -372,7 +372,8 @@ Options OptionsOf(VerifyFlags& flags) {
        {.name = "--dump",
         .to = &flags.dump,
         .value = "DIR",
-        .help = "write each case's tensors and settings to this folder"},
+        .help = "write each case's or step's tensors and settings to this "
+                "folder"},
        {.name = "--metrics",
         .to = &flags.metrics,
         .value = "reduced|stacked",

@@ -25,7 +25,7 @@ struct VerifyFlags {
   std::string kv_dtype, steps, seed, dump, metrics = "reduced";
   // Of a whole step.
   Strings steps_of;
-  std::string batch, length, policy;
+  std::string batch, length, policy, part;
   bool keep_gathered = false;
   std::string remat, microbatches;
   bool reduce_each = false;

@@ -5,16 +5,21 @@
 #include "cli/verify_step.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/cost_flags.h"
+#include "cli/dump_files.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "emit/verify/step_dump.h"
 #include "emit/verify/step_json.h"
 #include "emit/verify/step_text.h"
+#include "source/file_sink.h"
 #include "source/wording.h"
 #include "verify/step/self_test.h"
 #include "verify/step/step_report.h"
@@ -23,7 +28,6 @@ namespace shardc::cli {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 32;
-constexpr int64_t kUsualLength = 4096;
 constexpr int64_t kMostMicrobatches = 64;
 
 struct StepSettings {
@@ -31,6 +35,27 @@ struct StepSettings {
   std::vector<Dtype> dtypes;
   verify::StepRequest request;
 };
+
+// As Linux estimates it, for a program that asks for more.
+int64_t FreeMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  int64_t kibibytes = 0;
+  for (std::string unit; file >> key >> kibibytes >> unit;) {
+    if (key == "MemAvailable:") return kibibytes * 1024;
+  }
+  return INT64_MAX;
+}
+
+bool WriteDump(const std::string& folder, size_t index,
+               const verify::StepReport& report, Findings& findings) {
+  FileSink file(CaseFile(folder, index, ".json"));
+  WriteStepDumpJson(report, file);
+  if (!file.Commit(findings)) return false;
+  return report.tensors.empty() ||
+         WriteWhole(CaseFile(folder, index, ".safetensors"),
+                    StepDumpTensors(report), findings);
+}
 
 bool ReadDtypes(const VerifyFlags& flags, std::vector<Dtype>& out,
                 Findings& findings) {
@@ -110,19 +135,13 @@ std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
     request.operation = NamedOperation(flags.operations[0], {}, findings);
     if (request.operation == nullptr) return std::nullopt;
   }
+  request.part = flags.part;
+  request.full = flags.full;
+  request.memory_bytes = FreeMemory();
+  request.keep_tensors = !flags.dump.empty();
   request.seed = static_cast<uint64_t>(seed);
   request.threads = ThreadsOr(common.threads);
   return out;
-}
-
-// What most of the parameters are stored in.
-int64_t ElementBytes(const Manifest& manifest) {
-  for (const TensorType& type : manifest.types) {
-    if (type.shape && type.shape->size() > 1 && type.dtype) {
-      return std::max(1, DtypeBits(*type.dtype) / 8);
-    }
-  }
-  return 2;
 }
 
 bool CanDescribe(const Compiled& compiled, Findings& findings) {
@@ -146,11 +165,8 @@ verify::StepRequest UsualStep(const Compiled& compiled,
                               const std::optional<ModelConfig>& model,
                               std::optional<int64_t> batch) {
   verify::StepRequest out;
-  out.compiled = &compiled;
-  out.config = model ? &*model : nullptr;
-  out.batch = batch.value_or(2 * compiled.mesh.devices);
-  out.length = kUsualLength;
-  out.element_bytes = ElementBytes(compiled.manifest);
+  static_cast<StepInputs&>(out) =
+      UsualStepInputs(compiled, model ? &*model : nullptr, batch);
   return out;
 }
 
@@ -176,6 +192,11 @@ Options OptionsOfStep(VerifyFlags& flags) {
            .help = "of a step: what moves where an axis could serve several "
                    "dimensions (default: published; in decode cost)",
            .checked = true},
+          {.name = "--part",
+           .to = &flags.part,
+           .value = "PART",
+           .help = "of a step: report one part, such as 'layer 0', model or "
+                   "optimizer; a layer is proved alone"},
           {.name = "--keep-gathered",
            .to = &flags.keep_gathered,
            .help = "of a step: backward uses the copies that forward "
@@ -229,6 +250,7 @@ int RunVerifyStep(const VerifyFlags& flags, const Common& common,
                  "`--batch` is that of the whole step");
     return kFailed;
   }
+  if (!flags.dump.empty() && !MakeFolder(flags.dump, findings)) return kFailed;
   std::vector<verify::StepReport> reports;
   for (const Mode mode : settings->modes) {
     for (const Dtype dtype : settings->dtypes) {
@@ -236,6 +258,11 @@ int RunVerifyStep(const VerifyFlags& flags, const Common& common,
       request.dtype = dtype;
       auto report = verify::VerifyStep(request, findings);
       if (!report) return kFailed;
+      if (!flags.dump.empty() &&
+          !WriteDump(flags.dump, reports.size(), *report, findings)) {
+        return kFailed;
+      }
+      report->tensors.clear();
       reports.push_back(std::move(*report));
     }
   }

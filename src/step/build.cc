@@ -56,14 +56,15 @@ class Builder {
   Builder(const ModelDescription& description, const ModelConfig* config,
           const Manifest& manifest, Mode mode, Findings& findings,
           const std::vector<int32_t>& only_layers,
-          const AttentionForm& attention)
+          const AttentionForm& attention, const Roles* roles)
       : description_(description),
         config_(config),
         manifest_(manifest),
         mode_(mode == Mode::kInsert ? Mode::kDecode : mode),
         findings_(findings),
         only_layers_(only_layers),
-        write_(out_.graph) {
+        write_(out_.graph),
+        roles_(roles) {
     attention_.form = attention;
   }
 
@@ -72,9 +73,7 @@ class Builder {
     if (formulas_ == nullptr) return std::nullopt;
     auto lines = ResolveLines(description_, findings_);
     if (!lines) return std::nullopt;
-    auto roles = AssignRoles(description_, *formulas_, manifest_, findings_);
-    if (!roles) return std::nullopt;
-    roles_ = std::move(*roles);
+    if (!FindRoles()) return std::nullopt;
     if (Refuse()) return std::nullopt;
     MakeLabels();
     MakeParameters();
@@ -84,7 +83,7 @@ class Builder {
     variables_[kPositionsVariable] = positions_;
     if (!ReadSettings()) return std::nullopt;
     Section(lines->begin, -1);
-    for (int32_t layer = 0; layer < roles_.layers; ++layer) {
+    for (int32_t layer = 0; layer < roles_->layers; ++layer) {
       if (!IsWritten(layer)) continue;
       if (!ReadLayerSettings(layer)) return std::nullopt;
       Section(lines->layer, layer);
@@ -103,10 +102,24 @@ class Builder {
                only_layers_.end();
   }
 
+  bool FindRoles() {
+    if (roles_ == nullptr) {
+      own_roles_ = AssignRoles(description_, *formulas_, manifest_, findings_);
+      if (own_roles_) roles_ = &*own_roles_;
+    } else if (!formulas_->has_config()) {
+      // What the tree told when they were found.
+      for (size_t i = 0; i < description_.dims.size(); ++i) {
+        const int64_t size = roles_->sizes[i];
+        if (size > 0) formulas_->SetDim(description_.dims[i].first, size);
+      }
+    }
+    return roles_ != nullptr;
+  }
+
   // One finding a kind and role is enough.
   bool Refuse() {
     std::vector<std::pair<RoleFault, int32_t>> told;
-    for (const RoleProblem& problem : roles_.problems) {
+    for (const RoleProblem& problem : roles_->problems) {
       if (problem.fault == RoleFault::kUnused) continue;
       const std::pair<RoleFault, int32_t> key{problem.fault, problem.role};
       if (std::find(told.begin(), told.end(), key) != told.end()) continue;
@@ -143,7 +156,7 @@ class Builder {
       const auto axis = description_.axes.find(name);
       dims_.push_back(
           NewLabel(name, axis == description_.axes.end() ? "" : axis->second,
-                   roles_.sizes[i]));
+                   roles_->sizes[i]));
     }
   }
 
@@ -195,7 +208,7 @@ class Builder {
 
   void MakeParameters() {
     const size_t roles = description_.roles.size();
-    parameters_.assign(roles * static_cast<size_t>(roles_.layers), kNoValue);
+    parameters_.assign(roles * static_cast<size_t>(roles_->layers), kNoValue);
     std::vector<Labels> labels(roles);
     for (size_t role = 0; role < roles; ++role) {
       if (!AnyRow(role)) continue;
@@ -204,10 +217,10 @@ class Builder {
       }
     }
     for (const bool in_layers : {false, true}) {
-      const int64_t layers = in_layers ? roles_.layers : 1;
+      const int64_t layers = in_layers ? roles_->layers : 1;
       for (int32_t layer = 0; layer < layers; ++layer) {
         for (size_t role = 0; role < roles; ++role) {
-          if (roles_.in_layers[role] != in_layers) continue;
+          if (roles_->in_layers[role] != in_layers) continue;
           if (in_layers && !IsWritten(layer)) continue;
           MakeParameter(role, in_layers ? layer : -1, labels[role]);
         }
@@ -217,31 +230,31 @@ class Builder {
   }
 
   bool AnyRow(size_t role) const {
-    const size_t begin = role * static_cast<size_t>(roles_.layers);
-    for (size_t i = 0; i < static_cast<size_t>(roles_.layers); ++i) {
-      if (!roles_.rows[begin + i].empty()) return true;
+    const size_t begin = role * static_cast<size_t>(roles_->layers);
+    for (size_t i = 0; i < static_cast<size_t>(roles_->layers); ++i) {
+      if (!roles_->rows[begin + i].empty()) return true;
     }
     return false;
   }
 
   void MakeParameter(size_t role, int32_t layer, const Labels& labels) {
-    const size_t at = role * static_cast<size_t>(roles_.layers) +
+    const size_t at = role * static_cast<size_t>(roles_->layers) +
                       static_cast<size_t>(std::max(layer, 0));
-    if (roles_.rows[at].empty()) return;
+    if (roles_->rows[at].empty()) return;
     const std::string& name = description_.roles[role].name;
     write_.layer = layer;
     write_.name = name;
     parameters_[at] = write_.Input(labels);
     // Norms and biases do not decay.
     graph().parameters.push_back(
-        {name, layer, parameters_[at], roles_.rows[at], labels.size() > 1});
+        {name, layer, parameters_[at], roles_->rows[at], labels.size() > 1});
   }
 
   // Absent: kNoValue. A tied role is another's tensor.
   ValueId ParameterOf(int32_t role, int32_t layer) {
-    const bool in_layers = roles_.in_layers[static_cast<size_t>(role)];
+    const bool in_layers = roles_->in_layers[static_cast<size_t>(role)];
     const ValueId value = parameters_[static_cast<size_t>(
-        role * roles_.layers + (in_layers ? layer : 0))];
+        role * roles_->layers + (in_layers ? layer : 0))];
     const std::string& tied =
         description_.roles[static_cast<size_t>(role)].tied;
     if (value != kNoValue || tied.empty()) return value;
@@ -887,7 +900,8 @@ class Builder {
   StepModel out_;
   GraphWriter write_;
   std::unique_ptr<Formulas> formulas_;
-  Roles roles_;
+  std::optional<Roles> own_roles_;
+  const Roles* roles_;
   std::vector<LabelId> dims_;  // by the description's
   std::map<std::string, LabelId, std::less<>> composites_;
   std::vector<ValueId> parameters_;    // by role and layer
@@ -917,10 +931,11 @@ std::optional<StepModel> BuildForward(const ModelDescription& description,
                                       const Manifest& manifest, Mode mode,
                                       Findings& findings,
                                       const std::vector<int32_t>& only_layers,
-                                      const AttentionForm& attention) {
+                                      const AttentionForm& attention,
+                                      const Roles* roles) {
   const size_t before = findings.errors();
   auto step = Builder(description, config, manifest, mode, findings,
-                      only_layers, attention)
+                      only_layers, attention, roles)
                   .Run();
   if (findings.errors() > before) return std::nullopt;
   return step;

@@ -21,6 +21,7 @@
 #include "model/step_graph.h"
 #include "source/finding.h"
 #include "step/attention.h"
+#include "step/roles.h"
 
 namespace shardc::step {
 
@@ -38,12 +39,12 @@ struct StepModel {
 // the dimensions say, a line that means nothing. `config` may be null where
 // the tree tells every size. Insertion is decoding. Of the layers only those
 // named are written, by their true numbers; all where none is. Attention is
-// written in its form.
+// written in its form. Roles that are known already are not looked for again.
 std::optional<StepModel> BuildForward(
     const ModelDescription& description, const ModelConfig* config,
     const Manifest& manifest, Mode mode, Findings& findings,
     const std::vector<int32_t>& only_layers = {},
-    const AttentionForm& attention = {});
+    const AttentionForm& attention = {}, const Roles* roles = nullptr);
 
 // With `batch` rows of `length` tokens; in decoding of one, after `length`. A
 // queue without a limit has the slots that uniform routing fills.

@@ -76,7 +76,13 @@ class Assigner {
 
   void Problem(RoleFault fault, int64_t tensor, int32_t role,
                std::string message) {
-    out_.problems.push_back({fault, tensor, role, std::move(message)});
+    out_.problems.push_back({fault, tensor, role, std::move(message), {}});
+  }
+  void ProblemOf(RoleFault fault, int64_t tensor, int32_t role,
+                 std::string predicate) {
+    out_.problems.push_back({fault, tensor, role,
+                             NameOf(tensor) + " " + predicate,
+                             std::move(predicate)});
   }
   std::string NameOf(int64_t tensor) const {
     return "`" + std::string(manifest_.tensors[size_t(tensor)].name) + "`";
@@ -118,11 +124,11 @@ class Assigner {
         continue;
       }
       if (found.size() > 1) {
-        Problem(RoleFault::kTwo, static_cast<int64_t>(i),
-                static_cast<int32_t>(role_of[found[0]]),
-                NameOf(static_cast<int64_t>(i)) + " is both `" +
-                    description_.roles[role_of[found[0]]].name + "` and `" +
-                    description_.roles[role_of[found[1]]].name + "`");
+        ProblemOf(RoleFault::kTwo, static_cast<int64_t>(i),
+                  static_cast<int32_t>(role_of[found[0]]),
+                  "is both `" + description_.roles[role_of[found[0]]].name +
+                      "` and `" + description_.roles[role_of[found[1]]].name +
+                      "`");
       }
       at.role = static_cast<int32_t>(role_of[found[0]]);
       const RolePattern& pattern = made[role_of[found[0]]];
@@ -175,9 +181,8 @@ class Assigner {
         at.role = at.layer < out_.layers + extra ? kSkipped : kNoRole;
       }
       if (at.role != kNoRole) continue;
-      const auto& name = manifest_.tensors[i].name;
-      Problem(RoleFault::kNone, static_cast<int64_t>(i), kNoRole,
-              "`" + std::string(name) + "` has no role in the model's section");
+      ProblemOf(RoleFault::kNone, static_cast<int64_t>(i), kNoRole,
+                "has no role in the model's section");
     }
     return true;
   }
@@ -353,9 +358,9 @@ class Assigner {
     for (const DescribedDim& dim : Stored(role)) {
       said += (said.empty() ? "[" : ", ") + Text(dim);
     }
-    Problem(RoleFault::kShape, tensor, role,
-            NameOf(tensor) + " is " + ShapeText(shape) + ", but " + said +
-                "] is " + ShapeText(expected));
+    ProblemOf(RoleFault::kShape, tensor, role,
+              "is " + ShapeText(shape) + ", but " + said + "] is " +
+                  ShapeText(expected));
   }
 
   void CheckMissing() {

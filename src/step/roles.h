@@ -42,6 +42,7 @@ struct RoleProblem {
   int64_t tensor = -1;  // of the manifest
   int32_t role = -1;
   std::string message = {};
+  std::string predicate = {};  // the message after the tensor's name
 };
 
 struct Roles {

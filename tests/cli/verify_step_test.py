@@ -2,10 +2,12 @@
 
 import json
 import os
+import struct
 import tempfile
 import unittest
 
 import jsonschema
+import numpy as np
 
 from driver import TESTDATA, Case, run
 
@@ -322,11 +324,139 @@ class VerifyStep(Case):
         value["faults"][0]["by"] = "luck"
         self.assertFalse(self.schema.is_valid(value))
 
+    def test_one_part(self):
+        args = ("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--batch", "16",
+                "--step", "train")
+        (whole,) = self.steps(*args)
+        parts = ("model", "optimizer", "layer 0", "layer 31")
+        steps = {part: self.steps(*args, "--part", part)[0] for part in parts}
+        for part, step in steps.items():
+            self.assertEqual(step["status"], "pass")
+            self.assertEqual(step["part"], part)
+            self.assertEqual(step["program"], whole["program"])
+            self.assertEqual({op["part"] for op in step["ops"]}, {part})
+        self.assertEqual(steps["layer 31"]["proof"]["layers"], [31])
+        self.assertEqual(steps["model"]["proof"]["layers"], [0, 1])
+        # The parts together are the step.
+        for phase in ("forward", "backward", "optimizer"):
+            told = {part: step["totals"][phase]
+                    for part, step in steps.items()}
+            self.assertEqual(
+                told["model"] + told["optimizer"] + 32 * told["layer 0"],
+                whole["totals"][phase])
+        text = self.check(run("verify", "--no-project", *args, "--part",
+                              "layer 3"), 0).out
+        self.assertIn("  of it layer 3\n", text)
+        self.assertNotIn("layer 0", text)
+
+    def tiny(self, folder):
+        config = os.path.join(folder, "config.json")
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump({"model_type": "llama", "vocab_size": 96,
+                       "hidden_size": 48, "intermediate_size": 80,
+                       "num_hidden_layers": 3, "num_attention_heads": 4,
+                       "num_key_value_heads": 2, "rms_norm_eps": 1e-5}, file)
+        manifest = os.path.join(folder, "manifest.json")
+        with open(manifest, "w", encoding="utf-8") as file:
+            file.write(self.check(run(
+                "manifest", "--no-project", "--model", config, "--naming",
+                "hf", "--format", "json"), 0).out)
+        return ("--mesh", "fsdp:2,tp:2", "--rules", "auto", "--manifest",
+                manifest, "--model", config, "--batch", "4", "--seq", "12")
+
+    def test_in_full(self):
+        with tempfile.TemporaryDirectory() as folder:
+            args = self.tiny(folder)
+            for mode in ("train", "prefill", "decode"):
+                (step,) = self.steps(*args, "--step", mode, "--full")
+                self.assertEqual((step["status"], step["problems"]),
+                                 ("pass", []))
+                proof = step["proof"]
+                self.assertTrue(proof["full"])
+                self.assertEqual(proof["layers"], [0, 1, 2])
+                sizes = proof["sizes"]
+                self.assertEqual((sizes["d"], sizes["v"], sizes["b"]),
+                                 (48, 96, 4))
+            (step,) = self.steps(*args, "--step", "train", "--full",
+                                 "--part", "layer 1")
+            self.assertEqual(step["proof"]["layers"], [1])
+            text = self.check(run("verify", "--no-project", *args, "--step",
+                                  "train", "--full"), 0).out
+            self.assertIn("proved in full on fsdp=2 tp=2 with b 4 t 12", text)
+        # What does not fit is refused before anything is made.
+        for mesh, words in (("dp:2,fsdp:2,tp:2", "of memory, and "),
+                            ("dp:16,fsdp:8", "for 64 devices at most")):
+            done = run("verify", "--no-project", "--mesh", mesh, *LLAMA,
+                       "--step", "train", "--full")
+            self.assertEqual((done.rc, done.out), (2, ""))
+            self.assertIn(words, done.err)
+
+    def test_dump(self):
+        with tempfile.TemporaryDirectory() as folder:
+            args = self.tiny(folder)
+            dump = os.path.join(folder, "dump")
+            for dtype, kind, allowed in (("float64", np.float64, 1e-12),
+                                         ("float32", np.float32, 1e-4)):
+                (step,) = self.steps(*args, "--step", "train", "--dtype",
+                                     dtype, "--dump", dump)
+                with open(os.path.join(dump, "case-0000.json"),
+                          encoding="utf-8") as file:
+                    told = json.load(file)
+                self.assertEqual(told["step"], step)
+                self.assertEqual(told["settings"]["seed"], "0")
+                self.compare(os.path.join(dump, "case-0000.safetensors"),
+                             told, kind, allowed)
+            # It is written over, but never what is read.
+            name = os.path.join(dump, "case-0000.json")
+            os.remove(name)
+            os.link(os.path.join(folder, "manifest.json"), name)
+            with open(name, "rb") as file:
+                before = file.read()
+            done = run("verify", "--no-project", *args, "--step", "train",
+                       "--dump", dump)
+            self.assertEqual(done.rc, 2)
+            with open(name, "rb") as file:
+                self.assertEqual(file.read(), before)
+
+    def compare(self, path, told, kind, allowed):
+        kinds = {"F64": np.float64, "F32": np.float32, "I32": np.int32}
+        with open(path, "rb") as file:
+            data = file.read()
+        (size,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8:8 + size])
+        tensors = {
+            name: np.frombuffer(
+                data[8 + size:][slice(*entry["data_offsets"])],
+                kinds[entry["dtype"]]).reshape(entry["shape"])
+            for name, entry in header.items()}
+        self.assertEqual(len(tensors), 2 * len(told["tensors"]))
+        by_op = {}
+        for one in told["tensors"]:
+            made = tensors[one["name"] +
+                           (".input" if one["input"] else ".output")]
+            reference = tensors[one["name"] + ".reference"]
+            self.assertEqual(reference.dtype, np.float64)
+            self.assertIn(made.dtype, (kind, np.int32))
+            finite = np.isfinite(reference)
+            np.testing.assert_allclose(
+                made[finite], reference[finite], rtol=0,
+                atol=allowed * max(1, np.abs(reference[finite]).max(
+                    initial=0)))
+            by_op[one["part"], one["phase"], one["op"]] = made, reference
+        # What is written can be computed again.
+        table, _ = by_op["model", "forward", "embed"]
+        ids, _ = by_op["model", "forward", "ids"]
+        _, x = by_op["model", "forward", "lookup embed"]
+        np.testing.assert_allclose(table[ids], x, atol=1e-6)
+
     def test_what_is_wrong(self):
         for args, words in (
                 (("--step", "train", "--dtype", "int8"), "is none of"),
                 (("--step", "train", "--batch", "0"), "--batch"),
                 (("--step", "sideways"), "sideways"),
+                (("--step", "train", "--part", "layer 32"),
+                 "`layer 0` to `layer 31`"),
+                (("--step", "decode", "--part", "optimizer"), "no part"),
                 (("--step", "train", "--policy", "luck"), "luck")):
             with self.subTest(args=args):
                 done = run("verify", "--no-project", "--mesh", "tp:2", *LLAMA,

@@ -26,7 +26,7 @@ using ByWhat =
     std::map<std::pair<Collective, AxisGroup>, std::pair<int64_t, int64_t>>;
 
 struct Lowered {
-  verify::LoweredStep step;
+  LoweredStep step;
   Mesh mesh;
   step::Sizes sizes;  // small ones
 };
@@ -35,13 +35,13 @@ struct Lowered {
 std::optional<Lowered> LoweredOn(const Mesh& mesh,
                                  const verify::StepRequest& request) {
   Findings findings;
-  const auto whole = verify::BuildStep(request, {}, findings);
+  const auto whole = BuildStep(request, {}, findings);
   REQUIRE(whole.has_value());
-  auto step = verify::BuildStep(
-      request, verify::WitnessLayers(whole->model.graph), findings);
+  auto step =
+      BuildStep(request, verify::WitnessLayers(whole->model.graph), findings);
   REQUIRE(step.has_value());
   std::string why;
-  step->program = verify::LowerStep(request, *step, mesh, why);
+  step->program = LowerStep(request, *step, mesh, why);
   REQUIRE_MESSAGE(step->program.has_value(), why);
   const auto sizes =
       verify::WitnessSizes(step->model.graph, step->sizes, *step->program, why);
@@ -128,15 +128,16 @@ TEST_CASE("parts are told by what moves") {
                {"tp", 2, AxisType::kAuto}};
   mesh.devices = 8;
   const auto compiled = verify::CompiledOn(mesh, kFamilies[0], model);
-  const verify::StepRequest request{.compiled = compiled.get(),
-                                    .config = &model.config,
-                                    .batch = 64,
-                                    .length = 64};
+  verify::StepRequest request;
+  request.compiled = compiled.get();
+  request.config = &model.config;
+  request.batch = 64;
+  request.length = 64;
   Findings findings;
-  const auto step = verify::BuildStep(request, {}, findings);
+  const auto step = BuildStep(request, {}, findings);
   REQUIRE(step.has_value());
   std::string why;
-  const auto program = verify::LowerStep(request, *step, mesh, why);
+  const auto program = LowerStep(request, *step, mesh, why);
   REQUIRE(program.has_value());
   const Communication read =
       CommunicationOf(step->model.graph, *program, step->sizes, 4);

@@ -1,17 +1,11 @@
 // A case's tensors as one safetensors file, in their own dtypes, and its
 // settings as JSON, so that the case can be computed elsewhere.
 //
-//   1.0 in BF16  ->  80 3F     the reference in F64
+//   query BF16, output BF16, reference F64  |  "settings": {"causal": true ...
 #include "emit/verify/dump.h"
 
-#include <bit>
-#include <cstring>
-#include <utility>
-#include <vector>
-
 #include "emit/verify/settings_json.h"
-#include "floats/half.h"
-#include "model/safetensors_header.h"
+#include "emit/verify/tensor_file.h"
 #include "source/json_writer.h"
 
 namespace shardc {
@@ -19,62 +13,6 @@ namespace {
 
 using verify::Case;
 using verify::CaseTensors;
-
-// Little-endian bytes.
-template <class T>
-void Append(std::string& out, T value) {
-  char bytes[sizeof(T)];
-  std::memcpy(bytes, &value, sizeof(T));
-  if constexpr (std::endian::native == std::endian::big) {
-    for (size_t i = sizeof(T); i-- > 0;) out += bytes[i];
-  } else {
-    out.append(bytes, sizeof(T));
-  }
-}
-
-std::string BytesOfBuffer(const exec::Buffer& buffer) {
-  std::string out;
-  for (float x : buffer.real) {
-    if (buffer.dtype == Dtype::kBF16) {
-      Append(out, BFloat16Bits(x));
-    } else if (buffer.dtype == Dtype::kF16) {
-      Append(out, Float16Bits(x));
-    } else {
-      Append(out, x);
-    }
-  }
-  for (int32_t x : buffer.whole) {
-    if (buffer.dtype == Dtype::kI32) {
-      Append(out, x);
-    } else {
-      Append(out, static_cast<int8_t>(x));
-    }
-  }
-  return out;
-}
-
-class Writer {
- public:
-  void Add(std::string_view name, Dtype dtype, const Shape& shape,
-           const std::string& bytes) {
-    entries_.push_back(
-        {std::string(name), dtype, shape, static_cast<int64_t>(bytes.size())});
-    data_ += bytes;
-  }
-
-  void Add(std::string_view name, const exec::Buffer& buffer) {
-    Add(name, buffer.dtype, buffer.shape, BytesOfBuffer(buffer));
-  }
-  void Add(std::string_view name, const std::optional<exec::Buffer>& buffer) {
-    if (buffer) Add(name, *buffer);
-  }
-
-  std::string Take() { return SafetensorsHeaderText(entries_, {}) + data_; }
-
- private:
-  std::vector<HeaderEntry> entries_;
-  std::string data_;
-};
 
 void WriteSpecs(JsonWriter& json, const Case& test) {
   const auto add = [&](std::string_view tensor, const Spec& spec) {
@@ -126,7 +64,7 @@ void WriteDumpSettings(JsonWriter& json, const Case& test,
 }  // namespace
 
 std::string DumpTensors(const CaseTensors& tensors) {
-  Writer out;
+  TensorFile out;
   const exec::AttentionProblem& p = tensors.problem;
   out.Add("query", p.query);
   if (!p.latent) {
@@ -134,9 +72,7 @@ std::string DumpTensors(const CaseTensors& tensors) {
     out.Add("value", p.value);
   }
   out.Add("output", tensors.output);
-  std::string reference;
-  for (double x : tensors.reference.data) Append(reference, x);
-  out.Add("reference", Dtype::kF64, tensors.reference.shape, reference);
+  out.Add("reference", tensors.reference.shape, tensors.reference.data);
   out.Add("bias", p.bias);
   out.Add("mask", p.mask);
   out.Add("additive_mask", p.additive_mask);

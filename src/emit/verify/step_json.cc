@@ -113,6 +113,7 @@ void WriteProof(JsonWriter& json, const StepReport& report) {
   json.Key("layers");
   json.Array(report.witness_layers,
              [](int32_t layer) { return int64_t{layer}; });
+  if (report.full) json.Member("full", true);
   json.Member("gradients", report.gradients);
   json.Member("updates", report.updates);
   json.Member("caches", report.caches);
@@ -121,7 +122,9 @@ void WriteProof(JsonWriter& json, const StepReport& report) {
   json.EndObject();
 }
 
-void WriteReport(JsonWriter& json, const StepReport& report) {
+}  // namespace
+
+void WriteStepReport(JsonWriter& json, const StepReport& report) {
   json.BeginObject(JsonLayout::kLines);
   json.Member("mode", ModeName(report.mode));
   json.Member("status", verify::StepStatusName(report.status));
@@ -133,11 +136,12 @@ void WriteReport(JsonWriter& json, const StepReport& report) {
   json.Member("length", report.length);
   json.Member("layers", report.layers);
   json.Member("element_bytes", report.element_bytes);
-  json.Member("policy", verify::PolicyName(report.policy));
+  json.Member("policy", StepPolicyName(report.policy));
   json.Member("keep_gathered", report.keep_gathered);
   WriteTextOrNull(json, "remat", report.remat);
   json.Member("microbatches", report.microbatches);
   json.Member("reduce_each", report.reduction == step::Reduction::kEach);
+  if (!report.part.empty()) json.Member("part", report.part);
   json.Key("program");
   if (report.program.empty()) {
     json.Null();
@@ -156,15 +160,13 @@ void WriteReport(JsonWriter& json, const StepReport& report) {
   json.EndObject();
 }
 
-}  // namespace
-
 void WriteStepJson(const std::vector<StepReport>& reports, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.step/v1");
   json.Key("steps");
   json.BeginArray(JsonLayout::kLines);
-  for (const StepReport& report : reports) WriteReport(json, report);
+  for (const StepReport& report : reports) WriteStepReport(json, report);
   json.EndArray();
   json.EndObject();
   out.Append("\n");
@@ -224,7 +226,7 @@ void WriteParameterStepJson(std::string_view name,
     WriteMesh(json, step.mesh, MeshDetail::kSizes);
     json.Member("batch", step.batch);
     json.Member("length", step.length);
-    json.Member("policy", verify::PolicyName(step.policy));
+    json.Member("policy", StepPolicyName(step.policy));
     WriteTextOrNull(json, "unsupported", step.unsupported);
     WriteTextOrNull(json, "role", step.role);
     WriteTextOrNull(json, "labels", step.labels);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "source/json_writer.h"
 #include "source/sink.h"
 #include "verify/step/parameter_step.h"
 #include "verify/step/self_test.h"
@@ -12,6 +13,8 @@
 
 namespace shardc {
 
+// One of `steps`.
+void WriteStepReport(JsonWriter& json, const verify::StepReport& report);
 // One report an object, several an array of them under `steps`.
 void WriteStepJson(const std::vector<verify::StepReport>& reports, Sink& out);
 void WriteParameterStepJson(std::string_view name,

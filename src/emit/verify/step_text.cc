@@ -58,7 +58,7 @@ std::string HeadText(const StepReport& report) {
       MeshText(report.mesh) + "  batch " + std::to_string(report.batch) +
       " x " + std::to_string(report.length) + "  " +
       std::to_string(report.element_bytes) + " bytes an element  policy " +
-      std::string(verify::PolicyName(report.policy));
+      std::string(StepPolicyName(report.policy));
   if (!report.operation.empty()) out += "  operation " + report.operation;
   if (report.keep_gathered) out += "  gathered copies kept";
   if (!report.remat.empty() && report.remat != step::Remat().text) {
@@ -69,6 +69,7 @@ std::string HeadText(const StepReport& report) {
            (report.reduction == step::Reduction::kEach ? "each reduced"
                                                        : "reduced once");
   }
+  if (!report.part.empty()) out += "  of it " + report.part;
   if (!report.program.empty()) {
     out += "\nprogram sha256:" + report.program;
   }
@@ -152,7 +153,8 @@ std::string PeakText(const StepReport& report) {
 }
 
 std::string WitnessText(const StepReport& report) {
-  std::string out = "proved on " + MeshText(report.witness_mesh) + " with";
+  std::string out = std::string("proved ") + (report.full ? "in full " : "") +
+                    "on " + MeshText(report.witness_mesh) + " with";
   for (const auto& [name, size] : report.witness_sizes) {
     out += " " + name + " " + std::to_string(size);
   }
@@ -211,7 +213,7 @@ std::string ParameterStepText(const verify::ParameterStep& step) {
                     MeshText(step.mesh) + "  batch " +
                     std::to_string(step.batch) + " x " +
                     std::to_string(step.length) + "  policy " +
-                    std::string(verify::PolicyName(step.policy)) + "\n";
+                    std::string(StepPolicyName(step.policy)) + "\n";
   if (!step.unsupported.empty()) {
     return out + "unsupported: " + step.unsupported + "\n";
   }

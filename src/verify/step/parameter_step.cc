@@ -23,7 +23,7 @@ size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 class Follower {
  public:
-  Follower(const StepRequest& request, const LoweredStep& of, size_t parameter,
+  Follower(const StepInputs& request, const LoweredStep& of, size_t parameter,
            ParameterStep& out)
       : request_(request),
         of_(of),
@@ -40,7 +40,7 @@ class Follower {
       out_.role += " of layer " + std::to_string(parameter.layer);
     }
     out_.stacked = parameter.manifest_rows.size() > 1;
-    out_.labels = LabelsText(graph_, parameter.value);
+    out_.labels = StepLabelsText(graph_, parameter.value);
     FindOwn();
     if (parameter_ < graph_.gradients.size()) {
       gradient_ = graph_.gradients[parameter_];
@@ -86,14 +86,14 @@ class Follower {
     for (const int32_t slot : step.in) {
       if (own_[At(ValueOf(slot))] == 0) continue;
       const std::string result =
-          LabelsText(graph_, op.out) + " " + LayoutOf(step.out);
+          StepLabelsText(graph_, op.out) + " " + LayoutOf(step.out);
       // The update and both moments are one.
       if (!out_.uses.empty() && op.kind == step::OpKind::kAdamW &&
           out_.uses.back().op == StepOpName(op)) {
         return;
       }
       out_.uses.push_back(
-          {op.phase, PartOf(op), StepOpName(op), LayoutOf(slot), result});
+          {op.phase, StepPartName(op), StepOpName(op), LayoutOf(slot), result});
       return;
     }
   }
@@ -106,7 +106,7 @@ class Follower {
     if (step.op >= 0) {
       const Op& op = graph_.ops[At(step.op)];
       move.phase = op.phase;
-      move.part = PartOf(op);
+      move.part = StepPartName(op);
       move.op = StepOpName(op);
     }
     move.gradient = gradient;
@@ -118,7 +118,7 @@ class Follower {
     out_.moves.push_back(std::move(move));
   }
 
-  const StepRequest& request_;
+  const StepInputs& request_;
   const LoweredStep& of_;
   const Graph& graph_;
   const Program& program_;
@@ -136,7 +136,7 @@ int64_t ParameterStep::Sent() const {
   return out;
 }
 
-std::optional<ParameterStep> FollowParameter(const StepRequest& request,
+std::optional<ParameterStep> FollowParameter(const StepInputs& request,
                                              int64_t row, Findings& findings) {
   auto of = BuildStep(request, {}, findings);
   if (!of) return std::nullopt;
@@ -145,7 +145,7 @@ std::optional<ParameterStep> FollowParameter(const StepRequest& request,
   out.mesh = request.compiled->mesh;
   out.batch = request.batch;
   out.length = request.length;
-  out.policy = PolicyOf(request);
+  out.policy = StepPolicyOf(request);
   of->program = LowerStep(request, *of, out.mesh, out.unsupported);
   if (!of->program) return out;
   const std::vector<step::Parameter>& all = of->model.graph.parameters;

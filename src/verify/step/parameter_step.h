@@ -11,7 +11,7 @@
 #include "comm/collective.h"
 #include "model/spec.h"
 #include "model/step_graph.h"
-#include "verify/step/lowered_step.h"
+#include "plan/lowered_step.h"
 
 namespace shardc::verify {
 
@@ -52,7 +52,7 @@ struct ParameterStep {
 };
 
 // Of the manifest's row. Nothing after findings.
-std::optional<ParameterStep> FollowParameter(const StepRequest& request,
+std::optional<ParameterStep> FollowParameter(const StepInputs& request,
                                              int64_t row, Findings& findings);
 
 }  // namespace shardc::verify

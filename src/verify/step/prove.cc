@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "exec/step/run.h"
+#include "source/checked.h"
 #include "step/validate.h"
 #include "verify/step/data.h"
 
@@ -200,7 +201,14 @@ class Prover {
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const step::Op& op = graph_.ops[i];
       const int32_t slot = program_.result[At(op.out)];
-      if (slot < 0 || op.kind == step::OpKind::kInput) continue;
+      if (op.kind == step::OpKind::kInput) {
+        if (test_.compared) {
+          test_.compared(static_cast<int32_t>(i),
+                         data_.inputs.values[At(op.out)], Want(op.out));
+        }
+        continue;
+      }
+      if (slot < 0) continue;
       const step::Slot& of = program_.slots[At(slot)];
       if (of.layout.partial != 0) continue;
       CompareOne(static_cast<int32_t>(i), op, of, run.slots[At(slot)]);
@@ -221,6 +229,7 @@ class Prover {
            "devices that hold the same part differ");
     }
     const Buffer whole = GatherAnyway(tensor);
+    if (test_.compared) test_.compared(index, whole, Want(op.out));
     ValueError& error = out_.values[At(op.out)];
     error.judged = true;
     error.error = Difference(whole, Want(op.out)) / scale_[At(op.out)];
@@ -322,5 +331,39 @@ StepData MakeReference(const Graph& graph, const step::Sizes& sizes,
 }
 
 StepProof ProveStep(const StepCase& test) { return Prover(test).Run(); }
+
+int64_t ProofBytes(const StepCase& test) {
+  const Graph& graph = *test.graph;
+  // Narrow floats are held as float32.
+  const int64_t width = test.dtype == Dtype::kF64 ? 8 : 4;
+  int64_t out = 0;
+  const auto add = [&](const step::Axes& axes, const step::Slot& slot,
+                       int64_t devices, int64_t element) {
+    int64_t bytes = CheckedMul(element, devices).value_or(INT64_MAX);
+    const auto& labels = graph.values[At(slot.value)].labels;
+    for (size_t d = 0; d < labels.size(); ++d) {
+      const int64_t size =
+          test.sizes[At(labels[d])] / axes.Parts(slot.layout.dims[d]);
+      bytes = CheckedMul(bytes, size).value_or(INT64_MAX);
+    }
+    out = CheckedAdd(out, bytes).value_or(INT64_MAX);
+  };
+  const int64_t devices = exec::SimMesh(test.mesh).devices();
+  for (const step::Slot& slot : test.program->slots) {
+    add(test.program->axes, slot, devices, width);
+  }
+  if (test.alone != nullptr && test.dtype != Dtype::kF64) {
+    for (const step::Slot& slot : test.alone->slots) {
+      add(test.alone->axes, slot, 1, width);
+    }
+  }
+  // The reference's values, and inputs once more for the devices.
+  for (const step::Op& op : graph.ops) {
+    const bool input = op.kind == step::OpKind::kInput;
+    const bool twice = input || test.compared != nullptr;
+    add({}, {op.out, {}}, 1, twice ? 16 + width : 8);
+  }
+  return out;
+}
 
 }  // namespace shardc::verify

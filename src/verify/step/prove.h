@@ -40,6 +40,10 @@ struct StepCase {
   const StepData* reference = nullptr;
   // Makes what the devices are given wrong.
   std::function<void(exec::StepInputs&)> spoil = {};
+  // Is shown each value that is compared, whole, and each input: its op, what
+  // the devices made of it and the reference's.
+  std::function<void(int32_t, const exec::Buffer&, const std::vector<double>&)>
+      compared = {};
   // Is shown what the run made.
   std::function<void(const exec::StepRun&, const exec::Ledger&)> watch = {};
 };
@@ -78,6 +82,9 @@ struct StepProof {
   bool Failed(StepCheck check) const;
 };
 StepProof ProveStep(const StepCase& test);
+
+// What a proof holds at once; the largest number where that is beyond counting.
+int64_t ProofBytes(const StepCase& test);
 
 }  // namespace shardc::verify
 

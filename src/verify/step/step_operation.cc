@@ -151,6 +151,15 @@ void AddOverrides(const Operation& operation, step::AnchorAxes& anchors) {
   put("op_k", "KV_HEAD", Joined(AxesOf(anchors, "KV_HEAD"), lengths));
 }
 
+std::vector<step::AnchorOverride> OverridesOf(const StepRequest& request) {
+  if (request.operation == nullptr) return {};
+  step::AnchorAxes anchors =
+      step::AnchorAxesOf(*request.compiled->resolver, request.mode);
+  const auto own = static_cast<int64_t>(anchors.overrides.size());
+  AddOverrides(*request.operation, anchors);
+  return {anchors.overrides.begin() + own, anchors.overrides.end()};
+}
+
 std::optional<exec::SentBytes> FormulaOf(const StepRequest& request,
                                          const Mesh& mesh) {
   const auto test = CaseOf(request, mesh);

@@ -12,7 +12,7 @@
 #include "model/mesh.h"
 #include "step/anchors.h"
 #include "step/attention.h"
-#include "verify/step/lowered_step.h"
+#include "verify/step/step_report.h"
 
 namespace shardc::verify {
 
@@ -23,6 +23,8 @@ std::optional<step::AttentionForm> FormOf(const StepRequest& request,
 
 // Where the operation has query, key and output, beside the mode's own axes.
 void AddOverrides(const exec::Operation& operation, step::AnchorAxes& anchors);
+// The same for a request's own; none without an operation.
+std::vector<step::AnchorOverride> OverridesOf(const StepRequest& request);
 
 // What devices send for the attention of one layer forward, by the operation's
 // own formula.

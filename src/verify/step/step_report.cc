@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "source/digest.h"
+#include "source/wording.h"
 #include "step/validate.h"
 #include "verify/step/step_operation.h"
 #include "verify/step/witness.h"
@@ -61,6 +63,7 @@ class Reporter {
     for (const Op& op : full->model.graph.ops) {
       out_.layers = std::max<int64_t>(out_.layers, op.layer + 1);
     }
+    if (!IsAPart(full->model.graph)) return std::nullopt;
     if (!LowerAt(*full, compiled_.mesh)) return std::move(out_);
     Describe(*full);
     for (const step::ProgramFault& fault :
@@ -90,11 +93,31 @@ class Reporter {
     out_.dtype = request_.dtype;
     out_.element_bytes = request_.element_bytes;
     out_.keep_gathered = request_.keep_gathered;
-    out_.policy = PolicyOf(request_);
+    out_.policy = StepPolicyOf(request_);
+    out_.part = request_.part;
+    out_.seed = request_.seed;
     if (request_.mode != Mode::kTrain) return;
     out_.remat = request_.remat.text;
     out_.microbatches = request_.microbatches;
     out_.reduction = request_.reduction;
+  }
+
+  bool InPart(const std::string& part) const {
+    return request_.part.empty() || request_.part == part;
+  }
+
+  bool IsAPart(const Graph& graph) {
+    if (request_.part.empty()) return true;
+    std::set<std::string> parts;
+    for (const Op& op : graph.ops) parts.insert(StepPartName(op));
+    if (parts.contains(request_.part)) return true;
+    findings_.Add(
+        code::kUsage, {}, ShortQuote(request_.part) + " is no part of the step",
+        "its parts are `model`" +
+            std::string(parts.contains("optimizer") ? ", `optimizer`" : "") +
+            " and `layer 0` to `layer " + std::to_string(out_.layers - 1) +
+            "`");
+    return false;
   }
 
   bool LowerAt(LoweredStep& of, const Mesh& mesh) {
@@ -110,7 +133,7 @@ class Reporter {
     text += ": ";
     if (op >= 0) {
       const Op& of = graph.ops[At(op)];
-      text += PartOf(of) + ", " + StepOpName(of) + ": ";
+      text += StepPartName(of) + ", " + StepOpName(of) + ": ";
     }
     out_.problems.push_back(text + message);
   }
@@ -148,7 +171,7 @@ class Reporter {
     if (index < 0) return;
     const Op& op = full.model.graph.ops[At(index)];
     out_.peak.phase = op.phase;
-    out_.peak.part = PartOf(op);
+    out_.peak.part = StepPartName(op);
     out_.peak.op = StepOpName(op);
   }
 
@@ -162,7 +185,7 @@ class Reporter {
     StepRow row;
     if (step.op >= 0) {
       const Op& op = graph.ops[At(step.op)];
-      row.part = PartOf(op);
+      row.part = StepPartName(op);
       row.phase = op.phase;
       row.micro = op.micro;
       row.op = StepOpName(op);
@@ -170,17 +193,18 @@ class Reporter {
       row.part = "model";
       row.op = "results";
     }
-    row.result = LabelsText(graph, from.value);
+    row.result = StepLabelsText(graph, from.value);
     row.specs = step::LayoutText(graph, program.axes, from.value, from.layout) +
                 " -> " +
                 step::LayoutText(graph, program.axes, to.value, to.layout);
     row.collective = step.collective;
     row.axes = program.axes.Group(step.axes);
     row.bytes = bytes;
-    AddTraffic(row);
     text += row.part + "|" + row.op + "|" + row.result + "|" + row.specs + "|" +
             std::string(CollectiveName(step.collective)) + "|" +
             GroupText(row.axes) + "\n";
+    if (!InPart(row.part)) return;
+    AddTraffic(row);
     row_ops_.push_back(step.op);
     out_.rows.push_back(std::move(row));
   }
@@ -203,6 +227,7 @@ class Reporter {
                 std::map<std::tuple<std::string, std::string, std::string>,
                          size_t>& known) {
     const Op& op = graph.ops[At(clash.op)];
+    if (!InPart(StepPartName(op))) return;
     const auto name = [&](step::LabelId label) {
       return label < 0 ? std::string("gathered") : graph.labels[At(label)].name;
     };
@@ -228,52 +253,135 @@ class Reporter {
     }
   }
 
+  std::vector<int32_t> ProvedLayers(const Graph& full) const {
+    if (request_.part.starts_with("layer ")) {
+      return {std::stoi(request_.part.substr(6))};
+    }
+    if (!request_.full) return WitnessLayers(full);
+    std::vector<int32_t> out(At(out_.layers));
+    std::iota(out.begin(), out.end(), 0);
+    return out;
+  }
+
+  // The real sizes, with room in an expert's queue for whoever comes.
+  step::Sizes FullSizes(const LoweredStep& of) const {
+    step::Sizes sizes = of.sizes;
+    const step::CommonLabels& common = of.model.graph.common;
+    if (of.model.graph.dropless && common.slot >= 0) {
+      sizes[At(common.slot)] = sizes[At(common.query)];
+      step::FinishSizes(of.model.graph, sizes);
+    }
+    return sizes;
+  }
+
+  // The mesh and the sizes of the proof; nothing where it has none.
+  std::optional<step::Sizes> ChooseSizes(LoweredStep& small, std::string& why) {
+    out_.full = request_.full;
+    if (request_.full) {
+      out_.witness_mesh = compiled_.mesh;
+      return FullSizes(small);
+    }
+    out_.witness_mesh = WitnessMesh(compiled_.mesh, kMostDevices);
+    const step::Axes axes = step::AxesOf(out_.witness_mesh);
+    if (axes.names != small.program->axes.names) {
+      why = "the mesh has no small one";
+      return std::nullopt;
+    }
+    small.program->axes = axes;
+    return WitnessSizes(small.model.graph, small.sizes, *small.program, why);
+  }
+
+  bool Fits(const StepCase& test) {
+    if (!request_.full) return true;
+    const int64_t need = ProofBytes(test);
+    if (compiled_.mesh.devices <= kMostDevices &&
+        need <= request_.memory_bytes) {
+      return true;
+    }
+    const std::string help =
+        "give a smaller `--batch` and `--seq`, one layer by `--part 'layer 0'`,"
+        " or leave out `--full`";
+    if (compiled_.mesh.devices > kMostDevices) {
+      findings_.Add(code::kLimit, {},
+                    "a run in full is for " + std::to_string(kMostDevices) +
+                        " devices at most, not " +
+                        std::to_string(compiled_.mesh.devices),
+                    "give a smaller mesh, or leave out `--full`");
+    } else {
+      findings_.Add(code::kLimit, {},
+                    "the run in full needs " + BytesText(need) +
+                        " of memory, and " + BytesText(request_.memory_bytes) +
+                        " are free",
+                    help);
+    }
+    return false;
+  }
+
+  void ShowSizes(const Graph& graph, const step::Sizes& sizes) {
+    for (size_t label = 0; label < sizes.size(); ++label) {
+      if (!graph.labels[label].factors.empty()) continue;
+      out_.witness_sizes.emplace_back(graph.labels[label].name, sizes[label]);
+    }
+  }
+
+  void Keep(const Graph& graph, int32_t index, const exec::Buffer& made,
+            const std::vector<double>& reference) {
+    const Op& op = graph.ops[At(index)];
+    out_.tensors.push_back({.part = StepPartName(op),
+                            .op = StepOpName(op),
+                            .value = StepLabelsText(graph, op.out),
+                            .phase = op.phase,
+                            .input = op.kind == step::OpKind::kInput,
+                            .made = made,
+                            .reference = reference});
+    kept_ops_.push_back(index);
+  }
+
   // False after findings.
   bool Prove(const Graph& full) {
-    out_.witness_layers = WitnessLayers(full);
-    out_.witness_mesh = WitnessMesh(compiled_.mesh, kMostDevices);
+    out_.witness_layers = ProvedLayers(full);
     // A ring has as many turns as it has devices.
-    const Mesh& mesh = full.ring.turns < 0 ? compiled_.mesh : out_.witness_mesh;
+    const bool as_it_is = request_.full || full.ring.turns < 0;
+    const Mesh mesh =
+        as_it_is ? compiled_.mesh : WitnessMesh(compiled_.mesh, kMostDevices);
     const auto form = FormOf(request_, mesh, out_.reason);
     if (!form) return Unsupported(out_.reason);
     auto small = BuildStep(request_, out_.witness_layers, findings_, *form);
     if (!small) return false;
     if (!LowerAt(*small, mesh)) return true;
-    const step::Axes axes = step::AxesOf(out_.witness_mesh);
-    if (axes.names != small->program->axes.names) {
-      return Unsupported("the mesh has no small one");
-    }
-    small->program->axes = axes;
     std::string why;
-    const auto sizes =
-        WitnessSizes(small->model.graph, small->sizes, *small->program, why);
+    const auto sizes = ChooseSizes(*small, why);
     if (!sizes) return Unsupported(why);
-    for (size_t label = 0; label < sizes->size(); ++label) {
-      if (!small->model.graph.labels[label].factors.empty()) continue;
-      out_.witness_sizes.emplace_back(small->model.graph.labels[label].name,
-                                      (*sizes)[label]);
-    }
+    const Graph& graph = small->model.graph;
+    ShowSizes(graph, *sizes);
     Mesh single;
     single.axes = {{"one", 1, AxisType::kAuto}};
     const auto alone = LowerStep(request_, *small, single, why);
-    const StepCase test{.graph = &small->model.graph,
-                        .program = &*small->program,
-                        .alone = alone ? &*alone : nullptr,
-                        .mesh = out_.witness_mesh,
-                        .sizes = *sizes,
-                        .dtype = request_.dtype,
-                        .seed = request_.seed,
-                        .threads = request_.threads,
-                        .seams = {},
-                        .run = nullptr};
+    StepCase test{.graph = &graph,
+                  .program = &*small->program,
+                  .alone = alone ? &*alone : nullptr,
+                  .mesh = out_.witness_mesh,
+                  .sizes = *sizes,
+                  .dtype = request_.dtype,
+                  .seed = request_.seed,
+                  .threads = request_.threads,
+                  .seams = {},
+                  .run = nullptr};
+    if (request_.keep_tensors) {
+      test.compared = [&](int32_t op, const exec::Buffer& made,
+                          const std::vector<double>& reference) {
+        Keep(graph, op, made, reference);
+      };
+    }
+    if (!Fits(test)) return false;
     const StepProof proof = ProveStep(test);
     if (proof.overflow >= 0) {
-      const Op& op = small->model.graph.ops[At(proof.overflow)];
+      const Op& op = graph.ops[At(proof.overflow)];
       return Unsupported(StepOpName(op) + ": " +
                          std::string(DtypeName(request_.dtype)) +
                          " does not hold its numbers on one device either");
     }
-    Take(proof, small->model.graph);
+    Take(proof, graph);
     return true;
   }
 
@@ -302,6 +410,13 @@ class Reporter {
         out_.worst = error.error;
         out_.worst_allowed = error.allowed;
       }
+    }
+    for (size_t i = 0; i < out_.tensors.size(); ++i) {
+      const ValueError& error =
+          proof.values[At(small.ops[At(kept_ops_[i])].out)];
+      if (!error.judged) continue;
+      out_.tensors[i].error = error.error;
+      out_.tensors[i].allowed = error.allowed;
     }
     for (size_t i = 0; i < out_.rows.size(); ++i) {
       if (row_ops_[i] < 0) continue;
@@ -388,6 +503,7 @@ class Reporter {
   Findings& findings_;
   StepReport out_;
   std::vector<int32_t> row_ops_;
+  std::vector<int32_t> kept_ops_;  // by tensor
   std::vector<Place> places_;
 };
 
@@ -415,7 +531,9 @@ int64_t StepReport::Sent(Phase phase) const {
 
 std::optional<StepReport> VerifyStep(const StepRequest& request,
                                      Findings& findings) {
-  return Reporter(request, findings).Run();
+  StepRequest own = request;
+  own.anchors = OverridesOf(request);
+  return Reporter(own, findings).Run();
 }
 
 }  // namespace shardc::verify

@@ -9,13 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/machine/buffer.h"
+#include "exec/operations/operation.h"
 #include "model/manifest.h"
 #include "model/project.h"
 #include "plan/compile.h"
+#include "plan/lowered_step.h"
 #include "source/finding.h"
 #include "step/choose.h"
 #include "step/liveness.h"
-#include "verify/step/lowered_step.h"
 #include "verify/step/prove.h"
 
 namespace shardc::verify {
@@ -62,6 +64,16 @@ struct StepPeak {
   int64_t Total() const { return step::TotalOf(bytes); }
 };
 
+// A value of the run beside the reference's; of an input what both were given.
+struct StepTensor {
+  std::string part, op, value;  // "layer 0", "linear q", "[b,t,n,h]"
+  step::Phase phase = step::Phase::kForward;
+  bool input = false;
+  exec::Buffer made = {};
+  std::vector<double> reference = {};
+  std::optional<double> error = {}, allowed = {};
+};
+
 enum class StepStatus : uint8_t { kPass, kFail, kUnsupported };
 std::string_view StepStatusName(StepStatus status);
 
@@ -92,8 +104,26 @@ struct StepReport {
   int64_t gradients = 0, updates = 0, caches = 0;
   double worst = 0, worst_allowed = 0;
   std::vector<std::string> problems;
+  std::string part;  // that rows are limited to; empty: all
+  bool full = false;
+  uint64_t seed = 0;
+  std::vector<StepTensor> tensors;  // where they were asked for
 
   int64_t Sent(step::Phase phase) const;
+};
+
+struct StepRequest : StepInputs {
+  const exec::Operation* operation = nullptr;  // null: attention as described
+  Dtype dtype = Dtype::kF64;                   // of the proof
+  bool numbers = true;  // run it; else form, static checks and bytes only
+  uint64_t seed = 0;
+  int threads = 1;
+  // Rows, clashes and totals of "layer 3", "model" or "optimizer" alone; of a
+  // layer the proof too, between the model's begin and end.
+  std::string part = {};
+  bool full = false;         // the proof at the real sizes, on the whole mesh
+  int64_t memory_bytes = 0;  // that such a proof may take
+  bool keep_tensors = false;
 };
 
 // Nothing after findings about the inputs.

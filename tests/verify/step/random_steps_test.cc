@@ -24,11 +24,12 @@ TEST_CASE("random steps are the dense model's") {
     const Mesh mesh = RandomMesh(random);
     const auto compiled = CompiledOn(mesh, kFamilies[which], models[which]);
     Findings findings;
-    StepRequest request{.compiled = compiled.get(),
-                        .config = &models[which].config,
-                        .mode = kModes[random.Below(4)],
-                        .batch = 64,
-                        .length = 64};
+    StepRequest request;
+    request.compiled = compiled.get();
+    request.config = &models[which].config;
+    request.mode = kModes[random.Below(4)];
+    request.batch = 64;
+    request.length = 64;
     request.dtype = random.Chance(0.3) ? Dtype::kF32 : Dtype::kF64;
     if (random.Chance(0.2)) request.dtype = Dtype::kBF16;
     if (random.Chance(0.7)) {

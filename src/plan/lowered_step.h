@@ -1,6 +1,6 @@
 // A target's step from its rules to a program.
-#ifndef SHARDC_VERIFY_STEP_LOWERED_STEP_H_
-#define SHARDC_VERIFY_STEP_LOWERED_STEP_H_
+#ifndef SHARDC_PLAN_LOWERED_STEP_H_
+#define SHARDC_PLAN_LOWERED_STEP_H_
 
 #include <cstdint>
 #include <optional>
@@ -8,39 +8,42 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/operations/operation.h"
-#include "model/dtype.h"
 #include "model/mesh.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "source/finding.h"
 #include "step/accumulate.h"
+#include "step/anchors.h"
+#include "step/attention.h"
 #include "step/build.h"
 #include "step/choose.h"
 #include "step/program.h"
 #include "step/remat.h"
+#include "step/roles.h"
 
-namespace shardc::verify {
+namespace shardc {
 
-struct StepRequest {
+struct StepInputs {
   const Compiled* compiled = nullptr;
   const ModelConfig* config = nullptr;  // may be null
   Mode mode = Mode::kTrain;
   const exec::Operation* operation = nullptr;  // null: attention as described
   int64_t batch = 0, length = 0;
-  Dtype dtype = Dtype::kF64;                // of the proof
-  int64_t element_bytes = 2;                // of the report's bytes
+  int64_t element_bytes = 2;
   std::optional<step::Policy> policy = {};  // else the mode's own
   bool keep_gathered = false;
   step::Remat remat = {};    // in training
   int64_t microbatches = 1;  // in training; parts of the batch
   step::Reduction reduction = step::Reduction::kOnce;
-  bool numbers = true;  // run it; else form, static checks and bytes only
-  uint64_t seed = 0;
-  int threads = 1;
+  const step::Roles* roles = nullptr;  // where they are known already
+  // In place of what the axis rules say of activations.
+  std::vector<step::AnchorOverride> anchors = {};
 };
-step::Policy PolicyOf(const StepRequest& request);
-std::string_view PolicyName(step::Policy policy);  // "cost"
+step::Policy StepPolicyOf(const StepInputs& inputs);
+std::string_view StepPolicyName(step::Policy policy);  // "cost"
+// At real sizes; without a batch two rows a device.
+StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
+                           std::optional<int64_t> batch);
 
 // A graph, its sizes and what it becomes.
 struct LoweredStep {
@@ -50,22 +53,22 @@ struct LoweredStep {
   std::optional<step::Program> program = {};
 };
 
-// Without a program; of the layers only those named, or all; attention as the
-// operation does it on the request's mesh. Nothing after findings.
-std::optional<LoweredStep> BuildStep(const StepRequest& request,
+// Without a program; of the layers only those named, or all; attention in its
+// form. Nothing after findings.
+std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
                                      const std::vector<int32_t>& layers,
                                      Findings& findings,
                                      const step::AttentionForm& form = {});
-std::optional<step::Program> LowerStep(const StepRequest& request,
+std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);
 
 // "layer 3", "model" or "optimizer".
-std::string PartOf(const step::Op& op);
+std::string StepPartName(const step::Op& op);
 std::string StepOpName(const step::Op& op);
 // "[b,t,d]"
-std::string LabelsText(const step::Graph& graph, step::ValueId value);
+std::string StepLabelsText(const step::Graph& graph, step::ValueId value);
 
-}  // namespace shardc::verify
+}  // namespace shardc
 
-#endif  // SHARDC_VERIFY_STEP_LOWERED_STEP_H_
+#endif  // SHARDC_PLAN_LOWERED_STEP_H_

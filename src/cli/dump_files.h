@@ -1,0 +1,21 @@
+// Where `--dump` writes.
+#ifndef SHARDC_CLI_DUMP_FILES_H_
+#define SHARDC_CLI_DUMP_FILES_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "source/finding.h"
+
+namespace shardc::cli {
+
+// Unless it is there; a finding where it cannot be made.
+bool MakeFolder(const std::string& path, Findings& findings);
+// "DIR/case-0003.json"
+std::string CaseFile(const std::string& folder, size_t index,
+                     std::string_view ending);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_DUMP_FILES_H_

@@ -1,0 +1,67 @@
+// Tensors are numbered in the order of the step's ops:
+//
+//   0012.output F32, 0012.reference F64
+//   {"name": "0012", "part": "layer 0", "phase": "forward", "op": "linear q"
+//   ...
+#include "emit/verify/step_dump.h"
+
+#include <string_view>
+
+#include "emit/verify/step_json.h"
+#include "emit/verify/tensor_file.h"
+#include "source/json_writer.h"
+
+namespace shardc {
+namespace {
+
+std::string NumberText(size_t number) {
+  std::string out = std::to_string(number);
+  out.insert(0, out.size() < 4 ? 4 - out.size() : 0, '0');
+  return out;
+}
+
+}  // namespace
+
+std::string StepDumpTensors(const verify::StepReport& report) {
+  TensorFile out;
+  for (size_t i = 0; i < report.tensors.size(); ++i) {
+    const verify::StepTensor& one = report.tensors[i];
+    const std::string name = NumberText(i);
+    out.Add(name + (one.input ? ".input" : ".output"), one.made);
+    out.Add(name + ".reference", one.made.shape, one.reference);
+  }
+  return out.Take();
+}
+
+void WriteStepDumpJson(const verify::StepReport& report, Sink& out) {
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Key("step");
+  WriteStepReport(json, report);
+  json.Key("settings");
+  json.BeginObject();
+  // A string: JSON readers keep 53 bits only.
+  json.Member("seed", std::to_string(report.seed));
+  json.Member("dtype", DtypeName(report.dtype));
+  json.EndObject();
+  json.Key("tensors");
+  json.BeginArray(JsonLayout::kLines);
+  for (size_t i = 0; i < report.tensors.size(); ++i) {
+    const verify::StepTensor& one = report.tensors[i];
+    json.BeginObject();
+    json.Member("name", NumberText(i));
+    json.Member("part", one.part);
+    json.Member("phase", verify::PhaseName(one.phase));
+    json.Member("op", one.op);
+    json.Member("value", one.value);
+    json.Member("input", one.input);
+    json.Member("error", one.error);
+    json.Member("allowed", one.allowed);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  out.Append("\n");
+}
+
+}  // namespace shardc
