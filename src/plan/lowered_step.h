@@ -27,7 +27,6 @@ struct StepInputs {
   const Compiled* compiled = nullptr;
   const ModelConfig* config = nullptr;  // may be null
   Mode mode = Mode::kTrain;
-  const exec::Operation* operation = nullptr;  // null: attention as described
   int64_t batch = 0, length = 0;
   int64_t element_bytes = 2;
   std::optional<step::Policy> policy = {};  // else the mode's own

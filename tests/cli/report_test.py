@@ -109,8 +109,10 @@ class Report(Case):
         page = self.page(*LLAMA, "--memory", "80GiB")
         heads = [values["id"] for tag, values in page.tags
                  if tag == "section"]
-        self.assertEqual(heads, ["mesh", "memory", "parameters", "layouts",
-                                 "rules", "attention", "communication"])
+        self.assertEqual(heads, ["findings", "mesh", "memory", "parameters",
+                                 "layouts", "rules", "attention",
+                                 "communication"])
+        self.assertIn("SHD411", page.texts["findings"])
         self.assertIn("Whole on every device", page.texts["layouts"])
         self.assertIn("matches nothing", page.texts["rules"])
 

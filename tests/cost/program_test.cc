@@ -93,11 +93,12 @@ TEST_CASE("a program's bytes are the ledger's") {
         verify::CompiledOn(mesh, kFamilies[which], models[which]);
     constexpr Mode kModes[] = {Mode::kTrain, Mode::kTrain, Mode::kPrefill,
                                Mode::kDecode};
-    verify::StepRequest request{.compiled = compiled.get(),
-                                .config = &models[which].config,
-                                .mode = kModes[random.Below(4)],
-                                .batch = 64,
-                                .length = 64};
+    verify::StepRequest request;
+    request.compiled = compiled.get();
+    request.config = &models[which].config;
+    request.mode = kModes[random.Below(4)];
+    request.batch = 64;
+    request.length = 64;
     if (random.Chance(0.5)) request.remat = verify::RandomRemat(random);
     request.keep_gathered = random.Chance(0.3);
     const auto lowered = LoweredOn(mesh, request);

@@ -16,6 +16,7 @@
 
 #include "lint/analysis/heads.h"
 #include "lint/analysis/orientation.h"
+#include "lint/analysis/step_facts.h"
 #include "model/name.h"
 #include "plan/placement.h"
 #include "source/checked.h"
@@ -88,6 +89,12 @@ Facts::Facts(const LintInputs& inputs)
     inputs_.memory_bytes = mesh().device->memory_bytes;
   }
   if (inputs_.memory_bytes) has_ |= kNeedsMemory;
+}
+
+const StepFacts* Facts::Step() const {
+  if (!step_known_) step_ = StepFacts::Make(*this);
+  step_known_ = true;
+  return step_.get();
 }
 
 // One pass over the parameters, then a counting sort of them by group.

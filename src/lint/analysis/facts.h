@@ -7,6 +7,7 @@
 #define SHARDC_LINT_ANALYSIS_FACTS_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -69,6 +70,8 @@ struct RuleFacts {
 // Numbers of this type may hold several weights, in quantised checkpoints.
 bool MayPack(Dtype dtype);
 
+class StepFacts;
+
 class Facts {
  public:
   explicit Facts(const LintInputs& inputs);
@@ -84,6 +87,9 @@ class Facts {
 
   // What the configuration says and the parameters deny.
   std::span<const Misfit> misfits() const { return misfits_; }
+  // Of the model's step, found when first asked for; null where the rules do
+  // not describe this model, or its configuration is not known.
+  const StepFacts* Step() const;
   // Bits of Need that the inputs meet.
   unsigned has() const { return has_; }
 
@@ -171,6 +177,8 @@ class Facts {
   AxisGroup tensor_axes_;
   AxisGroup gathered_axes_;
   std::vector<Misfit> misfits_;
+  mutable std::shared_ptr<const StepFacts> step_;
+  mutable bool step_known_ = false;
 };
 
 }  // namespace shardc

@@ -59,6 +59,8 @@ inline Topic UnusedAxisTopic(std::string_view axis) {
 }
 // The rules were written for other names.
 inline Topic NamingTopic() { return "other naming"; }
+// A weight that does not meet its activation as that lies.
+inline Topic ReshardTopic(const std::string& name) { return "reshard " + name; }
 // A parameter that no rule matches.
 inline Topic UnmatchedTopic(const std::string& name) {
   return "unmatched " + name;

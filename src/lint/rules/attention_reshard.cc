@@ -48,6 +48,7 @@ void CheckTransposed(const Facts& facts, const ParameterGroup& group,
   finding.several = {
       "entering " + over, "",
       " split what enters them over " + over + " and leave" + so};
+  finding.tells.push_back(ReshardTopic(facts.Example(group)));
   sink.push_back(std::move(finding));
 }
 
@@ -79,6 +80,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         "split what enters the output projection over " + GroupText(heads));
     finding.labels.push_back(
         {facts.GroupPlace(*query), "the heads are split here"});
+    finding.tells.push_back(ReshardTopic(facts.Example(*output)));
     sink.push_back(std::move(finding));
   }
 }

@@ -2,7 +2,9 @@
 // gathers it and a row-parallel one scatters, at every layer's edge.
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/step_facts.h"
 #include "lint/rules/lint.h"
+#include "source/wording.h"
 
 namespace shardc {
 
@@ -10,11 +12,35 @@ extern const Lint kHiddenOverTensor;
 
 namespace {
 
+// Where the model's step is known, what the default costs it.
+void CheckDefault(const Facts& facts, FindingSink& sink) {
+  const StepFacts* const step = facts.Step();
+  const ModeStep* const of =
+      step == nullptr ? nullptr : step->Find(Mode::kTrain);
+  const AxisGroup tensor = facts.TensorAxes(
+      facts.compiled().rules.axes.Value(AxisRule::kHiddenState).axes);
+  if (of == nullptr || facts.TensorParts(tensor) <= 1) return;
+  const auto whole = of->SentWith(
+      of->step.specs, {{"resid", "EMBED", {}}, {"normed", "EMBED", {}}});
+  const int64_t now = of->Sent();
+  if (!whole || *whole > now - now / 100) return;
+  LintFinding finding = FindingAt(kHiddenOverTensor.code, facts.MeshPlace());
+  finding.level = Level::kNote;
+  finding.message =
+      "the width of activations is split over " + GroupText(tensor) +
+      " by default, and gathered before every projection: a step of " +
+      Counted(of->inputs.batch, "row") + " of " +
+      Counted(of->inputs.length, "token") + " sends " + BytesText(now) +
+      " a device, " + BytesText(*whole) + " with a whole width";
+  finding.help = "write `axes: {hidden_state: []}`";
+  sink.push_back(std::move(finding));
+}
+
 void Check(const Facts& facts, FindingSink& sink) {
   const RuleSet& rules = facts.compiled().rules;
   // The default is the same, and no statement: most models name no such axis.
   const auto& written = rules.axes.Given(AxisRule::kHiddenState);
-  if (!written) return;
+  if (!written) return CheckDefault(facts, sink);
   const AxisGroup tensor = facts.TensorAxes(written->axes);
   if (facts.TensorParts(tensor) <= 1) return;
   LintFinding finding =
@@ -38,8 +64,8 @@ constinit const Lint kHiddenOverTensor{
     .what =
         "Finds an axis rule that a file writes for the hidden state on a "
         "tensor parallel axis. The default of that rule is the tensor "
-        "parallel axis too: a model that names EMBED in its activations "
-        "does well to write the rule.",
+        "parallel axis too: a note where the rules describe the model's step "
+        "and it sends less otherwise.",
     .why =
         "Column-parallel projections need the whole width, so what one layer "
         "scatters the next one gathers. A step of Llama with whole "

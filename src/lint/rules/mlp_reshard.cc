@@ -53,6 +53,7 @@ void Check(const Facts& facts, FindingSink& sink) {
             ParametersText(facts, *down) + " split over " + GroupText(entering),
         "split what enters the down projection over " + GroupText(leaving));
     finding.labels.push_back({facts.GroupPlace(*up), "the up projection"});
+    finding.tells.push_back(ReshardTopic(facts.Example(*down)));
     sink.push_back(std::move(finding));
   }
 }

@@ -1,0 +1,231 @@
+// Layers are of a kind where they have the same roles, each laid out alike, and
+// the same lines of the description apply. Two of each are lowered, the first
+// for itself and the second for all others of its kind, as something may lie
+// between one layer and the next:
+//
+//   61 layers, three without experts  ->  layers 0, 1, 3, 4, which stand for
+//                                         1, 2, 1 and 57
+#include "lint/analysis/step_facts.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
+#include "source/checked.h"
+#include "step/formulas.h"
+
+namespace shardc {
+
+using step::kNoRole;
+using step::kSkipped;
+
+int64_t ModeStep::Times(const step::Op& op) const {
+  const auto found = stands_for.find(op.layer);
+  return found == stands_for.end() ? 1 : found->second;
+}
+
+int64_t ModeStep::Sent(const step::Instruction& instruction) const {
+  return step::SentBytes(graph(), program(), instruction, step.sizes,
+                         inputs.element_bytes);
+}
+
+int64_t ModeStep::Sent(const step::Program& program) const {
+  int64_t out = 0;
+  for (const step::Instruction& one : program.code) {
+    if (one.kind != step::InstructionKind::kCollective) continue;
+    const int64_t times =
+        one.op < 0 ? 1 : Times(graph().ops[static_cast<size_t>(one.op)]);
+    const auto bytes =
+        CheckedMul(step::SentBytes(graph(), program, one, step.sizes,
+                                   inputs.element_bytes),
+                   times);
+    out = CheckedAdd(out, bytes.value_or(INT64_MAX)).value_or(INT64_MAX);
+  }
+  return out;
+}
+
+std::optional<int64_t> ModeStep::SentWith(
+    const std::vector<Spec>& specs,
+    const std::vector<step::AnchorOverride>& anchors) const {
+  StepInputs with = inputs;
+  with.anchors = anchors;
+  LoweredStep changed{step.model, step.sizes, specs, {}};
+  std::string why;
+  const auto other = LowerStep(with, changed, inputs.compiled->mesh, why);
+  if (!other) return std::nullopt;
+  return Sent(*other);
+}
+
+std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
+  const ModelDescription* const description =
+      facts.compiled().rules.model.get();
+  constexpr unsigned kNeeds = kNeedsShapes | kNeedsModel;
+  if (description == nullptr || (facts.has() & kNeeds) != kNeeds) return {};
+  std::unique_ptr<StepFacts> out(new StepFacts(facts));
+  out->description_ = description;
+  if (!out->FindRoles() || !out->MostHaveRoles()) return {};
+  const auto groups = facts.groups();
+  out->group_of_.resize(facts.plan().params.size());
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (const uint32_t param : facts.Members(groups[g])) {
+      out->group_of_[param] = static_cast<uint32_t>(g);
+    }
+  }
+  // A role that is wrong has a finding of its own.
+  const auto& problems = out->roles_.problems;
+  const bool whole = std::all_of(
+      problems.begin(), problems.end(), [](const step::RoleProblem& problem) {
+        return problem.fault == step::RoleFault::kUnused;
+      });
+  const bool judged =
+      std::all_of(groups.begin(), groups.end(),
+                  [&](const auto& group) { return facts.Judged(group); });
+  if (!whole || !judged) return out;
+  out->FindSample();
+  for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
+    const auto& planned = facts.plan().modes;
+    if (std::find(planned.begin(), planned.end(), mode) != planned.end()) {
+      out->AddMode(mode);
+    }
+  }
+  return out;
+}
+
+bool StepFacts::builtin() const {
+  return description_->source != nullptr &&
+         description_->source->name().starts_with("builtin:");
+}
+
+bool StepFacts::FindRoles() {
+  Findings wrong;
+  const auto formulas =
+      step::Formulas::Make(*description_, facts_.model(), wrong);
+  if (formulas == nullptr) return false;
+  auto roles =
+      step::AssignRoles(*description_, *formulas, facts_.manifest(), wrong);
+  if (!roles) return false;
+  roles_ = std::move(*roles);
+  return true;
+}
+
+bool StepFacts::MostHaveRoles() const {
+  int64_t with = 0, counted = 0;
+  for (const step::TensorRole& tensor : roles_.tensors) {
+    if (tensor.role == kSkipped) continue;
+    ++counted;
+    if (tensor.role != kNoRole) ++with;
+  }
+  return 2 * with > counted;
+}
+
+void StepFacts::FindSample() {
+  Findings unsaid;
+  const auto formulas =
+      step::Formulas::Make(*description_, facts_.model(), unsaid);
+  if (formulas == nullptr) return;
+  std::map<std::vector<int64_t>, int32_t> kinds;  // to the layer that counts
+  const auto roles = static_cast<int32_t>(description_->roles.size());
+  for (int32_t layer = 0; layer < roles_.layers; ++layer) {
+    std::vector<int64_t> kind;
+    for (int32_t role = 0; role < roles; ++role) {
+      if (!roles_.InLayers(role)) continue;
+      const auto& rows = roles_.RowsOf(role, layer);
+      kind.push_back(rows.empty() || rows.front() < 0
+                         ? -1
+                         : static_cast<int64_t>(
+                               facts_.plan()
+                                   .params[static_cast<size_t>(rows.front())]
+                                   .layout));
+    }
+    formulas->SetLayer(layer);
+    for (const DescribedLine& line : description_->layer) {
+      kind.push_back(line.when.text.empty() || formulas->Condition(line.when));
+    }
+    const auto [known, fresh] = kinds.emplace(std::move(kind), layer);
+    int32_t& counts = known->second;
+    if (fresh) {
+      stands_for_[layer] = 1;
+      // The next one of this kind begins to count.
+      counts = -1;
+    } else {
+      if (counts < 0) counts = layer;
+      ++stands_for_[counts];
+    }
+  }
+}
+
+void StepFacts::AddMode(Mode mode) {
+  auto made = std::make_unique<ModeStep>();
+  made->inputs =
+      UsualStepInputs(facts_.compiled(), facts_.model(), facts_.inputs().batch);
+  made->inputs.mode = mode;
+  made->inputs.roles = &roles_;
+  made->stands_for = stands_for_;
+  std::vector<int32_t> layers;
+  for (const auto& [layer, count] : stands_for_) layers.push_back(layer);
+  Findings wrong;
+  auto step = BuildStep(made->inputs, layers, wrong);
+  if (!step) {
+    const Finding& first = wrong.all().front();
+    refusals_.push_back({mode, first.place, first.message});
+    return;
+  }
+  made->step = std::move(*step);
+  StepRefusal refusal{mode, description_->repeat.place, {}};
+  made->step.program = LowerStep(made->inputs, made->step,
+                                 facts_.compiled().mesh, refusal.message);
+  if (!made->step.program) {
+    refusals_.push_back(std::move(refusal));
+    return;
+  }
+  const step::Graph& graph = made->graph();
+  made->weight.assign(graph.values.size(), false);
+  for (const step::Parameter& parameter : graph.parameters) {
+    made->weight[static_cast<size_t>(parameter.value)] = true;
+  }
+  for (const step::Op& op : graph.ops) {
+    if (op.in.empty()) continue;
+    made->weight[static_cast<size_t>(op.out)] =
+        std::all_of(op.in.begin(), op.in.end(), [&](step::ValueId value) {
+          return made->weight[static_cast<size_t>(value)];
+        });
+  }
+  modes_.push_back(std::move(made));
+}
+
+const ModeStep* StepFacts::Find(Mode mode) const {
+  for (const auto& one : modes_) {
+    if (one->inputs.mode == mode) return one.get();
+  }
+  return nullptr;
+}
+
+const ParameterGroup& StepFacts::GroupOf(int64_t row) const {
+  return facts_.groups()[group_of_[static_cast<size_t>(row)]];
+}
+
+void TellRoleFault(const Facts& facts, step::RoleFault fault, const Code& code,
+                   const std::string& help, FindingSink& sink) {
+  const StepFacts* const step = facts.Step();
+  if (step == nullptr) return;
+  std::vector<const ParameterGroup*> told;
+  for (const step::RoleProblem& problem : step->roles().problems) {
+    if (problem.fault != fault) continue;
+    const ParameterGroup& group = step->GroupOf(problem.tensor);
+    if (std::find(told.begin(), told.end(), &group) != told.end()) continue;
+    told.push_back(&group);
+    LintFinding finding = GroupFinding(
+        facts, code, group,
+        ParametersText(facts, group) + " " + problem.predicate, help);
+    constexpr std::string_view kHas = "has ";
+    if (problem.predicate.starts_with(kHas)) {
+      finding.several = {problem.predicate, "",
+                         " have " + problem.predicate.substr(kHas.size())};
+    }
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace shardc

@@ -1,0 +1,256 @@
+// Where an axis cuts one dimension of an activation and another of the weight
+// that it meets, the weight of a tensor parallel axis stays and the activation
+// is gathered. Had the weight the axis where the activation has it, nothing
+// would move; whether the step then sends less is asked of another lowering:
+//
+//   a [b, t, (n h):tp], o [d:tp, (n h)]   all_gather tp of a
+//   a [b, t, (n h):tp], o [d, (n h):tp]   a sum, reduced once
+//
+// The width of activations itself is SHD411's.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
+#include "lint/analysis/step_facts.h"
+#include "lint/rules/lint.h"
+#include "source/wording.h"
+
+namespace shardc {
+
+extern const Lint kClashMovesActivation;
+
+namespace {
+
+using step::AxisId;
+using step::Instruction;
+using step::LabelId;
+
+// A weight and the activation that moves for it.
+struct Clash {
+  AxisId axis = 0;
+  std::string role, op, activation, held;
+  LabelId to = step::kNoLabel;  // where the activation has the axis
+  int64_t row = -1;
+  int64_t layers = 0, moved = 0;
+};
+
+// The dimension of the value that loses the axis in a gather or exchange.
+LabelId Lost(const ModeStep& of, const Instruction& move, AxisId axis) {
+  const step::Slot& from =
+      of.program().slots[static_cast<size_t>(move.in.front())];
+  const step::Slot& to = of.program().slots[static_cast<size_t>(move.out)];
+  for (size_t d = 0; d < from.layout.rank; ++d) {
+    if (step::Holds(from.layout.dims[d].set(), axis) &&
+        !step::Holds(to.layout.dims[d].set(), axis)) {
+      return of.graph().values[static_cast<size_t>(from.value)].labels[d];
+    }
+  }
+  return step::kNoLabel;
+}
+
+const step::Parameter* ParameterOf(const ModeStep& of, const step::Op& op) {
+  for (const step::ValueId value : op.in) {
+    for (const step::Parameter& parameter : of.graph().parameters) {
+      if (parameter.value == value) return &parameter;
+    }
+  }
+  return nullptr;
+}
+
+// The collective by which an activation loses the axis for the op of a clash.
+const Instruction* MoveFor(const ModeStep& of, const step::Clash& clash) {
+  for (const Instruction& one : of.program().code) {
+    if (one.kind != step::InstructionKind::kCollective || one.op != clash.op) {
+      continue;
+    }
+    const bool gathers = one.collective == Collective::kAllGather ||
+                         one.collective == Collective::kAllToAll;
+    const step::ValueId value =
+        of.program().slots[static_cast<size_t>(one.in.front())].value;
+    if (gathers && step::Holds(one.axes.set(), clash.axis) &&
+        !of.weight[static_cast<size_t>(value)]) {
+      return &one;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<Clash> ClashesOf(const ModeStep& of) {
+  std::map<std::pair<std::string, AxisId>, Clash> found;
+  const step::Graph& graph = of.graph();
+  for (const step::Clash& clash : of.program().clashes) {
+    const step::Op& op = graph.ops[static_cast<size_t>(clash.op)];
+    const step::Parameter* const parameter = ParameterOf(of, op);
+    const Instruction* const move = MoveFor(of, clash);
+    if (op.phase != step::Phase::kForward || parameter == nullptr ||
+        move == nullptr) {
+      continue;
+    }
+    const LabelId lost = Lost(of, *move, clash.axis);
+    if (lost < 0 ||
+        graph.labels[static_cast<size_t>(lost)].semantic == "EMBED") {
+      continue;
+    }
+    Clash& one = found[{parameter->role, clash.axis}];
+    one.axis = clash.axis;
+    one.role = parameter->role;
+    one.op = StepOpName(op);
+    const step::ValueId value =
+        of.program().slots[static_cast<size_t>(move->in.front())].value;
+    one.activation = StepLabelsText(graph, value);
+    one.held = graph.labels[static_cast<size_t>(lost)].name;
+    one.to = lost;
+    one.row = parameter->manifest_rows.front();
+    one.layers += of.Times(op);
+    one.moved += of.Times(op) * of.Sent(*move);
+  }
+  std::vector<Clash> out;
+  for (auto& [key, clash] : found) out.push_back(std::move(clash));
+  return out;
+}
+
+// Specs in which the role's weights have the axis where the activation has it;
+// nothing where they have no such dimension.
+std::optional<std::vector<Spec>> Moved(const ModeStep& of, const Clash& clash,
+                                       int& dim) {
+  const step::Graph& graph = of.graph();
+  const std::string& axis = of.program().axes.names[clash.axis];
+  std::vector<Spec> specs = of.step.specs;
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    if (graph.parameters[i].role != clash.role) continue;
+    const auto& labels =
+        graph.values[static_cast<size_t>(graph.parameters[i].value)].labels;
+    const auto at = std::find(labels.begin(), labels.end(), clash.to);
+    if (at == labels.end()) return std::nullopt;
+    dim = static_cast<int>(at - labels.begin());
+    Spec& spec = specs[i];
+    spec.resize(std::max(spec.size(), labels.size()));
+    for (AxisGroup& axes : spec) std::erase(axes, axis);
+    spec[static_cast<size_t>(dim)].push_back(axis);
+  }
+  return specs;
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const StepFacts* const step = facts.Step();
+  if (step == nullptr) return;
+  const ModeStep* of = step->Find(Mode::kTrain);
+  if (of == nullptr) of = step->Find(Mode::kPrefill);
+  if (of == nullptr) return;
+  for (const Clash& clash : ClashesOf(*of)) {
+    int dim = -1;
+    const auto specs = Moved(*of, clash, dim);
+    if (!specs) continue;
+    const auto less = of->SentWith(*specs);
+    const int64_t now = of->Sent();
+    // A hundredth of a step is worth no change.
+    if (!less || *less > now - now / 100) continue;
+    const ParameterGroup& group = step->GroupOf(clash.row);
+    const std::string axis = Quoted(of->program().axes.names[clash.axis]);
+    LintFinding finding = GroupFinding(
+        facts, kClashMovesActivation.code, group,
+        "`" + clash.op + "` gathers its activation " + clash.activation +
+            " over " + axis + ", " + BytesText(clash.moved) + " a device in " +
+            Counted(clash.layers, "such op") + ": it is split at " +
+            clash.held + ", and " + ParametersText(facts, group) +
+            " at another dimension. A step of " +
+            Counted(of->inputs.batch, "row") + " sends " + BytesText(now) +
+            " a device, and " + BytesText(*less) + " with " + axis +
+            " on dimension " + std::to_string(dim) + " of the weight",
+        "split dimension " + std::to_string(dim) + " over " + axis);
+    const bool own =
+        group.rule >= 0 &&
+        !facts.rule_facts()[static_cast<size_t>(group.rule)].builtin;
+    if (!own) finding.level = Level::kNote;
+    finding.subject.clear();
+    // Two other lints compare projections that stand side by side.
+    finding.unless = {ReshardTopic(facts.Example(group))};
+    sink.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+constinit const Lint kClashMovesActivation{
+    .code =
+        {237, "clash-moves-activation", Level::kWarning,
+         "a weight is split where its activation is not, which is gathered"},
+    .needs = kNeedsShapes | kNeedsModel,
+    .what =
+        "Finds ops of the model's step for which an axis splits one dimension "
+        "of the activation and another of the weight, so that the activation "
+        "is gathered, where the step would send less with the weight split as "
+        "the activation is. It needs a `model:` section. A note where the "
+        "weight's rule is a pack's.",
+    .why =
+        "The axis cannot serve both: over the axes of the data the weight is "
+        "gathered, over others the activation, once forward and once more in "
+        "backward, in each layer. `shardc verify --step` shows every such op.",
+    .instead = "Split the weight where its activation is split.",
+    .bad = {.mesh = "fsdp:2,tp:2",
+            .rules = R"(version: 1
+axes: {hidden_state: []}
+rules:
+  - match: 'embed$'
+    spec: [VOCAB, FSDP]
+  - match: '(up|down)$'
+    spec: [FSDP, TP]
+model:
+  dims: {d: hidden_size, f: intermediate_size, v: vocab_size}
+  axes: {d: EMBED, f: MLP_INTERMEDIATE, v: VOCAB}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed$', [v, d]]
+    up: ['layers\.$i\.up$', [d, f]]
+    down: ['layers\.$i\.down$', [f, d]]
+  begin:
+    - x = lookup(embed, ids) @resid
+  layer:
+    - y = linear(x, up) @mlp
+    - y = linear(y, down)
+    - x = add(x, y) @resid
+  end:
+    - logits = linear(x, embed) @logits
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed": {"shape": [1024, 256], "dtype": "BF16"},
+  "layers.0.up": {"shape": [256, 1024], "dtype": "BF16"},
+  "layers.0.down": {"shape": [1024, 256], "dtype": "BF16"}}}
+)",
+            .model = R"({"hidden_size": 256, "intermediate_size": 1024,
+ "vocab_size": 1024, "num_hidden_layers": 1}
+)"},
+    .good = {.rules = R"(version: 1
+axes: {hidden_state: []}
+rules:
+  - match: 'embed$'
+    spec: [VOCAB, FSDP]
+  - match: 'up$'
+    spec: [FSDP, TP]
+  - match: 'down$'
+    spec: [TP, FSDP]
+model:
+  dims: {d: hidden_size, f: intermediate_size, v: vocab_size}
+  axes: {d: EMBED, f: MLP_INTERMEDIATE, v: VOCAB}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed$', [v, d]]
+    up: ['layers\.$i\.up$', [d, f]]
+    down: ['layers\.$i\.down$', [f, d]]
+  begin:
+    - x = lookup(embed, ids) @resid
+  layer:
+    - y = linear(x, up) @mlp
+    - y = linear(y, down)
+    - x = add(x, y) @resid
+  end:
+    - logits = linear(x, embed) @logits
+)"},
+    .check = Check};
+
+}  // namespace shardc

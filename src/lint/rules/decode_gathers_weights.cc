@@ -1,0 +1,191 @@
+// Of each role the bytes that decoding gathers, with what moves least at each
+// op; then the same step with the gathered axis left out of the role's specs:
+//
+//   q [n h, d:fsdp], 4096 rows a device   all_gather fsdp, 31 MiB a token
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
+#include "lint/analysis/step_facts.h"
+#include "lint/rules/lint.h"
+#include "source/wording.h"
+
+namespace shardc {
+
+extern const Lint kDecodeGathersWeights;
+
+namespace {
+
+constexpr int64_t kWorthBytes = int64_t{1} << 20;
+
+// The parameter that a value is, or is made of; null where it is none.
+const step::Parameter* Origin(const ModeStep& of, step::ValueId value) {
+  if (!of.weight[static_cast<size_t>(value)]) return nullptr;
+  for (const step::Parameter& parameter : of.graph().parameters) {
+    if (parameter.value == value) return &parameter;
+  }
+  for (const step::Op& op : of.graph().ops) {
+    if (op.out == value && !op.in.empty()) return Origin(of, op.in.front());
+  }
+  return nullptr;
+}
+
+struct Gathered {
+  AxisGroup axes;
+  int64_t bytes = 0, layers = 0;
+  int64_t row = -1;
+};
+
+std::map<std::string, Gathered> GatheredBy(const ModeStep& of) {
+  std::map<std::string, Gathered> out;
+  for (const step::Instruction& one : of.program().code) {
+    if (one.kind != step::InstructionKind::kCollective || one.op < 0 ||
+        one.collective != Collective::kAllGather) {
+      continue;
+    }
+    const step::Parameter* const parameter = Origin(
+        of, of.program().slots[static_cast<size_t>(one.in.front())].value);
+    if (parameter == nullptr) continue;
+    const int64_t times = of.Times(of.graph().ops[static_cast<size_t>(one.op)]);
+    Gathered& role = out[parameter->role];
+    for (const std::string& axis : of.program().axes.Group(one.axes)) {
+      if (std::find(role.axes.begin(), role.axes.end(), axis) ==
+          role.axes.end()) {
+        role.axes.push_back(axis);
+      }
+    }
+    role.bytes += times * of.Sent(one);
+    role.layers += times;
+    role.row = parameter->manifest_rows.front();
+  }
+  return out;
+}
+
+std::vector<Spec> Without(const ModeStep& of,
+                          const std::map<std::string, Gathered>& gathered) {
+  std::vector<Spec> specs = of.step.specs;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const auto role = gathered.find(of.graph().parameters[i].role);
+    if (role == gathered.end()) continue;
+    for (AxisGroup& axes : specs[i]) {
+      std::erase_if(axes, [&](const std::string& axis) {
+        const AxisGroup& gone = role->second.axes;
+        return std::find(gone.begin(), gone.end(), axis) != gone.end();
+      });
+    }
+  }
+  return specs;
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const StepFacts* const step = facts.Step();
+  const ModeStep* const of =
+      step == nullptr ? nullptr : step->Find(Mode::kDecode);
+  if (of == nullptr) return;
+  const auto gathered = GatheredBy(*of);
+  int64_t bytes = 0;
+  for (const auto& [role, one] : gathered) bytes += one.bytes;
+  if (bytes < kWorthBytes) return;
+  const auto less = of->SentWith(Without(*of, gathered));
+  if (!less || *less >= of->Sent()) return;
+  LintFinding finding = FindingAt(kDecodeGathersWeights.code);
+  std::vector<std::string> texts;
+  for (const auto& [role, one] : gathered) {
+    const ParameterGroup& group = step->GroupOf(one.row);
+    if (texts.empty()) {
+      finding.place = facts.GroupPlace(group);
+    } else {
+      finding.labels.push_back({facts.GroupPlace(group), "and here"});
+    }
+    texts.push_back(ParametersText(facts, group) + " over " +
+                    GroupText(one.axes));
+    for (std::string& name : facts.Names(group)) {
+      finding.params.push_back(std::move(name));
+    }
+  }
+  finding.message = "decoding gathers " + ListText(texts) + ": " +
+                    BytesText(bytes) + " of the " + BytesText(of->Sent()) +
+                    " that a device sends for each token of " +
+                    Counted(of->inputs.batch, "row") + ", " + BytesText(*less) +
+                    " without";
+  finding.help =
+      "leave these axes out of the weights' specs in decode, "
+      "`modes: {decode: ...}`, where memory allows";
+  sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kDecodeGathersWeights{
+    .code = {238, "decode-gathers-weights", Level::kNote,
+             "each token that is decoded gathers weights"},
+    .needs = kNeedsShapes | kNeedsModel,
+    .what =
+        "Finds weights that a step of decoding gathers, a MiB or more, though "
+        "each of its ops moves what is least. It needs a `model:` section, "
+        "and a batch for other than two rows a device.",
+    .why =
+        "Training gathers a weight for thousands of tokens, decoding for one "
+        "of each row. A server that has room for the weights gathers them "
+        "once, when they are loaded.",
+    .instead = "Give decode a spec without the axis.",
+    .bad = {.mesh = "fsdp:2",
+            .rules = R"(version: 1
+rules:
+  - match: '(embed|up|down)$'
+    spec: [FSDP, null]
+model:
+  dims: {d: hidden_size, f: intermediate_size, v: vocab_size}
+  axes: {d: EMBED, f: MLP_INTERMEDIATE, v: VOCAB}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed$', [v, d]]
+    up: ['layers\.$i\.up$', [d, f]]
+    down: ['layers\.$i\.down$', [f, d]]
+  begin:
+    - x = lookup(embed, ids) @resid
+  layer:
+    - y = linear(x, up) @mlp
+    - y = linear(y, down)
+    - x = add(x, y) @resid
+  end:
+    - logits = linear(x, embed) @logits
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed": {"shape": [1024, 1024], "dtype": "BF16"},
+  "layers.0.up": {"shape": [1024, 1024], "dtype": "BF16"},
+  "layers.0.down": {"shape": [1024, 1024], "dtype": "BF16"}}}
+)",
+            .model = R"({"hidden_size": 1024, "intermediate_size": 1024,
+ "vocab_size": 1024, "num_hidden_layers": 1}
+)",
+            .batch = 8192},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: '(embed|up|down)$'
+    spec: [FSDP, null]
+    modes: {decode: [null, null]}
+model:
+  dims: {d: hidden_size, f: intermediate_size, v: vocab_size}
+  axes: {d: EMBED, f: MLP_INTERMEDIATE, v: VOCAB}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed$', [v, d]]
+    up: ['layers\.$i\.up$', [d, f]]
+    down: ['layers\.$i\.down$', [f, d]]
+  begin:
+    - x = lookup(embed, ids) @resid
+  layer:
+    - y = linear(x, up) @mlp
+    - y = linear(y, down)
+    - x = add(x, y) @resid
+  end:
+    - logits = linear(x, embed) @logits
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,65 @@
+#include "lint/analysis/step_facts.h"
+#include "lint/rules/lint.h"
+
+namespace shardc {
+
+extern const Lint kParameterWithoutRole;
+
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  TellRoleFault(facts, step::RoleFault::kNone, kParameterWithoutRole.code,
+                "give it a role under `params` of the `model:` section, or "
+                "name it under `skip`",
+                sink);
+}
+
+}  // namespace
+
+constinit const Lint kParameterWithoutRole{
+    .code = {233, "parameter-without-role", Level::kNote,
+             "the model's section does not know a parameter"},
+    .needs = kNeedsShapes | kNeedsModel,
+    .what =
+        "Finds parameters that play no role in the `model:` section of the "
+        "rules. Where most have none the section is of another model, and "
+        "nothing is said.",
+    .why =
+        "What has no role takes no part in the step: its traffic is not "
+        "counted, and nothing is proved of a model that is not whole.",
+    .instead = "Give it a role and an op, or skip it by name.",
+    .bad = {.mesh = "fsdp:2,tp:2",
+            .rules = R"(version: 1
+rules:
+  - match: 'embed$'
+    spec: [VOCAB, FSDP]
+  - match: 'scale$'
+    spec: Replicated
+model:
+  dims: {d: hidden_size, v: vocab_size}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed$', [v, d]]
+    norm: ['norm\.scale$', [d]]
+  begin:
+    - x = lookup(embed, ids) @resid
+  layer: []
+  end:
+    - x = rmsnorm(x, norm) @normed
+    - logits = linear(x, embed) @logits
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed": {"shape": [1024, 256], "dtype": "BF16"},
+  "norm.scale": {"shape": [256], "dtype": "BF16"},
+  "router.scale": {"shape": [256], "dtype": "BF16"}}}
+)",
+            .model = R"({"hidden_size": 256, "vocab_size": 1024,
+ "num_hidden_layers": 1}
+)"},
+    .good = {.manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed": {"shape": [1024, 256], "dtype": "BF16"},
+  "norm.scale": {"shape": [256], "dtype": "BF16"}}}
+)"},
+    .check = Check};
+
+}  // namespace shardc

@@ -1,0 +1,104 @@
+// A role that is not optional wants a parameter, in each layer where it is a
+// layer's, and an op that takes it.
+#include <string>
+#include <vector>
+
+#include "lint/analysis/phrase.h"
+#include "lint/analysis/step_facts.h"
+#include "lint/rules/lint.h"
+
+namespace shardc {
+
+extern const Lint kRoleNeverUsed;
+
+namespace {
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const StepFacts* const step = facts.Step();
+  if (step == nullptr) return;
+  LintFinding finding = FindingAt(kRoleNeverUsed.code);
+  // A pack of this program describes models that its user may have changed.
+  if (step->builtin()) finding.level = Level::kNote;
+  std::vector<std::string> texts;
+  for (const step::RoleProblem& problem : step->roles().problems) {
+    if (problem.fault != step::RoleFault::kMissing &&
+        problem.fault != step::RoleFault::kUnused) {
+      continue;
+    }
+    const DescribedRole& role =
+        step->description().roles[static_cast<size_t>(problem.role)];
+    // One that some expert lacks is missing all the same.
+    if (role.optional && problem.fault == step::RoleFault::kUnused) continue;
+    texts.push_back(problem.message);
+    if (texts.size() == 1) {
+      finding.place = role.place;
+    } else {
+      finding.labels.push_back({role.place, "and here"});
+    }
+  }
+  if (texts.empty()) return;
+  finding.message =
+      "the model's section is not this tree's: " + ListText(texts);
+  finding.help =
+      "correct the role's pattern, write `?` behind the name of one that a "
+      "model may lack, or leave the role out";
+  sink.push_back(std::move(finding));
+}
+
+}  // namespace
+
+constinit const Lint kRoleNeverUsed{
+    .code = {236, "role-never-used", Level::kWarning,
+             "a role of the model's section is nobody's, or no op's"},
+    .needs = kNeedsShapes | kNeedsModel,
+    .what =
+        "Finds roles of the `model:` section, other than those with a `?`, "
+        "that no parameter plays, in some layer or at all, and roles that no "
+        "op takes. Where the section is a pack's this is a note.",
+    .why =
+        "A line of the step that lacks its weight is left out, and a weight "
+        "that no line takes is never used: the description is of another "
+        "model, or of less than this one.",
+    .instead = "Let the pattern match, or mark the role as optional.",
+    .bad = {.mesh = "fsdp:2,tp:2",
+            .rules = R"(version: 1
+rules:
+  - match: 'embed$'
+    spec: [VOCAB, FSDP]
+model:
+  dims: {d: hidden_size, v: vocab_size}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed$', [v, d]]
+    head: ['lm_head$', [v, d]]
+  begin:
+    - x = lookup(embed, ids) @resid
+  layer: []
+  end:
+    - logits = linear(x, head) @logits
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed": {"shape": [1024, 256], "dtype": "BF16"}}}
+)",
+            .model = R"({"hidden_size": 256, "vocab_size": 1024,
+ "num_hidden_layers": 1}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'embed$'
+    spec: [VOCAB, FSDP]
+model:
+  dims: {d: hidden_size, v: vocab_size}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed$', [v, d]]
+    head?: ['lm_head$', [v, d], {tied: embed}]
+  begin:
+    - x = lookup(embed, ids) @resid
+  layer: []
+  end:
+    - logits = linear(x, head) @logits
+)"},
+    .check = Check};
+
+}  // namespace shardc

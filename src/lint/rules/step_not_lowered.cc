@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "lint/analysis/facts.h"
+#include "lint/analysis/phrase.h"
+#include "lint/analysis/step_facts.h"
+#include "lint/rules/lint.h"
+#include "model/axis_rules.h"
+#include "step/validate.h"
+
+namespace shardc {
+
+extern const Lint kStepNotLowered;
+
+namespace {
+
+void Say(Mode mode, Place place, const std::string& message,
+         FindingSink& sink) {
+  LintFinding finding = FindingAt(kStepNotLowered.code, std::move(place));
+  finding.message = "the step of the model in " + std::string(ModeName(mode)) +
+                    " cannot be told: " + message;
+  finding.help =
+      "`shardc verify --step " + std::string(ModeName(mode)) + "` says more";
+  sink.push_back(std::move(finding));
+}
+
+void Check(const Facts& facts, FindingSink& sink) {
+  const StepFacts* const step = facts.Step();
+  if (step == nullptr) return;
+  if (!step->refusals().empty()) {
+    const StepRefusal& first = step->refusals().front();
+    Say(first.mode, first.place, first.message, sink);
+  }
+  for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
+    const ModeStep* const of = step->Find(mode);
+    if (of == nullptr) continue;
+    const auto faults =
+        step::Validate(of->graph(), of->program(), of->step.sizes);
+    if (faults.empty()) continue;
+    const auto op = static_cast<size_t>(std::max(faults.front().op, 0));
+    Say(mode, step->description().repeat.place,
+        StepOpName(of->graph().ops[op]) + ": " + faults.front().message, sink);
+  }
+}
+
+}  // namespace
+
+constinit const Lint kStepNotLowered{
+    .code = {240, "step-not-lowered", Level::kNote,
+             "the model's step has no program under this plan"},
+    .needs = kNeedsShapes | kNeedsModel,
+    .what =
+        "Finds models whose `model:` section gives no step under the plan: a "
+        "line of it means nothing, a dimension of the step does not divide "
+        "by the axes that cut it, a sum that is pending leaves the step.",
+    .why =
+        "What moves in such a step cannot be told, and the lints that need "
+        "to know are silent.",
+    .instead = "Mend what the message names.",
+    .bad = {.mesh = "fsdp:2,tp:2",
+            .rules = R"(version: 1
+rules:
+  - match: 'embed$'
+    spec: [VOCAB, FSDP]
+model:
+  dims: {d: hidden_size, v: vocab_size}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed$', [v, d]]
+  begin:
+    - x = lookup(embed, ids) @resid
+  layer: []
+  end:
+    - logits = linaer(x, embed) @logits
+)",
+            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
+  "embed": {"shape": [1024, 256], "dtype": "BF16"}}}
+)",
+            .model = R"({"hidden_size": 256, "vocab_size": 1024,
+ "num_hidden_layers": 1}
+)"},
+    .good = {.rules = R"(version: 1
+rules:
+  - match: 'embed$'
+    spec: [VOCAB, FSDP]
+model:
+  dims: {d: hidden_size, v: vocab_size}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed$', [v, d]]
+  begin:
+    - x = lookup(embed, ids) @resid
+  layer: []
+  end:
+    - logits = linear(x, embed) @logits
+)"},
+    .check = Check};
+
+}  // namespace shardc
