@@ -109,14 +109,14 @@ TEST_CASE("steps with an operation are the dense model's") {
     const Mesh mesh = SequenceMesh(random);
     const auto compiled =
         CompiledWithKvHeads(kAttending[which], models[which], mesh);
-    StepRequest request{
-        .compiled = compiled.get(),
-        .config = &models[which].config,
-        .mode = random.Chance(0.75) ? Mode::kTrain : Mode::kPrefill,
-        .operation =
-            exec::FindOperation(kOperations[random.Below(kOperations.size())]),
-        .batch = 16,
-        .length = 64};
+    StepRequest request;
+    request.compiled = compiled.get();
+    request.config = &models[which].config;
+    request.mode = random.Chance(0.75) ? Mode::kTrain : Mode::kPrefill;
+    request.operation =
+        exec::FindOperation(kOperations[random.Below(kOperations.size())]);
+    request.batch = 16;
+    request.length = 64;
     REQUIRE(request.operation != nullptr);
     if (random.Chance(0.4)) {
       request.dtype = random.Chance(0.5) ? Dtype::kF32 : Dtype::kBF16;
@@ -169,11 +169,12 @@ TEST_CASE("a kernel that reads the wrong kv heads is found") {
   mesh.axes = {{"tp", 4, AxisType::kAuto}};
   mesh.devices = 4;
   const auto compiled = CompiledWithKvHeads(family, model, mesh);
-  StepRequest request{.compiled = compiled.get(),
-                      .config = &model.config,
-                      .mode = Mode::kTrain,
-                      .batch = 16,
-                      .length = 64};
+  StepRequest request;
+  request.compiled = compiled.get();
+  request.config = &model.config;
+  request.mode = Mode::kTrain;
+  request.batch = 16;
+  request.length = 64;
   const auto status = [&](std::string_view name) {
     request.operation = exec::FindOperation(name);
     Findings findings;
