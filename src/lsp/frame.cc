@@ -84,7 +84,7 @@ Frame FrameReader::Broken(size_t drop) {
 
 std::optional<Frame> FrameReader::ReadHeader() {
   const size_t end = buffer_.find(kEnd);
-  if (end == std::string::npos || end > kHeaderLimit) {
+  if (end > kHeaderLimit) {  // or there is none
     if (buffer_.size() <= kHeaderLimit) return std::nullopt;
     return Broken(std::min(end, buffer_.size()));
   }
