@@ -14,6 +14,7 @@
 
 #include "exec/operations/operation.h"
 #include "source/checked.h"
+#include "step/weights.h"
 
 namespace shardc::cost {
 namespace {
@@ -41,8 +42,7 @@ std::string_view ForwardName(std::string_view name) {
 class Reader {
  public:
   Reader(const step::Graph& graph, const step::Program& program)
-      : graph_(graph), program_(program) {
-    FindWeights();
+      : graph_(graph), program_(program), weight_(step::FindWeights(graph)) {
     FindGradients();
     FindBegin();
   }
@@ -68,19 +68,6 @@ class Reader {
   }
 
  private:
-  void FindWeights() {
-    weight_.assign(graph_.values.size(), 0);
-    for (const step::Parameter& parameter : graph_.parameters) {
-      weight_[At(parameter.value)] = 1;
-    }
-    for (const step::Op& op : graph_.ops) {
-      if (op.in.empty()) continue;
-      weight_[At(op.out)] = std::all_of(
-          op.in.begin(), op.in.end(),
-          [&](step::ValueId value) { return weight_[At(value)] != 0; });
-    }
-  }
-
   // What becomes a gradient by form alone is one too.
   void FindGradients() {
     gradient_.assign(graph_.values.size(), 0);
@@ -116,7 +103,8 @@ class Reader {
 
   const step::Graph& graph_;
   const step::Program& program_;
-  std::vector<char> weight_, gradient_;  // by value
+  const std::vector<char> weight_;  // by value
+  std::vector<char> gradient_;      // by value
   std::vector<std::string_view> begin_;
 };
 

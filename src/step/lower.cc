@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "step/factors.h"
+#include "step/weights.h"
 
 namespace shardc::step {
 namespace {
@@ -36,7 +37,10 @@ struct Lowered {
 class Lowerer {
  public:
   Lowerer(const LowerRequest& request, Unsupported& why)
-      : request_(request), graph_(*request.graph), why_(why) {
+      : request_(request),
+        graph_(*request.graph),
+        why_(why),
+        weight_(FindWeights(graph_)) {
     out_.axes = AxesOf(request.mesh);
     settings_ = {.axes = &out_.axes,
                  .sizes = &request.sizes,
@@ -52,7 +56,6 @@ class Lowerer {
     }
     settings_.data = out_.axes.SetOf(request_.anchors.data);
     copies_.resize(graph_.values.size());
-    weight_.assign(graph_.values.size(), 0);
     FindFixed();
     FindWishes();
     out_.slots.reserve(graph_.ops.size() * 2);
@@ -85,7 +88,6 @@ class Lowerer {
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
       const ValueId value = graph_.parameters[i].value;
       fixed_[At(value)] = static_cast<int32_t>(i);
-      weight_[At(value)] = 1;
     }
     fix(graph_.gradients);
     fix(graph_.updated);
@@ -287,9 +289,6 @@ class Lowerer {
                   op.name, "");
     }
     if (op.kind == OpKind::kInput) return LowerInput(op);
-    weight_[At(op.out)] =
-        std::all_of(op.in.begin(), op.in.end(),
-                    [&](ValueId value) { return weight_[At(value)] != 0; });
     if (op.kind == OpKind::kAdd && op.in.size() > 2 &&
         ValueOf(op.out).labels.empty()) {
       LowerScalars(op);
@@ -522,8 +521,8 @@ class Lowerer {
   Phase phase_ = Phase::kForward;
   int32_t op_ = -1;
   std::vector<std::vector<int32_t>> copies_;  // by value: slots, seen one first
-  std::vector<char> weight_;
-  std::vector<bool> gathered_;  // by slot
+  const std::vector<char> weight_;            // by value
+  std::vector<bool> gathered_;                // by slot
   std::vector<int32_t> fixed_;  // by value: the parameter it lies as, or -1
   std::vector<Layout> parameter_;
   std::vector<Wish> wishes_;    // by value

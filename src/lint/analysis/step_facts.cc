@@ -14,7 +14,7 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "source/checked.h"
-#include "step/formulas.h"
+#include "step/weights.h"
 
 namespace shardc {
 
@@ -65,7 +65,13 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
   if (description == nullptr || (facts.has() & kNeeds) != kNeeds) return {};
   std::unique_ptr<StepFacts> out(new StepFacts(facts));
   out->description_ = description;
-  if (!out->FindRoles() || !out->MostHaveRoles()) return {};
+  Findings unsaid;
+  const auto formulas =
+      step::Formulas::Make(*description, facts.model(), unsaid);
+  if (formulas == nullptr || !out->FindRoles(*formulas) ||
+      !out->MostHaveRoles()) {
+    return {};
+  }
   const auto groups = facts.groups();
   out->group_of_.resize(facts.plan().params.size());
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -83,7 +89,7 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
       std::all_of(groups.begin(), groups.end(),
                   [&](const auto& group) { return facts.Judged(group); });
   if (!whole || !judged) return out;
-  out->FindSample();
+  out->FindSample(*formulas);
   for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
     const auto& planned = facts.plan().modes;
     if (std::find(planned.begin(), planned.end(), mode) != planned.end()) {
@@ -98,13 +104,10 @@ bool StepFacts::builtin() const {
          description_->source->name().starts_with("builtin:");
 }
 
-bool StepFacts::FindRoles() {
-  Findings wrong;
-  const auto formulas =
-      step::Formulas::Make(*description_, facts_.model(), wrong);
-  if (formulas == nullptr) return false;
+bool StepFacts::FindRoles(step::Formulas& formulas) {
+  Findings unsaid;
   auto roles =
-      step::AssignRoles(*description_, *formulas, facts_.manifest(), wrong);
+      step::AssignRoles(*description_, formulas, facts_.manifest(), unsaid);
   if (!roles) return false;
   roles_ = std::move(*roles);
   return true;
@@ -120,11 +123,7 @@ bool StepFacts::MostHaveRoles() const {
   return 2 * with > counted;
 }
 
-void StepFacts::FindSample() {
-  Findings unsaid;
-  const auto formulas =
-      step::Formulas::Make(*description_, facts_.model(), unsaid);
-  if (formulas == nullptr) return;
+void StepFacts::FindSample(step::Formulas& formulas) {
   std::map<std::vector<int64_t>, int32_t> kinds;  // to the layer that counts
   const auto roles = static_cast<int32_t>(description_->roles.size());
   for (int32_t layer = 0; layer < roles_.layers; ++layer) {
@@ -139,9 +138,9 @@ void StepFacts::FindSample() {
                                    .params[static_cast<size_t>(rows.front())]
                                    .layout));
     }
-    formulas->SetLayer(layer);
+    formulas.SetLayer(layer);
     for (const DescribedLine& line : description_->layer) {
-      kind.push_back(line.when.text.empty() || formulas->Condition(line.when));
+      kind.push_back(line.when.text.empty() || formulas.Condition(line.when));
     }
     const auto [known, fresh] = kinds.emplace(std::move(kind), layer);
     int32_t& counts = known->second;
@@ -180,18 +179,7 @@ void StepFacts::AddMode(Mode mode) {
     refusals_.push_back(std::move(refusal));
     return;
   }
-  const step::Graph& graph = made->graph();
-  made->weight.assign(graph.values.size(), false);
-  for (const step::Parameter& parameter : graph.parameters) {
-    made->weight[static_cast<size_t>(parameter.value)] = true;
-  }
-  for (const step::Op& op : graph.ops) {
-    if (op.in.empty()) continue;
-    made->weight[static_cast<size_t>(op.out)] =
-        std::all_of(op.in.begin(), op.in.end(), [&](step::ValueId value) {
-          return made->weight[static_cast<size_t>(value)];
-        });
-  }
+  made->weight = step::FindWeights(made->graph());
   modes_.push_back(std::move(made));
 }
 

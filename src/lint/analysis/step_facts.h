@@ -15,6 +15,7 @@
 #include "model/model_description.h"
 #include "plan/lowered_step.h"
 #include "source/finding.h"
+#include "step/formulas.h"
 #include "step/program.h"
 #include "step/roles.h"
 
@@ -27,7 +28,7 @@ struct ModeStep {
   StepInputs inputs;
   LoweredStep step;
   std::map<int32_t, int64_t> stands_for;  // a layer: how many, itself included
-  std::vector<bool> weight;               // by value: made of parameters only
+  std::vector<char> weight;               // by value: made of parameters only
 
   const step::Graph& graph() const { return step.model.graph; }
   const step::Program& program() const { return *step.program; }
@@ -68,9 +69,9 @@ class StepFacts {
 
  private:
   explicit StepFacts(const Facts& facts) : facts_(facts) {}
-  bool FindRoles();
+  bool FindRoles(step::Formulas& formulas);
   bool MostHaveRoles() const;
-  void FindSample();
+  void FindSample(step::Formulas& formulas);
   void AddMode(Mode mode);
 
   const Facts& facts_;

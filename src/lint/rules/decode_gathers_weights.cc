@@ -12,6 +12,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/lint.h"
+#include "lint/rules/step_example.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -24,7 +25,7 @@ constexpr int64_t kWorthBytes = int64_t{1} << 20;
 
 // The parameter that a value is, or is made of; null where it is none.
 const step::Parameter* Origin(const ModeStep& of, step::ValueId value) {
-  if (!of.weight[static_cast<size_t>(value)]) return nullptr;
+  if (of.weight[static_cast<size_t>(value)] == 0) return nullptr;
   for (const step::Parameter& parameter : of.graph().parameters) {
     if (parameter.value == value) return &parameter;
   }
@@ -138,23 +139,7 @@ constinit const Lint kDecodeGathersWeights{
 rules:
   - match: '(embed|up|down)$'
     spec: [FSDP, null]
-model:
-  dims: {d: hidden_size, f: intermediate_size, v: vocab_size}
-  axes: {d: EMBED, f: MLP_INTERMEDIATE, v: VOCAB}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
-    up: ['layers\.$i\.up$', [d, f]]
-    down: ['layers\.$i\.down$', [f, d]]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer:
-    - y = linear(x, up) @mlp
-    - y = linear(y, down)
-    - x = add(x, y) @resid
-  end:
-    - logits = linear(x, embed) @logits
-)",
+)" SHARDC_EXAMPLE_PAIR_SECTION,
             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
   "embed": {"shape": [1024, 1024], "dtype": "BF16"},
   "layers.0.up": {"shape": [1024, 1024], "dtype": "BF16"},
@@ -169,23 +154,7 @@ rules:
   - match: '(embed|up|down)$'
     spec: [FSDP, null]
     modes: {decode: [null, null]}
-model:
-  dims: {d: hidden_size, f: intermediate_size, v: vocab_size}
-  axes: {d: EMBED, f: MLP_INTERMEDIATE, v: VOCAB}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
-    up: ['layers\.$i\.up$', [d, f]]
-    down: ['layers\.$i\.down$', [f, d]]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer:
-    - y = linear(x, up) @mlp
-    - y = linear(y, down)
-    - x = add(x, y) @resid
-  end:
-    - logits = linear(x, embed) @logits
-)"},
+)" SHARDC_EXAMPLE_PAIR_SECTION},
     .check = Check};
 
 }  // namespace shardc
