@@ -73,7 +73,7 @@ const Instruction* MoveFor(const ModeStep& of, const step::Clash& clash) {
     const step::ValueId value =
         of.program().slots[static_cast<size_t>(one.in.front())].value;
     if (gathers && step::Holds(one.axes.set(), clash.axis) &&
-        !of.weight[static_cast<size_t>(value)]) {
+        of.weight[static_cast<size_t>(value)] == 0) {
       return &one;
     }
   }
@@ -86,11 +86,9 @@ std::vector<Clash> ClashesOf(const ModeStep& of) {
   for (const step::Clash& clash : of.program().clashes) {
     const step::Op& op = graph.ops[static_cast<size_t>(clash.op)];
     const step::Parameter* const parameter = ParameterOf(of, op);
+    if (op.phase != step::Phase::kForward || parameter == nullptr) continue;
     const Instruction* const move = MoveFor(of, clash);
-    if (op.phase != step::Phase::kForward || parameter == nullptr ||
-        move == nullptr) {
-      continue;
-    }
+    if (move == nullptr) continue;
     const LabelId lost = Lost(of, *move, clash.axis);
     if (lost < 0 ||
         graph.labels[static_cast<size_t>(lost)].semantic == "EMBED") {
