@@ -1,3 +1,7 @@
+// Each member is known by its first letters, in either order, once:
+//
+//   "dtype": "F32", "shape": [8, 4]}  ->  type 0 the first time, and again for
+//                                         each leaf of this shape and dtype
 #include "parse/plain_leaf.h"
 
 #include <optional>
@@ -14,6 +18,13 @@ bool TakeShape(PlainJson& json, FlatType& type) {
 }
 
 }  // namespace
+
+void PlainLeaves::ReserveFor(size_t text_bytes) {
+  // Of a parameter: `"a":{"shape":[],"dtype":null}`.
+  constexpr size_t kLeastBytes = 30;
+  names.reserve(text_bytes / kLeastBytes);
+  types.reserve(text_bytes / kLeastBytes);
+}
 
 bool PlainLeaves::Fields(PlainJson& json, std::string_view* name) {
   enum : unsigned { kName = 1, kShape = 2, kDtype = 4 };
@@ -57,8 +68,8 @@ bool PlainLeaves::DtypeOf(PlainJson& json, FlatType& type) {
   return true;
 }
 
-bool TakeTensors(std::span<const std::string_view> names,
-                 const PlainLeaves& leaves, Manifest& manifest) {
+bool TakeTensors(const PlainLeaves& leaves, Manifest& manifest) {
+  const auto& names = leaves.names;
   TextOrder sorted = OrderOf(names);
   if (!sorted.distinct) return false;
   manifest.by_name = std::move(sorted.order);

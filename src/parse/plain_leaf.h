@@ -3,8 +3,8 @@
 #ifndef SHARDC_PARSE_PLAIN_LEAF_H_
 #define SHARDC_PARSE_PLAIN_LEAF_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -15,9 +15,13 @@
 
 namespace shardc {
 
-// The types of parameters as they come, numbered.
+// The names of parameters and their types, numbered, as they come.
 class PlainLeaves {
  public:
+  // Room for as many as a text of so many bytes can hold: what is not used of
+  // the memory is never touched.
+  void ReserveFor(size_t text_bytes);
+
   // The members of an object whose brace is taken, each once, and its end; its
   // type is kept. False for another object.
   bool Take(PlainJson& json) { return Fields(json, nullptr); }
@@ -25,7 +29,8 @@ class PlainLeaves {
     return Fields(json, &name);
   }
 
-  std::vector<uint32_t> types;  // by parameter
+  std::vector<std::string_view> names;
+  std::vector<uint32_t> types;  // by name
   TypeNumbers numbers;
 
  private:
@@ -37,8 +42,7 @@ class PlainLeaves {
 };
 
 // Names and their types, in order and sorted; false where a name stands twice.
-bool TakeTensors(std::span<const std::string_view> names,
-                 const PlainLeaves& leaves, Manifest& manifest);
+bool TakeTensors(const PlainLeaves& leaves, Manifest& manifest);
 
 }  // namespace shardc
 

@@ -11,7 +11,6 @@
 
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "parse/plain_leaf.h"
 #include "parse/plain_tree.h"
@@ -21,24 +20,18 @@ namespace shardc {
 namespace {
 
 constexpr std::string_view kSchemaName = "shardc.manifest/v1";
-// Of a parameter: `"a":{"shape":[],"dtype":null}`.
-constexpr size_t kLeastBytes = 30;
 
 class Reader {
  public:
-  explicit Reader(std::string_view text) : json_(text) {}
+  explicit Reader(std::string_view text) : json_(text) {
+    leaves.ReserveFor(text.size());
+  }
 
   bool Read(Manifest& manifest) {
     if (!json_.Take('{') || !Members(manifest)) return false;
     return json_.End() && has_params_ && has_schema_;
   }
 
-  void Reserve(size_t count) {
-    names.reserve(count);
-    leaves.types.reserve(count);
-  }
-
-  std::vector<std::string_view> names;
   PlainLeaves leaves;
 
  private:
@@ -95,7 +88,7 @@ class Reader {
       if (!json_.Take('{') || !leaves.TakeNamed(json_, name) || name.empty()) {
         return false;
       }
-      names.push_back(name);
+      leaves.names.push_back(name);
     } while (json_.Take(','));
     return true;
   }
@@ -107,7 +100,7 @@ class Reader {
           !json_.Take('{') || !leaves.Take(json_)) {
         return false;
       }
-      names.push_back(name);
+      leaves.names.push_back(name);
     } while (json_.Take(','));
     return true;
   }
@@ -122,10 +115,8 @@ class Reader {
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source) {
   Manifest manifest;
   Reader reader(source->text());
-  // What is not used of the memory is never touched.
-  reader.Reserve(source->text().size() / kLeastBytes);
   if (!reader.Read(manifest)) return ReadPlainTree(source);
-  if (!TakeTensors(reader.names, reader.leaves, manifest)) return std::nullopt;
+  if (!TakeTensors(reader.leaves, manifest)) return std::nullopt;
   manifest.source = source;
   return manifest;
 }

@@ -22,23 +22,18 @@ namespace shardc {
 namespace {
 
 constexpr int kDeepest = 64;
-// Of a parameter: `"a":{"shape":[],"dtype":null}`.
-constexpr size_t kLeastBytes = 30;
 
 class TreeReader {
  public:
   TreeReader(std::string_view text, TextStore& texts)
       : json_(text), texts_(texts) {
-    // What is not used of the memory is never touched.
-    names.reserve(text.size() / kLeastBytes);
-    leaves.types.reserve(text.size() / kLeastBytes);
+    leaves.ReserveFor(text.size());
   }
 
   bool Read() {
-    return json_.Take('{') && Branch(0) && json_.End() && !names.empty();
+    return json_.Take('{') && Branch(0) && json_.End() && !leaves.names.empty();
   }
 
-  std::vector<std::string_view> names;
   PlainLeaves leaves;
   bool joined = false;  // some name was made of parts
 
@@ -48,7 +43,7 @@ class TreeReader {
     if (depth == kDeepest) return false;
     if (json_.Take('}')) return true;
     const size_t first_key = keys_.size();
-    const size_t first_name = names.size();
+    const size_t first_name = leaves.names.size();
     const size_t prefix = path_.empty() ? 0 : path_.size() + 1;
     bool branches = false;
     do {
@@ -79,8 +74,8 @@ class TreeReader {
 
   // Before its first branch all that an object has named are its own leaves.
   void KeepKeys(size_t first_name, size_t prefix) {
-    for (size_t i = first_name; i < names.size(); ++i) {
-      keys_.push_back(names[i].substr(prefix));
+    for (size_t i = first_name; i < leaves.names.size(); ++i) {
+      keys_.push_back(leaves.names[i].substr(prefix));
     }
   }
 
@@ -94,7 +89,7 @@ class TreeReader {
 
   void Name(std::string_view key, int depth) {
     joined = joined || depth > 0;
-    names.push_back(depth > 0 ? texts_.Keep(path_) : key);
+    leaves.names.push_back(depth > 0 ? texts_.Keep(path_) : key);
   }
 
   PlainJson json_;
@@ -111,7 +106,7 @@ std::optional<Manifest> ReadPlainTree(const SourceRef& source) {
   TreeReader reader(source->text(), *texts);
   if (!reader.Read()) return std::nullopt;
   Manifest manifest;
-  if (!TakeTensors(reader.names, reader.leaves, manifest)) return std::nullopt;
+  if (!TakeTensors(reader.leaves, manifest)) return std::nullopt;
   if (reader.joined) {
     manifest.separator = '/';
     manifest.texts = std::move(texts);
