@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "emit/verify/tensor_file.h"
+
 namespace shardc::cli {
 
 bool MakeFolder(const std::string& path, Findings& findings) {
@@ -16,9 +18,7 @@ bool MakeFolder(const std::string& path, Findings& findings) {
 
 std::string CaseFile(const std::string& folder, size_t index,
                      std::string_view ending) {
-  std::string number = std::to_string(index);
-  number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
-  return folder + "/case-" + number + std::string(ending);
+  return folder + "/case-" + DumpNumber(index) + std::string(ending);
 }
 
 }  // namespace shardc::cli

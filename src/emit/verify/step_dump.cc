@@ -12,21 +12,12 @@
 #include "source/json_writer.h"
 
 namespace shardc {
-namespace {
-
-std::string NumberText(size_t number) {
-  std::string out = std::to_string(number);
-  out.insert(0, out.size() < 4 ? 4 - out.size() : 0, '0');
-  return out;
-}
-
-}  // namespace
 
 std::string StepDumpTensors(const verify::StepReport& report) {
   TensorFile out;
   for (size_t i = 0; i < report.tensors.size(); ++i) {
     const verify::StepTensor& one = report.tensors[i];
-    const std::string name = NumberText(i);
+    const std::string name = DumpNumber(i);
     out.Add(name + (one.input ? ".input" : ".output"), one.made);
     out.Add(name + ".reference", one.made.shape, one.reference);
   }
@@ -49,7 +40,7 @@ void WriteStepDumpJson(const verify::StepReport& report, Sink& out) {
   for (size_t i = 0; i < report.tensors.size(); ++i) {
     const verify::StepTensor& one = report.tensors[i];
     json.BeginObject();
-    json.Member("name", NumberText(i));
+    json.Member("name", DumpNumber(i));
     json.Member("part", one.part);
     json.Member("phase", verify::PhaseName(one.phase));
     json.Member("op", one.op);

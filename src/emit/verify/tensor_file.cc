@@ -53,6 +53,12 @@ std::string BytesOfBuffer(const exec::Buffer& buffer) {
 
 }  // namespace
 
+std::string DumpNumber(size_t index) {
+  std::string out = std::to_string(index);
+  out.insert(0, out.size() < 4 ? 4 - out.size() : 0, '0');
+  return out;
+}
+
 void TensorFile::Add(std::string_view name, Dtype dtype, const Shape& shape,
                      const std::string& bytes) {
   entries_.push_back(

@@ -2,6 +2,7 @@
 #ifndef SHARDC_EMIT_VERIFY_TENSOR_FILE_H_
 #define SHARDC_EMIT_VERIFY_TENSOR_FILE_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@
 #include "model/safetensors_header.h"
 
 namespace shardc {
+
+// `0007`: names of a dump's cases and tensors are in their order.
+std::string DumpNumber(size_t index);
 
 class TensorFile {
  public:
