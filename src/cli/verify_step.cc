@@ -137,7 +137,7 @@ std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
   }
   request.part = flags.part;
   request.full = flags.full;
-  request.memory_bytes = FreeMemory();
+  if (flags.full) request.memory_bytes = FreeMemory();
   request.keep_tensors = !flags.dump.empty();
   request.seed = static_cast<uint64_t>(seed);
   request.threads = ThreadsOr(common.threads);

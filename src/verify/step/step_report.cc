@@ -293,27 +293,22 @@ class Reporter {
 
   bool Fits(const StepCase& test) {
     if (!request_.full) return true;
-    const int64_t need = ProofBytes(test);
-    if (compiled_.mesh.devices <= kMostDevices &&
-        need <= request_.memory_bytes) {
-      return true;
-    }
-    const std::string help =
-        "give a smaller `--batch` and `--seq`, one layer by `--part 'layer 0'`,"
-        " or leave out `--full`";
     if (compiled_.mesh.devices > kMostDevices) {
       findings_.Add(code::kLimit, {},
                     "a run in full is for " + std::to_string(kMostDevices) +
                         " devices at most, not " +
                         std::to_string(compiled_.mesh.devices),
                     "give a smaller mesh, or leave out `--full`");
-    } else {
-      findings_.Add(code::kLimit, {},
-                    "the run in full needs " + BytesText(need) +
-                        " of memory, and " + BytesText(request_.memory_bytes) +
-                        " are free",
-                    help);
+      return false;
     }
+    const int64_t need = ProofBytes(test);
+    if (need <= request_.memory_bytes) return true;
+    findings_.Add(
+        code::kLimit, {},
+        "the run in full needs " + BytesText(need) + " of memory, and " +
+            BytesText(request_.memory_bytes) + " are free",
+        "give a smaller `--batch` and `--seq`, one layer by `--part 'layer 0'`,"
+        " or leave out `--full`");
     return false;
   }
 
