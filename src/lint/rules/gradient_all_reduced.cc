@@ -15,6 +15,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/lint.h"
+#include "lint/rules/step_example.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -138,31 +139,9 @@ rules:
     spec: [FSDP, TP]
   - match: 'down$'
     spec: [TP, FSDP]
-model:
-  dims: {d: hidden_size, f: intermediate_size, v: vocab_size}
-  axes: {d: EMBED, f: MLP_INTERMEDIATE, v: VOCAB}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
-    up: ['layers\.$i\.up$', [d, f]]
-    down: ['layers\.$i\.down$', [f, d]]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer:
-    - y = linear(x, up) @mlp
-    - y = linear(y, down)
-    - x = add(x, y) @resid
-  end:
-    - logits = linear(x, embed) @logits
-)",
-            .manifest = R"({"schema": "shardc.manifest/v1", "params": {
-  "embed": {"shape": [1024, 256], "dtype": "BF16"},
-  "layers.0.up": {"shape": [256, 1024], "dtype": "BF16"},
-  "layers.0.down": {"shape": [1024, 256], "dtype": "BF16"}}}
-)",
-            .model = R"({"hidden_size": 256, "intermediate_size": 1024,
- "vocab_size": 1024, "num_hidden_layers": 1}
-)"},
+)" SHARDC_EXAMPLE_PAIR_SECTION,
+            .manifest = SHARDC_EXAMPLE_PAIR_MANIFEST,
+            .model = SHARDC_EXAMPLE_PAIR_CONFIG},
     .good = {.rules = R"(version: 1
 axes: {hidden_state: []}
 rules:
@@ -172,23 +151,7 @@ rules:
     spec: [FSDP, TP]
   - match: 'down$'
     spec: [TP, FSDP]
-model:
-  dims: {d: hidden_size, f: intermediate_size, v: vocab_size}
-  axes: {d: EMBED, f: MLP_INTERMEDIATE, v: VOCAB}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
-    up: ['layers\.$i\.up$', [d, f]]
-    down: ['layers\.$i\.down$', [f, d]]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer:
-    - y = linear(x, up) @mlp
-    - y = linear(y, down)
-    - x = add(x, y) @resid
-  end:
-    - logits = linear(x, embed) @logits
-)"},
+)" SHARDC_EXAMPLE_PAIR_SECTION},
     .check = Check};
 
 }  // namespace shardc

@@ -1,5 +1,6 @@
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/lint.h"
+#include "lint/rules/step_example.h"
 
 namespace shardc {
 
@@ -35,17 +36,9 @@ rules:
     spec: [VOCAB, FSDP]
   - match: 'scale$'
     spec: Replicated
-model:
-  dims: {d: hidden_size, v: vocab_size}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
+)" SHARDC_EXAMPLE_TABLE_SECTION R"(    embed: ['embed$', [v, d]]
     norm: ['norm\.scale$', [d]]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer: []
-  end:
-    - x = rmsnorm(x, norm) @normed
+)" SHARDC_EXAMPLE_TABLE_STEP R"(    - x = rmsnorm(x, norm) @normed
     - logits = linear(x, embed) @logits
 )",
             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
@@ -53,9 +46,7 @@ model:
   "norm.scale": {"shape": [256], "dtype": "BF16"},
   "router.scale": {"shape": [256], "dtype": "BF16"}}}
 )",
-            .model = R"({"hidden_size": 256, "vocab_size": 1024,
- "num_hidden_layers": 1}
-)"},
+            .model = SHARDC_EXAMPLE_TABLE_CONFIG},
     .good = {.manifest = R"({"schema": "shardc.manifest/v1", "params": {
   "embed": {"shape": [1024, 256], "dtype": "BF16"},
   "norm.scale": {"shape": [256], "dtype": "BF16"}}}

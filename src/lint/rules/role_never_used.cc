@@ -6,6 +6,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/lint.h"
+#include "lint/rules/step_example.h"
 
 namespace shardc {
 
@@ -65,39 +66,21 @@ constinit const Lint kRoleNeverUsed{
 rules:
   - match: 'embed$'
     spec: [VOCAB, FSDP]
-model:
-  dims: {d: hidden_size, v: vocab_size}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
+)" SHARDC_EXAMPLE_TABLE_SECTION R"(    embed: ['embed$', [v, d]]
     head: ['lm_head$', [v, d]]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer: []
-  end:
-    - logits = linear(x, head) @logits
+)" SHARDC_EXAMPLE_TABLE_STEP R"(    - logits = linear(x, head) @logits
 )",
             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
   "embed": {"shape": [1024, 256], "dtype": "BF16"}}}
 )",
-            .model = R"({"hidden_size": 256, "vocab_size": 1024,
- "num_hidden_layers": 1}
-)"},
+            .model = SHARDC_EXAMPLE_TABLE_CONFIG},
     .good = {.rules = R"(version: 1
 rules:
   - match: 'embed$'
     spec: [VOCAB, FSDP]
-model:
-  dims: {d: hidden_size, v: vocab_size}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
+)" SHARDC_EXAMPLE_TABLE_SECTION R"(    embed: ['embed$', [v, d]]
     head?: ['lm_head$', [v, d], {tied: embed}]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer: []
-  end:
-    - logits = linear(x, head) @logits
+)" SHARDC_EXAMPLE_TABLE_STEP R"(    - logits = linear(x, head) @logits
 )"},
     .check = Check};
 

@@ -1,6 +1,7 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/lint.h"
+#include "lint/rules/step_example.h"
 
 namespace shardc {
 
@@ -37,40 +38,22 @@ constinit const Lint kShapeIsNotTheRoles{
 rules:
   - match: '(embed|head)$'
     spec: [VOCAB, FSDP]
-model:
-  dims: {d: hidden_size, v: vocab_size}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
+)" SHARDC_EXAMPLE_TABLE_SECTION R"(    embed: ['embed$', [v, d]]
     head: ['head$', [d, v]]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer: []
-  end:
-    - logits = linear(x, head) @logits
+)" SHARDC_EXAMPLE_TABLE_STEP R"(    - logits = linear(x, head) @logits
 )",
             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
   "embed": {"shape": [1024, 256], "dtype": "BF16"},
   "head": {"shape": [1024, 256], "dtype": "BF16"}}}
 )",
-            .model = R"({"hidden_size": 256, "vocab_size": 1024,
- "num_hidden_layers": 1}
-)"},
+            .model = SHARDC_EXAMPLE_TABLE_CONFIG},
     .good = {.rules = R"(version: 1
 rules:
   - match: '(embed|head)$'
     spec: [VOCAB, FSDP]
-model:
-  dims: {d: hidden_size, v: vocab_size}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
+)" SHARDC_EXAMPLE_TABLE_SECTION R"(    embed: ['embed$', [v, d]]
     head: ['head$', [v, d]]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer: []
-  end:
-    - logits = linear(x, head) @logits
+)" SHARDC_EXAMPLE_TABLE_STEP R"(    - logits = linear(x, head) @logits
 )"},
     .check = Check};
 

@@ -6,6 +6,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/lint.h"
+#include "lint/rules/step_example.h"
 #include "model/axis_rules.h"
 #include "step/validate.h"
 
@@ -63,37 +64,19 @@ constinit const Lint kStepNotLowered{
 rules:
   - match: 'embed$'
     spec: [VOCAB, FSDP]
-model:
-  dims: {d: hidden_size, v: vocab_size}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer: []
-  end:
-    - logits = linaer(x, embed) @logits
+)" SHARDC_EXAMPLE_TABLE_SECTION R"(    embed: ['embed$', [v, d]]
+)" SHARDC_EXAMPLE_TABLE_STEP R"(    - logits = linaer(x, embed) @logits
 )",
             .manifest = R"({"schema": "shardc.manifest/v1", "params": {
   "embed": {"shape": [1024, 256], "dtype": "BF16"}}}
 )",
-            .model = R"({"hidden_size": 256, "vocab_size": 1024,
- "num_hidden_layers": 1}
-)"},
+            .model = SHARDC_EXAMPLE_TABLE_CONFIG},
     .good = {.rules = R"(version: 1
 rules:
   - match: 'embed$'
     spec: [VOCAB, FSDP]
-model:
-  dims: {d: hidden_size, v: vocab_size}
-  repeat: num_hidden_layers
-  params:
-    embed: ['embed$', [v, d]]
-  begin:
-    - x = lookup(embed, ids) @resid
-  layer: []
-  end:
-    - logits = linear(x, embed) @logits
+)" SHARDC_EXAMPLE_TABLE_SECTION R"(    embed: ['embed$', [v, d]]
+)" SHARDC_EXAMPLE_TABLE_STEP R"(    - logits = linear(x, embed) @logits
 )"},
     .check = Check};
 
