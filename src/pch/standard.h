@@ -23,3 +23,17 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#ifdef SHARDC_COMMON_HEADERS
+// The project's own that most sources read: a build from nothing is quicker by
+// a tenth to a fifth, one after a change to any of these much slower.
+#include "legalize/legalize.h"
+#include "model/axis_rules.h"
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/project.h"
+#include "model/rules.h"
+#include "plan/plan.h"
+#include "source/finding.h"
+#include "source/source.h"
+#endif

@@ -101,7 +101,7 @@ size_t MostValues(std::string_view text) {
 
 // "syntax error while parsing value - unexpected end of input" out of
 // nlohmann's sentence, and not a long token with it.
-std::string Reason(std::string_view what) {
+std::string Complaint(std::string_view what) {
   const size_t colon = what.find(": ");
   if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
   constexpr std::string_view kPrefix = "syntax error ";
@@ -178,7 +178,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
       --at;
     }
     findings_.Add(code::kJsonSyntax, PlaceOf(at, at + 1),
-                  "not well-formed JSON " + Reason(error.what()));
+                  "not well-formed JSON " + Complaint(error.what()));
     return false;
   }
 
@@ -378,7 +378,7 @@ bool JsonDocument::Read(JsonDocument& document, size_t begin, size_t end,
                               Json::input_format_t::json, /*strict=*/true);
   } catch (const Json::exception& error) {
     findings.Add(code::kJsonSyntax, Place{document.source_},
-                 "not well-formed JSON: " + Reason(error.what()));
+                 "not well-formed JSON: " + Complaint(error.what()));
   }
   return content && reader.Finish();
 }

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path Resolved(const fs::path& path) {
+fs::path RealPath(const fs::path& path) {
   std::error_code error;
   fs::path out = fs::weakly_canonical(path, error);
   return error ? path.lexically_normal() : out;
@@ -44,14 +44,14 @@ Repository Repository::Find(const std::string& workspace) {
   if (root.empty()) root = GitRoot(here);
   if (root.empty()) root = here;
   out.here_ = here.string();
-  out.root_ = Resolved(here / root).string();
+  out.root_ = RealPath(here / root).string();
   return out;
 }
 
 std::string Repository::PathOf(const std::string& path) const {
   if (root_.empty()) return path;
   const fs::path whole = (fs::path(here_) / path).lexically_normal();
-  for (const fs::path& one : {whole, Resolved(whole)}) {
+  for (const fs::path& one : {whole, RealPath(whole)}) {
     std::string below = Below(one, root_);
     if (!below.empty()) return below;
   }
