@@ -67,8 +67,11 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   const SimMesh& mesh = machine.mesh();
   const Spec& q = staged.query.spec;
   const Spec& k = staged.key.spec;
-  out.query_positions = Scatter(mesh, staged.query_positions, Spec{q[0], q[1]});
-  out.key_positions = Scatter(mesh, staged.key_positions, Spec{k[0], k[1]});
+  // Of every device: where keys go, their positions follow without a transfer.
+  const SimMesh whole(mesh.mesh());
+  out.query_positions =
+      Scatter(whole, staged.query_positions, Spec{q[0], q[1]});
+  out.key_positions = Scatter(whole, staged.key_positions, Spec{k[0], k[1]});
   if (staged.key_lengths) {
     out.key_lengths = Scatter(mesh, *staged.key_lengths, Spec{k[0]});
   }

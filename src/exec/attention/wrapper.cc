@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "exec/machine/agreement.h"
+
 namespace shardc::exec {
 
 namespace {
@@ -167,6 +169,7 @@ ShardedTensor InLayout(ShardedTensor output, Layout layout) {
 
 ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
                            ShardedTensor output) {
+  ShapeElsewhere(machine.mesh(), output);
   Move(machine, output, staged.output, "output");
   output = InLayout(std::move(output), staged.problem->layout);
   const SliceSeam& seam = machine.Seam<SliceSeam>();

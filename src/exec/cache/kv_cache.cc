@@ -12,6 +12,7 @@
 
 #include "exec/kernels/arithmetic.h"
 #include "exec/kernels/quantize.h"
+#include "exec/machine/agreement.h"
 #include "floats/convert.h"
 #include "floats/half.h"
 
@@ -96,6 +97,7 @@ ShardedTensor Viewed(const Machine& machine, const ShardedTensor& tensor,
     to.dtype = dtype;
     RoundAll(dtype, to.real);
   });
+  ShapeElsewhere(machine.mesh(), out);
   return out;
 }
 
@@ -113,7 +115,12 @@ void Relabel(ShardedTensor& tensor, Dtype dtype) {
 ShardedTensor Empty(const SimMesh& mesh, const Shape& shape, Dtype dtype,
                     const Spec& spec) {
   const Buffer local = Buffer::Zeros(LocalShape(mesh, shape, spec), dtype);
-  return {shape, dtype, spec, PerDevice(At(mesh.devices()), local)};
+  ShardedTensor out{shape, dtype, spec, PerDevice(At(mesh.devices()))};
+  for (int d = mesh.first_held(); d < mesh.end_held(); ++d) {
+    out.local[At(d)] = local;
+  }
+  ShapeElsewhere(mesh, out);
+  return out;
 }
 
 // All of a view but keys and values.

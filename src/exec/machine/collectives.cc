@@ -11,6 +11,7 @@
 
 #include "comm/collective.h"
 #include "exec/kernels/kernels.h"
+#include "exec/machine/collectives_ranks.h"
 
 namespace shardc::exec {
 namespace {
@@ -32,30 +33,6 @@ void Record(Machine& machine, const CollectiveCall& call,
   const int64_t n = machine.mesh().Parts(call.axes);
   if (n == 1) return;
   machine.ledger().Record(call.kind, call.axes, n, std::move(sent), call.what);
-}
-
-void Accumulate(const Buffer& part, Reduce reduce, Buffer& total) {
-  if (total.IsWide()) {
-    for (size_t i = 0; i < total.wide.size(); ++i) {
-      double& to = total.wide[i];
-      to = reduce == Reduce::kSum ? to + part.wide[i]
-                                  : std::max(to, part.wide[i]);
-    }
-    return;
-  }
-  if (total.IsReal()) {
-    if (reduce == Reduce::kSum) {
-      AddInto(part.real, total.real);
-    } else {
-      MaxInto(part.real, total.real);
-    }
-    return;
-  }
-  for (size_t i = 0; i < total.whole.size(); ++i) {
-    total.whole[i] = reduce == Reduce::kSum
-                         ? total.whole[i] + part.whole[i]
-                         : std::max(total.whole[i], part.whole[i]);
-  }
 }
 
 // The members' arrays reduced in ascending group index.
@@ -188,7 +165,34 @@ PerDevice Call(Machine& machine, const CollectiveCall& call) {
 
 }  // namespace
 
+void Accumulate(const Buffer& part, Reduce reduce, Buffer& total) {
+  if (total.IsWide()) {
+    for (size_t i = 0; i < total.wide.size(); ++i) {
+      double& to = total.wide[i];
+      to = reduce == Reduce::kSum ? to + part.wide[i]
+                                  : std::max(to, part.wide[i]);
+    }
+    return;
+  }
+  if (total.IsReal()) {
+    if (reduce == Reduce::kSum) {
+      AddInto(part.real, total.real);
+    } else {
+      MaxInto(part.real, total.real);
+    }
+    return;
+  }
+  for (size_t i = 0; i < total.whole.size(); ++i) {
+    total.whole[i] = reduce == Reduce::kSum
+                         ? total.whole[i] + part.whole[i]
+                         : std::max(total.whole[i], part.whole[i]);
+  }
+}
+
 PerDevice RunCollective(Machine& machine, const CollectiveCall& call) {
+  if (machine.mesh().transport() != nullptr) {
+    return RunAcrossRanks(machine, call);
+  }
   switch (call.kind) {
     case Collective::kAllGather:
       return AllGatherOf(machine, call);

@@ -66,6 +66,9 @@ PerDevice Ppermute(Machine& machine, const AxisGroup& axes, const PerDevice& in,
 PerDevice Broadcast(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, int64_t root, std::string_view what);
 
+// Another part of a reduction, element by element.
+void Accumulate(const Buffer& part, Reduce reduce, Buffer& total);
+
 // (i, i + 1 mod n): the edges of one ring step.
 std::vector<Edge> RingEdges(int64_t n);
 

@@ -61,6 +61,17 @@ void Ledger::Record(Collective kind, AxisGroup axes, int64_t group_size,
                       std::string(what)});
 }
 
+void Ledger::Moved(Collective kind, const std::vector<int64_t>& bytes,
+                   int64_t crossed) {
+  moved_.Add(kind, bytes);
+  crossed_ += crossed;
+}
+
+void Ledger::AddMoved(const Ledger& other) {
+  moved_.Add(other.moved_);
+  crossed_ += other.crossed_;
+}
+
 int64_t Ledger::MostSent(Collective kind) const {
   std::vector<int64_t> sum;
   for (const LedgerEntry& entry : entries_) {

@@ -43,6 +43,14 @@ class Ledger {
  public:
   void Record(Collective kind, AxisGroup axes, int64_t group_size,
               std::vector<int64_t> sent, std::string_view what);
+  // Beside what was recorded: bytes that were handed over for it, by device,
+  // and how many of them went to another rank.
+  void Moved(Collective kind, const std::vector<int64_t>& bytes,
+             int64_t crossed);
+  // What the other moved, and nothing of what it recorded.
+  void AddMoved(const Ledger& other);
+  const SentBytes& moved() const { return moved_; }
+  int64_t crossed() const { return crossed_; }
   const std::vector<LedgerEntry>& entries() const { return entries_; }
   int64_t steps() const { return static_cast<int64_t>(entries_.size()); }
   SentBytes Sent() const;
@@ -57,6 +65,8 @@ class Ledger {
 
  private:
   std::vector<LedgerEntry> entries_;
+  SentBytes moved_;
+  int64_t crossed_ = 0;
 };
 
 }  // namespace shardc::exec

@@ -22,8 +22,8 @@ class Machine {
   int devices() const { return mesh_->devices(); }
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }
-  // Runs `body(device)` for every device; it may write to that device's
-  // buffers only.
+  // Runs `body(device)` for every device that is held here; it may write to
+  // that device's buffers only.
   void Local(const std::function<void(int)>& body) const;
   // What a program goes through, as its room declares it.
   template <class T>

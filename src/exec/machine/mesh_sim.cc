@@ -13,7 +13,8 @@
 
 namespace shardc::exec {
 
-SimMesh::SimMesh(Mesh mesh) : mesh_(std::move(mesh)) {
+SimMesh::SimMesh(Mesh mesh, Transport* transport)
+    : mesh_(std::move(mesh)), transport_(transport) {
   mesh_.devices = 1;
   for (const MeshAxis& axis : mesh_.axes) mesh_.devices *= axis.size;
   devices_ = static_cast<int>(mesh_.devices);
@@ -21,6 +22,17 @@ SimMesh::SimMesh(Mesh mesh) : mesh_(std::move(mesh)) {
   for (int device = 0; device < devices_; ++device) {
     coordinates_.push_back(CoordinatesOf(mesh_, device));
   }
+  end_held_ = devices_;
+  if (transport_ == nullptr) return;
+  const int64_t rank = transport_->rank(), ranks = transport_->ranks();
+  first_held_ = static_cast<int>(rank * devices_ / ranks);
+  end_held_ = static_cast<int>((rank + 1) * devices_ / ranks);
+}
+
+int SimMesh::RankOf(int device) const {
+  if (transport_ == nullptr) return 0;
+  const int64_t ranks = transport_->ranks();
+  return static_cast<int>(((device + 1) * ranks - 1) / devices_);
 }
 
 int64_t SimMesh::SizeOf(std::string_view axis) const {

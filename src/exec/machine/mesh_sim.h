@@ -4,6 +4,9 @@
 // fastest. Its index along an axis list (a1, ..., ak) is mixed radix in the
 // order of the *list*, a1 most significant: [fsdp, dp] and [dp, fsdp] are
 // different layouts. An axis that the mesh lacks has size 1.
+//
+// Over a transport rank r of n holds devices [r D / n, (r + 1) D / n) of D, at
+// least one; the arrays of the others have a shape here and no elements.
 #ifndef SHARDC_EXEC_MACHINE_MESH_SIM_H_
 #define SHARDC_EXEC_MACHINE_MESH_SIM_H_
 
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "comm/reshard.h"
+#include "exec/machine/transport.h"
 #include "model/mesh.h"
 #include "model/spec.h"
 
@@ -19,10 +23,19 @@ namespace shardc::exec {
 
 class SimMesh {
  public:
-  explicit SimMesh(Mesh mesh);
+  explicit SimMesh(Mesh mesh, Transport* transport = nullptr);
 
   const Mesh& mesh() const { return mesh_; }
   int devices() const { return devices_; }
+  // Null where all devices are held here.
+  Transport* transport() const { return transport_; }
+  // Devices [first_held, end_held) are held here.
+  int first_held() const { return first_held_; }
+  int end_held() const { return end_held_; }
+  bool Holds(int device) const {
+    return device >= first_held_ && device < end_held_;
+  }
+  int RankOf(int device) const;
   int64_t SizeOf(std::string_view axis) const;
   bool Has(std::string_view axis) const;
   // Product of the axes' sizes: how many parts a dimension is cut into.
@@ -40,6 +53,8 @@ class SimMesh {
  private:
   Mesh mesh_;
   int devices_ = 1;
+  Transport* transport_;
+  int first_held_ = 0, end_held_ = 1;
   std::vector<std::vector<int64_t>> coordinates_;  // by device and mesh axis
 };
 

@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "comm/reshard.h"
+#include "exec/machine/agreement.h"
+#include "exec/machine/crossing.h"
 #include "source/wording.h"
 
 namespace shardc::exec {
@@ -39,6 +41,43 @@ std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
     out[LocalStart(mesh, shape, spec, d)].push_back(d);
   }
   return out;
+}
+
+Complaint OtherShape(int device, const Shape& shape, const Shape& extent) {
+  Complaint why;
+  why.message = "device " + std::to_string(device) + " holds " +
+                ShapeText(shape) + " where its layout says " +
+                ShapeText(extent);
+  why.devices = {device};
+  return why;
+}
+
+// Of two replicas of the shard at `start` that differ at offset `at`.
+Complaint ReplicasDiffer(const SimMesh& mesh, const Shape& extent,
+                         const Shape& start, int first, int other, int64_t at) {
+  Complaint why;
+  why.devices = {first, other};
+  why.position = PositionOf(extent, at);
+  for (size_t d = 0; d < start.size(); ++d) why.position[d] += start[d];
+  why.message = "replicas differ on devices " + std::to_string(first) + " (" +
+                mesh.DeviceText(first) + ") and " + std::to_string(other) +
+                " (" + mesh.DeviceText(other) + ") at " +
+                ShapeText(why.position);
+  return why;
+}
+
+std::optional<Complaint> CheckReplicasOfRanks(const SimMesh& mesh,
+                                              const ShardedTensor& tensor,
+                                              const Shape& extent) {
+  const auto holders = Holders(mesh, tensor.shape, tensor.spec);
+  std::vector<const std::vector<int>*> groups;
+  for (const auto& [start, devices] : holders) groups.push_back(&devices);
+  const auto bad = FirstDiffering(mesh, tensor, extent, groups);
+  if (!bad) return std::nullopt;
+  if (bad->at < 0) return OtherShape(bad->other, bad->shape, extent);
+  return ReplicasDiffer(mesh, extent,
+                        LocalStart(mesh, tensor.shape, tensor.spec, bad->first),
+                        bad->first, bad->other, bad->at);
 }
 
 }  // namespace
@@ -115,6 +154,10 @@ ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec) {
   out.spec = PadSpec(std::move(spec), global.shape.size());
   const Shape extent = LocalShape(mesh, out.shape, out.spec);
   for (int d = 0; d < mesh.devices(); ++d) {
+    if (!mesh.Holds(d)) {
+      out.local.push_back(Buffer::Hollow(extent, out.dtype));
+      continue;
+    }
     out.local.push_back(
         SliceBlock(global, LocalStart(mesh, out.shape, out.spec, d), extent));
   }
@@ -124,30 +167,21 @@ ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec) {
 std::optional<Complaint> CheckReplicas(const SimMesh& mesh,
                                        const ShardedTensor& tensor) {
   const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
+  if (mesh.transport() != nullptr) {
+    return CheckReplicasOfRanks(mesh, tensor, extent);
+  }
   for (const auto& [start, devices] :
        Holders(mesh, tensor.shape, tensor.spec)) {
     const Buffer& first = tensor.local[At(devices[0])];
     for (int device : devices) {
-      Complaint why;
       const Buffer& other = tensor.local[At(device)];
       if (other.shape != extent) {
-        why.message = "device " + std::to_string(device) + " holds " +
-                      ShapeText(other.shape) + " where its layout says " +
-                      ShapeText(extent);
-        why.devices = {device};
-        return why;
+        return OtherShape(device, other.shape, extent);
       }
       const int64_t at =
           device == devices[0] ? -1 : FirstDifference(first, other);
       if (at < 0) continue;
-      why.devices = {devices[0], device};
-      why.position = PositionOf(extent, at);
-      for (size_t d = 0; d < start.size(); ++d) why.position[d] += start[d];
-      why.message = "replicas differ on devices " + std::to_string(devices[0]) +
-                    " (" + mesh.DeviceText(devices[0]) + ") and " +
-                    std::to_string(device) + " (" + mesh.DeviceText(device) +
-                    ") at " + ShapeText(why.position);
-      return why;
+      return ReplicasDiffer(mesh, extent, start, devices[0], device, at);
     }
   }
   return std::nullopt;
@@ -161,10 +195,18 @@ std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
   }
   const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
   Buffer out = Buffer::Zeros(tensor.shape, tensor.dtype);
-  for (const auto& [start, devices] :
-       Holders(mesh, tensor.shape, tensor.spec)) {
-    CopyBlock(tensor.local[At(devices[0])], Shape(extent.size(), 0), out, start,
-              extent);
+  const auto holders = Holders(mesh, tensor.shape, tensor.spec);
+  std::vector<Buffer> shared;
+  if (mesh.transport() != nullptr) {
+    std::vector<int> first;
+    for (const auto& [start, devices] : holders) first.push_back(devices[0]);
+    shared = ShareArrays(mesh, tensor, first);
+  }
+  size_t i = 0;
+  for (const auto& [start, devices] : holders) {
+    const Buffer& part =
+        shared.empty() ? tensor.local[At(devices[0])] : shared[i++];
+    CopyBlock(part, Shape(extent.size(), 0), out, start, extent);
   }
   return out;
 }
@@ -185,26 +227,24 @@ ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
       machine, tensor, PadSpec(std::move(spec), tensor.shape.size()), what);
 }
 
-ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
-                         const Spec& spec, std::string_view what) {
-  const SimMesh& mesh = machine.mesh();
-  ShardedTensor out;
-  out.shape = tensor.shape;
-  out.dtype = tensor.dtype;
-  out.spec = PadSpec(spec, tensor.shape.size());
+namespace {
+
+// What one device needs of a shard: from where in it, to where, how much.
+struct Piece {
+  int device = 0, holder = 0;
+  Shape from, to, size;
+};
+
+// What every device needs of `tensor` to have `out`, its own first.
+std::vector<Piece> PiecesOf(const SimMesh& mesh, const ShardedTensor& tensor,
+                            const ShardedTensor& out) {
+  std::vector<Piece> pieces;
   const size_t rank = tensor.shape.size();
   const Shape extent = LocalShape(mesh, out.shape, out.spec);
-  if (tensor.local[0].IsHollow()) {
-    out.local.assign(At(mesh.devices()), Buffer::Hollow(extent, out.dtype));
-    return out;
-  }
   const Shape source_extent = LocalShape(mesh, out.shape, tensor.spec);
   const auto holders = Holders(mesh, tensor.shape, tensor.spec);
   std::map<Shape, size_t> turn;  // whose turn it is to send a shard
-  const int64_t bits = DtypeBits(tensor.dtype);
-  std::vector<int64_t> sent_bits(At(mesh.devices()), 0);
   for (int device = 0; device < mesh.devices(); ++device) {
-    Buffer local = Buffer::Zeros(extent, tensor.dtype);
     const Shape want = LocalStart(mesh, out.shape, out.spec, device);
     for (const auto& [start, devices] : holders) {
       Shape from(rank), to(rank), size(rank);
@@ -223,15 +263,84 @@ ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
       if (std::find(devices.begin(), devices.end(), device) == devices.end()) {
         holder = devices[turn[start]++ % devices.size()];
       }
-      CopyBlock(tensor.local[At(holder)], from, local, to, size);
-      if (holder != device) sent_bits[At(holder)] += ElementsOf(size) * bits;
+      pieces.push_back(
+          {device, holder, std::move(from), std::move(to), std::move(size)});
     }
-    out.local.push_back(std::move(local));
+  }
+  return pieces;
+}
+
+// The pieces in their places, carried over ranks where there are several.
+void PutPieces(Machine& machine, const ShardedTensor& tensor,
+               const std::vector<Piece>& pieces, const Collective* kind,
+               ShardedTensor& out) {
+  const SimMesh& mesh = machine.mesh();
+  std::optional<Crossing> crossing;
+  if (mesh.transport() != nullptr) crossing.emplace(mesh);
+  if (crossing) {
+    for (const Piece& piece : pieces) {
+      if (piece.holder == piece.device || !mesh.Holds(piece.holder)) continue;
+      crossing->Send(
+          piece.holder, piece.device,
+          SliceBlock(tensor.local[At(piece.holder)], piece.from, piece.size));
+    }
+    if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+          return mesh.RankOf(piece.holder) != mesh.RankOf(piece.device);
+        })) {
+      crossing->Deliver();
+    }
+    if (kind != nullptr) {
+      machine.ledger().Moved(*kind, crossing->sent(), crossing->crossed());
+    }
+  }
+  const Shape extent = LocalShape(mesh, out.shape, out.spec);
+  for (int device = 0; device < mesh.devices(); ++device) {
+    out.local.push_back(mesh.Holds(device)
+                            ? Buffer::Zeros(extent, tensor.dtype)
+                            : Buffer::Hollow(extent, tensor.dtype));
+  }
+  for (const Piece& piece : pieces) {
+    if (!mesh.Holds(piece.device)) continue;
+    Buffer& local = out.local[At(piece.device)];
+    if (mesh.Holds(piece.holder)) {
+      CopyBlock(tensor.local[At(piece.holder)], piece.from, local, piece.to,
+                piece.size);
+      continue;
+    }
+    const Buffer block = crossing->Take(piece.holder, piece.device, piece.size);
+    CopyBlock(block, Shape(piece.size.size(), 0), local, piece.to, piece.size);
+  }
+}
+
+}  // namespace
+
+ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
+                         const Spec& spec, std::string_view what) {
+  const SimMesh& mesh = machine.mesh();
+  ShardedTensor out;
+  out.shape = tensor.shape;
+  out.dtype = tensor.dtype;
+  out.spec = PadSpec(spec, tensor.shape.size());
+  const Shape extent = LocalShape(mesh, out.shape, out.spec);
+  if (tensor.local[At(mesh.first_held())].IsHollow()) {
+    out.local.assign(At(mesh.devices()), Buffer::Hollow(extent, out.dtype));
+    return out;
+  }
+  const std::vector<Piece> pieces = PiecesOf(mesh, tensor, out);
+  const int64_t bits = DtypeBits(tensor.dtype);
+  std::vector<int64_t> sent_bits(At(mesh.devices()), 0);
+  for (const Piece& piece : pieces) {
+    if (piece.holder == piece.device) continue;
+    sent_bits[At(piece.holder)] += ElementsOf(piece.size) * bits;
   }
   auto move = ClassifyMove(mesh.mesh(), tensor.spec, out.spec);
+  PutPieces(machine, tensor, pieces, move ? &move->kind : nullptr, out);
   if (move && std::any_of(sent_bits.begin(), sent_bits.end(),
                           [](int64_t sent) { return sent > 0; })) {
     for (int64_t& sent : sent_bits) sent = (sent + 7) / 8;
+    for (int d = 0; d < mesh.devices(); ++d) {
+      if (!mesh.Holds(d)) sent_bits[At(d)] = 0;
+    }
     const int64_t n = mesh.Parts(move->axes);
     machine.ledger().Record(move->kind, std::move(move->axes), n,
                             std::move(sent_bits), what);
@@ -274,9 +383,9 @@ std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
   for (const AxisGroup& group : tensor.spec) parts *= mesh.Parts(group);
   const int64_t replicas = mesh.devices() / parts;
   // How often each element occurs over all devices.
-  std::vector<int32_t> seen(At(count), 0);
+  std::vector<int64_t> seen(At(count), 0);
   Complaint why;
-  for (int device = 0; device < mesh.devices(); ++device) {
+  for (int device = mesh.first_held(); device < mesh.end_held(); ++device) {
     const Buffer& local = tensor.local[At(device)];
     const Shape start = LocalStart(mesh, tensor.shape, tensor.spec, device);
     const int64_t elements = local.Elements();
@@ -294,6 +403,12 @@ std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
         why = Misplaced(mesh, tensor, device, id, first);
       }
     }
+  }
+  if (mesh.transport() != nullptr) {
+    seen = SumOverRanks(mesh.transport(), std::move(seen));
+    const auto first = FirstComplaint(
+        mesh, why.message.empty() ? std::nullopt : std::optional(why));
+    why = first ? *first : Complaint{};
   }
   for (int64_t id = 0; id < count; ++id) {
     if (seen[At(id)] == replicas) continue;

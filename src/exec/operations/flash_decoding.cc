@@ -82,43 +82,38 @@ class FlashDecoding {
     PerDevice max;
     for (const SoftmaxState& state : states_) max.push_back(state.max);
     max = AllReduce(machine_, lengths_, max, Reduce::kMax, "max");
-    PerDevice packed;
-    for (int d = 0; d < machine_.devices(); ++d) {
-      packed.push_back(Packed(states_[At(d)], max[At(d)]));
-    }
+    PerDevice packed(states_.size());
+    machine_.Local(
+        [&](int d) { packed[At(d)] = Packed(states_[At(d)], max[At(d)]); });
     packed =
         AllReduce(machine_, lengths_, packed, Reduce::kSum, "sum and output");
-    for (int d = 0; d < machine_.devices(); ++d) {
-      Unpack(packed[At(d)], max[At(d)], states_[At(d)]);
-    }
+    machine_.Local(
+        [&](int d) { Unpack(packed[At(d)], max[At(d)], states_[At(d)]); });
   }
 
   void MergeByAllGather() {
     if (lengths_.empty()) return;
-    PerDevice parts;
-    for (const SoftmaxState& state : states_) {
-      parts.push_back(Normalised(state));
-    }
+    PerDevice parts(states_.size());
+    machine_.Local([&](int d) { parts[At(d)] = Normalised(states_[At(d)]); });
     parts = AllGather(machine_, lengths_, parts, 0, "output and lse");
     const int64_t n = machine_.mesh().Parts(lengths_);
-    for (int d = 0; d < machine_.devices(); ++d) {
-      JoinNormalised(parts[At(d)], n, states_[At(d)]);
-    }
+    machine_.Local(
+        [&](int d) { JoinNormalised(parts[At(d)], n, states_[At(d)]); });
   }
 
   // Partials of all heads; afterwards a device has its own heads' output.
   // `axes` are the length axes, shared with heads.
   PerDevice MergeContextParallel() {
-    PerDevice lse;
-    for (int d = 0; d < machine_.devices(); ++d) {
-      Buffer own = LogSumExp(states_[At(d)]);
+    PerDevice lse(states_.size());
+    machine_.Local([&](int d) {
+      Buffer& own = lse[At(d)];
+      own = LogSumExp(states_[At(d)]);
       own.shape.insert(own.shape.begin(), 1);
-      lse.push_back(std::move(own));
-    }
+    });
     lse = AllGather(machine_, lengths_, lse, 0, "lse");
     const int64_t n = machine_.mesh().Parts(lengths_);
-    PerDevice parts;
-    for (int d = 0; d < machine_.devices(); ++d) {
+    PerDevice parts(states_.size());
+    machine_.Local([&](int d) {
       const SoftmaxState& state = states_[At(d)];
       Buffer out = FinishState(state, Dtype::kF32);  // [B, T, H, Dv]
       const Shape& s = state.out.shape;
@@ -132,8 +127,8 @@ class FlashDecoding {
           }
         }
       }
-      parts.push_back(std::move(out));
-    }
+      parts[At(d)] = std::move(out);
+    });
     parts = ReduceScatter(machine_, lengths_, parts, 2, "output");
     for (Buffer& part : parts) {
       part.dtype = staged_.dtype;
@@ -324,7 +319,7 @@ OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
     outcome.unsupported = std::move(*local);
     return outcome;
   }
-  if (staged.query.local[0].IsHollow()) return outcome;
+  if (staged.query.local[At(mesh.first_held())].IsHollow()) return outcome;
   MoveExtras(machine, staged);
   outcome.exact = lengths.empty() && mesh.Parts(staged.query.spec[3]) == 1;
   FlashDecoding run(machine, staged, settings);

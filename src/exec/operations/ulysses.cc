@@ -117,6 +117,7 @@ std::optional<Complaint> CheckUlysses(const SimMesh& mesh, const Staged& staged,
 Buffer RepeatHeads(const Buffer& in, int64_t times) {
   Shape shape = in.shape;
   shape[2] *= times;
+  if (in.IsHollow()) return Buffer::Hollow(shape, in.dtype);
   Buffer out = Buffer::Zeros(shape, in.dtype);
   for (int64_t h = 0; h < shape[2]; ++h) {
     const Buffer head = SliceDim(in, 2, h / times, 1);
@@ -133,6 +134,10 @@ void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   const int64_t columns = sinks.shape[1];
   sinks.shape[1] *= times;
   for (Buffer& local : sinks.local) {
+    if (local.IsHollow()) {
+      local.shape = sinks.shape;
+      continue;
+    }
     Buffer wide = Buffer::Zeros(sinks.shape, local.dtype);
     for (int64_t i = 0; i < wide.Elements(); ++i) {
       const int64_t row = i / sinks.shape[1], column = i % sinks.shape[1];

@@ -1,0 +1,322 @@
+// Every rank shares what it knows and all draw the same conclusion from it.
+// Replicas on several ranks are not sent about: a rank shares 128 bits that
+// follow from every bit of an array, and only of two arrays that differ there
+// is one sent, to find the place.
+//
+//   rank 0 complains of device 1, rank 1 of device 2  ->  device 1, on both
+#include "exec/machine/agreement.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "exec/machine/crossing.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+void PutNumber(int64_t value, Packet& out) {
+  const size_t at = out.size();
+  out.resize(at + sizeof(value));
+  std::memcpy(out.data() + at, &value, sizeof(value));
+}
+
+void PutNumbers(const std::vector<int64_t>& values, Packet& out) {
+  PutNumber(static_cast<int64_t>(values.size()), out);
+  for (const int64_t value : values) PutNumber(value, out);
+}
+
+void PutText(const std::string& text, Packet& out) {
+  PutNumber(static_cast<int64_t>(text.size()), out);
+  const size_t at = out.size();
+  out.resize(at + text.size());
+  if (!text.empty()) std::memcpy(out.data() + at, text.data(), text.size());
+}
+
+// Reads what the above wrote, from a rank of the same program.
+class Reader {
+ public:
+  explicit Reader(const Packet& bytes) : bytes_(bytes) {}
+
+  int64_t Number() {
+    int64_t out = 0;
+    if (at_ + sizeof(out) <= bytes_.size()) {
+      std::memcpy(&out, bytes_.data() + at_, sizeof(out));
+    }
+    at_ += sizeof(out);
+    return out;
+  }
+  std::vector<int64_t> Numbers() {
+    std::vector<int64_t> out;
+    const int64_t count = Number();
+    for (int64_t i = 0; i < count && at_ < bytes_.size(); ++i) {
+      out.push_back(Number());
+    }
+    return out;
+  }
+  std::string Text() {
+    const size_t size = At(Number());
+    std::string out;
+    for (size_t i = 0; i < size && at_ < bytes_.size(); ++i, ++at_) {
+      out += static_cast<char>(bytes_[at_]);
+    }
+    return out;
+  }
+
+ private:
+  const Packet& bytes_;
+  size_t at_ = 0;
+};
+
+Packet Written(const Complaint& why, int64_t order) {
+  Packet out;
+  PutNumber(order, out);
+  PutText(why.message, out);
+  PutText(why.help, out);
+  PutText(why.axis, out);
+  PutNumbers({why.devices.begin(), why.devices.end()}, out);
+  PutNumbers({why.position.begin(), why.position.end()}, out);
+  PutText(why.tensor, out);
+  PutNumber(why.dimension ? static_cast<int64_t>(*why.dimension) : -1, out);
+  return out;
+}
+
+Complaint Read(Reader& in) {
+  Complaint out;
+  out.message = in.Text();
+  out.help = in.Text();
+  out.axis = in.Text();
+  for (const int64_t device : in.Numbers()) {
+    out.devices.push_back(static_cast<int>(device));
+  }
+  const std::vector<int64_t> position = in.Numbers();
+  out.position.assign(position.begin(), position.end());
+  out.tensor = in.Text();
+  if (const int64_t dim = in.Number(); dim >= 0) out.dimension = At(dim);
+  return out;
+}
+
+// Two numbers that follow from all bits of an array.
+struct Digest {
+  uint64_t first = 0x9e3779b97f4a7c15, second = 0xc2b2ae3d27d4eb4f;
+
+  void Add(uint64_t word) {
+    first = std::rotl((first ^ word) * 0xff51afd7ed558ccd, 29);
+    second = (std::rotl(second, 31) + word) * 0xc4ceb9fe1a85ec53 ^ first;
+  }
+  template <class T>
+  void Add(const std::vector<T>& all) {
+    const size_t bytes = all.size() * sizeof(T);
+    const auto* const from = reinterpret_cast<const std::byte*>(all.data());
+    for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, from + at, std::min(sizeof(word), bytes - at));
+      Add(word);
+    }
+    Add(uint64_t{bytes});
+  }
+};
+
+struct Told {
+  Shape shape;
+  int64_t first = 0, second = 0;
+};
+
+// What each device listed holds, as far as it is told, by device.
+std::map<int, Told> Tell(const SimMesh& mesh, const ShardedTensor& tensor,
+                         const std::vector<const std::vector<int>*>& groups) {
+  Packet own;
+  for (const std::vector<int>* group : groups) {
+    for (const int device : *group) {
+      if (!mesh.Holds(device)) continue;
+      const Buffer& local = tensor.local[At(device)];
+      Digest digest;
+      if (group->size() > 1) {
+        digest.Add(local.real);
+        digest.Add(local.whole);
+        digest.Add(local.wide);
+      }
+      PutNumber(device, own);
+      PutNumbers({local.shape.begin(), local.shape.end()}, own);
+      PutNumber(std::bit_cast<int64_t>(digest.first), own);
+      PutNumber(std::bit_cast<int64_t>(digest.second), own);
+    }
+  }
+  std::map<int, Told> out;
+  const std::vector<Packet> all = mesh.transport()->Share(own);
+  for (int rank = 0; rank < mesh.transport()->ranks(); ++rank) {
+    Reader in(all[At(rank)]);
+    for (const std::vector<int>* group : groups) {
+      for (const int device : *group) {
+        if (mesh.RankOf(device) != rank) continue;
+        Told& told = out[static_cast<int>(in.Number())];
+        const std::vector<int64_t> shape = in.Numbers();
+        told.shape.assign(shape.begin(), shape.end());
+        told.first = in.Number();
+        told.second = in.Number();
+      }
+    }
+  }
+  return out;
+}
+
+// Where two arrays of the same shape differ, known to all ranks.
+int64_t PlaceOf(const SimMesh& mesh, const ShardedTensor& tensor, int first,
+                int other) {
+  Crossing crossing(mesh);
+  const bool apart = mesh.RankOf(first) != mesh.RankOf(other);
+  if (apart && mesh.Holds(first)) {
+    crossing.Send(first, other, tensor.local[At(first)]);
+  }
+  crossing.Deliver();
+  Packet own;
+  if (mesh.Holds(other)) {
+    const Buffer& mine = tensor.local[At(other)];
+    const Buffer right = apart ? crossing.Take(first, other, mine.shape)
+                               : tensor.local[At(first)];
+    PutNumber(FirstDifference(right, mine), own);
+  }
+  const std::vector<Packet> all = mesh.transport()->Share(own);
+  return Reader(all[At(mesh.RankOf(other))]).Number();
+}
+
+}  // namespace
+
+std::vector<int64_t> SumOverRanks(Transport* transport,
+                                  std::vector<int64_t> own) {
+  if (transport == nullptr) return own;
+  Packet mine(own.size() * sizeof(int64_t));
+  if (!own.empty()) std::memcpy(mine.data(), own.data(), mine.size());
+  std::fill(own.begin(), own.end(), 0);
+  for (const Packet& of : transport->Share(mine)) {
+    if (of.size() != mine.size()) transport->Stop("ranks add unlike sums");
+    std::vector<int64_t> part(own.size());
+    if (!own.empty()) std::memcpy(part.data(), of.data(), of.size());
+    for (size_t i = 0; i < own.size(); ++i) own[i] += part[i];
+  }
+  return own;
+}
+
+Ledger SumOverRanks(Transport* transport, const Ledger& own) {
+  if (transport == nullptr) return own;
+  std::vector<int64_t> sent;
+  for (const LedgerEntry& entry : own.entries()) {
+    sent.insert(sent.end(), entry.sent.begin(), entry.sent.end());
+  }
+  sent = SumOverRanks(transport, std::move(sent));
+  Ledger out;
+  auto from = sent.begin();
+  for (const LedgerEntry& entry : own.entries()) {
+    const auto end = from + static_cast<long>(entry.sent.size());
+    out.Record(entry.kind, entry.axes, entry.group_size, {from, end},
+               entry.what);
+    from = end;
+  }
+  std::vector<int64_t> moved = {own.crossed()};
+  // A rank none of whose devices sent by a kind has no list of it.
+  int64_t longest = 0;
+  for (const LedgerEntry& entry : own.entries()) {
+    longest = std::max(longest, static_cast<int64_t>(entry.sent.size()));
+  }
+  for (std::vector<int64_t> of : own.moved().by) {
+    of.resize(At(longest), 0);
+    moved.insert(moved.end(), of.begin(), of.end());
+  }
+  moved = SumOverRanks(transport, std::move(moved));
+  for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
+    const auto begin = moved.begin() + 1 + static_cast<long>(kind) * longest;
+    out.Moved(static_cast<Collective>(kind), {begin, begin + longest},
+              kind == 0 ? moved[0] : 0);
+  }
+  return out;
+}
+
+std::optional<Complaint> FirstComplaint(const SimMesh& mesh,
+                                        std::optional<Complaint> own,
+                                        int64_t order) {
+  if (mesh.transport() == nullptr) return own;
+  std::optional<Complaint> out;
+  int64_t lowest = 0;
+  const std::vector<Packet> all =
+      mesh.transport()->Share(own ? Written(*own, order) : Packet{});
+  for (const Packet& of : all) {
+    if (of.empty()) continue;
+    Reader in(of);
+    const int64_t rank_order = in.Number();
+    if (out && rank_order >= lowest) continue;
+    lowest = rank_order;
+    out = Read(in);
+  }
+  return out;
+}
+
+void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor) {
+  if (mesh.transport() == nullptr) return;
+  const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
+  for (int d = 0; d < mesh.devices(); ++d) {
+    if (mesh.Holds(d)) continue;
+    tensor.local[At(d)] = Buffer::Hollow(extent, tensor.dtype);
+  }
+}
+
+std::optional<Differing> FirstDiffering(
+    const SimMesh& mesh, const ShardedTensor& tensor, const Shape& extent,
+    const std::vector<const std::vector<int>*>& groups) {
+  const std::map<int, Told> told = Tell(mesh, tensor, groups);
+  for (const std::vector<int>* group : groups) {
+    const Told& right = told.at(group->front());
+    for (const int device : *group) {
+      const Told& own = told.at(device);
+      if (own.shape != extent) {
+        return Differing{group->front(), device, -1, own.shape};
+      }
+      if (own.first == right.first && own.second == right.second) continue;
+      return Differing{group->front(),
+                       device,
+                       PlaceOf(mesh, tensor, group->front(), device),
+                       {}};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<Buffer> ShareArrays(const SimMesh& mesh,
+                                const ShardedTensor& tensor,
+                                const std::vector<int>& devices) {
+  Packet own;
+  for (const int device : devices) {
+    if (!mesh.Holds(device)) continue;
+    PutParcel(device, device, tensor.local[At(device)], own);
+  }
+  std::vector<Packet> all = mesh.transport()->Share(own);
+  own = {};
+  std::map<int, Buffer> of;
+  for (Packet& bytes : all) {
+    std::vector<Parcel> parcels;
+    if (!TakeParcels(bytes, parcels)) {
+      mesh.transport()->Stop("an array is cut short");
+    }
+    bytes = {};
+    for (Parcel& parcel : parcels) {
+      of[parcel.from] = std::move(parcel.block);
+    }
+  }
+  std::vector<Buffer> out;
+  const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
+  for (const int device : devices) {
+    Buffer& array = of[device];
+    if (array.Elements() != ElementsOf(extent)) {
+      mesh.transport()->Stop("an array is of another size");
+    }
+    array.shape = extent;
+    out.push_back(std::move(array));
+  }
+  return out;
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,315 @@
+// What a member owes another goes straight to it, in one exchange of all
+// ranks; an all_reduce is two of them, as each member adds one chunk, in
+// ascending order of members, and hands it round. So the bits are those of one
+// process, and the bytes in all those that the ledger records for a ring.
+//
+//   all_reduce of 5 elements over tp 2: member 0 adds elements 0 and 1, member
+//   1 the rest; 3 + 2 elements go over, then 2 + 3: 10 = 2 (n - 1) 5
+#include "exec/machine/collectives_ranks.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "comm/collective.h"
+#include "exec/machine/crossing.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// Elements [begin, end) in row-major order, in one dimension.
+Buffer Stretch(const Buffer& from, int64_t begin, int64_t end) {
+  Buffer out;
+  out.shape = {end - begin};
+  out.dtype = from.dtype;
+  const auto cut = [&](const auto& source, auto& target) {
+    if (!source.empty()) {
+      target.assign(source.begin() + begin, source.begin() + end);
+    }
+  };
+  cut(from.real, out.real);
+  cut(from.whole, out.whole);
+  cut(from.wide, out.wide);
+  return out;
+}
+
+class Across {
+ public:
+  Across(Machine& machine, const CollectiveCall& call)
+      : machine_(machine),
+        mesh_(machine.mesh()),
+        call_(call),
+        in_(*call.in),
+        sample_(in_[At(mesh_.first_held())]),
+        n_(mesh_.Parts(call.axes)),
+        groups_(mesh_.Groups(call.axes)),
+        out_(in_.size()),
+        sent_(in_.size(), 0) {}
+
+  PerDevice Run() {
+    switch (call_.kind) {
+      case Collective::kAllGather:
+        AllGather();
+        break;
+      case Collective::kReduceScatter:
+        ReduceScatter();
+        break;
+      case Collective::kAllReduce:
+        AllReduce();
+        break;
+      case Collective::kAllToAll:
+        AllToAll();
+        break;
+      case Collective::kPpermute:
+        Ppermute();
+        break;
+      case Collective::kBroadcast:
+        Broadcast();
+        break;
+    }
+    const Buffer& got = out_[At(mesh_.first_held())];
+    for (int d = 0; d < mesh_.devices(); ++d) {
+      if (!mesh_.Holds(d)) out_[At(d)] = Buffer::Hollow(got.shape, got.dtype);
+    }
+    if (n_ > 1) {
+      machine_.ledger().Record(call_.kind, call_.axes, n_, std::move(sent_),
+                               call_.what);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  using Group = std::vector<int>;
+
+  int64_t ElementBytes() const { return DtypeBits(sample_.dtype) / 8; }
+
+  // Members of all groups that are held here, with their index.
+  void ForHeld(const std::function<void(const Group&, int64_t, int)>& body) {
+    for (const Group& group : groups_) {
+      for (int64_t i = 0; i < n_; ++i) {
+        const int device = group[At(i)];
+        if (mesh_.Holds(device)) body(group, i, device);
+      }
+    }
+  }
+
+  // Every member's `block(its array, j)` at member j, joined by
+  // `join(device, blocks in the members' order)`.
+  void Everyone(const Shape& shape,
+                const std::function<Buffer(const Buffer&, int64_t)>& block,
+                const std::function<void(int, std::vector<Buffer>)>& join) {
+    Crossing crossing(mesh_);
+    ForHeld([&](const Group& group, int64_t i, int device) {
+      for (int64_t j = 0; j < n_; ++j) {
+        if (j == i) continue;
+        const int to = group[At(j)];
+        crossing.Send(device, to, block(in_[At(device)], j));
+      }
+    });
+    Deliver(crossing);
+    ForHeld([&](const Group& group, int64_t i, int device) {
+      std::vector<Buffer> blocks;
+      for (const int from : group) {
+        blocks.push_back(mesh_.Holds(from)
+                             ? block(in_[At(from)], i)
+                             : crossing.Take(from, device, shape));
+      }
+      join(device, std::move(blocks));
+    });
+  }
+
+  void Deliver(Crossing& crossing) {
+    if (n_ == 1) return;
+    if (Apart()) crossing.Deliver();
+    machine_.ledger().Moved(call_.kind, crossing.sent(), crossing.crossed());
+  }
+
+  // Whether members of one group are on several ranks.
+  bool Apart() const {
+    return std::any_of(groups_.begin(), groups_.end(), [&](const Group& g) {
+      return std::any_of(g.begin(), g.end(), [&](int device) {
+        return mesh_.RankOf(device) != mesh_.RankOf(g.front());
+      });
+    });
+  }
+
+  static Buffer Joined(const std::vector<Buffer>& blocks, size_t dim) {
+    std::vector<const Buffer*> parts;
+    for (const Buffer& block : blocks) parts.push_back(&block);
+    return ConcatDim(parts, dim);
+  }
+
+  static Buffer Reduced(std::vector<Buffer> blocks, Reduce reduce) {
+    Buffer total = std::move(blocks[0]);
+    for (size_t i = 1; i < blocks.size(); ++i) {
+      Accumulate(blocks[i], reduce, total);
+    }
+    return total;
+  }
+
+  void AllGather() {
+    Everyone(
+        sample_.shape, [](const Buffer& own, int64_t) { return own; },
+        [&](int device, std::vector<Buffer> blocks) {
+          out_[At(device)] = Joined(blocks, call_.dim);
+          sent_[At(device)] = AllGatherSent(sample_.Bytes(), n_);
+        });
+  }
+
+  // Slice j of `dim`.
+  Buffer Slice(const Buffer& own, int64_t j) const {
+    const int64_t length = own.shape[call_.dim] / n_;
+    return SliceDim(own, call_.dim, j * length, length);
+  }
+
+  Shape SliceShape() const {
+    Shape out = sample_.shape;
+    out[call_.dim] /= n_;
+    return out;
+  }
+
+  void ReduceScatter() {
+    Everyone(
+        SliceShape(),
+        [&](const Buffer& own, int64_t j) { return Slice(own, j); },
+        [&](int device, std::vector<Buffer> blocks) {
+          out_[At(device)] = Reduced(std::move(blocks), Reduce::kSum);
+        });
+    ForHeld([&](const Group&, int64_t i, int device) {
+      sent_[At(device)] =
+          ReduceScatterSent(sample_.Elements(), ElementBytes(), n_, i);
+    });
+  }
+
+  void AllToAll() {
+    Everyone(
+        SliceShape(),
+        [&](const Buffer& own, int64_t j) { return Slice(own, j); },
+        [&](int device, std::vector<Buffer> blocks) {
+          out_[At(device)] = Joined(blocks, call_.concat_dim);
+          sent_[At(device)] = AllToAllSent(sample_.Bytes(), n_);
+        });
+  }
+
+  // Member j's chunk.
+  std::pair<int64_t, int64_t> Chunk(int64_t j) const {
+    const int64_t elements = sample_.Elements();
+    return {j * elements / n_, (j + 1) * elements / n_};
+  }
+
+  void AllReduce() {
+    PerDevice chunks = AddChunks();
+    Crossing crossing(mesh_);
+    ForHeld([&](const Group& group, int64_t i, int device) {
+      for (int64_t j = 0; j < n_; ++j) {
+        if (j != i) crossing.Send(device, group[At(j)], chunks[At(device)]);
+      }
+    });
+    Deliver(crossing);
+    ForHeld([&](const Group& group, int64_t i, int device) {
+      std::vector<Buffer> parts;
+      for (int64_t j = 0; j < n_; ++j) {
+        const auto [begin, end] = Chunk(j);
+        const int from = group[At(j)];
+        parts.push_back(mesh_.Holds(from)
+                            ? chunks[At(from)]
+                            : crossing.Take(from, device, {end - begin}));
+      }
+      out_[At(device)] = Joined(parts, 0);
+      out_[At(device)].shape = sample_.shape;
+      sent_[At(device)] =
+          AllReduceSent(sample_.Elements(), ElementBytes(), n_, i);
+    });
+  }
+
+  // By device, the chunk that it adds.
+  PerDevice AddChunks() {
+    PerDevice chunks(in_.size());
+    Crossing crossing(mesh_);
+    ForHeld([&](const Group& group, int64_t i, int device) {
+      for (int64_t j = 0; j < n_; ++j) {
+        const auto [begin, end] = Chunk(j);
+        if (j == i) continue;
+        crossing.Send(device, group[At(j)],
+                      Stretch(in_[At(device)], begin, end));
+      }
+    });
+    Deliver(crossing);
+    ForHeld([&](const Group& group, int64_t i, int device) {
+      const auto [begin, end] = Chunk(i);
+      std::vector<Buffer> parts;
+      for (const int from : group) {
+        parts.push_back(mesh_.Holds(from)
+                            ? Stretch(in_[At(from)], begin, end)
+                            : crossing.Take(from, device, {end - begin}));
+      }
+      chunks[At(device)] = Reduced(std::move(parts), call_.reduce);
+    });
+    return chunks;
+  }
+
+  void Ppermute() {
+    Crossing crossing(mesh_);
+    for (const Group& group : groups_) {
+      for (const auto& [source, target] : call_.edges) {
+        const int from = group[At(source)], to = group[At(target)];
+        if (from == to || !mesh_.Holds(from)) continue;
+        crossing.Send(from, to, in_[At(from)]);
+        sent_[At(from)] += sample_.Bytes();
+      }
+    }
+    Deliver(crossing);
+    for (int d = mesh_.first_held(); d < mesh_.end_held(); ++d) {
+      out_[At(d)] = Buffer::Zeros(sample_.shape, sample_.dtype);
+    }
+    for (const Group& group : groups_) {
+      for (const auto& [source, target] : call_.edges) {
+        const int from = group[At(source)], to = group[At(target)];
+        if (!mesh_.Holds(to)) continue;
+        out_[At(to)] = mesh_.Holds(from)
+                           ? in_[At(from)]
+                           : crossing.Take(from, to, sample_.shape);
+      }
+    }
+  }
+
+  void Broadcast() {
+    Crossing crossing(mesh_);
+    for (const Group& group : groups_) {
+      const int from = group[At(call_.root)];
+      if (!mesh_.Holds(from)) continue;
+      for (const int to : group) {
+        if (to != from) crossing.Send(from, to, in_[At(from)]);
+      }
+    }
+    Deliver(crossing);
+    ForHeld([&](const Group& group, int64_t i, int device) {
+      const int from = group[At(call_.root)];
+      out_[At(device)] = mesh_.Holds(from)
+                             ? in_[At(from)]
+                             : crossing.Take(from, device, sample_.shape);
+      // The ledger's chain ends at the member before the root.
+      sent_[At(device)] = (i + 1) % n_ == call_.root ? 0 : sample_.Bytes();
+    });
+  }
+
+  Machine& machine_;
+  const SimMesh& mesh_;
+  const CollectiveCall& call_;
+  const PerDevice& in_;
+  const Buffer& sample_;  // of a device held here; all are of one shape
+  int64_t n_;
+  std::vector<Group> groups_;
+  PerDevice out_;
+  std::vector<int64_t> sent_;
+};
+
+}  // namespace
+
+PerDevice RunAcrossRanks(Machine& machine, const CollectiveCall& call) {
+  return Across(machine, call).Run();
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,184 @@
+// Parcels for one rank are laid one after the other, each after a line that
+// says whose it is; the ranks exchange them in one call. Elements go in the
+// width of their dtype, unless one of them is no value of it: then all go as
+// they are held, and the count of bytes shows it.
+//
+//   device 0 on rank 0 sends BF16 [3] to devices 1 and 2 on rank 1
+//     ->  rank 1 is sent two lines and 2 * 6 bytes
+#include "exec/machine/crossing.h"
+
+#include <cstring>
+#include <string>
+
+#include "floats/convert.h"
+
+namespace shardc::exec {
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+struct Line {
+  int32_t from = 0, to = 0;
+  int32_t dtype = 0, width = 0;  // bytes an element
+  int64_t elements = 0;
+};
+
+void Put(const void* from, size_t size, Packet& out) {
+  const size_t at = out.size();
+  out.resize(at + size);
+  if (size > 0) std::memcpy(out.data() + at, from, size);
+}
+
+// The 16 bits of each, or nothing where a value would change.
+bool Halves(Dtype dtype, const std::vector<float>& x,
+            std::vector<uint16_t>& out) {
+  out.resize(x.size());
+  std::vector<float> back(x.size());
+  if (dtype == Dtype::kF16) {
+    F32ToF16(x, out);
+    F16ToF32(out, back);
+  } else {
+    F32ToBf16(x, out);
+    Bf16ToF32(out, back);
+  }
+  return x.empty() ||
+         std::memcmp(x.data(), back.data(), x.size() * sizeof(float)) == 0;
+}
+
+// The 8 bits of each, of I8 and BOOL.
+bool Eighths(const std::vector<int32_t>& x, std::vector<int8_t>& out) {
+  for (const int32_t value : x) {
+    if (value != static_cast<int8_t>(value)) return false;
+    out.push_back(static_cast<int8_t>(value));
+  }
+  return true;
+}
+
+template <class T>
+int PutAll(const std::vector<T>& all, Packet& out) {
+  Put(all.data(), all.size() * sizeof(T), out);
+  return sizeof(T);
+}
+
+// Packet an element that were put.
+int PutElements(const Buffer& block, Packet& out) {
+  if (block.IsWide()) return PutAll(block.wide, out);
+  if (block.IsReal()) {
+    std::vector<uint16_t> halves;
+    if (block.dtype != Dtype::kF32 && Halves(block.dtype, block.real, halves)) {
+      return PutAll(halves, out);
+    }
+    return PutAll(block.real, out);
+  }
+  std::vector<int8_t> eighths;
+  if (DtypeBits(block.dtype) == 8 && Eighths(block.whole, eighths)) {
+    return PutAll(eighths, out);
+  }
+  return PutAll(block.whole, out);
+}
+
+template <class T>
+void GetAll(std::span<const std::byte> bytes, std::vector<T>& all) {
+  if (!all.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
+}
+
+void GetElements(std::span<const std::byte> bytes, int width, Buffer& out) {
+  if (out.IsWide()) return GetAll(bytes, out.wide);
+  if (out.IsReal()) {
+    if (width == sizeof(float)) return GetAll(bytes, out.real);
+    std::vector<uint16_t> halves(out.real.size());
+    GetAll(bytes, halves);
+    if (out.dtype == Dtype::kF16) {
+      F16ToF32(halves, out.real);
+    } else {
+      Bf16ToF32(halves, out.real);
+    }
+    return;
+  }
+  if (width == sizeof(int32_t)) return GetAll(bytes, out.whole);
+  std::vector<int8_t> eighths(out.whole.size());
+  GetAll(bytes, eighths);
+  out.whole.assign(eighths.begin(), eighths.end());
+}
+
+}  // namespace
+
+void PutParcel(int from, int to, const Buffer& block, Packet& out) {
+  Line line;
+  line.from = from;
+  line.to = to;
+  line.dtype = static_cast<int32_t>(block.dtype);
+  line.elements = block.Elements();
+  const size_t at = out.size();
+  Put(&line, sizeof(line), out);
+  line.width = PutElements(block, out);
+  std::memcpy(out.data() + at, &line, sizeof(line));
+}
+
+bool TakeParcels(std::span<const std::byte> bytes, std::vector<Parcel>& out) {
+  while (!bytes.empty()) {
+    Line line;
+    if (bytes.size() < sizeof(line)) return false;
+    std::memcpy(&line, bytes.data(), sizeof(line));
+    bytes = bytes.subspan(sizeof(line));
+    const size_t size = At(line.elements) * At(line.width);
+    if (bytes.size() < size) return false;
+    Parcel parcel;
+    parcel.from = line.from;
+    parcel.to = line.to;
+    parcel.block =
+        Buffer::Zeros({line.elements}, static_cast<Dtype>(line.dtype));
+    GetElements(bytes.first(size), line.width, parcel.block);
+    bytes = bytes.subspan(size);
+    out.push_back(std::move(parcel));
+  }
+  return true;
+}
+
+Crossing::Crossing(const SimMesh& mesh)
+    : mesh_(mesh),
+      out_(At(mesh.transport()->ranks())),
+      sent_(At(mesh.devices()), 0) {}
+
+void Crossing::Send(int from, int to, const Buffer& block) {
+  if (mesh_.Holds(to)) {
+    sent_[At(from)] += block.Bytes();
+    return;
+  }
+  Packet& out = out_[At(mesh_.RankOf(to))];
+  const size_t before = out.size();
+  PutParcel(from, to, block, out);
+  const auto bytes = static_cast<int64_t>(out.size() - before - sizeof(Line));
+  sent_[At(from)] += bytes;
+  crossed_ += bytes;
+}
+
+void Crossing::Deliver() {
+  Transport& transport = *mesh_.transport();
+  std::vector<Packet> in = transport.Exchange(std::move(out_));
+  out_.assign(in.size(), {});
+  for (Packet& bytes : in) {
+    std::vector<Parcel> parcels;
+    if (!TakeParcels(bytes, parcels)) transport.Stop("a parcel is cut short");
+    bytes = {};
+    for (Parcel& parcel : parcels) {
+      arrived_[{parcel.from, parcel.to}] = std::move(parcel.block);
+    }
+  }
+}
+
+Buffer Crossing::Take(int from, int to, Shape shape) {
+  const auto found = arrived_.find({from, to});
+  if (found == arrived_.end() ||
+      found->second.Elements() != ElementsOf(shape)) {
+    mesh_.transport()->Stop("device " + std::to_string(to) +
+                            " was not sent what device " +
+                            std::to_string(from) + " owes it");
+  }
+  Buffer out = std::move(found->second);
+  arrived_.erase(found);
+  out.shape = std::move(shape);
+  return out;
+}
+
+}  // namespace shardc::exec
