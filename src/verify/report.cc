@@ -70,8 +70,12 @@ bool IsHeavy(const Case& test) {
 class Runner {
  public:
   Runner(const Matrix& matrix, const Progress& progress, const Keep& keep,
-         Report& out)
-      : matrix_(matrix), progress_(progress), keep_(keep), out_(out) {}
+         exec::Transport* transport, Report& out)
+      : matrix_(matrix),
+        progress_(progress),
+        keep_(keep),
+        transport_(transport),
+        out_(out) {}
 
   // Cases [begin, all): light ones side by side, heavy ones one at a time,
   // their devices side by side.
@@ -83,9 +87,14 @@ class Runner {
     }
     done_ = begin;
     const auto tasks = static_cast<int64_t>(light.size());
-    ParallelFor(tasks, threads, [&](int64_t task) {
-      Run(light[static_cast<size_t>(task)], 1);
-    });
+    // Ranks meet in each case, so that all must be at the same one.
+    if (transport_ != nullptr) {
+      for (const size_t i : light) Run(i, 1);
+    } else {
+      ParallelFor(tasks, threads, [&](int64_t task) {
+        Run(light[static_cast<size_t>(task)], 1);
+      });
+    }
     for (const size_t i : heavy) Run(i, threads);
   }
 
@@ -146,6 +155,7 @@ class Runner {
   void Run(size_t i, int threads) {
     RunOptions options;
     options.threads = threads;
+    options.transport = transport_;
     // Of those that run alone.
     if (progress_ && IsHeavy(out_.cases[i])) {
       options.stage = [&](const std::string& what) {
@@ -167,6 +177,7 @@ class Runner {
   const Matrix& matrix_;
   const Progress& progress_;
   const Keep& keep_;
+  exec::Transport* transport_;
   Report& out_;
   size_t done_ = 0;
   std::mutex lock_;
@@ -191,7 +202,8 @@ void RemarkOnSizes(bool stress_cases, Report& out) {
 }  // namespace
 
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
-                 const Progress& progress, const Keep& keep) {
+                 const Progress& progress, const Keep& keep,
+                 exec::Transport* transport) {
   Report out;
   out.seed = request.seed;
   out.given = matrix.given;
@@ -199,7 +211,7 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
   out.reduced = matrix.reduced;
   out.remarks = request.remarks;
   out.cases = std::move(matrix.cases);
-  Runner runner(matrix, progress, keep, out);
+  Runner runner(matrix, progress, keep, transport, out);
   runner.From(0, threads);
   const size_t begin = out.cases.size();
   std::vector<Case> stress_cases =

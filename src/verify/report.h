@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/machine/transport.h"
 #include "verify/cases/case.h"
 #include "verify/cases/matrix.h"
 #include "verify/judge/run_case.h"
@@ -36,9 +37,11 @@ using Keep =
 
 // Runs all cases on `threads` threads, then variants and stress cases of those
 // that ran.
-// The result does not depend on threads.
+// The result does not depend on threads. Over ranks one case runs after the
+// other, and the first rank's report is the whole one.
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
-                 const Progress& progress = {}, const Keep& keep = {});
+                 const Progress& progress = {}, const Keep& keep = {},
+                 exec::Transport* transport = nullptr);
 
 }  // namespace shardc::verify
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -102,6 +103,35 @@ std::string BytesDiffer(const SimMesh& mesh, const exec::SentBytes& sent,
              std::string(CollectiveName(static_cast<Collective>(kind))) +
              " where the closed formulas say " + std::to_string(of(expected));
     }
+  }
+  return "";
+}
+
+std::string MovedDiffers(const SimMesh& mesh, const exec::Ledger& ledger) {
+  exec::SentBytes moved, recorded;
+  const exec::SentBytes sent = ledger.Sent();
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    const auto kind = static_cast<Collective>(i);
+    const bool of_all =
+        kind == Collective::kAllReduce || kind == Collective::kBroadcast;
+    const auto summed = [&](const std::vector<int64_t>& of) {
+      if (!of_all) return of;
+      return std::vector<int64_t>{
+          std::accumulate(of.begin(), of.end(), int64_t{0})};
+    };
+    moved.Add(kind, summed(ledger.moved().Of(kind)));
+    recorded.Add(kind, summed(sent.Of(kind)));
+  }
+  if (moved == recorded) return "";
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    const auto total = [&](const exec::SentBytes& of) {
+      return std::accumulate(of.by[i].begin(), of.by[i].end(), int64_t{0});
+    };
+    if (moved.by[i] == recorded.by[i]) continue;
+    return "by " + std::string(CollectiveName(static_cast<Collective>(i))) +
+           " ranks handed over " + std::to_string(total(moved)) + " bytes of " +
+           std::to_string(mesh.devices()) + " devices where the ledger says " +
+           std::to_string(total(recorded));
   }
   return "";
 }

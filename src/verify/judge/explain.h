@@ -28,6 +28,10 @@ std::vector<double> DeviceErrors(const Case& test, const dense::Array& got,
 // Of a ledger that is not as the formulas have it.
 std::string BytesDiffer(const exec::SimMesh& mesh, const exec::SentBytes& sent,
                         const exec::SentBytes& expected);
+// Of bytes that ranks handed over and the ledger's; empty where they are the
+// same. How much of an all_reduce or broadcast each device sends is the
+// sender's own matter, how much all of them do is not.
+std::string MovedDiffers(const exec::SimMesh& mesh, const exec::Ledger& ledger);
 
 // "1.23e-4", for people and the same in every locale.
 std::string ErrorText(double value);

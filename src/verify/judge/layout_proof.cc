@@ -79,6 +79,7 @@ std::optional<Complaint> ProveReduceScatter(Machine& machine,
   joined[dim].clear();
   t = exec::Scatter(machine.mesh(), ids, joined);
   for (int d = 0; d < machine.devices(); ++d) {
+    if (!machine.mesh().Holds(d)) continue;
     if (machine.mesh().Index(d, axes) == 0) continue;
     auto& local = t.local[static_cast<size_t>(d)];
     local = exec::Buffer::Zeros(local.shape, local.dtype);

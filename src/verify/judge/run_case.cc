@@ -13,6 +13,7 @@
 
 #include "dense/narrow.h"
 #include "exec/attention/traffic.h"
+#include "exec/machine/agreement.h"
 #include "exec/machine/machine.h"
 #include "verify/cases/dense_inputs.h"
 #include "verify/cases/features.h"
@@ -20,6 +21,7 @@
 #include "verify/cases/shapes.h"
 #include "verify/judge/explain.h"
 #include "verify/judge/layout_proof.h"
+#include "verify/judge/parts.h"
 #include "verify/judge/tolerance.h"
 
 namespace shardc::verify {
@@ -57,15 +59,58 @@ class Judge {
     if (!Layouts()) return std::move(result_);
     Say("the mesh");
     if (!Sharded() || !OfDtype() || !Whole()) return std::move(result_);
-    Say("the reference");
-    if (!Dense()) return std::move(result_);
-    Say("one device");
-    if (!Numbers() || !Bits()) return std::move(result_);
-    Bytes();
+    if (options_.transport != nullptr) InParts();
+    if (Leads()) Compare();
+    Agree();
     return std::move(result_);
   }
 
  private:
+  bool Leads() const {
+    return options_.transport == nullptr || options_.transport->rank() == 0;
+  }
+
+  // What takes most memory, on all ranks.
+  void InParts() {
+    if (!HasParts(test_, problem_)) return;
+    Say("the reference");
+    parts_ = JudgeInParts(
+        test_, problem_, DenseOptions(), OutputDtype(test_) == Dtype::kF32,
+        [&](const exec::AttentionProblem& part) -> std::optional<Buffer> {
+          const Case alone = Unsharded(test_);
+          const exec::SimMesh mesh(alone.mesh);
+          exec::Machine machine(mesh);
+          exec::OperationOutcome out = alone.operation->run(
+              machine, part, alone.specs, SettingsOf(alone));
+          if (out.unsupported) return std::nullopt;
+          return std::move(out.output.local[0]);
+        },
+        *options_.transport);
+  }
+
+  dense::Options DenseOptions() const {
+    dense::Options out = OptionsOf(problem_.options);
+    // Before the query is made wider, as a latent's may be.
+    out.scale = out.ScaleOf(problem_.query.shape.back());
+    return out;
+  }
+
+  void Compare() {
+    Say("the reference");
+    if (!Dense()) return;
+    Say("one device");
+    if (Numbers() && Bits()) Bytes();
+  }
+
+  // The first rank's status is everyone's.
+  void Agree() {
+    if (options_.transport == nullptr) return;
+    exec::Packet own;
+    if (Leads()) own.push_back(static_cast<std::byte>(result_.status));
+    const exec::Packet first = options_.transport->Share(own).front();
+    if (first.size() == 1) result_.status = static_cast<Status>(first[0]);
+  }
+
   void Say(const std::string& what) const {
     if (options_.stage) options_.stage(what);
   }
@@ -83,7 +128,7 @@ class Judge {
 
   bool Layouts() {
     if (!options_.checks.Has(Check::kLayout)) return true;
-    const exec::SimMesh mesh(test_.mesh);
+    const exec::SimMesh mesh(test_.mesh, options_.transport);
     exec::Machine machine(mesh, options_.threads, options_.seams);
     if (auto bad = ProveLayouts(test_, machine)) {
       return Fail(Check::kLayout, bad->message, bad->axis, bad->help);
@@ -97,20 +142,21 @@ class Judge {
     return out;
   }
 
-  exec::OperationOutcome Operate(const Case& test, exec::Ledger& ledger) {
-    const exec::SimMesh mesh(test.mesh);
+  exec::OperationOutcome Operate(const Case& test, exec::Transport* transport,
+                                 exec::Ledger& ledger) {
+    const exec::SimMesh mesh(test.mesh, transport);
     exec::Machine machine(mesh, options_.threads, options_.seams);
     exec::AttentionSpecs specs = test.specs;
     exec::OperationSettings settings = SettingsOf(test);
     if (options_.told) options_.told(problem_, machine, specs, settings);
     exec::OperationOutcome out =
         test.operation->run(machine, problem_, specs, settings);
-    ledger = machine.ledger();
+    ledger = exec::SumOverRanks(transport, machine.ledger());
     return out;
   }
 
   bool Sharded() {
-    outcome_ = Operate(test_, result_.ledger);
+    outcome_ = Operate(test_, options_.transport, result_.ledger);
     result_.remarks = outcome_.remarks;
     if (!outcome_.unsupported) return true;
     // Left out, what cannot run is taken for what passed.
@@ -133,7 +179,7 @@ class Judge {
 
   // The whole output, once replicas agree.
   bool Whole() {
-    const exec::SimMesh mesh(test_.mesh);
+    const exec::SimMesh mesh(test_.mesh, options_.transport);
     exec::Complaint why;
     if (options_.checks.Has(Check::kReplicas)) {
       auto whole = exec::Gather(mesh, outcome_.output, why);
@@ -173,11 +219,14 @@ class Judge {
 
   bool Dense() {
     std::string why;
-    inputs_ = InputsOf(test_, problem_);
-    dense_ = OptionsOf(problem_.options);
-    // Before the query is made wider, as a latent's may be.
-    dense_.scale = dense_.ScaleOf(problem_.query.shape.back());
-    const auto right = RightOutput(inputs_, why);
+    if (!parts_) inputs_ = InputsOf(test_, problem_);
+    dense_ = DenseOptions();
+    std::optional<dense::NarrowResult> right;
+    if (parts_) {
+      right = dense::NarrowResult{std::move(parts_->reference), {}};
+    } else {
+      right = RightOutput(inputs_, why);
+    }
     if (!right) {
       result_.status = Status::kUnsupported;
       result_.reason = why;
@@ -206,23 +255,36 @@ class Judge {
     return dense::NarrowResult{std::move(whole->output), {}};
   }
 
-  bool Numbers() {
+  // The same operation on one device.
+  bool Alone() {
+    if (parts_) {
+      unsharded_ = std::move(parts_->unsharded);
+      return true;
+    }
     const Case alone = Unsharded(test_);
     exec::Ledger none;
-    const exec::OperationOutcome whole = Operate(alone, none);
+    const exec::OperationOutcome whole = Operate(alone, nullptr, none);
     if (whole.unsupported) {
       result_.status = Status::kUnsupported;
       result_.reason = "on one device: " + whole.unsupported->message;
       return false;
     }
     unsharded_ = whole.output.local[0];
+    return true;
+  }
+
+  double LargestLogit() const {
+    return parts_ ? parts_->largest_logit
+                  : dense::LargestLogit(inputs_, dense_);
+  }
+
+  bool Numbers() {
+    if (!Alone()) return false;
     got_ = DenseOf(output_, test_.layout);
     const Array by_one = DenseOf(unsharded_, test_.layout);
     result_.unsharded = CompareOutputs(by_one, reference_);
     const double largest = MaxAbs(reference_);
-    const double logit = OutputDtype(test_) == Dtype::kF32
-                             ? dense::LargestLogit(inputs_, dense_)
-                             : 0;
+    const double logit = OutputDtype(test_) == Dtype::kF32 ? LargestLogit() : 0;
     limits_.base = 2 * BeyondSlack(by_one, reference_, limits_.slack) +
                    ErrorFloor(largest);
     limits_.cap = ErrorCap(OutputDtype(test_), largest, logit);
@@ -297,8 +359,18 @@ class Judge {
       return;
     }
     const exec::SentBytes sent = result_.ledger.Sent();
-    if (sent == traffic.sent()) return;
+    if (sent == traffic.sent()) {
+      Moved(mesh);
+      return;
+    }
     Fail(Check::kLedger, BytesDiffer(mesh, sent, traffic.sent()));
+  }
+
+  // What ranks handed over, beside what they recorded.
+  void Moved(const exec::SimMesh& mesh) {
+    if (options_.transport == nullptr) return;
+    const std::string why = MovedDiffers(mesh, result_.ledger);
+    if (!why.empty()) Fail(Check::kLedger, why);
   }
 
   const Case& test_;
@@ -308,6 +380,7 @@ class Judge {
   CaseResult result_;
   exec::OperationOutcome outcome_;
   Buffer output_, unsharded_;
+  std::optional<WholeOfParts> parts_;
   dense::Inputs inputs_;
   dense::Options dense_;
   Array reference_, got_;

@@ -7,6 +7,7 @@
 
 #include "dense/attention.h"
 #include "exec/machine/machine.h"
+#include "exec/machine/transport.h"
 #include "verify/cases/case.h"
 #include "verify/judge/wrong_outputs.h"
 
@@ -26,6 +27,8 @@ struct RunOptions {
   exec::Seams seams;  // what programs go through, where it is not the ordinary
   Told told;
   int threads = 1;  // that simulate devices
+  // Over whose ranks the mesh's devices are held; null: all are here.
+  exec::Transport* transport = nullptr;
   // Where set, a right output is followed by wrong ones, to be refused.
   WrongOutputs* wrong = nullptr;
 };
@@ -38,7 +41,9 @@ struct CaseTensors {
 };
 
 // Deterministic: the same case and options give the same result, whatever
-// `threads`. Fills `tensors` where the run got that far.
+// `threads`. Fills `tensors` where the run got that far. Over ranks the first
+// one judges: the others' results have its status and what their own checks
+// found.
 CaseResult RunCase(const Case& test, const RunOptions& options = {},
                    CaseTensors* tensors = nullptr);
 

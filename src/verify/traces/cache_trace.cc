@@ -11,6 +11,7 @@
 
 #include "comm/collective.h"
 #include "exec/attention/staging.h"
+#include "exec/machine/agreement.h"
 #include "exec/operations/flash_decoding.h"
 #include "verify/judge/explain.h"
 #include "verify/judge/tolerance.h"
@@ -38,10 +39,10 @@ class Run {
   Run(const CacheTrace& trace, const RunOptions& options)
       : trace_(trace),
         options_(options),
-        mesh_(trace.mesh),
+        mesh_(trace.mesh, options.transport),
         machine_(mesh_, options.threads, options.seams),
         memory_(trace),
-        judge_(trace, memory_) {
+        judge_(trace, memory_, options.transport) {
     const auto frequencies = exec::Frequencies(
         trace.head_dim, trace.rotation.base, trace.prefill + trace.steps,
         trace.rotation.scaling, no_rotation_);
@@ -54,7 +55,7 @@ class Run {
     cache_ = {};
     Judge();
     if (result_.status == Status::kPass) result_.step = -1;
-    result_.ledger = machine_.ledger();
+    result_.ledger = exec::SumOverRanks(options_.transport, machine_.ledger());
     if (ran && result_.status == Status::kPass) Bytes();
     return std::move(result_);
   }
@@ -85,8 +86,18 @@ class Run {
   void Bytes() {
     const exec::SentBytes sent = result_.ledger.Sent();
     const exec::SentBytes expected = TraceBytes(trace_);
-    if (sent == expected) return;
+    if (sent == expected) {
+      Moved();
+      return;
+    }
     Fail(Check::kLedger, BytesDiffer(mesh_, sent, expected));
+  }
+
+  // What ranks handed over, beside what they recorded.
+  void Moved() {
+    if (options_.transport == nullptr) return;
+    const std::string why = MovedDiffers(mesh_, result_.ledger);
+    if (!why.empty()) Fail(Check::kLedger, why);
   }
 
   bool Fail(Check check, std::string reason, const Complaint& why = {}) {
@@ -335,6 +346,7 @@ class Run {
       machine_.ledger().Record(entry.kind, entry.axes, entry.group_size,
                                entry.sent, entry.what);
     }
+    machine_.ledger().AddMoved(step.ledger());
     Complaint why;
     auto output = exec::Gather(mesh_, sharded.output, why);
     if (!output) {

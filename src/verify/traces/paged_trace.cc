@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "dense/rounding.h"
+#include "exec/machine/agreement.h"
 #include "exec/machine/random.h"
 #include "floats/half.h"
 #include "verify/judge/explain.h"
@@ -30,7 +31,7 @@ class Run {
   Run(const PagedTrace& trace, const RunOptions& options)
       : trace_(trace),
         options_(options),
-        mesh_(trace.mesh),
+        mesh_(trace.mesh, options.transport),
         machine_(mesh_, options.threads, options.seams),
         random_(exec::Random(trace.seed)),
         head_axes_(exec::DropTrivial(mesh_, trace.head_axes)),
@@ -94,7 +95,7 @@ class Run {
 
   // Tokens go to their pages on every device that holds them.
   void Bytes() {
-    result_.ledger = machine_.ledger();
+    result_.ledger = exec::SumOverRanks(options_.transport, machine_.ledger());
     const exec::SentBytes sent = result_.ledger.Sent();
     if (sent == exec::SentBytes{} || !options_.checks.Has(Check::kLedger))
       return;
@@ -180,9 +181,19 @@ class Run {
 
   bool ReadBack() {
     if (!options_.checks.Has(Check::kCacheBits)) return true;
+    const auto bad = exec::FirstComplaint(mesh_, Misread());
+    if (!bad) return true;
+    result_.status = Status::kFail;
+    result_.failed = Check::kCacheBits;
+    result_.reason = bad->message;
+    return false;
+  }
+
+  // A device that is held here and holds another token than it should.
+  std::optional<Complaint> Misread() const {
     const int64_t each = table_->config().pages / table_->config().shards;
     const int64_t heads = trace_.key_heads / mesh_.Parts(head_axes_);
-    for (int device = 0; device < mesh_.devices(); ++device) {
+    for (int device = mesh_.first_held(); device < mesh_.end_held(); ++device) {
       const int64_t shard = mesh_.Index(device, trace_.page_axes);
       const int64_t head = mesh_.Index(device, head_axes_) * heads;
       for (int64_t row = 0; row < trace_.requests; ++row) {
@@ -192,18 +203,17 @@ class Run {
               table_->SlotOf(row, static_cast<int64_t>(p));
           if (!Holds(device, slot.page - shard * each, slot.offset, head, heads,
                      tokens_[At(row)][p])) {
-            result_.status = Status::kFail;
-            result_.failed = Check::kCacheBits;
-            result_.reason = "request " + std::to_string(row) +
-                             " reads another's token at position " +
-                             std::to_string(p) + " on device " +
-                             std::to_string(device);
-            return false;
+            Complaint why;
+            why.message = "request " + std::to_string(row) +
+                          " reads another's token at position " +
+                          std::to_string(p) + " on device " +
+                          std::to_string(device);
+            return why;
           }
         }
       }
     }
-    return true;
+    return std::nullopt;
   }
 
   bool Holds(int device, int64_t page, int64_t offset, int64_t first,

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "dense/rounding.h"
+#include "exec/machine/agreement.h"
 #include "floats/convert.h"
 
 namespace shardc::verify {
@@ -224,9 +225,14 @@ bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
 
 std::optional<Complaint> Remembered::KeyDifference(
     const exec::SimMesh& mesh, const exec::KvCache& cache) const {
+  return exec::FirstComplaint(mesh, HeldDifference(mesh, cache));
+}
+
+std::optional<Complaint> Remembered::HeldDifference(
+    const exec::SimMesh& mesh, const exec::KvCache& cache) const {
   const bool whole = cache.IsQuantized();
   std::vector<float> expected(Width());
-  for (int device = 0; device < mesh.devices(); ++device) {
+  for (int device = mesh.first_held(); device < mesh.end_held(); ++device) {
     const Buffer& local = cache.key.local[At(device)];
     const Shape start =
         exec::LocalStart(mesh, cache.key.shape, cache.key.spec, device);
@@ -281,13 +287,21 @@ std::optional<Complaint> Remembered::KeyDifference(
 std::optional<Complaint> Remembered::ViewDifference(
     const exec::SimMesh& mesh, const exec::CacheView& view,
     const std::vector<int64_t>& slots) const {
+  auto own = LentDifference(mesh, view, slots);
+  const int64_t row = own ? own->position[0] : 0;
+  return exec::FirstComplaint(mesh, std::move(own), row);
+}
+
+std::optional<Complaint> Remembered::LentDifference(
+    const exec::SimMesh& mesh, const exec::CacheView& view,
+    const std::vector<int64_t>& slots) const {
   for (int64_t b = 0; b < trace_.batch; ++b) {
     const int64_t slot = slots[At(b)];
     const int64_t position = slot < 0 ? -1 : held_[At(b * trace_.slots + slot)];
     if (position < 0) continue;
     Buffer key, value;
     ReadBack(b, position, position + 1, key, value);
-    for (int device = 0; device < mesh.devices(); ++device) {
+    for (int device = mesh.first_held(); device < mesh.end_held(); ++device) {
       for (const exec::ShardedTensor* lent : {&view.key, &view.value}) {
         const Buffer& local = lent->local[At(device)];
         const Shape start =

@@ -52,6 +52,13 @@ class Remembered {
   exec::Buffer Query(int64_t row, int64_t position) const;
 
  private:
+  // The same, of devices that are held here.
+  std::optional<exec::Complaint> HeldDifference(
+      const exec::SimMesh& mesh, const exec::KvCache& cache) const;
+  std::optional<exec::Complaint> LentDifference(
+      const exec::SimMesh& mesh, const exec::CacheView& view,
+      const std::vector<int64_t>& slots) const;
+
   int64_t SourceOf(int64_t row) const;
   size_t Width() const;  // elements of a token's keys
   void Rotate(int64_t position, std::span<float> token) const;

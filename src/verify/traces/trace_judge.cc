@@ -6,6 +6,7 @@
 #include "verify/traces/trace_judge.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "dense/attention.h"
 #include "exec/attention/staging.h"
@@ -42,8 +43,9 @@ Buffer Number(int64_t value) {
 
 }  // namespace
 
-TraceJudge::TraceJudge(const CacheTrace& trace, const Remembered& memory)
-    : trace_(trace), memory_(memory) {
+TraceJudge::TraceJudge(const CacheTrace& trace, const Remembered& memory,
+                       exec::Transport* transport)
+    : trace_(trace), memory_(memory), transport_(transport) {
   options_.causal = true;
   if (trace.window > 0) options_.window = exec::LastKeys(trace.window);
   options_.scale = trace.scale;
@@ -161,6 +163,53 @@ void TraceJudge::Row(int64_t row, std::vector<Outputs>& out,
   }
 }
 
+bool TraceJudge::IsOwn(int64_t row) const {
+  return transport_ == nullptr ||
+         row % transport_->ranks() == transport_->rank();
+}
+
+void TraceJudge::ShareRows(std::vector<Outputs>& out,
+                           std::vector<std::string>& refused) const {
+  const size_t width = At(trace_.heads * trace_.head_dim);
+  const size_t bytes = width * sizeof(double);
+  const auto each = [&](int rank, auto&& visit) {
+    for (int64_t row = rank; row < trace_.batch; row += transport_->ranks()) {
+      for (Outputs& of : out) {
+        for (Array* array : {&of.reference, &of.alone}) {
+          visit(array->data.data() + At(row) * width);
+        }
+      }
+    }
+  };
+  exec::Packet own;
+  each(transport_->rank(), [&](const double* from) {
+    const size_t at = own.size();
+    own.resize(at + bytes);
+    std::memcpy(own.data() + at, from, bytes);
+  });
+  const std::vector<exec::Packet> rows = transport_->Share(own);
+  // One reason is as good as another; which rows have one must be known.
+  std::string why;
+  for (const std::string& text : refused) {
+    if (why.empty()) why = text;
+  }
+  const auto* const letters = reinterpret_cast<const std::byte*>(why.data());
+  const std::vector<exec::Packet> reasons =
+      transport_->Share({letters, letters + why.size()});
+  for (int rank = 0; rank < transport_->ranks(); ++rank) {
+    const exec::Packet& reason = reasons[static_cast<size_t>(rank)];
+    if (!reason.empty() && rank < trace_.batch) {
+      refused[At(rank)].assign(reinterpret_cast<const char*>(reason.data()),
+                               reason.size());
+    }
+    const std::byte* from = rows[static_cast<size_t>(rank)].data();
+    each(rank, [&](double* to) {
+      std::memcpy(to, from, bytes);
+      from += bytes;
+    });
+  }
+}
+
 Case TraceJudge::StepCase() const {
   Case test;
   test.operation = &exec::kFlashDecoding;
@@ -188,8 +237,10 @@ std::vector<JudgedStep> TraceJudge::Judge(int threads, WrongOutputs* wrong) {
       waiting_.size(), {zeros, zeros, wrong != nullptr ? zeros : Array{}});
   std::vector<std::string> refused(At(trace_.batch));
   ThreadPool pool(std::max(threads, 1));
-  pool.Run(trace_.batch,
-           [&](int64_t row, int) { Row(row, outputs, refused[At(row)]); });
+  pool.Run(trace_.batch, [&](int64_t row, int) {
+    if (IsOwn(row)) Row(row, outputs, refused[At(row)]);
+  });
+  if (transport_ != nullptr) ShareRows(outputs, refused);
   const Case test = StepCase();
   for (size_t s = 0; s < waiting_.size(); ++s) {
     JudgedStep step;

@@ -36,7 +36,9 @@ struct JudgedStep {
 
 class TraceJudge {
  public:
-  TraceJudge(const CacheTrace& trace, const Remembered& memory);
+  // Over ranks each takes some of the rows.
+  TraceJudge(const CacheTrace& trace, const Remembered& memory,
+             exec::Transport* transport = nullptr);
 
   const exec::AttentionOptions& options() const { return options_; }
 
@@ -55,6 +57,10 @@ class TraceJudge {
     // Without the last key; made where wrong outputs are offered.
     dense::Array lacking;
   };
+  // Every rank's rows, for all.
+  void ShareRows(std::vector<Outputs>& out,
+                 std::vector<std::string>& refused) const;
+  bool IsOwn(int64_t row) const;
   void Row(int64_t row, std::vector<Outputs>& out, std::string& refused) const;
   // Of one row for all steps; key and value begin at position `begin`, and
   // queries stand `back` positions before their own.
@@ -66,6 +72,7 @@ class TraceJudge {
 
   const CacheTrace& trace_;
   const Remembered& memory_;
+  exec::Transport* transport_;
   exec::AttentionOptions options_;
   std::vector<DecodedStep> waiting_;
 };

@@ -1,0 +1,210 @@
+// Parts are dealt out to ranks in turn; each sends what it made of its own to
+// the first, part after part, as sizes alone say what is whose.
+//
+//   8 rows of 8 key heads on 4 ranks: parts of 2 rows, one each
+//   1 row of 8 key heads on 4 ranks: parts of 2 heads, one each
+#include "verify/judge/parts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "verify/cases/dense_inputs.h"
+#include "verify/cases/shapes.h"
+
+namespace shardc::verify {
+namespace {
+
+using dense::Array;
+using exec::Buffer;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+size_t HeadDim(Layout layout) { return layout == Layout::kBhtd ? 1 : 2; }
+
+int64_t Group(const exec::AttentionProblem& problem) {
+  const size_t dim = HeadDim(problem.layout);
+  return problem.query.shape[dim] / problem.key.shape[dim];
+}
+
+// [begin, end) of a dimension that is not broadcast.
+void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
+  if (!x || x->shape[dim] == 1) return;
+  x = exec::SliceDim(*x, dim, begin, end - begin);
+}
+
+template <class T>
+void Put(const std::vector<T>& values, exec::Packet& out) {
+  const size_t at = out.size(), size = values.size() * sizeof(T);
+  out.resize(at + size);
+  if (size > 0) std::memcpy(out.data() + at, values.data(), size);
+}
+
+// False where there are not as many.
+template <class T>
+bool Take(const exec::Packet& from, size_t& at, std::vector<T>& values) {
+  const size_t size = values.size() * sizeof(T);
+  if (at + size > from.size()) return false;
+  if (size > 0) std::memcpy(values.data(), from.data() + at, size);
+  at += size;
+  return true;
+}
+
+// A part's [b, T, h, Dv] into the whole.
+void Place(const Array& from, const Part& part, int64_t group, Array& to) {
+  const int64_t width = from.dim(2) * from.dim(3);
+  const int64_t line = to.dim(2) * to.dim(3);
+  const int64_t first = part.heads * group * to.dim(3);
+  for (int64_t i = 0; i < from.dim(0) * from.dim(1); ++i) {
+    std::copy_n(from.data.begin() + i * width, width,
+                to.data.begin() + (part.rows * from.dim(1) + i) * line + first);
+  }
+}
+
+}  // namespace
+
+bool HasParts(const Case& test, const exec::AttentionProblem& problem) {
+  return test.layout != Layout::kThd && !problem.latent && !problem.blocks &&
+         problem.options.dropout == 0 && !NarrowOf(test).IsNarrow() &&
+         problem.query.shape[0] == problem.key.shape[0] &&
+         problem.query.shape[HeadDim(problem.layout)] %
+                 problem.key.shape[HeadDim(problem.layout)] ==
+             0;
+}
+
+std::vector<Part> PartsFor(const exec::AttentionProblem& problem, int ranks) {
+  const int64_t rows = problem.key.shape[0];
+  const int64_t heads = problem.key.shape[HeadDim(problem.layout)];
+  const int64_t by_row = std::min<int64_t>(rows, ranks);
+  const int64_t by_head =
+      std::min<int64_t>(heads, (ranks + by_row - 1) / by_row);
+  std::vector<Part> out;
+  for (int64_t r = 0; r < by_row; ++r) {
+    for (int64_t h = 0; h < by_head; ++h) {
+      out.push_back({r * rows / by_row, (r + 1) * rows / by_row,
+                     h * heads / by_head, (h + 1) * heads / by_head});
+    }
+  }
+  return out;
+}
+
+exec::AttentionProblem PartOf(const exec::AttentionProblem& problem,
+                              const Part& part) {
+  const int64_t group = Group(problem);
+  const size_t dim = HeadDim(problem.layout);
+  const int64_t rows = part.end_rows - part.rows;
+  const int64_t heads = part.end_heads - part.heads;
+  const auto main = [&](const Buffer& x, int64_t times) {
+    Shape start(x.shape.size(), 0), extent = x.shape;
+    start[0] = part.rows;
+    extent[0] = rows;
+    start[dim] = part.heads * times;
+    extent[dim] = heads * times;
+    return exec::SliceBlock(x, start, extent);
+  };
+  exec::AttentionProblem out;
+  out.layout = problem.layout;
+  out.options = problem.options;
+  out.query = main(problem.query, group);
+  out.key = main(problem.key, 1);
+  out.value = main(problem.value, 1);
+  const auto by_row = [&](const std::optional<Buffer>& from) {
+    std::optional<Buffer> x;
+    if (from) x = exec::SliceDim(*from, 0, part.rows, rows);
+    return x;
+  };
+  const auto broadcast = [&](std::optional<Buffer> x) {
+    Cut(x, 0, part.rows, part.end_rows);
+    Cut(x, 1, part.heads * group, part.end_heads * group);
+    return x;
+  };
+  out.bias = broadcast(problem.bias);
+  out.mask = broadcast(problem.mask);
+  out.additive_mask = broadcast(problem.additive_mask);
+  out.query_segments = by_row(problem.query_segments);
+  out.key_segments = by_row(problem.key_segments);
+  out.query_positions = by_row(problem.query_positions);
+  out.key_positions = by_row(problem.key_positions);
+  out.key_lengths = by_row(problem.key_lengths);
+  out.key_starts = by_row(problem.key_starts);
+  if (problem.softmax_aux) {
+    const bool by_key = problem.softmax_aux->shape.size() == 2;
+    const int64_t times = by_key ? 1 : group;
+    out.softmax_aux = exec::SliceDim(*problem.softmax_aux, by_key ? 1 : 0,
+                                     part.heads * times, heads * times);
+  }
+  return out;
+}
+
+std::optional<WholeOfParts> JudgeInParts(const Case& test,
+                                         const exec::AttentionProblem& problem,
+                                         const dense::Options& options,
+                                         bool logits, const OnOneDevice& run,
+                                         exec::Transport& transport) {
+  const std::vector<Part> parts = PartsFor(problem, transport.ranks());
+  const auto ranks = At(transport.ranks());
+  exec::Packet own;
+  std::vector<double> largest = {0};
+  bool fine = true;
+  for (size_t i = At(transport.rank()); i < parts.size() && fine; i += ranks) {
+    const exec::AttentionProblem part = PartOf(problem, parts[i]);
+    std::string why;
+    const dense::Inputs in = InputsOf(test, part);
+    const auto right = dense::Attention(in, options, why);
+    const auto alone = run(part);
+    fine = right && alone;
+    if (!fine) break;
+    if (logits) {
+      largest[0] = std::max(largest[0], dense::LargestLogit(in, options));
+    }
+    Put(right->output.data, own);
+    Put(alone->real, own);
+  }
+  Put(largest, own);
+  for (const exec::Packet& all : transport.Share({std::byte{fine}})) {
+    if (all != exec::Packet{std::byte{1}}) return std::nullopt;
+  }
+  std::vector<exec::Packet> out(ranks);
+  out[0] = std::move(own);
+  const std::vector<exec::Packet> in = transport.Exchange(std::move(out));
+  WholeOfParts whole;
+  if (transport.rank() != 0) return whole;
+  const size_t dim = HeadDim(problem.layout);
+  const int64_t group = Group(problem);
+  Shape shape = problem.query.shape;
+  shape[3] = problem.value.shape[3];
+  whole.unsharded = Buffer::Zeros(shape, OutputDtype(test));
+  Shape canonical = shape;
+  if (dim == 1) std::swap(canonical[1], canonical[2]);
+  whole.reference = Array::Zeros(canonical);
+  std::vector<size_t> at(ranks, 0);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
+    const size_t rank = i % ranks;
+    Shape start(4, 0), extent = shape;
+    start[0] = part.rows;
+    extent[0] = part.end_rows - part.rows;
+    start[dim] = part.heads * group;
+    extent[dim] = (part.end_heads - part.heads) * group;
+    Shape bthd = extent;
+    if (dim == 1) std::swap(bthd[1], bthd[2]);
+    Array reference = Array::Zeros(bthd);
+    Buffer alone = Buffer::Zeros(extent, OutputDtype(test));
+    if (!Take(in[rank], at[rank], reference.data) ||
+        !Take(in[rank], at[rank], alone.real)) {
+      transport.Stop("a part of the reference is cut short");
+    }
+    Place(reference, part, group, whole.reference);
+    exec::CopyBlock(alone, Shape(4, 0), whole.unsharded, start, extent);
+  }
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    if (!Take(in[rank], at[rank], largest)) {
+      transport.Stop("a part's largest logit is missing");
+    }
+    whole.largest_logit = std::max(whole.largest_logit, largest[0]);
+  }
+  return whole;
+}
+
+}  // namespace shardc::verify
