@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/dump_files.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/verify_list.h"
 #include "cli/verify_request.h"
 #include "cli/verify_step.h"
@@ -15,8 +16,10 @@
 #include "emit/verify/report_text.h"
 #include "emit/verify/verify_json.h"
 #include "exec/machine/buffer.h"
+#include "exec/machine/mesh_sim.h"
 #include "source/file_sink.h"
 #include "source/thread_pool.h"
+#include "source/wording.h"
 #include "verify/report.h"
 #include "verify/sharpness.h"
 
@@ -74,9 +77,58 @@ int RunSelfTestCommand(bool of_steps, const Common& common,
   return result.Holds() && sharpness.Holds() ? kDone : kFound;
 }
 
-int RunVerify(const VerifyFlags& flags, const Common& common,
+// What is of one process: a finding, to start it so.
+bool IsForOne(const VerifyFlags& flags, const Ranks& ranks,
               Findings& findings) {
+  if (ranks.count() == 1 || (!flags.self_test && flags.steps_of.empty())) {
+    return true;
+  }
+  if (ranks.Leads()) {
+    findings.Add(code::kUsage, {},
+                 std::string(flags.self_test ? "`--self-test`" : "`--step`") +
+                     " runs in one process, and " +
+                     std::to_string(ranks.count()) + " were started",
+                 "start it without mpirun or srun");
+  }
+  return false;
+}
+
+// Every rank holds a device at least.
+bool HasDevices(const VerifyWork& work, const Ranks& ranks,
+                Findings& findings) {
+  if (ranks.count() == 1) return true;
+  for (const verify::Case& test : work.matrix.cases) {
+    const int64_t devices = exec::SimMesh(test.mesh).devices();
+    if (devices >= ranks.count()) continue;
+    findings.Add(code::kUsage, {},
+                 std::to_string(ranks.count()) + " processes for " +
+                     Counted(devices, "device"),
+                 "start at most one for each device of the mesh");
+    return false;
+  }
+  return true;
+}
+
+// What went from device to device, of all cases.
+void TellMoved(const verify::Report& report, const Ranks& ranks,
+               const Common& common) {
+  int64_t recorded = 0, moved = 0, crossed = 0;
+  for (const verify::CaseResult& result : report.results) {
+    recorded += result.ledger.TotalSent();
+    moved += result.ledger.moved().Total();
+    crossed += result.ledger.crossed();
+  }
+  Tell(common, "note: " + std::to_string(ranks.count()) +
+                   " ranks handed over " + std::to_string(moved) +
+                   " bytes between devices, the ledger has " +
+                   std::to_string(recorded) + "; " + std::to_string(crossed) +
+                   " of them went to another rank by MPI\n");
+}
+
+int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
+           Findings& findings) {
   if (flags.list) {
+    if (!ranks.Leads()) return kDone;
     const auto write = [&](Sink& out) {
       if (common.format == "json") {
         WriteOperationsJson(out);
@@ -86,17 +138,20 @@ int RunVerify(const VerifyFlags& flags, const Common& common,
     };
     return PutOut(write, findings) ? kDone : kFailed;
   }
+  if (!IsForOne(flags, ranks, findings)) return kFailed;
   exec::KeepFreedBuffers();
   if (flags.self_test) {
     return RunSelfTestCommand(!flags.steps_of.empty(), common, findings);
   }
   if (!flags.steps_of.empty()) return RunVerifyStep(flags, common, findings);
   auto work = MakeVerifyWork(flags, findings);
-  if (!work) return kFailed;
+  bool begins = work && HasDevices(*work, ranks, findings);
+  const bool dumps = !flags.dump.empty() && ranks.Leads();
+  if (begins && dumps) begins = MakeFolder(flags.dump, findings);
+  if (!ranks.All(begins, findings)) return kFailed;
   verify::Keep keep;
   bool written = true;
-  if (!flags.dump.empty()) {
-    if (!MakeFolder(flags.dump, findings)) return kFailed;
+  if (dumps) {
     keep = [&](size_t index, const verify::Case& test,
                const verify::CaseResult& result,
                const verify::CaseTensors& tensors) {
@@ -110,8 +165,10 @@ int RunVerify(const VerifyFlags& flags, const Common& common,
     };
   }
   const verify::Report report = verify::RunMatrix(
-      work->request, std::move(work->matrix), ThreadsOr(common.threads),
-      ProgressLine(common, "cases"), keep);
+      work->request, std::move(work->matrix), ranks.Threads(common.threads),
+      ranks.Leads() ? ProgressLine(common, "cases") : verify::Progress{}, keep,
+      ranks.transport());
+  if (!ranks.Leads()) return kDone;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteVerifyJson(report, MetricsOf(flags), out);
@@ -120,7 +177,15 @@ int RunVerify(const VerifyFlags& flags, const Common& common,
     }
   };
   if (!written || !PutOut(write, findings)) return kFailed;
+  if (ranks.count() > 1) TellMoved(report, ranks, common);
   return Found(report, work->asked) ? kFound : kDone;
+}
+
+int RunVerify(const VerifyFlags& flags, const Common& common,
+              Findings& findings) {
+  const auto ranks = Ranks::Join(findings);
+  if (!ranks) return kFailed;
+  return ranks->End(Verify(flags, common, *ranks, findings), findings);
 }
 
 }  // namespace
@@ -201,6 +266,12 @@ most, at real sizes, stands below the totals. With `--microbatches` the batch is
 run in parts, one forward and back after the other, whose losses are divided by
 the tokens of all of them; their gradients are added and reduced once, or each
 by itself (`--reduce-each`).
+
+Of a build with MPI, `mpirun -n N shardc verify` (or `srun`) spreads the
+devices over N processes, at most one a device: each holds the arrays of its
+own, collectives are MPI's, and the first one judges and prints, with the
+verdicts, errors and bytes of one process. Inputs are read on all machines.
+`--step` and `--self-test` run in one process.
 
 Exits with 1 when an operation that was asked for, or that the target lists,
 fails or is unsupported; otherwise when one fails or none could run.)",

@@ -1,0 +1,255 @@
+// A launcher tells each process which one it is by variables of the
+// environment; MPI is begun only where they say that there are several. Bytes
+// go by its collectives, in rounds that its 32-bit counts can hold.
+//
+//   OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4  ->  rank 2 of 4
+//   none of them, or a size of 1                   ->  one process, no MPI
+#include "cli/ranks.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "source/thread_pool.h"
+
+#ifdef SHARDC_MPI
+#include <mpi.h>
+#endif
+
+namespace shardc::cli {
+namespace {
+
+struct Variables {
+  const char* rank;
+  const char* ranks;
+};
+
+// A batch script of SLURM has SLURM_PROCID too, and no step's count.
+constexpr Variables kVariables[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"PMI_RANK", "PMI_SIZE"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+};
+
+std::optional<int64_t> Number(const char* text) {
+  if (text == nullptr) return std::nullopt;
+  const std::string_view view(text);
+  int64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(view.data(), view.data() + view.size(), value);
+  if (error != std::errc() || end != view.data() + view.size()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+#ifdef SHARDC_MPI
+
+// Most bytes from one rank to another in a round.
+constexpr size_t kRound = size_t{1} << 26;
+
+class Mpi : public exec::Transport {
+ public:
+  Mpi() {
+    int given = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
+  }
+  ~Mpi() override { MPI_Finalize(); }
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+
+  std::vector<exec::Packet> Exchange(std::vector<exec::Packet> out) override {
+    std::vector<uint64_t> going(Count()), coming(Count());
+    for (size_t r = 0; r < Count(); ++r) going[r] = out[r].size();
+    MPI_Alltoall(going.data(), 1, MPI_UINT64_T, coming.data(), 1, MPI_UINT64_T,
+                 MPI_COMM_WORLD);
+    std::vector<exec::Packet> in(Count());
+    for (size_t r = 0; r < Count(); ++r) in[r].resize(coming[r]);
+    const size_t limit = std::min(kRound, kMost / Count());
+    const uint64_t rounds = RoundsOf(going, limit);
+    for (uint64_t round = 0; round < rounds; ++round) {
+      const size_t begin = round * limit;
+      Piece send = PieceOf(going, begin, limit);
+      Piece take = PieceOf(coming, begin, limit);
+      for (size_t r = 0; r < Count(); ++r) {
+        std::copy_n(out[r].data() + std::min(begin, out[r].size()),
+                    send.counts[r], send.bytes.data() + send.places[r]);
+      }
+      MPI_Alltoallv(send.bytes.data(), send.counts.data(), send.places.data(),
+                    MPI_BYTE, take.bytes.data(), take.counts.data(),
+                    take.places.data(), MPI_BYTE, MPI_COMM_WORLD);
+      for (size_t r = 0; r < Count(); ++r) {
+        std::copy_n(take.bytes.data() + take.places[r], take.counts[r],
+                    in[r].data() + std::min(begin, in[r].size()));
+      }
+    }
+    return in;
+  }
+
+  std::vector<exec::Packet> Share(const exec::Packet& own) override {
+    const uint64_t size = own.size();
+    std::vector<uint64_t> coming(Count());
+    MPI_Allgather(&size, 1, MPI_UINT64_T, coming.data(), 1, MPI_UINT64_T,
+                  MPI_COMM_WORLD);
+    std::vector<exec::Packet> in(Count());
+    for (size_t r = 0; r < Count(); ++r) in[r].resize(coming[r]);
+    const size_t limit = std::min(kRound, kMost / Count());
+    const uint64_t most = *std::max_element(coming.begin(), coming.end());
+    for (size_t begin = 0; begin < most; begin += limit) {
+      Piece take = PieceOf(coming, begin, limit);
+      const size_t from = std::min<size_t>(begin, own.size());
+      MPI_Allgatherv(own.data() + from,
+                     static_cast<int>(std::min(limit, own.size() - from)),
+                     MPI_BYTE, take.bytes.data(), take.counts.data(),
+                     take.places.data(), MPI_BYTE, MPI_COMM_WORLD);
+      for (size_t r = 0; r < Count(); ++r) {
+        std::copy_n(take.bytes.data() + take.places[r], take.counts[r],
+                    in[r].data() + std::min(begin, in[r].size()));
+      }
+    }
+    return in;
+  }
+
+  [[noreturn]] void Stop(const std::string& why) override {
+    std::string text =
+        "error: rank " + std::to_string(rank_) + ": " + why + "\n";
+    (void)!std::fwrite(text.data(), 1, text.size(), stderr);
+    MPI_Abort(MPI_COMM_WORLD, kFailed);
+    std::abort();
+  }
+
+  // Ranks that share this one's machine.
+  static int OnMachine() {
+    MPI_Comm here = MPI_COMM_NULL;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
+                        &here);
+    int count = 1;
+    MPI_Comm_size(here, &count);
+    MPI_Comm_free(&here);
+    return count;
+  }
+
+ private:
+  // What counts and places of 32 bits can tell apart.
+  static constexpr size_t kMost = size_t{1} << 30;
+
+  struct Piece {
+    std::vector<int> counts, places;
+    exec::Packet bytes;
+  };
+
+  size_t Count() const { return static_cast<size_t>(ranks_); }
+
+  // Of all ranks' sizes, how many rounds the largest takes.
+  static uint64_t RoundsOf(const std::vector<uint64_t>& sizes, size_t limit) {
+    const uint64_t own = *std::max_element(sizes.begin(), sizes.end());
+    uint64_t most = 0;
+    MPI_Allreduce(&own, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    return (most + limit - 1) / limit;
+  }
+
+  // Room for bytes [begin, begin + limit) of each rank's.
+  static Piece PieceOf(const std::vector<uint64_t>& sizes, size_t begin,
+                       size_t limit) {
+    Piece out;
+    size_t at = 0;
+    for (const uint64_t size : sizes) {
+      const size_t count = size > begin ? std::min(limit, size - begin) : 0;
+      out.counts.push_back(static_cast<int>(count));
+      out.places.push_back(static_cast<int>(at));
+      at += count;
+    }
+    out.bytes.resize(at);
+    return out;
+  }
+
+  int rank_ = 0, ranks_ = 1;
+};
+
+#endif  // SHARDC_MPI
+
+// A finding that is told once.
+void Refuse(const Launched& launched, std::string message, std::string help,
+            Findings& findings) {
+  if (launched.rank != 0) return;
+  findings.Add(code::kUsage, {}, std::move(message), std::move(help));
+}
+
+}  // namespace
+
+Launched LaunchedAs(const std::function<const char*(const char*)>& variable) {
+  for (const Variables& names : kVariables) {
+    const auto rank = Number(variable(names.rank));
+    const auto ranks = Number(variable(names.ranks));
+    if (!rank || !ranks || *ranks < 2 || *rank < 0 || *rank >= *ranks) continue;
+    return {*rank, *ranks, names.ranks};
+  }
+  return {};
+}
+
+std::optional<Ranks> Ranks::Join(Findings& findings) {
+  const Launched launched =
+      LaunchedAs([](const char* name) { return std::getenv(name); });
+  Ranks out;
+  if (launched.ranks == 1) return out;
+#ifdef SHARDC_MPI
+  auto mpi = std::make_unique<Mpi>();
+  if (mpi->ranks() != launched.ranks) {
+    Refuse(launched,
+           std::string(launched.by) + " says " +
+               std::to_string(launched.ranks) + " processes and MPI " +
+               std::to_string(mpi->ranks()),
+           "start them with mpirun of the MPI that shardc was built with, or "
+           "with srun --mpi=pmix",
+           findings);
+    return std::nullopt;
+  }
+  out.on_machine_ = Mpi::OnMachine();
+  out.transport_ = std::move(mpi);
+  return out;
+#else
+  Refuse(launched,
+         "verify was started as " + std::to_string(launched.ranks) +
+             " processes, and this shardc was built without MPI",
+         "start it once, or build it with `meson configure -Dmpi=enabled`",
+         findings);
+  return std::nullopt;
+#endif
+}
+
+int Ranks::Threads(int wanted) const {
+  if (wanted > 0) return wanted;
+  return std::max(1, ThreadsOr(0) / on_machine_);
+}
+
+bool Ranks::All(bool fine, Findings& findings) const {
+  if (transport_ == nullptr) return fine;
+  bool all = true;
+  int first = -1;  // that is not fine
+  const auto told = transport_->Share({std::byte{fine}});
+  for (int rank = 0; rank < transport_->ranks(); ++rank) {
+    if (told[static_cast<size_t>(rank)] == exec::Packet{std::byte{1}}) continue;
+    all = false;
+    if (first < 0) first = rank;
+  }
+  if (!all && transport_->rank() != first) findings = Findings();
+  return all;
+}
+
+int Ranks::End(int status, Findings& findings) const {
+  if (transport_ == nullptr) return status;
+  const auto told = transport_->Share({static_cast<std::byte>(status)});
+  if (!Leads()) findings = Findings();
+  return static_cast<int>(told.front().front());
+}
+
+}  // namespace shardc::cli
