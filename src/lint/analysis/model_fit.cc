@@ -38,20 +38,21 @@ struct Wanted {
   std::string said;             // "32 heads of 128"
 };
 
-// The first projection of this role, if none has a width that is wanted.
-const ParameterGroup* Denied(const Facts& facts, const Wanted& wanted) {
-  const ParameterGroup* first = nullptr;
+struct Found {
+  const ParameterGroup* first = nullptr;  // of this role
+  bool fits = false;                      // one has a width that is wanted
+};
+Found Look(const Facts& facts, const Wanted& wanted) {
+  Found out;
   for (const ParameterGroup& group : facts.groups()) {
     if (group.role.role != wanted.role) continue;
     const int64_t width = HeadsWidth(facts, group);
     if (width == 0) continue;
-    if (std::find(wanted.widths.begin(), wanted.widths.end(), width) !=
-        wanted.widths.end()) {
-      return nullptr;
-    }
-    if (first == nullptr) first = &group;
+    if (out.first == nullptr) out.first = &group;
+    out.fits |= std::find(wanted.widths.begin(), wanted.widths.end(), width) !=
+                wanted.widths.end();
   }
-  return first;
+  return out;
 }
 
 // Some output projection takes so wide an input.
@@ -102,9 +103,14 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
        {query + 2 * key, 3 * query},
        said(heads->heads, "heads") + " with " +
            std::to_string(heads->kv_heads) + " KV heads"}};
+  bool has_queries = false;
   for (const Wanted& wanted : all) {
-    const ParameterGroup* group = Denied(facts, wanted);
-    if (group == nullptr) continue;
+    const Found found = Look(facts, wanted);
+    const ParameterGroup* const group = found.first;
+    has_queries |= found.fits && wanted.role == Role::kQuery;
+    // Fused ones are another tower's where queries fit.
+    const bool other = wanted.role == Role::kFusedQkv && has_queries;
+    if (group == nullptr || found.fits || other) continue;
     out.push_back({true,
                    "the configuration says " + wanted.said + ", which is " +
                        std::to_string(wanted.widths.front()) + ", and " +

@@ -52,6 +52,18 @@ const std::string kQuery =
 const std::string kKey =
     R"(, "l/0/attn/k_proj/kernel": {"shape": [512, 256], "dtype": "BF16"})";
 
+TEST_CASE("where queries fit, fused projections are another tower's") {
+  const std::string tower =
+      R"(, "v/0/attn/qkv/kernel": {"shape": [96, 288], "dtype": "BF16"})";
+  constexpr std::string_view kConfig =
+      R"({"num_attention_heads": 16, "head_dim": 64, "hidden_size": 512,
+          "num_key_value_heads": 4})";
+  CHECK(Lint(kQuery + kKey + tower, kConfig).codes.count("SHD223") == 0);
+  CHECK(Lint(R"("v/0/attn/qkv/kernel": {"shape": [512, 288], "dtype": "BF16"})",
+             kConfig)
+            .codes.count("SHD223") == 1);
+}
+
 TEST_CASE("heads that are not the query's width are told, and not counted") {
   const Told wrong = Lint(kQuery, R"({"num_attention_heads": 8, "head_dim": 64,
                        "hidden_size": 512})");
