@@ -4,17 +4,22 @@
 #include <utility>
 
 #include "cli/verify_step.h"
+#include "step/build.h"
 
 namespace shardc::cli {
 namespace {
 
-// What a serving engine inserts is no step of its own.
-std::vector<Mode> ModesOf(const Target& target) {
+// What a serving engine inserts is no step of its own; a mode that the model
+// lacks is one where the target names it.
+std::vector<Mode> ModesOf(const Target& target, const Compiled& compiled,
+                          const ModelConfig* config) {
   std::vector<Mode> out;
   for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
     const bool listed = std::find(target.modes.begin(), target.modes.end(),
                                   mode) != target.modes.end();
-    if (target.modes.empty() || listed) out.push_back(mode);
+    const bool usual = target.modes.empty() &&
+                       step::HasMode(*compiled.rules.model, config, mode);
+    if (usual || listed) out.push_back(mode);
   }
   return out;
 }
@@ -26,7 +31,7 @@ std::optional<std::vector<verify::StepReport>> StepsToCommit(
     const std::optional<ModelConfig>& model, Findings& findings) {
   if (!HasDescription(compiled, findings)) return std::nullopt;
   std::vector<verify::StepReport> out;
-  for (const Mode mode : ModesOf(target)) {
+  for (const Mode mode : ModesOf(target, compiled, model ? &*model : nullptr)) {
     verify::StepRequest request = UsualStep(compiled, model, target.batch);
     request.mode = mode;
     request.numbers = false;

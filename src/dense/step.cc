@@ -131,12 +131,13 @@ T BentFunction(std::string_view fn, const T& x, const T& c) {
   if (fn == "below") return T(at < limit ? 1 : 0);
   if (fn == "clamp") return at < -limit ? -c : at > limit ? c : x;
   if (fn == "inside") return T(-limit < at && at < limit ? 1 : 0);
+  if (fn == "floor") return T(std::floor(at));
   return limit < at ? c / x : T(1);  // clip
 }
 
-constexpr std::array<std::string_view, 9> kBent = {
+constexpr std::array<std::string_view, 10> kBent = {
     "relu",  "step",  "relu2",  "relu2_d", "at_most",
-    "below", "clamp", "inside", "clip"};
+    "below", "clamp", "inside", "clip",    "floor"};
 
 template <typename T>
 using FunctionOf = T (*)(std::string_view, const T&, const T&);
@@ -587,7 +588,7 @@ class Runner {
     const int64_t window = op.counts.empty()
                                ? std::numeric_limits<int64_t>::max()
                                : SizeOf(op.counts[0]);
-    const bool causal = op.fn == "causal";
+    const bool causal = op.fn != "all", chunked = op.fn == "chunked";
     const StepTensor<T>& x = Of(op.in[0]);
     const bool sloped = op.label != step::kNoLabel;
     Strides heads(labels.size(), 0);
@@ -600,7 +601,9 @@ class Runner {
     for (size_t i = 0; i < out.data.size(); ++i, at.Next()) {
       const int64_t query = Whole(op.in[1], at.offset(0));
       const int64_t key = Whole(op.in[2], at.offset(1));
-      const bool seen = !causal || (key <= query && query - key < window);
+      const bool near =
+          chunked ? query / window == key / window : query - key < window;
+      const bool seen = !causal || (key <= query && near);
       const double slope = sloped ? Factor(op) * static_cast<double>(key) *
                                         Slope(SizeOf(op.label), at.offset(2))
                                   : 0;

@@ -58,7 +58,8 @@ enum class OpKind : uint8_t {
   kRope,        // (x, positions) along `label` by ropes[index], times `sign`
   kMask,        // (scores, positions of queries, of keys): minus infinity where
                 // `fn` hides a key: "causal", or "all" that hides none; counts:
-                // {window}, beyond which a causal one does too. Where `label`
+                // {window}, beyond which a causal one does too; "chunked":
+                // windows stand side by side. Where `label`
                 // is given, its slope times the key's position and `scale` is
                 // added for each head
   kRepeat,      // kv heads `label` -> heads `to`: kv = n / (|n| / |k|); where

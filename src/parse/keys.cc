@@ -26,15 +26,16 @@ constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
-constexpr std::array<Name, 19> kModelKeys = {
-    "dims",     "axes",         "repeat", "params", "skip",
-    "begin",    "layer",        "end",    "top_k",  "window",
-    "router",   "rope",         "norm",   "scale",  "activation",
-    "soft_cap", "extra_layers", "slopes", "z_loss"};
+constexpr std::array<Name, 22> kModelKeys = {
+    "dims",   "axes",   "repeat",     "params",   "skip",         "begin",
+    "layer",  "end",    "top_k",      "window",   "router",       "rope",
+    "norm",   "scale",  "activation", "soft_cap", "extra_layers", "slopes",
+    "z_loss", "chunks", "causal",     "constants"};
 constexpr std::array<Name, 2> kModelOptionKeys = {"tied", "when"};
-constexpr std::array<Name, 10> kModelRouterKeys = {
-    "score", "renormalise", "groups",   "top_groups", "group_score",
-    "scale", "correction",  "capacity", "balance",    "z_loss"};
+constexpr std::array<Name, 13> kModelRouterKeys = {
+    "score",    "renormalise", "groups", "top_groups", "group_score",
+    "scale",    "correction",  "power",  "jitter",     "before",
+    "capacity", "balance",     "z_loss"};
 constexpr std::array<Name, 5> kModelRopeKeys = {"base", "turned", "pairs",
                                                 "when", "plain"};
 constexpr std::array<Name, 2> kModelSlopesKeys = {"when", "scaled"};

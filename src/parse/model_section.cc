@@ -21,9 +21,9 @@ namespace shardc {
 namespace {
 
 // Keys whose whole value is an expression, and those that have members.
-constexpr std::array<std::string_view, 7> kExpressions = {
-    "top_k",    "window",       "activation", "scale",
-    "soft_cap", "extra_layers", "z_loss"};
+constexpr std::array<std::string_view, 9> kExpressions = {
+    "top_k", "window",   "chunks",       "causal", "activation",
+    "scale", "soft_cap", "extra_layers", "z_loss"};
 
 bool IsWordStart(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -138,6 +138,7 @@ class Reader {
     ReadGroup(*fields, "rope", keys::kModelRope);
     ReadGroup(*fields, "norm", keys::kModelNorm);
     ReadGroup(*fields, "slopes", keys::kModelSlopes);
+    if (const YamlNode* at = fields->Find("constants")) ReadConstants(*at);
     return context_.findings.errors() > before ? nullptr : out_;
   }
 
@@ -185,6 +186,16 @@ class Reader {
       if (const YamlNode* at = members->Find(key)) {
         Setting(name + "." + std::string(key), *at);
       }
+    }
+  }
+
+  // Numbers that lines may name.
+  void ReadConstants(const YamlNode& node) {
+    if (!IsMap(node, "constants")) return;
+    for (const YamlMember& member : node.members) {
+      const auto name = ReadKey(context_, member.key, code::kSchema,
+                                "the name of a constant");
+      if (name) Setting("constants." + *name, member.value);
     }
   }
 

@@ -165,10 +165,12 @@ class Writer {
   }
 
   ValueId Masked(ValueId scores, ValueId key_positions) {
+    if (!settings_.causal && !settings_.sloped) return scores;
     Op op;
     op.kind = OpKind::kMask;
     op.in = {scores, query_positions_, key_positions};
-    op.fn = settings_.causal ? "causal" : "all";
+    const bool chunked = settings_.windowed && settings_.chunked;
+    op.fn = !settings_.causal ? "all" : chunked ? "chunked" : "causal";
     if (settings_.windowed) op.counts = {graph().common.window};
     if (settings_.sloped) {
       op.label = heads_[0];

@@ -27,6 +27,7 @@ struct AttentionSettings {
   Scale scale = {};
   double cap = 0;  // 0: none
   bool windowed = false;
+  bool chunked = false;  // windows stand side by side
   bool causal = true;
   // Slopes by head, exec/step/slopes.h.
   bool sloped = false;

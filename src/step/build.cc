@@ -74,7 +74,7 @@ class Builder {
     auto lines = ResolveLines(description_, findings_);
     if (!lines) return std::nullopt;
     if (!FindRoles()) return std::nullopt;
-    if (Refuse()) return std::nullopt;
+    if (RefuseRoles()) return std::nullopt;
     MakeLabels();
     MakeParameters();
     MakeData();
@@ -117,7 +117,7 @@ class Builder {
   }
 
   // One finding a kind and role is enough.
-  bool Refuse() {
+  bool RefuseRoles() {
     std::vector<std::pair<RoleFault, int32_t>> told;
     for (const RoleProblem& problem : roles_->problems) {
       if (problem.fault == RoleFault::kUnused) continue;
@@ -382,6 +382,11 @@ class Builder {
       scale_ = config_->softmax_scale.value_or(0);
       attention_.cap = config_->soft_cap.value_or(0);
     }
+    attention_.causal = Holds("causal", true);
+    if (!attention_.causal && mode_ == Mode::kDecode) {
+      Refuse("causal",
+             "a model whose queries see what is behind them does not decode");
+    }
     scale_ = Number("scale").value_or(scale_);
     attention_.cap = Number("soft_cap").value_or(attention_.cap);
     if (const auto* top_k = description_.Setting("top_k")) {
@@ -410,16 +415,20 @@ class Builder {
 
   void ReadRouter() {
     using Score = RouterSettings::Score;
-    static constexpr std::array<std::string_view, 3> kScores = {
-        "softmax", "sigmoid", "softmax_after_topk"};
-    static constexpr std::array<Score, 3> kValues = {
-        Score::kSoftmax, Score::kSigmoid, Score::kSoftmaxAfterTopK};
+    static constexpr std::array<std::string_view, 4> kScores = {
+        "softmax", "sigmoid", "softmax_after_topk", "sparse_mixer"};
+    static constexpr std::array<Score, 4> kValues = {
+        Score::kSoftmax, Score::kSigmoid, Score::kSoftmaxAfterTopK,
+        Score::kSparseMixer};
     const auto score = WordOf("router.score", kScores);
     for (size_t i = 0; score && i < kScores.size(); ++i) {
       if (kScores[i] == *score) router_.score = kValues[i];
     }
     router_.renormalise = Holds("router.renormalise", false);
     router_.scale = Number("router.scale").value_or(1);
+    router_.before = Holds("router.before", false);
+    ReadPower();
+    if (router_.score == Score::kSparseMixer) ReadSparseMixer();
     const auto groups = Number("router.groups");
     if (groups && *groups > 1) {
       router_.groups = NewLabel("groups", "", static_cast<int64_t>(*groups));
@@ -438,6 +447,29 @@ class Builder {
                       .z = Number("router.z_loss").value_or(0)};
     out_.capacity = Number("router.capacity").value_or(0);
     graph().dropless = out_.capacity <= 0;
+  }
+
+  void ReadPower() {
+    const double power = Number("router.power").value_or(0);
+    if (power == 0 || power == 1 || power == 2) {
+      router_.power = static_cast<int>(power);
+      return;
+    }
+    Refuse("router.power", "weights are divided by a norm of power 1 or 2");
+  }
+  void ReadSparseMixer() {
+    constexpr int64_t kChosen = 2;
+    const LabelId top_k = graph().common.top_k;
+    if (out_.sizes[static_cast<size_t>(top_k)] != kChosen) {
+      Refuse("top_k", "`sparse_mixer` chooses two experts");
+    }
+    router_.jitter = Number("router.jitter").value_or(router_.jitter);
+    router_.first = NewLabel("first", "", 1);
+  }
+  // A setting that cannot be as it is.
+  void Refuse(std::string_view key, const std::string& message) {
+    findings_.Add(code::kSchema, description_.Setting(key)->place, message);
+    failed_ = true;
   }
 
   void ReadRope() {
@@ -482,10 +514,9 @@ class Builder {
     const auto tokens = static_cast<int64_t>(*window);
     LabelId& label = graph().common.window;
     if (label == kNoLabel) label = NewLabel("window", "", tokens);
+    attention_.chunked = Holds("chunks", false);
     if (out_.sizes[static_cast<size_t>(label)] != tokens) {
-      findings_.Add(code::kSchema, text->place,
-                    "the windows of layers differ in size");
-      failed_ = true;
+      Refuse("window", "the windows of layers differ in size");
     }
   }
 
@@ -582,11 +613,12 @@ class Builder {
         line.arguments[0].variables.empty() ? kNoValue : Value(line, 0);
     switch (line.op) {
       case LineOp::kLookup:
-        return {write_.Lookup(
-            RoleValue(line, 0), Value(line, 1),
-            line.arguments.size() < 3
-                ? 0
-                : static_cast<int64_t>(line.arguments[2].number))};
+        return {
+            write_.Lookup(RoleValue(line, 0), Value(line, 1),
+                          line.arguments.size() < 3
+                              ? 0
+                              : static_cast<int64_t>(
+                                    Constant(line.arguments[2]).value_or(0)))};
       case LineOp::kLinear:
         return {CheckedLinear(line, x, 1)};
       case LineOp::kRmsNorm:
@@ -605,6 +637,8 @@ class Builder {
                           activation_.fn == "swish" ? kQuickGelu : 0)};
       case LineOp::kFunction:
         return {Function(line, x)};
+      case LineOp::kTake:
+        return {RoleValue(line, 0)};
       case LineOp::kMultiply:
         return {Multiply(x, Value(line, 1))};
       case LineOp::kScale:
@@ -620,6 +654,8 @@ class Builder {
         return {write_.Index(
             x, dims_[static_cast<size_t>(line.arguments[1].dims[0])],
             static_cast<int64_t>(line.arguments[2].number))};
+      case LineOp::kRename:
+        return {Renamed(line, x)};
       case LineOp::kRope:
         return {turns_ ? Turned(x) : x};
       case LineOp::kAttention:
@@ -694,7 +730,16 @@ class Builder {
       Fail(line, "there is no function `" + fn + "`");
       return kNoValue;
     }
-    return write_.Fn(fn, x);
+    if (line.arguments.size() < 3) return write_.Fn(fn, x);
+    const auto by = Constant(line.arguments[2]);
+    return by ? write_.Fn(fn, x, *by) : x;
+  }
+  // A number, a constant of the description, or a key of the configuration.
+  std::optional<double> Constant(const LineArgument& by) {
+    if (by.word.empty()) return by.number;
+    const std::string constant = "constants." + by.word;
+    if (description_.Setting(constant) != nullptr) return Number(constant);
+    return formulas_->Key(by.word);
   }
 
   // The wider one first.
@@ -703,10 +748,9 @@ class Builder {
     return swap ? write_.Times(b, a) : write_.Times(a, b);
   }
 
-  // By a number, or by a key of the configuration; without it, not at all.
+  // By a constant; without it, not at all.
   ValueId Times(const Line& line, ValueId x) {
-    const LineArgument& by = line.arguments[1];
-    const auto number = by.word.empty() ? by.number : formulas_->Key(by.word);
+    const auto number = Constant(line.arguments[1]);
     if (!number || *number == 0) return x;
     if (line.op == LineOp::kCap) return write_.Fn("cap", x, *number);
     const double c = line.op == LineOp::kScale ? *number : 1 / *number;
@@ -728,6 +772,19 @@ class Builder {
       out.push_back(write_.Part(x, whole, i));
     }
     return out;
+  }
+
+  // Another dimension's, of the same size.
+  ValueId Renamed(const Line& line, ValueId x) {
+    const LabelId from = dims_[static_cast<size_t>(line.arguments[1].dims[0])];
+    const LabelId to = dims_[static_cast<size_t>(line.arguments[2].dims[0])];
+    const bool same = out_.sizes[static_cast<size_t>(from)] ==
+                      out_.sizes[static_cast<size_t>(to)];
+    if (!same || !write_.Has(x, from) || write_.Has(x, to)) {
+      Fail(line, "`" + line.name + "` needs a dimension and one of its size");
+      return kNoValue;
+    }
+    return write_.Rename(x, from, to);
   }
 
   int64_t RopeIndex(LabelId label) {
@@ -761,7 +818,7 @@ class Builder {
   // one.
   ValueId Remembered(ValueId x) {
     const CommonLabels& common = graph().common;
-    if (mode_ == Mode::kTrain) {
+    if (mode_ == Mode::kTrain || !attention_.causal) {
       return write_.Rename(x, common.query, common.key);
     }
     if (mode_ != Mode::kDecode) {
@@ -939,6 +996,16 @@ std::optional<StepModel> BuildForward(const ModelDescription& description,
                   .Run();
   if (findings.errors() > before) return std::nullopt;
   return step;
+}
+
+bool HasMode(const ModelDescription& description, const ModelConfig* config,
+             Mode mode) {
+  const DescribedText* const causal = description.Setting("causal");
+  const bool decodes = mode == Mode::kDecode || mode == Mode::kInsert;
+  if (causal == nullptr || !decodes) return true;
+  Findings unsaid;
+  const auto formulas = Formulas::Make(description, config, unsaid);
+  return formulas == nullptr || formulas->Condition(*causal);
 }
 
 void FinishSizes(const Graph& graph, Sizes& sizes) {

@@ -46,6 +46,10 @@ std::optional<StepModel> BuildForward(
     const std::vector<int32_t>& only_layers = {},
     const AttentionForm& attention = {}, const Roles* roles = nullptr);
 
+// Whether the model has such a step: an encoder does not decode.
+bool HasMode(const ModelDescription& description, const ModelConfig* config,
+             Mode mode);
+
 // With `batch` rows of `length` tokens; in decoding of one, after `length`. A
 // queue without a limit has the slots that uniform routing fills.
 Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length);

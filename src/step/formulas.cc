@@ -4,6 +4,9 @@
 #include "step/formulas.h"
 
 #include <array>
+#include <charconv>
+#include <cmath>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -118,6 +121,17 @@ std::optional<double> Formulas::Real(const DescribedText& text) {
   if (value->kind == families::Value::Kind::kJson &&
       value->json.kind() == JsonKind::kReal) {
     return value->json.real();
+  }
+  if (value->kind == families::Value::Kind::kText) {
+    // What formulas have no whole number for: '0.1'.
+    const std::string& digits = value->text;
+    double number = 0;
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error == std::errc{} && end == digits.data() + digits.size() &&
+        std::isfinite(number)) {
+      return number;
+    }
   }
   if (value->kind != families::Value::Kind::kNull) {
     findings_->Add(code::kNumber, text.place,

@@ -16,7 +16,7 @@ struct Function {
   std::string_view meaning;
 };
 
-inline constexpr std::array<Function, 34> kFunctions = {{
+inline constexpr std::array<Function, 35> kFunctions = {{
     {"recip", "recip_d", "1/x"},
     {"recip_d", "recip_dd", "-1/x^2"},
     {"recip_dd", "", "2/x^3"},
@@ -53,6 +53,7 @@ inline constexpr std::array<Function, 34> kFunctions = {{
     {"clamp", "inside", "min(max(x, -c), c)"},
     {"inside", "", "1 where -c < x < c, else 0"},
     {"clip", "", "min(1, c / x)"},
+    {"floor", "", "the greatest whole number that is not above x"},
 }};
 
 // Two operands: "max2", the greater one, through which no gradient flows.

@@ -22,8 +22,8 @@ struct Signature {
   LineOp op;
   std::string_view arguments;
 };
-constexpr std::array<Signature, 22> kSignatures = {{
-    {"lookup", LineOp::kLookup, "rv?n"},
+constexpr std::array<Signature, 24> kSignatures = {{
+    {"lookup", LineOp::kLookup, "rv?w"},
     {"linear", LineOp::kLinear, "vr"},
     {"rmsnorm", LineOp::kRmsNorm, "v?r"},
     {"layernorm", LineOp::kLayerNorm, "v?r"},
@@ -32,7 +32,8 @@ constexpr std::array<Signature, 22> kSignatures = {{
     {"swiglu", LineOp::kSwiglu, "vrr"},
     {"geglu", LineOp::kGeglu, "vrr"},
     {"activation", LineOp::kActivation, "v"},
-    {"fn", LineOp::kFunction, "vw"},
+    {"fn", LineOp::kFunction, "vw?w"},
+    {"take", LineOp::kTake, "r"},
     {"add", LineOp::kAdd, "v*"},
     {"multiply", LineOp::kMultiply, "vv"},
     {"scale", LineOp::kScale, "vw"},
@@ -41,6 +42,7 @@ constexpr std::array<Signature, 22> kSignatures = {{
     {"cap", LineOp::kCap, "vw"},
     {"part", LineOp::kPart, "vd"},
     {"index", LineOp::kIndex, "vdn"},
+    {"rename", LineOp::kRename, "vdd"},
     {"rope", LineOp::kRope, "v"},
     {"attention", LineOp::kAttention, "vvv?r"},
     {"moe", LineOp::kMoe, "vrrrr"},

@@ -24,7 +24,8 @@ enum class LineOp : uint8_t {
   kSwiglu,
   kGeglu,
   kActivation,
-  kFunction,
+  kFunction,  // with a number or a constant behind it: by that
+  kTake,      // a role's parameter itself
   kAdd,
   kMultiply,
   kScale,
@@ -33,6 +34,7 @@ enum class LineOp : uint8_t {
   kCap,
   kPart,
   kIndex,
+  kRename,  // a dimension, by one of its size
   kRope,
   kAttention,
   kMoe,
@@ -44,7 +46,7 @@ struct LineArgument {
   int32_t role = -1;
   std::vector<int32_t> dims = {};
   double number = 0;
-  std::string word = {};  // a function or a key of the config.json
+  std::string word = {};  // a function, a constant, a key of the config.json
 };
 
 struct Line {

@@ -117,9 +117,80 @@ ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
   return write.Times(write.Fn(activation.fn, gate), up);
 }
 
+namespace {
+
+// The `count` best, 0 or 1.
+ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
+             LabelId count) {
+  Op op;
+  op.kind = OpKind::kTopK;
+  op.in = {choice};
+  op.label = experts;
+  op.counts = {count};
+  const ValueId chosen =
+      write.Append(std::move(op), write.LabelsOf(choice), true);
+  write.Producer(chosen).anchor = "sel";
+  return chosen;
+}
+
+// Of the one that is `chosen`, by a softmax over those that are not `beyond`
+// and whose logits are near the greatest one's.
+ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
+                        ValueId chosen, ValueId beyond, LabelId experts,
+                        double jitter) {
+  const ValueId less = Negative(write, greatest);
+  const ValueId size =
+      write.Greater(write.Greater(logits, Negative(write, logits)), greatest);
+  const ValueId room = write.Scaled(size, {2 * jitter, {}});
+  // How far below, beyond the room there is.
+  const ValueId far =
+      write.Fn("step", Negative(write, write.Add({room, logits, less})));
+  ValueId near = write.Fn("shift", Negative(write, far), 1);
+  if (beyond != kNoValue) {
+    near = write.Times(near, write.Fn("shift", Negative(write, beyond), 1));
+  }
+  const ValueId e =
+      write.Times(write.Fn("exp", write.Add({logits, less})), near);
+  const ValueId p = write.Times(e, write.Fn("recip", write.Sum(e, experts)));
+  return write.Times(p, chosen);
+}
+
+// The best one is weighed among all, the second among all but the best.
+Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
+                   const RouterSettings& settings) {
+  const ValueId first = Best(write, logits, experts, settings.first);
+  const ValueId both = Best(write, logits, experts, write.graph().common.top_k);
+  const ValueId second = write.Add({both, Negative(write, first)});
+  const ValueId greatest = write.Max(logits, experts);
+  const ValueId least =
+      Negative(write, write.Max(Negative(write, logits), experts));
+  // The best one put where the least is.
+  const ValueId fall = write.Add({least, Negative(write, greatest)});
+  const ValueId rest = write.Add({logits, write.Times(first, fall)});
+  const ValueId one = WeightAmongNear(write, logits, greatest, first, kNoValue,
+                                      experts, settings.jitter);
+  const ValueId two = WeightAmongNear(write, rest, write.Max(rest, experts),
+                                      second, first, experts, settings.jitter);
+  return {write.Add({one, two}), both};
+}
+
+// Divided by the root of the sum of their powers.
+ValueId Renormalised(GraphWriter& write, ValueId weights, LabelId experts,
+                     int power) {
+  const ValueId powers = power == 2 ? write.Times(weights, weights) : weights;
+  ValueId size = write.Sum(powers, experts);
+  if (power == 2) size = write.Fn("sqrt", size);
+  return write.Times(weights, write.Fn("recip", size));
+}
+
+}  // namespace
+
 Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
              const RouterSettings& settings) {
   using Score = RouterSettings::Score;
+  if (settings.score == Score::kSparseMixer) {
+    return MixSparsely(write, logits, experts, settings);
+  }
   const Labels labels = write.LabelsOf(logits);
   const LabelId top_k = write.graph().common.top_k;
   ValueId scores = logits;
@@ -142,13 +213,7 @@ Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
     const ValueId kept = write.Append(std::move(op), labels, true);
     choice = write.Times(choice, kept);
   }
-  Op op;
-  op.kind = OpKind::kTopK;
-  op.in = {choice};
-  op.label = experts;
-  op.counts = {top_k};
-  const ValueId chosen = write.Append(std::move(op), labels, true);
-  write.Producer(chosen).anchor = "sel";
+  const ValueId chosen = Best(write, choice, experts, top_k);
   ValueId weights = kNoValue;
   if (settings.score == Score::kSoftmaxAfterTopK) {
     const ValueId greatest = Negative(write, write.Max(logits, experts));
@@ -157,14 +222,12 @@ Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
     weights = write.Times(e, write.Fn("recip", write.Sum(e, experts)));
   } else {
     weights = write.Times(scores, chosen);
-    if (settings.renormalise) {
-      weights =
-          write.Times(weights, write.Fn("recip", write.Sum(weights, experts)));
-    }
+    const int power = settings.renormalise ? 1 : settings.power;
+    if (power > 0) weights = Renormalised(write, weights, experts, power);
   }
   if (settings.scale != 1)
     weights = write.Scaled(weights, {settings.scale, {}});
-  return {weights, chosen};
+  return {weights, chosen, settings.before};
 }
 
 RouterStatistics Statistics(GraphWriter& write, ValueId logits, ValueId chosen,
@@ -226,6 +289,18 @@ LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
   return kNoLabel;
 }
 
+// A weight that holds its experts one below the other, with a dimension for
+// them.
+ValueId Apart(GraphWriter& write, ValueId weight, LabelId experts) {
+  const Labels labels = write.LabelsOf(weight);
+  for (const LabelId label : labels) {
+    if (Holds(At(write, label).factors, experts)) {
+      return write.Split(weight, label);
+    }
+  }
+  return weight;
+}
+
 }  // namespace
 
 ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
@@ -242,7 +317,9 @@ ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
   const ValueId slots = write.Append(std::move(op), queue, true);
   const LabelId width = write.LabelsOf(x).back();
   const Labels rows = {common.batch, experts, common.slot, width};
-  ValueId sent = write.Einsum(slots, x, rows);
+  ValueId shares = kNoValue;
+  if (routed.before) shares = write.Times(slots, routed.weights);
+  ValueId sent = write.Einsum(routed.before ? shares : slots, x, rows);
   write.Producer(sent).anchor = "moe_tok";
   sent = write.Identity(sent);
   write.Producer(sent).anchor = "moe_exp";
@@ -256,19 +333,20 @@ ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
     write.Producer(gate).anchor = "moe_mlp";
     write.Producer(up).anchor = "moe_mlp";
   } else {
-    gate = Linear(write, sent, weights.gate, kNoValue);
+    gate = Linear(write, sent, Apart(write, weights.gate, experts), kNoValue);
     write.Producer(gate).anchor = "moe_mlp";
-    up = Linear(write, sent, weights.up, kNoValue);
+    up = Linear(write, sent, Apart(write, weights.up, experts), kNoValue);
     write.Producer(up).anchor = "moe_mlp";
   }
   const ValueId inner = Gated(write, gate, up, activation);
   write.Producer(inner).anchor = "moe_mlp";
-  ValueId made = Linear(write, inner, weights.down, weights.down_bias);
+  ValueId made = Linear(write, inner, Apart(write, weights.down, experts),
+                        weights.down_bias);
   write.Producer(made).anchor = "moe_exp";
   made = write.Identity(made);
   write.Producer(made).anchor = "moe_tok";
-  const ValueId shares = write.Times(slots, routed.weights);
-  return write.Einsum(shares, made, write.LabelsOf(x));
+  if (!routed.before) shares = write.Times(slots, routed.weights);
+  return write.Einsum(routed.before ? slots : shares, made, write.LabelsOf(x));
 }
 
 ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,

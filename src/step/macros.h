@@ -41,10 +41,19 @@ ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
               const Activation& activation);
 
 struct RouterSettings {
-  enum class Score : uint8_t { kSoftmax, kSigmoid, kSoftmaxAfterTopK };
+  enum class Score : uint8_t {
+    kSoftmax,
+    kSigmoid,
+    kSoftmaxAfterTopK,
+    kSparseMixer  // as it is evaluated, without noise
+  };
   Score score = Score::kSoftmax;
   bool renormalise = false;
+  int power = 0;  // weights are divided by this norm of theirs; 0: not
   double scale = 1;
+  double jitter = 0;         // kSparseMixer
+  LabelId first = kNoLabel;  // kSparseMixer: counts one
+  bool before = false;       // weights scale what experts are given
   // Groups of experts, of which some are chosen first; kNoLabel: none.
   LabelId groups = kNoLabel, chosen_groups = kNoLabel;
   bool group_by_two = true;       // a group counts its two best, not its best
@@ -53,6 +62,7 @@ struct RouterSettings {
 // Weights [b, t, e] of the experts, 0 for those not chosen, and the choice.
 struct Routed {
   ValueId weights = kNoValue, chosen = kNoValue;
+  bool before = false;
 };
 Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
              const RouterSettings& settings);
@@ -75,10 +85,10 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
                               LabelId experts, const RouterLosses& settings);
 
 struct ExpertWeights {
-  ValueId gate = kNoValue, up = kNoValue;  // [e, f, d], or
+  ValueId gate = kNoValue, up = kNoValue;  // [e, f, d] or [(e f), d], or
   ValueId gate_up = kNoValue;  // [e, (z f), d] in any order, f as down has it
   ValueId gate_up_bias = kNoValue;  // [e, (z f)]
-  ValueId down = kNoValue;          // [e, d, f]
+  ValueId down = kNoValue;          // [e, d, f] or [(e f), d]
   ValueId down_bias = kNoValue;     // [e, d]
 };
 // Of x [b, t, d]: into queues and back.

@@ -99,6 +99,7 @@ constexpr Row<T> kRows[] = {
     {"clamp", [](const T* x, T c) { return std::clamp(*x, -c, c); }},
     {"inside", [](const T* x, T c) { return *x > -c && *x < c ? T{1} : T{0}; }},
     {"clip", [](const T* x, T c) { return std::min(T{1}, c / *x); }},
+    {"floor", [](const T* x, T) { return T(std::floor(*x)); }},
     {"max2", [](const T* x, T) { return std::max(x[0], x[1]); }},
 };
 

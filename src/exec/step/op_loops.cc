@@ -346,7 +346,7 @@ template <class T>
 void Mask(const LocalOp& local) {
   const step::Op& op = *local.op;
   const Part& scores = local.in[0];
-  const bool all = op.fn == "all";
+  const bool all = op.fn == "all", chunked = op.fn == "chunked";
   const int64_t window =
       op.counts.empty() ? 0 : SizeOf(local, op.counts.front());
   const std::vector<T> slopes = SlopesOf<T>(local);
@@ -360,9 +360,11 @@ void Mask(const LocalOp& local) {
            Along(*scores.labels, local.in[2]), count},
           {}, [&](const Offsets& at) {
             const int64_t key = local.in[2].buffer->whole[At(at[2])];
-            const int64_t behind = local.in[1].buffer->whole[At(at[1])] - key;
-            const bool seen =
-                all || (behind >= 0 && (window == 0 || behind < window));
+            const int64_t query = local.in[1].buffer->whole[At(at[1])];
+            const bool near =
+                window == 0 || (chunked ? key / window == query / window
+                                        : query - key < window);
+            const bool seen = all || (key <= query && near);
             T score = in[at[0]];
             if (!slopes.empty()) {
               score += slopes[At(at[3])] * static_cast<T>(key);

@@ -92,7 +92,8 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
   out->FindSample(*formulas);
   for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
     const auto& planned = facts.plan().modes;
-    if (std::find(planned.begin(), planned.end(), mode) != planned.end()) {
+    if (std::find(planned.begin(), planned.end(), mode) != planned.end() &&
+        step::HasMode(*description, facts.model(), mode)) {
       out->AddMode(mode);
     }
   }

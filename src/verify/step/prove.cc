@@ -19,6 +19,7 @@
 
 #include "exec/step/run.h"
 #include "source/checked.h"
+#include "step/functions.h"
 #include "step/validate.h"
 #include "verify/step/data.h"
 
@@ -166,21 +167,34 @@ class Prover {
     return test_.dtype == Dtype::kBF16 || test_.dtype == Dtype::kF16;
   }
 
+  // A choice, or a function that is flat but for its jumps, as routers are
+  // made of.
+  static bool Jumps(const step::Op& op) {
+    if (op.kind == step::OpKind::kTopK || op.kind == step::OpKind::kTopGroups) {
+      return true;
+    }
+    if (op.kind != step::OpKind::kFn) return false;
+    const bool forward = op.phase == step::Phase::kForward || op.again >= 0;
+    const step::Function* const function = step::FindFunction(op.fn);
+    return forward && function != nullptr && function->derivative.empty();
+  }
+
   // The seams, through which choices of experts are the reference's in 16 bits.
   exec::Seams WithChoices(exec::Seams seams) const {
     if (!IsNarrow()) return seams;
     exec::LocalOpSeam seam = seams.Get<exec::LocalOpSeam>();
     seam.run = [this, run = seam.run](const exec::LocalOp& local) {
-      const step::OpKind kind = local.op->kind;
-      if (kind != step::OpKind::kTopK && kind != step::OpKind::kTopGroups) {
-        return run(local);
-      }
+      if (!Jumps(*local.op)) return run(local);
       const step::ValueId value = local.op->out;
       const std::vector<double>& want = Want(value);
       Buffer whole = Buffer::Zeros(step::ShapeOf(graph_, value, test_.sizes),
                                    local.out->dtype);
       for (size_t i = 0; i < want.size(); ++i) {
-        whole.whole[i] = static_cast<int32_t>(want[i]);
+        if (whole.IsReal()) {
+          whole.real[i] = static_cast<float>(want[i]);
+        } else {
+          whole.whole[i] = static_cast<int32_t>(want[i]);
+        }
       }
       *local.out = exec::SliceBlock(whole, local.start, local.out->shape);
     };

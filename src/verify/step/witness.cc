@@ -38,6 +38,7 @@ class Chooser {
   std::optional<step::Sizes> Run(std::string& why) {
     FindCuts();
     FindFixed();
+    TieRenamed();
     ChooseTokens();
     ChooseHeads();
     ChooseExperts();
@@ -110,6 +111,22 @@ class Chooser {
       }
     }
     if (graph_.ring.turns >= 0) fixed_[At(graph_.ring.turns)] = 1;
+  }
+
+  // Dimensions that are called another stay as large as it.
+  void TieRenamed() {
+    for (const Op& op : graph_.ops) {
+      if (op.kind != OpKind::kRename || !IsPlain(op.label) || !IsPlain(op.to)) {
+        continue;
+      }
+      Need(op.label, parts_[At(op.to)]);
+      Need(op.to, parts_[At(op.label)]);
+    }
+  }
+  bool IsPlain(LabelId label) const {
+    const step::CommonLabels& common = graph_.common;
+    return label != common.query && label != common.key &&
+           LabelOf(label).factors.empty() && LabelOf(label).parts.empty();
   }
 
   void ChooseTokens() {
