@@ -128,7 +128,8 @@ class Table(Case):
 
         for *_, won, _ in self.rows:
             note(won)
-        for path in [*real_manifests(), *self.small_trees()]:
+        for path in [*real_manifests(), *self.small_trees(),
+                     *self.unrecorded_trees()]:
             shown = run("plan", "--no-project", "--mesh", "tp:1", "--rules",
                         "auto", "--modes", "train", "--manifest", path,
                         # Small ones have switches that nobody published.
@@ -160,6 +161,23 @@ class Table(Case):
                 yield self.union(
                     folder.name, family, "/",
                     [case for case in flax if case["model_type"] == family])
+
+    def unrecorded_trees(self):
+        """Of published configs whose family transformers has not."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        left = pack_table.described() - set(
+            records.load("transformers/index")["families"])
+        for config in glob.glob(os.path.join(TESTDATA, "configs", "*.json")):
+            with open(config, encoding="utf-8") as file:
+                if json.load(file)["model_type"] not in left:
+                    continue
+            built = run("manifest", "--no-project", "--model", config,
+                        "--naming", "hf", "--format", "json")
+            path = os.path.join(folder.name, os.path.basename(config))
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(built.out)
+            yield path
 
     def union(self, folder, family, separator, cases):
         params = {p["name"]: p for case in cases

@@ -96,7 +96,8 @@ TEST_CASE("a program's bytes are the ledger's") {
     verify::StepRequest request;
     request.compiled = compiled.get();
     request.config = &models[which].config;
-    request.mode = kModes[random.Below(4)];
+    request.mode =
+        verify::ModeOr(kModes[random.Below(4)], *compiled, models[which]);
     request.batch = 64;
     request.length = 64;
     if (random.Chance(0.5)) request.remat = verify::RandomRemat(random);

@@ -25,6 +25,15 @@ DEEP = {"n_routed_experts": 8, "num_experts_per_tok": 3, "n_shared_experts": 2,
         "kv_lora_rank": 12, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6,
         "v_head_dim": 8, "n_group": 4, "topk_group": 2,
         "routed_scaling_factor": 2.5, "num_key_value_heads": 4}
+BALANCED = {"num_local_experts": 4, "num_experts_per_tok": 2,
+            "output_router_logits": True, "router_aux_loss_coef": 0.3}
+ENCODER = {"vocab_size": 17, "hidden_size": 16, "intermediate_size": 24,
+           "num_hidden_layers": 2, "num_attention_heads": 4,
+           "max_position_embeddings": 64, "layer_norm_eps": 1e-5}
+HEADS = {"bert": transformers.AutoModelForMaskedLM,
+         "roberta": transformers.AutoModelForMaskedLM,
+         "distilbert": transformers.AutoModelForMaskedLM,
+         "qwen2_vl": transformers.AutoModelForImageTextToText}
 
 # Name: the config.json, save for what all have.
 CASES = {
@@ -115,6 +124,44 @@ CASES = {
     "olmo2": {"model_type": "olmo2", **SMALL, "pad_token_id": 0},
     "olmoe": {"model_type": "olmoe", **SMALL, "num_experts": 4,
               "num_experts_per_tok": 2, "pad_token_id": 0},
+    "mixtral-balance": {"model_type": "mixtral", **SMALL, **BALANCED},
+    "phimoe": {"model_type": "phimoe", **SMALL, **BALANCED,
+               "num_local_experts": 6, "attention_bias": True,
+               "lm_head_bias": True, "router_jitter_noise": 0.3},
+    "dbrx": {"model_type": "dbrx", "vocab_size": 17, "d_model": 16,
+             "n_heads": 4, "n_layers": 2, "max_seq_len": 64,
+             "attn_config": {"kv_n_heads": 2, "clip_qkv": 0.5,
+                             "rope_theta": 500000.0},
+             "ffn_config": {"hidden_size": 16, "ffn_hidden_size": 24,
+                            "moe_num_experts": 4, "moe_top_k": 2,
+                            "moe_loss_weight": 0.3},
+             "output_router_logits": True},
+    "llama4": {"model_type": "llama4_text", **SMALL, "head_dim": 6,
+               "num_hidden_layers": 4, "intermediate_size_mlp": 20,
+               "num_local_experts": 4, "num_experts_per_tok": 1,
+               "interleave_moe_layer_step": 2, "attention_chunk_size": 3,
+               "floor_scale": 2, "attn_scale": 0.5, "pad_token_id": 0},
+    "bert": {"model_type": "bert", **ENCODER, "hidden_act": "gelu"},
+    "bert-untied": {"model_type": "bert", **ENCODER, "type_vocab_size": 3,
+                    "tie_word_embeddings": False},
+    "roberta": {"model_type": "roberta", **ENCODER, "pad_token_id": 0,
+                "type_vocab_size": 1, "hidden_act": "gelu_new"},
+    "distilbert": {"model_type": "distilbert", "vocab_size": 17, "dim": 16,
+                   "n_layers": 2, "n_heads": 4, "hidden_dim": 24,
+                   "max_position_embeddings": 64},
+    "qwen2-vl": {"model_type": "qwen2_vl",
+                 "text_config": {
+                     "model_type": "qwen2_vl_text", **SMALL,
+                     "hidden_size": 32, "rope_parameters": {
+                         "rope_type": "default", "rope_theta": 10000.0,
+                         "mrope_section": [2, 1, 1]}},
+                 "vision_config": {"depth": 1, "embed_dim": 16, "num_heads": 2,
+                                   "hidden_size": 32, "patch_size": 4}},
+    "llama4-two": {"model_type": "llama4_text", **SMALL, "head_dim": 6,
+                   "num_local_experts": 4, "num_experts_per_tok": 2,
+                   "use_qk_norm": False, "no_rope_layer_interval": 2,
+                   "attention_chunk_size": 4, "pad_token_id": 0,
+                   "attention_bias": True, "attn_temperature_tuning": False},
 }
 
 
@@ -126,8 +173,9 @@ def answer(name, config):
     for key in dir(made):
         if "dropout" in key or key.endswith("pdrop"):
             setattr(made, key, 0.0)
-    model = transformers.AutoModelForCausalLM.from_config(
-        made, attn_implementation="eager").double().eval()
+    head = HEADS.get(config["model_type"], transformers.AutoModelForCausalLM)
+    model = head.from_config(made, attn_implementation="eager") \
+        .double().eval()
     with torch.no_grad():
         # What only takes part in a choice is a buffer.
         buffers = [(tensor, values) for tensor, values in model.named_buffers()
@@ -138,10 +186,13 @@ def answer(name, config):
         draw = numpy.random.default_rng(len(name))
         ids = draw.integers(1, 17, (BATCH, LENGTH))
         labels = draw.integers(0, 17, (BATCH, LENGTH))
-        logits = model(torch.from_numpy(ids)).logits.double()
+        out = model(torch.from_numpy(ids))
+        logits = out.logits.double()
         loss = torch.nn.functional.cross_entropy(
             logits.reshape(-1, logits.shape[-1]),
             torch.from_numpy(labels.reshape(-1)))
+        if out.get("aux_loss") is not None:
+            loss += model.router_aux_loss_coef * out.aux_loss
     return {"name": name, "config": json.loads(made.to_json_string(
                 use_diff=False)),
             "buffers": [{"name": tensor, "shape": list(values.shape)}

@@ -21,7 +21,7 @@ namespace {
 struct Pack {
   std::string_view model_type, name;
 };
-constexpr std::array<Pack, 33> kPacks = {{
+constexpr std::array<Pack, 40> kPacks = {{
     {"granitemoe", "granitemoe"},
     {"nemotron", "nemotron"},
     {"gpt_bigcode", "gpt_bigcode"},
@@ -55,6 +55,13 @@ constexpr std::array<Pack, 33> kPacks = {{
     {"olmo", "olmo"},
     {"olmo2", "olmo"},
     {"olmoe", "olmoe"},
+    {"phimoe", "phimoe"},
+    {"dbrx", "dbrx"},
+    {"llama4_text", "llama4"},
+    {"bert", "bert"},
+    {"roberta", "bert"},
+    {"distilbert", "distilbert"},
+    {"qwen2_vl", "llama"},
 }};
 
 std::string_view PackOf(std::string_view model_type) {

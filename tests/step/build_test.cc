@@ -75,13 +75,71 @@ const std::vector<Family> kFamilies = {
         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6,
         "sliding_window": 3, "sliding_window_pattern": 2,
         "query_pre_attn_scalar": 8, "rope_local_base_freq": 100.0})"},
+    {"phimoe", "hf",
+     R"({"model_type": "phimoe", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+        "attention_bias": true, "lm_head_bias": true, "num_local_experts": 5,
+        "num_experts_per_tok": 2, "router_jitter_noise": 0.25,
+        "output_router_logits": true, "router_aux_loss_coef": 0.5})"},
+    {"phimoe", "hf-files",
+     R"({"model_type": "phimoe", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "rms_norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+        "num_local_experts": 5, "num_experts_per_tok": 2})"},
+    {"dbrx", "hf",
+     R"({"model_type": "dbrx", "vocab_size": 11, "d_model": 8, "n_heads": 4,
+        "n_layers": 2, "max_seq_len": 16,
+        "attn_config": {"kv_n_heads": 2, "clip_qkv": 0.5,
+                        "rope_theta": 10000.0},
+        "ffn_config": {"ffn_hidden_size": 12, "moe_num_experts": 4,
+                       "moe_top_k": 2, "moe_normalize_expert_weights": 2,
+                       "moe_loss_weight": 0.5},
+        "output_router_logits": true})"},
+    {"llama4", "hf",
+     R"({"model_type": "llama4_text", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "intermediate_size_mlp": 10,
+        "num_hidden_layers": 4, "rms_norm_eps": 1e-5, "head_dim": 6,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
+        "num_local_experts": 4, "interleave_moe_layer_step": 2,
+        "attention_chunk_size": 3, "floor_scale": 2})"},
+    {"falcon", "hf",
+     R"({"model_type": "RefinedWebModel", "vocab_size": 11, "hidden_size": 8,
+        "n_layer": 2, "n_head": 4, "multi_query": true, "parallel_attn": true,
+        "bias": false, "alibi": false, "layer_norm_epsilon": 1e-5})"},
+    {"qwen", "hf",
+     R"({"model_type": "qwen", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 24, "num_hidden_layers": 2,
+        "layer_norm_epsilon": 1e-6, "num_attention_heads": 4,
+        "kv_channels": 2, "rotary_emb_base": 10000})"},
+    {"bert", "hf",
+     R"({"model_type": "bert", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "pad_token_id": 0,
+        "num_attention_heads": 4, "max_position_embeddings": 16})"},
+    {"bert", "flax",
+     R"({"model_type": "bert", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "pad_token_id": 0,
+        "num_attention_heads": 4, "max_position_embeddings": 16})"},
+    {"bert", "hf",
+     R"({"model_type": "roberta", "vocab_size": 11, "hidden_size": 8,
+        "intermediate_size": 12, "num_hidden_layers": 2, "pad_token_id": 1,
+        "num_attention_heads": 4, "max_position_embeddings": 16})"},
+    {"distilbert", "hf",
+     R"({"model_type": "distilbert", "vocab_size": 11, "dim": 8,
+        "hidden_dim": 12, "n_layers": 2, "n_heads": 4,
+        "max_position_embeddings": 16})"},
 };
+
+Described ModelOf(const Family& family) {
+  Described model =
+      FromConfig(std::string(family.config), family.naming, family.pack);
+  REQUIRE(model.description != nullptr);
+  return model;
+}
 
 StepModel Built(const Family& family, Mode mode,
                 const AttentionForm& form = {}) {
-  const Described model =
-      FromConfig(std::string(family.config), family.naming, family.pack);
-  REQUIRE(model.description != nullptr);
+  const Described model = ModelOf(family);
   Findings findings;
   auto step = BuildForward(*model.description, &model.config, model.manifest,
                            mode, findings, {}, form);
@@ -199,11 +257,72 @@ TEST_CASE("attention has the same gradients in every form") {
   }
 }
 
+// Of a role in a layer.
+std::vector<double>& Of(const StepModel& step,
+                        dense::StepValues<double>& values,
+                        std::string_view role, int32_t layer) {
+  const auto& all = step.graph.parameters;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& p) {
+    return p.role == role && p.layer == layer;
+  });
+  CAPTURE(role);
+  REQUIRE(found != all.end());
+  return values[static_cast<size_t>(found->value)].data;
+}
+
+// transformers has no code for the first Qwen; it has for the second.
+TEST_CASE("the first Qwen is the second under other names") {
+  const StepModel first =
+      Built({"qwen", "hf",
+             R"({"model_type": "qwen", "vocab_size": 11, "hidden_size": 8,
+                 "intermediate_size": 24, "num_hidden_layers": 2,
+                 "layer_norm_epsilon": 1e-6, "num_attention_heads": 4,
+                 "kv_channels": 2, "rotary_emb_base": 1000.0})"},
+            Mode::kTrain);
+  const StepModel second =
+      Built({"llama", "hf",
+             R"({"model_type": "qwen2", "vocab_size": 11, "hidden_size": 8,
+                 "intermediate_size": 12, "num_hidden_layers": 2,
+                 "rms_norm_eps": 1e-6, "num_attention_heads": 4,
+                 "num_key_value_heads": 4, "rope_theta": 1000.0})"},
+            Mode::kTrain);
+  auto a = RandomInputs(first.graph, RealSizes(first, 2, 5), 3);
+  auto b = RandomInputs(second.graph, RealSizes(second, 2, 5), 4);
+  for (const std::string_view role : {"embed", "norm", "head"}) {
+    Of(second, b, role, -1) = Of(first, a, role, -1);
+  }
+  for (int32_t layer = 0; layer < 2; ++layer) {
+    for (const std::string_view role :
+         {"norm1", "o", "norm2", "gate", "up", "down"}) {
+      Of(second, b, role, layer) = Of(first, a, role, layer);
+    }
+    for (const std::string suffix : {"", ".bias"}) {
+      const auto& all = Of(first, a, "qkv" + suffix, layer);
+      size_t at = 0;
+      for (const std::string name : {"q", "k", "v"}) {
+        for (double& x : Of(second, b, name + suffix, layer)) x = all[at++];
+      }
+    }
+  }
+  for (size_t i = 0; i < first.graph.data.size(); ++i) {
+    b[static_cast<size_t>(second.graph.data[i].value)] =
+        a[static_cast<size_t>(first.graph.data[i].value)];
+  }
+  dense::RunStep(first.graph, RealSizes(first, 2, 5), Phase::kForward, a);
+  dense::RunStep(second.graph, RealSizes(second, 2, 5), Phase::kForward, b);
+  const auto& x = a[static_cast<size_t>(first.graph.logits)].data;
+  const auto& y = b[static_cast<size_t>(second.graph.logits)].data;
+  REQUIRE(x.size() == y.size());
+  for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(x[i] - y[i]) < 1e-13);
+}
+
 // One token at a time over caches that hold large stale rows.
 TEST_CASE("decoding gives the logits of the whole sequence") {
   constexpr int64_t kBatch = 2, kLength = 5;
   for (const Family& family : kFamilies) {
     CAPTURE(family.config);
+    const Described model = ModelOf(family);
+    if (!HasMode(*model.description, &model.config, Mode::kDecode)) continue;
     const StepModel whole = Built(family, Mode::kTrain);
     const StepModel one = Built(family, Mode::kDecode);
     Sizes sizes = RealSizes(whole, kBatch, kLength);
@@ -255,6 +374,24 @@ TEST_CASE("decoding gives the logits of the whole sequence") {
   }
 }
 
+TEST_CASE("what sees behind itself has no caches and does not decode") {
+  const auto encoder =
+      std::find_if(kFamilies.begin(), kFamilies.end(),
+                   [](const Family& f) { return f.pack == "bert"; });
+  const Described model = ModelOf(*encoder);
+  CHECK_FALSE(HasMode(*model.description, &model.config, Mode::kDecode));
+  CHECK_FALSE(HasMode(*model.description, &model.config, Mode::kInsert));
+  CHECK(HasMode(*model.description, &model.config, Mode::kPrefill));
+  const StepModel step = Built(*encoder, Mode::kPrefill);
+  CHECK(step.graph.caches.empty());
+  Findings findings;
+  CHECK_FALSE(BuildForward(*model.description, &model.config, model.manifest,
+                           Mode::kDecode, findings));
+  REQUIRE(findings.all().size() == 1);
+  CHECK(findings.all()[0].message ==
+        "a model whose queries see what is behind them does not decode");
+}
+
 TEST_CASE("lines that mean nothing are refused where they stand") {
   const Described model =
       FromConfig(std::string(kFamilies[0].config), "hf", "llama");
@@ -277,6 +414,8 @@ TEST_CASE("lines that mean nothing are refused where they stand") {
   CHECK(refused("y = rmsnorm(x, norm9)") == "`norm9` is no role");
   CHECK(refused("y = root(x, q)") == "`q` is no dimension");
   CHECK(refused("y = linear(x)") == "`linear` has too few arguments");
+  CHECK(refused("y = rename(x, d, f)") ==
+        "`rename` needs a dimension and one of its size");
   CHECK(refused("y = rope(x, x)") == "`rope` has too many arguments");
   CHECK(refused("y, z = rope(x)") == "`rope` gives 1, not 2");
   CHECK(refused("y = linear(x, q.bias)") ==

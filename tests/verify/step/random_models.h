@@ -1,4 +1,4 @@
-// Small models of four families, random meshes and checkpoint policies, for
+// Small models of eight families, random meshes and checkpoint policies, for
 // tests of whole steps.
 #ifndef SHARDC_TESTS_VERIFY_STEP_RANDOM_MODELS_H_
 #define SHARDC_TESTS_VERIFY_STEP_RANDOM_MODELS_H_
@@ -18,6 +18,7 @@
 #include "families/families.h"
 #include "parse/project.h"
 #include "plan/compile.h"
+#include "step/build.h"
 #include "step/remat.h"
 #include "target/open.h"
 #include "temporary_folder.h"
@@ -51,6 +52,31 @@ inline const Family kFamilies[] = {
     {"builtin:gpt2",
      R"({"model_type": "gpt2", "vocab_size": 256, "n_embd": 64, "n_layer": 2,
         "n_head": 8, "n_positions": 128, "layer_norm_epsilon": 1e-5})"},
+    {"builtin:llama4",
+     R"({"model_type": "llama4_text", "vocab_size": 256, "hidden_size": 64,
+        "intermediate_size": 64, "intermediate_size_mlp": 128,
+        "num_hidden_layers": 4, "rms_norm_eps": 1e-5, "head_dim": 8,
+        "num_attention_heads": 8, "num_key_value_heads": 4,
+        "num_local_experts": 8, "interleave_moe_layer_step": 2,
+        "attention_chunk_size": 16, "floor_scale": 16})"},
+    {"builtin:phimoe",
+     R"({"model_type": "phimoe", "vocab_size": 256, "hidden_size": 64,
+        "intermediate_size": 128, "num_hidden_layers": 2,
+        "rms_norm_eps": 1e-5, "num_attention_heads": 8,
+        "num_key_value_heads": 4, "num_local_experts": 8,
+        "num_experts_per_tok": 2, "router_jitter_noise": 0.2,
+        "router_aux_loss_coef": 0.02, "output_router_logits": true})"},
+    {"builtin:dbrx",
+     R"({"model_type": "dbrx", "vocab_size": 256, "d_model": 64, "n_heads": 8,
+        "n_layers": 2, "max_seq_len": 128, "output_router_logits": true,
+        "attn_config": {"kv_n_heads": 4, "clip_qkv": 1.5,
+                        "rope_theta": 10000.0},
+        "ffn_config": {"ffn_hidden_size": 64, "moe_num_experts": 8,
+                       "moe_top_k": 2, "moe_loss_weight": 0.02}})"},
+    {"builtin:bert",
+     R"({"model_type": "bert", "vocab_size": 256, "hidden_size": 64,
+        "intermediate_size": 128, "num_hidden_layers": 2,
+        "num_attention_heads": 8, "max_position_embeddings": 128})"},
 };
 
 // Every name that keeps something else.
@@ -104,6 +130,12 @@ inline std::unique_ptr<const Compiled> CompiledOn(const Mesh& mesh,
       Compile(mesh, std::move(*rules), model.manifest, options, findings);
   REQUIRE(compiled != nullptr);
   return compiled;
+}
+
+// Prefill where the model has no such step.
+inline Mode ModeOr(Mode mode, const Compiled& compiled, const Model& model) {
+  const bool has = step::HasMode(*compiled.rules.model, &model.config, mode);
+  return has ? mode : Mode::kPrefill;
 }
 
 inline step::Remat RandomRemat(exec::RandomSequence& random) {

@@ -27,7 +27,7 @@ TEST_CASE("random steps are the dense model's") {
     StepRequest request;
     request.compiled = compiled.get();
     request.config = &models[which].config;
-    request.mode = kModes[random.Below(4)];
+    request.mode = ModeOr(kModes[random.Below(4)], *compiled, models[which]);
     request.batch = 64;
     request.length = 64;
     request.dtype = random.Chance(0.3) ? Dtype::kF32 : Dtype::kF64;
