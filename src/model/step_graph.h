@@ -146,11 +146,12 @@ struct Parameter {
 
 enum class DataKind : uint8_t {
   kIds,             // [b, t]
-  kLabels,          // [b, t]
-  kWeights,         // [b, t]: of each label's loss
+  kLabels,          // [b, t], or [b] where a row has one
+  kWeights,         // the same: of each label's loss
   kPositions,       // [b, t]
   kCache,           // [b, s, k, h]
   kCachePositions,  // [b, s]: 0, 1, 2 ...
+  kPatches,         // [b, t, ..]: what a token is made of, where it is no word
 };
 struct Data {
   DataKind kind = DataKind::kIds;

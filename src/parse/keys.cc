@@ -26,11 +26,11 @@ constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
-constexpr std::array<Name, 22> kModelKeys = {
-    "dims",   "axes",   "repeat",     "params",   "skip",         "begin",
-    "layer",  "end",    "top_k",      "window",   "router",       "rope",
-    "norm",   "scale",  "activation", "soft_cap", "extra_layers", "slopes",
-    "z_loss", "chunks", "causal",     "constants"};
+constexpr std::array<Name, 23> kModelKeys = {
+    "dims",   "axes",   "repeat",     "params",    "skip",         "begin",
+    "layer",  "end",    "top_k",      "window",    "router",       "rope",
+    "norm",   "scale",  "activation", "soft_cap",  "extra_layers", "slopes",
+    "z_loss", "chunks", "causal",     "constants", "per_row"};
 constexpr std::array<Name, 2> kModelOptionKeys = {"tied", "when"};
 constexpr std::array<Name, 13> kModelRouterKeys = {
     "score",    "renormalise", "groups", "top_groups", "group_score",

@@ -21,9 +21,9 @@ namespace shardc {
 namespace {
 
 // Keys whose whole value is an expression, and those that have members.
-constexpr std::array<std::string_view, 9> kExpressions = {
-    "top_k", "window",   "chunks",       "causal", "activation",
-    "scale", "soft_cap", "extra_layers", "z_loss"};
+constexpr std::array<std::string_view, 10> kExpressions = {
+    "per_row",    "top_k", "window",   "chunks",       "causal",
+    "activation", "scale", "soft_cap", "extra_layers", "z_loss"};
 
 bool IsWordStart(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

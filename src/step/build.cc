@@ -282,8 +282,10 @@ class Builder {
     ids_ = MakeDatum(DataKind::kIds, "ids", tokens, true);
     positions_ = MakeDatum(DataKind::kPositions, "positions", tokens, true);
     if (mode_ == Mode::kTrain) {
-      labels_ = MakeDatum(DataKind::kLabels, "labels", tokens, true);
-      weights_ = MakeDatum(DataKind::kWeights, "weights", tokens, false);
+      const Labels each =
+          Holds("per_row", false) ? Labels{common.batch} : tokens;
+      labels_ = MakeDatum(DataKind::kLabels, "labels", each, true);
+      weights_ = MakeDatum(DataKind::kWeights, "weights", each, false);
     }
     if (mode_ == Mode::kDecode) {
       key_positions_ = MakeDatum(DataKind::kCachePositions, "cache positions",
@@ -614,11 +616,14 @@ class Builder {
     switch (line.op) {
       case LineOp::kLookup:
         return {
-            write_.Lookup(RoleValue(line, 0), Value(line, 1),
-                          line.arguments.size() < 3
-                              ? 0
-                              : static_cast<int64_t>(
-                                    Constant(line.arguments[2]).value_or(0)))};
+            write_.Lookup(RoleValue(line, 0), Value(line, 1), OffsetOf(line))};
+      case LineOp::kRows:
+        return {Rows(line, x)};
+      case LineOp::kPatches:
+        return {Patches(line)};
+      case LineOp::kToken:
+        return {write_.Index(x, graph().common.query,
+                             static_cast<int64_t>(line.arguments[1].number))};
       case LineOp::kLinear:
         return {CheckedLinear(line, x, 1)};
       case LineOp::kRmsNorm:
@@ -667,6 +672,42 @@ class Builder {
         break;
     }
     return {};
+  }
+
+  int64_t OffsetOf(const Line& line) {
+    if (line.arguments.size() < 3) return 0;
+    return static_cast<int64_t>(Constant(line.arguments[2]).value_or(0));
+  }
+  ValueId Rows(const Line& line, ValueId table) {
+    if (write_.LabelsOf(table).size() == 2) {
+      return write_.Lookup(table, Value(line, 1), OffsetOf(line));
+    }
+    Fail(line, "`" + line.name + "` needs a table of two dimensions");
+    return kNoValue;
+  }
+
+  // A convolution whose windows do not overlap: of each token's numbers.
+  ValueId Patches(const Line& line) {
+    const ValueId weight = RoleValue(line, 0);
+    const LabelId left = dims_[static_cast<size_t>(line.arguments[1].dims[0])];
+    const CommonLabels& common = graph().common;
+    if (!write_.Has(weight, left)) {
+      Fail(line, "`" + line.name + "` leaves a dimension that is not there");
+      return kNoValue;
+    }
+    Labels labels = {common.batch, common.query};
+    for (const LabelId label : write_.LabelsOf(weight)) {
+      if (label != left) labels.push_back(label);
+    }
+    const std::string name = write_.name;
+    const ValueId patches =
+        MakeDatum(DataKind::kPatches, "patches", std::move(labels), false);
+    write_.Producer(patches).anchor = "tokens";
+    write_.name = name;
+    const ValueId y =
+        write_.Einsum(patches, weight, {common.batch, common.query, left});
+    const ValueId bias = BiasOf(line, 0);
+    return bias == kNoValue ? y : write_.Add({y, bias});
   }
 
   // A finding where the two have nothing in common.

@@ -22,8 +22,11 @@ struct Signature {
   LineOp op;
   std::string_view arguments;
 };
-constexpr std::array<Signature, 24> kSignatures = {{
+constexpr std::array<Signature, 27> kSignatures = {{
     {"lookup", LineOp::kLookup, "rv?w"},
+    {"rows", LineOp::kRows, "vv?w"},
+    {"patches", LineOp::kPatches, "rd"},
+    {"token", LineOp::kToken, "vn"},
     {"linear", LineOp::kLinear, "vr"},
     {"rmsnorm", LineOp::kRmsNorm, "v?r"},
     {"layernorm", LineOp::kLayerNorm, "v?r"},

@@ -16,6 +16,9 @@ namespace shardc::step {
 
 enum class LineOp : uint8_t {
   kLookup,
+  kRows,     // of a value that is a table
+  kPatches,  // data, contracted with a role but for the dimension that is left
+  kToken,    // one of them
   kLinear,
   kRmsNorm,
   kLayerNorm,

@@ -364,8 +364,8 @@ ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,
   }
   const ValueId each = write.Add(std::move(terms));
   const ValueId total = write.Einsum(each, weights, {});
-  const ValueId count =
-      write.Sum(write.Sum(weights, common.batch), common.query);
+  ValueId count = write.Sum(weights, common.batch);
+  if (write.Has(count, common.query)) count = write.Sum(count, common.query);
   return write.Times(total, write.Fn("recip", count));
 }
 

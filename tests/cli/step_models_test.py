@@ -26,7 +26,7 @@ NOT_DESCRIBED = {
                             "family",
     "nemotron_h": "state-space layers",
     "t5": "an encoder beside the decoder; biases by relative position",
-    "vit": "begins with a convolution",
+    "vit": "this config is the body alone, which has no loss",
     "whisper": "an encoder that begins with a convolution, beside the decoder",
 }
 # Of several models in one tree the one that is described.

@@ -33,6 +33,7 @@ ENCODER = {"vocab_size": 17, "hidden_size": 16, "intermediate_size": 24,
 HEADS = {"bert": transformers.AutoModelForMaskedLM,
          "roberta": transformers.AutoModelForMaskedLM,
          "distilbert": transformers.AutoModelForMaskedLM,
+         "vit": transformers.AutoModelForImageClassification,
          "qwen2_vl": transformers.AutoModelForImageTextToText}
 
 # Name: the config.json, save for what all have.
@@ -149,6 +150,9 @@ CASES = {
     "distilbert": {"model_type": "distilbert", "vocab_size": 17, "dim": 16,
                    "n_layers": 2, "n_heads": 4, "hidden_dim": 24,
                    "max_position_embeddings": 64},
+    "vit": {"model_type": "vit", "hidden_size": 16, "intermediate_size": 24,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 6,
+            "patch_size": 2, "num_channels": 3, "num_labels": 5},
     "qwen2-vl": {"model_type": "qwen2_vl",
                  "text_config": {
                      "model_type": "qwen2_vl_text", **SMALL,
@@ -163,6 +167,22 @@ CASES = {
                    "attention_chunk_size": 4, "pad_token_id": 0,
                    "attention_bias": True, "attn_temperature_tuning": False},
 }
+
+
+def pictures(model, draw):
+    """What a model of pictures is given, and the same as tokens: patch by
+    patch, behind a first token that has none."""
+    size, patch = model.config.image_size, model.config.patch_size
+    side, channels = size // patch, model.config.num_channels
+    pixels = draw.standard_normal((BATCH, channels, size, size)).round(4)
+    patches = pixels.reshape(BATCH, channels, side, patch, side, patch) \
+        .transpose(0, 2, 4, 1, 3, 5).reshape(BATCH, side * side, -1)
+    patches = numpy.pad(patches, ((0, 0), (1, 0), (0, 0)))
+    out = model(torch.from_numpy(pixels))
+    # A row has one token that is judged.
+    out.logits = out.logits[:, None]
+    return out, {"patches": patches.reshape(BATCH, -1).tolist(),
+                 "ids": numpy.zeros(patches.shape[:2], int).tolist()}
 
 
 def answer(name, config):
@@ -184,9 +204,13 @@ def answer(name, config):
             values.copy_(torch.from_numpy(
                 weights(tensor, tuple(values.shape))))
         draw = numpy.random.default_rng(len(name))
-        ids = draw.integers(1, 17, (BATCH, LENGTH))
-        labels = draw.integers(0, 17, (BATCH, LENGTH))
-        out = model(torch.from_numpy(ids))
+        if config["model_type"] == "vit":
+            out, given = pictures(model, draw)
+            labels = draw.integers(0, out.logits.shape[-1], (BATCH, 1))
+        else:
+            ids = draw.integers(1, 17, (BATCH, LENGTH))
+            labels = draw.integers(0, 17, (BATCH, LENGTH))
+            out, given = model(torch.from_numpy(ids)), {"ids": ids.tolist()}
         logits = out.logits.double()
         loss = torch.nn.functional.cross_entropy(
             logits.reshape(-1, logits.shape[-1]),
@@ -196,7 +220,7 @@ def answer(name, config):
     return {"name": name, "config": json.loads(made.to_json_string(
                 use_diff=False)),
             "buffers": [{"name": tensor, "shape": list(values.shape)}
-                        for tensor, values in buffers], "ids": ids.tolist(),
+                        for tensor, values in buffers], **given,
             "labels": labels.tolist(), "loss": round(float(loss), 9),
             "logits": [[[float(f"{x:.9g}") for x in row] for row in rows]
                        for rows in logits.tolist()]}

@@ -21,7 +21,7 @@ namespace {
 struct Pack {
   std::string_view model_type, name;
 };
-constexpr std::array<Pack, 40> kPacks = {{
+constexpr std::array<Pack, 41> kPacks = {{
     {"granitemoe", "granitemoe"},
     {"nemotron", "nemotron"},
     {"gpt_bigcode", "gpt_bigcode"},
@@ -62,6 +62,7 @@ constexpr std::array<Pack, 40> kPacks = {{
     {"roberta", "bert"},
     {"distilbert", "distilbert"},
     {"qwen2_vl", "llama"},
+    {"vit", "vit"},
 }};
 
 std::string_view PackOf(std::string_view model_type) {
@@ -158,6 +159,7 @@ class Recomputed {
     }
     for (const step::Data& data : graph.data) {
       if (data.kind == step::DataKind::kIds) Fill(data.value, "ids");
+      if (data.kind == step::DataKind::kPatches) Fill(data.value, "patches");
       if (data.kind == step::DataKind::kLabels) Fill(data.value, "labels");
       if (data.kind == step::DataKind::kWeights) {
         for (double& x : At(data.value).data) x = 1;

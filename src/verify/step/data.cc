@@ -126,7 +126,8 @@ class Maker {
 
   // Of each micro-batch its own.
   void MakeData(const step::Data& data) {
-    const bool of_tokens = data.kind < step::DataKind::kCache;
+    const bool of_tokens = data.kind < step::DataKind::kCache ||
+                           data.kind == step::DataKind::kPatches;
     const int64_t micro = of_tokens ? made_[data.kind]++ : 0;
     Random random =
         random_.Split("data").Split(static_cast<uint64_t>(data.kind));
@@ -154,6 +155,9 @@ class Maker {
           return static_cast<double>(Begin(row) +
                                      static_cast<int64_t>(at % width));
         });
+        break;
+      case step::DataKind::kPatches:
+        Fill(data.value, [&](size_t at) { return random.Normal(at); });
         break;
       case step::DataKind::kCache:
         Fill(data.value, [&](size_t at) {
@@ -183,6 +187,10 @@ class Maker {
   int64_t Vocabulary() const {
     for (size_t label = 0; label < sizes_.size(); ++label) {
       if (graph_.labels[label].semantic == "VOCAB") return sizes_[label];
+    }
+    if (graph_.logits >= 0) {
+      const step::LabelId last = graph_.values[At(graph_.logits)].labels.back();
+      return sizes_[At(last)];
     }
     return 16;
   }

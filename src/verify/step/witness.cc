@@ -98,7 +98,10 @@ class Chooser {
 
   void FindFixed() {
     for (const Op& op : graph_.ops) {
-      if (op.kind == OpKind::kIndex || op.kind == OpKind::kUnindex) {
+      // Of tokens there are several, and the first is what is asked for.
+      const bool named =
+          op.kind == OpKind::kIndex || op.kind == OpKind::kUnindex;
+      if (named && op.label != graph_.common.query) {
         fixed_[At(op.label)] = 1;
       }
       // Heads that are there several times: as many as there are.
