@@ -25,7 +25,7 @@ ROOT = os.environ.get(
     os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
 JOBS = 2
 PROGRAM = "src/cli/shardc"
-UNITS = ("lint", "emit", "comm", "plan", "match", "source", "parse")
+UNITS = ("lint", "emit", "comm", "plan", "match", "source", "parse", "suggest")
 # From the fast ones to the slow ones, and those that are about words first.
 SCRIPTS = ("check", "check_formats", "readme", "plan", "man", "schemas",
            "semantics", "hooks", "packs", "hostile", "verify",

@@ -340,4 +340,18 @@ MUTATIONS = [
     ("verify-summary-swapped", "verify_json.cc",
      "json.Member(\"fail\", report.Count(verify::Status::kFail)",
      "json.Member(\"fail\", report.Count(verify::Status::kPass)"),
+    # What `suggest` never does: cut heads, blocks or a part of a family alone,
+    # or believe a name against the sizes of its tree.
+    ("suggest-cuts-heads", "choose.cc",
+     "[&](int64_t units) { return units % parts == 0; }",
+     "[&](int64_t units) { return units > 0; }"),
+    ("suggest-cuts-blocks", "choose.cc",
+     "size % parts == 0 && (size / parts) % block == 0",
+     "size % parts == 0 && block > 0"),
+    ("suggest-cuts-one-of-a-family", "choose.cc",
+     "family.cuts_inside = family.cuts_inside && CutsInside(",
+     "family.cuts_inside = CutsInside("),
+    ("suggest-believes-names", "dims.cc",
+     "in_first_ = OrientationsOf(entries, widths_);",
+     "in_first_.assign(entries.size(), std::nullopt);"),
 ]
