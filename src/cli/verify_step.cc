@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/cost_flags.h"
@@ -91,13 +93,42 @@ bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
   return true;
 }
 
+// Nobody believes to have asked for what a step does not do.
+bool SuitsModes(const VerifyFlags& flags, const std::vector<Mode>& modes,
+                Findings& findings) {
+  if (flags.reduce_each && flags.microbatches.empty()) {
+    findings.Add(code::kUsage, {}, "`--reduce-each` is of micro-batches",
+                 "give their number by `--microbatches`");
+    return false;
+  }
+  if (std::find(modes.begin(), modes.end(), Mode::kTrain) != modes.end()) {
+    return true;
+  }
+  const std::pair<std::string_view, bool> of_training[] = {
+      {"--remat", !flags.remat.empty()},
+      {"--microbatches", !flags.microbatches.empty()},
+      {"--keep-gathered", flags.keep_gathered}};
+  for (const auto& [name, given] : of_training) {
+    if (!given) continue;
+    findings.Add(code::kUsage, {},
+                 "`" + std::string(name) +
+                     "` is of a training step, and `--step` asks for none",
+                 "leave it out, or give `--step train`");
+    return false;
+  }
+  return true;
+}
+
 std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
                                          const Target& target,
                                          const Common& common,
                                          Findings& findings) {
   StepSettings out;
   auto modes = ParseModes(flags.steps_of, findings);
-  if (!modes || !ReadDtypes(flags, out.dtypes, findings)) return std::nullopt;
+  if (!modes || !SuitsModes(flags, *modes, findings) ||
+      !ReadDtypes(flags, out.dtypes, findings)) {
+    return std::nullopt;
+  }
   out.modes = std::move(*modes);
   verify::StepRequest& request = out.request;
   request.batch = target.batch.value_or(0);

@@ -170,6 +170,18 @@ class VerifyStep(Case):
         self.check(out, 2)
         self.assertIn("a step has one attention operation", out.err)
 
+    def test_what_only_training_does_is_not_passed_over(self):
+        for more, message in (
+                (["--remat", "nothing_saveable"], "`--remat` is of a training"),
+                (["--microbatches", "2"], "`--microbatches` is of a training"),
+                (["--keep-gathered"], "`--keep-gathered` is of a training"),
+                (["--reduce-each"], "`--reduce-each` is of micro-batches")):
+            with self.subTest(more=more):
+                out = run("verify", "--no-project", "--mesh", "tp:2", *LLAMA,
+                          "--step", "prefill,decode", *more)
+                self.check(out, 2)
+                self.assertIn(message, out.err)
+
     def test_tokens_reach_experts(self):
         with tempfile.TemporaryDirectory() as folder:
             rules = os.path.join(folder, "rules.yaml")
