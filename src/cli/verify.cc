@@ -138,6 +138,7 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
     };
     return PutOut(write, findings) ? kDone : kFailed;
   }
+  if (flags.steps_of.empty() && !SuitsNoStep(flags, findings)) return kFailed;
   if (!IsForOne(flags, ranks, findings)) return kFailed;
   exec::KeepFreedBuffers();
   if (flags.self_test) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "cli/cost_flags.h"
@@ -93,7 +94,13 @@ bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
   return true;
 }
 
-// Nobody believes to have asked for what a step does not do.
+bool IsGiven(const Option& option) {
+  if (const auto* flag = std::get_if<bool*>(&option.to)) return **flag;
+  const auto* text = std::get_if<std::string*>(&option.to);
+  return text != nullptr && !(*text)->empty();
+}
+
+// What a step does not do is asked for in vain, and said.
 bool SuitsModes(const VerifyFlags& flags, const std::vector<Mode>& modes,
                 Findings& findings) {
   if (flags.reduce_each && flags.microbatches.empty()) {
@@ -242,6 +249,18 @@ Options OptionsOfStep(VerifyFlags& flags) {
            .to = &flags.reduce_each,
            .help = "of micro-batches: each reduces its gradients, not the "
                    "last those of all"}};
+}
+
+bool SuitsNoStep(const VerifyFlags& flags, Findings& findings) {
+  VerifyFlags read = flags;  // options are where flags are written to
+  for (const Option& option : OptionsOfStep(read)) {
+    if (!IsGiven(option)) continue;
+    findings.Add(code::kUsage, {},
+                 "`" + option.name + "` is of a step, and there is no `--step`",
+                 "give `--step train`, or leave it out");
+    return false;
+  }
+  return true;
 }
 
 int RunStepSelfTestCommand(const Common& common, const FaultProgress& tell,

@@ -22,6 +22,8 @@ verify::StepRequest UsualStep(const Compiled& compiled,
                               std::optional<int64_t> batch);
 
 Options OptionsOfStep(VerifyFlags& flags);
+// A finding where one of them is given to a run without a step.
+bool SuitsNoStep(const VerifyFlags& flags, Findings& findings);
 // Says how many of the faults are tried.
 using FaultProgress = std::function<void(size_t done, size_t all)>;
 int RunStepSelfTestCommand(const Common& common, const FaultProgress& tell,

@@ -182,6 +182,16 @@ class VerifyStep(Case):
                 self.check(out, 2)
                 self.assertIn(message, out.err)
 
+    def test_what_only_a_step_does_is_not_passed_over(self):
+        for more in (["--batch", "4"], ["--seq", "128"], ["--part", "model"],
+                     ["--policy", "cost"], ["--keep-gathered"],
+                     ["--remat", "nothing_saveable"], ["--microbatches", "2"],
+                     ["--reduce-each"]):
+            with self.subTest(more=more):
+                out = run("verify", "--no-project", "--mesh", "tp:2", *more)
+                self.check(out, 2)
+                self.assertIn("`%s` is of a step" % more[0], out.err)
+
     def test_tokens_reach_experts(self):
         with tempfile.TemporaryDirectory() as folder:
             rules = os.path.join(folder, "rules.yaml")
