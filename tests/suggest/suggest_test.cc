@@ -129,6 +129,30 @@ TEST_CASE("blocks of quantisation stay whole") {
         "[null, [FSDP, SP, TP]]");
 }
 
+TEST_CASE("what one of a family cannot be cut by, none is") {
+  const Mesh mesh = MeshOf({{"tp", 8}});
+  for (const bool of_up : {false, true}) {
+    CAPTURE(of_up);
+    std::vector<NamedShape> layer = {
+        {"layers.*.mlp.up_proj.weight", {1536, 7168}},
+        {"layers.*.mlp.down_proj.weight", {7168, 1536}},
+        {"layers.*.input_layernorm.weight", {7168}},
+        // Beside which slices would save next to nothing.
+        {"embed_tokens.weight", {int64_t{1} << 24, 7168}}};
+    layer[of_up ? 0 : 1].dtype = Dtype::kF8E4M3;
+    layer.push_back(
+        of_up
+            ? NamedShape{"layers.*.mlp.up_proj.weight_scale_inv", {12, 56}}
+            : NamedShape{"layers.*.mlp.down_proj.weight_scale_inv", {56, 12}});
+    const Manifest manifest = ManifestOf(Layers(layer, 4));
+    const auto made = For(manifest, mesh);
+    CHECK(SpecOf(made, "layers.0.mlp.up_proj.weight") ==
+          "[null, [FSDP, SP, TP]]");
+    CHECK(SpecOf(made, "layers.0.mlp.down_proj.weight") ==
+          "[[FSDP, SP, TP], null]");
+  }
+}
+
 TEST_CASE("stacked layers and heads of their own dimension") {
   const Manifest manifest = ManifestOf(
       {{"decoder/layers/self_attention/query/kernel", {1024, 24, 16, 64}},
