@@ -81,6 +81,8 @@ def functions(text, name):
 
 def rules_of(function, flags):
     """[(pattern, spec or bundle)] that the function returns."""
+    static = any(isinstance(one, ast.Name) and one.id == "staticmethod"
+                 for one in function.decorator_list)
     function.decorator_list = []
     function.returns = None
     for argument in (*function.args.args, *function.args.kwonlyargs):
@@ -90,5 +92,5 @@ def rules_of(function, flags):
     module = ast.fix_missing_locations(
         ast.Module(body=[function], type_ignores=[]))
     exec(compile(module, "<rules>", "exec"), names)
-    answer = names[function.name](Self(), **flags)
+    answer = names[function.name](*(() if static else (Self(),)), **flags)
     return [(pattern, spec.said) for pattern, spec in answer]
