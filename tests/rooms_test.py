@@ -104,8 +104,9 @@ MAY_INCLUDE = {
 THIRD_PARTY = {
     "CLI": {"cli"},
     "cpuid.h": {"floats"},
+    "emmintrin.h": {"source"},
     "hwy": {"checkpoint", "exec/kernels", "floats"},
-    "malloc.h": {"exec/machine"},
+    "malloc.h": {"source"},
     "mpi.h": {"cli"},
     "nlohmann": {"source"},
     "openssl": {"source"},

@@ -7,16 +7,9 @@
 #include "checkpoint/ownership.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string_view>
 
 namespace shardc {
 namespace {
-
-struct Launcher {
-  const char* index;
-  const char* count;
-};
 
 // SLURM sets SLURM_PROCID in a batch script too, where no srun has divided
 // the work; there the step's own count is absent.
@@ -26,17 +19,6 @@ constexpr Launcher kLaunchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"RANK", "WORLD_SIZE"},
 };
-
-std::optional<int64_t> Number(const char* text) {
-  const std::string_view view(text);
-  int64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(view.data(), view.data() + view.size(), value);
-  if (error != std::errc() || end != view.data() + view.size()) {
-    return std::nullopt;
-  }
-  return value;
-}
 
 }  // namespace
 
@@ -58,24 +40,21 @@ std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
   return own;
 }
 
-std::optional<ProcessShare> DetectProcess(
-    const std::function<const char*(const char*)>& variable,
-    Findings& findings) {
+std::optional<ProcessShare> DetectProcess(const Variable& variable,
+                                          Findings& findings) {
   for (const Launcher& launcher : kLaunchers) {
-    const char* index = variable(launcher.index);
-    const char* count = variable(launcher.count);
-    if (index == nullptr || count == nullptr) continue;
-    const auto i = Number(index);
-    const auto n = Number(count);
-    if (!i || !n || *n < 1 || *i < 0 || *i >= *n) {
+    const auto seat = SeatBy(launcher, variable);
+    if (!seat) continue;
+    if (seat->count < 1) {
       findings.Add(code::kUsage, {},
-                   "`" + std::string(launcher.index) + "=" + index + "` and `" +
-                       launcher.count + "=" + count +
+                   "`" + std::string(launcher.index) + "=" +
+                       std::string(seat->index_text) + "` and `" +
+                       launcher.count + "=" + std::string(seat->count_text) +
                        "` do not say which process this is",
                    "give --process-index and --process-count");
       return std::nullopt;
     }
-    return ProcessShare{*i, *n, launcher.index};
+    return ProcessShare{seat->index, seat->count, launcher.index};
   }
   return ProcessShare{};
 }

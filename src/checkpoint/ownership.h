@@ -4,13 +4,13 @@
 #define SHARDC_CHECKPOINT_OWNERSHIP_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "source/finding.h"
+#include "source/launcher.h"
 
 namespace shardc {
 
@@ -27,9 +27,8 @@ std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
 
 // From SLURM (a job step's), Open MPI or torchrun, in this order. Findings
 // (`usage`) where the variables make no sense.
-std::optional<ProcessShare> DetectProcess(
-    const std::function<const char*(const char*)>& variable,
-    Findings& findings);
+std::optional<ProcessShare> DetectProcess(const Variable& variable,
+                                          Findings& findings);
 
 }  // namespace shardc
 

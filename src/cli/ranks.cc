@@ -7,10 +7,8 @@
 #include "cli/ranks.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,29 +21,12 @@
 namespace shardc::cli {
 namespace {
 
-struct Variables {
-  const char* rank;
-  const char* ranks;
-};
-
 // A batch script of SLURM has SLURM_PROCID too, and no step's count.
-constexpr Variables kVariables[] = {
+constexpr Launcher kLaunchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"PMI_RANK", "PMI_SIZE"},
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };
-
-std::optional<int64_t> Number(const char* text) {
-  if (text == nullptr) return std::nullopt;
-  const std::string_view view(text);
-  int64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(view.data(), view.data() + view.size(), value);
-  if (error != std::errc() || end != view.data() + view.size()) {
-    return std::nullopt;
-  }
-  return value;
-}
 
 #ifdef SHARDC_MPI
 
@@ -72,14 +53,11 @@ class Mpi : public exec::Transport {
     for (size_t r = 0; r < Count(); ++r) going[r] = out[r].size();
     MPI_Alltoall(going.data(), 1, MPI_UINT64_T, coming.data(), 1, MPI_UINT64_T,
                  MPI_COMM_WORLD);
-    std::vector<exec::Packet> in(Count());
-    for (size_t r = 0; r < Count(); ++r) in[r].resize(coming[r]);
-    const size_t limit = std::min(kRound, kMost / Count());
-    const uint64_t rounds = RoundsOf(going, limit);
-    for (uint64_t round = 0; round < rounds; ++round) {
-      const size_t begin = round * limit;
-      Piece send = PieceOf(going, begin, limit);
-      Piece take = PieceOf(coming, begin, limit);
+    std::vector<exec::Packet> in = RoomFor(coming);
+    const uint64_t end = MostOfAll(going);
+    for (size_t begin = 0; begin < end; begin += Limit()) {
+      Piece send = PieceOf(going, begin);
+      Piece take = PieceOf(coming, begin);
       for (size_t r = 0; r < Count(); ++r) {
         std::copy_n(out[r].data() + std::min(begin, out[r].size()),
                     send.counts[r], send.bytes.data() + send.places[r]);
@@ -87,10 +65,7 @@ class Mpi : public exec::Transport {
       MPI_Alltoallv(send.bytes.data(), send.counts.data(), send.places.data(),
                     MPI_BYTE, take.bytes.data(), take.counts.data(),
                     take.places.data(), MPI_BYTE, MPI_COMM_WORLD);
-      for (size_t r = 0; r < Count(); ++r) {
-        std::copy_n(take.bytes.data() + take.places[r], take.counts[r],
-                    in[r].data() + std::min(begin, in[r].size()));
-      }
+      CopyOut(take, begin, in);
     }
     return in;
   }
@@ -100,21 +75,16 @@ class Mpi : public exec::Transport {
     std::vector<uint64_t> coming(Count());
     MPI_Allgather(&size, 1, MPI_UINT64_T, coming.data(), 1, MPI_UINT64_T,
                   MPI_COMM_WORLD);
-    std::vector<exec::Packet> in(Count());
-    for (size_t r = 0; r < Count(); ++r) in[r].resize(coming[r]);
-    const size_t limit = std::min(kRound, kMost / Count());
-    const uint64_t most = *std::max_element(coming.begin(), coming.end());
-    for (size_t begin = 0; begin < most; begin += limit) {
-      Piece take = PieceOf(coming, begin, limit);
-      const size_t from = std::min<size_t>(begin, own.size());
+    std::vector<exec::Packet> in = RoomFor(coming);
+    const uint64_t end = *std::max_element(coming.begin(), coming.end());
+    for (size_t begin = 0; begin < end; begin += Limit()) {
+      Piece take = PieceOf(coming, begin);
+      const size_t from = std::min(begin, own.size());
       MPI_Allgatherv(own.data() + from,
-                     static_cast<int>(std::min(limit, own.size() - from)),
+                     static_cast<int>(std::min(Limit(), own.size() - from)),
                      MPI_BYTE, take.bytes.data(), take.counts.data(),
                      take.places.data(), MPI_BYTE, MPI_COMM_WORLD);
-      for (size_t r = 0; r < Count(); ++r) {
-        std::copy_n(take.bytes.data() + take.places[r], take.counts[r],
-                    in[r].data() + std::min(begin, in[r].size()));
-      }
+      CopyOut(take, begin, in);
     }
     return in;
   }
@@ -149,27 +119,44 @@ class Mpi : public exec::Transport {
 
   size_t Count() const { return static_cast<size_t>(ranks_); }
 
-  // Of all ranks' sizes, how many rounds the largest takes.
-  static uint64_t RoundsOf(const std::vector<uint64_t>& sizes, size_t limit) {
+  // Bytes from one rank to another in a round.
+  size_t Limit() const { return std::min(kRound, kMost / Count()); }
+
+  // The largest of all ranks' sizes.
+  static uint64_t MostOfAll(const std::vector<uint64_t>& sizes) {
     const uint64_t own = *std::max_element(sizes.begin(), sizes.end());
     uint64_t most = 0;
     MPI_Allreduce(&own, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
-    return (most + limit - 1) / limit;
+    return most;
   }
 
-  // Room for bytes [begin, begin + limit) of each rank's.
-  static Piece PieceOf(const std::vector<uint64_t>& sizes, size_t begin,
-                       size_t limit) {
+  static std::vector<exec::Packet> RoomFor(const std::vector<uint64_t>& sizes) {
+    std::vector<exec::Packet> out;
+    for (const uint64_t size : sizes) out.emplace_back(size);
+    return out;
+  }
+
+  // Room for a round's bytes of each rank's, from byte `begin` on.
+  Piece PieceOf(const std::vector<uint64_t>& sizes, size_t begin) const {
     Piece out;
     size_t at = 0;
     for (const uint64_t size : sizes) {
-      const size_t count = size > begin ? std::min(limit, size - begin) : 0;
+      const size_t count = size > begin ? std::min(Limit(), size - begin) : 0;
       out.counts.push_back(static_cast<int>(count));
       out.places.push_back(static_cast<int>(at));
       at += count;
     }
     out.bytes.resize(at);
     return out;
+  }
+
+  // A round's bytes to each rank's packet, from byte `begin` on.
+  static void CopyOut(const Piece& piece, size_t begin,
+                      std::vector<exec::Packet>& out) {
+    for (size_t r = 0; r < out.size(); ++r) {
+      std::copy_n(piece.bytes.data() + piece.places[r], piece.counts[r],
+                  out[r].data() + std::min(begin, out[r].size()));
+    }
   }
 
   int rank_ = 0, ranks_ = 1;
@@ -186,12 +173,11 @@ void Refuse(const Launched& launched, std::string message, std::string help,
 
 }  // namespace
 
-Launched LaunchedAs(const std::function<const char*(const char*)>& variable) {
-  for (const Variables& names : kVariables) {
-    const auto rank = Number(variable(names.rank));
-    const auto ranks = Number(variable(names.ranks));
-    if (!rank || !ranks || *ranks < 2 || *rank < 0 || *rank >= *ranks) continue;
-    return {*rank, *ranks, names.ranks};
+Launched LaunchedAs(const Variable& variable) {
+  for (const Launcher& launcher : kLaunchers) {
+    const auto seat = SeatBy(launcher, variable);
+    if (!seat || seat->count < 2) continue;
+    return {seat->index, seat->count, launcher.count};
   }
   return {};
 }

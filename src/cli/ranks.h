@@ -4,7 +4,6 @@
 #define SHARDC_CLI_RANKS_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include "cli/command.h"
 #include "exec/machine/transport.h"
 #include "source/finding.h"
+#include "source/launcher.h"
 
 namespace shardc::cli {
 
@@ -21,7 +21,7 @@ struct Launched {
   int64_t rank = 0, ranks = 1;
   std::string_view by = {};  // the variable that says so
 };
-Launched LaunchedAs(const std::function<const char*(const char*)>& variable);
+Launched LaunchedAs(const Variable& variable);
 
 class Ranks {
  public:

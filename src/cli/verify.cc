@@ -140,7 +140,6 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
   }
   if (flags.steps_of.empty() && !SuitsNoStep(flags, findings)) return kFailed;
   if (!IsForOne(flags, ranks, findings)) return kFailed;
-  exec::KeepFreedBuffers();
   if (flags.self_test) {
     return RunSelfTestCommand(!flags.steps_of.empty(), common, findings);
   }
@@ -251,7 +250,7 @@ pending sum be reduced once, and the bytes sent be those of the formulas. With
 brings queries and keys to where it runs, exchanges lengths for heads, or passes
 keys round a ring, and with them their gradients; what it cannot run with the
 plan's specs makes the step unsupported. Paged operations have no step. `--part 'layer 3'`
-(or `model`, `optimizer`) limits lines, clashes and totals to that part; a layer
+(or `encoder 3`, `model`, `optimizer`) limits lines, clashes and totals to that part; a layer
 is then proved alone, between the model's begin and end. `--full` runs the proof
 at the real sizes on the whole mesh, of up to 64 devices, and refuses with 2
 where memory does not hold it; `--dump` writes every input, and every value that

@@ -3,6 +3,7 @@ of the JSON report, byte for byte; and what MPI moved is what the ledger has."""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -25,6 +26,18 @@ def run(command):
     done = subprocess.run(command, capture_output=True, text=True, env=ENV,
                           timeout=500, check=False)
     return done.returncode, done.stdout, done.stderr
+
+
+def has_slurm():
+    """Whether a cluster of Slurm answers, whose MPI is ours."""
+    if shutil.which("srun") is None:
+        return False
+    try:
+        done = subprocess.run(["srun", "--mpi=pmix", "-n", "2", "true"],
+                              capture_output=True, timeout=30, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
 
 
 def verify(*args):
@@ -104,6 +117,14 @@ class SameReport(unittest.TestCase):
         self.assertEqual(handed, recorded)
         self.assertLessEqual(crossed, handed)
         return crossed
+
+    @unittest.skipUnless(has_slurm(), "no Slurm answers")
+    def test_srun(self):
+        alone = run([BIN, *verify(*SAME[1][2])])
+        code, out, err = run(["srun", "--mpi=pmix", "-n", "2", BIN,
+                              *verify(*SAME[1][2])])
+        self.assertEqual((code, out), alone[:2], err)
+        self.assertGreater(self.moved(err), 0)
 
     def test_one_rank_is_one_process(self):
         _, _, err = self.compare(1, SAME[1][2])

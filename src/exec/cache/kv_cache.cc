@@ -111,18 +111,6 @@ void Relabel(ShardedTensor& tensor, Dtype dtype) {
   for (Buffer& local : tensor.local) local.dtype = dtype;
 }
 
-// Device by device: the whole may be far larger than any part.
-ShardedTensor Empty(const SimMesh& mesh, const Shape& shape, Dtype dtype,
-                    const Spec& spec) {
-  const Buffer local = Buffer::Zeros(LocalShape(mesh, shape, spec), dtype);
-  ShardedTensor out{shape, dtype, spec, PerDevice(At(mesh.devices()))};
-  for (int d = mesh.first_held(); d < mesh.end_held(); ++d) {
-    out.local[At(d)] = local;
-  }
-  ShapeElsewhere(mesh, out);
-  return out;
-}
-
 // All of a view but keys and values.
 CacheView ViewPlaces(const Machine& machine, const KvCache& cache) {
   CacheView view;
@@ -164,7 +152,9 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
   cache.config = config;
   const Spec full = PadSpec(spec, 4);
   const auto zeros = [&](const Shape& of, Dtype dtype, const Spec& split) {
-    return Empty(mesh, of, dtype, split);
+    // Device by device: the whole may be far larger than any part.
+    return OnEveryDevice(mesh, of, split,
+                         Buffer::Zeros(LocalShape(mesh, of, split), dtype));
   };
   cache.key = cache.value = zeros(shape, config.dtype, full);
   if (cache.IsQuantized()) {

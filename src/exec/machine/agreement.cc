@@ -10,10 +10,12 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "exec/machine/crossing.h"
+#include "exec/machine/packet.h"
 
 namespace shardc::exec {
 namespace {
@@ -21,56 +23,43 @@ namespace {
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 void PutNumber(int64_t value, Packet& out) {
-  const size_t at = out.size();
-  out.resize(at + sizeof(value));
-  std::memcpy(out.data() + at, &value, sizeof(value));
+  PutAll(std::span(&value, 1), out);
 }
 
 void PutNumbers(const std::vector<int64_t>& values, Packet& out) {
   PutNumber(static_cast<int64_t>(values.size()), out);
-  for (const int64_t value : values) PutNumber(value, out);
+  PutAll(values, out);
 }
 
 void PutText(const std::string& text, Packet& out) {
   PutNumber(static_cast<int64_t>(text.size()), out);
-  const size_t at = out.size();
-  out.resize(at + text.size());
-  if (!text.empty()) std::memcpy(out.data() + at, text.data(), text.size());
+  PutAll(text, out);
 }
 
 // Reads what the above wrote, from a rank of the same program.
 class Reader {
  public:
-  explicit Reader(const Packet& bytes) : bytes_(bytes) {}
+  explicit Reader(const Packet& bytes) : left_(bytes) {}
 
   int64_t Number() {
     int64_t out = 0;
-    if (at_ + sizeof(out) <= bytes_.size()) {
-      std::memcpy(&out, bytes_.data() + at_, sizeof(out));
-    }
-    at_ += sizeof(out);
-    return out;
+    return TakeAll(left_, std::span(&out, 1)) ? out : 0;
   }
-  std::vector<int64_t> Numbers() {
-    std::vector<int64_t> out;
-    const int64_t count = Number();
-    for (int64_t i = 0; i < count && at_ < bytes_.size(); ++i) {
-      out.push_back(Number());
-    }
-    return out;
-  }
-  std::string Text() {
-    const size_t size = At(Number());
-    std::string out;
-    for (size_t i = 0; i < size && at_ < bytes_.size(); ++i, ++at_) {
-      out += static_cast<char>(bytes_[at_]);
-    }
+  std::vector<int64_t> Numbers() { return All<std::vector<int64_t>>(); }
+  std::string Text() { return All<std::string>(); }
+
+ private:
+  // As many as there are, where less is left than the count says.
+  template <class Range>
+  Range All() {
+    constexpr size_t kWidth = sizeof(typename Range::value_type);
+    Range out;
+    out.resize(std::min(At(Number()), left_.size() / kWidth));
+    TakeAll(left_, out);
     return out;
   }
 
- private:
-  const Packet& bytes_;
-  size_t at_ = 0;
+  std::span<const std::byte> left_;
 };
 
 Packet Written(const Complaint& why, int64_t order) {
@@ -190,13 +179,14 @@ int64_t PlaceOf(const SimMesh& mesh, const ShardedTensor& tensor, int first,
 std::vector<int64_t> SumOverRanks(Transport* transport,
                                   std::vector<int64_t> own) {
   if (transport == nullptr) return own;
-  Packet mine(own.size() * sizeof(int64_t));
-  if (!own.empty()) std::memcpy(mine.data(), own.data(), mine.size());
+  Packet mine;
+  PutAll(own, mine);
   std::fill(own.begin(), own.end(), 0);
   for (const Packet& of : transport->Share(mine)) {
     if (of.size() != mine.size()) transport->Stop("ranks add unlike sums");
     std::vector<int64_t> part(own.size());
-    if (!own.empty()) std::memcpy(part.data(), of.data(), of.size());
+    std::span<const std::byte> left(of);
+    TakeAll(left, part);
     for (size_t i = 0; i < own.size(); ++i) own[i] += part[i];
   }
   return own;
@@ -262,6 +252,17 @@ void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor) {
     if (mesh.Holds(d)) continue;
     tensor.local[At(d)] = Buffer::Hollow(extent, tensor.dtype);
   }
+}
+
+ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
+                            const Spec& spec, const Buffer& local) {
+  ShardedTensor out{shape, local.dtype, spec,
+                    PerDevice(static_cast<size_t>(mesh.devices()))};
+  for (int d = mesh.first_held(); d < mesh.end_held(); ++d) {
+    out.local[static_cast<size_t>(d)] = local;
+  }
+  ShapeElsewhere(mesh, out);
+  return out;
 }
 
 std::optional<Differing> FirstDiffering(

@@ -28,6 +28,10 @@ std::optional<Complaint> FirstComplaint(const SimMesh& mesh,
 // The arrays of devices that are held elsewhere, in their shape.
 void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
 
+// `local` on every device, cut from `shape` by `spec`.
+ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
+                            const Spec& spec, const Buffer& local);
+
 // Of two devices whose arrays should be the same, the first that are not:
 // where they differ (-1: in shape).
 struct Differing {

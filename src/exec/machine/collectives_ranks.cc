@@ -95,28 +95,32 @@ class Across {
     }
   }
 
-  // Every member's `block(its array, j)` at member j, joined by
-  // `join(device, blocks in the members' order)`.
-  void Everyone(const Shape& shape,
-                const std::function<Buffer(const Buffer&, int64_t)>& block,
-                const std::function<void(int, std::vector<Buffer>)>& join) {
+  using ShapeOf = std::function<Shape(int64_t from, int64_t to)>;
+  using BlockOf = std::function<Buffer(const Buffer& own, int64_t to)>;
+  using Join = std::function<void(int device, int64_t i, std::vector<Buffer>)>;
+
+  // Every member's `block(its array of `in`, j)` at member j, where it is of
+  // `shape(from, j)`, joined by `join(device, its index, blocks in the members'
+  // order)`.
+  void Everyone(const PerDevice& in, const ShapeOf& shape, const BlockOf& block,
+                const Join& join) {
     Crossing crossing(mesh_);
     ForHeld([&](const Group& group, int64_t i, int device) {
       for (int64_t j = 0; j < n_; ++j) {
         if (j == i) continue;
-        const int to = group[At(j)];
-        crossing.Send(device, to, block(in_[At(device)], j));
+        crossing.Send(device, group[At(j)], block(in[At(device)], j));
       }
     });
     Deliver(crossing);
     ForHeld([&](const Group& group, int64_t i, int device) {
       std::vector<Buffer> blocks;
-      for (const int from : group) {
+      for (int64_t j = 0; j < n_; ++j) {
+        const int from = group[At(j)];
         blocks.push_back(mesh_.Holds(from)
-                             ? block(in_[At(from)], i)
-                             : crossing.Take(from, device, shape));
+                             ? block(in[At(from)], i)
+                             : crossing.Take(from, device, shape(j, i)));
       }
-      join(device, std::move(blocks));
+      join(device, i, std::move(blocks));
     });
   }
 
@@ -151,102 +155,72 @@ class Across {
 
   void AllGather() {
     Everyone(
-        sample_.shape, [](const Buffer& own, int64_t) { return own; },
-        [&](int device, std::vector<Buffer> blocks) {
+        in_, [&](int64_t, int64_t) { return sample_.shape; }, Whole,
+        [&](int device, int64_t, std::vector<Buffer> blocks) {
           out_[At(device)] = Joined(blocks, call_.dim);
           sent_[At(device)] = AllGatherSent(sample_.Bytes(), n_);
         });
   }
 
-  // Slice j of `dim`.
-  Buffer Slice(const Buffer& own, int64_t j) const {
-    const int64_t length = own.shape[call_.dim] / n_;
-    return SliceDim(own, call_.dim, j * length, length);
-  }
+  static Buffer Whole(const Buffer& own, int64_t) { return own; }
 
-  Shape SliceShape() const {
-    Shape out = sample_.shape;
-    out[call_.dim] /= n_;
-    return out;
+  // Slice j of `dim` to every member j.
+  void Slices(const Join& join) {
+    Shape slice = sample_.shape;
+    slice[call_.dim] /= n_;
+    const int64_t length = slice[call_.dim];
+    Everyone(
+        in_, [&](int64_t, int64_t) { return slice; },
+        [&](const Buffer& own, int64_t j) {
+          return SliceDim(own, call_.dim, j * length, length);
+        },
+        join);
   }
 
   void ReduceScatter() {
-    Everyone(
-        SliceShape(),
-        [&](const Buffer& own, int64_t j) { return Slice(own, j); },
-        [&](int device, std::vector<Buffer> blocks) {
-          out_[At(device)] = Reduced(std::move(blocks), Reduce::kSum);
-        });
-    ForHeld([&](const Group&, int64_t i, int device) {
+    Slices([&](int device, int64_t i, std::vector<Buffer> blocks) {
+      out_[At(device)] = Reduced(std::move(blocks), Reduce::kSum);
       sent_[At(device)] =
           ReduceScatterSent(sample_.Elements(), ElementBytes(), n_, i);
     });
   }
 
   void AllToAll() {
-    Everyone(
-        SliceShape(),
-        [&](const Buffer& own, int64_t j) { return Slice(own, j); },
-        [&](int device, std::vector<Buffer> blocks) {
-          out_[At(device)] = Joined(blocks, call_.concat_dim);
-          sent_[At(device)] = AllToAllSent(sample_.Bytes(), n_);
-        });
+    Slices([&](int device, int64_t, std::vector<Buffer> blocks) {
+      out_[At(device)] = Joined(blocks, call_.concat_dim);
+      sent_[At(device)] = AllToAllSent(sample_.Bytes(), n_);
+    });
   }
 
-  // Member j's chunk.
-  std::pair<int64_t, int64_t> Chunk(int64_t j) const {
-    const int64_t elements = sample_.Elements();
-    return {j * elements / n_, (j + 1) * elements / n_};
+  // Where member j's chunk begins.
+  int64_t ChunkBegin(int64_t j) const { return j * sample_.Elements() / n_; }
+  int64_t ChunkLength(int64_t j) const {
+    return ChunkBegin(j + 1) - ChunkBegin(j);
   }
 
   void AllReduce() {
-    PerDevice chunks = AddChunks();
-    Crossing crossing(mesh_);
-    ForHeld([&](const Group& group, int64_t i, int device) {
-      for (int64_t j = 0; j < n_; ++j) {
-        if (j != i) crossing.Send(device, group[At(j)], chunks[At(device)]);
-      }
-    });
-    Deliver(crossing);
-    ForHeld([&](const Group& group, int64_t i, int device) {
-      std::vector<Buffer> parts;
-      for (int64_t j = 0; j < n_; ++j) {
-        const auto [begin, end] = Chunk(j);
-        const int from = group[At(j)];
-        parts.push_back(mesh_.Holds(from)
-                            ? chunks[At(from)]
-                            : crossing.Take(from, device, {end - begin}));
-      }
-      out_[At(device)] = Joined(parts, 0);
-      out_[At(device)].shape = sample_.shape;
-      sent_[At(device)] =
-          AllReduceSent(sample_.Elements(), ElementBytes(), n_, i);
-    });
+    Everyone(
+        AddChunks(),
+        [&](int64_t from, int64_t) { return Shape{ChunkLength(from)}; }, Whole,
+        [&](int device, int64_t i, std::vector<Buffer> chunks) {
+          out_[At(device)] = Joined(chunks, 0);
+          out_[At(device)].shape = sample_.shape;
+          sent_[At(device)] =
+              AllReduceSent(sample_.Elements(), ElementBytes(), n_, i);
+        });
   }
 
   // By device, the chunk that it adds.
   PerDevice AddChunks() {
     PerDevice chunks(in_.size());
-    Crossing crossing(mesh_);
-    ForHeld([&](const Group& group, int64_t i, int device) {
-      for (int64_t j = 0; j < n_; ++j) {
-        const auto [begin, end] = Chunk(j);
-        if (j == i) continue;
-        crossing.Send(device, group[At(j)],
-                      Stretch(in_[At(device)], begin, end));
-      }
-    });
-    Deliver(crossing);
-    ForHeld([&](const Group& group, int64_t i, int device) {
-      const auto [begin, end] = Chunk(i);
-      std::vector<Buffer> parts;
-      for (const int from : group) {
-        parts.push_back(mesh_.Holds(from)
-                            ? Stretch(in_[At(from)], begin, end)
-                            : crossing.Take(from, device, {end - begin}));
-      }
-      chunks[At(device)] = Reduced(std::move(parts), call_.reduce);
-    });
+    Everyone(
+        in_, [&](int64_t, int64_t to) { return Shape{ChunkLength(to)}; },
+        [&](const Buffer& own, int64_t to) {
+          return Stretch(own, ChunkBegin(to), ChunkBegin(to + 1));
+        },
+        [&](int device, int64_t, std::vector<Buffer> parts) {
+          chunks[At(device)] = Reduced(std::move(parts), call_.reduce);
+        });
     return chunks;
   }
 

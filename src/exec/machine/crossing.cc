@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "exec/machine/packet.h"
 #include "floats/convert.h"
 
 namespace shardc::exec {
@@ -22,12 +23,6 @@ struct Line {
   int32_t dtype = 0, width = 0;  // bytes an element
   int64_t elements = 0;
 };
-
-void Put(const void* from, size_t size, Packet& out) {
-  const size_t at = out.size();
-  out.resize(at + size);
-  if (size > 0) std::memcpy(out.data() + at, from, size);
-}
 
 // The 16 bits of each, or nothing where a value would change.
 bool Halves(Dtype dtype, const std::vector<float>& x,
@@ -55,26 +50,26 @@ bool Eighths(const std::vector<int32_t>& x, std::vector<int8_t>& out) {
 }
 
 template <class T>
-int PutAll(const std::vector<T>& all, Packet& out) {
-  Put(all.data(), all.size() * sizeof(T), out);
+int PutWidth(const std::vector<T>& all, Packet& out) {
+  PutAll(all, out);
   return sizeof(T);
 }
 
-// Packet an element that were put.
+// Bytes an element that were put.
 int PutElements(const Buffer& block, Packet& out) {
-  if (block.IsWide()) return PutAll(block.wide, out);
+  if (block.IsWide()) return PutWidth(block.wide, out);
   if (block.IsReal()) {
     std::vector<uint16_t> halves;
     if (block.dtype != Dtype::kF32 && Halves(block.dtype, block.real, halves)) {
-      return PutAll(halves, out);
+      return PutWidth(halves, out);
     }
-    return PutAll(block.real, out);
+    return PutWidth(block.real, out);
   }
   std::vector<int8_t> eighths;
   if (DtypeBits(block.dtype) == 8 && Eighths(block.whole, eighths)) {
-    return PutAll(eighths, out);
+    return PutWidth(eighths, out);
   }
-  return PutAll(block.whole, out);
+  return PutWidth(block.whole, out);
 }
 
 template <class T>
@@ -110,7 +105,7 @@ void PutParcel(int from, int to, const Buffer& block, Packet& out) {
   line.dtype = static_cast<int32_t>(block.dtype);
   line.elements = block.Elements();
   const size_t at = out.size();
-  Put(&line, sizeof(line), out);
+  PutAll(std::span(&line, 1), out);
   line.width = PutElements(block, out);
   std::memcpy(out.data() + at, &line, sizeof(line));
 }
@@ -118,9 +113,7 @@ void PutParcel(int from, int to, const Buffer& block, Packet& out) {
 bool TakeParcels(std::span<const std::byte> bytes, std::vector<Parcel>& out) {
   while (!bytes.empty()) {
     Line line;
-    if (bytes.size() < sizeof(line)) return false;
-    std::memcpy(&line, bytes.data(), sizeof(line));
-    bytes = bytes.subspan(sizeof(line));
+    if (!TakeAll(bytes, std::span(&line, 1))) return false;
     const size_t size = At(line.elements) * At(line.width);
     if (bytes.size() < size) return false;
     Parcel parcel;

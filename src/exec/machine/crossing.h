@@ -35,7 +35,7 @@ class Crossing {
   // What a device that is held elsewhere sent to one that is held here.
   Buffer Take(int from, int to, Shape shape);
 
-  // Packet that devices held here sent to others, by device; and how many of
+  // Bytes that devices held here sent to others, by device; and how many of
   // them went to another rank.
   const std::vector<int64_t>& sent() const { return sent_; }
   int64_t crossed() const { return crossed_; }

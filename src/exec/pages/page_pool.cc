@@ -89,17 +89,6 @@ size_t Offset(const PoolConfig& c, const Buffer& local, int64_t page,
   return At((row * words + combined) * s[4]);
 }
 
-// `local` on every device that is held here.
-ShardedTensor Everywhere(const SimMesh& mesh, const Shape& shape,
-                         const Spec& spec, const Buffer& local) {
-  ShardedTensor out{shape, local.dtype, spec, PerDevice(At(mesh.devices()))};
-  for (int d = mesh.first_held(); d < mesh.end_held(); ++d) {
-    out.local[At(d)] = local;
-  }
-  ShapeElsewhere(mesh, out);
-  return out;
-}
-
 }  // namespace
 
 std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
@@ -126,13 +115,13 @@ std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
   Buffer local = Buffer::Zeros(LocalShape(mesh, shape, full), config.dtype);
   std::fill(local.real.begin(), local.real.end(), RoundTo(config.dtype, fill));
   std::fill(local.whole.begin(), local.whole.end(), 127);
-  pool.first = Everywhere(mesh, shape, full, local);
+  pool.first = OnEveryDevice(mesh, shape, full, local);
   if (config.format == PageFormat::kSeparate) pool.second = pool.first;
   if (pool.IsQuantized()) {
     const Shape rows{config.pages, config.page_size, config.key_heads};
     Buffer scale = Buffer::Zeros(LocalShape(mesh, rows, spec), Dtype::kF32);
     std::fill(scale.real.begin(), scale.real.end(), fill);
-    pool.key_scale = Everywhere(mesh, rows, PadSpec(spec, 3), scale);
+    pool.key_scale = OnEveryDevice(mesh, rows, PadSpec(spec, 3), scale);
     pool.value_scale = pool.key_scale;
   }
   return pool;

@@ -6,10 +6,11 @@
 #include "verify/judge/parts.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "exec/machine/packet.h"
 #include "verify/cases/dense_inputs.h"
 #include "verify/cases/shapes.h"
 
@@ -32,23 +33,6 @@ int64_t Group(const exec::AttentionProblem& problem) {
 void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
   if (!x || x->shape[dim] == 1) return;
   x = exec::SliceDim(*x, dim, begin, end - begin);
-}
-
-template <class T>
-void Put(const std::vector<T>& values, exec::Packet& out) {
-  const size_t at = out.size(), size = values.size() * sizeof(T);
-  out.resize(at + size);
-  if (size > 0) std::memcpy(out.data() + at, values.data(), size);
-}
-
-// False where there are not as many.
-template <class T>
-bool Take(const exec::Packet& from, size_t& at, std::vector<T>& values) {
-  const size_t size = values.size() * sizeof(T);
-  if (at + size > from.size()) return false;
-  if (size > 0) std::memcpy(values.data(), from.data() + at, size);
-  at += size;
-  return true;
 }
 
 // A part's [b, T, h, Dv] into the whole.
@@ -158,10 +142,10 @@ std::optional<WholeOfParts> JudgeInParts(const Case& test,
     if (logits) {
       largest[0] = std::max(largest[0], dense::LargestLogit(in, options));
     }
-    Put(right->output.data, own);
-    Put(alone->real, own);
+    exec::PutAll(right->output.data, own);
+    exec::PutAll(alone->real, own);
   }
-  Put(largest, own);
+  exec::PutAll(largest, own);
   for (const exec::Packet& all : transport.Share({std::byte{fine}})) {
     if (all != exec::Packet{std::byte{1}}) return std::nullopt;
   }
@@ -178,7 +162,7 @@ std::optional<WholeOfParts> JudgeInParts(const Case& test,
   Shape canonical = shape;
   if (dim == 1) std::swap(canonical[1], canonical[2]);
   whole.reference = Array::Zeros(canonical);
-  std::vector<size_t> at(ranks, 0);
+  std::vector<std::span<const std::byte>> left(in.begin(), in.end());
   for (size_t i = 0; i < parts.size(); ++i) {
     const Part& part = parts[i];
     const size_t rank = i % ranks;
@@ -191,15 +175,15 @@ std::optional<WholeOfParts> JudgeInParts(const Case& test,
     if (dim == 1) std::swap(bthd[1], bthd[2]);
     Array reference = Array::Zeros(bthd);
     Buffer alone = Buffer::Zeros(extent, OutputDtype(test));
-    if (!Take(in[rank], at[rank], reference.data) ||
-        !Take(in[rank], at[rank], alone.real)) {
+    if (!exec::TakeAll(left[rank], reference.data) ||
+        !exec::TakeAll(left[rank], alone.real)) {
       transport.Stop("a part of the reference is cut short");
     }
     Place(reference, part, group, whole.reference);
     exec::CopyBlock(alone, Shape(4, 0), whole.unsharded, start, extent);
   }
   for (size_t rank = 0; rank < ranks; ++rank) {
-    if (!Take(in[rank], at[rank], largest)) {
+    if (!exec::TakeAll(left[rank], largest)) {
       transport.Stop("a part's largest logit is missing");
     }
     whole.largest_logit = std::max(whole.largest_logit, largest[0]);

@@ -6,10 +6,11 @@
 #include "verify/traces/trace_judge.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "dense/attention.h"
 #include "exec/attention/staging.h"
+#include "exec/machine/packet.h"
 #include "exec/operations/all.h"
 #include "exec/operations/flash_decoding.h"
 #include "source/thread_pool.h"
@@ -171,41 +172,38 @@ bool TraceJudge::IsOwn(int64_t row) const {
 void TraceJudge::ShareRows(std::vector<Outputs>& out,
                            std::vector<std::string>& refused) const {
   const size_t width = At(trace_.heads * trace_.head_dim);
-  const size_t bytes = width * sizeof(double);
   const auto each = [&](int rank, auto&& visit) {
     for (int64_t row = rank; row < trace_.batch; row += transport_->ranks()) {
       for (Outputs& of : out) {
         for (Array* array : {&of.reference, &of.alone}) {
-          visit(array->data.data() + At(row) * width);
+          visit(std::span(array->data).subspan(At(row) * width, width));
         }
       }
     }
   };
   exec::Packet own;
-  each(transport_->rank(), [&](const double* from) {
-    const size_t at = own.size();
-    own.resize(at + bytes);
-    std::memcpy(own.data() + at, from, bytes);
-  });
+  each(transport_->rank(),
+       [&](std::span<double> outputs) { exec::PutAll(outputs, own); });
   const std::vector<exec::Packet> rows = transport_->Share(own);
   // One reason is as good as another; which rows have one must be known.
   std::string why;
   for (const std::string& text : refused) {
     if (why.empty()) why = text;
   }
-  const auto* const letters = reinterpret_cast<const std::byte*>(why.data());
-  const std::vector<exec::Packet> reasons =
-      transport_->Share({letters, letters + why.size()});
+  exec::Packet letters;
+  exec::PutAll(why, letters);
+  const std::vector<exec::Packet> reasons = transport_->Share(letters);
   for (int rank = 0; rank < transport_->ranks(); ++rank) {
     const exec::Packet& reason = reasons[static_cast<size_t>(rank)];
     if (!reason.empty() && rank < trace_.batch) {
       refused[At(rank)].assign(reinterpret_cast<const char*>(reason.data()),
                                reason.size());
     }
-    const std::byte* from = rows[static_cast<size_t>(rank)].data();
-    each(rank, [&](double* to) {
-      std::memcpy(to, from, bytes);
-      from += bytes;
+    std::span<const std::byte> left(rows[static_cast<size_t>(rank)]);
+    each(rank, [&](std::span<double> outputs) {
+      if (!exec::TakeAll(left, outputs)) {
+        transport_->Stop("a row of the reference is cut short");
+      }
     });
   }
 }
