@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "attention_cases.h"
-#include "exec/machine/buffer.h"
+#include "source/memory.h"
 
 namespace {
 
@@ -37,7 +37,7 @@ double Seconds(const shardc::bench::TimedCase& timed) {
 }  // namespace
 
 int main() {
-  shardc::exec::KeepFreedBuffers();
+  shardc::KeepFreedMemory();
   shardc::bench::AttentionCases cases;
   std::string line;
   while (std::getline(std::cin, line)) {

@@ -16,6 +16,7 @@
 #include "cli/output.h"
 #include "cli/parser.h"
 #include "source/file_sink.h"
+#include "source/memory.h"
 #include "source/unfinished.h"
 
 namespace shardc::cli {
@@ -54,6 +55,7 @@ void Say(std::string_view text) {
 }
 
 int Main(int argc, char** argv) {
+  KeepFreedMemory();
   KeepStandardStreams();
   const InterruptNotice interrupts("");
   if (argc < 2) {  // in a script a command's name was lost: no success

@@ -4,10 +4,6 @@
 //   [1:3, 2:6] of [4, 8]  ->  runs of 4 from 10 and from 18
 #include "exec/machine/buffer.h"
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -198,14 +194,6 @@ Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order) {
     }
   }
   return out;
-}
-
-void KeepFreedBuffers() {
-#ifdef __GLIBC__
-  constexpr int kMiB = 1 << 20;
-  mallopt(M_MMAP_THRESHOLD, 32 * kMiB);
-  mallopt(M_TRIM_THRESHOLD, 256 * kMiB);
-#endif
 }
 
 int64_t FirstDifference(const Buffer& a, const Buffer& b) {

@@ -56,11 +56,6 @@ Buffer ConcatDim(const std::vector<const Buffer*>& parts, size_t dim);
 // Dimension i of the result is dimension `order[i]` of `from`.
 Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order);
 
-// Keeps the memory of buffers that are gone for those to come, up to 256 MiB
-// and 32 MiB a buffer: taken from the system anew, each page of it would be
-// cleared again. For a whole process, and only where the allocator can.
-void KeepFreedBuffers();
-
 // Equal shape, dtype and bits: -0 differs from 0, NaNs compare by payload.
 bool BitEqual(const Buffer& a, const Buffer& b);
 // Row-major offset of the first element whose bits differ, or -1. The shapes

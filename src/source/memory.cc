@@ -1,0 +1,18 @@
+#include "source/memory.h"
+
+#include <cstdlib>  // tells which library this is
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace shardc {
+
+void KeepFreedMemory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, -1);
+#endif
+}
+
+}  // namespace shardc
