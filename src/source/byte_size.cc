@@ -15,7 +15,7 @@ struct ByteUnit {
   std::string_view name;
   int64_t bytes;
 };
-constexpr std::array<ByteUnit, 26> kUnits = {{
+constexpr std::array<ByteUnit, 27> kUnits = {{
     {"", 1},
     {"B", 1},
     {"KiB", int64_t{1} << 10},
@@ -36,6 +36,7 @@ constexpr std::array<ByteUnit, 26> kUnits = {{
     {"Ti", int64_t{1} << 40},
     {"Pi", int64_t{1} << 50},
     {"Ei", int64_t{1} << 60},
+    {"kB", 1'000},
     {"KB", 1'000},
     {"MB", 1'000'000},
     {"GB", 1'000'000'000},

@@ -19,6 +19,7 @@ TEST_CASE("a size is a number and a unit, rounded down to whole bytes") {
       {"512 B", 512},
       {"1KiB", 1024},
       {"1KB", 1000},
+      {"1kB", 1000},
       {"80GiB", int64_t{80} << 30},
       {"80G", int64_t{80} << 30},
       {"80 Gi", int64_t{80} << 30},
@@ -48,7 +49,7 @@ TEST_CASE("what is no size") {
        {"",      " ",           "0",       "0GiB",    "0.0001KB",
         "-1",    "+1",          "1.",      ".5GiB",   "1.5",
         "1.5B",  "1.0000000GB", "1e3",     "1,5GB",   "80gb",
-        "80Gb",  "1",           "80",      "1048575", "GiB",
+        "80Gb",  "1",           "1kb",     "1048575", "GiB",
         "1GiB ", " 1GiB",       "1 GiB/s", "0x10",    "9223372036854775808",
         "8EiB",  "9.3EB",       "1GiB1",   "1\tGB"}) {
     CAPTURE(text);
