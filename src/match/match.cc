@@ -30,6 +30,48 @@ RE2::Options PatternOptions() {
   return options;
 }
 
+// Whether `|` may stand outside all groups.
+bool MayBeAlternatives(std::string_view pattern) {
+  if (pattern.find('|') == pattern.npos) return false;
+  // These may hold parentheses that are none.
+  if (pattern.find('[') != pattern.npos) return true;
+  int depth = 0;
+  for (size_t at = 0; at < pattern.size(); ++at) {
+    if (pattern[at] == '|' && depth == 0) return true;
+    if (pattern[at] == '(') ++depth;
+    if (pattern[at] == ')') --depth;
+    if (pattern[at] == '\\') ++at;
+  }
+  return false;
+}
+
+bool IsWordCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || c == '_';
+}
+
+// What every match begins with, as far as the pattern says so in plain letters.
+//   mlp\.experts\.(\d+)  ->  mlp.experts.     ab*(c)  ->  a     (a)b  ->  none
+std::string LiteralBegin(std::string_view pattern) {
+  std::string out;
+  if (MayBeAlternatives(pattern)) return out;
+  for (size_t at = 0; at < pattern.size(); ++at) {
+    const bool escaped = pattern[at] == '\\' && at + 1 < pattern.size();
+    const char c = pattern[escaped ? at + 1 : at];
+    const bool plain = escaped ? c == '.' || c == '/' || c == '-'
+                               : IsWordCharacter(c) || c == '/' || c == '-';
+    if (!plain) {
+      const bool repeats = !escaped && std::string_view("*+?{").find(c) !=
+                                           std::string_view::npos;
+      if (repeats && !out.empty()) out.pop_back();
+      break;
+    }
+    out += c;
+    if (escaped) ++at;
+  }
+  return out;
+}
+
 }  // namespace
 
 struct Matcher::State {
@@ -148,8 +190,10 @@ std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
 
 struct Regex::State {
   explicit State(std::string_view text)
-      : re(re2::StringPiece(text.data(), text.size()), PatternOptions()) {}
+      : re(re2::StringPiece(text.data(), text.size()), PatternOptions()),
+        begin(LiteralBegin(text)) {}
   RE2 re;
+  std::string begin;  // of every match
 };
 
 Regex::Regex(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -169,14 +213,23 @@ bool Regex::Found(std::string_view text) const {
                            state_->re);
 }
 
-std::optional<std::string> Regex::Group1(std::string_view text) const {
-  std::array<re2::StringPiece, 2> groups;
-  if (state_->re.NumberOfCapturingGroups() < 1 ||
-      !state_->re.Match(re2::StringPiece(text.data(), text.size()), 0,
-                        text.size(), RE2::UNANCHORED, groups.data(), 2)) {
-    return std::nullopt;
+std::optional<std::string_view> Regex::Group1(std::string_view text) const {
+  if (groups() < 1) return std::nullopt;
+  std::array<re2::StringPiece, 2> found;
+  const auto matches = [&](size_t at, RE2::Anchor anchor) {
+    return state_->re.Match(re2::StringPiece(text.data(), text.size()), at,
+                            text.size(), anchor, found.data(), 2);
+  };
+  const std::string_view begin = state_->begin;
+  bool any = begin.empty() && matches(0, RE2::UNANCHORED);
+  // The first place where a match begins is the match; RE2 searches thrice
+  // where it is not told one.
+  for (size_t at = begin.empty() ? text.npos : text.find(begin);
+       !any && at != text.npos; at = text.find(begin, at + 1)) {
+    any = matches(at, RE2::ANCHOR_START);
   }
-  return std::string(groups[1].data(), groups[1].size());
+  if (!any) return std::nullopt;
+  return std::string_view(found[1].data(), found[1].size());
 }
 
 int Regex::groups() const { return state_->re.NumberOfCapturingGroups(); }

@@ -97,7 +97,7 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   bool Found(std::string_view text) const;
   // First capturing group of the first match.
-  std::optional<std::string> Group1(std::string_view text) const;
+  std::optional<std::string_view> Group1(std::string_view text) const;
   int groups() const;
 
  private:

@@ -67,6 +67,8 @@ struct Manifest {
   // Numbers of the tensors in the order of their names' bytes; empty: not
   // sorted yet.
   std::vector<uint32_t> by_name;
+  // Whether all names are known to be plain text (source/plain_text.h).
+  bool plain_names = false;
   std::vector<std::string> notes;  // such as "names only: no file is present"
 
   const TensorType& TypeOf(const Tensor& tensor) const {

@@ -73,6 +73,7 @@ bool TakeTensors(const PlainLeaves& leaves, Manifest& manifest) {
   TextOrder sorted = OrderOf(names);
   if (!sorted.distinct) return false;
   manifest.by_name = std::move(sorted.order);
+  manifest.plain_names = true;
   manifest.types = leaves.numbers.Take();
   manifest.tensors.reserve(names.size());
   for (size_t i = 0; i < names.size(); ++i) {

@@ -355,9 +355,8 @@ std::optional<int64_t> Compiler::CoordinateOf(uint32_t tensor, int32_t rule) {
     at = static_cast<size_t>(end->rule);
     tensor = end->tensor;
   }
-  return placements_.Coordinate(c_.rules.rules[at], at,
-                                c_.manifest.tensors[tensor].name,
-                                c_.manifest.separator, c_.mesh, findings_);
+  return placements_.Coordinate(c_.rules.rules[at], at, c_.manifest, tensor,
+                                c_.mesh, findings_);
 }
 
 void Compiler::PlanRules() {
@@ -434,6 +433,7 @@ bool Compiler::Run() {
   }
   plan.types = c_.manifest.types;
   plan.by_name = std::move(c_.manifest.by_name);
+  plan.plain_names = c_.manifest.plain_names;
   PlanParams();
   if (findings_.HasErrors()) return false;
   PlanRules();

@@ -114,13 +114,15 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
 // Parameters by name, as UTF-16 code units. Byte order is UTF-16 order unless
 // a name leaves the basic plane.
 std::vector<uint32_t> SortedParams(const Plan& plan) {
-  const bool plain = std::all_of(
-      plan.names.begin(), plan.names.end(), [](std::string_view name) {
-        const size_t ascii = EndOfPlain(name);
-        return std::all_of(name.begin() + ascii, name.end(), [](char c) {
-          return static_cast<unsigned char>(c) < 0xe0;
-        });
-      });
+  const bool plain =
+      plan.plain_names ||
+      std::all_of(
+          plan.names.begin(), plan.names.end(), [](std::string_view name) {
+            const size_t ascii = EndOfPlain(name);
+            return std::all_of(name.begin() + ascii, name.end(), [](char c) {
+              return static_cast<unsigned char>(c) < 0xe0;
+            });
+          });
   if (plain) {
     return plan.by_name.empty() ? OrderOf(plan.names).order : plan.by_name;
   }
@@ -230,7 +232,7 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
     const uint32_t i = order[at];
     const PlannedParam& param = plan.params[i];
     const LayoutText& layout = layouts[param.layout];
-    json.Key(plan.names[i]);
+    json.Key(plan.names[i], plan.plain_names);
     if (!param.coordinate && !plan.has_weight_decay) {
       json.Written(layout.whole);
       continue;

@@ -20,8 +20,17 @@
 namespace shardc {
 namespace {
 
-// The whole of the text as a number, or -1.
-int64_t IndexIn(const std::optional<std::string>& text) {
+// The number that the pattern's group captures of the name, as the rule's
+// separator writes it; -1 where there is none.
+int64_t IndexIn(const Regex& pattern, const Rule& rule, std::string_view tensor,
+                char separator) {
+  std::string own;
+  if (separator != 0 && separator != rule.separator) {
+    own = tensor;
+    std::replace(own.begin(), own.end(), separator, rule.separator);
+    tensor = own;
+  }
+  const auto text = pattern.Group1(tensor);
   if (!text) return -1;
   int64_t index = -1;
   const char* const end = text->data() + text->size();
@@ -29,22 +38,20 @@ int64_t IndexIn(const std::optional<std::string>& text) {
   return error == std::errc() && read == end ? index : -1;
 }
 
-// The name as the rule's pattern sees it.
-std::string NameFor(const Rule& rule, std::string_view tensor, char separator) {
-  std::string name(tensor);
-  if (separator != 0 && separator != rule.separator) {
-    std::replace(name.begin(), name.end(), separator, rule.separator);
+// By tensor.
+std::vector<int64_t> IndicesIn(const Manifest& manifest, const Rule& rule,
+                               const Regex& pattern) {
+  std::vector<int64_t> out;
+  out.reserve(manifest.tensors.size());
+  for (const Tensor& tensor : manifest.tensors) {
+    out.push_back(IndexIn(pattern, rule, tensor.name, manifest.separator));
   }
-  return name;
+  return out;
 }
 
-int64_t CountIn(const Manifest& manifest, const Rule& rule,
-                const Regex& pattern) {
+int64_t CountOf(std::span<const int64_t> indices) {
   int64_t largest = -1;
-  for (const Tensor& tensor : manifest.tensors) {
-    largest = std::max(largest, IndexIn(pattern.Group1(NameFor(
-                                    rule, tensor.name, manifest.separator))));
-  }
+  for (const int64_t index : indices) largest = std::max(largest, index);
   // The largest index of all has no number after it.
   return largest == std::numeric_limits<int64_t>::max() ? largest : largest + 1;
 }
@@ -56,7 +63,8 @@ Placements Placements::Compile(std::span<const Rule> rules,
   Placements out;
   out.index_patterns_.resize(rules.size());
   out.counts_.resize(rules.size());
-  std::map<std::pair<std::string, char>, int64_t> read_off;
+  out.indices_of_.resize(rules.size());
+  std::map<std::pair<std::string, char>, size_t> read_off;
   for (size_t i = 0; i < rules.size(); ++i) {
     const auto& placement = rules[i].placement;
     if (!placement) continue;
@@ -73,9 +81,12 @@ Placements Placements::Compile(std::span<const Rule> rules,
     out.counts_[i] = placement->count;
     if (placement->count == 0) {
       const auto [at, first] = read_off.try_emplace(
-          {placement->index_pattern, rules[i].separator}, 0);
-      if (first) at->second = CountIn(manifest, rules[i], *regex);
-      out.counts_[i] = at->second;
+          {placement->index_pattern, rules[i].separator}, out.indices_.size());
+      if (first) {
+        out.indices_.push_back(IndicesIn(manifest, rules[i], *regex));
+      }
+      out.indices_of_[i] = at->second;
+      out.counts_[i] = CountOf(out.indices_[at->second]);
     }
     out.index_patterns_[i] = std::move(*regex);
   }
@@ -83,14 +94,16 @@ Placements Placements::Compile(std::span<const Rule> rules,
 }
 
 std::optional<int64_t> Placements::Coordinate(const Rule& rule, size_t at,
-                                              std::string_view tensor,
-                                              char separator, const Mesh& mesh,
+                                              const Manifest& manifest,
+                                              uint32_t number, const Mesh& mesh,
                                               Findings& findings) const {
   if (!rule.placement || !mesh.Find(rule.placement->axis)) return std::nullopt;
   const Placement& placement = *rule.placement;
+  const std::string_view tensor = manifest.tensors[number].name;
   const int64_t count = counts_[at];
-  const int64_t index =
-      IndexIn(index_patterns_[at]->Group1(NameFor(rule, tensor, separator)));
+  const int64_t index = indices_of_[at] ? indices_[*indices_of_[at]][number]
+                                        : IndexIn(*index_patterns_[at], rule,
+                                                  tensor, manifest.separator);
   if (index >= 0 && index < count) {
     // index < count, so the quotient is below the axis's size.
     const auto product = CheckedMul(index, mesh.SizeOf(placement.axis));

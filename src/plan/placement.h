@@ -32,16 +32,19 @@ class Placements {
   static Placements Compile(std::span<const Rule> rules,
                             const Manifest& manifest, Findings& findings);
 
-  // index * size / count for a tensor of `rule`, the rule number `at`. Nothing
-  // where it places nothing or the mesh lacks its axis; a finding where the
-  // name has no index or one not below `count`.
+  // index * size / count for tensor `number` of the manifest, of `rule`, the
+  // rule number `at`. Nothing where it places nothing or the mesh lacks its
+  // axis; a finding where the name has no index or one not below `count`.
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
-                                    std::string_view tensor, char separator,
+                                    const Manifest& manifest, uint32_t number,
                                     const Mesh& mesh, Findings& findings) const;
 
  private:
   std::vector<std::optional<Regex>> index_patterns_;  // by rule
   std::vector<int64_t> counts_;
+  // By tensor, where a count was read off the names; by rule, which of them.
+  std::vector<std::vector<int64_t>> indices_;
+  std::vector<std::optional<size_t>> indices_of_;
 };
 
 // The axis along which a parameter of this layout has its coordinate: that of

@@ -92,6 +92,8 @@ struct Plan {
   std::vector<std::string_view> names;
   // Their numbers in the order of the names' bytes; empty: not sorted yet.
   std::vector<uint32_t> by_name;
+  // Whether all names are known to be plain text (source/plain_text.h).
+  bool plain_names = false;
   std::vector<PlannedParam> params;
   std::vector<ParamLayout> layouts;
   std::vector<std::string> placement_axes;  // by rule; empty where none

@@ -133,9 +133,17 @@ void JsonWriter::End() {
   out_.Put(frame.close);
 }
 
-void JsonWriter::Key(std::string_view key) {
+void JsonWriter::Key(std::string_view key) { Key(key, false); }
+
+void JsonWriter::Key(std::string_view key, bool plain) {
   Separate();
-  PutString(out_, key, style_ == JsonStyle::kCanonical);
+  if (plain) {
+    out_.Put('"');
+    out_.Append(key);
+    out_.Put('"');
+  } else {
+    PutString(out_, key, style_ == JsonStyle::kCanonical);
+  }
   out_.Append(style_ == JsonStyle::kSpaced ? ": " : ":");
   after_key_ = true;
 }

@@ -60,6 +60,8 @@ class JsonWriter {
   void EndArray() { End(); }
 
   void Key(std::string_view key);
+  // `plain`: the key is known to be plain text (source/plain_text.h).
+  void Key(std::string_view key, bool plain);
 
   void Null();
   void Bool(bool value);

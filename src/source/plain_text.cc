@@ -7,6 +7,10 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace shardc {
 namespace {
 
@@ -27,11 +31,17 @@ size_t PlainOf(const char* from) {
   std::memcpy(&bytes, from, sizeof(bytes));
   const auto special = (bytes < Each(0x20)) | (bytes == Each(0x7F)) |
                        (bytes == Each('"')) | (bytes == Each('\\'));
-  const auto words = std::bit_cast<std::array<uint64_t, 2>>(special);
+#ifdef __SSE2__
+  const int mask = _mm_movemask_epi8(std::bit_cast<__m128i>(special));
+  if (mask == 0) return sizeof(Bytes);
+  return static_cast<size_t>(std::countr_zero(static_cast<unsigned>(mask)));
+#else
+  const auto words = std::bit_cast<std::array<uint64_t, 2> >(special);
   if ((words[0] | words[1]) == 0) return sizeof(Bytes);
   const size_t half = words[0] != 0 ? 0 : 1;
   return half * sizeof(uint64_t) +
          static_cast<size_t>(std::countr_zero(words[half])) / 8;
+#endif
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "match/match.h"
 
 #include <doctest/doctest.h>
+#include <re2/re2.h>
 
 #include <random>
 
@@ -181,6 +182,63 @@ TEST_CASE("a single pattern gives its first group") {
   CHECK(regex->Group1("a/experts/17/w1") == "17");
   CHECK_FALSE(regex->Group1("a/expert/17/w1").has_value());
   CHECK(regex->Found("experts/0/"));
+}
+
+// RE2 searches for itself where it is not told where a match begins.
+TEST_CASE("a first group is the one that a search finds") {
+  const std::string patterns[] = {
+      R"(experts\.(\d+)\.)",
+      R"(a(\d))",
+      R"(aa(\d))",
+      R"(ab?(c))",
+      R"(ab*(a|b))",
+      R"(a{2}(\d))",
+      R"(x|a(\d))",
+      R"((x|a)b)",
+      R"(a\|(b))",
+      R"(a[|(](b|c))",
+      R"(a[)]|x(b))",
+      R"(^a(b))",
+      R"(a(b)$)",
+      R"(\ba(\w))",
+      R"(a(?i)B(c))",
+      R"((?i)Ab(c))",
+      R"(\Qa|\E(b))",
+      R"(a.b\.(\w)|c)",
+      R"(a-b/(\d*))",
+      R"((a)(b))",
+      R"(a+?(b))",
+      R"(a\d(b)?)",
+      R"(abc)",
+      R"(a\.?(b))",
+  };
+  std::mt19937_64 random(3);
+  constexpr std::string_view kBytes = "aaabbbcx01.|/-)AB";
+  int found = 0;
+  for (const std::string& text : patterns) {
+    CAPTURE(text);
+    Findings findings;
+    const auto regex = Regex::Compile({text, {}, '/'}, findings);
+    REQUIRE(regex.has_value());
+    const RE2 judge(text);
+    for (int i = 0; i < 5000; ++i) {
+      std::string name = random() % 8 == 0 ? "experts.17.w" : "";
+      for (uint64_t n = random() % 12; n > 0; --n) {
+        name += kBytes[random() % kBytes.size()];
+      }
+      CAPTURE(name);
+      re2::StringPiece groups[2];
+      const bool any =
+          judge.NumberOfCapturingGroups() > 0 &&
+          judge.Match(name, 0, name.size(), RE2::UNANCHORED, groups, 2);
+      const auto got = regex->Group1(name);
+      REQUIRE(got.has_value() == any);
+      if (any)
+        REQUIRE(*got == std::string_view(groups[1].data(), groups[1].size()));
+      found += any ? 1 : 0;
+    }
+  }
+  CHECK(found > 10000);
 }
 
 }  // namespace

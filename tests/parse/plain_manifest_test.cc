@@ -8,6 +8,7 @@
 
 #include "parse/manifest.h"
 #include "same_manifest.h"
+#include "source/plain_text.h"
 
 namespace shardc {
 namespace {
@@ -89,6 +90,10 @@ bool ReadsTheSame(std::string_view text) {
   REQUIRE(full.has_value());
   CHECK(findings.all().empty());
   CHECK(SameManifest(*plain, *full));
+  CHECK(plain->plain_names);
+  for (const Tensor& tensor : plain->tensors) {
+    CHECK(EndOfPlain(tensor.name) == tensor.name.size());
+  }
   return true;
 }
 

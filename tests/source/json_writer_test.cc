@@ -100,6 +100,23 @@ TEST_CASE("json writer: members made once and used again") {
         "{\"first\": 1, \"x\": 1, \"y\": \"z\", \"last\": 1}]");
 }
 
+TEST_CASE("json writer: a key that is known to be plain is copied") {
+  const auto written = [](std::string_view key, bool plain, JsonStyle style) {
+    return TextOf([&](Sink& out) {
+      JsonWriter json(out, style);
+      json.BeginObject();
+      json.Key(key, plain);
+      json.Null();
+      json.EndObject();
+    });
+  };
+  for (const JsonStyle style : {JsonStyle::kSpaced, JsonStyle::kCanonical}) {
+    for (const std::string_view key : {"", "a", "layers/0/~attn kernel"}) {
+      CHECK(written(key, true, style) == written(key, false, style));
+    }
+  }
+}
+
 TEST_CASE("json writer: strings") {
   CHECK(JsonString("a\"b\\\n\x01\x7f") == "\"a\\\"b\\\\\\n\\u0001\\u007f\"");
   // What nobody sees is written out, but where there is one spelling only.

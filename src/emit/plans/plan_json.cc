@@ -132,7 +132,7 @@ void WriteParams(JsonWriter& json, const Plan& plan) {
   json.BeginObject(JsonLayout::kLines);
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const PlannedParam& param = plan.params[i];
-    json.Key(plan.names[i]);
+    json.Key(plan.names[i], plan.plain_names);
     if (!param.coordinate && !plan.has_weight_decay) {
       json.Written(layouts[param.layout]);
       continue;
