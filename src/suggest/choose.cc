@@ -112,15 +112,19 @@ class Chooser {
                                   static_cast<double>(tree_.bytes);
   }
 
+  // Devices over which one copy of the model lies.
+  double DevicesOfReplica() const {
+    const int64_t devices = mesh_.devices() / mesh_.dp;
+    return static_cast<double>(devices);
+  }
+
   // Of what a device has to hold at best.
   bool IsSmall(size_t k) const {
     const Kind& kind = tree_.kinds[k];
     if (kind.elements < std::min(kSmallElements, elements_ / kFewest)) {
       return true;
     }
-    return Thousandths(kind.total_bytes()) *
-               static_cast<double>(mesh_.devices() / mesh_.dp) <
-           kSmallShare;
+    return Thousandths(kind.total_bytes()) * DevicesOfReplica() < kSmallShare;
   }
 
   // Tensor parallelism keeps whole what the inner dimension counts.
@@ -191,8 +195,8 @@ class Chooser {
     double least = BytesWith(family, best);
     for (size_t i = 1; i < ways.size() && mesh_.tp > 1; ++i) {
       const double bytes = BytesWith(family, ways[i]);
-      const double saved = Thousandths(static_cast<int64_t>(least - bytes)) *
-                           static_cast<double>(mesh_.devices() / mesh_.dp);
+      const double saved =
+          Thousandths(static_cast<int64_t>(least - bytes)) * DevicesOfReplica();
       const bool worth = ways[i] == Way::kSlices && best != Way::kSlices
                              ? saved > kWorthSlices
                              : bytes * 1.05 < least;

@@ -5,6 +5,7 @@
 //   mlp 336 MiB [down ×32 | gate ×32 | up ×32] | head 250 MiB | ...
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -71,7 +72,7 @@ void WriteBar(Page& page, const cost::Report& report, int64_t scale) {
   if (capacity && *capacity > 0) {
     const bool over = total > *capacity;
     html.Raw(over ? "<span class=e>✕ " : "<span class=q>");
-    html.Number(static_cast<int64_t>(Percent(total, *capacity) + 0.5));
+    html.Number(std::llround(Percent(total, *capacity)));
     html.Raw("\u00a0%</span>");
   }
   html.Raw("</span></div>\n");

@@ -88,10 +88,10 @@ class Writer {
   std::vector<Spec> specs;
   step::AnchorAxes anchors;
 
-  void Anchor(std::string_view token, AxisGroup axes) {
+  void Anchor(std::string_view token, const AxisGroup& axes) {
     for (size_t i = 0; i < step::kAnchorTokens.size(); ++i) {
       if (step::kAnchorTokens[i] == token) {
-        anchors.by_token[i] = std::move(axes);
+        anchors.by_token[i] = axes;
       }
     }
   }
