@@ -27,7 +27,7 @@ PATCHES = os.path.join(ROOT, "docs", "extending")
 NAMES = ["format", "lint", "operation"]
 # The options of this build that make its objects what they are.
 OPTIONS = ["optimization", "debug", "werror", "b_pch", "b_pie", "b_sanitize",
-           "b_lundef", "cpp_args"]
+           "b_lundef", "cpp_args", "common_headers"]
 TARGETS = ["src/cli/shardc", "tests/lint_test", "tests/parse_test",
            "tests/programs/describe_commands"]
 # What the program says of itself, written anew by the documented commands.
