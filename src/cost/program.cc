@@ -64,7 +64,9 @@ class Reader {
     // Sums over the hidden size; what a norm makes is the layer's.
     const bool sums = graph_.values[At(value)].labels.size() <= 2;
     if (sums && name.find("norm") != std::string_view::npos) return "norms";
-    return name == "attention" ? "attention" : "layers";
+    const bool attends =
+        name == "attention" || name.starts_with("attention_near");
+    return attends ? "attention" : "layers";
   }
 
  private:
@@ -85,12 +87,24 @@ class Reader {
     }
   }
 
-  // Names in front of the layers.
+  // Names in front of the layers, and of an encoder's.
   void FindBegin() {
+    std::vector<std::string_view> names;
+    int stack = -1;
     for (const step::Op& op : graph_.ops) {
+      if (op.phase != step::Phase::kForward) return;
       if (op.in.empty()) continue;
-      if (op.layer >= 0) return;
-      begin_.push_back(op.name);
+      if (op.layer < 0) {
+        names.push_back(op.name);
+        continue;
+      }
+      const int now =
+          graph_.encoder_layer >= 0 && op.layer >= graph_.encoder_layer ? 1 : 0;
+      if (now != stack) {
+        begin_.insert(begin_.end(), names.begin(), names.end());
+      }
+      stack = now;
+      names.clear();
     }
   }
 

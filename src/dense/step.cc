@@ -307,6 +307,8 @@ class Runner {
         return Drop(op, out);
       case OpKind::kRoll:
         return Roll(op, out);
+      case OpKind::kDistance:
+        return Distances(op, out);
       case OpKind::kInput:
         return;
     }
@@ -320,9 +322,13 @@ class Runner {
     const StepTensor<T>& x = Of(op.in[0]);
     Odometer at(out.shape, {RowMajor(out.shape)});
     for (T& to : out.data) {
-      const int64_t from = (at.at(dim) + rows - op.sign) % rows;
+      const int64_t before = at.at(dim) - op.sign;
+      const int64_t from = (before + rows) % rows;
       const int64_t there = at.offset(0) + (from - at.at(dim)) * stride;
-      to = x.data[static_cast<size_t>(there)];
+      const bool comes_round = before != from;
+      to = comes_round && op.fn == step::kOpen
+               ? T(0)
+               : x.data[static_cast<size_t>(there)];
       at.Next();
     }
   }
@@ -422,18 +428,55 @@ class Runner {
   void Rows(const Op& op, StepTensor<T>& out) {
     const bool scatter = op.kind == OpKind::kScatter;
     const ValueId ids = scatter ? op.in[0] : op.in[1];
+    const ValueId table = scatter ? op.out : op.in[0];
+    // What a token has of its row.
+    const ValueId tokens = scatter ? op.in[1] : op.out;
     const StepTensor<T>& from = Of(scatter ? op.in[1] : op.in[0]);
     const int64_t rows = SizeOf(op.label);
-    const int64_t width = out.shape.back();
-    const auto count = static_cast<int64_t>(Of(ids).data.size());
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = Whole(ids, i) + op.index;
+    const Labels& labels = LabelsOf(tokens);
+    const int64_t step = By(table, {op.label})[0];
+    Odometer at(Of(tokens).shape,
+                {By(tokens, labels), By(table, labels), By(ids, labels)});
+    const size_t count = Of(tokens).data.size();
+    for (size_t i = 0; i < count; ++i, at.Next()) {
+      const int64_t row = Whole(ids, at.offset(2)) + op.index;
       if (row < 0 || row >= rows) continue;
-      const int64_t source = scatter ? i : row, target = scatter ? row : i;
-      for (int64_t d = 0; d < width; ++d) {
-        out.data[static_cast<size_t>(target * width + d)] +=
-            from.data[static_cast<size_t>(source * width + d)];
-      }
+      const auto token = static_cast<size_t>(at.offset(0));
+      const auto cell = static_cast<size_t>(at.offset(1) + row * step);
+      out.data[scatter ? cell : token] += from.data[scatter ? token : cell];
+    }
+  }
+
+  // Of `rows` the one for a key `apart` places behind its query: half of them
+  // are for keys that lie behind, where these count. Half of what is left have
+  // one distance each, the others stand for ranges that grow by a factor.
+  static int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
+    int64_t first = 0, far = std::max<int64_t>(-apart, 0);
+    if (both) {
+      rows /= 2;
+      first = apart > 0 ? rows : 0;
+      far = std::abs(apart);
+    }
+    const int64_t single = rows / 2;
+    if (far < single) return first + far;
+    if (single == 0 || far >= most) return first + rows - 1;
+    const auto unit = static_cast<double>(single);
+    const double way = std::log(static_cast<double>(far) / unit) /
+                       std::log(static_cast<double>(most) / unit);
+    const auto more =
+        static_cast<int64_t>(way * static_cast<double>(rows - single));
+    return first + std::min(single + more, rows - 1);
+  }
+
+  void Distances(const Op& op, StepTensor<T>& out) {
+    const Labels& labels = LabelsOf(op.out);
+    const int64_t rows = SizeOf(op.label), most = SizeOf(op.counts[0]);
+    Odometer at(out.shape, {By(op.in[0], labels), By(op.in[1], labels)});
+    for (T& to : out.data) {
+      const int64_t apart =
+          Whole(op.in[1], at.offset(1)) - Whole(op.in[0], at.offset(0));
+      to = T(static_cast<double>(Bucket(apart, rows, most, op.fn == "both")));
+      at.Next();
     }
   }
 

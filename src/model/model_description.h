@@ -4,6 +4,7 @@
 #ifndef SHARDC_MODEL_MODEL_DESCRIPTION_H_
 #define SHARDC_MODEL_MODEL_DESCRIPTION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -34,6 +35,8 @@ struct DescribedRole {
   DescribedText pattern = {};
   std::vector<DescribedDim> dims = {};  // as stored; with `$e` the first is e's
   std::string tied = {};    // the role that serves where it is absent
+  bool shared = false;      // a layer that lacks it takes the first one's
+  size_t stack = 0;         // that its layers are of
   DescribedText when = {};  // models that have it; empty: all
   Place place = {};
 };
@@ -55,18 +58,26 @@ struct DescribedLine {
   Place place = {};
 };
 
+// Layers that repeat, and what stands before and behind them.
+struct DescribedStack {
+  DescribedText repeat = {};
+  std::vector<DescribedLine> begin = {}, layer = {}, end = {};
+};
+inline constexpr size_t kEncoderStack = 1;
+
 struct ModelDescription {
   std::vector<std::pair<std::string, DescribedText>> dims = {};
   std::map<std::string, std::string, std::less<>> axes = {};  // d: EMBED
-  DescribedText repeat = {};
+  // The model's own, and its encoder's where it has one.
+  std::vector<DescribedStack> stacks = std::vector<DescribedStack>(1);
   std::vector<DescribedRole> roles = {};
   std::vector<DescribedText> skip = {};  // patterns of what takes no part
-  std::vector<DescribedLine> begin = {}, layer = {}, end = {};
   // `window`, `router.score` ...: expressions by key.
   std::map<std::string, DescribedText, std::less<>> settings = {};
   char separator = '.';
   SourceRef source = {};
 
+  bool HasEncoder() const { return stacks.size() > kEncoderStack; }
   const DescribedText* Setting(std::string_view key) const {
     const auto found = settings.find(key);
     return found == settings.end() ? nullptr : &found->second;

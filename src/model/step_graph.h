@@ -75,10 +75,15 @@ enum class OpKind : uint8_t {
   kAdamW,       // (p, g, m, v, clip) -> p, m, v: one op a result, by `index`;
                 // decay: scale.constant
   kRoll,        // along `label`, a row to the next place, the last one first;
-                // `sign` -1: the other way
+                // `sign` -1: the other way; where `fn` is kOpen zeros come in
+  kDistance,    // (positions of queries, of keys) -> the row of a table, among
+                // `label`, that stands for how far apart they are: near ones
+                // have one each, others share; counts: {from where on all have
+                // the last}; `fn`: "before" the query, or "both" ways apart
 };
 
 inline constexpr std::string_view kInSlices = "slices";
+inline constexpr std::string_view kOpen = "open";
 
 enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 
@@ -180,6 +185,8 @@ struct Adam {
 // Labels that every description has beside its own.
 struct CommonLabels {
   LabelId batch = kNoLabel, query = kNoLabel, key = kNoLabel;
+  // An encoder's tokens, where there is one.
+  LabelId encoder_query = kNoLabel, encoder_key = kNoLabel;
   LabelId slot = kNoLabel;     // place of a token in an expert's queue
   LabelId top_k = kNoLabel;    // counts
   LabelId window = kNoLabel;   // of layers that have one
@@ -202,6 +209,8 @@ struct Graph {
   std::vector<Data> data = {};
   std::vector<Cache> caches = {};
   CommonLabels common = {};
+  // Layers from this one on are the encoder's; -1: there is none.
+  int32_t encoder_layer = -1;
   RingLabels ring = {};
   Adam adam = {};
   // Where the queues of experts have no limit, a slot for every token holds

@@ -26,12 +26,15 @@ constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
-constexpr std::array<Name, 23> kModelKeys = {
-    "dims",   "axes",   "repeat",     "params",    "skip",         "begin",
-    "layer",  "end",    "top_k",      "window",    "router",       "rope",
-    "norm",   "scale",  "activation", "soft_cap",  "extra_layers", "slopes",
-    "z_loss", "chunks", "causal",     "constants", "per_row"};
-constexpr std::array<Name, 2> kModelOptionKeys = {"tied", "when"};
+constexpr std::array<Name, 25> kModelKeys = {
+    "dims",     "axes",         "repeat",  "params",  "skip",
+    "begin",    "layer",        "end",     "top_k",   "window",
+    "router",   "rope",         "norm",    "scale",   "activation",
+    "soft_cap", "extra_layers", "slopes",  "z_loss",  "chunks",
+    "causal",   "constants",    "per_row", "encoder", "distance"};
+constexpr std::array<Name, 3> kModelOptionKeys = {"tied", "when", "shared"};
+constexpr std::array<Name, 6> kModelEncoderKeys = {
+    "repeat", "params", "begin", "layer", "end", "length"};
 constexpr std::array<Name, 13> kModelRouterKeys = {
     "score",    "renormalise", "groups", "top_groups", "group_score",
     "scale",    "correction",  "power",  "jitter",     "before",
@@ -71,6 +74,8 @@ const KeyTable kWeightDecay{"rules.weight_decay", "`weight_decay`",
 const KeyTable kModel{"rules.model", "`model`", kModelKeys};
 const KeyTable kModelOptions{"rules.model.options", "a role's options",
                              kModelOptionKeys};
+const KeyTable kModelEncoder{"rules.model.encoder", "`encoder`",
+                             kModelEncoderKeys};
 const KeyTable kModelRouter{"rules.model.router", "`router`", kModelRouterKeys};
 const KeyTable kModelRope{"rules.model.rope", "`rope`", kModelRopeKeys};
 const KeyTable kModelNorm{"rules.model.norm", "`norm`", kModelNormKeys};
@@ -84,7 +89,7 @@ const KeyTable kSettings{"operations.settings", "a record of settings",
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 22> kAll = {
+  static constexpr std::array<const KeyTable*, 23> kAll = {
       &keys::kMesh,         &keys::kDevice,      &keys::kRules,
       &keys::kRule,         &keys::kLike,        &keys::kPlace,
       &keys::kRegistration, &keys::kForcedAxis,  &keys::kBundle,
@@ -92,7 +97,7 @@ std::span<const KeyTable* const> AllKeyTables() {
       &keys::kModelOptions, &keys::kModelRouter, &keys::kModelRope,
       &keys::kModelNorm,    &keys::kModelSlopes, &keys::kProject,
       &keys::kTarget,       &keys::kLint,        &keys::kOperations,
-      &keys::kSettings};
+      &keys::kSettings,     &keys::kModelEncoder};
   return kAll;
 }
 

@@ -23,6 +23,7 @@ extern const KeyTable kPolicy;
 extern const KeyTable kWeightDecay;
 extern const KeyTable kModel;
 extern const KeyTable kModelOptions;
+extern const KeyTable kModelEncoder;
 extern const KeyTable kModelRouter;
 extern const KeyTable kModelRope;
 extern const KeyTable kModelNorm;

@@ -21,8 +21,8 @@ namespace shardc {
 namespace {
 
 // Keys whose whole value is an expression, and those that have members.
-constexpr std::array<std::string_view, 10> kExpressions = {
-    "per_row",    "top_k", "window",   "chunks",       "causal",
+constexpr std::array<std::string_view, 11> kExpressions = {
+    "per_row",    "top_k", "window",   "chunks",       "causal", "distance",
     "activation", "scale", "soft_cap", "extra_layers", "z_loss"};
 
 bool IsWordStart(char c) {
@@ -119,16 +119,9 @@ class Reader {
       ReadDims(*at);
     }
     if (const YamlNode* at = fields->Find("axes")) ReadAxes(*at);
-    if (const YamlNode* at = fields->Require(context_, node, "repeat")) {
-      Expression(*at, "`repeat`", out_->repeat);
-    }
-    if (const YamlNode* at = fields->Require(context_, node, "params")) {
-      ReadRoles(*at);
-    }
+    ReadStack(*fields, node, 0);
+    if (const YamlNode* at = fields->Find("encoder")) ReadEncoder(*at);
     if (const YamlNode* at = fields->Find("skip")) ReadSkip(*at);
-    ReadLines(*fields, "begin", out_->begin);
-    ReadLines(*fields, "layer", out_->layer);
-    ReadLines(*fields, "end", out_->end);
     for (const std::string_view key : kExpressions) {
       if (const YamlNode* at = fields->Find(key)) {
         Setting(std::string(key), *at);
@@ -189,6 +182,30 @@ class Reader {
     }
   }
 
+  void ReadStack(const Fields& fields, const YamlNode& node, size_t stack) {
+    DescribedStack& to = out_->stacks[stack];
+    if (const YamlNode* at = fields.Require(context_, node, "repeat")) {
+      Expression(*at, "`repeat`", to.repeat);
+    }
+    if (const YamlNode* at = fields.Require(context_, node, "params")) {
+      ReadRoles(*at, stack);
+    }
+    ReadLines(fields, "begin", to.begin);
+    ReadLines(fields, "layer", to.layer);
+    ReadLines(fields, "end", to.end);
+  }
+
+  void ReadEncoder(const YamlNode& node) {
+    if (node.IsNull()) return;
+    const auto fields = Fields::Read(context_, node, keys::kModelEncoder);
+    if (!fields) return;
+    out_->stacks.emplace_back();
+    ReadStack(*fields, node, kEncoderStack);
+    if (const YamlNode* at = fields->Find("length")) {
+      Setting("encoder.length", *at);
+    }
+  }
+
   // Numbers that lines may name.
   void ReadConstants(const YamlNode& node) {
     if (!IsMap(node, "constants")) return;
@@ -201,8 +218,8 @@ class Reader {
 
   void ReadDims(const YamlNode& node) {
     if (!IsMap(node, "dims")) return;
-    static constexpr std::array<std::string_view, 4> kReserved = {"b", "t", "s",
-                                                                  "u"};
+    static constexpr std::array<std::string_view, 6> kReserved = {
+        "b", "t", "s", "u", "te", "se"};
     for (const YamlMember& member : node.members) {
       auto name = ReadKey(context_, member.key, code::kSchema,
                           "the name of a dimension");
@@ -216,7 +233,8 @@ class Reader {
       if (!one || reserved) {
         context_.Add(code::kSchema, member.key,
                      "`" + *name + "` cannot be the name of a dimension",
-                     reserved ? "`b`, `t`, `s` and `u` are every model's own"
+                     reserved ? "`b`, `t`, `s`, `u`, `te` and `se` are every"
+                                " model's own"
                               : "write one word, such as `d`");
         continue;
       }
@@ -245,7 +263,7 @@ class Reader {
     return false;
   }
 
-  void ReadRoles(const YamlNode& node) {
+  void ReadRoles(const YamlNode& node, size_t stack) {
     if (!IsMap(node, "params")) return;
     for (const YamlMember& member : node.members) {
       if (context_.findings.Full()) return;
@@ -254,6 +272,7 @@ class Reader {
       if (!name) continue;
       DescribedRole role;
       role.place = PlaceOf(member.key);
+      role.stack = stack;
       role.optional = name->ends_with('?');
       if (role.optional) name->pop_back();
       role.name = std::move(*name);
@@ -261,7 +280,7 @@ class Reader {
     }
   }
 
-  // [pattern, [dims], {tied: role, when: condition}]
+  // [pattern, [dims], {tied: role, shared: true, when: condition}]
   bool ReadRole(const YamlNode& node, DescribedRole& role) {
     const auto& items = node.items;
     if (!node.IsSequence() || items.size() < 2 || items.size() > 3 ||
@@ -299,6 +318,9 @@ class Reader {
     if (!fields) return false;
     if (const YamlNode* when = fields->Find("when")) {
       Expression(*when, "`when`", role.when);
+    }
+    if (const YamlNode* shared = fields->Find("shared")) {
+      role.shared = ReadBool(context_, *shared, "`shared`").value_or(false);
     }
     const YamlNode* const tied = fields->Find("tied");
     if (tied == nullptr) return true;

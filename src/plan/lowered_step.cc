@@ -104,10 +104,14 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
   return program;
 }
 
-std::string StepPartName(const step::Op& op) {
+std::string StepLayerName(int32_t layer, int32_t encoder) {
+  if (encoder < 0 || layer < encoder) return "layer " + std::to_string(layer);
+  return "encoder " + std::to_string(layer - encoder);
+}
+
+std::string StepPartName(const step::Graph& graph, const step::Op& op) {
   if (op.phase == step::Phase::kOptimizer) return "optimizer";
-  if (op.layer >= 0) return "layer " + std::to_string(op.layer);
-  return "model";
+  return op.layer < 0 ? "model" : StepLayerName(op.layer, graph.encoder_layer);
 }
 
 std::string StepOpName(const step::Op& op) {

@@ -62,8 +62,10 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);
 
-// "layer 3", "model" or "optimizer".
-std::string StepPartName(const step::Op& op);
+// "layer 3", or of an encoder, whose layers begin at `encoder`, "encoder 3".
+std::string StepLayerName(int32_t layer, int32_t encoder);
+// The same, "model" or "optimizer".
+std::string StepPartName(const step::Graph& graph, const step::Op& op);
 std::string StepOpName(const step::Op& op);
 // "[b,t,d]"
 std::string StepLabelsText(const step::Graph& graph, step::ValueId value);

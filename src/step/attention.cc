@@ -45,8 +45,10 @@ class Writer {
         queries_(queries),
         sinks_(sinks),
         query_positions_(settings.query_positions),
-        query_(write.graph().common.query),
-        key_(write.graph().common.key) {
+        query_(settings.query != kNoLabel ? settings.query
+                                          : write.graph().common.query),
+        key_(settings.key != kNoLabel ? settings.key
+                                      : write.graph().common.key) {
     // Heads are [n], or [k, g] where they come in groups.
     const Labels& labels = write.LabelsOf(queries[0]);
     heads_ = {labels.begin() + 2, labels.end() - 1};
@@ -193,6 +195,9 @@ class Writer {
     ValueId scores =
         write_.Scaled(write_.Add(std::move(products)), settings_.scale);
     if (settings_.cap > 0) scores = write_.Fn("cap", scores, settings_.cap);
+    if (settings_.near != kNoValue) {
+      scores = write_.Add({scores, settings_.near});
+    }
     return Masked(scores, block.positions);
   }
 

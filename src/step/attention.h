@@ -33,6 +33,9 @@ struct AttentionSettings {
   bool sloped = false;
   bool slopes_scaled = false;  // as scores are
   ValueId query_positions = kNoValue, key_positions = kNoValue;
+  // The tokens that queries and keys are of; kNoLabel: the model's own.
+  LabelId query = kNoLabel, key = kNoLabel;
+  ValueId near = kNoValue;  // added to scores, [t, s, n] in any order
   AttentionForm form = {};
   // Of kv heads: each of them several times over, (k copies).
   LabelId copied_heads = kNoLabel;

@@ -79,22 +79,45 @@ class Builder {
     MakeParameters();
     MakeData();
     variables_.assign(lines->variables.size(), kNoValue);
-    variables_[kIdsVariable] = ids_;
-    variables_[kPositionsVariable] = positions_;
     if (!ReadSettings()) return std::nullopt;
-    Section(lines->begin, -1);
-    for (int32_t layer = 0; layer < roles_->layers; ++layer) {
-      if (!IsWritten(layer)) continue;
-      if (!ReadLayerSettings(layer)) return std::nullopt;
-      Section(lines->layer, layer);
+    // The encoder first.
+    for (size_t stack = lines->stacks.size(); stack-- > 0;) {
+      if (!WriteStack(stack, lines->stacks[stack])) return std::nullopt;
     }
-    Section(lines->end, -1);
     if (!Finish(*lines) || failed_) return std::nullopt;
     return std::move(out_);
   }
 
  private:
+  // The tokens of a stack of layers.
+  struct Stream {
+    LabelId query = kNoLabel, key = kNoLabel;
+    ValueId ids = kNoValue, positions = kNoValue;
+    // As attention sees them; the keys' only where they were asked for.
+    ValueId query_positions = kNoValue, key_positions = kNoValue;
+    // The same of all rows, where they are asked for.
+    ValueId places = kNoValue, key_places = kNoValue;
+    bool causal = true;
+  };
+
   Graph& graph() { return out_.graph; }
+  Stream& stream() { return streams_[stack_]; }
+
+  bool WriteStack(size_t stack, const LineStack& lines) {
+    stack_ = stack;
+    variables_[kIdsVariable] = stream().ids;
+    variables_[kPositionsVariable] = stream().positions;
+    Section(lines.begin, -1);
+    const auto begin = static_cast<int32_t>(roles_->BeginOf(stack));
+    const auto count = static_cast<int32_t>(roles_->stack_layers[stack]);
+    for (int32_t layer = begin; layer < begin + count; ++layer) {
+      if (!IsWritten(layer)) continue;
+      if (!ReadLayerSettings(layer - begin)) return false;
+      Section(lines.layer, layer);
+    }
+    Section(lines.end, -1);
+    return !failed_;
+  }
 
   bool IsWritten(int32_t layer) const {
     return only_layers_.empty() ||
@@ -126,7 +149,7 @@ class Builder {
       told.push_back(key);
       const Place place =
           problem.role < 0
-              ? description_.repeat.place
+              ? description_.stacks[0].repeat.place
               : description_.roles[static_cast<size_t>(problem.role)].place;
       Finding& finding = findings_.Add(code::kSchema, place, problem.message);
       if (problem.tensor >= 0) {
@@ -151,6 +174,12 @@ class Builder {
     common.batch = NewLabel("b", "BATCH", 0);
     common.query = NewLabel("t", "QUERY_LENGTH", 0);
     common.key = NewLabel("s", "KV_LENGTH", 0);
+    if (description_.HasEncoder()) {
+      common.encoder_query = NewLabel("te", "QUERY_LENGTH", 0);
+      common.encoder_key = NewLabel("se", "KV_LENGTH", 0);
+      graph().encoder_layer =
+          static_cast<int32_t>(roles_->BeginOf(kEncoderStack));
+    }
     for (size_t i = 0; i < description_.dims.size(); ++i) {
       const std::string& name = description_.dims[i].first;
       const auto axis = description_.axes.find(name);
@@ -221,12 +250,18 @@ class Builder {
       for (int32_t layer = 0; layer < layers; ++layer) {
         for (size_t role = 0; role < roles; ++role) {
           if (roles_->in_layers[role] != in_layers) continue;
-          if (in_layers && !IsWritten(layer)) continue;
+          if (in_layers && !IsWritten(layer) && !Serves(role, layer)) continue;
           MakeParameter(role, in_layers ? layer : -1, labels[role]);
         }
       }
     }
     write_.layer = -1;
+  }
+
+  // Layers that lack their own take this one's.
+  bool Serves(size_t role, int64_t layer) const {
+    const DescribedRole& described = description_.roles[role];
+    return described.shared && layer == roles_->BeginOf(described.stack);
   }
 
   bool AnyRow(size_t role) const {
@@ -253,12 +288,16 @@ class Builder {
   // Absent: kNoValue. A tied role is another's tensor.
   ValueId ParameterOf(int32_t role, int32_t layer) {
     const bool in_layers = roles_->in_layers[static_cast<size_t>(role)];
+    const DescribedRole& described =
+        description_.roles[static_cast<size_t>(role)];
+    if (in_layers && layer < 0) return kNoValue;
     const ValueId value = parameters_[static_cast<size_t>(
         role * roles_->layers + (in_layers ? layer : 0))];
-    const std::string& tied =
-        description_.roles[static_cast<size_t>(role)].tied;
-    if (value != kNoValue || tied.empty()) return value;
-    const int32_t other = RoleNamed(tied);
+    if (value != kNoValue) return value;
+    const auto first = static_cast<int32_t>(roles_->BeginOf(described.stack));
+    if (described.shared && layer != first) return ParameterOf(role, first);
+    if (described.tied.empty()) return value;
+    const int32_t other = RoleNamed(described.tied);
     return other < 0 ? kNoValue : ParameterOf(other, layer);
   }
   int32_t RoleNamed(std::string_view name) const {
@@ -277,10 +316,14 @@ class Builder {
   }
 
   void MakeData() {
-    const CommonLabels& common = graph().common;
+    const CommonLabels common = graph().common;
     const Labels tokens = {common.batch, common.query};
-    ids_ = MakeDatum(DataKind::kIds, "ids", tokens, true);
-    positions_ = MakeDatum(DataKind::kPositions, "positions", tokens, true);
+    streams_.resize(description_.stacks.size());
+    Stream& own = streams_[0];
+    own.query = common.query;
+    own.key = common.key;
+    own.ids = MakeDatum(DataKind::kIds, "ids", tokens, true);
+    own.positions = MakeDatum(DataKind::kPositions, "positions", tokens, true);
     if (mode_ == Mode::kTrain) {
       const Labels each =
           Holds("per_row", false) ? Labels{common.batch} : tokens;
@@ -288,30 +331,45 @@ class Builder {
       weights_ = MakeDatum(DataKind::kWeights, "weights", each, false);
     }
     if (mode_ == Mode::kDecode) {
-      key_positions_ = MakeDatum(DataKind::kCachePositions, "cache positions",
-                                 {common.batch, common.key}, true);
+      own.key_positions =
+          MakeDatum(DataKind::kCachePositions, "cache positions",
+                    {common.batch, common.key}, true);
     }
+    if (description_.HasEncoder()) MakeEncoderData();
     for (const Data& data : graph().data) {
       write_.Producer(data.value).anchor = "tokens";
     }
     if (mode_ == Mode::kDecode) {
-      write_.Producer(key_positions_).anchor = "cache_positions";
+      write_.Producer(own.key_positions).anchor = "cache_positions";
     }
-    attention_.query_positions = positions_;
+    for (Stream& stream : streams_) stream.query_positions = stream.positions;
     if (attention_.form.view != AttentionView::kGlobal) MakeOwnPositions();
+  }
+
+  void MakeEncoderData() {
+    const CommonLabels common = graph().common;
+    const Labels tokens = {common.batch, common.encoder_query};
+    Stream& stream = streams_[kEncoderStack];
+    stream.query = common.encoder_query;
+    stream.key = common.encoder_key;
+    stream.ids = MakeDatum(DataKind::kIds, "encoder ids", tokens, true);
+    stream.positions =
+        MakeDatum(DataKind::kPositions, "encoder positions", tokens, true);
+    stream.causal = false;
   }
 
   // A kernel's device knows the positions of all its queries and keys.
   void MakeOwnPositions() {
     const CommonLabels& common = graph().common;
-    attention_.query_positions =
+    Stream& own = streams_[0];
+    own.query_positions =
         MakeDatum(DataKind::kPositions, "positions of queries",
                   {common.batch, common.query}, true);
     const bool decodes = mode_ == Mode::kDecode;
-    key_positions_ =
+    own.key_positions =
         MakeDatum(decodes ? DataKind::kCachePositions : DataKind::kPositions,
                   "positions of keys", {common.batch, common.key}, true);
-    for (const ValueId value : {attention_.query_positions, key_positions_}) {
+    for (const ValueId value : {own.query_positions, own.key_positions}) {
       write_.Producer(value).anchor = "op_positions";
     }
   }
@@ -384,11 +442,12 @@ class Builder {
       scale_ = config_->softmax_scale.value_or(0);
       attention_.cap = config_->soft_cap.value_or(0);
     }
-    attention_.causal = Holds("causal", true);
-    if (!attention_.causal && mode_ == Mode::kDecode) {
+    streams_[0].causal = Holds("causal", true);
+    if (!streams_[0].causal && mode_ == Mode::kDecode) {
       Refuse("causal",
              "a model whose queries see what is behind them does not decode");
     }
+    if (description_.HasEncoder()) ReadEncoder();
     scale_ = Number("scale").value_or(scale_);
     attention_.cap = Number("soft_cap").value_or(attention_.cap);
     if (const auto* top_k = description_.Setting("top_k")) {
@@ -468,6 +527,22 @@ class Builder {
     router_.jitter = Number("router.jitter").value_or(router_.jitter);
     router_.first = NewLabel("first", "", 1);
   }
+  void ReadEncoder() {
+    const Place& place = description_.stacks[kEncoderStack].repeat.place;
+    const auto refuse = [&](const char* message) {
+      findings_.Add(code::kSchema, place, message);
+      failed_ = true;
+    };
+    out_.encoder_length =
+        static_cast<int64_t>(Number("encoder.length").value_or(0));
+    if (mode_ == Mode::kDecode) {
+      refuse("a model with an encoder beside it does not decode here");
+    }
+    if (attention_.form.view != AttentionView::kGlobal) {
+      refuse("a model with an encoder beside it runs attention as described");
+    }
+  }
+
   // A setting that cannot be as it is.
   void Refuse(std::string_view key, const std::string& message) {
     findings_.Add(code::kSchema, description_.Setting(key)->place, message);
@@ -582,7 +657,8 @@ class Builder {
     if (!Applies(line)) return;
     if (line.op == LineOp::kAdd) {
       results = {AddPresent(line)};
-    } else if (!Complete(line) && line.op != LineOp::kAttention) {
+    } else if (!Complete(line) && line.op != LineOp::kAttention &&
+               line.op != LineOp::kAttentionNear) {
       if (norm) results = {Value(line, 0)};
     } else {
       results = Results(line);
@@ -622,8 +698,12 @@ class Builder {
       case LineOp::kPatches:
         return {Patches(line)};
       case LineOp::kToken:
-        return {write_.Index(x, graph().common.query,
+        return {write_.Index(x, stream().query,
                              static_cast<int64_t>(line.arguments[1].number))};
+      case LineOp::kFrames:
+        return {Frames(line)};
+      case LineOp::kConvolve:
+        return {Convolve(line, x)};
       case LineOp::kLinear:
         return {CheckedLinear(line, x, 1)};
       case LineOp::kRmsNorm:
@@ -651,8 +731,7 @@ class Builder {
       case LineOp::kCap:
         return {Times(line, x)};
       case LineOp::kRoot:
-        return {write_.Scaled(
-            x, {1, {{dims_[size_t(line.arguments[1].dims[0])], 0.5}}})};
+        return {write_.Scaled(x, {1, {PowerOf(line)}})};
       case LineOp::kPart:
         return Parts(line, x);
       case LineOp::kIndex:
@@ -664,6 +743,7 @@ class Builder {
       case LineOp::kRope:
         return {turns_ ? Turned(x) : x};
       case LineOp::kAttention:
+      case LineOp::kAttentionNear:
         return {Attend(line)};
       case LineOp::kMoe:
       case LineOp::kMoeFused:
@@ -672,6 +752,13 @@ class Builder {
         break;
     }
     return {};
+  }
+
+  // A dimension's root, or the power that is given.
+  std::pair<LabelId, double> PowerOf(const Line& line) const {
+    const auto dim = static_cast<size_t>(line.arguments[1].dims[0]);
+    const bool given = line.arguments.size() > 2;
+    return {dims_[dim], given ? line.arguments[2].number : 0.5};
   }
 
   int64_t OffsetOf(const Line& line) {
@@ -695,7 +782,8 @@ class Builder {
       Fail(line, "`" + line.name + "` leaves a dimension that is not there");
       return kNoValue;
     }
-    Labels labels = {common.batch, common.query};
+    const LabelId tokens = stream().query;
+    Labels labels = {common.batch, tokens};
     for (const LabelId label : write_.LabelsOf(weight)) {
       if (label != left) labels.push_back(label);
     }
@@ -705,9 +793,62 @@ class Builder {
     write_.Producer(patches).anchor = "tokens";
     write_.name = name;
     const ValueId y =
-        write_.Einsum(patches, weight, {common.batch, common.query, left});
+        write_.Einsum(patches, weight, {graph().common.batch, tokens, left});
     const ValueId bias = BiasOf(line, 0);
     return bias == kNoValue ? y : write_.Add({y, bias});
+  }
+
+  // So many a token, each of as many numbers as the dimension says.
+  ValueId Frames(const Line& line) {
+    const auto several = static_cast<int64_t>(line.arguments[1].number);
+    if (several < 1 || frames_ != kNoLabel) {
+      Fail(line, "a model has one input of frames, of one or more a token");
+      return kNoValue;
+    }
+    frames_ = NewLabel("frames", "", several);
+    const LabelId all = FactorsLabel({stream().query, frames_});
+    graph().labels[static_cast<size_t>(all)].semantic = "QUERY_LENGTH";
+    const LabelId numbers =
+        dims_[static_cast<size_t>(line.arguments[0].dims[0])];
+    const std::string name = write_.name;
+    const ValueId out = MakeDatum(DataKind::kPatches, "frames",
+                                  {graph().common.batch, all, numbers}, false);
+    write_.Producer(out).anchor = "tokens";
+    write_.name = name;
+    return out;
+  }
+
+  ValueId Convolve(const Line& line, ValueId x) {
+    const ValueId weight = RoleValue(line, 1);
+    Convolution settings;
+    settings.kernel = dims_[static_cast<size_t>(line.arguments[2].dims[0])];
+    settings.width = out_.sizes[static_cast<size_t>(settings.kernel)];
+    settings.tokens = stream().query;
+    if (!write_.Has(x, stream().query)) settings.tokens = TokensOf(x);
+    const bool thins =
+        line.arguments.size() > 3 && line.arguments[3].number != 1;
+    if (thins) settings.frames = frames_;
+    const bool fits =
+        !thins ||
+        (frames_ != kNoLabel && settings.tokens != stream().query &&
+         static_cast<double>(out_.sizes[static_cast<size_t>(frames_)]) ==
+             line.arguments[3].number);
+    if (settings.tokens == kNoLabel || !fits || settings.width % 2 == 0 ||
+        !write_.Has(weight, settings.kernel) || !Shares(x, weight)) {
+      Fail(line, "`" + line.name +
+                     "` needs tokens, an odd kernel, and as many frames a token"
+                     " as it passes over");
+      return kNoValue;
+    }
+    return Convolved(write_, x, weight, BiasOf(line, 1), settings);
+  }
+  // Tokens with several frames each.
+  LabelId TokensOf(ValueId x) {
+    for (const LabelId label : write_.LabelsOf(x)) {
+      const auto& factors = graph().labels[static_cast<size_t>(label)].factors;
+      if (!factors.empty() && factors[0] == stream().query) return label;
+    }
+    return kNoLabel;
   }
 
   // A finding where the two have nothing in common.
@@ -849,21 +990,23 @@ class Builder {
   ValueId Turned(ValueId x) {
     Op op;
     op.kind = OpKind::kRope;
-    op.in = {x, positions_};
+    op.in = {x, stream().positions};
     op.label = write_.LabelsOf(x).back();
     op.index = RopeIndex(op.label);
     return write_.Append(std::move(op), write_.LabelsOf(x));
   }
 
   // Keys and values as the queries see them, through the cache where there is
-  // one.
-  ValueId Remembered(ValueId x) {
-    const CommonLabels& common = graph().common;
-    if (mode_ == Mode::kTrain || !attention_.causal) {
-      return write_.Rename(x, common.query, common.key);
+  // one; of `seen`'s tokens, which may be another stack's.
+  ValueId Remembered(ValueId x, size_t seen) {
+    const CommonLabels common = graph().common;
+    const Stream& of = streams_[seen];
+    const bool remembers = seen != stack_ || of.causal;
+    if (mode_ == Mode::kTrain || !remembers) {
+      return write_.Rename(x, of.query, of.key);
     }
     if (mode_ != Mode::kDecode) {
-      const ValueId kept = write_.Rename(x, common.query, common.key);
+      const ValueId kept = write_.Rename(x, of.query, of.key);
       write_.Producer(kept).anchor = "kcache";
       graph().caches.push_back({layer_, kNoValue, kept});
       return kept;
@@ -876,7 +1019,7 @@ class Builder {
     write_.name = name;
     Op op;
     op.kind = OpKind::kCacheWrite;
-    op.in = {before, x, positions_};
+    op.in = {before, x, stream().positions};
     op.label = common.key;
     const ValueId after = write_.Append(std::move(op), std::move(labels));
     write_.Producer(after).anchor = "kcache";
@@ -884,15 +1027,61 @@ class Builder {
     return after;
   }
 
-  ValueId KeyPositions() {
-    if (key_positions_ == kNoValue) {
-      key_positions_ =
-          write_.Rename(positions_, graph().common.query, graph().common.key);
-      Op& op = write_.Producer(key_positions_);
-      op.layer = -1;
-      graph().values[static_cast<size_t>(key_positions_)].integral = true;
+  // Positions of keys from those of queries, outside the layers.
+  void MakeKeys(const Stream& of, ValueId queries, ValueId& keys) {
+    if (keys != kNoValue) return;
+    keys = write_.Rename(queries, of.query, of.key);
+    write_.Producer(keys).layer = -1;
+    graph().values[static_cast<size_t>(keys)].integral = true;
+  }
+
+  // Whose tokens a value has.
+  size_t StreamOf(ValueId value) const {
+    const LabelId encoder = out_.graph.common.encoder_query;
+    return encoder != kNoLabel && write_.Has(value, encoder) ? kEncoderStack
+                                                             : 0;
+  }
+
+  void MakePlaces(Stream& of) {
+    if (of.places != kNoValue) return;
+    const std::string name = write_.name;
+    of.places = MakeDatum(DataKind::kPositions, "places", {of.query}, true);
+    write_.name = name;
+    Op& op = write_.Producer(of.places);
+    op.layer = -1;
+    op.anchor = "tokens";
+    MakeKeys(of, of.places, of.key_places);
+  }
+
+  // What scores get by how far apart query and key are; of a table that several
+  // layers have, once.
+  ValueId Near(const Line& line, ValueId query, size_t seen) {
+    const ValueId table = RoleValue(line, 3);
+    if (table == kNoValue) return kNoValue;
+    const std::pair<ValueId, size_t> key{table, 2 * stack_ + seen};
+    const auto known = near_.find(key);
+    if (known != near_.end()) return known->second;
+    const Labels labels = write_.LabelsOf(table);
+    const auto most = Number("distance");
+    if (!most || labels.size() != 2 || !write_.Has(query, labels.back())) {
+      Fail(line,
+           "`" + line.name + "` needs `distance` and a table of rows by heads");
+      return kNoValue;
     }
-    return key_positions_;
+    if (distance_ == kNoLabel) {
+      distance_ = NewLabel("distance", "", static_cast<int64_t>(*most));
+    }
+    MakePlaces(stream());
+    MakePlaces(streams_[seen]);
+    Op op;
+    op.kind = OpKind::kDistance;
+    op.in = {stream().places, streams_[seen].key_places};
+    op.label = labels[0];
+    op.counts = {distance_};
+    op.fn = seen == stack_ && stream().causal ? "before" : "both";
+    const ValueId rows = write_.Append(
+        std::move(op), {stream().query, streams_[seen].key}, true);
+    return near_[key] = write_.Lookup(table, rows, 0);
   }
 
   ValueId Attend(const Line& line) {
@@ -903,31 +1092,47 @@ class Builder {
       if (queries.back() == kNoValue) return kNoValue;
       contracted.push_back(write_.LabelsOf(queries.back()).back());
     }
-    attention_.key_positions = KeyPositions();
+    const ValueId given = Value(line, 2);
+    const size_t seen = given == kNoValue ? stack_ : StreamOf(given);
+    Stream& of = streams_[seen];
+    if (seen == stack_) MakeKeys(of, of.positions, of.key_positions);
     for (const int32_t variable : line.arguments[1].variables) {
       const ValueId key = variables_[static_cast<size_t>(variable)];
       if (key == kNoValue) return kNoValue;
-      keys.push_back(Remembered(key));
+      keys.push_back(Remembered(key, seen));
     }
-    if (keys.size() != queries.size() || Value(line, 2) == kNoValue) {
+    if (keys.size() != queries.size() || given == kNoValue) {
       Fail(line, "queries and keys have different parts");
       return kNoValue;
     }
-    const ValueId values = Remembered(Value(line, 2));
+    const ValueId values = Remembered(given, seen);
     MakeOwnLabels(values);
-    attention_.scale = {1, {}};
+    AttentionSettings settings = attention_;
+    settings.query = stream().query;
+    settings.key = of.key;
+    settings.query_positions = stream().query_positions;
+    settings.key_positions = of.key_positions;
+    // Of another stack's tokens all are seen.
+    settings.causal = seen == stack_ && stream().causal;
+    settings.sloped = settings.sloped && seen == stack_;
     if (scale_ > 0) {
-      attention_.scale.constant = scale_;
+      settings.scale.constant = scale_;
     } else {
-      attention_.scale.powers.emplace_back(PartsLabel(contracted), -0.5);
+      settings.scale.powers.emplace_back(PartsLabel(contracted), -0.5);
     }
-    return Attention(write_, queries, keys, values, RoleValue(line, 3),
-                     attention_);
+    const bool near = line.op == LineOp::kAttentionNear;
+    if (near) settings.near = Near(line, queries[0], seen);
+    return Attention(write_, queries, keys, values,
+                     near ? kNoValue : RoleValue(line, 3), settings);
   }
 
   ValueId Mixture(const Line& line, ValueId x) {
     if (graph().common.slot == kNoLabel) {
       Fail(line, "a model with experts needs `top_k`");
+      return kNoValue;
+    }
+    if (stack_ != 0) {
+      Fail(line, "an encoder's layers have no experts");
       return kNoValue;
     }
     const ValueId logits = CheckedLinear(line, x, 1);
@@ -968,7 +1173,7 @@ class Builder {
             ? kNoValue
             : variables_[static_cast<size_t>(at - lines.variables.begin())];
     if (logits == kNoValue) {
-      findings_.Add(code::kSchema, description_.repeat.place,
+      findings_.Add(code::kSchema, description_.stacks[0].repeat.place,
                     "the model's section makes no `logits`");
       return false;
     }
@@ -1005,8 +1210,12 @@ class Builder {
   std::vector<ValueId> parameters_;    // by role and layer
   std::map<int32_t, int32_t> biases_;  // by role
   std::vector<ValueId> variables_;
-  ValueId ids_ = kNoValue, positions_ = kNoValue, labels_ = kNoValue,
-          weights_ = kNoValue, key_positions_ = kNoValue;
+  std::vector<Stream> streams_;  // by stack
+  size_t stack_ = 0;
+  ValueId labels_ = kNoValue, weights_ = kNoValue;
+  // What attention adds, by its table, and whose queries and keys it is for.
+  std::map<std::pair<ValueId, size_t>, ValueId> near_;
+  LabelId distance_ = kNoLabel, frames_ = kNoLabel;
   NormSettings norm_;
   Activation activation_;
   AttentionSettings attention_;
@@ -1043,6 +1252,7 @@ bool HasMode(const ModelDescription& description, const ModelConfig* config,
              Mode mode) {
   const DescribedText* const causal = description.Setting("causal");
   const bool decodes = mode == Mode::kDecode || mode == Mode::kInsert;
+  if (decodes && description.HasEncoder()) return false;
   if (causal == nullptr || !decodes) return true;
   Findings unsaid;
   const auto formulas = Formulas::Make(description, config, unsaid);
@@ -1090,6 +1300,11 @@ Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length) {
   size(common.batch) = batch;
   size(common.query) = decodes ? 1 : length;
   size(common.key) = length;
+  if (common.encoder_query != kNoLabel) {
+    const int64_t tokens =
+        step.encoder_length > 0 ? step.encoder_length : length;
+    size(common.encoder_query) = size(common.encoder_key) = tokens;
+  }
   if (common.slot != kNoLabel && common.experts != kNoLabel) {
     const double each =
         static_cast<double>(size(common.query)) *

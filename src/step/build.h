@@ -33,6 +33,7 @@ struct StepModel {
   // Slots of an expert's queue by tokens times top_k over experts; 0: as many
   // as come.
   double capacity = 0;
+  int64_t encoder_length = 0;  // tokens; 0: as many as the model's own
 };
 
 // Nothing after findings: a parameter without a role, a shape that is not what
@@ -46,7 +47,8 @@ std::optional<StepModel> BuildForward(
     const std::vector<int32_t>& only_layers = {},
     const AttentionForm& attention = {}, const Roles* roles = nullptr);
 
-// Whether the model has such a step: an encoder does not decode.
+// Whether the model has such a step: an encoder does not decode, nor yet a
+// model that has one beside it.
 bool HasMode(const ModelDescription& description, const ModelConfig* config,
              Mode mode);
 

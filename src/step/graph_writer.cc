@@ -178,6 +178,14 @@ ValueId GraphWriter::Rename(ValueId x, LabelId from, LabelId to) {
   return Append(std::move(op), Replaced(LabelsOf(x), from, {{to}}));
 }
 
+ValueId GraphWriter::Shifted(ValueId x, LabelId label, int8_t sign) {
+  Op op = Make(OpKind::kRoll, {x});
+  op.label = label;
+  op.sign = sign;
+  op.fn = kOpen;
+  return Append(std::move(op), LabelsOf(x));
+}
+
 ValueId GraphWriter::Identity(ValueId x) {
   return Append(Make(OpKind::kIdentity, {x}), LabelsOf(x));
 }

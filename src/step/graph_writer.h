@@ -60,6 +60,8 @@ class GraphWriter {
   ValueId Part(ValueId x, LabelId whole, size_t index);
   ValueId Index(ValueId x, LabelId label, int64_t row);
   ValueId Rename(ValueId x, LabelId from, LabelId to);
+  // By one place along `label`, on or (-1) back; zeros come in.
+  ValueId Shifted(ValueId x, LabelId label, int8_t sign);
   ValueId Identity(ValueId x);
 
   // An op that the list above lacks; its result has `labels`.

@@ -22,11 +22,13 @@ struct Signature {
   LineOp op;
   std::string_view arguments;
 };
-constexpr std::array<Signature, 27> kSignatures = {{
+constexpr std::array<Signature, 30> kSignatures = {{
     {"lookup", LineOp::kLookup, "rv?w"},
     {"rows", LineOp::kRows, "vv?w"},
     {"patches", LineOp::kPatches, "rd"},
     {"token", LineOp::kToken, "vn"},
+    {"frames", LineOp::kFrames, "dn"},
+    {"convolve", LineOp::kConvolve, "vrd?n"},
     {"linear", LineOp::kLinear, "vr"},
     {"rmsnorm", LineOp::kRmsNorm, "v?r"},
     {"layernorm", LineOp::kLayerNorm, "v?r"},
@@ -41,13 +43,14 @@ constexpr std::array<Signature, 27> kSignatures = {{
     {"multiply", LineOp::kMultiply, "vv"},
     {"scale", LineOp::kScale, "vw"},
     {"divide", LineOp::kDivide, "vw"},
-    {"root", LineOp::kRoot, "vd"},
+    {"root", LineOp::kRoot, "vd?n"},
     {"cap", LineOp::kCap, "vw"},
     {"part", LineOp::kPart, "vd"},
     {"index", LineOp::kIndex, "vdn"},
     {"rename", LineOp::kRename, "vdd"},
     {"rope", LineOp::kRope, "v"},
     {"attention", LineOp::kAttention, "vvv?r"},
+    {"attention_near", LineOp::kAttentionNear, "vvvr"},
     {"moe", LineOp::kMoe, "vrrrr"},
     {"moe_fused", LineOp::kMoeFused, "vrrr"},
 }};
@@ -67,9 +70,13 @@ class Resolver {
   }
 
   Lines Run() {
-    Section(description_.begin, out_.begin);
-    Section(description_.layer, out_.layer);
-    Section(description_.end, out_.end);
+    out_.stacks.resize(description_.stacks.size());
+    // What the encoder makes is known behind it.
+    for (size_t i = description_.stacks.size(); i-- > 0;) {
+      Section(description_.stacks[i].begin, out_.stacks[i].begin);
+      Section(description_.stacks[i].layer, out_.stacks[i].layer);
+      Section(description_.stacks[i].end, out_.stacks[i].end);
+    }
     return std::move(out_);
   }
 

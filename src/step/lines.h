@@ -16,9 +16,11 @@ namespace shardc::step {
 
 enum class LineOp : uint8_t {
   kLookup,
-  kRows,     // of a value that is a table
-  kPatches,  // data, contracted with a role but for the dimension that is left
-  kToken,    // one of them
+  kRows,      // of a value that is a table
+  kPatches,   // data, contracted with a role but for the dimension that is left
+  kToken,     // one of them
+  kFrames,    // data, several a token
+  kConvolve,  // along tokens, by a role; of several frames a token one
   kLinear,
   kRmsNorm,
   kLayerNorm,
@@ -33,13 +35,14 @@ enum class LineOp : uint8_t {
   kMultiply,
   kScale,
   kDivide,
-  kRoot,  // times the root of a dimension's size
+  kRoot,  // times the root of a dimension's size, or another power of it
   kCap,
   kPart,
   kIndex,
   kRename,  // a dimension, by one of its size
   kRope,
   kAttention,
+  kAttentionNear,  // with a table by how far apart query and key are
   kMoe,
   kMoeFused,
 };
@@ -61,8 +64,11 @@ struct Line {
   const DescribedLine* described = nullptr;
 };
 
-struct Lines {
+struct LineStack {
   std::vector<Line> begin = {}, layer = {}, end = {};
+};
+struct Lines {
+  std::vector<LineStack> stacks = {};       // as the description's
   std::vector<std::string> variables = {};  // 0: ids, 1: pos
 };
 inline constexpr int32_t kIdsVariable = 0;

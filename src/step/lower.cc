@@ -294,7 +294,7 @@ class Lowerer {
       LowerScalars(op);
       return true;
     }
-    if (op.kind == OpKind::kRoll && LowerRoll(op)) return true;
+    if (op.kind == OpKind::kRoll && op.fn.empty() && LowerRoll(op)) return true;
     if (op.again >= 0) return LowerAgain(op, lowered_[At(op.again)]);
     return RuleOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
   }

@@ -105,6 +105,38 @@ ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
   return SplitAll(write, y);
 }
 
+ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
+                  const Convolution& settings) {
+  std::vector<ValueId> terms;
+  const auto add = [&](ValueId shifted, int64_t row) {
+    if (settings.frames != kNoLabel) {
+      shifted = write.Index(write.Split(shifted, settings.tokens),
+                            settings.frames, 0);
+    }
+    const ValueId by = write.Index(weight, settings.kernel, row);
+    Labels out;
+    for (const LabelId label : write.LabelsOf(shifted)) {
+      if (!write.Has(by, label)) out.push_back(label);
+    }
+    for (const LabelId label : write.LabelsOf(by)) {
+      if (!write.Has(shifted, label)) out.push_back(label);
+    }
+    terms.push_back(write.Einsum(shifted, by, std::move(out)));
+  };
+  const int64_t middle = settings.width / 2;
+  add(x, middle);
+  // What was so many places before has a row so much earlier.
+  for (const int8_t sign : {int8_t{1}, int8_t{-1}}) {
+    ValueId shifted = x;
+    for (int64_t i = 1; i <= middle; ++i) {
+      shifted = write.Shifted(shifted, settings.tokens, sign);
+      add(shifted, middle - sign * i);
+    }
+  }
+  const ValueId sum = write.Add(std::move(terms));
+  return bias == kNoValue ? sum : write.Add({sum, bias});
+}
+
 ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
               const Activation& activation) {
   if (activation.clamped) {

@@ -31,6 +31,17 @@ ValueId Softmax(GraphWriter& write, ValueId x, LabelId label);
 // one; a result's factors are split again.
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias);
 
+// A convolution along tokens by a weight's `kernel`, of odd size `width`:
+// around the ends there are zeros. Of `frames`, if there are some, each token
+// has the first one's.
+struct Convolution {
+  LabelId tokens = kNoLabel, frames = kNoLabel;
+  LabelId kernel = kNoLabel;
+  int64_t width = 1;
+};
+ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
+                  const Convolution& settings);
+
 // `activation` of the gate times the other half.
 struct Activation {
   std::string fn = "silu";

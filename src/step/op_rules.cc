@@ -59,8 +59,9 @@ constexpr const OpRule* kRules[] = {
     &kMax,         // kCacheWrite
     &kMax,         // kAdamW
     &kTurned,      // kRoll
+    &kMax,         // kDistance
 };
-static_assert(std::size(kRules) == static_cast<size_t>(OpKind::kRoll) + 1);
+static_assert(std::size(kRules) == static_cast<size_t>(OpKind::kDistance) + 1);
 
 int8_t Find(OpLabels& out, LabelId label) {
   for (size_t i = 0; i < out.count; ++i) {

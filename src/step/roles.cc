@@ -152,33 +152,57 @@ class Assigner {
     return value;
   }
 
-  // As the configuration says, or one more than the last that there is. What
-  // lies behind is another model's, such as layers that predict more tokens.
-  bool CountLayers() {
-    int64_t extra = 0;
+  size_t StackOf(int32_t role) const {
+    return description_.roles[size_t(role)].stack;
+  }
+  bool IsInLayer(const TensorRole& at) const {
+    return at.role >= 0 && out_.InLayers(at.role);
+  }
+
+  // As the configuration says, or one more than the last that there is.
+  bool CountStack(size_t stack) {
+    const DescribedText& repeat = description_.stacks[stack].repeat;
+    int64_t layers = 0;
     if (formulas_.has_config()) {
-      const auto layers = formulas_.Integer(description_.repeat);
-      if (!layers) return false;
-      out_.layers = *layers;
-      if (const auto* more = description_.Setting("extra_layers")) {
-        extra = static_cast<int64_t>(formulas_.Real(*more).value_or(0));
-      }
+      const auto counted = formulas_.Integer(repeat);
+      if (!counted) return false;
+      layers = *counted;
     } else {
       for (const TensorRole& at : out_.tensors) {
-        out_.layers = std::max<int64_t>(out_.layers, int64_t{at.layer} + 1);
+        if (!IsInLayer(at) || StackOf(at.role) != stack) continue;
+        layers = std::max<int64_t>(layers, int64_t{at.layer} + 1);
       }
     }
-    if (out_.layers < 1 || out_.layers > kMostLayers) {
-      findings_.Add(code::kLimit, description_.repeat.place,
-                    "a model of " + std::to_string(out_.layers) +
-                        " layers is not one that can be built");
-      return false;
+    out_.stack_layers.push_back(layers);
+    out_.layers += layers;
+    if (layers >= 1 && layers <= kMostLayers) return true;
+    findings_.Add(code::kLimit, repeat.place,
+                  "a model of " + std::to_string(layers) +
+                      " layers is not one that can be built");
+    return false;
+  }
+
+  // What lies behind the last layer is another model's, such as layers that
+  // predict more tokens.
+  bool CountLayers() {
+    for (size_t stack = 0; stack < description_.stacks.size(); ++stack) {
+      if (!CountStack(stack)) return false;
+    }
+    int64_t extra = 0;
+    const auto* const more = description_.Setting("extra_layers");
+    if (more != nullptr && formulas_.has_config()) {
+      extra = static_cast<int64_t>(formulas_.Real(*more).value_or(0));
     }
     for (size_t i = 0; i < out_.tensors.size(); ++i) {
       TensorRole& at = out_.tensors[i];
-      const bool in_layer = at.role >= 0 && out_.InLayers(at.role);
-      if (in_layer && at.layer >= out_.layers) {
-        at.role = at.layer < out_.layers + extra ? kSkipped : kNoRole;
+      if (IsInLayer(at)) {
+        const size_t stack = StackOf(at.role);
+        const int64_t layers = out_.stack_layers[stack];
+        if (at.layer >= layers) {
+          at.role =
+              stack == 0 && at.layer < layers + extra ? kSkipped : kNoRole;
+        }
+        at.layer += static_cast<int32_t>(out_.BeginOf(stack));
       }
       if (at.role != kNoRole) continue;
       ProblemOf(RoleFault::kNone, static_cast<int64_t>(i), kNoRole,
@@ -367,9 +391,12 @@ class Assigner {
     for (size_t role = 0; role < roles(); ++role) {
       const DescribedRole& described = description_.roles[role];
       if (!out_.exists[role]) continue;
-      const int64_t layers = out_.in_layers[role] ? out_.layers : 1;
+      const size_t stack = described.stack;
+      const int64_t layers =
+          out_.in_layers[role] ? out_.stack_layers[stack] : 1;
+      const int64_t begin = out_.in_layers[role] ? out_.BeginOf(stack) : 0;
       const int64_t experts = out_.by_expert[role] ? Experts(role) : 0;
-      for (int64_t layer = 0; layer < layers; ++layer) {
+      for (int64_t layer = begin; layer < begin + layers; ++layer) {
         const auto& rows =
             out_.rows[role * size_t(out_.layers) + size_t(layer)];
         const bool hole =
@@ -377,7 +404,10 @@ class Assigner {
             (!rows.empty() && static_cast<int64_t>(rows.size()) < experts);
         if (!hole && (!rows.empty() || described.optional)) continue;
         std::string where;
-        if (out_.in_layers[role]) where = "layer " + std::to_string(layer);
+        if (out_.in_layers[role]) {
+          where = (stack == 0 ? "layer " : "the encoder's layer ") +
+                  std::to_string(layer - begin);
+        }
         Problem(RoleFault::kMissing, -1, static_cast<int32_t>(role),
                 (where.empty() ? "the tree" : where) + " has " +
                     (hole ? "not every expert's" : "no") + " `" +
@@ -387,17 +417,21 @@ class Assigner {
     }
   }
 
+  static void AddNames(const DescribedLine& line,
+                       std::set<std::string, std::less<>>& used) {
+    for (const DescribedArgument& argument : line.arguments) {
+      for (const std::string& name : argument.names) {
+        used.insert(name);
+        used.insert(name + ".bias");
+      }
+    }
+  }
+
   void CheckUnused() {
     std::set<std::string, std::less<>> used;
-    for (const auto* lines :
-         {&description_.begin, &description_.layer, &description_.end}) {
-      for (const DescribedLine& line : *lines) {
-        for (const DescribedArgument& argument : line.arguments) {
-          for (const std::string& name : argument.names) {
-            used.insert(name);
-            used.insert(name + ".bias");
-          }
-        }
+    for (const DescribedStack& stack : description_.stacks) {
+      for (const auto* lines : {&stack.begin, &stack.layer, &stack.end}) {
+        for (const DescribedLine& line : *lines) AddNames(line, used);
       }
     }
     for (const DescribedRole& role : description_.roles) {

@@ -24,7 +24,7 @@ inline constexpr int32_t kSkipped = -2;
 
 struct TensorRole {
   int32_t role = kNoRole;  // of the description's
-  int32_t layer = -1;
+  int32_t layer = -1;      // of all stacks
   int32_t expert = -1;
   bool operator==(const TensorRole&) const = default;
 };
@@ -46,9 +46,11 @@ struct RoleProblem {
 };
 
 struct Roles {
+  // Of all stacks; those of the first one, the model's own, come first.
   int64_t layers = 0;
+  std::vector<int64_t> stack_layers = {};
   std::vector<TensorRole> tensors = {};  // of the manifest's rows
-  // By role and layer (first layer for roles outside of layers), then expert.
+  // By role and layer (the first for roles outside of layers), then expert.
   std::vector<std::vector<int64_t>> rows = {};
   // Of the description's dimensions; 0 where no parameter has one.
   std::vector<int64_t> sizes = {};
@@ -59,6 +61,15 @@ struct Roles {
     const int64_t at = InLayers(role) ? layer : 0;
     return rows[static_cast<size_t>(role * layers + at)];
   }
+  int64_t BeginOf(size_t stack) const {
+    return stack == 0 ? 0 : BeginOf(stack - 1) + stack_layers[stack - 1];
+  }
+  size_t StackOf(int64_t layer) const {
+    size_t stack = 0;
+    while (layer >= BeginOf(stack) + stack_layers[stack]) ++stack;
+    return stack;
+  }
+
   std::vector<bool> in_layers = {};  // by role
   std::vector<bool> by_expert = {};
   std::vector<bool> exists = {};  // in models of this configuration

@@ -159,6 +159,7 @@ class Differentiator {
       case OpKind::kRoll: {
         const ValueId back = Like(op, OpKind::kRoll, {g}, x);
         write_.Producer(back).sign = static_cast<int8_t>(-op.sign);
+        write_.Producer(back).fn = op.fn;
         return Give(x, back);
       }
       case OpKind::kRepeat: {

@@ -81,11 +81,39 @@ TEST_CASE("a model's section is read with its places") {
   CHECK(model.roles[1].name == "b");
   CHECK(model.roles[1].tied == "a");
   CHECK(model.roles[1].when.text == "x");
-  CHECK(model.layer.size() == 1);
+  REQUIRE(model.stacks.size() == 1);
+  CHECK(model.stacks[0].layer.size() == 1);
   CHECK(model.Setting("top_k")->text == "2");
   CHECK(model.Setting("rope.pairs")->text == "halves");
   CHECK(model.Setting("window") == nullptr);
   CHECK(model.roles[0].pattern.place.source == file->source);
+}
+
+TEST_CASE("an encoder has layers and roles of its own") {
+  Findings findings;
+  const auto file = ParseRuleFile(
+      MakeSource("r.yaml",
+                 kHead + kSmall +
+                     "  encoder:\n    repeat: 3\n    length: 1500\n"
+                     "    params:\n      n?: ['n$', [d], {shared: true}]\n"
+                     "    begin: [x = rope(y)]\n    end: [x = rope(y)]\n"),
+      findings);
+  CHECK(findings.empty());
+  REQUIRE(file);
+  REQUIRE(file->model != nullptr);
+  const ModelDescription& model = *file->model;
+  CHECK(model.HasEncoder());
+  const DescribedStack& encoder = model.stacks[kEncoderStack];
+  CHECK(encoder.repeat.text == "3");
+  CHECK(encoder.begin.size() == 1);
+  CHECK(encoder.layer.empty());
+  CHECK(encoder.end.size() == 1);
+  CHECK(model.Setting("encoder.length")->text == "1500");
+  REQUIRE(model.roles.size() == 2);
+  CHECK(model.roles[0].stack == 0);
+  CHECK_FALSE(model.roles[0].shared);
+  CHECK(model.roles[1].stack == kEncoderStack);
+  CHECK(model.roles[1].shared);
 }
 
 TEST_CASE("what a model's section cannot say is told where it stands") {
@@ -105,6 +133,12 @@ TEST_CASE("what a model's section cannot say is told where it stands") {
         "`n` is not one of this model's `dims` @ n");
   CHECK(Refused(kHead + "  dims:\n    t: 2\n  repeat: 2\n  params: {}\n") ==
         "`t` cannot be the name of a dimension @ t");
+  CHECK(Refused(kHead + kSmall + "  encoder: {repeat: 2}\n").find("`params`") !=
+        std::string::npos);
+  CHECK(Refused(kHead + kSmall + "  encoder: {colour: red}\n")
+            .starts_with("unknown key `colour`"));
+  CHECK(Refused(kHead + kSmall + "    b: ['b', [d], {shared: 2}]\n")
+            .find("`shared`") != std::string::npos);
   CHECK(Refused(kHead + kSmall + "  window: [1]\n") ==
         "`window` is a list, not an expression @ [1]");
   CHECK(Refused(kHead + kSmall + "  router: {colour: red}\n")

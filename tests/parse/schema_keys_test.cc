@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 22> kWhere = {{
+constexpr std::array<Where, 23> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -41,6 +41,7 @@ constexpr std::array<Where, 22> kWhere = {{
     {"rules.weight_decay", "rules", "weightDecay"},
     {"rules.model", "rules", "model"},
     {"rules.model.options", "rules", "modelOptions"},
+    {"rules.model.encoder", "rules", "modelEncoder"},
     {"rules.model.router", "rules", "modelRouter"},
     {"rules.model.rope", "rules", "modelRope"},
     {"rules.model.norm", "rules", "modelNorm"},

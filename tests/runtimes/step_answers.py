@@ -13,7 +13,7 @@ import transformers
 import records
 from drawn import weights
 
-BATCH, LENGTH = 2, 7
+BATCH, LENGTH, ENCODED = 2, 7, 9
 SMALL = {"vocab_size": 17, "hidden_size": 16, "intermediate_size": 24,
          "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 64}
@@ -30,10 +30,22 @@ BALANCED = {"num_local_experts": 4, "num_experts_per_tok": 2,
 ENCODER = {"vocab_size": 17, "hidden_size": 16, "intermediate_size": 24,
            "num_hidden_layers": 2, "num_attention_heads": 4,
            "max_position_embeddings": 64, "layer_norm_eps": 1e-5}
+T5 = {"vocab_size": 17, "d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2,
+      "num_decoder_layers": 3, "num_heads": 4,
+      "relative_attention_num_buckets": 8,
+      "relative_attention_max_distance": 6}
+WHISPER = {"vocab_size": 17, "num_mel_bins": 5, "d_model": 16,
+           "encoder_layers": 3, "decoder_layers": 2,
+           "encoder_attention_heads": 2, "decoder_attention_heads": 4,
+           "encoder_ffn_dim": 20, "decoder_ffn_dim": 24,
+           "max_source_positions": 6, "max_target_positions": 64,
+           "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+           "decoder_start_token_id": 1}
 HEADS = {"bert": transformers.AutoModelForMaskedLM,
          "roberta": transformers.AutoModelForMaskedLM,
          "distilbert": transformers.AutoModelForMaskedLM,
          "vit": transformers.AutoModelForImageClassification,
+         "whisper": transformers.AutoModelForSpeechSeq2Seq,
          "qwen2_vl": transformers.AutoModelForImageTextToText}
 
 # Name: the config.json, save for what all have.
@@ -166,6 +178,12 @@ CASES = {
                    "use_qk_norm": False, "no_rope_layer_interval": 2,
                    "attention_chunk_size": 4, "pad_token_id": 0,
                    "attention_bias": True, "attn_temperature_tuning": False},
+    "t5": {"model_type": "t5", **T5, "feed_forward_proj": "relu"},
+    "t5-gated": {"model_type": "t5", **T5, "feed_forward_proj": "gated-gelu",
+                 "tie_word_embeddings": False},
+    "mt5": {"model_type": "mt5", **T5},
+    "umt5": {"model_type": "umt5", **T5},
+    "whisper": {"model_type": "whisper", **WHISPER},
 }
 
 
@@ -185,6 +203,26 @@ def pictures(model, draw):
                  "ids": numpy.zeros(patches.shape[:2], int).tolist()}
 
 
+def words(model, draw):
+    """The same of a model of words: of its encoder too, where it has one."""
+    given = {"ids": draw.integers(1, 17, (BATCH, LENGTH))}
+    labels = draw.integers(0, 17, (BATCH, LENGTH))
+    if model.config.model_type == "whisper":
+        frames = draw.standard_normal((
+            BATCH, 2 * model.config.max_source_positions,
+            model.config.num_mel_bins)).round(4)
+        out = model(torch.from_numpy(frames.transpose(0, 2, 1)),
+                    decoder_input_ids=torch.from_numpy(given["ids"]))
+        given["patches"] = frames.reshape(BATCH, -1)
+    elif model.config.is_encoder_decoder:
+        given["encoder_ids"] = draw.integers(1, 17, (BATCH, ENCODED))
+        out = model(input_ids=torch.from_numpy(given["encoder_ids"]),
+                    decoder_input_ids=torch.from_numpy(given["ids"]))
+    else:
+        out = model(torch.from_numpy(given["ids"]))
+    return out, {key: ids.tolist() for key, ids in given.items()}, labels
+
+
 def answer(name, config):
     kind = transformers.CONFIG_MAPPING[config["model_type"]]
     made = kind.from_dict({**config, "use_cache": False,
@@ -193,7 +231,10 @@ def answer(name, config):
     for key in dir(made):
         if "dropout" in key or key.endswith("pdrop"):
             setattr(made, key, 0.0)
-    head = HEADS.get(config["model_type"], transformers.AutoModelForCausalLM)
+    usual = transformers.AutoModelForCausalLM
+    if made.is_encoder_decoder:
+        usual = transformers.AutoModelForSeq2SeqLM
+    head = HEADS.get(config["model_type"], usual)
     model = head.from_config(made, attn_implementation="eager") \
         .double().eval()
     with torch.no_grad():
@@ -208,9 +249,7 @@ def answer(name, config):
             out, given = pictures(model, draw)
             labels = draw.integers(0, out.logits.shape[-1], (BATCH, 1))
         else:
-            ids = draw.integers(1, 17, (BATCH, LENGTH))
-            labels = draw.integers(0, 17, (BATCH, LENGTH))
-            out, given = model(torch.from_numpy(ids)), {"ids": ids.tolist()}
+            out, given, labels = words(model, draw)
         logits = out.logits.double()
         loss = torch.nn.functional.cross_entropy(
             logits.reshape(-1, logits.shape[-1]),

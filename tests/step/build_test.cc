@@ -132,6 +132,28 @@ const std::vector<Family> kFamilies = {
      R"({"model_type": "vit", "hidden_size": 8, "intermediate_size": 12,
         "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 6,
         "patch_size": 2, "num_labels": 5})"},
+    {"t5", "hf",
+     R"({"model_type": "t5", "vocab_size": 11, "d_model": 8, "d_kv": 3,
+        "d_ff": 12, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4,
+        "relative_attention_num_buckets": 6, "feed_forward_proj": "relu",
+        "relative_attention_max_distance": 4, "layer_norm_epsilon": 1e-6})"},
+    {"t5", "hf",
+     R"({"model_type": "umt5", "vocab_size": 11, "d_model": 8, "d_kv": 3,
+        "d_ff": 12, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4,
+        "relative_attention_num_buckets": 6, "tie_word_embeddings": false,
+        "relative_attention_max_distance": 4, "layer_norm_epsilon": 1e-6})"},
+    {"whisper", "hf",
+     R"({"model_type": "whisper", "vocab_size": 11, "num_mel_bins": 3,
+        "d_model": 8, "encoder_layers": 2, "decoder_layers": 2,
+        "encoder_attention_heads": 2, "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 10, "decoder_ffn_dim": 12,
+        "max_source_positions": 6, "max_target_positions": 16})"},
+    {"whisper", "flax",
+     R"({"model_type": "whisper", "vocab_size": 11, "num_mel_bins": 3,
+        "d_model": 8, "encoder_layers": 2, "decoder_layers": 2,
+        "encoder_attention_heads": 2, "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 10, "decoder_ffn_dim": 12,
+        "max_source_positions": 6, "max_target_positions": 16})"},
     {"distilbert", "hf",
      R"({"model_type": "distilbert", "vocab_size": 11, "dim": 8,
         "hidden_dim": 12, "n_layers": 2, "n_heads": 4,
@@ -177,6 +199,16 @@ void CheckForm(const Graph& graph) {
   CHECK(std::all_of(made.begin(), made.end(), [](bool is) { return is; }));
 }
 
+// An encoder's tokens, of which there are as many as of the model's own
+// otherwise.
+void TakeLength(const Graph& graph, int64_t tokens, Sizes& sizes) {
+  for (const LabelId label :
+       {graph.common.encoder_query, graph.common.encoder_key}) {
+    if (label != kNoLabel) sizes[static_cast<size_t>(label)] = tokens;
+  }
+  FinishSizes(graph, sizes);
+}
+
 TEST_CASE("gradients are the loss's derivatives") {
   for (const Family& family : kFamilies) {
     CAPTURE(family.config);
@@ -188,6 +220,7 @@ TEST_CASE("gradients are the loss's derivatives") {
     if (step.graph.common.slot != kNoLabel) {
       sizes[static_cast<size_t>(step.graph.common.slot)] = 5;
     }
+    TakeLength(step.graph, 4, sizes);
     const auto inputs = RandomInputs(step.graph, sizes, 7);
     CHECK(dense::ComplexStepError(step.graph, sizes, inputs, 3) < 1e-12);
     for (size_t i = 0; i < step.graph.parameters.size(); ++i) {
@@ -211,6 +244,7 @@ TEST_CASE("attention has the same gradients in every form") {
                                             {AttentionView::kRing, 4, 1}};
   for (const Family& family : kFamilies) {
     CAPTURE(family.config);
+    if (ModelOf(family).description->HasEncoder()) continue;
     const auto run = [&](const AttentionForm& form,
                          const dense::StepValues<double>* of,
                          const Graph* graph_of) {
@@ -400,16 +434,76 @@ TEST_CASE("what sees behind itself has no caches and does not decode") {
         "a model whose queries see what is behind them does not decode");
 }
 
+// Layers of both stacks, each with what they keep.
+TEST_CASE("an encoder is run beside the model, and does not decode yet") {
+  const auto family =
+      std::find_if(kFamilies.begin(), kFamilies.end(),
+                   [](const Family& f) { return f.pack == "t5"; });
+  const Described model = ModelOf(*family);
+  CHECK_FALSE(HasMode(*model.description, &model.config, Mode::kDecode));
+  const StepModel step = Built(*family, Mode::kPrefill);
+  const Graph& graph = step.graph;
+  // Keys and values of the tokens so far, and of the encoder's.
+  CHECK(graph.caches.size() == 3 * 4);
+  CHECK(graph.encoder_layer == 3);
+  int32_t last = -1;
+  for (const Op& op : graph.ops) last = std::max(last, op.layer);
+  CHECK(last == 4);
+  // The first layers' tables serve the others.
+  const auto tables = std::count_if(
+      graph.parameters.begin(), graph.parameters.end(),
+      [](const Parameter& p) { return p.role.ends_with("near"); });
+  CHECK(tables == 2);
+  const auto rows =
+      std::count_if(graph.ops.begin(), graph.ops.end(),
+                    [](const Op& op) { return op.kind == OpKind::kDistance; });
+  CHECK(rows == 2);
+  Findings findings;
+  CHECK_FALSE(BuildForward(*model.description, &model.config, model.manifest,
+                           Mode::kDecode, findings));
+  REQUIRE(findings.all().size() == 1);
+  CHECK(findings.all()[0].message ==
+        "a model with an encoder beside it does not decode here");
+  Findings local;
+  CHECK_FALSE(BuildForward(*model.description, &model.config, model.manifest,
+                           Mode::kTrain, local, {},
+                           {.view = AttentionView::kLocal}));
+  REQUIRE(local.all().size() == 1);
+  CHECK(local.all()[0].message ==
+        "a model with an encoder beside it runs attention as described");
+}
+
+// A layer that is written alone has the first one's table.
+TEST_CASE("a layer without the first one takes what that one holds") {
+  const auto family =
+      std::find_if(kFamilies.begin(), kFamilies.end(),
+                   [](const Family& f) { return f.pack == "t5"; });
+  const Described model = ModelOf(*family);
+  Findings findings;
+  const auto step =
+      BuildForward(*model.description, &model.config, model.manifest,
+                   Mode::kTrain, findings, {2, 4});
+  REQUIRE(step);
+  int64_t tables = 0;
+  for (const Parameter& parameter : step->graph.parameters) {
+    if (!parameter.role.ends_with("near")) continue;
+    ++tables;
+    CHECK((parameter.layer == 0 || parameter.layer == 3));
+  }
+  CHECK(tables == 2);
+}
+
 TEST_CASE("lines that mean nothing are refused where they stand") {
   const Described model =
       FromConfig(std::string(kFamilies[0].config), "hf", "llama");
   const auto refused = [&](const std::string& line) {
     ModelDescription changed = *model.description;
-    const Place place = changed.layer[0].place;
+    DescribedLine& first = changed.stacks[0].layer[0];
+    const Place place = first.place;
     auto parsed = ParseDescribedLine(line);
     REQUIRE(parsed);
-    changed.layer[0] = *parsed;
-    changed.layer[0].place = place;
+    first = *parsed;
+    first.place = place;
     Findings findings;
     CHECK_FALSE(BuildForward(changed, &model.config, model.manifest,
                              Mode::kTrain, findings));
@@ -418,6 +512,13 @@ TEST_CASE("lines that mean nothing are refused where they stand") {
     return findings.all()[0].message;
   };
   CHECK(refused("y = rmsnrm(x, norm1)") == "there is no op `rmsnrm`");
+  CHECK(refused("y = convolve(x, q, d)") ==
+        "`convolve q` needs tokens, an odd kernel, and as many frames a token"
+        " as it passes over");
+  CHECK(refused("y = frames(d, 0)") ==
+        "a model has one input of frames, of one or more a token");
+  CHECK(refused("y = attention_near(x, x, x, norm1)") ==
+        "`attention_near norm1` needs `distance` and a table of rows by heads");
   CHECK(refused("y = rmsnorm(z, norm1)") == "`z` is no value so far");
   CHECK(refused("y = rmsnorm(x, norm9)") == "`norm9` is no role");
   CHECK(refused("y = root(x, q)") == "`q` is no dimension");

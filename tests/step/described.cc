@@ -98,7 +98,7 @@ dense::StepValues<double> RandomInputs(const Graph& graph, const Sizes& sizes,
         x = random() % 4 == 0 ? 0 : 1;
       } else if (data.kind == DataKind::kPositions ||
                  data.kind == DataKind::kCachePositions) {
-        x = static_cast<double>(i % static_cast<size_t>(value.shape[1]));
+        x = static_cast<double>(i % static_cast<size_t>(value.shape.back()));
       }
     }
   }

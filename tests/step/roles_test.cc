@@ -121,6 +121,12 @@ TEST_CASE("so has every parameter of trees made of configurations") {
       const std::string problems =
           Problems(*description, &*config, *manifest, seen);
       ++trees;
+      if (file.starts_with("t5-v1.1-xxl")) {
+        // The encoder alone, all of it with roles.
+        CHECK(problems.find("layer 0 has no `norm1`") == 0);
+        CHECK(problems.find("encoder") == problems.npos);
+        continue;
+      }
       CHECK(problems == "");
     }
   }

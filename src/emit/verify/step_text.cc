@@ -158,11 +158,15 @@ std::string WitnessText(const StepReport& report) {
   for (const auto& [name, size] : report.witness_sizes) {
     out += " " + name + " " + std::to_string(size);
   }
-  std::string layers;
+  std::string layers, encoder;
   for (const int32_t layer : report.witness_layers) {
-    layers += (layers.empty() ? "" : ", ") + std::to_string(layer);
+    const bool own = report.encoder_layer < 0 || layer < report.encoder_layer;
+    std::string& text = own ? layers : encoder;
+    text += (text.empty() ? "" : ", ") +
+            std::to_string(own ? layer : layer - report.encoder_layer);
   }
   if (!layers.empty()) out += "; layers " + layers;
+  if (!encoder.empty()) out += "; encoder " + encoder;
   return out + "\n";
 }
 

@@ -58,6 +58,8 @@ void RunKernel(const LocalOp& local) {
       return RunAdam(local);
     case OpKind::kRoll:
       return RunRoll(local);
+    case OpKind::kDistance:
+      return RunDistance(local);
   }
 }
 

@@ -18,6 +18,7 @@
 
 #include "exec/attention/rotary.h"
 #include "exec/machine/random.h"
+#include "exec/step/distance.h"
 #include "exec/step/functions.h"
 #include "exec/step/nest.h"
 #include "exec/step/parts.h"
@@ -567,9 +568,30 @@ void RunRoll(const LocalOp& local) {
   const size_t dim = DimOf(*local.labels, local.op->label);
   const int64_t rows = in.shape[dim];
   const int64_t first = local.op->sign > 0 ? rows - 1 : 1;
-  const Buffer begin = SliceDim(in, dim, first, rows - first);
-  const Buffer end = SliceDim(in, dim, 0, first);
+  Buffer begin = SliceDim(in, dim, first, rows - first);
+  Buffer end = SliceDim(in, dim, 0, first);
+  if (local.op->fn == step::kOpen) {
+    Buffer& round = local.op->sign > 0 ? begin : end;
+    round = Buffer::Zeros(round.shape, round.dtype);
+  }
   *local.out = ConcatDim({&begin, &end}, dim);
+}
+void RunDistance(const LocalOp& local) {
+  const step::Op& op = *local.op;
+  const Buffer& queries = *local.in[0].buffer;
+  const Buffer& keys = *local.in[1].buffer;
+  const int64_t rows = SizeOf(local, op.label);
+  const int64_t most = SizeOf(local, op.counts[0]);
+  const bool both = op.fn == "both";
+  ForNest(local.out->shape,
+          {StridesOf(local.out->shape), Along(*local.labels, local.in[0]),
+           Along(*local.labels, local.in[1])},
+          {}, [&](const Offsets& at) {
+            const int64_t behind = int64_t{keys.whole[At(at[2])]} -
+                                   int64_t{queries.whole[At(at[1])]};
+            local.out->whole[At(at[0])] =
+                static_cast<int32_t>(DistanceRow(behind, rows, most, both));
+          });
 }
 void RunRouting(const LocalOp& local) {
   if (local.op->kind == OpKind::kSlots) {

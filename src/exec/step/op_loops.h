@@ -19,6 +19,7 @@ void RunDropout(const LocalOp& local);
 void RunCacheWrite(const LocalOp& local);
 void RunAdam(const LocalOp& local);
 void RunRoll(const LocalOp& local);
+void RunDistance(const LocalOp& local);
 
 }  // namespace shardc::exec
 

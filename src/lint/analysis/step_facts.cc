@@ -128,7 +128,7 @@ void StepFacts::FindSample(step::Formulas& formulas) {
   std::map<std::vector<int64_t>, int32_t> kinds;  // to the layer that counts
   const auto roles = static_cast<int32_t>(description_->roles.size());
   for (int32_t layer = 0; layer < roles_.layers; ++layer) {
-    std::vector<int64_t> kind;
+    std::vector<int64_t> kind = {static_cast<int64_t>(roles_.StackOf(layer))};
     for (int32_t role = 0; role < roles; ++role) {
       if (!roles_.InLayers(role)) continue;
       const auto& rows = roles_.RowsOf(role, layer);
@@ -139,8 +139,9 @@ void StepFacts::FindSample(step::Formulas& formulas) {
                                    .params[static_cast<size_t>(rows.front())]
                                    .layout));
     }
-    formulas.SetLayer(layer);
-    for (const DescribedLine& line : description_->layer) {
+    const size_t stack = roles_.StackOf(layer);
+    formulas.SetLayer(layer - roles_.BeginOf(stack));
+    for (const DescribedLine& line : description_->stacks[stack].layer) {
       kind.push_back(line.when.text.empty() || formulas.Condition(line.when));
     }
     const auto [known, fresh] = kinds.emplace(std::move(kind), layer);
@@ -173,7 +174,7 @@ void StepFacts::AddMode(Mode mode) {
     return;
   }
   made->step = std::move(*step);
-  StepRefusal refusal{mode, description_->repeat.place, {}};
+  StepRefusal refusal{mode, description_->stacks[0].repeat.place, {}};
   made->step.program = LowerStep(made->inputs, made->step,
                                  facts_.compiled().mesh, refusal.message);
   if (!made->step.program) {

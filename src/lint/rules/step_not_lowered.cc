@@ -40,7 +40,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         step::Validate(of->graph(), of->program(), of->step.sizes);
     if (faults.empty()) continue;
     const auto op = static_cast<size_t>(std::max(faults.front().op, 0));
-    Say(mode, step->description().repeat.place,
+    Say(mode, step->description().stacks[0].repeat.place,
         StepOpName(of->graph().ops[op]) + ": " + faults.front().message, sink);
   }
 }

@@ -109,6 +109,11 @@ class Maker {
   }
 
   int64_t Tokens() const { return sizes_[At(graph_.common.query)]; }
+  bool IsEncoders(ValueId value) const {
+    const auto& labels = graph_.values[At(value)].labels;
+    return std::find(labels.begin(), labels.end(),
+                     graph_.common.encoder_query) != labels.end();
+  }
   int64_t Keys() const {
     return graph_.common.key < 0 ? Tokens() : sizes_[At(graph_.common.key)];
   }
@@ -150,6 +155,13 @@ class Maker {
         });
         break;
       case step::DataKind::kPositions:
+        if (IsEncoders(data.value)) {
+          const auto tokens =
+              static_cast<size_t>(sizes_[At(graph_.common.encoder_query)]);
+          Fill(data.value,
+               [&](size_t at) { return static_cast<double>(at % tokens); });
+          break;
+        }
         Fill(data.value, [&](size_t at) {
           const auto row = static_cast<int64_t>(at / width);
           return static_cast<double>(Begin(row) +

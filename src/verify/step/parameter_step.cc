@@ -92,8 +92,8 @@ class Follower {
           out_.uses.back().op == StepOpName(op)) {
         return;
       }
-      out_.uses.push_back(
-          {op.phase, StepPartName(op), StepOpName(op), LayoutOf(slot), result});
+      out_.uses.push_back({op.phase, StepPartName(graph_, op), StepOpName(op),
+                           LayoutOf(slot), result});
       return;
     }
   }
@@ -106,7 +106,7 @@ class Follower {
     if (step.op >= 0) {
       const Op& op = graph_.ops[At(step.op)];
       move.phase = op.phase;
-      move.part = StepPartName(op);
+      move.part = StepPartName(graph_, op);
       move.op = StepOpName(op);
     }
     move.gradient = gradient;

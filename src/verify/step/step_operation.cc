@@ -108,6 +108,9 @@ std::optional<step::AttentionForm> FormOf(const StepRequest& request,
   if (!test) return out;
   if (const auto refusal = RefusalAt(*test)) return refuse(refusal->reason);
   if (operation.global_view) return out;
+  if (request.compiled->rules.model->HasEncoder()) {
+    return refuse("a model with an encoder beside it runs as described");
+  }
   const exec::SimMesh sim(mesh);
   const int64_t parts = sim.Parts(test->specs.query[1]);
   out.view = step::AttentionView::kLocal;

@@ -30,6 +30,7 @@ using step::Phase;
 using step::Program;
 
 constexpr int64_t kMostDevices = 64;
+constexpr std::string_view kEncoder = "encoder ";
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
@@ -63,6 +64,7 @@ class Reporter {
     for (const Op& op : full->model.graph.ops) {
       out_.layers = std::max<int64_t>(out_.layers, op.layer + 1);
     }
+    out_.encoder_layer = full->model.graph.encoder_layer;
     if (!IsAPart(full->model.graph)) return std::nullopt;
     if (!LowerAt(*full, compiled_.mesh)) return std::move(out_);
     Describe(*full);
@@ -106,17 +108,27 @@ class Reporter {
     return request_.part.empty() || request_.part == part;
   }
 
+  static std::string LayersText(const std::string& what, int64_t layers) {
+    return "`" + what + "0` to `" + what + std::to_string(layers - 1) + "`";
+  }
+
   bool IsAPart(const Graph& graph) {
     if (request_.part.empty()) return true;
     std::set<std::string> parts;
-    for (const Op& op : graph.ops) parts.insert(StepPartName(op));
+    for (const Op& op : graph.ops) parts.insert(StepPartName(graph, op));
     if (parts.contains(request_.part)) return true;
+    const int64_t own =
+        out_.encoder_layer < 0 ? out_.layers : out_.encoder_layer;
+    std::string layers = " and " + LayersText("layer ", own);
+    if (own < out_.layers) {
+      layers = ", " + LayersText("layer ", own) + " and " +
+               LayersText("encoder ", out_.layers - own);
+    }
     findings_.Add(
         code::kUsage, {}, ShortQuote(request_.part) + " is no part of the step",
         "its parts are `model`" +
             std::string(parts.contains("optimizer") ? ", `optimizer`" : "") +
-            " and `layer 0` to `layer " + std::to_string(out_.layers - 1) +
-            "`");
+            layers);
     return false;
   }
 
@@ -133,7 +145,7 @@ class Reporter {
     text += ": ";
     if (op >= 0) {
       const Op& of = graph.ops[At(op)];
-      text += StepPartName(of) + ", " + StepOpName(of) + ": ";
+      text += StepPartName(graph, of) + ", " + StepOpName(of) + ": ";
     }
     out_.problems.push_back(text + message);
   }
@@ -171,7 +183,7 @@ class Reporter {
     if (index < 0) return;
     const Op& op = full.model.graph.ops[At(index)];
     out_.peak.phase = op.phase;
-    out_.peak.part = StepPartName(op);
+    out_.peak.part = StepPartName(full.model.graph, op);
     out_.peak.op = StepOpName(op);
   }
 
@@ -185,7 +197,7 @@ class Reporter {
     StepRow row;
     if (step.op >= 0) {
       const Op& op = graph.ops[At(step.op)];
-      row.part = StepPartName(op);
+      row.part = StepPartName(graph, op);
       row.phase = op.phase;
       row.micro = op.micro;
       row.op = StepOpName(op);
@@ -227,7 +239,7 @@ class Reporter {
                 std::map<std::tuple<std::string, std::string, std::string>,
                          size_t>& known) {
     const Op& op = graph.ops[At(clash.op)];
-    if (!InPart(StepPartName(op))) return;
+    if (!InPart(StepPartName(graph, op))) return;
     const auto name = [&](step::LabelId label) {
       return label < 0 ? std::string("gathered") : graph.labels[At(label)].name;
     };
@@ -254,8 +266,11 @@ class Reporter {
   }
 
   std::vector<int32_t> ProvedLayers(const Graph& full) const {
-    if (request_.part.starts_with("layer ")) {
-      return {std::stoi(request_.part.substr(6))};
+    if (IsLayer(request_.part)) {
+      const int32_t layer = NumberOf(request_.part);
+      if (!request_.part.starts_with(kEncoder)) return {layer};
+      // By one of the model's own its gradients come back.
+      return {0, out_.encoder_layer + layer};
     }
     if (!request_.full) return WitnessLayers(full);
     std::vector<int32_t> out(At(out_.layers));
@@ -322,7 +337,7 @@ class Reporter {
   void Keep(const Graph& graph, int32_t index, const exec::Buffer& made,
             const std::vector<double>& reference) {
     const Op& op = graph.ops[At(index)];
-    out_.tensors.push_back({.part = StepPartName(op),
+    out_.tensors.push_back({.part = StepPartName(graph, op),
                             .op = StepOpName(op),
                             .value = StepLabelsText(graph, op.out),
                             .phase = op.phase,
@@ -449,11 +464,14 @@ class Reporter {
       const std::string first = block.front().part;
       std::string last = first;
       int64_t layers = 1;
-      while (first.starts_with("layer ") && end < out_.rows.size()) {
+      while (IsLayer(first) && end < out_.rows.size()) {
         const size_t next = Block(end);
         const Rows more(out_.rows.begin() + static_cast<int64_t>(end),
                         out_.rows.begin() + static_cast<int64_t>(next));
-        if (!Alike(block, more)) break;
+        if (StackOf(first) != StackOf(more.front().part) ||
+            !Alike(block, more)) {
+          break;
+        }
         for (size_t i = 0; i < block.size(); ++i) {
           if (!more[i].error) continue;
           if (!block[i].error || *more[i].error > *block[i].error) {
@@ -475,9 +493,19 @@ class Reporter {
     out_.rows = std::move(folded);
   }
 
+  // Of "layer 3" the word and the number.
+  static std::string StackOf(const std::string& part) {
+    return part.substr(0, part.find(' ') + 1);
+  }
+  static int NumberOf(const std::string& part) {
+    return std::stoi(part.substr(part.find(' ') + 1));
+  }
+  static bool IsLayer(std::string_view part) {
+    return part.starts_with("layer ") || part.starts_with(kEncoder);
+  }
   static std::string Range(const std::string& first, const std::string& last) {
-    const int a = std::stoi(first.substr(6)), b = std::stoi(last.substr(6));
-    return "layer " + std::to_string(std::min(a, b)) + "-" +
+    const int a = NumberOf(first), b = NumberOf(last);
+    return StackOf(first) + std::to_string(std::min(a, b)) + "-" +
            std::to_string(std::max(a, b));
   }
 

@@ -82,6 +82,7 @@ struct StepReport {
   std::string operation;  // of attention; empty: as described
   Mesh mesh;
   int64_t batch = 0, length = 0, layers = 0;
+  int32_t encoder_layer = -1;  // the encoder's first; -1: there is none
   Dtype dtype = Dtype::kF64;
   int64_t element_bytes = 2;
   step::Policy policy = step::Policy::kPublished;

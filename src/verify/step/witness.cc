@@ -7,7 +7,6 @@
 #include "verify/step/witness.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -129,25 +128,30 @@ class Chooser {
   bool IsPlain(LabelId label) const {
     const step::CommonLabels& common = graph_.common;
     return label != common.query && label != common.key &&
+           label != common.encoder_query && label != common.encoder_key &&
            LabelOf(label).factors.empty() && LabelOf(label).parts.empty();
   }
 
   void ChooseTokens() {
     const step::CommonLabels& common = graph_.common;
     if (common.batch >= 0) Set(common.batch, 2 * parts_[At(common.batch)]);
-    if (common.query < 0) return;
-    const bool decodes = real_[At(common.query)] == 1;
-    const int64_t key =
-        common.key >= 0 ? std::max<int64_t>(parts_[At(common.key)], 1) : 1;
-    const bool alike =
-        common.key >= 0 && real_[At(common.key)] == real_[At(common.query)];
-    const int64_t cut = alike ? std::lcm(parts_[At(common.query)], key)
-                              : parts_[At(common.query)];
-    const int64_t tokens = std::max<int64_t>(8, 4 * cut);
-    Set(common.query, decodes ? 1 : tokens);
-    if (common.key >= 0) {
-      Set(common.key,
-          alike && !decodes ? tokens : std::max<int64_t>(8, 4 * key));
+    ChooseLength(common.query, common.key, 4);
+    // Another length, so that no dimension is taken for the other.
+    ChooseLength(common.encoder_query, common.encoder_key, 6);
+  }
+
+  // So many tokens a shard, and at least twice as many.
+  void ChooseLength(LabelId queries, LabelId keys, int64_t each) {
+    if (queries < 0) return;
+    const bool decodes = real_[At(queries)] == 1;
+    const int64_t key = keys >= 0 ? std::max<int64_t>(parts_[At(keys)], 1) : 1;
+    const bool alike = keys >= 0 && real_[At(keys)] == real_[At(queries)];
+    const int64_t cut =
+        alike ? std::lcm(parts_[At(queries)], key) : parts_[At(queries)];
+    const int64_t tokens = std::max(2 * each, each * cut);
+    Set(queries, decodes ? 1 : tokens);
+    if (keys >= 0) {
+      Set(keys, alike && !decodes ? tokens : std::max(2 * each, each * key));
     }
   }
 
@@ -210,30 +214,50 @@ class Chooser {
           graph_.ropes[At(op.index)].turned < 1) {
         size = std::max<int64_t>(size, 8 * parts_[label]);
       }
+      // Rows of one distance and of ranges, on both sides.
+      if (op.kind == OpKind::kDistance &&
+          op.label == static_cast<LabelId>(label)) {
+        size = std::min(real_[label], 8 * parts_[label]);
+      }
     }
     Set(static_cast<int64_t>(label), size);
   }
 
   // Rows that ids name: all of them must be there.
   void ChooseTables() {
+    std::set<LabelId> by_distance;
+    for (const Op& op : graph_.ops) {
+      if (op.kind == OpKind::kDistance) by_distance.insert(op.label);
+    }
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kLookup || op.label < 0) continue;
+      if (by_distance.count(op.label) != 0) continue;
       const bool vocabulary = LabelOf(op.label).semantic == "VOCAB";
-      const int64_t least =
-          vocabulary
-              ? 16
-              : std::max(
-                    sizes_[At(graph_.common.query)],
-                    graph_.common.key < 0 ? 0 : sizes_[At(graph_.common.key)]) +
-                    op.index;
+      const int64_t least = vocabulary ? 16 : PositionsOf(op.in[1]) + op.index;
       const int64_t cut = parts_[At(op.label)];
       int64_t& size = sizes_[At(op.label)];
       if (size < least) size = (least + cut - 1) / cut * cut;
     }
   }
 
+  // How many positions the tokens of `ids` may have.
+  int64_t PositionsOf(step::ValueId ids) const {
+    const step::CommonLabels& common = graph_.common;
+    const LabelId tokens = graph_.values[At(ids)].labels.back();
+    const bool encoder = tokens == common.encoder_query;
+    const LabelId queries = encoder ? common.encoder_query : common.query;
+    const LabelId keys = encoder ? common.encoder_key : common.key;
+    return std::max(sizes_[At(queries)], keys < 0 ? 0 : sizes_[At(keys)]);
+  }
+
   void ChooseCounts() {
     const step::CommonLabels& common = graph_.common;
+    for (const Op& op : graph_.ops) {
+      if (op.kind != OpKind::kDistance) continue;
+      // Behind the rows of one distance, and within what there is.
+      sizes_[At(op.counts[0])] =
+          std::min(real_[At(op.counts[0])], 3 * sizes_[At(op.label)] / 4);
+    }
     if (common.window < 0) return;
     const int64_t keys =
         common.key < 0 ? sizes_[At(common.query)] : sizes_[At(common.key)];
@@ -311,6 +335,18 @@ std::string KindOf(const step::Graph& graph, int32_t layer) {
   return out;
 }
 
+// A layer of each kind, and two at least.
+std::vector<int32_t> KindsOf(const step::Graph& graph, int32_t begin,
+                             int32_t end) {
+  std::vector<int32_t> out;
+  std::set<std::string> seen;
+  for (int32_t layer = begin; layer < end; ++layer) {
+    if (seen.insert(KindOf(graph, layer)).second) out.push_back(layer);
+  }
+  if (out.size() == 1 && end - begin > 1) out.push_back(begin + 1);
+  return out;
+}
+
 }  // namespace
 
 Mesh WitnessMesh(const Mesh& mesh, int64_t most_devices) {
@@ -345,13 +381,9 @@ std::optional<step::Sizes> WitnessSizes(const step::Graph& graph,
 std::vector<int32_t> WitnessLayers(const step::Graph& graph) {
   int32_t layers = 0;
   for (const Op& op : graph.ops) layers = std::max(layers, op.layer + 1);
-  std::vector<int32_t> out;
-  std::map<std::string, int32_t> seen;
-  for (int32_t layer = 0; layer < layers; ++layer) {
-    if (seen.emplace(KindOf(graph, layer), layer).second) out.push_back(layer);
-  }
-  if (out.size() == 1 && layers > 1) out.push_back(out[0] == 0 ? 1 : 0);
-  std::sort(out.begin(), out.end());
+  const int32_t own = graph.encoder_layer < 0 ? layers : graph.encoder_layer;
+  std::vector<int32_t> out = KindsOf(graph, 0, own);
+  for (const int32_t layer : KindsOf(graph, own, layers)) out.push_back(layer);
   return out;
 }
 

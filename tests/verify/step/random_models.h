@@ -1,4 +1,4 @@
-// Small models of eight families, random meshes and checkpoint policies, for
+// Small models of ten families, random meshes and checkpoint policies, for
 // tests of whole steps.
 #ifndef SHARDC_TESTS_VERIFY_STEP_RANDOM_MODELS_H_
 #define SHARDC_TESTS_VERIFY_STEP_RANDOM_MODELS_H_
@@ -77,6 +77,17 @@ inline const Family kFamilies[] = {
      R"({"model_type": "bert", "vocab_size": 256, "hidden_size": 64,
         "intermediate_size": 128, "num_hidden_layers": 2,
         "num_attention_heads": 8, "max_position_embeddings": 128})"},
+    {"builtin:t5",
+     R"({"model_type": "t5", "vocab_size": 256, "d_model": 64, "d_kv": 8,
+        "d_ff": 128, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 8,
+        "relative_attention_num_buckets": 16, "layer_norm_epsilon": 1e-6,
+        "relative_attention_max_distance": 48})"},
+    {"builtin:whisper",
+     R"({"model_type": "whisper", "vocab_size": 256, "num_mel_bins": 16,
+        "d_model": 64, "encoder_layers": 2, "decoder_layers": 2,
+        "encoder_attention_heads": 8, "decoder_attention_heads": 8,
+        "encoder_ffn_dim": 128, "decoder_ffn_dim": 128,
+        "max_source_positions": 32, "max_target_positions": 64})"},
 };
 
 // Every name that keeps something else.
