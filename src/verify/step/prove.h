@@ -33,6 +33,9 @@ struct StepCase {
   Dtype dtype = Dtype::kF64;
   uint64_t seed = 0;
   int threads = 1;
+  // Of how many more sets of numbers one device's errors are taken where a
+  // value of a narrow dtype is beyond its limit.
+  uint64_t more_sets = 4;
   exec::Seams seams = {};
   // What is run where it is not `program`: a fault's.
   const step::Program* run = nullptr;

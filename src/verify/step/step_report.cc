@@ -375,6 +375,8 @@ class Reporter {
                   .dtype = request_.dtype,
                   .seed = request_.seed,
                   .threads = request_.threads,
+                  // At real sizes there is room for one.
+                  .more_sets = request_.full ? uint64_t{0} : uint64_t{4},
                   .seams = {},
                   .run = nullptr};
     if (request_.keep_tensors) {
