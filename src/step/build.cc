@@ -25,6 +25,7 @@
 #include "step/graph_writer.h"
 #include "step/lines.h"
 #include "step/macros.h"
+#include "step/prune.h"
 #include "step/roles.h"
 
 namespace shardc::step {
@@ -535,9 +536,6 @@ class Builder {
     };
     out_.encoder_length =
         static_cast<int64_t>(Number("encoder.length").value_or(0));
-    if (mode_ == Mode::kDecode) {
-      refuse("a model with an encoder beside it does not decode here");
-    }
     if (attention_.form.view != AttentionView::kGlobal) {
       refuse("a model with an encoder beside it runs attention as described");
     }
@@ -1012,11 +1010,17 @@ class Builder {
       return kept;
     }
     Labels labels = write_.LabelsOf(x);
-    std::replace(labels.begin(), labels.end(), common.query, common.key);
+    std::replace(labels.begin(), labels.end(), of.query, of.key);
     const std::string name = write_.name;
     const ValueId before = MakeDatum(DataKind::kCache, "cache", labels, false);
     write_.Producer(before).anchor = "kcache";
     write_.name = name;
+    // What prefill kept of another stack's tokens stays as it is; `x` is not
+    // made again.
+    if (seen != stack_) {
+      graph().caches.push_back({layer_, before, before});
+      return before;
+    }
     Op op;
     op.kind = OpKind::kCacheWrite;
     op.in = {before, x, stream().positions};
@@ -1071,16 +1075,22 @@ class Builder {
     if (distance_ == kNoLabel) {
       distance_ = NewLabel("distance", "", static_cast<int64_t>(*most));
     }
-    MakePlaces(stream());
-    MakePlaces(streams_[seen]);
     Op op;
     op.kind = OpKind::kDistance;
-    op.in = {stream().places, streams_[seen].key_places};
     op.label = labels[0];
     op.counts = {distance_};
     op.fn = seen == stack_ && stream().causal ? "before" : "both";
-    const ValueId rows = write_.Append(
-        std::move(op), {stream().query, streams_[seen].key}, true);
+    Labels apart = {stream().query, streams_[seen].key};
+    if (mode_ == Mode::kDecode && stack_ == 0) {
+      // Rows have come to different places.
+      op.in = {stream().positions, streams_[seen].key_positions};
+      apart.insert(apart.begin(), graph().common.batch);
+    } else {
+      MakePlaces(stream());
+      MakePlaces(streams_[seen]);
+      op.in = {stream().places, streams_[seen].key_places};
+    }
+    const ValueId rows = write_.Append(std::move(op), std::move(apart), true);
     return near_[key] = write_.Lookup(table, rows, 0);
   }
 
@@ -1190,6 +1200,8 @@ class Builder {
       write_.name = "total loss";
       graph().loss = write_.Add(std::move(losses));
     }
+    // The encoder was run in prefill.
+    if (mode_ == Mode::kDecode && description_.HasEncoder()) Prune(graph());
     FinishSizes(graph(), out_.sizes);
     return true;
   }
@@ -1252,7 +1264,6 @@ bool HasMode(const ModelDescription& description, const ModelConfig* config,
              Mode mode) {
   const DescribedText* const causal = description.Setting("causal");
   const bool decodes = mode == Mode::kDecode || mode == Mode::kInsert;
-  if (decodes && description.HasEncoder()) return false;
   if (causal == nullptr || !decodes) return true;
   Findings unsaid;
   const auto formulas = Formulas::Make(description, config, unsaid);

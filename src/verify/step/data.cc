@@ -109,10 +109,12 @@ class Maker {
   }
 
   int64_t Tokens() const { return sizes_[At(graph_.common.query)]; }
-  bool IsEncoders(ValueId value) const {
+  bool Has(ValueId value, step::LabelId label) const {
     const auto& labels = graph_.values[At(value)].labels;
-    return std::find(labels.begin(), labels.end(),
-                     graph_.common.encoder_query) != labels.end();
+    return std::find(labels.begin(), labels.end(), label) != labels.end();
+  }
+  bool IsEncoders(ValueId value) const {
+    return Has(value, graph_.common.encoder_query);
   }
   int64_t Keys() const {
     return graph_.common.key < 0 ? Tokens() : sizes_[At(graph_.common.key)];
@@ -185,8 +187,10 @@ class Maker {
     }
   }
 
-  // What lies behind a row's length is stale, and large.
+  // What lies behind a row's length is stale, and large. An encoder's tokens
+  // are all there.
   double CacheNumber(ValueId value, size_t at, const Random& random) const {
+    if (Has(value, graph_.common.encoder_key)) return random.Normal(at);
     const Shape shape = step::ShapeOf(graph_, value, sizes_);
     int64_t each = 1;
     for (size_t d = 2; d < shape.size(); ++d) each *= shape[d];

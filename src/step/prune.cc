@@ -1,0 +1,71 @@
+// Ops stand after those whose results they take, so that one way back finds
+// what is needed:
+//
+//   e = encoder(..), k = linear(e, w), kept [b, s, k, h], logits of `kept`
+//     ->  k and with it e and all that e was made of are gone
+#include "step/prune.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace shardc::step {
+namespace {
+
+size_t At(ValueId value) { return static_cast<size_t>(value); }
+
+// By ValueId.
+std::vector<bool> Needed(const Graph& graph) {
+  std::vector<bool> needed(graph.values.size(), false);
+  const auto need = [&](ValueId value) {
+    if (value != kNoValue) needed[At(value)] = true;
+  };
+  need(graph.loss);
+  need(graph.logits);
+  for (const Cache& cache : graph.caches) {
+    need(cache.before);
+    need(cache.after);
+  }
+  for (const Parameter& parameter : graph.parameters) need(parameter.value);
+  for (size_t i = graph.ops.size(); i-- > 0;) {
+    const Op& op = graph.ops[i];
+    if (!needed[At(op.out)]) continue;
+    for (const ValueId value : op.in) need(value);
+  }
+  return needed;
+}
+
+}  // namespace
+
+void Prune(Graph& graph) {
+  const std::vector<bool> needed = Needed(graph);
+  std::vector<ValueId> now(graph.values.size(), kNoValue);
+  std::vector<Value> values;
+  for (size_t i = 0; i < needed.size(); ++i) {
+    if (!needed[i]) continue;
+    now[i] = static_cast<ValueId>(values.size());
+    values.push_back(std::move(graph.values[i]));
+  }
+  graph.values = std::move(values);
+  const auto renumber = [&](ValueId& value) {
+    if (value != kNoValue) value = now[At(value)];
+  };
+  std::erase_if(graph.ops, [&](const Op& op) { return !needed[At(op.out)]; });
+  for (Op& op : graph.ops) {
+    renumber(op.out);
+    for (ValueId& value : op.in) renumber(value);
+  }
+  std::erase_if(graph.data,
+                [&](const Data& data) { return !needed[At(data.value)]; });
+  for (Data& data : graph.data) renumber(data.value);
+  for (Parameter& parameter : graph.parameters) renumber(parameter.value);
+  for (Cache& cache : graph.caches) {
+    renumber(cache.before);
+    renumber(cache.after);
+  }
+  renumber(graph.loss);
+  renumber(graph.logits);
+}
+
+}  // namespace shardc::step
