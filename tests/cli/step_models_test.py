@@ -1,7 +1,8 @@
 """`verify --step train` over the bundled configs, each with the tree that its
 family builds: which models are proved, and of which it is said why not.
 
-docs/guides/step.md has the table; `step_models_test.py --write` writes it.
+docs/guides/step.md has the table, and one of attention's operations;
+`step_models_test.py --write` writes both.
 """
 
 import collections
@@ -16,6 +17,11 @@ from driver import ROOT, TESTDATA, run
 CONFIGS = os.path.join(TESTDATA, "configs")
 PAGE = os.path.join(ROOT, "docs", "guides", "step.md")
 BEGIN, END = "<!-- models -->\n", "<!-- /models -->\n"
+# Attention by each operation: on this mesh, in these models.
+OPERATIONS = "<!-- operations -->\n", "<!-- /operations -->\n"
+SPLIT = "sp:2,tp:2"
+ATTENDING = ("llama-3-8b", "t5-small")
+MODES = ("train", "prefill", "decode")
 MESH, EXPERTS = "dp:2,fsdp:2,tp:2", "fsdp:2,ep:2,tp:2"
 EXPERT_KEYS = ("num_local_experts", "num_experts", "n_routed_experts")
 # Model types that no section describes, and why.
@@ -48,7 +54,7 @@ def has_experts(config):
     return any(text.get(key) for key in EXPERT_KEYS)
 
 
-def asked(path, mesh, mode):
+def asked(path, mesh, mode, *more):
     """The report of a config; None where there is none."""
     tree = run("manifest", "--model", path, "--naming", "hf",
                "--format", "json")
@@ -60,7 +66,7 @@ def asked(path, mesh, mode):
             file.write(tree.out)
         done = run("verify", "--no-project", "--step", mode, "--mesh", mesh,
                    "--rules", "auto", "--model", path, "--manifest", manifest,
-                   "--batch", "16", "--format", "json")
+                   "--batch", "16", "--format", "json", *more)
     try:
         (step,) = json.loads(done.out)["steps"]
     except (KeyError, TypeError, ValueError):
@@ -94,7 +100,7 @@ class Models(unittest.TestCase):
         self.assertTrue(gathered)
         self.assertLessEqual({result[:3] for result in gathered}, {"[b,"})
 
-    def test_the_table_is_of_these(self):
+    def test_the_tables_are_of_these(self):
         self.assertEqual(with_table(read()), read(),
                          "tests/cli/step_models_test.py --write writes it")
 
@@ -120,7 +126,41 @@ def table():
         lines.append([f"`{kind}`", str(counts[kind]),
                       f"not described: {why}" if why else "proved" + part,
                       "proved" if kind in experts and not why else ""])
+    return text_of(lines)
+
+
+def text_of(lines):
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def told(step):
+    """`proved`, or why it is unsupported, without the operation's name."""
+    if step["status"] == "pass":
+        return "proved"
+    return step["reason"].split(": ", 1)[1]
+
+
+def operations():
+    """Each operation inside a step of each model; modes that fare alike share
+    a cell."""
+    listed = json.loads(run("verify", "--list", "--format", "json").out)
+    lines = [["operation", *(f"`{name}` on {SPLIT}" for name in ATTENDING)],
+             ["---"] * (1 + len(ATTENDING))]
+    for operation in listed["operations"]:
+        line = [f"`{operation['name']}`"]
+        for name in ATTENDING:
+            path = os.path.join(CONFIGS, name + ".config.json")
+            fares = {}
+            for mode in MODES:
+                step = asked(path, SPLIT, mode, "--operation",
+                             operation["name"])
+                fares.setdefault(told(step), []).append(mode)
+            line.append("; ".join(
+                fare if len(modes) == len(MODES)
+                else ", ".join(modes) + ": " + fare
+                for fare, modes in fares.items()))
+        lines.append(line)
+    return text_of(lines)
 
 
 def read():
@@ -129,8 +169,11 @@ def read():
 
 
 def with_table(text):
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return text[:begin] + table() + text[end:]
+    for (begin, end), made in (((BEGIN, END), table()),
+                               (OPERATIONS, operations())):
+        first, last = text.index(begin) + len(begin), text.index(end)
+        text = text[:first] + made + text[last:]
+    return text
 
 
 def write():
