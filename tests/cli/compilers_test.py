@@ -1,5 +1,7 @@
 """Two programs of the same source, made by different compilers, say the same
-byte for byte. By hand: SHARDC_PEER=PROGRAM names the other one."""
+byte for byte. SHARDC_PEER=PROGRAM names the other one, which tests/bootstrap
+builds under sanitizers; SHARDC_PEER_VECTORS=fewer says that it knows fewer
+widths of vectors, whose sums are others."""
 
 import os
 import unittest
@@ -39,8 +41,19 @@ class Compilers(unittest.TestCase):
             self.same("check", *inputs, "--format", "json")
             self.same("suggest", *inputs[:2], *inputs[4:])
 
-    def test_proofs(self):
+    def test_steps(self):
         # The same data, cases and errors: arithmetic is the compiler's too.
+        for seed, model in enumerate(("gemma-2-9b", "mixtral-8x7b")):
+            config = os.path.join(CONFIGS, model + ".config.json")
+            self.same("verify", "--step", "train,decode", "--mesh",
+                      "fsdp:2,tp:2", "--seed", str(seed), "--format", "json",
+                      "--rules", "auto", "--model", config, "--manifest",
+                      os.path.join(driver.MODELS,
+                                   model + ".hf.manifest.json.gz"))
+
+    @unittest.skipIf(os.environ.get("SHARDC_PEER_VECTORS") == "fewer",
+                     "kernels of other widths add in another order")
+    def test_attention(self):
         for seed, model in enumerate(("bloom-176b", "deepseek-v3.1")):
             self.same("verify", "--mesh", "dp:2,sp:2,tp:2", "--seed",
                       str(seed), "--format", "json", "--model",
