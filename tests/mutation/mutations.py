@@ -99,8 +99,8 @@ MUTATIONS = [
      "width - 1 * mixer.inner - mixer.heads"),
     ("fused-keys-once", "fused.cc",
      "2 * heads->kv_heads", "1 * heads->kv_heads"),
-    ("block-of-one-scale-each", "groups.cc",
-     "scales >= size", "scales > size"),
+    ("block-of-uneven-parts", "groups.cc",
+     "size % scales == 0 ? size / scales : 1", "size / scales"),
     ("quantisation-one-scale", "quantisation_block.cc",
      "scales <= 1", "scales <= 2"),
 
