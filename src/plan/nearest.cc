@@ -89,7 +89,7 @@ std::optional<NearRule> NearestRules::Of(std::string_view name, Among among,
   for (size_t r = 0; r < rules_.size(); ++r) {
     const Sketch& sketch = sketches_[r];
     const auto index = static_cast<int32_t>(r);
-    if (sketch.catch_all || (among == Among::kDead && !dead_[r])) continue;
+    if (among == Among::kDead && !dead_[r]) continue;
     for (const std::string& text : sketch.texts) {
       const std::vector<std::string> written =
           SketchSegments(text, rules_[r].separator);

@@ -111,8 +111,6 @@ MUTATIONS = [
      "!taken.contains(index)", "taken.contains(index)"),
     ("near-all-where-the-dead-are-asked", "nearest.cc",
      "among == Among::kDead && !dead_[r]", "among == Among::kDead && false"),
-    ("near-catch-alls-too", "nearest.cc",
-     "sketch.catch_all || (among", "(among"),
     ("near-by-the-start-of-the-run", "nearest.cc",
      "if (!wild_only && fit.written.empty()) ++fit.run;",
      "if (!wild_only) ++fit.run;"),
