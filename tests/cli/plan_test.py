@@ -232,7 +232,8 @@ class Plan(Case):
         with tempfile.TemporaryDirectory() as folder:
             manifest = write(folder, "m.json", json.dumps(
                 {"schema": "shardc.manifest/v1", "params": {
-                    "wte": {"shape": [50257, 768], "dtype": "F32"}}}))
+                    "wte": {"shape": [50257, 768], "dtype": "F32"},
+                    "wte.odd": {"shape": [50257, 769], "dtype": "F32"}}}))
             rules = write(folder, "r.yaml",
                           "rules: [{match: wte, spec: [tp, fsdp]}]\n")
             args = ["plan", "--mesh", "fsdp:8,tp:4", "--rules", rules,
@@ -247,6 +248,12 @@ class Plan(Case):
                     "dim": 0, "from": "tp", "to": None,
                     "reason": "indivisible",
                     "bytes_per_device_added": 14474016}])
+                # What several cost is told once, with the last.
+                whole = 50257 * 769 * 4
+                self.assertEqual(
+                    [(edit["dim"], edit["bytes_per_device_added"])
+                     for edit in plan["params"]["wte.odd"]["corrections"]],
+                    [(0, 0), (1, whole - whole // 32)])
 
     def test_attention_specs_are_judged_as_parameters_are(self):
         """An axis rule that breaks attention alone: nothing else uses it."""

@@ -30,19 +30,11 @@ std::string Padded(std::string text, size_t width) {
                              : text;
 }
 
-// "0-7", or "0, 4, 8" where they do not follow one another.
+// "0-7": devices of one process follow one another.
 std::string Range(const std::vector<int64_t>& numbers) {
   if (numbers.empty()) return "none";
-  const auto count = static_cast<int64_t>(numbers.size());
-  if (numbers.back() - numbers.front() == count - 1) {
-    if (count == 1) return std::to_string(numbers[0]);
-    return std::to_string(numbers.front()) + "-" +
-           std::to_string(numbers.back());
-  }
-  std::string out;
-  for (int64_t number : numbers) {
-    out += (out.empty() ? "" : ", ") + std::to_string(number);
-  }
+  std::string out = std::to_string(numbers.front());
+  if (numbers.size() > 1) out += "-" + std::to_string(numbers.back());
   return out;
 }
 
