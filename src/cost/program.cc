@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exec/operations/operation.h"
+#include "plan/lowered_step.h"
 #include "source/checked.h"
 #include "step/weights.h"
 
@@ -98,8 +99,7 @@ class Reader {
         names.push_back(op.name);
         continue;
       }
-      const int now =
-          graph_.encoder_layer >= 0 && op.layer >= graph_.encoder_layer ? 1 : 0;
+      const int now = IsEncoderLayer(op.layer, graph_.encoder_layer) ? 1 : 0;
       if (now != stack) {
         begin_.insert(begin_.end(), names.begin(), names.end());
       }

@@ -104,14 +104,13 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
   return program;
 }
 
-std::string StepLayerName(int32_t layer, int32_t encoder) {
-  if (encoder < 0 || layer < encoder) return "layer " + std::to_string(layer);
-  return "encoder " + std::to_string(layer - encoder);
-}
-
 std::string StepPartName(const step::Graph& graph, const step::Op& op) {
   if (op.phase == step::Phase::kOptimizer) return "optimizer";
-  return op.layer < 0 ? "model" : StepLayerName(op.layer, graph.encoder_layer);
+  if (op.layer < 0) return "model";
+  if (IsEncoderLayer(op.layer, graph.encoder_layer)) {
+    return "encoder " + std::to_string(op.layer - graph.encoder_layer);
+  }
+  return "layer " + std::to_string(op.layer);
 }
 
 std::string StepOpName(const step::Op& op) {

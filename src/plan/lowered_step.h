@@ -62,9 +62,12 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);
 
-// "layer 3", or of an encoder, whose layers begin at `encoder`, "encoder 3".
-std::string StepLayerName(int32_t layer, int32_t encoder);
-// The same, "model" or "optimizer".
+// Whether a layer is of the encoder, whose layers begin at `encoder`; -1: there
+// is none.
+inline bool IsEncoderLayer(int32_t layer, int32_t encoder) {
+  return encoder >= 0 && layer >= encoder;
+}
+// "layer 3", of an encoder "encoder 3", "model" or "optimizer".
 std::string StepPartName(const step::Graph& graph, const step::Op& op);
 std::string StepOpName(const step::Op& op);
 // "[b,t,d]"

@@ -160,7 +160,7 @@ std::string WitnessText(const StepReport& report) {
   }
   std::string layers, encoder;
   for (const int32_t layer : report.witness_layers) {
-    const bool own = report.encoder_layer < 0 || layer < report.encoder_layer;
+    const bool own = !IsEncoderLayer(layer, report.encoder_layer);
     std::string& text = own ? layers : encoder;
     text += (text.empty() ? "" : ", ") +
             std::to_string(own ? layer : layer - report.encoder_layer);
