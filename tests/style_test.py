@@ -127,16 +127,14 @@ class Tidy(unittest.TestCase):
         os.makedirs(kept, exist_ok=True)
         headers = Headers()
         jobs = []
-        paths = []
         for path, command in self.commands(kept):
-            paths.append(path)
             state = hashlib.sha256(read(os.path.join(ROOT, ".clang-tidy")))
             state.update(command.encode())
             for file in [path, *headers.all(path)]:
                 state.update(file.encode() + b"\0" + read(file))
             jobs.append((path, state.hexdigest(), kept))
         self.assertTrue(jobs)
-        part = int(self.digest(paths), 16) % EVERY
+        part = int(self.digest(job[0] for job in jobs), 16) % EVERY
         jobs = sorted(jobs)[part::EVERY]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             said = list(pool.map(lambda job: self.check(*job), jobs))

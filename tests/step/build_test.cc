@@ -160,6 +160,15 @@ const std::vector<Family> kFamilies = {
         "max_position_embeddings": 16})"},
 };
 
+// The first that the pack describes.
+const Family& FirstOf(std::string_view pack) {
+  const auto found =
+      std::find_if(kFamilies.begin(), kFamilies.end(),
+                   [&](const Family& f) { return f.pack == pack; });
+  REQUIRE(found != kFamilies.end());
+  return *found;
+}
+
 Described ModelOf(const Family& family) {
   Described model =
       FromConfig(std::string(family.config), family.naming, family.pack);
@@ -455,14 +464,12 @@ TEST_CASE("decoding gives the logits of the whole sequence") {
 }
 
 TEST_CASE("what sees behind itself has no caches and does not decode") {
-  const auto encoder =
-      std::find_if(kFamilies.begin(), kFamilies.end(),
-                   [](const Family& f) { return f.pack == "bert"; });
-  const Described model = ModelOf(*encoder);
+  const Family& encoder = FirstOf("bert");
+  const Described model = ModelOf(encoder);
   CHECK_FALSE(HasMode(*model.description, &model.config, Mode::kDecode));
   CHECK_FALSE(HasMode(*model.description, &model.config, Mode::kInsert));
   CHECK(HasMode(*model.description, &model.config, Mode::kPrefill));
-  const StepModel step = Built(*encoder, Mode::kPrefill);
+  const StepModel step = Built(encoder, Mode::kPrefill);
   CHECK(step.graph.caches.empty());
   Findings findings;
   CHECK_FALSE(BuildForward(*model.description, &model.config, model.manifest,
@@ -474,12 +481,10 @@ TEST_CASE("what sees behind itself has no caches and does not decode") {
 
 // Layers of both stacks, each with what they keep.
 TEST_CASE("an encoder is run beside the model, before it decodes") {
-  const auto family =
-      std::find_if(kFamilies.begin(), kFamilies.end(),
-                   [](const Family& f) { return f.pack == "t5"; });
-  const Described model = ModelOf(*family);
+  const Family& family = FirstOf("t5");
+  const Described model = ModelOf(family);
   CHECK(HasMode(*model.description, &model.config, Mode::kDecode));
-  const StepModel step = Built(*family, Mode::kPrefill);
+  const StepModel step = Built(family, Mode::kPrefill);
   const Graph& graph = step.graph;
   // Keys and values of the tokens so far, and of the encoder's.
   CHECK(graph.caches.size() == 3 * 4);
@@ -497,7 +502,7 @@ TEST_CASE("an encoder is run beside the model, before it decodes") {
                     [](const Op& op) { return op.kind == OpKind::kDistance; });
   CHECK(rows == 2);
   // Decoding has the encoder's parameters, and runs none of it.
-  const Graph one = Built(*family, Mode::kDecode).graph;
+  const Graph one = Built(family, Mode::kDecode).graph;
   CHECK(one.parameters.size() == graph.parameters.size());
   CHECK(one.caches.size() == graph.caches.size());
   CHECK(std::all_of(one.ops.begin(), one.ops.end(), [](const Op& op) {
@@ -515,10 +520,8 @@ TEST_CASE("an encoder is run beside the model, before it decodes") {
 
 // A layer that is written alone has the first one's table.
 TEST_CASE("a layer without the first one takes what that one holds") {
-  const auto family =
-      std::find_if(kFamilies.begin(), kFamilies.end(),
-                   [](const Family& f) { return f.pack == "t5"; });
-  const Described model = ModelOf(*family);
+  const Family& family = FirstOf("t5");
+  const Described model = ModelOf(family);
   Findings findings;
   const auto step =
       BuildForward(*model.description, &model.config, model.manifest,

@@ -177,7 +177,7 @@ class Prover {
     return -1;
   }
 
-  // A set that the dtype cannot hold says nothing.
+  // A set that the dtype cannot hold says nothing from there on.
   void MeasureMoreSets() {
     for (uint64_t set = 1; set <= test_.more_sets; ++set) {
       const StepData data = MakeReference(graph_, test_.sizes, test_.dtype,
