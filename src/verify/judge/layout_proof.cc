@@ -33,7 +33,8 @@ std::optional<Complaint> Named(std::optional<Complaint> bad,
 // Joins each split dimension, last one first; ids must then be whole.
 std::optional<Complaint> ProveGather(Machine& machine, ShardedTensor t,
                                      std::string_view name) {
-  for (size_t d = t.shape.size(); d-- > 0;) {
+  for (size_t d = t.shape.size(); d > 0;) {
+    --d;
     if (machine.mesh().Parts(t.spec[d]) == 1) continue;
     t.local = exec::AllGather(machine, t.spec[d], t.local, d, name);
     t.spec[d].clear();

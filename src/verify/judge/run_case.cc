@@ -195,7 +195,8 @@ class Judge {
       return true;
     }
     output_ = Buffer::Zeros(outcome_.output.shape, outcome_.output.dtype);
-    for (int d = mesh.devices(); d-- > 0;) {
+    for (int d = mesh.devices(); d > 0;) {
+      --d;
       const Buffer& local = outcome_.output.local[static_cast<size_t>(d)];
       exec::CopyBlock(local, Shape(local.shape.size(), 0), output_,
                       exec::LocalStart(mesh, outcome_.output.shape,

@@ -48,7 +48,8 @@ ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference) {
   out.relative_l2 =
       total > 0 ? std::sqrt(difference / total) : std::sqrt(difference);
   if (worst >= 0) {
-    for (size_t d = 4; d-- > 0;) {
+    for (size_t d = 4; d > 0;) {
+      --d;
       out.worst[d] = worst % reference.dim(d);
       worst /= reference.dim(d);
     }
@@ -68,11 +69,12 @@ double ErrorFloor(double max_reference) {
 
 double ErrorCap(Dtype dtype, double max_reference, double max_logit) {
   const double scale = std::max(1.0, max_reference / 2);
+  const double rounding = kRounding * UnitRoundoff(dtype) * max_reference;
   switch (dtype) {
     case Dtype::kF16:
-      return 1e-3 * scale;
+      return std::max(1e-3 * scale, rounding);
     case Dtype::kBF16:
-      return 1e-2 * scale;
+      return std::max(1e-2 * scale, rounding);
     default:
       return 1e-5 * scale * std::max(1.0, max_logit / 8);
   }
@@ -128,7 +130,8 @@ Judgement JudgeOutput(const dense::Array& got, const dense::Array& reference,
     }
   }
   auto at = static_cast<int64_t>(worst);
-  for (size_t d = 4; d-- > 0 && !reference.data.empty();) {
+  for (size_t d = 4; d > 0 && !reference.data.empty();) {
+    --d;
     out.error.worst[d] = at % reference.dim(d);
     at /= reference.dim(d);
   }

@@ -5,8 +5,9 @@
 //   e_sh <= 2 e_un + 16 u_f32 max|reference| + slack, and <= cap,
 //   slack = 1.3 u_out |reference| where the output is in 16 bits,
 // with the cap 1e-5, 1e-3, 1e-2 (F32, F16, BF16) on data of order one, that is
-// times max(1, max|o|/2), and for F32 also times max(1, max|logit|/8). e_un is
-// what goes beyond the slack, so that the rounding of an output's largest
+// times max(1, max|o|/2), and for F32 also times max(1, max|logit|/8); never
+// below the slack of the largest output, whose own rounding it is. e_un is what
+// goes beyond the slack, so that the rounding of an output's largest
 // element forgives nothing in the others. Arithmetic narrower than float32 has
 // its own reference and slack (dense/narrow.h). u is the unit roundoff. A
 // non-finite element where the reference is finite fails, and NaN never passes.
