@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "exec/machine/packet.h"
 #include "source/thread_pool.h"
 
 #ifdef SHARDC_MPI
@@ -217,6 +219,14 @@ int Ranks::Threads(int wanted) const {
   return std::max(1, ThreadsOr(0) / on_machine_);
 }
 
+std::string Ranks::MovedText(int64_t recorded, int64_t moved,
+                             int64_t crossed) const {
+  return "note: " + std::to_string(count()) + " ranks handed over " +
+         std::to_string(moved) + " bytes between devices, the ledger has " +
+         std::to_string(recorded) + "; " + std::to_string(crossed) +
+         " of them went to another rank by MPI\n";
+}
+
 bool Ranks::All(bool fine, Findings& findings) const {
   if (transport_ == nullptr) return fine;
   bool all = true;
@@ -231,11 +241,22 @@ bool Ranks::All(bool fine, Findings& findings) const {
   return all;
 }
 
+int64_t Ranks::Least(int64_t own) const {
+  if (transport_ == nullptr) return own;
+  exec::Packet mine;
+  exec::PutAll(std::span(&own, 1), mine);
+  int64_t least = own;
+  for (const exec::Packet& of : transport_->Share(mine)) {
+    std::span<const std::byte> left(of);
+    if (exec::TakeAll(left, std::span(&own, 1))) least = std::min(least, own);
+  }
+  return least;
+}
+
 int Ranks::End(int status, Findings& findings) const {
-  if (transport_ == nullptr) return status;
-  const auto told = transport_->Share({static_cast<std::byte>(status)});
-  if (!Leads()) findings = Findings();
-  return static_cast<int>(told.front().front());
+  if (Leads()) return status;
+  findings = Findings();
+  return kDone;
 }
 
 }  // namespace shardc::cli

@@ -38,10 +38,18 @@ class Ranks {
   // Threads of this rank, where its machine is shared with others.
   int Threads(int wanted) const;
 
+  // Of bytes between devices, by the ledger and as they went.
+  std::string MovedText(int64_t recorded, int64_t moved, int64_t crossed) const;
+
   // True on every rank if it is on all. Where it is not, findings stay on the
   // first rank that has some.
   bool All(bool fine, Findings& findings) const;
-  // The first rank's status, on all.
+  // The least of all ranks' numbers, on all.
+  int64_t Least(int64_t own) const;
+  // Ranks that share this one's machine.
+  int on_machine() const { return on_machine_; }
+  // The first rank's status is the command's. The others end well: a launcher
+  // that sees one fail ends the first before it has said why.
   int End(int status, Findings& findings) const;
 
  private:

@@ -80,13 +80,10 @@ int RunSelfTestCommand(bool of_steps, const Common& common,
 // What is of one process: a finding, to start it so.
 bool IsForOne(const VerifyFlags& flags, const Ranks& ranks,
               Findings& findings) {
-  if (ranks.count() == 1 || (!flags.self_test && flags.steps_of.empty())) {
-    return true;
-  }
+  if (ranks.count() == 1 || !flags.self_test) return true;
   if (ranks.Leads()) {
     findings.Add(code::kUsage, {},
-                 std::string(flags.self_test ? "`--self-test`" : "`--step`") +
-                     " runs in one process, and " +
+                 "`--self-test` runs in one process, and " +
                      std::to_string(ranks.count()) + " were started",
                  "start it without mpirun or srun");
   }
@@ -118,11 +115,7 @@ void TellMoved(const verify::Report& report, const Ranks& ranks,
     moved += result.ledger.moved().Total();
     crossed += result.ledger.crossed();
   }
-  Tell(common, "note: " + std::to_string(ranks.count()) +
-                   " ranks handed over " + std::to_string(moved) +
-                   " bytes between devices, the ledger has " +
-                   std::to_string(recorded) + "; " + std::to_string(crossed) +
-                   " of them went to another rank by MPI\n");
+  Tell(common, ranks.MovedText(recorded, moved, crossed));
 }
 
 int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
@@ -143,7 +136,9 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
   if (flags.self_test) {
     return RunSelfTestCommand(!flags.steps_of.empty(), common, findings);
   }
-  if (!flags.steps_of.empty()) return RunVerifyStep(flags, common, findings);
+  if (!flags.steps_of.empty()) {
+    return RunVerifyStep(flags, common, ranks, findings);
+  }
   auto work = MakeVerifyWork(flags, findings);
   bool begins = work && HasDevices(*work, ranks, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
@@ -271,7 +266,7 @@ Of a build with MPI, `mpirun -n N shardc verify` (or `srun`) spreads the
 devices over N processes, at most one a device: each holds the arrays of its
 own, collectives are MPI's, and the first one judges and prints, with the
 verdicts, errors and bytes of one process. Inputs are read on all machines.
-`--step` and `--self-test` run in one process.
+`--self-test` runs in one process.
 
 Exits with 1 when an operation that was asked for, or that the target lists,
 fails or is unsupported; otherwise when one fails or none could run.)",

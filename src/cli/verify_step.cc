@@ -39,6 +39,13 @@ struct StepSettings {
   verify::StepRequest request;
 };
 
+// What stays while a step is run.
+struct StepWork {
+  StepSettings settings;
+  std::optional<ModelConfig> model;
+  std::unique_ptr<const Compiled> compiled;
+};
+
 // As Linux estimates it, for a program that asks for more.
 int64_t FreeMemory() {
   std::ifstream file("/proc/meminfo");
@@ -129,6 +136,7 @@ bool SuitsModes(const VerifyFlags& flags, const std::vector<Mode>& modes,
 std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
                                          const Target& target,
                                          const Common& common,
+                                         const Ranks& ranks,
                                          Findings& findings) {
   StepSettings out;
   auto modes = ParseModes(flags.steps_of, findings);
@@ -175,10 +183,10 @@ std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
   }
   request.part = flags.part;
   request.full = flags.full;
-  if (flags.full) request.memory_bytes = FreeMemory();
   request.keep_tensors = !flags.dump.empty();
   request.seed = static_cast<uint64_t>(seed);
-  request.threads = ThreadsOr(common.threads);
+  request.threads = ranks.Threads(common.threads);
+  request.transport = ranks.transport();
   return out;
 }
 
@@ -275,18 +283,23 @@ int RunStepSelfTestCommand(const Common& common, const FaultProgress& tell,
   return result.Holds() ? kDone : kFound;
 }
 
-int RunVerifyStep(const VerifyFlags& flags, const Common& common,
-                  Findings& findings) {
+namespace {
+
+std::unique_ptr<StepWork> MakeStepWork(const VerifyFlags& flags,
+                                       const Common& common, const Ranks& ranks,
+                                       Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
-  if (!target) return kFailed;
-  auto settings = ReadSettings(flags, *target, common, findings);
-  std::optional<ModelConfig> model;
-  const auto compiled =
-      LoadAndCompile(flags.inputs, *target, common, findings, &model);
-  if (!settings || compiled == nullptr) return kFailed;
-  if (!CanDescribe(*compiled, findings)) return kFailed;
-  verify::StepRequest& request = settings->request;
-  const verify::StepRequest usual = UsualStep(*compiled, model, std::nullopt);
+  if (!target) return nullptr;
+  auto settings = ReadSettings(flags, *target, common, ranks, findings);
+  auto out = std::make_unique<StepWork>();
+  out->compiled =
+      LoadAndCompile(flags.inputs, *target, common, findings, &out->model);
+  if (!settings || out->compiled == nullptr) return nullptr;
+  if (!CanDescribe(*out->compiled, findings)) return nullptr;
+  out->settings = std::move(*settings);
+  verify::StepRequest& request = out->settings.request;
+  const verify::StepRequest usual =
+      UsualStep(*out->compiled, out->model, std::nullopt);
   request.compiled = usual.compiled;
   request.config = usual.config;
   request.element_bytes = usual.element_bytes;
@@ -298,31 +311,61 @@ int RunVerifyStep(const VerifyFlags& flags, const Common& common,
                      " is no multiple of " + CountText(request.microbatches) +
                      " micro-batches",
                  "`--batch` is that of the whole step");
-    return kFailed;
+    return nullptr;
   }
-  if (!flags.dump.empty() && !MakeFolder(flags.dump, findings)) return kFailed;
+  return out;
+}
+
+// What went from device to device, of all steps.
+void TellMoved(const std::vector<verify::StepReport>& reports,
+               const Ranks& ranks, const Common& common) {
+  if (ranks.count() == 1) return;
+  int64_t recorded = 0, moved = 0, crossed = 0;
+  for (const verify::StepReport& report : reports) {
+    recorded += report.sent_bytes;
+    moved += report.moved_bytes;
+    crossed += report.crossed_bytes;
+  }
+  Tell(common, ranks.MovedText(recorded, moved, crossed));
+}
+
+}  // namespace
+
+int RunVerifyStep(const VerifyFlags& flags, const Common& common,
+                  const Ranks& ranks, Findings& findings) {
+  const auto work = MakeStepWork(flags, common, ranks, findings);
+  const bool dumps = !flags.dump.empty() && ranks.Leads();
+  bool begins = work != nullptr;
+  if (begins && dumps) begins = MakeFolder(flags.dump, findings);
+  if (!ranks.All(begins, findings)) return kFailed;
+  verify::StepRequest& request = work->settings.request;
+  if (flags.full) {
+    request.memory_bytes = ranks.Least(FreeMemory() / ranks.on_machine());
+  }
   std::vector<verify::StepReport> reports;
-  for (const Mode mode : settings->modes) {
-    for (const Dtype dtype : settings->dtypes) {
+  bool written = true;
+  for (const Mode mode : work->settings.modes) {
+    for (const Dtype dtype : work->settings.dtypes) {
       request.mode = mode;
       request.dtype = dtype;
       auto report = verify::VerifyStep(request, findings);
       if (!report) return kFailed;
-      if (!flags.dump.empty() &&
-          !WriteDump(flags.dump, reports.size(), *report, findings)) {
-        return kFailed;
+      if (dumps && written) {
+        written = WriteDump(flags.dump, reports.size(), *report, findings);
       }
       report->tensors.clear();
       reports.push_back(std::move(*report));
     }
   }
+  if (!ranks.Leads()) return kDone;
   const auto write = [&](Sink& out) {
     if (common.format == "json") return WriteStepJson(reports, out);
     for (size_t i = 0; i < reports.size(); ++i) {
       out.Append((i > 0 ? "\n" : "") + StepText(reports[i]));
     }
   };
-  if (!PutOut(write, findings)) return kFailed;
+  if (!written || !PutOut(write, findings)) return kFailed;
+  TellMoved(reports, ranks, common);
   const bool passed = std::all_of(
       reports.begin(), reports.end(), [](const verify::StepReport& report) {
         return report.status == verify::StepStatus::kPass;

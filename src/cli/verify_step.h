@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 
+#include "cli/ranks.h"
 #include "cli/verify_request.h"
 #include "model/project.h"
 #include "plan/compile.h"
@@ -29,7 +30,7 @@ using FaultProgress = std::function<void(size_t done, size_t all)>;
 int RunStepSelfTestCommand(const Common& common, const FaultProgress& tell,
                            Findings& findings);
 int RunVerifyStep(const VerifyFlags& flags, const Common& common,
-                  Findings& findings);
+                  const Ranks& ranks, Findings& findings);
 
 }  // namespace shardc::cli
 

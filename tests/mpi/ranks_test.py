@@ -1,6 +1,7 @@
 """`verify` under mpirun says what one process says: verdicts, errors and bytes
 of the JSON report, byte for byte; and what MPI moved is what the ledger has."""
 
+import filecmp
 import os
 import re
 import shutil
@@ -81,6 +82,21 @@ SAME = [
                                      "q_len=16,kv_len=16",
                                      "--dtype", "float32"]),
 ]
+LLAMA = ["--rules", "builtin:llama", "--manifest",
+         "testdata/models/llama-3-8b.hf.manifest.json", "--model",
+         "testdata/configs/llama-3-8b.config.json"]
+# Steps, which run at reduced sizes in seconds.
+STEPS = [
+    ("a training step", 4, [*LLAMA, "--mesh", "dp:2,fsdp:2,tp:2",
+                            "--step", "train"]),
+    ("16 bits", 3, [*LLAMA, "--mesh", "dp:3,tp:2", "--step", "train,prefill",
+                    "--dtype", "float32,bfloat16", "--batch", "6"]),
+    ("decoding", 4, [*LLAMA, "--mesh", "dp:2,tp:4", "--step", "decode"]),
+    ("a ring", 4, [*LLAMA, "--mesh", "sp:4,tp:2", "--step", "train",
+                   "--operation", "ring"]),
+    ("micro-batches", 2, [*LLAMA, "--mesh", "dp:2,fsdp:4", "--step", "train",
+                          "--microbatches", "2", "--remat", "nothing_saveable"]),
+]
 # Rules that are wrong: they fail alike, with the axis at fault.
 WRONG = """\
 version: 1
@@ -117,6 +133,27 @@ class SameReport(unittest.TestCase):
         self.assertEqual(handed, recorded)
         self.assertLessEqual(crossed, handed)
         return crossed
+
+    def test_steps(self):
+        for name, ranks, args in STEPS:
+            with self.subTest(name):
+                _, out, err = self.compare(ranks, args)
+                self.assertIn('"status": "pass"', out)
+                self.assertGreater(self.moved(err), 0)
+
+    def test_dumps_of_steps(self):
+        folder = os.path.join(os.environ["SHARDC_BUILD_ROOT"], "tests")
+        alone, spread = (os.path.join(folder, name)
+                         for name in ("mpi_step_alone", "mpi_step_spread"))
+        for made in (alone, spread):
+            shutil.rmtree(made, ignore_errors=True)
+        args = verify(*STEPS[0][2], "--part", "layer 0")
+        self.assertEqual(run([BIN, *args, "--dump", alone])[0], 0)
+        code, _, err = run(launch(2, *args, "--dump", spread))
+        self.assertEqual(code, 0, err)
+        self.assertEqual(filecmp.cmpfiles(alone, spread, os.listdir(alone),
+                                          shallow=False),
+                         (os.listdir(alone), [], []))
 
     @unittest.skipUnless(has_slurm(), "no Slurm answers")
     def test_srun(self):
@@ -162,8 +199,10 @@ class Refusals(unittest.TestCase):
     def test_one_process_only(self):
         self.one_line(2, verify("--self-test"),
                       "`--self-test` runs in one process")
-        self.one_line(2, verify("--step", "train", "--mesh", "tp:2"),
-                      "`--step` runs in one process")
+
+    def test_a_step_on_fewer_devices_than_ranks(self):
+        self.one_line(4, verify(*LLAMA, "--step", "train", "--mesh", "tp:2"),
+                      "4 processes for 2 devices")
 
     def test_an_input_that_is_not_there(self):
         self.one_line(2, verify("--mesh", "tp:2", "--rules", "none.yaml"),

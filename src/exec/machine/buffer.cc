@@ -9,6 +9,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "floats/half.h"
+
 namespace shardc::exec {
 namespace {
 
@@ -85,7 +87,8 @@ int64_t OffsetOf(const Shape& shape, const Shape& position) {
 
 Shape PositionOf(const Shape& shape, int64_t offset) {
   Shape out(shape.size());
-  for (size_t d = shape.size(); d-- > 0;) {
+  for (size_t d = shape.size(); d > 0;) {
+    --d;
     out[d] = offset % shape[d];
     offset /= shape[d];
   }
@@ -169,7 +172,8 @@ Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order) {
   const size_t rank = order.size();
   Shape shape(rank);
   std::vector<int64_t> stride(rank, 1), source_stride(rank, 1);
-  for (size_t d = rank; d-- > 1;) {
+  for (size_t d = rank; d > 1;) {
+    --d;
     source_stride[d - 1] = source_stride[d] * from.shape[d];
   }
   for (size_t d = 0; d < rank; ++d) {
@@ -186,7 +190,8 @@ Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order) {
       target_of[static_cast<size_t>(i)] =
           source_of[static_cast<size_t>(source)];
     });
-    for (size_t d = rank; d-- > 0;) {
+    for (size_t d = rank; d > 0;) {
+      --d;
       source += stride[d];
       if (++at[d] < shape[d]) break;
       source -= stride[d] * shape[d];
@@ -194,6 +199,11 @@ Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order) {
     }
   }
   return out;
+}
+
+void RoundTo(Buffer& buffer) {
+  if (buffer.dtype != Dtype::kBF16 && buffer.dtype != Dtype::kF16) return;
+  for (float& x : buffer.real) x = RoundTo(buffer.dtype, x);
 }
 
 int64_t FirstDifference(const Buffer& a, const Buffer& b) {

@@ -56,6 +56,9 @@ Buffer ConcatDim(const std::vector<const Buffer*>& parts, size_t dim);
 // Dimension i of the result is dimension `order[i]` of `from`.
 Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order);
 
+// What a narrow dtype holds of each element; others stay.
+void RoundTo(Buffer& buffer);
+
 // Equal shape, dtype and bits: -0 differs from 0, NaNs compare by payload.
 bool BitEqual(const Buffer& a, const Buffer& b);
 // Row-major offset of the first element whose bits differ, or -1. The shapes

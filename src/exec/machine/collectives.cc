@@ -36,12 +36,13 @@ void Record(Machine& machine, const CollectiveCall& call,
 }
 
 // The members' arrays reduced in ascending group index.
-Buffer ReduceGroup(const std::vector<int>& group, const PerDevice& in,
-                   Reduce reduce) {
+Buffer ReduceGroup(const std::vector<int>& group, const CollectiveCall& call) {
+  const PerDevice& in = *call.in;
   Buffer total = in[At(group[0])];
   for (size_t i = 1; i < group.size(); ++i) {
-    Accumulate(in[At(group[i])], reduce, total);
+    Accumulate(in[At(group[i])], call.reduce, total);
   }
+  if (call.rounds) RoundTo(total);
   return total;
 }
 
@@ -69,7 +70,7 @@ PerDevice ReduceScatterOf(Machine& machine, const CollectiveCall& call) {
   const int64_t n = machine.mesh().Parts(call.axes);
   std::vector<int64_t> sent(in.size());
   ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
-    const Buffer total = ReduceGroup(group, in, Reduce::kSum);
+    const Buffer total = ReduceGroup(group, call);
     const int64_t length = total.shape[call.dim] / n;
     for (int64_t i = 0; i < n; ++i) {
       const int member = group[At(i)];
@@ -88,7 +89,7 @@ PerDevice AllReduceOf(Machine& machine, const CollectiveCall& call) {
   const int64_t n = machine.mesh().Parts(call.axes);
   std::vector<int64_t> sent(in.size());
   ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
-    const Buffer total = ReduceGroup(group, in, call.reduce);
+    const Buffer total = ReduceGroup(group, call);
     for (int64_t i = 0; i < n; ++i) {
       out[At(group[At(i)])] = total;
       sent[At(group[At(i)])] =
@@ -220,21 +221,24 @@ PerDevice AllGather(Machine& machine, const AxisGroup& axes,
 }
 
 PerDevice ReduceScatter(Machine& machine, const AxisGroup& axes,
-                        const PerDevice& in, size_t dim,
-                        std::string_view what) {
+                        const PerDevice& in, size_t dim, std::string_view what,
+                        bool rounds) {
   return Call(machine, {.kind = Collective::kReduceScatter,
                         .axes = axes,
                         .in = &in,
                         .dim = dim,
+                        .rounds = rounds,
                         .what = what});
 }
 
 PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
-                    const PerDevice& in, Reduce reduce, std::string_view what) {
+                    const PerDevice& in, Reduce reduce, std::string_view what,
+                    bool rounds) {
   return Call(machine, {.kind = Collective::kAllReduce,
                         .axes = axes,
                         .in = &in,
                         .reduce = reduce,
+                        .rounds = rounds,
                         .what = what});
 }
 

@@ -35,6 +35,7 @@ struct CollectiveCall {
   size_t dim = 0;         // joined, scattered, or split by all_to_all
   size_t concat_dim = 0;  // all_to_all's other one
   Reduce reduce = Reduce::kSum;
+  bool rounds = false;  // what was reduced, before it leaves who did
   std::span<const Edge> edges = {};
   int64_t root = 0;
   std::string_view what = {};  // the tensor moved
@@ -51,9 +52,11 @@ PerDevice AllGather(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, size_t dim, std::string_view what);
 // Sum, then member i keeps slice i of `dim`, which the group's size divides.
 PerDevice ReduceScatter(Machine& machine, const AxisGroup& axes,
-                        const PerDevice& in, size_t dim, std::string_view what);
+                        const PerDevice& in, size_t dim, std::string_view what,
+                        bool rounds = false);
 PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
-                    const PerDevice& in, Reduce reduce, std::string_view what);
+                    const PerDevice& in, Reduce reduce, std::string_view what,
+                    bool rounds = false);
 // Member i sends slice j of `split_dim` to member j, which joins what it
 // receives along `concat_dim` in the senders' order.
 PerDevice AllToAll(Machine& machine, const AxisGroup& axes, const PerDevice& in,

@@ -145,11 +145,12 @@ class Across {
     return ConcatDim(parts, dim);
   }
 
-  static Buffer Reduced(std::vector<Buffer> blocks, Reduce reduce) {
+  Buffer Reduced(std::vector<Buffer> blocks) const {
     Buffer total = std::move(blocks[0]);
     for (size_t i = 1; i < blocks.size(); ++i) {
-      Accumulate(blocks[i], reduce, total);
+      Accumulate(blocks[i], call_.reduce, total);
     }
+    if (call_.rounds) RoundTo(total);
     return total;
   }
 
@@ -179,7 +180,7 @@ class Across {
 
   void ReduceScatter() {
     Slices([&](int device, int64_t i, std::vector<Buffer> blocks) {
-      out_[At(device)] = Reduced(std::move(blocks), Reduce::kSum);
+      out_[At(device)] = Reduced(std::move(blocks));
       sent_[At(device)] =
           ReduceScatterSent(sample_.Elements(), ElementBytes(), n_, i);
     });
@@ -219,7 +220,7 @@ class Across {
           return Stretch(own, ChunkBegin(to), ChunkBegin(to + 1));
         },
         [&](int device, int64_t, std::vector<Buffer> parts) {
-          chunks[At(device)] = Reduced(std::move(parts), call_.reduce);
+          chunks[At(device)] = Reduced(std::move(parts));
         });
     return chunks;
   }

@@ -70,9 +70,4 @@ void RunLocalOp(const LocalOp& local) {
   RoundTo(*local.out);
 }
 
-void RoundTo(Buffer& buffer) {
-  if (buffer.dtype != Dtype::kBF16 && buffer.dtype != Dtype::kF16) return;
-  for (float& x : buffer.real) x = RoundOnce(buffer.dtype, x);
-}
-
 }  // namespace shardc::exec

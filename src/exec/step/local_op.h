@@ -35,8 +35,6 @@ struct LocalOp {
 // Arithmetic is float64 for F64, else float32, and what a narrower dtype holds
 // is rounded once.
 void RunLocalOp(const LocalOp& local);
-// What the dtype holds of each element.
-void RoundTo(Buffer& buffer);
 
 struct LocalOpSeam {
   std::function<void(const LocalOp&)> run = RunLocalOp;

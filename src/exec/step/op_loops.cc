@@ -126,7 +126,8 @@ void Reduction(const LocalOp& local) {
 void FactorStrides(const LocalOp& local, LabelId whole, int64_t stride,
                    const Labels& loop, const Shape& extent, Shape& strides) {
   const std::vector<LabelId>& factors = local.graph->labels[At(whole)].factors;
-  for (size_t f = factors.size(); f-- > 0;) {
+  for (size_t f = factors.size(); f > 0;) {
+    --f;
     const size_t dim = DimOf(loop, factors[f]);
     strides[dim] = stride;
     stride *= extent[dim];

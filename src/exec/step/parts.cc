@@ -12,7 +12,9 @@ size_t DimOf(const Labels& labels, step::LabelId label) {
 
 Shape StridesOf(const Shape& shape) {
   Shape out(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) out[d - 1] = out[d] * shape[d];
+  for (size_t d = shape.size(); d > 1; --d) {
+    out[d - 2] = out[d - 1] * shape[d - 1];
+  }
   return out;
 }
 

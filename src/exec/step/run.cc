@@ -107,6 +107,7 @@ class Runner {
     const Shape shape = LocalShape(step.out);
     PerDevice& result = out_.slots[At(step.out)];
     result.resize(At(machine_.devices()));
+    ShapeElsewhere(step.out, result);
     const LocalOpSeam& seam = machine_.Seam<LocalOpSeam>();
     std::vector<Shape> shapes;
     for (int32_t slot : step.in) shapes.push_back(LocalShape(slot));
@@ -131,6 +132,16 @@ class Runner {
     });
   }
 
+  // The arrays of devices that other ranks hold.
+  void ShapeElsewhere(int32_t slot, PerDevice& parts) const {
+    const SimMesh& mesh = machine_.mesh();
+    if (mesh.transport() == nullptr) return;
+    for (int device = 0; device < mesh.devices(); ++device) {
+      if (mesh.Holds(device)) continue;
+      parts[At(device)] = Buffer::Hollow(LocalShape(slot), DtypeOf(slot));
+    }
+  }
+
   Shape Start(int32_t slot, const Shape& local, int device) const {
     return LocalStartOf(machine_.mesh(), program_, SlotOf(slot), local, device);
   }
@@ -140,6 +151,7 @@ class Runner {
     const int64_t n = machine_.mesh().Parts(axes);
     const PerDevice& in = out_.slots[At(step.in[0])];
     PerDevice out(in.size());
+    ShapeElsewhere(step.out, out);
     machine_.Local([&](int device) {
       const Buffer& from = in[At(device)];
       const int64_t length = from.shape[step.dim] / n;
@@ -164,11 +176,11 @@ class Runner {
         out = AllGather(machine_, axes, in, step.dim, what);
         break;
       case Collective::kReduceScatter:
-        out = ReduceScatter(machine_, axes, in, step.dim, what);
+        out = ReduceScatter(machine_, axes, in, step.dim, what, true);
         break;
       case Collective::kAllReduce:
         out = AllReduce(machine_, axes, in,
-                        step.max ? Reduce::kMax : Reduce::kSum, what);
+                        step.max ? Reduce::kMax : Reduce::kSum, what, true);
         break;
       case Collective::kAllToAll:
         out = AllToAll(machine_, axes, in, step.dim, step.other, what);
@@ -186,8 +198,6 @@ class Runner {
       case Collective::kBroadcast:
         break;
     }
-    // Sums of narrow numbers are rounded once, as they leave.
-    for (Buffer& buffer : out) RoundTo(buffer);
     out_.slots[At(step.out)] = std::move(out);
   }
 

@@ -15,14 +15,20 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "exec/machine/agreement.h"
+#include "exec/machine/packet.h"
 #include "exec/step/run.h"
 #include "source/checked.h"
 #include "step/functions.h"
 #include "step/validate.h"
+#include "verify/judge/explain.h"
 #include "verify/step/data.h"
 
 namespace shardc::verify {
@@ -73,7 +79,7 @@ class Prover {
         graph_(*test.graph),
         program_(*test.program),
         run_program_(test.run != nullptr ? *test.run : *test.program),
-        mesh_(test.mesh),
+        mesh_(test.mesh, test.transport),
         own_(test.reference != nullptr
                  ? StepData{}
                  : MakeReference(graph_, test.sizes, test.dtype, test.seed)),
@@ -90,6 +96,7 @@ class Prover {
     out_.overflow = MeasureAlone(data_, scale_);
     if (out_.overflow >= 0) return std::move(out_);
     Measure(run);
+    TakeLargestOfRanks();
     if (IsDoubtful()) MeasureMoreSets();
     Judge();
     CheckLedger(machine);
@@ -262,11 +269,51 @@ class Prover {
         .spec = step::SpecOf(program_.axes, slot.layout),
         .local = local};
     judged_.push_back({index, exec::CheckReplicas(mesh_, tensor).has_value()});
-    const Buffer whole = GatherAnyway(tensor);
-    if (test_.compared) test_.compared(index, whole, Want(out));
+    if (test_.compared) test_.compared(index, GatherAnyway(tensor), Want(out));
     ValueError& error = out_.values[At(out)];
     error.judged = true;
-    error.error = Difference(whole, Want(out)) / scale_[At(out)];
+    error.error = DifferenceHere(tensor, Want(out)) / scale_[At(out)];
+  }
+
+  // Of the devices that are held here; replicas are compared with each other.
+  double DifferenceHere(const exec::ShardedTensor& tensor,
+                        const std::vector<double>& want) const {
+    std::map<Shape, int> last;  // that holds the part from there on
+    for (int d = mesh_.first_held(); d < mesh_.end_held(); ++d) {
+      last[exec::LocalStart(mesh_, tensor.shape, tensor.spec, d)] = d;
+    }
+    if (last.size() == 1 && tensor.local[At(last.begin()->second)].Elements() ==
+                                static_cast<int64_t>(want.size())) {
+      return Difference(tensor.local[At(last.begin()->second)], want);
+    }
+    const Buffer right{tensor.shape, Dtype::kF64, {}, {}, want};
+    double most = 0;
+    for (const auto& [start, device] : last) {
+      const Buffer& part = tensor.local[At(device)];
+      most = std::max(
+          most,
+          Difference(part, exec::SliceBlock(right, start, part.shape).wide));
+    }
+    return most;
+  }
+
+  // Each rank has measured the values of its own devices.
+  void TakeLargestOfRanks() {
+    if (test_.transport == nullptr) return;
+    std::vector<double> errors;
+    for (const ValueError& value : out_.values) errors.push_back(value.error);
+    exec::Packet own;
+    exec::PutAll(errors, own);
+    for (const exec::Packet& of : test_.transport->Share(own)) {
+      std::span<const std::byte> left(of);
+      if (!exec::TakeAll(left, errors)) {
+        test_.transport->Stop("ranks judge unlike values");
+      }
+      for (size_t i = 0; i < errors.size(); ++i) {
+        double& error = out_.values[i].error;
+        error = std::max(error, errors[i]);
+      }
+    }
   }
 
   // Beyond a limit that is measured, but by what another set of numbers may do.
@@ -311,11 +358,17 @@ class Prover {
     return std::find(values.begin(), values.end(), value) != values.end();
   }
 
-  // Of replicas that differ the last one.
+  // Of replicas that differ the last one, on every rank.
   Buffer GatherAnyway(const exec::ShardedTensor& tensor) const {
+    std::vector<int> all(At(mesh_.devices()));
+    std::iota(all.begin(), all.end(), 0);
+    exec::PerDevice shared;
+    if (test_.transport != nullptr) {
+      shared = exec::ShareArrays(mesh_, tensor, all);
+    }
     Buffer out = Buffer::Zeros(tensor.shape, tensor.dtype);
-    for (int device = 0; device < mesh_.devices(); ++device) {
-      const Buffer& part = tensor.local[At(device)];
+    for (const int device : all) {
+      const Buffer& part = (shared.empty() ? tensor.local : shared)[At(device)];
       exec::CopyBlock(
           part, Shape(part.shape.size(), 0), out,
           exec::LocalStart(mesh_, tensor.shape, tensor.spec, device),
@@ -325,7 +378,8 @@ class Prover {
   }
 
   void CheckLedger(const exec::Machine& machine) {
-    const std::vector<exec::LedgerEntry>& entries = machine.ledger().entries();
+    out_.ledger = exec::SumOverRanks(test_.transport, machine.ledger());
+    const std::vector<exec::LedgerEntry>& entries = out_.ledger.entries();
     size_t next = 0;
     for (const step::Instruction& step : program_.code) {
       if (step.kind != step::InstructionKind::kCollective) continue;
@@ -348,6 +402,9 @@ class Prover {
     if (next != entries.size()) {
       Fail(StepCheck::kLedger, -1, "the run has collectives of its own");
     }
+    if (test_.transport == nullptr) return;
+    const std::string differs = MovedDiffers(mesh_, out_.ledger);
+    if (!differs.empty()) Fail(StepCheck::kLedger, -1, differs);
   }
 
   void Count() {
@@ -415,7 +472,9 @@ int64_t ProofBytes(const StepCase& test) {
     }
     out = CheckedAdd(out, bytes).value_or(INT64_MAX);
   };
-  const int64_t devices = exec::SimMesh(test.mesh).devices();
+  const int64_t ranks = test.transport == nullptr ? 1 : test.transport->ranks();
+  const int64_t devices =
+      (exec::SimMesh(test.mesh).devices() + ranks - 1) / ranks;
   for (const step::Slot& slot : test.program->slots) {
     add(test.program->axes, slot, devices, width);
   }

@@ -11,6 +11,7 @@
 
 #include "exec/machine/ledger.h"
 #include "exec/machine/seams.h"
+#include "exec/machine/transport.h"
 #include "exec/step/run.h"
 #include "model/dtype.h"
 #include "model/mesh.h"
@@ -33,6 +34,8 @@ struct StepCase {
   Dtype dtype = Dtype::kF64;
   uint64_t seed = 0;
   int threads = 1;
+  // Between ranks that hold the devices; null: all are held here.
+  exec::Transport* transport = nullptr;
   // Of how many more sets of numbers one device's errors are taken where a
   // value of a narrow dtype is beyond its limit.
   uint64_t more_sets = 4;
@@ -81,12 +84,15 @@ struct StepProof {
   // The op whose numbers the dtype cannot hold on one device either; nothing is
   // judged then.
   int32_t overflow = -1;
+  // What all devices sent, and what ranks handed over for it.
+  exec::Ledger ledger = {};
   bool Holds() const { return problems.empty() && overflow < 0; }
   bool Failed(StepCheck check) const;
 };
 StepProof ProveStep(const StepCase& test);
 
-// What a proof holds at once; the largest number where that is beyond counting.
+// What a proof holds at once, on the rank that holds most; the largest number
+// where that is beyond counting.
 int64_t ProofBytes(const StepCase& test);
 
 }  // namespace shardc::verify

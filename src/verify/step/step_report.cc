@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "exec/machine/mesh_sim.h"
 #include "source/digest.h"
 #include "source/wording.h"
 #include "step/validate.h"
@@ -306,6 +307,18 @@ class Reporter {
     return WitnessSizes(small.model.graph, small.sizes, *small.program, why);
   }
 
+  bool HasDevices(const StepCase& test) {
+    if (request_.transport == nullptr) return true;
+    const int ranks = request_.transport->ranks();
+    const int devices = exec::SimMesh(test.mesh).devices();
+    if (ranks <= devices) return true;
+    findings_.Add(code::kUsage, {},
+                  std::to_string(ranks) + " processes for " +
+                      Counted(devices, "device") + ", which the proof needs",
+                  "start at most one for each device of the mesh");
+    return false;
+  }
+
   bool Fits(const StepCase& test) {
     if (!request_.full) return true;
     if (compiled_.mesh.devices > kMostDevices) {
@@ -375,6 +388,7 @@ class Reporter {
                   .dtype = request_.dtype,
                   .seed = request_.seed,
                   .threads = request_.threads,
+                  .transport = request_.transport,
                   .seams = {},
                   .run = nullptr};
     // At real sizes there is room for one.
@@ -385,7 +399,7 @@ class Reporter {
         Keep(graph, op, made, reference);
       };
     }
-    if (!Fits(test)) return false;
+    if (!HasDevices(test) || !Fits(test)) return false;
     const StepProof proof = ProveStep(test);
     if (proof.overflow >= 0) {
       const Op& op = graph.ops[At(proof.overflow)];
@@ -405,6 +419,9 @@ class Reporter {
 
   void Take(const StepProof& proof, const Graph& small) {
     out_.proved = true;
+    out_.sent_bytes = proof.ledger.TotalSent();
+    out_.moved_bytes = proof.ledger.moved().Total();
+    out_.crossed_bytes = proof.ledger.crossed();
     out_.gradients = proof.gradients;
     out_.updates = proof.updates;
     out_.caches = proof.caches;
@@ -495,9 +512,9 @@ class Reporter {
     out_.rows = std::move(folded);
   }
 
-  // Of "layer 3" the word and the number.
+  // Of "layer 3" the word, all of "model", and the number.
   static std::string StackOf(const std::string& part) {
-    return part.substr(0, part.find(' ') + 1);
+    return part.substr(0, part.find(' '));
   }
   static int NumberOf(const std::string& part) {
     return std::stoi(part.substr(part.find(' ') + 1));
@@ -507,7 +524,7 @@ class Reporter {
   }
   static std::string Range(const std::string& first, const std::string& last) {
     const int a = NumberOf(first), b = NumberOf(last);
-    return StackOf(first) + std::to_string(std::min(a, b)) + "-" +
+    return StackOf(first) + " " + std::to_string(std::min(a, b)) + "-" +
            std::to_string(std::max(a, b));
   }
 

@@ -109,6 +109,9 @@ struct StepReport {
   bool full = false;
   uint64_t seed = 0;
   std::vector<StepTensor> tensors;  // where they were asked for
+  // Over ranks: what devices sent by the ledger, what was handed over for it,
+  // and how much of that went to another rank.
+  int64_t sent_bytes = 0, moved_bytes = 0, crossed_bytes = 0;
 
   int64_t Sent(step::Phase phase) const;
 };
@@ -123,7 +126,8 @@ struct StepRequest : StepInputs {
   // layer the proof too, between the model's begin and end.
   std::string part = {};
   bool full = false;         // the proof at the real sizes, on the whole mesh
-  int64_t memory_bytes = 0;  // that such a proof may take
+  int64_t memory_bytes = 0;  // that such a proof may take, each rank
+  exec::Transport* transport = nullptr;  // between ranks, where there are any
   bool keep_tensors = false;
 };
 
