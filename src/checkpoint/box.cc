@@ -28,8 +28,10 @@ std::optional<Cut> Cut::Make(const Spec& spec, const Shape& shape,
   cut.divisions_.assign(shape.size(), 1);
   std::set<std::string> seen;
   // From the last axis of the last dimension, which counts by one.
-  for (size_t dim = spec.size(); dim-- > 0;) {
-    for (size_t i = spec[dim].size(); i-- > 0;) {
+  for (size_t dim = spec.size(); dim > 0;) {
+    --dim;
+    for (size_t i = spec[dim].size(); i > 0;) {
+      --i;
       const std::string& name = spec[dim][i];
       const auto axis = mesh.Find(name);
       if (!axis || !seen.insert(name).second) return std::nullopt;
@@ -53,7 +55,8 @@ int64_t Cut::PartOf(const std::vector<int64_t>& coordinates) const {
 
 Box Cut::BoxOf(int64_t part) const {
   Box box{Shape(shape_.size(), 0), shape_};
-  for (size_t dim = shape_.size(); dim-- > 0;) {
+  for (size_t dim = shape_.size(); dim > 0;) {
+    --dim;
     box.shape[dim] = shape_[dim] / divisions_[dim];
     box.offset[dim] = part % divisions_[dim] * box.shape[dim];
     part /= divisions_[dim];

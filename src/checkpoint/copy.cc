@@ -274,7 +274,8 @@ class Copier {
         char* to = scratch.source.data() + used;
         // As far into a cache line as in the file: the system copies faster.
         const auto lag =
-            (static_cast<uintptr_t>(from) - reinterpret_cast<uintptr_t>(to)) %
+            (static_cast<uintptr_t>(from) % kCacheLine + kCacheLine -
+             reinterpret_cast<uintptr_t>(to) % kCacheLine) %
             kCacheLine;
         to += lag;
         used += lag;

@@ -33,7 +33,8 @@ Rows Measure(const Region& part, const Region& from, const Region& to) {
   rows.to = to.OffsetOf(part);
   int64_t from_stride = 1, to_stride = 1;
   bool folding = true;
-  for (size_t dim = part.begin.size(); dim-- > 0;) {
+  for (size_t dim = part.begin.size(); dim > 0;) {
+    --dim;
     const int64_t count = Extent(part, dim);
     if (folding) {
       rows.run *= count;

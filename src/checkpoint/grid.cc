@@ -156,7 +156,8 @@ Region Grid::Block(int64_t index, int64_t max_bytes) const {
   out.begin[walk.dim] = index % walk.ranges * walk.step;
   out.end[walk.dim] =
       std::min(out.begin[walk.dim] + walk.step, sizes_[walk.dim]);
-  for (size_t i = walk.dim; i-- > 0;) {
+  for (size_t i = walk.dim; i > 0;) {
+    --i;
     out.begin[i] = prefix % sizes_[i];
     out.end[i] = out.begin[i] + 1;
     prefix /= sizes_[i];

@@ -23,6 +23,7 @@
 #include "emit/report/report.h"
 #include "picture/fold.h"
 #include "plan/diff.h"
+#include "source/after_last.h"
 
 namespace shardc::cli {
 namespace {
@@ -35,7 +36,7 @@ struct ReportCommand {
 
 // `llama.plan.json` of a path: no page holds the folder it was made in.
 std::string NameOf(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
+  return std::string(AfterLast(path, '/'));
 }
 
 std::string TitleOf(const ReportCommand& command, const Target& target,

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "plan/read.h"
+#include "source/after_last.h"
 #include "source/checked.h"
 #include "source/file.h"
 #include "source/json.h"
@@ -246,7 +247,7 @@ std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
   if (document == nullptr) return std::nullopt;
   const JsonValue root = document->root();
   const std::string_view kind = SchemaOf(root);
-  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::string name(AfterLast(path, '/'));
   Reader read(mesh, findings);
   Verified out;
   if (kind == "shardc.verify/v1" && root.Find("cases")) {

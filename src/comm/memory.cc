@@ -69,7 +69,8 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
     out.push_back(all);
   }
   if (dtype != Dtype::kI8) return out;
-  for (size_t i = out.size(); i-- > 0;) {
+  for (size_t i = out.size(); i > 0;) {
+    --i;
     CacheSizes scales = out[i];
     scales.head_dim = 1;
     scales.element_bytes = 4;

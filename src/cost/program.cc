@@ -77,7 +77,8 @@ class Reader {
     for (step::ValueId value : graph_.gradients) {
       if (value >= 0) gradient_[At(value)] = 1;
     }
-    for (size_t i = graph_.ops.size(); i-- > 0;) {
+    for (size_t i = graph_.ops.size(); i > 0;) {
+      --i;
       const step::Op& op = graph_.ops[i];
       if (op.phase != step::Phase::kBackward || op.again >= 0) continue;
       const bool form =

@@ -211,7 +211,8 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
   } else {
     // Along an axis devices lie `stride` apart, and a domain is a run of them.
     int64_t stride = 1;
-    for (size_t i = mesh.axes.size(); i-- > 0;) {
+    for (size_t i = mesh.axes.size(); i > 0;) {
+      --i;
       const MeshAxis& axis = mesh.axes[i];
       if (std::find(own.begin(), own.end(), axis.name) != own.end()) {
         const int64_t room =

@@ -160,7 +160,9 @@ int64_t Product(const std::vector<int64_t>& sizes) {
 
 Strides RowMajor(const std::vector<int64_t>& shape) {
   Strides out(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;) out[i - 1] = out[i] * shape[i];
+  for (size_t i = shape.size(); i > 1; --i) {
+    out[i - 2] = out[i - 1] * shape[i - 1];
+  }
   return out;
 }
 
@@ -176,7 +178,8 @@ class Odometer {
   int64_t offset(size_t array) const { return offset_[array]; }
   int64_t at(size_t dim) const { return at_[dim]; }
   void Next() {
-    for (size_t d = shape_.size(); d-- > 0;) {
+    for (size_t d = shape_.size(); d > 0;) {
+      --d;
       ++at_[d];
       for (size_t a = 0; a < offset_.size(); ++a) {
         offset_[a] += strides_[a][d];

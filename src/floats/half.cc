@@ -56,7 +56,7 @@ uint16_t Float16Bits(float x) {
         sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
   }
   // Exponent bias from 127 to 15, plus half a step less one, plus one if odd.
-  magnitude += 0xc8000fff + ((magnitude >> 13) & 1);
+  magnitude -= (112u << 23) - 0xfff - ((magnitude >> 13) & 1);
   return static_cast<uint16_t>(sign | (magnitude >> 13));
 }
 

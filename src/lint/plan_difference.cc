@@ -127,9 +127,14 @@ class Comparison {
   void SayOf(const std::string& param, const Place& place, std::string before,
              std::string after) {
     if (recorded_ != nullptr) {
-      const bool of_value = place.begin >= entry_.begin;
-      recorded_->push_back({of_value, place.begin - entry_.begin,
-                            place.end - entry_.begin, before, after});
+      Said said{.of_value = place.begin >= entry_.begin,
+                .before = before,
+                .after = after};
+      if (said.of_value) {
+        said.begin = place.begin - entry_.begin;
+        said.end = place.end - entry_.begin;
+      }
+      recorded_->push_back(std::move(said));
     }
     const char separator = SeparatorOf(param);
     std::string folded = NameTemplate(param, separator);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lsp/position.h"
+#include "source/after_last.h"
 
 namespace shardc::lsp {
 namespace {
@@ -223,7 +224,7 @@ bool Holds(string_view text, string_view part) {
 
 FileKind KindOf(string_view path, string_view text) {
   constexpr string_view kProject = "shardc.yaml";
-  const string_view name = path.substr(path.rfind('/') + 1);
+  const string_view name = AfterLast(path, '/');
   if (name == kProject || Holds(text, "$schema=project.schema")) {
     return FileKind::kProject;
   }

@@ -36,7 +36,8 @@ int64_t PositionOfDevice(const Mesh& mesh, int64_t device) {
   int64_t slice = device / per_slice;
   int64_t local = device % per_slice;
   std::vector<int64_t> coordinates(mesh.axes.size());
-  for (size_t i = mesh.axes.size(); i-- > 0;) {
+  for (size_t i = mesh.axes.size(); i > 0;) {
+    --i;
     const int64_t inner = mesh.axes[i].size / dcn[i];
     coordinates[i] = (slice % dcn[i]) * inner + local % inner;
     slice /= dcn[i];
@@ -49,7 +50,8 @@ int64_t PositionOfDevice(const Mesh& mesh, int64_t device) {
 
 std::vector<int64_t> CoordinatesOf(const Mesh& mesh, int64_t position) {
   std::vector<int64_t> out(mesh.axes.size());
-  for (size_t i = out.size(); i-- > 0;) {
+  for (size_t i = out.size(); i > 0;) {
+    --i;
     out[i] = position % mesh.axes[i].size;
     position /= mesh.axes[i].size;
   }

@@ -85,7 +85,8 @@ int64_t ArrayPicture::PanelCount() const {
 
 std::vector<int64_t> ArrayPicture::PanelPieces(int64_t panel) const {
   std::vector<int64_t> out(panels_.size());
-  for (size_t i = panels_.size(); i-- > 0;) {
+  for (size_t i = panels_.size(); i > 0;) {
+    --i;
     const int64_t parts = dims_[panels_[i]].parts;
     out[i] = panel % parts;
     panel /= parts;

@@ -37,13 +37,15 @@ std::optional<int64_t> DeviceSet::Step() const {
 MeshDigits::MeshDigits(const Mesh& mesh) : axes_(mesh.axes.size()) {
   const bool sliced = mesh.dcn.size() == mesh.axes.size();
   int64_t stride = 1;
-  for (size_t i = axes_.size(); i-- > 0;) {
+  for (size_t i = axes_.size(); i > 0;) {
+    --i;
     const int64_t slices = sliced ? std::max<int64_t>(1, mesh.dcn[i]) : 1;
     axes_[i].inner = std::max<int64_t>(1, mesh.axes[i].size / slices);
     axes_[i].near = {stride, axes_[i].inner};
     stride *= axes_[i].inner;
   }
-  for (size_t i = axes_.size(); i-- > 0;) {
+  for (size_t i = axes_.size(); i > 0;) {
+    --i;
     const int64_t slices = mesh.axes[i].size / axes_[i].inner;
     axes_[i].far = {stride, slices};
     stride *= slices;
@@ -75,7 +77,8 @@ DeviceSet MeshDigits::Along(const std::vector<bool>& free,
 std::vector<int64_t> CoordinatesAlong(const Mesh& mesh, const AxisGroup& axes,
                                       int64_t piece) {
   std::vector<int64_t> out(axes.size());
-  for (size_t i = axes.size(); i-- > 0;) {
+  for (size_t i = axes.size(); i > 0;) {
+    --i;
     const int64_t size = mesh.SizeOf(axes[i]);
     out[i] = piece % size;
     piece /= size;

@@ -42,7 +42,8 @@ int64_t MeshPicture::PanelCount() const {
 
 std::vector<int64_t> MeshPicture::PanelCoordinates(int64_t panel) const {
   std::vector<int64_t> out(panels_.size());
-  for (size_t i = panels_.size(); i-- > 0;) {
+  for (size_t i = panels_.size(); i > 0;) {
+    --i;
     out[i] = panel % mesh_.axes[panels_[i]].size;
     panel /= mesh_.axes[panels_[i]].size;
   }

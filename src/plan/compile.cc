@@ -294,8 +294,7 @@ uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
   const uint32_t type = c_.manifest.tensors[tensor].type;
   const bool plain = rule == kNoRule || !has_like_[static_cast<size_t>(rule)];
   const uint64_t key = (uint64_t{static_cast<uint32_t>(rule)} << 32) | type;
-  Known& last = last_layouts_[(static_cast<uint32_t>(rule) * 31 + type) %
-                              last_layouts_.size()];
+  Known& last = last_layouts_[((key >> 32) * 31 + type) % last_layouts_.size()];
   if (plain) {
     if (last.key == key && last.layout != kNoLayout) return last.layout;
     const auto found = plain_layouts_.find(key);

@@ -64,11 +64,11 @@ class PlainJson {
     for (; at_ < text_.size(); ++at_) {
       const auto digit = static_cast<unsigned>(text_[at_] - '0');
       if (digit > 9) break;
-      out = out * 10 + static_cast<int64_t>(digit);
       if (at_ - begin >= 18) return false;
+      out = out * 10 + static_cast<int64_t>(digit);
     }
-    const bool padded = text_[begin] == '0' && at_ - begin > 1;
-    return at_ > begin && at_ < text_.size() && !padded;
+    if (at_ == begin || at_ == text_.size()) return false;
+    return text_[begin] != '0' || at_ - begin == 1;
   }
 
  private:

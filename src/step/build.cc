@@ -82,7 +82,8 @@ class Builder {
     variables_.assign(lines->variables.size(), kNoValue);
     if (!ReadSettings()) return std::nullopt;
     // The encoder first.
-    for (size_t stack = lines->stacks.size(); stack-- > 0;) {
+    for (size_t stack = lines->stacks.size(); stack > 0;) {
+      --stack;
       if (!WriteStack(stack, lines->stacks[stack])) return std::nullopt;
     }
     if (!Finish(*lines) || failed_) return std::nullopt;

@@ -72,7 +72,8 @@ class Resolver {
   Lines Run() {
     out_.stacks.resize(description_.stacks.size());
     // What the encoder makes is known behind it.
-    for (size_t i = description_.stacks.size(); i-- > 0;) {
+    for (size_t i = description_.stacks.size(); i > 0;) {
+      --i;
       Section(description_.stacks[i].begin, out_.stacks[i].begin);
       Section(description_.stacks[i].layer, out_.stacks[i].layer);
       Section(description_.stacks[i].end, out_.stacks[i].end);

@@ -76,7 +76,8 @@ class Houses {
       set(cache.after, Held::kCaches, true);
     }
     // Of micro-batches, until they are added.
-    for (size_t i = graph_.ops.size(); i-- > 0;) {
+    for (size_t i = graph_.ops.size(); i > 0;) {
+      --i;
       const Op& op = graph_.ops[i];
       if (op.micro < 0 || op.kind != OpKind::kAdd) continue;
       if (kinds_[At(op.out)] != Held::kGradients) continue;

@@ -168,7 +168,8 @@ class Lowerer {
       const bool of_micro = op.micro >= 0 && op.phase == Phase::kBackward;
       if (of_micro && fixed_[At(op.out)] >= 0) is_gradient_[At(op.out)] = 1;
     }
-    for (size_t i = graph_.ops.size(); i-- > 0;) {
+    for (size_t i = graph_.ops.size(); i > 0;) {
+      --i;
       const Op& op = graph_.ops[i];
       if (op.again >= 0) continue;
       Wish& own = wishes_[At(op.out)];

@@ -28,7 +28,8 @@ std::vector<bool> Needed(const Graph& graph) {
     need(cache.after);
   }
   for (const Parameter& parameter : graph.parameters) need(parameter.value);
-  for (size_t i = graph.ops.size(); i-- > 0;) {
+  for (size_t i = graph.ops.size(); i > 0;) {
+    --i;
     const Op& op = graph.ops[i];
     if (!needed[At(op.out)]) continue;
     for (const ValueId value : op.in) need(value);

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "source/after_last.h"
+
 namespace shardc::step {
 namespace {
 
@@ -39,7 +41,7 @@ constexpr std::array<NamedTensor, 10> kNamed = {{
 constexpr NamedTensor kContext = {"", "context", "context"};
 
 const NamedTensor* TensorOf(std::string_view role) {
-  role.remove_prefix(std::min(role.rfind('.') + 1, role.size()));
+  role = AfterLast(role, '.');
   const auto* const found =
       std::find_if(kNamed.begin(), kNamed.end(),
                    [&](const NamedTensor& one) { return one.role == role; });

@@ -41,7 +41,10 @@ class Differentiator {
     write_.phase = Phase::kBackward;
     write_.name = "d:loss";
     Give(graph_.loss, write_.Fn("one", graph_.loss));
-    for (size_t i = forward_ops_; i-- > 0;) Visit(i);
+    for (size_t i = forward_ops_; i > 0;) {
+      --i;
+      Visit(i);
+    }
     for (const Parameter& parameter : graph_.parameters) {
       graph_.gradients.push_back(OfParameter(parameter));
     }

@@ -242,7 +242,8 @@ std::string Join(const std::vector<Word>& parts, size_t count, char separator) {
 // The word that says the role stands among the last three; nothing found: -1.
 int FindWord(const std::vector<Word>& parts, size_t last, bool attention,
              Part& part) {
-  for (size_t i = last; i-- > 0;) {
+  for (size_t i = last; i > 0;) {
+    --i;
     if (parts[i] == "*") continue;
     part = Find(kAnywhere, parts[i]);
     if (part == Part::kOther && i + 1 == last) part = Find(kStems, parts[i]);

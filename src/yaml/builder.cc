@@ -50,13 +50,15 @@ YamlFailure YamlBuilder::FailureAt(size_t offset) const {
   failure.offset = std::min(offset, text_.size());
   failure.last_end = last_end_;
   failure.long_quote = long_quote_;
-  if (!stack_.empty() && stack_.back().flow) {
-    failure.open_flow = stack_.back().node.begin;
-    // `[a 'b` opens a map of one pair: its bracket is the list's.
-    if (text_[*failure.open_flow] != '[' && text_[*failure.open_flow] != '{' &&
-        stack_.size() > 1) {
-      failure.open_flow = stack_[stack_.size() - 2].node.begin;
-    }
+  if (stack_.empty() || !stack_.back().flow) return failure;
+  // `[a 'b` opens a map of one pair: its bracket is the list's.
+  const size_t open = stack_.size();
+  for (size_t up = 1; up <= std::min<size_t>(open, 2); ++up) {
+    const size_t begin = stack_[open - up].node.begin;
+    const std::string_view bracket = text_.substr(begin, 1);
+    if (bracket != "[" && bracket != "{") continue;
+    failure.open_flow = begin;
+    break;
   }
   return failure;
 }

@@ -41,7 +41,8 @@ std::string Slice(const RandomTensor& tensor, const Box& box) {
   std::string out(static_cast<size_t>(count * bits / 8), '\0');
   for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i, index = 0, stride = 1;
-    for (size_t dim = tensor.shape.size(); dim-- > 0;) {
+    for (size_t dim = tensor.shape.size(); dim > 0;) {
+      --dim;
       index += (box.offset[dim] + rest % box.shape[dim]) * stride;
       rest /= box.shape[dim];
       stride *= tensor.shape[dim];

@@ -65,7 +65,8 @@ TEST_CASE("file: gzip members one after the other, and zero padding") {
   CHECK_FALSE(why.empty());
   // Across the chunks that zlib is fed and filled with.
   std::string big;
-  for (int i = 0; i < 900000; ++i) big += std::to_string(i * 2654435761u);
+  for (int i = 0; i < 900000; ++i)
+    big += std::to_string(int64_t{i} * 2654435761);
   CHECK(Inflate(Gzip(big), int64_t{1} << 30, &why) == big);
 }
 

@@ -231,6 +231,19 @@ TEST_CASE("random trees come back equal") {
   }
 }
 
+// What is open when the text ends may begin there itself: a tag alone.
+TEST_CASE("a list that ends in a tag is never closed") {
+  for (const char* text : {"[!!B-sPl@!", "{!t", "[a, !t", "[[!t", "{a: !t"}) {
+    CAPTURE(text);
+    Findings findings;
+    CHECK_FALSE(Parse(text, findings));
+    CHECK(findings.HasErrors());
+    for (const Finding& finding : findings.all()) {
+      CHECK(finding.place.end <= std::string_view(text).size());
+    }
+  }
+}
+
 TEST_CASE("random bytes neither crash nor hang") {
   constexpr std::string_view kAlphabet =
       "abc: -?,[]{}#&*!|>'\"%@`~\n\n\n  \t\\<.0x\r";

@@ -20,6 +20,7 @@
 #include "emit/exports/tensor_parallel.h"
 #include "emit/exports/view.h"
 #include "model/name.h"
+#include "source/after_last.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -52,7 +53,7 @@ struct Answer {
 };
 
 std::string_view LastPart(std::string_view name) {
-  return name.substr(name.rfind('.') + 1);
+  return AfterLast(name, '.');
 }
 
 class Writer {

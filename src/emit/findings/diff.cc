@@ -36,8 +36,10 @@ using Table = std::vector<std::vector<uint32_t>>;
 Table Common(LineSpan a, LineSpan b) {
   if (a.size() > kMostLines || b.size() > kMostLines) return {};
   Table out(a.size() + 1, std::vector<uint32_t>(b.size() + 1, 0));
-  for (size_t i = a.size(); i-- > 0;) {
-    for (size_t j = b.size(); j-- > 0;) {
+  for (size_t i = a.size(); i > 0;) {
+    --i;
+    for (size_t j = b.size(); j > 0;) {
+      --j;
       out[i][j] = a[i] == b[j] ? out[i + 1][j + 1] + 1
                                : std::max(out[i + 1][j], out[i][j + 1]);
     }

@@ -79,7 +79,8 @@ class Grid {
 
   // The next coordinates of the first `count` shown axes.
   bool Next(std::vector<int64_t>& at, size_t count) const {
-    for (size_t i = count; i-- > 0;) {
+    for (size_t i = count; i > 0;) {
+      --i;
       if (++at[shown_[i]] < Axis(i).size) return true;
       at[shown_[i]] = 0;
     }

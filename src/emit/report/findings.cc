@@ -6,6 +6,7 @@
 
 #include "emit/findings/formats.h"
 #include "emit/report/page.h"
+#include "source/after_last.h"
 #include "source/wording.h"
 
 namespace shardc::report {
@@ -17,7 +18,7 @@ std::string PlaceText(const Page& page, const Finding& finding) {
   if (place.source == nullptr) return finding.place.ToString();
   const std::string name = place.source->name();
   std::string path = page.in.repository.PathOf(name);
-  if (path.starts_with('/')) path.erase(0, path.rfind('/') + 1);
+  if (path.starts_with('/')) path = std::string(AfterLast(path, '/'));
   std::string out = place.ToString();
   if (out.starts_with(name)) out.replace(0, name.size(), path);
   return out;

@@ -35,14 +35,14 @@ std::string PolicyHash(std::string_view text) {
   uint32_t bits = 0;
   int count = 0;
   for (char digit : hex) {
-    bits = bits << 4 | static_cast<uint32_t>(Nibble(digit));
+    bits = (bits & 63) << 4 | static_cast<uint32_t>(Nibble(digit));
     count += 4;
     if (count < 6) continue;
     count -= 6;
     out += kDigits[bits >> count & 63];
   }
   // 256 bits are 42 digits and 4 bits.
-  out += kDigits[bits << (6 - count) & 63];
+  out += kDigits[(bits & 63) << (6 - count) & 63];
   return out + "=";
 }
 

@@ -17,7 +17,10 @@ void Append(std::string& out, T value) {
   char bytes[sizeof(T)];
   std::memcpy(bytes, &value, sizeof(T));
   if constexpr (std::endian::native == std::endian::big) {
-    for (size_t i = sizeof(T); i-- > 0;) out += bytes[i];
+    for (size_t i = sizeof(T); i > 0;) {
+      --i;
+      out += bytes[i];
+    }
   } else {
     out.append(bytes, sizeof(T));
   }

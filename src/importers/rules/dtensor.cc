@@ -76,7 +76,8 @@ bool ReadParam(const JsonMember& member, const Mesh& mesh, NamedSpec& param,
   }
   std::vector<JsonValue> values;
   for (const JsonValue value : member.value.items()) values.push_back(value);
-  for (size_t i = values.size(); i-- > 0;) {
+  for (size_t i = values.size(); i > 0;) {
+    --i;
     Placed placed;
     if (!values[i].IsString()) {
       return Refuse(code::kSchema, values[i], "a placement is a text",

@@ -17,6 +17,7 @@
 #include "importers/rules/importer.h"
 #include "importers/rules/pattern.h"
 #include "model/name.h"
+#include "source/after_last.h"
 #include "source/json.h"
 #include "source/wording.h"
 
@@ -183,7 +184,7 @@ class Reader {
       return false;
     }
     Cut cut = style->cut;
-    if (NamesEmbedding(key.substr(key.rfind('.') + 1))) {
+    if (NamesEmbedding(AfterLast(key, '.'))) {
       if (cut == Cut::kOut) cut = Cut::kEmbeddingColumns;
       if (cut == Cut::kIn) cut = Cut::kEmbeddingRows;
     }

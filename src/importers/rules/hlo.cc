@@ -291,12 +291,14 @@ class Reader {
                    const std::vector<int64_t>& order, int64_t count,
                    std::vector<int64_t>& out) {
     std::vector<int64_t> strides(sizes.size(), 1);
-    for (size_t i = sizes.size(); i-- > 1;) {
+    for (size_t i = sizes.size(); i > 1;) {
+      --i;
       strides[i - 1] = strides[i] * sizes[i];
     }
     for (int64_t tile = 0; tile < count; ++tile) {
       int64_t rest = tile, device = 0;
-      for (size_t i = order.size(); i-- > 0;) {
+      for (size_t i = order.size(); i > 0;) {
+        --i;
         const auto axis = static_cast<size_t>(order[i]);
         device += rest % sizes[axis] * strides[axis];
         rest /= sizes[axis];
@@ -387,7 +389,8 @@ class Reader {
       const int64_t device = devices[tile];
       if (device < 0 || device >= imported_.mesh->devices) return false;
       auto rest = static_cast<int64_t>(tile);
-      for (size_t d = dims.size(); d-- > 0;) {
+      for (size_t d = dims.size(); d > 0;) {
+        --d;
         const int64_t tile_index = rest % dims[d];
         rest /= dims[d];
         if (d >= spec.size()) continue;

@@ -156,7 +156,8 @@ GroupRole RoleOf(std::string_view name, char separator) {
     return part == "experts" || part == "local_experts";
   });
   size_t at = parts.size();
-  for (size_t i = last; i-- > 0 && out.role == Role::kOther;) {
+  for (size_t i = last; i > 0 && out.role == Role::kOther;) {
+    --i;
     if (parts[i] == "*") continue;
     if (IsNormPart(parts[i])) {
       out.role = Role::kNorm;

@@ -133,13 +133,15 @@ uint32_t Builder::Place(const PatternTree& tree, uint32_t next) {
       node.assertion = tree.assertion;
       return Put(node);
     case PatternTree::Kind::kSequence:
-      for (size_t i = tree.parts.size(); i-- > 0;) {
+      for (size_t i = tree.parts.size(); i > 0;) {
+        --i;
         next = Place(tree.parts[i], next);
       }
       return next;
     case PatternTree::Kind::kChoice: {
       uint32_t entry = Place(tree.parts.back(), next);
-      for (size_t i = tree.parts.size() - 1; i-- > 0;) {
+      for (size_t i = tree.parts.size() - 1; i > 0;) {
+        --i;
         const uint32_t part = Place(tree.parts[i], next);
         entry = PutFork(part, entry);
       }
@@ -171,7 +173,8 @@ uint32_t Builder::PlaceRest(const Rest& rest) {
   pattern_ = rest.pattern;
   wanted_ = rest.separator;
   uint32_t next = Put({});
-  for (size_t i = rest.parts.size(); i-- > 0;) {
+  for (size_t i = rest.parts.size(); i > 0;) {
+    --i;
     next = Place(rest.parts[i], next);
   }
   return next;
@@ -201,10 +204,14 @@ uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   pattern_ = static_cast<uint32_t>(nfa_.patterns());
   wanted_ = rests[0].separator;
   uint32_t next = entries.back();
-  for (size_t i = entries.size() - 1; i-- > 0;) {
+  for (size_t i = entries.size() - 1; i > 0;) {
+    --i;
     next = PutFork(entries[i], next);
   }
-  for (size_t i = parts.size(); i-- > 0;) next = Place(parts[i], next);
+  for (size_t i = parts.size(); i > 0;) {
+    --i;
+    next = Place(parts[i], next);
+  }
   return next;
 }
 

@@ -16,11 +16,7 @@ class RuleSets {
  public:
   // `rules` ascending. The same number for the same rules.
   uint32_t Number(std::span<const uint32_t> rules) {
-    uint64_t hash = rules.size();
-    for (uint32_t rule : rules) {
-      hash = (hash ^ rule) * 0x9E3779B97F4A7C15u;
-      hash ^= hash >> 29;
-    }
+    const uint64_t hash = HashOf(rules);
     auto [at, end] = by_hash_.equal_range(hash);
     for (; at != end; ++at) {
       const auto known = Of(at->second);
@@ -42,6 +38,15 @@ class RuleSets {
   size_t size() const { return begin_.size() - 1; }
 
  private:
+  static uint64_t HashOf(std::span<const uint32_t> rules) {
+    uint64_t hash = rules.size();
+    for (uint32_t rule : rules) {
+      hash = (hash ^ rule) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
+
   std::vector<uint32_t> all_;
   std::vector<size_t> begin_ = {0};  // by number + 1
   std::unordered_multimap<uint64_t, uint32_t> by_hash_;

@@ -199,7 +199,10 @@ std::string Search::NameOf(size_t at) const {
     letters.push_back(texts_[at].letter);
   }
   std::string name;
-  for (size_t i = letters.size(); i-- > 0;) AppendUtf8(name, letters[i]);
+  for (size_t i = letters.size(); i > 0;) {
+    --i;
+    AppendUtf8(name, letters[i]);
+  }
   return name;
 }
 

@@ -460,7 +460,8 @@ Inject MirrorParameter(std::string_view role, int64_t parts, bool moment) {
         Buffer& buffer = inputs.values[At(value)];
         const int64_t length = buffer.shape[0] / parts;
         std::vector<Buffer> turned;
-        for (int64_t part = parts; part-- > 0;) {
+        for (int64_t part = parts; part > 0;) {
+          --part;
           turned.push_back(exec::SliceDim(buffer, 0, part * length, length));
         }
         std::vector<const Buffer*> list;

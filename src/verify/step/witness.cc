@@ -282,7 +282,8 @@ class Chooser {
     for (size_t label = 0; label < real_.size(); ++label) {
       const step::Label& of = graph_.labels[label];
       if (of.factors.empty() || sizes_[label] % parts_[label] == 0) continue;
-      for (size_t f = of.factors.size(); f-- > 0;) {
+      for (size_t f = of.factors.size(); f > 0;) {
+        --f;
         const auto last = At(of.factors[f]);
         if (fixed_[last] != 0 || !graph_.labels[last].parts.empty()) continue;
         sizes_[last] *= parts_[label] / std::gcd(parts_[label], sizes_[label]);

@@ -254,7 +254,8 @@ TEST_CASE("random patterns: proofs agree with trying all short names") {
       const RuleProof proof = prover.ProveRule(rule);
       size_t shortest = 0;
       bool found = false;
-      for (size_t i = names.size(); i-- > 0;) {
+      for (size_t i = names.size(); i > 0;) {
+        --i;
         if (matches.first[i] == static_cast<int32_t>(rule)) {
           shortest = names[i].size();
         }
@@ -304,7 +305,8 @@ TEST_CASE("random pairs: relations agree with trying all short names") {
     ++kinds[static_cast<size_t>(proof.kind)];
     // Shortest by what is found: 1 the first only, 2 the second, 3 both.
     std::vector<size_t> shortest(4);
-    for (size_t i = names.size(); i-- > 0;) {
+    for (size_t i = names.size(); i > 0;) {
+      --i;
       size_t bits = 0;
       for (uint32_t rule : matches.Of(i)) bits |= size_t{1} << rule;
       shortest[bits] = names[i].size();

@@ -1,0 +1,17 @@
+// The last part of a name or a path.
+#ifndef SHARDC_SOURCE_AFTER_LAST_H_
+#define SHARDC_SOURCE_AFTER_LAST_H_
+
+#include <string_view>
+
+namespace shardc {
+
+// What follows the last `c`; the whole text where there is none.
+inline std::string_view AfterLast(std::string_view text, char c) {
+  const size_t at = text.rfind(c);
+  return at == std::string_view::npos ? text : text.substr(at + 1);
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_AFTER_LAST_H_
