@@ -144,6 +144,30 @@ TEST_CASE("positions as data move with their keys") {
     }
   }
   CHECK(Distance(want, Run(in, options).output) < 1e-15);
+  // Each row of the batch has its own.
+  Inputs two = InputsOf(2, 3, 5, 1, 1, 2);
+  two.query_positions = {2, 3, 4, 2, 3, 4};
+  two.key_positions = {4, 3, 2, 1, 0, 0, 1, 2, 3, 4};
+  for (int64_t b = 0; b < 2; ++b) {
+    for (const auto& [from, to] : {std::pair{&in.query, &two.query},
+                                   {&in.key, &two.key},
+                                   {&in.value, &two.value}}) {
+      for (int64_t j = 0; j < from->dim(1); ++j) {
+        const int64_t at = b == 0 || from == &in.query ? j : 4 - j;
+        for (int64_t d = 0; d < 2; ++d) {
+          to->At(b, j, 0, d) = from->At(0, at, 0, d);
+        }
+      }
+    }
+  }
+  const Array both = Run(two, options).output;
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t i = 0; i < 3; ++i) {
+      for (int64_t d = 0; d < 2; ++d) {
+        CHECK(both.At(b, i, 0, d) == doctest::Approx(want.At(0, i, 0, d)));
+      }
+    }
+  }
   in.key_positions[0] = -1;  // position 4 becomes an empty slot
   CHECK(Distance(want, Run(in, options).output) > 1e-3);
 }
@@ -240,6 +264,12 @@ TEST_CASE("sinks are keys of value zero") {
   in.sinks = {{2, 3}, {1, 2, 3, 4, 5, 6}};
   CHECK_FALSE(Attention(in, {}, why));
   CHECK(why == "softmax_aux [2, 3] is neither [4] nor [sinks, 2]");
+  for (const Array& wrong :
+       {Array{{3}, {1, 2, 3}}, Array{{4, 1}, {1, 2, 3, 4}},
+        Array{{1, 1, 2}, {1, 2}}, Array{{2, 1, 2}, {1, 2, 3, 4}}}) {
+    in.sinks = wrong;
+    CHECK_FALSE(Attention(in, {}, why));
+  }
   const std::vector<double> several = sinks({{3, 2}, {1, 2, 3, 4, 5, 6}});
   CHECK(several == std::vector<double>{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6});
   const Result with = Run(in);

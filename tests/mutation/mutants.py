@@ -8,7 +8,8 @@ MUTANTS = [
      'x.dim(3) == n.keys', 'x.dim(3) != n.keys', ''),
     ('dense/attention.cc',
      'for (; d < n; ++d) sum[0] += a[d] * b[d];',
-     '0', '1', ''),
+     '0', '1', 'which part of the sum the last products join moves its last '
+     'bits alone'),
     ('dense/attention.cc',
      'for (int64_t b = 0; b < n_.batch; ++b) {',
      '0', '1', ''),

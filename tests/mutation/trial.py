@@ -1,7 +1,8 @@
 """Asks `verify`, its self-test and the tests whether they notice small changes
 to the executor, to the judge and to the dense reference.
 
-    tests/mutation/trial.py [--sample N] [--only TEXT] [--threads N] [--all]
+    tests/mutation/trial.py [--sample N] [--only TEXT] [--after N]
+                            [--threads N] [--all]
 
 Every change of mutants.py becomes `(Mutant(17) ? new : old)` in a copy of its
 source; the copies are compiled and linked once, before the build's own
@@ -11,8 +12,8 @@ and verify; the first of them unless `--all`. What nobody noticed needs a
 reason in the list, or the exit status is 1. So is it where a change with a
 reason is noticed after all.
 
-`--sample N` takes N of them and asks the matrices alone; `--check` only looks
-whether every change applies.
+`--sample N` takes N of them and asks the matrices alone; `--after N` goes on
+with a run that was stopped; `--check` only looks whether every change applies.
 """
 
 import argparse
@@ -325,6 +326,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--after", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=int, default=900)
     parser.add_argument("--all", action="store_true")
@@ -339,7 +341,7 @@ def main():
             Place(path).put([(1, m) for m in mutants if m.file == path])
         print(f"{len(mutants)} changes apply")
         return 0
-    mutants = [m for m in mutants if args.only in m.file]
+    mutants = [m for m in mutants if args.only in m.file][args.after:]
     if args.sample:
         sound = [m for m in mutants if not m.reason]
         mutants = sound[::max(1, len(sound) // args.sample)][:args.sample]
@@ -363,7 +365,8 @@ def main():
             said = ", ".join(names) or (f"nobody: {mutant.reason}"
                                         if mutant.reason else "NOBODY")
             print(f"{said:<24}  {mutant.file}: {mutant.old} -> "
-                  f"{mutant.new or 'nothing'}", flush=True)
+                  f"{mutant.new or 'nothing'}"
+                  + ("" if names else f"   in `{mutant.line}`"), flush=True)
             if bool(names) == bool(mutant.reason):
                 missed.append(mutant)
     same = sum(1 for m in mutants if m.reason)

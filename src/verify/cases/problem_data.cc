@@ -215,11 +215,12 @@ void AddMasks(const Case& test, Random random,
   }
   if (f.additive_mask) {
     Buffer mask = Buffer::Zeros({batch, 1, rows, keys}, Dtype::kF32);
-    const Random r = random.Split("additive");
+    const Random r = random.Split("additive"), numbers = r.Split("numbers");
     for (size_t i = 0; i < mask.real.size(); ++i) {
-      if (r.Uniform(i) < 0.2 || nothing(static_cast<int64_t>(i))) {
-        mask.real[i] = static_cast<float>(exec::kMaskValue);
-      }
+      const bool hidden =
+          r.Uniform(i) < 0.2 || nothing(static_cast<int64_t>(i));
+      mask.real[i] =
+          static_cast<float>(hidden ? exec::kMaskValue : numbers.Normal(i));
     }
     problem.additive_mask = std::move(mask);
   }

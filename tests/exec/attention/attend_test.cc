@@ -186,7 +186,8 @@ constexpr Named kChanges[] = {
     {"bias and additive mask",
      [](Inputs& in) {
        in.bias = Normal({1, kH, kT, 1}, Random(8));
-       in.additive = Buffer::Zeros({kB, 1, 1, kS}, Dtype::kF32);
+       // Numbers among it, as of distances.
+       in.additive = Normal({kB, 1, 1, kS}, Random(9));
        for (size_t i = 0; i < in.additive.real.size(); i += 5) {
          in.additive.real[i] = static_cast<float>(kMaskValue);
        }
@@ -233,6 +234,26 @@ TEST_CASE("a query of one row takes the other kernel and agrees too") {
     SoftmaxState state = EmptyState(in.slice);
     AttendKeys(in.slice, 0, kS, 64, state);
     CheckSame(state, ByLoops(in.slice, 0, kS));
+  }
+}
+
+// A row that sees a key of no weight sees one, whichever it is.
+TEST_CASE("a row whose only logit is -inf is no row that sees nothing") {
+  for (const int64_t seen : {int64_t{0}, int64_t{1}, kS - 1}) {
+    CAPTURE(seen);
+    Inputs in;
+    Fill(in, {0, 0, 0, 1, 1, 1});
+    in.options.masked_rows = MaskedRows::kMean;
+    in.mask = Buffer::Zeros({1, 1, 1, kS}, Dtype::kBool);
+    in.mask.whole[static_cast<size_t>(seen)] = 1;
+    in.slice.mask.buffer = &in.mask;
+    in.bias = Buffer::Zeros({1, 1, 1, kS}, Dtype::kF32);
+    in.bias.real.assign(in.bias.real.size(), -INFINITY);
+    in.slice.bias.buffer = &in.bias;
+    SoftmaxState state = EmptyState(in.slice);
+    AttendRows(in.slice, state);
+    for (const float x : state.sum.real) CHECK(x == 0);
+    for (const float x : state.out.real) CHECK(x == 0);
   }
 }
 

@@ -120,6 +120,12 @@ TEST_CASE("settings that cannot be used") {
     CHECK_FALSE(Frequencies(c.dim, c.base, 16, c.scaling, why));
     CHECK(why == c.why);
   }
+  // Two positions are the least that tell frequencies apart.
+  std::string why;
+  yarn.original_length = 1;
+  CHECK_FALSE(Frequencies(4, 100, 16, yarn, why));
+  yarn.original_length = 2;
+  CHECK(Frequencies(4, 100, 16, yarn, why));
   CHECK(ParseRopeKind("su") == RopeKind::kLongRope);
   CHECK_FALSE(ParseRopeKind("spiral"));
 }

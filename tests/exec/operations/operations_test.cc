@@ -300,6 +300,65 @@ TEST_CASE("what cannot be formed names the axis at fault") {
   }
 }
 
+TEST_CASE("what cannot be formed is told as its operation has it") {
+  const SimMesh mesh = MeshOf({{"sp", 4}, {"tp", 4}});
+  struct Row {
+    const char* operation;
+    Sizes size;
+    Spec query, key;
+    const char *message, *help;  // that it begins with
+  };
+  const Spec by_length = {{}, {"sp"}}, by_head = {{}, {}, {"tp"}};
+  const Row rows[] = {
+      {"ring",
+       {2, 1, 16, 8, 4, 8},
+       by_length,
+       by_length,
+       "one query cannot be split over `sp`",
+       "set decode_query_sequence: []"},
+      {"ring",
+       {2, 2, 16, 8, 4, 8},
+       by_length,
+       by_length,
+       "query: dimension 1 of [2, 2, 8, 8] does not divide into 4 parts",
+       "split both lengths over axes"},
+      {"ring",
+       {2, 16, 16, 8, 2, 8},
+       by_head,
+       by_head,
+       "2 key heads do not divide over `tp` (4 parts)",
+       "this operation lays key and value out"},
+      {"flash_attn2",
+       {2, 16, 16, 8, 2, 8},
+       by_head,
+       by_head,
+       "key: dimension 2 of [2, 16, 2, 8] does not divide into 4 parts",
+       "split it over axes"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.operation);
+    Machine machine(mesh);
+    const auto outcome =
+        FindOperation(row.operation)
+            ->run(machine, Problem(row.size), Specs(row.query, row.key), {});
+    REQUIRE(outcome.unsupported);
+    CAPTURE(outcome.unsupported->message);
+    CAPTURE(outcome.unsupported->help);
+    CHECK(outcome.unsupported->message.starts_with(row.message));
+    CHECK(outcome.unsupported->help.starts_with(row.help));
+  }
+  // Heads before tokens.
+  AttentionProblem problem = Problem({2, 8, 2, 16, 16, 8});
+  problem.layout = Layout::kBhtd;
+  const Spec heads = {{}, {"tp"}};
+  Machine machine(mesh);
+  const auto outcome =
+      FindOperation("ring")->run(machine, problem, Specs(heads, heads), {});
+  REQUIRE(outcome.unsupported);
+  CHECK(outcome.unsupported->message ==
+        "2 key heads do not divide over `tp` (4 parts)");
+}
+
 TEST_CASE("outputs have the inputs' common dtype, or the runtime dtype") {
   struct Row {
     Dtype query, key;

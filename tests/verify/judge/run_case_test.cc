@@ -92,6 +92,29 @@ TEST_CASE("bytes are held to the operation's own formula") {
   }
 }
 
+// Ids, bias and masks follow the tokens of an exchange over a ring, and their
+// bytes the formula, wherever they lie at first.
+TEST_CASE("what lies beside tokens is counted where they are exchanged") {
+  for (const Spec& ids : {Spec{{"dp"}, {"r", "u"}},
+                          {{"dp"}, {"u", "r"}},
+                          {{"dp"}, {}},
+                          {{}, {"dp"}}}) {
+    CAPTURE(SpecText(ids));
+    Assignment axes;
+    axes.batch = {"dp"};
+    axes.query_length = axes.key_length = {"u", "r"};
+    Case test = CaseOf(exec::kUlysses);
+    test.mesh = MeshOf({{"dp", 2}, {"u", 2}, {"r", 2}});
+    test.specs = SpecsFor(test.layout, axes, 0, false);
+    test.settings.ring_axes = {"r"};
+    test.features.segments = true;
+    test.specs.query_segments = test.specs.key_segments = ids;
+    const CaseResult result = RunCase(test);
+    CHECK_MESSAGE(result.status == Status::kPass, result.reason);
+    CHECK(result.ledger.TotalSent(Collective::kAllGather) > 0);
+  }
+}
+
 TEST_CASE("bytes that no formula holds for are told, not passed over") {
   const CaseResult right = RunCase(CaseOf(exec::kFlashAttention));
   const CaseResult result = RunCase(CaseOf(kUnknown));
