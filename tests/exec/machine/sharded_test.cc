@@ -18,6 +18,13 @@ TEST_CASE("scatter cuts by index and replicates over axes not named") {
   CHECK(BitEqual(t.local[1], t.local[3]));
 }
 
+TEST_CASE("a shard begins at 0 of what its spec does not name") {
+  const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  CHECK(LocalStart(mesh, {4, 6, 5}, {{"tp"}}, 3) == Shape{2, 0, 0});
+  CHECK(LocalStart(mesh, {4, 8, 5}, {{}, {"dp", "tp"}}, 3) == Shape{0, 6, 0});
+  CHECK(LocalStart(mesh, {4, 6, 5}, {}, 3) == Shape{0, 0, 0});
+}
+
 TEST_CASE("an axis list's order is part of the layout") {
   const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}});
   const auto xy = Scatter(mesh, Counting({4}), {{"x", "y"}});
@@ -118,6 +125,20 @@ TEST_CASE("coverage notices elements that are missing, doubled or moved") {
     CHECK(why->message ==
           "device 0 (dp=0 tp=0) holds element [2, 0] where [0, 0] belongs");
     CHECK(why->axis == "tp");
+  }
+  SUBCASE("the first element is an element") {
+    const SimMesh one = MeshOf({{"tp", 1}});
+    ShardedTensor t = Scatter(one, UniqueIds({1, 3}), {});
+    t.local[0].whole = {1, 0, 2};
+    const auto first = CheckCoverage(one, t);
+    REQUIRE(first.has_value());
+    CHECK(first->message ==
+          "device 0 (tp=0) holds element [0, 1] where [0, 0] belongs");
+    t.local[0].whole = {0, 0, 2};
+    const auto again = CheckCoverage(one, t);
+    REQUIRE(again.has_value());
+    CHECK(again->message.find("device 0 (tp=0) holds element [0, 0] where "
+                              "[0, 1] belongs") != std::string::npos);
   }
   SUBCASE("an id out of range") {
     ShardedTensor t = good;

@@ -261,6 +261,27 @@ TEST_CASE("results depend on neither threads nor the devices' numbering") {
   }
 }
 
+TEST_CASE("a table of blocks for each row goes with its row") {
+  OperationSettings settings;
+  settings.block_mask = BlockMask::kCustom;
+  settings.blocksize_q = settings.blocksize_k = 4;
+  AttentionProblem problem = Problem({2, 8, 8, 4, 2, 8});
+  problem.options.causal = false;
+  Buffer table = Buffer::Zeros({2, 1, 2, 2}, Dtype::kBool);
+  table.whole = {1, 1, 1, 1, 1, 0, 0, 1};
+  problem.blocks = table;
+  const auto run = [&](const SimMesh& mesh) {
+    Machine machine(mesh);
+    const OperationOutcome out = RunOn(machine, "blocksparse", problem,
+                                       Specs({{"dp"}}, {{"dp"}}), settings);
+    Complaint why;
+    const auto whole = Gather(mesh, out.output, why);
+    REQUIRE_MESSAGE(whole, why.message);
+    return *whole;
+  };
+  CHECK(BitEqual(run(MeshOf({{"dp", 1}})), run(MeshOf({{"dp", 2}}))));
+}
+
 TEST_CASE("what cannot be formed names the axis at fault") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 4}, {"tp", 4}});
   struct Row {
