@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "exec/attention/staging.h"
@@ -81,6 +82,25 @@ TEST_CASE("length-split decoding sends 2(n-1)/n * 4 B H (D + 2)") {
     RunOn(machine, "flash_decoding", Problem(size), specs, gathered);
     CHECK(machine.ledger().MostSent(Collective::kAllGather) ==
           (n - 1) * 4 * size.batch * size.heads * (size.dim + 1));
+  }
+}
+
+// Their exponentials would be infinite beside smaller logits, and theirs.
+TEST_CASE("sinks far above and below the logits stay finite") {
+  const SimMesh mesh = MeshOf({{"sp", 4}});
+  for (const float sink : {500.0f, -500.0f}) {
+    AttentionProblem problem = Problem({2, 1, 16, 4, 2, 8});
+    problem.softmax_aux = Buffer::Zeros({4}, Dtype::kF32);
+    problem.softmax_aux->real.assign(4, sink);
+    Machine machine(mesh);
+    const OperationOutcome out =
+        RunOn(machine, "flash_decoding", problem, Specs({}, {{}, {"sp"}}));
+    float largest = 0;
+    for (const float x : out.output.local[0].real) {
+      CHECK(std::isfinite(x));
+      largest = std::max(largest, std::abs(x));
+    }
+    CHECK((largest < 1e-6f) == (sink > 0));
   }
 }
 
@@ -355,6 +375,18 @@ TEST_CASE("what cannot be formed is told as its operation has it") {
        by_head,
        "key: dimension 2 of [2, 16, 2, 8] does not divide into 4 parts",
        "split it over axes"},
+      {"flash_decoding",
+       {4, 1, 16, 8, 4, 8},
+       {{"sp"}},
+       {{}, {"sp"}},
+       "the key's length shares axes with the query's batch",
+       ""},
+      {"flash_decoding",
+       {4, 1, 16, 8, 4, 8},
+       {{}, {}, {}, {"sp"}},
+       {{}, {"sp"}},
+       "query and key split the head dimension differently",
+       "split it alike"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.operation);
