@@ -2,7 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+#include <string>
+
+#include "exec/machine/machine.h"
+#include "exec/machine/sharded.h"
 #include "exec/operations/operation.h"
+#include "floats/half.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/problem_data.h"
 #include "verify/faults/injection.h"
@@ -47,6 +53,63 @@ TEST_CASE("a split latent adds logits, a split length joins partials") {
   CHECK(result.reason == "");
   CHECK(result.status == Status::kPass);
   CHECK_FALSE(result.exact);
+}
+
+// Each tensor as it is asked for, whole.
+exec::Buffer Output(const Case& test, const exec::AttentionProblem& problem) {
+  const exec::SimMesh mesh(test.mesh);
+  exec::Machine machine(mesh);
+  const exec::OperationOutcome out =
+      test.operation->run(machine, problem, test.specs, test.settings);
+  REQUIRE_MESSAGE(!out.unsupported, out.unsupported->message);
+  exec::Complaint why;
+  const auto whole = exec::Gather(mesh, out.output, why);
+  REQUIRE_MESSAGE(whole, why.message);
+  return *whole;
+}
+
+TEST_CASE("all that enters a product is cast to the runtime's dtype") {
+  Case test = Base(Split());
+  test.settings.runtime_dtype = Dtype::kBF16;
+  const exec::AttentionProblem problem = MakeProblem(test);
+  REQUIRE(problem.latent);
+  exec::AttentionProblem cast = problem;
+  for (exec::Buffer* x :
+       {&cast.query, &cast.latent->latent, &cast.latent->rope_key,
+        &cast.latent->up_key, &cast.latent->up_value}) {
+    for (float& number : x->real) number = RoundTo(Dtype::kBF16, number);
+  }
+  CHECK(exec::BitEqual(Output(test, problem), Output(test, cast)));
+  // Which is not what it is without.
+  test.settings.runtime_dtype = std::nullopt;
+  CHECK_FALSE(exec::BitEqual(Output(test, problem), Output(test, cast)));
+}
+
+TEST_CASE("a latent lies on no axes of the batch or the heads") {
+  for (const bool of_heads : {false, true}) {
+    Assignment axes = Split();
+    Case test = Base(axes);
+    test.specs.key = test.specs.value =
+        of_heads ? Spec{{"dp"}, {"tp"}, {}, {}} : Spec{{}, {"dp"}, {}, {}};
+    const exec::SimMesh mesh(test.mesh);
+    exec::Machine machine(mesh);
+    const exec::OperationOutcome out = test.operation->run(
+        machine, MakeProblem(test), test.specs, test.settings);
+    CAPTURE(of_heads);
+    REQUIRE(out.unsupported);
+    CHECK(out.unsupported->message ==
+          std::string("the latent is split over `") + (of_heads ? "tp" : "dp") +
+              "`, which split the query's batch or heads");
+  }
+}
+
+// They are cut from whole ones, wherever they lie.
+TEST_CASE("segment ids beside a latent are not moved") {
+  Case test = Base(Split());
+  test.features.segments = true;
+  test.specs.query_segments = test.specs.key_segments = {{"sp"}, {}};
+  const CaseResult result = RunCase(test);
+  CHECK_MESSAGE(result.status == Status::kPass, result.reason);
 }
 
 TEST_CASE("a latent row has the sizes that it is given") {
