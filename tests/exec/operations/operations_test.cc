@@ -387,6 +387,18 @@ TEST_CASE("what cannot be formed is told as its operation has it") {
        {{}, {"sp"}},
        "query and key split the head dimension differently",
        "split it alike"},
+      {"ring",
+       {2, 1, 16, 8, 4, 8},
+       {},
+       by_length,
+       "the query's length is split over",
+       "decode with flash_decoding"},
+      {"ring",
+       {2, 16, 16, 8, 4, 8},
+       {},
+       by_length,
+       "the query's length is split over",
+       "a ring needs the same axes"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.operation);

@@ -52,6 +52,18 @@ TEST_CASE("what does not fit is refused and changes nothing") {
   CHECK(why.message == "6 pages and 3 rows do not divide into 2 shards");
   CHECK_FALSE(PageTable::Make({2, 4, 2, 1, 2, true}, why));
   CHECK(why.message == "1 page a shard leaves none to give out");
+  // The least of all that work: a page for a row.
+  CHECK(PageTable::Make({1, 1, 1, 1, 1, true, false}, why));
+  for (const PageConfig& less : {PageConfig{0, 1, 1, 1, 1, true, false},
+                                 PageConfig{1, 0, 1, 1, 1, true, false},
+                                 PageConfig{1, 1, 0, 1, 1, true, false},
+                                 PageConfig{1, 1, 1, 0, 1, true, false},
+                                 PageConfig{1, 1, 1, 1, 0, true, false}}) {
+    CHECK_FALSE(PageTable::Make(less, why));
+    CHECK(why.message ==
+          "a paged cache needs pages, rows and a page size "
+          "above 0");
+  }
 }
 
 TEST_CASE("rows use the pages of their own shard") {
@@ -80,6 +92,9 @@ TEST_CASE("a shared page is copied by whoever writes to it") {
   Complaint why;
   REQUIRE(table.Grow(0, 6, copies, why));
   REQUIRE(table.Share(0, 1, why));
+  CHECK(table.Uses(2) == 2);
+  REQUIRE(table.Grow(1, 0, copies, why));  // who writes nothing copies none
+  CHECK(copies.empty());
   CHECK(table.Uses(2) == 2);
   REQUIRE(table.Grow(1, 1, copies, why));
   CHECK(copies == std::vector<PageCopy>{{2, 3}});

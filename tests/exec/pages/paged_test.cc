@@ -258,6 +258,19 @@ TEST_CASE("what paged operations cannot do is said with the axis") {
        [](AttentionProblem& p, AttentionSpecs&) { p.options.dropout = 0.5; }},
       {"ragged_page_attention_v2 is causal", "",
        [](AttentionProblem& p, AttentionSpecs&) { p.options.causal = false; }},
+      {"ragged_page_attention_v2 takes no positions of its own", "",
+       [](AttentionProblem& p, AttentionSpecs&) {
+         p.key_positions = Buffer::Zeros({2, 8}, Dtype::kI32);
+         for (size_t i = 0; i < 16; ++i) {
+           p.key_positions->whole[i] = static_cast<int32_t>(i % 8);
+         }
+         p.key_positions->whole[8] = 7;  // the second row's first
+       }},
+      {"ragged_page_attention_v2 takes no positions of its own", "",
+       [](AttentionProblem& p, AttentionSpecs&) {
+         p.query_positions = Buffer::Zeros({2, 2}, Dtype::kI32);
+         p.query_positions->whole = {6, 7, 5, 7};
+       }},
       {"request 1 has 2 queries and 1 key", "",
        [](AttentionProblem& p, AttentionSpecs&) {
          p.key_lengths = Buffer::Zeros({2}, Dtype::kI32);

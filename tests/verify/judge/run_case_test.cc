@@ -92,6 +92,34 @@ TEST_CASE("bytes are held to the operation's own formula") {
   }
 }
 
+// The output is computed where the query lies, and brought to where it is asked
+// for.
+TEST_CASE("what brings an output to its own specs is counted") {
+  Assignment axes;
+  axes.batch = {"dp"};
+  axes.query_length = axes.key_length = {"sp"};
+  axes.heads = axes.key_heads = {"tp"};
+  for (const Operation* operation :
+       {&exec::kRing, &exec::kVanilla, &exec::kSdpa, &exec::kUlysses,
+        &exec::kFlashAttention, &exec::kBlockSparse}) {
+    for (const Spec& output : {Spec{{}, {"sp"}, {"tp"}},
+                               {{"dp"}, {}, {"tp"}},
+                               {{"dp"}, {"sp"}, {}},
+                               {{"sp"}, {"dp"}, {"tp"}},
+                               {{"dp"}, {"tp"}, {"sp"}},
+                               {}}) {
+      CAPTURE(operation->name);
+      CAPTURE(SpecText(output));
+      Case test = CaseOf(*operation);
+      test.mesh = MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}});
+      test.specs = SpecsFor(test.layout, axes, 0, false);
+      test.specs.output = output;
+      const CaseResult result = RunCase(test);
+      CHECK_MESSAGE(result.status == Status::kPass, result.reason);
+    }
+  }
+}
+
 // Ids, bias and masks follow the tokens of an exchange over a ring, and their
 // bytes the formula, wherever they lie at first.
 TEST_CASE("what lies beside tokens is counted where they are exchanged") {
