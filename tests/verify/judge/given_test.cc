@@ -1,0 +1,61 @@
+#include "verify/judge/given.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "exec/operations/all.h"
+#include "verify/cases/grid.h"
+#include "verify/judge/run_case.h"
+
+namespace shardc::verify {
+namespace {
+
+// What is said of sizes that are not run is what a run of them sends.
+TEST_CASE("shapes alone send what the tensors do") {
+  struct Named {
+    const char* what;
+    std::function<void(Case&)> change;
+  };
+  const Named cases[] = {
+      {"plain", [](Case&) {}},
+      {"bias", [](Case& test) { test.features.bias = true; }},
+      {"bias by head",
+       [](Case& test) {
+         test.features.bias = test.features.bias_by_head = true;
+       }},
+      {"mask", [](Case& test) { test.features.mask = true; }},
+      {"additive mask", [](Case& test) { test.features.additive_mask = true; }},
+      {"segments", [](Case& test) { test.features.segments = true; }},
+      {"sinks", [](Case& test) { test.features.sinks_rank = 1; }},
+      {"several sinks", [](Case& test) { test.features.sinks_rank = 2; }},
+      {"int8", [](Case& test) { test.kv_dtype = Dtype::kI8; }},
+  };
+  for (const Named& one : cases) {
+    CAPTURE(one.what);
+    Assignment axes;
+    axes.batch = {"dp"};
+    axes.query_length = axes.key_length = {"sp"};
+    axes.heads = axes.key_heads = {"tp"};
+    Case test;
+    test.operation = &exec::kFlashAttention;
+    test.mesh = MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}});
+    test.sizes = {4, 16, 16, 8, 4, 16, 0};
+    test.specs = SpecsFor(test.layout, axes, 0, false);
+    // Where none of them is wanted.
+    test.specs.bias = test.specs.mask = {{"sp"}, {}, {}, {}};
+    test.specs.query_segments = test.specs.key_segments = {{"sp"}, {}};
+    one.change(test);
+    test.specs.softmax_aux =
+        test.features.sinks_rank == 2 ? Spec{{}, {"sp"}} : Spec{{"sp"}};
+    CHECK_FALSE(RefusalAt(test));
+    const auto sent = SentAt(test);
+    REQUIRE(sent);
+    const CaseResult result = RunCase(test);
+    CHECK_MESSAGE(result.status == Status::kPass, result.reason);
+    CHECK(*sent == result.ledger.Sent());
+  }
+}
+
+}  // namespace
+}  // namespace shardc::verify
