@@ -46,6 +46,31 @@ TEST_CASE("the element furthest beyond its limit is told") {
   CHECK(judged.allowed == doctest::Approx(1.3 * 0x1p-11 + 1e-6));
 }
 
+TEST_CASE("errors are measured in these ways, and the worst has its place") {
+  Array reference = Array::Zeros({2, 2, 1, 2});
+  reference.data = {1, 2, 3, 4, 5, 6, 7, 8};
+  Array got = reference;
+  got.data[6] = 7.5;  // batch 1, token 1
+  got.data[1] = 1.75;
+  const ErrorOf error = CompareOutputs(got, reference);
+  CHECK(error.max_abs == 0.5);
+  CHECK(error.mean_abs == doctest::Approx(0.75 / 8));
+  CHECK(error.relative_l2 ==
+        doctest::Approx(std::sqrt((0.25 + 0.0625) / 204.0)));
+  CHECK(error.worst[0] == 1);
+  CHECK(error.worst[1] == 1);
+  CHECK(error.worst[2] == 0);
+  CHECK(error.worst[3] == 0);
+  CHECK_FALSE(error.non_finite);
+  // Of zeros there is no relative error.
+  CHECK(CompareOutputs(Line({3, 4}), Line({0, 0})).relative_l2 == 5);
+  const ErrorOf none = CompareOutputs(reference, reference);
+  CHECK(none.max_abs == 0);
+  CHECK(none.mean_abs == 0);
+  CHECK(none.worst[0] == 0);
+  CHECK(CompareOutputs(Line({}), Line({})).mean_abs == 0);
+}
+
 TEST_CASE("what is not finite never passes") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double inf = std::numeric_limits<double>::infinity();
