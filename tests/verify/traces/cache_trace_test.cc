@@ -224,6 +224,15 @@ TEST_CASE("what a cache lends is looked at, keys and values") {
       CHECK(bad->message.starts_with(values ? "the value that a cache lends"
                                             : "the key that a cache lends"));
       CHECK(bad->devices.front() == 3);
+      // The first slot is one like all others.
+      off.local[0].real[0] *= narrow ? 1 + 0x1p-12f : 1 + 0x1p-18f;
+      REQUIRE(exec::LocalStart(mesh, off.shape, off.spec, 0) ==
+              Shape{0, 0, 0, 0});
+      const auto first = memory.ViewDifference(mesh, view, {0, -1, -1, -1});
+      REQUIRE(first);
+      CHECK(first->devices.front() == 0);
+      CHECK(first->position == Shape{0, 0, 0, 0});
+      CHECK_FALSE(memory.ViewDifference(mesh, view, {-1, -1, -1, -1}));
     }
   }
 }
