@@ -246,11 +246,16 @@ std::optional<Complaint> FirstComplaint(const SimMesh& mesh,
 }
 
 void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor) {
+  ShapeElsewhere(mesh, LocalShape(mesh, tensor.shape, tensor.spec),
+                 tensor.dtype, tensor.local);
+}
+
+void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
+                    PerDevice& local) {
   if (mesh.transport() == nullptr) return;
-  const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
   for (int d = 0; d < mesh.devices(); ++d) {
     if (mesh.Holds(d)) continue;
-    tensor.local[At(d)] = Buffer::Hollow(extent, tensor.dtype);
+    local[At(d)] = Buffer::Hollow(extent, dtype);
   }
 }
 

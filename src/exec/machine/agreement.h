@@ -27,6 +27,8 @@ std::optional<Complaint> FirstComplaint(const SimMesh& mesh,
 
 // The arrays of devices that are held elsewhere, in their shape.
 void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
+void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
+                    PerDevice& local);
 
 // `local` on every device, cut from `shape` by `spec`.
 ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "comm/collective.h"
+#include "exec/machine/agreement.h"
 #include "exec/machine/crossing.h"
 
 namespace shardc::exec {
@@ -70,9 +71,7 @@ class Across {
         break;
     }
     const Buffer& got = out_[At(mesh_.first_held())];
-    for (int d = 0; d < mesh_.devices(); ++d) {
-      if (!mesh_.Holds(d)) out_[At(d)] = Buffer::Hollow(got.shape, got.dtype);
-    }
+    ShapeElsewhere(mesh_, got.shape, got.dtype, out_);
     if (n_ > 1) {
       machine_.ledger().Record(call_.kind, call_.axes, n_, std::move(sent_),
                                call_.what);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "comm/collective.h"
+#include "exec/machine/agreement.h"
 
 namespace shardc::exec {
 namespace {
@@ -107,7 +108,7 @@ class Runner {
     const Shape shape = LocalShape(step.out);
     PerDevice& result = out_.slots[At(step.out)];
     result.resize(At(machine_.devices()));
-    ShapeElsewhere(step.out, result);
+    ShapeElsewhere(machine_.mesh(), shape, DtypeOf(step.out), result);
     const LocalOpSeam& seam = machine_.Seam<LocalOpSeam>();
     std::vector<Shape> shapes;
     for (int32_t slot : step.in) shapes.push_back(LocalShape(slot));
@@ -132,16 +133,6 @@ class Runner {
     });
   }
 
-  // The arrays of devices that other ranks hold.
-  void ShapeElsewhere(int32_t slot, PerDevice& parts) const {
-    const SimMesh& mesh = machine_.mesh();
-    if (mesh.transport() == nullptr) return;
-    for (int device = 0; device < mesh.devices(); ++device) {
-      if (mesh.Holds(device)) continue;
-      parts[At(device)] = Buffer::Hollow(LocalShape(slot), DtypeOf(slot));
-    }
-  }
-
   Shape Start(int32_t slot, const Shape& local, int device) const {
     return LocalStartOf(machine_.mesh(), program_, SlotOf(slot), local, device);
   }
@@ -151,7 +142,8 @@ class Runner {
     const int64_t n = machine_.mesh().Parts(axes);
     const PerDevice& in = out_.slots[At(step.in[0])];
     PerDevice out(in.size());
-    ShapeElsewhere(step.out, out);
+    ShapeElsewhere(machine_.mesh(), LocalShape(step.out), DtypeOf(step.out),
+                   out);
     machine_.Local([&](int device) {
       const Buffer& from = in[At(device)];
       const int64_t length = from.shape[step.dim] / n;
