@@ -20,6 +20,7 @@
 #include "source/file_sink.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
+#include "verify/answers/known_answers.h"
 #include "verify/report.h"
 #include "verify/sharpness.h"
 
@@ -66,15 +67,17 @@ int RunSelfTestCommand(bool of_steps, const Common& common,
       verify::RunSelfTest({}, ThreadsOr(common.threads), tell);
   const verify::Sharpness sharpness =
       verify::OfferWrongOutputs(ThreadsOr(common.threads));
+  const verify::KnownAnswers known = verify::AskKnownAnswers();
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
-      WriteSelfTestJson(result, sharpness, out);
+      WriteSelfTestJson(result, sharpness, known, out);
     } else {
-      out.Append(SelfTestText(result) + SharpnessText(sharpness));
+      out.Append(SelfTestText(result) + SharpnessText(sharpness) +
+                 KnownAnswersText(known));
     }
   };
   if (!PutOut(write, findings)) return kFailed;
-  return result.Holds() && sharpness.Holds() ? kDone : kFound;
+  return result.Holds() && sharpness.Holds() && known.Hold() ? kDone : kFound;
 }
 
 // What is of one process: a finding, to start it so.

@@ -332,6 +332,8 @@ class Verify(Case):
         self.assertGreater(wrong["offered"], 6 * wrong["cases"])
         self.assertEqual(wrong["offered"], wrong["refused"])
         self.assertEqual(wrong["taken"], [])
+        self.assertGreater(result["known_answers"]["asked"], 20)
+        self.assertEqual(result["known_answers"]["wrong"], [])
 
     def test_the_list_says_what_runs(self):
         """A dimension that is split alone, for each operation."""

@@ -105,7 +105,7 @@ class Replay {
       cache_.index.assign(U(config_.batch), before + n);
     }
     if (config_.quantized) Requantize();
-    return Agree(step, want, before, n, owner_writes, rtol, atol);
+    return Agree(step, want, n, owner_writes, rtol, atol);
   }
 
  private:
@@ -164,9 +164,8 @@ class Replay {
     again(cache_.value, value_ints_, value_scales_, returned_value_);
   }
 
-  std::string Agree(const JsonValue& step, const JsonValue& want,
-                    int64_t before, int64_t n, bool owner_writes, double rtol,
-                    double atol) {
+  std::string Agree(const JsonValue& step, const JsonValue& want, int64_t n,
+                    bool owner_writes, double rtol, double atol) {
     if (Need(want, "index").integer() != cache_.index[0]) {
       return "index " + std::to_string(cache_.index[0]);
     }
@@ -184,15 +183,15 @@ class Replay {
       compare("cached_key_scale", key_scales_);
       compare("cached_value_scale", value_scales_);
     }
-    texts.push_back(AgreeMask(step, want, before, n, owner_writes));
+    texts.push_back(AgreeMask(step, want, n, owner_writes));
     for (const std::string& text : texts) {
       if (!text.empty()) return text;
     }
     return {};
   }
 
-  std::string AgreeMask(const JsonValue& step, const JsonValue& want,
-                        int64_t before, int64_t n, bool owner_writes) {
+  std::string AgreeMask(const JsonValue& step, const JsonValue& want, int64_t n,
+                        bool owner_writes) {
     const JsonValue mask = Need(want, "mask");
     std::vector<double> given(U(config_.batch * n * config_.length), 1.0);
     const auto of_caller = step.Find("mask");
@@ -201,11 +200,12 @@ class Replay {
     } else if (owner_writes) {
       return mask.IsNull() ? "" : "a mask where none is";
     }
-    const std::vector<uint8_t> pad = exec::PadMask(before, n, config_.length);
     std::vector<double> got;
     for (size_t i = 0; i < U(config_.batch * n * config_.length); ++i) {
-      // The source's sharded step leaves the caller's mask as it is.
-      const double shown = owner_writes ? 1.0 : pad[i % U(config_.length)];
+      // The source's sharded step leaves the caller's mask as it is; else
+      // queries of a step see alike what is written.
+      const bool written = i % U(config_.length) < U(cache_.index[0]);
+      const double shown = owner_writes || written ? 1 : 0;
       got.push_back(shown * given[i % given.size()]);
     }
     return Compare("mask", got, ArrayOf(mask).data);

@@ -226,9 +226,20 @@ std::string SharpnessText(const verify::Sharpness& result) {
   }
   const auto taken = static_cast<int64_t>(result.taken.size());
   return out + Counted(result.offered, "wrong output") + " offered in " +
-         Counted(result.cases, "case") + " (zeros, turned, a key short), " +
+         Counted(result.cases, "case") +
+         " (zeros, turned, a key short, one element off), " +
          (taken == 0 ? "all" : CountText(result.offered - taken)) +
          " refused\n";
+}
+
+std::string KnownAnswersText(const verify::KnownAnswers& result) {
+  std::string out;
+  for (const std::string& name : result.wrong) {
+    out += "WRONG ANSWER: " + name + '\n';
+  }
+  const auto wrong = static_cast<int64_t>(result.wrong.size());
+  return out + Counted(result.asked, "known answer") + " asked for, " +
+         (wrong == 0 ? "all" : CountText(result.asked - wrong)) + " right\n";
 }
 
 }  // namespace shardc

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "verify/answers/known_answers.h"
 #include "verify/faults/fault_injection.h"
 #include "verify/report.h"
 #include "verify/sharpness.h"
@@ -17,6 +18,7 @@ std::string ReportText(const verify::Report& report);
 std::string SelfTestText(const verify::SelfTest& result);
 // A line that counts them, below those that were taken for right.
 std::string SharpnessText(const verify::Sharpness& result);
+std::string KnownAnswersText(const verify::KnownAnswers& result);
 
 }  // namespace shardc
 

@@ -246,7 +246,8 @@ void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out) {
 }
 
 void WriteSelfTestJson(const verify::SelfTest& result,
-                       const verify::Sharpness& sharpness, Sink& out) {
+                       const verify::Sharpness& sharpness,
+                       const verify::KnownAnswers& known, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("schema", "shardc.verify/v1");
@@ -260,6 +261,12 @@ void WriteSelfTestJson(const verify::SelfTest& result,
               sharpness.offered - static_cast<int64_t>(sharpness.taken.size()));
   json.Key("taken");
   json.Array(sharpness.taken);
+  json.EndObject();
+  json.Key("known_answers");
+  json.BeginObject();
+  json.Member("asked", known.asked);
+  json.Key("wrong");
+  json.Array(known.wrong);
   json.EndObject();
   json.Key("faults");
   json.BeginArray(JsonLayout::kLines);

@@ -3,6 +3,7 @@
 #define SHARDC_EMIT_VERIFY_VERIFY_JSON_H_
 
 #include "source/json_writer.h"
+#include "verify/answers/known_answers.h"
 #include "verify/faults/fault_injection.h"
 #include "verify/report.h"
 #include "verify/sharpness.h"
@@ -18,7 +19,8 @@ void WriteVerifyCase(JsonWriter& json, const verify::Case& test,
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out);
 // {"planted", "caught", "faults": [{"name", "family", "caught", "by"}]}
 void WriteSelfTestJson(const verify::SelfTest& result,
-                       const verify::Sharpness& sharpness, Sink& out);
+                       const verify::Sharpness& sharpness,
+                       const verify::KnownAnswers& known, Sink& out);
 
 }  // namespace shardc
 

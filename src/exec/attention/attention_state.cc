@@ -55,19 +55,4 @@ void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
   }
 }
 
-void MergeState(int64_t rows, int64_t value_dim, const AttentionState& from,
-                const AttentionState& into) {
-  for (int64_t row = 0; row < rows; ++row) {
-    const float max = std::max(from.max[row], into.max[row]);
-    if (max == kNone) continue;
-    const float a = Weight(into.max[row], max);
-    const float b = Weight(from.max[row], max);
-    into.max[row] = max;
-    into.sum[row] = a * into.sum[row] + b * from.sum[row];
-    const auto dim = static_cast<size_t>(value_dim);
-    const std::span<float> to(into.out + row * value_dim, dim);
-    Mix(a, to, b, {from.out + row * value_dim, dim}, to);
-  }
-}
-
 }  // namespace shardc::exec

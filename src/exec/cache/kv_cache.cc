@@ -257,10 +257,4 @@ void ReturnCache(CacheView view, KvCache& cache) {
   Relabel(cache.value, cache.config.dtype);
 }
 
-std::vector<uint8_t> PadMask(int64_t index, int64_t n, int64_t max_length) {
-  std::vector<uint8_t> mask(At(max_length), 0);
-  for (int64_t j = 0; j < std::min(index + n, max_length); ++j) mask[At(j)] = 1;
-  return mask;
-}
-
 }  // namespace shardc::exec

@@ -117,11 +117,6 @@ struct CacheSeam {
   std::function<void(const Machine&, const KvCache&, CacheView&)> view;
 };
 
-// The mask that goes with a write of n tokens at `index`: slot j may be seen,
-// by every query of the step alike, if j < index + n. It is not causal inside
-// the step.
-std::vector<uint8_t> PadMask(int64_t index, int64_t n, int64_t max_length);
-
 }  // namespace shardc::exec
 
 #endif  // SHARDC_EXEC_CACHE_KV_CACHE_H_

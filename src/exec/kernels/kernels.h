@@ -1,6 +1,6 @@
 // Fast attention over one slice: the query heads that share one key head,
 // in one batch row. SIMD lies behind this header (*_simd.cc); the slow,
-// obvious form of the same functions is kernel_loops.h, the oracle.
+// obvious form of the same functions is the tests' kernel_loops.h, the oracle.
 //
 // Softmax is online (Milakov & Gimelshein 2018; the blocked form is Dao et
 // al., FlashAttention, 2022): a state (max, sum, out) per query row absorbs
@@ -93,10 +93,6 @@ void DecodeAttention(std::span<const AttentionSlice> slices,
 void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
                      const float* sinks, float* out, int64_t out_head_stride,
                      int64_t out_row_stride, float* lse);
-
-// Absorbs state `from` of the same rows into `into`, by the log-sum-exp rule.
-void MergeState(int64_t rows, int64_t value_dim, const AttentionState& from,
-                const AttentionState& into);
 
 // e^x. The largest error over all float32, in units of the result's last
 // place (2^-149 at least, so subnormal results count): 1.0104 with fused

@@ -19,6 +19,7 @@ namespace {
 struct Outcome {
   Status status = Status::kPass;
   std::optional<Check> failed;
+  std::string reason;
   Evidence evidence;
 };
 
@@ -26,6 +27,7 @@ template <class Result>
 void TakeDown(const Result& result, Outcome& out) {
   out.status = result.status;
   out.failed = result.failed;
+  out.reason = result.reason;
   out.evidence.Add(static_cast<uint64_t>(result.status));
   out.evidence.Add(result.reason);
   out.evidence.Add(result.ledger);
@@ -51,8 +53,9 @@ Outcome RunProbe(const Probe& probe, const Checks& checks,
   return out;
 }
 
-// Whether verification notices, and by what.
+// Whether verification notices and says why, and by what.
 bool Notices(const Probe& probe, const Outcome& outcome, std::string& by) {
+  if (outcome.reason.empty()) return false;
   by = CheckName(outcome.failed.value_or(Check::kUnsupported));
   if (probe.trace) {
     return outcome.status !=

@@ -22,6 +22,7 @@
 #include "verify/judge/explain.h"
 #include "verify/judge/layout_proof.h"
 #include "verify/judge/parts.h"
+#include "verify/judge/placed.h"
 #include "verify/judge/tolerance.h"
 
 namespace shardc::verify {
@@ -327,6 +328,7 @@ class Judge {
 
   void OfferWrong(WrongOutputs& wrong) const {
     OfferTurned(reference_, limits_, wrong);
+    OfferPlaced(test_, reference_, limits_, wrong);
     for (const bool last : {false, true}) {
       const auto in = OneKeyShort(inputs_, dense_, last);
       std::string why;

@@ -56,7 +56,13 @@ class Run {
     Judge();
     if (result_.status == Status::kPass) result_.step = -1;
     result_.ledger = exec::SumOverRanks(options_.transport, machine_.ledger());
-    if (ran && result_.status == Status::kPass) Bytes();
+    if (result_.status == Status::kPass) {
+      if (ran) {
+        Bytes();
+      } else if (result_.reason.empty()) {
+        Fail(Check::kError, "the trace ended early, and nothing says why");
+      }
+    }
     return std::move(result_);
   }
 

@@ -16,6 +16,7 @@
 #include "source/thread_pool.h"
 #include "verify/cases/dense_inputs.h"
 #include "verify/judge/explain.h"
+#include "verify/judge/placed.h"
 #include "verify/judge/tolerance.h"
 
 namespace shardc::verify {
@@ -259,6 +260,7 @@ std::vector<JudgedStep> TraceJudge::Judge(int threads, WrongOutputs* wrong) {
     step.tolerance = of.allowed;
     if (wrong != nullptr && Within(of.error.max_abs, of.allowed)) {
       OfferTurned(reference, limits, *wrong);
+      OfferPlaced(test, reference, limits, *wrong);
       Offer("without the last key", outputs[s].lacking, reference, limits,
             *wrong);
     }

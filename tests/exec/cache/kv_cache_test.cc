@@ -345,11 +345,6 @@ TEST_CASE("a rolling cache keeps the window of every query of a chunk") {
         "a window of 4 and 4 new tokens need 7 slots, the cache has 6");
 }
 
-TEST_CASE("the pad mask shows what is written, alike for a step's queries") {
-  CHECK(PadMask(1, 2, 5) == std::vector<uint8_t>{1, 1, 1, 0, 0});
-  CHECK(PadMask(4, 3, 5) == std::vector<uint8_t>{1, 1, 1, 1, 1});
-}
-
 // Everything a program can see of a cache.
 std::vector<Buffer> Seen(const Machine& machine, const KvCache& cache) {
   const CacheView view = ViewCache(machine, cache, Dtype::kF32);

@@ -1,6 +1,6 @@
 // The kernels of kernels.h as slow, obvious loops, in double: their oracle.
-#ifndef SHARDC_EXEC_KERNELS_KERNEL_LOOPS_H_
-#define SHARDC_EXEC_KERNELS_KERNEL_LOOPS_H_
+#ifndef SHARDC_TESTS_EXEC_KERNELS_KERNEL_LOOPS_H_
+#define SHARDC_TESTS_EXEC_KERNELS_KERNEL_LOOPS_H_
 
 #include <cstdint>
 #include <vector>
@@ -19,4 +19,4 @@ LoopResult LoopAttention(const AttentionSlice& slice);
 
 }  // namespace shardc::exec
 
-#endif  // SHARDC_EXEC_KERNELS_KERNEL_LOOPS_H_
+#endif  // SHARDC_TESTS_EXEC_KERNELS_KERNEL_LOOPS_H_

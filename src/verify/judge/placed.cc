@@ -1,0 +1,143 @@
+// Who holds an element is worked out from the mesh's coordinates, apart from
+// what lays tensors out:
+//
+//   16 tokens over [sp, cp], 2 x 2, token 9: part 9 / 4 = 2, sp 1 and cp 0
+#include "verify/judge/placed.h"
+
+#include <bit>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "exec/machine/random.h"
+#include "source/wording.h"
+#include "verify/cases/shapes.h"
+#include "verify/judge/explain.h"
+
+namespace shardc::verify {
+namespace {
+
+using dense::Array;
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// Which of the parts along `axes` the device has, major axis first.
+int64_t PartOf(const exec::SimMesh& mesh, int device, const AxisGroup& axes) {
+  int64_t part = 0;
+  for (const std::string& axis : axes) {
+    part = part * mesh.Parts({axis}) + mesh.Coordinate(device, axis);
+  }
+  return part;
+}
+
+std::vector<bool> Holders(const exec::SimMesh& mesh, const exec::Laid& out,
+                          const std::array<int64_t, 4>& place) {
+  std::vector<bool> holds(At(mesh.devices()), true);
+  for (size_t d = 0; d < out.spec.size(); ++d) {
+    if (out.shape[d] == 1) continue;  // one element is whole everywhere
+    const int64_t size = out.shape[d] / mesh.Parts(out.spec[d]);
+    for (int device = 0; device < mesh.devices(); ++device) {
+      if (PartOf(mesh, device, out.spec[d]) != place[d] / size) {
+        holds[At(device)] = false;
+      }
+    }
+  }
+  return holds;
+}
+
+// Whether devices that differ only along the axis hold it in part.
+bool Parts(const exec::SimMesh& mesh, const std::string& axis,
+           const std::vector<bool>& holds) {
+  for (const std::vector<int>& group : mesh.Groups({axis})) {
+    for (const int device : group) {
+      if (holds[At(device)] != holds[At(group[0])]) return true;
+    }
+  }
+  return false;
+}
+
+bool Near(double a, double b) { return std::fabs(a - b) <= 1e-9 * b; }
+
+// One element's error, as it must be told.
+struct Placed {
+  std::array<int64_t, 4> place;
+  double error;
+  std::vector<bool> holds;
+};
+
+// What is told wrongly; empty: nothing.
+std::string Misjudged(const Placed& placed, const Array& reference,
+                      const ErrorOf& told) {
+  double squares = 0;
+  for (const double x : reference.data) squares += x * x;
+  const auto count = static_cast<double>(reference.data.size());
+  if (told.worst != placed.place) return "another element";
+  if (told.max_abs != placed.error) return "another error";
+  if (!Near(told.mean_abs * count, placed.error)) return "another mean";
+  const double norm = squares > 0 ? std::sqrt(squares) : 1;
+  return Near(told.relative_l2 * norm, placed.error) ? "" : "another l2";
+}
+
+std::string Mistold(const Placed& placed, const exec::SimMesh& mesh,
+                    const CaseResult& told) {
+  int64_t held = 0;
+  int first = -1;
+  for (size_t d = 0; d < placed.holds.size(); ++d) {
+    if (placed.holds[d] != (told.device_error[d] == placed.error)) {
+      return "device " + std::to_string(d);
+    }
+    if (placed.holds[d] && first < 0) first = static_cast<int>(d);
+    held += placed.holds[d];
+  }
+  const std::string where = ", on " + Counted(held, "device") + " from " +
+                            std::to_string(first) + " (" +
+                            mesh.DeviceText(first) + "); first at batch " +
+                            std::to_string(placed.place[0]) + ", token " +
+                            std::to_string(placed.place[1]) + ", head " +
+                            std::to_string(placed.place[2]);
+  if (told.reason.find(where) == std::string::npos) return told.reason;
+  const bool everywhere = held == mesh.devices();
+  return everywhere || Parts(mesh, told.axis, placed.holds)
+             ? ""
+             : "axis `" + told.axis + "`";
+}
+
+}  // namespace
+
+void OfferPlaced(const Case& test, const Array& reference, const Limits& limits,
+                 WrongOutputs& wrong) {
+  const size_t count = reference.data.size();
+  if (count == 0) return;
+  const exec::Random random(std::bit_cast<uint64_t>(reference.data[0]));
+  const auto at = static_cast<size_t>(random.Below(0, count));
+  Array got = reference;
+  got.data[at] += 4 * limits.At(at);
+  Placed placed{{}, std::abs(got.data[at] - reference.data[at]), {}};
+  if (!(placed.error > limits.At(at))) return;
+  auto rest = static_cast<int64_t>(at);
+  for (size_t d = 4; d > 0;) {
+    --d;
+    placed.place[d] = rest % reference.dim(d);
+    rest /= reference.dim(d);
+  }
+  const exec::SimMesh mesh(test.mesh);
+  placed.holds = Holders(mesh, OutputOf(test), placed.place);
+  ++wrong.offered;
+  const Judgement judged = JudgeOutput(got, reference, limits);
+  CaseResult told;
+  told.error = judged.error;
+  told.tolerance = told.cap = judged.allowed;
+  told.device_error = DeviceErrors(test, got, reference);
+  if (Within(judged.error.max_abs, judged.allowed)) {
+    wrong.taken.emplace_back("one element off");
+    return;
+  }
+  ExplainNumbers(test, got, reference, told);
+  std::string bad = Misjudged(placed, reference, told.error);
+  if (bad.empty()) bad = Mistold(placed, mesh, told);
+  if (!bad.empty()) {
+    wrong.taken.push_back("one element off, told of " + bad);
+  }
+}
+
+}  // namespace shardc::verify
