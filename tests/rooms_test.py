@@ -96,8 +96,8 @@ MAY_INCLUDE = {
         "legalize", "step", "plan", "lint/analysis", "lint/rules", "lint",
         "checkpoint", "target", "exec/machine", "exec/operations", "verify/cases",
         "verify/answers", "verify", "verify/step", "emit", "emit/findings",
-        "emit/verify", "emit/exports", "emit/plans", "cost", "emit/costs", "picture", "emit/pictures",
-        "emit/report", "suggest", "lsp"},
+        "emit/verify", "emit/exports", "emit/plans", "cost", "emit/costs",
+        "picture", "emit/pictures", "emit/report", "suggest", "lsp"},
     # Precompiled; no source includes it.
     "pch": {"legalize", "lint/analysis", "lint/rules", "model", "plan", "source"},
 }

@@ -6,14 +6,15 @@ to the executor, to the judge and to the dense reference.
 
 Every change of mutants.py becomes `(Mutant(17) ? new : old)` in a copy of its
 source; the copies are compiled and linked once, before the build's own
-library, and SHARDC_MUTANT=17 switches one on. A line tells who noticed it:
-the matrices of `shardc verify`, its self-test, or the tests of exec, dense
-and verify; the first of them unless `--all`. What nobody noticed needs a
-reason in the list, or the exit status is 1. So is it where a change with a
-reason is noticed after all.
+library, and SHARDC_MUTANT=17 switches one on. A line tells who noticed it: the
+matrices of `shardc verify`, its self-test, or the tests of exec, dense and
+verify; the first of them unless `--all`. Verify itself must notice those that
+have no reason in the list, the tests those whose reason is that only they do,
+and nobody the others; else the exit status is 1.
 
-`--sample N` takes N of them and asks the matrices alone; `--after N` goes on
-with a run that was stopped; `--check` only looks whether every change applies.
+`--sample N` takes N that verify itself must notice, others wherever the sources
+or the list differ, and asks no tests; `--after N` goes on with a run that was
+stopped; `--check` only looks whether every change applies.
 """
 
 import argparse
@@ -26,6 +27,9 @@ import shlex
 import subprocess
 import sys
 import time
+import zlib
+
+from mutants import MUTANTS, ONLY_TESTS
 
 ROOT = os.environ.get(
     "SHARDC_SOURCE_ROOT",
@@ -174,7 +178,11 @@ class Mutant:
     line: str    # that stands once in it, without indentation
     old: str     # an expression or a call that stands once in the line
     new: str     # empty: the call is left out
-    reason: str  # why nobody can notice it; empty: somebody must
+    # Why nobody can notice it, or ONLY_TESTS; empty: verify itself must.
+    reason: str
+
+    def noticers(self):
+        return {"": "verify", ONLY_TESTS: "tests"}.get(self.reason, "")
 
 
 class Place:
@@ -405,12 +413,24 @@ class Judges:
         return False
 
 
-def who(judges, number, every, fast):
+def sample(mutants, count):
+    """`count` of those that must be noticed, spread over the list; where they
+    begin follows from what is tried."""
+    sound = [m for m in mutants if not m.reason]
+    digest = zlib.crc32(repr(mutants).encode())
+    for path in sources():
+        with open(os.path.join(ROOT, "src", path), "rb") as file:
+            digest = zlib.crc32(file.read(), digest)
+    step = max(1, len(sound) // count)
+    return sound[digest % step::step][:count]
+
+
+def who(judges, number, every, only_verify):
     names = []
     for name, judge in (("matrix", judges.matrix),
                         ("self-test", judges.self_test),
                         ("tests", judges.tests)):
-        if fast and name != "matrix":
+        if only_verify and name == "tests":
             break
         if judge(number):
             names.append(name)
@@ -420,7 +440,6 @@ def who(judges, number, every, fast):
 
 
 def main():
-    from mutants import MUTANTS
     parser = argparse.ArgumentParser()
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--only", default="")
@@ -441,8 +460,7 @@ def main():
         return 0
     mutants = [m for m in mutants if args.only in m.file][args.after:]
     if args.sample:
-        sound = [m for m in mutants if not m.reason]
-        mutants = sound[::max(1, len(sound) // args.sample)][:args.sample]
+        mutants = sample(mutants, args.sample)
     compiler = Compiler(mutants)
     compiler.build(["src/cli/shardc"] + (
         [] if args.sample else [f"tests/{name}_test" for name in TESTS]))
@@ -455,26 +473,28 @@ def main():
 
     def work(mutant):
         return mutant, who(judges, compiler.numbers[mutant], args.all,
-                           bool(args.sample))
+                           args.sample > 0)
     with concurrent.futures.ThreadPoolExecutor(args.threads) as pool:
         for mutant, names in pool.map(work, mutants):
             for name in names:
                 count[name] += 1
-            said = ", ".join(names) or (f"nobody: {mutant.reason}"
-                                        if mutant.reason else "NOBODY")
-            print(f"{said:<24}  {mutant.file}: {mutant.old} -> "
-                  f"{mutant.new or 'nothing'}"
-                  + ("" if names else f"   in `{mutant.line}`"), flush=True)
-            if bool(names) == bool(mutant.reason):
+            said = ", ".join(names) or "nobody"
+            by = ("" if not names else
+                  "tests" if names == ["tests"] else "verify")
+            if by != mutant.noticers():
+                said += " (NOT AS LISTED)"
                 missed.append(mutant)
-    same = sum(1 for m in mutants if m.reason)
+            print(f"{said:<24}  {mutant.file}: {mutant.old} -> "
+                  f"{mutant.new or 'nothing'}   in `{mutant.line}`"
+                  + ("" if names else f"; {mutant.reason}"), flush=True)
+    same = sum(1 for m in mutants if m.noticers() == "")
     told = len(mutants) - same
     by_verify = count["matrix"] + count["self-test"]
     print(f"{told} changes of a result: matrices noticed {count['matrix']}, "
           f"the self-test {count['self-test']}, tests {count['tests']}"
           + ("" if args.all else " of those left")
-          + ("" if args.all or not told else
-             f"; {100 * by_verify // told} % by verify itself")
+          + ("" if args.all or args.sample or not told else
+             f"; {100 * by_verify / told:.1f} % by verify itself")
           + f". {same} change none. {len(missed)} are not as the list says. "
           f"{time.monotonic() - begun:.0f} s")
     return 1 if missed else 0

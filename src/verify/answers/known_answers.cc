@@ -72,9 +72,13 @@ bool LogitsAndASink() {
 
 bool SinksThatFitNoHead() {
   dense::Inputs in = OneHead(1, {1}, {1});
-  in.sinks = {{3}, {0, 0, 0}};
-  std::string why;
-  return !dense::Attention(in, {}, why) && !why.empty();
+  const auto fits = [&](Array sinks) {
+    in.sinks = std::move(sinks);
+    std::string why;
+    return dense::Attention(in, {}, why) && why.empty();
+  };
+  return fits({{1}, {0}}) && fits({{2, 1}, {0, 0}}) &&
+         !fits({{3}, {0, 0, 0}}) && !fits({{1, 2, 1}, {0, 0}});
 }
 
 // Two rows of two keys, the second row's first slot is empty.
@@ -115,6 +119,22 @@ bool RotationAndItsRounding() {
   return Near(first.at, 3 * cosine - 4 * sine) &&
          Near(second.at, 4 * cosine + 3 * sine) && first.off > 1e-7 &&
          first.off == second.off && first.off < 1e-5;
+}
+
+// Elements 0 and 1 are a pair, turned by one radian a position, and 2 and 3
+// one that turns a hundred times slower.
+bool PairsOfNeighbours() {
+  const dense::Rotary rotary(4, 8, {}, dense::Pairs::kNeighbours);
+  std::array<float, 4> head = {1, 2, 3, 4};
+  rotary.Turn(1, head);
+  const double want[] = {std::cos(1.0) - 2 * std::sin(1.0),
+                         2 * std::cos(1.0) + std::sin(1.0),
+                         3 * std::cos(0.01) - 4 * std::sin(0.01),
+                         4 * std::cos(0.01) + 3 * std::sin(0.01)};
+  return std::equal(head.begin(), head.end(), want,
+                    [](float have, double right) {
+                      return std::fabs(double{have} - right) < 1e-6;
+                    });
 }
 
 // ---- The program's rotation ------------------------------------------------
@@ -449,6 +469,7 @@ constexpr Question kQuestions[] = {
     {"empty slots of the second row", EmptySlotsOfTheSecondRow},
     {"a latent on either side of the products", LatentOnEitherSide},
     {"a rotation and its rounding", RotationAndItsRounding},
+    {"pairs of neighbours", PairsOfNeighbours},
     {"rotations that cannot be", RotationsThatCannotBe},
     {"what is sent along edges", SendsAlongEdges},
     {"a broadcast down a chain", BroadcastsDownAChain},

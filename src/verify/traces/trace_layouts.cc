@@ -29,11 +29,9 @@ class Walk {
     Fill(trace_.batch, trace_.prefill, trace_.token_spec);
     Cache(trace_.batch, decode);
     if (trace_.insert) Insert(prefill, decode);
-    Spec token = decode;
-    token[1].clear();
-    const Spec query = {token[0], {}, trace_.query_heads, trace_.query_dim};
+    // Decode's tokens lie as the cache's rows do.
+    const Spec query = {decode[0], {}, trace_.query_heads, trace_.query_dim};
     Check("query", {trace_.batch, 1, trace_.heads, trace_.head_dim}, query);
-    Tokens(trace_.batch, 1, token);
     if (!bad_) Attend(query, decode);
     return std::move(bad_);
   }

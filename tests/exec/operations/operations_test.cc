@@ -85,22 +85,28 @@ TEST_CASE("length-split decoding sends 2(n-1)/n * 4 B H (D + 2)") {
   }
 }
 
-// Their exponentials would be infinite beside smaller logits, and theirs.
+// Their exponentials would be infinite beside smaller logits, and theirs,
+// whether the length has an axis of its own or one of the heads'.
 TEST_CASE("sinks far above and below the logits stay finite") {
   const SimMesh mesh = MeshOf({{"sp", 4}});
-  for (const float sink : {500.0f, -500.0f}) {
-    AttentionProblem problem = Problem({2, 1, 16, 4, 2, 8});
-    problem.softmax_aux = Buffer::Zeros({4}, Dtype::kF32);
-    problem.softmax_aux->real.assign(4, sink);
-    Machine machine(mesh);
-    const OperationOutcome out =
-        RunOn(machine, "flash_decoding", problem, Specs({}, {{}, {"sp"}}));
-    float largest = 0;
-    for (const float x : out.output.local[0].real) {
-      CHECK(std::isfinite(x));
-      largest = std::max(largest, std::abs(x));
+  for (const Spec& query : {Spec{}, Spec{{}, {}, {"sp"}}}) {
+    for (const float sink : {500.0f, -500.0f}) {
+      CAPTURE(query.size());
+      AttentionProblem problem = Problem({2, 1, 16, 4, 2, 8});
+      problem.softmax_aux = Buffer::Zeros({4}, Dtype::kF32);
+      problem.softmax_aux->real.assign(4, sink);
+      Machine machine(mesh);
+      const OperationOutcome out =
+          RunOn(machine, "flash_decoding", problem, Specs(query, {{}, {"sp"}}));
+      float largest = 0;
+      for (const Buffer& local : out.output.local) {
+        for (const float x : local.real) {
+          CHECK(std::isfinite(x));
+          largest = std::max(largest, std::abs(x));
+        }
+      }
+      CHECK((largest < 1e-6f) == (sink > 0));
     }
-    CHECK((largest < 1e-6f) == (sink > 0));
   }
 }
 

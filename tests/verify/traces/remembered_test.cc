@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "dense/rotary.h"
@@ -14,7 +16,7 @@
 namespace shardc::verify {
 namespace {
 
-constexpr int64_t kTokens = 6, kHeads = 2, kDim = 8;
+constexpr int64_t kTokens = 24, kHeads = 2, kDim = 8;
 
 CacheTrace TraceOf(Dtype kv_dtype) {
   CacheTrace trace;
@@ -128,7 +130,15 @@ TEST_CASE("a key may be what float32's rounding makes of it, to the last") {
 TEST_CASE("a scale may be what rounding makes of the largest key, no other") {
   Kept kept(Dtype::kI8);
   REQUIRE(kept.Holds());
-  for (const int64_t head : {int64_t{2}, int64_t{3}, int64_t{10}}) {
+  std::set<int64_t> largest;  // in which element
+  for (int64_t head = 0; head < kTokens * kHeads; ++head) {
+    const std::vector<float> turned_head = kept.Turned(head);
+    if (kept.Scale(head) == 0) continue;
+    largest.insert(std::max_element(turned_head.begin(), turned_head.end(),
+                                    [](float a, float b) {
+                                      return std::abs(a) < std::abs(b);
+                                    }) -
+                   turned_head.begin());
     double least = 0, most = 0;
     for (int64_t d = 0; d < kDim; ++d) {
       const auto turned = kept.Bounds(head, d);
@@ -148,6 +158,7 @@ TEST_CASE("a scale may be what rounding makes of the largest key, no other") {
     CHECK_FALSE(kept.HoldsWith(scale, std::nextafter(from, 0.0f)));
     CHECK_FALSE(kept.HoldsWith(scale, std::nextafter(to, kInfinity)));
   }
+  CHECK(largest.size() == kDim);
 }
 
 TEST_CASE("a row of zeros holds nothing else") {
