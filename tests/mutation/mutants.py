@@ -1138,7 +1138,7 @@ MUTANTS = [
      'p - begin', 'p + begin', ''),
     ('verify/traces/remembered.cc',
      'for (int64_t d = 0; d < trace_.head_dim; ++d) {',
-     '0', '1', ''),
+     '0', '1', ONLY_TESTS),
     ('verify/traces/remembered.cc',
      'from <= 0 && to >= 0 ? 0 : std::min(std::abs(from), std::abs(to));',
      'std::min(std::abs(from), std::abs(to))', 'std::max(std::abs(from), std::abs(to))', ONLY_TESTS),
