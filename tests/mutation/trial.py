@@ -416,7 +416,9 @@ class Judges:
 def sample(mutants, count):
     """`count` of those that must be noticed, spread over the list; where they
     begin follows from what is tried."""
-    sound = [m for m in mutants if not m.reason]
+    # What lies behind an end decides who notices that it is read.
+    sound = [m for m in mutants
+             if not m.reason and m.new != m.old.replace("<", "<=")]
     digest = zlib.crc32(repr(mutants).encode())
     for path in sources():
         with open(os.path.join(ROOT, "src", path), "rb") as file:
