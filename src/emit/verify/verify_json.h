@@ -17,7 +17,7 @@ enum class Metrics { kReduced, kStacked };
 void WriteVerifyCase(JsonWriter& json, const verify::Case& test,
                      const verify::CaseResult& result, Metrics metrics);
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out);
-// {"planted", "caught", "faults": [{"name", "family", "caught", "by"}]}
+// {"planted", "caught", "wrong_outputs", "known_answers", "faults"}
 void WriteSelfTestJson(const verify::SelfTest& result,
                        const verify::Sharpness& sharpness,
                        const verify::KnownAnswers& known, Sink& out);

@@ -13,7 +13,7 @@
 // A score is one sum per lane over the dims, then a tree over the lanes; an
 // output is one chain over the keys: neither depends on the other rows.
 //
-// tests/exec/attention_kernels_test.cc compares with loops.
+// tests/exec/kernels/attention_kernels_test.cc compares with loops.
 
 #include <limits>
 

@@ -12,7 +12,7 @@
 // causal mask so wastes about (NR + MR)/2 keys per row, not half a block:
 // of T = 1024 rows with 8 x 32 tiles 4%.
 //
-// tests/exec/attention_kernels_test.cc compares with loops.
+// tests/exec/kernels/attention_kernels_test.cc compares with loops.
 
 #include <limits>
 

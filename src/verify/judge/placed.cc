@@ -4,6 +4,7 @@
 //   16 tokens over [sp, cp], 2 x 2, token 9: part 9 / 4 = 2, sp 1 and cp 0
 #include "verify/judge/placed.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
@@ -31,7 +32,7 @@ int64_t PartOf(const exec::SimMesh& mesh, int device, const AxisGroup& axes) {
 }
 
 std::vector<bool> Holders(const exec::SimMesh& mesh, const exec::Laid& out,
-                          const std::array<int64_t, 4>& place) {
+                          const Shape& place) {
   std::vector<bool> holds(At(mesh.devices()), true);
   for (size_t d = 0; d < out.spec.size(); ++d) {
     if (out.shape[d] == 1) continue;  // one element is whole everywhere
@@ -60,7 +61,7 @@ bool Near(double a, double b) { return std::fabs(a - b) <= 1e-9 * b; }
 
 // One element's error, as it must be told.
 struct Placed {
-  std::array<int64_t, 4> place;
+  Shape place;
   double error;
   std::vector<bool> holds;
 };
@@ -71,7 +72,10 @@ std::string Misjudged(const Placed& placed, const Array& reference,
   double squares = 0;
   for (const double x : reference.data) squares += x * x;
   const auto count = static_cast<double>(reference.data.size());
-  if (told.worst != placed.place) return "another element";
+  if (!std::equal(told.worst.begin(), told.worst.end(), placed.place.begin(),
+                  placed.place.end())) {
+    return "another element";
+  }
   if (told.max_abs != placed.error) return "another error";
   if (!Near(told.mean_abs * count, placed.error)) return "another mean";
   const double norm = squares > 0 ? std::sqrt(squares) : 1;
@@ -112,16 +116,12 @@ void OfferPlaced(const Case& test, const Array& reference, const Limits& limits,
   const auto at = static_cast<size_t>(random.Below(0, count));
   Array got = reference;
   got.data[at] += 4 * limits.At(at);
-  Placed placed{{}, std::abs(got.data[at] - reference.data[at]), {}};
-  if (!(placed.error > limits.At(at))) return;
-  auto rest = static_cast<int64_t>(at);
-  for (size_t d = 4; d > 0;) {
-    --d;
-    placed.place[d] = rest % reference.dim(d);
-    rest /= reference.dim(d);
-  }
+  const double error = std::abs(got.data[at] - reference.data[at]);
+  if (!(error > limits.At(at))) return;
   const exec::SimMesh mesh(test.mesh);
-  placed.holds = Holders(mesh, OutputOf(test), placed.place);
+  const Shape place =
+      exec::PositionOf(reference.shape, static_cast<int64_t>(at));
+  const Placed placed{place, error, Holders(mesh, OutputOf(test), place)};
   ++wrong.offered;
   const Judgement judged = JudgeOutput(got, reference, limits);
   CaseResult told;
