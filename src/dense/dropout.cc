@@ -12,7 +12,7 @@ bool Drops(uint64_t seed, int64_t row, int64_t head, int64_t query, int64_t key,
   uint64_t c = static_cast<uint64_t>(query) & kWord;
   uint64_t d = static_cast<uint64_t>(key) & kWord;
   for (uint64_t round = 0; round < 10; ++round) {
-    const uint64_t low = (seed + round * 0x9E3779B9u) & kWord;
+    const uint64_t low = ((seed & kWord) + round * 0x9E3779B9u) & kWord;
     const uint64_t high = ((seed >> 32) + round * 0xBB67AE85u) & kWord;
     const uint64_t of_a = a * 0xD2511F53u, of_c = c * 0xCD9E8D57u;
     a = (of_c >> 32) ^ b ^ low;
