@@ -30,6 +30,8 @@ namespace {
 constexpr std::string_view kFirstWord = "shardc-journal/v1 ";
 constexpr size_t kKeptBack = 4096;
 constexpr size_t kChunk = size_t{1} << 20;
+// Most journals are short, and what is read into is cleared first.
+constexpr size_t kReadAtOnce = size_t{1} << 16;
 
 // A digest of numbers and texts, a chunk at a time.
 class Hash {
@@ -102,7 +104,7 @@ Checksums Unknown(const Transfer& transfer) {
 
 std::string ReadFrom(int fd) {
   std::string text;
-  std::string chunk(kChunk, '\0');
+  std::string chunk(kReadAtOnce, '\0');
   for (;;) {
     const ssize_t got = ::pread(fd, chunk.data(), chunk.size(),
                                 static_cast<off_t>(text.size()));
