@@ -328,16 +328,18 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
         MakeFixes(targets, work->witnesses, flags.options.inputs, common,
                   flags.unsafe_fixes);
     if (flags.diff) return ShowDiff(flags, common, fixed, targets, findings);
+    // These alone are to replace what was read.
+    Findings replaced;
     for (const FixedFile& file : fixed.files) {
-      WriteWhole(file.name, file.after, findings);
+      WriteWhole(file.name, file.after, replaced);
     }
+    findings.Append(std::move(replaced));
     if (findings.HasErrors()) return kFailed;
     TellFixes(fixed, flags, common);
     if (fixed.made > 0) {
       targets = CheckTargets(work->targets, flags.options, *selection, common);
     }
   }
-  // After the fixes, which are to replace what was read: nothing else is.
   for (const CheckedTarget& target : targets) {
     findings.NoteReadsOf(target.errors);
   }

@@ -4,6 +4,7 @@
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include <algorithm>
+#include <filesystem>
 
 #include "cli/commands.h"
 #include "cli/inputs.h"
@@ -16,6 +17,8 @@
 
 namespace shardc::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct ImportFlags {
   std::string format, file, output, mesh_output, names;
@@ -142,6 +145,19 @@ bool Prove(const Imported& imported, const Manifest& manifest,
   return true;
 }
 
+// Whether two outputs are one regular file, or would become one.
+bool AreOneFile(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return false;
+  std::error_code error;
+  if (fs::exists(a, error) && fs::exists(b, error)) {
+    return fs::is_regular_file(a, error) && FileIdOf(a) == FileIdOf(b);
+  }
+  const auto whole = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(path, error), error);
+  };
+  return whole(a) == whole(b);
+}
+
 bool WriteMesh(const Imported& imported, const std::string& path,
                Findings& findings) {
   if (path.empty()) return true;
@@ -185,6 +201,12 @@ std::optional<Imported> ReadImport(const ImportFlags& flags,
 
 int RunImport(const ImportFlags& flags, const Common& common,
               Findings& findings) {
+  if (AreOneFile(flags.output, flags.mesh_output)) {
+    findings.Add(code::kUsage, {},
+                 "`--output` and `--mesh-output` name one file",
+                 "give each a file of its own");
+    return kFailed;
+  }
   const auto imported = ReadImport(flags, findings);
   if (!imported) return kFailed;
   if (!flags.inputs.asked.manifest.empty()) {

@@ -1,3 +1,6 @@
+// Lints see a target as its flags and the project's settings have it. A command
+// that only counts findings leaves what is wrong with those settings to
+// `check`, but learns which files were read for them: it writes none of these.
 #include "cli/lint_target.h"
 
 #include <utility>
@@ -54,9 +57,11 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   return out;
 }
 
-LintSettings ProjectLintSettings(const TargetRequest& asked) {
+LintSettings ProjectLintSettings(const TargetRequest& asked,
+                                 Findings& findings) {
   Findings ignored;
   const auto project = OpenProject(asked, ignored);
+  findings.NoteReadsOf(ignored);
   return project ? project->lint : LintSettings{};
 }
 
@@ -64,7 +69,8 @@ std::optional<LintResult> LintBySettings(const Target& target,
                                          const Compiled& compiled,
                                          std::optional<ModelConfig> config,
                                          const LintFlags& flags,
-                                         const LintSettings& settings) {
+                                         const LintSettings& settings,
+                                         Findings& findings) {
   Findings wrong;
   const auto selection = Selection::Make(settings, false, wrong);
   if (!selection) return std::nullopt;
@@ -73,6 +79,7 @@ std::optional<LintResult> LintBySettings(const Target& target,
   if (!settings.baseline.empty()) {
     const auto baseline = ReadBaseline(settings.baseline, wrong);
     if (baseline) baseline->Apply(out.findings);
+    findings.NoteReadsOf(wrong);
   }
   return out;
 }

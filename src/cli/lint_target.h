@@ -30,15 +30,18 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
                       const Selection& selection, FindingSink extra = {},
                       std::vector<RuleFix>* fixes = nullptr);
 
-// The settings of `check`: the project's, if there is one to be read.
-LintSettings ProjectLintSettings(const TargetRequest& asked);
+// The settings of `check`: the project's, if there is one to be read. What is
+// wrong with it is for `check` to tell; `findings` learn what was read.
+LintSettings ProjectLintSettings(const TargetRequest& asked,
+                                 Findings& findings);
 // By such settings, with what the baseline knows taken away. Nothing where the
 // settings make no sense, which is for `check` to tell.
 std::optional<LintResult> LintBySettings(const Target& target,
                                          const Compiled& compiled,
                                          std::optional<ModelConfig> config,
                                          const LintFlags& flags,
-                                         const LintSettings& settings);
+                                         const LintSettings& settings,
+                                         Findings& findings);
 
 }  // namespace shardc::cli
 

@@ -2,6 +2,7 @@
 // parameter without a rule: exit 1, and no plan but with --keep-going.
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "cli/commands.h"
 #include "cli/committed_plan.h"
@@ -13,7 +14,9 @@
 #include "emit/emit.h"
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
+#include "source/file.h"
 #include "source/file_sink.h"
+#include "source/matching_sink.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
 
@@ -101,9 +104,9 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
 // How many findings `check` has, in one line.
 std::string CheckLine(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> model,
-                      const LintSettings& settings) {
-  const auto result =
-      LintBySettings(target, compiled, std::move(model), {}, settings);
+                      const LintSettings& settings, Findings& findings) {
+  const auto result = LintBySettings(target, compiled, std::move(model), {},
+                                     settings, findings);
   if (!result) return {};
   std::array<int64_t, 3> counts{};
   for (const Finding& finding : result->findings) {
@@ -118,6 +121,26 @@ std::string CheckLine(const Target& target, const Compiled& compiled,
 }
 
 using StepReports = std::vector<verify::StepReport>;
+
+// What the targets of one run give together.
+struct Outcome {
+  std::string diff;          // what is to be shown
+  std::set<FileId> written;  // committed plans and step programs
+};
+
+// Several targets may commit one file, where it holds the same for all of them.
+bool HoldsTheSame(const Write& write, const std::string& path,
+                  const Target& target, Findings& findings) {
+  const SourceRef held = ReadSource(path, findings);
+  if (held == nullptr) return false;
+  MatchingSink sink(held->text());
+  write(sink);
+  if (sink.Matches()) return true;
+  findings.Add(code::kUsage, target.place,
+               "`" + path + "` is committed already, and is not the same here",
+               "give every `plan` and every `step` a file of its own");
+  return false;
+}
 
 int ShowDifferences(const std::vector<PlanDifference>& differences,
                     const std::string& path, const Common& common,
@@ -159,27 +182,52 @@ int ShowStepDiff(const Target& target, const StepReports& steps,
 // Of the committed step program, where the target has one: written or shown.
 int PutStep(const PlanFlags& flags, const Target& target,
             const Compiled& compiled, const std::optional<ModelConfig>& model,
-            const Common& common, std::string& diff, Findings& findings) {
+            const Common& common, Outcome& outcome, Findings& findings) {
   if (target.step.empty() || !(flags.diff || flags.write_locked)) return kDone;
   const auto steps = StepsToCommit(target, compiled, model, findings);
   if (!steps) return kFailed;
-  if (flags.diff) return ShowStepDiff(target, *steps, common, diff, findings);
+  if (flags.diff) {
+    return ShowStepDiff(target, *steps, common, outcome.diff, findings);
+  }
   const auto write = [&](Sink& out) { WriteStepJson(*steps, out); };
-  return PutResult(write, target.step, findings) ? kDone : kFailed;
+  const bool good = outcome.written.contains(FileIdOf(target.step))
+                        ? HoldsTheSame(write, target.step, target, findings)
+                        : PutResult(write, target.step, findings);
+  outcome.written.insert(FileIdOf(target.step));
+  return good ? kDone : kFailed;
 }
 
-// One target; `diff` gathers what is to be shown of several.
+// Where `--write-locked` or `--output` say.
+bool PutPlan(const PlanFlags& flags, const Target& target,
+             const Compiled& compiled, std::span<const Finding> found,
+             const Common& common, Outcome& outcome, Findings& findings) {
+  const std::string& path = flags.write_locked ? target.plan : flags.output;
+  if (flags.write_locked && outcome.written.contains(FileIdOf(path))) {
+    const auto write = [&](Sink& out) {
+      WritePlanJson(compiled.plan, found, out);
+    };
+    return HoldsTheSame(write, path, target, findings);
+  }
+  FileSink file(path.empty() ? "-" : path);
+  WritePlanJson(compiled.plan, found, file, ThreadsOr(common.threads));
+  if (!file.Commit(findings)) return false;
+  if (flags.write_locked) outcome.written.insert(FileIdOf(path));
+  return true;
+}
+
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
-            std::string& diff, Findings& findings) {
+            Outcome& outcome, Findings& findings) {
   std::optional<ModelConfig> model;
   const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
   Findings found = PlanFindings(*compiled);
   const bool refused = found.HasErrors();
   if (!flags.diff && !common.quiet) {
-    Tell(common, PlanSummaryText(*compiled) +
-                     CheckLine(target, *compiled, model,
-                               ProjectLintSettings(flags.inputs.asked)));
+    Tell(common,
+         PlanSummaryText(*compiled) +
+             CheckLine(target, *compiled, model,
+                       ProjectLintSettings(flags.inputs.asked, findings),
+                       findings));
   }
   if (!refused) findings.Append(WholeFindings(*compiled));
   int status = refused ? kFound : kDone;
@@ -187,44 +235,57 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
     findings.Append(std::move(found));
     return status;
   }
-  status = std::max(
-      status, PutStep(flags, target, *compiled, model, common, diff, findings));
+  status = std::max(status, PutStep(flags, target, *compiled, model, common,
+                                    outcome, findings));
   const bool committed = flags.diff || flags.write_locked;
   if (committed && target.plan.empty()) {
     findings.Append(std::move(found));
     return status;
   }
   if (flags.diff) {
-    status = std::max(status,
-                      ShowDiff(target, compiled->plan, common, diff, findings));
-  } else {
-    const std::string& path = flags.write_locked ? target.plan : flags.output;
-    FileSink file(path.empty() ? "-" : path);
-    WritePlanJson(compiled->plan, refused ? found.all() : std::span<Finding>{},
-                  file, ThreadsOr(common.threads));
-    if (!file.Commit(findings)) status = kFailed;
+    status = std::max(status, ShowDiff(target, compiled->plan, common,
+                                       outcome.diff, findings));
+  } else if (!PutPlan(flags, target, *compiled,
+                      refused ? found.all() : std::span<Finding>{}, common,
+                      outcome, findings)) {
+    status = kFailed;
   }
   findings.Append(std::move(found));
   return status;
 }
 
+// What the targets read, before a plan is written over the input of another.
+void NoteReads(const PlanFlags& flags, std::span<const Target> targets,
+               const Common& common, Findings& findings) {
+  for (const Target& target : targets) {
+    if (target.manifest == "-") continue;  // to be read once
+    Findings own;
+    LoadTarget(flags.inputs, target, common, own);
+    findings.NoteReadsOf(own);
+  }
+}
+
 int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
   const auto targets = Targets(flags, common, findings);
   if (!targets) return kFailed;
+  if (flags.write_locked && targets->size() > 1) {
+    NoteReads(flags, *targets, common, findings);
+  }
   int status = kDone;
-  std::string diff;
+  Outcome outcome;
   for (const Target& target : *targets) {
     Findings own;
+    own.NoteReadsOf(findings);
     if (targets->size() > 1 && !flags.diff) {
       Tell(common, "target      " + target.name + "\n");
     }
-    status = std::max(status, PlanOne(flags, target, common, diff, own));
+    status = std::max(status, PlanOne(flags, target, common, outcome, own));
     for (Finding finding : own.all()) {
       if (targets->size() > 1) finding.targets = {target.name};
       findings.Add(std::move(finding));
     }
   }
-  if (flags.diff && !PutOut(diff, findings)) return kFailed;
+  if (flags.diff && !PutOut(outcome.diff, findings)) return kFailed;
   return status;
 }
 

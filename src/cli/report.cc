@@ -82,9 +82,9 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
     flags.memory = ParseBytes("--memory", command.flags.memory, findings);
     if (!flags.memory) return false;
   }
-  const auto result =
-      LintBySettings(target, *to.planned->compiled, to.planned->model, flags,
-                     ProjectLintSettings(command.flags.inputs.asked));
+  const auto result = LintBySettings(
+      target, *to.planned->compiled, to.planned->model, flags,
+      ProjectLintSettings(command.flags.inputs.asked, findings), findings);
   if (!result) return true;
   for (const Finding& finding : result->findings) to.findings.Add(finding);
   to.findings.Sort();

@@ -96,6 +96,12 @@ class Reader {
     ReadPath(fields, "model", target.model);
     ReadPath(fields, "plan", target.plan);
     ReadPath(fields, "step", target.step);
+    if (!target.step.empty() && fs::path(target.step).lexically_normal() ==
+                                    fs::path(target.plan).lexically_normal()) {
+      context_.Add(code::kSchema, *fields.Find("step"),
+                   "`step` is the file of `plan`",
+                   "give the step program a file of its own");
+    }
     if (const YamlNode* node = fields.Find("modes")) {
       ReadModes(*node, target.modes);
     }

@@ -134,7 +134,12 @@ SourceRef ReadSource(const std::string& path, Findings& findings,
                      int64_t limit_bytes) {
   const bool standard_input = path == "-";
   std::optional<InputFile> file;
-  if (!standard_input) {
+  if (standard_input) {
+    struct stat status = {};
+    if (::fstat(STDIN_FILENO, &status) == 0) {
+      findings.NoteRead(FileIdOf(status));
+    }
+  } else {
     file = InputFile::Open(path, findings);
     if (!file) return nullptr;
   }

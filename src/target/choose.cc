@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "parse/project.h"
+#include "source/file.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -51,12 +52,32 @@ const Target* FindTarget(const Project& project, const std::string& name,
   return nullptr;
 }
 
+// What a project names is not written over either, though a command does not
+// read all of it. A baseline is left out, which a check replaces.
+void NoteInputs(const Project& project, Findings& findings) {
+  for (const Target& target : project.targets) {
+    for (const std::string& rules : target.rules) {
+      findings.NoteRead(FileIdOf(rules));
+    }
+    for (const std::string* input : {&target.mesh.file, &target.manifest,
+                                     &target.model, &target.verify.settings}) {
+      if (!input->empty()) findings.NoteRead(FileIdOf(*input));
+    }
+  }
+}
+
+std::optional<Project> Read(const std::string& path, Findings& findings) {
+  auto project = ReadProject(path, findings);
+  if (project) NoteInputs(*project, findings);
+  return project;
+}
+
 }  // namespace
 
 std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings) {
   if (request.no_project) return std::nullopt;
-  if (!request.project.empty()) return ReadProject(request.project, findings);
+  if (!request.project.empty()) return Read(request.project, findings);
   std::error_code error;
   const auto here = std::filesystem::current_path(error);
   const auto path = FindProject(error ? "." : here.string());
@@ -64,7 +85,7 @@ std::optional<Project> OpenProject(const TargetRequest& request,
   // Shown as the user would write it, not with this machine's folders.
   const std::string shown =
       std::filesystem::proximate(*path, here, error).string();
-  return ReadProject(error ? *path : shown, findings);
+  return Read(error ? *path : shown, findings);
 }
 
 std::optional<Target> ChooseTarget(const TargetRequest& request,
