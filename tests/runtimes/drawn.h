@@ -10,13 +10,9 @@ namespace shardc {
 // A name's numbers in [0, 1), by their index.
 class Drawn {
  public:
-  explicit Drawn(std::string_view name) {
-    for (const char c : name) {
-      key_ = (key_ ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-    }
-  }
+  explicit Drawn(std::string_view name) : key_(Hash(name)) {}
   double Unit(uint64_t index) const {
-    return static_cast<double>(Scrambled(key_ + index) >> 11) * 0x1p-53;
+    return static_cast<double>(Hash(key_, index) >> 11) * 0x1p-53;
   }
   // Of a parameter: a vector's are around 1/2, so that norms scale.
   double Weight(uint64_t index, bool is_vector) const {
@@ -24,14 +20,21 @@ class Drawn {
   }
 
  private:
-  static uint64_t Scrambled(uint64_t value) {
-    value += 0x9E3779B97F4A7C15;
+  static uint64_t Hash(std::string_view name) {
+    uint64_t key = 0xCBF29CE484222325;
+    for (const char c : name) {
+      key = (key ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+    }
+    return key;
+  }
+  static uint64_t Hash(uint64_t key, uint64_t index) {
+    uint64_t value = key + index + 0x9E3779B97F4A7C15;
     value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
     value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
     return value ^ (value >> 31);
   }
 
-  uint64_t key_ = 0xCBF29CE484222325;
+  uint64_t key_;
 };
 
 }  // namespace shardc
