@@ -26,15 +26,8 @@ bool Covers(const Place& place, const FileId& file, size_t offset) {
 
 std::string Parameters(int64_t count) { return Counted(count, "parameter"); }
 
-// A code span, whatever the text holds.
-std::string Code(std::string_view text) {
-  const std::string shown = Printable(text);
-  return shown.find('`') == std::string::npos ? "`" + shown + "`"
-                                              : "`` " + shown + " ``";
-}
-
 std::string RuleName(const Rule& rule) {
-  std::string out = Code(rule.match);
+  std::string out = CodeSpan(rule.match);
   if (rule.match_place.HasPosition()) {
     const int line = rule.match_place.source->At(rule.match_place.begin).line;
     out += " (" + rule.source_name + ":" + std::to_string(line) + ")";
@@ -197,12 +190,12 @@ std::string NameText(const Reading& reading, const NameAt& at) {
       known->second += ", " + std::string(ModeName(mode));
     }
   }
-  std::string out = kind + " " + Code(at.name);
+  std::string out = kind + " " + CodeSpan(at.name);
   if (!reading.target.empty()) out += " in **" + reading.target + "**";
   out += ":\n";
   for (const auto& [spec, modes] : rows) {
     out += "- " + (rows.size() == 1 ? "every mode" : modes) + ": " +
-           Code(spec) + "\n";
+           CodeSpan(spec) + "\n";
   }
   return out;
 }

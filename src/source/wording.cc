@@ -122,6 +122,31 @@ std::string Printable(std::string_view text) {
   return out;
 }
 
+std::string CodeSpan(std::string_view text) {
+  const std::string shown = Printable(text);
+  size_t row = 0, longest = 0;
+  for (const char c : shown) {
+    row = c == '`' ? row + 1 : 0;
+    longest = std::max(longest, row);
+  }
+  const std::string fence(longest + 1, '`');
+  // One space at each end is no part of the code, unless all of it is spaces.
+  const bool ends = shown.starts_with('`') || shown.ends_with('`') ||
+                    (shown.starts_with(' ') && shown.ends_with(' ') &&
+                     shown.find_first_not_of(' ') != std::string::npos);
+  const std::string_view room = ends ? " " : "";
+  return fence + std::string(room) + shown + std::string(room) + fence;
+}
+
+std::string CodeCell(std::string_view text) {
+  std::string out;
+  for (const char c : CodeSpan(text)) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
 std::string ShortQuote(std::string_view text) {
   constexpr size_t kLongest = 60;
   if (text.size() <= kLongest) return "`" + Printable(text) + "`";

@@ -22,6 +22,11 @@ std::string Counted(int64_t count, std::string_view singular,
 // that a hostile name cannot drive a terminal. Everything else as it is.
 std::string Printable(std::string_view text);
 
+// The text as code in Markdown, printable, whatever backticks it holds.
+std::string CodeSpan(std::string_view text);
+// The same in a table's cell, which a bar would end.
+std::string CodeCell(std::string_view text);
+
 // "`text`", made printable and cut to a readable length.
 std::string ShortQuote(std::string_view text);
 

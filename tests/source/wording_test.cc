@@ -47,6 +47,18 @@ TEST_CASE("wording: hostile names are shown harmless") {
         "h\xC3\xA9llo \xF0\x9F\x98\x80");
 }
 
+TEST_CASE("wording: code in Markdown holds any backticks and bars") {
+  constexpr std::pair<std::string_view, std::string_view> kSpans[] = {
+      {"a.b", "`a.b`"},         {"a`b", "``a`b``"},
+      {"``a`", "``` ``a` ```"}, {"a ` b`", "`` a ` b` ``"},
+      {" a", "` a`"},           {" a ", "`  a  `"},
+      {"  ", "`  `"},           {"a|b\\", "`a|b\\`"},
+      {"\x1b", "`\\x1b`"},
+  };
+  for (const auto& [text, span] : kSpans) CHECK(CodeSpan(text) == span);
+  CHECK(CodeCell("a|`|") == "``a\\|`\\|``");
+}
+
 TEST_CASE("wording: the nearest name") {
   const std::vector<std::string> names = {"fsdp", "tp", "replicated", "TP2"};
   CHECK(Nearest("fdsp", names) == "fsdp");

@@ -10,32 +10,14 @@
 namespace shardc::exports {
 namespace {
 
-// As code in a cell: a bar would end it, a backtick the code.
-std::string Code(std::string_view text) {
-  std::string out = "`";
-  for (const char c : Printable(text)) {
-    switch (c) {
-      case '|':
-        out += "\\|";
-        break;
-      case '`':
-        out += '\'';
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out + "`";
-}
-
 std::string SpecCell(const ReadPlan& plan, const ReadParam& param) {
-  std::string out = Code(ShortSpec(param.spec));
+  std::string out = CodeCell(ShortSpec(param.spec));
   for (const Mode mode : plan.modes) {
     if (param.SpecOf(mode) == param.spec) continue;
     out += "<br>" + std::string(ModeName(mode)) + " " +
-           Code(ShortSpec(param.SpecOf(mode)));
+           CodeCell(ShortSpec(param.SpecOf(mode)));
   }
-  if (param.placement) out += "<br>by " + Code(param.placement->axis);
+  if (param.placement) out += "<br>by " + CodeCell(param.placement->axis);
   return out;
 }
 
@@ -62,7 +44,7 @@ void Write(const Request& request, Sink& out, Findings&) {
   for (const Fold& fold : Folded(plan, SeparatorOf(plan))) {
     const ReadParam& param = *fold.first;
     const auto bytes = ShardBytes(plan.mesh, param.spec, param.type);
-    out.Append("| " + Code(fold.name) + " | " +
+    out.Append("| " + CodeCell(fold.name) + " | " +
                (fold.count > 1 ? CountText(fold.count) : "") + " | " +
                (param.type.shape ? ShapeText(*param.type.shape) : "unknown") +
                (param.type.dtype

@@ -193,16 +193,6 @@ void WriteNamedList(JsonWriter& json, std::string_view key,
   });
 }
 
-// A cell of a table: no bar ends it, no markup begins in it.
-std::string Cell(const std::string& text) {
-  std::string out = "`";
-  for (const char c : Printable(text)) {
-    if (c == '|') out += '\\';
-    out += c == '`' ? '\'' : c;
-  }
-  return out + "`";
-}
-
 }  // namespace
 
 void WriteDiffText(const PlanDiff& diff, Sink& out) {
@@ -299,8 +289,8 @@ void WriteDiffJson(const PlanDiff& diff, Sink& out) {
 void WriteDiffMarkdown(const PlanDiff& diff, Sink& out) {
   out.Append("**Sharding**: " + SummaryText(diff) + "\n");
   if (diff.other_mesh) {
-    out.Append("\nThe mesh was " + Cell(MeshText(diff.mesh_before)) +
-               " and is " + Cell(MeshText(diff.mesh_after)) + ".\n");
+    out.Append("\nThe mesh was " + CodeSpan(MeshText(diff.mesh_before)) +
+               " and is " + CodeSpan(MeshText(diff.mesh_after)) + ".\n");
   }
   const bool rows = !diff.specs.empty() || !diff.reshaped.empty() ||
                     !diff.added.empty() || !diff.removed.empty() ||
@@ -311,33 +301,36 @@ void WriteDiffMarkdown(const PlanDiff& diff, Sink& out) {
   const auto row = [&](const std::string& what, size_t count,
                        const std::string& before, const std::string& after,
                        const std::string& moves) {
-    out.Append("| " + Cell(what) + " | " + std::to_string(count) + " | " +
+    out.Append("| " + CodeCell(what) + " | " + std::to_string(count) + " | " +
                before + " | " + after + " | " + moves + " |\n");
   };
   for (const SpecChange& change : diff.specs) {
     std::string after =
-        Cell(SpecText(change.after)) + " " + BytesOr(change.held_after);
+        CodeCell(SpecText(change.after)) + " " + BytesOr(change.held_after);
     row(change.shown, change.names.size(),
-        Cell(SpecText(change.before)) + " " + BytesOr(change.held_before),
+        CodeCell(SpecText(change.before)) + " " + BytesOr(change.held_before),
         after + " in " + ModesText(change.modes), MoveText(change));
   }
   for (const TypeChange& change : diff.reshaped) {
-    row(change.shown, change.names.size(), Cell(TypeText(change.before)),
-        Cell(TypeText(change.type)), "");
+    row(change.shown, change.names.size(), CodeCell(TypeText(change.before)),
+        CodeCell(TypeText(change.type)), "");
   }
   for (const RuleChange& change : diff.rules) {
-    row(change.shown, change.names.size(), Cell(RuleText(change.before)),
-        Cell(RuleText(change.after)), "");
+    row(change.shown, change.names.size(), CodeCell(RuleText(change.before)),
+        CodeCell(RuleText(change.after)), "");
   }
   for (const NamedGroup& group : diff.added) {
-    row(group.shown, group.names.size(), "", Cell(TypeText(group.type)), "");
+    row(group.shown, group.names.size(), "", CodeCell(TypeText(group.type)),
+        "");
   }
   for (const NamedGroup& group : diff.removed) {
-    row(group.shown, group.names.size(), Cell(TypeText(group.type)), "", "");
+    row(group.shown, group.names.size(), CodeCell(TypeText(group.type)), "",
+        "");
   }
   for (const AttentionChange& change : diff.attention) {
-    row("attention's " + change.tensor, 1, Cell(SpecText(change.before)),
-        Cell(SpecText(change.after)) + " in " + ModesText(change.modes), "");
+    row("attention's " + change.tensor, 1, CodeCell(SpecText(change.before)),
+        CodeCell(SpecText(change.after)) + " in " + ModesText(change.modes),
+        "");
   }
 }
 
