@@ -1,9 +1,13 @@
 #include "cli/committed_plan.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "source/file.h"
+#include "source/file_sink.h"
+#include "source/input_file.h"
 
 namespace shardc::cli {
 namespace {
@@ -28,6 +32,29 @@ SourceRef ReadCommittedPlan(const Target& target, Findings& findings) {
 
 SourceRef ReadCommittedStep(const Target& target, Findings& findings) {
   return Read(target, target.step, "step program", findings);
+}
+
+bool MayReplace(const Target& target, const std::string& path,
+                std::string_view schema, Findings& findings) {
+  // Near the beginning, also where a merge has left it in conflict.
+  constexpr int64_t kHead = 4096;
+  if (RefuseInput(path, findings)) return false;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return true;
+  Findings own;  // it is not read to be used
+  const auto file = InputFile::Open(path, own);
+  if (!file) {
+    findings.Append(std::move(own));
+    return false;
+  }
+  std::string head(static_cast<size_t>(std::min(file->size(), kHead)), '\0');
+  if (!file->ReadAt(0, head.data(), head.size(), findings)) return false;
+  const std::string name(schema);
+  if (head.empty() || head.find(name + "/") != std::string::npos) return true;
+  findings.Add(code::kUsage, target.place,
+               "`" + path + "` is there and is no `" + name + "`",
+               "name another file, or remove that one");
+  return false;
 }
 
 }  // namespace shardc::cli

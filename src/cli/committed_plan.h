@@ -2,6 +2,9 @@
 #ifndef SHARDC_CLI_COMMITTED_PLAN_H_
 #define SHARDC_CLI_COMMITTED_PLAN_H_
 
+#include <string>
+#include <string_view>
+
 #include "model/project.h"
 #include "source/finding.h"
 #include "source/source.h"
@@ -13,6 +16,12 @@ namespace shardc::cli {
 SourceRef ReadCommittedPlan(const Target& target, Findings& findings);
 // The same of the step program.
 SourceRef ReadCommittedStep(const Target& target, Findings& findings);
+
+// Whether what stands at `path`, if anything, is of that schema
+// ("shardc.plan") and so may be replaced: a project's file can be mistyped, or
+// not one's own. A finding (usage) where it is something else.
+bool MayReplace(const Target& target, const std::string& path,
+                std::string_view schema, Findings& findings);
 
 }  // namespace shardc::cli
 

@@ -190,9 +190,11 @@ int PutStep(const PlanFlags& flags, const Target& target,
     return ShowStepDiff(target, *steps, common, outcome.diff, findings);
   }
   const auto write = [&](Sink& out) { WriteStepJson(*steps, out); };
-  const bool good = outcome.written.contains(FileIdOf(target.step))
-                        ? HoldsTheSame(write, target.step, target, findings)
-                        : PutResult(write, target.step, findings);
+  const bool good =
+      outcome.written.contains(FileIdOf(target.step))
+          ? HoldsTheSame(write, target.step, target, findings)
+          : MayReplace(target, target.step, "shardc.step", findings) &&
+                PutResult(write, target.step, findings);
   outcome.written.insert(FileIdOf(target.step));
   return good ? kDone : kFailed;
 }
@@ -207,6 +209,10 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
       WritePlanJson(compiled.plan, found, out);
     };
     return HoldsTheSame(write, path, target, findings);
+  }
+  if (flags.write_locked &&
+      !MayReplace(target, path, "shardc.plan", findings)) {
+    return false;
   }
   FileSink file(path.empty() ? "-" : path);
   WritePlanJson(compiled.plan, found, file, ThreadsOr(common.threads));
@@ -333,7 +339,8 @@ most of the model lies whole on every device, a warning says so.
 of those that `--target` names; `--diff` shows what it would change in
 them. A target that names a `step` has its step program written and compared
 too: what `verify --step` tells of its modes without running them, at the
-target's batch and 4096 tokens.)",
+target's batch and 4096 tokens. Neither is written over a file that is
+something else.)",
     .example =
         "shardc plan --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
         "--manifest model.safetensors.index.json -o plan.json",

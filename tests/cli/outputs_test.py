@@ -221,6 +221,43 @@ class Committed(InAProject):
         with open(self.at("shared.json"), encoding="utf-8") as file:
             self.assertIn("self_attn", file.read())
 
+    def test_only_plans_are_replaced_by_plans(self):
+        write(self.at("other.txt"), "kept\n")
+        for there in ("other.txt", "weights/names.json"):
+            for name in self.names_of(there):
+                self.project(name)
+                with self.subTest(plan=name):
+                    before = self.held()
+                    result = self.run_here(2, "plan", "--write-locked",
+                                           "--target", "one")
+                    self.assertIn(f"`{name}` is there and is no `shardc.plan`",
+                                  result.err)
+                    self.assertIn("shardc.yaml:4:3", result.err)
+                    self.assertEqual(self.held(), before)
+                self.project("one.json", more=f"    step: {name}\n")
+                self.refuses_step(name)
+        self.project("one.json")
+        self.run_here(0, "plan", "--write-locked")
+        with open(self.at("one.json"), encoding="utf-8") as file:
+            plan = file.read()
+        lines = plan.split("\n")
+        conflict = "\n".join([*lines[:2], "<<<<<<< ours", lines[2], "=======",
+                              lines[2], ">>>>>>> theirs", *lines[3:]])
+        for text in (conflict, plan, ""):
+            write(self.at("one.json"), text)
+            self.run_here(0, "plan", "--write-locked")
+            with open(self.at("one.json"), encoding="utf-8") as file:
+                self.assertEqual(file.read(), plan)
+
+    def refuses_step(self, name):
+        before = self.held()
+        result = self.run_here(2, "plan", "--write-locked", "--target", "one")
+        self.assertIn(f"`{name}` is there and is no `shardc.step`", result.err)
+        after = self.held()
+        self.assertEqual({k: after[k] for k in before}, before)
+        if os.path.exists(self.at("one.json")):
+            os.remove(self.at("one.json"))
+
     def test_a_plan_is_not_its_step_program(self):
         self.project("same.json", more="    step: ./same.json\n")
         error = self.refuses("plan", "--write-locked")
