@@ -33,6 +33,7 @@
 #include "step/build.h"
 #include "step/lower.h"
 #include "step/optimizer.h"
+#include "step/sizes.h"
 #include "step/vjp.h"
 #include "target/open.h"
 #include "verify/step/step_report.h"

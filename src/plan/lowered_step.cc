@@ -12,6 +12,7 @@
 #include "step/lower.h"
 #include "step/optimizer.h"
 #include "step/recompute.h"
+#include "step/sizes.h"
 #include "step/vjp.h"
 
 namespace shardc {

@@ -9,78 +9,57 @@
 #include "step/build.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "source/checked.h"
 #include "step/attention.h"
 #include "step/formulas.h"
 #include "step/functions.h"
 #include "step/graph_writer.h"
+#include "step/label_table.h"
 #include "step/lines.h"
 #include "step/macros.h"
+#include "step/parameters.h"
 #include "step/prune.h"
 #include "step/roles.h"
+#include "step/settings.h"
+#include "step/sizes.h"
+#include "step/streams.h"
 
 namespace shardc::step {
 namespace {
-
-constexpr std::string_view kEpsilon = "norm.epsilon";
-
-// What configurations call the functions of the table.
-struct ActivationName {
-  std::string_view name, fn;
-};
-constexpr std::array<ActivationName, 11> kActivations = {{
-    {"silu", "silu"},
-    {"swish", "silu"},
-    {"gelu", "gelu"},
-    {"gelu_new", "gelu_tanh"},
-    {"gelu_fast", "gelu_tanh"},
-    {"gelu_tanh", "gelu_tanh"},
-    {"gelu_pytorch_tanh", "gelu_tanh"},
-    {"gelu_python_tanh", "gelu_tanh"},
-    {"relu", "relu"},
-    {"relu2", "relu2"},
-    {"quick_gelu", "swish"},
-}};
-constexpr double kQuickGelu = 1.702;
 
 class Builder {
  public:
   Builder(const ModelDescription& description, const ModelConfig* config,
           const Manifest& manifest, Mode mode, Findings& findings,
-          const std::vector<int32_t>& only_layers,
-          const AttentionForm& attention, const Roles* roles)
+          const std::vector<int32_t>& only_layers, const AttentionForm& form,
+          const Roles* roles)
       : description_(description),
         config_(config),
         manifest_(manifest),
         mode_(mode == Mode::kInsert ? Mode::kDecode : mode),
         findings_(findings),
         only_layers_(only_layers),
+        form_(form),
+        labels_(description, out_.graph, out_.sizes),
         write_(out_.graph),
-        roles_(roles) {
-    attention_.form = attention;
-  }
+        streams_(write_),
+        roles_(roles) {}
 
   std::optional<StepModel> Run() {
     formulas_ = Formulas::Make(description_, config_, findings_);
     if (formulas_ == nullptr) return std::nullopt;
-    auto lines = ResolveLines(description_, findings_);
-    if (!lines) return std::nullopt;
-    if (!FindRoles()) return std::nullopt;
-    if (RefuseRoles()) return std::nullopt;
-    MakeLabels();
-    MakeParameters();
-    MakeData();
-    variables_.assign(lines->variables.size(), kNoValue);
+    const auto lines = ResolveLines(description_, findings_);
+    if (!lines || !FindRoles() || RefuseRoles()) return std::nullopt;
+    reader_.emplace(description_, config_, *formulas_, findings_);
+    parameters_.emplace(description_, *roles_, write_);
+    MakeInputs();
     if (!ReadSettings()) return std::nullopt;
+    variables_.assign(lines->variables.size(), kNoValue);
     // The encoder first.
     for (size_t stack = lines->stacks.size(); stack > 0;) {
       --stack;
@@ -91,17 +70,6 @@ class Builder {
   }
 
  private:
-  // The tokens of a stack of layers.
-  struct Stream {
-    LabelId query = kNoLabel, key = kNoLabel;
-    ValueId ids = kNoValue, positions = kNoValue;
-    // As attention sees them; the keys' only where they were asked for.
-    ValueId query_positions = kNoValue, key_positions = kNoValue;
-    // The same of all rows, where they are asked for.
-    ValueId places = kNoValue, key_places = kNoValue;
-    bool causal = true;
-  };
-
   Graph& graph() { return out_.graph; }
   Stream& stream() { return streams_[stack_]; }
 
@@ -113,18 +81,15 @@ class Builder {
     const auto begin = static_cast<int32_t>(roles_->BeginOf(stack));
     const auto count = static_cast<int32_t>(roles_->stack_layers[stack]);
     for (int32_t layer = begin; layer < begin + count; ++layer) {
-      if (!IsWritten(layer)) continue;
-      if (!ReadLayerSettings(layer - begin)) return false;
+      if (!IsWritten(only_layers_, layer)) continue;
+      const auto settings =
+          reader_->ReadLayer(layer - begin, settings_, graph().common, labels_);
+      if (!settings) return false;
+      layer_settings_ = *settings;
       Section(lines.layer, layer);
     }
     Section(lines.end, -1);
     return !failed_;
-  }
-
-  bool IsWritten(int32_t layer) const {
-    return only_layers_.empty() ||
-           std::find(only_layers_.begin(), only_layers_.end(), layer) !=
-               only_layers_.end();
   }
 
   bool FindRoles() {
@@ -162,437 +127,50 @@ class Builder {
     return !told.empty();
   }
 
-  LabelId NewLabel(std::string name, std::string_view semantic, int64_t size) {
-    Label label;
-    label.name = std::move(name);
-    label.semantic = semantic;
-    graph().labels.push_back(std::move(label));
-    out_.sizes.push_back(size);
-    return static_cast<LabelId>(graph().labels.size() - 1);
-  }
-
-  void MakeLabels() {
-    CommonLabels& common = graph().common;
-    common.batch = NewLabel("b", "BATCH", 0);
-    common.query = NewLabel("t", "QUERY_LENGTH", 0);
-    common.key = NewLabel("s", "KV_LENGTH", 0);
+  void MakeInputs() {
+    labels_.MakeCommon(roles_->sizes);
     if (description_.HasEncoder()) {
-      common.encoder_query = NewLabel("te", "QUERY_LENGTH", 0);
-      common.encoder_key = NewLabel("se", "KV_LENGTH", 0);
       graph().encoder_layer =
           static_cast<int32_t>(roles_->BeginOf(kEncoderStack));
     }
-    for (size_t i = 0; i < description_.dims.size(); ++i) {
-      const std::string& name = description_.dims[i].first;
-      const auto axis = description_.axes.find(name);
-      dims_.push_back(
-          NewLabel(name, axis == description_.axes.end() ? "" : axis->second,
-                   roles_->sizes[i]));
-    }
+    parameters_->Make(only_layers_, labels_);
+    streams_.Make(description_.stacks.size(), mode_,
+                  reader_->Holds("per_row", false), form_.view);
   }
 
-  // (c + r) and (n h), each made once.
-  LabelId PartsLabel(const std::vector<LabelId>& parts) {
-    if (parts.size() == 1) return parts[0];
-    std::string name;
-    for (const LabelId part : parts) {
-      name += name.empty() ? "(" : "+";
-      name += graph().labels[static_cast<size_t>(part)].name;
+  bool ReadSettings() {
+    auto settings = reader_->Read(mode_, form_.view, graph().common, labels_);
+    if (!settings) return false;
+    settings_ = std::move(*settings);
+    settings_.attention.form = form_;
+    streams_[0].causal = settings_.causal;
+    correction_ = parameters_->RoleNamed(settings_.correction);
+    out_.capacity = settings_.capacity;
+    out_.encoder_length = settings_.encoder_length;
+    if (graph().common.slot != kNoLabel) {
+      graph().dropless = settings_.capacity <= 0;
     }
-    return Composite(name + ")", parts, true);
-  }
-  LabelId FactorsLabel(const std::vector<LabelId>& factors) {
-    if (factors.size() == 1) return factors[0];
-    std::string name;
-    for (const LabelId factor : factors) {
-      name += name.empty() ? "(" : " ";
-      name += graph().labels[static_cast<size_t>(factor)].name;
-    }
-    return Composite(name + ")", factors, false);
-  }
-  LabelId Composite(const std::string& name, const std::vector<LabelId>& of,
-                    bool parts) {
-    const auto known = composites_.find(name);
-    if (known != composites_.end()) return known->second;
-    const LabelId label = NewLabel(name, "", 0);
-    Label& made = graph().labels[static_cast<size_t>(label)];
-    (parts ? made.parts : made.factors) = of;
-    composites_[name] = label;
-    return label;
-  }
-
-  LabelId DimLabel(std::string_view name) const {
-    for (size_t i = 0; i < description_.dims.size(); ++i) {
-      if (description_.dims[i].first == name) return dims_[i];
-    }
-    return kNoLabel;
-  }
-  LabelId LabelFor(const DescribedDim& dim) {
-    std::vector<LabelId> factors;
-    for (const auto& names : dim.factors) {
-      std::vector<LabelId> parts;
-      for (const std::string& name : names) parts.push_back(DimLabel(name));
-      factors.push_back(PartsLabel(parts));
-    }
-    return FactorsLabel(factors);
-  }
-
-  void MakeParameters() {
-    const size_t roles = description_.roles.size();
-    parameters_.assign(roles * static_cast<size_t>(roles_->layers), kNoValue);
-    std::vector<Labels> labels(roles);
-    for (size_t role = 0; role < roles; ++role) {
-      if (!AnyRow(role)) continue;
-      for (const DescribedDim& dim : description_.roles[role].dims) {
-        labels[role].push_back(LabelFor(dim));
-      }
-    }
-    for (const bool in_layers : {false, true}) {
-      const int64_t layers = in_layers ? roles_->layers : 1;
-      for (int32_t layer = 0; layer < layers; ++layer) {
-        for (size_t role = 0; role < roles; ++role) {
-          if (roles_->in_layers[role] != in_layers) continue;
-          if (in_layers && !IsWritten(layer) && !Serves(role, layer)) continue;
-          MakeParameter(role, in_layers ? layer : -1, labels[role]);
-        }
-      }
-    }
-    write_.layer = -1;
-  }
-
-  // Layers that lack their own take this one's.
-  bool Serves(size_t role, int64_t layer) const {
-    const DescribedRole& described = description_.roles[role];
-    return described.shared && layer == roles_->BeginOf(described.stack);
-  }
-
-  bool AnyRow(size_t role) const {
-    const size_t begin = role * static_cast<size_t>(roles_->layers);
-    for (size_t i = 0; i < static_cast<size_t>(roles_->layers); ++i) {
-      if (!roles_->rows[begin + i].empty()) return true;
-    }
-    return false;
-  }
-
-  void MakeParameter(size_t role, int32_t layer, const Labels& labels) {
-    const size_t at = role * static_cast<size_t>(roles_->layers) +
-                      static_cast<size_t>(std::max(layer, 0));
-    if (roles_->rows[at].empty()) return;
-    const std::string& name = description_.roles[role].name;
-    write_.layer = layer;
-    write_.name = name;
-    parameters_[at] = write_.Input(labels);
-    // Norms and biases do not decay.
-    graph().parameters.push_back(
-        {name, layer, parameters_[at], roles_->rows[at], labels.size() > 1});
-  }
-
-  // Absent: kNoValue. A tied role is another's tensor.
-  ValueId ParameterOf(int32_t role, int32_t layer) {
-    const bool in_layers = roles_->in_layers[static_cast<size_t>(role)];
-    const DescribedRole& described =
-        description_.roles[static_cast<size_t>(role)];
-    if (in_layers && layer < 0) return kNoValue;
-    const ValueId value = parameters_[static_cast<size_t>(
-        role * roles_->layers + (in_layers ? layer : 0))];
-    if (value != kNoValue) return value;
-    const auto first = static_cast<int32_t>(roles_->BeginOf(described.stack));
-    if (described.shared && layer != first) return ParameterOf(role, first);
-    if (described.tied.empty()) return value;
-    const int32_t other = RoleNamed(described.tied);
-    return other < 0 ? kNoValue : ParameterOf(other, layer);
-  }
-  int32_t RoleNamed(std::string_view name) const {
-    for (size_t i = 0; i < description_.roles.size(); ++i) {
-      if (description_.roles[i].name == name) return static_cast<int32_t>(i);
-    }
-    return -1;
-  }
-
-  ValueId MakeDatum(DataKind kind, std::string name, Labels labels,
-                    bool integral) {
-    write_.name = std::move(name);
-    const ValueId value = write_.Input(std::move(labels), integral);
-    graph().data.push_back({kind, value});
-    return value;
-  }
-
-  void MakeData() {
-    const CommonLabels common = graph().common;
-    const Labels tokens = {common.batch, common.query};
-    streams_.resize(description_.stacks.size());
-    Stream& own = streams_[0];
-    own.query = common.query;
-    own.key = common.key;
-    own.ids = MakeDatum(DataKind::kIds, "ids", tokens, true);
-    own.positions = MakeDatum(DataKind::kPositions, "positions", tokens, true);
-    if (mode_ == Mode::kTrain) {
-      const Labels each =
-          Holds("per_row", false) ? Labels{common.batch} : tokens;
-      labels_ = MakeDatum(DataKind::kLabels, "labels", each, true);
-      weights_ = MakeDatum(DataKind::kWeights, "weights", each, false);
-    }
-    if (mode_ == Mode::kDecode) {
-      own.key_positions =
-          MakeDatum(DataKind::kCachePositions, "cache positions",
-                    {common.batch, common.key}, true);
-    }
-    if (description_.HasEncoder()) MakeEncoderData();
-    for (const Data& data : graph().data) {
-      write_.Producer(data.value).anchor = "tokens";
-    }
-    if (mode_ == Mode::kDecode) {
-      write_.Producer(own.key_positions).anchor = "cache_positions";
-    }
-    for (Stream& stream : streams_) stream.query_positions = stream.positions;
-    if (attention_.form.view != AttentionView::kGlobal) MakeOwnPositions();
-  }
-
-  void MakeEncoderData() {
-    const CommonLabels common = graph().common;
-    const Labels tokens = {common.batch, common.encoder_query};
-    Stream& stream = streams_[kEncoderStack];
-    stream.query = common.encoder_query;
-    stream.key = common.encoder_key;
-    stream.ids = MakeDatum(DataKind::kIds, "encoder ids", tokens, true);
-    stream.positions =
-        MakeDatum(DataKind::kPositions, "encoder positions", tokens, true);
-    stream.causal = false;
-  }
-
-  // A kernel's device knows the positions of all its queries and keys.
-  void MakeOwnPositions() {
-    const CommonLabels& common = graph().common;
-    Stream& own = streams_[0];
-    own.query_positions =
-        MakeDatum(DataKind::kPositions, "positions of queries",
-                  {common.batch, common.query}, true);
-    const bool decodes = mode_ == Mode::kDecode;
-    own.key_positions =
-        MakeDatum(decodes ? DataKind::kCachePositions : DataKind::kPositions,
-                  "positions of keys", {common.batch, common.key}, true);
-    for (const ValueId value : {own.query_positions, own.key_positions}) {
-      write_.Producer(value).anchor = "op_positions";
-    }
+    return true;
   }
 
   // Labels of the ring, and of kv heads that are there several times.
   void MakeOwnLabels(ValueId key) {
     if (made_own_labels_) return;
     made_own_labels_ = true;
-    const AttentionForm& form = attention_.form;
-    if (form.view == AttentionView::kRing) {
+    if (form_.view == AttentionView::kRing) {
       RingLabels ring;
-      ring.turns = NewLabel("turns", "", form.turns);
-      ring.query_rows = NewLabel("t/turns", "", 0);
-      ring.queries = FactorsLabel({ring.turns, ring.query_rows});
-      ring.key_rows = NewLabel("s/turns", "", 0);
-      ring.keys = FactorsLabel({ring.turns, ring.key_rows});
+      ring.turns = labels_.New("turns", "", form_.turns);
+      ring.query_rows = labels_.New("t/turns", "", 0);
+      ring.queries = labels_.OfFactors({ring.turns, ring.query_rows});
+      ring.key_rows = labels_.New("s/turns", "", 0);
+      ring.keys = labels_.OfFactors({ring.turns, ring.key_rows});
       graph().ring = ring;
     }
     const Labels& labels = write_.LabelsOf(key);
-    if (form.copies > 1 && labels.size() == 4) {
-      const LabelId copies = NewLabel("copies", "", form.copies);
-      attention_.copied_heads = FactorsLabel({labels[2], copies});
-      graph().labels[static_cast<size_t>(attention_.copied_heads)].semantic =
-          graph().labels[static_cast<size_t>(labels[2])].semantic;
-    }
-  }
-
-  // The one word of a choice, or the one that an expression gives.
-  std::optional<std::string> WordOf(std::string_view key,
-                                    std::span<const std::string_view> choices) {
-    const DescribedText* const text = description_.Setting(key);
-    if (text == nullptr) return std::nullopt;
-    const bool literal =
-        std::find(choices.begin(), choices.end(), text->text) != choices.end();
-    const auto word = literal ? text->text : formulas_->Word(*text);
-    if (!word ||
-        std::find(choices.begin(), choices.end(), *word) != choices.end()) {
-      return word;
-    }
-    findings_.Add(
-        code::kUnknownName, text->place,
-        "`" + std::string(key) + "` is `" + *word + "`, which is not known",
-        "write " + Words(choices));
-    failed_ = true;
-    return std::nullopt;
-  }
-  static std::string Words(std::span<const std::string_view> words) {
-    std::string out;
-    for (const std::string_view word : words) {
-      out += (out.empty() ? "`" : ", `") + std::string(word) + "`";
-    }
-    return out;
-  }
-  std::optional<double> Number(std::string_view key) {
-    const DescribedText* const text = description_.Setting(key);
-    return text == nullptr ? std::nullopt : formulas_->Real(*text);
-  }
-  bool Holds(std::string_view key, bool otherwise) {
-    const DescribedText* const text = description_.Setting(key);
-    return text == nullptr ? otherwise : formulas_->Condition(*text);
-  }
-
-  bool ReadSettings() {
-    norm_.epsilon = Number(kEpsilon).value_or(norm_.epsilon);
-    norm_.plus_one = Holds("norm.plus_one", false);
-    ReadActivation();
-    attention_.sloped = Holds("slopes.when", false);
-    attention_.slopes_scaled = Holds("slopes.scaled", false);
-    if (config_ != nullptr) {
-      scale_ = config_->softmax_scale.value_or(0);
-      attention_.cap = config_->soft_cap.value_or(0);
-    }
-    streams_[0].causal = Holds("causal", true);
-    if (!streams_[0].causal && mode_ == Mode::kDecode) {
-      Refuse("causal",
-             "a model whose queries see what is behind them does not decode");
-    }
-    if (description_.HasEncoder()) ReadEncoder();
-    scale_ = Number("scale").value_or(scale_);
-    attention_.cap = Number("soft_cap").value_or(attention_.cap);
-    if (const auto* top_k = description_.Setting("top_k")) {
-      const auto chosen = formulas_->Integer(*top_k);
-      if (!chosen) return false;
-      graph().common.top_k = NewLabel("top_k", "", *chosen);
-      graph().common.slot = NewLabel("slot", "", 0);
-      ReadRouter();
-    }
-    ReadRope();
-    return !failed_;
-  }
-
-  void ReadActivation() {
-    std::vector<std::string_view> names = {"clamped"};
-    for (const ActivationName& at : kActivations) names.push_back(at.name);
-    const auto word = WordOf("activation", names);
-    if (!word) return;
-    activation_.clamped = *word == "clamped";
-    for (const ActivationName& at : kActivations) {
-      if (at.name == *word) activation_.fn = at.fn;
-    }
-    activation_.limit = formulas_->Key("swiglu_limit").value_or(7);
-    activation_.alpha = kQuickGelu;
-  }
-
-  void ReadRouter() {
-    using Score = RouterSettings::Score;
-    static constexpr std::array<std::string_view, 4> kScores = {
-        "softmax", "sigmoid", "softmax_after_topk", "sparse_mixer"};
-    static constexpr std::array<Score, 4> kValues = {
-        Score::kSoftmax, Score::kSigmoid, Score::kSoftmaxAfterTopK,
-        Score::kSparseMixer};
-    const auto score = WordOf("router.score", kScores);
-    for (size_t i = 0; score && i < kScores.size(); ++i) {
-      if (kScores[i] == *score) router_.score = kValues[i];
-    }
-    router_.renormalise = Holds("router.renormalise", false);
-    router_.scale = Number("router.scale").value_or(1);
-    router_.before = Holds("router.before", false);
-    ReadPower();
-    if (router_.score == Score::kSparseMixer) ReadSparseMixer();
-    const auto groups = Number("router.groups");
-    if (groups && *groups > 1) {
-      router_.groups = NewLabel("groups", "", static_cast<int64_t>(*groups));
-      const auto chosen = Number("router.top_groups").value_or(*groups);
-      router_.chosen_groups =
-          NewLabel("top_groups", "", static_cast<int64_t>(chosen));
-      static constexpr std::array<std::string_view, 2> kGroupScores = {"max",
-                                                                       "top2"};
-      router_.group_by_two =
-          WordOf("router.group_score", kGroupScores).value_or("top2") == "top2";
-    }
-    if (const auto* text = description_.Setting("router.correction")) {
-      correction_ = RoleNamed(text->text);
-    }
-    router_losses_ = {.balance = Number("router.balance").value_or(0),
-                      .z = Number("router.z_loss").value_or(0)};
-    out_.capacity = Number("router.capacity").value_or(0);
-    graph().dropless = out_.capacity <= 0;
-  }
-
-  void ReadPower() {
-    const double power = Number("router.power").value_or(0);
-    if (power == 0 || power == 1 || power == 2) {
-      router_.power = static_cast<int>(power);
-      return;
-    }
-    Refuse("router.power", "weights are divided by a norm of power 1 or 2");
-  }
-  void ReadSparseMixer() {
-    constexpr int64_t kChosen = 2;
-    const LabelId top_k = graph().common.top_k;
-    if (out_.sizes[static_cast<size_t>(top_k)] != kChosen) {
-      Refuse("top_k", "`sparse_mixer` chooses two experts");
-    }
-    router_.jitter = Number("router.jitter").value_or(router_.jitter);
-    router_.first = NewLabel("first", "", 1);
-  }
-  void ReadEncoder() {
-    const Place& place = description_.stacks[kEncoderStack].repeat.place;
-    const auto refuse = [&](const char* message) {
-      findings_.Add(code::kSchema, place, message);
-      failed_ = true;
-    };
-    out_.encoder_length =
-        static_cast<int64_t>(Number("encoder.length").value_or(0));
-    if (attention_.form.view != AttentionView::kGlobal) {
-      refuse("a model with an encoder beside it runs attention as described");
-    }
-  }
-
-  // A setting that cannot be as it is.
-  void Refuse(std::string_view key, const std::string& message) {
-    findings_.Add(code::kSchema, description_.Setting(key)->place, message);
-    failed_ = true;
-  }
-
-  void ReadRope() {
-    if (config_ == nullptr || !config_->rope) return;
-    const RopeConfig& from = *config_->rope;
-    rope_.base = from.base;
-    rope_.scaling = from.scaling;
-    rope_.factor = from.factor;
-    rope_.original_length = from.original_length;
-    rope_.beta_fast = from.beta_fast;
-    rope_.beta_slow = from.beta_slow;
-    rope_.whole_numbers = from.truncate;
-    rope_.low_part = from.low_frequency_factor;
-    rope_.high_part = from.high_frequency_factor;
-    rope_.amplitude = from.attention_factor.value_or(0);
-  }
-
-  bool ReadLayerSettings(int32_t layer) {
-    formulas_->SetLayer(layer);
-    ReadWindow();
-    static constexpr std::array<std::string_view, 2> kPairs = {"halves",
-                                                               "neighbours"};
-    turns_ = Holds("rope.when", true);
-    Rope rope = rope_;
-    if (Holds("rope.plain", false)) {
-      rope.scaling.clear();
-      rope.factor = 1;
-    }
-    rope.base = Number("rope.base").value_or(rope.base);
-    rope.turned = Number("rope.turned").value_or(1);
-    rope.neighbours =
-        WordOf("rope.pairs", kPairs).value_or("halves") == "neighbours";
-    layer_rope_ = std::move(rope);
-    return !failed_;
-  }
-
-  void ReadWindow() {
-    const DescribedText* const text = description_.Setting("window");
-    const auto window = text ? formulas_->Real(*text) : std::nullopt;
-    attention_.windowed = window.has_value() && *window > 0;
-    if (!attention_.windowed) return;
-    const auto tokens = static_cast<int64_t>(*window);
-    LabelId& label = graph().common.window;
-    if (label == kNoLabel) label = NewLabel("window", "", tokens);
-    attention_.chunked = Holds("chunks", false);
-    if (out_.sizes[static_cast<size_t>(label)] != tokens) {
-      Refuse("window", "the windows of layers differ in size");
+    if (form_.copies > 1 && labels.size() == 4) {
+      const LabelId copies = labels_.New("copies", "", form_.copies);
+      copied_heads_ = labels_.OfFactors({labels[2], copies});
+      labels_[copied_heads_].semantic = labels_[labels[2]].semantic;
     }
   }
 
@@ -612,18 +190,11 @@ class Builder {
   }
   ValueId RoleValue(const Line& line, size_t i) {
     if (i >= line.arguments.size()) return kNoValue;
-    return ParameterOf(line.arguments[i].role, layer_);
+    return parameters_->Of(line.arguments[i].role, layer_);
   }
-  // The role's bias; what it is called follows from the role.
   ValueId BiasOf(const Line& line, size_t i) {
     if (i >= line.arguments.size()) return kNoValue;
-    const int32_t role = line.arguments[i].role;
-    auto [at, is_new] = biases_.emplace(role, -1);
-    if (is_new) {
-      at->second = RoleNamed(
-          description_.roles[static_cast<size_t>(role)].name + ".bias");
-    }
-    return at->second < 0 ? kNoValue : ParameterOf(at->second, layer_);
+    return parameters_->BiasOf(line.arguments[i].role, layer_);
   }
 
   void Fail(const Line& line, const std::string& message) {
@@ -709,7 +280,7 @@ class Builder {
       case LineOp::kLayerNorm:
         return {Norm(line, x)};
       case LineOp::kGated:
-        return {GatedBy(line, x, activation_)};
+        return {GatedBy(line, x, settings_.activation)};
       case LineOp::kSwiglu:
         return {GatedBy(line, x, {.fn = "silu"})};
       case LineOp::kGeglu:
@@ -717,8 +288,7 @@ class Builder {
       case LineOp::kGatedFused:
         return {GatedFused(line, x)};
       case LineOp::kActivation:
-        return {write_.Fn(activation_.fn, x,
-                          activation_.fn == "swish" ? kQuickGelu : 0)};
+        return {Activated(x)};
       case LineOp::kFunction:
         return {Function(line, x)};
       case LineOp::kTake:
@@ -734,13 +304,12 @@ class Builder {
       case LineOp::kPart:
         return Parts(line, x);
       case LineOp::kIndex:
-        return {write_.Index(
-            x, dims_[static_cast<size_t>(line.arguments[1].dims[0])],
-            static_cast<int64_t>(line.arguments[2].number))};
+        return {write_.Index(x, labels_.Dim(line.arguments[1].dims[0]),
+                             static_cast<int64_t>(line.arguments[2].number))};
       case LineOp::kRename:
         return {Renamed(line, x)};
       case LineOp::kRope:
-        return {turns_ ? Turned(x) : x};
+        return {layer_settings_.turns ? Turned(x) : x};
       case LineOp::kAttention:
       case LineOp::kAttentionNear:
         return {Attend(line)};
@@ -755,9 +324,9 @@ class Builder {
 
   // A dimension's root, or the power that is given.
   std::pair<LabelId, double> PowerOf(const Line& line) const {
-    const auto dim = static_cast<size_t>(line.arguments[1].dims[0]);
+    const int32_t dim = line.arguments[1].dims[0];
     const bool given = line.arguments.size() > 2;
-    return {dims_[dim], given ? line.arguments[2].number : 0.5};
+    return {labels_.Dim(dim), given ? line.arguments[2].number : 0.5};
   }
 
   int64_t OffsetOf(const Line& line) {
@@ -775,7 +344,7 @@ class Builder {
   // A convolution whose windows do not overlap: of each token's numbers.
   ValueId Patches(const Line& line) {
     const ValueId weight = RoleValue(line, 0);
-    const LabelId left = dims_[static_cast<size_t>(line.arguments[1].dims[0])];
+    const LabelId left = labels_.Dim(line.arguments[1].dims[0]);
     const CommonLabels& common = graph().common;
     if (!write_.Has(weight, left)) {
       Fail(line, "`" + line.name + "` leaves a dimension that is not there");
@@ -786,11 +355,8 @@ class Builder {
     for (const LabelId label : write_.LabelsOf(weight)) {
       if (label != left) labels.push_back(label);
     }
-    const std::string name = write_.name;
-    const ValueId patches =
-        MakeDatum(DataKind::kPatches, "patches", std::move(labels), false);
-    write_.Producer(patches).anchor = "tokens";
-    write_.name = name;
+    const ValueId patches = streams_.NewData(
+        DataKind::kPatches, "patches", std::move(labels), false, "tokens");
     const ValueId y =
         write_.Einsum(patches, weight, {graph().common.batch, tokens, left});
     const ValueId bias = BiasOf(line, 0);
@@ -804,34 +370,29 @@ class Builder {
       Fail(line, "a model has one input of frames, of one or more a token");
       return kNoValue;
     }
-    frames_ = NewLabel("frames", "", several);
-    const LabelId all = FactorsLabel({stream().query, frames_});
-    graph().labels[static_cast<size_t>(all)].semantic = "QUERY_LENGTH";
-    const LabelId numbers =
-        dims_[static_cast<size_t>(line.arguments[0].dims[0])];
-    const std::string name = write_.name;
-    const ValueId out = MakeDatum(DataKind::kPatches, "frames",
-                                  {graph().common.batch, all, numbers}, false);
-    write_.Producer(out).anchor = "tokens";
-    write_.name = name;
-    return out;
+    frames_ = labels_.New("frames", "", several);
+    const LabelId all = labels_.OfFactors({stream().query, frames_});
+    labels_[all].semantic = "QUERY_LENGTH";
+    const LabelId numbers = labels_.Dim(line.arguments[0].dims[0]);
+    return streams_.NewData(DataKind::kPatches, "frames",
+                            {graph().common.batch, all, numbers}, false,
+                            "tokens");
   }
 
   ValueId Convolve(const Line& line, ValueId x) {
     const ValueId weight = RoleValue(line, 1);
     Convolution settings;
-    settings.kernel = dims_[static_cast<size_t>(line.arguments[2].dims[0])];
-    settings.width = out_.sizes[static_cast<size_t>(settings.kernel)];
+    settings.kernel = labels_.Dim(line.arguments[2].dims[0]);
+    settings.width = labels_.SizeOf(settings.kernel);
     settings.tokens = stream().query;
     if (!write_.Has(x, stream().query)) settings.tokens = TokensOf(x);
     const bool thins =
         line.arguments.size() > 3 && line.arguments[3].number != 1;
     if (thins) settings.frames = frames_;
     const bool fits =
-        !thins ||
-        (frames_ != kNoLabel && settings.tokens != stream().query &&
-         static_cast<double>(out_.sizes[static_cast<size_t>(frames_)]) ==
-             line.arguments[3].number);
+        !thins || (frames_ != kNoLabel && settings.tokens != stream().query &&
+                   static_cast<double>(labels_.SizeOf(frames_)) ==
+                       line.arguments[3].number);
     if (settings.tokens == kNoLabel || !fits || settings.width % 2 == 0 ||
         !write_.Has(weight, settings.kernel) || !Shares(x, weight)) {
       Fail(line, "`" + line.name +
@@ -844,7 +405,7 @@ class Builder {
   // Tokens with several frames each.
   LabelId TokensOf(ValueId x) {
     for (const LabelId label : write_.LabelsOf(x)) {
-      const auto& factors = graph().labels[static_cast<size_t>(label)].factors;
+      const auto& factors = labels_[label].factors;
       if (!factors.empty() && factors[0] == stream().query) return label;
     }
     return kNoLabel;
@@ -863,7 +424,7 @@ class Builder {
   bool Shares(ValueId x, ValueId weight) {
     for (const LabelId label : write_.LabelsOf(weight)) {
       if (write_.Has(x, label)) return true;
-      const auto& factors = graph().labels[static_cast<size_t>(label)].factors;
+      const auto& factors = labels_[label].factors;
       const bool all = !factors.empty() &&
                        std::all_of(factors.begin(), factors.end(),
                                    [&](LabelId f) { return write_.Has(x, f); });
@@ -881,9 +442,9 @@ class Builder {
       return kNoValue;
     }
     if (line.op == LineOp::kRmsNorm) {
-      return RmsNorm(write_, x, label, weight, norm_);
+      return RmsNorm(write_, x, label, weight, settings_.norm);
     }
-    return LayerNorm(write_, x, label, weight, BiasOf(line, 1), norm_);
+    return LayerNorm(write_, x, label, weight, BiasOf(line, 1), settings_.norm);
   }
 
   ValueId GatedBy(const Line& line, ValueId x, const Activation& activation) {
@@ -896,13 +457,14 @@ class Builder {
   ValueId GatedFused(const Line& line, ValueId x) {
     const ValueId both = CheckedLinear(line, x, 1);
     if (failed_) return kNoValue;
-    const LabelId half = dims_[size_t(line.arguments[2].dims[0])];
+    const LabelId half = labels_.Dim(line.arguments[2].dims[0]);
     if (!write_.Has(both, half)) {
       Fail(line, "`" + line.name + "` has no such halves");
       return kNoValue;
     }
     const ValueId gate = write_.Index(both, half, 0);
-    return Gated(write_, gate, write_.Index(both, half, 1), activation_);
+    return Gated(write_, gate, write_.Index(both, half, 1),
+                 settings_.activation);
   }
 
   ValueId Function(const Line& line, ValueId x) {
@@ -915,12 +477,12 @@ class Builder {
     const auto by = Constant(line.arguments[2]);
     return by ? write_.Fn(fn, x, *by) : x;
   }
-  // A number, a constant of the description, or a key of the configuration.
   std::optional<double> Constant(const LineArgument& by) {
-    if (by.word.empty()) return by.number;
-    const std::string constant = "constants." + by.word;
-    if (description_.Setting(constant) != nullptr) return Number(constant);
-    return formulas_->Key(by.word);
+    return by.word.empty() ? by.number : reader_->Constant(by.word);
+  }
+  ValueId Activated(ValueId x) {
+    const Activation& by = settings_.activation;
+    return write_.Fn(by.fn, x, by.fn == "swish" ? by.alpha : 0);
   }
 
   // The wider one first.
@@ -941,9 +503,9 @@ class Builder {
   std::vector<ValueId> Parts(const Line& line, ValueId x) {
     std::vector<LabelId> parts;
     for (const int32_t dim : line.arguments[1].dims) {
-      parts.push_back(dims_[static_cast<size_t>(dim)]);
+      parts.push_back(labels_.Dim(dim));
     }
-    const LabelId whole = PartsLabel(parts);
+    const LabelId whole = labels_.OfParts(parts);
     std::vector<ValueId> out;
     if (!write_.Has(x, whole)) {
       Fail(line, "`" + line.name + "` has no such parts");
@@ -957,10 +519,9 @@ class Builder {
 
   // Another dimension's, of the same size.
   ValueId Renamed(const Line& line, ValueId x) {
-    const LabelId from = dims_[static_cast<size_t>(line.arguments[1].dims[0])];
-    const LabelId to = dims_[static_cast<size_t>(line.arguments[2].dims[0])];
-    const bool same = out_.sizes[static_cast<size_t>(from)] ==
-                      out_.sizes[static_cast<size_t>(to)];
+    const LabelId from = labels_.Dim(line.arguments[1].dims[0]);
+    const LabelId to = labels_.Dim(line.arguments[2].dims[0]);
+    const bool same = labels_.SizeOf(from) == labels_.SizeOf(to);
     if (!same || !write_.Has(x, from) || write_.Has(x, to)) {
       Fail(line, "`" + line.name + "` needs a dimension and one of its size");
       return kNoValue;
@@ -969,8 +530,8 @@ class Builder {
   }
 
   int64_t RopeIndex(LabelId label) {
-    Rope rope = layer_rope_;
-    const int64_t size = out_.sizes[static_cast<size_t>(label)];
+    Rope rope = layer_settings_.rope;
+    const int64_t size = labels_.SizeOf(label);
     // So many elements of a head, not such a part.
     if (rope.turned > 1) {
       rope.turned /= static_cast<double>(std::max<int64_t>(size, 1));
@@ -1012,10 +573,8 @@ class Builder {
     }
     Labels labels = write_.LabelsOf(x);
     std::replace(labels.begin(), labels.end(), of.query, of.key);
-    const std::string name = write_.name;
-    const ValueId before = MakeDatum(DataKind::kCache, "cache", labels, false);
-    write_.Producer(before).anchor = "kcache";
-    write_.name = name;
+    const ValueId before =
+        streams_.NewData(DataKind::kCache, "cache", labels, false, "kcache");
     // What prefill kept of another stack's tokens stays as it is; `x` is not
     // made again.
     if (seen != stack_) {
@@ -1032,32 +591,6 @@ class Builder {
     return after;
   }
 
-  // Positions of keys from those of queries, outside the layers.
-  void MakeKeys(const Stream& of, ValueId queries, ValueId& keys) {
-    if (keys != kNoValue) return;
-    keys = write_.Rename(queries, of.query, of.key);
-    write_.Producer(keys).layer = -1;
-    graph().values[static_cast<size_t>(keys)].integral = true;
-  }
-
-  // Whose tokens a value has.
-  size_t StreamOf(ValueId value) const {
-    const LabelId encoder = out_.graph.common.encoder_query;
-    return encoder != kNoLabel && write_.Has(value, encoder) ? kEncoderStack
-                                                             : 0;
-  }
-
-  void MakePlaces(Stream& of) {
-    if (of.places != kNoValue) return;
-    const std::string name = write_.name;
-    of.places = MakeDatum(DataKind::kPositions, "places", {of.query}, true);
-    write_.name = name;
-    Op& op = write_.Producer(of.places);
-    op.layer = -1;
-    op.anchor = "tokens";
-    MakeKeys(of, of.places, of.key_places);
-  }
-
   // What scores get by how far apart query and key are; of a table that several
   // layers have, once.
   ValueId Near(const Line& line, ValueId query, size_t seen) {
@@ -1067,14 +600,14 @@ class Builder {
     const auto known = near_.find(key);
     if (known != near_.end()) return known->second;
     const Labels labels = write_.LabelsOf(table);
-    const auto most = Number("distance");
+    const auto most = reader_->Number("distance");
     if (!most || labels.size() != 2 || !write_.Has(query, labels.back())) {
       Fail(line,
            "`" + line.name + "` needs `distance` and a table of rows by heads");
       return kNoValue;
     }
     if (distance_ == kNoLabel) {
-      distance_ = NewLabel("distance", "", static_cast<int64_t>(*most));
+      distance_ = labels_.New("distance", "", static_cast<int64_t>(*most));
     }
     Op op;
     op.kind = OpKind::kDistance;
@@ -1087,8 +620,8 @@ class Builder {
       op.in = {stream().positions, streams_[seen].key_positions};
       apart.insert(apart.begin(), graph().common.batch);
     } else {
-      MakePlaces(stream());
-      MakePlaces(streams_[seen]);
+      streams_.MakePlaces(stream());
+      streams_.MakePlaces(streams_[seen]);
       op.in = {stream().places, streams_[seen].key_places};
     }
     const ValueId rows = write_.Append(std::move(op), std::move(apart), true);
@@ -1104,9 +637,9 @@ class Builder {
       contracted.push_back(write_.LabelsOf(queries.back()).back());
     }
     const ValueId given = Value(line, 2);
-    const size_t seen = given == kNoValue ? stack_ : StreamOf(given);
+    const size_t seen = given == kNoValue ? stack_ : streams_.StackOf(given);
     Stream& of = streams_[seen];
-    if (seen == stack_) MakeKeys(of, of.positions, of.key_positions);
+    if (seen == stack_) streams_.MakeKeyPositions(of);
     for (const int32_t variable : line.arguments[1].variables) {
       const ValueId key = variables_[static_cast<size_t>(variable)];
       if (key == kNoValue) return kNoValue;
@@ -1118,7 +651,10 @@ class Builder {
     }
     const ValueId values = Remembered(given, seen);
     MakeOwnLabels(values);
-    AttentionSettings settings = attention_;
+    AttentionSettings settings = settings_.attention;
+    settings.windowed = layer_settings_.windowed;
+    settings.chunked = layer_settings_.chunked;
+    settings.copied_heads = copied_heads_;
     settings.query = stream().query;
     settings.key = of.key;
     settings.query_positions = stream().query_positions;
@@ -1126,10 +662,10 @@ class Builder {
     // Of another stack's tokens all are seen.
     settings.causal = seen == stack_ && stream().causal;
     settings.sloped = settings.sloped && seen == stack_;
-    if (scale_ > 0) {
-      settings.scale.constant = scale_;
+    if (settings_.scale > 0) {
+      settings.scale.constant = settings_.scale;
     } else {
-      settings.scale.powers.emplace_back(PartsLabel(contracted), -0.5);
+      settings.scale.powers.emplace_back(labels_.OfParts(contracted), -0.5);
     }
     const bool near = line.op == LineOp::kAttentionNear;
     if (near) settings.near = Near(line, queries[0], seen);
@@ -1151,10 +687,12 @@ class Builder {
     write_.Producer(logits).anchor = "router";
     const LabelId experts = write_.LabelsOf(logits).back();
     graph().common.experts = experts;
-    RouterSettings router = router_;
-    if (correction_ >= 0) router.correction = ParameterOf(correction_, layer_);
+    RouterSettings router = settings_.router;
+    if (correction_ >= 0)
+      router.correction = parameters_->Of(correction_, layer_);
     const Routed routed = Route(write_, logits, experts, router);
-    const bool judged = router_losses_.balance != 0 || router_losses_.z != 0;
+    const RouterLosses& losses = settings_.router_losses;
+    const bool judged = losses.balance != 0 || losses.z != 0;
     if (mode_ == Mode::kTrain && judged) {
       const std::string name = write_.name;
       write_.name = "router statistics";
@@ -1173,7 +711,7 @@ class Builder {
     }
     weights.down = RoleValue(line, down);
     weights.down_bias = BiasOf(line, down);
-    return Experts(write_, x, routed, experts, weights, activation_);
+    return Experts(write_, x, routed, experts, weights, settings_.activation);
   }
 
   bool Finish(const Lines& lines) {
@@ -1191,11 +729,13 @@ class Builder {
     graph().logits = logits;
     if (mode_ == Mode::kTrain) {
       write_.name = "loss";
-      std::vector<ValueId> losses = {CrossEntropy(
-          write_, logits, labels_, weights_, write_.LabelsOf(logits).back(),
-          Number("z_loss").value_or(0))};
+      std::vector<ValueId> losses = {
+          CrossEntropy(write_, logits, streams_.labels(), streams_.weights(),
+                       write_.LabelsOf(logits).back(),
+                       reader_->Number("z_loss").value_or(0))};
       for (const ValueId one :
-           LossesOf(write_, routers_, graph().common.experts, router_losses_)) {
+           LossesOf(write_, routers_, graph().common.experts,
+                    settings_.router_losses)) {
         losses.push_back(one);
       }
       write_.name = "total loss";
@@ -1213,33 +753,27 @@ class Builder {
   const Mode mode_;
   Findings& findings_;
   const std::vector<int32_t>& only_layers_;
+  const AttentionForm form_;
   StepModel out_;
+  LabelTable labels_;
   GraphWriter write_;
+  Streams streams_;
   std::unique_ptr<Formulas> formulas_;
   std::optional<Roles> own_roles_;
   const Roles* roles_;
-  std::vector<LabelId> dims_;  // by the description's
-  std::map<std::string, LabelId, std::less<>> composites_;
-  std::vector<ValueId> parameters_;    // by role and layer
-  std::map<int32_t, int32_t> biases_;  // by role
+  std::optional<SettingsReader> reader_;
+  std::optional<Parameters> parameters_;
+  ModelSettings settings_;
+  LayerSettings layer_settings_;
   std::vector<ValueId> variables_;
-  std::vector<Stream> streams_;  // by stack
   size_t stack_ = 0;
-  ValueId labels_ = kNoValue, weights_ = kNoValue;
+  int32_t layer_ = -1;
   // What attention adds, by its table, and whose queries and keys it is for.
   std::map<std::pair<ValueId, size_t>, ValueId> near_;
   LabelId distance_ = kNoLabel, frames_ = kNoLabel;
-  NormSettings norm_;
-  Activation activation_;
-  AttentionSettings attention_;
-  RouterSettings router_;
-  RouterLosses router_losses_;
+  LabelId copied_heads_ = kNoLabel;
   std::vector<RouterStatistics> routers_;  // of the layers so far
-  Rope rope_, layer_rope_;
-  double scale_ = 0;
   int32_t correction_ = -1;
-  int32_t layer_ = -1;
-  bool turns_ = true;
   bool made_own_labels_ = false;
   bool failed_ = false;
 };
@@ -1269,65 +803,6 @@ bool HasMode(const ModelDescription& description, const ModelConfig* config,
   Findings unsaid;
   const auto formulas = Formulas::Make(description, config, unsaid);
   return formulas == nullptr || formulas->Condition(*causal);
-}
-
-void FinishSizes(const Graph& graph, Sizes& sizes) {
-  const RingLabels& ring = graph.ring;
-  if (ring.turns != kNoLabel) {
-    const auto size = [&](LabelId label) -> int64_t& {
-      return sizes[static_cast<size_t>(label)];
-    };
-    size(ring.query_rows) = size(graph.common.query) / size(ring.turns);
-    size(ring.key_rows) = size(graph.common.key) / size(ring.turns);
-  }
-  // Labels are made after those that they are made of.
-  for (size_t i = 0; i < graph.labels.size(); ++i) {
-    const Label& label = graph.labels[i];
-    if (!label.parts.empty()) {
-      sizes[i] = 0;
-      for (const LabelId part : label.parts) {
-        sizes[i] += sizes[static_cast<size_t>(part)];
-      }
-    }
-    if (!label.factors.empty()) {
-      std::vector<int64_t> factors;
-      for (const LabelId factor : label.factors) {
-        factors.push_back(sizes[static_cast<size_t>(factor)]);
-      }
-      sizes[i] = CheckedProduct(factors).value_or(0);
-    }
-  }
-}
-
-Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length) {
-  const Graph& graph = step.graph;
-  const CommonLabels& common = graph.common;
-  Sizes sizes = step.sizes;
-  const auto size = [&](LabelId label) -> int64_t& {
-    return sizes[static_cast<size_t>(label)];
-  };
-  const bool decodes =
-      std::any_of(graph.caches.begin(), graph.caches.end(),
-                  [](const Cache& cache) { return cache.before != kNoValue; });
-  size(common.batch) = batch;
-  size(common.query) = decodes ? 1 : length;
-  size(common.key) = length;
-  if (common.encoder_query != kNoLabel) {
-    const int64_t tokens =
-        step.encoder_length > 0 ? step.encoder_length : length;
-    size(common.encoder_query) = size(common.encoder_key) = tokens;
-  }
-  if (common.slot != kNoLabel && common.experts != kNoLabel) {
-    const double each =
-        static_cast<double>(size(common.query)) *
-        static_cast<double>(size(common.top_k)) /
-        static_cast<double>(std::max<int64_t>(size(common.experts), 1));
-    const double factor = step.capacity > 0 ? step.capacity : 1;
-    size(common.slot) =
-        std::max<int64_t>(1, static_cast<int64_t>(std::ceil(each * factor)));
-  }
-  FinishSizes(graph, sizes);
-  return sizes;
 }
 
 }  // namespace shardc::step

@@ -52,13 +52,6 @@ std::optional<StepModel> BuildForward(
 bool HasMode(const ModelDescription& description, const ModelConfig* config,
              Mode mode);
 
-// With `batch` rows of `length` tokens; in decoding of one, after `length`. A
-// queue without a limit has the slots that uniform routing fills.
-Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length);
-
-// Sizes of labels with factors and parts from those of others.
-void FinishSizes(const Graph& graph, Sizes& sizes);
-
 }  // namespace shardc::step
 
 #endif  // SHARDC_STEP_BUILD_H_

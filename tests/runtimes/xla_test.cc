@@ -24,6 +24,7 @@
 #include "step/described.h"
 #include "step/lower.h"
 #include "step/optimizer.h"
+#include "step/sizes.h"
 #include "step/vjp.h"
 #include "target/open.h"
 #include "temporary_folder.h"

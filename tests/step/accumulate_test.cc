@@ -1,4 +1,5 @@
 #include "step/accumulate.h"
+#include "step/sizes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
 #include "step/build.h"
+#include "step/sizes.h"
 
 #include <algorithm>
 #include <cmath>

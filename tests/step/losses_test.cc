@@ -12,6 +12,7 @@
 #include "model/model_description.h"
 #include "step/accumulate.h"
 #include "step/described.h"
+#include "step/sizes.h"
 #include "step/vjp.h"
 
 namespace shardc::step {

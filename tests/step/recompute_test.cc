@@ -1,4 +1,5 @@
 #include "step/recompute.h"
+#include "step/sizes.h"
 
 #include <algorithm>
 #include <set>

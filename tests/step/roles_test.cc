@@ -1,4 +1,5 @@
 #include "step/roles.h"
+#include "step/sizes.h"
 
 #include <algorithm>
 #include <cstdlib>

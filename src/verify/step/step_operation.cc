@@ -12,6 +12,7 @@
 #include "exec/machine/mesh_sim.h"
 #include "plan/compile.h"
 #include "step/build.h"
+#include "step/sizes.h"
 #include "verify/cases/matrix.h"
 #include "verify/judge/given.h"
 

@@ -16,6 +16,7 @@
 #include "exec/machine/mesh_sim.h"
 #include "source/digest.h"
 #include "source/wording.h"
+#include "step/sizes.h"
 #include "step/validate.h"
 #include "verify/step/step_operation.h"
 #include "verify/step/witness.h"

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "step/build.h"
+#include "step/sizes.h"
 #include "verify/cases/reduced_sizes.h"
 
 namespace shardc::verify {

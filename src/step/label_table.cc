@@ -1,0 +1,85 @@
+// A label's name tells how it is made, and is what it is known by:
+//
+//   factors n, and parts c and r  ->  (n (c+r))
+#include "step/label_table.h"
+
+#include <utility>
+
+namespace shardc::step {
+
+void LabelTable::MakeCommon(std::span<const int64_t> dims) {
+  CommonLabels& common = graph_.common;
+  common.batch = New("b", "BATCH", 0);
+  common.query = New("t", "QUERY_LENGTH", 0);
+  common.key = New("s", "KV_LENGTH", 0);
+  if (description_.HasEncoder()) {
+    common.encoder_query = New("te", "QUERY_LENGTH", 0);
+    common.encoder_key = New("se", "KV_LENGTH", 0);
+  }
+  for (size_t i = 0; i < description_.dims.size(); ++i) {
+    const std::string& name = description_.dims[i].first;
+    const auto axis = description_.axes.find(name);
+    dims_.push_back(New(
+        name, axis == description_.axes.end() ? "" : axis->second, dims[i]));
+  }
+}
+
+LabelId LabelTable::New(std::string name, std::string_view semantic,
+                        int64_t size) {
+  Label label;
+  label.name = std::move(name);
+  label.semantic = semantic;
+  graph_.labels.push_back(std::move(label));
+  sizes_.push_back(size);
+  return static_cast<LabelId>(graph_.labels.size() - 1);
+}
+
+LabelId LabelTable::OfParts(const std::vector<LabelId>& parts) {
+  if (parts.size() == 1) return parts[0];
+  std::string name;
+  for (const LabelId part : parts) {
+    name += name.empty() ? "(" : "+";
+    name += (*this)[part].name;
+  }
+  return Composite(name + ")", parts, true);
+}
+
+LabelId LabelTable::OfFactors(const std::vector<LabelId>& factors) {
+  if (factors.size() == 1) return factors[0];
+  std::string name;
+  for (const LabelId factor : factors) {
+    name += name.empty() ? "(" : " ";
+    name += (*this)[factor].name;
+  }
+  return Composite(name + ")", factors, false);
+}
+
+LabelId LabelTable::Of(const DescribedDim& dim) {
+  std::vector<LabelId> factors;
+  for (const auto& names : dim.factors) {
+    std::vector<LabelId> parts;
+    for (const std::string& name : names) parts.push_back(Named(name));
+    factors.push_back(OfParts(parts));
+  }
+  return OfFactors(factors);
+}
+
+LabelId LabelTable::Named(std::string_view dim) const {
+  for (size_t i = 0; i < description_.dims.size(); ++i) {
+    if (description_.dims[i].first == dim) return dims_[i];
+  }
+  return kNoLabel;
+}
+
+LabelId LabelTable::Composite(const std::string& name,
+                              const std::vector<LabelId>& of, bool parts) {
+  const auto known = composites_.find(name);
+  if (known != composites_.end()) return known->second;
+  const LabelId label = New(name, "", 0);
+  Label& made = (*this)[label];
+  (parts ? made.parts : made.factors) = of;
+  composites_[name] = label;
+  return label;
+}
+
+}  // namespace shardc::step

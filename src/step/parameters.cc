@@ -1,0 +1,103 @@
+// What is outside the layers first, then layer by layer. A parameter that a
+// layer lacks may be its stack's first layer's or, by another role, a tied one:
+//
+//   lm_head, tied to embed  ->  embed's value
+#include "step/parameters.h"
+
+#include <algorithm>
+#include <string>
+
+namespace shardc::step {
+
+bool IsWritten(std::span<const int32_t> only_layers, int32_t layer) {
+  return only_layers.empty() ||
+         std::find(only_layers.begin(), only_layers.end(), layer) !=
+             only_layers.end();
+}
+
+void Parameters::Make(std::span<const int32_t> only_layers,
+                      LabelTable& labels) {
+  const size_t roles = description_.roles.size();
+  values_.assign(roles * static_cast<size_t>(roles_.layers), kNoValue);
+  std::vector<Labels> of_role(roles);
+  for (size_t role = 0; role < roles; ++role) {
+    if (!AnyRow(role)) continue;
+    for (const DescribedDim& dim : description_.roles[role].dims) {
+      of_role[role].push_back(labels.Of(dim));
+    }
+  }
+  for (const bool in_layers : {false, true}) {
+    const int64_t layers = in_layers ? roles_.layers : 1;
+    for (int32_t layer = 0; layer < layers; ++layer) {
+      for (size_t role = 0; role < roles; ++role) {
+        if (roles_.in_layers[role] != in_layers) continue;
+        if (in_layers && !IsWritten(only_layers, layer) &&
+            !Serves(role, layer)) {
+          continue;
+        }
+        MakeOne(role, in_layers ? layer : -1, of_role[role]);
+      }
+    }
+  }
+  write_.layer = -1;
+}
+
+// Layers that lack their own take this one's.
+bool Parameters::Serves(size_t role, int64_t layer) const {
+  const DescribedRole& described = description_.roles[role];
+  return described.shared && layer == roles_.BeginOf(described.stack);
+}
+
+bool Parameters::AnyRow(size_t role) const {
+  const size_t begin = role * static_cast<size_t>(roles_.layers);
+  for (size_t i = 0; i < static_cast<size_t>(roles_.layers); ++i) {
+    if (!roles_.rows[begin + i].empty()) return true;
+  }
+  return false;
+}
+
+void Parameters::MakeOne(size_t role, int32_t layer, const Labels& labels) {
+  const size_t at = role * static_cast<size_t>(roles_.layers) +
+                    static_cast<size_t>(std::max(layer, 0));
+  if (roles_.rows[at].empty()) return;
+  const std::string& name = description_.roles[role].name;
+  write_.layer = layer;
+  write_.name = name;
+  values_[at] = write_.Input(labels);
+  // Norms and biases do not decay.
+  write_.graph().parameters.push_back(
+      {name, layer, values_[at], roles_.rows[at], labels.size() > 1});
+}
+
+ValueId Parameters::Of(int32_t role, int32_t layer) const {
+  const bool in_layers = roles_.in_layers[static_cast<size_t>(role)];
+  const DescribedRole& described =
+      description_.roles[static_cast<size_t>(role)];
+  if (in_layers && layer < 0) return kNoValue;
+  const ValueId value = values_[static_cast<size_t>(role * roles_.layers +
+                                                    (in_layers ? layer : 0))];
+  if (value != kNoValue) return value;
+  const auto first = static_cast<int32_t>(roles_.BeginOf(described.stack));
+  if (described.shared && layer != first) return Of(role, first);
+  if (described.tied.empty()) return value;
+  const int32_t other = RoleNamed(described.tied);
+  return other < 0 ? kNoValue : Of(other, layer);
+}
+
+ValueId Parameters::BiasOf(int32_t role, int32_t layer) {
+  auto [at, is_new] = biases_.emplace(role, -1);
+  if (is_new) {
+    at->second =
+        RoleNamed(description_.roles[static_cast<size_t>(role)].name + ".bias");
+  }
+  return at->second < 0 ? kNoValue : Of(at->second, layer);
+}
+
+int32_t Parameters::RoleNamed(std::string_view name) const {
+  for (size_t i = 0; i < description_.roles.size(); ++i) {
+    if (description_.roles[i].name == name) return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+}  // namespace shardc::step

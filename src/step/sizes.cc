@@ -1,0 +1,70 @@
+#include "step/sizes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "source/checked.h"
+
+namespace shardc::step {
+
+void FinishSizes(const Graph& graph, Sizes& sizes) {
+  const RingLabels& ring = graph.ring;
+  if (ring.turns != kNoLabel) {
+    const auto size = [&](LabelId label) -> int64_t& {
+      return sizes[static_cast<size_t>(label)];
+    };
+    size(ring.query_rows) = size(graph.common.query) / size(ring.turns);
+    size(ring.key_rows) = size(graph.common.key) / size(ring.turns);
+  }
+  // Labels are made after those that they are made of.
+  for (size_t i = 0; i < graph.labels.size(); ++i) {
+    const Label& label = graph.labels[i];
+    if (!label.parts.empty()) {
+      sizes[i] = 0;
+      for (const LabelId part : label.parts) {
+        sizes[i] += sizes[static_cast<size_t>(part)];
+      }
+    }
+    if (!label.factors.empty()) {
+      std::vector<int64_t> factors;
+      for (const LabelId factor : label.factors) {
+        factors.push_back(sizes[static_cast<size_t>(factor)]);
+      }
+      sizes[i] = CheckedProduct(factors).value_or(0);
+    }
+  }
+}
+
+Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length) {
+  const Graph& graph = step.graph;
+  const CommonLabels& common = graph.common;
+  Sizes sizes = step.sizes;
+  const auto size = [&](LabelId label) -> int64_t& {
+    return sizes[static_cast<size_t>(label)];
+  };
+  const bool decodes =
+      std::any_of(graph.caches.begin(), graph.caches.end(),
+                  [](const Cache& cache) { return cache.before != kNoValue; });
+  size(common.batch) = batch;
+  size(common.query) = decodes ? 1 : length;
+  size(common.key) = length;
+  if (common.encoder_query != kNoLabel) {
+    const int64_t tokens =
+        step.encoder_length > 0 ? step.encoder_length : length;
+    size(common.encoder_query) = size(common.encoder_key) = tokens;
+  }
+  if (common.slot != kNoLabel && common.experts != kNoLabel) {
+    const double each =
+        static_cast<double>(size(common.query)) *
+        static_cast<double>(size(common.top_k)) /
+        static_cast<double>(std::max<int64_t>(size(common.experts), 1));
+    const double factor = step.capacity > 0 ? step.capacity : 1;
+    size(common.slot) =
+        std::max<int64_t>(1, static_cast<int64_t>(std::ceil(each * factor)));
+  }
+  FinishSizes(graph, sizes);
+  return sizes;
+}
+
+}  // namespace shardc::step
