@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/copy.h"
@@ -301,6 +303,18 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
   settings.run.reuse = flags.reuse;
   settings.run.sync = !flags.no_sync;
   return settings;
+}
+
+bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
+                  Findings& findings) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(source, error) ||
+      !std::filesystem::equivalent(source, flags.out, error)) {
+    return false;
+  }
+  findings.Add(code::kUsage, {}, "`--out` is the directory that is read",
+               "write to another directory");
+  return true;
 }
 
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,

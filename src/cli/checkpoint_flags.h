@@ -40,6 +40,11 @@ struct CheckpointSettings {
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
+// Whether `out` is the directory that is read: two sets in one folder are none.
+// A finding (usage) then says so.
+bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
+                  Findings& findings);
+
 // Moves it, or with --dry-run says what would be moved. Pieces that are read
 // are compared with their checksums first, but under --no-verify. Interrupted,
 // it says what lies there and ends as the signal asks.

@@ -32,6 +32,9 @@ int RunMerge(const MergeFlags& flags, const Common& common,
                  "a directory needs --max-shard-size, such as 5GB");
     return kFailed;
   }
+  if (RefuseItsOwn(flags.directory, flags.checkpoint, findings)) {
+    return kFailed;
+  }
   const auto stored = ReadStoredPieces(flags.directory, findings);
   if (!stored) return kFailed;
   const auto transfer = PlanMerge(*stored, options, findings);

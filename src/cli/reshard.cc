@@ -1,9 +1,7 @@
 // `shardc reshard`: one plan's pieces to another's, which is `split` with
 // pieces for a checkpoint: dp 2, tp 4 to tp 8 without a whole copy between.
-#include <filesystem>
-#include <system_error>
-
 #include "checkpoint/shard_plan.h"
+#include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/shard_flags.h"
@@ -18,11 +16,7 @@ struct ReshardFlags {
 
 int RunReshard(const ReshardFlags& flags, const Common& common,
                Findings& findings) {
-  std::error_code error;
-  if (std::filesystem::equivalent(flags.directory, flags.shards.checkpoint.out,
-                                  error)) {
-    findings.Add(code::kUsage, {}, "`--out` is the directory that is read",
-                 "write to another directory");
+  if (RefuseItsOwn(flags.directory, flags.shards.checkpoint, findings)) {
     return kFailed;
   }
   const auto stored = ReadStoredPieces(flags.directory, findings);

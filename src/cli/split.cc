@@ -28,6 +28,9 @@ int RunSplit(const SplitFlags& flags, const Common& common,
                      " --plan ...` cuts them by another plan");
     return kFailed;
   }
+  if (RefuseItsOwn(flags.checkpoint, flags.shards.checkpoint, findings)) {
+    return kFailed;
+  }
   const auto stored = ReadStored(flags.checkpoint, findings);
   if (!stored) return kFailed;
   return RunShards(*stored, flags.shards, common, findings);

@@ -103,6 +103,25 @@ class Safety(Base):
                   {p: d for p, d in before.items()
                    if p.startswith(self.path("w") + "/")})
 
+    def test_a_folder_holds_one_set(self):
+        tensors = self.make()
+        plan = self.plan()
+        os.mkdir(self.path("w"))
+        write_safetensors(self.path("w", "model.safetensors"), tensors)
+        self.shardc("split", "--plan", plan, "--checkpoint", self.path("w"),
+                    "--out", self.path("pieces"))
+        os.symlink("w", self.path("w-link"))
+        before = self.bytes_of(self.dir)
+        for command in (["split", "--plan", plan, "--checkpoint",
+                         self.path("w"), "--out", self.path("w-link")],
+                        ["merge", self.path("pieces"), "--max-shard-size",
+                         "1MB", "--out", self.path("w", "..", "pieces")],
+                        ["reshard", self.path("pieces"), "--plan", plan,
+                         "--out", self.path("pieces")]):
+            run = self.shardc(*command, status=2)
+            self.assertIn("is the directory that is read", run.stderr)
+            self.assertEqual(self.bytes_of(self.dir), before)
+
     def test_a_failed_run_leaves_no_new_folder(self):
         self.make()
         plan = self.plan()
