@@ -14,6 +14,8 @@
 #include <span>
 #include <utility>
 
+#include "source/wording.h"
+
 namespace shardc::families {
 namespace {
 
@@ -31,7 +33,10 @@ constexpr std::array<std::string_view, 3> kProduct = {"*", "//", "%"};
 constexpr std::array<Words, 6> kLevels = {kOr,      kAnd, kCompare,
                                           kDefault, kSum, kProduct};
 constexpr size_t kNotLevel = 2;
+// An expression that people write has tens of parts; what is read of it goes
+// down into them, and so does what destroys it.
 constexpr int kDeepest = 64;
+constexpr int kMostParts = 1000;
 
 bool IsLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -50,8 +55,25 @@ class Parser {
     return whole;
   }
   size_t at() const { return at_; }
+  bool is_too_large() const { return depth_ > kDeepest || parts_ > kMostParts; }
 
  private:
+  // Counts how deep what follows lies, up to the deepest that is read.
+  class Deeper {
+   public:
+    explicit Deeper(int& depth) : depth_(depth) { ++depth_; }
+    // Too deep once, it stays so: that is how it is known afterwards.
+    ~Deeper() {
+      if (depth_ <= kDeepest) --depth_;
+    }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+    bool is_too_deep() const { return depth_ > kDeepest; }
+
+   private:
+    int& depth_;
+  };
+
   void Skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
@@ -79,33 +101,38 @@ class Parser {
     return text_.substr(begin, at_ - begin);
   }
 
-  static Expression Make(Kind kind, std::string_view text,
-                         std::vector<Expression> parts) {
-    return {kind, 0, std::string(text), std::move(parts)};
+  // Nothing where there are too many of them.
+  template <typename... Parts>
+  std::optional<Expression> Make(Kind kind, std::string_view text,
+                                 Parts... parts) {
+    if (++parts_ > kMostParts) return std::nullopt;
+    Expression out{kind, 0, std::string(text), {}};
+    out.parts.reserve(sizeof...(parts));
+    (out.parts.push_back(std::move(parts)), ...);
+    return out;
   }
 
   std::optional<Expression> Choice() {
-    if (++depth_ > kDeepest) return std::nullopt;
+    const Deeper deeper(depth_);
+    if (deeper.is_too_deep()) return std::nullopt;
     auto value = Level(0);
-    if (value && Take("if")) {
-      auto condition = Level(0);
-      if (!condition || !Take("else")) return std::nullopt;
-      auto other = Choice();
-      if (!other) return std::nullopt;
-      value =
-          Make(Kind::kChoice, "",
-               {std::move(*value), std::move(*condition), std::move(*other)});
-    }
-    --depth_;
-    return value;
+    if (!value || !Take("if")) return value;
+    auto condition = Level(0);
+    if (!condition || !Take("else")) return std::nullopt;
+    auto other = Choice();
+    if (!other) return std::nullopt;
+    return Make(Kind::kChoice, "", std::move(*value), std::move(*condition),
+                std::move(*other));
   }
 
   std::optional<Expression> Level(size_t level) {
     if (level == kLevels.size()) return Unary();
     if (level == kNotLevel && Take("not")) {
+      const Deeper deeper(depth_);
+      if (deeper.is_too_deep()) return std::nullopt;
       auto value = Level(level);
       if (!value) return std::nullopt;
-      return Make(Kind::kUnary, "not", {std::move(*value)});
+      return Make(Kind::kUnary, "not", std::move(*value));
     }
     auto left = Level(level + 1);
     while (left) {
@@ -116,27 +143,29 @@ class Parser {
       if (taken.empty()) break;
       auto right = Level(level + 1);
       if (!right) return std::nullopt;
-      left = Make(Kind::kBinary, taken, {std::move(*left), std::move(*right)});
+      left = Make(Kind::kBinary, taken, std::move(*left), std::move(*right));
     }
     return left;
   }
 
   std::optional<Expression> Unary() {
     if (Take("-")) {
+      const Deeper deeper(depth_);
+      if (deeper.is_too_deep()) return std::nullopt;
       auto value = Unary();
       if (!value) return std::nullopt;
-      return Make(Kind::kUnary, "-", {std::move(*value)});
+      return Make(Kind::kUnary, "-", std::move(*value));
     }
     auto value = Primary();
     while (value) {
       if (Take(".")) {
         const std::string_view name = TakeName();
         if (name.empty()) return std::nullopt;
-        value = Make(Kind::kMember, name, {std::move(*value)});
+        value = Make(Kind::kMember, name, std::move(*value));
       } else if (Take("[")) {
         auto index = Choice();
         if (!index || !Take("]")) return std::nullopt;
-        value = Make(Kind::kIndex, "", {std::move(*value), std::move(*index)});
+        value = Make(Kind::kIndex, "", std::move(*value), std::move(*index));
       } else {
         break;
       }
@@ -157,14 +186,18 @@ class Parser {
   }
 
   std::optional<Expression> Number() {
-    Expression out;
-    out.kind = Kind::kNumber;
+    int64_t number = 0;
     for (; at_ < text_.size() && IsDigit(text_[at_]); ++at_) {
-      if (__builtin_mul_overflow(out.number, int64_t{10}, &out.number) ||
-          __builtin_add_overflow(out.number, text_[at_] - '0', &out.number)) {
+      if (__builtin_mul_overflow(number, int64_t{10}, &number) ||
+          __builtin_add_overflow(number, text_[at_] - '0', &number)) {
         return std::nullopt;
       }
     }
+    return Constant(Kind::kNumber, number);
+  }
+  std::optional<Expression> Constant(Kind kind, int64_t number) {
+    auto out = Make(kind, "");
+    if (out) out->number = number;
     return out;
   }
 
@@ -175,7 +208,7 @@ class Parser {
     if (Take("'")) {
       const size_t end = text_.find('\'', at_);
       if (end == text_.npos) return std::nullopt;
-      Expression out = Make(Kind::kText, text_.substr(at_, end - at_), {});
+      auto out = Make(Kind::kText, text_.substr(at_, end - at_));
       at_ = end + 1;
       return out;
     }
@@ -187,7 +220,7 @@ class Parser {
     if (Take("[")) {
       auto items = List("]");
       if (!items) return std::nullopt;
-      return Make(Kind::kList, "", std::move(*items));
+      return Around(Kind::kList, "", std::move(*items));
     }
     return Word();
   }
@@ -195,19 +228,27 @@ class Parser {
   std::optional<Expression> Word() {
     const std::string_view name = TakeName();
     if (name.empty()) return std::nullopt;
-    if (name == "null") return Expression{};
+    if (name == "null") return Make(Kind::kNull, "");
     if (name == "true" || name == "false") {
-      return Expression{Kind::kBool, name == "true" ? 1 : 0, {}, {}};
+      return Constant(Kind::kBool, name == "true" ? 1 : 0);
     }
-    if (!Take("(")) return Make(Kind::kName, name, {});
+    if (!Take("(")) return Make(Kind::kName, name);
     auto parts = List(")");
     if (!parts) return std::nullopt;
-    return Make(Kind::kCall, name, std::move(*parts));
+    return Around(Kind::kCall, name, std::move(*parts));
+  }
+
+  std::optional<Expression> Around(Kind kind, std::string_view text,
+                                   std::vector<Expression> parts) {
+    auto out = Make(kind, text);
+    if (out) out->parts = std::move(parts);
+    return out;
   }
 
   std::string_view text_;
   size_t at_ = 0;
   int depth_ = 0;
+  int parts_ = 0;
 };
 
 }  // namespace
@@ -217,12 +258,17 @@ std::optional<Expression> ParseExpression(std::string_view text,
                                           Findings& findings) {
   Parser parser(text);
   auto whole = parser.Whole();
-  if (!whole) {
+  if (whole) return whole;
+  if (parser.is_too_large()) {
+    findings.Add(code::kLimit, place,
+                 "an expression has more than " + CountText(kMostParts) +
+                     " parts, or lies " + CountText(kDeepest) + " deep");
+  } else {
     findings.Add(code::kSchema, place,
-                 "`" + std::string(text) + "` cannot be read from character " +
+                 ShortQuote(text) + " cannot be read from character " +
                      std::to_string(parser.at() + 1) + " on");
   }
-  return whole;
+  return std::nullopt;
 }
 
 }  // namespace shardc::families

@@ -34,7 +34,8 @@ struct Expression {
   std::vector<Expression> parts;
 };
 
-// A finding at `place` where the text is none.
+// A finding at `place` where the text is none, or goes beyond what is read of
+// one (limit).
 std::optional<Expression> ParseExpression(std::string_view text,
                                           const Place& place,
                                           Findings& findings);

@@ -22,6 +22,8 @@ namespace {
 constexpr int64_t kPatternBytes = int64_t{8} << 20;
 constexpr int64_t kTotalInstructions = 2'000'000;
 constexpr size_t kMaxPatterns = 100'000;
+// RE2 takes time by the square of what it compiles where parts are optional.
+constexpr size_t kMaxPatternBytes = 32'768;
 
 RE2::Options PatternOptions() {
   RE2::Options options;
@@ -97,6 +99,16 @@ std::optional<Matcher> Matcher::Compile(std::span<const Pattern> patterns,
   const size_t before = findings.errors();
   int64_t instructions = 0;
   for (const Pattern& pattern : patterns) {
+    if (pattern.text.size() > kMaxPatternBytes) {
+      findings.Add(code::kRegexLimit, pattern.place,
+                   "pattern " + ShortQuote(pattern.text) + " is " +
+                       CountText(static_cast<int64_t>(pattern.text.size())) +
+                       " bytes long",
+                   "the limit is " +
+                       CountText(static_cast<int64_t>(kMaxPatternBytes)) +
+                       ": give the parts rules of their own");
+      return std::nullopt;
+    }
     auto re = std::make_shared<RE2>(
         re2::StringPiece(pattern.text.data(), pattern.text.size()),
         PatternOptions());

@@ -15,6 +15,8 @@
 #include <charconv>
 #include <vector>
 
+#include "source/wording.h"
+
 namespace shardc {
 namespace {
 
@@ -188,8 +190,12 @@ bool CheckPattern(const re2::RE2& re, const Pattern& pattern,
                           !IsBadRepetition(re.error_arg()));
   const PatternFault fault =
       ExplainFault(pattern.text, re.error(), re.error_arg());
-  std::string message = "pattern `" + std::string(pattern.text) +
-                        "` is not usable: " + fault.reason;
+  constexpr size_t kShown = 200;
+  std::string message =
+      "pattern " +
+      (pattern.text.size() <= kShown ? "`" + std::string(pattern.text) + "`"
+                                     : ShortQuote(pattern.text)) +
+      " is not usable: " + fault.reason;
   if (fault.begin > 0 || fault.end < pattern.text.size()) {
     message +=
         " at position " + std::to_string(fault.begin + 1) + " (`" +

@@ -15,12 +15,16 @@
 #include <utility>
 
 #include "parse/keys.h"
+#include "source/wording.h"
 #include "yaml/read.h"
 
 namespace shardc {
 namespace {
 
 // Keys whose whole value is an expression, and those that have members.
+// Of a section and of one of its ops: what people write has tens.
+constexpr size_t kMostLines = 1000, kMostOperands = 64;
+
 constexpr std::array<std::string_view, 11> kExpressions = {
     "per_row",    "top_k", "window",   "chunks",       "causal", "distance",
     "activation", "scale", "soft_cap", "extra_layers", "z_loss"};
@@ -352,6 +356,12 @@ class Reader {
                        ", not a list of ops");
       return;
     }
+    if (node->items.size() > kMostLines) {
+      context_.Add(code::kLimit, *node,
+                   "`" + std::string(key) + "` has more than " +
+                       CountText(kMostLines) + " ops");
+      return;
+    }
     for (const YamlNode& item : node->items) {
       auto line =
           item.IsScalar() ? ParseDescribedLine(item.text) : std::nullopt;
@@ -360,10 +370,25 @@ class Reader {
                      "write `y = rmsnorm(x, norm1) @normed`");
         continue;
       }
+      if (IsLong(*line)) {
+        context_.Add(code::kLimit, item,
+                     "`" + line->op + "` has more than " +
+                         CountText(kMostOperands) + " operands or results");
+        continue;
+      }
       line->place = PlaceOf(item);
       line->when.place = line->place;
       out.push_back(std::move(*line));
     }
+  }
+
+  static bool IsLong(const DescribedLine& line) {
+    return line.results.size() > kMostOperands ||
+           line.arguments.size() > kMostOperands ||
+           std::any_of(line.arguments.begin(), line.arguments.end(),
+                       [](const DescribedArgument& argument) {
+                         return argument.names.size() > kMostOperands;
+                       });
   }
 
   const YamlContext& context_;

@@ -338,7 +338,7 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
                       IsAbsentParallelism(written.name);
     findings.Add(
         code::kUnknownName, written.place,
-        "there is no bundle `" + written.name + "`",
+        "there is no bundle " + ShortQuote(written.name),
         axis ? "to shard the first dimension, write `[" + written.name + "]`"
              : DidYouMean(
                    written.name, BundleNames(),

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/wording.h"
 #include "step/attention.h"
 #include "step/formulas.h"
 #include "step/functions.h"
@@ -54,7 +55,9 @@ class Builder {
     formulas_ = Formulas::Make(description_, config_, findings_);
     if (formulas_ == nullptr) return std::nullopt;
     const auto lines = ResolveLines(description_, findings_);
-    if (!lines || !FindRoles() || RefuseRoles()) return std::nullopt;
+    if (!lines || !FindRoles() || RefuseRoles() || RefuseSize(*lines)) {
+      return std::nullopt;
+    }
     reader_.emplace(description_, config_, *formulas_, findings_);
     parameters_.emplace(description_, *roles_, write_);
     MakeInputs();
@@ -125,6 +128,25 @@ class Builder {
       }
     }
     return !told.empty();
+  }
+
+  // Each line is some ops, which are judged, drawn and told one by one.
+  bool RefuseSize(const Lines& lines) {
+    constexpr size_t kMostLines = 200000;
+    size_t count = 0;
+    for (size_t stack = 0; stack < lines.stacks.size(); ++stack) {
+      const auto begin = static_cast<int32_t>(roles_->BeginOf(stack));
+      const auto layers = static_cast<int32_t>(roles_->stack_layers[stack]);
+      for (int32_t layer = begin; layer < begin + layers; ++layer) {
+        if (!IsWritten(only_layers_, layer)) continue;
+        count += lines.stacks[stack].layer.size();
+      }
+    }
+    if (count <= kMostLines) return false;
+    findings_.Add(
+        code::kLimit, description_.stacks[0].repeat.place,
+        "the model's layers have more than " + CountText(kMostLines) + " ops");
+    return true;
   }
 
   void MakeInputs() {

@@ -69,12 +69,14 @@ void Formulas::SetDim(const std::string& name, int64_t size) {
 }
 
 const families::Expression* Formulas::Parsed(const DescribedText& text) {
-  const auto known = parsed_.find(text.text);
-  if (known != parsed_.end()) return &known->second;
-  auto expression =
-      families::ParseExpression(text.text, text.place, *findings_);
-  if (!expression) return nullptr;
-  return &parsed_.emplace(text.text, std::move(*expression)).first->second;
+  auto known = parsed_.find(text.text);
+  if (known == parsed_.end()) {
+    known = parsed_
+                .emplace(text.text, families::ParseExpression(
+                                        text.text, text.place, *findings_))
+                .first;
+  }
+  return known->second ? &*known->second : nullptr;
 }
 
 std::optional<families::Value> Formulas::Value(const DescribedText& text) {

@@ -61,7 +61,9 @@ class Formulas {
   families::Description family_;
   std::unique_ptr<const JsonDocument> document_;
   std::unique_ptr<families::Evaluator> loud_, quiet_;
-  std::map<std::string, families::Expression, std::less<>> parsed_;
+  // What is none was told once.
+  std::map<std::string, std::optional<families::Expression>, std::less<>>
+      parsed_;
   std::map<std::string, int64_t, std::less<>> dims_;
   bool has_config_ = false;
   bool bound_ = false;

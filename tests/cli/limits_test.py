@@ -12,7 +12,8 @@ import tempfile
 import time
 import unittest
 
-from driver import BIN, INTERNAL, Case, is_sanitized, run
+from driver import (BIN, INTERNAL, MODELS, ROOT, TESTDATA, Case, is_sanitized,
+                    run)
 
 RULES = "version: 1\nrules:\n  - {match: '.*', spec: []}\n"
 
@@ -158,6 +159,32 @@ class Limits(Case):
                                "--processes", wrong, cwd=self.folder), 2)
             self.check(run(*command, "--no-project", "--mesh", "tp:4",
                            "--processes", "2", cwd=self.folder), 0)
+
+    def test_a_model_section_is_bounded(self):
+        with open(os.path.join(ROOT, "rules", "llama.hf.yaml"),
+                  encoding="utf-8") as file:
+            rules = file.read()
+        window = next(line for line in rules.split("\n")
+                      if line.startswith("  window: "))
+        last = "    - x = add(x, m) @resid\n"
+        self.assertIn(last, rules)
+        for text in (
+                rules.replace(window, "  window: 1 if " + "- " * 200000 + "1"),
+                rules.replace(window, "  window: 1" + " + 1" * 200000),
+                rules.replace(window, "  window: a" + ".b" * 200000),
+                rules.replace(last, "    - x = add(" + "x, " * 200000 + "x)\n"),
+                rules.replace(last, "    - x = add(" + "x + " * 200000 + "x)\n"),
+                rules.replace(last, last * 2000)):
+            command = ["--no-project", "--mesh", "fsdp:2", "--rules",
+                       self.write("rules.yaml", text), "--manifest",
+                       os.path.join(MODELS, "llama-3-8b.hf.manifest.json"),
+                       "--model", os.path.join(TESTDATA, "configs",
+                                               "llama-3-8b.config.json")]
+            result = run("verify", "--step", "decode", *command, timeout=60)
+            self.check(result, 2)
+            self.assertIn(" limit]", result.err)
+            self.assertLess(len(result.err), 5000)
+            self.assertIn(run("check", *command, timeout=60).rc, (0, 1, 2))
 
     def test_a_broken_project_is_told_in_the_format(self):
         self.write("shardc.yaml", "version: 1\ntargets: {a: {mush: x}}\n")

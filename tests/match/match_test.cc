@@ -131,6 +131,20 @@ TEST_CASE("many large patterns are refused as a whole, in bounded time") {
 
 // Random patterns over a small alphabet: the set, any number of threads and
 // the one-by-one loop give the same winners.
+TEST_CASE("a pattern of optional parts is refused before it takes its time") {
+  std::string text;
+  while (text.size() < 32'768) text += "a?";
+  Findings findings;
+  const std::vector<Pattern> longest = {{text, {}, '/'}};
+  CHECK(Matcher::Compile(longest, findings));
+  text += "a";
+  const std::vector<Pattern> longer = {{text, {}, '/'}};
+  CHECK_FALSE(Matcher::Compile(longer, findings));
+  REQUIRE(findings.all().size() == 1);
+  CHECK(findings.all()[0].code == &code::kRegexLimit);
+  CHECK(findings.all()[0].message.size() < 200);
+}
+
 TEST_CASE("the automaton agrees with trying the patterns one by one") {
   std::mt19937 random(20240611);
   const std::vector<std::string> pieces = {"a",  "b",     "/",    "\\d+",  ".",
