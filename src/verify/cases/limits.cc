@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "source/wording.h"
 
@@ -24,6 +26,18 @@ std::string CountOf(double count) {
 }  // namespace
 
 bool CheckSizes(const Sizes& sizes, Findings& findings) {
+  const std::pair<std::string_view, int64_t> all[] = {
+      {"batch", sizes.batch},        {"heads", sizes.heads},
+      {"kv_heads", sizes.key_heads}, {"head_dim", sizes.head_dim},
+      {"q_len", sizes.query_length}, {"kv_len", sizes.key_length}};
+  for (const auto& [name, size] : all) {
+    if (size >= 1) continue;
+    findings.Add(code::kUsage, {},
+                 std::string(name) + " is " + std::to_string(size) +
+                     ", which leaves attention nothing",
+                 "give it by --attention, or a model's config that has it");
+    return false;
+  }
   if (sizes.heads % sizes.key_heads != 0) {
     findings.Add(code::kUsage, {},
                  Counted(sizes.heads, "head") + " do not divide into " +

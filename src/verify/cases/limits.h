@@ -8,7 +8,8 @@
 
 namespace shardc::verify {
 
-// Heads in whole groups, queries no longer than their keys. Findings: usage.
+// One of each at least, heads in whole groups, queries no longer than their
+// keys. Findings: usage.
 bool CheckSizes(const Sizes& sizes, Findings& findings);
 // Devices, logits, numbers and pages of a request. Findings: usage.
 bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings);

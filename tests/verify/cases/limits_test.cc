@@ -1,0 +1,50 @@
+#include "verify/cases/limits.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+namespace shardc::verify {
+namespace {
+
+Sizes Usual() {
+  Sizes out;
+  out.batch = 2;
+  out.heads = 8;
+  out.key_heads = 4;
+  out.head_dim = 16;
+  out.query_length = 8;
+  out.key_length = 16;
+  return out;
+}
+
+TEST_CASE("sizes: of everything there is one at least") {
+  Findings none;
+  CHECK(CheckSizes(Usual(), none));
+  CHECK(none.empty());
+  for (int64_t Sizes::*const size :
+       {&Sizes::batch, &Sizes::heads, &Sizes::key_heads, &Sizes::head_dim,
+        &Sizes::query_length, &Sizes::key_length}) {
+    for (const int64_t wrong :
+         {int64_t{0}, int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
+      Sizes sizes = Usual();
+      sizes.*size = wrong;
+      Findings findings;
+      CHECK_FALSE(CheckSizes(sizes, findings));
+      CHECK(findings.all().size() == 1);
+    }
+  }
+}
+
+TEST_CASE("sizes: heads in whole groups, queries no longer than keys") {
+  Sizes sizes = Usual();
+  sizes.key_heads = 3;
+  Findings findings;
+  CHECK_FALSE(CheckSizes(sizes, findings));
+  sizes = Usual();
+  sizes.query_length = 17;
+  CHECK_FALSE(CheckSizes(sizes, findings));
+}
+
+}  // namespace
+}  // namespace shardc::verify
