@@ -7,8 +7,9 @@
 // = 60; the group 2 * 40 * 3 = 240.
 #include "comm/collective.h"
 
-#include <algorithm>
 #include <array>
+
+#include "source/checked.h"
 
 namespace shardc {
 
@@ -50,32 +51,39 @@ int64_t RingPassSent(int64_t input_bytes, int64_t n) {
   return (n - 1) * input_bytes;
 }
 
+namespace {
+
+// Of the two chunks next to each other that a member of an all_reduce does not
+// send, the fewest elements: floor(2E/n), since chunks are cut evenly.
+int64_t LeastTwoChunks(int64_t elements, int64_t n) {
+  const int64_t rest = elements % n;
+  return 2 * (elements / n) + (rest >= n - rest ? 1 : 0);
+}
+
+}  // namespace
+
 int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
                     int64_t n) {
   if (n == 1) return 0;
-  const int64_t bytes = elements * element_bytes;
-  int64_t most = 0;
+  const auto bytes = [&](int64_t count) {
+    return CheckedMul(count, element_bytes).value_or(INT64_MAX);
+  };
   switch (kind) {
     case Collective::kAllGather:
-      return AllGatherSent(bytes, n);
+      return CheckedMul(n - 1, bytes(elements)).value_or(INT64_MAX);
     case Collective::kAllToAll:
-      return AllToAllSent(bytes, n);
+      return AllToAllSent(bytes(elements), n);
     case Collective::kPpermute:
     case Collective::kBroadcast:
-      return bytes;
+      return bytes(elements);
     case Collective::kReduceScatter:
+      return bytes(elements - elements / n);
     case Collective::kAllReduce:
       break;
   }
-  // Where n divides, all members send the same.
-  const int64_t members = elements % n == 0 ? 1 : n;
-  for (int64_t i = 0; i < members; ++i) {
-    most =
-        std::max(most, kind == Collective::kAllReduce
-                           ? AllReduceSent(elements, element_bytes, n, i)
-                           : ReduceScatterSent(elements, element_bytes, n, i));
-  }
-  return most;
+  const auto sent =
+      CheckedAdd(elements - LeastTwoChunks(elements, n), elements);
+  return sent ? bytes(*sent) : INT64_MAX;
 }
 
 int64_t ReduceScatterSentByGroup(int64_t bytes, int64_t n) {

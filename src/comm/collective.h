@@ -50,6 +50,7 @@ int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);
 
 // What the busiest member of a group sends that starts with `elements` each:
 // of reduce_scatter, all_reduce and broadcast the whole, else its own part.
+// INT64_MAX where that does not fit.
 int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
                     int64_t n);
 

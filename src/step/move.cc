@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "source/checked.h"
+
 namespace shardc::step {
 namespace {
 
@@ -171,9 +173,10 @@ MoveCost CostOf(const std::vector<Move>& moves, const Axes& axes,
   for (const Move& move : moves) {
     if (move.kind == InstructionKind::kCollective) {
       ++out.collectives;
-      out.bytes += BusiestSent(
+      const int64_t sent = BusiestSent(
           move.collective, LocalElements(axes, value, *before, sizes),
           value.integral ? kWholeBytes : element_bytes, axes.Parts(move.axes));
+      out.bytes = CheckedAdd(out.bytes, sent).value_or(INT64_MAX);
     }
     before = &move.after;
   }

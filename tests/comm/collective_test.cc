@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace shardc {
@@ -75,6 +76,34 @@ TEST_CASE("what members send adds up to what the group sends") {
       CHECK(scattered == ReduceScatterSentByGroup(elements * 4, n));
       CHECK(reduced == AllReduceSentByGroup(elements * 4, n));
     }
+  }
+}
+
+TEST_CASE("the busiest member is the one that sends most") {
+  for (int64_t n = 2; n <= 24; ++n) {
+    for (int64_t elements = 0; elements <= 80; ++elements) {
+      int64_t scattered = 0, reduced = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        scattered = std::max(scattered, ReduceScatterSent(elements, 4, n, i));
+        reduced = std::max(reduced, AllReduceSent(elements, 4, n, i));
+      }
+      CAPTURE(n);
+      CAPTURE(elements);
+      CHECK(BusiestSent(Collective::kReduceScatter, elements, 4, n) ==
+            scattered);
+      CHECK(BusiestSent(Collective::kAllReduce, elements, 4, n) == reduced);
+    }
+  }
+}
+
+TEST_CASE("groups of any size, in no time") {
+  constexpr int64_t kMost = INT64_MAX;
+  for (const Collective kind :
+       {Collective::kAllGather, Collective::kReduceScatter,
+        Collective::kAllReduce, Collective::kAllToAll}) {
+    CHECK(BusiestSent(kind, 4096, 2, (int64_t{1} << 26) + 1) >= 0);
+    CHECK(BusiestSent(kind, kMost / 8, 8, kMost) >= 0);
+    CHECK(BusiestSent(kind, kMost, 8, 3) >= 0);
   }
 }
 
