@@ -221,19 +221,18 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
   return true;
 }
 
+// One target; told where there are settings to count its findings by.
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
-            Outcome& outcome, Findings& findings) {
+            const std::optional<LintSettings>& told_by, Outcome& outcome,
+            Findings& findings) {
   std::optional<ModelConfig> model;
   const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
   Findings found = PlanFindings(*compiled);
   const bool refused = found.HasErrors();
-  if (!flags.diff && !common.quiet) {
-    Tell(common,
-         PlanSummaryText(*compiled) +
-             CheckLine(target, *compiled, model,
-                       ProjectLintSettings(flags.inputs.asked, findings),
-                       findings));
+  if (told_by) {
+    Tell(common, PlanSummaryText(*compiled) +
+                     CheckLine(target, *compiled, model, *told_by, findings));
   }
   if (!refused) findings.Append(WholeFindings(*compiled));
   int status = refused ? kFound : kDone;
@@ -261,6 +260,7 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
 }
 
 // What the targets read, before a plan is written over the input of another.
+// They are read again when they are planned: all at once may not fit.
 void NoteReads(const PlanFlags& flags, std::span<const Target> targets,
                const Common& common, Findings& findings) {
   for (const Target& target : targets) {
@@ -277,6 +277,10 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
   if (flags.write_locked && targets->size() > 1) {
     NoteReads(flags, *targets, common, findings);
   }
+  std::optional<LintSettings> told_by;
+  if (!flags.diff && !common.quiet) {
+    told_by = ProjectLintSettings(flags.inputs.asked, findings);
+  }
   int status = kDone;
   Outcome outcome;
   for (const Target& target : *targets) {
@@ -285,7 +289,8 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
     if (targets->size() > 1 && !flags.diff) {
       Tell(common, "target      " + target.name + "\n");
     }
-    status = std::max(status, PlanOne(flags, target, common, outcome, own));
+    status =
+        std::max(status, PlanOne(flags, target, common, told_by, outcome, own));
     for (Finding finding : own.all()) {
       if (targets->size() > 1) finding.targets = {target.name};
       findings.Add(std::move(finding));

@@ -58,22 +58,6 @@ class Parser {
   bool is_too_large() const { return depth_ > kDeepest || parts_ > kMostParts; }
 
  private:
-  // Counts how deep what follows lies, up to the deepest that is read.
-  class Deeper {
-   public:
-    explicit Deeper(int& depth) : depth_(depth) { ++depth_; }
-    // Too deep once, it stays so: that is how it is known afterwards.
-    ~Deeper() {
-      if (depth_ <= kDeepest) --depth_;
-    }
-    Deeper(const Deeper&) = delete;
-    Deeper& operator=(const Deeper&) = delete;
-    bool is_too_deep() const { return depth_ > kDeepest; }
-
-   private:
-    int& depth_;
-  };
-
   void Skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
@@ -113,25 +97,27 @@ class Parser {
   }
 
   std::optional<Expression> Choice() {
-    const Deeper deeper(depth_);
-    if (deeper.is_too_deep()) return std::nullopt;
+    if (++depth_ > kDeepest) return std::nullopt;
     auto value = Level(0);
-    if (!value || !Take("if")) return value;
-    auto condition = Level(0);
-    if (!condition || !Take("else")) return std::nullopt;
-    auto other = Choice();
-    if (!other) return std::nullopt;
-    return Make(Kind::kChoice, "", std::move(*value), std::move(*condition),
-                std::move(*other));
+    if (value && Take("if")) {
+      auto condition = Level(0);
+      if (!condition || !Take("else")) return std::nullopt;
+      auto other = Choice();
+      if (!other) return std::nullopt;
+      value = Make(Kind::kChoice, "", std::move(*value), std::move(*condition),
+                   std::move(*other));
+    }
+    if (value) --depth_;
+    return value;
   }
 
   std::optional<Expression> Level(size_t level) {
     if (level == kLevels.size()) return Unary();
     if (level == kNotLevel && Take("not")) {
-      const Deeper deeper(depth_);
-      if (deeper.is_too_deep()) return std::nullopt;
+      if (++depth_ > kDeepest) return std::nullopt;
       auto value = Level(level);
       if (!value) return std::nullopt;
+      --depth_;
       return Make(Kind::kUnary, "not", std::move(*value));
     }
     auto left = Level(level + 1);
@@ -150,10 +136,10 @@ class Parser {
 
   std::optional<Expression> Unary() {
     if (Take("-")) {
-      const Deeper deeper(depth_);
-      if (deeper.is_too_deep()) return std::nullopt;
+      if (++depth_ > kDeepest) return std::nullopt;
       auto value = Unary();
       if (!value) return std::nullopt;
+      --depth_;
       return Make(Kind::kUnary, "-", std::move(*value));
     }
     auto value = Primary();
@@ -247,7 +233,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
-  int depth_ = 0;
+  int depth_ = 0;  // not counted back where nothing is read: that ends all
   int parts_ = 0;
 };
 

@@ -21,10 +21,10 @@
 namespace shardc {
 namespace {
 
-// Keys whose whole value is an expression, and those that have members.
 // Of a section and of one of its ops: what people write has tens.
 constexpr size_t kMostLines = 1000, kMostOperands = 64;
 
+// Keys whose whole value is an expression, and those that have members.
 constexpr std::array<std::string_view, 11> kExpressions = {
     "per_row",    "top_k", "window",   "chunks",       "causal", "distance",
     "activation", "scale", "soft_cap", "extra_layers", "z_loss"};

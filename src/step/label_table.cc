@@ -35,23 +35,11 @@ LabelId LabelTable::New(std::string name, std::string_view semantic,
 }
 
 LabelId LabelTable::OfParts(const std::vector<LabelId>& parts) {
-  if (parts.size() == 1) return parts[0];
-  std::string name;
-  for (const LabelId part : parts) {
-    name += name.empty() ? "(" : "+";
-    name += (*this)[part].name;
-  }
-  return Composite(name + ")", parts, true);
+  return Composite(parts, "+", &Label::parts);
 }
 
 LabelId LabelTable::OfFactors(const std::vector<LabelId>& factors) {
-  if (factors.size() == 1) return factors[0];
-  std::string name;
-  for (const LabelId factor : factors) {
-    name += name.empty() ? "(" : " ";
-    name += (*this)[factor].name;
-  }
-  return Composite(name + ")", factors, false);
+  return Composite(factors, " ", &Label::factors);
 }
 
 LabelId LabelTable::Of(const DescribedDim& dim) {
@@ -71,13 +59,20 @@ LabelId LabelTable::Named(std::string_view dim) const {
   return kNoLabel;
 }
 
-LabelId LabelTable::Composite(const std::string& name,
-                              const std::vector<LabelId>& of, bool parts) {
+LabelId LabelTable::Composite(const std::vector<LabelId>& of,
+                              std::string_view between,
+                              std::vector<LabelId> Label::*made_of) {
+  if (of.size() == 1) return of[0];
+  std::string name;
+  for (const LabelId one : of) {
+    name += name.empty() ? "(" : between;
+    name += (*this)[one].name;
+  }
+  name += ")";
   const auto known = composites_.find(name);
   if (known != composites_.end()) return known->second;
   const LabelId label = New(name, "", 0);
-  Label& made = (*this)[label];
-  (parts ? made.parts : made.factors) = of;
+  (*this)[label].*made_of = of;
   composites_[name] = label;
   return label;
 }

@@ -44,8 +44,8 @@ class LabelTable {
 
  private:
   LabelId Named(std::string_view dim) const;
-  LabelId Composite(const std::string& name, const std::vector<LabelId>& of,
-                    bool parts);
+  LabelId Composite(const std::vector<LabelId>& of, std::string_view between,
+                    std::vector<LabelId> Label::*made_of);
 
   const ModelDescription& description_;
   Graph& graph_;

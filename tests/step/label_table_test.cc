@@ -13,12 +13,20 @@ ModelDescription WithDims() {
   return out;
 }
 
-TEST_CASE("labels: tokens first, then the description's dimensions") {
-  const ModelDescription description = WithDims();
+struct Made {
+  ModelDescription description = WithDims();
   Graph graph;
   Sizes sizes;
-  LabelTable labels(description, graph, sizes);
-  labels.MakeCommon(std::vector<int64_t>{8, 64, 48, 16});
+  LabelTable labels{description, graph, sizes};
+
+  Made() { labels.MakeCommon(std::vector<int64_t>{8, 64, 48, 16}); }
+};
+
+TEST_CASE("labels: tokens first, then the description's dimensions") {
+  Made one;
+  Graph& graph = one.graph;
+  Sizes& sizes = one.sizes;
+  LabelTable& labels = one.labels;
   CHECK(graph.common.batch == 0);
   CHECK(graph.common.key == 2);
   CHECK(graph.common.encoder_query == kNoLabel);
@@ -30,11 +38,10 @@ TEST_CASE("labels: tokens first, then the description's dimensions") {
 }
 
 TEST_CASE("labels: what is made of several is made once") {
-  const ModelDescription description = WithDims();
-  Graph graph;
-  Sizes sizes;
-  LabelTable labels(description, graph, sizes);
-  labels.MakeCommon(std::vector<int64_t>{8, 64, 48, 16});
+  Made one;
+  Graph& graph = one.graph;
+  Sizes& sizes = one.sizes;
+  LabelTable& labels = one.labels;
   const LabelId n = labels.Dim(0), h = labels.Dim(1);
   CHECK(labels.OfFactors({n}) == n);
   const LabelId both = labels.OfFactors({n, h});

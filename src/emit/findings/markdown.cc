@@ -32,18 +32,6 @@ std::string Plain(std::string_view text) {
   return out;
 }
 
-// A code span holds no backtick, as the text was cut at them; a bar would
-// end the table's cell.
-std::string Code(std::string_view text) {
-  if (text.empty()) return {};
-  std::string out = "`";
-  for (char c : text) {
-    if (c == '|') out += '\\';
-    out += c;
-  }
-  return out + "`";
-}
-
 std::string Cell(std::string_view raw) {
   const std::string text = Printable(raw);
   size_t ticks = 0;
@@ -57,7 +45,11 @@ std::string Cell(std::string_view raw) {
     const size_t end = std::min(text.find('`', begin), text.size());
     const std::string_view part =
         std::string_view(text).substr(begin, end - begin);
-    out += code ? Code(part) : Plain(part);
+    if (!code) {
+      out += Plain(part);
+    } else if (!part.empty()) {
+      out += CodeCell(part);
+    }
     code = !code;
     begin = end + 1;
   }
