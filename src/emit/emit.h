@@ -1,6 +1,6 @@
-// Room: emit. Plans, findings and verdicts to bytes, one file per format, in
-// inner rooms. Knows source, model, comm, plan and the result types of lint,
-// exec and verify.
+// Room: emit. Writes plans, findings and verdicts as bytes, one file per
+// format, in inner rooms. Includes source, model, comm, plan and the result
+// types of lint, exec and verify.
 #ifndef SHARDC_EMIT_EMIT_H_
 #define SHARDC_EMIT_EMIT_H_
 
@@ -16,24 +16,25 @@ namespace shardc {
 class FileSink;
 struct Compiled;
 
-// shardc.plan/v1, with `diagnostics` when there are findings to carry.
+// Writes shardc.plan/v1; it has the member `diagnostics` if there are findings.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    Sink& out);
-// The same bytes; with two threads or more the digest at the head is computed
-// beside a large plan's body.
+// Writes the same bytes. With two or more threads the fingerprint at the start
+// is computed while the body of a large plan is written.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    FileSink& out, int threads);
 
-// What `plan` tells people: totals, bytes per device, the largest replicated
-// parameters, hits per rule, corrections with their bytes, the unmatched with
-// the nearest rule.
+// The summary that `shardc plan` prints: totals, bytes per device, the largest
+// replicated parameters, the parameters that each rule wins, corrections with
+// their bytes, and unmatched parameters with the rule whose pattern comes
+// nearest.
 std::string PlanSummaryText(const Compiled& compiled);
 
 struct TextStyle {
   bool color = false;
 };
-// One finding as people read it: level, code, message, place, source line
-// with a caret, labels, help.
+// One finding as text: level, code, message, place, source line with a caret,
+// labels, help.
 std::string FindingText(const Finding& finding, const TextStyle& style);
 
 }  // namespace shardc

@@ -1,4 +1,4 @@
-// Rows of cells, each column as wide as its widest.
+// Aligns rows of cells: each column is as wide as its widest cell.
 #ifndef SHARDC_EMIT_COSTS_COLUMNS_H_
 #define SHARDC_EMIT_COSTS_COLUMNS_H_
 
@@ -13,7 +13,7 @@ class Columns {
  public:
   void Row(std::vector<std::string> cells) {
     widths_.resize(std::max(widths_.size(), cells.size()));
-    // Nothing stands behind the last.
+    // The last column gets no trailing spaces.
     for (size_t i = 0; i + 1 < cells.size(); ++i) {
       widths_[i] = std::max(widths_[i], cells[i].size());
     }

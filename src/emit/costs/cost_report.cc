@@ -1,5 +1,5 @@
-// Columns as wide as what stands in them; what is not known is a dash, and
-// below it why.
+// Columns are as wide as their widest cell. An unknown value is a dash, with
+// the reason below the table.
 //
 //   parameters     239.4 MiB
 //   total          2.81 GiB  of 79.65 GiB, 96.5 % free
@@ -24,7 +24,7 @@ std::string BytesOr(const std::optional<int64_t>& bytes) {
   return bytes ? BytesText(*bytes) : "-";
 }
 
-// A component that this mode has not is left out.
+// A component that the mode lacks is left out.
 bool Shown(const Report& report, Component one) {
   const auto& bytes = report.memory.most.Of(one);
   return !bytes || *bytes > 0;

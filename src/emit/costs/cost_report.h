@@ -1,5 +1,5 @@
-// A cost report: for the terminal and for programs (`shardc.cost/v1`); and the
-// accelerators' figures.
+// Writes a cost report as text and as JSON (`shardc.cost/v1`), and the figures
+// of accelerators.
 #ifndef SHARDC_EMIT_COSTS_COST_REPORT_H_
 #define SHARDC_EMIT_COSTS_COST_REPORT_H_
 
@@ -11,7 +11,7 @@
 namespace shardc {
 
 struct CostText {
-  bool explain = false;  // with the assumptions and the tensors of a layer
+  bool explain = false;  // also the assumptions and a layer's tensors
 };
 
 std::string CostReportText(const cost::Report& report, const CostText& how);

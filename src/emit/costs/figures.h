@@ -1,4 +1,4 @@
-// Numbers of a cost as people read them.
+// Formats the numbers of a cost report for people.
 #ifndef SHARDC_EMIT_COSTS_FIGURES_H_
 #define SHARDC_EMIT_COSTS_FIGURES_H_
 

@@ -1,4 +1,4 @@
-// Sizes of single axes, then meshes, the best first:
+// The sizes that are legal for each axis, then the meshes, the fastest first:
 //
 //   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
 #include "emit/costs/fit_report.h"
@@ -21,7 +21,7 @@ int64_t AxisSizeOf(const cost::AxisSize& one) {
   return one.fit.mesh.SizeOf(one.axis);
 }
 
-// Without the axes of size 1.
+// Leaves out the axes of size 1.
 std::string AxesText(const Mesh& mesh) {
   std::string out;
   for (const MeshAxis& axis : mesh.axes) {

@@ -1,4 +1,4 @@
-// Which meshes fit: for the terminal and for programs (`shardc.fit/v1`).
+// Writes which meshes fit, as text and as JSON (`shardc.fit/v1`).
 #ifndef SHARDC_EMIT_COSTS_FIT_REPORT_H_
 #define SHARDC_EMIT_COSTS_FIT_REPORT_H_
 
@@ -10,8 +10,7 @@
 
 namespace shardc {
 
-// Of the meshes at most `most` are shown, and with `all` those that are not
-// legal too.
+// Shows the first `most` meshes, and with `all` the illegal ones too.
 std::string FitReportText(const cost::FitReport& report, int64_t most,
                           bool all);
 void WriteFitJson(const cost::FitReport& report, Sink& out);

@@ -1,4 +1,4 @@
-// The accelerators that figures are known of, each figure with its source.
+// Lists the accelerators with known figures, and the source of each figure.
 #ifndef SHARDC_EMIT_COSTS_PROFILE_LIST_H_
 #define SHARDC_EMIT_COSTS_PROFILE_LIST_H_
 

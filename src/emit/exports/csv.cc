@@ -1,5 +1,6 @@
-// A table for spreadsheets and scripts, RFC 4180: a line per parameter, a
-// column per mode that differs anywhere.
+// A table for spreadsheets and scripts (RFC 4180): one row per parameter. The
+// modes whose specs differ from the train mode's for any parameter get a column
+// each.
 #include <algorithm>
 
 #include "emit/exports/exporter.h"

@@ -1,5 +1,6 @@
 // A graph for Graphviz: the mesh's axes on one side, parameters on the other,
-// an edge where an axis splits a dimension. Like layers are one node.
+// and an edge where an axis shards a dimension. Layers with the same specs
+// share one node.
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "source/wording.h"

@@ -1,6 +1,7 @@
-// PyTorch's placements, one per mesh axis and applied in the mesh's order. An
-// axis whose dimension a later axis splits first finds it in that many
-// blocks: it is strided by their number.
+// PyTorch DTensor placements, one per mesh axis, applied in the order of the
+// mesh. If a later mesh axis is the major one of the same dimension, the
+// dimension is already divided into that axis's blocks, so the earlier axis is
+// a `_StridedShard` whose split factor is the number of blocks:
 //
 //   dp:2, tp:4 and [["tp", "dp"]]  ->  _StridedShard(0, split_factor=4),
 //   Shard(0)
@@ -19,7 +20,7 @@ struct Placed {
   int64_t dim = -1;  // -1: replicated
   int64_t factor = 1;
 
-  // As PyTorch prints it.
+  // The placement as PyTorch prints it.
   std::string Text() const {
     if (dim < 0) return "R";
     return factor == 1 ? "S(" + std::to_string(dim) + ")"
@@ -54,7 +55,8 @@ std::vector<Placed> PlacedBy(const Mesh& mesh, const Spec& spec) {
   return out;
 }
 
-// Parameters that only the strided placement says.
+// Reports the parameters that need `_StridedShard`; returns true if there are
+// none.
 bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
   for (const ReadParam& param : plan.params) {
     for (const Placed& placed : PlacedBy(plan.mesh, param.SpecOf(mode))) {

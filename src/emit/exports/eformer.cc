@@ -1,6 +1,6 @@
-// eformer's PartitionAxis: every axis rule with the value in force, so that
-// nothing hangs on eformer's own defaults. It is a matter of rules, which a
-// plan's file leaves out:
+// eformer's PartitionAxis: every axis rule with the value in force, so that the
+// result does not depend on eformer's defaults. Needs the axis rules of a rules
+// file, because a plan file does not hold them:
 //
 //   axes: {head: tp}  ->  {"paxis": {..., "head_axis": "tp", ...}}
 #include "emit/exports/exporter.h"

@@ -1,6 +1,6 @@
-// A plan in other systems' words: one file per format, one line each in
-// table.h. What a format cannot say is a finding (inexpressible), and then
-// nothing of what was written counts.
+// Exports a plan to the formats of other systems: one file per format, one line
+// each in table.h. A part of the plan that a format cannot express is a finding
+// (inexpressible), and the caller then discards the output.
 #ifndef SHARDC_EMIT_EXPORTS_EXPORTER_H_
 #define SHARDC_EMIT_EXPORTS_EXPORTER_H_
 
@@ -17,10 +17,10 @@
 
 namespace shardc::exports {
 
-// What the command line says; empty where it says nothing.
+// Options of the command line; an empty string is an option that was not given.
 struct Options {
-  bool json = false;         // of formats that have a text and a JSON form
-  Mode mode = Mode::kTrain;  // of formats that hold one mode
+  bool json = false;         // for formats with a text and a JSON form
+  Mode mode = Mode::kTrain;  // for formats that hold one mode
   std::string form{};        // `--form`
   std::string axis{};        // `--axis`
   std::string version{};     // `--transformers`
@@ -33,15 +33,16 @@ struct Options {
 struct Request {
   const ReadPlan& plan;
   Options options;
-  const AxisRules* axes = nullptr;  // null where only a plan's file is given
+  const AxisRules* axes = nullptr;  // null when the plan was read from a file
   const std::vector<LogicalNames>* names = nullptr;  // null if not given
 };
 
 struct Exporter {
   std::string_view name;
-  std::string_view what;     // lower case, for lists of formats
-  std::string_view formats;  // of --format: "text", "json" or "text|json"
-  std::string_view flags;    // those of its own: "--mode --form"
+  std::string_view what;  // lower case, for lists of formats
+  std::string_view
+      formats;             // values of --format: "text", "json" or "text|json"
+  std::string_view flags;  // options only this format takes: "--mode --form"
   void (*write)(const Request& request, Sink& out, Findings& findings);
 };
 
@@ -49,7 +50,7 @@ struct Exporter {
 #include "emit/exports/table.h"
 #undef SHARDC_EXPORT
 
-// In the order of the table.
+// Every format, in the order of the table.
 std::span<const Exporter* const> Exporters();
 const Exporter* FindExporter(std::string_view name);
 

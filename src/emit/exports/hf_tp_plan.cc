@@ -1,12 +1,12 @@
-// transformers' tensor parallel plan: a style for every kind of module, whose
-// numbers are `*`. A style says how a module's weight and bias are cut
-// together, so both are looked at:
+// The tensor parallel plan of transformers: a style for each module name, with
+// `*` for the numbers in it. A style fixes the sharding of a module's weight
+// and of its bias, so both are compared:
 //
-//   h.0.up.weight ["tp"], h.0.up.bias ["tp"]     ->  "h.*.up": "colwise"
-//   h.0.down.weight [null, "tp"], .bias whole    ->  "h.*.down": "rowwise"
+//   h.0.up.weight ["tp"], h.0.up.bias ["tp"]         ->  "h.*.up": "colwise"
+//   h.0.down.weight [null, "tp"], .bias replicated   ->  "h.*.down": "rowwise"
 //
-// Only the axis of tensor parallelism is looked at. What no style says is left
-// out and told: transformers then holds it whole.
+// Only the axis of tensor parallelism counts. A module whose sharding no style
+// expresses is left out with a finding; transformers then replicates it.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -27,7 +27,7 @@
 namespace shardc::exports {
 namespace {
 
-// How the axis cuts one tensor.
+// How the tensor parallel axis shards one tensor.
 struct Cut {
   std::optional<Split> split;
   size_t rank = 0;
@@ -39,14 +39,14 @@ struct Cut {
   }
 };
 
-// Modules that are alike but for numbers: what cuts each of their tensors, by
-// the last part of the tensor's name.
+// Modules whose names differ only in numbers, with the sharding of each of
+// their tensors by the last part of the tensor's name.
 struct Module {
   std::map<std::string, std::set<Cut>> tensors;
   Place place;
 };
 
-// A style, or why there is none.
+// A style, or the reason why none fits.
 struct Answer {
   std::string style;
   std::string reason;
@@ -86,7 +86,7 @@ class Writer {
   void Gather() {
     for (const ReadParam& param : request_.plan.params) {
       const std::string name = NameTemplate(param.name, '.');
-      // Experts are tensors without a module of their own.
+      // Experts are tensors that have no module of their own.
       const size_t dot = name.rfind('.');
       const bool alone =
           dot == std::string::npos ||
@@ -174,7 +174,7 @@ class Writer {
     if (bias != nullptr && !bias_split) {
       return {"", "`colwise` splits a bias with its weight"};
     }
-    // What follows the head wants all of the vocabulary.
+    // The loss and sampling after the head need the whole vocabulary.
     const bool head = name == "lm_head" || name == "embed_out";
     if (!head) return {"colwise", ""};
     return {renamed_ ? "colwise_gather_output" : "colwise_rep", ""};
@@ -187,13 +187,13 @@ class Writer {
 
   const Request& request_;
   std::string axis_;
-  bool renamed_;  // the words of transformers 5.1 and later
+  bool renamed_;  // style names of transformers 5.1 and later
   std::map<std::string, Module> modules_;
   std::vector<std::string> order_;
 };
 
-// `4.57`, `5`, `5.16.1`: whether it has the words of 5.1; nothing where it is
-// no version.
+// Whether version `4.57`, `5` or `5.16.1` uses the style names of 5.1. Returns
+// nullopt and adds a finding if the text is not a version.
 std::optional<bool> HasNewWords(const std::string& version,
                                 Findings& findings) {
   if (version.empty()) return true;

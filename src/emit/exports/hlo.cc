@@ -1,11 +1,12 @@
-// XLA's text of a sharding. The tiles' device numbers are the mesh's grid,
-// its axes of size 1 left out, transposed to the axes in the order in which
-// the dimensions use them, the unused ones last as one dimension of copies.
-// Neighbours that stay neighbours are one axis in the text, as XLA prints it:
+// XLA's text of a sharding. The device numbers of the tiles come from the
+// mesh's grid: axes of size 1 are dropped, and the others are transposed into
+// the order in which the dimensions use them. Unused axes come last, as one
+// dimension of replicas. Axes that are neighbours in the mesh and in the tiles
+// are merged into one, as XLA prints them:
 //
-//   dp:2, fsdp:2, tp:4 and ["fsdp", "tp"]: axes fsdp tp | dp, of which fsdp
-//   and tp stay together  ->  {devices=[2,4,2]<=[2,8]T(1,0)
-//   last_tile_dim_replicate}
+//   dp:2, fsdp:2, tp:4 and ["fsdp", "tp"]: the tiles use fsdp, tp and then dp;
+//   fsdp and tp merge into one axis of 8
+//     ->  {devices=[2,4,2]<=[2,8]T(1,0) last_tile_dim_replicate}
 #include <algorithm>
 #include <numeric>
 
@@ -17,14 +18,14 @@
 namespace shardc::exports {
 namespace {
 
-// Past this a list of all devices in every line serves nobody.
+// The longest list of devices that is written out in a sharding.
 constexpr int64_t kMostListed = 1 << 16;
 
 struct Tiles {
-  std::vector<int64_t> dims;  // one per dimension, and one of the copies
+  std::vector<int64_t> dims;  // one per dimension, then one of replicas
   std::vector<size_t> order;  // indices of the mesh's axes of size > 1
-  bool split = false;         // by any axis
-  bool replicated = false;    // the last of `dims` counts copies
+  bool split = false;         // whether any axis shards it
+  bool replicated = false;    // the last of `dims` counts replicas
 };
 
 Tiles TilesOf(const Mesh& mesh, const Spec& spec) {
@@ -64,7 +65,7 @@ std::string Listed(const Numbers& numbers) {
 
 // `<=[2,8]T(1,0)`
 std::string Iota(const Mesh& mesh, const std::vector<size_t>& order) {
-  // Where each axis of size > 1 stands among these.
+  // The position of each axis of size > 1 among the axes of size > 1.
   std::vector<size_t> rank(mesh.axes.size());
   for (size_t i = 0, next = 0; i < mesh.axes.size(); ++i) {
     rank[i] = next;
@@ -97,7 +98,7 @@ std::string Iota(const Mesh& mesh, const std::vector<size_t>& order) {
   return runs.size() == 1 ? reshape : reshape + "T(" + Listed(turned) + ")";
 }
 
-// Device numbers in the order of the tiles.
+// The device numbers in the order of the tiles.
 std::string DeviceList(const Mesh& mesh, const std::vector<size_t>& order) {
   std::vector<int64_t> coordinates(mesh.axes.size());
   std::vector<int64_t> devices;

@@ -1,6 +1,6 @@
-// A module for JAX: the mesh, a PartitionSpec per parameter and mode, and the
-// functions that make shardings of them. Data first, then code that is the
-// same in every module:
+// A Python module for JAX: the mesh, a PartitionSpec per parameter and mode,
+// and functions that make NamedShardings from them. The data comes first; the
+// code after it is the same in every module:
 //
 //   MODES = {"decode": {"w": P(None, "tp")}}  ->  specs("decode")["w"]
 #include "emit/exports/exporter.h"

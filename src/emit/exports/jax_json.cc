@@ -1,4 +1,4 @@
-// Mesh and specs as JSON, for programs that have no Python to run.
+// Mesh and specs as JSON, for programs that cannot run the Python module.
 #include "emit/exports/exporter.h"
 #include "source/json_writer.h"
 

@@ -1,5 +1,5 @@
-// A table for pull requests: layers that are alike are one line, and the whole
-// is folded away under its summary.
+// A table for pull requests: parameters that differ only in layer numbers share
+// a row, and the table is collapsed below its summary.
 #include <algorithm>
 
 #include "emit/exports/exporter.h"

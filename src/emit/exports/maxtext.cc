@@ -1,14 +1,17 @@
-// MaxText's logical axis rules: an order of them by which every parameter gets
-// the plan's spec from the logical names of its dimensions.
+// MaxText's logical axis rules: an ordered list of (logical name, mesh axis)
+// from which every parameter gets the plan's spec through the logical names of
+// its dimensions. A rule applies to a dimension only if an earlier rule has not
+// decided it and its axis is still free in that parameter.
 //
 //   [embed, mlp] as ["fsdp", "tp"], [embed] as ["tp"]
 //     ->  mlp: tp, embed: tp, embed: fsdp
 //
-// The rules are the pairs of a name and axes that the plan has. Rule R may not
-// come before what keeps its axes from a dimension of its name that is cut
-// otherwise: that dimension's own rule, or one of the same parameter that uses
-// up an axis of R. One of these is enough, whichever comes first, so taking
-// any rule that waits for nothing more finds an order wherever there is one.
+// The rules are the pairs of a name and axes that occur in the plan. Rule R
+// must not reach a dimension of its name that is sharded in another way. Either
+// of two rules prevents that if it comes before R: the dimension's own rule, or
+// a rule of the same parameter that uses an axis of R. One of them is enough,
+// so the order is found greedily: repeatedly take any rule whose requirements
+// are met. If an order exists, this finds one.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -27,10 +30,10 @@
 namespace shardc::exports {
 namespace {
 
-// What waits for what is at most this much.
+// The most (rule, dimension) requirements that are collected.
 constexpr size_t kMaxNeeds = 20'000'000;
 
-// Parameters of the same names and spec.
+// Parameters with the same logical names and spec.
 struct Kind {
   const std::vector<AxisGroup>* names = nullptr;
   Spec spec;
@@ -44,8 +47,8 @@ bool Shares(const AxisGroup& one, const AxisGroup& other) {
   });
 }
 
-// Puts the rules into an order; where there is none, kinds of few parameters
-// are given up.
+// Orders the rules. If no order serves all parameters, the groups with the
+// fewest parameters are dropped.
 class Ordering {
  public:
   explicit Ordering(const std::vector<Kind>& kinds) : kinds_(kinds) {
@@ -112,7 +115,8 @@ class Ordering {
     return at->second;
   }
 
-  // `rule` is not to reach dimension `d`, unless that is its own.
+  // Adds the requirement that `rule` does not reach dimension `d`, unless it is
+  // the rule of that dimension.
   void AddNeed(size_t rule, size_t k, size_t d) {
     const Kind& kind = kinds_[k];
     const AxisGroup& axes = rules_[rule].axes;
@@ -138,9 +142,10 @@ class Ordering {
   std::map<std::pair<std::string, AxisGroup>, size_t> ids_;
   std::map<std::string, std::vector<size_t>> of_name_;
   std::vector<Need> needs_;
-  std::vector<std::vector<size_t>> watchers_;  // needs, by rule
-  std::vector<std::vector<size_t>> needs_of_;  // by kind
-  std::vector<size_t> open_;                   // needs not met, by rule
+  std::vector<std::vector<size_t>> watchers_;  // indices of needs, by rule
+  // indices of needs, by group of parameters
+  std::vector<std::vector<size_t>> needs_of_;
+  std::vector<size_t> open_;  // number of unmet needs, by rule
   std::set<size_t> ready_;
 };
 
@@ -219,7 +224,7 @@ class Writer {
     return {};
   }
 
-  // A parameter that the rules leave otherwise than the plan.
+  // Records a parameter that the rules do not give the plan's spec.
   void Leave(const ReadParam& param, const std::string& reason,
              int64_t count = 1) {
     Finding finding;
@@ -245,7 +250,7 @@ class Writer {
     }
   }
 
-  // Names that nothing splits are said to be whole.
+  // Adds rules that declare the names of unsharded dimensions as replicated.
   void AddWhole() {
     std::set<std::string> told;
     for (const LogicalRule& rule : rules_) told.insert(rule.name);

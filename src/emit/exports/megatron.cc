@@ -1,6 +1,7 @@
-// What Megatron-Core sets on each weight: which dimension tensor parallelism
-// splits, and by which stride. A dimension that other axes split first is in
-// interleaved pieces, and the stride is their number:
+// The attributes that Megatron-Core sets on each weight: the dimension that
+// tensor parallelism splits, and its stride. If other axes split the dimension
+// first, each rank's part is interleaved, and the stride is the number of
+// pieces:
 //
 //   fsdp:2, tp:4 and [["fsdp", "tp"]]  ->  partition_dim 0, stride 2
 #include "emit/exports/tensor_parallel.h"

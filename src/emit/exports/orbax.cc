@@ -1,6 +1,6 @@
-// The `_sharding` file of an orbax checkpoint: JSON whose keys are the names
-// in base64 and whose values are JSON in a string. Without a list of devices,
-// so that it restores on any that are as many:
+// The `_sharding` file of an orbax checkpoint: a JSON object whose keys are
+// parameter names in base64 and whose values are JSON strings. Device ids are
+// left out, so that the checkpoint restores on any devices of the same number:
 //
 //   {"dw": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
 #include "emit/exports/exporter.h"
@@ -28,7 +28,8 @@ std::string Base64(std::string_view text) {
   return out;
 }
 
-// Parts of a path are joined by dots, whatever the plan's names have.
+// orbax joins the parts of a path with dots, whatever the separator of the
+// plan.
 std::string OrbaxName(std::string name, char separator) {
   if (separator != '/') return name;
   for (char& c : name) c = c == '/' ? '.' : c;

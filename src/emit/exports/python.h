@@ -1,4 +1,4 @@
-// Python source that holds a plan's literals.
+// Python literals for the values of a plan.
 #ifndef SHARDC_EMIT_EXPORTS_PYTHON_H_
 #define SHARDC_EMIT_EXPORTS_PYTHON_H_
 
@@ -10,7 +10,7 @@
 
 namespace shardc::exports {
 
-// A string literal; JSON's are Python's too.
+// A Python string literal; JSON strings are valid Python strings.
 std::string PythonString(std::string_view text);
 // `P(("fsdp", "sp"), None, "tp")`
 std::string PartitionSpecText(const Spec& spec);

@@ -1,11 +1,12 @@
-// A module of Shardy: the mesh, and a function that takes the parameters as
-// arguments, each with its sharding and, as JAX has it, its name:
+// A Shardy (MLIR) module: the mesh, and a function whose arguments are the
+// parameters, each with its sharding and with its name as JAX writes it:
 //
 //   %arg0: tensor<8x4xf32> {jax.arg_info = "w",
 //     sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}
 //
-// Closed: what is not said stays whole. An open dimension may be split
-// further; a priority says in which round axes are propagated.
+// Dimensions are closed: propagation must not add axes. `--form open` marks
+// them open (`?`), which lets propagation shard them further; a priority is the
+// round in which Shardy propagates a dimension.
 #include <algorithm>
 #include <set>
 
@@ -16,7 +17,7 @@
 namespace shardc::exports {
 namespace {
 
-// MLIR's string literal.
+// An MLIR string literal.
 std::string Quoted(std::string_view text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string out = "\"";
@@ -80,7 +81,7 @@ std::string_view ElementType(Dtype dtype) {
     case Dtype::kU4:
       return "ui4";
     default:
-      return {};  // MLIR has no tensors of blocks
+      return {};  // MLIR has no type for block-quantised tensors
   }
 }
 
@@ -99,8 +100,8 @@ std::string MeshLiteral(const Mesh& mesh) {
   return "<[" + out + "]>";
 }
 
-// The round of a dimension: that of its axis which comes first. What is not
-// listed comes after all that is.
+// The propagation round of a dimension: that of the first of its axes in
+// `order`. Axes that are not listed come in the last round.
 size_t RoundOf(const AxisGroup& group, const std::vector<std::string>& order) {
   size_t round = order.size();
   for (const std::string& axis : group) {

@@ -1,5 +1,5 @@
-// The formats of `shardc export`, one line each: a record that a source of
-// this folder defines. Read by whoever defines SHARDC_EXPORT.
+// The formats of `shardc export`, one line each: the record that a .cc file of
+// this folder defines. The includer defines SHARDC_EXPORT first.
 SHARDC_EXPORT(kJax)
 SHARDC_EXPORT(kJaxJson)
 SHARDC_EXPORT(kShardy)

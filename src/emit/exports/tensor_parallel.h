@@ -1,5 +1,5 @@
-// One axis of a plan alone, as systems see it that know tensor parallelism
-// and nothing else.
+// The sharding of a plan over one axis only, for systems that know tensor
+// parallelism and nothing else.
 #ifndef SHARDC_EMIT_EXPORTS_TENSOR_PARALLEL_H_
 #define SHARDC_EMIT_EXPORTS_TENSOR_PARALLEL_H_
 
@@ -10,13 +10,13 @@
 
 namespace shardc::exports {
 
-// The axis that `--axis` names, `tp` otherwise; nothing and a finding where
-// the mesh has none of it.
+// The axis that `--axis` names, by default `tp`. Returns nullopt and adds a
+// finding if the mesh lacks it.
 std::optional<std::string> TensorAxis(const Request& request,
                                       Findings& findings);
 
-// The dimension that the axis splits, and into how many interleaved pieces it
-// finds it: the axes before it in the group.
+// The dimension that the axis splits, and the number of interleaved pieces of
+// it: the product of the axes before it in the group.
 struct Split {
   int64_t dim = 0;
   int64_t stride = 1;

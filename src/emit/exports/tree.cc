@@ -1,4 +1,5 @@
-// The parameter tree with what splits each leaf, like layers on one branch:
+// The parameter tree with the axes that shard each leaf; layers with the same
+// specs share one branch:
 //
 //   model
 //   └── layers
@@ -17,9 +18,9 @@ namespace {
 struct NamedNode;
 
 struct Node {
-  std::vector<NamedNode> children;  // in file order
+  std::vector<NamedNode> children;  // in the order of the file
   std::map<std::string, size_t> by_name;
-  std::vector<const Fold*> leaves;  // of this name
+  std::vector<const Fold*> leaves;  // leaves with this name
 
   Node& Child(const std::string& name);
 };

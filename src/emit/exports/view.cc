@@ -1,7 +1,8 @@
-// Parameters are folded by their names' templates and all that is said of
-// them, so that a line stands for those alone that share it:
+// Groups parameters by the template of their name and everything a line shows
+// of them, so that one line stands only for parameters that agree in all of it:
 //
-//   h/0/up ["tp"], h/1/up ["tp"], h/2/up []  ->  h/*/up tp (2), h/*/up whole
+//   h/0/up ["tp"], h/1/up ["tp"], h/2/up []
+//     ->  h/*/up tp (2), h/*/up replicated
 #include "emit/exports/view.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace shardc::exports {
 namespace {
 
-// Parameters for which `wrong` holds, in one finding.
+// Reports the parameters for which `wrong` holds in one finding.
 template <class Wrong>
 bool None(const ReadPlan& plan, const Wrong& wrong, const std::string& message,
           const std::string& help, Findings& findings) {

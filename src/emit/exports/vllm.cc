@@ -1,6 +1,6 @@
-// What vLLM sets on each weight: a column-parallel layer splits the output
-// dimension, a row-parallel one the input dimension; which of them is which
-// follows from the weight's own order, [out, in] of a matrix.
+// The attributes that vLLM sets on each weight: a column-parallel layer splits
+// the output dimension, a row-parallel layer the input dimension. A matrix is
+// stored as [out, in], which says which dimension is which:
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
 #include "emit/exports/tensor_parallel.h"
@@ -10,14 +10,14 @@
 namespace shardc::exports {
 namespace {
 
-// A weight's last dimension is its input; a vector is of the output.
+// The last dimension of a weight is its input; a vector belongs to the output.
 std::string_view Kind(const ReadParam& param, const Split& split) {
   const size_t rank = param.type.shape ? param.type.shape->size() : 2;
   const bool input = rank >= 2 && split.dim == static_cast<int64_t>(rank) - 1;
   return input ? "row" : "column";
 }
 
-// Loaders take one contiguous piece per rank.
+// vLLM's loaders take one contiguous piece per rank.
 bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
                 Findings& findings) {
   for (const ReadParam& param : plan.params) {

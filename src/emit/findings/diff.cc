@@ -1,6 +1,7 @@
-// Lines alike at both ends are set aside; between them the longest common
-// subsequence of lines stays, and what is not in it goes or comes. Changes
-// with at most five lines between them share a hunk, of three lines around.
+// Equal lines at both ends are set aside. Of the lines between them the longest
+// common subsequence is kept; all others are removed or added lines. Changes
+// with at most five unchanged lines between them share a hunk with three lines
+// of context:
 //
 //   a b c d  ->  a c x d     " a", "-b", " c", "+x", " d"
 #include "emit/findings/diff.h"
@@ -25,9 +26,9 @@ std::vector<std::string_view> Lines(std::string_view text) {
   return out;
 }
 
-// For each pair of positions the length of the longest common subsequence of
-// what follows. Quadratic, over what differs only; past this many lines the
-// whole of it is shown as replaced.
+// For each pair of positions, the length of the longest common subsequence of
+// the lines after them. The time is quadratic in the number of lines that
+// differ; with more lines than this, the whole part is shown as replaced.
 constexpr size_t kMostLines = 4000;
 
 using LineSpan = std::span<const std::string_view>;
@@ -50,7 +51,7 @@ Table Common(LineSpan a, LineSpan b) {
 struct DiffLine {
   char mark;  // ' ', '-' or '+'
   std::string_view text;
-  size_t before;  // lines of each side that precede it
+  size_t before;  // lines of each side before this one
   size_t after;
 };
 

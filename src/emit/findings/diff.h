@@ -1,4 +1,4 @@
-// A change of a text as people and `patch` read it.
+// A unified diff, as `patch` reads it.
 #ifndef SHARDC_EMIT_FINDINGS_DIFF_H_
 #define SHARDC_EMIT_FINDINGS_DIFF_H_
 
@@ -6,7 +6,7 @@
 
 namespace shardc {
 
-// What changed, as a unified diff with three lines of context.
+// Returns the unified diff with three lines of context.
 std::string DiffText(const std::string& name, const std::string& before,
                      const std::string& after);
 

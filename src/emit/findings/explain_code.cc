@@ -1,5 +1,5 @@
-// Nothing is written here but headings: what a lint's record says becomes
-// paragraphs of 76 columns, its examples are indented as they stand.
+// Formats a lint's record: its text becomes paragraphs of 76 columns under
+// headings, its examples are indented and otherwise unchanged.
 //
 //   SHD110  ->  SHD110 unanchored-pattern (warning): a pattern also matches ...
 //               What it does, Why that is bad, Example, What to write instead

@@ -1,4 +1,4 @@
-// What a diagnostic means and how to fix it, as text.
+// Explains what a diagnostic means and how to fix it.
 #ifndef SHARDC_EMIT_FINDINGS_EXPLAIN_CODE_H_
 #define SHARDC_EMIT_FINDINGS_EXPLAIN_CODE_H_
 
@@ -8,8 +8,8 @@
 
 namespace shardc {
 
-// By code or name ("SHD101", "catch-all-replicates"); nothing if there is
-// none. Ends with a line break.
+// The explanation of a code or name ("SHD101", "catch-all-replicates"), ending
+// with a line break. Returns nullopt if there is no such diagnostic.
 std::optional<std::string> ExplainCode(std::string_view code);
 
 // Every diagnostic as Markdown, for the documentation.

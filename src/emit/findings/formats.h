@@ -1,6 +1,6 @@
-// Findings in the formats that people and other programs read, one file per
-// format. Names come from anywhere, so every format escapes what could drive
-// a terminal, a browser or a workflow.
+// Writes findings in the formats of people and other programs, one file per
+// format. Names may come from untrusted files, so each format escapes what
+// could control a terminal, a browser or a CI workflow.
 #ifndef SHARDC_EMIT_FINDINGS_FORMATS_H_
 #define SHARDC_EMIT_FINDINGS_FORMATS_H_
 
@@ -16,9 +16,9 @@ namespace shardc {
 
 struct FindingReport {
   std::span<const Finding> findings;  // sorted
-  std::string_view version;           // of this program
+  std::string_view version;           // version of shardc
   TextStyle style;                    // text only
-  Repository repository;              // what services show paths relative to
+  Repository repository;  // root that services show paths relative to
 };
 
 struct FindingFormat {
@@ -31,11 +31,11 @@ struct FindingFormat {
 #include "emit/findings/table.h"
 #undef SHARDC_FINDING_FORMAT
 
-// In the order of the table.
+// All formats in the order of the table.
 std::span<const FindingFormat> FindingFormats();
 const FindingFormat* FindFindingFormat(std::string_view name);
 
-// "text|concise|json", as a command's help lists them.
+// "text|concise|json", as the help of a command lists them.
 inline constexpr std::string_view kFindingFormatNames = [] {
   constexpr std::string_view kBarred =
 #define SHARDC_FINDING_FORMAT(name, write) "|" name
@@ -45,14 +45,15 @@ inline constexpr std::string_view kFindingFormatNames = [] {
   return kBarred.substr(1);
 }();
 
-// A path that a finding's place names, not a flag, a pack or standard input.
+// Whether the finding's place is a file: not an option, a pack or standard
+// input.
 bool IsFile(const Place& place);
-// The place in a file: the finding's own, or that which stands in for it. No
-// source where nothing is a file.
+// The place of the finding in a file: its own, or the related place that stands
+// in for it. The source is empty if none of them is a file.
 const Place& FilePlace(const Finding& finding);
-// The message and the targets it holds for.
+// The message, followed by the targets to which it applies.
 std::string MessageText(const Finding& finding);
-// The same, with the place before it where that is in no file.
+// The same text, preceded by the place if the place is not in a file.
 std::string PlacedMessageText(const Finding& finding);
 
 }  // namespace shardc

@@ -1,5 +1,6 @@
-// Workflow commands: `::error file=a,line=1,title=t::message`. In data `%`,
-// CR and LF are escaped, in properties `:` and `,` too.
+// GitHub workflow commands: `::error file=a,line=1,title=t::message`. GitHub
+// requires `%`, CR and LF to be escaped in the message, and `:` and `,` too in
+// the properties.
 #include "emit/findings/formats.h"
 #include "source/wording.h"
 
@@ -60,7 +61,7 @@ std::string Properties(const FindingReport& report, const Finding& finding) {
       if (place.end != Place::kWhole) {
         const LineColumn end = source.At(place.end);
         out += "endLine=" + std::to_string(end.line) + ",";
-        // Columns mean something within one line only.
+        // GitHub takes columns only for findings within one line.
         if (end.line == begin.line) {
           out += "col=" + std::to_string(begin.column) +
                  ",endColumn=" + std::to_string(end.column) + ",";

@@ -11,7 +11,7 @@
 namespace shardc {
 
 void WriteFinding(JsonWriter& json, const Finding& finding);
-// An array, one finding a line.
+// Writes an array with one finding per line.
 void WriteFindings(JsonWriter& json, std::span<const Finding> findings);
 
 }  // namespace shardc

@@ -1,8 +1,7 @@
-// A suite for each file, in the order of first findings; only errors fail.
-// Readers tell cases apart by their names, so each is said with its place, and
-// what is found twice there is counted.
-// Control characters are visible already (Printable), so what XML forbids is
-// two code points more:
+// One test suite per file, in the order of the first findings; only errors are
+// failures. Readers identify test cases by name, so each name includes the
+// place, and a repeated name gets a number. Printable has already made control
+// characters visible, so only U+FFFE and U+FFFF remain that XML forbids:
 //
 //   `a<b` of one error  ->  <failure ... message="`a&lt;b` ...">
 #include <map>
@@ -14,8 +13,8 @@
 namespace shardc {
 namespace {
 
-// Printable has made control characters and invalid UTF-8 visible; what XML
-// 1.0 still forbids are U+FFFE and U+FFFF.
+// Escapes for XML 1.0. Printable has made control characters and invalid UTF-8
+// visible; XML also forbids U+FFFE and U+FFFF.
 std::string Xml(std::string_view raw) {
   const std::string text = Printable(raw);
   std::string out;
@@ -46,7 +45,7 @@ std::string Xml(std::string_view raw) {
   return out;
 }
 
-// A finding with what it is called.
+// A finding and the name of its test case.
 struct Case {
   const Finding* finding = nullptr;
   std::string file, name;
@@ -123,7 +122,7 @@ void FindingsJunit(const FindingReport& report, Sink& out) {
   }
   out.Append("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
   if (report.findings.empty()) {
-    // Some readers take an empty document for a crash.
+    // Some readers report a document without test cases as a crash.
     out.Append(
         "<testsuites name=\"shardc\" tests=\"1\" failures=\"0\">\n"
         "  <testsuite name=\"shardc\" tests=\"1\" failures=\"0\">\n"

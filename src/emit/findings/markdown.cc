@@ -1,6 +1,6 @@
-// Messages are cut at their backticks: what stands between two is a code
-// span, all else is escaped. An odd number of them is a name with a backtick,
-// and then all of the text is escaped:
+// A message is split at its backticks: text between two of them becomes a code
+// span, other text is escaped. If the number of backticks is odd, a name
+// contains one, and the whole text is escaped:
 //
 //   axis `tp|x` in *.yaml  ->  axis `tp\|x` in \*.yaml
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace shardc {
 namespace {
 
-// Outside of code spans every character that could mean something to
-// Markdown or HTML is written with a backslash or as an entity.
+// Outside code spans, escapes every character with a meaning in Markdown or
+// HTML by a backslash or an entity.
 std::string Plain(std::string_view text) {
   std::string out;
   for (char c : text) {
@@ -36,7 +36,7 @@ std::string Cell(std::string_view raw) {
   const std::string text = Printable(raw);
   size_t ticks = 0;
   for (char c : text) ticks += c == '`' ? 1 : 0;
-  // A name with a backtick: spans cannot be told apart.
+  // A name contains a backtick, so the spans are ambiguous.
   if (ticks % 2 != 0) return Plain(text);
   std::string out;
   bool code = false;

@@ -1,7 +1,7 @@
-// SARIF 2.1.0, as code scanning services read it: one run, every lint and
-// reading code as a rule, paths from the repository's root, columns in code
-// points, and fingerprints that survive a move of lines. A result without a
-// location makes GitHub refuse the whole file, so each has one.
+// SARIF 2.1.0 for code scanning services: one run, every lint and reading code
+// as a rule, paths from the root of the repository, columns in code points, and
+// fingerprints that do not change when lines move. GitHub rejects a file that
+// has a result without a location, so each result has one.
 #include <map>
 
 #include "emit/findings/formats.h"
@@ -24,7 +24,7 @@ std::string Escaped(std::string_view raw) {
   return text;
 }
 
-// What may stand in a URI's path stays, the rest is percent-encoded.
+// Percent-encodes all characters that are not allowed in the path of a URI.
 std::string Uri(std::string_view path) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   constexpr std::string_view kPlain = "-._~/!$&'()*+,;=@";
@@ -102,7 +102,8 @@ void WriteRule(JsonWriter& json, const Code& code) {
   json.EndObject();
 }
 
-// By code, file and parameters, not by line; a repetition gets a number.
+// A hash of code, file and parameters, but not of the line; repetitions are
+// numbered.
 std::string Fingerprint(const FindingReport& report, const Finding& finding,
                         std::map<std::string, int>& seen) {
   std::string text = finding.code->Id();
@@ -162,7 +163,7 @@ void WriteResult(JsonWriter& json, const Repository& repository,
   json.EndObject();
 }
 
-// Each code's place among the rules.
+// Returns the index of each code among the rules.
 std::map<const Code*, size_t> WriteTool(JsonWriter& json,
                                         std::string_view version) {
   std::map<const Code*, size_t> index;

@@ -1,15 +1,16 @@
-// The formats of findings, one line each: the name that --format takes, and
-// the function that writes it, of a source in this folder. Read by whoever
-// defines SHARDC_FINDING_FORMAT.
+// The formats of findings, one line each: the value of --format, and the
+// function of a .cc file in this folder that writes it. The includer defines
+// SHARDC_FINDING_FORMAT first.
 SHARDC_FINDING_FORMAT("text", FindingsText)
 // `file:line:column: level: message [SHD101]`, as compilers print.
 SHARDC_FINDING_FORMAT("concise", FindingsConcise)
 SHARDC_FINDING_FORMAT("json", FindingsJson)
 // SARIF 2.1.0 with every lint as a rule.
 SHARDC_FINDING_FORMAT("sarif", FindingsSarif)
-// Workflow commands, errors first, as GitHub shows only some.
+// GitHub workflow commands, errors first, because GitHub shows about ten.
 SHARDC_FINDING_FORMAT("github", FindingsGithub)
-// A suite per file; errors are failures, the rest passes with its text.
+// One suite per file; errors are failures, warnings and notes pass with their
+// text.
 SHARDC_FINDING_FORMAT("junit", FindingsJunit)
-// A table, for summaries and comments.
+// A Markdown table, for summaries and comments.
 SHARDC_FINDING_FORMAT("markdown", FindingsMarkdown)

@@ -10,8 +10,8 @@
 //      |            ----
 //      = help: write ...
 //
-// Long lines (a manifest on one line) are cut to a window around the caret.
-// Everything that comes from files goes through Printable.
+// Long lines (such as a manifest on one line) are shortened to a window around
+// the caret. All text from files goes through Printable.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -22,8 +22,8 @@
 namespace shardc {
 namespace {
 
-constexpr size_t kWindow = 96;       // code points of a source line shown
-constexpr size_t kBeforeCaret = 40;  // of them before the caret, when cut
+constexpr size_t kWindow = 96;       // code points shown of a source line
+constexpr size_t kBeforeCaret = 40;  // of those, shown before the caret
 
 struct Paint {
   bool on;
@@ -54,7 +54,7 @@ size_t CodePoints(std::string_view text) {
       text.begin(), text.end(), [](char c) { return !IsContinuation(c); }));
 }
 
-// Moves `offset` back, then forward, by whole code points.
+// Moves `offset` back by `count` whole code points; Forward moves it on.
 size_t Back(std::string_view text, size_t offset, size_t count) {
   while (offset > 0 && count > 0) {
     --offset;
@@ -85,7 +85,7 @@ std::string Shown(std::string_view text) {
   return Printable(spaced);
 }
 
-// The line with its marks, each line indented by a gutter of `width`.
+// The source line with its marks below it, indented by a gutter of `width`.
 std::string Snippet(const Place& place, char mark, size_t width,
                     const Paint& paint, std::string_view color) {
   const Source& source = *place.source;

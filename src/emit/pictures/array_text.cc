@@ -1,5 +1,5 @@
-// A panel is a block of lines, and blocks stand side by side. Cells are as wide
-// as the longest that they say; where a row has no room for all, its middle is
+// A panel is a block of lines, and panels are placed next to each other. Cells
+// are as wide as the longest cell text; if a row is too wide, its middle is
 // left out:
 //
 //   0  1  ..  7      tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
@@ -25,7 +25,7 @@ constexpr int64_t kMostPanels = 4;
 constexpr int64_t kRuledRows = 4;
 constexpr std::string_view kIndent = "  ";
 
-// Both of two, each as wide as the largest number of all.
+// The texts of both sets, each number as wide as the largest device number.
 std::string CellText(const DeviceSet& devices, size_t width) {
   if (devices.count() > 2) return DevicesText(devices);
   std::string out;
@@ -77,8 +77,8 @@ class Drawing {
   }
 
  private:
-  // How many columns there is room for, and what cells say: all that they
-  // hold, or where that lets more in, the shortest.
+  // Chooses the number of columns and the form of the cell texts: all device
+  // numbers, or the shortest form if more columns then fit.
   void Fit() {
     const int64_t left = static_cast<int64_t>(kIndent.size()) + label_ + 1;
     int64_t after = 0;
@@ -103,7 +103,7 @@ class Drawing {
     columns_ = picture::Shown(count, best);
   }
 
-  // Of the corners, where numbers are longest.
+  // The width of the corner cells, which hold the longest numbers.
   int64_t Widest(bool brief) const {
     int64_t out = 1;
     const int64_t panels[] = {0, array_.PanelCount() - 1};
@@ -168,7 +168,7 @@ class Drawing {
     return out;
   }
 
-  // `tp 0 `
+  // Puts the label of a row: `tp 0 `.
   void Label(int64_t row, Line& line) const {
     line.Put(kIndent);
     const int64_t end = static_cast<int64_t>(kIndent.size()) + label_;
@@ -195,7 +195,7 @@ class Drawing {
     return out;
   }
 
-  // `batch 0:32`, or where sizes are not known `dp 1`.
+  // `batch 0:32`, or `dp 1` if sizes are unknown.
   Line Title(int64_t panel) const {
     Line out(style_);
     out.Put(kIndent);
@@ -238,7 +238,7 @@ class Drawing {
   std::vector<int64_t> rows_, columns_;
   size_t digits_ = 1;   // of the largest device number
   int64_t label_ = 0;   // columns before the grid, without the indent
-  int64_t number_ = 1;  // of a row's coordinate
+  int64_t number_ = 1;  // width of a row's coordinate
   int64_t cell_ = 3;
   bool brief_ = false;
 };
@@ -261,7 +261,7 @@ Line DimLine(const ArrayDim& dim, const AxisInk& ink, int64_t names,
   return out;
 }
 
-// On one line, or where that is too long on one each.
+// Puts the title on one line, or one part per line if it is too long.
 Lines TitleLines(const std::vector<std::string>& title,
                  const PictureStyle& style) {
   Lines out = {Line(style)};

@@ -1,4 +1,4 @@
-// How an array lies on the mesh, drawn for a terminal: a box for each piece
+// Draws the sharding of an array on the mesh for a terminal: a box per piece
 // with the devices that hold it.
 #ifndef SHARDC_EMIT_PICTURES_ARRAY_TEXT_H_
 #define SHARDC_EMIT_PICTURES_ARRAY_TEXT_H_
@@ -11,8 +11,8 @@
 
 namespace shardc {
 
-// The lines above the grid say each dimension in words; `title` is theirs: a
-// name, and what is said of it.
+// Above the grid there is a line per dimension. `title` is the name of the
+// array and remarks on it.
 std::string ArrayText(const picture::ArrayPicture& array,
                       const std::vector<std::string>& title,
                       const PictureStyle& style);

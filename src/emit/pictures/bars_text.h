@@ -1,5 +1,5 @@
-// Bars for a terminal: what fills a device, mode by mode, and what each rule
-// won.
+// Draws bars for a terminal: the memory of a device by mode, and the parameters
+// that each rule won.
 #ifndef SHARDC_EMIT_PICTURES_BARS_TEXT_H_
 #define SHARDC_EMIT_PICTURES_BARS_TEXT_H_
 
@@ -15,8 +15,8 @@ namespace shardc {
 
 struct MemoryBar {
   std::string name;              // "train"
-  std::vector<int64_t> parts;    // by MemoryBars::parts
-  std::optional<int64_t> least;  // of the emptiest device, where it differs
+  std::vector<int64_t> parts;    // bytes, in the order of MemoryBars::parts
+  std::optional<int64_t> least;  // bytes of the emptiest device, if it differs
 };
 
 struct MemoryPart {
@@ -28,8 +28,8 @@ struct MemoryBars {
   int64_t devices = 1;
   std::vector<MemoryPart> parts;
   std::vector<MemoryBar> bars;
-  std::optional<int64_t> budget;     // a device's memory
-  std::vector<std::string> unknown;  // what is left out, and why
+  std::optional<int64_t> budget;     // bytes of memory of a device
+  std::vector<std::string> unknown;  // parts that are left out, and why
 };
 
 std::string MemoryText(const MemoryBars& memory, const PictureStyle& style);

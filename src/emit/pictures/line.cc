@@ -1,5 +1,5 @@
-// A line knows how many columns it has, whatever bytes and colours are in it,
-// so that blocks can stand side by side:
+// A line counts its columns apart from its bytes and colour codes, so that
+// blocks can be placed next to each other:
 //
 //   Line(style).Put("tp 0 ").Put("│")  ->  8 bytes, 6 columns
 #include "emit/pictures/line.h"
@@ -14,12 +14,12 @@
 namespace shardc {
 namespace {
 
-// Of the 256 colours of terminals, near those of the page.
+// Terminal colours (of 256) that are close to the colours of the HTML page.
 constexpr std::array<std::string_view, picture::kAxisColors> kAxisCodes = {
     "38;5;169", "38;5;32", "38;5;166", "38;5;36",
     "38;5;136", "38;5;67", "38;5;98",  "38;5;245"};
 
-// East Asian wide forms, and pictures of people and things.
+// Whether a code point takes two columns: East Asian wide forms and emoji.
 bool IsWide(uint32_t point) {
   constexpr std::pair<uint32_t, uint32_t> kWide[] = {
       {0x1100, 0x115F},   {0x2E80, 0x303E},  {0x3041, 0x33FF},

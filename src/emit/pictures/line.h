@@ -1,5 +1,5 @@
-// Lines of a picture for a terminal: text whose columns are counted, in UTF-8
-// or ASCII, tinted or not.
+// Lines of a picture for a terminal: UTF-8 or ASCII, with or without colour,
+// and with a count of columns.
 #ifndef SHARDC_EMIT_PICTURES_LINE_H_
 #define SHARDC_EMIT_PICTURES_LINE_H_
 
@@ -19,13 +19,14 @@ struct PictureStyle {
   int64_t width = 80;  // columns
 };
 
-// Columns that a terminal takes for a text without control characters.
+// The number of columns that a terminal uses for a text without control
+// characters.
 int64_t TextWidth(std::string_view text);
-// Its beginning in at most so many columns, marked where it is cut; `width` is
-// at least 4.
+// The start of the text in at most `width` columns, marked where it was
+// shortened; `width` is at least 4.
 std::string CutTo(std::string_view text, int64_t width, bool ascii);
 
-// What is drawn with.
+// The characters that pictures are drawn with.
 struct Glyphs {
   std::string_view across, down;
   std::string_view top_left, top, top_right;
@@ -41,14 +42,14 @@ class Line {
   explicit Line(const PictureStyle& style) : color_(style.color) {}
 
   Line& Put(std::string_view text);
-  // In the colour of an axis (picture/axis_color.h), where there is colour.
+  // Appends in the colour of an axis (picture/axis_color.h) if colour is on.
   Line& Tint(std::string_view text, uint8_t axis_color);
   Line& Bold(std::string_view text);
-  // Red, which marks what is over a budget.
+  // Appends in red, which marks values over a budget.
   Line& Alarm(std::string_view text);
   Line& Repeat(std::string_view glyph, int64_t count);
   Line& PadTo(int64_t column);
-  // Right-aligned in so many columns.
+  // Appends right-aligned in so many columns.
   Line& Right(std::string_view text, int64_t width);
   Line& Add(const Line& other);
 
@@ -65,18 +66,18 @@ class Line {
 
 using Lines = std::vector<Line>;
 
-// With the space that ends each line left off.
+// The lines without trailing spaces, each ended by a line break.
 std::string TextOfLines(const Lines& lines);
 
-// Blocks side by side, as many in a band as the width has room for, `between`
-// columns apart, and an empty line between the bands.
+// Places blocks next to each other, as many as fit the width, `between` columns
+// apart; an empty line separates the rows of blocks.
 Lines SideBySide(const std::vector<Lines>& blocks, int64_t between,
                  const PictureStyle& style);
 
-// Words in as many lines as they need, the second and later ones indented.
+// Wraps words to the width; the second and later lines are indented.
 Lines Wrapped(std::string_view text, int64_t indent, const PictureStyle& style);
 
-// Names of axes with their colours.
+// Puts names of axes in their colours.
 class AxisInk {
  public:
   explicit AxisInk(const Mesh& mesh);

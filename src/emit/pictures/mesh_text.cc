@@ -1,5 +1,6 @@
-// A panel of the mesh is a block of lines; hosts that are whole rows stand in a
-// bracket behind them, and those inside a row are set apart:
+// A panel of the mesh is a block of lines. A host that covers whole rows is
+// marked by a bracket at their right; hosts inside a row are separated by a
+// wider space:
 //
 //   0 │   0  1  2  3 ┐ host 0        0 │   0  1   2  3   hosts 0-1
 //   1 │   4  5  6  7 ┘
@@ -21,7 +22,7 @@ using picture::kGap;
 using picture::MeshPicture;
 
 constexpr int64_t kMostPanels = 8;
-constexpr int64_t kMostDevices = 128;  // where more panels than one are drawn
+constexpr int64_t kMostDevices = 128;  // beyond this, only one panel is drawn
 
 class Drawing {
  public:
@@ -37,7 +38,7 @@ class Drawing {
       Corner(names);
       label_ = names.width();
     }
-    // `host 12`, or where a row has several `hosts 12-15`.
+    // `host 12`, or `hosts 12-15` if a row has several.
     int64_t host = 0;
     if (mesh.host_form() != HostForm::kNone) {
       const auto number = static_cast<int64_t>(
@@ -62,7 +63,7 @@ class Drawing {
     if (shown == all) return out;
     out.emplace_back(style_);
     std::string more = "  " + CountText(all - 1) + " panels more like it";
-    // Of one axis of panels, whose coordinates are even steps apart.
+    // With one axis of panels, whose coordinates have an even stride.
     if (mesh_.panels().size() == 1) {
       const auto& line = mesh_.axes()[mesh_.panels()[0]];
       if (const auto step = line.group.Step()) {
@@ -85,7 +86,7 @@ class Drawing {
     ink_.Put({NameOf(*mesh_.columns())}, "", line);
   }
 
-  // Whether a host ends left of a column of the row.
+  // Whether a host boundary is left of a column of the row.
   bool SplitsBefore(size_t at) const {
     if (mesh_.host_form() != HostForm::kInRow || at == 0) return false;
     const int64_t column = columns_[at];
@@ -201,7 +202,7 @@ Lines AxisTable(const MeshPicture& mesh, const PictureStyle& style) {
   }
   const int64_t strides = 9 + stride;
   const int64_t at = 2 + name + 2 + size + 2 + group + 2;
-  // The group shows it as well, where there is no room for both.
+  // The group shows the stride as well if the line has no room for both.
   const bool with_stride = at + strides + lies <= style.width;
   Lines out;
   for (size_t i = 0; i < rows.size(); ++i) {

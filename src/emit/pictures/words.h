@@ -1,4 +1,5 @@
-// Sets of devices and sizes in words, for terminal and page alike.
+// Texts for sets of devices and for sizes, in the terminal and in the HTML
+// page.
 #ifndef SHARDC_EMIT_PICTURES_WORDS_H_
 #define SHARDC_EMIT_PICTURES_WORDS_H_
 
@@ -12,16 +13,16 @@
 
 namespace shardc {
 
-// `0, 32`; `0-60 step 4`; `0-3`; `0 and 15 more`. `dash` stands between.
+// `0, 32`; `0-60 step 4`; `0-3`; `0 and 15 more`. `dash` is the range sign.
 std::string DevicesText(const picture::DeviceSet& devices,
                         std::string_view dash = "-");
-// The shortest: `0 +15`.
+// The shortest form: `0 +15`.
 std::string DevicesShort(const picture::DeviceSet& devices);
-// `inside one host`, `each on another host`, `2 a host, 4 hosts`; empty where
-// it is not known.
+// `inside one host`, `each on another host`, `2 a host, 4 hosts`; empty if the
+// hosts are unknown.
 std::string LiesText(const picture::AxisLine& line);
 
-// Where a piece of a dimension lies: `3`, or `0.3` of two axes.
+// The coordinate of a piece of a dimension: `3`, or `0.3` over two axes.
 std::string CoordinateText(const Mesh& mesh, const picture::ArrayDim& dim,
                            int64_t piece);
 

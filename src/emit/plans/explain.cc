@@ -1,6 +1,6 @@
-// The plan keeps for every layout which names resolved to what and what was
-// edited, and this puts it into words. Only where in the name the pattern was
-// found, and the rule nearest to an unmatched name, are looked up again.
+// The plan keeps, for every layout, how names were resolved and what was
+// corrected; this file formats it. Only the matched part of the name, and the
+// nearest rule of an unmatched name, are computed here:
 //
 //   dim 0     VOCAB -> "tp" (token, rule vocab)
 #include "emit/plans/explain.h"
@@ -25,14 +25,14 @@ const ParamLayout& LayoutOf(const Compiled& c, size_t param) {
   return c.plan.layouts[c.plan.params[param].layout];
 }
 
-// Rules up to and with the first match; all of them when nothing matched.
+// The rules up to and including the first match; all rules if none matched.
 size_t Tried(const Compiled& c, size_t param) {
   const int32_t rule = LayoutOf(c, param).rule;
   if (rule >= 0) return static_cast<size_t>(rule) + 1;
   return LayoutOf(c, param).unmatched ? c.rules.rules.size() : 0;
 }
 
-// The part of the name that a rule's pattern matched.
+// The part of the name that the rule's pattern matched.
 std::string MatchedPart(const Compiled& c, size_t rule, size_t param) {
   const std::string_view name = c.plan.names[param];
   const auto range = c.matcher->Find(rule, name, c.manifest.separator);
@@ -46,7 +46,8 @@ std::string RuleLabel(const Compiled& c, size_t rule) {
          Printable(c.plan.rules[rule].source) + ")";
 }
 
-// Parallelism axes that the mesh lacks count as size 1 and are left out.
+// Parallelism axes that the mesh lacks have size 1 and are left out of the
+// spec.
 std::string LeftOut(const Compiled& c, const NameTrace& trace) {
   std::string out;
   for (const std::string& axis : trace.axes) {
@@ -114,7 +115,7 @@ std::string AddedText(const ModeLayout& mode) {
          " for the corrections";
 }
 
-// All but the mode's name.
+// The text of a mode without its heading.
 std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
                      const std::optional<DevicePlace>& holder) {
   std::string out;
@@ -157,7 +158,7 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
   return out;
 }
 
-// Modes of the same body stand under one heading, where the first would.
+// Modes with the same text share a heading, at the first of them.
 void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
               const std::optional<DevicePlace>& holder) {
   std::vector<std::pair<std::string, std::string>> told;  // body, heading
@@ -177,7 +178,8 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
   }
 }
 
-// Whether a tensor that lives at one coordinate of an axis is the device's.
+// Whether the device holds a tensor that is placed at one coordinate of an
+// axis.
 bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
   const PlannedParam& planned = c.plan.params[param];
   if (!planned.coordinate) return true;

@@ -1,5 +1,5 @@
-// The whole story of one parameter: rules tried, names resolved, legality,
-// bytes, mode by mode.
+// Explains one parameter: the rules tried, the names resolved, corrections and
+// bytes, by mode.
 #ifndef SHARDC_EMIT_PLANS_EXPLAIN_H_
 #define SHARDC_EMIT_PLANS_EXPLAIN_H_
 
@@ -13,8 +13,8 @@
 
 namespace shardc {
 
-// `param` is an index into the plan's parameters; with a device also what that
-// one holds. In text modes that differ in nothing are told together.
+// `param` is an index into the plan's parameters. With a device, the part that
+// the device holds is added. In text, modes that do not differ share a heading.
 std::string ExplainText(const Compiled& compiled, size_t param,
                         const std::optional<DevicePlace>& device = {});
 void WriteExplainJson(const Compiled& compiled, size_t param, Sink& out,

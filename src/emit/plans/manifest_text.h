@@ -1,4 +1,4 @@
-// A manifest and a rule set, shown.
+// Writes a manifest as text or JSON.
 #ifndef SHARDC_EMIT_PLANS_MANIFEST_TEXT_H_
 #define SHARDC_EMIT_PLANS_MANIFEST_TEXT_H_
 
@@ -9,10 +9,10 @@
 
 namespace shardc {
 
-// The tree with totals: layers that are alike but for their number are one
+// The parameters with totals; tensors that differ only in layer numbers share a
 // line with their count.
 std::string ManifestText(const Manifest& manifest);
-// shardc.manifest/v1, one parameter a line.
+// Writes shardc.manifest/v1, one parameter per line.
 void WriteManifestJson(const Manifest& manifest, Sink& out);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// Axes longer than 1 are drawn: the last is a block's columns, the one before
-// its rows, and there is a block for every coordinate of the others. What is
-// drawn are device numbers, which are not positions where there are slices.
+// Draws the axes longer than 1: the last one as the columns of a block, the one
+// before it as its rows, and a block per coordinate of the others. Cells are
+// device numbers, which differ from positions if the mesh has slices.
 //
 //   dp 2, fsdp 2, tp 2  ->  dp=0: 0 1 / 2 3     dp=1: 4 5 / 6 7
 #include "emit/plans/mesh_grid.h"
@@ -30,7 +30,7 @@ std::string Padded(std::string text, size_t width) {
                              : text;
 }
 
-// "0-7": devices of one process follow one another.
+// "0-7": the devices of one process have consecutive numbers.
 std::string Range(const std::vector<int64_t>& numbers) {
   if (numbers.empty()) return "none";
   std::string out = std::to_string(numbers.front());
@@ -38,7 +38,7 @@ std::string Range(const std::vector<int64_t>& numbers) {
   return out;
 }
 
-// What one process holds: device numbers and its slice.
+// The devices of one process and its slice.
 struct Process {
   std::vector<int64_t> devices;
   int64_t slice = 0;
@@ -77,7 +77,8 @@ class Grid {
  private:
   const MeshAxis& Axis(size_t shown) const { return mesh_.axes[shown_[shown]]; }
 
-  // The next coordinates of the first `count` shown axes.
+  // Steps to the next coordinates of the first `count` drawn axes; returns
+  // false after the last.
   bool Next(std::vector<int64_t>& at, size_t count) const {
     for (size_t i = count; i > 0;) {
       --i;
@@ -167,7 +168,7 @@ void WriteRanks(JsonWriter& json, const Mesh& mesh, const AxisRules& axes) {
   json.EndArray();
 }
 
-// "device: h100-sxm, 79.65 GiB"; either may be missing.
+// "device: h100-sxm, 79.65 GiB"; either part may be missing.
 std::string DeviceText(const Device& device) {
   std::string out = device.profile;
   if (device.memory_bytes) {

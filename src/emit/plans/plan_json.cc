@@ -1,6 +1,6 @@
-// shardc.plan/v1, one parameter a line. A layout's text is made once and
-// copied for each of its parameters, so the cost per parameter is that of its
-// name; nothing holds the whole text.
+// Writes shardc.plan/v1, one parameter per line. The text of a layout is made
+// once and copied for each of its parameters, so a parameter costs little more
+// than its name. The complete text is never in memory.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -25,7 +25,7 @@ void WriteSpecMember(JsonWriter& json, const Spec& spec) {
   WriteSpec(json, spec);
 }
 
-// A side of an edit; one of the whole spec shows it whole.
+// One side of a correction; a correction of the whole spec shows the spec.
 void WriteSide(JsonWriter& json, std::string_view key, const Edit& edit,
                const AxisGroup& group, const Spec& whole) {
   json.Key(key);
@@ -48,7 +48,7 @@ void WriteCorrection(JsonWriter& json, const Edit& edit, const ModeLayout& mode,
                      bool last) {
   json.BeginObject();
   WriteEditMembers(json, edit, mode.resolved, mode.spec);
-  // The cost is the mode's as a whole, told once, with the last edit.
+  // The added bytes are those of the mode; the last correction carries them.
   std::optional<int64_t> added = 0;
   if (last) {
     added = std::nullopt;
@@ -116,7 +116,7 @@ void WriteRules(JsonWriter& json, const Plan& plan) {
 }
 
 void WriteParams(JsonWriter& json, const Plan& plan) {
-  std::vector<std::string> layouts;  // whole, and what stands in their braces
+  std::vector<std::string> layouts;  // with their braces, and without
   std::vector<std::string_view> members;
   layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
@@ -161,7 +161,8 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
   json.EndObject();
 }
 
-// What the policy changed of attention's specs; absent where it is nothing.
+// Writes the corrections of attention's specs; omits the member if there are
+// none.
 void WriteAttentionCorrections(JsonWriter& json, const Plan& plan) {
   bool any = false;
   for (const ModeAttention& attention : plan.attention) {
@@ -195,7 +196,7 @@ void WriteSummary(JsonWriter& json, const PlanSummary& summary) {
   json.EndObject();
 }
 
-// `put_fingerprint(json)` writes the text of that member.
+// `put_fingerprint(json)` writes the value of that member.
 template <class PutFingerprint>
 void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
                Sink& out, const PutFingerprint& put_fingerprint) {
@@ -221,9 +222,9 @@ void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
   out.Put('\n');
 }
 
-// A thread is worth its start where hashing takes longer than that.
+// Plans with fewer parameters are hashed faster than a thread starts.
 constexpr size_t kManyParams = 10'000;
-// "sha256:" and 64 digits, quoted.
+// The length of "sha256:" and 64 digits with quotes.
 constexpr size_t kFingerprintBytes = 73;
 
 std::string Quoted(const std::string& fingerprint) {

@@ -1,6 +1,6 @@
-// The plan in words, for the person who ran it: totals, what is largest, and
-// how often each rule won. Corrections that differ in the parameter only are
-// one line, with their number and an example:
+// The summary of a plan: totals, the largest replicated parameters, and how
+// many parameters each rule won. Corrections that differ only in the parameter
+// share a line with their number and an example:
 //
 //   1  indivisible: dimension 0 "tp" to null in train, +13.8 MiB per device
 #include <algorithm>
@@ -42,7 +42,8 @@ void AddTotals(std::string& out, const Plan& plan) {
          BytesOrUnknown(summary.bytes_per_device) + " per device";
   if (summary.bytes && summary.bytes_per_device && *summary.bytes > 0 &&
       plan.mesh.devices > 0) {
-    // Tenths of a percent in integers: no locale, no rounding surprises.
+    // Tenths of a percent as an integer: independent of locale and rounding
+    // mode.
     const double share = 1000.0 * static_cast<double>(plan.mesh.devices) *
                          static_cast<double>(*summary.bytes_per_device) /
                          static_cast<double>(*summary.bytes);
@@ -53,11 +54,11 @@ void AddTotals(std::string& out, const Plan& plan) {
   out += '\n';
 }
 
-// Parameters of all layers that are alike but for digits in their names.
+// Parameters whose names differ only in numbers.
 struct Alike {
   size_t first = 0;  // in the manifest
   int64_t params = 0;
-  int64_t bytes = 0;  // of all together, on each device
+  int64_t bytes = 0;  // of all of them, on each device
   std::string shown;  // name and shape
 };
 
@@ -107,7 +108,7 @@ void AddRules(std::string& out, const Plan& plan) {
   }
 }
 
-// Equal corrections of many layers are one line.
+// Equal corrections of several layers share a line.
 void AddCorrections(std::string& out, const Plan& plan) {
   struct Group {
     int64_t params = 0;

@@ -1,4 +1,4 @@
-// A rule as JSON, as it was written or at its shortest:
+// Writes a rule as JSON, either as written or in its shortest form:
 //
 //   [[FSDP], TP]  ->  [["FSDP"], "TP"] as written, ["FSDP", "TP"] at shortest
 #include "emit/plans/rule_json.h"

@@ -1,4 +1,4 @@
-// Rules and specs as rules files write them, in JSON.
+// Rules and specs in the JSON form of rules files.
 #ifndef SHARDC_EMIT_PLANS_RULE_JSON_H_
 #define SHARDC_EMIT_PLANS_RULE_JSON_H_
 
@@ -7,12 +7,13 @@
 
 namespace shardc {
 
-// A group of one name: as it was written, or without its brackets.
+// A group of one name keeps its brackets (kAsWritten) or loses them
+// (kShortest).
 enum class SpecForm : uint8_t { kAsWritten, kShortest };
 
 // `[["FSDP", "SP"], "TP", null]`
 void WriteSpecList(JsonWriter& json, const SpecList& list, SpecForm form);
-// The members "match", "spec" and what else the rule sets.
+// Writes the members "match", "spec" and the other settings of the rule.
 void WriteRuleMembers(JsonWriter& json, const Rule& rule, SpecForm form);
 
 }  // namespace shardc

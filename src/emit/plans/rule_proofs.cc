@@ -1,4 +1,4 @@
-// A rule a line, as RulesText has them, and what is proven of it:
+// One line per rule, as in RulesText, followed by what was proven about it:
 //
 //   1  mlp/.*/kernel$  (rules.yaml:5)
 //      never wins: [0] takes every name, such as `mlp//kernel`
@@ -50,7 +50,7 @@ std::string ProofText(const RuleProof& proof) {
   return "is too large to say";
 }
 
-// Ascending numbers, neighbours as one.
+// Ascending numbers, with consecutive ones as a range:
 //
 //   0, 1, 2, 5  ->  [0] to [2], [5]
 std::string RangesText(std::span<const uint32_t> numbers) {
@@ -66,8 +66,9 @@ std::string RangesText(std::span<const uint32_t> numbers) {
   return out;
 }
 
-// What is proven of a rule and those before it. One that holds all its names
-// is told where it never wins.
+// The text of what was proven about a rule and the rules before it. A rule that
+// covers this one completely is reported with the fact that this one never
+// wins.
 //
 //   holds all names of [0], [2]
 //   shares names with [1], such as `q_proj.bias`

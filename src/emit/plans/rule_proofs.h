@@ -1,4 +1,4 @@
-// What is proven of rules on all names, not only on those of one manifest.
+// Facts that hold for all possible names, not only for those of one manifest.
 #ifndef SHARDC_EMIT_PLANS_RULE_PROOFS_H_
 #define SHARDC_EMIT_PLANS_RULE_PROOFS_H_
 
@@ -12,7 +12,7 @@
 namespace shardc {
 
 struct RuleProofs {
-  std::vector<RuleProof> of_rules;  // one for each
+  std::vector<RuleProof> of_rules;  // one per rule
   RelatedRules related;
 };
 

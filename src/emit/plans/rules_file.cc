@@ -1,7 +1,7 @@
-// Several files as one in JSON that means the same: every axis rule with its
-// value, so that nothing depends on defaults, and specs at their shortest.
-// Axes alone are also written as YAML, with quotes where it would not read a
-// string:
+// Merges several rules files into one JSON file with the same meaning: every
+// axis rule with its value, so that nothing depends on defaults, and specs in
+// their shortest form. Axis rules alone can also be written as YAML, quoted
+// where YAML would not read a string:
 //
 //   {batch: [fsdp], head: "true"}  ->  batch: fsdp, head: "true"
 #include "emit/plans/rules_file.h"
@@ -32,7 +32,8 @@ void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
     json.Null();
     return;
   }
-  // A decode rule is inferred from one name, in a list or not.
+  // A list of one name and a plain name infer different decode rules, so the
+  // form is kept.
   const bool list = rule.names.size() != 1;
   if (list) json.BeginArray();
   for (const auto& name : rule.names) {
@@ -89,7 +90,8 @@ void WritePolicy(JsonWriter& json, const Policy& policy) {
   json.EndObject();
 }
 
-// The member "axes"; `value_of` gives a rule's value, or nothing.
+// Writes the member "axes"; `value_of` returns a rule's value, or nullopt to
+// omit it.
 template <class Value>
 void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.Key("axes");
@@ -104,7 +106,7 @@ void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.EndObject();
 }
 
-// A name that YAML reads as a string without quotes.
+// Whether YAML reads the text as a string without quotes.
 bool IsPlainYaml(std::string_view text) {
   const auto fine = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
@@ -135,7 +137,7 @@ std::string AxisValueYaml(const AxisValue& value) {
   return "[" + out + "]";
 }
 
-// The member "axes"; that of none where `always`.
+// The member "axes"; if it is empty, it is written only with `always`.
 std::string AxesYaml(const AxisRules& axes, bool always) {
   std::string out;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
@@ -149,12 +151,12 @@ std::string AxesYaml(const AxisRules& axes, bool always) {
   return "axes:\n" + out;
 }
 
-// One line of it; what would end the line is shown.
+// One comment line; characters that would end the line are escaped.
 std::string CommentYaml(const std::string& line, const std::string& indent) {
   return indent + "# " + Printable(line) + "\n";
 }
 
-// In single quotes where the text has nothing that needs an escape.
+// Uses single quotes if no character of the text needs an escape.
 std::string QuotedYaml(const std::string& text) {
   if (Printable(text) != text) return JsonString(text);
   std::string out = "'";
@@ -186,7 +188,7 @@ std::string SourceYaml(const SpecSource& source) {
   return "[" + out + "]";
 }
 
-// Of the first rule that has one whatever the names are.
+// The separator of the first rule that has a fixed one.
 std::optional<char> OneSeparator(const RuleSet& rules) {
   for (const Rule& rule : rules.rules) {
     if (rule.separator_from != SeparatorFrom::kNames) return rule.separator;

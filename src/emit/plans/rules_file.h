@@ -1,5 +1,5 @@
-// A rules file written from the model: what `rules --resolved` and importers
-// give, and what `--rules` reads back.
+// Writes a rules file from the model, as `rules --resolved` and importers do;
+// `--rules` can read it.
 #ifndef SHARDC_EMIT_PLANS_RULES_FILE_H_
 #define SHARDC_EMIT_PLANS_RULES_FILE_H_
 
@@ -12,22 +12,22 @@
 
 namespace shardc {
 
-// All files together as one rules file in JSON, which YAML's reader takes:
-// every axis rule with the value in force, registrations, bundles, rules and
-// policy. Rules of both separators cannot stand in one file: see
+// Writes all files together as one rules file in JSON, which the YAML parser
+// reads: every axis rule with the value in force, registrations, bundles, rules
+// and policy. One file cannot hold rules of both separators: see
 // HasMixedSeparators.
 void WriteRulesFileJson(const RuleSet& rules, Sink& out);
 bool HasMixedSeparators(const RuleSet& rules);
 
-// Axis rules as a rules file, only those given.
+// A rules file with only the axis rules that were given.
 std::string AxesFileYaml(const AxisRules& axes);
 void WriteAxesFileJson(const AxisRules& axes, Sink& out);
 
-// What was imported as a rules file: in YAML with its comments, or in JSON
-// with the comments as notes.
+// The imported rules as a rules file: YAML with comments, or JSON with the
+// comments as notes.
 std::string ImportedFileYaml(const Imported& imported);
 void WriteImportedFileJson(const Imported& imported, Sink& out);
-// A mesh file.
+// The text of a mesh file.
 std::string MeshFileYaml(const Mesh& mesh);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// A rule a line: number, pattern, spec and place in columns of which the
-// pattern's is at most 48 wide; what else it says is on a line below.
+// One line per rule: number, pattern, spec and place in columns, the pattern's
+// at most 48 wide; other settings of the rule are on a line below.
 //
 //   0  wte  [[FSDP], TP]  (rules.yaml:3)
 #include "emit/plans/rules_text.h"
@@ -32,7 +32,7 @@ std::string ListText(const SpecList& list) {
   return out + "]";
 }
 
-// Settings of a rule beyond pattern and spec.
+// The settings of a rule other than pattern and spec.
 std::string Extras(const Rule& rule) {
   std::string out;
   const auto add = [&](const std::string& text) {

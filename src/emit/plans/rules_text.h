@@ -1,4 +1,4 @@
-// A rule set as people and programs read it: all files together.
+// Writes the rules of all files together, as text and JSON.
 #ifndef SHARDC_EMIT_PLANS_RULES_TEXT_H_
 #define SHARDC_EMIT_PLANS_RULES_TEXT_H_
 
@@ -13,8 +13,8 @@ namespace shardc {
 // `[[FSDP, SP], TP]`, `ColumnWise`, `like: \1.weight`
 std::string SpecSourceText(const SpecSource& source);
 std::string RulePlaceText(const Rule& rule);  // `rules.yaml:12`
-// A line for each file whose separator was not written: which one was taken,
-// and why.
+// One line per file without a written separator: the separator that was
+// inferred, and why.
 std::vector<std::string> InferredSeparators(const RuleSet& rules);
 
 std::string RulesText(const RuleSet& rules);

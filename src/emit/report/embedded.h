@@ -1,4 +1,4 @@
-// The page's looks and what it does, files beside this one.
+// The page's style sheet and script, which are files of this folder.
 #ifndef SHARDC_EMIT_REPORT_EMBEDDED_H_
 #define SHARDC_EMIT_REPORT_EMBEDDED_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc::report {
 
-// page.css and page.js. The build writes the table.
+// page.css and page.js. The build generates this table.
 std::span<const EmbeddedFile> EmbeddedPage();
 
 }  // namespace shardc::report

@@ -1,8 +1,10 @@
-// Drawings are in px at their own size and scroll inside their figure. A tile
-// says which devices hold it; copies are sheets behind it, and edges carry the
-// coordinates of the axes that cut:
+// Drawings are in px at their own size; a figure scrolls if its drawing is
+// wider. A tile shows the devices that hold it, replicas are drawn as sheets
+// behind it, and its edges carry the coordinates of the axes that shard the
+// dimension.
 //
-//   46 x 30 and what its label needs, 3 apart, 3 more where there are copies
+//   A tile is at least 46 x 30 px and wide enough for its label; tiles are 3 px
+//   apart, 6 px if they have replicas.
 #include "emit/report/figures.h"
 
 #include <algorithm>
@@ -23,11 +25,11 @@ using picture::HostForm;
 using picture::kGap;
 using picture::MeshPicture;
 
-constexpr double kLetter = 6.7;  // of the font of drawings
+constexpr double kLetter = 6.7;  // px, width of a letter of the drawing's font
 constexpr int64_t kMostPanels = 4;
 constexpr int64_t kListedTiles = 64;
 
-// `3,4x8,32x2`: what the script reads.
+// The form that the script reads: `3,4x8,32x2`.
 std::string Code(const DeviceSet& devices) {
   std::string out = std::to_string(devices.first);
   for (const DeviceSet::Digit& digit : devices.digits) {
@@ -37,7 +39,7 @@ std::string Code(const DeviceSet& devices) {
   return out;
 }
 
-// One of ten steps from pale to full, by place in a row.
+// One of ten colour steps from pale to full, by the position in a row.
 std::string Step(int64_t at, int64_t count) {
   return "o" + std::to_string(count > 1 ? at * 9 / (count - 1) : 5);
 }
@@ -122,12 +124,12 @@ class ArrayDrawing {
     gap_ = 3 + (sheets_ > 0 ? 3 : 0) + (sheets_ > 1 ? 2 : 0);
   }
 
-  // The longest of a dimension's coordinates, or one.
+  // The longest coordinate of a dimension, or the one of `piece`.
   std::string Edge(size_t dim, int64_t piece) const {
     const ArrayDim& of = array_.dims()[dim];
     return CoordinateText(array_.mesh(), of, piece < 0 ? of.parts - 1 : piece);
   }
-  // The colour of an edge, of its major axis.
+  // Colours an edge by the outermost axis that shards it.
   std::string Look(size_t dim, int64_t piece) const {
     const ArrayDim& of = array_.dims()[dim];
     const std::string axis =
@@ -165,7 +167,7 @@ class ArrayDrawing {
 
   void Panel(int64_t panel) {
     const double names =
-        array_.columns() ? 10 + 8 * kLetter : 0;  // behind the header
+        array_.columns() ? 10 + 8 * kLetter : 0;  // space after the row header
     const double width = X(columns_.size()) + 6 + names;
     const double height = Y(rows_.size()) + 6;
     html_.Raw("<div>");
@@ -295,7 +297,8 @@ class ArrayDrawing {
   double width_ = 46, height_ = 30, left_ = 0, top_ = 0, gap_ = 3, sheets_ = 0;
 };
 
-// Of the mesh: cells with numbers, or where there are too many a square each.
+// Draws the mesh: cells with device numbers, or plain squares if there are too
+// many devices for numbers.
 class MeshDrawing {
  public:
   MeshDrawing(Page& page, const MeshPicture& mesh)
@@ -350,7 +353,8 @@ class MeshDrawing {
     return mesh_.mesh().axes[axis].name;
   }
 
-  // Hosts stand apart: so many of them are left of a column, above a row.
+  // Hosts are separated by a gap: counts the gaps left of a column, above a
+  // row.
   double X(int64_t column) const {
     const double cells = static_cast<double>(column) * (width_ + 2);
     if (mesh_.host_form() != HostForm::kInRow) return left_ + cells;

@@ -1,4 +1,4 @@
-// Arrays and the mesh as drawings.
+// Draws arrays and the mesh as SVG.
 #ifndef SHARDC_EMIT_REPORT_FIGURES_H_
 #define SHARDC_EMIT_REPORT_FIGURES_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc::report {
 
-// The dimensions in words, the drawing, and its figures as a table.
+// Writes the dimensions as text, the drawing, and its numbers as a table.
 void WriteArrayCaption(Page& page, const picture::ArrayPicture& array);
 void DrawArray(Page& page, const picture::ArrayPicture& array);
 void DrawMesh(Page& page, const picture::MeshPicture& mesh);

@@ -1,6 +1,6 @@
-// Findings as cards, errors and warnings first and open, notes folded where
-// there are more than two: a sign, a word and a colour say the level, so that
-// none is needed.
+// Findings as cards: errors and warnings first and unfolded, notes folded if
+// there are more than two. A sign, a word and a colour each show the level, so
+// that a reader needs only one of them.
 #include <algorithm>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// Characters that mean something in HTML are written as entities; what is
-// hidden in a text is told first, so that no name reorders the page:
+// Escapes the characters with a meaning in HTML. Invisible characters are made
+// visible first, so that no name can reorder the page:
 //
 //   </script>\u202e  ->  &lt;/script&gt;\u202e, as seven letters
 #include "emit/report/html.h"
@@ -13,9 +13,9 @@
 namespace shardc::report {
 namespace {
 
-constexpr size_t kLongest = 400;  // bytes of a name that are shown
+constexpr size_t kLongest = 400;  // bytes shown of a name
 
-// The beginning in whole characters.
+// The start of the text, at most `most` bytes in whole characters.
 std::string_view Beginning(std::string_view text, size_t most) {
   size_t at = 0;
   while (at < text.size()) {
@@ -77,7 +77,7 @@ Html& Html::Message(std::string_view text) {
   bool code = false;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('`', begin), text.size());
-    // An odd backtick is one of the text.
+    // A backtick without a partner is part of the text.
     const bool closes = code || text.find('`', end + 1) != std::string::npos;
     const std::string_view part = text.substr(begin, end - begin);
     if (code) {

@@ -1,5 +1,5 @@
-// HTML as it is written: what is ours as it stands, and texts from anywhere
-// else escaped, in text and attributes alike.
+// Writes HTML: our own markup unchanged, all other texts escaped, in text and
+// in attributes.
 #ifndef SHARDC_EMIT_REPORT_HTML_H_
 #define SHARDC_EMIT_REPORT_HTML_H_
 
@@ -17,18 +17,19 @@ class Html {
   explicit Html(Sink& out) : out_(out) {}
 
   Html& Raw(std::string_view markup);
-  // What a reader could not see is told, as on a terminal (Printable).
+  // Appends escaped text; invisible characters are shown as on a terminal
+  // (Printable).
   Html& Text(std::string_view text);
-  // A name or a path: breaks behind its separators, cut where it is too long
-  // to be read.
+  // Appends a name or a path: the browser may break it after separators, and a
+  // very long one is shortened.
   Html& Name(std::string_view text);
-  // With `code` for what stands in backticks.
+  // Appends a message; text in backticks becomes `code`.
   Html& Message(std::string_view text);
   Html& Bytes(int64_t bytes);
-  Html& Bytes(const std::optional<int64_t>& bytes);  // or a dash
+  Html& Bytes(const std::optional<int64_t>& bytes);  // a dash if unknown
   Html& Count(int64_t count);
   Html& Number(int64_t number);
-  Html& Fixed(double number);  // two decimals at most
+  Html& Fixed(double number);  // with at most two decimals
 
  private:
   void Escape(std::string_view text, bool breaks);

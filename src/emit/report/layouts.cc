@@ -1,6 +1,8 @@
-// One figure for each way in which the plan cuts an array, of the largest
-// parameter that is cut so. What is whole everywhere is one way, whatever its
+// One figure per distinct sharding of the plan's arrays, drawn for the largest
+// parameter with it. All replicated parameters share one figure, whatever their
 // rank:
+//
+//   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 //
 //   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, whole of 65
 #include <algorithm>
@@ -21,10 +23,11 @@ namespace {
 
 struct Way {
   const picture::ParamGroup* largest = nullptr;
-  Mode mode = Mode::kTrain;  // of the first group of modes where it is so
-  int64_t bytes = 0;         // of all that are cut so
+  // of the first group of modes that has this sharding
+  Mode mode = Mode::kTrain;
+  int64_t bytes = 0;  // of all parameters with this sharding
   int64_t params = 0;
-  std::set<size_t> groups;  // of modes
+  std::set<size_t> groups;  // groups of modes with this sharding
   std::string key;
 };
 
@@ -70,7 +73,7 @@ void WriteWay(Page& page, const Way& way, size_t number) {
   input.dims = picture::DimsOf(param.type.shape, input.spec);
   input.placement = param.placement;
   const picture::ArrayPicture array(std::move(input));
-  // Shown with the modes in which it is so.
+  // The style class of the modes that have this sharding.
   std::string look;
   if (way.groups.size() < page.groups.size()) {
     look = "m";

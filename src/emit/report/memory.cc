@@ -1,6 +1,6 @@
-// Bars of all modes have one scale. Below, the fullest device as a map whose
-// areas are bytes: kinds first, then the groups of each, and nothing that is
-// smaller than a line is wide:
+// The bars of all modes have one scale. Below them, a treemap of the fullest
+// device: areas are bytes, kinds of component first and their parameter groups
+// inside. A box that would be thinner than a line is left out:
 //
 //   mlp 336 MiB [down ×32 | gate ×32 | up ×32] | head 250 MiB | ...
 #include <algorithm>
@@ -23,7 +23,8 @@ using picture::Box;
 using picture::ParamGroup;
 
 constexpr double kMapWidth = 1056, kMapHeight = 300;
-constexpr double kLeast = 0.0004;  // of a device's bytes, to be drawn
+// share of a device's bytes below which a box is not drawn
+constexpr double kLeast = 0.0004;
 
 std::string ComponentName(size_t component) {
   std::string out(cost::kComponentNames[component]);
@@ -119,7 +120,7 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   html.Raw("</tbody></table></div></details>\n");
 }
 
-// What is left out, once for the modes that it is left out of.
+// Lists what the totals leave out, once for the modes it is left out of.
 void WriteUnknown(Page& page) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<Mode>> modes;
@@ -156,7 +157,7 @@ void WriteBars(Page& page) {
   WriteUnknown(page);
 }
 
-// How evenly parameters lie on the devices.
+// Writes how evenly the parameters are distributed over the devices.
 void WriteDevices(Page& page) {
   page.html.Raw("<h3>Devices</h3>\n<p>");
   page.ByMode([&](Mode mode, Html& html) {
@@ -231,7 +232,8 @@ std::vector<Region> RegionsOf(const Page& page, Mode mode) {
   return out;
 }
 
-// The longest of `mlp.up_proj ×32`, `mlp.up_proj`, `up_proj` that fits.
+// The longest of `mlp.up_proj ×32`, `mlp.up_proj`, `up_proj` that fits the
+// width.
 std::string LabelOf(const ParamGroup& group, double width) {
   std::vector<std::string> parts = {""};
   for (char c : group.folded) {
@@ -247,7 +249,7 @@ std::string LabelOf(const ParamGroup& group, double width) {
   }
   const std::string last = parts.back();
   parts.pop_back();
-  // `experts.down_proj` of `experts.*.down_proj`.
+  // `experts.down_proj` for `experts.*.down_proj`.
   while (!parts.empty() && parts.back() == "*") parts.pop_back();
   const std::string both = parts.empty() ? last : parts.back() + "." + last;
   std::vector<std::string> labels = {both, last};
@@ -308,7 +310,7 @@ void WriteMap(const Page& page, Mode mode, Html& html) {
   for (size_t i = 0; i < regions.size(); ++i) {
     std::vector<int64_t> inner;
     for (const Cell& cell : regions[i].cells) inner.push_back(cell.bytes);
-    // Kinds stand apart by a little more than their groups.
+    // A slightly wider gap separates components than their groups.
     Box box = boxes[i];
     box.width = std::max(0.0, box.width - 2);
     box.height = std::max(0.0, box.height - 2);

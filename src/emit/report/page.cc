@@ -1,6 +1,6 @@
-// The page is written with less and less of it until it is small enough. Looks
-// and script are constants of the release, and so are the two hashes by which
-// its policy lets them in; nothing else is let in at all:
+// The page is written with fewer and fewer details until it is small enough.
+// Style sheet and script are constants of a release, so the page's content
+// security policy admits them by their two hashes, and nothing else:
 //
 //   default-src 'none'; style-src 'sha256-...'; script-src 'sha256-...'
 #include "emit/report/page.h"
@@ -26,7 +26,8 @@ std::string_view File(std::string_view name) {
 
 int Nibble(char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; }
 
-// `sha256-` and the digest in base 64, as a content policy names a source.
+// `sha256-` and the digest in base64, the form of a source in a content
+// security policy.
 std::string PolicyHash(std::string_view text) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -41,7 +42,7 @@ std::string PolicyHash(std::string_view text) {
     count -= 6;
     out += kDigits[bits >> count & 63];
   }
-  // 256 bits are 42 digits and 4 bits.
+  // 256 bits are 42 base64 digits and 4 bits.
   out += kDigits[(bits & 63) << (6 - count) & 63];
   return out + "=";
 }
@@ -272,7 +273,7 @@ void WriteFooter(Page& page, bool cut) {
   html.Raw("</code></p></div></footer>\n");
 }
 
-// Patterns of what is whole: of a map's boxes, and of an array.
+// Fill patterns of replicated parts: of treemap boxes, and of arrays.
 constexpr std::string_view kPatterns =
     "<svg class=v width=1 height=1 aria-hidden=true focusable=false><defs>"
     "<pattern id=h width=7 height=7 patternUnits=userSpaceOnUse "
@@ -301,7 +302,8 @@ void Write(const Input& input, const Limits& limits, bool cut, Sink& out) {
   html.Raw(kPatterns);
   PlanFigures(page);
   WriteHeader(page);
-  // What a section says is known before the nav that leads to it.
+  // The sections are written first, because the navigation lists only those
+  // with content.
   std::vector<Section> there;
   std::vector<std::string> texts;
   for (const Section& section : kSections) {

@@ -1,4 +1,4 @@
-// What the sections of the page share.
+// State and functions that the sections of the page share.
 #ifndef SHARDC_EMIT_REPORT_PAGE_H_
 #define SHARDC_EMIT_REPORT_PAGE_H_
 
@@ -14,11 +14,11 @@
 
 namespace shardc::report {
 
-// How much of each kind is shown.
+// The most items shown of each kind.
 struct Limits {
   size_t rows = 200;
   size_t figures = 12;
-  int64_t tiles = 256;  // of a figure
+  int64_t tiles = 256;  // tiles of a figure
   size_t findings = 100;
   size_t changes = 40;
 
@@ -27,7 +27,7 @@ struct Limits {
   }
 };
 
-// Where a spec's figure stands: by how it cuts, in a group of modes.
+// The number of a spec's figure, by FigureKey, in one group of modes.
 using FigureKeys = std::map<std::string, size_t>;
 
 class Page {
@@ -37,7 +37,7 @@ class Page {
   const Input& in;
   const Limits limits;
   Html html;
-  // Modes in which every parameter lies alike, in the plan's order.
+  // Modes in which every parameter has the same spec, in the plan's order.
   const std::vector<std::vector<Mode>> groups;
   FigureKeys figures;
 
@@ -45,22 +45,23 @@ class Page {
   const Mesh& mesh() const { return in.plan->mesh(); }
   Mode First() const { return groups[0][0]; }
 
-  // `dp` in its colour; nothing but the class, `a0`.
+  // Writes `dp` in its colour; AxisClass returns only the class, `a0`.
   void Axis(std::string_view axis);
   void Axes(const AxisGroup& axes);
   std::string AxisClass(std::string_view axis) const;
   void SpecOf(const Spec& spec);
   std::string SpecMarkup(const Spec& spec) const;
-  void Group(const AxisGroup& axes);           // of one dimension
+  void Group(const AxisGroup& axes);           // axes of one dimension
   void Modes(const std::vector<Mode>& modes);  // "train, prefill"
 
-  // Opens a section with its heading; the nav leads to `id`.
+  // Opens a section with its heading; the navigation links to `id`.
   void Begin(std::string_view id, std::string_view title);
   void End() { html.Raw("</section>\n"); }
-  // `class="m m1s"` of what is shown in that group only, as the attribute's
-  // inside.
+  // The value of the attribute `class="m m1s"`, which shows an element only in
+  // the modes of that group.
   static std::string ModeClass(size_t group);
-  // `write(mode)` once where each group gets the same, else once for each.
+  // Calls `write(mode)` once if all groups get the same text, else once per
+  // group.
   template <class Write>
   void ByMode(const Write& write) {
     std::vector<std::string> texts;
@@ -83,13 +84,13 @@ class Page {
 };
 
 std::string ModesText(const std::vector<Mode>& modes);
-// `x`: how a mode's spec cuts, told apart by figures.
+// A key that is equal for specs with the same figure.
 std::string FigureKey(const picture::FoldedPlan& plan,
                       const picture::ParamGroup& group, Mode mode);
-// Bytes of a bar of so many, as a small picture.
+// Writes a small bar with the share of `part` in `whole`.
 void Bar(Html& html, int64_t part, int64_t whole, std::string_view look);
 
-// The sections, each of which writes nothing where there is nothing to say.
+// The sections; each writes nothing if it has no content.
 void WriteChanges(Page& page);
 void WriteFindings(Page& page);
 void WriteMesh(Page& page);
@@ -101,7 +102,7 @@ void WriteAttention(Page& page);
 void WriteCommunication(Page& page);
 void WriteTables(Page& page);
 
-// Which figures there will be; parameters link to them.
+// Chooses the figures before the sections are written; parameters link to them.
 void PlanFigures(Page& page);
 
 }  // namespace shardc::report

@@ -1,5 +1,5 @@
-// Folded parameters, the largest first. Cells that differ by mode hold what
-// each mode has; the filter's words are looked for in a row's text:
+// Grouped parameters, the largest first. A cell whose value differs by mode
+// holds the value of each mode; the script's filter searches the text of a row:
 //
 //   model.layers.{0..31}.mlp.up_proj.weight  ×32  [tp, fsdp]  3.5 MiB
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Room: emit/report. A plan as one page of HTML that needs nothing else: what
-// is wrong, what changed, where everything lies and what it costs. Knows what
-// it shows (plans, findings, costs, pictures) and no file.
+// Room: emit/report. A plan as one self-contained HTML page: findings, changes,
+// layouts and costs. Includes the types that it shows (plans, findings, costs,
+// pictures) and reads no file.
 #ifndef SHARDC_EMIT_REPORT_REPORT_H_
 #define SHARDC_EMIT_REPORT_REPORT_H_
 
@@ -21,36 +21,36 @@
 namespace shardc::report {
 
 struct Base {
-  std::string name;  // of the file
+  std::string name;  // of the parameters file
   const picture::FoldedPlan* plan = nullptr;
   const PlanDiff* diff = nullptr;
 };
 
-// The KV cache in modes where it lies alike.
+// The KV cache in modes where it has the same sharding.
 struct Cache {
   std::vector<Mode> modes;
   std::string title;
   picture::ArrayInput input;
 };
 
-// What other commands found of the plan, such as verification or the
-// collectives of a step: each is a section of its own.
+// Results of other commands for this plan, such as verification or the
+// collectives of a step; each becomes a section.
 struct Table {
   std::string title, about;
   std::vector<std::string> heads;
-  std::vector<bool> numbers;  // by column: aligned to the right
+  std::vector<bool> numbers;  // by column: whether it is right-aligned
   std::vector<std::vector<std::string>> rows;
 };
 
-// What is absent is left out of the page, or said to be missing.
+// Empty members are left out of the page, or reported as missing.
 struct Input {
   std::string title;
-  std::string made_from;  // a plan's file; empty: inputs
+  std::string made_from;  // the plan file; empty if compiled from inputs
   std::string version;    // of this program
   const picture::FoldedPlan* plan = nullptr;
-  bool checked = false;  // findings were looked for
+  bool checked = false;  // whether lints ran
   std::span<const Finding> findings;
-  Repository repository;            // what places are relative to
+  Repository repository;            // the root that places are relative to
   std::vector<cost::Report> costs;  // by mode
   picture::Coverage coverage;
   std::vector<Cache> caches;
@@ -58,7 +58,7 @@ struct Input {
   std::vector<Table> tables;
 };
 
-// Less than this many bytes, whatever the plan: what is left out is said.
+// The page is smaller than this, whatever the plan; it says what was left out.
 inline constexpr size_t kMostBytes = 1'000'000;
 
 std::string ReportHtml(const Input& input);

@@ -1,6 +1,7 @@
-// Rules in their order, attention's specs side by side, who owns the cache,
-// what is sent, and the tables that other commands bring. Modes that agree
-// share a column, and what differs from the first has a bar at its left:
+// Tables of rules in their order, attention's specs by mode, the KV cache's
+// owners, the communication, and the results of other commands. Modes that
+// agree share a column; a value that differs from the first column has a bar at
+// its left:
 //
 //   query   [[dp, fsdp], null, tp, null]   | [dp, null, tp, null]
 #include <algorithm>
@@ -31,7 +32,7 @@ void WriteState(Html& html, const picture::RuleLine& rule) {
   html.Raw("</span>");
 }
 
-// Tensors in the plan's order, and their specs by mode.
+// Tensors in the plan's order, with their specs by mode.
 struct Tensors {
   std::vector<std::string> names;
   std::map<std::pair<std::string, Mode>, Spec> specs;

@@ -1,5 +1,5 @@
-// A case's tensors as one safetensors file, in their own dtypes, and its
-// settings as JSON, so that the case can be computed elsewhere.
+// Writes a case's tensors as one safetensors file, each in its own dtype, and
+// its settings as JSON, so that another program can compute the same case.
 //
 //   query BF16, output BF16, reference F64  |  "settings": {"causal": true ...
 #include "emit/verify/dump.h"
@@ -33,12 +33,13 @@ void WriteSpecs(JsonWriter& json, const Case& test) {
   json.EndObject();
 }
 
-// All that a settings file may hold, and the rest that tells what was computed.
+// Writes all settings that a settings file may hold, and the choices of this
+// run.
 void WriteDumpSettings(JsonWriter& json, const Case& test,
                        const CaseTensors& tensors) {
   const exec::AttentionOptions& o = tensors.problem.options;
   json.BeginObject();
-  // Null: it follows from the query's dims.
+  // Null: the scale follows from the query's head dimension.
   json.Member("scale", o.scale);
   json.Member("causal", o.causal);
   json.Key("window");
@@ -54,7 +55,7 @@ void WriteDumpSettings(JsonWriter& json, const Case& test,
   json.Member("padding_segment", o.padding_segment);
   json.Member("masked_rows",
               o.masked_rows == exec::MaskedRows::kMean ? "mean" : "zero");
-  // A string: JSON readers keep 53 bits only.
+  // A string, because many JSON readers keep only 53 bits of an integer.
   json.Member("dropout_seed", std::to_string(o.dropout_seed));
   WriteSettingsMembers(json, test, true);
   WriteSpecs(json, test);

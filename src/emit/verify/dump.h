@@ -1,5 +1,5 @@
-// One case's tensors and settings as files, so that other tools can recompute
-// it.
+// Writes the tensors and settings of one case, so that another program can
+// recompute it.
 #ifndef SHARDC_EMIT_VERIFY_DUMP_H_
 #define SHARDC_EMIT_VERIFY_DUMP_H_
 
@@ -12,17 +12,17 @@
 
 namespace shardc {
 
-// A safetensors file: query, key, value, output (the sharded result) and
-// reference (F64, [B, T, H, D]), and bias, mask, additive_mask, softmax_aux,
-// q_segment_ids, kv_segment_ids, q_positions, kv_positions, kv_lengths,
-// kv_starts, blocks, and latent attention's latent, rope_key, up_key and
-// up_value (key and value are then their expansion, rounded) where they took
-// part. Each in its own dtype.
+// A safetensors file, each tensor in its own dtype: query, key, value, output
+// (the sharded result) and reference (F64, [B, T, H, D]). The inputs that the
+// case uses are added: bias, mask, additive_mask, softmax_aux, q_segment_ids,
+// kv_segment_ids, q_positions, kv_positions, kv_lengths, kv_starts, blocks, and
+// for latent attention latent, rope_key, up_key and up_value (its key and value
+// are then the expansion of the latent, rounded).
 std::string DumpTensors(const verify::CaseTensors& tensors);
 
-// {"case": ..., "settings": {...}}: the settings where it was run, with
-// layout, scale (null: by the head dim), causal, window, mask value, the
-// dropout's seed, masked rows, all that a settings file may hold, and specs by
+// {"case": ..., "settings": {...}}. If the case was run, the settings hold
+// layout, scale (null: from the head dimension), causal, window, mask value,
+// the dropout seed, masked rows, every setting of a settings file, and specs by
 // tensor.
 void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
                    const verify::CaseTensors& tensors, Metrics metrics,

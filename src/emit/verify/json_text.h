@@ -1,4 +1,4 @@
-// A text in JSON that may be absent.
+// JSON members for texts that may be absent.
 #ifndef SHARDC_EMIT_VERIFY_JSON_TEXT_H_
 #define SHARDC_EMIT_VERIFY_JSON_TEXT_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc {
 
-// A member: the text, or null where it is empty.
+// Writes a member with the text, or null if the text is empty.
 inline void WriteTextOrNull(JsonWriter& json, std::string_view key,
                             std::string_view text) {
   json.Key(key);

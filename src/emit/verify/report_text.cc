@@ -1,6 +1,6 @@
-// A row per case, columns as wide as their widest entry; the column of
-// features only where a case has some. Failures of one operation and mode with
-// one remedy are one reason, as are equal texts:
+// One row per case; columns are as wide as their widest cell, and the column of
+// features is shown only if a case has some. Failures of one operation and mode
+// with the same remedy share one reason, and so do equal texts:
 //
 //   fail: vanilla decode: ... help: set kv_head to ...
 //       and 3 more cases of it likewise
@@ -27,7 +27,8 @@ using verify::SelfTest;
 using verify::Sizes;
 using verify::Status;
 
-// `all_gather 1.5 KiB`, by the device that sends most; "-" for none.
+// `all_gather 1.5 KiB`: bytes of the device that sends most; "-" if none is
+// sent.
 std::string TrafficText(const exec::SentBytes& sent) {
   std::string out;
   for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
@@ -40,7 +41,7 @@ std::string TrafficText(const exec::SentBytes& sent) {
   return out.empty() ? "-" : out;
 }
 
-// `BF16`, or `BF16/I8` with the cache's.
+// `BF16`, or `BF16/I8` with the dtype of the cache.
 std::string DtypesText(const Case& test) {
   std::string out(DtypeName(test.dtype));
   if (test.kv_dtype && *test.kv_dtype != test.dtype) {
@@ -88,8 +89,8 @@ std::string SizesText(const Sizes& n) {
          " head_dim=" + std::to_string(n.head_dim);
 }
 
-// Reasons, each once. Failures of an operation and mode with the same remedy
-// are one, which the first of them tells.
+// Prints each reason once. Failures of one operation and mode with the same
+// remedy share the message of the first of them.
 void AppendReasons(const Report& report, Status status, std::string& out) {
   struct Reason {
     std::string text;
@@ -126,7 +127,7 @@ void AppendReasons(const Report& report, Status status, std::string& out) {
   }
 }
 
-// The run's own and those of cases, each once.
+// The remarks of the run and of its cases, each once.
 std::vector<std::string> Remarks(const Report& report) {
   std::vector<std::string> out = report.remarks;
   const auto add = [&](const Case& test, const std::string& remark) {
@@ -153,14 +154,15 @@ std::string ReportText(const Report& report) {
   for (size_t i = 0; i < report.cases.size(); ++i) {
     rows.push_back(RowOf(report.cases[i], report.results[i]));
   }
-  // The column of features only where one says something.
+  // Whether no case has features.
   const bool plain =
       std::all_of(report.cases.begin(), report.cases.end(),
                   [](const Case& test) { return FeatureNames(test).empty(); });
   if (plain) {
     for (Row& row : rows) row.erase(row.begin() + 4);
   }
-  // Bytes at the sizes given, by formula, where others ran.
+  // The run used reduced sizes; these are the bytes at the given sizes, by
+  // formula.
   if (!report.reduced) {
     for (Row& row : rows) row.pop_back();
   }

@@ -1,4 +1,4 @@
-// What `verify` tells people.
+// Writes the results of `shardc verify` as text.
 #ifndef SHARDC_EMIT_VERIFY_REPORT_TEXT_H_
 #define SHARDC_EMIT_VERIFY_REPORT_TEXT_H_
 
@@ -11,12 +11,13 @@
 
 namespace shardc {
 
-// As a table: one line per case, failures and what is unsupported explained
-// below it.
+// A table with a line per case, and below it the reasons of failures and of
+// unsupported cases.
 std::string ReportText(const verify::Report& report);
-// One line per fault: what caught it.
+// One line per injected fault: the case that detected it.
 std::string SelfTestText(const verify::SelfTest& result);
-// A line that counts them, below those that were taken for right.
+// A line that counts the faults which change outputs by less than the
+// tolerance.
 std::string SharpnessText(const verify::Sharpness& result);
 std::string KnownAnswersText(const verify::KnownAnswers& result);
 

@@ -1,5 +1,6 @@
-// A setting is written as the case runs it, whoever said it: the scale as the
-// number that it comes to, an axis that nobody named as null.
+// Writes each setting with the value that the case runs with, whether it was
+// given or is a default: the scale as a number, an axis that was not named as
+// null.
 //
 //   head_dim 16 and no scale of its own  ->  "softmax_scale": 0.25
 #include "emit/verify/settings_json.h"

@@ -1,4 +1,4 @@
-// The settings of a case's operation.
+// The settings of a case's operation as JSON.
 #ifndef SHARDC_EMIT_VERIFY_SETTINGS_JSON_H_
 #define SHARDC_EMIT_VERIFY_SETTINGS_JSON_H_
 
@@ -7,8 +7,8 @@
 
 namespace shardc {
 
-// Members of an object: every setting under the key that a settings file has
-// for it, or those alone that the operation takes.
+// Writes the members of an object: every setting under its key in a settings
+// file, or (if `all` is false) those that the operation takes.
 void WriteSettingsMembers(JsonWriter& json, const verify::Case& test, bool all);
 
 }  // namespace shardc

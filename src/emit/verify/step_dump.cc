@@ -31,7 +31,7 @@ void WriteStepDumpJson(const verify::StepReport& report, Sink& out) {
   WriteStepReport(json, report);
   json.Key("settings");
   json.BeginObject();
-  // A string: JSON readers keep 53 bits only.
+  // A string, because many JSON readers keep only 53 bits of an integer.
   json.Member("seed", std::to_string(report.seed));
   json.Member("dtype", DtypeName(report.dtype));
   json.EndObject();

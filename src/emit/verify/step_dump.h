@@ -1,5 +1,5 @@
-// A step's tensors and settings as files, so that other tools can recompute
-// it.
+// Writes the tensors and settings of a step, so that another program can
+// recompute it.
 #ifndef SHARDC_EMIT_VERIFY_STEP_DUMP_H_
 #define SHARDC_EMIT_VERIFY_STEP_DUMP_H_
 
@@ -10,13 +10,13 @@
 
 namespace shardc {
 
-// A safetensors file: of each input `0003.input` in its dtype and
-// `0003.reference` in float64, of each value that was compared
-// `0012.output`, gathered, and `0012.reference`.
+// A safetensors file. For each input: `0003.input` in its dtype and
+// `0003.reference` in float64. For each compared value: `0012.output`, gathered
+// from the devices, and `0012.reference`.
 std::string StepDumpTensors(const verify::StepReport& report);
 
-// {"step": ..., "settings": {...}, "tensors": [...]}: the report's entry, what
-// else was chosen, and what each number stands for.
+// {"step": ..., "settings": {...}, "tensors": [...]}: the report's entry, the
+// remaining choices of the run, and the meaning of each tensor number.
 void WriteStepDumpJson(const verify::StepReport& report, Sink& out);
 
 }  // namespace shardc

@@ -1,4 +1,4 @@
-// The members of the text's report, under the same names.
+// Writes what the text report shows, as JSON members with the same names:
 //
 //   {"part": "layer 0-31", "phase": "forward", "op": "linear o", ...
 #include "emit/verify/step_json.h"

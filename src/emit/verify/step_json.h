@@ -13,9 +13,9 @@
 
 namespace shardc {
 
-// One of `steps`.
+// Writes one entry of `steps`.
 void WriteStepReport(JsonWriter& json, const verify::StepReport& report);
-// One report an object, several an array of them under `steps`.
+// Writes one report as an object, several as an array `steps`.
 void WriteStepJson(const std::vector<verify::StepReport>& reports, Sink& out);
 void WriteParameterStepJson(std::string_view name,
                             const std::vector<verify::ParameterStep>& steps,

@@ -1,7 +1,7 @@
-// A line a collective, layers that are alike on one; below it what clashed,
-// what is sent in all, and what was compared.
+// One line per collective; layers with the same collectives share a line. Below
+// it: the sharding conflicts, the bytes sent in total, and what was compared.
 //
-//   layer 0-31  linear o  [b,t,d]  ... pending tp -> b:dp  all_reduce tp  192
+//   layer 0-31  linear o  [b,t,d]  ... partial tp -> b:dp  all_reduce tp  192
 //   MiB
 #include "emit/verify/step_text.h"
 

@@ -1,4 +1,4 @@
-// What `verify --step` tells people.
+// Writes the results of `shardc verify --step` as text.
 #ifndef SHARDC_EMIT_VERIFY_STEP_TEXT_H_
 #define SHARDC_EMIT_VERIFY_STEP_TEXT_H_
 
@@ -11,7 +11,7 @@
 namespace shardc {
 
 std::string StepText(const verify::StepReport& report);
-// For `explain PARAM --step`.
+// Writes what `explain PARAM --step` prints.
 std::string ParameterStepText(const verify::ParameterStep& step);
 std::string StepSelfTestText(const verify::StepSelfTest& result);
 

@@ -1,4 +1,4 @@
-// Little-endian bytes, one tensor behind the other:
+// Little-endian bytes, the tensors in sequence:
 //
 //   1.0 in BF16  ->  80 3F     of a reference in F64  ->  00 ... F0 3F
 #include "emit/verify/tensor_file.h"

@@ -1,4 +1,4 @@
-// Tensors of a run as one safetensors file, each in its own dtype.
+// Writes the tensors of a run as one safetensors file, each in its own dtype.
 #ifndef SHARDC_EMIT_VERIFY_TENSOR_FILE_H_
 #define SHARDC_EMIT_VERIFY_TENSOR_FILE_H_
 
@@ -15,14 +15,14 @@
 
 namespace shardc {
 
-// `0007`: names of a dump's cases and tensors are in their order.
+// `0007`: with leading zeros, so that names sort in the order of the numbers.
 std::string DumpNumber(size_t index);
 
 class TensorFile {
  public:
   void Add(std::string_view name, const exec::Buffer& buffer);
   void Add(std::string_view name, const std::optional<exec::Buffer>& buffer);
-  // In float64.
+  // Adds a tensor of float64 values.
   void Add(std::string_view name, const Shape& shape,
            const std::vector<double>& data);
 

@@ -1,5 +1,6 @@
-// A case is one object, written part by part in the schema's order; what was
-// not compared is null. Numbers of devices are lists, or three numbers:
+// Each case is one object, written in the order of the schema; a value that was
+// not compared is null. Values per device are lists, or their minimum, mean and
+// maximum:
 //
 //   sent by 4 devices  ->  stacked: [96, 96, 96, 0]
 //                          reduced: {"min": 0, "mean": 72, "max": 96}
@@ -66,7 +67,7 @@ void WriteSteps(JsonWriter& json, const exec::Ledger& ledger) {
   json.EndArray();
 }
 
-// Least, mean and greatest over devices; a NaN is all three.
+// Minimum, mean and maximum over devices; with a NaN, all three are NaN.
 struct Spread {
   double least = 0, mean = 0, greatest = 0;
 };
@@ -99,9 +100,9 @@ void WriteMetric(JsonWriter& json, std::string_view name,
   json.EndObject();
 }
 
-// Of every device: its largest error, the bytes that it sends, and in how many
-// of the collectives it sends some. The error is null where a case failed
-// before outputs were compared.
+// Writes for each device its largest error, the bytes it sends, and the number
+// of collectives in which it sends. The error is null if the case failed before
+// the outputs were compared.
 void WriteDevices(JsonWriter& json, const Case& test, const CaseResult& result,
                   Metrics metrics) {
   const auto devices = static_cast<size_t>(test.mesh.devices);
@@ -152,7 +153,7 @@ void WriteCache(JsonWriter& json, const verify::TraceShape& trace) {
 }
 
 void WriteErrors(JsonWriter& json, const CaseResult& result) {
-  // A case may fail before its output is compared with anything.
+  // The case failed before its output was compared.
   if (result.device_error.empty()) {
     for (const auto* key : {"max_abs_error", "tolerance", "unsharded_error"}) {
       json.Key(key);

@@ -10,14 +10,14 @@
 
 namespace shardc {
 
-// Per-device metrics: all devices' values, or their minimum, mean, maximum.
+// Per-device metrics: a value per device, or minimum, mean and maximum.
 enum class Metrics { kReduced, kStacked };
 
-// One case's object.
+// Writes the object of one case.
 void WriteVerifyCase(JsonWriter& json, const verify::Case& test,
                      const verify::CaseResult& result, Metrics metrics);
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out);
-// {"planted", "caught", "wrong_outputs", "known_answers", "faults"}
+// Writes {"planted", "caught", "wrong_outputs", "known_answers", "faults"}.
 void WriteSelfTestJson(const verify::SelfTest& result,
                        const verify::Sharpness& sharpness,
                        const verify::KnownAnswers& known, Sink& out);
