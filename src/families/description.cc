@@ -1,5 +1,5 @@
-// A family's file is read key by key; what it is `like` comes first and gives
-// what the file does not say itself: lets, blocks, and the tree as a whole.
+// Reads a family's file. The family that it is `like` is read first and
+// supplies the lets, blocks and tree that the file does not define itself.
 //
 // Example: `layers[i < num_layers] if deep:` is a node `layers` with counter
 // `i`, the count `num_layers` and the condition `deep`.
@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kKeys = {
     "version", "models", "like", "uses", "let", "namings", "blocks", "tree"};
 constexpr KeyTable kTable = {"family", "a family", kKeys};
-constexpr int kLongestLine = 8;  // of families that are like another
+constexpr int kLongestLine = 8;  // chain of `like`
 constexpr std::string_view kEnding = ".yaml";
 
 std::string_view Trim(std::string_view text) {
@@ -37,7 +37,7 @@ std::vector<std::string_view> Words(std::string_view text) {
   return words;
 }
 
-// Of two lists by name, what the second says wins.
+// Merges two lists by name; entries of the second replace those of the first.
 template <typename List, typename Item>
 void Put(List& list, Item item, std::string_view name,
          std::string_view (*name_of)(const typename List::value_type&)) {
@@ -60,7 +60,7 @@ class Reader {
   Reader(const YamlDocument& document, Findings& findings)
       : context_{document, findings} {}
 
-  // Over what `out` holds already of a family that this one is like.
+  // Reads the file over `out`, which holds the family that this one is like.
   void Read(const Fields& fields, Description& out) {
     if (const YamlNode* models = fields.Find("models")) {
       out.models = ReadTexts(context_, *models, "`models`")
@@ -187,7 +187,8 @@ const EmbeddedFile* FindFile(std::string_view name) {
 bool ReadInto(Description& out, std::string_view name, int line,
               Findings& findings);
 
-// What the family is like, and the blocks of those that it uses.
+// Reads the family that this one is like, and the families whose blocks it
+// uses.
 bool ReadOthers(const Fields& fields, const YamlContext& context,
                 Description& out, int line) {
   if (const YamlNode* like = fields.Find("like")) {

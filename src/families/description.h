@@ -1,4 +1,4 @@
-// A family's description, as families/README.md explains it.
+// The description of a model family's parameter tree (families/README.md).
 #ifndef SHARDC_FAMILIES_DESCRIPTION_H_
 #define SHARDC_FAMILIES_DESCRIPTION_H_
 
@@ -16,16 +16,18 @@ namespace shardc::families {
 
 // One key of a tree: `layers[i < num_hidden_layers] if c: ...`.
 struct Node {
-  std::string name;     // parts of names; `_` adds none
-  std::string counter;  // what the number is called below, may be empty
+  std::string name;  // parts of the parameter's name; `_` adds none
+  std::string
+      counter;  // name of the layer's number in the children; may be empty
   std::optional<Expression> count;
   std::optional<Expression> condition;
-  std::optional<Expression> module;  // a call; nothing where it has children
+  std::optional<Expression>
+      module;  // a module call; absent if the node has children
   std::vector<Node> children;
   Place place;
 };
 
-// A tree with parameters of its own: `attention(d, heads)`.
+// A parameterised subtree: `attention(d, heads)`.
 struct Block {
   std::string name;
   std::vector<std::string> parameters;
@@ -34,9 +36,9 @@ struct Block {
 
 struct Description {
   std::string name;                 // the model type
-  std::vector<std::string> models;  // classes whose tree it is
+  std::vector<std::string> models;  // classes that have this tree
   std::vector<std::pair<std::string, Expression>> let;
-  // Flax spellings: the name and what a norm's weight is called there.
+  // Flax naming schemes: the name and what it calls a norm's weight.
   std::vector<std::pair<std::string, std::string>> namings;
   std::vector<Block> blocks;
   std::vector<Node> tree;
@@ -45,12 +47,12 @@ struct Description {
   const Block* FindBlock(std::string_view word) const;
 };
 
-// The family of a model type with what it is like; null without a finding
-// where no file has that name.
+// Reads the family of a model type, including the family that it is `like`.
+// Returns null without a finding if there is no such family.
 std::unique_ptr<const Description> LoadDescription(std::string_view name,
                                                    Findings& findings);
 
-// Of all files, sorted.
+// Names of all families, sorted.
 std::vector<std::string_view> DescriptionNames();
 
 }  // namespace shardc::families

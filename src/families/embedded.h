@@ -1,4 +1,4 @@
-// The descriptions of families that are part of the library.
+// The family descriptions that are compiled into the library.
 #ifndef SHARDC_FAMILIES_EMBEDDED_H_
 #define SHARDC_FAMILIES_EMBEDDED_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc::families {
 
-// families/, sorted by name. The build writes the table.
+// All files of families/, sorted by name. The build generates the table.
 std::span<const EmbeddedFile> EmbeddedFamilies();
 
 }  // namespace shardc::families

@@ -1,4 +1,4 @@
-// The values of a description's expressions for one config.json.
+// Evaluates a family's expressions for one config.json.
 #ifndef SHARDC_FAMILIES_EVALUATE_H_
 #define SHARDC_FAMILIES_EVALUATE_H_
 
@@ -27,10 +27,10 @@ struct Value {
 
 class Evaluator {
  public:
-  // No config holds a larger size: 2^26.
+  // No real config has a larger size: 2^26.
   static constexpr int64_t kLargest = int64_t{1} << 26;
 
-  // `config` is an object. All three must outlive this.
+  // `config` is an object. All three arguments must outlive this object.
   Evaluator(const Description& family, JsonValue config,
             std::string_view naming, Findings& findings)
       : family_(family),
@@ -38,17 +38,17 @@ class Evaluator {
         naming_(naming),
         findings_(findings) {}
 
-  // Nothing after a finding.
+  // Returns nullopt after a finding.
   std::optional<Value> Evaluate(const Expression& expression);
   std::optional<int64_t> Integer(const Expression& expression);
   std::optional<bool> Condition(const Expression& expression);
 
-  // A name for what is evaluated until it is taken off again.
+  // Defines a name for later evaluations, until Unbind.
   void Bind(const std::string& name, Value value);
   void Unbind() { bound_.pop_back(); }
 
-  // The number of the config that was read last: where to complain of what
-  // was made of it.
+  // Returns the place in the config of the number that was read last, for
+  // findings about the result.
   Place Blame() const;
   const Description& family() const { return family_; }
   JsonValue config() const { return config_; }
@@ -83,7 +83,7 @@ class Evaluator {
   std::vector<std::string> defining_;
   std::map<std::string, Known, std::less<>> known_;
   std::optional<JsonValue> blame_;
-  bool used_bound_ = false;  // by what is evaluated now
+  bool used_bound_ = false;  // the expression being evaluated used a bound name
 };
 
 }  // namespace shardc::families

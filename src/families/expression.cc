@@ -1,10 +1,10 @@
-// By recursive descent, one function per strength of binding:
+// A recursive descent parser with one function per precedence level:
 //
 //   choice    a if c else b
 //   or, and, not
 //   compare   == != < <= > >= in
-//   default   a ?? b          b where a is absent or null
-//   sum, product (whole division is //), minus, then .name and [index]
+//   default   a ?? b          b if a is absent or null
+//   sum, product (integer division is //), minus, then .name and [index]
 //
 // Example: `head_dim ?? hidden_size // heads` is ??(head_dim, //(hidden_size,
 // heads)).
@@ -29,12 +29,12 @@ constexpr std::array<std::string_view, 7> kCompare = {
 constexpr std::array<std::string_view, 1> kDefault = {"??"};
 constexpr std::array<std::string_view, 2> kSum = {"+", "-"};
 constexpr std::array<std::string_view, 3> kProduct = {"*", "//", "%"};
-// From the weakest; `not` stands between the second and the third.
+// Lowest precedence first; `not` is between the second and the third.
 constexpr std::array<Words, 6> kLevels = {kOr,      kAnd, kCompare,
                                           kDefault, kSum, kProduct};
 constexpr size_t kNotLevel = 2;
-// An expression that people write has tens of parts; what is read of it goes
-// down into them, and so does what destroys it.
+// Parsing, evaluation and destruction recurse into nested expressions, so the
+// nesting is limited.
 constexpr int kDeepest = 64;
 constexpr int kMostParts = 1000;
 
@@ -47,7 +47,8 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
-  // Nothing where the text is no expression; `at()` is then where.
+  // Returns nullopt if the text is no expression; `at()` is then the offset of
+  // the error.
   std::optional<Expression> Whole() {
     auto whole = Choice();
     Skip();
@@ -62,7 +63,7 @@ class Parser {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
 
-  // The sign or word, which is not the beginning of a longer one.
+  // Takes a sign or word unless it is the prefix of a longer one.
   bool Take(std::string_view word) {
     Skip();
     if (text_.substr(at_, word.size()) != word) return false;
@@ -85,7 +86,7 @@ class Parser {
     return text_.substr(begin, at_ - begin);
   }
 
-  // Nothing where there are too many of them.
+  // Returns nullopt if the expression would be nested too deeply.
   template <typename... Parts>
   std::optional<Expression> Make(Kind kind, std::string_view text,
                                  Parts... parts) {
@@ -233,7 +234,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
-  int depth_ = 0;  // not counted back where nothing is read: that ends all
+  int depth_ = 0;  // not decremented after an error, which ends the parse
   int parts_ = 0;
 };
 

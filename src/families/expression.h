@@ -1,4 +1,4 @@
-// The arithmetic of a family's description: sizes and conditions over the
+// The expression language of family descriptions: sizes and conditions over the
 // names of a config.json.
 #ifndef SHARDC_FAMILIES_EXPRESSION_H_
 #define SHARDC_FAMILIES_EXPRESSION_H_
@@ -19,7 +19,7 @@ struct Expression {
     kBool,
     kNumber,
     kText,
-    kList,    // parts
+    kList,    // parts: elements
     kName,    // text
     kMember,  // parts[0] . text
     kIndex,   // parts[0] [ parts[1] ]
@@ -34,8 +34,8 @@ struct Expression {
   std::vector<Expression> parts;
 };
 
-// A finding at `place` where the text is none, or goes beyond what is read of
-// one (limit).
+// Returns nullopt after a finding at `place` if the text is no expression, or
+// is nested too deeply (limit).
 std::optional<Expression> ParseExpression(std::string_view text,
                                           const Place& place,
                                           Findings& findings);

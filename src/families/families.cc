@@ -1,5 +1,5 @@
-// A description is walked from top to bottom and each module adds its
-// parameters under the path that leads to it:
+// Builds a tree by walking a description from top to bottom. Each module adds
+// its parameters under the path that leads to it:
 //
 //   model:
 //     layers[2]:
@@ -25,13 +25,13 @@
 namespace shardc::families {
 namespace {
 
-constexpr int kDeepest = 32;  // blocks in blocks
+constexpr int kDeepest = 32;  // nesting of blocks
 
-// What a module's parameters are called in a naming.
+// Names of a module's parameters in a naming scheme.
 struct Spelling {
   bool flax = false;
-  std::string norm = "weight";  // of a norm without a bias
-  bool buffers = false;         // files hold what is not trained too
+  std::string norm = "weight";  // name of a norm's weight if it has no bias
+  bool buffers = false;         // include buffers that are not trained
 };
 
 class Builder {
@@ -72,7 +72,7 @@ class Builder {
     return good;
   }
 
-  // Dots in a description's names stand for the separator.
+  // Dots in a description's names become the separator.
   void Append(std::string_view name) {
     if (!path_.empty()) path_ += separator_;
     for (const char c : name) path_ += c == '.' ? separator_ : c;
@@ -141,7 +141,7 @@ class Builder {
     return good;
   }
 
-  // part(FAMILY, CONFIG, KEY): what that family has below the key.
+  // part(FAMILY, CONFIG, KEY): adds the subtree of that family at the key.
   bool WalkPart(const Expression& call, const Node& node, Evaluator& values) {
     if (call.parts.size() != 3 || depth_ > kDeepest) {
       return Wrong(node, "`part` is called wrongly");
@@ -175,7 +175,7 @@ class Builder {
   bool Module(const Expression& call, const Node& node, Evaluator& values) {
     const std::string& kind = call.text;
     std::span<const Expression> rest = call.parts;
-    // A flag stands last, after the sizes of linear and norm.
+    // An optional flag follows the sizes of linear and norm.
     const auto flag = [&](size_t sizes, bool otherwise) -> std::optional<bool> {
       if (rest.size() <= sizes) return otherwise;
       return values.Condition(rest[sizes]);
@@ -228,7 +228,7 @@ class Builder {
   }
 
   // A torch weight is [out, in], a Flax kernel [in, out]; GPT-2's layers are
-  // the other way round in both.
+  // transposed in both.
   bool Linear(const Sizes& dims, bool bias, bool transposed,
               Evaluator& values) {
     Sizes weight = dims;
@@ -286,7 +286,7 @@ class Builder {
   ManifestBuilder builder_;
 };
 
-// The description of the config's model type.
+// Returns the description of the config's model type.
 std::unique_ptr<const Description> FindFamily(const JsonValue& config,
                                               Findings& findings) {
   const auto type = config.Find("model_type");
@@ -312,7 +312,7 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
   return nullptr;
 }
 
-// That the config is of a class whose tree is described.
+// Returns whether the config's class has the described tree.
 bool IsClassOf(const Description& family, const JsonValue& config,
                Findings& findings) {
   const auto classes = config.Find("architectures");
@@ -359,7 +359,7 @@ std::optional<Spelling> SpellingOf(const Description& family,
   return std::nullopt;
 }
 
-// The type that a config asks for; transformers' own where it asks for none.
+// Returns the dtype that the config requests, or transformers' default.
 Dtype DtypeOf(const JsonValue& config) {
   for (const std::string_view key : {"dtype", "torch_dtype"}) {
     const auto value = config.Find(key);

@@ -1,6 +1,6 @@
-// Room: families. The parameter tree of a model from its config.json: names,
-// shapes and data types, by descriptions that are data (families/ at the top).
-// Knows source, model, yaml and parse.
+// Room: families. Builds the parameter tree of a model (names, shapes and data
+// types) from its config.json and a description of its family in families/.
+// Includes source, model, yaml and parse.
 #ifndef SHARDC_FAMILIES_FAMILIES_H_
 #define SHARDC_FAMILIES_FAMILIES_H_
 
@@ -17,24 +17,24 @@
 
 namespace shardc::families {
 
-// How parameters are called: as transformers builds the model, as it writes
-// it to files, as its Flax classes did, and as EasyDeL does.
+// Naming schemes of parameters: of transformers' modules, of its checkpoint
+// files, of its Flax classes, and of EasyDeL.
 inline constexpr std::array<std::string_view, 4> kNamings = {"hf", "hf-files",
                                                              "flax", "easydel"};
 
-// A tree has no more tensors than this.
+// The maximum number of tensors in a tree.
 inline constexpr int64_t kMostTensors = 1000000;
 
-// The whole tree. Findings, at their place in the file: no model type or one
-// that is not described, another class than those described, sizes that are
-// missing or absurd, a naming that the family does not have.
+// Builds the tree. Returns nullopt after a finding at its place in the config:
+// no model type or an unknown one, a class that is not described, missing or
+// absurd sizes, a naming that the family lacks.
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings);
-// The same of a document whose root is an object.
+// The same for a document whose root is an object.
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings);
 
-// The model types that are described, sorted.
+// Returns the known model types, sorted.
 std::vector<std::string_view> ModelTypes();
 
 }  // namespace shardc::families

@@ -1,7 +1,8 @@
-// A PartitionAxis as JSON, alone or anywhere inside a record that holds one (a
-// PartitionManager, an OperationMetadata): the outermost object with a field
-// of it. A field is an axis rule whose name ends in `_axis`. "" is no axis,
-// for eformer drops it:
+// Imports an eformer PartitionAxis from JSON: an object of its fields, alone or
+// anywhere inside a record that contains one (a PartitionManager, an
+// OperationMetadata). The outermost object with such a field is read. A field's
+// name is that of an axis rule with the suffix `_axis`. "" means no axis, since
+// eformer drops it:
 //
 //   {"paxis": {"head_axis": "tp", "batch_axis": ["fsdp", ""]}}
 //     ->  head: tp, batch: [fsdp]
@@ -43,7 +44,7 @@ bool HasField(JsonValue value) {
   return false;
 }
 
-// All objects with such fields that lie least deep.
+// Returns all objects with such fields at the smallest depth.
 std::vector<JsonValue> FindAxes(JsonValue root) {
   std::vector<JsonValue> level = {root}, found;
   while (!level.empty()) {
@@ -70,7 +71,7 @@ std::string_view TextOf(JsonValue value) {
   return place.source->text().substr(place.begin, place.end - place.begin);
 }
 
-// The one PartitionAxis of a file; several that say the same are one.
+// Returns the file's PartitionAxis. Several equal ones count as one.
 std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   const std::vector<JsonValue> found = FindAxes(root);
   if (found.empty()) {
@@ -92,7 +93,7 @@ std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   return found[0];
 }
 
-// eformer treats "" as no axis when the spec is built.
+// eformer drops "" when it builds the spec.
 bool AddAxis(JsonValue value, AxisGroup& axes) {
   if (!value.IsString()) return false;
   if (!value.string().empty()) axes.emplace_back(value.string());

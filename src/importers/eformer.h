@@ -1,7 +1,6 @@
-// eformer's PartitionAxis in JSON to axis rules: an object of its field names
-// (`head_axis: "tp"`), or a record with one inside, such as a
-// PartitionManager's
-// (`{"paxis": {...}}`) or an OperationMetadata's.
+// Imports eformer's PartitionAxis in JSON as axis rules: an object of its
+// fields (`head_axis: "tp"`), or a record that contains one, such as a
+// PartitionManager (`{"paxis": {...}}`) or an OperationMetadata.
 #ifndef SHARDC_IMPORTERS_EFORMER_H_
 #define SHARDC_IMPORTERS_EFORMER_H_
 
@@ -13,13 +12,13 @@
 
 namespace shardc {
 
-// Every field that the object gives, as given; the others keep their
-// defaults. Findings: unknown-key (a warning: eformer ignores those), schema:
-// no known field at all, or two records that differ.
+// Returns the fields that the object gives; all others keep their defaults.
+// Findings: unknown-key (a warning: eformer ignores such keys); schema if there
+// is no known field, or two records that differ.
 std::optional<AxisRules> ImportEformerAxes(const JsonDocument& document,
                                            Findings& findings);
 
-// There is such an object in it.
+// Returns whether the document contains such an object.
 bool IsEformerAxes(const JsonDocument& document);
 
 }  // namespace shardc

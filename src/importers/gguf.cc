@@ -1,10 +1,14 @@
-// GGUF versions 2 and 3: magic, version, counts, key-value pairs, tensor
-// descriptions, padding to the alignment, data. The header's length is known
-// only after it has been read, so the file's beginning is taken in growing
-// pieces and parsed again from the start of each: at most twice the work.
+// Reads the header of GGUF files, versions 2 and 3: magic, version, counts,
+// key-value pairs, tensor descriptions, padding to the alignment, data. The
+// length of the header is not stored, so a prefix of the file is parsed and, if
+// it ends too early, a prefix of twice the size is parsed from the start: at
+// most twice the work.
 //
-// Lengths and counts come from the file, so each is compared with what is
-// left of the file before anything is allocated.
+// Example: `GGUF`, 3, 1 tensor, 0 pairs, `w`, 2 dimensions [4, 8], type 0,
+// offset 0 is one tensor `w` of shape [8, 4] in F32.
+//
+// Lengths and counts come from the file, so each is compared with the rest of
+// the file before memory is allocated.
 #include "importers/gguf.h"
 
 #include <algorithm>
@@ -28,7 +32,8 @@ constexpr size_t kMaxHeader = size_t{1} << 28;
 constexpr int kMaxNesting = 16;
 constexpr uint32_t kMaxDimensions = 4;
 
-// ggml's types; numbers that it took back (4, 5, 31 to 33, 36 to 38) lack.
+// ggml's types. The numbers of removed types (4, 5, 31 to 33, 36 to 38) are
+// missing.
 struct GgmlType {
   uint32_t id;
   Dtype dtype;
@@ -56,7 +61,7 @@ enum ValueType : uint32_t {
   kArray = 9,
   kValueTypes = 13,
 };
-// Bytes of a value by type; 0 for texts and arrays.
+// Bytes of a value by type; 0 for strings and arrays.
 constexpr std::array<size_t, kValueTypes> kValueBytes = {1, 1, 2, 2, 4, 4, 4,
                                                          1, 0, 0, 8, 8, 8};
 
@@ -80,7 +85,7 @@ class Reader {
         findings_(findings) {}
 
   bool Read() { return ReadStart() && ReadKeys() && ReadTensors(); }
-  // After a failed Read: the piece ended before the file does.
+  // After a failed Read: whether a longer prefix of the file is needed.
   Need need() const { return need_; }
 
   bool CheckData(bool header_only) const;
@@ -92,8 +97,8 @@ class Reader {
     return false;
   }
 
-  // The next `count` bytes are there; otherwise more is needed, or the file
-  // is cut off.
+  // Returns whether `count` more bytes are in the prefix. If not, sets need()
+  // or reports a truncated file.
   bool Has(uint64_t count) {
     if (count <= text_.size() - at_) return true;
     if (count <= size_ - at_) {
@@ -119,7 +124,7 @@ class Reader {
     return true;
   }
 
-  // A count or length of things that take a byte each at least.
+  // Reads the number of items that take at least one byte each.
   bool Count(std::string_view what, uint64_t* out) {
     if (!Integer(out)) return false;
     const uint64_t left = size_ - at_;
@@ -142,7 +147,7 @@ class Reader {
     if (!IsUtf8(*out)) {
       return Refuse(code::kEncoding, std::string(what) + " is not UTF-8");
     }
-    // Readers in C would take it for its beginning.
+    // C code would truncate the name at the NUL.
     if (out->find('\0') == std::string::npos) return true;
     return Refuse(code::kName, std::string(what) + " holds a NUL");
   }
@@ -341,7 +346,7 @@ bool Reader::ReadShape(Stored& tensor) {
     }
     tensor.shape.push_back(static_cast<int64_t>(size));
   }
-  // The file begins with the innermost dimension.
+  // The file stores the innermost dimension first.
   std::reverse(tensor.shape.begin(), tensor.shape.end());
   return true;
 }
@@ -376,7 +381,7 @@ bool Reader::MeasureTensor(Stored& tensor, uint32_t type) {
   return true;
 }
 
-// Ranges inside the file, aligned, and apart from each other.
+// Checks that the data ranges are inside the file, aligned and disjoint.
 bool Reader::CheckData(bool header_only) const {
   const auto refuse = [&](const Code& code, std::string message) {
     findings_.Add(code, place_, std::move(message));

@@ -1,5 +1,5 @@
-// GGUF files as manifests: names, shapes (outermost dimension first) and data
-// types.
+// Reads GGUF files as manifests: names, shapes (outermost dimension first) and
+// data types.
 #ifndef SHARDC_IMPORTERS_GGUF_H_
 #define SHARDC_IMPORTERS_GGUF_H_
 
@@ -13,14 +13,14 @@
 
 namespace shardc {
 
-// By content: the magic, or its bytes swapped.
+// Recognises the magic, in either byte order.
 bool IsGguf(std::string_view first_bytes);
 
-// Reads no more of the file than its header. `header_only`: the data is
-// absent and the file's size is not judged.
+// Reads only the header of the file. `header_only`: the data is absent and the
+// file's size is not checked.
 std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
                                  Findings& findings);
-// The same over the whole file in memory.
+// The same for a complete file in memory.
 std::optional<Manifest> ParseGguf(const SourceRef& source, bool header_only,
                                   Findings& findings);
 

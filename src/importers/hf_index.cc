@@ -1,5 +1,6 @@
-// A Hugging Face index, `model.safetensors.index.json`: which file holds
-// which tensor. It comes from a download, so a file's name is never a path.
+// Reads a Hugging Face index, `model.safetensors.index.json`: the file of each
+// tensor. The index is downloaded data, so file names must not be paths:
+// `{"weight_map": {"a": "../x"}}` is refused.
 #include <algorithm>
 #include <memory>
 #include <string_view>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr size_t kLongestName = 255;
 
-// In any case: whether the file is there is for the file system to say.
+// Ignores case: whether the file exists is for the file system to decide.
 bool HasSuffix(std::string_view name) {
   constexpr std::string_view kSuffix = ".safetensors";
   if (name.size() < kSuffix.size()) return false;
@@ -29,7 +30,7 @@ bool HasSuffix(std::string_view name) {
                     });
 }
 
-// Why a file name cannot be used; empty: it can.
+// Returns why a file name is refused; empty if it is accepted.
 std::string_view Fault(std::string_view name) {
   if (name.empty()) return "is empty";
   if (name.size() > kLongestName) return "is longer than file names may be";
@@ -78,7 +79,7 @@ std::string FolderOf(const std::string& path) {
                                     : path.substr(0, slash);
 }
 
-// `{"total_size": 123, "format": "pt"}`, once.
+// Takes `{"total_size": 123, "format": "pt"}`.
 bool SkipMetadata(PlainJson& json) {
   std::vector<std::string_view> keys;
   if (!json.Take('{')) return false;

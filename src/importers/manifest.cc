@@ -1,10 +1,10 @@
-// What a file is, its first bytes say; its name decides only where they leave
-// it open. Binary formats are read at their header alone, so a checkpoint of
-// any size costs as much as its names:
+// Determines a manifest's format from its first bytes; the file name only
+// decides if they are ambiguous. Of binary formats only the header is read, so
+// reading a checkpoint costs as much as its names:
 //
 //   "GGUF"                        gguf
 //   4 bytes, 4 zeros, `{`         safetensors: JSON has no NUL
-//   "\x1f\x8b"                    read whole and unpacked, then judged again
+//   "\x1f\x8b"                    inflated, then determined again
 //   JSON with a map `weight_map`  an index, and the files that it names
 #include "importers/manifest.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 enum class Kind { kSafetensors, kGguf, kText };
 
-// What a file calls itself, without `.gz`.
+// The file's name without `.gz`.
 struct Name {
   std::string_view base;
   bool safetensors = false;
@@ -41,9 +41,8 @@ struct Name {
   }
 };
 
-// The content decides, the name only where it leaves nothing to guess: a
-// header's length is below 2^32, so that four zeros stand where JSON, which
-// holds no NUL, cannot have them.
+// A safetensors header is shorter than 2^32 bytes, so its length has four zero
+// bytes where JSON cannot have any.
 Kind KindOf(std::string_view first, const Name& name) {
   if (IsGguf(first)) return Kind::kGguf;
   constexpr std::string_view kZeros("\0\0\0\0", 4);

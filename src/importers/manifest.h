@@ -1,9 +1,9 @@
-// Room: importers. Other systems' rules and manifests to model, one file per
-// format, listed in table.cc. Knows source and model.
+// Room: importers. Reads other systems' rules and manifests into the structs of
+// model, one file per format. Includes source, model and yaml.
 //
-// Reading a manifest whatever its kind, found by content: shardc's JSON and
-// nested trees (through the `json` callback, as parse is a sibling room),
-// safetensors files, directories of them, Hugging Face indices.
+// This header reads a manifest of any kind, recognised by content: shardc's
+// JSON and nested trees (through the callback `json`, as parse is a sibling
+// room), safetensors files, directories of them, Hugging Face indices.
 #ifndef SHARDC_IMPORTERS_MANIFEST_H_
 #define SHARDC_IMPORTERS_MANIFEST_H_
 
@@ -19,17 +19,18 @@ namespace shardc {
 
 using JsonManifestParser =
     std::function<std::optional<Manifest>(const JsonDocument&, Findings&)>;
-// Reads what it can without a document, and leaves the rest to the other.
+// Reads common manifests without a JsonDocument; returns nullopt for others.
 using PlainManifestReader =
     std::function<std::optional<Manifest>(const SourceRef&)>;
 
 struct ManifestOptions {
-  bool header_only = false;        // headers are not checked against file sizes
+  bool header_only = false;  // header sizes are not checked against file sizes
   PlainManifestReader plain = {};  // may be empty
   std::string stdin_name = "<stdin>";
 };
 
-// "-" is standard input. Only headers are read of safetensors files.
+// "-" is standard input. Of safetensors files only headers are read. Returns
+// nullopt after a finding.
 std::optional<Manifest> ReadManifest(const std::string& path,
                                      const JsonManifestParser& json,
                                      const ManifestOptions& options,

@@ -1,11 +1,11 @@
-// One pass; what is unusual or wrong ends it, so that there is no error to
-// word here:
+// Reads common headers in one pass. Anything uncommon or wrong ends the pass,
+// so that this reader words no errors:
 //
 //   {"a.w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}   one tensor
-//   ... "data_offsets":[0,9] ...           for the full reader, which refuses
+//   ... "data_offsets":[0,9] ...           the full reader refuses it
 //
-// The ranges need no sorting where they follow each other as written, as the
-// format's own library has them.
+// Ranges that follow each other in the order of the file, as the format's own
+// library writes them, need no sorting.
 #include "importers/plain_header.h"
 
 #include <algorithm>
@@ -20,14 +20,14 @@
 namespace shardc {
 namespace {
 
-// Of an entry: `"a":{"dtype":"F8","shape":[],"data_offsets":[0,1]},`.
+// The shortest entry: `"a":{"dtype":"F8","shape":[],"data_offsets":[0,1]},`.
 constexpr size_t kLeastBytes = 50;
 
 class Reader {
  public:
   Reader(std::string_view text, PlainHeader& header)
       : json_(text), header_(header) {
-    // What is not used of the memory is never touched.
+    // Memory that stays unused is never touched.
     header_.entries.reserve(text.size() / kLeastBytes);
   }
 
@@ -56,7 +56,7 @@ class Reader {
     return Fields(entry);
   }
 
-  // Once, as the names are distinct.
+  // `__metadata__` is read once, since names are distinct.
   bool Metadata() {
     if (has_metadata_) return false;
     has_metadata_ = true;
@@ -99,7 +99,7 @@ class Reader {
     return HasType(type, entry);
   }
 
-  // In the format's own spelling.
+  // Takes a dtype in safetensors' spelling.
   bool DtypeOf(FlatType& type) {
     std::string_view text;
     if (!json_.String(text)) return false;
@@ -111,7 +111,7 @@ class Reader {
     return dtype_ && text == DtypeName(*dtype_);
   }
 
-  // The type takes the bytes of the entry's range.
+  // Checks that the type's size is that of the entry's range.
   bool HasType(const FlatType& flat, PlainHeader::Entry& entry) {
     const auto number = numbers_.Of(flat);
     if (!number) return false;
@@ -129,12 +129,12 @@ class Reader {
   PlainJson json_;
   PlainHeader& header_;
   TypeNumbers numbers_;
-  std::vector<int64_t> bytes_;  // by type
+  std::vector<int64_t> bytes_;  // of each type
   std::optional<Dtype> dtype_;
   bool has_metadata_ = false;
 };
 
-// Where ranges that follow each other without a gap end.
+// Returns the end of the data if the ranges follow each other without gaps.
 template <typename At>
 std::optional<int64_t> EndOf(size_t count, const At& at) {
   int64_t end = 0;

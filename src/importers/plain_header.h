@@ -1,5 +1,5 @@
-// Ordinary safetensors headers, straight from the text: no tape, and nothing
-// allocated for each tensor.
+// Reads common safetensors headers without a JsonDocument and without an
+// allocation per tensor.
 #ifndef SHARDC_IMPORTERS_PLAIN_HEADER_H_
 #define SHARDC_IMPORTERS_PLAIN_HEADER_H_
 
@@ -15,18 +15,18 @@ namespace shardc {
 
 struct PlainHeader {
   struct Entry {
-    std::string_view name;  // in the text
+    std::string_view name;  // view into the text
     uint32_t type = 0;      // index into `types`
     int64_t begin = 0, end = 0;
   };
   std::vector<Entry> entries;
   std::vector<TensorType> types;
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
-  std::vector<uint32_t> by_name;  // numbers of the entries
+  std::vector<uint32_t> by_name;  // indices of the entries by name
 };
 
-// What the full reader makes of such a header's JSON; nothing where it is
-// another, be it right or wrong. `data_size`: of the data, where it is there.
+// Returns what the full reader makes of such a header, or nullopt for any other
+// text, valid or not. `data_size`: bytes of data, if present.
 std::optional<PlainHeader> ReadPlainHeader(std::string_view json,
                                            std::optional<int64_t> data_size);
 

@@ -1,7 +1,10 @@
-// The format: u64 little-endian N, N bytes of a JSON object padded with
-// spaces, then the data, which the tensors' ranges cover without holes or
-// overlaps. Each tensor is judged alone first (types, numbers, dtype, size),
-// the ranges together afterwards.
+// Reads safetensors headers: u64 little-endian N, N bytes of a JSON object
+// padded with spaces, then the data, which the tensors' ranges cover without
+// gaps or overlaps. Each tensor is checked alone first (types, numbers, dtype,
+// size), then the ranges together.
+//
+// Example: `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}` with 8
+// bytes of data is one tensor; with 9 it is a finding.
 #include "importers/safetensors.h"
 
 #include <algorithm>
@@ -22,7 +25,7 @@
 namespace shardc {
 namespace {
 
-constexpr int64_t kMaxHeader = 100'000'000;  // the reference reader's
+constexpr int64_t kMaxHeader = 100'000'000;  // the reference reader's limit
 constexpr int64_t kLengthBytes = 8;
 
 uint64_t LittleEndian64(std::string_view bytes) {
@@ -39,7 +42,7 @@ std::string Quoted(std::string_view name) {
          (name.size() > kShown ? "...`" : "`");
 }
 
-// What people save under this name by mistake.
+// Guesses which other file was saved under this name by mistake.
 std::string Guess(std::string_view text) {
   if (text.starts_with("version https://git-lfs")) {
     return "this is a Git LFS pointer: run `git lfs pull` to fetch the weights";
@@ -55,8 +58,8 @@ std::string Guess(std::string_view text) {
   return {};
 }
 
-// The header's length, judged before anything is allocated for it.
-// `file_size` nothing: only the header's bytes are there.
+// Checks the header's length before memory is allocated for it. `file_size` is
+// nullopt if only the header's bytes are present.
 std::optional<int64_t> HeaderLength(const SourceRef& source,
                                     std::string_view first, int64_t available,
                                     Findings& findings) {
@@ -137,7 +140,7 @@ class HeaderReader {
     }
   }
 
-  // A dimension or an offset: an integer from 0 to 2^63 - 1.
+  // Reads a dimension or an offset: an integer from 0 to 2^63 - 1.
   std::optional<int64_t> Number(const JsonValue& value, const std::string& of) {
     if (value.kind() == JsonKind::kInteger && value.integer() >= 0) {
       return value.integer();
@@ -196,7 +199,7 @@ class HeaderReader {
   }
 
   void ReadEntry(const JsonMember& tensor) {
-    // Readers in C would take it for its beginning.
+    // C code would truncate the name at the NUL.
     if (tensor.name().find('\0') != std::string_view::npos) {
       Refuse(code::kName, tensor.value,
              "the name " + Quoted(tensor.name()) + " holds a NUL");
@@ -260,8 +263,8 @@ class HeaderReader {
     return false;
   }
 
-  // In the order of their ranges each begins where the last ended. An empty
-  // tensor may lie on a border but not inside another.
+  // In the order of their begin, each range must begin where the one before it
+  // ended. An empty tensor may be at a boundary but not inside another.
   void CheckRanges(const Place& whole) {
     std::vector<size_t> order(header_.entries.size());
     std::iota(order.begin(), order.end(), size_t{0});

@@ -1,6 +1,7 @@
-// The headers of all files are read, then both directions compared: what the
-// index lists must be in the file that it says, and what the files hold must
-// be listed. Without any of the files the index alone gives names:
+// Reads the headers of all files of a checkpoint and compares them with the
+// index in both directions: each listed tensor must be in its file, and each
+// tensor of a file must be listed. If none of the files is present, the index
+// alone gives the names:
 //
 //   {a: f1, b: f1}, and f1 holds a and c
 //     ->  b is not in f1, where the index has it
@@ -34,7 +35,8 @@ std::string Join(const std::string& directory, const std::string& name) {
   return directory == "." ? name : directory + "/" + name;
 }
 
-// Names in a directory that end so, sorted; nothing where it cannot be read.
+// Returns the names in a directory with that suffix, sorted; nullopt if the
+// directory cannot be read.
 std::optional<std::vector<std::string>> Listing(const std::string& directory,
                                                 std::string_view suffix,
                                                 Findings& findings) {
@@ -51,8 +53,8 @@ std::optional<std::vector<std::string>> Listing(const std::string& directory,
   return names;
 }
 
-// "model-00001-of-00004.safetensors" to {"model-", "-of-00004.safetensors"};
-// two empty texts for other names.
+// Splits "model-00001-of-00004.safetensors" into {"model-",
+// "-of-00004.safetensors"}; returns two empty texts for other names.
 std::pair<std::string, std::string> Series(const std::string& name) {
   const size_t of = name.rfind("-of-");
   if (of == std::string::npos) return {};
@@ -111,7 +113,7 @@ class IndexedReader {
     }
   }
 
-  // Whether any file is there; findings for the others then.
+  // Returns whether any file is present; if so, the absent ones are findings.
   bool Present() {
     std::vector<std::string> missing;
     for (const std::string& name : names_) {
@@ -145,7 +147,7 @@ class IndexedReader {
     return std::move(set_);
   }
 
-  // Findings of a file, with the index that led to it.
+  // Adds the findings of a file, with a label at the index that lists it.
   void TellIndex(const Findings& found) {
     for (Finding finding : found.all()) {
       finding.labels.push_back({place_, "the index that names it"});
@@ -203,7 +205,7 @@ class IndexedReader {
     }
   }
 
-  // A file of the same `-of-` series that the index does not know.
+  // Reports files of the same `-of-` series that the index does not list.
   void CheckUnlistedFiles() {
     std::map<std::pair<std::string, std::string>, bool> series;
     for (const std::string& name : names_) series[Series(name)] = true;
@@ -228,7 +230,7 @@ class IndexedReader {
   SafetensorsSet set_;
   std::vector<std::string> names_;  // files, in the index's order
   std::unordered_map<std::string, size_t> file_ids_;
-  // By tensor: every (file, entry) that holds one of the name.
+  // By tensor name: every (file, entry) that has it.
   std::unordered_map<std::string_view, std::vector<std::pair<size_t, size_t>>>
       held_;
 };
@@ -303,7 +305,7 @@ bool LiesIn(const std::string& folder, const std::string& path,
   if (!fs::is_symlink(path, error)) return true;
   const fs::path root = fs::canonical(folder, error);
   const fs::path file = error ? fs::path() : fs::canonical(path, error);
-  // What leads nowhere is told when it is opened.
+  // A dangling link is reported when the file is opened.
   if (error || IsUnder(root, file)) return true;
   for (fs::path at = root; at.has_relative_path(); at = at.parent_path()) {
     if (at.parent_path().filename() == "snapshots" &&

@@ -21,12 +21,13 @@ struct SafetensorsFile {
 struct SafetensorsSet {
   struct Tensor {
     std::string name;
-    // Indices into `files` and its entries; -1 where no file is present.
+    // Indices into `files` and its entries; -1 if no file is present.
     int32_t file = -1;
     int32_t entry = -1;
   };
   std::vector<SafetensorsFile> files;
-  std::vector<Tensor> tensors;  // names distinct; the index's or files' order
+  std::vector<Tensor>
+      tensors;  // distinct names in the order of the index or the files
   std::vector<std::string> notes;
 
   bool NamesOnly() const { return files.empty() && !tensors.empty(); }
@@ -36,16 +37,17 @@ struct SafetensorsSet {
   }
 };
 
-// Whether the file at `path`, of the checkpoint in `folder`, lies in it where
-// links lead, too; otherwise a finding (path). The snapshots of Hugging Face's
-// cache are links to the `blobs` beside them, which count as theirs.
+// Returns whether the file at `path` is inside the checkpoint's `folder` after
+// resolving links, or adds a finding (path). In Hugging Face's cache a
+// snapshot's files are links to the `blobs` folder next to it, which is
+// accepted.
 bool LiesIn(const std::string& folder, const std::string& path,
             Findings& findings);
 
-// `path` is a `.safetensors` file, a directory or an index (`*.json`). With
-// an index, its files hold exactly the tensors that it lists; with none of
-// them present only names are known, which a note says. Findings: those of
-// the files, missing, path, tensor-missing, tensor-extra, duplicate-key.
+// Reads a `.safetensors` file, a directory or an index (`*.json`). The files of
+// an index must hold exactly the tensors that it lists; if none of the files is
+// present, only names are known, which a note reports. Findings: those of the
+// files, missing, path, tensor-missing, tensor-extra, duplicate-key.
 std::optional<SafetensorsSet> ReadSafetensorsSet(const std::string& path,
                                                  bool header_only,
                                                  Findings& findings);

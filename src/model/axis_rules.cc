@@ -1,6 +1,6 @@
-// A rule that no file gives takes the value of the one it derives from, up to
-// the five axes of parallelism, which have names of their own; batch is made
-// of two of them:
+// Derives the values of axis rules that no file gives. A rule takes the value
+// of the rule it derives from, up to the five parallelism axes, whose defaults
+// are their mesh axes; batch joins two of them:
 //
 //   decode_kv_head -> kv_head -> tensor_parallel -> tp
 //   batch -> fully_sharded_data_parallel, data_parallel -> [fsdp, dp]

@@ -1,4 +1,5 @@
-// Semantic axes: tokens, the axis rules they stand for, run-time modes.
+// Semantic (logical) axes: tokens such as HEAD, the axis rules that give them
+// mesh axes, and run-time modes.
 #ifndef SHARDC_MODEL_AXIS_RULES_H_
 #define SHARDC_MODEL_AXIS_RULES_H_
 
@@ -20,11 +21,11 @@ inline constexpr std::array<Mode, 4> kAllModes = {Mode::kTrain, Mode::kPrefill,
 
 std::string_view ModeName(Mode mode);                  // "decode"
 std::string_view ModeLongName(Mode mode);              // "__autoregressive__"
-std::optional<Mode> ParseMode(std::string_view text);  // either spelling
-bool IsGeneration(Mode mode);                          // decode and insert
+std::optional<Mode> ParseMode(std::string_view text);  // accepts both names
+bool IsGeneration(Mode mode);  // true for decode and insert
 
-// The axis rules in the order of their definition; the parallelism axes come
-// first, decode rules last.
+// The axis rules in the order of their definition: the parallelism axes first,
+// decode rules last.
 enum class AxisRule : uint8_t {
   kDataParallel,
   kFullyShardedDataParallel,
@@ -58,23 +59,22 @@ inline constexpr size_t kAxisRuleCount = 27;
 
 std::string_view AxisRuleName(AxisRule rule);  // "kv_head"
 std::optional<AxisRule> ParseAxisRule(std::string_view name);
-// The rule from which an ungiven one takes its value, by default and in the
-// reference alike; `batch`, which joins two, aside.
+// Returns the rule whose value an absent rule takes, the same as in the
+// reference. `batch`, which joins two rules, is handled apart.
 std::optional<AxisRule> DerivedFrom(AxisRule rule);
-// The rule that replaces `rule` in a generation mode, if it has one.
+// Returns the rule that replaces `rule` in a generation mode, if any.
 std::optional<AxisRule> DecodeTwin(AxisRule rule);
-std::span<const AxisRule> ParallelismRules();  // the five
+std::span<const AxisRule> ParallelismRules();  // the five parallelism axes
 
-// A rule's value: one or more mesh axes, or none. `null` differs from an
-// empty list only for decode rules, where null leaves the standard rule in
-// force.
+// A rule's value: one or more mesh axes, or none. `null` differs from an empty
+// list only for decode rules, where null keeps the standard rule.
 struct AxisValue {
   bool is_null = true;
   AxisGroup axes;
   bool operator==(const AxisValue&) const = default;
 };
 
-// What files say; an absent rule takes its default.
+// The axis rules of a file; an absent rule takes its default.
 struct AxisRules {
   std::array<std::optional<AxisValue>, kAxisRuleCount> given;
 
@@ -84,8 +84,9 @@ struct AxisRules {
   void Set(AxisRule rule, AxisValue value) {
     given[static_cast<size_t>(rule)] = std::move(value);
   }
-  // The value in force: the given one, else derived (SEMANTICS: batch is
-  // [fsdp, dp], head is tensor_parallel's, decode_head is head's ...).
+  // Returns the effective value: the given one, else the derived one
+  // (SEMANTICS: batch is [fsdp, dp], head is tensor_parallel's, decode_head is
+  // head's ...).
   AxisValue Value(AxisRule rule) const;
   bool operator==(const AxisRules&) const = default;
 };
@@ -97,7 +98,7 @@ struct Token {
   std::optional<AxisRule> rule;
 };
 std::span<const Token> BuiltinTokens();
-// By short or long name.
+// Finds a token by its short or long name; null if there is none.
 const Token* FindToken(std::string_view name);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// Data types that ggml stores in blocks: so many elements of the innermost
-// dimension are kept together, with what they share. Their numbers follow
-// those of model/dtype.h, whose functions know them.
+// Data types that ggml stores in blocks: a fixed number of elements of the
+// innermost dimension are stored together with their shared scale. Their
+// numbers follow those of model/dtype.h, whose functions accept them.
 #ifndef SHARDC_MODEL_BLOCK_TYPES_H_
 #define SHARDC_MODEL_BLOCK_TYPES_H_
 
@@ -44,13 +44,14 @@ inline constexpr Dtype kMxfp4{45};
 }  // namespace block
 
 std::span<const Dtype> BlockDtypes();
-// Those of ParseDtype, or a type of blocks by ggml's name, such as "Q4_K":
-// what manifests hold.
+// Accepts what ParseDtype accepts, and block types by ggml's name such as
+// "Q4_K". Manifests use this set.
 std::optional<Dtype> ParseStoredDtype(std::string_view text);
 
-// Elements of a block; 1 where an element stands alone.
+// Returns the elements of a block; 1 for types without blocks.
 int64_t BlockElements(Dtype dtype);
-// The same of dimension `dim` of a tensor: 1 but for the last.
+// Returns the elements of a block along dimension `dim`: 1 for all but the
+// last.
 int64_t BlockAlong(const TensorType& type, size_t dim);
 
 }  // namespace shardc

@@ -1,10 +1,11 @@
-// One row a type, found by its name in safetensors or numpy, by an alias or
-// by its array-protocol code. Bytes are counted from eighths of the elements,
-// so that bits need not fit, and end rounded up:
+// The table of data types, searched by the names of safetensors and numpy, by
+// aliases and by array-protocol codes. Sizes are computed in bits and rounded
+// up to bytes; elements are divided by 8 first, so that the number of bits need
+// not fit int64_t:
 //
 //   `bfloat16` -> BF16     `<f4` -> F32     3 of F4 -> 12 bits -> 2 bytes
 //
-// Blocks have a table of their own: 512 of Q4_K -> 2 blocks -> 288 bytes
+// Block types have a table of their own: 512 of Q4_K -> 2 blocks -> 288 bytes
 #include "model/dtype.h"
 
 #include <array>
@@ -20,9 +21,9 @@ namespace {
 
 struct Row {
   Dtype dtype;
-  std::string_view name;  // safetensors
+  std::string_view name;  // safetensors' name
   int bits;
-  // numpy (with ml_dtypes): its long name, and its array-protocol code.
+  // numpy's long name (with ml_dtypes) and array-protocol code.
   std::string_view numpy;
   std::string_view code;
 };
@@ -53,7 +54,7 @@ constexpr std::array<Row, 22> kRows = {{
     {Dtype::kU4, "U4", 4, "uint4", ""},
 }};
 
-// ggml's, whose bytes are of a whole block.
+// ggml's block types; sizes are of a complete block.
 struct BlockRow {
   Dtype dtype;
   std::string_view name;
@@ -78,7 +79,7 @@ constexpr std::array<BlockRow, 24> kBlockRows = {{
 
 static_assert(static_cast<size_t>(kBlockRows[0].dtype) == kRows.size());
 
-// Other names that numpy, JAX and torch print for the same types.
+// Other names by which numpy, JAX and torch print these types.
 constexpr std::pair<std::string_view, Dtype> kAliases[] = {
     {"bool_", Dtype::kBool},         {"?", Dtype::kBool},
     {"half", Dtype::kF16},           {"single", Dtype::kF32},
@@ -101,7 +102,7 @@ constexpr auto kBlocks = TypesOf(kBlockRows);
 
 const Row& RowOf(Dtype dtype) { return kRows[static_cast<size_t>(dtype)]; }
 
-// Null where elements stand alone.
+// Returns null for types without blocks.
 const BlockRow* BlockRowOf(Dtype dtype) {
   const auto place = static_cast<size_t>(dtype);
   return place < kRows.size() ? nullptr : &kBlockRows[place - kRows.size()];
@@ -149,7 +150,7 @@ std::optional<Dtype> ParseDtype(std::string_view text) {
   for (const auto& [name, dtype] : kAliases) {
     if (text == name) return dtype;
   }
-  // An array-protocol code. Big-endian data has no safetensors spelling.
+  // Array-protocol codes. Safetensors has no big-endian types.
   if (!text.empty() && (text[0] == '<' || text[0] == '|' || text[0] == '=')) {
     text.remove_prefix(1);
   }
@@ -168,7 +169,7 @@ std::optional<int64_t> BytesOf(int64_t elements, Dtype dtype) {
   }
   const int bits = DtypeBits(dtype);
   if (bits % 8 == 0) return CheckedMul(elements, bits / 8);
-  // Split so that the count of bits itself need not fit.
+  // Multiply the quotient only: the number of bits may not fit int64_t.
   auto whole = CheckedMul(elements / 8, bits);
   if (!whole) return std::nullopt;
   return CheckedAdd(*whole, ((elements % 8) * bits + 7) / 8);

@@ -1,4 +1,4 @@
-// Data types of tensors, in safetensors' spelling.
+// Data types of tensors, spelled as in safetensors.
 #ifndef SHARDC_MODEL_DTYPE_H_
 #define SHARDC_MODEL_DTYPE_H_
 
@@ -35,15 +35,15 @@ enum class Dtype : uint8_t {
 };
 
 std::string_view DtypeName(Dtype dtype);  // "BF16", "F8_E4M3"
-// Bits of one element: 4 for the packed ones, 8 for BOOL.
+// Returns the bits of one element: 4 for packed types, 8 for BOOL.
 int DtypeBits(Dtype dtype);
-// Accepts safetensors' ("BF16") and numpy's ("bfloat16", "<f4", "float32")
-// spellings.
+// Parses safetensors' ("BF16") and numpy's ("bfloat16", "<f4", "float32")
+// spellings; nullopt for others.
 std::optional<Dtype> ParseDtype(std::string_view text);
 std::span<const Dtype> AllDtypes();
 
-// Bytes of `elements` elements, rounded up to whole bytes; nothing when they
-// do not fit in 63 bits.
+// Returns the bytes of `elements` elements, rounded up to whole bytes; nullopt
+// on overflow of int64_t.
 std::optional<int64_t> BytesOf(int64_t elements, Dtype dtype);
 
 }  // namespace shardc

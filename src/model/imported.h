@@ -1,5 +1,5 @@
-// What another system's file gives: rules with the comments that stood with
-// them, axis rules, a mesh.
+// The result of importing another system's file: rules with their comments,
+// axis rules, a mesh.
 #ifndef SHARDC_MODEL_IMPORTED_H_
 #define SHARDC_MODEL_IMPORTED_H_
 
@@ -21,14 +21,15 @@ struct ImportedRule {
 };
 
 struct Imported {
-  std::vector<std::string> comments;  // of the whole file
+  std::vector<std::string> comments;  // comments of the file as a whole
   std::optional<Mesh> mesh;
   AxisRules axes;
   std::vector<ImportedRule> rules;
-  char separator = 0;  // of the patterns; 0: not said
+  char separator = 0;  // of the patterns; 0: unknown
   Policy policy;
-  // Where names are matched otherwise than by patterns: the rule (-1: none)
-  // that the system itself gives a name, by which the patterns are judged.
+  // For systems that match names otherwise than by patterns: returns the index
+  // of the rule that the system itself chooses for a name, or -1. The imported
+  // patterns are checked against it.
   std::function<int32_t(std::string_view name)> winner;
 };
 

@@ -1,4 +1,4 @@
-// How the dimensions of attention's query, key, value and output are ordered.
+// The dimension orders of attention's query, key, value and output.
 #ifndef SHARDC_MODEL_LAYOUT_H_
 #define SHARDC_MODEL_LAYOUT_H_
 
@@ -12,15 +12,15 @@ namespace shardc {
 enum class Layout : uint8_t {
   kBthd,  // [batch, length, heads, dim]
   kBhtd,  // [batch, heads, length, dim]
-  // [all tokens of the batch, heads, dim], with cumulative lengths: it goes
-  // beyond the reference systems, which refuse it. The dimension of tokens is
-  // split as the batch is.
+  // [tokens of all sequences, heads, dim] with cumulative lengths. An
+  // extension: the reference systems refuse this order. The token dimension is
+  // sharded like the batch.
   kThd,
 };
 
 inline constexpr std::array<Layout, 3> kAllLayouts = {
     Layout::kBthd, Layout::kBhtd, Layout::kThd};
-// In their order.
+// In the enumeration's order.
 inline constexpr std::array<std::string_view, 3> kLayoutNames = {"bthd", "bhtd",
                                                                  "thd"};
 

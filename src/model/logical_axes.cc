@@ -1,7 +1,8 @@
-// Rules in order take what is free; a rule none of whose axes the mesh has
-// settles its dimension as whole:
+// Applies logical axis rules in their order. A rule whose axes are all absent
+// from the mesh leaves its dimension unsharded, and later rules cannot change
+// that:
 //
-//   mlp: tp, embed: tp over [embed, mlp]  ->  [null, tp], for mlp comes first
+//   mlp: tp, embed: tp over [embed, mlp]  ->  [null, tp]: mlp's rule is first
 #include "model/logical_axes.h"
 
 #include <algorithm>

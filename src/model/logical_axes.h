@@ -1,5 +1,6 @@
-// Logical axis rules (MaxText, t5x, flax): ordered pairs of a logical name and
-// mesh axes, over the logical names of a parameter's dimensions.
+// Logical axis rules (MaxText, t5x, flax): ordered pairs of a logical axis name
+// and mesh axes. They map the logical names of a parameter's dimensions to a
+// spec.
 #ifndef SHARDC_MODEL_LOGICAL_AXES_H_
 #define SHARDC_MODEL_LOGICAL_AXES_H_
 
@@ -18,16 +19,16 @@ struct LogicalRule {
   AxisGroup axes;
 };
 
-// A parameter, and of every dimension its name or nothing.
+// A parameter with the logical name of each dimension, if it has one.
 struct LogicalNames {
   std::string param;
-  std::vector<AxisGroup> dims;  // one name at most in each
+  std::vector<AxisGroup> dims;  // at most one name in each
   Place place;
 };
 
-// In the order of the rules, not of the dimensions: a rule gives its axes to
-// the dimension of its name where that is open still and none of the axes is
-// used; axes that the mesh lacks are left out first.
+// Applies the rules in their order, not in the order of the dimensions: a rule
+// shards the dimension of its name if that dimension has no axes yet and none
+// of the rule's axes is used. Axes that the mesh lacks are dropped first.
 Spec ResolveLogical(std::span<const LogicalRule> rules,
                     std::span<const AxisGroup> names, const Mesh& mesh);
 

@@ -1,5 +1,5 @@
-// A model has few distinct types for many names, so a type is kept once and
-// a tensor has its number:
+// A model has few distinct types for many names, so each type is stored once
+// and a tensor stores its index:
 //
 //   q [8, 8] F32, k [8, 8] F32, b [8] F32  ->  2 types, 0 0 1
 #include "model/manifest.h"
@@ -70,7 +70,8 @@ void ManifestBuilder::Add(std::string_view name, TensorType type) {
     }
     name = manifest_.texts->Keep(name);
   }
-  // Like tensors often stand side by side.
+  // Compare with the previous tensor's type first: neighbours often have the
+  // same.
   if (!manifest_.tensors.empty()) {
     const uint32_t last = manifest_.tensors.back().type;
     if (manifest_.types[last] == type) {

@@ -1,4 +1,4 @@
-// A parameter tree as a list: names, shapes and data types.
+// A manifest lists a model's parameters: names, shapes and data types.
 #ifndef SHARDC_MODEL_MANIFEST_H_
 #define SHARDC_MODEL_MANIFEST_H_
 
@@ -21,12 +21,13 @@ using Shape = std::vector<int64_t>;
 
 std::string ShapeText(const Shape& shape);  // "[4096, 11008]"
 
-// Shape and dtype, either unknown where only names are.
+// Shape and dtype; unknown if the manifest has only names.
 struct TensorType {
   std::optional<Shape> shape;
   std::optional<Dtype> dtype;
 
-  // Product of the shape; nothing when unknown (readers refuse overflow).
+  // Returns the product of the shape, or nullopt if it is unknown. Readers
+  // refuse shapes whose product overflows.
   std::optional<int64_t> Elements() const;
   std::optional<int64_t> Bytes() const;
 
@@ -34,7 +35,7 @@ struct TensorType {
   auto operator<=>(const TensorType&) const = default;
 };
 
-// The members "shape" and "dtype", null where unknown.
+// Writes the members "shape" and "dtype", null if unknown.
 void WriteTypeMembers(JsonWriter& json, const TensorType& type);
 
 struct Tensor {
@@ -42,7 +43,7 @@ struct Tensor {
   uint32_t type = 0;  // index into Manifest::types
 };
 
-// Text that stays where it is as long as this does.
+// Stores texts at addresses that stay valid as long as the store.
 class TextStore {
  public:
   std::string_view Keep(std::string_view text);
@@ -53,21 +54,21 @@ class TextStore {
   size_t left_ = 0;
 };
 
-// Names are views into the text of `source`, or into `texts` where that does
-// not have them as they are.
+// Names are views into the text of `source`, or into `texts` for names that the
+// source does not contain literally (escaped or joined ones).
 struct Manifest {
   std::vector<Tensor> tensors;    // in the file's order, names distinct
-  std::vector<TensorType> types;  // each distinct one once
-  std::string model;              // as the file says, may be empty
+  std::vector<TensorType> types;  // distinct
+  std::string model;              // model name given by the file, may be empty
   std::string naming;
-  // The separator of path parts: '/', '.', or 0 where no name holds either.
+  // Separates the parts of names: '/', '.', or 0 if no name contains either.
   char separator = 0;
   SourceRef source;  // for messages
   std::shared_ptr<TextStore> texts;
-  // Numbers of the tensors in the order of their names' bytes; empty: not
+  // Indices of the tensors in the byte order of their names; empty if not
   // sorted yet.
   std::vector<uint32_t> by_name;
-  // Whether all names are known to be plain text (source/plain_text.h).
+  // True if all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;
   std::vector<std::string> notes;  // such as "names only: no file is present"
 
@@ -76,12 +77,12 @@ struct Manifest {
   }
 };
 
-// Interns types while a manifest is read.
+// Builds a manifest, storing each distinct type once.
 class ManifestBuilder {
  public:
-  // The name is kept, unless it is part of the manifest's source.
+  // Copies the name, unless it is part of the manifest's source.
   void Add(std::string_view name, TensorType type);
-  Manifest Take();  // leaves the builder empty
+  Manifest Take();  // Returns the manifest and leaves the builder empty.
   Manifest& manifest() { return manifest_; }
 
  private:

@@ -1,5 +1,5 @@
-// Axes in their order, the last one fastest. An axis that the mesh lacks has
-// size 1, so a group's parts are the product of what is there:
+// Sizes of mesh axes and groups of axes. An axis that the mesh lacks has size
+// 1, so a group's number of parts is the product of the axes it has:
 //
 //   dp=2 fsdp=8 tp=4: Parts([fsdp, sp]) = 8 * 1
 #include "model/mesh.h"

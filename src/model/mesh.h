@@ -1,4 +1,5 @@
-// A device mesh: named axes in order, devices in row-major order over them.
+// A device mesh: named axes in order. Devices are numbered in row-major order
+// over them.
 #ifndef SHARDC_MODEL_MESH_H_
 #define SHARDC_MODEL_MESH_H_
 
@@ -24,10 +25,10 @@ struct MeshAxis {
   bool operator==(const MeshAxis&) const = default;
 };
 
-// What a mesh file says of its accelerator; sizes in bytes.
+// The accelerator that a mesh file describes. Sizes are in bytes.
 struct Device {
   std::string profile;  // name of a profile, or empty
-  // Its own, or else the profile's.
+  // The file's value, or else the profile's.
   std::optional<int64_t> memory_bytes;
   bool operator==(const Device&) const = default;
 };
@@ -35,31 +36,33 @@ struct Device {
 struct Mesh {
   std::vector<MeshAxis> axes;  // major axis first
   int64_t devices = 1;         // product of the sizes
-  int64_t processes = 1;       // hosts; device ids run through one first
+  int64_t processes =
+      1;  // number of hosts; consecutive device ids belong to one host
   int64_t slices = 1;
-  // One factor per axis, product = slices; empty with one slice.
+  // Slices along each axis, product = slices; empty for one slice.
   std::vector<int64_t> dcn;
   std::optional<Device> device;
 
-  // Index of an axis, or nothing.
+  // Returns the index of an axis, or nullopt.
   std::optional<size_t> Find(std::string_view axis) const;
-  // Size of an axis; 1 for one that the mesh lacks.
+  // Returns the size of an axis; 1 if the mesh lacks it.
   int64_t SizeOf(std::string_view axis) const;
-  // Product of the sizes of a group's axes (absent ones count 1); nothing on
-  // overflow, which needs a group that names an axis more than once.
+  // Returns the product of the sizes of a group's axes, where an absent axis
+  // counts 1. Returns nullopt on overflow, which only a group with repeated
+  // axes can cause.
   std::optional<int64_t> Parts(const AxisGroup& group) const;
 };
 
-// `dp=2 fsdp=8 tp=4`
+// Returns `dp=2 fsdp=8 tp=4`.
 std::string MeshText(const Mesh& mesh);
 
-// {"axes": [{"name", "size", "type"}], "devices": 64}, with processes, slices
-// and dcn where there are several. kSizes: axes by name and size, devices and
-// processes, all that a place in the grid needs.
+// Writes {"axes": [{"name", "size", "type"}], "devices": 64}, with processes,
+// slices and dcn if there is more than one. kSizes writes only what locates a
+// device in the grid: names and sizes of axes, devices and processes.
 enum class MeshDetail : uint8_t { kAll, kSizes };
 void WriteMesh(JsonWriter& json, const Mesh& mesh,
                MeshDetail detail = MeshDetail::kAll);
-// The same without the braces, for an object that says more of the mesh.
+// The same without the braces, for an object with more members.
 void WriteMeshMembers(JsonWriter& json, const Mesh& mesh,
                       MeshDetail detail = MeshDetail::kAll);
 

@@ -1,11 +1,13 @@
-// Each coordinate is split into one over slices (the axis's DCN factor) and
-// one inside; the first make the slice's number, the second the number within
-// it, both row-major. Processes take runs of device numbers.
+// Converts between positions and device numbers. Each coordinate is divided
+// into a slice coordinate (by the axis's DCN factor) and a coordinate inside
+// the slice. Both are numbered in row-major order, and the slice is more
+// significant. Processes own consecutive device numbers.
 //
 //   dp 2, tp 4, 2 slices over tp, 4 processes
 //   position 2 = (0, 2): slice 2 / 2 = 1, inside (0, 0): device 4, process 2
 //
-// A host's mesh takes processes off the leading axes, whole ones first:
+// The mesh of one host is what remains after dividing the axes, first to last,
+// by the number of processes:
 //
 //   [2, 8, 4] by 16 processes of 4  ->  [1, 1, 4]
 #include "model/mesh_layout.h"
@@ -17,7 +19,7 @@
 namespace shardc {
 namespace {
 
-// DCN factors, one per axis; all 1 in a single slice.
+// Returns one DCN factor per axis; all 1 with a single slice.
 std::vector<int64_t> DcnOf(const Mesh& mesh) {
   if (mesh.dcn.size() == mesh.axes.size()) return mesh.dcn;
   return std::vector<int64_t>(mesh.axes.size(), 1);
@@ -28,7 +30,7 @@ int64_t DevicesPerProcess(const Mesh& mesh) {
                            mesh.devices / std::max<int64_t>(1, mesh.processes));
 }
 
-// Position of a device number.
+// Returns the position of a device number.
 int64_t PositionOfDevice(const Mesh& mesh, int64_t device) {
   const auto dcn = DcnOf(mesh);
   const int64_t per_slice =

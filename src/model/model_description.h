@@ -1,6 +1,6 @@
-// The `model:` section of a rules file: which parameter plays which role, of
-// which dimensions it is made, and the order of the ops. Plain text with its
-// places; sizes are expressions over a config.json (families/README.md).
+// The `model:` section of a rules file: the role of each parameter, its
+// dimensions, and the ops in order. Plain text with places; sizes are
+// expressions over a config.json (docs/guides/model-section.md).
 #ifndef SHARDC_MODEL_MODEL_DESCRIPTION_H_
 #define SHARDC_MODEL_MODEL_DESCRIPTION_H_
 
@@ -21,8 +21,8 @@ struct DescribedText {
   Place place = {};
 };
 
-// One stored dimension, `n (p+r)`: factors, the first one outermost, each of
-// one part or of several side by side.
+// One stored dimension such as `n (p+r)`: its factors, outermost first. A
+// factor is one dimension, or the concatenation of several.
 struct DescribedDim {
   std::vector<std::vector<std::string>> factors = {};
   Place place = {};
@@ -33,11 +33,12 @@ struct DescribedRole {
   bool optional = false;
   // RE2 over names; `$i` stands for the layer's number, `$e` for an expert's.
   DescribedText pattern = {};
-  std::vector<DescribedDim> dims = {};  // as stored; with `$e` the first is e's
-  std::string tied = {};    // the role that serves where it is absent
-  bool shared = false;      // a layer that lacks it takes the first one's
-  size_t stack = 0;         // that its layers are of
-  DescribedText when = {};  // models that have it; empty: all
+  std::vector<DescribedDim> dims =
+      {};  // as stored; with `$e` the experts' dimension comes first
+  std::string tied = {};    // the role used instead if this one is absent
+  bool shared = false;      // layers without it use the first layer's
+  size_t stack = 0;         // index of the stack of layers it belongs to
+  DescribedText when = {};  // condition on the config; empty: always
   Place place = {};
 };
 
@@ -54,11 +55,11 @@ struct DescribedLine {
   std::string op = {};
   std::vector<DescribedArgument> arguments = {};
   std::string anchor = {};
-  DescribedText when = {};  // `if ...`: layers that have it; empty: all
+  DescribedText when = {};  // condition on the layer after `if`; empty: always
   Place place = {};
 };
 
-// Layers that repeat, and what stands before and behind them.
+// A stack of repeated layers, and the ops before and after it.
 struct DescribedStack {
   DescribedText repeat = {};
   std::vector<DescribedLine> begin = {}, layer = {}, end = {};
@@ -67,11 +68,13 @@ inline constexpr size_t kEncoderStack = 1;
 
 struct ModelDescription {
   std::vector<std::pair<std::string, DescribedText>> dims = {};
-  std::map<std::string, std::string, std::less<>> axes = {};  // d: EMBED
-  // The model's own, and its encoder's where it has one.
+  std::map<std::string, std::string, std::less<>> axes =
+      {};  // by dimension, d: EMBED
+  // The model's own stack, then its encoder's if it has one.
   std::vector<DescribedStack> stacks = std::vector<DescribedStack>(1);
   std::vector<DescribedRole> roles = {};
-  std::vector<DescribedText> skip = {};  // patterns of what takes no part
+  std::vector<DescribedText> skip =
+      {};  // patterns of parameters that the step does not use
   // `window`, `router.score` ...: expressions by key.
   std::map<std::string, DescribedText, std::less<>> settings = {};
   char separator = '.';

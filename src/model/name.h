@@ -1,4 +1,4 @@
-// Names of parameters as paths of parts.
+// Parameter names as paths of parts.
 #ifndef SHARDC_MODEL_NAME_H_
 #define SHARDC_MODEL_NAME_H_
 
@@ -8,20 +8,21 @@
 
 namespace shardc {
 
-// Whether a module of that name, without what it lies in, is a table of
-// embeddings in the libraries' custom: embed_tokens, wte, wpe.
+// Returns whether the last part of a module's name is one that libraries
+// conventionally give to embedding tables: embed_tokens, wte, wpe.
 bool NamesEmbedding(std::string_view last_part);
 
-// A part that is a number.
+// Returns whether a part is a number.
 bool AllDigits(std::string_view part);
 
-// `/` of a name that has one, else `.`.
+// Returns `/` if the name contains one, else `.`.
 char SeparatorOf(std::string_view name);
 
-// The parts between the separators; the whole name where there is none (0).
+// Splits a name at its separators. With separator 0 the name is one part.
 std::vector<std::string_view> SplitName(std::string_view name, char separator);
 
-// `model/layers/0/mlp` -> `model/layers/*/mlp`: parts of digits alone.
+// Replaces parts that are numbers: `model/layers/0/mlp` ->
+// `model/layers/*/mlp`.
 std::string NameTemplate(std::string_view name, char separator);
 // The same, appended to `out`.
 void AppendTemplate(std::string_view name, char separator, std::string& out);

@@ -1,14 +1,14 @@
-// Settings are members of a struct, each optional; one list visits them with
-// their names, so that laying a record over another forgets none:
+// Settings are optional members of a struct. One function visits all of them
+// with their names, so that merging two records cannot omit one:
 //
-//   {page_size 16, soft_cap 30} with {page_size 8} over it
+//   {page_size 16, soft_cap 30} merged with {page_size 8}
 //     ->  {page_size 8, soft_cap 30}
 #include "model/operation_settings.h"
 
 namespace shardc {
 namespace {
 
-// Calls `visit(setting, own member, other's member)` for each.
+// Calls `visit(setting, own member, other's member)` for each setting.
 template <class Own, class Other, class Visit>
 void ForEach(Own& own, Other& other, Visit visit) {
   visit(Setting::kRuntimeDtype, own.runtime_dtype, other.runtime_dtype);

@@ -1,6 +1,6 @@
-// What a settings file, a model's config.json or flags say of attention
-// operations. Which settings have a meaning for an operation, the operation
-// itself says (exec/operations): readers are given it.
+// Settings of attention operations from a settings file, a model's config.json
+// or flags. Each operation (exec/operations) declares which settings apply to
+// it; callers pass that to the readers.
 #ifndef SHARDC_MODEL_OPERATION_SETTINGS_H_
 #define SHARDC_MODEL_OPERATION_SETTINGS_H_
 
@@ -19,17 +19,17 @@
 
 namespace shardc {
 
-// The order in which a ring's ranks hold the sequence.
+// The order in which the ranks of a ring hold the sequence.
 enum class SequenceOrder : uint8_t {
   kContiguous,
-  kZigZag,   // 2n chunks, rank r holds r and 2n-1-r: equal causal work
+  kZigZag,   // 2n chunks, rank r holds r and 2n-1-r: balances causal work
   kStriped,  // position p is on rank p mod n
 };
 
-// How length-sharded decoding joins its partial softmaxes.
+// How length-sharded decoding merges the partial softmaxes.
 enum class DecodeMerge : uint8_t {
-  kAllReduce,  // max, then sum and output
-  kAllGather,  // normalised outputs with their log-sum-exp
+  kAllReduce,  // all-reduces the maximum, then sum and output
+  kAllGather,  // gathers normalised outputs with their log-sum-exp
 };
 
 enum class BlockMask : uint8_t { kCausal, kSliding, kGlobal, kCustom };
@@ -42,7 +42,7 @@ inline constexpr std::array<std::string_view, 2> kDecodeMergeNames = {
 inline constexpr std::array<std::string_view, 4> kBlockMaskNames = {
     "causal", "sliding", "global", "custom"};
 
-// Where a setting stands; readers and schemas list them in this order.
+// All settings, in the order in which readers and schemas list them.
 enum class Setting : uint8_t {
   kRuntimeDtype,
   kSoftmaxDtype,
@@ -76,27 +76,27 @@ constexpr std::string_view SettingName(Setting setting) {
 }
 
 using SettingSet = EnumSet<Setting>;
-// Those that have a meaning for every operation.
+// The settings that apply to every operation.
 inline constexpr SettingSet kCommonSettings = {
     Setting::kRuntimeDtype, Setting::kSoftmaxDtype, Setting::kSoftmaxScale,
     Setting::kSoftCap};
 
-// An operation as those know it who read settings.
+// What a reader of settings knows of an operation.
 struct KnownOperation {
   std::string_view name;
-  SettingSet settings;  // that have a meaning for it
+  SettingSet settings;  // settings that apply to it
 };
 
-// Names of those that a setting has a meaning for.
+// Returns the names of the operations to which a setting applies.
 std::vector<std::string_view> TakenBy(
     Setting setting, std::span<const KnownOperation> operations);
 
-// Absent: not said.
+// An empty member was not given.
 struct SettingsRecord {
   std::optional<Dtype> runtime_dtype;   // F32, BF16 or F16
   std::optional<Dtype> softmax_dtype;   // the same
   std::optional<double> softmax_scale;  // above 0
-  std::optional<double> soft_cap;       // 0: none
+  std::optional<double> soft_cap;       // 0: no cap
   std::optional<double> dropout;        // [0, 1)
   std::optional<int64_t> blocksize_q, blocksize_k, blocksize_b;
   std::optional<int64_t> page_size;
@@ -113,7 +113,7 @@ struct SettingsRecord {
 
   bool Has(Setting setting) const;
   void Drop(Setting setting);
-  // What `over` says wins.
+  // Replaces members by those that `over` has.
   void Lay(const SettingsRecord& over);
 };
 
@@ -121,7 +121,7 @@ struct OperationsFile {
   SettingsRecord defaults;
   std::vector<std::pair<std::string, SettingsRecord>> operations;
 
-  // Null where the file is silent.
+  // Returns the operation's record, or null if the file has none.
   const SettingsRecord* Find(std::string_view operation) const;
 };
 

@@ -17,16 +17,17 @@
 
 namespace shardc {
 
-// A mesh given in place is carried as the text of its mapping's source range.
+// A mesh. One given inside the project file is kept as the place of its YAML
+// mapping.
 struct MeshInput {
   std::string file;                   // or
   std::string text;                   // `dp:2,tp:4`, or
   std::optional<Place> inline_place;  // a mapping inside the project file
 };
 
-// What `verify` runs for a target; empty where nothing is said.
+// Options of `verify` for a target; empty if the file gives none.
 struct VerifyInput {
-  // An operation of one mode, or of all.
+  // An operation for one mode, or for all.
   struct Named {
     std::string operation;
     std::optional<Mode> mode;
@@ -40,11 +41,12 @@ struct VerifyInput {
   std::optional<Place> inline_settings;  // a mapping inside the project file
 };
 
-// Paths are already relative to the working directory.
+// Paths are relative to the working directory.
 struct Target {
   std::string name;
   Place place;
-  std::string project_dir;  // folder of the project file; empty without one
+  std::string
+      project_dir;  // folder of the project file; empty if there is none
   MeshInput mesh;
   std::vector<std::string> rules;  // paths and `builtin:NAME`
   std::string manifest;
@@ -54,9 +56,10 @@ struct Target {
   std::optional<int64_t> batch;
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;
-  std::string plan;                            // the committed plan
-  std::string step;                            // and step program
-  WeightDecayExclusions weight_decay_exclude;  // over the rules files'
+  std::string plan;  // path of the committed plan
+  std::string step;  // path of the committed step program
+  WeightDecayExclusions
+      weight_decay_exclude;  // replace those of the rules files
 };
 
 struct LintSettings {
@@ -73,44 +76,45 @@ struct Project {
   LintSettings lint;
 };
 
-// How a model turns queries and keys by their positions.
+// Rotary position embedding of queries and keys.
 struct RopeConfig {
   double base = 10000;
-  // "linear", "dynamic", "yarn", "llama3" or what else the file has; empty: the
-  // frequencies are not stretched.
+  // "linear", "dynamic", "yarn", "llama3" or any other word of the file; empty:
+  // frequencies are not scaled.
   std::string scaling;
   double factor = 1;
-  double original_length = 0;  // that the model was trained on
+  double original_length = 0;  // context length before scaling
   std::optional<double> attention_factor;
   double beta_fast = 32, beta_slow = 1;                        // yarn
   bool truncate = true;                                        // yarn
   double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
 };
 
-// What a model's config.json says of its structure; absent keys stay empty.
+// The structure of a model from its config.json; absent keys stay empty.
 struct ModelConfig {
   std::string model_type;
   std::optional<int64_t> heads, kv_heads, head_dim, hidden, intermediate,
       layers, vocab, experts, experts_per_token, moe_intermediate,
       sliding_window, max_positions;
   bool tied_embeddings = false;
-  // Layers that have attention, where not all have; and those of them that see
-  // only the last `sliding_window` tokens.
+  // The number of layers with attention, if not all have it; and how many of
+  // those attend only to the last `sliding_window` tokens.
   std::optional<int64_t> attention_layers, windowed_layers;
-  bool has_encoder = false;              // `layers` are not all that there are
-  std::optional<double> hidden_dropout;  // of a layer's two outputs
-  // Where it is not 1/sqrt(head_dim); and what the file says of it.
+  bool has_encoder = false;              // `layers` counts the decoder's only
+  std::optional<double> hidden_dropout;  // dropout of a layer's two outputs
+  // If it is not 1/sqrt(head_dim), with the key and value it comes from.
   std::optional<double> softmax_scale;
   std::string softmax_scale_source;         // "query_pre_attn_scalar 224"
-  std::optional<double> soft_cap;           // of attention's logits
-  std::optional<double> attention_dropout;  // where above 0
-  bool attention_sinks = false;             // a learned logit per head
-  std::optional<int64_t> state_groups;      // of a mixer's B and C
-  // Of a latent row that keys and values of all heads come from, its part that
-  // is rotated, and a head's values.
+  std::optional<double> soft_cap;           // of attention logits
+  std::optional<double> attention_dropout;  // absent if 0
+  bool attention_sinks = false;  // one learned logit per head in the softmax
+  std::optional<int64_t>
+      state_groups;  // groups of a state-space mixer's B and C
+  // Multi-head latent attention: the width of the latent vector, the rotated
+  // part of a key, and the width of a head's value.
   std::optional<int64_t> latent_rank, latent_rope_dim, latent_value_dim;
   std::optional<RopeConfig> rope;
-  // Quantisation group along the input dimension, if any.
+  // Quantisation group size along the input dimension, if any.
   std::optional<int64_t> quant_group;
   SourceRef source;
 };

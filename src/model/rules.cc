@@ -1,6 +1,6 @@
-// The bundles that every rules file knows: a list of dimensions, `{"_"}` for
-// one that is whole, and the mode in which it holds, or the dimension whose
-// length of 1 means decoding.
+// The built-in bundles: a list of dimensions, where `{"_"}` is an unsharded
+// one, and the mode of the bundle, or the dimension whose length of 1 selects
+// decode:
 //
 //   ColumnWise  ->  [[FSDP, SP], TP] in train
 #include "model/rules.h"
@@ -13,7 +13,7 @@ namespace {
 
 using Entry = std::initializer_list<std::string_view>;
 
-// `{"_"}` is an unsharded dimension; more than one name is a group.
+// `{"_"}` is an unsharded dimension; an entry with several names is a group.
 Bundle Make(std::string name, std::initializer_list<Entry> axes,
             std::variant<Mode, int> mode) {
   Bundle bundle;

@@ -1,4 +1,4 @@
-// Partition rules as files say them, before anything is resolved.
+// Partition rules as files write them, before any name is resolved.
 #ifndef SHARDC_MODEL_RULES_H_
 #define SHARDC_MODEL_RULES_H_
 
@@ -20,32 +20,32 @@ namespace shardc {
 
 struct ModelDescription;
 
-// One name in a spec with the place it was written at.
+// A name in a spec and its place.
 struct SpecName {
   std::string text;
   Place place;
 };
 
-// One dimension as written: empty = null (or `_`), one name, or a group.
-// Nulls inside a written group are left out when read.
+// One dimension as written: empty (null or `_`), one name, or a group. Nulls
+// inside a group are dropped while reading.
 struct SpecEntry {
   std::vector<SpecName> names;
   bool is_group = false;  // written as a list
 };
 
-// A list of dimensions, as written.
+// A list of dimensions as written.
 struct SpecList {
   std::vector<SpecEntry> entries;
   Place place;
 };
 
-// The spec of another parameter, named by a rewrite of the match.
+// Copies the spec of another parameter, whose name is a rewrite of the match.
 struct SpecLike {
   std::string rewrite;  // `\1.weight`
   Place place;
 };
 
-// A bundle by name, as the whole spec.
+// A bundle's name in place of a spec.
 struct SpecBundle {
   std::string name;
   Place place;
@@ -60,42 +60,42 @@ std::string_view IllegalPolicyName(IllegalPolicy policy);
 std::string_view UnmatchedPolicyName(UnmatchedPolicy policy);
 std::string_view CompatName(Compat compat);
 
-// One tensor per expert: it lives where `axis`'s coordinate is
+// Places each expert's tensor on the devices whose coordinate along `axis` is
 // index * size / count.
 struct Placement {
   std::string axis;
-  std::string index_pattern;  // RE2; its first group is the index
+  std::string index_pattern;  // RE2; its first group is the expert's index
   int64_t count = 0;
   Place place;
 };
 
-// What says how a file's patterns separate parts of a path. All but the first
-// are settled where the names are known: SettleSeparators.
+// How a file's separator was determined. All but kFile are settled by
+// SettleSeparators once the names are known.
 enum class SeparatorFrom : uint8_t {
-  kFile,      // its `separator`
-  kPatterns,  // they have a slash, or an escaped dot
-  kNames,     // they have neither: the separator of the names
-  kBoth,      // they have both: it has to be written
+  kFile,      // its key `separator`
+  kPatterns,  // the patterns contain a slash or an escaped dot
+  kNames,     // the patterns contain neither: use the separator of the names
+  kBoth,      // the patterns contain both: the file has to state it
   kCompat     // a reference system, which knows only the slash
 };
 
 struct Rule {
-  std::string match;  // RE2, searched anywhere in the path
+  std::string match;  // RE2, searched anywhere in the name
   SpecSource spec;
-  std::map<Mode, SpecSource> modes;  // only where a mode differs
+  std::map<Mode, SpecSource> modes;  // only modes that differ
   std::optional<IllegalPolicy> illegal;
   std::optional<int64_t> min_size;  // elements
   std::optional<Placement> placement;
   std::string note;
-  char separator = '/';  // of the file it stands in
+  char separator = '/';  // of the file
   SeparatorFrom separator_from = SeparatorFrom::kFile;
-  std::string source_name;  // that file as the plan names it
-  Place place;              // of the whole rule
-  Place match_place;        // of the pattern's text
+  std::string source_name;  // the file's name in plans
+  Place place;              // of the entire rule
+  Place match_place;        // of the pattern
 };
 
-// A registration's rule: null, or names (axis-rule names or mesh axes); a
-// name under `{axis: x}` is forced to be a mesh axis.
+// The value of a registered token's rule: null, or names (axis rules or mesh
+// axes). A name under `{axis: x}` is always a mesh axis.
 struct RegisteredRule {
   struct Name {
     std::string text;
@@ -108,18 +108,19 @@ struct RegisteredRule {
 };
 
 struct Registration {
-  std::string name;  // as written: `KV_GROUP` serves for `__KV_GROUP__`
+  std::string name;  // as written: `KV_GROUP` stands for `__KV_GROUP__`
   RegisteredRule rule;
-  std::optional<RegisteredRule> generation;  // nothing: inferred
+  std::optional<RegisteredRule> generation;  // absent: derived
   bool override_existing = false;
   Place place;
 };
 
-// A named list of semantic axes. Its mode matters to `resolve` only.
+// A named list of semantic axes. The mode only matters to the command
+// `resolve`.
 struct Bundle {
   std::string name;
   SpecList axes;
-  std::variant<Mode, int> mode = Mode::kTrain;  // int: from shape[n]
+  std::variant<Mode, int> mode = Mode::kTrain;  // int n: from shape[n]
   Place place;
 };
 std::span<const Bundle> BuiltinBundles();
@@ -131,32 +132,33 @@ struct Policy {
   std::optional<Compat> compat;
 };
 
-// A pattern that a file or a flag gives apart from rules, with its place.
+// A pattern outside of a rule, from a file or a flag, with its place.
 struct NamePattern {
   std::string match;  // RE2, searched anywhere in the name
   Place place;
 };
-// Parameters that take no weight decay; nothing where nobody speaks of it.
+// Parameters without weight decay; absent if neither file nor flag gives any.
 using WeightDecayExclusions = std::optional<std::vector<NamePattern>>;
 
-// All rules files together: nearest first, settings merged key by key.
+// All rules files merged: the nearest file first, settings merged key by key.
 struct RuleSet {
-  std::vector<Rule> rules;  // first match wins
+  std::vector<Rule> rules;  // the first match wins
   AxisRules axes;
-  // Place of each axis rule that a file gives, by rule.
+  // Place of each axis rule that a file gives.
   std::array<Place, kAxisRuleCount> axes_places;
-  std::vector<Registration> registrations;  // names distinct
-  std::vector<Bundle> bundles;              // of files, names distinct
+  std::vector<Registration> registrations;  // distinct names
+  std::vector<Bundle> bundles;              // from files, distinct names
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
-  // The nearest file's `model:`; null where none has one.
+  // `model:` of the nearest file that has one; null if none has.
   std::shared_ptr<const ModelDescription> model;
-  // Every file read, nearest first; for ignores and for the plan's `source`.
+  // All files read, nearest first; for ignore comments and the plan's `source`.
   std::vector<SourceRef> sources;
 };
 
-// Gives rules of files without `separator` the one of the names (0: none), or
-// the slash under `compat`. That both are written and none is said is an error.
+// Sets the separator of rules from files without `separator` to the one of the
+// parameter names (0: none), or to the slash under `compat`. Adds a finding if
+// patterns contain both and the file does not state which one separates.
 void SettleSeparators(RuleSet& rules, char names, Compat compat,
                       Findings& findings);
 

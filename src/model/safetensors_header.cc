@@ -1,7 +1,8 @@
-// Eight bytes of length, the JSON, and blanks up to the alignment of the
-// data; the length counts the blanks. Offsets follow from the sizes:
+// Writes a header: eight bytes of length, the JSON, and spaces up to the
+// alignment of the data. The length includes the spaces. Offsets follow from
+// the sizes:
 //
-//   61 bytes of JSON, alignment 8: 8 + 61 = 69, 3 blanks, the length is 64
+//   61 bytes of JSON, alignment 8: 8 + 61 = 69, 3 spaces, the length is 64
 #include "model/safetensors_header.h"
 
 #include "source/json_writer.h"

@@ -1,5 +1,5 @@
-// safetensors headers as text, in the form that the format's own library
-// writes: metadata first, no spaces but for padding.
+// Writes safetensors headers byte for byte as the format's own library does:
+// metadata first, no spaces but padding.
 #ifndef SHARDC_MODEL_SAFETENSORS_HEADER_H_
 #define SHARDC_MODEL_SAFETENSORS_HEADER_H_
 
@@ -17,10 +17,10 @@ struct HeaderEntry {
   std::string name;
   Dtype dtype = Dtype::kF32;
   Shape shape;
-  int64_t bytes = 0;  // entries follow each other without gaps
+  int64_t bytes = 0;  // entries are contiguous
 };
 
-// The file's bytes before the data: length, JSON, padding to `alignment`.
+// Returns the bytes before the data: length, JSON, padding to `alignment`.
 std::string SafetensorsHeaderText(
     const std::vector<HeaderEntry>& entries,
     const std::vector<std::pair<std::string, std::string>>& metadata,

@@ -1,4 +1,4 @@
-// A partition spec: for each dimension the mesh axes that split it.
+// A partition spec lists, for each dimension, the mesh axes that shard it.
 #ifndef SHARDC_MODEL_SPEC_H_
 #define SHARDC_MODEL_SPEC_H_
 
@@ -10,21 +10,20 @@ namespace shardc {
 
 class JsonWriter;
 
-// The axes of one dimension, most significant first; empty: not sharded.
+// The axes of one dimension, most significant first; empty: unsharded.
 using AxisGroup = std::vector<std::string>;
 
-// Shorter than a tensor's rank means the rest is unsharded; no entry at all
-// is replicated. Trailing empty groups are kept as written.
+// Dimensions after the last entry are unsharded, and an empty spec is
+// replicated. Trailing empty groups are kept as written.
 using Spec = std::vector<AxisGroup>;
 
-// `[["fsdp", "sp"], "tp", null]`: the spec as the plan's JSON has it, which
-// is also how messages show it.
+// Returns `[["fsdp", "sp"], "tp", null]`: the notation of plans and messages.
 std::string SpecText(const Spec& spec);
 std::string GroupText(const AxisGroup& group);  // `["fsdp", "sp"]`, `null`
 void WriteSpec(JsonWriter& json, const Spec& spec);
 void WriteGroup(JsonWriter& json, const AxisGroup& group);
 
-// No axis at all.
+// Returns whether no dimension has an axis.
 bool IsReplicated(const Spec& spec);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// The types of many tensors, numbered as they are first met, without memory
-// for each: a model has few.
+// Numbers the distinct types of many tensors in the order of first use, without
+// an allocation per tensor: a model has few distinct types.
 #ifndef SHARDC_MODEL_TYPE_NUMBERS_H_
 #define SHARDC_MODEL_TYPE_NUMBERS_H_
 
@@ -13,7 +13,7 @@
 
 namespace shardc {
 
-// A type of few dimensions, as it is read.
+// A type of limited rank while it is parsed.
 struct FlatType {
   static constexpr size_t kMostDimensions = 8;
 
@@ -25,7 +25,7 @@ struct FlatType {
   bool operator==(const FlatType&) const = default;
   size_t Hash() const;
   TensorType Type() const;
-  // `[8, 4]`; false where something else or more stands there.
+  // Takes `[8, 4]`; false for any other text.
   bool TakeShape(PlainJson& json) {
     has_shape = true;
     if (!json.Take('[')) return false;
@@ -41,7 +41,7 @@ class TypeNumbers {
  public:
   TypeNumbers() : slots_(kLeastSlots, kFree) {}
 
-  // Nothing where the type's size does not fit.
+  // Returns the type's number, or nullopt if its size in bytes overflows.
   std::optional<uint32_t> Of(const FlatType& type) {
     if (!types_.empty() && types_[last_] == type) return last_;
     return Search(type);

@@ -1,5 +1,5 @@
-// The keys that each mapping of our files knows: the readers' tables, which
-// the JSON schemas are held against.
+// Tables of the keys that each mapping of our file formats may have. The
+// readers use them, and a test compares the JSON schemas with them.
 #ifndef SHARDC_PARSE_KEYS_H_
 #define SHARDC_PARSE_KEYS_H_
 

@@ -1,10 +1,10 @@
-// One pass over either of two forms. Ours is a list of records with names; of
-// a tree, the way down to a record with `shape` or `dtype` is the name:
+// Reads both forms of manifests in one pass. Ours is a list of records with
+// names. In a tree, the path to a record with `shape` or `dtype` is the name:
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, separator `/`
 //
-// Names of a list are taken as they are: they are separated by what more of
-// them hold, `/` or `.`.
+// Names of a list are kept as they are. Their separator is `/` or `.`,
+// whichever more names contain.
 #include "parse/manifest.h"
 
 #include <string>
@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::string_view kSchemaName = "shardc.manifest/v1";
 
-// A dot that separates, unlike those of `..` and of a leading or last dot.
+// Returns whether a single dot separates two parts, unlike a leading dot, a
+// trailing dot and `..`.
 bool HoldsDot(std::string_view name) {
   const auto separates = [](char c) { return c != '.' && c != '/'; };
   for (size_t at = name.find('.'); at != std::string_view::npos;
@@ -61,7 +62,7 @@ class Reader {
       ReadOurs(root);
     } else {
       ReadTree(root, {});
-      // The parts were joined here, so there is nothing to settle.
+      // The parts were joined with `/` by this class.
       if (joined_) builder_.manifest().separator = '/';
     }
     if (findings_.errors() > before) return std::nullopt;
@@ -74,15 +75,15 @@ class Reader {
     findings_.Add(code, std::move(place), std::move(message), std::move(help));
   }
 
-  // What Hugging Face's have and no tree of parameters.
+  // A key that Hugging Face configs have and trees of parameters lack.
   static bool IsModelConfig(const JsonValue& root) {
     const auto type = root.Find("model_type");
     const auto classes = root.Find("architectures");
     return (type && type->IsString()) || (classes && classes->IsArray());
   }
 
-  // `schema` tells, or a list of objects that have names. A tree may well
-  // have a branch called `params`.
+  // Recognises our format by `schema` or by a list of objects with names. The
+  // key `params` alone is not enough: a tree may have a branch of that name.
   static bool IsOurs(const JsonValue& root) {
     const auto schema = root.Find("schema");
     if (schema && schema->IsString()) return true;
@@ -159,7 +160,7 @@ class Reader {
     }
   }
 
-  // {"name": ..., "shape": ..., "dtype": ...}
+  // Reads {"name": ..., "shape": ..., "dtype": ...}.
   void ReadItem(const JsonValue& item) {
     if (findings_.Full()) return;
     if (!item.IsObject()) {
@@ -189,7 +190,7 @@ class Reader {
         "remove one of the two");
   }
 
-  // `at` is where the name is written, wholly or its last part.
+  // `at` is the place of the name or of its last part.
   void ReadParameter(std::string_view name, const JsonValue& at,
                      const JsonValue& leaf) {
     if (!CheckParameterName(name, at, findings_)) return;
@@ -203,7 +204,8 @@ class Reader {
     if (type) builder_.Add(name, std::move(*type));
   }
 
-  // A leaf says its type; `shape` and `dtype` can be branches as well.
+  // A leaf contains its type; `shape` and `dtype` may also be names of
+  // branches.
   static bool IsLeaf(const JsonValue& value) {
     if (!value.IsObject()) return false;
     const auto dtype = value.Find("dtype");
@@ -228,12 +230,12 @@ class Reader {
   void ReadBranch(const std::string& part, const JsonValue& at,
                   const JsonValue& value, const std::string& prefix) {
     if (findings_.Full()) return;
-    if (value.IsNull()) return;  // a branch without leaves
+    if (value.IsNull()) return;  // an empty branch
     if (!CheckParameterName(part, at, findings_)) return;
     std::string name = prefix.empty() ? part : prefix + "/" + part;
     if (IsLeaf(value)) {
       joined_ |= !prefix.empty();
-      // `a/b` may be a name, or the path through `a`.
+      // `a/b` may be one key or the path through `a`.
       if (joined_names_.insert(name).second) {
         ReadParameter(name, at, value);
       } else {

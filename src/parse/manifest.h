@@ -1,5 +1,5 @@
-// Manifests in shardc's JSON (list or object of params) and nested trees
-// whose leaves are {"shape", "dtype"}.
+// Reads manifests in shardc's JSON (a list or object of parameters) and nested
+// trees whose leaves are {"shape", "dtype"}.
 #ifndef SHARDC_PARSE_MANIFEST_H_
 #define SHARDC_PARSE_MANIFEST_H_
 
@@ -14,8 +14,8 @@ namespace shardc {
 std::optional<Manifest> ParseManifest(const JsonDocument& document,
                                       Findings& findings);
 
-// The separator by CONTRACT: the manifest's own, else the one that most
-// names hold; a tie is an error (`separator`) where some name holds one.
+// Sets the separator of names: the manifest's own, else the one that occurs in
+// more names. Adds a finding (`separator`) if both occur in equally many.
 void SettleSeparator(Manifest& manifest, Findings& findings);
 
 }  // namespace shardc

@@ -1,8 +1,9 @@
-// Shape and dtype are read apart, so that both faults are found at once; then
-// their product is tried, and nobody behind need check it again:
+// Reads shape and dtype independently, so that both errors are found in one
+// run. Then their product is checked for overflow, so that no later code needs
+// to:
 //
-//   {"shape": [4, 8], "dtype": "bfloat16"}  ->  BF16 [4, 8], 64 bytes fit
-//   {"shape": [4611686018427387904, 4], ...}  ->  a finding
+//   {"shape": [4, 8], "dtype": "bfloat16"}  ->  BF16 [4, 8], 64 bytes
+//   {"shape": [4611686018427387904, 4], ...}  ->  finding `overflow`
 #include "parse/manifest_leaf.h"
 
 #include <array>
@@ -16,7 +17,7 @@
 namespace shardc {
 namespace {
 
-// The text of a number as the file has it.
+// Returns the number's text in the file.
 std::string Written(const JsonValue& value) {
   const Place place = value.place();
   return ShortQuote(
@@ -61,7 +62,7 @@ std::optional<Shape> ReadShape(const JsonValue& value, std::string_view name,
   return shape;
 }
 
-// Elements and bytes must fit, so that nobody need check again.
+// Checks that the numbers of elements and bytes fit int64_t.
 bool Fits(const TensorType& type, std::string_view name, const JsonValue& shape,
           Findings& findings) {
   if (!type.shape) return true;

@@ -1,4 +1,4 @@
-// A parameter in a JSON manifest: its name, shape and dtype.
+// Reads one parameter of a JSON manifest: name, shape and dtype.
 #ifndef SHARDC_PARSE_MANIFEST_LEAF_H_
 #define SHARDC_PARSE_MANIFEST_LEAF_H_
 
@@ -12,16 +12,17 @@
 
 namespace shardc {
 
-// "a list", "the number 4", "the string `x`", "null" ...
+// Returns "a list", "the number 4", "the string `x`", "null" ...
 std::string DescribeJson(const JsonValue& value);
 
-// False with a finding (`name`) for one that is empty or holds control
-// characters.
+// Returns false after a finding (`name`) if the name is empty or contains
+// control characters.
 bool CheckParameterName(std::string_view name, const JsonValue& at,
                         Findings& findings);
 
-// `leaf` is an object; `at` is its name. Findings: schema, number, dtype,
-// overflow. Keys other than `shape` and `dtype` are left alone.
+// Reads `shape` and `dtype` of the object `leaf`; other keys are ignored. `at`
+// is the parameter's name, for messages. Findings: schema, number, dtype,
+// overflow.
 std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
                                          std::string_view name,
                                          const JsonValue& at,

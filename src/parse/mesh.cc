@@ -1,6 +1,6 @@
-// A mesh is a file, a mapping inside a project file, or a string, whose
-// entries are read here. All three become one draft, which mesh_finish.cc
-// settles. `dp:2` can also be a file's name: if there is one, it is read.
+// Reads a mesh from a file, a mapping of a project file, or a string, whose
+// entries are parsed here. All three produce a MeshDraft for mesh_finish.cc. A
+// text such as `dp:2` is read as a file if there is one of that name.
 //
 //   "dp:2, tp:-1" with 8 devices  ->  dp 2, tp 4
 #include "parse/mesh.h"
@@ -19,7 +19,7 @@
 namespace shardc {
 namespace {
 
-// `tp8,dp2` as `tp:8,dp:2`; empty where the text is nothing like it.
+// Rewrites `tp8,dp2` as `tp:8,dp:2`; returns an empty string for other texts.
 std::string WithColons(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -47,8 +47,8 @@ std::optional<Mesh> ParseInline(const Place& place,
   return ReadMeshNode({*document, findings}, *node, devices);
 }
 
-// The axes that sizes alone are for, by their number: eformer's, and before it
-// those of fjformer, which had none for experts.
+// The axes of a list of sizes: eformer's five, and the four of its predecessor
+// fjformer, which had no expert parallelism.
 constexpr std::array<std::string_view, 5> kFiveAxes = {"dp", "fsdp", "ep", "tp",
                                                        "sp"};
 constexpr std::array<std::string_view, 4> kFourAxes = {"dp", "fsdp", "tp",
@@ -68,7 +68,7 @@ bool IsSizes(std::string_view text) {
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-// One entry of a mesh string, `dp:2`, at a byte range of the source.
+// Reads one entry of a mesh string, `dp:2`, at a byte range of the source.
 class EntryReader {
  public:
   EntryReader(SourceRef source, Findings& findings)
@@ -100,7 +100,7 @@ class EntryReader {
         *name, *size, AxisType::kAuto, {source_, begin, end}};
   }
 
-  // A size alone, of the axis that it is for.
+  // Reads a size without a name.
   std::optional<MeshDraft::Axis> ReadSize(size_t begin, size_t end,
                                           std::string_view axis) {
     Trim(begin, end);
@@ -208,7 +208,7 @@ std::optional<Mesh> ParseMeshString(SourceRef source,
                  "sp");
     return std::nullopt;
   }
-  // `!` asks eformer for plain row-major order, which is ours anyway.
+  // In eformer a leading `!` requests plain row-major order, our only order.
   size_t begin = text.starts_with('!') ? 1 : 0;
   for (size_t i = 0; begin <= text.size() && !findings.Full(); ++i) {
     const size_t end = std::min(text.find(',', begin), text.size());

@@ -1,5 +1,6 @@
-// Room: parse. Our own formats to model, one file per format. Knows source
-// and model; the only room that sees yaml-cpp. Mesh files and mesh strings.
+// Room: parse. Reads shardc's own file formats into the structs of model, one
+// file per format. Includes source, model and yaml. This header: mesh files and
+// mesh strings.
 #ifndef SHARDC_PARSE_MESH_H_
 #define SHARDC_PARSE_MESH_H_
 
@@ -16,14 +17,14 @@
 
 namespace shardc {
 
-// Whether a text that names no existing file is a mesh: axes such as
-// `dp:2,fsdp:-1,tp=4`, or sizes alone, `1,-1,1,1`.
+// Returns whether a text that is no existing file's name is a mesh: axes such
+// as `dp:2,fsdp:-1,tp=4`, or sizes only, `1,-1,1,1`.
 bool IsMeshText(std::string_view text);
 
-// A file, or such a text where there is no file of its name. Four sizes alone
-// are those of dp, fsdp, tp and sp; five, of dp, fsdp, ep, tp and sp.
-// `devices` is the --devices flag. At most one size is -1. `texts` stand in for
-// what files hold; may be null.
+// Reads a mesh file, or a mesh string if there is no such file. Four sizes are
+// those of dp, fsdp, tp and sp; five, of dp, fsdp, ep, tp and sp. `devices` is
+// the flag --devices. At most one size may be -1. `texts` replaces the content
+// of files; may be null. Returns nullopt after a finding.
 std::optional<Mesh> ReadMesh(const std::string& file_or_text,
                              std::optional<int64_t> devices, Findings& findings,
                              const FileTexts* texts = nullptr);

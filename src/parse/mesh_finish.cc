@@ -1,6 +1,6 @@
-// Sizes that are given are multiplied; the one that is -1 is what remains of
-// the devices. Over several slices the first axis that their number divides
-// carries them, unless `dcn` says which:
+// Completes a mesh. The size -1 becomes the number of devices divided by the
+// product of the other sizes. Unless `dcn` distributes the slices, they are
+// placed on the first axis whose size their number divides:
 //
 //   {dp: -1, tp: 4}, 16 devices, 2 slices  ->  dp 16 / 4 = 4, dcn [2, 1]
 #include "parse/mesh_finish.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kOneFree = "one size at most can be -1";
 
-// The product of the sizes that are given, and the axis that is not.
+// The product of the given sizes, and the axis of size -1.
 struct Sizes {
   int64_t product = 1;
   std::optional<size_t> free;
@@ -55,7 +55,7 @@ std::optional<Sizes> Multiply(const MeshDraft& draft, Findings& findings) {
   return sizes;
 }
 
-// "2 * 4 = 8", or the one size alone.
+// Returns "2 * 4 = 8", or a single size.
 std::string SizesText(const MeshDraft& draft, int64_t product) {
   std::string out;
   size_t count = 0;
@@ -70,7 +70,7 @@ std::string SizesText(const MeshDraft& draft, int64_t product) {
   return out;
 }
 
-// The size of the -1 axis and the count of devices.
+// Determines the size of the -1 axis and the number of devices.
 std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
                                      Mesh& mesh, Findings& findings) {
   if (!sizes.free) {
@@ -113,8 +113,8 @@ bool SettleProcesses(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
   return false;
 }
 
-// Several slices: the factors as given, or the first axis that the number of
-// slices divides carries them.
+// Distributes slices by the given factors, or over the first axis whose size
+// the number of slices divides.
 bool InferSlices(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
   mesh.dcn.assign(mesh.axes.size(), 1);
   for (size_t i = 0; i < mesh.axes.size(); ++i) {

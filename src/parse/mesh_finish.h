@@ -1,5 +1,5 @@
-// The part of reading a mesh that files and strings share: the -1, the
-// device count, and what runs over the axes.
+// The steps of reading a mesh that files and strings share: the size -1, the
+// number of devices, and checks over all axes.
 #ifndef SHARDC_PARSE_MESH_FINISH_H_
 #define SHARDC_PARSE_MESH_FINISH_H_
 
@@ -13,7 +13,7 @@
 
 namespace shardc {
 
-// More axes than any mesh has.
+// More than any real mesh has.
 inline constexpr size_t kAxisLimit = 256;
 
 struct Counted64 {
@@ -32,14 +32,14 @@ struct MeshDraft {
   std::optional<Counted64> devices;
   std::optional<Counted64> processes;
   std::optional<Counted64> slices;
-  // One factor per axis (1 where none is given, -1 once), or empty.
+  // One factor per axis (1 if none is given, at most one -1), or empty.
   std::vector<int64_t> dcn;
   Place dcn_place;
   std::optional<Device> device;
-  Place place;  // of the axes as a whole
+  Place place;  // of the list of axes
 };
 
-// Findings: number (two -1), overflow, device-count.
+// Returns nullopt after a finding: number (two -1), overflow, device-count.
 std::optional<Mesh> FinishMesh(const MeshDraft& draft, Findings& findings);
 
 }  // namespace shardc

@@ -1,6 +1,7 @@
-// Keys are read one by one into a draft that keeps the place of each number,
-// for findings that concern several of them; mesh_finish.cc settles it. Axes
-// come first, since other keys name them. --devices replaces the file's:
+// Reads the keys of a mesh file into a draft that keeps the place of each
+// number, for findings about several of them; mesh_finish.cc completes it. Axes
+// are read first, since other keys refer to them. --devices replaces the file's
+// number:
 //
 //   {axes: {dp: 2, tp: -1}, devices: 8} and --devices 16  ->  dp 2, tp 8
 #include "parse/mesh_yaml.h"
@@ -32,7 +33,7 @@ class Reader {
     ReadCount("devices", draft_.devices);
     ReadCount("processes", draft_.processes);
     ReadCount("slices", draft_.slices);
-    // The flag wins over the file, as flags do.
+    // The flag overrides the file.
     if (devices) {
       draft_.devices = {*devices,
                         draft_.devices ? draft_.devices->place : draft_.place};
@@ -113,7 +114,7 @@ class Reader {
     if (value) out = Counted64{*value, context_.document.PlaceOf(*node)};
   }
 
-  // The axis that a key of `what` names.
+  // Returns the axis that a key of `what` names.
   std::optional<size_t> AxisOf(const YamlNode& key, std::string_view what) {
     const auto name = ReadKey(context_, key, code::kAxisName,
                               "a key of " + std::string(what));
@@ -175,7 +176,8 @@ class Reader {
     }
   }
 
-  // Profiles of the family that a word names (`a100`), else the nearest name.
+  // Lists the profiles whose names begin with `word` (`a100`), or suggests the
+  // nearest name.
   static std::string ProfileHelp(const std::string& word) {
     std::vector<std::string_view> family;
     for (const DeviceProfile& profile : DeviceProfiles()) {
@@ -189,7 +191,7 @@ class Reader {
                           "; another one is `device: {memory: 80GiB}`");
   }
 
-  // The profile by its own name, with its memory.
+  // Reads a profile's name and takes its memory.
   void ReadProfile(const YamlNode& node, std::string_view what, Device& out) {
     const auto name = ReadText(context_, node, what, true);
     if (!name) return;

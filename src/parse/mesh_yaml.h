@@ -1,4 +1,4 @@
-// A mesh as a YAML mapping: a mesh file, or part of a project file.
+// Reads a mesh from a YAML mapping in a mesh file or a project file.
 #ifndef SHARDC_PARSE_MESH_YAML_H_
 #define SHARDC_PARSE_MESH_YAML_H_
 

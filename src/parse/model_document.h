@@ -1,4 +1,4 @@
-// A model's config.json as a document.
+// Reads a model's config.json as a JSON document.
 #ifndef SHARDC_PARSE_MODEL_DOCUMENT_H_
 #define SHARDC_PARSE_MODEL_DOCUMENT_H_
 
@@ -10,8 +10,8 @@
 
 namespace shardc {
 
-// Its root is an object; Python's words for what JSON cannot say are read.
-// Null after findings.
+// The root of the document is an object. `NaN` and `Infinity`, which Python
+// writes and JSON lacks, are accepted. Returns null after findings.
 std::unique_ptr<const JsonDocument> ReadModelDocument(const std::string& path,
                                                       Findings& findings);
 

@@ -1,4 +1,4 @@
-// The `model:` section of a rules file.
+// Reads the `model:` section of a rules file.
 #ifndef SHARDC_PARSE_MODEL_SECTION_H_
 #define SHARDC_PARSE_MODEL_SECTION_H_
 
@@ -12,13 +12,14 @@
 
 namespace shardc {
 
-// Null after findings. The separator is the reader's to set.
+// Returns null after findings. The caller sets the separator.
 std::shared_ptr<ModelDescription> ReadModelSection(const YamlContext& context,
                                                    const YamlNode& node);
 
-// `n (p+r)`; nothing where the text is no dimension.
+// Parses `n (p+r)`; nullopt if the text is not a dimension.
 std::optional<DescribedDim> ParseDescribedDim(std::string_view text);
-// `name[, name] = op(argument, ...) [@role]`; nothing where it is none.
+// Parses `name[, name] = op(argument, ...) [@role]`; nullopt if the text is not
+// an op.
 std::optional<DescribedLine> ParseDescribedLine(std::string_view text);
 
 }  // namespace shardc

@@ -1,8 +1,8 @@
-// A record is read setting by setting, each by its own range or choice, and
-// first asked whether its operation takes the setting at all: a setting
-// without effect is a finding.
+// Reads settings one by one, each with its own range or choices. A setting that
+// does not apply to its operation is a finding, since it would have no effect:
 //
-//   {operations: {ring: {page_size: 4}}}  ->  no meaning for `ring`
+//   {operations: {ring: {page_size: 4}}}  ->  `page_size` has no meaning for
+//                                             `ring`
 #include "parse/operations.h"
 
 #include <algorithm>
@@ -19,11 +19,11 @@
 namespace shardc {
 namespace {
 
-// Blocks and pages beyond these only reserve memory.
+// Larger blocks and pages would only reserve memory.
 constexpr IntegerRange kBlocks = {1, int64_t{1} << 20};
 constexpr IntegerRange kPages = {1, 4096};
 constexpr IntegerRange kGlobals = {0, int64_t{1} << 20};
-// float32 holds the values and their squares.
+// Within float32's range for values and squares.
 constexpr RealRange kScales = {1e-6, 1e6};
 constexpr RealRange kCaps = {0, 1e6};
 constexpr double kLeastCap = 1e-3;
@@ -146,7 +146,7 @@ class Reader {
     }
   }
 
-  // `operation` is null for the defaults, which may hold every setting.
+  // `operation` is null for the defaults, which may contain every setting.
   void ReadRecord(const YamlNode& node, const KnownOperation* operation,
                   SettingsRecord& out) {
     const auto fields = Fields::Read(context_, node, keys::kSettings);
@@ -165,7 +165,7 @@ class Reader {
             "it is a setting of " + Listed(TakenBy(setting, operations_)));
         continue;
       }
-      // Of a duplicate, which is a finding already, the first counts.
+      // A duplicate key already has a finding; the first value counts.
       if (fields->Find(member.key.text) != &member.value) continue;
       ReadValue(setting, member.value, out);
     }

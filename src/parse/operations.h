@@ -1,5 +1,5 @@
-// A settings file of attention operations (`verify --settings`), and single
-// settings as flags give them.
+// Reads settings of attention operations, from a settings file (`verify
+// --settings`) or one by one from flags.
 #ifndef SHARDC_PARSE_OPERATIONS_H_
 #define SHARDC_PARSE_OPERATIONS_H_
 
@@ -13,8 +13,9 @@
 
 namespace shardc {
 
-// `operations` are those that the file may speak of. A key without a meaning
-// for its operation is a finding (schema).
+// Reads a settings file. `operations` are the operations it may configure. A
+// key that does not apply to its operation is a finding (schema). Returns
+// nullopt after a finding.
 std::optional<OperationsFile> ReadOperations(
     const std::string& path, std::span<const KnownOperation> operations,
     Findings& findings);
@@ -23,13 +24,14 @@ std::optional<OperationsFile> ParseOperations(
     SourceRef source, std::span<const KnownOperation> operations,
     Findings& findings);
 
-// The same in place, a mapping inside another file.
+// The same for a mapping inside another file.
 std::optional<OperationsFile> ReadOperationsAt(
     const Place& place, std::span<const KnownOperation> operations,
     Findings& findings);
 
-// One setting as text, by the file's rules: the value goes to `record`, or a
-// finding points into `flag`.
+// Reads one setting from the text of a flag, with the same checks. Stores the
+// value in `record`, or adds a finding that points into `flag` and returns
+// false.
 bool ReadSetting(std::string_view flag, Setting setting,
                  const std::string& text, SettingsRecord& record,
                  Findings& findings);

@@ -1,7 +1,8 @@
-// Each member is known by its first letters, in either order, once:
+// Reads the members of a leaf in either order, each at most once, and numbers
+// the type:
 //
-//   "dtype": "F32", "shape": [8, 4]}  ->  type 0 the first time, and again for
-//                                         each leaf of this shape and dtype
+//   "dtype": "F32", "shape": [8, 4]}  ->  type 0 at its first occurrence, and
+//                                         for every leaf with the same members
 #include "parse/plain_leaf.h"
 
 #include <optional>
@@ -20,7 +21,7 @@ bool TakeShape(PlainJson& json, FlatType& type) {
 }  // namespace
 
 void PlainLeaves::ReserveFor(size_t text_bytes) {
-  // Of a parameter: `"a":{"shape":[],"dtype":null}`.
+  // The shortest leaf: `"a":{"shape":[],"dtype":null}`.
   constexpr size_t kLeastBytes = 30;
   names.reserve(text_bytes / kLeastBytes);
   types.reserve(text_bytes / kLeastBytes);

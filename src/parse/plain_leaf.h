@@ -1,5 +1,5 @@
-// A parameter's type in an ordinary manifest: `{"shape": [8, 4], "dtype":
-// "F32"}`, in either order, with its name where it has one.
+// Reads a parameter's type in a common manifest: `{"shape": [8, 4], "dtype":
+// "F32"}`, in either order, with the name if the format has it there.
 #ifndef SHARDC_PARSE_PLAIN_LEAF_H_
 #define SHARDC_PARSE_PLAIN_LEAF_H_
 
@@ -15,22 +15,22 @@
 
 namespace shardc {
 
-// The names of parameters and their types, numbered, as they come.
+// Collects the names of parameters and their numbered types.
 class PlainLeaves {
  public:
-  // Room for as many as a text of so many bytes can hold: what is not used of
-  // the memory is never touched.
+  // Reserves space for as many parameters as a text of that many bytes can
+  // hold. Memory that stays unused is never touched.
   void ReserveFor(size_t text_bytes);
 
-  // The members of an object whose brace is taken, each once, and its end; its
-  // type is kept. False for another object.
+  // Reads the rest of an object after its opening brace and stores its type.
+  // Returns false for other or repeated members.
   bool Take(PlainJson& json) { return Fields(json, nullptr); }
   bool TakeNamed(PlainJson& json, std::string_view& name) {
     return Fields(json, &name);
   }
 
   std::vector<std::string_view> names;
-  std::vector<uint32_t> types;  // by name
+  std::vector<uint32_t> types;  // one per name
   TypeNumbers numbers;
 
  private:
@@ -41,7 +41,8 @@ class PlainLeaves {
   Dtype dtype_ = Dtype::kF32;
 };
 
-// Names and their types, in order and sorted; false where a name stands twice.
+// Moves names and types into `manifest`, sorted. Returns false if a name occurs
+// twice.
 bool TakeTensors(const PlainLeaves& leaves, Manifest& manifest);
 
 }  // namespace shardc

@@ -1,12 +1,12 @@
-// One pass, with nothing between the text and the manifest. What is unusual
-// ends it, so that there is no error to word here:
+// Reads common manifests in one pass from the text to the manifest. Anything
+// uncommon ends the pass, so that this reader words no errors:
 //
 //   {"schema": "shardc.manifest/v1", "params": [
 //     {"name": "a/b", "shape": [8, 4], "dtype": "F32"}]}   one tensor
-//   ... {"name": "\u0061/b", ...                           not for this reader
+//   ... {"name": "\u0061/b", ...                           the full parser's
 //
-// Plain are names of printable ASCII without `"` and `\`, which no writer of
-// JSON has to look at again.
+// Plain names are printable ASCII without `"` and `\`, which need no escape
+// when written as JSON.
 #include "parse/plain_manifest.h"
 
 #include <string_view>
@@ -74,7 +74,7 @@ class Reader {
   bool Params() {
     has_params_ = true;
     if (json_.Take('[')) {
-      // Without a schema its first one tells a list of ours.
+      // Without a schema, the first item shows that the list is a manifest.
       return json_.Take(']') || (Items() && json_.Take(']'));
     }
     return json_.Take('{') &&

@@ -1,5 +1,5 @@
-// Ordinary manifests in shardc's JSON, and trees (parse/plain_tree.h), straight
-// from the text: no tape, and names as views into it where it has them whole.
+// Reads common manifests in shardc's JSON, and trees (parse/plain_tree.h),
+// without building a JsonDocument. Names are views into the text if possible.
 #ifndef SHARDC_PARSE_PLAIN_MANIFEST_H_
 #define SHARDC_PARSE_PLAIN_MANIFEST_H_
 
@@ -10,8 +10,8 @@
 
 namespace shardc {
 
-// What ParseManifest makes of such a text; nothing where it is another, be it
-// right or wrong: that is then ParseManifest's to say.
+// Returns what ParseManifest returns for such a text, or nullopt for any other
+// text, valid or not; ParseManifest then reads it and words errors.
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source);
 
 }  // namespace shardc

@@ -1,9 +1,10 @@
-// One pass down and up. An object is a leaf where its first member says a type;
-// any value that is no object, and any key that stands twice, ends the reading.
+// Reads common trees in one pass. An object is a leaf if its first member gives
+// a type. Any other value that is not an object, and any duplicate key, ends
+// the pass.
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, joined in a store
 //   {"a.b": {"shape": [2], "dtype": "F32"}}       ->  `a.b`, a view into the
-//   text
+//                                                     text
 #include "parse/plain_tree.h"
 
 #include <cstddef>
@@ -35,10 +36,10 @@ class TreeReader {
   }
 
   PlainLeaves leaves;
-  bool joined = false;  // some name was made of parts
+  bool joined = false;  // some name was joined from several keys
 
  private:
-  // The members of an object whose brace is taken, and its end.
+  // Reads the members of an object after its opening brace.
   bool Branch(int depth) {
     if (depth == kDeepest) return false;
     if (json_.Take('}')) return true;
@@ -66,20 +67,23 @@ class TreeReader {
       if (branches) keys_.push_back(key);
       path_.resize(above);
     } while (json_.Take(','));
-    // Among leaves alone a key that stands twice is a name that does.
+    // If all members are leaves, a duplicate key is a duplicate name, which
+    // TakeTensors detects.
     if (!AreDistinct(std::span(keys_).subspan(first_key))) return false;
     keys_.resize(first_key);
     return json_.Take('}');
   }
 
-  // Before its first branch all that an object has named are its own leaves.
+  // Stores the keys read so far at an object's first branch; until then all its
+  // members were leaves.
   void KeepKeys(size_t first_name, size_t prefix) {
     for (size_t i = first_name; i < leaves.names.size(); ++i) {
       keys_.push_back(leaves.names[i].substr(prefix));
     }
   }
 
-  // Of two members one says an array, a text or null: nothing a branch holds.
+  // Returns whether the first member is an array, string or null, which
+  // branches cannot contain.
   bool AtLeaf() const {
     PlainJson ahead = json_;
     if (!ahead.Take('"')) return false;
@@ -95,7 +99,7 @@ class TreeReader {
   PlainJson json_;
   TextStore& texts_;
   std::string path_;
-  // Of the objects that are open and have a branch.
+  // of the open objects that have a branch
   std::vector<std::string_view> keys_;
 };
 

@@ -1,4 +1,4 @@
-// Ordinary trees of parameters, straight from the text.
+// Reads common trees of parameters without building a JsonDocument.
 #ifndef SHARDC_PARSE_PLAIN_TREE_H_
 #define SHARDC_PARSE_PLAIN_TREE_H_
 
@@ -9,8 +9,8 @@
 
 namespace shardc {
 
-// What ParseManifest makes of a nested tree with leaves `{"shape", "dtype"}`;
-// nothing where the text is another, be it right or wrong.
+// Returns what ParseManifest returns for a nested tree with leaves `{"shape",
+// "dtype"}`, or nullopt for any other text, valid or not.
 std::optional<Manifest> ReadPlainTree(const SourceRef& source);
 
 }  // namespace shardc

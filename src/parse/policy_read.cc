@@ -1,6 +1,6 @@
-// Choices are read by their place in a table, so that the words of a file and
-// the values of the model stand side by side; what is absent stays empty, for
-// the next file to give.
+// Reads choices by their index in a table, which lists the words of the file in
+// the order of the model's enumerators. An absent key stays empty, so that the
+// next file can give it:
 //
 //   policy: {illegal: shrink}  ->  illegal shrink, unmatched not given
 #include "parse/policy_read.h"

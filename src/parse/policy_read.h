@@ -1,4 +1,4 @@
-// Policies in a rules file, its own or one rule's.
+// Reads policies of a rules file or of one rule.
 #ifndef SHARDC_PARSE_POLICY_READ_H_
 #define SHARDC_PARSE_POLICY_READ_H_
 
@@ -15,7 +15,8 @@ std::optional<IllegalPolicy> ReadIllegal(const YamlContext& context,
 std::optional<int64_t> ReadMinSize(const YamlContext& context,
                                    const YamlNode& node);
 
-// `weight_decay: {exclude: ['norm', 'bias$']}`; nothing where it says none.
+// Reads `weight_decay: {exclude: ['norm', 'bias$']}`; absent if the node has
+// none.
 WeightDecayExclusions ReadWeightDecay(const YamlContext& context,
                                       const YamlNode& node);
 

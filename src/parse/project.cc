@@ -1,6 +1,6 @@
-// Paths of a project file are relative to it and become whole here, so that
-// nobody behind need know where it stands. The file itself is looked for from
-// the working directory upwards, up to the root of a git repository:
+// Reads a project file. Paths in it are relative to it and are made relative to
+// the working directory here. The file is searched from the working directory
+// upwards to the root of the git repository:
 //
 //   in repo/a/b: repo/a/b/shardc.yaml, repo/a/shardc.yaml, repo/shardc.yaml
 #include "parse/project.h"
@@ -162,7 +162,7 @@ class Reader {
     return dtype == Dtype::kI8 ? dtype : ParseRealDtype(text);
   }
 
-  // One value or a list of them, each once.
+  // Reads one value or a list of distinct values.
   template <class T, class Parse>
   void ReadEach(const YamlNode& node, std::string_view what,
                 std::string_view known, Parse parse, std::vector<T>& out) {
@@ -179,13 +179,13 @@ class Reader {
     }
   }
 
-  // Of a list, or the node alone.
+  // Returns a list's items, or the node itself.
   static std::span<const YamlNode> ItemsOf(const YamlNode& node) {
     if (node.IsSequence()) return node.items;
     return {&node, 1};
   }
 
-  // A name, a list of them, or such by mode.
+  // Reads a name, a list of names, or a mapping from modes to these.
   void ReadOperationNames(const YamlNode& node,
                           std::vector<VerifyInput::Named>& out) {
     if (!node.IsMapping()) {

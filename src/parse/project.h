@@ -1,4 +1,4 @@
-// The project file (shardc.yaml) and a model's config.json.
+// Reads the project file (shardc.yaml).
 #ifndef SHARDC_PARSE_PROJECT_H_
 #define SHARDC_PARSE_PROJECT_H_
 
@@ -11,10 +11,11 @@
 
 namespace shardc {
 
-// The nearest shardc.yaml from `directory` upwards to the repository's root
-// (the folder that holds .git); nothing if there is none.
+// Returns the nearest shardc.yaml from `directory` upwards to the repository's
+// root (the folder that holds .git), or nullopt.
 std::optional<std::string> FindProject(const std::string& directory);
-// `texts` stand in for what files hold; may be null.
+// `texts` replaces the content of files; may be null. Returns nullopt after a
+// finding.
 std::optional<Project> ReadProject(const std::string& path, Findings& findings,
                                    const FileTexts* texts = nullptr);
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,

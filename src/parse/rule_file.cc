@@ -1,5 +1,6 @@
-// One file, section by section; what it extends is only named. Each rule has
-// the separator, which a file that does not say it shows by its patterns:
+// Reads one file section by section; files that it extends are only named. Each
+// rule gets the separator, which is derived from the patterns if the file does
+// not give it:
 //
 //   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts
@@ -23,7 +24,7 @@
 namespace shardc {
 namespace {
 
-// Which separators patterns are written with: a slash outside of a class, or
+// Separators that occur in patterns: a slash outside of a character class, or
 // an escaped dot.
 struct PatternSeparators {
   bool slash = false;
@@ -41,7 +42,7 @@ struct PatternSeparators {
         in_class = c != ']';
       } else if (c == '[') {
         in_class = true;
-        // `[]a]` and `[^]a]` hold the bracket.
+        // In `[]a]` and `[^]a]` the first `]` is a member of the class.
         if (i + 1 < pattern.size() && pattern[i + 1] == '^') ++i;
         if (i + 1 < pattern.size() && pattern[i + 1] == ']') ++i;
       } else {
@@ -96,7 +97,7 @@ class Reader {
     return context_.document.PlaceOf(node);
   }
 
-  // A mapping of names to things; null counts as empty.
+  // Checks for a mapping by name; null counts as an empty one.
   bool IsMap(const YamlNode& node, std::string_view what,
              std::string_view example) {
     if (node.IsMapping()) return true;
@@ -260,7 +261,7 @@ class Reader {
     file_.model = model;
   }
 
-  // The one written, or that which the patterns are written with.
+  // Sets the separator to the given one or to that of the patterns.
   void GiveSeparator(std::optional<char> written) {
     PatternSeparators found;
     for (const Rule& rule : file_.rules) {
@@ -275,7 +276,8 @@ class Reader {
 
   const YamlContext& context_;
   RuleFile file_;
-  std::map<std::string, std::string> tokens_;  // registered, as written
+  std::map<std::string, std::string>
+      tokens_;  // canonical name to name as written
 };
 
 }  // namespace

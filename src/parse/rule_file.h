@@ -1,4 +1,4 @@
-// One rules file, before what it extends is read.
+// Reads one rules file, without the files that it extends.
 #ifndef SHARDC_PARSE_RULE_FILE_H_
 #define SHARDC_PARSE_RULE_FILE_H_
 
@@ -31,8 +31,8 @@ struct RuleFile {
   std::shared_ptr<const ModelDescription> model;  // null: none
 };
 
-// Nothing where the file is no YAML mapping; otherwise what could be read,
-// with findings for the rest.
+// Returns nullopt if the file is no YAML mapping. After other findings, returns
+// the parts that could be read.
 std::optional<RuleFile> ParseRuleFile(SourceRef source, Findings& findings);
 
 }  // namespace shardc

@@ -1,8 +1,10 @@
-// All parts of a rule are read before it is given up, so that each fault is
-// found in one run. A pattern is also compared with its written form: what
-// YAML has folded, or nobody can see, would never match.
+// Reads one rule. All its parts are read even after an error, so that one run
+// finds all of them. A pattern is also compared with its written form, to find
+// characters that YAML folded or that are invisible, with which it would never
+// match.
 //
 //   {match: wte, spec: [tp, _], modes: {decode: [_, tp]}}
+//     ->  [tp, null], and [null, tp] for decode
 //     ->  [tp, null], and [null, tp] while decoding
 #include "parse/rule_read.h"
 
@@ -19,7 +21,7 @@
 namespace shardc {
 namespace {
 
-// Characters that nobody sees and no parameter's name holds.
+// Invisible characters, which no parameter name contains.
 struct Invisible {
   std::string_view bytes;
   std::string_view name;
@@ -39,7 +41,7 @@ constexpr std::array<Invisible, 12> kInvisible = {{
     {"\xef\xbb\xbf", "a byte order mark"},
 }};
 
-// A pattern that says something else than its writer sees.
+// Reports a pattern that differs from what its author sees.
 bool CheckPattern(const YamlContext& context, const YamlNode& node,
                   std::string_view what) {
   const std::string subject(what);
@@ -84,7 +86,7 @@ std::optional<Placement> ReadPlacement(const YamlContext& context,
   if (!fields) return std::nullopt;
   const YamlNode* axis = fields->Require(context, node, "axis");
   const YamlNode* index = fields->Require(context, node, "index");
-  // Left out: as many as the names have.
+  // If absent, the number of matching names.
   const YamlNode* count = fields->Find("count");
   if (axis == nullptr || index == nullptr) return std::nullopt;
   Placement placement;

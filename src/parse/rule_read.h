@@ -1,4 +1,4 @@
-// One rule and one bundle of a rules file.
+// Reads one rule or one bundle of a rules file.
 #ifndef SHARDC_PARSE_RULE_READ_H_
 #define SHARDC_PARSE_RULE_READ_H_
 
@@ -9,10 +9,11 @@
 
 namespace shardc {
 
-// The caller fills in the separator.
+// The caller sets the separator.
 std::optional<Rule> ReadRule(const YamlContext& context, const YamlNode& node);
-// A list of axes, or `{axes: [...], mode: decode}` where the mode is a name
-// or the dimension whose length tells it. The caller fills in name and place.
+// Reads a list of axes, or `{axes: [...], mode: decode}`, where the mode is a
+// name or the index of the dimension whose length decides it. The caller sets
+// name and place.
 std::optional<Bundle> ReadBundle(const YamlContext& context,
                                  const YamlNode& node);
 

@@ -1,11 +1,12 @@
-// Depth first: a file's own rules, then those of the files that it extends,
-// each file once. Since the first match wins, what is read first is nearer
-// and wins, and the same holds for axes, tokens and bundles key by key:
+// Reads rules files depth first: a file's own rules, then those of the files it
+// extends, each file once. Since the first match wins, files read earlier are
+// nearer. For axes, tokens and bundles the nearest file wins key by key:
 //
 //   a: extends [b], batch: dp     b: batch: fsdp, head: tp
 //   rules of a, then of b; batch dp, head tp
 //
-// The stack of open files tells a cycle from a file that is reached twice.
+// The stack of open files distinguishes a cycle from a file that is reached
+// twice.
 #include "parse/rules.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ class Collector {
   Collector(const PackLookup& packs, const FileTexts* texts, Findings& findings)
       : packs_(packs), texts_(texts), findings_(findings) {}
 
-  // `place`: of the entry that extends, or nowhere for the command line.
+  // `place` is the entry that extends, or empty for the command line.
   void Visit(const std::string& name, const Place& place) {
     if (findings_.Full()) return;
     const FileId identity =
@@ -85,7 +86,7 @@ class Collector {
     return out + "`" + names_[from] + "`";
   }
 
-  // A pack has no folder: what it extends is a pack or a path as written.
+  // Packs have no folder: they can extend packs, or paths as written.
   static std::string Resolve(const std::string& file, const std::string& name) {
     if (IsBuiltin(name) || IsBuiltin(file) || file == "auto") return name;
     return PathBeside(file, name);
@@ -106,7 +107,7 @@ class Collector {
     findings_.NoteReadsOf(own);
     const bool pack = packs_ && packs_("builtin:" + name) != nullptr;
     for (Finding finding : own.all()) {
-      // Where the name was written helps more than the name again.
+      // Point to where the name was written instead of repeating the name.
       if (source == nullptr && place.source != nullptr) {
         finding.place = place;
         finding.help = "paths are relative to the file that holds them";
@@ -119,7 +120,7 @@ class Collector {
     return source;
   }
 
-  // What was read before is nearer and wins, key by key.
+  // Files read earlier are nearer and win, key by key.
   void Merge(RuleFile file) {
     set_.sources.push_back(file.source);
     std::move(file.rules.begin(), file.rules.end(),
@@ -162,7 +163,7 @@ class Collector {
   Findings& findings_;
   RuleSet set_;
   std::vector<std::string> stack_;  // identities of the files being read
-  std::vector<std::string> names_;  // and their names
+  std::vector<std::string> names_;  // names of the files being read
   std::set<std::string> seen_;
   TokenSet tokens_;
   std::set<std::string> bundles_;

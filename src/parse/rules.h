@@ -1,4 +1,4 @@
-// Rules files, with what they extend.
+// Reads rules files with the files they extend.
 #ifndef SHARDC_PARSE_RULES_H_
 #define SHARDC_PARSE_RULES_H_
 
@@ -14,22 +14,23 @@
 
 namespace shardc {
 
-// Gives the source of a pack, or null. `name` is the whole word as written:
-// `builtin:llama`, `builtin:llama/hf`, or `auto`. Set by whoever knows which
-// naming the manifest has.
+// Returns the source of a built-in pack, or null. `name` is as written:
+// `builtin:llama`, `builtin:llama/hf`, or `auto`. Supplied by a caller that
+// knows the naming of the manifest.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
-// Reads each file followed by what it extends, depth first; a file reached
-// twice counts once; earlier is nearer. Settings merge key by key, the
-// nearest wins. Circles are findings. With errors nothing is returned, and
-// `despite_errors` receives what could be read, for checks of its patterns.
+// Reads each file followed by the files it extends, depth first; a file reached
+// twice is read once. Earlier files are nearer: settings are merged key by key
+// and the nearest wins. Cycles are findings. Returns nullopt after an error;
+// `despite_errors` then receives what could be read, so that its patterns can
+// be checked too.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
                                  RuleSet* despite_errors = nullptr,
                                  const FileTexts* texts = nullptr);
 
-// One spec by itself, as it would stand behind `spec:` (no `like`): what
-// `shardc resolve` takes on its command line.
+// Reads a single spec as it may follow `spec:` (except `like`), for the command
+// line of `shardc resolve`.
 std::optional<SpecSource> ParseSpec(SourceRef source, Findings& findings);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// A list is one dimension an entry: a name, null or `_` for none, or a group
-// of names. Names are not looked up here, for what they mean depends on the
-// mode and on other files.
+// Reads a list with one entry per dimension: a name, null or `_` for none, or a
+// group of names. Names are not resolved here, since their meaning depends on
+// the mode and on other files.
 //
 //   [BATCH, [FSDP, SP], _]  ->  {BATCH} {FSDP, SP} {}
 #include "parse/spec_read.h"
@@ -15,7 +15,8 @@
 namespace shardc {
 namespace {
 
-// The message's end where `name` cannot be a name in a spec; empty if it can.
+// Returns why `name` cannot be a name in a spec, as the end of a message; empty
+// if it can.
 std::string NameFault(const YamlNode& node) {
   if (node.text == "None") return "is Python's null";
   const bool null_word = node.text == "null" || node.text == "~" ||
@@ -49,7 +50,7 @@ std::string NameHelp(const YamlNode& node) {
   return "write a token such as `BATCH`, an axis rule or a mesh axis";
 }
 
-// A name in a spec; nothing for null and `_`, which are good as well.
+// A name in a spec; absent for null and `_`, which are valid too.
 struct NameResult {
   bool good = false;
   std::optional<SpecName> name;
@@ -113,7 +114,7 @@ std::optional<SpecSource> ReadLike(const YamlContext& context,
   return SpecLike{std::move(*rewrite), context.document.PlaceOf(*like)};
 }
 
-// The name of a mesh axis in `axes` or `register`.
+// Reads the name of a mesh axis in `axes` or `register`.
 std::optional<std::string> ReadAxisName(const YamlContext& context,
                                         const YamlNode& node,
                                         std::string_view what) {
@@ -128,7 +129,7 @@ std::optional<std::string> ReadAxisName(const YamlContext& context,
 
 bool ReadRegisteredName(const YamlContext& context, const YamlNode& node,
                         RegisteredRule& rule) {
-  if (node.IsNull()) return true;  // left out
+  if (node.IsNull()) return true;  // unsharded
   if (!node.IsMapping()) {
     const auto name = ReadText(context, node, "a registration's rule", true);
     if (!name) return false;

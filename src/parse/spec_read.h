@@ -1,4 +1,4 @@
-// Partition specs and what else names axes, as YAML.
+// Reads partition specs and other lists of axes from YAML.
 #ifndef SHARDC_PARSE_SPEC_READ_H_
 #define SHARDC_PARSE_SPEC_READ_H_
 
@@ -13,27 +13,28 @@
 
 namespace shardc {
 
-// A list with an entry for each dimension: null, a name, or a group.
+// Reads a list with one entry per dimension: null, a name, or a group.
 std::optional<SpecList> ReadSpecList(const YamlContext& context,
                                      const YamlNode& node);
-// The above, a bundle's name, or (where `like_allowed`) `{like: ...}`.
+// Reads a spec list, a bundle's name, or `{like: ...}` if `like_allowed`.
 std::optional<SpecSource> ReadSpecSource(const YamlContext& context,
                                          const YamlNode& node,
                                          bool like_allowed);
-// null, the name of a mesh axis, or a list of such names.
+// Reads null, the name of a mesh axis, or a list of such names.
 std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
                                        const YamlNode& node,
                                        std::string_view what);
-// A registration's rule: null, a name, `{axis: x}`, or a list of these.
+// Reads a registered token's rule: null, a name, `{axis: x}`, or a list of
+// these.
 std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
                                                  const YamlNode& node);
 
-// The token that a registration's name stands for: `X` serves for `__X__`.
+// Returns the token that a registration's name stands for: `X` means `__X__`.
 std::string CanonicalToken(std::string_view name);
-using TokenSet = std::set<std::string, std::less<>>;  // canonical
-// An axis that `list` names twice (finding `spec`). Tokens, built in or
-// registered, and axis-rule names may stand twice: their repetition arises
-// by resolution and is judged there.
+using TokenSet = std::set<std::string, std::less<>>;  // canonical names
+// Adds a finding (`spec`) for each mesh axis that occurs twice in `list`.
+// Tokens, built in or registered, and axis rules may be repeated: whether they
+// resolve to the same axis is checked during resolution.
 void CheckRepeats(const SpecList& list, const TokenSet& registered,
                   Findings& findings);
 

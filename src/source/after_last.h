@@ -1,4 +1,4 @@
-// The last part of a name or a path.
+// Returns the last part of a name or a path.
 #ifndef SHARDC_SOURCE_AFTER_LAST_H_
 #define SHARDC_SOURCE_AFTER_LAST_H_
 
@@ -6,7 +6,8 @@
 
 namespace shardc {
 
-// What follows the last `c`; the whole text where there is none.
+// Returns what follows the last `c` in `text`, or all of `text` if it has no
+// `c`.
 inline std::string_view AfterLast(std::string_view text, char c) {
   const size_t at = text.rfind(c);
   return at == std::string_view::npos ? text : text.substr(at + 1);

@@ -1,5 +1,6 @@
-// The whole part and the fraction are read as integers, so that no size goes
-// through a float: 1.5 GiB is 1 * 2^30 + 5 * 2^30 / 10 = 1610612736.
+// Parses sizes such as `1.5GiB`. The integral part and the fraction are read as
+// integers, so that no size is rounded by a float: 1.5 GiB is 1 * 2^30 + 5 *
+// 2^30 / 10 = 1610612736 bytes.
 #include "source/byte_size.h"
 
 #include <array>
@@ -47,7 +48,7 @@ constexpr std::array<ByteUnit, 27> kUnits = {{
 constexpr size_t kMostPlaces = 6;
 constexpr int64_t kLeastBareBytes = int64_t{1} << 20;
 
-// Takes the digits that `text` begins with.
+// Removes and returns the leading digits of `text`.
 std::string_view TakeDigits(std::string_view& text) {
   size_t count = 0;
   while (count < text.size() && text[count] >= '0' && text[count] <= '9') {
@@ -58,7 +59,7 @@ std::string_view TakeDigits(std::string_view& text) {
   return digits;
 }
 
-// The value of digits; nothing where there are none or it does not fit.
+// Returns nullopt if there are no digits or the value overflows.
 std::optional<int64_t> ValueOf(std::string_view digits) {
   int64_t value = 0;
   const auto [end, error] =
@@ -67,12 +68,12 @@ std::optional<int64_t> ValueOf(std::string_view digits) {
   return value;
 }
 
-// `unit` times 0.`places`, rounded down.
+// Returns `unit` times 0.`places`, rounded down.
 int64_t Share(int64_t unit, std::string_view places) {
   int64_t scale = 1;
   for (size_t i = 0; i < places.size(); ++i) scale *= 10;
   const int64_t part = ValueOf(places).value_or(0);
-  // By the unit's whole and rest: no product is over 10^6 * 2^60 / 10^6.
+  // Divide before multiplying: no product exceeds 10^6 * 2^60 / 10^6.
   return unit / scale * part + unit % scale * part / scale;
 }
 
@@ -91,7 +92,7 @@ std::optional<int64_t> ParseByteSize(std::string_view text) {
   for (const ByteUnit& unit : kUnits) {
     if (text != unit.name) continue;
     if (!places.empty() && unit.bytes == 1) return std::nullopt;
-    // `80` is hardly 80 bytes.
+    // `80` alone is more likely 80 GiB with a forgotten unit than 80 bytes.
     if (unit.name.empty() && *whole < kLeastBareBytes) return std::nullopt;
     const auto bytes = CheckedMul(*whole, unit.bytes);
     const auto all =

@@ -1,4 +1,4 @@
-// Sizes in bytes as people write them: one grammar for files and flags.
+// Sizes in bytes as people write them. Files and flags share this grammar.
 #ifndef SHARDC_SOURCE_BYTE_SIZE_H_
 #define SHARDC_SOURCE_BYTE_SIZE_H_
 
@@ -9,14 +9,17 @@
 
 namespace shardc {
 
-// `80GiB`, `80G`, `1.5 GB`, `512B`, `1048576`: a decimal number with at most
-// six places, a space or none, and a unit: of 1024 (`G`, `Gi`, `GiB`), of 1000
-// (`GB`) or `B`. Without one the bytes are at least a MiB, so that a forgotten
-// unit is asked back. At least one byte, what is over rounded down; nothing
-// where it does not fit.
+// Parses a size such as `80GiB`, `80G`, `1.5 GB`, `512B` or `1048576`: a
+// decimal number with at most six decimal places, at most one space, and a
+// unit. Units are powers of 1024 (`G`, `Gi`, `GiB`), powers of 1000 (`GB`), or
+// `B`. A number without a unit counts bytes and must be at least 1 MiB: a
+// smaller one is more likely a forgotten unit. Fractions of a byte are rounded
+// down. Returns nullopt for any other text, for sizes below one byte, and for
+// sizes that int64_t cannot hold.
 std::optional<int64_t> ParseByteSize(std::string_view text);
 
-// What to say of `seen` where `what` should be such a size, and what to do.
+// Returns the message for `seen`, found where the value of `what` should be a
+// size in bytes. The message ends in what to write instead.
 std::string NotByteSize(std::string_view what, std::string_view seen);
 inline constexpr std::string_view kByteSizeHelp =
     "write a number and a unit, such as `80GiB`";

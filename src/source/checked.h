@@ -1,4 +1,4 @@
-// 64-bit arithmetic that says when it does not fit.
+// 64-bit arithmetic that returns nullopt on overflow.
 #ifndef SHARDC_SOURCE_CHECKED_H_
 #define SHARDC_SOURCE_CHECKED_H_
 
@@ -20,8 +20,8 @@ inline std::optional<int64_t> CheckedAdd(int64_t a, int64_t b) {
   return out;
 }
 
-// The product of all factors (1 for none). A zero does not hide an overflow
-// of the others.
+// Returns the product of all factors, 1 if there are none. Overflow of the
+// other factors is reported even if one factor is zero.
 inline std::optional<int64_t> CheckedProduct(std::span<const int64_t> factors) {
   int64_t out = 1;
   bool zero = false;

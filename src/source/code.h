@@ -1,6 +1,6 @@
-// The codes of diagnostics: `SHD` and three digits, by family. A number is
-// never used again. Reading codes (family 0) are listed here; lints bring
-// theirs with their own file.
+// The codes of diagnostics: `SHD` and three digits, grouped in families by the
+// first digit. A number is never reused. The codes of family 0 (reading) are
+// listed here; each lint defines its code in its own file.
 #ifndef SHARDC_SOURCE_CODE_H_
 #define SHARDC_SOURCE_CODE_H_
 
@@ -24,7 +24,7 @@ struct Code {
 };
 
 namespace code {
-// Family 0: reading.
+// Family 0: reading input files and flags.
 inline constexpr Code kUsage{1, "usage", Level::kError,
                              "the command line cannot be used as given"};
 inline constexpr Code kMissing{2, "missing", Level::kError,
@@ -116,7 +116,7 @@ inline constexpr Code kForeignSyntax{64, "foreign-syntax", Level::kError,
                                      "another system's text is malformed"};
 }  // namespace code
 
-// Every code of family 0, by number.
+// Returns every code of family 0, ascending.
 std::span<const Code* const> ReadingCodes();
 
 }  // namespace shardc

@@ -1,4 +1,5 @@
-// OpenSSL's digests by the names that Python's hashlib gives them:
+// Maps the digest names of Python's hashlib to OpenSSL's and computes the
+// digest:
 //
 //   sha3_256 -> SHA3-256     `abc` by sha256 -> ba7816bf8f01cfea...
 #include "source/digest.h"
@@ -11,8 +12,7 @@
 namespace shardc {
 namespace {
 
-// Python's hashlib spells some names with an underscore where OpenSSL has a
-// dash or a size.
+// Python's hashlib writes an underscore where OpenSSL writes a dash or a size.
 std::string OpensslName(std::string_view algorithm) {
   if (algorithm == "blake2b") return "BLAKE2b512";
   if (algorithm == "blake2s") return "BLAKE2s256";

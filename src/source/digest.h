@@ -1,4 +1,4 @@
-// Digests of bytes, by libcrypto.
+// Digests of bytes, computed by libcrypto.
 #ifndef SHARDC_SOURCE_DIGEST_H_
 #define SHARDC_SOURCE_DIGEST_H_
 
@@ -13,23 +13,24 @@
 
 namespace shardc {
 
-// Lower-case hex digits of a digest by its usual name ("sha256", "md5",
-// "sha3_256", "blake2b"); nothing for an unknown name.
+// Returns the lower-case hex digits of a digest by its usual name ("sha256",
+// "md5", "sha3_256", "blake2b"), or nullopt if the name is unknown.
 std::optional<std::string> HexDigest(std::string_view algorithm,
                                      std::string_view bytes);
 
-// Lower-case hex digits of bytes.
+// Returns the lower-case hex digits of bytes.
 std::string HexOf(std::span<const unsigned char> bytes);
 
-// By SHA-256.
+// Returns the SHA-256 digest of `bytes` in lower-case hex digits.
 std::string Sha256(std::string_view bytes);
 
-// The same of what comes in pieces.
+// Computes the SHA-256 digest of everything written to the sink.
 class Sha256Sink final : public Sink {
  public:
   Sha256Sink();
   ~Sha256Sink() override;
-  // Lower-case hex digits of all that came; once.
+  // Returns the digest of all bytes written, in lower-case hex digits. Call it
+  // once, after the last write.
   std::string Hex();
 
  private:

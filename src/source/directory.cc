@@ -9,7 +9,7 @@ std::optional<std::vector<std::string>> NamesIn(const std::string& directory,
                                                 std::error_code& error) {
   std::vector<std::string> names;
   std::filesystem::directory_iterator at;
-  do {  // some file systems can be interrupted here
+  do {  // retry: EINTR is possible on network file systems
     at = std::filesystem::directory_iterator(directory, error);
   } while (error == std::errc::interrupted);
   const std::filesystem::directory_iterator end;

@@ -1,4 +1,4 @@
-// The names in a directory.
+// Lists the names in a directory.
 #ifndef SHARDC_SOURCE_DIRECTORY_H_
 #define SHARDC_SOURCE_DIRECTORY_H_
 
@@ -9,8 +9,8 @@
 
 namespace shardc {
 
-// All but `.` and `..`, sorted; nothing where it cannot be read, with the
-// reason in `error`.
+// Returns all names but `.` and `..`, sorted. Returns nullopt if the directory
+// cannot be read, with the reason in `error`.
 std::optional<std::vector<std::string>> NamesIn(const std::string& directory,
                                                 std::error_code& error);
 

@@ -1,4 +1,4 @@
-// A file of this repository that is part of the library or the program.
+// A file of this repository that is compiled into the library or the program.
 #ifndef SHARDC_SOURCE_EMBEDDED_FILE_H_
 #define SHARDC_SOURCE_EMBEDDED_FILE_H_
 

@@ -1,4 +1,4 @@
-// A set of an enumeration's values, known while compiling.
+// A set of enumerators, usable in constant expressions.
 #ifndef SHARDC_SOURCE_ENUM_SET_H_
 #define SHARDC_SOURCE_ENUM_SET_H_
 
@@ -7,7 +7,7 @@
 
 namespace shardc {
 
-// Of 64 values at most.
+// The enumeration has at most 64 enumerators.
 template <class E>
 class EnumSet {
  public:
@@ -17,7 +17,7 @@ class EnumSet {
   }
 
   constexpr bool Has(E value) const { return (bits_ & Bit(value)) != 0; }
-  // What is in either.
+  // Returns the union.
   constexpr EnumSet operator|(const EnumSet& other) const {
     EnumSet out;
     out.bits_ = bits_ | other.bits_;

@@ -1,5 +1,6 @@
-// Reading opens without blocking and asks what was opened, so that a FIFO
-// without a writer or a device cannot hang or fill the memory.
+// Opens files with O_NONBLOCK and checks the type of the open descriptor, so
+// that a FIFO without a writer cannot hang the program and a device such as
+// /dev/zero cannot fill the memory.
 #include "source/file.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ std::string Quoted(const std::string& path) { return "`" + path + "`"; }
 
 enum class Outcome { kOk, kLimit, kBroken };
 
-// Up to `limit` bytes; one more tells that there are too many.
+// Reads one byte more than `limit` to detect files that are too large.
 Outcome ReadAll(int fd, int64_t expected, int64_t limit, RawText& out,
                 size_t& used, int* error) {
   out.Resize(static_cast<size_t>(std::min(expected, limit)) + 1, 0);
@@ -56,7 +57,7 @@ Outcome ReadAll(int fd, int64_t expected, int64_t limit, RawText& out,
 Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
                     std::string* why) {
   z_stream stream = {};
-  // 16: gzip only, with its checksum.
+  // 16: accept gzip only, and verify its checksum.
   if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
   const auto finish = [&](Outcome outcome, std::string text) {
     ::inflateEnd(&stream);
@@ -77,7 +78,7 @@ Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
     if (status == Z_STREAM_END) {
       const size_t rest = gzip.size() - fed + stream.avail_in;
       const std::string_view tail = gzip.substr(gzip.size() - rest);
-      // Tapes and block devices pad with zeros, which gzip ignores too.
+      // Tapes and block devices pad with zeros; gzip ignores them too.
       if (tail.find_first_not_of('\0') == std::string_view::npos) {
         return finish(Outcome::kOk, {});
       }

@@ -1,4 +1,4 @@
-// Files in, whole.
+// Reads input files into memory.
 #ifndef SHARDC_SOURCE_FILE_H_
 #define SHARDC_SOURCE_FILE_H_
 
@@ -16,23 +16,26 @@ namespace shardc {
 
 inline constexpr int64_t kTextLimitBytes = int64_t{2} << 30;
 
-// Reads a regular file (or standard input for "-"), inflating it when it is
-// gzipped, up to `limit_bytes` of text. FIFOs, devices and directories are
-// refused. Findings: missing, unreadable, not-regular, limit.
+// Reads a regular file (or standard input for "-") of at most `limit_bytes` of
+// text; a gzipped file is inflated first. FIFOs, devices and directories are
+// refused. Returns null after a finding: missing, unreadable, not-regular,
+// limit.
 SourceRef ReadSource(const std::string& path, Findings& findings,
                      int64_t limit_bytes = kTextLimitBytes);
 
-// Gzip (one or several members) to bytes; nothing on broken or oversized
-// input, with the reason in `*why`.
+// Inflates gzip data of one or several members. Returns nullopt if the data is
+// broken or larger than the limit, with the reason in `*why`.
 std::optional<std::string> Inflate(std::string_view gzip, int64_t limit_bytes,
                                    std::string* why);
 bool IsGzip(std::string_view bytes);
 
-// One name for a file, however it is reached; where there is none, the path.
+// Returns an identity of the file that is the same for every path that leads to
+// it. If there is no such file, returns the path.
 FileId FileIdOf(const std::string& path);
 FileId FileIdOf(const struct stat& status);
 
-// "a/b" for ("a/x.yaml", "b"); absolute paths stay. Lexical only.
+// Resolves `relative` against the folder of `file`: "a/b" for ("a/x.yaml",
+// "b"). Absolute paths are returned unchanged. The file system is not read.
 std::string PathBeside(const std::string& file, const std::string& relative);
 
 }  // namespace shardc

@@ -1,7 +1,7 @@
-// A reader of `path` sees the old bytes or the new ones and nothing between:
-// rename() replaces a name in one step, and the new file's bytes are on the
-// disk before. Errors on the way are kept until Commit, as those who write
-// pieces have nobody to tell.
+// A reader of `path` sees either the old bytes or the complete new ones: the
+// new file is synced to disk first, then rename() replaces the name in one
+// step. An error while writing is stored and reported by Commit, since the code
+// that writes pieces has no Findings.
 #include "source/file_sink.h"
 
 #include <errno.h>
@@ -31,11 +31,11 @@ int Open(const std::string& path, int flags, mode_t mode = 0) {
 
 bool Close(int fd) { return ::close(fd) == 0 || errno == EINTR; }
 
-// What a new file beside the target is called until it is whole.
+// Returns the name of the temporary file next to the target.
 std::string TemporaryName(const std::string& path, const std::string& which) {
   const size_t slash = path.rfind('/');
   const size_t base = slash == std::string::npos ? 0 : slash + 1;
-  // The name must stay under the 255 bytes that file systems take.
+  // File systems limit names to 255 bytes.
   return path.substr(0, base) + "." + path.substr(base, 200) + "." + which +
          ".tmp";
 }
@@ -45,19 +45,20 @@ std::string DirectoryOf(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
-// Where the system shows an open file that has no name.
+// Returns the path under which the system shows an open file without a name.
 std::string NameOf(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 void SyncDirectoryOf(const std::string& path) {
   const int fd = Open(DirectoryOf(path), O_RDONLY | O_DIRECTORY);
   if (fd < 0) return;
-  // Best effort: some file systems refuse it, and the file itself is synced.
+  // Ignore errors: some file systems cannot sync a directory, and the file
+  // itself is synced.
   (void)::fsync(fd);
   Close(fd);
 }
 
-// The file that a link leads to, so that the link itself stays; empty with
-// errno set.
+// Resolves symbolic links, so that the link itself is kept. Returns an empty
+// path with errno set on failure.
 std::string LinkTarget(const std::string& path) {
   char* resolved = ::realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return {};
@@ -66,7 +67,7 @@ std::string LinkTarget(const std::string& path) {
   return out;
 }
 
-// All of one file behind what another holds; false with errno set.
+// Appends all of `from` to `to`. Returns false with errno set.
 bool Copy(int from, int to) {
   std::array<char, size_t{1} << 16> chunk;
   for (off_t at = 0;;) {
@@ -125,8 +126,8 @@ void FileSink::OpenNew(unsigned mode) {
   if (mode != 0 && ::fchmod(fd_, mode) != 0) Fail(errno);
 }
 
-// A file that nobody sees and that ends with the process. Some file systems
-// have none, and without /proc it could never be given a name.
+// Opens an unnamed file, which disappears with the process. Fails on file
+// systems without O_TMPFILE, or without /proc, through which Publish names it.
 bool FileSink::OpenNameless() {
   fd_ = Open(DirectoryOf(target_), O_RDWR | O_TMPFILE, 0666);
   if (fd_ < 0) return false;
@@ -135,13 +136,14 @@ bool FileSink::OpenNameless() {
   return false;
 }
 
-// Finds a name that is free; errno's value where there is none.
+// Opens a temporary file under an unused name. Returns errno's value, or 0.
 int FileSink::OpenTemporary() {
   int error = EEXIST;
   for (int attempt = 0; attempt < 100 && error == EEXIST; ++attempt) {
     temporary_ = TemporaryName(
         target_, std::to_string(::getpid()) + "-" + std::to_string(attempt));
-    // Known before it is there, so that no signal comes in between.
+    // Register the name before creating the file, so that a signal in between
+    // leaves no file behind.
     unfinished_.emplace(temporary_.c_str());
     fd_ = Open(temporary_, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (fd_ >= 0) return 0;
@@ -177,10 +179,10 @@ void FileSink::Amend(int64_t offset, std::string_view bytes) {
   }
 }
 
-// A file without a name is linked where no file stands; one that stands is only
-// taken over by renaming. All that is ever called `next` is whole, so it does
-// not matter whose it is when several write at once, and what a killed run left
-// goes with the next.
+// linkat() names an unnamed file only if no file has that name, so an existing
+// target is replaced by linking to the name `next` and renaming that. Every
+// file ever called `next` is complete, so concurrent writers may replace each
+// other's, and the next run removes one that a killed run left.
 int FileSink::Name() {
   const std::string from = NameOf(fd_);
   const auto link = [&](const std::string& to) {
@@ -204,7 +206,7 @@ int FileSink::Name() {
   return CopyToTemporary();
 }
 
-// Not everywhere where such files are made they may be named too.
+// Some systems allow unnamed files but not naming them.
 int FileSink::CopyToTemporary() {
   const int nameless = std::exchange(fd_, -1);
   int error = OpenTemporary();

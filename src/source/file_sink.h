@@ -1,4 +1,4 @@
-// Files out, whole or not at all.
+// Output files that appear complete or not at all.
 #ifndef SHARDC_SOURCE_FILE_SINK_H_
 #define SHARDC_SOURCE_FILE_SINK_H_
 
@@ -15,29 +15,31 @@
 
 namespace shardc {
 
-// A file that is written as its bytes are made. They go to a file without a
-// name in the directory of `path`, or where the system has none to a temporary
-// one, which Commit syncs and names: until then the old file is untouched, and
-// without Commit nothing is left behind, even by a kill. A link stays and what
-// it leads to is replaced, with its permissions; inside a folder that a command
-// owns the link itself is. What is not a regular file (a terminal, a pipe) is
-// written in place, and "-" is standard output.
+// Writes a file as its bytes are produced. The bytes go to an unnamed file in
+// the directory of `path` (or to a temporary file if the system has no unnamed
+// files), which Commit syncs and renames to `path`. Until Commit the old file
+// is untouched, and without Commit nothing remains, even if the process is
+// killed. If `path` is a symbolic link, the file it points to is replaced and
+// keeps its permissions; in a folder that the command owns, the link itself is
+// replaced. Anything but a regular file (a terminal, a pipe) is written in
+// place. "-" is standard output.
 class FileSink final : public Sink {
  public:
   enum class Links { kFollow, kReplace };
   explicit FileSink(std::string path, Links links = Links::kFollow);
   ~FileSink() override;
 
-  // What stands at the head of a file may be known last: Leave keeps `size`
-  // bytes free and gives their offset, where Amend puts as many. Only for what
-  // is not written in place.
+  // For formats whose head is known only after the rest: Leave keeps `size`
+  // bytes free and returns their offset, and Amend fills them later. Not
+  // available for files written in place.
   bool amendable() const { return !in_place_; }
   int64_t Leave(size_t size);
   void Amend(int64_t offset, std::string_view bytes);
 
-  // All is out, or a finding (`write`) says why not, the first that failed. A
-  // reader of standard output that left early (`| head`) is nobody's error.
-  // A file that these findings saw being read is not replaced (usage).
+  // Writes the remaining bytes and gives the file its name. Returns false after
+  // the finding `write` with the first error. A reader of standard output that
+  // closes early (`| head`) is no error. A file that `findings` records as read
+  // in this run is not replaced (finding `usage`).
   bool Commit(Findings& findings);
 
  private:
@@ -46,32 +48,32 @@ class FileSink final : public Sink {
   bool OpenNameless();
   int OpenTemporary();
   void Fail(int error);
-  // These give errno's value, or 0.
+  // Both return an errno value, or 0.
   int Publish();
   int Name();
   int CopyToTemporary();
   int Rename();
 
-  std::string path_;       // as asked for
-  std::string target_;     // the file to replace, where links lead
-  std::string temporary_;  // its name until then; empty: none
+  std::string path_;       // as the caller gave it
+  std::string target_;     // the file to replace, with links resolved
+  std::string temporary_;  // the file's name until Commit; empty if it has none
   std::optional<Unfinished> unfinished_;
-  unsigned mode_ = 0;  // of the file that it replaces
+  unsigned mode_ = 0;  // permissions of the file to replace
   int fd_ = -1;
   bool in_place_ = true;
-  int error_ = 0;  // errno of what failed first
+  int error_ = 0;  // errno of the first error
   std::array<char, size_t{1} << 16> buffer_;
 };
 
-// All of it at once.
+// Writes `bytes` as one complete file.
 bool WriteWhole(const std::string& path, std::string_view bytes,
                 Findings& findings);
 
-// Whether what stands at `path`, through links, is a file that was read; a
-// finding (usage) then says so.
+// Returns whether the file that `path` leads to was read in this run, and adds
+// the finding `usage` if so.
 bool RefuseInput(const std::string& path, Findings& findings);
 
-// Writes to a file descriptor until all is out; false with errno set.
+// Writes all bytes to a file descriptor. Returns false with errno set.
 bool WriteAll(int fd, std::string_view bytes);
 
 }  // namespace shardc

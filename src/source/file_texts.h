@@ -1,5 +1,5 @@
-// Texts that stand in for files, such as an editor's unsaved buffers, or what
-// a file would hold with a fix.
+// Texts that replace the content of files while reading, such as an editor's
+// unsaved buffers or a file's content after a fix.
 #ifndef SHARDC_SOURCE_FILE_TEXTS_H_
 #define SHARDC_SOURCE_FILE_TEXTS_H_
 
@@ -11,15 +11,15 @@
 
 namespace shardc {
 
-// What files hold in place of what is on disk, by FileIdOf.
+// Replacement texts by FileIdOf.
 using FileTexts = std::map<FileId, std::string>;
 
-// ReadSource (source/file.h), or the text that stands in for the file; `texts`
-// may be null.
+// Like ReadSource (source/file.h), but returns the replacement text if `texts`
+// has one for this file. `texts` may be null.
 SourceRef ReadSource(const std::string& path, const FileTexts* texts,
                      Findings& findings);
 
-// Whether there is such a file, or a text that stands in for one.
+// Returns whether the file exists or has a replacement text.
 bool IsThere(const std::string& path, const FileTexts* texts);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// Findings are added in the order in which they are found and sorted once.
-// A line and column cost a search in the source, so the keys are made before
-// the sort; equal ones stay in their order:
+// Sorts findings by file, line, column and code. Computing a line and column
+// searches the source, so the sort keys are computed once per finding. The sort
+// is stable:
 //
 //   b.yaml:1:1, a.yaml:9:2, a.yaml  ->  a.yaml, a.yaml:9:2, b.yaml:1:1
 #include "source/finding.h"

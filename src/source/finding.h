@@ -1,5 +1,5 @@
-// What is said about an input: a code, a level, a place, the observation
-// with its numbers, and a way out. Findings are gathered, never thrown.
+// A finding describes a problem of the input: a code, a level, a place, a
+// message with the numbers, and help. Findings are collected, never thrown.
 #ifndef SHARDC_SOURCE_FINDING_H_
 #define SHARDC_SOURCE_FINDING_H_
 
@@ -13,36 +13,38 @@
 
 namespace shardc {
 
-// A second place that explains a finding, such as the rule that shadows.
+// A second place that explains a finding, such as the rule that shadows
+// another.
 struct Label {
   Place place;
   std::string text;
 };
 
 struct Finding {
-  const Code* code = nullptr;  // one of the tables' entries, never null
+  const Code* code = nullptr;  // an entry of a code table, never null
   Level level = Level::kError;
-  // Lower case, no final period, code in backticks, as raw UTF-8: whoever
-  // prints it escapes control characters.
+  // Lower case, no final period, code in backticks. Raw UTF-8: the code that
+  // prints a message escapes control characters.
   std::string message;
   Place place;
-  std::string help;  // empty: nothing more to say
+  std::string help;  // what to do; may be empty
   std::vector<Label> labels;
-  std::vector<std::string> params;   // parameters concerned, manifest order
-  std::vector<std::string> targets;  // a project's, that it is about
-  // A file that stands in where `place` is in none: a pack, a flag, nowhere.
+  std::vector<std::string> params;   // affected parameters, manifest order
+  std::vector<std::string> targets;  // affected targets of a project
+  // The file to show if `place` is in no file, as for packs and flags; may be
+  // empty.
   Place anchor;
 };
 
-// A file by its device and inode: two names of one file are equal here
-// (source/file.h makes them).
+// A file identified by device and inode, so that two names of one file are
+// equal. Made by FileIdOf (source/file.h).
 using FileId = std::string;
 
-// What was found, and which files were opened on the way: no command writes a
-// file that it reads.
+// The findings of a run, and the files that were read meanwhile: no command may
+// write a file that it has read.
 class Findings {
  public:
-  // Past this many errors a reader may stop; the count goes on.
+  // After this many errors a reader may stop; later errors are still counted.
   static constexpr size_t kErrorLimit = 50;
 
   Finding& Add(const Code& code, Place place, std::string message,
@@ -58,12 +60,13 @@ class Findings {
 
   void NoteRead(const FileId& file) { read_.insert(file); }
   bool WasRead(const FileId& file) const { return read_.contains(file); }
-  // The files of other findings, when those are passed on one by one.
+  // Copies the list of files read from `other`, for callers that pass on its
+  // findings one by one.
   void NoteReadsOf(const Findings& other) {
     read_.insert(other.read_.begin(), other.read_.end());
   }
 
-  // By file, line, column and code; equal ones keep their order.
+  // Sorts by file, line, column and code. The sort is stable.
   void Sort();
 
  private:

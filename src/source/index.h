@@ -10,8 +10,8 @@
 namespace shardc {
 
 // Returns `i` as an index or a size of a standard container. Dimensions, axes
-// and offsets are int64_t throughout, so that differences may be negative; the
-// caller has made sure that `i` itself is not.
+// and offsets are int64_t throughout the program, so that differences may be
+// negative; the caller ensures that `i` is not.
 constexpr size_t AsIndex(int64_t i) { return static_cast<size_t>(i); }
 
 }  // namespace shardc

@@ -1,6 +1,7 @@
-// A file is opened without waiting and judged by its descriptor, not by its
-// path: a FIFO does not hang, and what was judged is what is read. Reads are
-// at offsets, so threads share a file; short ones go on until all is there:
+// Opens a file without blocking and checks the type of the open descriptor
+// instead of the path: a FIFO does not hang, and the checked file is the one
+// that is read. Reads use offsets, so that threads can share a file, and
+// continue after short reads:
 //
 //   `.`  ->  `.` is a directory, not a regular file
 #include "source/input_file.h"

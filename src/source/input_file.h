@@ -1,5 +1,5 @@
-// A regular file opened for reading at offsets: large binary files are never
-// held whole.
+// A regular file opened for reading at offsets, for binary files too large to
+// hold in memory.
 #ifndef SHARDC_SOURCE_INPUT_FILE_H_
 #define SHARDC_SOURCE_INPUT_FILE_H_
 
@@ -14,8 +14,8 @@ namespace shardc {
 
 class InputFile {
  public:
-  // Findings: missing, unreadable, not-regular. FIFOs and devices are
-  // refused without blocking on them.
+  // Opens the file. FIFOs and devices are refused without blocking. Returns
+  // nullopt after a finding: missing, unreadable, not-regular.
   static std::optional<InputFile> Open(const std::string& path,
                                        Findings& findings);
   InputFile(InputFile&& other) noexcept;
@@ -24,12 +24,12 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   int fd() const { return fd_; }
-  int64_t size() const { return size_; }  // when it was opened
+  int64_t size() const { return size_; }  // bytes when the file was opened
 
-  // Exactly `count` bytes, or a finding (`unreadable`).
+  // Reads exactly `count` bytes, or adds the finding `unreadable`.
   bool ReadAt(int64_t offset, char* out, size_t count,
               Findings& findings) const;
-  // At most `count` bytes from the beginning: fewer in a shorter file.
+  // Returns the first `count` bytes, or all bytes of a shorter file.
   std::optional<std::string> Head(size_t count, Findings& findings) const;
 
  private:

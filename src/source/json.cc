@@ -1,14 +1,18 @@
-// Our own scanner makes the tape (json_scanner.cc). What it objects to is read
-// again, from the beginning, by nlohmann's SAX parser, which has words for it.
+// Parses JSON. The scanner of json_scanner.cc handles all well-formed text. If
+// it rejects the text, nlohmann's SAX parser parses it again from the start,
+// because it has a message for every error.
 //
-// That one does not say where a value stands. Each event comes after the whole
-// token has been accepted, so a second cursor that walks the same text token by
-// token is always on the token of the event: white space, `,` and `:` are
-// skipped, and what is left is the token. Its end needs no judgement either: a
-// string runs to the next unescaped quote, a number to the first byte no number
-// holds.
+// nlohmann does not report where a value is. Each of its events comes after the
+// complete token was accepted, so a second cursor walks the same text token by
+// token and is always at the token of the event: it skips white space, `,` and
+// `:`. The end of a token is found without validation: a string ends at the
+// next unescaped quote, a number at the first byte that no number contains.
 //
-// The parser takes a NUL for the end of input, so what the cursor has not
+// Example: for `[1, "a"]` the events are start_array, number, string,
+// end_array, and the cursor moves over `[`, `1`, `"a"`, `]`.
+//
+// nlohmann treats a NUL byte as the end of input, so the text after the cursor
+// must be white space.
 // walked over must be white space.
 #include "source/json.h"
 
@@ -38,7 +42,7 @@ bool IsNumberByte(char c) {
          c == 'e' || c == 'E';
 }
 
-// Past the string that begins at `at` with its quote.
+// Returns the offset after the string whose opening quote is at `at`.
 size_t SkipString(std::string_view text, size_t at) {
   for (++at; at < text.size(); ++at) {
     if (text[at] == '\\') {
@@ -50,7 +54,7 @@ size_t SkipString(std::string_view text, size_t at) {
   return text.size();
 }
 
-// Past the scalar or the single bracket at `at`.
+// Returns the offset after the scalar or the single bracket at `at`.
 size_t SkipToken(std::string_view text, size_t at) {
   if (at >= text.size()) return text.size();
   const char first = text[at];
@@ -64,7 +68,7 @@ size_t SkipToken(std::string_view text, size_t at) {
   return letter(first) ? run(letter) : at + 1;
 }
 
-// Past the array or object that begins at `at`.
+// Returns the offset after the array or object at `at`.
 size_t SkipContainer(std::string_view text, size_t at) {
   int depth = 0;
   while (at < text.size()) {
@@ -80,7 +84,8 @@ size_t SkipContainer(std::string_view text, size_t at) {
   return at;
 }
 
-// Zero where it is too near to zero for a double; what is too large is refused.
+// Returns whether the number fits T. Reals that underflow count as zero; those
+// that overflow are refused.
 template <class T>
 T NumberOf(std::string_view text) {
   T value{};
@@ -88,8 +93,8 @@ T NumberOf(std::string_view text) {
   return value;
 }
 
-// No fewer than the values in the text: each follows the beginning or one of
-// these. What is not used of the array is never touched.
+// Returns an upper bound of the number of values: each follows the start or one
+// of these characters. Memory that is reserved and not used is never touched.
 size_t MostValues(std::string_view text) {
   size_t count = 1;
   for (const char c : text) {
@@ -99,8 +104,8 @@ size_t MostValues(std::string_view text) {
   return count;
 }
 
-// "syntax error while parsing value - unexpected end of input" out of
-// nlohmann's sentence, and not a long token with it.
+// Extracts "syntax error while parsing value - unexpected end of input" from
+// nlohmann's message, and shortens a long token in it.
 std::string Complaint(std::string_view what) {
   const size_t colon = what.find(": ");
   if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
@@ -120,7 +125,7 @@ std::string Complaint(std::string_view what) {
 
 }  // namespace
 
-// The SAX handler; its members are named as nlohmann calls them.
+// The SAX handler; nlohmann requires these member names.
 class JsonReader : public nlohmann::json_sax<Json> {
  public:
   JsonReader(JsonDocument& document, size_t begin, size_t end,
@@ -139,7 +144,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
   bool null() override { return Add(JsonKind::kNull); }
   bool boolean(bool) override { return Add(JsonKind::kBool); }
   bool number_integer(number_integer_t value) override {
-    // Only "-0" arrives here as zero.
+    // Only "-0" is zero here: nlohmann passes "0" to number_unsigned.
     return Add(value == 0 ? JsonKind::kReal : JsonKind::kInteger);
   }
   bool number_unsigned(number_unsigned_t value) override {
@@ -163,14 +168,14 @@ class JsonReader : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t position, const std::string&,
                    const Json::exception& error) override {
-    // 406 is a number beyond the range of a double: well-formed JSON.
+    // 406: the number is outside the range of a double, but well-formed JSON.
     if (error.id == 406) {
       SkipSeparators();
       findings_.Add(code::kNumber, PlaceOf(cursor_, SkipToken(text_, cursor_)),
                     "a number is too large even for a double");
       return false;
     }
-    // The position counts the bytes taken in, the offending one included.
+    // `position` counts the bytes consumed, including the offending one.
     size_t at = begin_ + (position > 0 ? position - 1 : 0);
     at = std::min(at, text_.size());
     while (at > begin_ && at < text_.size() &&
@@ -182,7 +187,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  // After the parser is content: nothing may follow, and no key twice.
+  // Called after a successful parse: checks that nothing follows and that no
+  // key is duplicated.
   bool Finish() {
     while (cursor_ < text_.size() && IsSpace(text_[cursor_])) ++cursor_;
     if (cursor_ < text_.size()) {
@@ -234,7 +240,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
     if (!Push(JsonKind::kString)) return false;
     auto& node = document_.nodes_.back();
     node.length = static_cast<uint32_t>(value.size());
-    // An escape is always longer than what it stands for.
+    // An escape sequence is always longer than the character it encodes.
     if (end - cursor_ != value.size() + 2) {
       node.escaped = true;
       node.next = static_cast<uint32_t>(document_.strings_.size());
@@ -268,8 +274,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  // Sorting by (hash, text) instead of a hash table: nobody can make it
-  // slow by choosing names that collide.
+  // Sorts by (hash, text) instead of using a hash table, so that colliding
+  // names cannot make it slow.
   void CheckKeys(uint32_t object) {
     const auto& nodes = document_.nodes_;
     keys_.clear();
@@ -322,8 +328,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
   size_t begin_;
   JsonLimits limits_;
   Findings& findings_;
-  std::vector<uint32_t> open_;  // nodes of the containers around the cursor
-  std::vector<std::pair<size_t, uint32_t>> keys_;  // scratch of CheckKeys
+  std::vector<uint32_t> open_;  // nodes of the open containers
+  std::vector<std::pair<size_t, uint32_t>> keys_;  // buffer of CheckKeys
   bool duplicates_ = false;
 };
 

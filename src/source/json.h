@@ -1,9 +1,9 @@
-// JSON text to values that know where they stand.
+// Parses JSON text into values that know their byte range in the source.
 //
-// One flat tape of nodes in document order, so that a manifest of a million
-// tensors costs one array. Strict: UTF-8, no duplicate keys, bounded depth,
-// nothing after the value. Integers keep their 64 bits; -0, fractions and
-// exponents are kept apart from integers.
+// The document is one flat array of nodes in document order, so that a manifest
+// of a million tensors needs one allocation. Parsing is strict: UTF-8 only, no
+// duplicate keys, limited depth, nothing after the value. Integers keep their
+// 64 bits; -0 and numbers with a fraction or an exponent are reals.
 #ifndef SHARDC_SOURCE_JSON_H_
 #define SHARDC_SOURCE_JSON_H_
 
@@ -29,12 +29,12 @@ enum class JsonKind : uint8_t {
   kArray,
   kObject
 };
-// kInteger: fits int64. kUnsigned: above it, fits uint64. kReal: the rest,
-// written with a fraction or exponent, "-0", or beyond 64 bits.
+// kInteger: fits int64_t. kUnsigned: above that, fits uint64_t. kReal: all
+// others, that is a fraction, an exponent, "-0", or more than 64 bits.
 
 class JsonDocument;
 
-// A cursor into a JsonDocument, valid while the document lives.
+// A reference to one value of a JsonDocument, valid as long as the document.
 class JsonValue {
  public:
   JsonValue() = default;
@@ -50,11 +50,11 @@ class JsonValue {
   double real() const;         // any number
   std::string_view string() const;
 
-  size_t size() const;  // members or elements
-  Place place() const;  // of the value, its whole text
+  size_t size() const;  // number of members or elements
+  Place place() const;  // of the value's complete text
 
-  // `for (JsonValue v : array.items())`; an object's items are key, value,
-  // key, value ... (keys are strings): use members() there.
+  // `for (JsonValue v : array.items())`. The items of an object are key, value,
+  // key, value ...; use members() for objects.
   class Iterator;
   class ItemRange;
   ItemRange items() const;
@@ -62,7 +62,8 @@ class JsonValue {
   class MemberIterator;
   class MemberRange;
   MemberRange members() const;
-  // Linear in the number of members; nothing if absent.
+  // Returns the member's value, or nullopt if it is absent. Time is linear in
+  // the number of members.
   std::optional<JsonValue> Find(std::string_view key) const;
 
  private:
@@ -97,7 +98,7 @@ class JsonValue::ItemRange {
 };
 
 struct JsonMember {
-  JsonValue key;  // a string with its own place
+  JsonValue key;  // a string value with its own place
   JsonValue value;
   std::string_view name() const { return key.string(); }
 };
@@ -134,18 +135,20 @@ class JsonValue::MemberRange {
 struct JsonLimits {
   int depth = 200;
   bool allow_null_root = false;
-  // For tests: by the reader that words errors, which otherwise reads only
-  // what the scanner objects to.
+  // For tests: false skips the scanner and parses with the slower parser that
+  // words errors. By default that one runs only if the scanner rejects the
+  // text.
   bool scan = true;
 };
 
-// Errors: encoding, json-syntax (with position; also for no text at all),
-// json-depth, duplicate-key, number (a real too large for a double), limit,
-// and schema for a null root unless allowed. The text of a value is
-// `place()`, so that a reader can quote a number as it was written.
+// Findings: encoding, json-syntax (with the position; also for an empty text),
+// json-depth, duplicate-key, number (a real too large for a double), limit, and
+// schema for a null root unless allowed. `place()` of a value covers its text,
+// so that messages can quote a number as written.
 class JsonDocument {
  public:
-  // Parses `source->text()` from `begin` to `end` (whole by default).
+  // Parses `source->text()` from `begin` to `end`, by default all of it.
+  // Returns null after a finding.
   static std::unique_ptr<const JsonDocument> Parse(SourceRef source,
                                                    Findings& findings,
                                                    JsonLimits limits = {},
@@ -157,15 +160,16 @@ class JsonDocument {
 
  private:
   friend class JsonValue;
-  friend class JsonScanner;  // these two build the tape
-  friend class JsonReader;   // (json.cc)
+  friend class JsonScanner;  // JsonScanner and JsonReader (json.cc) build the
+                             // nodes.
+  friend class JsonReader;
   struct Node {
-    uint32_t offset;  // byte where the value begins
-    uint32_t next;    // a container's next sibling, past all children, or
-                      // where an escaped string lies in `strings_`
-    uint32_t length;  // string length, or number of children
+    uint32_t offset;  // offset of the value's first byte
+    uint32_t next;    // of containers: index of the next sibling, after all
+                      // children; of escaped strings: offset in `strings_`
+    uint32_t length;  // bytes of a string, or number of children
     JsonKind kind;
-    bool escaped;  // a string with escapes: it lies in `strings_`
+    bool escaped;  // the string has escapes: its value is in `strings_`
   };
   static_assert(sizeof(Node) == 16);
   uint32_t NextOf(uint32_t node) const {
@@ -175,15 +179,15 @@ class JsonDocument {
     return container ? at.next : node + 1;
   }
   std::string_view StringAt(uint32_t node) const;
-  std::string_view TokenAt(uint32_t node) const;  // of a scalar
-  size_t EndOf(uint32_t node) const;              // byte past the value's text
-  // By the reader that words errors.
+  std::string_view TokenAt(uint32_t node) const;  // text of a scalar
+  size_t EndOf(uint32_t node) const;  // offset after the value's text
+  // Parses by the parser that words errors.
   static bool Read(JsonDocument& document, size_t begin, size_t end,
                    const JsonLimits& limits, Findings& findings);
 
   SourceRef source_;
-  std::vector<Node> nodes_;  // an object's members: key node, value node, ...
-  std::string strings_;      // those that escapes make differ from the text
+  std::vector<Node> nodes_;  // members: key node, value node, ...
+  std::string strings_;      // values of strings that have escapes
 };
 
 }  // namespace shardc

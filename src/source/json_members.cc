@@ -1,5 +1,5 @@
-// An object's members are sorted by name and written with one space between
-// them; numbers stand as the file has them:
+// Sorts an object's members by name and writes them with uniform spacing;
+// numbers keep their text:
 //
 //   {"b":1, "a":[ 2 ]}  ->  {"a": [2], "b": 1}
 #include "source/json_members.h"

@@ -1,4 +1,5 @@
-// Members of JSON objects by name, and values as texts that can be compared.
+// Looks up members of JSON objects by name, and renders values as texts that
+// can be compared.
 #ifndef SHARDC_SOURCE_JSON_MEMBERS_H_
 #define SHARDC_SOURCE_JSON_MEMBERS_H_
 
@@ -12,21 +13,23 @@
 
 namespace shardc {
 
-// A value's text with one spacing and members in one order, so that equal
-// texts are equal values.
+// Returns the value's text with uniform spacing and sorted members: two values
+// are equal if and only if their texts are.
 std::string NormalText(const JsonValue& value);
 
 using JsonMembers = std::unordered_map<std::string_view, JsonValue>;
-// An object's members; none of what is no object.
+// Returns an object's members; none if the value is absent or no object.
 JsonMembers MembersOf(const std::optional<JsonValue>& value);
 std::optional<JsonValue> MemberAt(const JsonMembers& members,
                                   std::string_view name);
-// An object's `schema`; empty where it has none that is a text.
+// Returns the object's member `schema`, or "" if it has none or it is no
+// string.
 std::string_view SchemaOf(const JsonValue& root);
-// The member's normal text, or `absent`.
+// Returns the member's normal text, or `absent` if there is no such member.
 std::string MemberText(const JsonMembers& members, std::string_view name,
                        std::string_view absent);
-// Every name of either object, in the order of `first` and then of `second`.
+// Returns the names that either object has, first those of `first`, then those
+// that only `second` has.
 std::vector<std::string_view> NamesOfEither(
     const std::optional<JsonValue>& first,
     const std::optional<JsonValue>& second);

@@ -1,5 +1,6 @@
-// One pass over the bytes. Nodes are made as their values begin, and a
-// container's as it ends gets its count and the node behind its last child:
+// Scans the text once. A node is added where its value begins; when a container
+// ends, its node gets the number of children and the index after its last
+// descendant:
 //
 //   [8, {"a": "x"}]   array of 2, next 5; 8; object of 1, next 5; "a"; "x"
 #include "source/json_scanner.h"
@@ -16,7 +17,7 @@ namespace shardc {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-// So few keys are compared each with each.
+// Up to this many keys are compared pairwise.
 constexpr size_t kFewKeys = 8;
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
@@ -146,11 +147,11 @@ bool JsonScanner::Number() {
   const std::string_view text = text_.substr(begin, at_ - begin);
   const JsonKind kind = integer ? KindOf(text) : JsonKind::kReal;
   document_.nodes_.back().kind = kind;
-  // Too large, or so small that it is for the other reader to say.
+  // Out of range: JsonReader decides whether it overflows or rounds to zero.
   return kind != JsonKind::kReal || Fits<double>(text);
 }
 
-// Behind its quote.
+// The opening quote is already taken.
 bool JsonScanner::String() {
   --at_;
   Push(JsonKind::kString);
@@ -169,7 +170,7 @@ bool JsonScanner::String() {
   return true;
 }
 
-// A string with escapes from its beginning on: it is kept as what it means.
+// Stores the unescaped value of the string that begins at `begin`.
 bool JsonScanner::Unescape(size_t begin) {
   std::string& kept = document_.strings_;
   const size_t where = kept.size();

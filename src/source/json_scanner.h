@@ -1,4 +1,4 @@
-// Well-formed JSON to the tape of a JsonDocument, and not a word about other.
+// Scans well-formed JSON into the nodes of a JsonDocument. Words no errors.
 #ifndef SHARDC_SOURCE_JSON_SCANNER_H_
 #define SHARDC_SOURCE_JSON_SCANNER_H_
 
@@ -12,12 +12,13 @@ namespace shardc {
 
 class JsonScanner {
  public:
-  // `text` is the document's up to where the JSON ends, and well-formed UTF-8.
+  // `text` is the document's text up to the end of the JSON value; it is
+  // well-formed UTF-8.
   JsonScanner(JsonDocument& document, std::string_view text, size_t begin,
               const JsonLimits& limits, size_t most_nodes);
 
-  // False where there is anything to object to, which JsonReader then finds;
-  // what the document holds is then worth nothing.
+  // Returns false at the first problem. The document's content is then
+  // unusable, and the caller runs JsonReader, which words the error.
   bool Scan();
 
  private:
@@ -43,7 +44,7 @@ class JsonScanner {
   size_t most_nodes_;
   bool good_ = true;
   bool just_opened_ = false;
-  std::vector<uint32_t> open_;  // nodes of the containers around
+  std::vector<uint32_t> open_;  // nodes of the open containers
   std::vector<std::string_view> keys_;
 };
 

@@ -1,9 +1,12 @@
-// A stack holds the open containers. Before a value the innermost one says
-// what separates: nothing for its first, else a comma, then a new line where
-// it is one of lines, else a space. After a key there is nothing to separate.
+// A stack holds the open containers. The innermost one decides what separates a
+// value from the one before it: nothing for its first value; else a comma and
+// either a new line (kLines) or a space. Nothing is written between a key and
+// its value:
 //
-// Strings are copied in stretches of what needs no escape, as nearly all names
-// are plain.
+//   BeginArray, 1, 2, EndArray  ->  `[`, `1`, `, 2`, `]`
+//
+// Strings are copied in runs of characters that need no escape, as nearly all
+// names are plain.
 #include "source/json_writer.h"
 
 #include <charconv>
@@ -15,7 +18,7 @@
 namespace shardc {
 namespace {
 
-// A code point of four hex digits.
+// Writes `\uXXXX`.
 void PutEscape(Sink& out, uint32_t point) {
   static constexpr std::string_view kShort = "\"\\\b\f\n\r\t";
   static constexpr std::string_view kLetters = "\"\\bfnrt";
@@ -33,8 +36,8 @@ void PutEscape(Sink& out, uint32_t point) {
   }
 }
 
-// What is hidden in a text (utf8.h) is written out, but in canonical JSON,
-// which has one spelling.
+// Invisible and control characters (utf8.h) are escaped, except in canonical
+// JSON, whose escapes RFC 8785 fixes.
 void PutString(Sink& out, std::string_view text, bool canonical = false) {
   out.Put('"');
   for (size_t at = 0;;) {
@@ -59,7 +62,7 @@ void PutString(Sink& out, std::string_view text, bool canonical = false) {
 
 constexpr uint64_t kExactDoubles = uint64_t{1} << 53;
 
-// As ECMAScript prints the double: its shortest digits, padded with zeros.
+// Writes the double as ECMAScript does: shortest digits, padded with zeros.
 void PutLargeDouble(Sink& out, double value) {
   char digits[32];
   const auto end = std::to_chars(digits, digits + sizeof(digits), value,

@@ -1,5 +1,5 @@
-// The one place where JSON is written: values in their order onto a sink,
-// commas, indentation, escapes and numbers in the one way we have.
+// Writes JSON to a sink: commas, indentation, escapes and numbers. All JSON
+// output of the program is written here.
 //
 //   json.BeginObject(JsonLayout::kLines);
 //   json.Member("name", "wte");
@@ -14,8 +14,8 @@
 //     "shape": [50257, 768]
 //   }
 //
-// The caller keeps to the grammar: a key before each value of an object, each
-// container ended.
+// The caller must write a key before each value of an object and end each
+// container that it begins.
 #ifndef SHARDC_SOURCE_JSON_WRITER_H_
 #define SHARDC_SOURCE_JSON_WRITER_H_
 
@@ -34,20 +34,21 @@ namespace shardc {
 enum class JsonStyle : uint8_t {
   kSpaced,     // {"a": 1, "b": [1, 2]}
   kCompact,    // {"a":1,"b":[1,2]}
-  kCanonical,  // compact, and RFC 8785's numbers; the caller sorts members
+  kCanonical,  // compact, numbers by RFC 8785; the caller sorts the members
 };
 
 enum class JsonLayout : uint8_t {
-  kInline,  // members side by side
-  kLines,   // each on a line, indented by two for each container of lines
+  kInline,  // members on one line
+  kLines,   // one member a line, indented by two spaces for each enclosing
+            // kLines container
 };
 
 class JsonWriter {
  public:
   explicit JsonWriter(Sink& out, JsonStyle style = JsonStyle::kSpaced)
       : out_(out), style_(style) {}
-  // A writer of members only, as inside the braces of an object on one line:
-  // what it writes can be given to Members() any number of times.
+  // Returns a writer of members without the braces. What it writes can be
+  // passed to Members() any number of times.
   static JsonWriter OfMembers(Sink& out, JsonStyle style = JsonStyle::kSpaced);
 
   void BeginObject(JsonLayout layout = JsonLayout::kInline) {
@@ -60,20 +61,21 @@ class JsonWriter {
   void EndArray() { End(); }
 
   void Key(std::string_view key);
-  // `plain`: the key is known to be plain text (source/plain_text.h).
+  // `plain`: the key needs no escapes (source/plain_text.h).
   void Key(std::string_view key, bool plain);
 
   void Null();
   void Bool(bool value);
   void Integer(int64_t value);
   void Unsigned(uint64_t value);
-  // The shortest digits that read back the same; null where not finite, as
-  // JSON has no such number.
+  // Writes the shortest digits that parse to the same double, or null for
+  // infinities and NaN, which JSON lacks.
   void Real(double value);
-  // Invalid UTF-8 becomes U+FFFD.
+  // Invalid UTF-8 is replaced by U+FFFD.
   void String(std::string_view value);
 
-  // Any of the above by its type, or an array of numbers; nothing is null.
+  // Writes a value of any of the types above, or an array of numbers. An empty
+  // optional is written as null.
   template <class T>
   void Value(const T& value);
   template <class T>
@@ -81,7 +83,8 @@ class JsonWriter {
     Key(key);
     Value(value);
   }
-  // Plain values side by side, or what `project` makes of each.
+  // Writes an array on one line, of the elements or of what `project` returns
+  // for each.
   template <class Range, class Project = std::identity>
   void Array(const Range& values, Project project = {}) {
     BeginArray();
@@ -89,13 +92,13 @@ class JsonWriter {
     EndArray();
   }
 
-  // Members that OfMembers has written, as they are.
+  // Writes members that an OfMembers writer has produced, unchanged.
   void Members(std::string_view members);
-  // A value that was written in this style before, as it is.
+  // Writes a value that was written in this style before, unchanged.
   void Written(std::string_view value);
 
-  // What comes next, a member or the end of the container, begins a line,
-  // after `indent` spaces.
+  // Starts a new line, indented by `indent` spaces, before the next member,
+  // element or end of container.
   void Break(int indent) { break_ = indent; }
 
   JsonStyle style() const { return style_; }
@@ -109,15 +112,15 @@ class JsonWriter {
 
   void Begin(char open, char close, JsonLayout layout);
   void End();
-  // Comma and white space before a member or an array's element.
+  // Writes the comma and white space before a member or an array's element.
   void Separate();
   void NewLine();
 
   Sink& out_;
   JsonStyle style_;
   bool after_key_ = false;
-  int indent_ = 0;  // of the lines of the innermost container of lines
-  int break_ = -1;  // asked for by Break
+  int indent_ = 0;  // of the lines of the innermost kLines container
+  int break_ = -1;  // set by Break
   std::vector<Frame> frames_;
 };
 
@@ -145,7 +148,7 @@ void JsonWriter::Value(const T& value) {
   }
 }
 
-// What `write(JsonWriter&)` writes, as a string.
+// Returns what `write(JsonWriter&)` writes.
 template <class Write>
 std::string JsonText(const Write& write) {
   return TextOf([&](Sink& out) {
@@ -154,7 +157,7 @@ std::string JsonText(const Write& write) {
   });
 }
 
-// A JSON string literal with its quotes.
+// Returns a JSON string literal with its quotes.
 std::string JsonString(std::string_view text);
 
 }  // namespace shardc

@@ -5,7 +5,7 @@
 namespace shardc {
 namespace {
 
-// -1 where the text is no number.
+// Returns -1 if the text is not a number.
 int64_t Number(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] =

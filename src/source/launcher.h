@@ -1,4 +1,5 @@
-// How a launcher (srun, mpirun, torchrun) tells a process which one it is.
+// Reads a process's rank from the environment that a launcher (srun, mpirun,
+// torchrun) sets.
 #ifndef SHARDC_SOURCE_LAUNCHER_H_
 #define SHARDC_SOURCE_LAUNCHER_H_
 
@@ -9,22 +10,22 @@
 
 namespace shardc {
 
-// Names of the variables of the environment that say so.
+// Names of the environment variables that a launcher sets.
 struct Launcher {
   const char* index;
   const char* count;
 };
 
-// Of the environment; null where it is not set.
+// Returns the value of an environment variable, or null if it is not set.
 using Variable = std::function<const char*(const char* name)>;
 
 struct Seat {
   std::string_view index_text, count_text;
   int64_t index = 0;
-  int64_t count = 0;  // 0: the texts name no process of several
+  int64_t count = 0;  // 0: the variables describe no multi-process run
 };
 
-// Nothing where a variable is not set.
+// Returns nullopt if one of the launcher's variables is not set.
 std::optional<Seat> SeatBy(const Launcher& launcher, const Variable& variable);
 
 }  // namespace shardc

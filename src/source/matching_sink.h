@@ -1,4 +1,4 @@
-// Whether what is written is a text that is already there.
+// A sink that compares what is written with an expected text.
 #ifndef SHARDC_SOURCE_MATCHING_SINK_H_
 #define SHARDC_SOURCE_MATCHING_SINK_H_
 
@@ -14,7 +14,7 @@ class MatchingSink final : public Sink {
   explicit MatchingSink(std::string_view expected)
       : Sink(buffer_), rest_(expected) {}
 
-  // Of all that was written: no byte more or less.
+  // Returns whether exactly the expected bytes were written.
   bool Matches() {
     Flush();
     return matches_ && rest_.empty();
@@ -26,7 +26,7 @@ class MatchingSink final : public Sink {
     if (matches_) rest_.remove_prefix(bytes.size());
   }
 
-  std::string_view rest_;  // not yet written
+  std::string_view rest_;  // expected, not yet written
   bool matches_ = true;
   std::array<char, 4096> buffer_;
 };

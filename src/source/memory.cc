@@ -1,6 +1,6 @@
 #include "source/memory.h"
 
-#include <cstdlib>  // tells which library this is
+#include <cstdlib>  // defines __GLIBC__
 
 #ifdef __GLIBC__
 #include <malloc.h>

@@ -1,12 +1,13 @@
-// The process's memory.
+// Settings of the process's memory allocator.
 #ifndef SHARDC_SOURCE_MEMORY_H_
 #define SHARDC_SOURCE_MEMORY_H_
 
 namespace shardc {
 
-// Keeps what is freed for what is taken next, up to 1 GiB a block: the system
-// clears every page that it gives anew, which costs more than filling it. For a
-// whole process, before it takes much, and only where the allocator can.
+// Makes the allocator keep freed blocks of up to 1 GiB for reuse instead of
+// returning them to the system, which clears each page it hands out at a higher
+// cost than filling it. Call it once, before large allocations. Has no effect
+// with allocators other than glibc's.
 void KeepFreedMemory();
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// A scanner of ordinary JSON, for readers that give up where a text is
-// unusual and leave it to the full reader, which words errors.
+// A scanner of common JSON for readers that take the fast path for common input
+// and fall back to the full parser, which words errors.
 #ifndef SHARDC_SOURCE_PLAIN_JSON_H_
 #define SHARDC_SOURCE_PLAIN_JSON_H_
 
@@ -10,9 +10,9 @@
 
 namespace shardc {
 
-// Each reads what it is called after, and the white space before it; false
-// where something else stands there. Strings are printable ASCII without `"`
-// and `\`, so that they are views into the text.
+// Each function skips white space and reads what its name states; it returns
+// false if something else follows. Strings must be printable ASCII without `"`
+// and `\`, so that they can be views into the text.
 class PlainJson {
  public:
   explicit PlainJson(std::string_view text) : text_(text) {}
@@ -20,7 +20,7 @@ class PlainJson {
   void SkipSpace() {
     while (at_ < text_.size() && IsSpace(text_[at_])) ++at_;
   }
-  // Nothing but white space is left.
+  // Returns whether only white space is left.
   bool End() {
     SkipSpace();
     return at_ == text_.size();
@@ -40,7 +40,7 @@ class PlainJson {
     at_ += word.size();
     return true;
   }
-  // With its last quote, and the colon behind it.
+  // `key` includes its closing quote. Takes the colon after it too.
   bool TakeKey(std::string_view key) { return TakeHere(key) && Take(':'); }
   bool Next(char c) {
     SkipSpace();
@@ -56,7 +56,7 @@ class PlainJson {
     return true;
   }
 
-  // Up to 18 digits, so that there is nothing to overflow.
+  // At most 18 digits, so that the value cannot overflow.
   bool Number(int64_t& out) {
     SkipSpace();
     const size_t begin = at_;

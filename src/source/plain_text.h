@@ -1,4 +1,5 @@
-// Text of which nothing need be escaped or refused: most names.
+// Plain text is printable ASCII that needs no escapes in JSON. Most parameter
+// names are plain.
 #ifndef SHARDC_SOURCE_PLAIN_TEXT_H_
 #define SHARDC_SOURCE_PLAIN_TEXT_H_
 
@@ -7,8 +8,8 @@
 
 namespace shardc {
 
-// Where the printable ASCII characters from `at` on end that are neither `"`
-// nor `\`.
+// Returns the end of the plain characters from `at` on: printable ASCII other
+// than `"` and `\`.
 size_t EndOfPlain(std::string_view text, size_t at = 0);
 
 }  // namespace shardc

@@ -1,6 +1,7 @@
-// Paths are compared as they are written, so that a link inside of the
-// repository keeps its own name; only where that leads out of it are links
-// followed, for the root or the working directory may be named through one:
+// Makes paths relative to the repository. Paths are compared as text, so that a
+// link inside the repository keeps its own name; links are resolved only if the
+// path would otherwise be outside, since the root or the working directory may
+// be reached through a link:
 //
 //   root /repo, in /repo/jobs: `../rules/a.yaml`  ->  `rules/a.yaml`
 #include "source/repository.h"
@@ -19,7 +20,7 @@ fs::path RealPath(const fs::path& path) {
   return error ? path.lexically_normal() : out;
 }
 
-// Empty where `path` is not below `root`.
+// Returns an empty path if `path` is not below `root`.
 std::string Below(const fs::path& path, const fs::path& root) {
   const fs::path relative = path.lexically_relative(root);
   if (relative.empty() || *relative.begin() == "..") return {};

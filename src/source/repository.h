@@ -1,4 +1,4 @@
-// A file's path as a service that shows a repository wants it.
+// Paths relative to the repository, as code hosting services expect them.
 #ifndef SHARDC_SOURCE_REPOSITORY_H_
 #define SHARDC_SOURCE_REPOSITORY_H_
 
@@ -6,14 +6,15 @@
 
 namespace shardc {
 
-// One that was not looked for leaves paths as they are.
+// A default Repository leaves paths unchanged.
 class Repository {
  public:
-  // At `workspace`; where that is empty, at the nearest folder upwards that
-  // holds `.git`; where there is none, at the working directory.
+  // Returns the repository at `workspace`. If `workspace` is empty: the nearest
+  // folder upwards that holds `.git`, or else the working directory.
   static Repository Find(const std::string& workspace);
 
-  // Relative to the root, with slashes; absolute where the file is outside.
+  // Returns the path relative to the root with forward slashes, or the absolute
+  // path if the file is outside.
   std::string PathOf(const std::string& path) const;
 
  private:

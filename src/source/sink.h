@@ -1,6 +1,6 @@
-// Where an output's bytes go as they are made: into a string, a file, a
-// digest. A sink gathers small pieces in its buffer, so that putting a byte
-// or a short text costs a copy, and hands on whole buffers.
+// Destinations of output bytes: a string, a file, a digest. A sink collects
+// small pieces in its buffer and passes on full buffers, so that writing a byte
+// costs a copy and no virtual call.
 #ifndef SHARDC_SOURCE_SINK_H_
 #define SHARDC_SOURCE_SINK_H_
 
@@ -36,14 +36,15 @@ class Sink {
   }
   void Fill(size_t count, char c);
 
-  // Hands on what the buffer holds.
+  // Passes on the buffered bytes.
   void Flush();
 
  protected:
-  // `buffer` is the sink's own, not empty, and only its address is taken.
+  // `buffer` belongs to the derived class and is not empty; the constructor
+  // only stores its address.
   explicit Sink(std::span<char> buffer)
       : begin_(buffer.data()), next_(begin_), end_(begin_ + buffer.size()) {}
-  // Takes the next bytes, in order.
+  // Receives the next bytes, in order.
   virtual void Drain(std::string_view bytes) = 0;
 
  private:
@@ -54,7 +55,7 @@ class Sink {
   char* end_;
 };
 
-// Appends to `out`, which is complete when the sink is gone or flushed.
+// Appends to `out`, which is complete after Flush or destruction.
 class StringSink final : public Sink {
  public:
   explicit StringSink(std::string& out) : Sink(buffer_), out_(out) {}
@@ -67,7 +68,7 @@ class StringSink final : public Sink {
   std::array<char, 512> buffer_;
 };
 
-// What `write(Sink&)` writes, as a string.
+// Returns what `write(Sink&)` writes.
 template <class Write>
 std::string TextOf(const Write& write) {
   std::string out;

@@ -1,5 +1,6 @@
-// The beginnings of lines are found once they are asked for; an offset is then
-// a binary search among them and a count of the code points since:
+// Converts byte offsets to lines and columns. The offsets of lines are computed
+// when the first one is requested; an offset then needs a binary search among
+// them and a count of the code points since the line's start:
 //
 //   "x\n\u00e4=1", offset 4 (`=`)  ->  line 2, column 2
 #include "source/source.h"
@@ -48,7 +49,7 @@ LineColumn Source::At(size_t offset) const {
   const std::vector<size_t>& starts = LineStarts();
   const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
   size_t at = *(after - 1);
-  // An editor does not show the mark, so it takes no column.
+  // Editors do not show the byte order mark, so it has no column.
   if (at == 0 && text().starts_with(kByteOrderMark)) {
     at = std::min(offset, kByteOrderMark.size());
   }
@@ -56,7 +57,7 @@ LineColumn Source::At(size_t offset) const {
   for (; at < offset; ++at) {
     if (!IsContinuation(text_[at])) ++column;
   }
-  // Inside a code point: the column of its first byte.
+  // An offset inside a code point has the column of its first byte.
   if (offset < text_.size() && IsContinuation(text_[offset]) && column > 1) {
     --column;
   }

@@ -1,7 +1,8 @@
-// Room: source. Bytes in and out, places, findings, JSON. Knows no other room.
+// Room: source. Reads and writes bytes; places, findings and JSON. Includes no
+// other room.
 //
-// A Source is one input file (or argument) held whole; a Place is a byte
-// range of it. Both are values: a Place keeps its Source alive.
+// A Source is one input file (or command-line argument) in memory; a Place is a
+// byte range of it. Both are value types: a Place keeps its Source alive.
 #ifndef SHARDC_SOURCE_SOURCE_H_
 #define SHARDC_SOURCE_SOURCE_H_
 
@@ -14,13 +15,13 @@
 
 namespace shardc {
 
-// Both counted from 1; the column counts Unicode code points.
+// Both count from 1; the column counts Unicode code points.
 struct LineColumn {
   int line = 0;
   int column = 0;
 };
 
-// Bytes that are about to be read, and so are not set to zero before.
+// A buffer that is not zeroed, for bytes that are about to be read.
 class RawText {
  public:
   char* data() { return bytes_.get(); }
@@ -39,16 +40,16 @@ class Source {
   // `name` is what diagnostics print: a path as the user wrote it, `-`, or a
   // flag such as `--mesh`.
   Source(std::string name, std::string text);
-  // The first `size` bytes of `text`.
+  // Takes the first `size` bytes of `text`.
   Source(std::string name, RawText text, size_t size);
 
   const std::string& name() const { return name_; }
   std::string_view text() const { return text_; }
 
   LineColumn At(size_t offset) const;
-  // Byte offset of the first byte of a line (counted from 1).
+  // Returns the byte offset of a line, counted from 1.
   size_t LineStart(int line) const;
-  // The text of a line without its line break.
+  // Returns the text of a line without its line break.
   std::string_view Line(int line) const;
 
  private:
@@ -58,7 +59,7 @@ class Source {
   std::string held_;
   RawText raw_;
   std::string_view text_;
-  // Made when a line is first asked for: most files give no finding.
+  // Computed when a line is first requested: most files have no finding.
   mutable std::once_flag lines_found_;
   mutable std::vector<size_t> line_starts_;
 };
@@ -71,12 +72,12 @@ SourceRef MakeSource(std::string name, RawText text, size_t size);
 struct Place {
   static constexpr size_t kWhole = static_cast<size_t>(-1);
 
-  SourceRef source;       // null: nowhere in particular
-  size_t begin = kWhole;  // byte offset; kWhole: the file as a whole
+  SourceRef source;       // null: no place
+  size_t begin = kWhole;  // byte offset; kWhole: the entire file
   size_t end = kWhole;
 
   bool HasPosition() const { return source != nullptr && begin != kWhole; }
-  // `file:12:3`, `file`, or the empty string.
+  // Returns `file:12:3`, `file`, or the empty string.
   std::string ToString() const;
 };
 

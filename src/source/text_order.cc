@@ -1,12 +1,13 @@
-// Texts are told apart eight bytes at a time. Those are one number each, by
-// which they are sorted; runs of equal numbers go on with the next eight:
+// Sorts texts by a radix sort over eight bytes at a time. The next eight bytes
+// of each text form one number; runs of equal numbers are sorted by the
+// following eight bytes:
 //
 //   layers/10/q, layers/10/k, layers/9/q
-//     by `layers/1`, `layers/1`, `layers/9`:  10/q and 10/k go on
+//     by `layers/1`, `layers/1`, `layers/9`:  10/q and 10/k need more bytes
 //     by `0/q`, `0/k`:                        10/k, 10/q, 9/q
 //
-// Long runs are sorted digit by digit, of which most are the same in all and
-// skipped, short ones by comparison.
+// Long runs are sorted digit by digit, skipping digits that are the same in all
+// texts; short runs by comparison.
 #include "source/text_order.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ constexpr size_t kStep = sizeof(uint64_t);
 constexpr size_t kLongRun = 512;
 
 struct Key {
-  uint64_t head;  // the eight bytes at the depth of the run, zeros behind
+  uint64_t head;  // the eight bytes at the run's depth, padded with zeros
   uint32_t text;
 };
 
@@ -71,7 +72,8 @@ class Sorter {
   }
 
  private:
-  // By the next eight bytes, and leaves runs that those do not tell apart.
+  // Sorts by the next eight bytes and appends the runs that they do not
+  // distinguish.
   void SortRun(const Run& run) {
     const auto keys = std::span(keys_).subspan(run.begin, run.end - run.begin);
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -91,7 +93,7 @@ class Sorter {
     }
   }
 
-  // Sorted texts lie scattered.
+  // Prefetch: the texts of a sorted run are scattered in memory.
   void FetchAhead(std::span<const Key> keys, size_t at, size_t depth) const {
     constexpr size_t kNear = 32;
     constexpr size_t kFar = 64;
@@ -108,7 +110,7 @@ class Sorter {
     std::sort(keys.begin(), keys.end(), Less);
   }
 
-  // Least digit first; each pass keeps the order of those alike.
+  // Least significant digit first; each pass is stable.
   void SortByDigits(std::span<Key> keys) {
     std::array<std::array<uint32_t, 256>, kStep> counts{};
     for (const Key& key : keys) {
@@ -130,8 +132,8 @@ class Sorter {
     }
   }
 
-  // Texts that end in these eight bytes are alike but for zeros at their ends;
-  // they stand before those that go on.
+  // Among texts with equal heads, those that end within these eight bytes
+  // differ only in trailing zero bytes; they sort before the longer ones.
   void SplitAlike(const Run& run, std::span<Key> alike, size_t at) {
     const size_t depth = run.depth + kStep;
     const auto size_of = [&](const Key& key) {
@@ -171,8 +173,8 @@ uint64_t HashOf(std::string_view text) {
   return hash;
 }
 
-// Puts each text where its hash says, or a few places behind; nothing where
-// that does not do, as for texts that were chosen to meet.
+// Open addressing: inserts each text at its hash or a few places after it.
+// Returns nullopt if that fails, as for texts chosen to collide.
 std::optional<bool> DistinctByHash(std::span<const std::string_view> texts) {
   constexpr size_t kMostProbes = 64;
   constexpr uint32_t kFree = 0;

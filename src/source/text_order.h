@@ -1,4 +1,4 @@
-// Many texts in the order of their bytes, and whether any stands twice.
+// Sorts many texts by their bytes, and detects duplicates.
 #ifndef SHARDC_SOURCE_TEXT_ORDER_H_
 #define SHARDC_SOURCE_TEXT_ORDER_H_
 
@@ -10,14 +10,15 @@
 namespace shardc {
 
 struct TextOrder {
-  std::vector<uint32_t> order;  // numbers of the texts; those alike in turn
+  std::vector<uint32_t>
+      order;  // indices of the texts in sorted order, equal ones in input order
   bool distinct = true;
 };
 
-// Costs what the bytes cost that the texts need to be told apart, whoever
-// chooses them.
+// Time is linear in the bytes needed to distinguish the texts, for every choice
+// of texts.
 TextOrder OrderOf(std::span<const std::string_view> texts);
-// Whether none stands twice, where the order is not wanted.
+// Returns whether no text occurs twice. Faster than OrderOf.
 bool AreDistinct(std::span<const std::string_view> texts);
 
 }  // namespace shardc

@@ -1,6 +1,7 @@
-// Workers sleep between rounds; in one, all of them and the caller take the
-// next task from a counter until none is left, and the last one wakes the
-// caller. Which worker does a task is left to chance, so tasks share nothing.
+// Workers sleep between rounds. In a round all workers and the caller take the
+// next task from a counter until none is left, and the last worker to finish
+// wakes the caller. The assignment of tasks to workers varies between runs, so
+// tasks must not share data:
 //
 //   Run(3, f) with 2 threads  ->  f(0), f(1), f(2), each once, worker 0 or 1
 #include "source/thread_pool.h"
@@ -18,8 +19,8 @@ namespace shardc {
 
 struct ThreadPool::Shared {
   std::mutex mutex;
-  std::condition_variable start;  // a round began, or the end
-  std::condition_variable done;   // the last worker of a round is through
+  std::condition_variable start;  // a round begins, or the pool ends
+  std::condition_variable done;   // the last worker finished the round
   int64_t round = 0;
   int busy = 0;
   bool stop = false;
@@ -37,7 +38,7 @@ struct ThreadPool::Shared {
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!thrown) thrown = std::current_exception();
-      next = tasks;  // no further task begins
+      next = tasks;  // no further task starts
     }
   }
 
@@ -64,7 +65,8 @@ ThreadPool::ThreadPool(int threads) : shared_(std::make_unique<Shared>()) {
       shared_->threads.emplace_back([this, i] { shared_->Loop(i); });
     }
   } catch (const std::exception&) {
-    // A limit on processes or memory: those that run do all of the work.
+    // The system limits processes or memory: the threads already started do all
+    // of the work.
   }
 }
 

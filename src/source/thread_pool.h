@@ -1,5 +1,5 @@
-// Threads that share out independent tasks. A task writes only what is its
-// own, so results cannot depend on how many threads there are.
+// Threads that share out independent tasks. A task writes only its own data, so
+// that results do not depend on the number of threads.
 #ifndef SHARDC_SOURCE_THREAD_POOL_H_
 #define SHARDC_SOURCE_THREAD_POOL_H_
 
@@ -11,8 +11,8 @@ namespace shardc {
 
 class ThreadPool {
  public:
-  // `threads` in all, the caller's among them; 0: one per processor. With 1
-  // nothing is started. Where the system gives fewer, there are fewer.
+  // `threads` counts the calling thread; 0: one per processor. With 1 no thread
+  // is started. If the system refuses threads, the pool has fewer.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -20,10 +20,10 @@ class ThreadPool {
 
   int threads() const;
 
-  // Calls f(task, worker) for every task in [0, tasks), each once, in no
-  // particular order; returns when all are done. `worker` in [0, threads())
-  // names the thread, for scratch memory. A task must not call Run itself.
-  // What a task throws ends the round, and the first of it comes out here.
+  // Calls f(task, worker) once for every task in [0, tasks), in no particular
+  // order, and returns after the last. `worker` in [0, threads()) identifies
+  // the thread, for scratch memory. A task must not call Run itself. If a task
+  // throws, no further tasks start and Run rethrows the first exception.
   void Run(int64_t tasks,
            const std::function<void(int64_t task, int worker)>& f);
 
@@ -32,13 +32,12 @@ class ThreadPool {
   std::unique_ptr<Shared> shared_;
 };
 
-// One round of that: f(task) for every task in [0, tasks), on at most `threads`
-// threads, which are started for it.
+// Calls f(task) for every task in [0, tasks) on at most `threads` threads,
+// which are started for this call.
 void ParallelFor(int64_t tasks, int threads,
                  const std::function<void(int64_t task)>& f);
 
-// How many processors there are, at least 1; or `wanted`, where that is more
-// than 0.
+// Returns `wanted` if it is above 0, else the number of processors, at least 1.
 int ThreadsOr(int wanted);
 
 }  // namespace shardc

@@ -7,7 +7,8 @@
 namespace shardc {
 namespace {
 
-// A handler can follow no list that another thread changes: fixed places.
+// A fixed array: a signal handler cannot follow a list that another thread may
+// be changing.
 std::array<std::atomic<const char*>, 32> paths;
 
 }  // namespace

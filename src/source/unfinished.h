@@ -1,5 +1,5 @@
-// Files that are not whole yet, for an end that runs no destructors: a signal,
-// or want of memory.
+// Files to delete if the process ends without running destructors: by a signal,
+// or out of memory.
 #ifndef SHARDC_SOURCE_UNFINISHED_H_
 #define SHARDC_SOURCE_UNFINISHED_H_
 
@@ -7,9 +7,9 @@
 
 namespace shardc {
 
-// While it lives, what stands at `path` goes when RemoveUnfinished is called.
-// The path's characters stay the caller's. A few are known at a time; more than
-// that are left to their owners.
+// While this object exists, RemoveUnfinished deletes the file at `path`. The
+// caller keeps the path's characters alive. Only a few paths can be registered
+// at a time; further ones are ignored.
 class Unfinished {
  public:
   explicit Unfinished(const char* path);
@@ -21,7 +21,7 @@ class Unfinished {
   std::atomic<const char*>* slot_ = nullptr;
 };
 
-// May be called in a signal's handler.
+// Safe to call in a signal handler.
 void RemoveUnfinished();
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// The first byte tells the length and the least value that may be written
-// with it, so that overlong forms, surrogates and what lies above 10FFFF are
-// told apart by one comparison each:
+// Decodes UTF-8. The first byte determines the length and the smallest value
+// that may be encoded with it, so that overlong forms, surrogates and values
+// above 10FFFF are detected by one comparison each:
 //
 //   C3 A4  ->  E4, length 2     C0 80, ED A0 80, F4 90 80 80  ->  length 0
 #include "source/utf8.h"

@@ -1,4 +1,4 @@
-// Code points and their UTF-8 bytes.
+// Unicode code points and their UTF-8 bytes.
 #ifndef SHARDC_SOURCE_UTF8_H_
 #define SHARDC_SOURCE_UTF8_H_
 
@@ -11,25 +11,25 @@ namespace shardc {
 
 inline constexpr uint32_t kLastCodePoint = 0x10FFFF;
 
-// `length` in bytes; 0 where the bytes are not well-formed UTF-8 (overlong
-// forms and surrogates are not).
+// `length` in bytes; 0 if the bytes are not well-formed UTF-8, which excludes
+// overlong forms and surrogates.
 struct CodePoint {
   uint32_t value = 0;
   size_t length = 0;
 };
 
-// The code point that begins at `text[at]`, which must be inside.
+// Decodes the code point at `text[at]`; `at` must be inside the text.
 CodePoint DecodeUtf8(std::string_view text, size_t at);
 
 // `point` is at most kLastCodePoint.
 void AppendUtf8(std::string& out, uint32_t point);
 
-// Whether a terminal acts on it, or it reorders or breaks the text around it,
-// or nobody sees it.
+// Returns whether `point` is a control character, reorders or breaks the text
+// around it (bidi controls, line separators), or is invisible.
 bool IsHidden(uint32_t point);
 
-// Whether all of it is well-formed; otherwise `*bad_offset` is the first bad
-// byte.
+// Returns whether the text is well-formed UTF-8; if not, `*bad_offset` is the
+// offset of the first bad byte.
 bool IsUtf8(std::string_view text, size_t* bad_offset = nullptr);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// Words for messages, in integers only, so that they are the same everywhere.
-// The nearest word is the one with the fewest edits, up to a third of its
-// length, where two letters changed about are one edit:
+// Formats numbers with integer arithmetic only, so that they are the same on
+// every platform. Nearest returns the word with the fewest edits, up to a third
+// of its length, where swapping two neighbouring letters is one edit:
 //
 //   1536 -> 1.5 KiB     50257 -> 50,257     Nearest(kernle) -> kernel
 #include "source/wording.h"
@@ -22,7 +22,7 @@ void AppendHex(std::string& out, uint32_t value, int digits) {
   }
 }
 
-// Levenshtein with swaps of neighbours.
+// Optimal string alignment distance: Levenshtein with swaps of neighbours.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1);
   std::vector<size_t> now(b.size() + 1);
@@ -56,7 +56,7 @@ std::string BytesText(int64_t bytes) {
     scale *= 1024;
     ++unit;
   }
-  // In millionths (2^20ths) of the unit, so that times 100 fits.
+  // In units of 2^-20, so that multiplying by 100 does not overflow.
   const uint64_t parts = std::min(scale, uint64_t{1} << 20);
   const uint64_t in_parts = size / (scale / parts);
   const uint64_t whole = size / scale;
@@ -130,7 +130,7 @@ std::string CodeSpan(std::string_view text) {
     longest = std::max(longest, row);
   }
   const std::string fence(longest + 1, '`');
-  // One space at each end is no part of the code, unless all of it is spaces.
+  // Markdown strips one space at each end, unless the code is all spaces.
   const bool ends = shown.starts_with('`') || shown.ends_with('`') ||
                     (shown.starts_with(' ') && shown.ends_with(' ') &&
                      shown.find_first_not_of(' ') != std::string::npos);
@@ -151,7 +151,7 @@ std::string ShortQuote(std::string_view text) {
   constexpr size_t kLongest = 60;
   if (text.size() <= kLongest) return "`" + Printable(text) + "`";
   size_t cut = kLongest;
-  // Not inside a character: those bytes are 10xxxxxx.
+  // Do not cut inside a character: continuation bytes are 10xxxxxx.
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) {
     --cut;
   }
@@ -168,7 +168,7 @@ std::string FoldCase(std::string_view name) {
 
 std::optional<std::string> Nearest(std::string_view word,
                                    std::span<const std::string> candidates) {
-  constexpr size_t kLongest = 256;  // the distance is quadratic
+  constexpr size_t kLongest = 256;  // the distance takes quadratic time
   if (word.size() > kLongest) return std::nullopt;
   const std::string wanted = FoldCase(word);
   const size_t most = wanted.size() / 3;

@@ -1,4 +1,4 @@
-// Words for numbers and names, the same in every message.
+// Numbers and names as messages show them.
 #ifndef SHARDC_SOURCE_WORDING_H_
 #define SHARDC_SOURCE_WORDING_H_
 
@@ -10,7 +10,8 @@
 
 namespace shardc {
 
-// "0 B", "512 B", "1.5 KiB", "14.96 GiB": binary units, four digits at most.
+// Returns "0 B", "512 B", "1.5 KiB", "14.96 GiB": binary units, at most four
+// digits.
 std::string BytesText(int64_t bytes);
 // "8,030,261,248"
 std::string CountText(int64_t count);
@@ -18,23 +19,25 @@ std::string CountText(int64_t count);
 std::string Counted(int64_t count, std::string_view singular,
                     std::string_view plural = {});
 
-// Control characters, bidi overrides and invalid UTF-8 as \x1b or \u202e, so
-// that a hostile name cannot drive a terminal. Everything else as it is.
+// Escapes control characters, bidi overrides and invalid UTF-8 as \x1b or
+// \u202e, so that a hostile name cannot control the terminal.
 std::string Printable(std::string_view text);
 
-// The text as code in Markdown, printable, whatever backticks it holds.
+// Returns the text as a Markdown code span, made printable; backticks inside
+// are handled.
 std::string CodeSpan(std::string_view text);
-// The same in a table's cell, which a bar would end.
+// The same for a table cell, with `|` escaped.
 std::string CodeCell(std::string_view text);
 
-// "`text`", made printable and cut to a readable length.
+// Returns "`text`", made printable and shortened to a readable length.
 std::string ShortQuote(std::string_view text);
 
-// The candidate nearest to `word` (edit distance at most a third of its
-// length, case ignored), or nothing.
+// Returns the candidate with the smallest edit distance to `word`, at most a
+// third of its length and ignoring case, or nullopt.
 std::optional<std::string> Nearest(std::string_view word,
                                    std::span<const std::string> candidates);
-// "did you mean `x`?" of the nearest, or else `otherwise`.
+// Returns "did you mean `x`?" for the nearest candidate, or `otherwise` if
+// there is none.
 std::string DidYouMean(std::string_view word,
                        std::span<const std::string> candidates,
                        std::string_view otherwise = {});
@@ -42,7 +45,7 @@ std::string DidYouMean(std::string_view word,
                        std::span<const std::string_view> candidates,
                        std::string_view otherwise = {});
 
-// Names that differ in the case of ASCII letters alone become the same.
+// Lower-cases ASCII letters: names that differ only in case become equal.
 std::string FoldCase(std::string_view name);
 
 }  // namespace shardc

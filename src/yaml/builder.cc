@@ -1,12 +1,12 @@
-// The parser sends events and knows where a node begins, not where it ends.
-// Each open list or mapping is a frame on a stack; a whole node is put into
-// the frame on top, and its end is read from the text by scan.h:
+// Builds the tree. yaml-cpp reports where a node begins but not where it ends.
+// Each open list or mapping is a frame on a stack; a complete node is added to
+// the top frame, and scan.h finds its end in the text:
 //
 //   a: [x, 'b']   open {, a, open [, x, b, close, close
 //                 a 0-1, x 4-5, 'b' 7-10, the list 3-11
 //
-// An alias is a copy of its node, counted against a budget for all, so that
-// ten aliases of ten aliases of ... end as a finding.
+// An alias copies its node. The copies of a file share one budget of nodes, so
+// that ten aliases of ten aliases of ... end in a finding.
 #include "yaml/builder.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ YamlFailure YamlBuilder::FailureAt(size_t offset) const {
   failure.last_end = last_end_;
   failure.long_quote = long_quote_;
   if (stack_.empty() || !stack_.back().flow) return failure;
-  // `[a 'b` opens a map of one pair: its bracket is the list's.
+  // `[a 'b` opens an implicit one-pair mapping, which has the list's bracket.
   const size_t open = stack_.size();
   for (size_t up = 1; up <= std::min<size_t>(open, 2); ++up) {
     const size_t begin = stack_[open - up].node.begin;
@@ -147,8 +147,8 @@ std::string YamlBuilder::TagMessage(size_t begin) const {
   return "a tag: `" + Printable(text_.substr(at, end - at)) + "`";
 }
 
-// Tags of plain values go to the readers, for whom `!!float 4` may be a
-// bad number rather than a bad file.
+// Tags of plain values are left to the typed readers, for which `!!float 4` may
+// be a wrong number rather than a broken file.
 void YamlBuilder::KeepTag(const std::string& tag, size_t start,
                           YamlNode& node) {
   const bool is_key =
@@ -175,7 +175,7 @@ void YamlBuilder::CheckText(const YamlNode& node) {
   }
 }
 
-// `\u00a0 dp: 2` is a key with a blank before it that nobody sees.
+// `\u00a0 dp: 2` is a key that begins with an invisible blank.
 void YamlBuilder::CheckBlank(const YamlNode& node) {
   const size_t blank = OddBlank(text_, node.begin);
   if (blank == 0) return;
@@ -183,8 +183,8 @@ void YamlBuilder::CheckBlank(const YamlNode& node) {
        std::string(kOddBlankMessage), std::string(kOddBlankHelp));
 }
 
-// In block style the mark of a value that nobody wrote is that of the next
-// token, which may well be a key named `null`.
+// In block style yaml-cpp reports an omitted value at the next token, which may
+// be a key named `null`.
 bool YamlBuilder::WrittenHere(size_t word) const {
   if (stack_.empty() || stack_.back().flow) return true;
   const Frame& frame = stack_.back();
@@ -204,7 +204,8 @@ void YamlBuilder::PlaceUnwritten(size_t next, YamlNode& node) {
     node.begin = frame.key->begin;
     node.end = frame.key->end;
   } else if (frame.flow) {
-    // `{: 4}` has an empty key; a comma with nothing before it is a slip.
+    // `{: 4}` has an empty key; a comma without an entry before it is a
+    // mistake.
     node.end = std::min(next + 1, text_.size());
     if (next < text_.size() && text_[next] == ':') return;
     Fail(code::kYamlSyntax, node.begin, node.end,
@@ -217,7 +218,8 @@ void YamlBuilder::PlaceUnwritten(size_t next, YamlNode& node) {
   }
 }
 
-// The dash of an item without text, whose parser mark is the next token's.
+// Returns the dash of an item without text, which yaml-cpp reports at the next
+// token.
 size_t YamlBuilder::DashBefore(const Frame& frame, size_t next) const {
   const size_t column = ColumnOf(text_, frame.node.begin);
   size_t line = LineBegin(text_, next);
@@ -273,7 +275,7 @@ void YamlBuilder::Charge(size_t nodes, size_t begin, size_t end) {
        "write the values out");
 }
 
-// A whole node: remembered under its anchor and put where it belongs.
+// Stores a complete node under its anchor and adds it to the open collection.
 void YamlBuilder::Finish(YamlNode node, uint64_t anchor) {
   if (anchor != 0) {
     Charge(CountNodes(node), node.begin, node.end);
@@ -299,7 +301,7 @@ void YamlBuilder::Finish(YamlNode node, uint64_t anchor) {
 }
 
 void YamlBuilder::CheckKey(Frame& frame, const YamlNode& key) {
-  if (!key.IsScalar()) return;  // a reader's matter
+  if (!key.IsScalar()) return;  // typed readers report it
   if (key.text == "<<" && key.style == YamlStyle::kPlain) {
     Broken(code::kMergeKey, key.begin, key.end, "merge key `<<`",
            "write the keys out");

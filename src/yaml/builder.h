@@ -1,6 +1,6 @@
-// From the event parser's events to the tree: what is opened, closed and
-// named, and where. Knows nothing of the parser itself: anchors are numbers
-// (0: none), positions are byte offsets into the source.
+// Builds a tree from the YAML parser's events, including the byte range of
+// every node. Independent of yaml-cpp: anchors are numbers (0: none), positions
+// are byte offsets into the source.
 #ifndef SHARDC_YAML_BUILDER_H_
 #define SHARDC_YAML_BUILDER_H_
 
@@ -19,18 +19,18 @@ namespace shardc {
 
 class YamlBuilder {
  public:
-  // Thrown after a finding that leaves nothing to build; caught where the
-  // event parser is called.
+  // Thrown after a finding that makes the rest of the file useless; caught by
+  // the caller of the event parser.
   struct Stop {};
 
   YamlBuilder(const SourceRef& source, Findings& findings)
       : source_(source), text_(source->text()), findings_(findings) {}
 
-  // `at` is where the parser says that the node begins, with its anchor and
-  // tag; of a null that nobody wrote it is where the next token begins.
+  // `at` is the parser's position of the node with its anchor and tag. For an
+  // omitted null it is the start of the next token.
   void Null(size_t at, uint64_t anchor);
   void Alias(size_t at, uint64_t anchor);
-  // `tag` is resolved: "?" and "!" mean none.
+  // `tag` is resolved; "?" and "!" mean none.
   void Scalar(size_t at, const std::string& tag, uint64_t anchor,
               const std::string& value);
   void Open(YamlKind kind, size_t at, const std::string& tag, uint64_t anchor,
@@ -39,9 +39,9 @@ class YamlBuilder {
 
   const std::optional<YamlNode>& root() const { return root_; }
   std::optional<YamlNode> TakeRoot() { return std::move(root_); }
-  // Findings other than duplicate keys.
+  // True after any finding other than duplicate-key.
   bool broken() const { return broken_; }
-  // What was open when the parser gave up.
+  // Describes the open collections when the parser stopped at `offset`.
   YamlFailure FailureAt(size_t offset) const;
 
  private:
@@ -50,8 +50,9 @@ class YamlBuilder {
     YamlNode node;
     uint64_t anchor = 0;
     bool flow = false;
-    std::optional<YamlNode> key;  // of a mapping: its value comes next
-    std::map<std::string, size_t, std::less<>> keys;  // to key's offset
+    std::optional<YamlNode>
+        key;  // of a mapping: the key whose value comes next
+    std::map<std::string, size_t, std::less<>> keys;  // offset of each key
   };
 
   void Broken(const Code& code, size_t begin, size_t end, std::string message,
@@ -78,11 +79,12 @@ class YamlBuilder {
   std::string_view text_;
   Findings& findings_;
   std::vector<Frame> stack_;
-  std::map<uint64_t, YamlNode> anchors_;  // of whole nodes
+  std::map<uint64_t, YamlNode> anchors_;  // complete nodes by anchor
   std::optional<YamlNode> root_;
   size_t alias_nodes_ = 0;
-  size_t last_end_ = 0;               // of the last whole token seen
-  std::optional<size_t> long_quote_;  // the last one over several lines
+  size_t last_end_ = 0;  // end of the last complete token
+  std::optional<size_t>
+      long_quote_;  // the last quoted string over several lines
   bool broken_ = false;
 };
 

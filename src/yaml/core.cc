@@ -1,5 +1,5 @@
-// YAML 1.2's core schema by hand, over plain scalars only, without the words
-// that 1.1 had on top:
+// Classifies plain scalars by YAML 1.2's core schema, without the extra words
+// of YAML 1.1:
 //
 //   16, 0x10  integers     1., .5, 1e5, .inf  reals     True  boolean
 //   yes, 1_000, '16'       strings

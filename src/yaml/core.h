@@ -1,4 +1,4 @@
-// What YAML's core schema takes scalars for, and words for it.
+// Classifies scalars by YAML's core schema, and describes nodes in messages.
 #ifndef SHARDC_YAML_CORE_H_
 #define SHARDC_YAML_CORE_H_
 
@@ -16,10 +16,10 @@ enum class CoreType : uint8_t { kString, kBool, kInteger, kReal };
 CoreType CoreTypeOf(const YamlNode& scalar);
 bool IsCoreInteger(std::string_view text);
 
-// "a list", "the number `8`", "the string `x`", "null" ...
+// Returns "a list", "the number `8`", "the string `x`", "null" ...
 std::string Describe(const YamlNode& node);
 
-// How many decimal digits stand at `at`.
+// Counts the decimal digits from `at` on.
 size_t CountDigits(std::string_view text, size_t at);
 
 }  // namespace shardc

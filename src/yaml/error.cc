@@ -1,11 +1,12 @@
-// yaml-cpp says what it could not do next, which is often far behind the
-// slip. So the text before the fault is searched for the usual causes first,
-// the surest of them first: an open quote, an open bracket, a tab or a
-// no-break space as indentation, a line between two depths. Only then is
-// yaml-cpp's reason looked up in the table of wordings.
+// Finds the likely cause of a syntax error. yaml-cpp reports where it could not
+// continue, which is often far after the mistake. So the text before that
+// position is searched for the usual causes, the most certain first: an open
+// quote, an open bracket, a tab or a no-break space in the indentation, a line
+// between two indentation levels. If there is none, yaml-cpp's reason is
+// translated by a table.
 //
-//   `a: {b: 1` and the end of the file: yaml-cpp says `end of map flow not
-//   found` there, the finding points at `{`, which is never closed.
+//   `a: {b: 1` and the end of the file: yaml-cpp reports `end of map flow not
+//   found` at the end; the finding is placed at `{`, which is never closed.
 #include "yaml/error.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace shardc {
 namespace {
 
 struct Wording {
-  std::string_view reason;  // begins like this
+  std::string_view reason;  // prefix of yaml-cpp's message
   std::string_view message;
   std::string_view help;
 };
@@ -73,7 +74,7 @@ struct Report {
                  std::move(message), std::string(help));
   }
 
-  // Blanks that look like indentation and are not: tabs, no-break spaces.
+  // Characters that look like indentation but are not: tabs, no-break spaces.
   bool BadIndentation() const {
     const std::string_view text = source->text();
     size_t line = LineBegin(text, std::min(failure.offset, text.size()));
@@ -125,7 +126,8 @@ struct Report {
     return true;
   }
 
-  // `match: 'foo` runs to the quote that opens the next pattern.
+  // A missing closing quote: the string extends to the quote that opens the
+  // next pattern, as after `match: 'foo`.
   bool LongQuote() const {
     if (!failure.long_quote) return false;
     const auto end = QuotedEnd(source->text(), *failure.long_quote);

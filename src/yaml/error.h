@@ -1,5 +1,5 @@
-// The event parser's complaints in our words, at the place where the slip
-// was made rather than where it was noticed.
+// Reports YAML syntax errors at their likely cause, which is often before the
+// position where the parser stopped.
 #ifndef SHARDC_YAML_ERROR_H_
 #define SHARDC_YAML_ERROR_H_
 
@@ -13,10 +13,10 @@
 namespace shardc {
 
 struct YamlFailure {
-  size_t offset = 0;                // where the parser gave up
-  size_t last_end = 0;              // end of the last whole token
+  size_t offset = 0;                // where the parser stopped
+  size_t last_end = 0;              // end of the last complete token
   std::optional<size_t> open_flow;  // innermost open `[` or `{`
-  // The last quoted string that runs over several lines.
+  // The last quoted string over several lines.
   std::optional<size_t> long_quote;
 };
 

@@ -1,9 +1,9 @@
-// The members of a mapping are sorted into one slot for each known key. A key
-// that is not known but near to a known one counts as that one misspelt, so
-// that one slip is one finding:
+// Assigns the members of a mapping to one slot per known key. An unknown key
+// that resembles a known one also marks that key as present, so that one
+// mistake gives one finding:
 //
 //   {mtch: a, spec: []}  ->  unknown key `mtch`, did you mean `match`?
-//                            and not that `match` is missing, too
+//                            and no finding that `match` is missing
 #include "yaml/fields.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
   for (const YamlMember& member : node.members) {
     if (context.findings.Full()) break;
     if (!member.key.IsScalar()) {
-      // One such finding is enough: the file is no file of ours.
+      // One such finding is enough: the file has another format.
       if (!bad_key) {
         context.Add(code::kSchema, member.key,
                     "a key is " + Describe(member.key),
@@ -82,7 +82,7 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
                   std::move(help));
       continue;
     }
-    // Of a duplicate, which is a finding already, the first counts.
+    // A duplicate key already has a finding; the first value counts.
     auto& slot =
         fields.values_[static_cast<size_t>(found - table.keys.begin())];
     if (slot == nullptr) slot = &member.value;
@@ -100,7 +100,7 @@ const YamlNode* Fields::Require(const YamlContext& context,
                                 const YamlNode& node,
                                 std::string_view key) const {
   const YamlNode* value = Find(key);
-  // A misspelt one has its finding already.
+  // A misspelt key already has a finding.
   const bool misspelt =
       std::find(meant_.begin(), meant_.end(), key) != meant_.end();
   if (value == nullptr && !misspelt) {

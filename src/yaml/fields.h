@@ -1,4 +1,4 @@
-// The members of a mapping by a table of keys.
+// Reads the members of a mapping by a table of known keys.
 #ifndef SHARDC_YAML_FIELDS_H_
 #define SHARDC_YAML_FIELDS_H_
 
@@ -14,7 +14,7 @@
 
 namespace shardc {
 
-// A file being read, and where its findings go.
+// A file while it is read, and the destination of its findings.
 struct YamlContext {
   const YamlDocument& document;
   Findings& findings;
@@ -28,13 +28,14 @@ struct YamlContext {
 
 class Fields {
  public:
-  // Findings: not a mapping (schema), unknown keys with a suggestion.
+  // Returns nullopt after a finding if the node is no mapping (schema). Reports
+  // unknown keys with a suggestion.
   static std::optional<Fields> Read(const YamlContext& context,
                                     const YamlNode& node,
                                     const KeyTable& table);
-  // Null where the key is absent.
+  // Returns null if the key is absent.
   const YamlNode* Find(std::string_view key) const;
-  // A finding (schema) where the key is absent.
+  // Adds a finding (schema) and returns null if the key is absent.
   const YamlNode* Require(const YamlContext& context, const YamlNode& node,
                           std::string_view key) const;
 
@@ -42,10 +43,10 @@ class Fields {
   explicit Fields(const KeyTable& table) : table_(&table) {}
   const KeyTable* table_;
   std::vector<const YamlNode*> values_;  // in the table's order
-  std::vector<std::string> meant_;       // by unknown keys
+  std::vector<std::string> meant_;  // known keys that unknown ones resemble
 };
 
-// "`a`, `b` or `c`", "`a`, `b` and `c`"
+// Returns "`a`, `b` or `c`", "`a`, `b` and `c`".
 std::string Alternatives(std::span<const std::string_view> choices);
 std::string Listed(std::span<const std::string_view> names);
 

@@ -1,4 +1,4 @@
-// The keys that one mapping of a YAML file knows.
+// The known keys of one kind of mapping in a YAML file.
 #ifndef SHARDC_YAML_KEY_TABLE_H_
 #define SHARDC_YAML_KEY_TABLE_H_
 
@@ -8,7 +8,7 @@
 namespace shardc {
 
 struct KeyTable {
-  // Where the mapping stands: `rules.rules[]` is a rule of a rules file.
+  // Path of the mapping in its file: `rules.rules[]` is a rule of a rules file.
   std::string_view path;
   std::string_view what;  // for messages: "a rule"
   std::span<const std::string_view> keys;

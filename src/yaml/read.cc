@@ -1,5 +1,5 @@
-// One function for each kind of value: it gives the value, or adds a finding
-// that says what stands there in YAML's terms and what to write instead:
+// One function per type of value. It returns the value, or adds a finding that
+// names what the node contains in YAML's terms and what to write instead:
 //
 //   `yes` as a boolean  ->  is the string `yes`, not a boolean; write `true`
 #include "yaml/read.h"

@@ -1,5 +1,5 @@
-// Typed reading of YAML nodes: each reader gives the value or says, at the
-// value's place, what it saw instead.
+// Typed reading of YAML nodes. Each function returns the value, or nullopt
+// after a finding at the node that quotes what it contains.
 #ifndef SHARDC_YAML_READ_H_
 #define SHARDC_YAML_READ_H_
 
@@ -22,14 +22,14 @@ struct IntegerRange {
 };
 inline constexpr IntegerRange kAnyInteger = {
     std::numeric_limits<int64_t>::min()};
-// Decimal digits with an optional minus, unquoted; `number` otherwise. `what`
-// is the subject of the message: "`devices`".
+// Reads an unquoted integer: decimal digits, optionally after a minus. Finding:
+// `number`. `what` is the subject of the message, such as "`devices`".
 std::optional<int64_t> ReadInteger(const YamlContext& context,
                                    const YamlNode& node, std::string_view what,
                                    IntegerRange range);
-// The same over bare text: the error's wording, or nothing if it is good.
+// Why a text is no valid integer.
 struct IntegerFault {
-  std::string message;  // continues `what`: "is `0x10`, not ..."
+  std::string message;  // follows `what`: "is `0x10`, not ..."
   std::string help;
 };
 std::optional<int64_t> ParseInteger(std::string_view text, IntegerRange range,
@@ -38,45 +38,47 @@ std::optional<int64_t> ParseInteger(std::string_view text, IntegerRange range,
 struct RealRange {
   double least = 0;
   double most = 0;
-  bool below_most = false;  // `most` itself is too much
+  bool below_most = false;  // the limit `most` is exclusive
 };
-// A plain decimal number, an integer too; `number` otherwise.
+// Reads a plain decimal number, integers included. Finding: `number`.
 std::optional<double> ReadReal(const YamlContext& context, const YamlNode& node,
                                std::string_view what, RealRange range);
 
-// True with a finding for a tag, which the file's reader leaves to readers.
+// Returns true after a finding if the node has a tag. Most tags are refused
+// earlier, when the file is parsed.
 bool RefuseTag(const YamlContext& context, const YamlNode& node);
 
-// A string. What YAML reads as a number or a boolean is refused when
-// `strict`: a pattern `123` or `true` is a slip.
+// Reads a string. With `strict`, refuses plain scalars that YAML reads as
+// numbers or booleans: an unquoted pattern `123` or `true` is a mistake.
 std::optional<std::string> ReadText(const YamlContext& context,
                                     const YamlNode& node, std::string_view what,
                                     bool strict = false);
 std::optional<bool> ReadBool(const YamlContext& context, const YamlNode& node,
                              std::string_view what);
-// The index of one of `choices`.
+// Returns the index of one of `choices`.
 std::optional<size_t> ReadChoice(const YamlContext& context,
                                  const YamlNode& node, std::string_view what,
                                  std::span<const std::string_view> choices);
-// A size in bytes (source/byte_size.h).
+// Reads a size in bytes (source/byte_size.h).
 std::optional<int64_t> ReadBytes(const YamlContext& context,
                                  const YamlNode& node, std::string_view what);
-// A list of strings; one string serves for a list of one.
+// Reads a list of strings, or one string as a list of one.
 std::optional<std::vector<std::string>> ReadTexts(const YamlContext& context,
                                                   const YamlNode& node,
                                                   std::string_view what);
-// `version: 1`.
+// Checks `version: 1`.
 void CheckVersion(const YamlContext& context, const YamlNode* node);
 
-// A key as text; a finding of `code` where it is not a plain word or string.
+// Reads a key as text. Adds a finding of `code` unless it is a plain or quoted
+// scalar.
 std::optional<std::string> ReadKey(const YamlContext& context,
                                    const YamlNode& key, const Code& code,
                                    std::string_view what);
 
-// Why a text cannot be a mesh axis's name; empty if it can.
+// Returns why a text cannot name a mesh axis; empty if it can.
 std::string AxisNameFault(std::string_view name);
 
-// "`a`, `b` or `c`", "`a`, `b` and `c`"
+// Returns "`a`, `b` or `c`", "`a`, `b` and `c`".
 std::string Alternatives(std::span<const std::string_view> choices);
 std::string Listed(std::span<const std::string_view> names);
 

@@ -1,6 +1,6 @@
-// Ends of tokens, found by reading the text again from a known beginning:
-// plain ones by following their value, since folding may have changed blanks
-// only.
+// Finds the ends of tokens by scanning the text from a known start. Plain
+// scalars are followed character by character along their value, since folding
+// changes only blanks.
 //
 //   'it''s' # x   quoted, from 0 to 7
 //   a\n  b        plain with the value `a b`, from 0 to 5
@@ -26,7 +26,7 @@ bool IsIndicator(char c) {
   return c == ',' || c == '[' || c == ']' || c == '{' || c == '}';
 }
 
-// A byte that can end a plain word.
+// Returns whether the byte at `at` ends a plain word.
 bool EndsWord(std::string_view text, size_t at) {
   const char c = At(text, at);
   return at >= text.size() || IsBlank(c) || IsBreak(c) || IsIndicator(c) ||
@@ -48,7 +48,7 @@ bool LooksLikeUtf16(std::string_view text) {
          (a != 0 && a < 0x80 && b == 0 && text.size() % 2 == 0);
 }
 
-// C1 controls, which are two bytes in UTF-8; NEL is YAML text.
+// C1 controls, which take two bytes in UTF-8. NEL is allowed in YAML text.
 bool IsC1(std::string_view text, size_t at) {
   if (static_cast<unsigned char>(text[at]) != 0xc2) return false;
   const auto next = static_cast<unsigned char>(At(text, at + 1));
@@ -93,7 +93,7 @@ std::optional<TextFault> FindTextFault(std::string_view text) {
     if (byte >= 0x20 && byte != 0x7f && !IsC1(text, at)) continue;
     if (byte == '\t' || byte == '\n') continue;
     if (byte == '\r') {
-      // A lone CR breaks lines for some readers and not for others.
+      // A lone CR is a line break to some readers and not to others.
       if (At(text, at + 1) == '\n') continue;
       return TextFault{at, "a carriage return without a line feed",
                        "end lines with a line feed"};
@@ -210,7 +210,7 @@ size_t FlowEnd(std::string_view text, size_t at, char bracket) {
   for (;;) {
     at = SkipBlank(text, at);
     if (At(text, at) == bracket) return at + 1;
-    // A comma, or the colon of a key whose value nobody wrote.
+    // A comma, or the colon of a key without a value.
     if (At(text, at) != ',' && At(text, at) != ':') return at;
     ++at;
   }
@@ -240,7 +240,7 @@ std::optional<size_t> FindOpenQuote(std::string_view text, size_t at) {
     } else if (IsIndicator(c) || c == ':' || c == '-' || c == '?') {
       ++at;
     } else {
-      // A plain word: quotes inside it mean nothing.
+      // A plain word: quotes inside it are ordinary characters.
       while (at < text.size() && !EndsWord(text, at)) ++at;
     }
   }

@@ -1,5 +1,5 @@
-// Where pieces of YAML text begin and end: what the event parser does not
-// tell. All positions are byte offsets into the whole text.
+// Finds where pieces of YAML text begin and end, which yaml-cpp does not
+// report. All positions are byte offsets into the entire text.
 #ifndef SHARDC_YAML_SCAN_H_
 #define SHARDC_YAML_SCAN_H_
 
@@ -10,8 +10,8 @@
 
 namespace shardc {
 
-// Why bytes are not YAML text, and where; nothing if they are. Control
-// characters are refused too: the event parser gives some of them a meaning.
+// Describes why bytes are not YAML text. Control characters are refused too,
+// since yaml-cpp interprets some of them.
 struct TextFault {
   size_t offset = 0;
   std::string message;
@@ -19,30 +19,33 @@ struct TextFault {
 };
 std::optional<TextFault> FindTextFault(std::string_view text);
 
-// Past blanks, line breaks and comments.
+// Returns the offset after blanks, line breaks and comments.
 size_t SkipBlank(std::string_view text, size_t at);
-// As SkipBlank, and past `---` and `...` lines.
+// Like SkipBlank, and also skips `---` and `...` lines.
 size_t SkipEmptyDocument(std::string_view text, size_t at);
-// Past `&anchor` and `!tag` and the blanks after them; says whether there
-// was a tag.
+// Skips `&anchor` and `!tag` with the blanks after them. Sets `*tagged` if
+// there was a tag.
 size_t SkipProperties(std::string_view text, size_t at, bool* tagged);
 
-// Past the closing quote of the quoted scalar that begins at `at`; nothing
-// if it is never closed.
+// Returns the offset after the closing quote of the quoted scalar at `at`, or
+// nullopt if it is never closed.
 std::optional<size_t> QuotedEnd(std::string_view text, size_t at);
-// Past a plain scalar whose value, with line breaks folded, is `value`.
+// Returns the end of a plain scalar whose value, with line breaks folded, is
+// `value`.
 size_t PlainEnd(std::string_view text, size_t at, std::string_view value);
-// Past the last line of a block scalar whose `|` or `>` is at `at`.
-size_t BlockEnd(std::string_view text, size_t at);
-// Past the bracket that closes a flow collection whose last item ends at
+// Returns the end of the last line of a block scalar whose `|` or `>` is at
 // `at`.
+size_t BlockEnd(std::string_view text, size_t at);
+// Returns the offset after the bracket that closes a flow collection whose last
+// item ends at `at`.
 size_t FlowEnd(std::string_view text, size_t at, char bracket);
-// Past a null word (`~`, `null` ...) at `at`; nothing if there is none.
+// Returns the offset after a null word (`~`, `null` ...) at `at`, or nullopt.
 std::optional<size_t> NullWordEnd(std::string_view text, size_t at);
-// The first quote from `at` on that opens a scalar and is never closed.
+// Returns the first quote from `at` on that opens a scalar and is never closed.
 std::optional<size_t> FindOpenQuote(std::string_view text, size_t at);
 
-// The length of a blank at `at` that looks like a space and is none, or 0.
+// Returns the length of a character at `at` that looks like a space but is not
+// one (no-break space ...), or 0.
 size_t OddBlank(std::string_view text, size_t at);
 inline constexpr std::string_view kOddBlankMessage =
     "a blank that is not a space";

@@ -1,11 +1,9 @@
-// From bytes to the tree, in three steps: a guard over the bytes
-// (yaml_scan.h), the event parser of yaml-cpp, and our builder, which
-// closes what the event parser leaves open. What it would accept and we
-// must not: `'never closed`, `{dp: 2, , tp: 4}`, text after the document,
-// duplicate keys, `<<`, tags, `&a [*a]`. Its own loader is not used, nor its
-// reader of several documents, which never returns from a lone comma: the
-// parser is asked for a document at most twice. tests/parse/yaml_test.cc has
-// a case for each; tests/parse/fuzz_yaml.cc searches for more.
+// Parses YAML in three steps: scan.h checks the bytes, yaml-cpp's event parser
+// runs, and YamlBuilder builds the tree and rejects what yaml-cpp accepts:
+// `'never closed`, `{dp: 2, , tp: 4}`, text after the document, duplicate keys,
+// `<<`, tags, `&a [*a]`. yaml-cpp's Load is not used, nor LoadAll, which loops
+// for ever on a lone comma: HandleNextDocument is called at most twice.
+// tests/yaml has a case for each; tests/fuzz searches for more.
 #include "yaml/yaml.h"
 
 #include <yaml-cpp/eventhandler.h>
@@ -29,7 +27,8 @@ size_t PositionOf(const YAML::Mark& mark) {
   return mark.pos < 0 ? 0 : static_cast<size_t>(mark.pos);
 }
 
-// Hands the parser's events on. `base`: bytes before the text it was given.
+// Forwards the parser's events to the builder. `base`: bytes before the text
+// that the parser was given.
 class Events : public YAML::EventHandler {
  public:
   Events(YamlBuilder& builder, size_t base) : builder_(builder), base_(base) {}
@@ -68,7 +67,7 @@ class Events : public YAML::EventHandler {
   size_t base_;
 };
 
-// Sees whether another document begins, and leaves at once.
+// Detects that a second document begins, then stops.
 class Second : public YAML::EventHandler {
  public:
   std::optional<size_t> begin;
@@ -109,7 +108,7 @@ void ReportSecond(const SourceRef& source, size_t at, Findings& findings) {
                "keep one document in a file");
 }
 
-// Runs the event parser; false when there is no good tree.
+// Runs the event parser. Returns false if there is no valid tree.
 bool Run(const SourceRef& source, size_t base, YamlBuilder& builder,
          Findings& findings) {
   std::istringstream in{std::string(source->text().substr(base))};
@@ -123,7 +122,7 @@ bool Run(const SourceRef& source, size_t base, YamlBuilder& builder,
     } catch (const YamlBuilder::Stop&) {
     }
     if (!second.begin) return !builder.broken();
-    // A root that nobody wrote is worded by the caller.
+    // The caller words the finding for an empty document.
     if (builder.root() && builder.root()->IsNull()) return true;
     ReportSecond(source, *second.begin + base, findings);
     return false;

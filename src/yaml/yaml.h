@@ -1,11 +1,11 @@
-// A YAML file as a tree of our own that knows where everything stands.
+// Parses a YAML file into a tree that knows the byte range of every node.
 //
-// Strict where YAML libraries are lax: one document; no tags, merge keys,
-// duplicate keys, unterminated quotes or entries that nobody wrote; aliases
-// within a budget and never in circles; UTF-8 text only. Scalars stay text:
-// what they mean is for the typed readers of yaml_read.h.
+// Stricter than YAML libraries: one document; no tags, merge keys, duplicate
+// keys, unterminated quotes or implicit list entries; a limited number of
+// aliased nodes and no alias to itself; UTF-8 only. Scalars stay text, which
+// the typed readers of yaml/read.h interpret.
 //
-// Internal to the room; no other room sees YAML.
+// yaml-cpp is used in this room only.
 #ifndef SHARDC_YAML_YAML_H_
 #define SHARDC_YAML_YAML_H_
 
@@ -30,12 +30,12 @@ struct YamlNode {
   YamlKind kind = YamlKind::kNull;
   YamlStyle style = YamlStyle::kPlain;  // of scalars
   std::string text;                     // of scalars, unescaped
-  // `float` of a scalar tagged `!!float`: every reader refuses it, each in
-  // its own words. All other tags are refused when the file is read.
+  // `float` for a scalar tagged `!!float`, which every typed reader refuses
+  // with its own message. All other tags are refused while parsing.
   std::string tag;
-  size_t begin = 0;  // byte range in the source; of a null that nobody
-  size_t end = 0;    // wrote, the range of its key or dash
-  std::vector<YamlNode> items;      // of sequences
+  size_t begin = 0;             // byte range in the source; of an omitted null,
+  size_t end = 0;               // the range of its key or dash
+  std::vector<YamlNode> items;  // of sequences
   std::vector<YamlMember> members;  // of mappings, in file order
 
   bool IsNull() const { return kind == YamlKind::kNull; }
@@ -45,7 +45,7 @@ struct YamlNode {
 };
 
 struct YamlMember {
-  YamlNode key;  // a reader refuses one that is not a scalar
+  YamlNode key;  // typed readers refuse keys that are no scalars
   YamlNode value;
 };
 
@@ -53,11 +53,12 @@ class YamlDocument {
  public:
   static constexpr size_t kByteLimit = size_t{16} << 20;
   static constexpr size_t kDepthLimit = 64;
-  static constexpr size_t kAliasBudget = 100000;  // nodes that aliases make
+  static constexpr size_t kAliasBudget = 100000;  // nodes created by aliases
 
   // Findings: encoding, empty, limit, yaml-syntax, yaml-depth, yaml-alias,
-  // yaml-tag, merge-key, multi-document, duplicate-key. Duplicate keys alone
-  // still give a document, so that its other errors can be found.
+  // yaml-tag, merge-key, multi-document, duplicate-key. Returns nullopt after
+  // any of them but duplicate-key, so that the other errors of such a file are
+  // found too.
   static std::optional<YamlDocument> Parse(SourceRef source,
                                            Findings& findings);
 
@@ -74,7 +75,8 @@ class YamlDocument {
   YamlNode root_;
 };
 
-// What stands at a place of a file that was read before; null for nothing.
+// Returns the node at a place of a file that was read before; null if there is
+// none.
 const YamlNode* FindNode(const YamlNode& root, const Place& place);
 
 }  // namespace shardc

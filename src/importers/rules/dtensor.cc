@@ -1,6 +1,7 @@
-// PyTorch's placements, one per mesh axis, to specs. The axes of a dimension
-// are in the mesh's order but for strided ones: their factor is the parts that
-// later axes have made before, so it says behind which of them they come.
+// Converts PyTorch's placements, one per mesh axis, to specs. A dimension's
+// axes are in the mesh's order except for strided ones: a strided axis's factor
+// is the number of parts that later axes have already made, which gives the
+// axes it comes after.
 //
 //   a:2, b:4, ["_S(0, 4)", "S(0)"]  ->  [[b, a]]
 #include "importers/rules/exact.h"
@@ -11,7 +12,7 @@ namespace shardc::imports {
 namespace {
 
 struct Placed {
-  int64_t dim = -1;  // -1: whole
+  int64_t dim = -1;  // -1: replicated
   int64_t factor = 1;
 };
 
@@ -21,7 +22,7 @@ bool Refuse(const Code& code, JsonValue at, std::string message,
   return false;
 }
 
-// `S(0)`, `Shard(dim=0)`, `_StridedShard(dim=0, sf=4)`, ...
+// Reads `S(0)`, `Shard(dim=0)`, `_StridedShard(dim=0, sf=4)`, ...
 bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
   Scan scan(value.string(), value.place());
   const std::string word = scan.Word();
@@ -50,7 +51,8 @@ bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
   return true;
 }
 
-// From the last axis to the first, each put behind those that come before it.
+// Inserts the axis after the axes it is strided over. Called from the last axis
+// to the first.
 bool Insert(const Mesh& mesh, size_t axis, const Placed& placed, Spec& spec) {
   const auto dim = static_cast<size_t>(placed.dim);
   if (spec.size() <= dim) spec.resize(dim + 1);

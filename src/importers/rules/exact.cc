@@ -1,4 +1,4 @@
-// Names to patterns that match them and no other name of the source:
+// Makes patterns that match the given names and no other name of the source:
 //
 //   h.0.up [tp], h.1.up [tp], h.0.down [tp], h.1.down []
 //     ->  ^h\.[0-9]+\.up$ [tp], ^h\.0\.down$ [tp], ^h\.1\.down$ []
@@ -24,7 +24,7 @@ char SeparatorOf(const std::vector<NamedSpec>& params) {
   return dots > 0 ? '.' : '/';
 }
 
-// `h.*.up` of a name's template to a pattern.
+// Converts a name's template such as `h.*.up` to a pattern.
 std::string TemplatePattern(std::string_view name, char separator) {
   std::string out = "^";
   bool first = true;
@@ -95,7 +95,7 @@ std::string NameOfPath(std::string_view path) {
     return std::string(path);
   }
   std::vector<std::string> parts;
-  size_t i = path.find_first_of("[.");  // past the argument's own name
+  size_t i = path.find_first_of("[.");  // after the argument's own name
   while (i < path.size()) {
     const char c = path[i];
     if (c == '[') {

@@ -1,4 +1,4 @@
-// Systems that say of every parameter by its name how it is cut.
+// For systems that list the spec of every parameter by name.
 #ifndef SHARDC_IMPORTERS_RULES_EXACT_H_
 #define SHARDC_IMPORTERS_RULES_EXACT_H_
 
@@ -20,19 +20,21 @@ struct NamedSpec {
   Place place;
 };
 
-// A rule for each, or one for all whose names differ in whole numbers alone
-// and which are cut alike. False with a finding where a name comes twice.
+// Adds one rule per parameter, or one rule for all parameters whose names
+// differ only in numbers and whose specs are equal. Returns false after a
+// finding if a name occurs twice.
 bool AddExact(const std::vector<NamedSpec>& params, Imported& imported,
               Findings& findings);
 
-// JAX's paths as names: `params['a'][0].kernel` to `a/0/kernel`; what has no
-// brackets is a name already. flax's last part, `value`, is left out.
+// Converts JAX's key paths to names: `params['a'][0].kernel` to `a/0/kernel`. A
+// path without brackets is unchanged. flax's last part, `value`, is dropped.
 std::string NameOfPath(std::string_view path);
 
-// `["fsdp", null, ["a", "b"]]`; nothing with a finding (schema).
+// Reads `["fsdp", null, ["a", "b"]]`; nullopt after a finding (schema).
 std::optional<Spec> JsonSpec(JsonValue value, Findings& findings);
 
-// Axes of distinct names; false with a finding (schema, overflow).
+// Adds a mesh axis. Returns false after a finding if the name is taken (schema)
+// or the number of devices overflows (overflow).
 bool AddAxis(std::string_view name, int64_t size, const Place& place,
              Mesh& mesh, Findings& findings);
 

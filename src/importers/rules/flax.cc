@@ -1,5 +1,6 @@
-// Logical axis rules in Python source, as flax.linen and t5x have them: a list
-// of pairs of a logical name and an axis, a tuple of axes or None.
+// Imports logical axis rules from Python source, as flax.linen and t5x write
+// them: a list of pairs of a logical name and an axis, a tuple of axes, or
+// None.
 //
 //   [("batch", "data"), ("mlp", "model"), ("embed", None)]
 #include "importers/rules/importer.h"

@@ -1,12 +1,12 @@
-// transformers' tensor parallel plans. A parameter's numbers become `*`, and
-// it has the style of its own name, else of its module's:
+// Imports transformers' tensor parallel plans. Numbers in parameter names
+// become `*`. A parameter has the style of its own name, else of its module's:
 //
 //   {"layers.*.mlp.down_proj": "rowwise"}
 //     ->  layers\.[0-9]+\.mlp\.down_proj\.bias$ [], ...\.[^.]+$ [null, tp]
 //
-// Which dimension a style splits counts from the end, and the tensors of
-// experts that are parameters of their module have three; embeddings are
-// known by their names, as their weights stand the other way round.
+// The dimension that a style shards counts from the last. The tensors of
+// experts that are parameters of their module have three dimensions. Embeddings
+// are recognised by name, as their weights are transposed.
 #include <array>
 #include <optional>
 #include <string>
@@ -24,13 +24,14 @@
 namespace shardc::imports {
 namespace {
 
-// What a style makes of a weight [out, in]; an expert's has the experts first.
+// The effect of a style on a weight [out, in]; an expert's is [experts, out,
+// in].
 enum class Cut : uint8_t {
   kWhole,
   kOut,
   kIn,
   kFirst,      // experts
-  kPackedOut,  // of every part that is packed into the dimension
+  kPackedOut,  // each of the parts packed into the dimension
   kPackedIn,
   kEmbeddingRows,
   kEmbeddingColumns,
@@ -41,8 +42,8 @@ struct Style {
   Cut cut = Cut::kWhole;
 };
 
-// Of all versions from 4.5 on. What moves activations alone leaves weights
-// whole.
+// Styles of all versions from 4.5 on. A style that only moves activations
+// leaves its weights replicated.
 constexpr std::array kStyles = {
     Style{"colwise", Cut::kOut},
     Style{"colwise_rep", Cut::kOut},
@@ -97,7 +98,8 @@ bool HasExperts(std::string_view key) {
   return false;
 }
 
-// The split dimension of a weight of that rank; none where it is whole.
+// Returns the sharded dimension of a weight of that rank; nullopt if it is
+// replicated.
 std::optional<size_t> DimOf(Cut cut, size_t rank) {
   switch (cut) {
     case Cut::kWhole:
@@ -117,7 +119,7 @@ std::optional<size_t> DimOf(Cut cut, size_t rank) {
   return std::nullopt;
 }
 
-// `layers.*.q_proj` anywhere in a name, from the start of a part on.
+// Matches `layers.*.q_proj` anywhere in a name, from the start of a part.
 std::string KeyPattern(std::string_view key) {
   std::string out = "(?:^|\\.)";
   bool first = true;
@@ -141,7 +143,7 @@ class Reader {
     for (const JsonMember member : plan->members()) {
       if (!Add(member, findings)) return std::nullopt;
     }
-    // A parameter's own key wins over its module's.
+    // A parameter's own key has priority over its module's.
     Imported out;
     out.separator = '.';
     for (auto* rules : {&of_params_, &of_modules_}) {
@@ -153,7 +155,7 @@ class Reader {
   }
 
  private:
-  // The plan itself, or a member that holds one.
+  // Returns the plan itself, or the member that contains it.
   std::optional<JsonValue> PlanIn(JsonValue root, Findings& findings) const {
     const std::array<std::string_view, 4> members = {"tp_plan", "_tp_plan",
                                                      "base_model_tp_plan", ""};

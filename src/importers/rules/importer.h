@@ -1,6 +1,6 @@
-// Other systems' rules to ours: one file per format, one line each in
-// table.h. What cannot be carried over is a finding at its place, and then
-// nothing is imported.
+// Imports other systems' rules: one file per format, one line each in table.h.
+// Anything that cannot be converted is a finding at its place, and then nothing
+// is imported.
 #ifndef SHARDC_IMPORTERS_RULES_IMPORTER_H_
 #define SHARDC_IMPORTERS_RULES_IMPORTER_H_
 
@@ -30,7 +30,7 @@ struct Request {
 struct Importer {
   std::string_view name;
   std::string_view what;   // lower case, for lists of formats
-  std::string_view flags;  // those of its own: "--symbol --set"
+  std::string_view flags;  // flags of this format only: "--symbol --set"
   std::optional<Imported> (*read)(const Request& request, Findings& findings);
 };
 

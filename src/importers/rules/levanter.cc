@@ -1,11 +1,11 @@
-// Levanter's training configuration: which mesh axis a named axis of haliax
-// lies on where parameters are kept. Each name has one entry, which is the
-// last that speaks of it, and counts wherever the name is:
+// Imports Levanter's training configuration: the mesh axis that shards each
+// named axis of haliax in parameters. The last entry for a name wins, and it
+// applies wherever the name occurs:
 //
 //   tensor_parallel_axes: [mlp], parameter_axis_resources: {mlp: data}
-//     ->  mlp: data, embed: data (as fsdp_axis says where nobody does)
+//     ->  mlp: data, embed: data (the default of fsdp_axis)
 //
-// `mesh:` is how newer versions say it; theirs have other defaults.
+// Newer versions write `mesh:` and have other defaults.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -79,10 +79,10 @@ class Reader {
                   "version has");
   }
 
-  // The order in which they override each other is TrainerConfig's.
+  // Later entries override earlier ones in the order of TrainerConfig.
   bool ReadOlder(const YamlNode& trainer) {
     const auto data = AxisGroup{"data"};
-    AxisGroup batch = {"replica", "data"};  // of versions with both
+    AxisGroup batch = {"replica", "data"};  // default of both versions
     if (request_.mesh && !request_.mesh->Find("replica")) batch = data;
     return AddMap(trainer, "axis_resources") &&
            AddNames(trainer, "tensor_parallel_axes", "", {"model"}) &&
@@ -125,7 +125,8 @@ class Reader {
     return true;
   }
 
-  // A name or several that all lie on `axes`; `absent` where the key is.
+  // Adds a name or several that are all sharded over `axes`; `absent` is the
+  // value if the key is absent.
   bool AddNames(const YamlNode& node, std::string_view key,
                 std::string_view absent, const AxisGroup& axes) {
     const YamlNode* names = FindMember(node, key);
@@ -142,7 +143,7 @@ class Reader {
     return true;
   }
 
-  // A size that the file has must be the mesh's; -1 takes what is left.
+  // Checks the mesh's size of an axis against the file's; -1 means the rest.
   bool IsSize(const YamlNode& node, const std::string& axis) {
     const auto size = ReadInteger(context_, node, "`" + axis + "`", {-1});
     if (!size) return false;
@@ -173,7 +174,7 @@ class Reader {
                        });
   }
 
-  // The replicas inside a slice and across slices are one axis.
+  // Replicas within and across slices are one axis.
   bool CheckReplicas(const YamlNode& trainer) {
     int64_t product = 1;
     const YamlNode* last = nullptr;
@@ -182,7 +183,7 @@ class Reader {
       if (node == nullptr) continue;
       const auto size = ReadInteger(context_, *node, "`replica`", {-1});
       if (!size) return false;
-      if (*size < 0) return true;  // as many as there are slices
+      if (*size < 0) return true;  // one per slice
       const auto both = CheckedMul(product, *size);
       if (!both) {
         return Refuse(code::kOverflow, *node,

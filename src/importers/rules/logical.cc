@@ -1,5 +1,5 @@
-// What the three formats share: the rules over the names of `--names` become
-// one exact rule for each parameter:
+// Applies logical axis rules to the names of `--names`, which gives one exact
+// rule per parameter:
 //
 //   mlp: tp over {"up": ["embed", "mlp"]}  ->  ^up$: [null, tp]
 #include "importers/rules/logical.h"
@@ -13,7 +13,7 @@
 namespace shardc::imports {
 namespace {
 
-// `logical_shardings.json` of MaxText, or {"name": ["embed", "mlp"]}.
+// Reads MaxText's `logical_shardings.json` or {"name": ["embed", "mlp"]}.
 std::optional<Spec> NamesOf(JsonValue value, Findings& findings) {
   if (value.IsObject()) {
     const auto spec = value.Find("partition_spec");

@@ -1,4 +1,4 @@
-// Logical axis rules over the names that `--names` gives.
+// Converts logical axis rules, given the parameters' logical names (`--names`).
 #ifndef SHARDC_IMPORTERS_RULES_LOGICAL_H_
 #define SHARDC_IMPORTERS_RULES_LOGICAL_H_
 
@@ -11,17 +11,17 @@
 
 namespace shardc::imports {
 
-// The file of `--names`: MaxText's dump, or {"name": ["embed", "mlp"]}.
+// Reads the file of `--names`: MaxText's dump, or {"name": ["embed", "mlp"]}.
 std::optional<std::vector<LogicalNames>> ReadLogicalNames(
     const SourceRef& source, Findings& findings);
 
-// The parameters of `--names` as exact rules; what `resolve` makes of one over
-// `--mesh`, or nothing with a finding.
+// Makes an exact rule for each parameter of `--names`, with the spec that
+// `resolve` returns over `--mesh`. Returns nullopt after a finding.
 std::optional<Imported> ImportNamed(
     const Request& request, Findings& findings,
     const std::function<std::optional<Spec>(const LogicalNames&)>& resolve);
 
-// The same by rules in order.
+// The same for an ordered list of logical axis rules.
 std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
                                       const Request& request,
                                       Findings& findings);

@@ -1,5 +1,5 @@
-// MaxText's `logical_axis_rules` in YAML, a list of pairs whose second is an
-// axis, a list of axes or nothing:
+// Imports MaxText's `logical_axis_rules` in YAML: a list of pairs whose second
+// is an axis, a list of axes, or null.
 //
 //   logical_axis_rules: [['mlp', ['fsdp', 'tensor']], ['norm', 'tensor']]
 #include <utility>

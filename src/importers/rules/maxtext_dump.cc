@@ -1,5 +1,5 @@
-// MaxText's `named_shardings.json`: of every parameter its mesh, spec and
-// shape. Names are JAX's paths:
+// Imports MaxText's `named_shardings.json`: the mesh, spec and shape of every
+// parameter. Names are JAX's key paths:
 //
 //   .params/['params']/['decoder']/['kernel']  ->  params/params/decoder/kernel
 #include "importers/rules/exact.h"

@@ -1,5 +1,5 @@
-// Patterns are turned character by character; escapes and classes are kept
-// whole:
+// Translates patterns character by character; escapes and character classes are
+// copied:
 //
 //   glob  layers.*.q_[ab]  ->  ^layers\..*\.q_[ab]$
 #include "importers/rules/pattern.h"
@@ -11,7 +11,7 @@ bool IsSpecial(char c) {
   return std::string_view("\\.+*?()|[]{}^$").find(c) != std::string_view::npos;
 }
 
-// The end of a class that begins at `at`: past its bracket.
+// Returns the offset after the character class that begins at `at`.
 size_t ClassEnd(std::string_view text, size_t at) {
   size_t i = at + 1;
   if (i < text.size() && (text[i] == '^' || text[i] == '!')) ++i;
@@ -20,8 +20,8 @@ size_t ClassEnd(std::string_view text, size_t at) {
   return i < text.size() ? i + 1 : std::string_view::npos;
 }
 
-// A pattern that matches nothing with the separator in it by a dot or by a
-// class that says what is not.
+// Restricts dots and negated classes of a pattern to characters other than the
+// separator.
 std::string WithinPart(std::string_view pattern, char separator) {
   const std::string other =
       separator == '.' ? "\\." : std::string(1, separator);

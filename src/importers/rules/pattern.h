@@ -1,4 +1,4 @@
-// Other systems' ways of matching names as patterns that are searched.
+// Translates other systems' patterns to RE2 patterns that are searched.
 #ifndef SHARDC_IMPORTERS_RULES_PATTERN_H_
 #define SHARDC_IMPORTERS_RULES_PATTERN_H_
 
@@ -8,17 +8,17 @@
 
 namespace shardc::imports {
 
-// The characters as they are: `a.b` to `a\.b`.
+// Escapes a literal text: `a.b` to `a\.b`.
 std::string Literal(std::string_view text);
-// `^name$`
+// Returns `^name$`, escaped.
 std::string WholeName(std::string_view name);
-// Python's fnmatch, of whole names: `*.q_proj.*`.
+// Translates Python's fnmatch, which matches entire names: `*.q_proj.*`.
 std::string FromGlob(std::string_view glob);
-// A Python pattern with what RE2 spells otherwise put RE2's way (`\Z`).
+// Translates a Python pattern where RE2's syntax differs (`\Z`).
 std::string FromPython(std::string_view pattern);
-// One part of a path against each of the patterns in turn, wherever they
-// begin, each of them whole: (`attn`, `(q|k)`) to `(?:^|/)(?:attn)/(?:(q|k))
-// (?:/|$)` in one line. What could run into another part is kept out of it.
+// Matches consecutive parts of a path against the patterns in turn, each of
+// them completely: (`attn`, `(q|k)`) becomes
+// `(?:^|/)(?:attn)/(?:(q|k))(?:/|$)`. No pattern can match across a separator.
 std::string FromParts(std::span<const std::string> parts, char separator);
 
 }  // namespace shardc::imports

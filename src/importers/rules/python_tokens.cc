@@ -1,10 +1,10 @@
-// One pass over the bytes. Inside brackets line ends mean nothing; outside,
-// the blanks that a line begins with open and close blocks:
+// Splits Python source into tokens in one pass. Line ends inside brackets are
+// ignored; outside, the indentation of a line opens and closes blocks:
 //
 //   if x:          name name : newline
 //     y = 'a' 'b'  indent name = string string newline dedent
 //
-// Strings keep their value: `'\\d'` and `r'\d'` are one pattern.
+// Strings keep their value: `'\\d'` and `r'\d'` are the same pattern.
 #include "importers/rules/python_tokens.h"
 
 #include <algorithm>
@@ -109,7 +109,8 @@ class Tokenizer {
     }
   }
 
-  // The blanks of a line that holds more than these; true where it is over.
+  // Reads the indentation of a line. Returns true if the line is empty or a
+  // comment.
   bool Indentation() {
     size_t width = 0, i = at_;
     for (; i < text_.size(); ++i) {
@@ -241,8 +242,8 @@ class Tokenizer {
         std::move(value));
   }
 
-  // `{x["a"]!r:>{width}}` of a formatted string, or `{{`. Strings inside may
-  // have the quotes of the one around them.
+  // Skips `{x["a"]!r:>{width}}` of a formatted string, or `{{`. Strings inside
+  // may use the quotes of the string around them.
   void Replacement() {
     const size_t begin = at_;
     at_ += Peek(1) == '{' ? 2 : 1;
@@ -297,7 +298,7 @@ class Tokenizer {
         number = number << 4 | static_cast<uint32_t>(digit);
       }
       if (number >= 0xd800 && number < 0xe000) {
-        plain_ = false;  // half of a character, which no pattern matches
+        plain_ = false;  // half of a surrogate pair, which no pattern matches
         return;
       }
       if (number > kLastCodePoint) {
@@ -312,9 +313,9 @@ class Tokenizer {
       }
       AppendUtf8(value, number);
     } else if (c == 'N') {
-      plain_ = false;  // by its name, which is not looked up
+      plain_ = false;  // a \N{...} escape, which is not looked up
     } else {
-      // Python keeps the backslash of what is no escape.
+      // Python keeps the backslash of an unknown escape.
       value += '\\';
       at_ = begin + 1;
     }
@@ -363,10 +364,10 @@ class Tokenizer {
   size_t at_ = 0;
   bool line_start_ = true;
   bool good_ = true;
-  bool plain_ = true;  // the string at hand is known to the last byte
+  bool plain_ = true;  // the value of the current string is known exactly
   size_t nested_ = 0;
   std::vector<size_t> indents_ = {0};
-  std::vector<size_t> brackets_;  // where those stand that are open
+  std::vector<size_t> brackets_;  // offsets of the open brackets
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Python source as tokens, as far as literals and the statements around them
-// need: names, numbers, strings, operators, line ends and indentation.
+// Splits Python source into the tokens that literals and the statements around
+// them need: names, numbers, strings, operators, line ends and indentation.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_TOKENS_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_TOKENS_H_
 
@@ -36,7 +36,7 @@ struct PyTokenAt {
 struct PyComment {
   size_t begin = 0;
   std::string text;    // without `#` and the blanks around it
-  bool alone = false;  // nothing stands before it on its line
+  bool alone = false;  // nothing precedes it on its line
 };
 
 struct PyTokens {
@@ -44,8 +44,9 @@ struct PyTokens {
   std::vector<PyComment> comments;
 };
 
-// Findings: limit, encoding, python-syntax (an unterminated string or
-// bracket, indentation that fits nothing, a byte that begins nothing).
+// Findings: limit, encoding, python-syntax (an unterminated string or bracket,
+// inconsistent indentation, a byte that begins no token). Returns nullopt after
+// a finding.
 std::optional<PyTokens> TokenizePython(const SourceRef& source,
                                        Findings& findings);
 

@@ -1,5 +1,5 @@
-// A cursor that only goes forward: each call takes what it asks for, or says
-// that it is not there, having passed blanks at most.
+// A cursor that only moves forward: each call takes what it is asked for, or
+// fails after skipping at most blanks.
 //
 //   `devices=[4,1]`: Take("devices=["), Number() 4, Take(","), Number() 1
 #include "importers/rules/scan.h"

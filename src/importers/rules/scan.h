@@ -13,7 +13,7 @@ namespace shardc::imports {
 
 class Scan {
  public:
-  // `place` is where `text` stands, or what it is the value of.
+  // `place` is the place of `text` in a file, or of the value that contains it.
   Scan(std::string_view text, Place place) : text_(text), place_(place) {}
 
   bool AtEnd() const { return at_ >= text_.size(); }
@@ -21,20 +21,20 @@ class Scan {
   size_t at() const { return at_; }
   void MoveTo(size_t at) { at_ = at; }
   void Blanks();
-  // Past `word`, blanks before it left out; false where it is not next.
+  // Skips blanks and takes `word`; returns false if another text is next.
   bool Take(std::string_view word);
-  // Up to the next `word` and past it; false where there is none.
+  // Moves past the next `word`; returns false if there is none.
   bool Find(std::string_view word);
   std::optional<int64_t> Number();
-  // In quotes, which are `'` or `"`; `\22` and `\"` undone.
+  // Takes a string in `'` or `"` and replaces its escapes `\22` and `\"`.
   std::optional<std::string> Quoted();
-  // `[A-Za-z0-9_.-]+`
+  // Takes `[A-Za-z0-9_.-]+`.
   std::string Word();
   std::string_view Since(size_t begin) const {
     return text_.substr(begin, at_ - begin);
   }
 
-  // A finding (foreign-syntax) here.
+  // Adds a finding (foreign-syntax) at the cursor.
   void Refuse(const std::string& message, Findings& findings) const;
   Place PlaceOf(size_t begin, size_t end) const;
 

@@ -1,5 +1,5 @@
-// Shardy's MLIR: the mesh, and the shardings of the arguments of `@main`. An
-// argument's name is its `jax.arg_info`, or its number:
+// Imports Shardy's MLIR: the mesh, and the shardings of the arguments of
+// `@main`. An argument's name is its `jax.arg_info`, or its number:
 //
 //   %arg0: tensor<8x4xf32> {jax.arg_info = "w",
 //     sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}  ->  ^w$ [tp, null]
@@ -67,7 +67,7 @@ class Reader {
     return false;
   }
 
-  // `sdy.mesh @mesh = <["a"=2]>`; a second one is another story.
+  // Reads `sdy.mesh @mesh = <["a"=2]>`. A second, different mesh is a finding.
   bool ReadMesh(Scan& scan) {
     if (!scan.Find("sdy.mesh @")) {
       scan.Refuse("there is no `sdy.mesh` here", findings_);
@@ -104,7 +104,7 @@ class Reader {
     return true;
   }
 
-  // `: tensor<8x4xf32> {attributes}`, and perhaps a place in a source.
+  // Reads `: tensor<8x4xf32> {attributes}` and an optional location.
   bool Argument(Scan& scan, int64_t number) {
     if (!scan.Take(":") || !scan.Take("tensor<") || !scan.Find(">")) {
       scan.Refuse("a tensor's type is missing here", findings_);
@@ -157,7 +157,7 @@ class Reader {
     return true;
   }
 
-  // Past a value, its brackets and strings and all.
+  // Skips a value with its brackets and strings.
   bool Skip(Scan& scan) {
     int depth = 0;
     while (!scan.AtEnd()) {
@@ -175,7 +175,7 @@ class Reader {
     return false;
   }
 
-  // `#sdy.sharding<@mesh, [{"tp", ?}p0, {}], replicated={"dp"}>`
+  // Reads `#sdy.sharding<@mesh, [{"tp", ?}p0, {}], replicated={"dp"}>`.
   bool AddParam(const std::string& name, Scan& scan) {
     const size_t begin = scan.at();
     Spec spec;

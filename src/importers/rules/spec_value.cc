@@ -1,5 +1,5 @@
-// A spec's entries are names of mesh axes; symbols such as HEAD stay what they
-// are, as shardc knows them under the same names:
+// Converts Python values to specs. Entries are names of mesh axes; symbols such
+// as HEAD are kept, since shardc has tokens of the same names:
 //
 //   PartitionSpec(("fsdp", "sp"), None, TP)  ->  [[fsdp, sp], null, TP]
 #include "importers/rules/spec_value.h"

@@ -1,4 +1,4 @@
-// Specs and axis rules of Python values, for whoever reads Python.
+// Converts Python values to specs and axis rules.
 #ifndef SHARDC_IMPORTERS_RULES_SPEC_VALUE_H_
 #define SHARDC_IMPORTERS_RULES_SPEC_VALUE_H_
 
@@ -12,17 +12,17 @@
 
 namespace shardc::imports {
 
-// A value that is not written in the file, told where that is.
+// Adds a finding for a value that is not literally in the file, at its use.
 void RefuseUnknown(const SourceRef& source, const PyValue& value,
                    Findings& findings);
 
-// `None`, `"tp"` or a tuple of names.
+// Converts `None`, `"tp"` or a tuple of names.
 std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
-// PartitionSpec(...), a bundle that is resolved, None, or a plain tuple.
+// Converts PartitionSpec(...), a resolved bundle, None, or a plain tuple.
 std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
-// PartitionAxis(head_axis="tp", ...)
+// Converts PartitionAxis(head_axis="tp", ...).
 std::optional<AxisRules> AxesOf(const SourceRef& source, const PyValue& value,
                                 Findings& findings);
 

@@ -1,5 +1,5 @@
-// The formats of `shardc import`, one line each: a record that a source of
-// this folder defines. Read by whoever defines SHARDC_IMPORT.
+// The formats of `shardc import`, one line each: a record defined by a source
+// file of this folder. Include this file after defining SHARDC_IMPORT.
 SHARDC_IMPORT(kPython)
 SHARDC_IMPORT(kFlax)
 SHARDC_IMPORT(kT5x)

@@ -1,4 +1,4 @@
-// Mesh axes in other systems' YAML.
+// Reads mesh axes from other systems' YAML.
 #ifndef SHARDC_IMPORTERS_RULES_YAML_AXES_H_
 #define SHARDC_IMPORTERS_RULES_YAML_AXES_H_
 
@@ -10,10 +10,10 @@
 
 namespace shardc::imports {
 
-// The value of a key; null where a mapping lacks it or there is no mapping.
+// Returns the value of a key; null if the node is no mapping or lacks the key.
 const YamlNode* FindMember(const YamlNode& node, std::string_view key);
 
-// An axis, a list of axes, or nothing.
+// Reads an axis, a list of axes, or null.
 std::optional<AxisGroup> ReadAxes(const YamlNode& node);
 
 }  // namespace shardc::imports
