@@ -1,6 +1,7 @@
 // Devices are numbered with the last mesh axis fastest, parts with the last
-// axis of the last dimension fastest; the axes of a spec weigh a device's
-// coordinates to its part, and a part's digits are its place:
+// axis of the last dimension fastest. A part's number is the sum of a device's
+// coordinates times the weights of the spec's axes; the digits of the number
+// are the part's indices along the dimensions:
 //
 //   dp 2, tp 4, [8, 6] by [tp, dp]   device 6 is (1, 2)
 //   part 2 * 2 + 1 * 1 = 5           rows 4 to 6, columns 3 to 6
@@ -27,7 +28,7 @@ std::optional<Cut> Cut::Make(const Spec& spec, const Shape& shape,
   cut.shape_ = shape;
   cut.divisions_.assign(shape.size(), 1);
   std::set<std::string> seen;
-  // From the last axis of the last dimension, which counts by one.
+  // Starts at the last axis of the last dimension, whose weight is 1.
   for (size_t dim = spec.size(); dim > 0;) {
     --dim;
     for (size_t i = spec[dim].size(); i > 0;) {
@@ -35,7 +36,7 @@ std::optional<Cut> Cut::Make(const Spec& spec, const Shape& shape,
       const std::string& name = spec[dim][i];
       const auto axis = mesh.Find(name);
       if (!axis || !seen.insert(name).second) return std::nullopt;
-      if (shape[dim] == 0) continue;  // all hold the same nothing
+      if (shape[dim] == 0) continue;  // every part is empty
       cut.steps_.push_back({*axis, cut.parts_});
       cut.parts_ *= mesh.axes[*axis].size;
       cut.divisions_[dim] *= mesh.axes[*axis].size;

@@ -1,4 +1,4 @@
-// Rectangular parts of tensors, and which part a device holds.
+// Rectangular parts of tensors, and the part that each device holds.
 #ifndef SHARDC_CHECKPOINT_BOX_H_
 #define SHARDC_CHECKPOINT_BOX_H_
 
@@ -24,26 +24,26 @@ struct Box {
 
 Box WholeBox(const Shape& shape);
 
-// The distinct parts that a spec cuts a tensor into, and who holds which.
-// Along each dimension the parts are numbered by the coordinates of the
-// group's axes, the first the most significant.
+// The distinct parts into which a spec divides a tensor, and the devices that
+// hold them. Along each dimension the parts are numbered by the coordinates of
+// the group's axes, the first axis the most significant.
 class Cut {
  public:
-  // Nothing where the spec is not legal for the shape: an axis twice or not
-  // in the mesh, more entries than dimensions, a dimension that does not
-  // divide.
+  // Returns nullopt if the spec is illegal for the shape: an axis that occurs
+  // twice or is not in the mesh, more entries than dimensions, or a size that
+  // its axes do not divide.
   static std::optional<Cut> Make(const Spec& spec, const Shape& shape,
                                  const Mesh& mesh);
 
   int64_t parts() const { return parts_; }
-  // Number of the part that a device with these coordinates holds.
+  // The number of the part that a device with these coordinates holds.
   int64_t PartOf(const std::vector<int64_t>& coordinates) const;
   Box BoxOf(int64_t part) const;
 
  private:
   struct Step {
     size_t axis = 0;     // index into the mesh's axes
-    int64_t weight = 0;  // of its coordinate in the part's number
+    int64_t weight = 0;  // of the axis's coordinate in the part's number
   };
   std::vector<Step> steps_;
   Shape shape_;      // of the tensor

@@ -1,9 +1,13 @@
-// Long texts are folded by carry-less products where vectors have them
-// (checksum_simd.h). The rest goes through the processor's instruction, which
-// takes eight bytes a cycle but gives its result after three, so three runs
-// go side by side. Their remainders are joined by moving one over the zeros
-// that stand for the next: multiplication by x^(8n) modulo the polynomial,
-// which for the runs' fixed length is four table look-ups.
+// Long texts are folded by carry-less products on targets with such vector
+// instructions (checksum_simd.h). The rest uses the processor's CRC
+// instruction, which accepts eight bytes per cycle but has a latency of three
+// cycles, so three runs are computed in parallel. The CRC of two runs in
+// sequence is the first CRC multiplied by x^(8n) modulo the polynomial, for a
+// second run of n bytes, plus the second CRC; for the fixed length of the runs
+// the multiplication is four table look-ups.
+//
+//   runs a b c of 4096 bytes: crc(abc) = (crc(a) x^32768 + crc(b)) x^32768
+//                                        + crc(c)
 #include "checkpoint/checksum.h"
 
 #include <array>
@@ -32,14 +36,14 @@ constexpr std::array<uint32_t, 256> kBytes = [] {
 
 constexpr size_t kRun = 4096;  // bytes of each of the three runs
 
-// A remainder moved over `Bytes` zeros, a byte of it at a time.
+// Multiplies a CRC by x^(8 * Bytes), by one table per byte of the CRC.
 template <size_t Bytes>
 struct Mover {
   std::array<std::array<uint32_t, 256>, 4> table{};
   constexpr Mover() {
     const uint32_t power = CrcPowerOfBytes(Bytes);
     for (uint32_t k = 0; k < 4; ++k) {
-      // Linear: the entries of single bits give all others.
+      // The map is linear, so the entries of single bits give all others.
       for (uint32_t bit = 0; bit < 8; ++bit) {
         table[k][uint32_t{1} << bit] =
             CrcMultiply(uint32_t{1} << (8 * k + bit), power);

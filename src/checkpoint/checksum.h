@@ -1,6 +1,6 @@
-// CRC-32C (Castagnoli), the checksum of the pieces in `shards.json`: fast
-// enough to be taken of every byte while it is copied, and that of two halves
-// gives that of the whole.
+// CRC-32C (Castagnoli), the checksum of the pieces in `shards.json`. It is fast
+// enough to be computed for every byte that is copied, and the checksums of two
+// texts give that of their concatenation.
 #ifndef SHARDC_CHECKPOINT_CHECKSUM_H_
 #define SHARDC_CHECKPOINT_CHECKSUM_H_
 
@@ -12,17 +12,18 @@
 
 namespace shardc {
 
-// Of `bytes` after a text whose checksum is `before` (0: none).
+// The checksum of `bytes` after a text with the checksum `before` (0: no text).
 uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 
-// Of two texts, the second of `second_size` bytes, one after the other.
+// The checksum of two texts in sequence; the second has `second_size` bytes.
 uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t second_size);
 
 // "crc32c:0123abcd"
 std::string ChecksumText(uint32_t crc);
 std::optional<uint32_t> ParseChecksum(std::string_view text);
 
-// The plain table loop, whatever the machine: the oracle of the fast one.
+// The table loop, the same on every machine; tests compare the fast one with
+// it.
 uint32_t Crc32cByTable(std::string_view bytes, uint32_t before = 0);
 
 }  // namespace shardc

@@ -1,4 +1,5 @@
-// Arithmetic modulo CRC-32C's polynomial, bits reversed: bit 31 is x^0.
+// Arithmetic modulo the polynomial of CRC-32C with bits reversed: bit 31 is
+// x^0.
 #ifndef SHARDC_CHECKPOINT_CHECKSUM_POLYNOMIAL_H_
 #define SHARDC_CHECKPOINT_CHECKSUM_POLYNOMIAL_H_
 
@@ -8,7 +9,7 @@ namespace shardc {
 
 inline constexpr uint32_t kCrc32cPolynomial = 0x82F63B78u;  // bits reversed
 
-// Product modulo the polynomial; bit 31 is x^0.
+// The product modulo the polynomial; bit 31 is x^0.
 constexpr uint32_t CrcMultiply(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {

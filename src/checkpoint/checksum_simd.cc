@@ -1,8 +1,9 @@
 // Folding (Gopal and others, "Fast CRC Computation for Generic Polynomials
-// Using PCLMULQDQ Instruction", Intel 2009): a block of 128 bits that stands
-// D bits before another is the same, modulo the polynomial, as its halves'
-// products with x^(D+32) and x^(D-32) added to that other block. Sixteen
-// blocks go side by side; what is left of them in the end is a text again.
+// Using PCLMULQDQ Instruction", Intel 2009). A block of 128 bits that precedes
+// another by D bits can be replaced, without changing the CRC, by the products
+// of its halves with x^(D+32) and x^(D-32) modulo the polynomial, added to that
+// other block. Sixteen blocks are folded in parallel; the folded rest is a
+// shorter text with the same CRC.
 #include "checkpoint/checksum_simd.h"
 
 #include "checkpoint/checksum_polynomial.h"
@@ -10,7 +11,8 @@
 #define HWY_WANT_AVX3_DL 1  // products of four blocks at once
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "checkpoint/checksum_simd.cc"
-#include <hwy/foreach_target.h>  // before highway.h: it compiles this again
+// before highway.h: it compiles this file per target
+#include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "floats/targets_simd.h"
@@ -19,7 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace shardc {
 namespace HWY_NAMESPACE {
 
-// Elsewhere the processor's own instruction is as fast, or products are slow.
+// On other targets the CRC instruction is as fast, or carry-less products are
+// slow.
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -32,7 +35,8 @@ size_t Fold(const char* bytes, size_t count, uint32_t state, char* folded,
   const size_t step = hn::Lanes(d8);
   const size_t stride = 4 * step;
   if (count < 2 * stride || stride > kMaxFoldedBytes) return 0;
-  // One bit to the left: products of reversed numbers come out one lower.
+  // Shifted left by one bit: the product of bit-reversed numbers is one bit too
+  // low.
   static const uint64_t factors[2] = {
       uint64_t{CrcPowerOfBytes(stride + 4)} << 1,
       uint64_t{CrcPowerOfBytes(stride - 4)} << 1};

@@ -1,10 +1,14 @@
-// Workers take blocks of tensors in turn. For a block each source piece is
-// read as one run into a buffer; each wanted part is written from there as
-// one run too: straight, where the block holds it in one run, else after its
-// rows have been gathered. Where little of what one read would take in is
-// wanted and the rows are long, the rows are read one by one instead.
+// Worker threads take blocks of tensors in turn. For each block, every source
+// piece is read into a buffer as one run. Each output part is then written as
+// one run: directly, if the block holds it contiguously, otherwise after its
+// rows were gathered. If only a small share of a run is needed and the rows are
+// long, the rows are read one by one instead.
 //
-// A part's checksum is joined from those of its runs when the last is done.
+// The checksum of a part is combined from the checksums of its runs when the
+// last of them is written.
+//
+//   w [8, 4] from 1 piece to 2 parts of columns: 1 read of 8 rows; rows are
+//   gathered into 2 runs of [8, 2], and each run is 1 write
 #include "checkpoint/copy.h"
 
 #include <errno.h>
@@ -30,14 +34,14 @@
 namespace shardc {
 namespace {
 
-// Blocks fit in a second-level cache, but for tensors in many parts, whose
-// runs would become too short to write.
+// A block fits into a second-level cache. Tensors with many parts have larger
+// blocks, because their runs would otherwise be too short to write.
 constexpr int64_t kBlock = int64_t{512} << 10;
 constexpr int64_t kMaxBlock = int64_t{4} << 20;
 constexpr int64_t kRunPerPart = int64_t{32} << 10;
 constexpr size_t kCacheLine = 64;
-constexpr int64_t kBuffers = 3;  // source, gathered, cast
-// Rows from this length on are worth a system call each.
+constexpr int64_t kBuffers = 3;  // per worker: source, gathered, cast
+// The length in bytes from which a row is worth a system call.
 constexpr int64_t kLongRun = int64_t{16} << 10;
 
 struct Target {
@@ -45,25 +49,25 @@ struct Target {
   size_t piece = 0;
 };
 
-// One checksummed run of a part, by its place in the part.
+// The checksum of one run of a part, with its position in the part.
 struct Chunk {
   int64_t offset = 0;
   int64_t bytes = 0;
   uint32_t crc = 0;
 };
 
-// A tensor while it is being copied.
+// A tensor that is being copied.
 struct Work {
   size_t tensor = 0;
   Grid grid;
   int64_t block_bytes = 0;
   int64_t blocks = 0;
   std::vector<std::vector<Target>> targets = {};  // by part
-  std::vector<int64_t> left = {};                 // units to do, by part
-  std::vector<std::vector<Chunk>> chunks = {};    // by part
+  std::vector<int64_t> left = {};               // blocks to be written, by part
+  std::vector<std::vector<Chunk>> chunks = {};  // by part
 };
 
-// Which pieces want each part of each tensor.
+// The output pieces that need each part of each tensor.
 class Wanted {
  public:
   Wanted(const Transfer& transfer, const std::vector<CopyTarget>& files,
@@ -98,11 +102,11 @@ bool AllZero(const char* bytes, size_t count) {
          (bytes[0] == 0 && std::memcmp(bytes, bytes + 1, count - 1) == 0);
 }
 
-// A part of a block that is read from one source.
+// A region of a block that is read from one source.
 struct Load {
   size_t source = 0;
   Region region;                // one run in the source piece
-  const char* bytes = nullptr;  // null: its rows are read one by one
+  const char* bytes = nullptr;  // null: rows are read one by one
 };
 
 class Copier {
@@ -122,7 +126,7 @@ class Copier {
   }
 
   bool Run(Findings& findings) {
-    // A worker takes blocks until none is left.
+    // A worker runs until no blocks are left.
     ParallelFor(threads_, threads_, [this](int64_t) { Worker(); });
     if (!stop_) return true;
     findings.Append(std::move(first_error_));
@@ -154,7 +158,7 @@ class Copier {
     if (!stop_.exchange(true)) first_error_ = std::move(findings);
   }
 
-  // The next block, with its tensor; null when all are taken.
+  // The next block, with its tensor; null when all blocks are taken.
   std::pair<std::shared_ptr<Work>, int64_t> Next() {
     const std::lock_guard lock(mutex_);
     while (!stop_) {
@@ -175,7 +179,8 @@ class Copier {
   std::shared_ptr<Work> Begin(size_t index) {
     const TransferTensor& tensor = transfer_.tensors[index];
     std::string why;
-    auto grid = Grid::Make(tensor, &why);  // judged when it was planned
+    // was legal when the transfer was planned
+    auto grid = Grid::Make(tensor, &why);
     auto work = std::make_shared<Work>(Work{index, std::move(*grid), 0, 0});
     work->block_bytes =
         std::clamp(kRunPerPart * static_cast<int64_t>(tensor.parts.size()),
@@ -217,8 +222,8 @@ class Copier {
     return true;
   }
 
-  // What of a source's share of the block is worth reading in one run:
-  // nothing less than the rows that some part wants.
+  // The region of a source's share of the block that is read in one run: the
+  // smallest that holds all rows which some part needs.
   Load PlanLoad(const Work& work, size_t source, const Region& block,
                 const std::vector<std::pair<size_t, Region>>& parts,
                 bool* in_one) const {
@@ -240,7 +245,8 @@ class Copier {
       load.region.end = load.region.begin;
       return load;
     }
-    // Cutting the first dimension of several steps keeps it one run.
+    // A shorter range of the first dimension with several steps is still one
+    // run.
     for (size_t i = 0; i < hull.begin.size(); ++i) {
       if (load.region.end[i] - load.region.begin[i] == 1) continue;
       load.region.begin[i] = hull.begin[i];
@@ -272,7 +278,8 @@ class Copier {
             pieces[source].offset +
             work.grid.sources()[source].OffsetOf(load.region) * unit;
         char* to = scratch.source.data() + used;
-        // As far into a cache line as in the file: the system copies faster.
+        // The same offset in a cache line as in the file: the kernel then
+        // copies faster.
         const auto lag =
             (static_cast<uintptr_t>(from) % kCacheLine + kCacheLine -
              reinterpret_cast<uintptr_t>(to) % kCacheLine) %
@@ -290,7 +297,7 @@ class Copier {
     return true;
   }
 
-  // The region's bytes in row-major order, in the source's type.
+  // Copies the region's bytes in row-major order, in the source's dtype.
   bool Assemble(const Work& work, const Region& region,
                 const std::vector<Load>& loads, Scratch& scratch,
                 const char** out, Findings& findings) const {
@@ -429,7 +436,7 @@ class Copier {
   int threads_ = 1;
   int64_t most_bytes_ = kMaxBlock;
 
-  std::mutex mutex_;  // guards what follows and the works' left and chunks
+  std::mutex mutex_;  // guards all below, and tensors' left and chunks
   std::atomic<bool> stop_ = false;
   Findings first_error_;
   std::shared_ptr<Work> work_;
@@ -437,7 +444,7 @@ class Copier {
   size_t next_tensor_ = 0;
 };
 
-// Opens the sources and holds them to what their headers were read from.
+// Opens the sources and checks that they are the files whose headers were read.
 bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
                  Findings& findings) {
   for (const SourceFile& source : transfer.sources) {
@@ -449,7 +456,7 @@ bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
 }
 
 bool HasHeader(const InputFile& input, const SourceFile& source) {
-  Findings findings;  // what cannot be read any more has changed, too
+  Findings findings;  // a file that is no longer readable counts as changed
   const auto header =
       input.Head(static_cast<size_t>(source.header_bytes), findings);
   return header && Crc32c(*header) == source.header_crc;

@@ -1,5 +1,5 @@
-// The copying of a transfer: every needed source byte is read once, every
-// piece written in long runs, checksums taken on the way.
+// Copies the data of a transfer: every needed source byte is read once, every
+// piece is written in long runs, and checksums are computed on the way.
 #ifndef SHARDC_CHECKPOINT_COPY_H_
 #define SHARDC_CHECKPOINT_COPY_H_
 
@@ -12,25 +12,25 @@
 
 namespace shardc {
 
-// An output's file while it is written; fd -1: not part of this run.
+// The file of an output while it is written; fd -1: not written by this run.
 struct CopyTarget {
   int fd = -1;
-  bool fresh = false;  // new and of full size: zeros are there already
+  bool fresh = false;  // new and of full size, so it reads as zeros
 };
 
 struct CopyOptions {
   int threads = 1;
-  // Memory for all buffers together.
+  // Bytes of memory for all buffers together.
   int64_t memory_bytes = int64_t{96} << 20;
-  // Called from any thread, one at a time.
+  // Called from any thread, one call at a time, with the bytes written so far.
   std::function<void(int64_t bytes_written)> progress;
-  // A piece is complete in its file, with its checksum; one at a time.
+  // Called once per complete piece with its checksum, one call at a time.
   std::function<bool(size_t output, size_t piece, uint32_t crc)> piece_done;
 };
 
-// Writes the pieces of all targets with a file whose checksum is not known
-// yet, and fills those in. Findings: unreadable (also for a source that was
-// cut or changed meanwhile), write.
+// Writes the pieces whose checksum is unknown, in all targets that have a file,
+// and sets their checksums. Findings: unreadable (also for a source that became
+// shorter or changed meanwhile), write.
 bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
                 Checksums& checksums, const CopyOptions& options,
                 Findings& findings);

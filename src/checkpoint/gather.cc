@@ -1,6 +1,6 @@
-// A copy of a box between two arrays is a list of runs, as long as rows lie
-// together in both: trailing dimensions that the box spans whole in both are
-// one run, the others are counters with a stride on each side.
+// A copy of a box between two arrays is a list of contiguous runs. Trailing
+// dimensions that the box spans fully in both arrays merge into one run; the
+// other dimensions are loop counters with one stride per array.
 //
 //   [1:3, 2:6] of 4 x 8 to an array of its own:
 //   runs of 4 units, 10 -> 0 and 18 -> 4
@@ -12,10 +12,10 @@
 namespace shardc {
 namespace {
 
-// The part as `outer` rows with strides, after folding the dimensions in
-// which it spans both regions.
+// The box as `outer` rows with strides, after merging the dimensions that it
+// spans in both regions.
 struct Rows {
-  std::vector<int64_t> counts;  // of the dimensions before the run
+  std::vector<int64_t> counts;  // sizes of the dimensions outside the run
   std::vector<int64_t> from_strides;
   std::vector<int64_t> to_strides;
   int64_t from = 0;  // units before the first run

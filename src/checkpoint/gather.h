@@ -1,4 +1,4 @@
-// Copies of rectangular parts between buffers in memory.
+// Copies rectangular parts between buffers in memory.
 #ifndef SHARDC_CHECKPOINT_GATHER_H_
 #define SHARDC_CHECKPOINT_GATHER_H_
 
@@ -9,14 +9,14 @@
 
 namespace shardc {
 
-// Copies `part`, which lies in both regions, from a buffer that holds
+// Copies `part`, which both regions contain, from a buffer that holds
 // `from_region` in row-major order to one that holds `to_region`.
 void CopyRegion(const Region& part, const Region& from_region, const char* from,
                 const Region& to_region, char* to, int64_t unit_bytes);
 
-// The runs of `part` that are contiguous in both regions: offsets in units
-// from the start of each region, and a length, in row-major order. Stops
-// where `run` returns false, and returns that.
+// Calls `run` for each run of `part` that is contiguous in both regions, in
+// row-major order: the offsets in units from the start of each region, and the
+// length. Stops when `run` returns false, and then returns false.
 bool ForEachRun(
     const Region& part, const Region& from_region, const Region& to_region,
     const std::function<bool(int64_t from, int64_t to, int64_t units)>& run);

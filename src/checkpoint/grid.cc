@@ -1,8 +1,9 @@
-// Dimensions that no box cuts are folded into the one before, and the last
-// counts bytes; most tensors become one or two dimensions. Blocks of bounded
-// size are whole steps of the outermost dimension whose steps fit:
+// Dimensions that no box splits are merged into the one before, and the last
+// dimension counts bytes, so most tensors have one or two dimensions. A block
+// of bounded size is a range of the outermost dimension of which one index fits
+// into the bound:
 //
-//   [4, 6, 2] of BF16, cut in its second dimension: 4 rows of 24 bytes
+//   [4, 6, 2] of BF16, split along its second dimension: 4 rows of 24 bytes
 //   blocks of at most 48 bytes: rows 0 and 1, rows 2 and 3
 #include "checkpoint/grid.h"
 
@@ -24,8 +25,8 @@ bool Uncut(const TransferTensor& tensor, size_t dim) {
 }
 
 struct Folding {
-  std::vector<size_t> first;   // dimension of the tensor that begins it
-  std::vector<int64_t> inner;  // elements of those folded into it
+  std::vector<size_t> first;   // first dimension of the tensor that it merges
+  std::vector<int64_t> inner;  // elements of the dimensions merged into it
 };
 
 Folding Fold(const TransferTensor& tensor) {
@@ -94,7 +95,7 @@ std::optional<Grid> Grid::Make(const TransferTensor& tensor, std::string* why) {
   }
   const Folding fold = Fold(tensor);
   bool whole_bytes = true;
-  // The last dimension counts bytes, so its cuts must fall between them.
+  // The last dimension counts bytes, so boxes must start and end at a byte.
   const auto region = [&](const Box& box) {
     Region out;
     for (size_t i = 0; i < fold.first.size(); ++i) {
@@ -130,7 +131,7 @@ Grid::Steps Grid::Walk(int64_t max_bytes) const {
   Steps walk;
   int64_t inner = 1;
   walk.dim = sizes_.size() - 1;
-  // The outermost dimension whose single steps still fit.
+  // The outermost dimension of which a single index still fits.
   while (walk.dim > 0 && sizes_[walk.dim] <= most / inner) {
     inner *= std::max<int64_t>(sizes_[walk.dim], 1);
     --walk.dim;

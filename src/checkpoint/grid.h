@@ -1,10 +1,10 @@
 // A tensor of a transfer as a grid of units with as few dimensions as its
-// pieces allow, walked in blocks of bounded size.
+// pieces allow, visited in blocks of bounded size.
 //
-// Dimensions that no piece cuts are folded into the one before, so that most
-// tensors have one or two. A block fixes the leading dimensions, takes a
-// range of one and all of the rest: inside a block every piece, whether it is
-// read or written, is one run of bytes in its file.
+// Dimensions that no piece splits are merged into the one before, so that most
+// tensors have one or two. A block fixes the leading dimensions, takes a range
+// of one and all of the following ones. Inside a block every source or output
+// piece is therefore one contiguous run of bytes in its file.
 #ifndef SHARDC_CHECKPOINT_GRID_H_
 #define SHARDC_CHECKPOINT_GRID_H_
 
@@ -26,38 +26,38 @@ struct Region {
   int64_t Units() const;
   static Region Intersect(const Region& a, const Region& b);
   static bool Overlap(const Region& a, const Region& b);
-  // Units before the first of `inner` (which lies in this region) in the
-  // row-major order of this region.
+  // The number of units before the first one of `inner` (which this region
+  // contains) in the row-major order of this region.
   int64_t OffsetOf(const Region& inner) const;
 };
 
 class Grid {
  public:
-  // `why` says which piece cuts a byte in two, then nothing is returned.
+  // Returns nullopt if a piece starts or ends inside a byte; `why` names it.
   static std::optional<Grid> Make(const TransferTensor& tensor,
                                   std::string* why);
 
-  // A unit is a byte; where the tensor is cast, an element.
+  // A unit is a byte, or an element if the tensor is cast to another dtype.
   int64_t unit_from() const { return unit_from_; }
   int64_t unit_to() const { return unit_to_; }
   const std::vector<int64_t>& sizes() const { return sizes_; }
   const std::vector<Region>& sources() const { return sources_; }
   const std::vector<Region>& parts() const { return parts_; }
 
-  // Blocks of at most `max_bytes` (on the wider side).
+  // The number of blocks of at most `max_bytes` (in the wider of both dtypes).
   int64_t Blocks(int64_t max_bytes) const;
   Region Block(int64_t index, int64_t max_bytes) const;
 
  private:
   struct Steps {
-    size_t dim = 0;    // the one taken in ranges
-    int64_t step = 1;  // units of it per range
+    size_t dim = 0;    // the dimension that is split into ranges
+    int64_t step = 1;  // units of `dim` per range
     int64_t ranges = 1;
     int64_t prefixes = 1;
   };
   Steps Walk(int64_t max_bytes) const;
 
-  std::vector<int64_t> sizes_;  // one dimension at least
+  std::vector<int64_t> sizes_;  // at least one dimension
   std::vector<Region> sources_;
   std::vector<Region> parts_;
   int64_t unit_from_ = 1;

@@ -1,7 +1,7 @@
-// A line for each piece that is written, appended, so that an interruption
-// costs the last lines at most. The key is a digest of all that the transfer
-// reads and writes: the journal of another one says nothing. Behind it is one
-// of when the sources changed.
+// Each written piece appends a line, so an interruption loses at most the last
+// lines. The first line holds the key, a digest of everything the transfer
+// reads and writes; a journal with another key is ignored. The digest after it
+// covers the times at which the sources changed.
 //
 //   shardc-journal/v1 2c26b4... 9f86d0...
 //   0 3 1f2e3d4c     piece 3 of output 0, with its CRC
@@ -30,10 +30,10 @@ namespace {
 constexpr std::string_view kFirstWord = "shardc-journal/v1 ";
 constexpr size_t kKeptBack = 4096;
 constexpr size_t kChunk = size_t{1} << 20;
-// Most journals are short, and what is read into is cleared first.
+// Most journals are short, and the buffer is cleared before each read.
 constexpr size_t kReadAtOnce = size_t{1} << 16;
 
-// A digest of numbers and texts, a chunk at a time.
+// A digest of numbers and texts, updated in chunks.
 class Hash {
  public:
   void Add(int64_t number) {
@@ -67,7 +67,7 @@ std::string Digits(int64_t number) {
   return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
 }
 
-// The next number of a line; false at anything else.
+// Reads the next number of a line; returns false at anything else.
 template <typename T>
 bool Take(std::string_view& line, T* out, int base = 10) {
   if (line.starts_with(' ')) line.remove_prefix(1);
@@ -180,7 +180,7 @@ void Journal::Parse(const std::string& text, const std::string& first,
   std::string_view rest(text);
   if (!rest.starts_with(first)) return;
   rest.remove_prefix(first.size());
-  // The last line may be torn: only those with their end count.
+  // The last line may be incomplete: only lines with a line break count.
   for (size_t end = rest.find('\n'); end != std::string_view::npos;
        end = rest.find('\n')) {
     std::string_view line = rest.substr(0, end);
@@ -224,10 +224,11 @@ std::optional<Journal> Journal::Open(const std::string& path,
       std::string(kFirstWord) + key + " " + SourceState(transfer) + "\n";
   journal.Parse(ReadFrom(journal.fd_), first, transfer);
   const auto refuse_new = [&](const std::string& why) {
-    if (!journal.resumed()) ::unlink(path.c_str());  // it records nothing
+    if (!journal.resumed())
+      ::unlink(path.c_str());  // nothing is recorded in it
     return refuse(why);
   };
-  // Written anew, so that a torn line cannot run into the next one.
+  // The file is rewritten, so that an incomplete line cannot join the next one.
   journal.pending_ = first;
   if (::ftruncate(journal.fd_, 0) != 0) return refuse_new(::strerror(errno));
   for (size_t i = 0; i < journal.recorded_.size(); ++i) {

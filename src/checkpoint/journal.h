@@ -1,6 +1,6 @@
-// What an interrupted run has written so far: one line per complete piece,
-// in a hidden file beside the outputs. It is a hint: pieces are read and
-// compared with it before they are believed.
+// Records the pieces that an interrupted run has written: one line per complete
+// piece, in a hidden file in the output directory. The journal is only a hint:
+// each piece is read and compared with its checksum before it is kept.
 #ifndef SHARDC_CHECKPOINT_JOURNAL_H_
 #define SHARDC_CHECKPOINT_JOURNAL_H_
 
@@ -13,15 +13,15 @@
 
 namespace shardc {
 
-// A digest of everything that decides the outputs' bytes: sources (sizes,
-// times, headers), tensors, parts, outputs. A journal of another key is
-// thrown away.
+// A digest of everything that decides the bytes of the outputs: sources (sizes,
+// times, headers), tensors, parts, outputs. A journal with another key is
+// discarded.
 std::string TransferKey(const Transfer& transfer);
 
-// A digest of when the system saw the sources change. What was copied from a
-// file that was written since is not taken up, though size and time are those
-// that it had; the parts of other processes, which may read their own copies,
-// are not held to it.
+// A digest of the times at which the file system saw the sources change. Pieces
+// copied from a file that was written since are not kept, even if its size and
+// modification time are unchanged. Other processes may read their own copies of
+// the sources, so their parts are not checked against this digest.
 std::string SourceState(const Transfer& transfer);
 
 // ".split-00002-of-00004.journal"
@@ -29,13 +29,14 @@ std::string JournalName(const std::string& tag, int64_t index, int64_t count);
 
 class Journal {
  public:
-  // Creates or takes up the journal and locks it for as long as it is open.
-  // Findings (`write`): it cannot be made, or another run holds it.
+  // Creates or continues the journal and locks it while it is open. Findings
+  // (`write`): it cannot be created, or another run holds the lock.
   static std::optional<Journal> Open(const std::string& path,
                                      const std::string& key,
                                      const Transfer& transfer,
                                      Findings& findings);
-  // Reads one without taking it up; nothing if absent or of another key.
+  // Reads a journal without opening it for writing; nullopt if it is absent or
+  // has another key.
   static std::optional<Journal> Read(const std::string& path,
                                      const std::string& key,
                                      const Transfer& transfer);
@@ -43,20 +44,20 @@ class Journal {
   Journal& operator=(Journal&& other) noexcept;
   ~Journal();
 
-  // What it said when it was opened.
+  // The checksums that it held when it was opened.
   const Checksums& recorded() const { return recorded_; }
-  bool resumed() const { return resumed_; }  // it held something
+  bool resumed() const { return resumed_; }  // it held pieces
   bool done() const { return done_; }
 
-  // False with errno set. Lines are kept back until there are some.
+  // Returns false with errno set. Lines are buffered and written in groups.
   bool Add(size_t output, size_t piece, uint32_t crc);
   bool Flush();
   bool MarkDone();
-  void Remove();  // the file
+  void Remove();  // deletes the file
 
  private:
   Journal() = default;
-  // Nothing, unless the text begins with `first`.
+  // Parses nothing unless the text begins with `first`.
   void Parse(const std::string& text, const std::string& first,
              const Transfer& transfer);
 

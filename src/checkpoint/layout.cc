@@ -1,8 +1,9 @@
-// Which devices hold a part follows from their coordinates. A file for each
-// device has copies; for each process every part once, dealt out among those
-// that hold it; for each shard one file for every set of holders.
+// The devices that hold a part follow from their coordinates. A file per device
+// repeats replicated parts. Files per process hold each part once; its holders
+// take turns. Files per shard group the parts by the set of devices that hold
+// them.
 //
-//   dp 2, tp 2, 2 processes; w split over tp, b whole
+//   dp 2, tp 2, 2 processes; w split over tp, b replicated
 //   device   0: w0 b   1: w1 b   2: w0 b   3: w1 b
 //   process  0: w0 w1  1: b
 //   shard    b (all), w0 (0, 2), w1 (1, 3)
@@ -31,7 +32,7 @@ bool Holds(const LaidTensor& tensor, const std::vector<int64_t>& at) {
          at[tensor.placement->first] == tensor.placement->second;
 }
 
-// By part, the devices that hold it.
+// The devices that hold each part.
 std::vector<std::vector<int64_t>> Holders(const LaidTensor& tensor,
                                           const Coordinates& coordinates) {
   std::vector<std::vector<int64_t>> out(

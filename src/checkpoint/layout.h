@@ -1,5 +1,5 @@
-// Which file holds which parts: per device, per process, or per distinct set
-// of devices.
+// Assigns parts to files: per device, per process, or per distinct set of
+// devices.
 #ifndef SHARDC_CHECKPOINT_LAYOUT_H_
 #define SHARDC_CHECKPOINT_LAYOUT_H_
 
@@ -15,7 +15,8 @@
 
 namespace shardc {
 
-// How one tensor is cut, and the coordinate along an axis that holds it.
+// The parts of one tensor, and the coordinate along an axis at which it is
+// placed.
 struct LaidTensor {
   Cut cut;
   std::optional<std::pair<size_t, int64_t>> placement;  // axis, coordinate
@@ -24,19 +25,19 @@ struct LaidTensor {
 struct LaidPart {
   uint32_t tensor = 0;
   uint32_t part = 0;
-  std::vector<int64_t> devices;  // per process: those that read it
+  std::vector<int64_t> devices;  // per process: the devices that read it
 };
 
 struct LaidFile {
   std::string name;
-  std::vector<int64_t> devices;  // that read from it, ascending
+  std::vector<int64_t> devices;  // devices that read from it, ascending
   std::vector<LaidPart> parts;   // in the tensors' order
 };
 
-// Device d is of process d / (devices / processes). Per process and per shard
-// each part is in one file; of the processes that hold a part, tensors take
-// turns, so that replicas weigh on all. Per shard, a file is all that exactly
-// the same devices hold.
+// Device d belongs to process d / (devices / processes). Per process and per
+// shard each part is in exactly one file; among the processes that hold a part,
+// successive tensors take turns, so that replicated tensors are distributed
+// evenly. A file per shard holds everything that exactly the same devices hold.
 std::vector<LaidFile> LayOut(const std::vector<LaidTensor>& tensors,
                              const Mesh& mesh, Per per);
 

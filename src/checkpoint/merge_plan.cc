@@ -1,5 +1,5 @@
-// Tensors keep their order. A file is full when the next one does not fit;
-// one that is larger than the limit has a file of its own.
+// Tensors keep their order. A file ends when the next tensor does not fit; a
+// tensor that is larger than the limit gets a file of its own.
 //
 //   6, 5 and 4 MB in files of at most 10  ->  {6}, {5, 4}: model-00001-of-00002
 //   and model-00002-of-00002, with an index
@@ -21,7 +21,7 @@ std::string Digits(size_t number) {
   return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
 }
 
-// Consecutive tensors to files of at most that much data.
+// Assigns consecutive tensors to files of at most that many bytes of data.
 std::vector<std::vector<uint32_t>> Deal(const Transfer& transfer,
                                         std::optional<int64_t> most) {
   std::vector<std::vector<uint32_t>> files(1);

@@ -1,5 +1,5 @@
-// From pieces (or any stored checkpoint) to the transfer that makes whole
-// tensors of them again, in one file or several with a Hugging Face index.
+// Plans the transfer that makes full tensors from pieces (or from any stored
+// checkpoint), in one file or in several with a Hugging Face index.
 #ifndef SHARDC_CHECKPOINT_MERGE_PLAN_H_
 #define SHARDC_CHECKPOINT_MERGE_PLAN_H_
 
@@ -16,21 +16,22 @@
 namespace shardc {
 
 struct MergeOptions {
-  // A file; with `max_file_bytes` a directory, of `model.safetensors` where
-  // all fits in one file, else of `model-00001-of-00003.safetensors` and so
-  // on and their index.
+  // A file. With `max_file_bytes` a directory: it gets `model.safetensors` if
+  // one file suffices, else `model-00001-of-00003.safetensors` and so on with
+  // an index.
   std::string out;
-  std::optional<int64_t> max_file_bytes;  // of data; a larger tensor is alone
-  DtypeOf dtype;  // of a tensor that is cast, by name; all stay where absent
+  // data per file; a larger tensor gets its own
+  std::optional<int64_t> max_file_bytes;
+  DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
   std::function<bool(const std::string&)> select;
 };
 
-// Findings: usage (nothing is selected).
+// Findings: usage (no tensor is selected).
 std::optional<Transfer> PlanMerge(const Stored& stored,
                                   const MergeOptions& options,
                                   Findings& findings);
 
-// The Hugging Face index of a merge's outputs.
+// Writes the Hugging Face index of a merge's outputs.
 void WriteHfIndex(const Transfer& transfer, Sink& out);
 
 }  // namespace shardc

@@ -1,7 +1,7 @@
-// Files are written under another name, header first, and renamed when the
-// whole set is there. An earlier set's index says from before the first rename
-// that a run is to be finished, and the new one comes last, so that a directory
-// with any other index is always one whole set.
+// Files are written under hidden names, header first, and renamed when the
+// complete set is written. Before the first rename the old index is replaced by
+// one that marks an unfinished run, and the new index is written last. A
+// directory with any other index therefore always holds one complete set.
 //
 //   .device-00000.safetensors.part  ->  device-00000.safetensors
 #include "checkpoint/output_set.h"
@@ -62,7 +62,7 @@ bool WriteHeader(int fd, const std::string& header) {
 }  // namespace
 
 bool IsFileOf(const std::string& path, const OutputFile& output) {
-  Findings findings;  // what cannot be read is not it, and that is all
+  Findings findings;  // an unreadable file is not this output; not an error
   const auto file = InputFile::Open(path, findings);
   if (!file || file->size() != output.size) return false;
   const auto header = file->Head(output.header.size(), findings);
@@ -87,7 +87,7 @@ std::vector<std::optional<uint32_t>> CheckFile(
 }
 
 bool IsResumeIndex(const std::string& path) {
-  Findings findings;  // what cannot be read is not it
+  Findings findings;  // an unreadable file is not this output
   const auto file = InputFile::Open(path, findings);
   if (!file || file->size() != static_cast<int64_t>(kResumeIndex.size())) {
     return false;
@@ -116,8 +116,8 @@ void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
     }
     const bool all = std::all_of(recorded.begin(), recorded.end(),
                                  [](const auto& crc) { return !!crc; });
-    // Named already, before the interruption. Without a record of every
-    // piece it is an earlier set's.
+    // Renamed before the interruption, if every piece is recorded; otherwise
+    // the file belongs to an earlier set.
     if (!journal.resumed() || !all) continue;
     auto good = CheckFile(transfer_.PathOf(output.name), output, recorded);
     if (good != recorded) continue;
@@ -201,7 +201,7 @@ bool OutputSet::Publish(Findings& findings) {
   const int fd =
       ::open(transfer_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {
-    (void)::fsync(fd);  // best effort: some file systems refuse it
+    (void)::fsync(fd);  // best effort: some file systems reject it
     ::close(fd);
   }
   return true;

@@ -1,5 +1,5 @@
-// The output files of a run: written under hidden names, taken up again when
-// a run was interrupted, and given their own names only when whole.
+// The output files of a run: written under hidden names, continued after an
+// interruption, and renamed only when they are complete.
 #ifndef SHARDC_CHECKPOINT_OUTPUT_SET_H_
 #define SHARDC_CHECKPOINT_OUTPUT_SET_H_
 
@@ -15,21 +15,21 @@
 
 namespace shardc {
 
-// What an output is called until the set is whole.
+// The hidden name of an output until the set is complete.
 std::string PartPath(const Transfer& transfer, const OutputFile& output);
 
 // Whether the file at `path` has the output's size and header.
 bool IsFileOf(const std::string& path, const OutputFile& output);
 
-// The pieces among `expected` that the file at `path` really holds: size and
-// header are the output's, and each piece's bytes have its checksum. All
-// others are nothing.
+// Checks the file at `path` against the output. For each of the `expected`
+// pieces, returns its checksum if the file has the output's size and header and
+// the bytes have that checksum, else nullopt.
 std::vector<std::optional<uint32_t>> CheckFile(
     const std::string& path, const OutputFile& output,
     const std::vector<std::optional<uint32_t>>& expected);
 
-// While files of a new set replace those of an earlier one the index is this:
-// no reader takes the mixture for a set, and it says what to do.
+// The index while files of a new set replace those of an earlier one: no reader
+// accepts it as a set, and it names the command to run.
 inline constexpr std::string_view kResumeIndex =
     "{\"schema\": \"shardc.unfinished/v1\",\n"
     " \"message\": \"a run was interrupted while it put a new set in place of "
@@ -38,31 +38,30 @@ bool IsResumeIndex(const std::string& path);
 
 class OutputSet {
  public:
-  // `reuse`: an earlier set's files become the new ones' space instead of
-  // standing until the new set is whole.
+  // `reuse`: the files of an earlier set are overwritten in place instead of
+  // being kept until the new set is complete.
   OutputSet(const Transfer& transfer, bool reuse)
       : transfer_(transfer), reuse_(reuse), states_(transfer.outputs.size()) {}
 
-  // Fills `checksums` with the pieces that an interrupted run completed.
+  // Sets `checksums` for the pieces that an interrupted run completed.
   void TakeUp(const std::vector<bool>& own, const Journal& journal,
               Checksums& checksums);
-  // Whether a file lacks pieces.
+  // Whether the output already has its own name and all pieces.
   bool Complete(size_t output) const { return states_[output].complete; }
 
-  // Opens an output's hidden file, of full size and with its header. Findings:
-  // write.
+  // Opens an output's hidden file with full size and header. Findings: write.
   bool Open(size_t output, CopyTarget* target, Findings& findings);
   bool Close(size_t output, CopyTarget* target, bool sync, Findings& findings);
-  // Gives all hidden files their names. An earlier set's index becomes the
-  // one above before; the new one comes after.
+  // Renames all hidden files. An earlier set's index is first replaced by
+  // kResumeIndex; the new index is written afterwards.
   bool Publish(Findings& findings);
-  // After a failure: no hidden file stays.
+  // Removes the hidden files after a failure.
   void Discard();
 
  private:
   struct State {
-    bool part = false;      // a hidden file is there, ours
-    bool complete = false;  // under its own name
+    bool part = false;      // our hidden file exists
+    bool complete = false;  // exists under its own name
   };
   bool Refuse(const std::string& path, Findings& findings) const;
   bool RetireIndex(Findings& findings);

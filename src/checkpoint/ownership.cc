@@ -1,6 +1,7 @@
-// The outputs in a row are a ruler of bytes, cut into as many equal lengths
-// as there are processes; an output is that one's in whose length its middle
-// lies. So every process knows all shares without asking.
+// Imagine the outputs laid end to end, and that length divided into one equal
+// section per process: an output belongs to the process whose section contains
+// the output's midpoint. Every process computes the same assignment without
+// communication.
 //
 //   4, 4 and 8 bytes over 2 processes: middles at 2.5, 7.5 and 14.5 of 19
 //     ->  0, 0, 1
@@ -11,8 +12,8 @@
 namespace shardc {
 namespace {
 
-// SLURM sets SLURM_PROCID in a batch script too, where no srun has divided
-// the work; there the step's own count is absent.
+// SLURM sets SLURM_PROCID in a batch script too, where srun has not divided the
+// work; the variable with the step's process count is absent there.
 constexpr Launcher kLaunchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
     {"SLURM_PROCID", "SLURM_NTASKS"},
@@ -24,8 +25,8 @@ constexpr Launcher kLaunchers[] = {
 
 std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
                              const ProcessShare& share) {
-  // An output belongs to the process in whose share its middle lies; each
-  // counts for a byte more, so that empty ones are shared out too.
+  // Each output counts one byte more than its size, so that empty outputs are
+  // distributed too.
   double total = 0;
   for (const int64_t size : bytes) total += static_cast<double>(size) + 1;
   std::vector<bool> own(bytes.size());

@@ -1,5 +1,5 @@
-// Several processes, on one machine or many, that share a transfer's outputs
-// with no coordinator but the file system.
+// Divides the outputs of a transfer among several processes, on one machine or
+// many, that share only the file system.
 #ifndef SHARDC_CHECKPOINT_OWNERSHIP_H_
 #define SHARDC_CHECKPOINT_OWNERSHIP_H_
 
@@ -17,16 +17,16 @@ namespace shardc {
 struct ProcessShare {
   int64_t index = 0;
   int64_t count = 1;
-  std::string from;  // the variable that says so; empty: flags or nobody
+  std::string from;  // variable that defines it; empty: flags or default
 };
 
-// Which outputs are a process's own: consecutive ones, about equal in bytes.
-// Over all processes every output has exactly one owner.
+// Marks the outputs that a process owns: consecutive ones of about equal bytes.
+// Every output has exactly one owner.
 std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
                              const ProcessShare& share);
 
-// From SLURM (a job step's), Open MPI or torchrun, in this order. Findings
-// (`usage`) where the variables make no sense.
+// Reads the variables of SLURM (of a job step), Open MPI or torchrun, in this
+// order. Findings (`usage`) if their values are invalid.
 std::optional<ProcessShare> DetectProcess(const Variable& variable,
                                           Findings& findings);
 

@@ -1,7 +1,7 @@
 // One run: open the journal, keep the pieces of an interrupted run whose
-// checksums still hold, copy the others, rename, write the index, remove the
-// journal. A process among several leaves its journal with `done` in place of
-// the index; --finalize asks for all of them and writes it.
+// checksums are still correct, copy the others, rename, write the index, remove
+// the journal. One of several processes writes `done` into its journal instead
+// of the index; --finalize checks that all have done so and writes the index.
 //
 //   killed after 3 of 10 pieces, run again  ->  3 kept, 7 copied
 #include "checkpoint/run.h"
@@ -30,7 +30,7 @@ namespace {
 constexpr size_t kSpareDescriptors = 64;
 constexpr size_t kMostAtOnce = 4096;
 
-// How many outputs may be open together, after asking for all we may have.
+// The number of outputs that may be open at once, after raising the limit.
 size_t OutputsAtOnce(size_t inputs) {
   struct rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
@@ -98,7 +98,7 @@ class Runner {
     return transfer_.PathOf(JournalName(transfer_.tag, index, count));
   }
 
-  // How many processes there were: as said, or as their journals' names say.
+  // The number of processes: as given, or as the names of the journals show.
   int64_t Processes() const {
     if (options_.share.count > 1) return options_.share.count;
     const std::string first = JournalName(transfer_.tag, 0, 1);
@@ -128,7 +128,7 @@ class Runner {
     return false;
   }
 
-  // Those that this run made, while nothing is in them.
+  // Removes the directories that this run created, if they are empty.
   void RemoveDirectories() {
     for (auto at = made_.rbegin(); at != made_.rend(); ++at) {
       if (::rmdir(at->c_str()) != 0) return;
@@ -236,8 +236,8 @@ class Runner {
     }
     good = good && CopyPieces(transfer_, files, checksums_, copy, findings_);
     for (const size_t output : batch) {
-      // After a failure the files go away: no need to wait for the disk, and
-      // one finding is enough.
+      // After a failure the files are removed, so there is no need to sync
+      // them, and one finding suffices.
       Findings closing;
       const bool closed = outputs_.Close(output, &files[output],
                                          options_.sync && good, closing);
@@ -296,7 +296,7 @@ class Runner {
       Merge(journal->recorded(), i, count);
     }
     if (static_cast<int64_t>(unfinished.size()) == count && IsComplete()) {
-      report_->indexed = true;  // it was finalized before
+      report_->indexed = true;  // it was finalized earlier
       return true;
     }
     if (!unfinished.empty()) return RefuseUnfinished(unfinished, count);
@@ -320,8 +320,8 @@ class Runner {
     }
   }
 
-  // Whether all outputs are there, and an index that an interrupted run would
-  // have left another (output_set.h).
+  // Whether all outputs exist with an index other than the one that marks an
+  // interrupted run (output_set.h).
   bool IsComplete() const {
     if (transfer_.index_name.empty() ||
         IsResumeIndex(transfer_.PathOf(transfer_.index_name))) {
@@ -355,7 +355,7 @@ class Runner {
     return false;
   }
 
-  // Size and header always, every byte where it was asked for.
+  // Checks size and header always, and every byte with `verify`.
   bool CheckWritten(size_t output) {
     const OutputFile& file = transfer_.outputs[output];
     const std::string path = transfer_.PathOf(file.name);
@@ -378,7 +378,7 @@ class Runner {
   OutputSet outputs_;
   Checksums checksums_;
   std::vector<bool> own_;
-  std::vector<std::string> made_;  // directories, outermost first
+  std::vector<std::string> made_;  // directories it created, outermost first
   std::string key_;
   int64_t written_ = 0;
   int64_t total_ = 0;

@@ -1,5 +1,5 @@
-// A transfer from beginning to end: its share of the work, what an earlier
-// run left, copying, checking, names, index.
+// Runs a transfer: this process's share, pieces kept from an earlier run,
+// copying, checking, renaming, index.
 #ifndef SHARDC_CHECKPOINT_RUN_H_
 #define SHARDC_CHECKPOINT_RUN_H_
 
@@ -17,31 +17,31 @@ namespace shardc {
 
 struct RunOptions {
   ProcessShare share;
-  bool finalize = false;  // only check the parts of all, and write the index
-  bool verify = false;    // read everything written again
-  bool reuse = false;     // write over an earlier set's files
-  bool sync = true;       // fsync before files get their names
+  bool finalize = false;  // only check all processes' parts and write the index
+  bool verify = false;    // read everything back after writing
+  bool reuse = false;     // overwrite the files of an earlier set
+  bool sync = true;       // fsync before renaming
   int threads = 1;
-  // Bytes written so far and in all; one call at a time.
+  // Called with the bytes written so far and in total; one call at a time.
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
 struct RunReport {
   TransferSize size;        // of this process's share
-  int64_t pieces_kept = 0;  // found complete and correct from before
-  bool indexed = false;     // the set is whole and its index written
+  int64_t pieces_kept = 0;  // already complete and correct
+  bool indexed = false;     // the set is complete and its index written
 };
 
-// Writes the index of all checksums.
+// Writes the index with all checksums.
 using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
 
-// Whether a file that would be written, under its own name or its hidden one,
-// is read too: through links, and whatever the directory is called. A finding
-// (usage) then says so.
+// Adds a finding (usage) and returns true if a file to be written, under its
+// own or its hidden name, is also an input: compared by device and inode, so
+// through links and any name of the directory.
 bool RefuseInputs(const Transfer& transfer, Findings& findings);
 
-// Refuses inputs first. On failure the outputs that were there before are there
-// still (unless `reuse`), nothing is left behind, and one finding says why:
+// Calls RefuseInputs first. On failure the earlier outputs are unchanged
+// (unless `reuse`), nothing is left behind, and one finding has the reason:
 // write, unreadable, missing (finalize).
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,

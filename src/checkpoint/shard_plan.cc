@@ -1,6 +1,6 @@
-// The plan and the checkpoint must have the same names and shapes; then each
-// tensor is cut by its spec, the parts are dealt out to files, and a file is
-// laid out: header, then its parts without gaps.
+// The plan and the checkpoint must have the same names and shapes. Each tensor
+// is then divided by its spec, the parts are assigned to files, and each file
+// is laid out: a header, then its parts without gaps.
 //
 //   w [8, 4] F32 by [tp], tp 4  ->  4 parts [2, 4] of 32 bytes
 //   device-00001: `w` is rows 2 to 4     per process: `w[2:4,0:4]`
@@ -21,10 +21,12 @@ namespace {
 constexpr int64_t kMaxDevices = int64_t{1} << 20;
 constexpr int64_t kMaxPieces = int64_t{1} << 26;
 
-// Data that begins on a cache line is copied into page caches a third faster.
+// Data that starts at a cache line is copied into the page cache a third
+// faster.
 constexpr size_t kDataAlignment = 64;
 
-// "w[0:512,1024:2048]": a part's name where a file may hold several.
+// "w[0:512,1024:2048]": the name of a part in a file that may hold several
+// parts of a tensor.
 std::string SliceName(const std::string& name, const Box& box) {
   std::string out = name + "[";
   for (size_t i = 0; i < box.shape.size(); ++i) {
@@ -98,7 +100,7 @@ class Planner {
     return !options_.select || options_.select(name);
   }
 
-  // Every difference in names and shapes, not only the first.
+  // Reports every difference in names and shapes, not only the first.
   void Compare() {
     std::unordered_map<std::string_view, const StoredTensor*> tensors;
     for (const StoredTensor& tensor : stored_.tensors) {

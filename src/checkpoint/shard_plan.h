@@ -1,5 +1,5 @@
-// From a stored checkpoint and a plan to the transfer that makes the plan's
-// pieces, for split and reshard.
+// Plans the transfer from a stored checkpoint to the pieces of a plan, for
+// split and reshard.
 #ifndef SHARDC_CHECKPOINT_SHARD_PLAN_H_
 #define SHARDC_CHECKPOINT_SHARD_PLAN_H_
 
@@ -20,10 +20,10 @@ namespace shardc {
 struct ShardOptions {
   std::string out;  // directory
   Per per = Per::kDevice;
-  std::optional<Mode> mode;          // else the plan's only one, else train
+  std::optional<Mode> mode;  // nullopt: the plan's only mode, else train
   std::optional<int64_t> processes;  // instead of the mesh's
-  DtypeOf dtype;  // of a tensor that is cast, by name; all stay where absent
-  std::function<bool(const std::string&)> select;  // all where absent
+  DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
+  std::function<bool(const std::string&)> select;  // null: all
 };
 
 struct ShardJob {
@@ -32,22 +32,22 @@ struct ShardJob {
   std::vector<std::string> notes;
 };
 
-// Findings: a selection of nothing (usage), every difference between the
-// plan's and the checkpoint's names and shapes (reference, size), a spec that
-// does not fit (spec), sizes that are too large (limit).
+// Findings: an empty selection (usage), every difference between the names and
+// shapes of plan and checkpoint (reference, size), an illegal spec (spec),
+// sizes that are too large (limit).
 std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
                                    const ShardOptions& options,
                                    Findings& findings);
 
-// `shards.json` with the checksums, by output and piece.
+// Writes `shards.json` with the checksums, by output and piece.
 void WriteFinishedIndex(const ShardsIndex& index, const Checksums& checksums,
                         Sink& out);
 
-// The type that a tensor is stored in: its own where no cast is wanted or
+// The dtype in which a tensor is stored: its own if no cast is wanted or
 // possible.
 Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted);
 
-// That a selection leaves nothing of so many parameters (usage).
+// Reports that a selection keeps none of `params` parameters (usage).
 void AddNothingSelected(size_t params, Findings& findings);
 
 }  // namespace shardc

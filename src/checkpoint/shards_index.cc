@@ -1,5 +1,6 @@
-// Written a piece a line; read back without trust, since it may have been
-// edited: a piece lies inside its parameter, a file inside the directory.
+// Writes one piece per line. The reader checks everything, because the file may
+// have been edited: a piece must be inside its parameter, a file inside the
+// directory.
 //
 //   "w[2:4,0:4]": {"param": "w", "dtype": "F32", "global_shape": [8, 4],
 //                  "offset": [2, 0], "shape": [2, 4], ...}

@@ -1,5 +1,5 @@
-// `shards.json` (`shardc.shards/v1`): which piece of which parameter lies in
-// which file, and who reads it.
+// `shards.json` (`shardc.shards/v1`): the file and position of each piece of
+// each parameter, and the devices that read it.
 #ifndef SHARDC_CHECKPOINT_SHARDS_INDEX_H_
 #define SHARDC_CHECKPOINT_SHARDS_INDEX_H_
 
@@ -20,7 +20,7 @@
 namespace shardc {
 
 inline constexpr std::string_view kShardsName = "shards.json";
-// Of the index that stands there while a set is replaced (output_set.h).
+// The schema of the index that marks an incomplete replacement (output_set.h).
 inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
 
 enum class Per : uint8_t { kDevice, kProcess, kShard };
@@ -29,7 +29,7 @@ std::optional<Per> ParsePer(std::string_view text);
 
 struct IndexedParam {
   std::string name;
-  Shape shape;  // of the whole
+  Shape shape;  // of the full tensor
   Dtype dtype = Dtype::kF32;
   Spec spec;
   std::optional<ReadPlacement> placement;
@@ -37,10 +37,10 @@ struct IndexedParam {
 
 struct IndexedPiece {
   uint32_t param = 0;  // index into params
-  std::string key;     // the tensor's name in the file
+  std::string key;     // name of the tensor in the file
   Box box;
   std::optional<uint32_t> checksum;
-  std::vector<int64_t> devices;  // that read it, where the file's differ
+  std::vector<int64_t> devices;  // that read it, if other than the file's
 };
 
 struct IndexedFile {
@@ -56,7 +56,7 @@ struct ShardsIndex {
   Per per = Per::kDevice;
   Mesh mesh;
   Metadata metadata;
-  std::vector<IndexedParam> params;  // the checkpoint's order
+  std::vector<IndexedParam> params;  // in the order of the checkpoint
   std::vector<IndexedFile> files;
 };
 

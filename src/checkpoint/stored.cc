@@ -1,10 +1,10 @@
-// Pieces make a tensor whole when the grid of all their edges has as many
-// cells as there are pieces, and each piece is one cell:
+// The pieces of a tensor are complete if the grid formed by all their edges has
+// exactly as many cells as there are pieces, and each piece is one cell:
 //
-//   [4, 4] of rows 0:2 and 2:4  ->  edges 0 2 4, 2 cells, whole
-//         of rows 0:3 and 2:4   ->  edges 0 2 3 4, 3 cells, not whole
+//   [4, 4] of rows 0:2 and 2:4  ->  edges 0 2 4, 2 cells, complete
+//          of rows 0:3 and 2:4  ->  edges 0 2 3 4, 3 cells, not complete
 //
-// Copies of a piece count once, and the first is read.
+// Replicas of a piece count once, and the first one is read.
 #include "checkpoint/stored.h"
 
 #include <sys/stat.h>
@@ -52,8 +52,8 @@ void AddMetadata(const Metadata& more, Metadata& all) {
   }
 }
 
-// The cells that the pieces' edges make must be the pieces themselves, each
-// once: then they are apart and leave no gap.
+// Whether every cell of the grid of all edges is exactly one piece: the pieces
+// then have neither overlaps nor gaps.
 bool MakeWhole(const StoredTensor& tensor) {
   const size_t rank = tensor.shape.size();
   int64_t cells = 1;
@@ -164,7 +164,7 @@ class PiecesReader {
                                      ShapeText(piece.box.shape) + " of " +
                                      std::string(DtypeName(tensor.dtype)));
     }
-    // Of the copies of a piece one is enough.
+    // One of several replicas of a piece is enough.
     if (!seen_[piece.param].insert(piece.box).second) return true;
     tensor.pieces.push_back(
         {file, data_offset + entry.begin, piece.box, piece.checksum});

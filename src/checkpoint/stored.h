@@ -1,5 +1,5 @@
-// A checkpoint as it is stored: whole tensors in safetensors files, or the
-// pieces that an earlier split has made of them.
+// A checkpoint as it is stored: full tensors in safetensors files, or the
+// pieces that an earlier split has written.
 #ifndef SHARDC_CHECKPOINT_STORED_H_
 #define SHARDC_CHECKPOINT_STORED_H_
 
@@ -22,27 +22,26 @@ struct StoredTensor {
   std::string name;
   Shape shape;
   Dtype dtype = Dtype::kF32;
-  std::vector<SourcePiece> pieces;  // apart, together the whole tensor
+  std::vector<SourcePiece> pieces;  // disjoint; together the full tensor
 };
 
 struct Stored {
   std::vector<SourceFile> files;
-  std::vector<StoredTensor> tensors;  // the checkpoint's order
-  Metadata metadata;                  // of the first file that has a key
+  std::vector<StoredTensor> tensors;  // in the order of the checkpoint
+  Metadata metadata;                  // of each key, the first file's
 };
 
-// A `.safetensors` file, a Hugging Face index or a directory of either. The
-// files must be there.
+// Reads a `.safetensors` file, a Hugging Face index, or a directory with
+// either. All files must exist.
 std::optional<Stored> ReadStored(const std::string& path, Findings& findings);
 
-// A directory that holds `shards.json`. Every file is checked against the
-// index, and the pieces of every tensor must make it whole.
+// Reads a directory with a `shards.json`. Every file is checked against the
+// index, and the pieces of every tensor must be complete.
 std::optional<Stored> ReadStoredPieces(const std::string& directory,
                                        Findings& findings);
 
-// Reads the pieces whose checksums are recorded and compares them: of several
-// processes each its share, so that together they read all. `verified` counts
-// them. Findings: unreadable.
+// Compares the pieces with recorded checksums; each of several processes checks
+// its share of them. Sets `verified` to their number. Findings: unreadable.
 bool VerifyStored(const Stored& stored, const ProcessShare& share,
                   int64_t* verified, Findings& findings);
 

@@ -1,8 +1,8 @@
-// Room: checkpoint. safetensors in and out: split, merge, reshard. Knows
-// source, model, floats, importers, legalize and plan.
+// Room: checkpoint. Splits, merges and reshards safetensors checkpoints.
+// Includes source, model, floats, importers, legalize and plan.
 //
-// A transfer: tensors that lie in pieces in some files go to other pieces in
-// other files. Split, merge and reshard only differ in who makes one.
+// A transfer copies tensors from pieces in some files to other pieces in other
+// files. Split, merge and reshard differ only in how they plan it.
 #ifndef SHARDC_CHECKPOINT_TRANSFER_H_
 #define SHARDC_CHECKPOINT_TRANSFER_H_
 
@@ -19,15 +19,16 @@
 
 namespace shardc {
 
-// The type that a tensor of this name is cast to, where it can be.
+// The dtype that a tensor of this name is cast to if it can be.
 using DtypeOf = std::function<std::optional<Dtype>(const std::string& name)>;
 
 struct SourceFile {
   std::string path;
   int64_t size = 0;
-  int64_t modified_ns = 0;  // all as they were when the header was read
-  // When the system saw it change: unlike the other no program can set it, but
-  // renaming the file and copies on other machines change it too.
+  int64_t modified_ns = 0;  // all as when the header was read
+  // The time (ctime) at which the file system saw the file change. Programs
+  // cannot set it, unlike modified_ns; but it also changes when the file is
+  // renamed or copied to another machine.
   int64_t changed_ns = 0;
   int64_t header_bytes = 0;
   uint32_t header_crc = 0;
@@ -38,16 +39,16 @@ struct SourcePiece {
   uint32_t file = 0;   // index into Transfer::sources
   int64_t offset = 0;  // of its first byte in the file
   Box box;
-  std::optional<uint32_t> checksum;  // where an index records one
+  std::optional<uint32_t> checksum;  // if an index records one
 };
 
 struct TransferTensor {
   std::string name;
   Shape shape;
   Dtype from = Dtype::kF32;
-  Dtype to = Dtype::kF32;            // differs only where CanConvert
-  std::vector<SourcePiece> sources;  // apart, together the whole tensor
-  std::vector<Box> parts;            // distinct; what outputs hold
+  Dtype to = Dtype::kF32;            // differs only if CanConvert
+  std::vector<SourcePiece> sources;  // disjoint; together the full tensor
+  std::vector<Box> parts;            // distinct parts that outputs hold
 };
 
 // A part in an output file.
@@ -61,22 +62,22 @@ struct OutputPiece {
 struct OutputFile {
   std::string name;    // in the transfer's directory
   std::string header;  // length, JSON and padding: the bytes before the data
-  int64_t size = 0;    // of the whole file
+  int64_t size = 0;    // of the complete file, bytes
   std::vector<OutputPiece> pieces;
 };
 
 struct Transfer {
-  // Names its journals; two transfers of one directory differ in it.
+  // Names its journals; it differs between two transfers of one directory.
   std::string tag;
   std::string directory;  // of the outputs
   std::vector<SourceFile> sources;
   std::vector<TransferTensor> tensors;
   std::vector<OutputFile> outputs;
-  // What names of such sets begin with, before a number: files of these names
-  // that are no outputs would pass for part of the set.
+  // The prefixes of file names in such sets, before a number: other files with
+  // these names could be mistaken for parts of the set.
   std::vector<std::string> series;
-  // The index that says the set is whole: gone before the first output is
-  // replaced, written last. Empty: there is none.
+  // The index that marks the set as complete: removed before the first output
+  // is replaced, written last. Empty: there is none.
   std::string index_name;
 
   std::string PathOf(const std::string& name) const {
@@ -84,24 +85,24 @@ struct Transfer {
   }
 };
 
-// By output and piece; known once the piece is written.
+// By output and piece; set when the piece is written.
 using Checksums = std::vector<std::vector<std::optional<uint32_t>>>;
 
-// Bytes of a part in its output's data type.
+// The bytes of a part in the output's dtype.
 int64_t PartBytes(const TransferTensor& tensor, const Box& box);
 
-// Whether every cut falls between bytes; packed types may be cut inside one.
-// Otherwise the number of the first part that does not, as a message.
+// Returns the message of an error if a part starts or ends inside a byte, which
+// packed dtypes can cause; it names the first such part.
 std::optional<std::string> CheckByteCuts(const TransferTensor& tensor);
 
-// What a transfer moves, without moving it.
+// The bytes that a transfer moves, computed without moving them.
 struct TransferSize {
   int64_t files = 0;
   int64_t pieces = 0;
   int64_t bytes_read = 0;     // each needed source byte once
-  int64_t bytes_written = 0;  // headers included
+  int64_t bytes_written = 0;  // including headers
 };
-// For the outputs that are marked.
+// Counts the outputs that are marked.
 TransferSize MeasureTransfer(const Transfer& transfer,
                              const std::vector<bool>& outputs);
 

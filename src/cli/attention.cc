@@ -1,4 +1,5 @@
-// `shardc attention`: the specs of attention's tensors, in columns or JSON.
+// `shardc attention`: prints the specs of the tensors of attention, in columns
+// or as JSON.
 // `--layout bhtd --mode decode`: query  [["fsdp", "dp"], "tp", "sp", null]
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// KEY=N items between commas, each key once, each into the member of its
-// name; what no key is near to is told with an example:
+// Items KEY=N separated by commas, each key at most once. A misspelt key is
+// reported with the nearest key:
 //
 //   heads=32,kv_heads=8  ->  {32, 8}     head=2  ->  did you mean `heads=N`?
 #include "cli/attention_flag.h"

@@ -1,5 +1,5 @@
-// `--attention heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096`,
-// which stands in for a model's configuration.
+// `--attention heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096`:
+// the sizes of an attention, in place of a model's config.json.
 #ifndef SHARDC_CLI_ATTENTION_FLAG_H_
 #define SHARDC_CLI_ATTENTION_FLAG_H_
 
@@ -16,7 +16,7 @@ struct AttentionFlag {
       kv_len, window, latent, rope_dim;
 };
 
-// Each key once, each value a positive integer of at most 2^31.
+// Each key at most once, each value a positive integer of at most 2^31.
 std::optional<AttentionFlag> ParseAttention(const std::string& text,
                                             Findings& findings);
 

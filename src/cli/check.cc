@@ -1,6 +1,7 @@
-// `shardc check`: every lint that the inputs allow, over files or targets.
-// Flags are laid over the project's settings, targets are checked, comments
-// and baseline take findings away, and the level of what is left decides:
+// `shardc check`: runs every lint that the inputs allow, over files or targets.
+// Options override the project's settings; targets are checked; ignore comments
+// and the baseline remove findings; the levels of the remaining findings decide
+// the exit status:
 //
 //   two targets, one warning, --fail-on warning  ->  exit 1
 #include <algorithm>
@@ -37,10 +38,10 @@ struct CheckFlags {
   bool unsafe_fixes = false;
 };
 
-// The targets asked for, and the project's lint settings.
+// The requested targets, and the project's lint settings.
 struct Work {
   std::vector<Target> targets;
-  std::vector<Target> witnesses;  // all that are at hand
+  std::vector<Target> witnesses;  // all targets, for proving fixes
   LintSettings settings;
 };
 
@@ -157,7 +158,8 @@ std::string SummaryText(const Findings& findings,
                     Counted(counts[2], "note");
   if (hides_notes && counts[2] > 0) out += " (--notes shows them)";
   int64_t ignored = 0;
-  std::map<std::string, std::string> skipped;  // by what is missing
+  // lint counts, by the missing input
+  std::map<std::string, std::string> skipped;
   for (const CheckedTarget& target : targets) {
     ignored += target.result.ignored;
     for (const SkippedLint& lint : target.result.skipped) {
@@ -185,7 +187,7 @@ std::string Diffs(const FixResult& fixed) {
   return out;
 }
 
-// What was fixed, or would be, and what that does to plans.
+// Prints which fixes were made, or would be, and their effect on plans.
 void TellFixes(const FixResult& fixed, const CheckFlags& flags,
                const Common& common) {
   if (!flags.diff && fixed.made > 0) {
@@ -215,8 +217,8 @@ bool CheckLocked(const std::vector<Target>& targets, Findings& findings) {
   return false;
 }
 
-// People are shown notes on request only, or where they fail the check;
-// programs are given everything.
+// Text output shows notes only with --notes, or if they fail the check; other
+// formats contain all findings.
 bool HidesNotes(const CheckFlags& flags, const Common& common,
                 const Selection& selection) {
   return !flags.notes && common.format == "text" &&
@@ -264,9 +266,9 @@ void Emit(const CheckFlags& flags, const Common& common,
   EmitAs(flags, common, shown, out);
 }
 
-// What keeps the check from beginning is told to programs as what it finds is:
-// a pipeline that shows findings would show nothing of a project that cannot
-// be read.
+// Errors that prevent the check are written in the requested format like its
+// findings: a pipeline that displays findings would otherwise display nothing
+// for a project that cannot be read.
 void EmitErrors(const CheckFlags& flags, const Common& common,
                 Findings& findings) {
   const auto all = findings.all();
@@ -309,7 +311,7 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     if (!flags.options.lint.memory) return kFailed;
   }
   std::optional<Baseline> baseline;
-  // What is written anew holds what is known, too.
+  // A new baseline contains the known findings too.
   if (flags.baseline.empty() && flags.write_baseline.empty()) {
     flags.baseline = work->settings.baseline;
   }
@@ -328,7 +330,7 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
         MakeFixes(targets, work->witnesses, flags.options.inputs, common,
                   flags.unsafe_fixes);
     if (flags.diff) return ShowDiff(flags, common, fixed, targets, findings);
-    // These alone are to replace what was read.
+    // Only the files that were read by the check are to be replaced.
     Findings replaced;
     for (const FixedFile& file : fixed.files) {
       WriteWhole(file.name, file.after, replaced);

@@ -1,9 +1,9 @@
-// Targets are checked apart, several at a time, and their findings joined:
-// the same one in several targets is told once, with their names. What
-// says that nothing uses a thing must hold in every target that reads the
-// file:
+// Targets are checked separately, several at a time, and their findings are
+// merged: a finding of several targets is reported once, with their names. A
+// finding that something is unused is reported only if it holds in every target
+// that reads the file:
 //
-//   a rule dead in `v5e` and won in `cpu`  ->  not told
+//   a rule that never wins in `v5e` but wins in `cpu`  ->  not reported
 #include "cli/check_targets.h"
 
 #include <algorithm>
@@ -26,8 +26,8 @@
 namespace shardc::cli {
 namespace {
 
-// The file that is told where a finding is in none: the target's own lines, or
-// the first of its inputs that is one.
+// The place of findings that are in no file: the target's own lines in the
+// project, or the first of its inputs that is a file.
 Place AnchorOf(const Target& target) {
   if (target.place.source != nullptr) return target.place;
   std::vector<std::string> files = {target.manifest, target.mesh.file};
@@ -62,7 +62,8 @@ FindingSink LockedStep(const Target& target, const Compiled& compiled,
                        errors, Committed::kStep);
 }
 
-// What of the target's committed files is not what the inputs give.
+// Reports the committed files of the target that differ from what the inputs
+// give.
 FindingSink Locked(const Target& target, const Compiled& compiled,
                    const std::optional<ModelConfig>& config, Findings& errors) {
   FindingSink out = LockedPlan(target, compiled.plan, errors);
@@ -94,7 +95,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   return out;
 }
 
-// What makes two findings the same: code, level, place and words.
+// The key of equal findings: code, level, place and message.
 using Key = std::tuple<int, int, std::string, size_t, std::string>;
 
 Key KeyOf(const Finding& finding) {
@@ -139,7 +140,8 @@ std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
   std::vector<CheckedTarget> out(targets.size());
   Common each = common;
   const int threads = ThreadsOr(common.threads);
-  // Several targets at a time, each on one thread; a single one on all.
+  // Several targets run at a time with one thread each; a single target uses
+  // all.
   if (threads > 1 && targets.size() > 1) each.threads = 1;
   ParallelFor(static_cast<int64_t>(targets.size()), threads, [&](int64_t task) {
     const auto i = static_cast<size_t>(task);
@@ -172,7 +174,7 @@ JoinedFindings Join(std::vector<CheckedTarget>& targets) {
         one.targets.size() < file->second) {
       continue;
     }
-    // A target that flags name has none.
+    // A target that options define has no name.
     if (!one.targets.front().empty()) finding.targets = std::move(one.targets);
     out.findings.Add(std::move(finding));
   }

@@ -1,4 +1,4 @@
-// Checks targets side by side and joins what was found.
+// Checks targets in parallel and merges their findings.
 #ifndef SHARDC_CLI_CHECK_TARGETS_H_
 #define SHARDC_CLI_CHECK_TARGETS_H_
 
@@ -21,18 +21,18 @@ struct CheckOptions {
   InputFlags inputs;
   LintFlags lint;
   bool locked = false;
-  bool fix = false;   // find the fixes too
-  bool keep = false;  // what the targets were compiled to
+  bool fix = false;   // compute fixes too
+  bool keep = false;  // keep the compiled plans
 };
 
 struct CheckedTarget {
   std::string name;
-  Place anchor;     // where findings are told that are in no file
-  Findings errors;  // of reading; of inputs: then there is no result
+  Place anchor;     // for findings that are in no file
+  Findings errors;  // of reading inputs; then there is no result
   LintResult result;
   std::vector<std::string> rule_files;
   std::vector<RuleFix> fixes;
-  std::shared_ptr<const Compiled> compiled;  // if it was to be kept
+  std::shared_ptr<const Compiled> compiled;  // with `keep`
 };
 
 // In the order of `targets`, whatever the number of threads.
@@ -46,8 +46,9 @@ struct JoinedFindings {
   bool unreadable = false;
 };
 
-// One finding where several targets give the same, with their names. A rule of
-// a shared file is dead only if it is so in every target that uses the file.
+// Merges equal findings of several targets into one with their names. A rule of
+// a shared file is reported as unused only if it is unused in every target that
+// reads the file.
 JoinedFindings Join(std::vector<CheckedTarget>& targets);
 
 }  // namespace shardc::cli

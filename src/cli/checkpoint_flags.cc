@@ -1,6 +1,6 @@
-// What split, merge and reshard have in common: which part of the work is
-// this process's, a filter of names, a type to cast to; then the run, with a
-// line of progress on a terminal.
+// The common part of split, merge and reshard: this process's share of the
+// work, a filter of names, a dtype to cast to; then the run, with a line of
+// progress on a terminal.
 //
 //   RANK=3 WORLD_SIZE=8  ->  process 3 of 8
 #include "cli/checkpoint_flags.h"
@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kMaxThreads = 16;
 
-// A line that is rewritten in place, ten times a second at most.
+// A line that is rewritten in place, at most ten times a second.
 class Progress {
  public:
   void operator()(int64_t done, int64_t total) {
@@ -97,7 +97,7 @@ bool ReadShare(const CheckpointFlags& flags, ProcessShare* share,
   return true;
 }
 
-// A type that is cast to, in any case.
+// Reads a dtype to cast to, in any case.
 std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
   std::string upper = text;
   for (char& c : upper) {
@@ -114,8 +114,9 @@ std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
   return std::nullopt;
 }
 
-// `--dtype`, for all or after a pattern and `=`: of a name the first pattern
-// that is found in it decides, and what has no pattern is for the rest.
+// Reads `--dtype`: a dtype for all tensors, or PATTERN=DTYPE. The first pattern
+// found in a name decides; a dtype without a pattern is for the remaining
+// tensors.
 bool ReadDtypes(const Strings& given, DtypeOf* dtype, Findings& findings) {
   if (given.empty()) return true;
   std::vector<Pattern> patterns;
@@ -211,7 +212,7 @@ int DryRun(const Transfer& transfer, const RunOptions& run,
 void TellReport(const Transfer& transfer, const RunOptions& run,
                 const RunReport& report, int64_t verified,
                 const Common& common) {
-  // A single file is named by itself.
+  // A single file is named itself.
   const std::string where =
       transfer.outputs.size() == 1 && transfer.index_name.empty()
           ? transfer.PathOf(transfer.outputs[0].name)

@@ -1,5 +1,5 @@
-// What split, merge and reshard have in common: flags, the share of one
-// process among several, progress on a terminal, the report.
+// The common part of split, merge and reshard: options, this process's share,
+// progress on a terminal, the report.
 #ifndef SHARDC_CLI_CHECKPOINT_FLAGS_H_
 #define SHARDC_CLI_CHECKPOINT_FLAGS_H_
 
@@ -31,23 +31,24 @@ struct CheckpointFlags {
 
 Options OptionsOf(CheckpointFlags& flags);
 
-// The flags read: nothing where one makes no sense.
+// The parsed options; nullopt if one is invalid.
 struct CheckpointSettings {
   RunOptions run;
-  DtypeOf dtype;                                   // null: none is cast
+  DtypeOf dtype;                                   // null: no casts
   std::function<bool(const std::string&)> select;  // null: all
 };
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
-// Whether `out` is the directory that is read: two sets in one folder are none.
-// A finding (usage) then says so.
+// Reports (usage) that `out` is the directory that is read; two sets cannot
+// share a directory.
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 
-// Moves it, or with --dry-run says what would be moved. Pieces that are read
-// are compared with their checksums first, but under --no-verify. Interrupted,
-// it says what lies there and ends as the signal asks.
+// Runs the transfer, or with --dry-run prints what it would move. Unless
+// --no-verify is given, source pieces are compared with their checksums first.
+// After an interrupt it prints what the directory contains and ends by the
+// signal.
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   const WriteIndex& index, const CheckpointFlags& flags,
                   CheckpointSettings settings, const Common& common,

@@ -1,5 +1,5 @@
-// Room: cli. main, one file per command, exit codes. Knows every room;
-// nothing includes it. The only room that sees CLI11, in parser.cc.
+// Room: cli. main, one file per command, exit codes. Includes every room, and
+// no room includes it. The only room that uses CLI11, in parser.cc.
 #ifndef SHARDC_CLI_COMMAND_H_
 #define SHARDC_CLI_COMMAND_H_
 
@@ -17,20 +17,20 @@ namespace shardc::cli {
 
 enum ExitStatus : int { kDone = 0, kFound = 1, kFailed = 2 };
 
-// Flags that every command has.
+// Options of every command.
 struct Common {
-  bool help = false;  // answered by the parser itself
+  bool help = false;  // handled by the parser
   bool quiet = false;
   std::string color = "auto";   // auto | always | never
   std::string format = "text";  // of results, where the command prints one
   int threads = 0;              // 0: one per core
 };
 
-// What a command runs; gathers its errors, which main reports.
+// Runs a command and returns its exit status; main reports the findings.
 using Run = std::function<int(const Common& common, Findings& findings)>;
 
-// What a command takes, and what runs on it; the options' destinations live
-// as long as `run`.
+// The options of a command and the function that runs it. The options'
+// destinations live as long as `run`.
 struct Declared {
   Options options;
   Run run;
@@ -47,15 +47,15 @@ Declared Declare(Options (*options)(Flags&),
           }};
 }
 
-// One record per command, in the file of its name; one line in table.cc.
+// One record per command, in the file of its name, and one line in table.cc.
 struct Command {
   std::string_view name;
   std::string_view summary;  // one line, lower case, for `shardc --help`
-  // For the manual: paragraphs between empty lines, with `code`, *emphasis*
-  // and pages such as shardc-rules(5).
+  // The manual's text: paragraphs separated by empty lines, with `code`,
+  // *emphasis* and pages such as shardc-rules(5).
   std::string_view about;
   std::string_view example;  // runnable lines for its own `--help`
-  // The formats that `--format` takes; empty: the command prints no result.
+  // Values of `--format`; empty if the command prints no result.
   std::string_view formats = "";  // "text|json"
   Declared (*declare)();
 };
@@ -63,8 +63,7 @@ struct Command {
 // In the order of `shardc --help`.
 std::span<const Command* const> Commands();
 
-// All that a command takes: its own options between --help and the flags that
-// every command has.
+// All options of a command: --help, its own, then those that every command has.
 Options WithCommon(Options own, const Command& command, Common& common);
 
 }  // namespace shardc::cli

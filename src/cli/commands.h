@@ -1,4 +1,4 @@
-// Every command, in the order of `shardc --help`: a line here, and the record
+// Every command, in the order of `shardc --help`: one line here, and the record
 // in the file of its name.
 #ifndef SHARDC_CLI_COMMANDS_H_
 #define SHARDC_CLI_COMMANDS_H_

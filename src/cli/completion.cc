@@ -1,4 +1,5 @@
-// `shardc completion SHELL`: a completion script that the program carries.
+// `shardc completion SHELL`: prints a completion script that is embedded in the
+// program.
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/output.h"

@@ -1,5 +1,5 @@
-// `shardc cost`: what a plan costs in one mode, of the inputs as they are or of
-// a plan that was written.
+// `shardc cost`: prints the cost of a plan in one mode, for inputs or for a
+// plan file.
 #include <memory>
 #include <utility>
 
@@ -25,7 +25,7 @@ struct CostCommand {
   bool explain = false, profiles = false;
 };
 
-// Of the plan in the file.
+// Reads the plan file.
 std::optional<cost::Work> ReadWork(const CostCommand& command,
                                    const std::string& model, Mode mode,
                                    Findings& findings) {
@@ -40,13 +40,13 @@ std::optional<cost::Work> ReadWork(const CostCommand& command,
   return cost::MakeWork(*view, std::move(config), mode);
 }
 
-// What work was made of, where it was not a plan's file.
+// The target and the compiled plan, if no plan file is given.
 struct Inputs {
   std::optional<ModelConfig> model;
   std::unique_ptr<const Compiled> compiled;
 };
 
-// Of the inputs; `found` turns true where they make no plan.
+// Compiles the inputs; sets `found` if they give no plan.
 std::optional<cost::Work> CompileWork(const CostCommand& command,
                                       const Target& target,
                                       const Common& common, Mode mode,

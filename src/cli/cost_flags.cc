@@ -1,4 +1,4 @@
-// Each flag is read on its own, so that all that is wrong is told at once.
+// Each option is parsed on its own, so that all errors are reported at once.
 //
 //   --optimizer adamw --moments-dtype bfloat16,float32 --zero 1
 #include "cli/cost_flags.h"

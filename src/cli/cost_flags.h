@@ -1,5 +1,5 @@
-// The flags of `cost` and `fit`: how a model is trained or served, and on
-// what.
+// The options of `cost` and `fit`: how a model is trained or served, and on
+// which devices.
 #ifndef SHARDC_CLI_COST_FLAGS_H_
 #define SHARDC_CLI_COST_FLAGS_H_
 
@@ -23,17 +23,19 @@ struct CostFlags {
   std::string profile, memory;
 };
 
-// Inputs first, then those above.
+// The options of inputs, then those above.
 Options OptionsOfCost(CostFlags& flags);
-// What flags do not say the target does: batch, cache length, memory, and its
-// operation of the mode. Nothing, and findings, where one cannot be read.
+// Fills in from the target what the options leave out: batch, cache length,
+// memory, and the mode's operation. Returns nullopt with findings if one is
+// invalid.
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);
 
-// `--remat POLICY`, of every command that has a backward phase.
+// `--remat POLICY`, for every command with a backward pass.
 Option RematOption(std::string* to);
-// False after a finding; a flag that is not given changes nothing.
+// Returns false and adds a finding if the policy is unknown; empty text keeps
+// `out`.
 bool ReadRemat(const std::string& text, step::Remat& out, Findings& findings);
 
 }  // namespace shardc::cli

@@ -1,5 +1,6 @@
-// The commands with their options as JSON, from which manuals and completions
-// are made, so that they cannot lag behind; what is empty is left out:
+// Writes the commands with their options as JSON. Manual and completions are
+// generated from it, so that they match the program; empty members are left
+// out:
 //
 //   {"name": "--quiet", "letter": "q", "flag": true, "help": "..."}
 #include "cli/describe.h"
@@ -13,10 +14,10 @@
 namespace shardc::cli {
 namespace {
 
-// A command's members begin lines at this column, its options at the next.
+// The indentation of a command's members; options have one more.
 constexpr int kMemberIndent = 3;
 
-// What says nothing is left out.
+// Writes a member unless the text is empty.
 void WriteText(JsonWriter& json, std::string_view key, std::string_view text) {
   if (!text.empty()) json.Member(key, text);
 }

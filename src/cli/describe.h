@@ -1,5 +1,5 @@
-// The commands and what they take, as JSON: man/commands.json holds it, and
-// manual and completions are made from that file.
+// The commands and their options as JSON: the content of man/commands.json,
+// from which manual and completions are generated.
 #ifndef SHARDC_CLI_DESCRIBE_H_
 #define SHARDC_CLI_DESCRIBE_H_
 

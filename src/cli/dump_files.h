@@ -1,4 +1,4 @@
-// Where `--dump` writes.
+// The files that `--dump` writes.
 #ifndef SHARDC_CLI_DUMP_FILES_H_
 #define SHARDC_CLI_DUMP_FILES_H_
 
@@ -10,7 +10,7 @@
 
 namespace shardc::cli {
 
-// Unless it is there; a finding where it cannot be made.
+// Makes the directory if it does not exist; a finding if it cannot.
 bool MakeFolder(const std::string& path, Findings& findings);
 // "DIR/case-0003.json"
 std::string CaseFile(const std::string& folder, size_t index,

@@ -1,4 +1,4 @@
-// Files of this repository that only the program has.
+// Files of the repository that are embedded in the program.
 #ifndef SHARDC_CLI_EMBEDDED_H_
 #define SHARDC_CLI_EMBEDDED_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc::cli {
 
-// Sorted by name. The build writes the tables.
+// Sorted by name. The build generates the tables.
 std::span<const EmbeddedFile> EmbeddedSchemas();  // schemas/
 // By shell: `bash`.
 std::span<const EmbeddedFile> EmbeddedCompletions();

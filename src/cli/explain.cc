@@ -1,6 +1,6 @@
-// `shardc explain`: why a parameter got its spec, or what a code means. Codes
-// are asked first, as no parameter is called SHD101; a name is found in
-// either separator: model/layers/0 for model.layers.0.
+// `shardc explain`: explains why a parameter got its spec, or what a code
+// means. Codes are looked up first, because no parameter is called SHD101.
+// Either separator finds a parameter: model/layers/0 for model.layers.0.
 #include "emit/plans/explain.h"
 
 #include <string_view>
@@ -30,7 +30,7 @@ struct ExplainFlags {
   Strings steps_of;
 };
 
-// What steps do with a parameter.
+// Explains what steps do with a parameter.
 int ExplainSteps(const ExplainFlags& flags, const Target& target,
                  const Compiled& compiled,
                  const std::optional<ModelConfig>& model, size_t param,

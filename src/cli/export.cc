@@ -1,6 +1,6 @@
-// `shardc export FORMAT`: a plan in another system's words. The plan is a file
-// or is compiled here; either way it is read as a file's, so that both give
-// the same bytes:
+// `shardc export FORMAT`: writes a plan in the format of another system. The
+// plan is read from a file or compiled; a compiled plan is written and read
+// back in memory, so that both ways give the same bytes:
 //
 //   --mesh tp:4 --rules r.yaml --manifest m.json  ->  plan.json  ->  hlo
 #include <algorithm>
@@ -37,7 +37,7 @@ const exports::Exporter* Find(const std::string& format, Findings& findings) {
   return nullptr;
 }
 
-// A flag that the format has no use for is a slip.
+// Reports an option that the format does not use.
 bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
                 const Common& common, Findings& findings) {
   const exports::Options& options = flags.options;
@@ -70,8 +70,8 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
   return true;
 }
 
-// The plan's file, or what the inputs give; nothing where a parameter is
-// illegal or unmatched, which `status` tells from what cannot be read.
+// The plan of the file or of the inputs. Returns nullopt if a parameter is
+// illegal or unmatched; `status` distinguishes that from unreadable input.
 std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                int& status, std::optional<AxisRules>& axes,
                                Findings& findings) {
@@ -115,7 +115,7 @@ bool HasMode(const ReadPlan& plan, Mode mode, Findings& findings) {
   return false;
 }
 
-// Nothing without a finding where `--names` is not given.
+// Returns nullopt without a finding if `--names` is not given.
 std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
                                                  Findings& findings) {
   if (flags.names.empty()) return std::nullopt;

@@ -1,4 +1,4 @@
-// A parameter by its name, in either separator.
+// Finds a parameter by its name, with either separator.
 #ifndef SHARDC_CLI_FIND_PARAM_H_
 #define SHARDC_CLI_FIND_PARAM_H_
 
@@ -12,8 +12,8 @@
 
 namespace shardc::cli {
 
-// model/layers/0 for model.layers.0; else a finding with the nearest name. A
-// separator of 0 stands for none.
+// Finds model.layers.0 for model/layers/0 too; if there is no such name, adds a
+// finding with the nearest one. A separator of 0 means that names have none.
 std::optional<size_t> FindParam(std::span<const std::string_view> names,
                                 char separator, const std::string& name,
                                 Findings& findings);

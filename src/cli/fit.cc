@@ -1,5 +1,5 @@
-// `shardc fit`: which sizes of each axis are legal for a model under its rules,
-// and with --devices which meshes fit, the best first.
+// `shardc fit`: lists the sizes of each axis that are legal for a model under
+// its rules, and with --devices the meshes that fit, the fastest first.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -18,7 +18,8 @@
 namespace shardc::cli {
 namespace {
 
-// More meshes than that are not compiled; nor are larger numbers of devices.
+// The most meshes that are compiled; a device count that needs more is an
+// error.
 constexpr size_t kMostMeshes = 2000;
 constexpr int64_t kMostDevices = 1 << 20;
 constexpr int64_t kLargestAlone = 64;
@@ -30,8 +31,8 @@ struct FitCommand {
   bool all = false;
 };
 
-// Axes and sizes of one axis alone: of devices their divisors, else what is
-// usual.
+// The sizes that are tried for one axis alone: the divisors of the device
+// count, or powers of two.
 std::vector<int64_t> SizesAlone(std::optional<int64_t> devices) {
   std::vector<int64_t> out;
   for (int64_t size = 2; size <= devices.value_or(kLargestAlone); ++size) {
@@ -54,7 +55,7 @@ std::optional<int64_t> DevicesOf(const FitCommand& command,
   return devices;
 }
 
-// All but the meshes; nothing where an input cannot be read.
+// Reads all inputs but the meshes; nullopt if one cannot be read.
 std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
                                           const Target& target, Mode mode,
                                           const Common& common,
@@ -63,7 +64,7 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   InputFlags flags = command.flags.inputs;
   flags.devices.clear();
   const bool has_mesh = IsNamed(target.mesh);
-  // Whatever the mesh, the rest is read the same.
+  // The other inputs do not depend on the mesh.
   if (!has_mesh) without.mesh.text = "dp:1";
   auto opened = LoadTarget(flags, without, common, findings);
   const auto settings = CostSettings(command.flags, target, mode, findings);
@@ -92,7 +93,7 @@ Mesh Alone(const std::string& axis, int64_t size) {
   return out;
 }
 
-// Parameters that no rule matches keep any mesh from being one.
+// If a rule is missing for a parameter, no mesh is possible.
 bool IsPlanned(const cost::FitInputs& inputs, const std::string& axis,
                Findings& findings) {
   const auto compiled = Compile(Alone(axis, 1), inputs.rules, inputs.manifest,

@@ -1,7 +1,8 @@
-// A fix is safe when every target that reads the file compiles to the same
-// specs with it, which needs no compiling where the rules are proven to do the
-// same to all names. All fixes are tried at once; where that fails, each half
-// by itself, down to the fix that is to blame, so that many cost little:
+// A fix is safe if every target that reads the file compiles to the same specs
+// with it. This needs no compilation if the old and new rules are proven to do
+// the same to all names. All fixes are tried together; if that fails, each half
+// is tried, down to the single fix that changes a spec, so that many safe fixes
+// need few compilations:
 //
 //   a b c d, c moves a catch-all  ->  abcd no, ab yes, abcd no, abc no, abd yes
 #include "cli/fixes.h"
@@ -51,7 +52,7 @@ bool SameLayout(const ParamLayout& a, const ParamLayout& b) {
                     });
 }
 
-// Parameters that share their layouts cost one comparison.
+// Parameters that share a layout need one comparison.
 bool SameSpecs(const Plan& a, const Plan& b) {
   std::map<std::pair<uint32_t, uint32_t>, bool> known;
   for (size_t i = 0; i < a.params.size(); ++i) {
@@ -69,18 +70,18 @@ bool SameSpecs(const Plan& a, const Plan& b) {
   return true;
 }
 
-// What fixes do to specs; the worst of several targets counts. kUnread: no
-// target has the files; kProven: nothing to any name, whatever the tree.
+// The effect of fixes on specs, from best to worst of several targets. kUnread:
+// no target reads the files. kProven: no effect on any possible name.
 enum class Outcome { kUnread, kProven, kSame, kOther, kBroken };
 
-// A rule's pattern, and a number for all that it does to what it wins: the
-// same in both lists.
+// A rule's pattern, and a number for everything it does to the parameters it
+// wins; equal numbers mean equal effects in both lists.
 std::vector<RuledPattern> Ruled(const RuleSet& rules,
                                 std::map<std::string, uint32_t>& numbers) {
   std::vector<RuledPattern> out;
   for (const Rule& rule : rules.rules) {
     Rule effect = rule;
-    // Whose spec is that of a rewritten match depends on the pattern.
+    // The spec of a rewritten match depends on the pattern.
     const auto rewrites = [](const SpecSource& spec) {
       return std::holds_alternative<SpecLike>(spec);
     };
@@ -109,10 +110,11 @@ PatternProof SameForAllNames(const RuleSet& before, const RuleSet& after) {
   return SameOutcomes(old_rules, new_rules);
 }
 
-// A target, and its plan as the files are now.
+// A target, and its plan for the files as they are now.
 class Witness {
  public:
-  // Nothing where the target does not compile: then no spec is to be kept.
+  // Returns null if the target does not compile, because then there are no
+  // specs to keep.
   static std::unique_ptr<const Witness> Make(const Target& target,
                                              const InputFlags& inputs,
                                              const Common& common) {
@@ -132,7 +134,7 @@ class Witness {
     if (!Reads(texts)) return Outcome::kUnread;
     auto rules = RulesWith(texts);
     if (!rules) return Outcome::kBroken;
-    // As those that they are compared with, which were compiled.
+    // Known from the first compilation, so they are not reported again.
     Findings findings;
     SettleSeparators(*rules, opened_->manifest.separator, before_->CompatMode(),
                      findings);
@@ -146,7 +148,7 @@ class Witness {
                                                  : Outcome::kOther;
   }
 
-  // What differs in parameters, a line each.
+  // The changed specs, one line per parameter.
   std::string Changes(const FileTexts& texts) const {
     if (!Reads(texts)) return {};
     const auto after = CompileWith(texts);
@@ -199,7 +201,7 @@ class Witness {
   }
 
   Target target_;
-  FileTexts texts_;  // of files that are as they were, too
+  FileTexts texts_;  // including unchanged files
   std::optional<Opened> opened_;
   std::unique_ptr<const Compiled> before_;
 };
@@ -209,7 +211,7 @@ class Maker {
   explicit Maker(std::vector<std::unique_ptr<const Witness>> witnesses)
       : witnesses_(std::move(witnesses)) {}
 
-  // Accepts what keeps every spec; the rest is unsafe.
+  // Accepts the fixes that keep every spec; all others are unsafe.
   void Prove(std::span<const RuleFix> fixes) {
     if (fixes.empty()) return;
     Fixes with = safe_;
@@ -227,7 +229,7 @@ class Maker {
     }
   }
 
-  // Nothing was left to be unsafe.
+  // Whether no fix was unsafe.
   bool AllSafe() const { return unsafe_.empty(); }
 
   FixResult Result(bool unsafe) const {
@@ -294,7 +296,7 @@ class Maker {
 
   std::vector<std::unique_ptr<const Witness>> witnesses_;
   Fixes safe_, unsafe_;
-  Outcome outcome_ = Outcome::kUnread;  // of the safe ones together
+  Outcome outcome_ = Outcome::kUnread;  // of the accepted fixes together
 };
 
 std::vector<std::unique_ptr<const Witness>> WitnessesOf(
@@ -309,7 +311,7 @@ std::vector<std::unique_ptr<const Witness>> WitnessesOf(
   return all;
 }
 
-// Each fix once, of whichever target, in the order of the files' lines.
+// Each fix once, whichever target found it, in the order of files and lines.
 Fixes AllFixes(std::span<const CheckedTarget> checked) {
   Fixes out;
   for (const CheckedTarget& target : checked) {

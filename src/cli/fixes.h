@@ -1,5 +1,5 @@
-// Makes fixes of rules files, those that are proven to change no spec and,
-// where they are asked for, the others.
+// Applies fixes to rules files: those that change no spec, and on request the
+// others.
 #ifndef SHARDC_CLI_FIXES_H_
 #define SHARDC_CLI_FIXES_H_
 
@@ -19,14 +19,14 @@ struct FixedFile {
 struct FixResult {
   std::vector<FixedFile> files;  // by name
   int64_t made = 0;
-  int64_t unsafe = 0;   // of those made; or that are left, if not asked for
-  bool proven = false;  // all that are made: no name's spec can change
-  std::string changes;  // what the unsafe ones made change in the plans
+  int64_t unsafe = 0;   // applied, or not requested and left
+  bool proven = false;  // for all fixes: no spec of any possible name changes
+  std::string changes;  // spec changes of the unsafe fixes
 };
 
-// The fixes of `checked`. `witnesses` are all targets at hand: a fix is safe
-// if each of them has the same specs before and after, in every mode; that is
-// proven of all names where it can be.
+// The fixes of `checked`. A fix is safe if every target of `witnesses` (all
+// targets of the project) has the same specs before and after it, in every
+// mode; where possible that is proven for all names.
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
                     std::span<const Target> witnesses, const InputFlags& inputs,
                     const Common& common, bool unsafe);

@@ -1,6 +1,6 @@
-// `shardc import FORMAT FILE`: another system's configuration as a rules file,
-// and as a mesh file where it has a mesh. With a manifest the patterns are
-// judged by the system's own way of matching, name by name:
+// `shardc import FORMAT FILE`: writes another system's configuration as a rules
+// file, and as a mesh file if it has a mesh. With a manifest, the result is
+// compared with the system's own matching, name by name:
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include <algorithm>
@@ -40,7 +40,7 @@ const imports::Importer* Find(const std::string& format, Findings& findings) {
   return nullptr;
 }
 
-// A flag that the format has no use for is a slip.
+// Reports an option that the format does not use.
 bool TakesFlags(const imports::Importer& importer, const ImportFlags& flags,
                 Findings& findings) {
   const std::pair<std::string_view, bool> given[] = {
@@ -78,8 +78,9 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// Mesh axes of the source that have the name of an axis rule are made to be
-// what that rule stands for, in every mode; tokens cannot be renamed.
+// A mesh axis whose name is that of an axis rule would be resolved by that
+// rule, so the rule is set to this axis in every mode. Built-in semantic axes
+// cannot be redefined.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {
@@ -99,8 +100,8 @@ bool KeepAxisNames(Imported& imported, Findings& findings) {
   return !findings.HasErrors();
 }
 
-// Whether `--rules` will read what is written: its names are known and its
-// patterns can be used. Faults stand at their place in what was imported.
+// Whether `--rules` can read the result: its names are known and its patterns
+// are valid. Findings are placed in the imported file.
 bool CanBeUsed(const Imported& imported, Findings& findings) {
   std::vector<Pattern> patterns;
   for (const ImportedRule& one : imported.rules) {
@@ -110,7 +111,7 @@ bool CanBeUsed(const Imported& imported, Findings& findings) {
          !findings.HasErrors();
 }
 
-// Every name of a manifest gets the rule that the system itself gives it.
+// Compares the spec of every name with the one that the system itself gives it.
 bool Prove(const Imported& imported, const Manifest& manifest,
            const Common& common, Findings& findings) {
   std::vector<Pattern> patterns;
@@ -145,7 +146,7 @@ bool Prove(const Imported& imported, const Manifest& manifest,
   return true;
 }
 
-// Whether two outputs are one regular file, or would become one.
+// Whether two outputs are, or would become, the same regular file.
 bool AreOneFile(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return false;
   std::error_code error;

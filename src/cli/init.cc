@@ -1,7 +1,7 @@
-// `shardc init`: a project in a folder, from a checkpoint, a config.json or a
-// manifest. Everything is made and judged in memory first; then the files are
-// written, and if one of them cannot be, those before it go again. At last the
-// project is read as anybody will read it:
+// `shardc init`: creates a project in a folder, from a checkpoint, a
+// config.json or a manifest. All files are made and checked in memory. They are
+// then written; if one fails, those before it are removed. Finally the project
+// is read back and compiled like any other:
 //
 //   shardc init llama-3-8b/  ->  shardc.yaml, rules.yaml, llama-3-8b.plan.json,
 //                                llama-3-8b.manifest.json, a workflow
@@ -34,17 +34,18 @@ struct InitFlags {
   MeshFlags mesh;
 };
 
-// What the project is made of.
+// The inputs of the new project.
 struct InitInputs {
   std::string name;  // of the target
   Manifest manifest;
-  std::string manifest_path;  // of a file that can be named; empty: to write
+  // path the project can name; empty: written by init
+  std::string manifest_path;
   std::optional<ModelConfig> model;
   std::string model_path;
 };
 
 struct NewFile {
-  std::string path;  // in the folder
+  std::string path;  // in the project's folder
   std::string text;
 };
 
@@ -90,7 +91,7 @@ bool AllHaveShapes(const Manifest& manifest) {
                      [](const TensorType& type) { return type.shape; });
 }
 
-// Files of a checkpoint, by the commonest names.
+// Whether the folder has a checkpoint with the usual file names.
 bool HoldsCheckpoint(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -103,8 +104,8 @@ bool HoldsCheckpoint(const fs::path& folder) {
   return false;
 }
 
-// The tree of a source: what the files have, or what a configuration makes
-// where they have names only.
+// The manifest of a source: of its tensors, or built from its configuration if
+// files have no shapes.
 std::optional<InitInputs> ReadInputs(const InitFlags& flags,
                                      Findings& findings) {
   InitInputs out;
@@ -143,7 +144,7 @@ std::optional<InitInputs> ReadInputs(const InitFlags& flags,
   return out;
 }
 
-// A path that the project file can name: relative, and inside of its folder.
+// The path relative to the project's folder; empty if it is outside.
 std::string Inside(const std::string& folder, const std::string& path) {
   std::error_code error;
   const fs::path base = fs::weakly_canonical(folder, error);
@@ -156,7 +157,7 @@ std::string Inside(const std::string& folder, const std::string& path) {
 
 struct Rules {
   std::string text;
-  std::string told;  // how they came about
+  std::string told;  // how the rules were chosen
   std::unique_ptr<const Compiled> compiled;
 };
 
@@ -166,7 +167,7 @@ std::string PackText(const std::string& pack) {
          pack + "]\nrules: []\n";
 }
 
-// As `plan` compiles it from the file that will be written.
+// Compiles as `plan` will compile the written files.
 std::unique_ptr<const Compiled> CompileText(const std::string& text,
                                             const Mesh& mesh,
                                             const Manifest& manifest,
@@ -200,8 +201,8 @@ bool IsClean(const Compiled& compiled,
       [](const Finding& finding) { return finding.level != Level::kNote; });
 }
 
-// The pack that knows the names, if check finds nothing in it on this mesh;
-// else suggested ones.
+// The pack that matches the names if `check` reports nothing for it on this
+// mesh, else suggested rules.
 std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
                               const Common& common, Findings& findings) {
   Rules out;
@@ -283,7 +284,7 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
                    WritePlanJson(rules.compiled->plan, {}, sink);
                  })});
   out.push_back({".github/workflows/shardc.yaml", WorkflowText()});
-  // Last, so that there is no project before all of it is there.
+  // Written last, so that a project file exists only with all other files.
   out.push_back(
       {"shardc.yaml",
        "# What `shardc check --locked` holds the repository to; `shardc plan "
@@ -295,7 +296,7 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
   return out;
 }
 
-// Nothing that is there is written over; all of it is told at once.
+// Reports every file that exists already; none is overwritten.
 bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
                Findings& findings) {
   bool good = true;
@@ -314,7 +315,7 @@ bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
   return good;
 }
 
-// All of them, or none.
+// Writes all files, or none.
 class Writer {
  public:
   explicit Writer(std::string folder) : folder_(std::move(folder)) {}
@@ -359,7 +360,7 @@ class Writer {
   bool kept_ = false;
 };
 
-// What was written, read as a project, gives the plan that was written.
+// Checks that the written files, read as a project, give the written plan.
 bool Proven(const InitFlags& flags, const Common& common, Findings& findings) {
   TargetRequest asked;
   asked.project = (fs::path(flags.folder) / "shardc.yaml").string();
@@ -407,7 +408,7 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
                  "there is no folder `" + Printable(flags.folder) + "`");
     return kFailed;
   }
-  // What is known to be written, before anything long is done.
+  // Reports existing files before any long computation.
   if (!AllAreNew(flags.folder, {{"shardc.yaml", ""}, {"rules.yaml", ""}},
                  findings)) {
     return kFailed;

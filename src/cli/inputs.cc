@@ -1,7 +1,7 @@
-// Flags to what room target reads with, and back their own errors: a flag that
-// cannot be read is told beside what the files have to say.
+// Converts options to the requests of the room target. An option that cannot be
+// parsed is reported together with the errors of the files:
 //
-//   --devices x --rules builtin:lama  ->  both are told, and nothing is
+//   --devices x --rules builtin:lama  ->  both are reported, nothing is
 //   compiled
 #include "cli/inputs.h"
 
@@ -19,7 +19,8 @@ Place FlagPlace(std::string_view flag, const std::string& value) {
   return {MakeSource(std::string(flag), value), 0, value.size()};
 }
 
-// A value out of a few names, or a finding with the nearest of them.
+// Parses one of a few names; adds a finding with the nearest one if it is
+// unknown.
 template <typename T>
 std::optional<T> OneOf(std::string_view flag, const std::string& value,
                        std::initializer_list<std::pair<const char*, T>> known,
@@ -67,8 +68,8 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
   return policy;
 }
 
-// A flag that counts, where it is given; `good` turns false where it is no
-// number.
+// Parses an option that is a count, if it is given; sets `good` to false if it
+// is not a number.
 std::optional<int64_t> ParseCount(std::string_view flag,
                                   const std::string& text, bool& good,
                                   Findings& findings) {
@@ -95,14 +96,15 @@ ManifestOptions ManifestOptionsOf(const InputFlags& flags) {
   return options;
 }
 
-// What cannot be read of the flags is told and left out.
+// Options with errors are reported and left out.
 OpenOptions OpenOptionsOf(const InputFlags& flags, const Common& common,
                           Findings& findings) {
   OpenOptions options;
   bool good = true;
   options.devices = ParseDevices(flags, good, findings);
   options.processes = ParseProcesses(flags, good, findings);
-  // Without these the mesh may be wrong as well: only the flag is told.
+  // Without valid counts the mesh may seem wrong too, so only the option is
+  // reported.
   if (!good) {
     options.mesh = Mesh{};
     options.processes.reset();

@@ -1,5 +1,5 @@
-// The flags of inputs that most commands share, laid over what room target
-// finds and reads.
+// The input options that most commands share; they override what the room
+// target finds.
 #ifndef SHARDC_CLI_INPUTS_H_
 #define SHARDC_CLI_INPUTS_H_
 
@@ -19,37 +19,38 @@
 
 namespace shardc::cli {
 
-// The flags as given; empty where not given.
+// The options as given; empty if not given.
 struct InputFlags {
   TargetRequest asked;
-  Strings targets;  // of commands that take several
+  Strings targets;  // for commands that take several
   std::string devices, processes, stdin_filename;
   bool header_only = false;
   Strings modes;
   std::string unmatched, illegal, min_size, compat;
-  Held held;  // of a command that reads targets again and again
+  Held held;  // cache of commands that read targets repeatedly
 };
 
 Options MeshInputs(InputFlags& flags);
-// --device, one device of the mesh, and its number as given.
+// --device: one device of the mesh.
 Option DeviceInput(std::string& number);
 std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,
                                    Findings& findings);
 Options RulesInputs(InputFlags& flags);
 Options ManifestInputs(InputFlags& flags);
 Options ProjectInputs(InputFlags& flags);
-// --illegal alone, which AllInputs has too.
+// --illegal alone; AllInputs contains it too.
 Option IllegalInput(InputFlags& flags);
 // All of the above, --model, --modes and the policies.
 Options AllInputs(InputFlags& flags);
 
-// `--target` of a command that takes several: they go to `flags.targets`.
+// Turns `--target` into a list, `flags.targets`, for commands that take
+// several.
 void TakeSeveralTargets(Options& options, InputFlags& flags);
 
-// OpenMesh and OpenManifest as the flags say.
+// Calls OpenMesh and OpenManifest with the options.
 std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
                              Findings& findings);
-// That of `--mesh`, else of the target: no other input is asked for.
+// The mesh of `--mesh`, else of the target; no other input is read.
 std::optional<Mesh> LoadMeshAlone(const InputFlags& flags, Findings& findings);
 std::optional<Manifest> LoadManifest(const InputFlags& flags,
                                      const std::string& path,
@@ -58,24 +59,25 @@ std::optional<Manifest> LoadManifest(const InputFlags& flags,
 std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
                                            Findings& findings);
 
-// OpenTarget as the flags say, whose own errors are told beside the files'.
+// Calls OpenTarget with the options; their errors are reported with those of
+// the files.
 std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
                                  const Common& common, Findings& findings);
 
-// The target that the flags choose; with a plan's file in place of the inputs,
-// what goes beside it: `--model`.
+// The target that the options choose; with a plan file in place of inputs, only
+// `--model` of it is used.
 std::optional<Target> TargetOrPlan(const InputFlags& flags,
                                    const std::string& plan, Findings& findings);
 
-// LoadTarget, then CompileTarget; `model` receives the config if there is one.
+// LoadTarget, then CompileTarget; `model` is set to the config if there is one.
 std::unique_ptr<const Compiled> LoadAndCompile(
     const InputFlags& flags, const Target& target, const Common& common,
     Findings& findings, std::optional<ModelConfig>* model = nullptr);
 
 Strings ModeNames();
-// `--mode MODE` of commands that are about one, by default train.
+// `--mode MODE` of commands for one mode; the default is train.
 Option ModeOption(std::string* to);
-// "train,decode" to modes; empty: nothing given.
+// Parses "train,decode"; an empty list if nothing was given.
 std::optional<std::vector<Mode>> ParseModes(const Strings& given,
                                             Findings& findings);
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings);

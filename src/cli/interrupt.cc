@@ -10,8 +10,8 @@
 namespace shardc::cli {
 namespace {
 
-// A signal's handler gets nothing but its number, so what it prints is found
-// here: bytes that were made before, and are read only.
+// A signal handler may only write bytes that were prepared before; they are
+// read-only.
 std::string_view interrupt_text;
 
 void TellInterrupt(int signal) {
@@ -28,7 +28,7 @@ InterruptNotice::InterruptNotice(std::string text)
   interrupt_text = text_;
   for (size_t i = 0; i < kSignals.size(); ++i) {
     before_[i] = std::signal(kSignals[i], TellInterrupt);
-    // What the caller ignores stays ignored, as under nohup.
+    // A signal that the caller ignores, as under nohup, stays ignored.
     if (before_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);
   }
 }

@@ -1,4 +1,4 @@
-// What is said when a long command is interrupted.
+// What a long command prints when it is interrupted.
 #ifndef SHARDC_CLI_INTERRUPT_H_
 #define SHARDC_CLI_INTERRUPT_H_
 
@@ -9,9 +9,9 @@
 
 namespace shardc::cli {
 
-// While it lives, Ctrl-C, a termination and a lost terminal remove the files
-// that are not whole yet and print `text` on standard error; the process then
-// ends by the signal, as its caller expects. One inside another.
+// While an object exists, SIGINT, SIGTERM and SIGHUP remove incomplete files
+// and print `text` on standard error; the process then ends by the signal, as
+// its caller expects. Objects may be nested.
 class InterruptNotice {
  public:
   explicit InterruptNotice(std::string text);

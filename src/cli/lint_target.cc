@@ -1,6 +1,7 @@
-// Lints see a target as its flags and the project's settings have it. A command
-// that only counts findings leaves what is wrong with those settings to
-// `check`, but learns which files were read for them: it writes none of these.
+// Runs lints with the target's options and the project's settings. A command
+// that only counts findings does not report errors in these settings (`check`
+// does), but records which files were read for them, so that none is
+// overwritten.
 #include "cli/lint_target.h"
 
 #include <utility>
@@ -25,7 +26,7 @@ ModelConfig WithFlags(std::optional<ModelConfig> model,
   return out;
 }
 
-// Settings that cannot be read are for `verify` to tell, which uses them.
+// Errors in the settings are left to `verify`, which uses them.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input) {
   Findings ignored;
   const auto operations = exec::KnownOperations();

@@ -1,5 +1,5 @@
-// Lints of one compiled target, as `check` and the last line of `plan` have
-// them.
+// The lints of one compiled target, for `check` and for the count that `plan`
+// prints.
 #ifndef SHARDC_CLI_LINT_TARGET_H_
 #define SHARDC_CLI_LINT_TARGET_H_
 
@@ -17,25 +17,25 @@
 
 namespace shardc::cli {
 
-// What flags say over the model's config.json and the target.
+// Options that override the model's config.json and the target.
 struct LintFlags {
   AttentionFlag attention;
   std::optional<int64_t> memory;
 };
 
-// `extra` are findings made elsewhere; `fixes`, where it is not null, receives
-// what mends the findings.
+// `extra` are findings of other stages; `fixes`, unless null, gets the fixes of
+// the findings.
 LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> config, const LintFlags& flags,
                       const Selection& selection, FindingSink extra = {},
                       std::vector<RuleFix>* fixes = nullptr);
 
-// The settings of `check`: the project's, if there is one to be read. What is
-// wrong with it is for `check` to tell; `findings` learn what was read.
+// The project's settings for `check`, if it can be read; `findings` records
+// what was read. Errors in the settings are reported by `check`.
 LintSettings ProjectLintSettings(const TargetRequest& asked,
                                  Findings& findings);
-// By such settings, with what the baseline knows taken away. Nothing where the
-// settings make no sense, which is for `check` to tell.
+// Lints with such settings, without the findings of the baseline. Returns
+// nullopt if the settings are invalid, which `check` reports.
 std::optional<LintResult> LintBySettings(const Target& target,
                                          const Compiled& compiled,
                                          std::optional<ModelConfig> config,

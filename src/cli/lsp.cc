@@ -1,6 +1,6 @@
 // `shardc lsp`: the language server over standard input and output. One thread
-// reads what has come, handles it, and checks once nothing has come for a
-// moment; under a stream of edits that never pauses it checks now and then:
+// reads and handles the messages, and checks after a short pause in them; if
+// edits never pause, it checks at regular intervals:
 //
 //   an edit, 40 ms of silence  ->  one check, its findings are published
 #include <poll.h>
@@ -24,15 +24,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPause{40};      // of the keyboard
-constexpr milliseconds kLongest{1000};  // that findings may wait
+constexpr milliseconds kPause{40};      // without input, before a check
+constexpr milliseconds kLongest{1000};  // that findings may be out of date
 
 struct LspFlags {
   bool stdio = false;
 };
 
-// What has come within `wait` (negative: however long it takes), appended;
-// nothing at the end of the stream.
+// Appends the bytes that arrive within `wait` (negative: without a limit);
+// returns nullopt at the end of the stream.
 std::optional<bool> ReadSome(milliseconds wait, std::string& out) {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   const int ready = ::poll(&input, 1, static_cast<int>(wait.count()));
@@ -99,8 +99,8 @@ class Loop {
 
   LspChecker checker_;
   lsp::Server server_;
-  Clock::time_point last_ = Clock::now();   // that something came
-  std::optional<Clock::time_point> first_;  // edit that is not checked
+  Clock::time_point last_ = Clock::now();   // time of the last bytes
+  std::optional<Clock::time_point> first_;  // first unchecked edit
 };
 
 int RunLsp(const LspFlags&, const Common& common, Findings& findings) {

@@ -1,8 +1,8 @@
-// A project is read and checked as `check` does it, with buffers in place of
-// files; what is nowhere is told at the project's file, as an editor shows
-// findings in files only:
+// Reads and checks a project as `check` does, with the editor's buffers in
+// place of files. Findings without a place get the project file as their place,
+// because editors show findings only in files:
 //
-//   `select: [SHD999]`, no such code  ->  told at the top of shardc.yaml
+//   `select: [SHD999]`, no such code  ->  shown at the top of shardc.yaml
 #include "cli/lsp_checker.h"
 
 #include <optional>
@@ -21,7 +21,7 @@ std::vector<Target> TargetsOf(const lsp::CheckedProject& project) {
   return out;
 }
 
-// What is nowhere is told at the project's file.
+// Places findings without a place at the project file.
 void GivePlaces(Findings& findings, const std::string& path) {
   Findings placed;
   for (Finding finding : findings.all()) {

@@ -1,4 +1,4 @@
-// What `check` does, for the language server.
+// Runs `check` for the language server.
 #ifndef SHARDC_CLI_LSP_CHECKER_H_
 #define SHARDC_CLI_LSP_CHECKER_H_
 

@@ -1,7 +1,8 @@
-// The program: a clean process, the arguments, one command, its findings.
-// A closed stdout is opened on /dev/null, so that no file gets its number 1
-// and the report with it. Memory that ends is told where it ends: what would
-// have to be done on the way back from there might need some.
+// The program: sets up the process, parses arguments, runs one command, reports
+// findings. A closed stdout is opened on /dev/null; otherwise the next file
+// would get its descriptor and the report would be written into it. If memory
+// runs out, the process reports that and exits at once, because unwinding may
+// allocate memory.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -22,15 +23,14 @@
 namespace shardc::cli {
 namespace {
 
-// A closed stdout would give its number to the next file opened, and the
-// report would land in it.
+// Keeps a later file from getting the descriptor of a closed stdout.
 void KeepStandardStreams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (fcntl(fd, F_GETFD) == -1) {
       open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
     }
   }
-  // Failed writes are then errors that can be told.
+  // Failed writes then return an error instead of ending the process.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
@@ -39,8 +39,8 @@ void Say(std::string_view text) {
   (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// Files that were there stand as they were, and what a checkpoint's command
-// has completed is taken up when it is run again.
+// Existing files are unchanged, and a checkpoint command continues with its
+// complete pieces at the next run.
 [[noreturn]] void EndWithoutMemory() {
   RemoveUnfinished();
   Say("error: there is not enough memory\n"
@@ -49,7 +49,7 @@ void Say(std::string_view text) {
   ::_exit(kFailed);
 }
 
-// Before anything else, as other files' constants take memory too.
+// Runs before static initialisers, which allocate memory too.
 [[gnu::constructor(101)]] void WatchMemory() {
   std::set_new_handler(EndWithoutMemory);
 }
@@ -58,7 +58,7 @@ int Main(int argc, char** argv) {
   KeepFreedMemory();
   KeepStandardStreams();
   const InterruptNotice interrupts("");
-  if (argc < 2) {  // in a script a command's name was lost: no success
+  if (argc < 2) {  // status 2: in a script the command was lost
     WriteAll(STDERR_FILENO, QuickStart());
     return kFailed;
   }
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     shardc::cli::EndWithoutMemory();
   } catch (const std::length_error&) {
-    shardc::cli::EndWithoutMemory();  // more than there could ever be
+    shardc::cli::EndWithoutMemory();  // larger than any possible size
   } catch (const std::exception&) {
     shardc::cli::Say(
         "error: shardc cannot go on, for a fault of its own\n"

@@ -1,5 +1,5 @@
-// `shardc manifest`: one parameter tree, shown. It is a file's, a target's, or
-// what a config.json makes:
+// `shardc manifest`: prints one parameter tree: of a file, of a target, or
+// built from a config.json:
 //
 //   --model config.json --naming flax  ->  model/layers/0/self_attn/...
 #include <algorithm>
@@ -19,7 +19,7 @@ struct ManifestFlags {
   std::string naming;
 };
 
-// The tree that `--model` makes, in the naming asked for.
+// Builds the tree of `--model` with the requested naming.
 std::optional<Manifest> Build(const ManifestFlags& flags, Findings& findings) {
   if (!flags.inputs.asked.manifest.empty()) {
     findings.Add(code::kUsage, {},

@@ -1,5 +1,5 @@
-// `shardc merge`: pieces to whole tensors again, in one file or in several of
-// at most --max-shard-size: model-00001-of-00002.safetensors and so on.
+// `shardc merge`: joins pieces to full tensors, in one file or in several of at
+// most --max-shard-size: model-00001-of-00002.safetensors and so on.
 #include "checkpoint/merge_plan.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"

@@ -1,4 +1,4 @@
-// `shardc mesh`: one mesh, shown.
+// `shardc mesh`: prints one mesh.
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -17,7 +17,7 @@ int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
   const InputFlags& flags = all.inputs;
   const auto mesh = LoadMeshAlone(flags, findings);
   if (!mesh) return kFailed;
-  AxisRules axes;  // what tensor and sequence parallelism are called
+  AxisRules axes;  // names of the parallelism axes
   if (!flags.asked.rules.empty()) {
     const auto rules = OpenRules(flags.asked.rules, "", nullptr, "", findings);
     if (!rules) return kFailed;

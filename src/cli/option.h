@@ -1,5 +1,5 @@
-// A command's options and arguments as data: what the parser fills, and what
-// help, manual and completions say.
+// A command's options and arguments as data, read by the parser and written to
+// help, manual and completions.
 #ifndef SHARDC_CLI_OPTION_H_
 #define SHARDC_CLI_OPTION_H_
 
@@ -13,15 +13,15 @@ namespace shardc::cli {
 
 using Strings = std::vector<std::string>;
 
-// A whole number that the parser itself reads and bounds.
+// An integer that the parser reads and checks against bounds.
 struct Bounded {
   int* number;
   int least, most;
 };
 
-// Where what was given goes. A bool is a flag, without a value; a list grows
-// each time that the option is given. What a text means is for its reader to
-// say: the parser's own numbers take 010 for 8.
+// Where the value is stored. A bool is an option without a value; a list grows
+// each time the option is given. Texts are parsed later, because the parser's
+// own integers read 010 as 8.
 using Destination =
     std::variant<bool*, std::string*, std::optional<std::string>*, Strings*,
                  Bounded>;
@@ -34,25 +34,24 @@ enum class Several {
 };
 
 struct Option {
-  std::string name;  // "--output"; of an argument what stands for it: "FILE"
+  std::string name;  // "--output"; of an argument its placeholder: "FILE"
   Destination to;
-  std::string value =
-      {};            // what stands for the value: "FILE", "N", "json|text"
-  std::string help;  // lower case, no final period
-  char letter = 0;   // 'o' where `-o` serves too
+  std::string value = {};  // placeholder of the value: "FILE", "N", "json|text"
+  std::string help;        // lower case, no final period
+  char letter = 0;         // 'o' if `-o` is a short form
   bool required = false;
-  bool checked = false;  // the parser refuses what `value` does not list
+  bool checked = false;  // the parser rejects values that `value` does not list
   Several several = Several::kAgain;
-  Strings words = {};      // what a shell offers besides Choices()
-  std::string also = {};   // another spelling of the name
-  std::string group = {};  // its heading in --help; empty: its command's own
+  Strings words = {};      // completions in addition to Choices()
+  std::string also = {};   // an alias
+  std::string group = {};  // heading in --help; empty: the command's own
 
   bool IsArgument() const { return name.front() != '-'; }
   bool IsFlag() const { return std::holds_alternative<bool*>(to); }
   bool IsList() const { return std::holds_alternative<Strings*>(to); }
   // Whether the value is a path.
   bool TakesFile() const;
-  // The values that "json|text" lists; none for "FILE|AXES".
+  // The values that "json|text" lists; empty for "FILE|AXES".
   Strings Choices() const;
 };
 
@@ -60,15 +59,15 @@ using Options = std::vector<Option>;
 
 void Append(Options& options, Options more);
 
-// `-o FILE`: where a command's result goes.
+// `-o FILE`: the output of a command.
 Option OutputOption(std::string* to, std::string help =
                                          "where the result goes (default: "
                                          "stdout)");
 
-// Those of no group yet stand under `heading`.
+// Sets the heading of options that have none.
 Options Under(std::string_view heading, Options options);
 
-// The values of a list, each of which may hold several: "a,b c" is three.
+// The values of a list whose items may hold several: "a,b c" gives three.
 Strings SplitList(const Strings& given);
 
 }  // namespace shardc::cli

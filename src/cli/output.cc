@@ -1,5 +1,5 @@
-// What all commands end with: results to stdout or a file that appears whole,
-// progress and findings to stderr, and the few flags that are read alike.
+// Common output of commands: results to stdout or to an atomically renamed
+// file, progress and findings to stderr; and the parsing of sizes and counts.
 //
 //   --memory 1.5GiB  ->  1,610,612,736     --memory 1.5  ->  a finding
 #include "cli/output.h"

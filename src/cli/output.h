@@ -1,4 +1,4 @@
-// Results on stdout, people's messages on stderr.
+// Writes results to stdout and messages to stderr.
 #ifndef SHARDC_CLI_OUTPUT_H_
 #define SHARDC_CLI_OUTPUT_H_
 
@@ -14,34 +14,35 @@
 
 namespace shardc::cli {
 
-// Colour on a stream: auto means a terminal, NO_COLOR unset and TERM not
-// dumb; CLICOLOR_FORCE is honoured.
+// Whether a stream gets colour: auto means a terminal, NO_COLOR unset and TERM
+// not dumb; CLICOLOR_FORCE is honoured.
 bool WantsColor(const Common& common, int fd);
 
-// What makes a result, onto a sink.
+// Writes a result to a sink.
 using Write = std::function<void(Sink& out)>;
 
-// A result on stdout, all of it or a finding (`write`).
+// Writes all of a result to stdout, or adds a finding (`write`).
 bool PutOut(std::string_view text, Findings& findings);
 bool PutOut(const Write& write, Findings& findings);
 
-// Lines for people on stderr, what is hidden in them escaped; unless --quiet.
+// Prints lines on stderr with invisible characters escaped; nothing with
+// --quiet.
 void Tell(const Common& common, std::string_view text);
 
-// Findings on stderr, sorted, in the command's format where it is one of the
-// finding formats (text otherwise). Printed even with --quiet.
+// Prints findings on stderr, sorted, in the command's format if it is one of
+// the finding formats (text otherwise). --quiet does not suppress them.
 void Report(Findings& findings, const Common& common);
 
-// A result that goes to `path` ("-" or empty: stdout).
+// Writes a result to `path` ("-" or empty: stdout).
 bool PutResult(std::string_view text, const std::string& path,
                Findings& findings);
 bool PutResult(const Write& write, const std::string& path, Findings& findings);
 
-// Decimal integers of flags. CLI11 reads 010 as octal and -1 as 2^64 - 1.
+// Parses a decimal integer. CLI11 would read 010 as octal and -1 as 2^64 - 1.
 std::optional<int64_t> ParseInteger(std::string_view flag,
                                     const std::string& text, int64_t least,
                                     Findings& findings);
-// Sizes (source/byte_size.h).
+// Parses a size in bytes (source/byte_size.h).
 std::optional<int64_t> ParseBytes(std::string_view flag,
                                   const std::string& text, Findings& findings);
 

@@ -1,6 +1,6 @@
-// Commands declare options as data; this is the one place that turns them
-// into CLI11's and its exceptions into findings. An unknown command is looked
-// for before anything else is said:
+// Commands declare options as data; this file alone converts them to CLI11's
+// and CLI11's exceptions to findings. An unknown command is reported before any
+// other error:
 //
 //   shardc resovle  ->  `resovle` is not a command, did you mean `resolve`?
 #include "cli/parser.h"
@@ -41,7 +41,7 @@ std::string Spelling(const Option& option) {
   return out;
 }
 
-// One overload for each kind of destination.
+// One overload per kind of destination.
 struct Adder {
   CLI::App& app;
   const Option& option;
@@ -78,8 +78,8 @@ void Add(CLI::App& app, const Option& option, bool words_end_lists) {
   if (option.several == Several::kCommas) added->delimiter(',');
 }
 
-// The parser of all commands, and what runs each. Options are declared of those
-// that `words` name alone: all together take longer than many a command.
+// The parser of all commands. Only the options of commands named in `words` are
+// declared; declaring all of them takes longer than many commands run.
 struct Parser {
   Parser(Common& common, const Strings& words);
 
@@ -122,7 +122,7 @@ Parser::Parser(Common& common, const Strings& words) {
   }
 }
 
-// The first word that is no flag: what was meant as the command.
+// The first word that is not an option: the intended command.
 std::string CommandWord(const Strings& words) {
   for (const std::string& word : words) {
     if (!word.starts_with('-')) return word;
@@ -146,7 +146,7 @@ void UnknownCommand(const std::string& word, Findings& findings) {
       DidYouMean(word, names, "`shardc --help` lists the commands"));
 }
 
-// `help`, `help plan` and `version` as the flags that they stand for.
+// Rewrites `help`, `help plan` and `version` to the options they stand for.
 Strings Respelt(Strings words) {
   if (words.empty()) return words;
   if (words[0] == "version" && words.size() == 1) return {"--version"};
@@ -156,8 +156,8 @@ Strings Respelt(Strings words) {
   return words;
 }
 
-// The first word that the command has no place for; what follows it may be
-// its value.
+// Reports the first word that the command does not accept; the words after it
+// may be its values.
 void TellStray(const Parser::Entry& entry, Findings& findings) {
   StrayWord about =
       AboutStray(entry.app->remaining().front(), *entry.command, entry.options);
@@ -188,7 +188,7 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
   Parser parser(common, words);
   const std::string word = CommandWord(words);
   try {
-    // CLI11 takes them from the back.
+    // CLI11 expects the words in reverse order.
     parser.app.parse(Strings(words.rbegin(), words.rend()));
   } catch (const CLI::Success& asked) {  // --help, --version
     if (!word.empty() && !IsCommand(word)) {

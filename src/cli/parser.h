@@ -1,4 +1,4 @@
-// The arguments of a run, read as the commands' records say.
+// Parses the arguments of a run by the commands' records.
 #ifndef SHARDC_CLI_PARSER_H_
 #define SHARDC_CLI_PARSER_H_
 
@@ -11,15 +11,16 @@
 namespace shardc::cli {
 
 struct Parsed {
-  Run run;           // null: `text` is all that was asked for
-  std::string text;  // of --help and --version
+  Run run;           // null: print `text`
+  std::string text;  // of --help or --version
 };
 
-// Fills `common` as far as it comes. Findings (usage): nothing is to be run.
+// Sets `common` as far as it parses. Returns nullopt with findings (usage) on
+// errors.
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings);
 
-// What `shardc` alone says: the first commands to try.
+// What `shardc` without arguments prints: the first commands to try.
 std::string QuickStart();
 
 }  // namespace shardc::cli

@@ -1,5 +1,5 @@
-// The meshes that were looked at are told, the best with a star; where none
-// holds the model, how many devices would:
+// Prints the candidate meshes, the chosen one with a star; if none fits, prints
+// how many devices would be enough:
 //
 //   * dp:8,fsdp:8               18.02 GiB per device, 711 ns a token
 //     dp:16,fsdp:4              32.98 GiB per device, 711 ns a token

@@ -1,4 +1,4 @@
-// The mesh for a number of devices, where none is given.
+// Chooses a mesh for a number of devices if none is given.
 #ifndef SHARDC_CLI_PICKED_MESH_H_
 #define SHARDC_CLI_PICKED_MESH_H_
 
@@ -22,9 +22,9 @@ Options MeshChoice(MeshFlags& flags);
 // `dp:2,tp:4`, as `--mesh` takes it.
 std::string MeshWords(const Mesh& mesh);
 
-// The best, after those that were looked at are told. Nothing, with findings,
-// where a flag cannot be read or no mesh holds the model: a usage error has
-// status 2, the other 1, which is told by `none_fits`.
+// The best mesh, after printing the candidates. Returns nullopt with findings
+// if an option is invalid (exit status 2) or no mesh fits the model (exit
+// status 1, `none_fits` is set).
 struct PickedMesh {
   Mesh mesh;
   bool none_fits = false;

@@ -1,5 +1,5 @@
-// How pictures are drawn: characters, width and colour of the terminal that
-// they go to. What goes elsewhere is the same wherever it is made.
+// How pictures are drawn: the characters, width and colour of the terminal.
+// Output that does not go to a terminal is the same on every machine.
 #ifndef SHARDC_CLI_PICTURE_FLAGS_H_
 #define SHARDC_CLI_PICTURE_FLAGS_H_
 
@@ -17,7 +17,7 @@ struct PictureFlags {
 };
 
 Options OptionsOf(PictureFlags& flags);
-// Nothing, and a finding, where a width cannot be read.
+// Returns nullopt and adds a finding if the width is invalid.
 std::optional<PictureStyle> StyleOf(const PictureFlags& flags,
                                     const Common& common, Findings& findings);
 

@@ -1,5 +1,5 @@
-// What reports of several modes leave out is told once for the modes that share
-// a reason, in the order in which they come:
+// Parts that the reports of several modes leave out are listed once for all
+// modes with the same reason, in the order in which they occur:
 //
 //   prefill: no batch; decode: no batch  ->  `prefill, decode: no batch`
 #include "cli/pictured.h"
@@ -30,7 +30,7 @@ MemoryBars BarsOf(std::span<const cost::Report> reports) {
   constexpr std::string_view kLetters = "PGOKALW";
   static_assert(kLetters.size() == cost::kComponentCount);
   MemoryBars out;
-  std::vector<std::string> order;  // reasons, as they come
+  std::vector<std::string> order;  // reasons, in the order of occurrence
   std::map<std::string, std::string> modes_of;
   for (size_t i = 0; i < cost::kComponentCount; ++i) {
     std::string name(cost::kComponentNames[i]);

@@ -1,4 +1,4 @@
-// What both the terminal's pictures and the page show of a plan.
+// Data about a plan that both the terminal pictures and the HTML page show.
 #ifndef SHARDC_CLI_PICTURED_H_
 #define SHARDC_CLI_PICTURED_H_
 
@@ -14,10 +14,10 @@
 
 namespace shardc::cli {
 
-// A bar for each report, one for each mode.
+// One bar per report, which is one per mode.
 MemoryBars BarsOf(std::span<const cost::Report> reports);
 
-// With how often patterns are found, where the names can be searched.
+// Includes how often patterns match, if the names can be searched.
 picture::Coverage CoverageIn(const Planned& planned,
                              const picture::FoldedPlan& folded);
 
@@ -25,7 +25,7 @@ struct CacheArray {
   std::string title;  // `key, value (decode)`
   picture::ArrayInput input;
 };
-// Nothing where the plan has no such mode.
+// Returns nullopt if the plan lacks the mode.
 std::optional<CacheArray> CacheIn(const Planned& planned,
                                   const cost::Settings& settings, Mode mode);
 

@@ -1,5 +1,6 @@
-// `shardc plan`: mesh + rules + manifest to a plan. An illegal spec or a
-// parameter without a rule: exit 1, and no plan but with --keep-going.
+// `shardc plan`: compiles mesh, rules and manifest to a plan. With an illegal
+// spec or an unmatched parameter the exit status is 1 and no plan is written,
+// unless --keep-going is given.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -32,8 +33,8 @@ struct PlanFlags {
   std::vector<std::string> weight_decay_exclude;
 };
 
-// The targets to plan: one, or all that have a committed plan where that is
-// what is written or compared.
+// The targets to plan: one, or with --write-locked and --diff all that have a
+// committed plan.
 std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
                                            const Common& common,
                                            Findings& findings) {
@@ -101,7 +102,7 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
   return CompileTarget(std::move(*loaded), findings);
 }
 
-// How many findings `check` has, in one line.
+// One line with the number of findings that `check` would report.
 std::string CheckLine(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> model,
                       const LintSettings& settings, Findings& findings) {
@@ -122,13 +123,14 @@ std::string CheckLine(const Target& target, const Compiled& compiled,
 
 using StepReports = std::vector<verify::StepReport>;
 
-// What the targets of one run give together.
+// The results of all targets of one run.
 struct Outcome {
-  std::string diff;          // what is to be shown
+  std::string diff;          // text to print
   std::set<FileId> written;  // committed plans and step programs
 };
 
-// Several targets may commit one file, where it holds the same for all of them.
+// Several targets may commit the same file if its content is the same for all
+// of them.
 bool HoldsTheSame(const Write& write, const std::string& path,
                   const Target& target, Findings& findings) {
   const SourceRef held = ReadSource(path, findings);
@@ -156,7 +158,7 @@ int ShowDifferences(const std::vector<PlanDifference>& differences,
   return kFound;
 }
 
-// What the inputs would change in the committed plan, on stdout.
+// Prints on stdout what the inputs change in the committed plan.
 int ShowDiff(const Target& target, const Plan& plan, const Common& common,
              std::string& out, Findings& findings) {
   const SourceRef committed = ReadCommittedPlan(target, findings);
@@ -167,7 +169,7 @@ int ShowDiff(const Target& target, const Plan& plan, const Common& common,
   return ShowDifferences(*differences, target.plan, common, out);
 }
 
-// The same of the committed step program.
+// Does the same for the committed step program.
 int ShowStepDiff(const Target& target, const StepReports& steps,
                  const Common& common, std::string& out, Findings& findings) {
   const SourceRef committed = ReadCommittedStep(target, findings);
@@ -179,7 +181,7 @@ int ShowStepDiff(const Target& target, const StepReports& steps,
   return ShowDifferences(*differences, target.step, common, out);
 }
 
-// Of the committed step program, where the target has one: written or shown.
+// Writes or compares the target's committed step program, if it has one.
 int PutStep(const PlanFlags& flags, const Target& target,
             const Compiled& compiled, const std::optional<ModelConfig>& model,
             const Common& common, Outcome& outcome, Findings& findings) {
@@ -199,7 +201,7 @@ int PutStep(const PlanFlags& flags, const Target& target,
   return good ? kDone : kFailed;
 }
 
-// Where `--write-locked` or `--output` say.
+// Writes the plan to the file of `--write-locked` or `--output`.
 bool PutPlan(const PlanFlags& flags, const Target& target,
              const Compiled& compiled, std::span<const Finding> found,
              const Common& common, Outcome& outcome, Findings& findings) {
@@ -221,7 +223,7 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
   return true;
 }
 
-// One target; told where there are settings to count its findings by.
+// Plans one target; counts findings if there are settings for it.
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
             const std::optional<LintSettings>& told_by, Outcome& outcome,
             Findings& findings) {
@@ -259,12 +261,13 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   return status;
 }
 
-// What the targets read, before a plan is written over the input of another.
-// They are read again when they are planned: all at once may not fit.
+// Reads the targets' inputs, so that no plan overwrites the input of another
+// target. They are read again when they are planned, because all of them at
+// once may not fit in memory.
 void NoteReads(const PlanFlags& flags, std::span<const Target> targets,
                const Common& common, Findings& findings) {
   for (const Target& target : targets) {
-    if (target.manifest == "-") continue;  // to be read once
+    if (target.manifest == "-") continue;  // can be read only once
     Findings own;
     LoadTarget(flags.inputs, target, common, own);
     findings.NoteReadsOf(own);

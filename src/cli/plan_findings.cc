@@ -1,7 +1,7 @@
-// The lints that a plan needs, asked by themselves. Of several that tell the
-// same model to be whole, the one nearest to the cause is taken:
+// Runs the lints that `plan` needs. If several lints report that most of the
+// model is replicated, the one nearest to the cause is used:
 //
-//   all is whole, the patterns are for dots in a file of `/`  ->  SHD113 alone
+//   all is replicated, and patterns use dots in a file of `/`  ->  SHD113 alone
 #include "cli/plan_findings.h"
 
 #include <algorithm>
@@ -17,14 +17,15 @@ namespace shardc::cli {
 
 namespace {
 
-// Bytes of the model, and of what every device holds whole.
+// The bytes of the model, and of parameters that are replicated on every
+// device.
 struct Share {
   int64_t whole = 0;
   int64_t all = 0;
 };
 
 Share WholeShare(const Plan& plan) {
-  std::vector<Share> of_layouts;  // of one parameter
+  std::vector<Share> of_layouts;  // per parameter
   of_layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
     const int64_t bytes = plan.types[layout.type].Bytes().value_or(0);
@@ -106,7 +107,7 @@ Findings PlanFindings(const Compiled& compiled) {
     lint->check(facts, found);
   }
   for (Finding& finding : OnceEach(std::move(found))) {
-    // What the policy corrected is in the plan.
+    // The plan itself contains what the policy corrected.
     if (finding.level == Level::kError) findings.Add(std::move(finding));
   }
   return findings;

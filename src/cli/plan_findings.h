@@ -1,4 +1,4 @@
-// What keeps a plan from being written, as findings.
+// Findings that prevent a plan from being written.
 #ifndef SHARDC_CLI_PLAN_FINDINGS_H_
 #define SHARDC_CLI_PLAN_FINDINGS_H_
 
@@ -7,15 +7,15 @@
 
 namespace shardc::cli {
 
-// Unmatched parameters (under policy error) and illegal specs, one finding
-// for each kind of parameter.
+// Unmatched parameters (under policy error) and illegal specs, one finding per
+// group of parameters.
 Findings PlanFindings(const Compiled& compiled);
 
 // Rules that match nothing because of their file's separator.
 Findings SeparatorFindings(const Compiled& compiled);
 
-// What is to be said where most of the model lies whole on every device: one
-// warning, of the lint that comes nearest to the cause.
+// If most of the model is replicated on every device: one warning, of the lint
+// that is nearest to the cause.
 Findings WholeFindings(const Compiled& compiled);
 
 }  // namespace shardc::cli

@@ -1,4 +1,4 @@
-// Plans as tables, from files or from what the inputs give.
+// Plans as tables, from files or compiled from inputs.
 #ifndef SHARDC_CLI_PLAN_TABLE_H_
 #define SHARDC_CLI_PLAN_TABLE_H_
 
@@ -15,23 +15,22 @@
 namespace shardc::cli {
 
 std::optional<PlanTable> ReadTable(const std::string& path, Findings& findings);
-// As it would be written; the mesh is the inputs' own.
+// The table of the plan as it would be written; the mesh is that of the inputs.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
-// A plan from a file, or what inputs are compiled to, with all that is asked
-// of either.
+// A plan from a file or compiled from inputs, with what commands need of both.
 struct Planned {
   PlanTable table;
-  std::unique_ptr<const Compiled> compiled;  // null of a file
-  std::optional<PlanView> view;              // of a file
+  std::unique_ptr<const Compiled> compiled;  // null if from a file
+  std::optional<PlanView> view;              // set if from a file
   std::optional<ModelConfig> model;
 
   const Mesh& mesh() const { return table.classes.plan.mesh; }
   cost::Work WorkIn(Mode mode) const;
 };
 
-// The inputs where `file` is empty. `found` turns true where they make no plan,
-// and findings say why.
+// Compiles the inputs if `file` is empty. Sets `found` and adds findings if
+// they give no plan.
 std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,
                                            const std::string& file,
                                            const Target& target,

@@ -1,4 +1,4 @@
-// What a target's step sends, read from its program.
+// The communication of a target's step, from its program.
 #ifndef SHARDC_CLI_PROGRAM_TRAFFIC_H_
 #define SHARDC_CLI_PROGRAM_TRAFFIC_H_
 
@@ -14,14 +14,14 @@
 
 namespace shardc::cli {
 
-// Nothing, and why, where no program can be built of the rules, or none says
-// what is asked.
+// Returns nullopt and sets the reason if no program can be built for the rules,
+// or if it cannot describe the requested step.
 std::optional<cost::Communication> ProgramTraffic(
     const Compiled& compiled, const std::optional<ModelConfig>& model,
     const cost::Work& work, const cost::Settings& settings, std::string& why);
 
-// All that `cost` says, with what is sent from the program where there is one.
-// A plan that was written is not compiled: null.
+// The report of `cost`, with the communication of the program if there is one.
+// `compiled` is null for a plan file.
 cost::Report CostOf(const Compiled* compiled,
                     const std::optional<ModelConfig>& model,
                     const cost::Work& work, const cost::Settings& settings);

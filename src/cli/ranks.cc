@@ -1,6 +1,6 @@
-// A launcher tells each process which one it is by variables of the
-// environment; MPI is begun only where they say that there are several. Bytes
-// go by its collectives, in rounds that its 32-bit counts can hold.
+// A launcher gives each process its rank in environment variables. MPI is
+// initialised only if they report several processes. Data is sent by MPI
+// collectives in rounds whose sizes fit its 32-bit counts.
 //
 //   OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4  ->  rank 2 of 4
 //   none of them, or a size of 1                   ->  one process, no MPI
@@ -23,7 +23,7 @@
 namespace shardc::cli {
 namespace {
 
-// A batch script of SLURM has SLURM_PROCID too, and no step's count.
+// A batch script of SLURM has SLURM_PROCID too, but no process count of a step.
 constexpr Launcher kLaunchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"PMI_RANK", "PMI_SIZE"},
@@ -32,7 +32,7 @@ constexpr Launcher kLaunchers[] = {
 
 #ifdef SHARDC_MPI
 
-// Most bytes from one rank to another in a round.
+// The most bytes from one rank to another in a round.
 constexpr size_t kRound = size_t{1} << 26;
 
 class Mpi : public exec::Transport {
@@ -99,7 +99,7 @@ class Mpi : public exec::Transport {
     std::abort();
   }
 
-  // Ranks that share this one's machine.
+  // The number of ranks on this machine.
   static int OnMachine() {
     MPI_Comm here = MPI_COMM_NULL;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
@@ -111,7 +111,7 @@ class Mpi : public exec::Transport {
   }
 
  private:
-  // What counts and places of 32 bits can tell apart.
+  // The largest size for MPI's 32-bit counts and displacements.
   static constexpr size_t kMost = size_t{1} << 30;
 
   struct Piece {
@@ -121,10 +121,10 @@ class Mpi : public exec::Transport {
 
   size_t Count() const { return static_cast<size_t>(ranks_); }
 
-  // Bytes from one rank to another in a round.
+  // The bytes from one rank to another in a round.
   size_t Limit() const { return std::min(kRound, kMost / Count()); }
 
-  // The largest of all ranks' sizes.
+  // The largest size over all ranks.
   static uint64_t MostOfAll(const std::vector<uint64_t>& sizes) {
     const uint64_t own = *std::max_element(sizes.begin(), sizes.end());
     uint64_t most = 0;
@@ -138,7 +138,7 @@ class Mpi : public exec::Transport {
     return out;
   }
 
-  // Room for a round's bytes of each rank's, from byte `begin` on.
+  // A buffer for a round's bytes of each rank, starting at byte `begin`.
   Piece PieceOf(const std::vector<uint64_t>& sizes, size_t begin) const {
     Piece out;
     size_t at = 0;
@@ -152,7 +152,7 @@ class Mpi : public exec::Transport {
     return out;
   }
 
-  // A round's bytes to each rank's packet, from byte `begin` on.
+  // Appends a round's bytes to each rank's packet, starting at byte `begin`.
   static void CopyOut(const Piece& piece, size_t begin,
                       std::vector<exec::Packet>& out) {
     for (size_t r = 0; r < out.size(); ++r) {
@@ -166,7 +166,7 @@ class Mpi : public exec::Transport {
 
 #endif  // SHARDC_MPI
 
-// A finding that is told once.
+// Adds a finding on the first rank only.
 void Refuse(const Launched& launched, std::string message, std::string help,
             Findings& findings) {
   if (launched.rank != 0) return;
@@ -230,7 +230,7 @@ std::string Ranks::MovedText(int64_t recorded, int64_t moved,
 bool Ranks::All(bool fine, Findings& findings) const {
   if (transport_ == nullptr) return fine;
   bool all = true;
-  int first = -1;  // that is not fine
+  int first = -1;  // first rank that failed
   const auto told = transport_->Share({std::byte{fine}});
   for (int rank = 0; rank < transport_->ranks(); ++rank) {
     if (told[static_cast<size_t>(rank)] == exec::Packet{std::byte{1}}) continue;

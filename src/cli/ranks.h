@@ -1,5 +1,5 @@
-// The processes that a launcher (mpirun, srun) started together for one
-// command, and how they end alike.
+// The processes that a launcher (mpirun, srun) started for one command, and how
+// they agree on an exit status.
 #ifndef SHARDC_CLI_RANKS_H_
 #define SHARDC_CLI_RANKS_H_
 
@@ -16,40 +16,42 @@
 
 namespace shardc::cli {
 
-// What a launcher says of this process; one process where there is none.
+// The launcher's data about this process; without a launcher there is one
+// process.
 struct Launched {
   int64_t rank = 0, ranks = 1;
-  std::string_view by = {};  // the variable that says so
+  std::string_view by = {};  // variable that defines it
 };
 Launched LaunchedAs(const Variable& variable);
 
 class Ranks {
  public:
-  // Meets the others. Nothing, and a finding on the first rank, where this
-  // build cannot, or MPI knows of fewer processes than the launcher.
+  // Initialises MPI. Returns nullopt, with a finding on the first rank, if this
+  // build has no MPI, or if MPI reports fewer processes than the launcher.
   static std::optional<Ranks> Join(Findings& findings);
 
-  // Null where there is one process.
+  // Null if there is one process.
   exec::Transport* transport() const { return transport_.get(); }
   bool Leads() const {
     return transport_ == nullptr || transport_->rank() == 0;
   }
   int count() const { return transport_ == nullptr ? 1 : transport_->ranks(); }
-  // Threads of this rank, where its machine is shared with others.
+  // The threads of this rank, if several ranks share the machine.
   int Threads(int wanted) const;
 
-  // Of bytes between devices, by the ledger and as they went.
+  // The bytes between devices, by the ledger and as sent.
   std::string MovedText(int64_t recorded, int64_t moved, int64_t crossed) const;
 
-  // True on every rank if it is on all. Where it is not, findings stay on the
-  // first rank that has some.
+  // Returns true on every rank if `fine` is true on all of them. Otherwise
+  // findings are kept on the first rank that has some.
   bool All(bool fine, Findings& findings) const;
-  // The least of all ranks' numbers, on all.
+  // The minimum over all ranks, returned on each.
   int64_t Least(int64_t own) const;
-  // Ranks that share this one's machine.
+  // The number of ranks on this machine.
   int on_machine() const { return on_machine_; }
-  // The first rank's status is the command's. The others end well: a launcher
-  // that sees one fail ends the first before it has said why.
+  // The exit status is that of the first rank. The other ranks exit with 0,
+  // because a launcher that sees a failure may end the first rank before it has
+  // printed its findings.
   int End(int status, Findings& findings) const;
 
  private:

@@ -1,5 +1,5 @@
-// `shardc report`: a plan as one page of HTML. What the page shows is gathered
-// first, all of it, and written in one go:
+// `shardc report`: writes a plan as one HTML page. The contents are gathered
+// first, and then written in one pass:
 //
 //   shardc report --target llama3-8b-64 --base main.plan.json -o report.html
 #include <algorithm>
@@ -34,7 +34,7 @@ struct ReportCommand {
   Strings verified;
 };
 
-// `llama.plan.json` of a path: no page holds the folder it was made in.
+// `llama.plan.json` of a path: the page must not contain directories.
 std::string NameOf(const std::string& path) {
   return std::string(AfterLast(path, '/'));
 }
@@ -50,14 +50,14 @@ std::string TitleOf(const ReportCommand& command, const Target& target,
   return (model.empty() ? NameOf(target.manifest) : model) + " on " + mesh;
 }
 
-// What the page is made of, which it refers to.
+// The objects to which the page's input refers.
 struct Gathered {
   std::unique_ptr<const Planned> planned;
   std::optional<picture::FoldedPlan> folded, base_folded;
   std::optional<PlanTable> base;
   std::optional<PlanDiff> diff;
   Findings findings;
-  bool failed = false;  // verification
+  bool failed = false;  // verification failed
   report::Input page;
 };
 
@@ -73,7 +73,7 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
   return true;
 }
 
-// What `check` says of the inputs, by the project's settings.
+// The findings of `check` for the inputs, with the project's settings.
 bool GatherFindings(const ReportCommand& command, const Target& target,
                     Gathered& to, Findings& findings) {
   if (to.planned->compiled == nullptr) return true;

@@ -1,5 +1,6 @@
-// `shardc reshard`: one plan's pieces to another's, which is `split` with
-// pieces for a checkpoint: dp 2, tp 4 to tp 8 without a whole copy between.
+// `shardc reshard`: copies the pieces of one plan to those of another, for
+// example from dp 2, tp 4 to tp 8. It is `split` with pieces as its checkpoint,
+// and writes no full copy in between.
 #include "checkpoint/shard_plan.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"

@@ -1,6 +1,6 @@
-// `shardc resolve AXES`: semantic axes to a spec in a mode, which is given or
-// follows from a shape: --mode-dim 1 --shape 4,1,4096 means decoding. With a
-// shape and a mesh the spec is judged as a parameter's is:
+// `shardc resolve AXES`: resolves semantic axes to a spec in a mode, which is
+// given or inferred from a shape: --mode-dim 1 --shape 4,1,4096 means decode.
+// With a shape and a mesh, the spec is legalized like a parameter's:
 //
 //   '[VOCAB, FSDP]' --shape 50257,768 --mesh fsdp:8,tp:4 --illegal drop
 //     ->  [null, "fsdp"], and a warning: 50257 % 4 = 1
@@ -44,7 +44,7 @@ std::optional<Shape> ParseShape(const std::string& text, Findings& findings) {
   return shape;
 }
 
-// Python's indexing: -1 is the last dimension.
+// Indices as in Python: -1 is the last dimension.
 std::optional<Mode> ModeFromShape(int64_t dim, const Shape& shape,
                                   const std::string& shape_text,
                                   Findings& findings) {
@@ -98,7 +98,7 @@ const Code& CodeOf(Reason reason) {
   }
 }
 
-// What is wrong with one entry, of a spec that was resolved to `spec`.
+// Describes a correction of one entry of `spec`.
 std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
                      const Mesh& mesh) {
   switch (edit.reason) {
@@ -123,7 +123,7 @@ std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
   }
 }
 
-// The entry's place as it was written, or all of AXES.
+// The place of the entry as written, or of all of AXES.
 Place PlaceOf(const SpecSource& written, const Edit& edit, Place whole) {
   const auto* list = std::get_if<SpecList>(&written);
   if (list == nullptr || !edit.dim) return whole;
@@ -134,8 +134,8 @@ Place PlaceOf(const SpecSource& written, const Edit& edit, Place whole) {
   return list->entries[dim].names[0].place;
 }
 
-// The spec as it is for a shape, with each correction a warning and what
-// stands an error.
+// The spec after legalization; each correction is a warning, each remaining
+// fault an error.
 Legal Judge(const Spec& spec, const Shape& shape, const OpenedResolver& opened,
             const SpecSource& written, const Place& whole, Findings& findings) {
   const Mesh& mesh = opened.resolver.mesh();
@@ -164,7 +164,7 @@ Legal Judge(const Spec& spec, const Shape& shape, const OpenedResolver& opened,
   return legal;
 }
 
-// The mesh axes that a spec uses, each once, sorted.
+// The mesh axes in a spec, each once, sorted.
 std::vector<std::string> NamesIn(const Spec& spec) {
   std::set<std::string> names;
   for (const AxisGroup& group : spec) names.insert(group.begin(), group.end());
@@ -187,12 +187,12 @@ void WriteCorrections(JsonWriter& json, const std::vector<Edit>& edits) {
   json.EndArray();
 }
 
-// What one call resolves.
+// The result of one resolution.
 struct Answer {
-  SpecList axes;  // as written, or the bundle's
+  SpecList axes;  // as written, or those of the bundle
   Mode mode = Mode::kTrain;
   Spec spec;
-  std::optional<Legal> legal;  // where shape and mesh are known
+  std::optional<Legal> legal;  // if shape and mesh are known
 };
 
 void WriteAnswer(const Answer& answer, const ResolveFlags& flags, bool as_json,

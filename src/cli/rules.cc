@@ -1,5 +1,6 @@
-// `shardc rules`: rules files together as they are matched, or the packs.
-// --resolved makes one file of them, which --rules reads back to the same.
+// `shardc rules`: prints rules files in the order of matching, or the packs.
+// --resolved merges them into one file, which --rules reads with the same
+// meaning.
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -41,7 +42,7 @@ int PutProofs(const RuleSet& rules, bool json, Findings& findings) {
   for (uint32_t i = 0; i < size; ++i) {
     proofs.of_rules.push_back(prover.ProveRule(i));
   }
-  // Pairs grow with the square, and many rules have little to say of them.
+  // The number of pairs is quadratic, and few pairs of many rules are related.
   Prover of_pairs(*matcher, {.work = 50'000'000});
   proofs.related = ProvePairs(of_pairs, size);
   const auto write = [&](Sink& out) {
@@ -54,7 +55,7 @@ int PutProofs(const RuleSet& rules, bool json, Findings& findings) {
   return PutOut(write, findings) ? kDone : kFailed;
 }
 
-// What cannot be asked for together.
+// Reports options that cannot be combined.
 bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
                 Findings& findings) {
   if (!flags.prove) return true;
@@ -73,8 +74,8 @@ bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
   return wrong == nullptr && named;
 }
 
-// The one file's text as it stands, with its comments; others are told apart
-// by showing them one at a time.
+// Prints the text of the only file, with its comments; several files must be
+// printed one at a time.
 int PutText(const Target& target, const RuleSet& rules, Findings& findings) {
   if (target.rules.size() == 1) {
     return PutOut(rules.sources.front()->text(), findings) ? kDone : kFailed;
@@ -87,7 +88,7 @@ int PutText(const Target& target, const RuleSet& rules, Findings& findings) {
   return kFailed;
 }
 
-// Whether one file can mean what all of them mean together.
+// Whether one file can express the meaning of all of them.
 bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   if (!HasMixedSeparators(rules)) return true;
   findings.Add(code::kSeparator, rules.rules[0].place,
@@ -112,7 +113,7 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
     const auto write = [&](Sink& out) { WritePacks(json, out); };
     return PutOut(write, findings) ? kDone : kFailed;
   }
-  // Without files, the defaults of every axis rule.
+  // Without files: the default of every axis rule.
   auto rules =
       target.rules.empty()
           ? std::optional(RuleSet{})

@@ -1,5 +1,5 @@
-// `shardc schema NAME`: a schema that the program carries; without a name,
-// their names: rules, plan, project and so on.
+// `shardc schema NAME`: prints an embedded schema; without a name, lists the
+// names: rules, plan, project and so on.
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/output.h"

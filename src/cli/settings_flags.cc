@@ -1,6 +1,7 @@
-// An operation's record is laid from the weakest to the strongest: what the
-// model says, the file's defaults, the file's record of the operation, flags.
-// What the operation has no use for is then taken out.
+// The record of an operation is merged from the lowest to the highest
+// precedence: the model's configuration, the file's defaults, the file's record
+// of the operation, options. Settings that the operation does not take are then
+// removed.
 //
 //   soft cap 30 of the model, `defaults: {soft_cap: 50}`, --soft-cap 0  ->  0
 #include "cli/settings_flags.h"
@@ -24,7 +25,7 @@ struct SettingFlag {
   const char* help;
 };
 
-// The rest is for the file alone.
+// The remaining settings can only be given in a file.
 constexpr SettingFlag kFlags[] = {
     {Setting::kSoftmaxScale, "--softmax-scale", "X",
      "of products of query and key (default: the model's, or "
@@ -52,7 +53,7 @@ std::string NumberText(double value) {
   return std::string(text, end.ptr);
 }
 
-// What of `record` has a meaning for the operation.
+// The settings of `record` that the operation takes.
 SettingsRecord TakenOf(const SettingsRecord& record,
                        const exec::Operation& operation) {
   SettingsRecord out = record;
@@ -107,7 +108,7 @@ SettingsRecord RecordOf(const ModelConfig* model) {
   return out;
 }
 
-// Whether caches are followed, whose keys are rotated.
+// Whether the request traces caches, whose keys are rotated.
 bool HasCaches(const verify::Request& request) {
   const bool generates =
       std::any_of(request.modes.begin(), request.modes.end(), IsGeneration);
@@ -118,7 +119,7 @@ bool HasCaches(const verify::Request& request) {
                      });
 }
 
-// Traces over a cache turn keys as the model does.
+// Traces over a cache rotate keys as the model does.
 void AddRotation(const ModelConfig& model, verify::Request& request) {
   if (!model.rope || !HasCaches(request)) return;
   const RopeConfig& rope = *model.rope;
@@ -149,7 +150,7 @@ void AddRotation(const ModelConfig& model, verify::Request& request) {
                             ", as the model's rope_scaling says");
 }
 
-// Of a latent row, where an operation takes one.
+// The sizes of the latent row, for operations that take one.
 void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
   const bool latent = std::any_of(
       request.operations.begin(), request.operations.end(),
@@ -168,7 +169,8 @@ void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
   request.remarks.push_back(text + ", as the model's " + keys + " says");
 }
 
-// What the model says and nothing overrides, and what it says in vain.
+// Remarks on the model's settings that are used, and on those that have no
+// effect.
 void AddRemarks(const ModelConfig& model, const SettingsRecord& own,
                 verify::Request& request) {
   bool scale = false, cap = false, dropout = false;

@@ -1,6 +1,6 @@
-// `verify`'s settings of operations: --settings FILE, single flags, and a
-// model's config.json, the first to speak winning in the order flag, the
-// file's record, the file's defaults, the model.
+// The settings of `verify`'s operations. In order of precedence: options, the
+// record of the operation in --settings FILE, the file's defaults, the model's
+// config.json.
 #ifndef SHARDC_CLI_SETTINGS_FLAGS_H_
 #define SHARDC_CLI_SETTINGS_FLAGS_H_
 
@@ -25,16 +25,16 @@ struct SettingsFlags {
 
 Options OptionsOf(SettingsFlags& flags);
 
-// What a target's `settings` say; empty where it has none. Findings: what is
-// wrong with the file.
+// The target's `settings` file; empty if it has none. Findings: errors in the
+// file.
 std::optional<OperationsFile> TargetSettings(
     const VerifyInput& input, std::span<const KnownOperation> operations,
     Findings& findings);
 
-// Without --settings the target's are read. Fills `request.records`, `features`
-// and `remarks` for its operations. Findings: what is wrong with the file or a
-// flag, a flag that no operation of the request takes, an axis that the mesh
-// lacks.
+// Without --settings, the target's file is read. Sets `request.records`,
+// `features` and `remarks` for the request's operations. Findings: errors in
+// the file or in an option, an option that no operation of the request takes,
+// an axis that the mesh lacks.
 bool ChooseSettings(const SettingsFlags& flags, const VerifyInput& input,
                     const ModelConfig* model, const Mesh& mesh,
                     verify::Request& request, Findings& findings);

@@ -1,6 +1,6 @@
-// What split and reshard have in common: a plan, and how its pieces become
-// files: --per device on 8 devices, 8 files; --per shard, one for each set of
-// holders.
+// The common part of split and reshard: the plan, and how its pieces are
+// divided into files. With --per device on 8 devices there are 8 files, with
+// --per shard one for each set of devices that hold the same parts.
 #include "cli/shard_flags.h"
 
 #include "checkpoint/shard_plan.h"
@@ -27,7 +27,7 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   }
   options.per = *per;
   if (flags.mode.empty()) {
-    // As the plan has it.
+    // By default the plan's only mode, or train.
   } else if (const auto mode = ParseMode(flags.mode)) {
     options.mode = *mode;
   } else {

@@ -1,6 +1,5 @@
-// `shardc show`: a plan, drawn for the terminal. Each picture is a line of a
-// table; what they draw comes from a plan that was written, or from what the
-// inputs give:
+// `shardc show`: draws a plan in the terminal. Each picture has a line in a
+// table; the data comes from a plan file or from inputs:
 //
 //   shardc show layout model.embed_tokens.weight --plan plan.json
 #include <algorithm>
@@ -37,7 +36,7 @@ struct ShowCommand {
   std::string what, param, plan, dims;
 };
 
-// What a picture is drawn from.
+// The inputs of a picture.
 struct Subject {
   const ShowCommand& command;
   const Target& target;
@@ -47,11 +46,11 @@ struct Subject {
 
 struct Drawn {
   std::string text;
-  bool over = false;  // a device's memory does not suffice
+  bool over = false;  // a device's memory is exceeded
 };
 using Draw = std::optional<Drawn> (*)(const Subject& of, Findings& findings);
 
-// The mode asked for, or `otherwise`; of those that the plan has.
+// The requested mode, or `otherwise`, if the plan has it.
 std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
                            Findings& findings) {
   const auto& planned = of.planned.table.classes.plan.modes;
@@ -64,7 +63,7 @@ std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
   return ParseModeFlag(text, findings);
 }
 
-// `0,2`: dimensions below `rank`.
+// Parses `0,2`: two dimensions below `rank`.
 std::optional<std::pair<size_t, size_t>> DrawnDims(const std::string& text,
                                                    size_t rank,
                                                    Findings& findings) {
@@ -123,7 +122,7 @@ std::optional<Drawn> DrawMesh(const Subject& of, Findings&) {
       MeshPictureText(picture::MeshPicture(of.planned.mesh()), of.style)};
 }
 
-// A mesh needs no plan.
+// The picture of a mesh needs no plan.
 int ShowMeshAlone(const ShowCommand& command, const PictureStyle& style,
                   Findings& findings) {
   const auto mesh = LoadMeshAlone(command.flags.inputs, findings);

@@ -1,4 +1,4 @@
-// `shardc split`: a checkpoint to the pieces of a plan.
+// `shardc split`: divides a checkpoint into the pieces of a plan.
 #include <filesystem>
 #include <system_error>
 

@@ -1,6 +1,6 @@
-// A flag is compared with the command's own, then looked for in the others. A
-// word that is no flag is taken for what it looks like: axes, a pack, or a
-// file, whose first bytes tell what it holds.
+// An unexpected option is compared with the command's own options, then looked
+// up in other commands. A word that is not an option is classified by its form:
+// axes, a pack, or a file, whose first bytes show what it contains.
 //
 //   shardc plan --manifst m.json  ->  did you mean `--manifest`?
 //   shardc plan rules.yaml        ->  write `--rules rules.yaml`
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kPeekBytes = 64 << 10;
 
-// The beginning of a regular file; empty for whatever else.
+// The start of a regular file; empty for anything else.
 std::string Peek(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return {};
@@ -30,7 +30,7 @@ std::string Peek(const std::string& path) {
   return text;
 }
 
-// Whether a line of YAML begins with `key:`.
+// Whether a line of the YAML starts with `key:`.
 bool HasKey(const std::string& text, const std::string& key) {
   return text.starts_with(key + ":") ||
          text.find("\n" + key + ":") != std::string::npos;
@@ -47,7 +47,7 @@ bool EndsWithAny(const std::string& word,
       [&](std::string_view ending) { return word.ends_with(ending); });
 }
 
-// The flags whose value such a word may be, the likeliest first.
+// The options whose value the word may be, the most likely first.
 std::vector<std::string_view> FlagsFor(const std::string& word) {
   std::error_code error;
   if (word.starts_with("builtin:") || word == "auto") return {"--rules"};

@@ -1,4 +1,4 @@
-// Words of a command line that no option takes: which was meant.
+// Explains words on the command line that no option accepts.
 #ifndef SHARDC_CLI_STRAY_H_
 #define SHARDC_CLI_STRAY_H_
 
@@ -10,8 +10,9 @@
 
 namespace shardc::cli {
 
-// What to say of a word that `command` has no place for, and what to do: a
-// mistyped flag gets the nearest one, a file the flag that takes such files.
+// The message and the help for a word that `command` does not accept: a
+// misspelt option gets the nearest one, a file gets the option that takes such
+// files.
 struct StrayWord {
   std::string message;
   std::string help;

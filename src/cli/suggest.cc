@@ -1,6 +1,6 @@
-// `shardc suggest`: rules for a model that has none. They are written when they
-// are proven: each tensor has the one rule that is meant for it, and `check`
-// finds nothing.
+// `shardc suggest`: proposes rules for a model without any. They are written
+// only if they are proven: the rule intended for each tensor wins it, and
+// `check` reports nothing.
 #include <algorithm>
 
 #include "cli/commands.h"
@@ -28,10 +28,10 @@ struct SuggestInputs {
   Mesh mesh;
   Manifest manifest;
   std::optional<ModelConfig> model;
-  bool none_fits = false;  // no mesh of the devices: told
+  bool none_fits = false;  // no mesh of the devices fits; reported
 };
 
-// A tree, or the one that a configuration makes.
+// The parameter tree of the manifest, or the one built from a config.json.
 std::optional<Manifest> ReadTree(const SuggestFlags& flags,
                                  const Target& target, Findings& findings) {
   if (!target.manifest.empty()) {
@@ -46,7 +46,7 @@ std::optional<Manifest> ReadTree(const SuggestFlags& flags,
   return std::nullopt;
 }
 
-// Without a mesh one is chosen, where there is a number of devices.
+// If no mesh is given, chooses one for the number of devices.
 std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
                                         const Target& target,
                                         const suggest::Wishes& wishes,

@@ -1,8 +1,9 @@
-// The text is read back as any rules file is, compiled, and every tensor's rule
-// compared with the one that was meant; then come all lints that can be run.
-// What they say of the mesh itself is not the rules' fault:
+// The text is parsed like any rules file, compiled, and the rule of every
+// tensor compared with the intended one. Then every possible lint runs.
+// Findings about the mesh itself do not count, because no rules could avoid
+// them:
 //
-//   SHD302 of `--mesh fsdp:6` over 4 hosts  ->  told by `check`, not here
+//   SHD302 of `--mesh fsdp:6` over 4 hosts  ->  reported by `check` only
 #include "cli/suggested.h"
 
 #include <algorithm>
@@ -20,19 +21,20 @@
 namespace shardc::cli {
 namespace {
 
-// Larger files are no rules that anybody reads.
+// Larger rules files are too long for people to review.
 constexpr size_t kLargestFile = size_t{64} << 10;
 
-// Whether the words of a finding speak of the mesh, whatever the rules are.
+// Whether a finding is about the mesh, whatever the rules are.
 bool IsOfMesh(const Finding& finding, const suggest::MeshAxes& mesh) {
-  // Copies alone split nothing.
+  // A mesh with replicas only shards nothing.
   if (mesh.devices() == mesh.dp && finding.code->number == 207) return true;
   constexpr std::array<int, 5> kMesh = {301, 302, 303, 501, 502};
   return std::find(kMesh.begin(), kMesh.end(), finding.code->number) !=
          kMesh.end();
 }
 
-// What a vocabulary or a configuration has is not of the rules either.
+// Findings about the vocabulary or the configuration are not about the rules
+// either.
 bool IsOfModel(const Finding& finding) {
   return finding.code->number == 217 || finding.code->number == 223;
 }
@@ -119,8 +121,8 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
 
 namespace {
 
-// Meshes of as many devices that the model divides by, or of the next power of
-// two; the fastest first.
+// Meshes of the same device count (or the next power of two) whose sizes divide
+// the model's, the fastest first.
 std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
                         const ModelConfig* model) {
   constexpr size_t kShown = 3;

@@ -1,5 +1,5 @@
-// Suggested rules and their proof: what is written is compiled and linted
-// first, as `plan` and `check` will do it.
+// Suggested rules with their proof: the text is compiled and linted before it
+// is written, as `plan` and `check` will do.
 #ifndef SHARDC_CLI_SUGGESTED_H_
 #define SHARDC_CLI_SUGGESTED_H_
 
@@ -21,28 +21,28 @@ namespace shardc::cli {
 struct SuggestedRules {
   suggest::Suggestion suggestion;
   std::string text;                          // YAML
-  std::unique_ptr<const Compiled> compiled;  // null: it does not compile
-  // Errors and warnings that `check` has of the rules, not of the mesh.
+  std::unique_ptr<const Compiled> compiled;  // null: did not compile
+  // Errors and warnings that `check` reports for the rules, not for the mesh.
   std::vector<Finding> left;
-  std::string misfit;  // why the mesh is none for this model; empty: it is
+  std::string misfit;  // why the mesh cannot hold the model; empty: it can
 
   bool Good() const { return left.empty() && misfit.empty(); }
 };
 
-// Whether there is anything to go by; a finding says why not.
+// Whether the manifest has shapes to work with; adds a finding if not.
 bool HasShapes(const Manifest& manifest, Findings& findings);
 
-// `manifest` has shapes. `name` is what places in the text are called by.
+// `manifest` has shapes. `name` is the file name in places of the text.
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
                           const suggest::Wishes& wishes, const Common& common,
                           const std::string& name);
 
-// Why rules are not written: what is left, as findings.
+// Adds the remaining findings, which are why the rules are not written.
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
             const std::optional<ModelConfig>& model, Findings& findings);
 
-// For people: what was chosen, and what is left to be done.
+// The summary: what was chosen, and what is left to do.
 std::string SuggestionText(const SuggestedRules& rules);
 
 }  // namespace shardc::cli

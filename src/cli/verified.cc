@@ -1,10 +1,10 @@
-// The file is read by its `schema`. Of attention, cases that differ in layout,
-// dtype and features are one row, with the largest error as a part of what was
-// allowed and the first reason of what did not pass:
+// The file's `schema` decides how it is read. Attention cases that differ only
+// in layout, dtype and features share a row, with the largest error as a
+// fraction of the tolerance, and the first reason of a case that did not pass:
 //
 //   ring  decode   18 pass  0 fail  3 unsupported   0.62   "lengths that ..."
 //
-// A step is a table of its own: what it sends, in the program's order.
+// A step is a table of its own: the bytes it sends, in the program's order.
 #include "cli/verified.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace {
 constexpr std::string_view kAnew =
     "write it anew with `shardc verify --format json`";
 
-// Members of one file; after the first that is wrong all else is left alone.
+// Reads the members of one file; after the first error the rest is skipped.
 class Reader {
  public:
   Reader(const Mesh& mesh, Findings& findings)
@@ -39,7 +39,7 @@ class Reader {
     const auto value = Member(object, key, JsonKind::kString);
     return value ? value->string() : std::string_view();
   }
-  // Nothing where it is null.
+  // Returns nullopt if the member is null.
   std::optional<std::string_view> TextOrNull(const JsonValue& object,
                                              std::string_view key) {
     if (IsNull(object, key)) return std::nullopt;
@@ -50,7 +50,7 @@ class Reader {
     if (value && value->integer() < 0) Refuse(*value, "this is no count");
     return value ? value->integer() : 0;
   }
-  // Nothing where it is null.
+  // Returns nullopt if the member is null.
   std::optional<double> Real(const JsonValue& object, std::string_view key) {
     const auto value = object.Find(key);
     if (!value || value->IsNull()) return std::nullopt;
@@ -80,7 +80,7 @@ class Reader {
     }
     return out;
   }
-  // Whether what was verified was the plan's mesh.
+  // Whether the verified mesh is the plan's mesh.
   bool OfThisMesh(const JsonValue& object) {
     const auto value = Member(object, "mesh", JsonKind::kObject);
     if (!value) return false;
@@ -122,7 +122,7 @@ class Reader {
   bool good_ = true;
 };
 
-// 0.62; more digits where two would say 0 or 1.
+// 0.62; more digits if two would print 0 or 1.
 std::string PartText(double part) {
   std::array<char, 32> text{};
   const int digits = part < 0.005 || part > 0.995 ? 4 : 2;
@@ -202,7 +202,7 @@ std::string AboutStep(Reader& read, const JsonValue& step,
          Counted(read.Count(step, "length"), "token") + ", over all layers.";
 }
 
-// Rows of a layer are written once, and sent once by each.
+// The ops of repeated layers are written once, but each layer sends the bytes.
 void AddOp(Reader& read, const JsonValue& op, report::Table& table) {
   const auto collective = read.TextOrNull(op, "collective");
   if (!collective) return;

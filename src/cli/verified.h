@@ -1,6 +1,6 @@
-// What `shardc verify --format json` wrote of a plan's mesh, as tables of a
-// page: attention's cases by operation and mode, and the collectives of whole
-// steps.
+// Converts the output of `shardc verify --format json` for a plan's mesh to
+// tables of the report page: attention cases by operation and mode, and the
+// collectives of complete steps.
 #ifndef SHARDC_CLI_VERIFIED_H_
 #define SHARDC_CLI_VERIFIED_H_
 
@@ -16,11 +16,11 @@ namespace shardc::cli {
 
 struct Verified {
   std::vector<report::Table> tables;
-  bool failed = false;  // a case or a step
+  bool failed = false;  // of a case or a step
 };
 
-// Findings: those of reading a file and its JSON, schema (also another mesh's,
-// and a self-test).
+// Findings: errors in reading a file and its JSON, schema (also for another
+// mesh, or a self-test).
 std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
                                      Findings& findings);
 

@@ -1,12 +1,13 @@
-// What a layer leaves for its backward pass follows from its projections: each
-// one's input and output, cut over the axes that split its width while it is
-// used, times the tokens that a device has. Attention's logits are there only
-// where an operation has them whole; kernels keep a row's log-sum instead.
+// What a layer keeps for its backward pass follows from its projections: the
+// input and output of each, divided over the axes that shard its width while it
+// is used, times the tokens of a device. Attention logits count only for
+// operations that store all of them; fused kernels keep one log-sum per row
+// instead.
 //
-//   GPT-3's layer, s 2048, b 1, h 12288, 16 bit: two norms' inputs and outputs
-//   8sbh, q, k, v and context 8sbh, up and its activation 16sbh, two masks of
-//   dropout 2sbh: 34sbh. Source: Korthikanti et al., "Reducing Activation
-//   Recomputation in Large Transformer Models" (arXiv 2205.05198).
+//   GPT-3's layer, s 2048, b 1, h 12288, 16 bit: inputs and outputs of two
+//   norms 8sbh, q, k, v and context 8sbh, up and its activation 16sbh, two
+//   dropout masks 2sbh: 34sbh in total. Source: Korthikanti et al., "Reducing
+//   Activation Recomputation in Large Transformer Models" (arXiv 2205.05198).
 #include "cost/activations.h"
 
 #include <algorithm>
@@ -59,7 +60,7 @@ class Layers {
     Add(what, layers, Times(tokens_.All(), hidden_), width);
   }
 
-  // Output of a projection, for so many tokens.
+  // The bytes of a projection's output for one token.
   int64_t Width(const ParamClass& param, int dim) const {
     return Share(param.SizeAt(dim), work_.Parts(work_.Kept(param.AxesAt(dim))));
   }
@@ -81,8 +82,8 @@ class Layers {
       }
       if (all >= layers_) norms += all / std::max<int64_t>(layers_, 1);
     }
-    // A norm in front of each half of a layer; those behind give the sum's
-    // part, which nothing reads.
+    // One norm before each half of a layer. Norms after a half only feed the
+    // residual sum, and no gradient reads their output.
     norms = std::min<int64_t>(norms, 2);
     for (int64_t i = 0; i < norms; ++i) {
       Hidden({"norm", "", Made::kOther}, layers_);
@@ -103,7 +104,8 @@ class Layers {
   bool Rotates() const { return work_.model && work_.model->rope; }
 
   void Attention() {
-    // Where positions turn them, what attention reads is another tensor.
+    // With rotary embeddings, attention reads another tensor than the
+    // projection writes.
     const bool rotates = Rotates();
     const Candidate query{"q_proj", "query_proj", Made::kDot, true, !rotates};
     const Candidate key{"k_proj", "key_proj", Made::kDot, true, !rotates};
@@ -155,8 +157,8 @@ class Layers {
     Hidden({"dropout_mask", "", Made::kOther}, layers, 1);
   }
 
-  // Of a router's experts, those that a device has compute what of its axes'
-  // tokens they are chosen for: as many everywhere, if all are chosen alike.
+  // The tokens that a device's experts compute: the router is assumed to choose
+  // all experts equally often, so each device gets the same number.
   int64_t ExpertTokens(const ParamClass& param) const {
     const int64_t chosen =
         work_.model ? work_.model->experts_per_token.value_or(1) : 1;
@@ -228,7 +230,7 @@ std::optional<int64_t> LogitsOf(const Work& work, const Settings& settings,
   if (head == nullptr) return std::nullopt;
   const int64_t width =
       Share(head->SizeAt(dim), work.Parts(work.Kept(head->AxesAt(dim))));
-  // Serving asks for the last token's only.
+  // Serving computes the logits of the last token only.
   const bool train = work.mode == Mode::kTrain;
   const auto elements = CheckedMul(train ? tokens.All() : tokens.rows, width);
   return elements ? BytesOf(*elements, settings.logits) : std::nullopt;

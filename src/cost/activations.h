@@ -1,4 +1,4 @@
-// The tensors of a model's layers as a device has them, and the logits.
+// The activations of a model's layers on a device, and the logits.
 #ifndef SHARDC_COST_ACTIVATIONS_H_
 #define SHARDC_COST_ACTIVATIONS_H_
 
@@ -14,7 +14,7 @@ namespace shardc::cost {
 
 struct LayerTensor {
   Candidate what;
-  int64_t layers = 0;  // that have it
+  int64_t layers = 0;  // layers that have it
   int64_t bytes = 0;   // of one layer, on a device
   bool kept = false;   // by the policy, from forward to backward
 };
@@ -22,32 +22,32 @@ struct LayerTensor {
 struct Activations {
   std::vector<LayerTensor> tensors;
   int64_t kept = 0;     // of all layers
-  int64_t working = 0;  // of the one layer that is being computed, beside them
+  int64_t working = 0;  // bytes of the layer that is computed, besides `kept`
   std::optional<int64_t> logits;
 
   int64_t Total() const { return kept + working; }
 };
 
-// How many tokens and rows of a microbatch a device has.
+// The tokens and rows of a microbatch on a device.
 struct Tokens {
   int64_t rows = 1;    // of the batch
   int64_t length = 1;  // of the sequence
-  int64_t keys = 1;    // that these attend to
+  int64_t keys = 1;    // keys that each of them attends to
   int64_t All() const { return rows * length; }
 };
-// Nothing without a batch or a length.
+// Returns nullopt without a batch or a length.
 std::optional<Tokens> TokensOf(const Work& work, const Settings& settings);
 
-// Layers and parts of a pipeline: 1 where the mesh has none.
+// The stages of the pipeline: 1 if the mesh has none.
 int64_t PipelineParts(const Work& work, const Settings& settings);
 
-// Of the first stage of a pipeline, which holds most. Nothing, and why,
-// where sizes are not known.
+// The activations of the first pipeline stage, which holds the most. Returns
+// nullopt and sets the reason if sizes are unknown.
 std::optional<Activations> ActivationsOf(const Work& work,
                                          const Settings& settings,
                                          std::string& why);
 
-// The part of the model's products that is computed twice.
+// The share of the model's matrix products that is computed twice.
 double RecomputedShare(const Activations& activations);
 
 }  // namespace shardc::cost

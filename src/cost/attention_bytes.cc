@@ -1,5 +1,5 @@
-// The operation is given shapes without elements: it says whether it could run,
-// and its formula what it would send.
+// The attention operation gets shapes without elements: it checks whether it
+// could run, and its formula gives the bytes it would send.
 //
 //   ring over sp 8, K and V blocks of 64 MiB: 7 shifts of both, 896 MiB
 #include <algorithm>
@@ -19,7 +19,7 @@ exec::AttentionProblem HollowProblem(const exec::Operation& operation,
                                      const AttentionSizes& n) {
   exec::AttentionProblem out;
   const int64_t value_dim = n.value_dim > 0 ? n.value_dim : n.head_dim;
-  // A latent row is expanded to all heads for those who read it so.
+  // A latent row is expanded to all heads before it is used.
   const int64_t keys = operation.latent ? n.heads : n.key_heads;
   out.query =
       Buffer::Hollow({n.batch, n.query_length, n.heads, n.head_dim}, n.dtype);

@@ -1,8 +1,9 @@
-// A weight that data axes split is gathered before it is used, forward and
-// backward, and its gradient is scattered; one that they do not split has its
-// gradient reduced. A projection whose input is split gives partial sums, which
-// are reduced to the hidden state, or scattered where that is split too; going
-// back, the projections that take the hidden state in do the same.
+// A weight that data axes shard is gathered before it is used, in the forward
+// and in the backward pass, and its gradient is reduce-scattered. If they do
+// not shard it, its gradient is all-reduced. A projection whose input dimension
+// is sharded gives partial sums, which are all-reduced, or reduce-scattered if
+// the hidden state is sharded. In the backward pass the projections that read
+// the hidden state do the same.
 //
 //   fsdp 8 tp 4, layer: all_gather fsdp forward and backward, reduce_scatter
 //   fsdp backward; all_reduce tp twice forward and twice backward
@@ -25,10 +26,11 @@
 namespace shardc::cost {
 namespace {
 
-// More devices than that, and what each of them sends is not asked one by one.
+// With more devices than this, the bytes are computed for one device and not
+// for each.
 constexpr int64_t kMostDevices = 8192;
-constexpr int64_t kRoom = 1 << 10;  // of sizes, for their formulas
-constexpr int64_t kStatistics = 3;  // of a row of logits: see Head
+constexpr int64_t kRoom = 1 << 10;  // buffer for sizes, for the formulas
+constexpr int64_t kStatistics = 3;  // numbers per row of logits: see Head
 
 bool Meets(const AxisGroup& a, const AxisGroup& b) {
   return std::any_of(a.begin(), a.end(), [&](const std::string& axis) {
@@ -51,10 +53,10 @@ AxisGroup Common(const AxisGroup& a, const AxisGroup& b) {
   return out;
 }
 
-// How often a collective's transpose, and what is done again for it, sends the
-// bytes that the forward pass sent: gathered keys are gathered again and their
-// gradients scattered, a ring passes both round, exchanges are their own
-// inverses.
+// The bytes of a collective's backward pass, including its rematerialisation,
+// as a multiple of the forward bytes: gathered keys are gathered again and
+// their gradients reduce-scattered, a ring passes both around, and an
+// all-to-all is its own inverse.
 int64_t TimesBackward(Collective kind) {
   return kind == Collective::kAllGather || kind == Collective::kPpermute ? 2
                                                                          : 1;
@@ -96,7 +98,7 @@ class Step {
     const AxisGroup axes = DropTrivial(work_.mesh, given);
     const int64_t n = work_.Parts(axes);
     if (n == 1 || count == 0 || elements == 0) return;
-    // The formulas take no more than fits four times.
+    // The formulas use at most four times the product.
     const bool fits = Times(elements, element_bytes, n, int64_t{4}) < INT64_MAX;
     const int64_t each =
         fits ? BusiestSent(kind, elements, element_bytes, n) : INT64_MAX;
@@ -110,7 +112,7 @@ class Step {
     out_.transfers.push_back(std::move(one));
   }
 
-  // Of all devices, the one that most of them are placed on.
+  // The number of placed tensors on the device that has the most of them.
   static int64_t CountOn(const ParamClass& param) {
     int64_t most = 0;
     for (const auto& [coordinate, count] : param.placed) {
@@ -167,8 +169,8 @@ class Step {
     return elements / parts + (elements % parts != 0 ? 1 : 0);
   }
 
-  // Axes whose devices hold the same parameter and see other tokens, or other
-  // heads of the query that read one key head.
+  // The axes whose devices hold the same parameter but see other tokens, or
+  // other query heads of the same key head.
   AxisGroup Replicas(const ParamClass& param) const {
     AxisGroup out = work_.TokenAxes();
     const Role role = param.role.role;
@@ -185,8 +187,8 @@ class Step {
 
   int64_t Rows() const { return tokens_.All(); }
 
-  // Partial sums of the hidden state over `axes`: reduced, or scattered to how
-  // it is split and gathered where it is next read.
+  // Partial sums of the hidden state over `axes`: all-reduced, or
+  // reduce-scattered to its sharding and gathered before the next use.
   void Reduce(std::string_view part, bool backward, const AxisGroup& axes,
               int64_t layers) {
     const AxisGroup split = Common(work_.hidden, axes);
@@ -207,8 +209,8 @@ class Step {
         Times(layers, repeats_));
   }
 
-  // One half of a layer, whose input `first` takes and whose output `last`
-  // gives.
+  // One half of a layer: the `first` projections read its input, `last` gives
+  // its output.
   void Block(std::string_view part, const std::vector<Role>& first, Role last,
              bool again) {
     for (const ParamClass& param : work_.params) {
@@ -217,15 +219,15 @@ class Step {
       }
       const AxisGroup axes = work_.Kept(param.AxesAt(param.in_dim));
       Reduce(part, false, axes, work_.LayersOf(param));
-      // Run again in the backward pass, where its sum is read there.
+      // Rematerialised in the backward pass, which needs the sum as well.
       if (train_ && again) Reduce(part, true, axes, work_.LayersOf(param));
     }
     if (!train_) return;
     for (Role role : first) {
       const ParamClass* param = work_.Find(role);
       if (param == nullptr || !param->IsWeight()) continue;
-      // All that take the same input add their gradients before they reduce
-      // them.
+      // The gradients of all projections with the same input are added before
+      // they are reduced.
       Reduce(part, true, work_.Kept(param->AxesAt(param->out_dim)),
              work_.LayersWith(role) - ExpertLayers(role));
       return;
@@ -251,9 +253,9 @@ class Step {
           false);
   }
 
-  // Where an axis that splits the experts splits tokens too, tokens go to
-  // their experts and back; where it does not, every device of it has the same
-  // tokens, and the outputs are added.
+  // If an axis of the experts also shards tokens, the tokens are sent to their
+  // experts and back. Otherwise all devices of the axis have the same tokens,
+  // and the outputs are added.
   void Experts() {
     for (const ParamClass& param : work_.params) {
       if (!param.role.expert || param.role.role != Role::kDown ||
@@ -276,7 +278,7 @@ class Step {
           work_.model ? work_.model->experts_per_token.value_or(1) : 1;
       for (const bool backward : {false, true}) {
         if (backward && !train_) break;
-        // There and back.
+        // To the experts and back.
         Add("experts", backward, Collective::kAllToAll, exchanged,
             Times(Rows(), chosen, hidden_), bytes_,
             Times(int64_t{2}, layers, repeats_));
@@ -302,7 +304,7 @@ class Step {
     if (head == nullptr) return;
     const AxisGroup vocab = work_.Kept(head->AxesAt(dim));
     if (train_) {
-      // Of each row its largest logit, their sum and the label's.
+      // For each row its largest logit, their sum and the label's logit.
       Add("logits", false, Collective::kAllReduce, vocab, Rows(), 4,
           Times(kStatistics, repeats_));
       Reduce("logits", true, vocab, 1);
@@ -396,7 +398,7 @@ class Step {
         repeats_);
   }
 
-  // What is alike but for its size is one line.
+  // Collectives that differ only in size share one line.
   Communication Joined() {
     std::vector<Transfer> joined;
     for (Transfer& one : out_.transfers) {

@@ -1,6 +1,6 @@
-// What the devices send in a step: each collective that a plan makes a model's
-// step need, with its bytes by the formulas of comm, and of attention's
-// operations by their own.
+// The bytes that devices send in a step: each collective that a plan makes
+// necessary, by the formulas of the room comm, and of attention operations by
+// their own formulas.
 #ifndef SHARDC_COST_COMMUNICATION_H_
 #define SHARDC_COST_COMMUNICATION_H_
 
@@ -16,49 +16,51 @@
 
 namespace shardc::cost {
 
-// Alike collectives of a step.
+// Equal collectives of a step.
 struct Transfer {
   std::string_view part;  // "parameters", "attention", "experts" ...
   bool backward = false;
   Collective kind = Collective::kAllGather;
   AxisGroup axes;
-  int64_t count = 0;  // in a step
-  int64_t sent = 0;   // bytes that leave the busiest device, of all `count`
+  int64_t count = 0;  // per step
+  int64_t sent = 0;   // bytes that the busiest device sends, of all `count`
   double seconds = 0;
 };
 
 struct Communication {
   std::vector<Transfer> transfers;
-  std::vector<std::string> unknown;  // what is left out, and why
-  bool from_program = false;         // a step's; else by formulas of a layer
-  std::string why_not;               // it is not; empty: nobody asked
+  std::vector<std::string> unknown;  // parts that are left out, and why
+  // from the step's program; else by formulas of a layer
+  bool from_program = false;
+  std::string why_not;  // why there is no program; empty: none was requested
   int64_t Sent() const;
   int64_t Sent(bool backward) const;
 };
 
 Communication CommunicationOf(const Work& work, const Settings& settings);
 
-// Sizes of one attention, of all devices together.
+// Sizes of one attention operation over all devices.
 struct AttentionSizes {
   int64_t batch = 1, query_length = 1, key_length = 1;
   int64_t heads = 1, key_heads = 1, head_dim = 1;
   int64_t value_dim = 0;  // 0: head_dim
-  // Latent attention's row: the part that all heads share, and the rotated one.
+  // The row of latent attention: the part that all heads share, and the rotated
+  // part.
   int64_t latent_rank = 0, latent_rope_dim = 0;
   Dtype dtype = Dtype::kBF16, key_dtype = Dtype::kBF16;
 };
 struct AttentionBytes {
-  std::vector<Transfer> transfers;  // `seconds` left out
-  std::string unknown;              // why they are not known; empty: they are
+  std::vector<Transfer> transfers;  // without `seconds`
+  std::string unknown;  // why they are unknown; empty: they are known
 };
-// Of one layer's forward pass, by the operation's own formula; layouts are in
-// bthd.
+// The bytes of one layer's forward pass, by the operation's own formula; specs
+// are in layout bthd.
 AttentionBytes BytesOfAttention(const exec::Operation& operation,
                                 const Mesh& mesh,
                                 const exec::AttentionSpecs& specs,
                                 const AttentionSizes& sizes,
                                 const exec::OperationSettings& settings);
-// The one that a mode usually runs.
+// The operation that a mode uses by default.
 const exec::Operation* UsualOperation(const Work& work,
                                       const Settings& settings);
 

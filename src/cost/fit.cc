@@ -1,9 +1,9 @@
-// A mesh is legal where every spec of its plan is, where no head and no block
-// of quantised weights is cut inside, and where rows and tokens divide.
+// A mesh is legal if every spec of its plan is legal, if no head and no block
+// of quantised weights is split, and if the mesh divides the rows and tokens.
 //
-//   8 KV heads over tp 16: 8 KV heads are not divided by 16
+//   8 KV heads over tp 16: illegal, because 16 does not divide 8
 //
-// 64 devices over three axes are 28 meshes, over four 84: all are compiled.
+// 64 devices over three axes give 28 meshes, over four 84: all are compiled.
 #include "cost/fit.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Reasons {
   void Add(std::string text) {
     if (seen_.insert(text).second) texts_.push_back(std::move(text));
   }
-  // `size` of them over so many parts.
+  // Reports `size` of `what` if `parts` does not divide it.
   void Divides(int64_t size, int64_t parts, const std::string& what) {
     if (parts > 1 && size % parts != 0) {
       Add(CountText(size) + " " + what + " are not divided by " +
@@ -77,8 +77,8 @@ void AddSpecs(const Compiled& compiled, const Work& work, Mode mode,
       }
     }
   }
-  // A dimension that keeps its axes while it is used may not cut a block of
-  // numbers that share a scale.
+  // A dimension that stays sharded while it is used must not split a block of
+  // numbers with a common scale.
   const int64_t block = work.model ? work.model->quant_group.value_or(0) : 0;
   for (const ParamClass& param : work.params) {
     if (block == 0 || !param.IsWeight()) continue;
@@ -98,7 +98,7 @@ void AddHeads(const Work& work, Reasons& out) {
   if (model->heads) {
     out.Divides(*model->heads, work.Parts(work.query[2]), "heads");
   }
-  // A latent has none.
+  // Latent attention has no KV heads.
   if (model->kv_heads && !model->latent_rank) {
     out.Divides(*model->kv_heads, work.Parts(work.key[2]), "KV heads");
   }

@@ -1,5 +1,5 @@
-// Which meshes a model can lie on under its rules, what each costs, and which
-// is best.
+// Which meshes a model fits under its rules, the cost of each, and the best of
+// them.
 #ifndef SHARDC_COST_FIT_H_
 #define SHARDC_COST_FIT_H_
 
@@ -25,10 +25,11 @@ struct FitInputs {
   Manifest manifest;
   CompileOptions options;
   std::optional<ModelConfig> model;
-  Mesh like;  // its device, where a mesh was given
+  Mesh like;  // mesh whose device profile is used, if given
   Mode mode = Mode::kTrain;
   Settings settings;
-  // What the step's program sends, where there is one; empty: nobody reads it.
+  // The communication of the step's program, if there is one; an empty
+  // function: not used.
   std::function<std::optional<Communication>(const Compiled&, const Work&)>
       program;
 };
@@ -36,37 +37,37 @@ struct FitInputs {
 struct FitMesh {
   Mesh mesh;
   bool legal = false;
-  std::vector<std::string> reasons;  // why not
+  std::vector<std::string> reasons;  // why it is illegal
   Memory memory;
-  std::optional<int64_t> communication;  // bytes of a device in a step
+  std::optional<int64_t> communication;  // bytes a device sends per step
   std::optional<Time> time;
-  std::optional<double> flops;  // of a device in a step
+  std::optional<double> flops;  // per device and step
 
-  // False only where it is known.
+  // False only if the memory is known.
   bool Fits() const { return legal && memory.Fits().value_or(true); }
 };
 
-// A mesh that cannot be compiled at all gives findings and nothing.
+// Returns nullopt with findings if the mesh cannot be compiled.
 std::optional<FitMesh> FitOn(const FitInputs& inputs, const Mesh& mesh,
                              Findings& findings);
 
 // The parallelism axes in force, the outermost first: data, fully sharded,
-// experts where the model has some, sequence, tensor.
+// experts if the model has some, sequence, tensor.
 std::vector<std::string> UsualAxes(const RuleSet& rules, bool experts,
                                    bool sequence);
-// Every way to share devices among axes, in a fixed order; the first axis is
-// the outermost. Nothing where there are more than `most`.
+// All factorisations of the device count over the axes, in a fixed order; the
+// first axis is the outermost. Returns nullopt if there are more than `most`.
 std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
                                           const std::vector<std::string>& axes,
                                           size_t most);
 
-// The better first: those that fit, then the legal; of two that both do the
-// faster, or where no time is known the one that sends less, then the emptier.
+// Sorts meshes that fit first, then the legal ones; among those by time, or if
+// no time is known by bytes sent, then by memory.
 void SortByCost(std::vector<FitMesh>& meshes);
-// Of the legal ones the one that lacks least memory; null where none is.
+// The legal mesh that lacks the least memory; null if none is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);
 
-// One axis alone, size by size.
+// One axis alone, with the legality of each size.
 struct AxisSize {
   std::string axis;
   FitMesh fit;
@@ -77,7 +78,7 @@ struct FitReport {
   Mode mode = Mode::kTrain;
   Settings settings;
   std::vector<AxisSize> sizes;
-  std::vector<FitMesh> meshes;  // sorted; empty where no devices are given
+  std::vector<FitMesh> meshes;  // sorted; empty if no device count is given
   std::vector<std::string> unknown;
 };
 

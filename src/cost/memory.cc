@@ -1,9 +1,10 @@
-// Parameters, gradients and states weigh the same on every device but for those
-// that are placed; cache, activations and logits are the fullest device's
-// wherever sizes do not divide.
+// Parameters, gradients and optimizer states take the same bytes on every
+// device, except for tensors placed at one coordinate. Cache, activations and
+// logits are those of the fullest device if sizes do not divide.
 //
 //   7.5e9 parameters, 64 replicas, adamw, bfloat16: 15 + 15 + 90 = 120 GB; with
-//   the states divided 31.4, gradients too 16.6, parameters too 1.9
+//   the states divided over the replicas (ZeRO 1) 31.4, gradients too (ZeRO 2)
+//   16.6, parameters too (ZeRO 3) 1.9
 #include "cost/memory.h"
 
 #include <algorithm>
@@ -30,8 +31,8 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   }
 }
 
-// Whole over all axes that are gathered before use; of the layer that weighs
-// most, all of whose weights are there at once.
+// The weights of one layer, unsharded over all axes that are gathered before
+// use; of the largest layer, as if all its weights were gathered at once.
 Bytes GatheredBytes(const Work& work) {
   Bytes layers = 0, largest = 0;
   for (const ParamClass& param : work.params) {
@@ -96,7 +97,7 @@ struct Kept {
   HeldBytes parameters, gradients, optimizer;
 };
 
-// False where a size is not known.
+// Returns false if a size is unknown.
 bool HoldAll(const Work& work, const Settings& settings, Kept& kept) {
   bool known = true;
   for (const ParamClass& param : work.params) {

@@ -1,4 +1,4 @@
-// Bytes that devices hold, by component.
+// The bytes that devices hold, by component.
 #ifndef SHARDC_COST_MEMORY_H_
 #define SHARDC_COST_MEMORY_H_
 
@@ -22,17 +22,17 @@ enum class Component : uint8_t {
   kCache,
   kActivations,
   kLogits,
-  kGathered,  // weights of the layer that is being computed, made whole
+  kGathered,  // gathered weights of the layer that is computed
 };
 inline constexpr size_t kComponentCount = 7;
 inline constexpr std::array<std::string_view, kComponentCount> kComponentNames =
     {"parameters",  "gradients", "optimizer", "kv_cache",
      "activations", "logits",    "gathered"};
 
-// Absent: not known, and the notes say why.
+// Absent: unknown, and the notes have the reason.
 struct Held {
   std::array<std::optional<int64_t>, kComponentCount> by;
-  // Of those that are known.
+  // The sum of the known components.
   std::optional<int64_t> total;
   const std::optional<int64_t>& Of(Component one) const {
     return by[static_cast<size_t>(one)];
@@ -43,7 +43,7 @@ struct Memory {
   Held most, least;                 // of the fullest and emptiest device
   std::optional<int64_t> capacity;  // of a device
   std::optional<Activations> activations;
-  std::vector<std::string> unknown;  // what could not be told, and why
+  std::vector<std::string> unknown;  // what is unknown, and why
 
   std::optional<bool> Fits() const;
 };

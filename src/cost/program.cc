@@ -1,9 +1,10 @@
-// What moves says whose bytes they are: a parameter, or what is made of
-// parameters alone; a gradient; what has a dimension of experts; else the op it
-// moves for. Optimizer and backward phase are one.
+// Classifies the collectives of a step's program by the value they move: a
+// parameter or a value computed from parameters only; a gradient; a value with
+// a dimension of experts; otherwise the op that they move it for. The optimizer
+// counts as part of the backward phase.
 //
-//   backward  d:linear down  [d,f] pending dp  all_reduce dp  ->  gradients
-//   forward   add            [b,t,d] pending tp               ->  layers
+//   backward  d:linear down  [d,f] partial dp  all_reduce dp  ->  gradients
+//   forward   add            [b,t,d] partial tp               ->  layers
 #include "cost/program.h"
 
 #include <algorithm>
@@ -22,10 +23,10 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Of tokens, in all rows: times heads and bytes they fit.
+// The largest number of tokens: times heads and bytes it still fits 64 bits.
 constexpr int64_t kMostPairs = int64_t{1} << 50;
 
-// In the order in which they are told.
+// In the order of the report.
 constexpr std::array<std::string_view, 9> kParts = {
     "parameters", "gradients", "embedding", "layers",   "attention",
     "norms",      "experts",   "logits",    "optimizer"};
@@ -34,7 +35,7 @@ size_t RankOf(std::string_view part) {
                              kParts.begin());
 }
 
-// Of an op that belongs to the backward pass, the forward one's name.
+// The name of the forward op that a backward op belongs to.
 std::string_view ForwardName(std::string_view name) {
   const bool of_another = name.starts_with("d:") || name.starts_with("r:");
   return of_another ? name.substr(2) : name;
@@ -62,7 +63,7 @@ class Reader {
       return begins ? "embedding" : "logits";
     }
     if (HasExperts(value)) return "experts";
-    // Sums over the hidden size; what a norm makes is the layer's.
+    // Sums over the hidden dimension; a norm's result counts as the layer's.
     const bool sums = graph_.values[At(value)].labels.size() <= 2;
     if (sums && name.find("norm") != std::string_view::npos) return "norms";
     const bool attends =
@@ -71,7 +72,7 @@ class Reader {
   }
 
  private:
-  // What becomes a gradient by form alone is one too.
+  // Finds values that become gradients by reshaping and similar ops.
   void FindGradients() {
     gradient_.assign(graph_.values.size(), 0);
     for (step::ValueId value : graph_.gradients) {
@@ -89,7 +90,7 @@ class Reader {
     }
   }
 
-  // Names in front of the layers, and of an encoder's.
+  // Finds the names of ops before the layers, and those of an encoder.
   void FindBegin() {
     std::vector<std::string_view> names;
     int stack = -1;

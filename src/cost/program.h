@@ -1,4 +1,5 @@
-// What a step's program (step/program.h) sends, told as `cost` tells it.
+// The communication of a step's program (step/program.h), in the parts that
+// `cost` reports.
 #ifndef SHARDC_COST_PROGRAM_H_
 #define SHARDC_COST_PROGRAM_H_
 
@@ -12,11 +13,13 @@
 
 namespace shardc::cost {
 
-// Why no program says what a step under these settings sends; empty: one may.
+// The reason why no program describes a step under these settings; empty if
+// there is none.
 std::string AgainstProgram(const Work& work, const Settings& settings);
 
-// By part, phase, collective and axes; of each collective the bytes of the
-// busiest device, by the formula that the executor's ledger is held to.
+// Groups the collectives by part, phase, kind and axes. The bytes are those of
+// the busiest device, by the formula that tests compare with the executor's
+// ledger.
 Communication CommunicationOf(const step::Graph& graph,
                               const step::Program& program,
                               const step::Sizes& sizes, int64_t element_bytes);

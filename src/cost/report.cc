@@ -1,4 +1,4 @@
-// What the figures take for granted, said in words beside them:
+// Lists the assumptions of the figures, next to them:
 //
 //   no --master-dtype, parameters BF16  ->  "the optimizer keeps a float32 copy
 //   of narrower parameters"

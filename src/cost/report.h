@@ -1,4 +1,4 @@
-// All that `shardc cost` says of a plan in one mode.
+// All results of `shardc cost` for a plan in one mode.
 #ifndef SHARDC_COST_REPORT_H_
 #define SHARDC_COST_REPORT_H_
 
@@ -16,19 +16,19 @@
 namespace shardc::cost {
 
 struct Report {
-  std::string target;  // its name; may be empty
+  std::string target;  // may be empty
   Mode mode = Mode::kTrain;
   Mesh mesh;
   Settings settings;
   Memory memory;
   Communication communication;
-  std::optional<Time> time;              // nothing without a profile or tokens
-  std::optional<double> flops;           // of a device in a step
-  std::optional<int64_t> tokens;         // of all devices in a step
-  std::vector<std::string> assumptions;  // what was taken for granted
+  std::optional<Time> time;              // nullopt without a profile or tokens
+  std::optional<double> flops;           // per device and step
+  std::optional<int64_t> tokens;         // of all devices per step
+  std::vector<std::string> assumptions;  // assumed where nothing was given
 };
 
-// What is sent is what `program` says, where there is one.
+// The communication is that of `program` if it is given.
 Report ReportOf(const Work& work, const Settings& settings,
                 std::optional<Communication> program = std::nullopt);
 

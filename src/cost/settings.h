@@ -1,4 +1,4 @@
-// How a model is trained or served, as far as the plan does not say it.
+// How a model is trained or served, as far as the plan does not define it.
 #ifndef SHARDC_COST_SETTINGS_H_
 #define SHARDC_COST_SETTINGS_H_
 
@@ -31,14 +31,14 @@ inline constexpr std::string_view kOptimizerNames[] = {
 
 struct Settings {
   Optimizer optimizer = Optimizer::kAdamW;
-  // A copy of the parameters that the optimizer updates: nothing and not given
-  // is float32 where they are narrower.
+  // The optimizer's copy of the parameters. If not given, it is float32 for
+  // narrower parameters.
   std::optional<Dtype> master;
   bool master_given = false;
   std::optional<Dtype> first_moment, second_moment;  // absent: float32
-  std::optional<Dtype> gradients;                    // absent: the parameters'
-  // What data parallel replicas divide beyond what the plan splits: 1 the
-  // optimizer's states, 2 gradients too, 3 parameters too.
+  std::optional<Dtype> gradients;  // nullopt: the parameters' dtype
+  // What data-parallel replicas divide in addition to the plan's sharding (the
+  // ZeRO stage): 1 the optimizer states, 2 gradients too, 3 parameters too.
   int zero = 0;
 
   step::Remat remat;
@@ -47,11 +47,11 @@ struct Settings {
   Dtype activations = Dtype::kBF16;
   Dtype cache = Dtype::kBF16;
   Dtype logits = Dtype::kF32;
-  const exec::Operation* operation = nullptr;  // null: the mode's usual one
-  std::string pipeline_axis;                   // empty: none
+  const exec::Operation* operation = nullptr;  // null: the mode's default
+  std::string pipeline_axis;                   // empty: no pipeline
 
   const DeviceProfile* profile = nullptr;
-  std::optional<int64_t> memory;  // wins over the mesh's device
+  std::optional<int64_t> memory;  // bytes; overrides the mesh's device
 };
 
 }  // namespace shardc::cost

@@ -1,7 +1,7 @@
-// States lie as their parameter does. Adafactor keeps sums of rows and columns
-// of the two largest dimensions where the second largest is 128 at least, and
-// as many numbers as the parameter has elsewhere; Muon keeps one number for
-// each of a projection's and Adam's two for each of the rest.
+// States have the sharding of their parameter. Adafactor keeps sums over rows
+// and columns of the two largest dimensions if the second largest is at least
+// 128, and one number per element otherwise. Muon keeps one number per element
+// of a projection, and Adam's two numbers for other parameters.
 //
 //   [4096, 11008] split [8, 1] under adafactor: 512 rows and 11008 columns
 //
@@ -31,7 +31,8 @@ int64_t Cut(int64_t elements, int64_t parts) {
   return elements / parts + (elements % parts != 0 ? 1 : 0);
 }
 
-// Elements of two vectors in place of a matrix; nothing where it is not one.
+// The elements of two vectors in place of a matrix; nullopt if it is not a
+// matrix.
 Bytes FactoredElements(const Shape& whole, const Shape& shard) {
   if (whole.size() < 2) return std::nullopt;
   std::vector<size_t> order(whole.size());
@@ -48,7 +49,7 @@ Bytes FactoredElements(const Shape& whole, const Shape& shard) {
   return Add(without(largest), without(second));
 }
 
-// The optimizer's numbers: slots of the first and of the second moment.
+// The optimizer's numbers per parameter, of the first and the second moment.
 struct Slots {
   Bytes first = 0, second = 0;
 };

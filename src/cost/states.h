@@ -1,4 +1,4 @@
-// What training keeps beside a parameter: its gradient, and the optimizer's
+// The bytes that training keeps besides a parameter: its gradient and optimizer
 // states.
 #ifndef SHARDC_COST_STATES_H_
 #define SHARDC_COST_STATES_H_
@@ -11,17 +11,18 @@
 
 namespace shardc::cost {
 
-// Of one parameter on a device that holds its part; nothing where a size is
-// not known or does not fit.
+// For one parameter, on a device that holds its part; nullopt if a size is
+// unknown or does not fit 64 bits.
 struct StateBytes {
   std::optional<int64_t> parameter, gradient, optimizer;
 };
-// Whole numbers, such as quantised weights, are not trained.
+// Integer parameters, such as quantised weights, are not trained.
 StateBytes StatesOf(const Work& work, const ParamClass& param,
                     const Settings& settings);
 
 bool IsTrained(const ParamClass& param);
-// The parts into which ZeRO cuts what the parameter's replicas hold alike.
+// The number of parts into which ZeRO divides what the parameter's replicas
+// hold.
 int64_t ReplicaParts(const Work& work, const ParamClass& param);
 
 }  // namespace shardc::cost

@@ -1,14 +1,15 @@
-// A switch: what a group gathers comes over a device's own links from those of
-// its host, and over the host's from the others; both at once, so the slower
-// counts. Groups that lie side by side share what leaves a host.
+// A switched network: of the bytes that a group gathers, those from the same
+// host come over the device's own links, the others over the links of the host.
+// Both happen at the same time, so the slower one counts. Groups that span the
+// same hosts share the bandwidth of these hosts.
 //
-//   64 devices in 8 hosts, S bytes made whole: S 7/8 / 450e9 inside, S 7/8 /
-//   400e9 across
+//   64 devices in 8 hosts, S bytes gathered: S 7/8 / 450e9 s inside, S 7/8 /
+//   400e9 s between hosts
 //
-// A torus: an axis is a ring of its own, on which both directions carry half,
-// or one alone where the ring does not close.
+// A torus: each axis is a ring, on which both directions carry half of the
+// bytes, or one direction all of them if the ring does not close.
 //
-//   a ring of 4, 256 bytes: 2 hops, of a microsecond at least each
+//   a ring of 4, 256 bytes: 2 hops of at least a microsecond each
 //
 // Sources: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective
 // Communication Operations in MPICH", 2005; github.com/jax-ml/scaling-book,
@@ -27,39 +28,41 @@ namespace shardc::cost {
 namespace {
 
 constexpr double kMicro = 1e-6;
-// NCCL's ring with the LL protocol: at the start, a step over NVLink, a step
-// over the network.
+// Latencies of NCCL's ring with the LL protocol: to start, per step over
+// NVLink, per step over the network.
 constexpr double kStart = 6.6 * kMicro, kNear = 0.6 * kMicro,
                  kFar = 2.7 * kMicro;
-// A hop of ICI; between slices from memory of data centres' round trips.
+// A hop of ICI; a step between slices, estimated from round trips in data
+// centres.
 constexpr double kHop = 1 * kMicro, kSliceStep = 10 * kMicro;
 
 bool IsTorus(Fabric fabric) {
   return fabric == Fabric::kTorus2d || fabric == Fabric::kTorus3d;
 }
 
-// Sides of a torus on which rings close: 16 of two dimensions, multiples of 4
-// of three.
+// Whether the ring along a side of a torus closes: in two dimensions for sides
+// of 16, in three for multiples of 4.
 bool Closes(Fabric fabric, int64_t side) {
   return fabric == Fabric::kTorus2d ? side == 16 : side % 4 == 0;
 }
 
 double Real(int64_t value) { return static_cast<double>(value); }
 
-// The whole that a group makes, scatters or reduces, of what one sends.
+// The total bytes that a group gathers, scatters or reduces, from those one
+// member sends.
 double WholeOf(Collective kind, double sent, int64_t n) {
   const double part = Real(n) / Real(n - 1);
   return kind == Collective::kAllReduce ? sent * part / 2 : sent * part;
 }
 
-// Times that the whole passes.
+// How often the total bytes cross the links.
 double Passes(Collective kind) {
   return kind == Collective::kAllReduce ? 2 : 1;
 }
 
 double NearRate(const Network& network, const Place& place) {
   if (network.fabric != Fabric::kFullMesh) return network.device_rate;
-  // A link to each of the others.
+  // One link to each of the other devices.
   return std::min(
       network.device_rate,
       network.link_rate * Real(std::max<int64_t>(place.near - 1, 1)));
@@ -96,7 +99,7 @@ double SwitchSeconds(const Network& network, const Place& place,
     const double near = network.fabric == Fabric::kFullMesh
                             ? network.link_rate
                             : network.device_rate;
-    // Of a ring one edge leaves each domain.
+    // One edge of the ring leaves each domain.
     const double far =
         place.domains > 1 ? Real(place.sharing) / network.leaving : 0;
     return network.start +
@@ -112,7 +115,7 @@ double SwitchSeconds(const Network& network, const Place& place,
   return alpha + Passes(kind) * std::max(near, Across(network, place, whole));
 }
 
-// Rings along the torus's own dimensions: an axis longer than a side lies on
+// Rings along the dimensions of the torus: an axis longer than a side covers
 // several.
 std::vector<double> RingsOf(Fabric fabric, const std::vector<int64_t>& sides) {
   const double longest = fabric == Fabric::kTorus2d ? 16 : 28;
@@ -134,8 +137,8 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
     return std::max(network.step, sent / rate);
   }
   const bool exchange = kind == Collective::kAllToAll;
-  // What one device gives to an exchange is the part of a whole that a gather
-  // over the same devices would make.
+  // The bytes that one device gives to an all-to-all are the same share of the
+  // total as in an all-gather over the same devices.
   const double whole = exchange
                            ? sent * Real(place.members) * Real(place.members) /
                                  Real(place.members - 1)
@@ -154,7 +157,8 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
   const int most = network.fabric == Fabric::kTorus2d ? 2 : 3;
   const double dims = std::min<double>(most, Real(std::ssize(rings)));
   if (!rings.empty()) seconds /= Real(std::ssize(rings)) * dims;
-  // Bytes go half as far, and not all of them.
+  // In an all-to-all the bytes travel half as far on average, and not all of
+  // them do.
   if (exchange) seconds /= closed ? 4 : 2;
   const double inside = std::max(hops * network.step, seconds);
   const double out = exchange ? 0 : Across(network, place, whole);
@@ -182,7 +186,7 @@ Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh) {
   }
   out.inside =
       std::clamp<int64_t>(inside, 1, std::max<int64_t>(mesh.devices, 1));
-  // A host of fewer chips has its part of what leaves one.
+  // A host with fewer chips gets the same share of the host's outgoing links.
   out.leaving = profile.host_rate * Real(out.inside) /
                 Real(profile.chips_per_host * per_chip);
   const bool torus = IsTorus(profile.fabric);
@@ -196,7 +200,7 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
   Place out;
   const AxisGroup own = DropTrivial(mesh, axes);
   out.members = mesh.Parts(own).value_or(1);
-  // Slices carry a factor of their axes, whatever the numbers.
+  // Slices divide the axes by a factor, whatever the device numbers.
   if (mesh.slices > 1 && IsTorus(network.fabric) &&
       mesh.dcn.size() == mesh.axes.size()) {
     for (size_t i = 0; i < mesh.axes.size(); ++i) {
@@ -209,7 +213,8 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
     }
     out.near = out.members / out.domains;
   } else {
-    // Along an axis devices lie `stride` apart, and a domain is a run of them.
+    // Devices of an axis are `stride` apart, and a domain is a contiguous range
+    // of devices.
     int64_t stride = 1;
     for (size_t i = mesh.axes.size(); i > 0;) {
       --i;
@@ -245,7 +250,7 @@ double Time::Most() const { return compute + memory + communication; }
 
 namespace {
 
-// Multiplications of one pass over a device's tokens with its weights.
+// The multiplications of one pass over a device's tokens with its weights.
 double Products(const Work& work, const Settings& settings,
                 const Tokens& tokens) {
   double out = 0;
@@ -267,7 +272,8 @@ double Products(const Work& work, const Settings& settings,
         }
       }
       if (!param.placed_along.empty()) owners.push_back(param.placed_along);
-      // Where they split no tokens, all have the same ones.
+      // If no axis of the experts shards tokens, all devices have the same
+      // tokens.
       const AxisGroup split = work.TokenAxes();
       std::erase_if(owners, [&](const std::string& axis) {
         return std::find(split.begin(), split.end(), axis) != split.end();
@@ -289,7 +295,7 @@ double Products(const Work& work, const Settings& settings,
   return 2 * out * Real(settings.microbatches);
 }
 
-// Of queries with keys and of weights with values.
+// The multiplications of queries with keys and of weights with values.
 double AttentionProducts(const Work& work, const Settings& settings,
                          const Tokens& tokens) {
   const auto& model = work.model;
@@ -298,7 +304,7 @@ double AttentionProducts(const Work& work, const Settings& settings,
   const double windowed =
       model->sliding_window ? Real(model->windowed_layers.value_or(0)) : 0;
   const double heads = Real(*model->heads) / Real(work.Parts(work.query[2]));
-  // Causal: half of the keys on average.
+  // With causal attention, half of the keys on average.
   const double seen = IsGeneration(work.mode) ? 1 : 0.5;
   const double keys = Real(tokens.keys);
   const double window =
@@ -335,8 +341,9 @@ std::optional<Time> TimeOf(const Work& work, const Settings& settings,
   const double per_chip = Real(profile->devices_per_chip);
   Time out;
   out.compute = *flops / (profile->bf16_rate / per_chip);
-  // Serving reads weights and cache once a step; training reads and writes
-  // parameters, gradients and states, and weights for each microbatch.
+  // Serving reads weights and cache once per step. Training reads and writes
+  // parameters, gradients and states, and reads the weights for each
+  // microbatch.
   double bytes = Real(memory.most.Of(Component::kParameters).value_or(0)) +
                  Real(memory.most.Of(Component::kCache).value_or(0));
   if (work.mode == Mode::kTrain) {

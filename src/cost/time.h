@@ -1,5 +1,5 @@
-// How long a step takes: collectives over the accelerator's links by an
-// alpha-beta model, products and memory by the roofline.
+// The time of a step: collectives over the accelerator's links by an alpha-beta
+// model, matrix products and memory by the roofline model.
 #ifndef SHARDC_COST_TIME_H_
 #define SHARDC_COST_TIME_H_
 
@@ -17,30 +17,30 @@
 
 namespace shardc::cost {
 
-// What a device reaches, and how fast; bytes and seconds.
+// The rates of a device's links, in bytes and seconds.
 struct Network {
   Fabric fabric = Fabric::kSwitch;
   double device_rate = 0;  // over all its links, one way
-  double link_rate = 0;    // over one
-  int64_t inside = 1;      // devices that the fast links join, with itself
-  double leaving = 0;      // from all of those together
+  double link_rate = 0;    // over one link
+  int64_t inside = 1;      // devices joined by the fast links, itself included
+  double leaving = 0;      // bytes/s of all of those together to the outside
   double start = 0, step = 0, far_step = 0;  // alpha: once, near, far
 };
-// Devices that the fast links join: of a switch a host's, as the mesh's
-// processes have them or else the profile; of a torus a slice.
+// The devices that the fast links join: for a switch those of a host, from the
+// mesh's processes or else from the profile; for a torus those of a slice.
 Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh);
 
-// How a group along axes lies on it.
+// The position of a group of devices, along some axes, in the network.
 struct Place {
   int64_t members = 1;
-  int64_t near = 1;            // of them inside, with each one
+  int64_t near = 1;            // members in one domain, the device included
   int64_t domains = 1;         // members / near
-  int64_t sharing = 1;         // groups that leave one domain together
+  int64_t sharing = 1;         // groups that share a domain's outgoing links
   std::vector<int64_t> sides;  // by axis, inside
 };
 Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes);
 
-// Of one collective whose busiest member sends so many bytes.
+// The seconds of one collective whose busiest member sends so many bytes.
 double CollectiveSeconds(const Network& network, const Place& place,
                          Collective kind, double sent);
 
@@ -52,14 +52,14 @@ struct Time {
   double compute = 0, memory = 0, communication = 0;  // seconds
   Bound bound = Bound::kCompute;
   double Least() const;  // all three overlap
-  double Most() const;   // none does
+  double Most() const;   // none overlap
 };
 
-// Operations of a device in a step, 2 a multiplication with its addition.
-// Nothing without tokens.
+// The floating-point operations of a device in a step; a multiply-add is 2.
+// Returns nullopt without tokens.
 std::optional<double> FlopsOf(const Work& work, const Settings& settings,
                               const Memory& memory);
-// Nothing without a profile or tokens; fills the transfers' seconds.
+// Returns nullopt without a profile or tokens; sets the transfers' seconds.
 std::optional<Time> TimeOf(const Work& work, const Settings& settings,
                            const Memory& memory, Communication& communication);
 

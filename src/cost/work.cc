@@ -1,7 +1,8 @@
-// Parameters are folded as they come: one class for each template and layout.
-// Which dimension of a weight leaves it is what the role says of the name's
-// leaf, unless the sizes say otherwise: a projection to heads takes the hidden
-// size in, an output gives it.
+// Parameters are grouped in the order in which they come: one class per name
+// template and layout. The output dimension of a weight follows from the role
+// of the last part of its name, unless the sizes contradict it: the input of a
+// q, k or v projection has the hidden size, and so has the output of an output
+// projection.
 //
 //   layers.0.q_proj.weight, layers.1.q_proj.weight, both [4096, 4096]
 //     -> one class of 2, out 0, in 1
@@ -36,7 +37,7 @@ bool GivesHidden(Role role) {
   return role == Role::kOutput || role == Role::kDown;
 }
 
-// Turned round where the hidden size stands on one side only, the wrong one.
+// Swaps the dimensions if only the one on the wrong side has the hidden size.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const GroupRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
@@ -49,7 +50,7 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   param.out_dim = OutDim(role, rank);
   param.in_dim = InDim(role, rank);
   if (param.out_dim < 0) {
-    // Fused experts without a leaf are [in, out].
+    // Fused experts without a last name part are stored as [in, out].
     param.out_dim = rank - 1;
     param.in_dim = rank - 2;
   }
@@ -62,7 +63,7 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   }
 }
 
-// Classes by their key, in the order of their first parameter.
+// Groups by key, in the order of the first parameter.
 class Folder {
  public:
   ParamClass& At(const std::string& key, bool& fresh) {
@@ -104,7 +105,7 @@ size_t ModeAt(const Plan& plan, const ParamLayout& layout, Mode mode) {
   return 0;
 }
 
-// An axis that the mesh lacks or that is used before splits nothing.
+// Drops axes that the mesh lacks or that were used before.
 Spec Sound(const Mesh& mesh, Spec spec) {
   AxisGroup seen;
   spec.resize(4);

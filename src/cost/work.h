@@ -1,10 +1,11 @@
-// Room: cost. What a plan costs: bytes that devices hold and send, and the time
-// that this takes. Knows source, devices, model, resolve, comm, plan, the roles
-// of lint and, for the bytes of attention's operations, exec. Formulas of
-// collectives, of shards and of caches stand in comm; what is here says which
-// of them a step of a model needs.
+// Room: cost. The bytes that devices hold and send under a plan, and the time
+// of a step. Includes source, devices, model, resolve, comm, plan, the roles of
+// lint and, for the bytes of attention operations, exec. The formulas of
+// collectives, of shards and of caches are in comm; this room decides which of
+// them a step of a model needs.
 //
-// What is costed: a plan's parameters by class, and how tokens lie on the mesh.
+// This file holds the input of the cost model: a plan's parameters by class,
+// and how tokens are sharded over the mesh.
 #ifndef SHARDC_COST_WORK_H_
 #define SHARDC_COST_WORK_H_
 
@@ -22,27 +23,29 @@
 
 namespace shardc::cost {
 
-// The product of sizes, or as much as fits.
+// The product of sizes, saturated at the largest 64-bit integer.
 template <class... Sizes>
 int64_t Times(Sizes... sizes) {
   const int64_t all[] = {sizes...};
   return CheckedProduct(all).value_or(INT64_MAX);
 }
 
-// Parameters that are alike but for digits in their names and lie alike.
+// Parameters whose names differ only in numbers and that have the same
+// sharding.
 struct ParamClass {
-  std::string name;  // their template, or the one name
+  std::string name;  // template of their names, or the only name
   TensorType type;
-  Spec spec;  // in the mode; an entry per dimension
+  Spec spec;  // in the mode; one entry per dimension
   GroupRole role;
   int64_t count = 0;
   std::string placed_along;           // the axis of `placed`
-  std::map<int64_t, int64_t> placed;  // how many, by coordinate
-  // Of a weight, else -1: dimensions that leave and enter it.
+  std::map<int64_t, int64_t> placed;  // number of tensors, by coordinate
+  // The output and input dimension of a weight; -1 for other parameters.
   int out_dim = -1, in_dim = -1;
 
   bool IsWeight() const { return out_dim >= 0; }
-  // Matrices in all: a tensor holds those of its leading dimensions.
+  // The number of matrices: a tensor holds one per index of its leading
+  // dimensions.
   int64_t Matrices() const;
   int64_t SizeAt(int dim) const;
   const AxisGroup& AxesAt(int dim) const;
@@ -53,37 +56,39 @@ struct Work {
   Mode mode = Mode::kTrain;
   std::vector<ParamClass> params;
   std::optional<ModelConfig> model;
-  // In layout bthd.
+  // Specs in layout bthd.
   Spec query, key, value, output;
-  // Of the hidden state's width; `hidden_known` where rules were at hand.
+  // The axes of the hidden state's width; `hidden_known` if rules were given.
   AxisGroup hidden;
   bool hidden_known = false;
   std::vector<std::string> notes;
 
   const AxisGroup& Batch() const { return query[0]; }
   const AxisGroup& Length() const { return query[1]; }
-  // Over which tokens are split, those of size 1 dropped.
+  // The axes that shard the tokens, without those of size 1.
   AxisGroup TokenAxes() const;
-  // Over which a weight stays split while it is used: those that split no
-  // tokens, heads' axes, and those of an expert's number.
+  // Those of `axes` over which a weight stays sharded while it is used: axes
+  // that shard no tokens, those of the heads, and those of the expert
+  // dimension.
   AxisGroup Kept(const AxisGroup& axes) const;
-  AxisGroup Gathered(const AxisGroup& axes) const;  // the others
+  AxisGroup Gathered(const AxisGroup& axes) const;  // all but Kept(axes)
   int64_t Parts(const AxisGroup& axes) const {
     return mesh.Parts(axes).value_or(1);
   }
-  // Layers that have such a projection.
+  // The number of layers with such a projection.
   int64_t LayersWith(Role role) const;
   int64_t LayersOf(const ParamClass& param) const;
-  // Numbers of experts, of the tree where it tells; 0: none.
+  // The number of experts, from the parameter tree; 0 if there are none.
   int64_t Experts() const;
   const ParamClass* Find(Role role, bool expert = false) const;
   std::optional<int64_t> Hidden() const;
 };
 
-// Of legal specs; those of a mode that was not planned are train's.
+// Uses legal specs; a mode that was not planned has those of train.
 Work MakeWork(const Compiled& compiled, std::optional<ModelConfig> model,
               Mode mode);
-// Of a plan read back: which axes split the hidden state it does not say.
+// For a plan that was read from a file, which lacks the axes of the hidden
+// state.
 Work MakeWork(const PlanView& plan, std::optional<ModelConfig> model,
               Mode mode);
 

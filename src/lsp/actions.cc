@@ -1,8 +1,9 @@
-// Fixes are those of `check --fix`, each by itself and proven against every
-// target; a word that a finding knows better is replaced; and what is no
-// reading error may be ignored by a comment on the line above:
+// Fixes are those of `check --fix`, each checked on its own against every
+// target. A misspelt name is replaced by the one that the finding's help
+// suggests. Findings other than reading errors may be ignored by a comment on
+// the line above:
 //
-//   SHD105 at line 7  ->  `# shardc: ignore[SHD105]` before line 7, as deep
+//   SHD105 at line 7  ->  `# shardc: ignore[SHD105]` before line 7, as indented
 #include "lsp/actions.h"
 
 #include <algorithm>
@@ -16,13 +17,14 @@
 namespace shardc::lsp {
 namespace {
 
-// Proving a fix compiles every target again: of a wide selection the first few
-// are, and the others are offered where the cursor stands on them.
+// Checking a fix compiles every target again. Of a wide selection only the
+// first few fixes are checked; the others are offered when the cursor is on
+// them.
 constexpr int kMostProven = 16;
 
 bool Touches(const Place& place, const Lines& lines, size_t begin, size_t end) {
   if (!place.HasPosition()) return begin == 0;
-  // Wherever on its lines the cursor stands.
+  // The cursor may be anywhere on the lines of the finding.
   const size_t first = lines.Begin(lines.LineOf(place.begin));
   const size_t last = lines.End(lines.LineOf(std::max(place.begin, place.end)));
   return first <= end && begin <= last;
@@ -41,14 +43,14 @@ std::string TitleOf(const Code& code) {
   return "Fix " + std::string(code.name);
 }
 
-// The line's break, as the document has it.
+// The line break that the document uses.
 std::string BreakOf(const std::string& text) {
   const size_t at = text.find('\n');
   return at != std::string::npos && at > 0 && text[at - 1] == '\r' ? "\r\n"
                                                                    : "\n";
 }
 
-// Fixes of `check --fix` for one finding.
+// Adds the fixes of `check --fix` for one finding.
 void AddFixes(const Workspace& workspace, const Document& document,
               const Finding& finding, int& left, std::vector<Action>& out) {
   const FileId file = FileIdOf(document.name());
@@ -73,7 +75,7 @@ void AddFixes(const Workspace& workspace, const Document& document,
   }
 }
 
-// The word that the finding's help offers in place of what is written.
+// Adds the replacement of a name by the one that the finding's help suggests.
 void AddReplacement(const Document& document, const Finding& finding,
                     std::vector<Action>& out) {
   const auto meant = MeantIn(finding.help);

@@ -1,4 +1,4 @@
-// What an editor may do about findings: fixes, and comments that ignore them.
+// The code actions of an editor: fixes, and comments that ignore a finding.
 #ifndef SHARDC_LSP_ACTIONS_H_
 #define SHARDC_LSP_ACTIONS_H_
 
@@ -15,17 +15,17 @@ namespace shardc::lsp {
 
 struct Action {
   std::string title;
-  const Finding* finding = nullptr;  // that it is about
-  bool preferred = false;            // it mends, and changes no spec
-  std::vector<TextEdit> edits;       // of the document
+  const Finding* finding = nullptr;  // that the action is for
+  bool preferred = false;            // it fixes the finding and changes no spec
+  std::vector<TextEdit> edits;       // in the document
 };
 
-// For the findings that touch [begin, end) of a checked document.
+// The actions for findings that overlap [begin, end) of a checked document.
 std::vector<Action> ActionsAt(const Workspace& workspace,
                               const Document& document, size_t begin,
                               size_t end);
 
-// All fixes that keep every spec, over all files of the document's projects.
+// The fixes that change no spec, over all files of the document's projects.
 std::vector<NewText> FixAll(const Workspace& workspace,
                             const Document& document);
 

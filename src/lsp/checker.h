@@ -1,5 +1,5 @@
-// What checks a project for the server: `check`'s own machinery, which stands
-// in a room that this one does not know.
+// The interface by which the server checks a project. The room cli implements
+// it, because this room must not include cli.
 #ifndef SHARDC_LSP_CHECKER_H_
 #define SHARDC_LSP_CHECKER_H_
 
@@ -18,18 +18,18 @@ namespace shardc::lsp {
 
 struct CheckedTarget {
   Target target;
-  Findings errors;                           // of reading, with what was read
-  std::shared_ptr<const Compiled> compiled;  // null: it cannot be
+  Findings errors;  // of reading the project and its inputs
+  std::shared_ptr<const Compiled> compiled;  // null: did not compile
   std::vector<RuleFix> fixes;
 };
 
 struct CheckedProject {
-  std::string path;   // of its file
-  Findings findings;  // as `check` tells them
+  std::string path;   // of the project file
+  Findings findings;  // as `check` reports them
   std::vector<CheckedTarget> targets;
 };
 
-// A text that is to stand in place of another.
+// A new text for a file.
 struct NewText {
   std::string path, text;
 };
@@ -38,13 +38,13 @@ class Checker {
  public:
   virtual ~Checker() = default;
 
-  // `texts` stand in for what files hold.
+  // `texts` override the contents of files.
   virtual CheckedProject Check(const std::string& project,
                                const FileTexts& texts) = 0;
-  // Whether the fix keeps every spec of the project's targets.
+  // Whether the fix changes no spec of the project's targets.
   virtual bool IsSafe(const RuleFix& fix, const CheckedProject& project,
                       const FileTexts& texts) = 0;
-  // All fixes that do so together.
+  // The fixes that together change no spec.
   virtual std::vector<NewText> SafeFixes(const CheckedProject& project,
                                          const FileTexts& texts) = 0;
 };

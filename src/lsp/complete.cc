@@ -1,5 +1,6 @@
-// The keys around the cursor say what may stand there; names come from the
-// last reading of the file that held, so that a half-written line has them:
+// The keys around the cursor decide what may be entered. Names come from the
+// last version of the file that compiled, so that they are available on a
+// half-written line:
 //
 //   spec: [FS|  ->  tokens, axis rules and the mesh's axes
 #include "lsp/complete.h"
@@ -107,7 +108,7 @@ class Collector {
     }
   }
 
-  // What the tokens and their rules become, in train.
+  // The mesh axes of the rule in train mode.
   std::string Meaning(AxisRule rule) const {
     const AxisValue value = readings_.empty()
                                 ? AxisRules{}.Value(rule)
@@ -147,7 +148,8 @@ class Collector {
 
   void SpecNames(Path path, bool bundles) {
     if (!context_.In(path)) return;
-    // A whole spec is a list or a bundle; in a list no bundle can be.
+    // A complete spec is a list or a bundle; inside a list there are no
+    // bundles.
     if (bundles && context_.behind_colon) return Bundles();
     Tokens();
     Axes();
@@ -188,7 +190,7 @@ class Collector {
     Values({"policy", "compat"}, kCompat, Kind::kValue, "policy");
   }
 
-  // Of a mesh file, or of a mapping `depth` keys down.
+  // Adds the keys of a mesh, at the top of a file or `depth` keys down.
   void MeshKeys(size_t depth) {
     if (context_.keys.size() < depth) return;
     const std::vector<std::string> below(

@@ -1,4 +1,4 @@
-// What may stand at a cursor.
+// The completions at a cursor.
 #ifndef SHARDC_LSP_COMPLETE_H_
 #define SHARDC_LSP_COMPLETE_H_
 
@@ -12,13 +12,13 @@
 namespace shardc::lsp {
 
 struct Completion {
-  // By the protocol's numbers.
+  // The numbers of the protocol.
   enum class Kind : uint8_t {
     kVariable = 6,   // axes
     kModule = 9,     // packs
     kProperty = 10,  // keys
     kValue = 12,
-    kConstant = 21,  // tokens
+    kConstant = 21,  // semantic axes
     kStruct = 22,    // bundles
     kEvent = 23,     // diagnostics
   };
@@ -28,7 +28,7 @@ struct Completion {
 };
 
 struct Completions {
-  size_t begin = 0;  // of the word that one of them replaces, up to the cursor
+  size_t begin = 0;  // start of the word to replace, up to the cursor
   std::vector<Completion> items;
 };
 

@@ -1,6 +1,6 @@
-// The cursor's own line is scanned up to the cursor, quotes and brackets
-// included; the lines above it give the keys that it is indented under. A
-// sequence may stand as deep as its key:
+// Scans the cursor's line up to the cursor, including quotes and brackets. The
+// lines above it give the keys under which it is indented. A sequence may have
+// the same indentation as its key:
 //
 //   rules:
 //   - match: 'x'
@@ -26,7 +26,7 @@ bool IsNameByte(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-// `fsdp`, `builtin:llama/hf`, `unanchored-pattern`
+// Bytes of words such as `fsdp`, `builtin:llama/hf`, `unanchored-pattern`.
 bool IsWordByte(char c) {
   return IsNameByte(c) || c == ':' || c == '/' || c == '.' || c == '-';
 }
@@ -46,10 +46,10 @@ std::string Unquoted(string_view text) {
   return std::string(text);
 }
 
-// What stands before the content of a line.
+// The part of a line before its content.
 struct Start {
   size_t first = 0;    // column of the dash, or of the content
-  size_t content = 0;  // behind spaces and dashes
+  size_t content = 0;  // column after spaces and dashes
   bool dash = false;
 };
 
@@ -68,19 +68,19 @@ Start StartOf(string_view line) {
   return out;
 }
 
-// A line, read as far as it goes: comments, quotes, brackets and keys.
+// The state at the end of a scanned line: comments, quotes, brackets and keys.
 struct Scan {
   bool comment = false;
   size_t comment_begin = 0;
-  std::vector<std::string> keys;  // around the end
-  bool value = false;             // the end is behind a colon or in a list
+  std::vector<std::string> keys;  // keys of the value at the end
+  bool value = false;             // the end is after a colon or in a list
   bool behind_colon = false;
-  size_t piece = 0;  // where what is being written begins
+  size_t piece = 0;  // start of the text that is being typed
 };
 
 class Scanner {
  public:
-  // `whole`: the line ends here, and not what was typed of it.
+  // `whole`: the text is a complete line, not one that ends at the cursor.
   Scanner(string_view line, size_t from, bool whole)
       : line_(line), at_(from), whole_(whole) {
     out_.piece = from;
@@ -100,8 +100,8 @@ class Scanner {
 
  private:
   struct Level {
-    bool list = false;  // in [], where colons make no keys
-    std::string key;    // whose value is being written
+    bool list = false;  // in [], where a colon makes no key
+    std::string key;    // key whose value is being typed
   };
 
   void Step() {
@@ -146,14 +146,15 @@ class Scanner {
   std::vector<Level> levels_;
 };
 
-// The key that a line of the block style opens; nothing where it opens none.
+// The key that a line in block style opens; nullopt if it opens none.
 std::optional<std::string> KeyOf(string_view line, size_t content) {
   const Scan scan = Scanner(line, content, true).Run();
   if (scan.keys.empty()) return std::nullopt;
   return scan.keys.front();
 }
 
-// Keys of the lines above that the cursor's line is indented under.
+// Collects the keys of the lines above under which the cursor's line is
+// indented.
 class Climb {
  public:
   Climb(const Lines& lines, size_t line, Start start)
@@ -190,12 +191,12 @@ class Climb {
 
   const Lines& lines_;
   size_t line_;
-  size_t limit_;  // parents are indented less than this
-  bool equal_;    // or as much: the parent of a dash
+  size_t limit_;  // parents have less indentation
+  bool equal_;    // or the same: the parent of a dash
   std::vector<std::string> keys_;
 };
 
-// Every `key:` at the beginning of a line.
+// All keys at the start of a line.
 std::vector<std::string> TopKeys(string_view text) {
   std::vector<std::string> out;
   const Lines lines(text);
@@ -231,7 +232,7 @@ FileKind KindOf(string_view path, string_view text) {
   if (Holds(text, "$schema=rules.schema")) return FileKind::kRules;
   if (Holds(text, "$schema=mesh.schema")) return FileKind::kMesh;
   const auto keys = TopKeys(text);
-  // `rules` and `extends` alone are other tools' too.
+  // Other tools use `rules` and `extends` too, so these alone are not enough.
   if (Has(keys, {"register", "bundles"}) ||
       (Has(keys, {"rules"}) && Holds(text, "match:")) ||
       (Has(keys, {"extends"}) && Holds(text, "builtin:"))) {
@@ -273,7 +274,7 @@ Context ContextAt(string_view text, size_t offset) {
   }
   out.behind_colon = scan.behind_colon;
   out.keys = Climb(lines, line, start).Run();
-  // What stands behind a dash, or alone under a key, may be either.
+  // Text after a dash, or alone under a key, may be a key or a value.
   std::move(scan.keys.begin(), scan.keys.end(), std::back_inserter(out.keys));
   return out;
 }

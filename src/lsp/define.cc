@@ -1,5 +1,6 @@
-// Files are named by scalars of the YAML tree; names of specs are looked up in
-// what the targets read. Symbols are the tree's own keys, two levels deep:
+// Files are named by scalars of the YAML tree. Names in specs are looked up in
+// the rules that the targets read. Symbols are the keys of the tree, two levels
+// deep:
 //
 //   `./base.yaml` in `extends` of /p/rules.yaml  ->  /p/base.yaml, its top
 #include "lsp/define.h"
@@ -22,7 +23,7 @@
 namespace shardc::lsp {
 namespace {
 
-// The scalar at an offset, and the keys that it stands under.
+// The scalar at an offset, and the keys above it.
 struct Found {
   const YamlNode* node = nullptr;
   std::vector<std::string> keys;
@@ -61,14 +62,15 @@ bool NamesFile(const std::vector<std::string>& keys) {
 
 bool IsPack(std::string_view name) { return name.starts_with("builtin:"); }
 
-// The pack that a name without naming, or `auto`, stands for where it is read.
+// The pack that `auto`, or a pack name without a naming, resolves to in this
+// target.
 SourceRef PackRead(const Workspace& workspace, const Document& document,
                    const Found& found) {
   const std::string& name = found.node->text;
   const bool automatic = name == "auto" && found.keys.back() == "rules";
   if (!IsPack(name) && !automatic) return nullptr;
   for (const Reading& reading : workspace.ReadingsOf(document)) {
-    // A project's targets may read different ones by one name.
+    // The targets of a project may resolve one name to different packs.
     if (found.keys.size() == 3 && found.keys[1] != reading.target) continue;
     for (const Rule& rule : reading.rules->rules) {
       if (rule.place.source == nullptr) continue;
@@ -102,7 +104,7 @@ std::optional<Place> NamedFile(const Workspace& workspace,
   return Place{MakeSource(path, {}), 0, 0};
 }
 
-// Where a reading's files say what the name is.
+// The places in a target's files that define the name.
 std::vector<Place> NamedLines(const Reading& reading, const NameAt& at) {
   std::vector<Place> out;
   for (const Bundle& bundle : reading.rules->bundles) {
@@ -127,7 +129,7 @@ Symbol SymbolOf(const YamlNode& name, const YamlNode& whole,
                 Symbol::Kind kind) {
   Symbol out;
   const bool named = name.IsScalar() && !name.text.empty();
-  // The protocol wants one.
+  // The protocol requires a name.
   out.name = named ? Printable(name.text) : std::string(1, '-');
   out.kind = kind;
   out.begin = std::min(name.begin, whole.begin);
@@ -192,7 +194,8 @@ std::vector<Symbol> SymbolsOf(const Document& document) {
   for (const YamlMember& member : parsed->root().members) {
     out.push_back(SymbolOf(member.key, member.value, Symbol::Kind::kProperty));
     out.back().children = Below(member.key.text, member.value);
-    // An alias stands elsewhere; what is around it must hold what is in it.
+    // An alias is defined elsewhere; a symbol's range must contain its
+    // children.
     for (const Symbol& child : out.back().children) {
       out.back().begin = std::min(out.back().begin, child.begin);
       out.back().end = std::max(out.back().end, child.end);

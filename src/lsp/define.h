@@ -1,4 +1,4 @@
-// Where what is named in a file stands, and what a file consists of.
+// Definitions of the names in a file, and the symbols of a file.
 #ifndef SHARDC_LSP_DEFINE_H_
 #define SHARDC_LSP_DEFINE_H_
 
@@ -12,13 +12,13 @@
 namespace shardc::lsp {
 
 // The files that an entry names, or the lines that define a bundle, a
-// registered name or an axis rule, in packs too (lsp/pack_file.h). None of the
-// built-in tokens and bundles.
+// registered name or an axis rule, also in packs (lsp/pack_file.h). Built-in
+// names and bundles have no definition.
 std::vector<Place> DefinitionsAt(const Workspace& workspace,
                                  const Document& document, size_t offset);
 
 struct Symbol {
-  // By the protocol's numbers.
+  // The numbers of the protocol.
   enum class Kind : uint8_t {
     kModule = 2,
     kProperty = 7,
@@ -29,13 +29,13 @@ struct Symbol {
   };
   std::string name, detail;
   Kind kind = Kind::kProperty;
-  size_t begin = 0, end = 0;            // all of it
-  size_t name_begin = 0, name_end = 0;  // what is shown as selected
+  size_t begin = 0, end = 0;            // of the entire symbol
+  size_t name_begin = 0, name_end = 0;  // of its name, which the editor selects
   std::vector<Symbol> children;
 };
 
-// Keys with what stands below them: rules by their patterns, targets, bundles
-// and registered names. None where the text is no YAML.
+// The keys and their children: rules by their patterns, targets, bundles and
+// registered names. Empty if the text is not valid YAML.
 std::vector<Symbol> SymbolsOf(const Document& document);
 
 }  // namespace shardc::lsp

@@ -1,4 +1,4 @@
-// The texts that an editor has open.
+// The texts that the editor has open.
 #ifndef SHARDC_LSP_DOCUMENTS_H_
 #define SHARDC_LSP_DOCUMENTS_H_
 
@@ -14,16 +14,16 @@
 namespace shardc::lsp {
 
 struct Document {
-  std::string uri;   // as the editor writes it
-  std::string path;  // empty: no file
+  std::string uri;   // as the editor spells it
+  std::string path;  // empty: not a file
   std::string text;
   std::optional<int64_t> version;
 
-  // What findings call it.
+  // The name of the document in findings.
   const std::string& name() const { return path.empty() ? uri : path; }
 };
 
-// The part of a text that becomes another; nothing: all of it.
+// A part of a text with its replacement; nullopt: the entire text.
 struct Change {
   std::optional<Range> range;
   std::string text;
@@ -36,11 +36,11 @@ class Documents {
 
   Document* Find(const std::string& uri);
   const Document* Find(const std::string& uri) const;
-  // The one that shows this file, however it is named; null where none does.
+  // The document with this file, however the path is spelt; null if not open.
   const Document* Showing(const std::string& path) const;
   const std::map<std::string, Document>& all() const { return open_; }
 
-  // All of them, in place of what files hold.
+  // The texts of all open documents, which override the contents of files.
   FileTexts Texts() const;
 
  private:

@@ -1,8 +1,8 @@
-// A header ends with an empty line and says how many bytes follow. What is no
-// header is dropped up to the next one that can be told, so that one faulty
-// message costs itself only:
+// A header ends with an empty line and gives the number of bytes that follow.
+// Text that is not a header is dropped up to the next possible header, so that
+// one faulty message does not affect the next:
 //
-//   "Content-Length: 2\r\n\r\n{}x\r\n\r\n"  ->  `{}`, then a broken one
+//   "Content-Length: 2\r\n\r\n{}x\r\n\r\n"  ->  `{}`, then a broken frame
 #include "lsp/frame.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// Decimal digits; what does not fit is as large as can be.
+// Parses decimal digits; a number that does not fit saturates.
 std::optional<uint64_t> ParseLength(std::string_view text) {
   text = Trim(text);
   if (text.empty() || text.find_first_not_of("0123456789") != text.npos) {
@@ -38,7 +38,7 @@ std::optional<uint64_t> ParseLength(std::string_view text) {
   return out;
 }
 
-// Every line is a field, and one of them the length.
+// The length in a header whose lines are all fields; nullopt if there is none.
 std::optional<uint64_t> LengthIn(std::string_view header) {
   std::optional<uint64_t> length;
   while (!header.empty()) {
@@ -75,7 +75,7 @@ std::optional<Frame> FrameReader::Next() {
 }
 
 Frame FrameReader::Broken(size_t drop) {
-  // From the next field of a length on, it may be a header again.
+  // The next length field may start a valid header.
   const size_t next =
       FoldCase(buffer_.substr(0, drop)).find(kLength, drop > 0 ? 1 : 0);
   buffer_.erase(0, std::min(next, drop));
@@ -84,7 +84,7 @@ Frame FrameReader::Broken(size_t drop) {
 
 std::optional<Frame> FrameReader::ReadHeader() {
   const size_t end = buffer_.find(kEnd);
-  if (end > kHeaderLimit) {  // or there is none
+  if (end > kHeaderLimit) {  // too long, or not a header
     if (buffer_.size() <= kHeaderLimit) return std::nullopt;
     return Broken(std::min(end, buffer_.size()));
   }

@@ -1,9 +1,10 @@
 // Room: lsp. A language server for rules, mesh and project files: messages,
-// open documents, and what an editor asks of them. Knows source, model, yaml,
-// parse, match, resolve, plan, lint, target and emit; checking itself is given
-// to it (checker.h).
+// open documents, and the requests of an editor. Includes source, model, yaml,
+// parse, match, resolve, plan, lint, target and emit. The caller supplies the
+// checking itself (checker.h).
 //
-// Messages in a stream of bytes, each behind a header with its length.
+// This file splits a stream of bytes into messages, each preceded by a header
+// with its length.
 #ifndef SHARDC_LSP_FRAME_H_
 #define SHARDC_LSP_FRAME_H_
 
@@ -18,8 +19,8 @@ namespace shardc::lsp {
 struct Frame {
   enum class Kind : uint8_t {
     kMessage,
-    kTooLarge,  // its bytes are passed over as they come
-    kBroken     // a header that gives no length; it is dropped
+    kTooLarge,  // its bytes are skipped as they arrive
+    kBroken     // a header without a length; it is dropped
   };
   Kind kind = Kind::kMessage;
   std::string body;
@@ -31,18 +32,18 @@ class FrameReader {
   static constexpr size_t kHeaderLimit = size_t{8} << 10;
 
   void Feed(std::string_view bytes);
-  // The next frame that is there whole; nothing: more bytes are needed.
+  // The next complete frame; nullopt if more bytes are needed.
   std::optional<Frame> Next();
-  // Nothing is held of a message that has begun.
+  // True if no part of a message is buffered.
   bool empty() const { return buffer_.empty() && skip_ == 0 && !body_; }
 
  private:
   std::optional<Frame> ReadHeader();
   Frame Broken(size_t drop);
 
-  std::string buffer_;          // what has come and is not used yet
-  uint64_t skip_ = 0;           // bytes of a body that is too large
-  std::optional<size_t> body_;  // the length that a header gave
+  std::string buffer_;          // received bytes that were not used yet
+  uint64_t skip_ = 0;           // bytes to skip of a body that is too large
+  std::optional<size_t> body_;  // the length in the current header
 };
 
 // The message with its header.

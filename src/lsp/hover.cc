@@ -1,5 +1,6 @@
-// A pattern is told with its counts in each target that reads the file, of
-// facts that the lints use; a name with what it becomes in each mode:
+// The hover of a pattern shows its counts in each target that reads the file,
+// from the facts that lints use; the hover of a name shows its axes in each
+// mode:
 //
 //   on `KV_HEAD`  ->  train, prefill: "tp"; decode, insert: null
 #include "lsp/hover.h"
@@ -35,7 +36,7 @@ std::string RuleName(const Rule& rule) {
   return out;
 }
 
-// Of the parameters that the rule is the first match of, in train.
+// Of the parameters that the rule wins, in train mode.
 std::optional<int64_t> BytesPerDevice(const Compiled& compiled, int32_t rule) {
   int64_t sum = 0;
   for (size_t i = 0; i < compiled.plan.params.size(); ++i) {
@@ -61,7 +62,7 @@ std::string FirstNames(const Compiled& compiled, int32_t rule) {
   return out;
 }
 
-// Of earlier rules that take its parameters, or of later ones whose it takes.
+// Which earlier rules win its parameters, or whose parameters it wins.
 std::string Shadows(const Facts& facts, size_t rule) {
   std::string out;
   size_t shown = 0;
@@ -149,7 +150,7 @@ std::optional<Hover> PatternAt(const std::vector<Reading>& readings,
   return out;
 }
 
-// `whole` is a name that stands alone behind `spec:`.
+// `whole`: the name is the complete value of `spec:`.
 std::optional<Resolved> Resolve(const Resolver& resolver, const NameAt& at,
                                 Mode mode) {
   Findings none;
@@ -170,7 +171,7 @@ std::string KindText(const Resolved& resolved) {
   return std::string(resolved.traces[0][0].kind);
 }
 
-// The modes that give the same, side by side.
+// Modes with the same result share a row.
 std::string NameText(const Reading& reading, const NameAt& at) {
   std::vector<std::pair<std::string, std::string>> rows;  // spec, modes
   std::string kind;
@@ -200,7 +201,7 @@ std::string NameText(const Reading& reading, const NameAt& at) {
   return out;
 }
 
-// A target's name in a project file.
+// Describes the target whose name is at the cursor in a project file.
 std::optional<Hover> TargetAt(const CheckedProject& project, const FileId& file,
                               size_t offset) {
   for (const CheckedTarget& target : project.targets) {

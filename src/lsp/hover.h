@@ -1,4 +1,4 @@
-// What a place in a file means: a pattern, a token or a bundle, a target.
+// The text that an editor shows for a pattern, a name in a spec, or a target.
 #ifndef SHARDC_LSP_HOVER_H_
 #define SHARDC_LSP_HOVER_H_
 
@@ -12,14 +12,15 @@ namespace shardc::lsp {
 
 struct Hover {
   std::string markdown;
-  size_t begin = 0, end = 0;  // of what it is about
+  size_t begin = 0, end = 0;  // range of the text that it describes
 };
 
 std::optional<Hover> HoverAt(const Workspace& workspace,
                              const Document& document, size_t offset);
 
-// Whether the word at an offset of a rules file names what specs are made of,
-// an axis rule, a token, a bundle or an axis; `whole` where it is a whole spec.
+// The name at an offset of a rules file, if it can occur in a spec: an axis
+// rule, a semantic axis, a bundle or a mesh axis. `whole` is true if it is the
+// complete spec.
 struct NameAt {
   std::string name;
   size_t begin = 0, end = 0;

@@ -1,5 +1,5 @@
-// An id is kept as it is written, so that what is answered is what was asked.
-// What is no message is answered where somebody may wait for it:
+// An id is kept as it was written, so that the response repeats it exactly.
+// Invalid messages get an error response if the client may be waiting for one:
 //
 //   {"id": 1, "method": 2}  ->  error -32600 with id 1
 #include "lsp/message.h"

@@ -1,4 +1,4 @@
-// JSON-RPC messages, read and written.
+// Reads and writes JSON-RPC messages.
 #ifndef SHARDC_LSP_MESSAGE_H_
 #define SHARDC_LSP_MESSAGE_H_
 
@@ -26,7 +26,7 @@ enum class ErrorCode : int {
 
 struct Message {
   std::shared_ptr<const JsonDocument> json;
-  std::string id;  // as it is written; empty: a notification
+  std::string id;  // as written; empty: a notification
   std::string method;
   std::optional<JsonValue> params;
   bool cancelled = false;
@@ -34,12 +34,12 @@ struct Message {
   bool IsRequest() const { return !id.empty(); }
 };
 
-// Nothing where the text is no message, with the answer to that in `*fault`
-// (empty: a response, which asks for none).
+// Returns nullopt if the text is not a message, and sets `*fault` to the error
+// response (empty for a response of the client, which gets none).
 std::optional<Message> ParseMessage(const std::string& text,
                                     std::string* fault);
 
-// The value below these keys, if there is one.
+// The value under these keys, if it exists.
 std::optional<JsonValue> Below(std::optional<JsonValue> value,
                                std::initializer_list<std::string_view> keys);
 std::optional<std::string> TextBelow(
@@ -64,7 +64,7 @@ std::string ErrorResponse(std::string_view id, ErrorCode code,
                           std::string_view message);
 std::string Notification(std::string_view method, std::string_view params);
 
-// What `write(JsonWriter&)` writes, as the protocol's JSON.
+// The protocol's JSON of what `write(JsonWriter&)` writes.
 template <class Write>
 std::string Json(const Write& write) {
   return TextOf([&](Sink& out) {

@@ -1,4 +1,4 @@
-// A rule pack as a file, for editors, which open nothing else.
+// Writes a rule pack to a file, because editors can only open files.
 #ifndef SHARDC_LSP_PACK_FILE_H_
 #define SHARDC_LSP_PACK_FILE_H_
 
@@ -6,9 +6,9 @@
 
 namespace shardc::lsp {
 
-// A pack's text in the user's cache, $XDG_CACHE_HOME or ~/.cache, to be read
-// and not written: `shardc/packs/llama.hf.yaml` of `builtin:llama/hf`. Null
-// where there is no such folder or it cannot be written.
+// Writes a pack's text, read-only, into the user's cache ($XDG_CACHE_HOME or
+// ~/.cache): `shardc/packs/llama.hf.yaml` for `builtin:llama/hf`. Returns null
+// if there is no cache directory or it cannot be written.
 SourceRef PackAsFile(const Source& pack);
 
 }  // namespace shardc::lsp

@@ -1,5 +1,5 @@
-// Texts are UTF-8; the protocol counts a line in units of UTF-16 unless
-// something else was agreed on:
+// Texts are UTF-8. The protocol counts columns in UTF-16 code units unless
+// client and server agree on another unit:
 //
 //   "a\n\U0001F600b", offset of `b`  ->  line 1, character 2 (utf-8: 4)
 #include "lsp/position.h"
@@ -23,7 +23,7 @@ struct Units {
   int64_t units = 1;
 };
 
-// Of the character at `at`; a byte that is none counts as one of its own.
+// The size of the character at `at`; an invalid byte counts as one character.
 Units UnitsAt(std::string_view text, size_t at, Encoding encoding) {
   const CodePoint point = DecodeUtf8(text, at);
   if (point.length == 0) return {};
@@ -90,7 +90,7 @@ size_t Lines::OffsetOf(Position position, Encoding encoding) const {
 Position Lines::PositionOf(size_t offset, Encoding encoding) const {
   offset = std::min(offset, text_.size());
   const size_t line = LineOf(offset);
-  // Between \r and \n no position can be.
+  // No position is between \r and \n.
   const size_t to = std::min(offset, End(line));
   Position out{static_cast<int64_t>(line), 0};
   for (size_t at = starts_[line]; at < to;) {

@@ -1,4 +1,4 @@
-// Positions of the protocol: lines, and code units within a line.
+// Positions in the protocol: lines, and code units within a line.
 #ifndef SHARDC_LSP_POSITION_H_
 #define SHARDC_LSP_POSITION_H_
 
@@ -10,12 +10,12 @@
 
 namespace shardc::lsp {
 
-// What the units of a line are.
+// The unit in which the columns of a line are counted.
 enum class Encoding : uint8_t { kUtf8, kUtf16, kUtf32 };
 std::string_view EncodingName(Encoding encoding);  // "utf-16"
 std::optional<Encoding> ParseEncoding(std::string_view name);
 
-// Both counted from 0.
+// Both are counted from 0.
 struct Position {
   int64_t line = 0;
   int64_t character = 0;
@@ -29,13 +29,14 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// The lines of a text, which end with \n, \r\n or \r. Offsets are in bytes.
+// The lines of a text, ended by \n, \r\n or \r. Offsets are in bytes.
 class Lines {
  public:
-  explicit Lines(std::string_view text);  // which outlives this
+  explicit Lines(std::string_view text);  // must outlive this object
 
-  // What is past a line's end is its end; past the last line, the text's. A
-  // position inside of a character is its beginning.
+  // A position past the end of a line is the line's end; past the last line,
+  // the end of the text. A position inside a character is the start of the
+  // character.
   size_t OffsetOf(Position position, Encoding encoding) const;
   Position PositionOf(size_t offset, Encoding encoding) const;
   Range RangeOf(size_t begin, size_t end, Encoding encoding) const {
@@ -44,7 +45,7 @@ class Lines {
 
   size_t LineOf(size_t offset) const;
   size_t Begin(size_t line) const { return starts_[line]; }
-  size_t End(size_t line) const;  // without its break
+  size_t End(size_t line) const;  // without the line break
   size_t count() const { return starts_.size(); }
   std::string_view Text(size_t line) const {
     return text_.substr(Begin(line), End(line) - Begin(line));

@@ -1,7 +1,6 @@
-// Messages are handled one after the other, in their order, so that an answer
-// is about the texts as they were when it was asked for. Edits only mark the
-// texts as changed: checking waits for a pause, or for a question that needs
-// it:
+// Messages are handled one after the other, in order, so that a response uses
+// the texts at the time of its request. Edits only mark the texts as changed;
+// they are checked after a pause, or when a request needs the result:
 //
 //   didChange, didChange, hover  ->  one check, then the hover
 #include "lsp/server.h"
@@ -24,7 +23,7 @@ namespace {
 
 constexpr std::string_view kNull = "null";
 
-// Severities of the protocol.
+// The severity numbers of the protocol.
 int SeverityOf(Level level) {
   switch (level) {
     case Level::kError:
@@ -42,7 +41,7 @@ Range RangeOf(const Lines& lines, const Place& place, Encoding encoding) {
   return lines.RangeOf(place.begin, std::max(place.begin, place.end), encoding);
 }
 
-// A place of another file, read when it was checked.
+// Writes a place in another file, whose text was read when it was checked.
 void WriteLocation(JsonWriter& json, const std::string& uri,
                    const Range& range) {
   json.BeginObject();
@@ -101,7 +100,8 @@ void WriteCapabilities(JsonWriter& json, Encoding encoding) {
   json.EndObject();
 }
 
-// Findings as the protocol has them; the lines of a file are found once.
+// Writes findings in the protocol's form; the lines of each file are indexed
+// once.
 class DiagnosticWriter {
  public:
   DiagnosticWriter(JsonWriter& json, Encoding encoding)
@@ -154,7 +154,7 @@ class DiagnosticWriter {
   std::map<const Source*, Lines> lines_;
 };
 
-// Whether the kinds that are asked for take in this one.
+// Whether the requested kinds of code action include this one.
 bool Asks(const std::optional<JsonValue>& only, std::string_view kind,
           bool unasked) {
   if (!only || !only->IsArray()) return unasked;
@@ -301,7 +301,7 @@ std::string Server::Initialize(const Message& message) {
   }
   initialized_ = true;
   const auto client = Below(message.params, {"capabilities"});
-  // The first of the client's that is known; without any it is UTF-16.
+  // The client's first encoding that the server supports; UTF-16 by default.
   const auto wanted = Below(client, {"general", "positionEncodings"});
   if (wanted && wanted->IsArray()) {
     for (const JsonValue name : wanted->items()) {
@@ -329,7 +329,7 @@ std::string Server::Initialize(const Message& message) {
   });
 }
 
-// What lies on disk beside the buffers may change as well.
+// Requests notifications of changes to files on disk.
 void Server::Watch() {
   Send(Json([](JsonWriter& json) {
     json.BeginObject();
@@ -403,7 +403,7 @@ void Server::Change(const Message& message) {
     lsp::Change one{RangeBelow(change, {"range"}), text.value_or("")};
     const bool whole = !written || written->IsNull();
     if (!text || (!whole && !one.range)) {
-      // Its text is not known any more, until it is opened again.
+      // Its text is unknown until the document is opened again.
       workspace_.documents().Close(*uri);
       return Log("a change that cannot be read; the document is left alone");
     }
@@ -447,8 +447,8 @@ std::string Server::DiagnosticsOf(const std::string& name,
   });
 }
 
-// For every document that is open, and every other file that has findings or
-// had some.
+// Publishes the findings of every open document, and of every other file that
+// has or had findings.
 void Server::Publish() {
   std::map<std::string, std::string> next;
   const auto add = [&](const std::string& name,
@@ -554,7 +554,7 @@ std::string Server::Symbols(const Document& document) {
   });
 }
 
-// The edits of one file, as the client can take them.
+// Writes the edits of one file in a form that the client supports.
 void Server::WriteEdits(JsonWriter& json, const std::string& path,
                         std::string_view text,
                         const std::vector<TextEdit>& edits) const {

@@ -1,4 +1,5 @@
-// The server, apart from the streams that it speaks over and from time.
+// The server without its streams and without a clock, so that tests can drive
+// it.
 #ifndef SHARDC_LSP_SERVER_H_
 #define SHARDC_LSP_SERVER_H_
 
@@ -20,19 +21,21 @@ class Server {
   Server(Checker& checker, std::string version)
       : workspace_(checker), version_(std::move(version)) {}
 
-  // Bytes of the client, of any size. What is cancelled in them is not begun.
+  // Receives bytes from the client, in pieces of any size. Requests that the
+  // bytes cancel are not started.
   void Receive(std::string_view bytes);
-  // Handles one message; false: there is none whole.
+  // Handles one message; returns false if none is complete.
   bool Step();
-  // Texts have changed since they were checked last.
+  // Whether texts have changed since the last check.
   bool HasEdits() const { return edited_; }
-  // Checks and tells what is found.
+  // Checks all open documents and publishes the findings.
   void CheckNow();
-  // What is to be sent; empty afterwards.
+  // The bytes to send; empty at the next call.
   std::string TakeOutput();
-  // Set once the client has ended.
+  // Set when the client has sent `exit`.
   std::optional<int> exit_status() const { return exit_; }
-  // The client has gone: as it said that it would, or not.
+  // The exit status if the client closed the stream: 0 after a `shutdown`
+  // request, else 1.
   int StatusAtEnd() const { return shutdown_ ? 0 : 1; }
 
  private:
@@ -75,7 +78,7 @@ class Server {
   bool can_watch_ = false;
   bool versioned_edits_ = false;
   std::optional<int> exit_;
-  // Of the request at hand; then it is answered so.
+  // The error of the current request, if it fails.
   std::optional<std::pair<ErrorCode, std::string>> error_;
   std::map<std::string, std::string> published_;  // parameters by uri
 };

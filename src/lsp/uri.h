@@ -1,4 +1,4 @@
-// Files as the protocol names them.
+// Converts between paths and the URIs of the protocol.
 #ifndef SHARDC_LSP_URI_H_
 #define SHARDC_LSP_URI_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc::lsp {
 
-// "/a b" for "file:///a%20b"; nothing for what is no file of this machine.
+// "/a b" for "file:///a%20b"; nullopt if it is not a file on this machine.
 std::optional<std::string> PathOfUri(std::string_view uri);
 // The path is made absolute.
 std::string UriOfPath(const std::string& path);

@@ -1,9 +1,10 @@
-// A check is of everything that is open: each document's project, the nearest
-// upwards, and each document that none of them reads. What a target was last
-// compiled to stays for names and completions while its files are broken:
+// A check covers everything that is open: the project of each document (the
+// nearest upwards), and each document that no project reads. The last plan that
+// a target compiled to is kept for names and completions while its files have
+// errors:
 //
-//   base.yaml is open, shardc.yaml beside it reads it  ->  that project
-//   notes/rules.yaml, which no target names            ->  by itself
+//   base.yaml is open and shardc.yaml in its folder reads it  ->  that project
+//   notes/rules.yaml, which no target names                   ->  on its own
 #include "lsp/workspace.h"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ void Workspace::Check() {
   std::map<std::string, FileKind> kinds;
   for (const auto& [uri, document] : documents_.all()) {
     FileKind kind = lsp::KindOf(document.name(), document.text);
-    // Rules that are half written may look like a mesh, or like nothing.
+    // Half-written rules may look like a mesh file, or like no file of shardc.
     const FileKind before = KindOf(document);
     if (kind == FileKind::kOther || before == FileKind::kRules) kind = before;
     kinds[uri] = kind;
@@ -89,8 +90,8 @@ void Workspace::CheckProjects() {
   }
 }
 
-// Whether a document of this program is in it; its targets say of what kind
-// those are that do not say so themselves.
+// Whether a document of shardc in this project is open. The targets define the
+// kind of documents whose text does not show it.
 bool Workspace::IsOpen(const CheckedProject& project) {
   bool open = false;
   for (const auto& [uri, document] : documents_.all()) {
@@ -112,7 +113,7 @@ bool Workspace::IsOpen(const CheckedProject& project) {
 
 void Workspace::Keep(const CheckedProject& project) {
   auto& kept = kept_[project.path];
-  // Without a target the project itself could not be read.
+  // Without targets, the project itself could not be read.
   if (!project.targets.empty()) {
     std::erase_if(kept, [&](const auto& one) {
       return std::none_of(project.targets.begin(), project.targets.end(),
@@ -143,7 +144,7 @@ void Workspace::CheckAlone(const Document& document) {
                        alone.rules->policy.compat.value_or(Compat::kNone),
                        findings);
       CheckPatterns(*alone.rules, findings);
-      // Again, for what only a resolver finds.
+      // Resolve once more, for the findings that only a resolver makes.
       Findings own;
       auto opened = OpenResolver(target, {}, own, &texts_);
       findings.Append(std::move(own));
@@ -155,7 +156,7 @@ void Workspace::CheckAlone(const Document& document) {
 }
 
 void Workspace::Tell(Finding finding, const std::string& otherwise) {
-  // A file that is not there cannot be shown: what names it can.
+  // A missing file cannot be shown, but the line that names it can.
   if (IsFile(finding.place) && !finding.place.HasPosition() &&
       !IsThere(finding.place.source->name(), &texts_)) {
     finding.place = finding.anchor;

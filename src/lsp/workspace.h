@@ -1,5 +1,5 @@
-// Open documents and what checking them gave: the projects they are in, and
-// those that no project reads, each by itself.
+// The open documents and the results of checking: the projects that read them,
+// and the documents that no project reads.
 #ifndef SHARDC_LSP_WORKSPACE_H_
 #define SHARDC_LSP_WORKSPACE_H_
 
@@ -19,14 +19,14 @@
 
 namespace shardc::lsp {
 
-// What a document's names mean, in a target that reads it or in the document
-// alone. As of the last time that it could be told.
+// The meaning of a document's names: in a target that reads the document, or in
+// the document alone. From the last version that compiled.
 struct Reading {
-  std::string target;                        // empty: alone
-  std::shared_ptr<const Compiled> compiled;  // null: alone
+  std::string target;                        // empty: no target
+  std::shared_ptr<const Compiled> compiled;  // null: no target
   const RuleSet* rules = nullptr;            // never null
   const Resolver* resolver = nullptr;        // never null
-  bool current = false;                      // of the texts as they are
+  bool current = false;                      // of the current texts
 };
 
 class Workspace {
@@ -37,13 +37,14 @@ class Workspace {
   const Documents& documents() const { return documents_; }
   Checker& checker() const { return checker_; }
 
-  // All that is open, as it is now.
+  // Checks all open documents in their current state.
   void Check();
 
-  // What was found, by file (a document's name where it is no file).
+  // Findings by file (by the document's name if it is not a file).
   using FileFindings = std::map<std::string, std::vector<Finding>>;
   const FileFindings& found() const { return found_; }
-  const FileTexts& texts() const { return texts_; }  // that were checked
+  // the texts of the last check
+  const FileTexts& texts() const { return texts_; }
 
   FileKind KindOf(const Document& document) const;
   // The projects that read a document.
@@ -57,7 +58,7 @@ class Workspace {
     std::optional<RuleSet> rules;
     std::optional<Resolver> resolver;
   };
-  struct Kept {  // a target that was compiled once
+  struct Kept {  // the last plan of a target
     std::shared_ptr<const Compiled> compiled;
     Findings reads;
   };
@@ -76,7 +77,7 @@ class Workspace {
   std::map<std::string, Alone> alone_;              // by uri
   // By project and target.
   std::map<std::string, std::map<std::string, Kept>> kept_;
-  // Of documents; rules stay rules, as they are being typed.
+  // Kinds of documents; a rules file keeps its kind while it is being typed.
   std::map<std::string, FileKind> kinds_;  // by uri
 };
 

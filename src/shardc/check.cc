@@ -1,5 +1,5 @@
 #include "shardc/inside.h"
-// After it, see there.
+// After inside.h: its comment has the reason.
 #include "emit/findings/explain_code.h"
 #include "lint/run.h"
 #include "lint/select.h"

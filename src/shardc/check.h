@@ -1,4 +1,4 @@
-// Lints: what a plan gets wrong before anything runs.
+// Lints: mistakes that a plan shows before anything runs.
 #ifndef SHARDC_SHARDC_CHECK_H_
 #define SHARDC_SHARDC_CHECK_H_
 
@@ -14,16 +14,16 @@
 
 namespace shardc::SHARDC_V1 {
 
-// Lints that need what is not given are skipped.
+// Lints whose inputs are not given are skipped.
 struct CheckOptions {
   std::string model = {};  // path of the model's config.json
   std::optional<int64_t> batch = std::nullopt;
   std::optional<int64_t> kv_len = std::nullopt;  // positions of the cache
-  std::optional<int64_t> bytes_of_device = std::nullopt;  // its memory
-  // Codes (`SHD101`), names or families (`SHD2`); empty: all.
+  std::optional<int64_t> bytes_of_device = std::nullopt;  // memory of a device
+  // Codes (`SHD101`), names or families (`SHD2`); empty: all lints.
   std::vector<std::string> select = {};
   std::vector<std::string> ignore = {};
-  // By code or name; the rest keep their own level.
+  // Levels by code or name; other lints keep their default level.
   std::vector<std::pair<std::string, Level>> severity = {};
 };
 
@@ -37,13 +37,13 @@ struct CheckResult {
   std::vector<SkippedCheck> skipped;
 };
 
-// Nothing when the check cannot run: a name in `select` or `ignore` means
-// nothing, or `model` cannot be read.
+// Returns nullopt if the check cannot run: `select` or `ignore` has an unknown
+// name, or `model` cannot be read.
 std::optional<CheckResult> Check(const Plan& plan, const CheckOptions& options,
                                  Findings& findings);
 
-// What a code means and how to write it better: "SHD101" or
-// "catch-all-replicates". Nothing for another text.
+// Explains a code and its remedy: "SHD101" or "catch-all-replicates". Returns
+// nullopt for an unknown code.
 std::optional<std::string> Explain(std::string_view code);
 
 }  // namespace shardc::SHARDC_V1

@@ -1,7 +1,7 @@
-// Findings are kept as the library has them, with their sources, so that they
-// can be written in every format; one that is asked for is copied out.
+// Findings are stored as the library has them, with their sources, so that they
+// can be written in every format; `at` copies one into the public type.
 #include "shardc/inside.h"
-// After it, see there.
+// After inside.h: its comment has the reason.
 #include "emit/findings/formats.h"
 #include "shardc/findings.h"
 #include "shardc/version.h"
@@ -52,7 +52,7 @@ Findings::Findings() : inside_(std::make_unique<Inside>()) {}
 Findings::~Findings() = default;
 Findings::Findings(const Findings& other)
     : inside_(std::make_unique<Inside>(*other.inside_)) {}
-// What was moved from is empty, and may be used again.
+// A moved-from object is empty and may be used again.
 Findings::Findings(Findings&& other) noexcept
     : inside_(std::make_unique<Inside>()) {
   inside_.swap(other.inside_);

@@ -1,5 +1,5 @@
-// What is wrong with an input, or what a check has found: a code, a level, a
-// place, the observation with its numbers, and a way out.
+// Errors in an input, or the results of a check: a code, a level, a place, a
+// message with numbers, and a remedy.
 #ifndef SHARDC_SHARDC_FINDINGS_H_
 #define SHARDC_SHARDC_FINDINGS_H_
 
@@ -17,23 +17,23 @@ namespace shardc::SHARDC_V1 {
 enum class Level { kError, kWarning, kNote };
 
 struct FoundAt {
-  std::string file;  // as it was named; a flag's name, or empty
-  // From 1; the column counts Unicode code points. 0: the file as a whole.
+  std::string file;  // as it was named; an option's name, or empty
+  // Counted from 1; the column counts Unicode code points. 0: the entire file.
   int line = 0;
   int column = 0;
 };
 
 struct Finding {
-  std::string code;  // "SHD101"; Explain (check.h) says what it means
+  std::string code;  // "SHD101"; Explain (check.h) describes it
   std::string name;  // "catch-all-replicates"
   Level level = Level::kError;
   std::string message;  // lower case, one line, no final period
   FoundAt place;
-  std::string help;                 // empty: nothing more to say
+  std::string help;                 // what to do; may be empty
   std::vector<std::string> params;  // parameters concerned
 };
 
-// Functions append to it, and return nothing where they add errors.
+// Functions append their findings to it, and return nullopt if they add errors.
 class Findings {
  public:
   Findings();
@@ -48,11 +48,11 @@ class Findings {
   bool HasErrors() const;
   Finding at(size_t index) const;  // 0 <= index < size()
 
-  // As `shardc check --format` prints them: text, concise, json, sarif,
-  // github, junit or markdown. Nothing for another format.
+  // The text that `shardc check --format` prints: text, concise, json, sarif,
+  // github, junit or markdown. Returns nullopt for another format.
   std::optional<std::string> Text(std::string_view format = "text") const;
 
-  struct Inside;  // the library's own
+  struct Inside;  // private to the library
   Inside& inside() { return *inside_; }
   const Inside& inside() const { return *inside_; }
 

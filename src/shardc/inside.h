@@ -1,5 +1,6 @@
-// What the public objects hold. Not installed, and included before every
-// other header: v1 is then a namespace apart from the library's own names.
+// The members of the public objects. It is not installed, and is included
+// before every other header: v1 is then a namespace apart from the library's
+// own names.
 #ifndef SHARDC_SHARDC_INSIDE_H_
 #define SHARDC_SHARDC_INSIDE_H_
 
@@ -29,7 +30,7 @@ struct Findings::Inside {
 };
 struct Mesh::Inside {
   shardc::Mesh mesh;
-  SourceRef source;  // what findings about the mesh name
+  SourceRef source;  // source that findings about the mesh name
 };
 struct Manifest::Inside {
   shardc::Manifest manifest;
@@ -39,7 +40,7 @@ struct Rules::Inside {
 };
 struct Plan::Inside {
   std::unique_ptr<const Compiled> compiled;
-  // Parameters by name, made when one is first looked for.
+  // Indices of parameters by name, built at the first look-up.
   mutable std::once_flag indexed;
   mutable std::unordered_map<std::string_view, size_t> index;
   SourceRef mesh_source;
@@ -49,7 +50,7 @@ shardc::Level LevelOf(Level level);
 Level LevelOf(shardc::Level level);
 shardc::Mode ModeOf(Mode mode);
 Mode ModeOf(shardc::Mode mode);
-// None means all of them.
+// An empty list means all modes.
 std::vector<shardc::Mode> ModesOf(const std::vector<Mode>& modes);
 
 }  // namespace shardc::v1

@@ -1,9 +1,9 @@
-// A view of the library's manifest; one that a program makes is judged as one
-// that is read, tensor by tensor, then as a whole.
+// Wraps the library's manifest. A manifest made by a program is checked like
+// one that is read: each tensor, then the manifest.
 //
 //   {"a/b", {-1}, "F32"}  ->  SHD023, a dimension of size -1
 #include "shardc/inside.h"
-// After it, see there.
+// After inside.h: its comment has the reason.
 #include <set>
 #include <string_view>
 
@@ -17,7 +17,7 @@
 namespace shardc::v1 {
 namespace {
 
-// What one tensor says, or a finding about it.
+// The dtype of one tensor, or a finding if it is invalid.
 std::optional<TensorType> TypeOf(const Tensor& tensor,
                                  shardc::Findings& findings) {
   TensorType type;

@@ -15,18 +15,18 @@ namespace shardc::SHARDC_V1 {
 
 struct Tensor {
   std::string name;            // its path, such as `model.norm.weight`
-  std::optional<Shape> shape;  // nothing: not known
-  std::string dtype;           // "BF16", as safetensors says; empty: not known
+  std::optional<Shape> shape;  // nullopt: unknown
+  std::string dtype;           // "BF16", as in safetensors; empty: unknown
 };
 
 class Manifest {
  public:
-  size_t size() const;            // parameters
+  size_t size() const;            // number of parameters
   Tensor at(size_t index) const;  // 0 <= index < size()
-  // Parts of names are joined by `/` or `.`; 0 where no name has either.
+  // The separator of the parts of names, `/` or `.`; 0 if no name has either.
   char separator() const;
 
-  struct Inside;  // the library's own
+  struct Inside;  // private to the library
   explicit Manifest(std::shared_ptr<const Inside> inside);
   const Inside& inside() const { return *inside_; }
 
@@ -34,13 +34,13 @@ class Manifest {
   std::shared_ptr<const Inside> inside_;
 };
 
-// JSON (shardc-manifest(5)), a safetensors file, an index of several, or a
-// folder of them; only headers are read. "-" is standard input. Errors: it
-// cannot be read, a name is there twice, sizes do not fit in 64 bits.
+// Reads JSON (shardc-manifest(5)), a safetensors file, an index of several, or
+// a directory of them; only headers are read. "-" is standard input. Errors:
+// the file cannot be read, a name occurs twice, sizes do not fit 64 bits.
 std::optional<Manifest> ReadManifest(const std::string& path,
                                      Findings& findings);
-// Of what the program has itself, in this order. Errors as above, and a dtype
-// that is not known.
+// Makes a manifest of the given tensors, in this order. Errors as above, and an
+// unknown dtype.
 std::optional<Manifest> MakeManifest(std::span<const Tensor> tensors,
                                      Findings& findings);
 

@@ -1,5 +1,5 @@
 #include "shardc/inside.h"
-// After it, see there.
+// After inside.h: its comment has the reason.
 #include <filesystem>
 
 #include "parse/mesh.h"

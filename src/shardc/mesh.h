@@ -22,7 +22,7 @@ class Mesh {
   std::vector<MeshAxis> axes() const;  // major axis first
   int64_t devices() const;             // the product of the sizes
 
-  struct Inside;  // the library's own
+  struct Inside;  // private to the library
   explicit Mesh(std::shared_ptr<const Inside> inside);
   const Inside& inside() const { return *inside_; }
 
@@ -30,9 +30,9 @@ class Mesh {
   std::shared_ptr<const Inside> inside_;
 };
 
-// A mesh file (shardc-mesh(5)), or axes such as `dp:2,fsdp:-1,tp:4`. One size
-// may be -1: what remains of `devices`. Errors: the file cannot be read, or
-// sizes and devices do not agree.
+// Reads a mesh file (shardc-mesh(5)), or axes such as `dp:2,fsdp:-1,tp:4`. One
+// size may be -1: it becomes `devices` divided by the others. Errors: the file
+// cannot be read, or sizes and devices disagree.
 std::optional<Mesh> ReadMesh(const std::string& file_or_axes,
                              Findings& findings,
                              std::optional<int64_t> devices = std::nullopt);

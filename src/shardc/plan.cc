@@ -1,9 +1,9 @@
-// A view of what Compile made: nothing is copied but what is asked for, and a
-// parameter's placement is looked up in its layout, which many share.
+// Wraps the result of Compile and copies only what is requested. A parameter's
+// placement is looked up in its layout, which many parameters share.
 //
 //   placement(7, kDecode): params[7].layout -> layouts[2] -> its decode entry
 #include "shardc/inside.h"
-// After it, see there.
+// After inside.h: its comment has the reason.
 #include <algorithm>
 
 #include "emit/emit.h"

@@ -1,4 +1,4 @@
-// What every device holds of a model: mesh, rules and manifest compiled.
+// What every device holds of a model: the compiled mesh, rules and manifest.
 #ifndef SHARDC_SHARDC_PLAN_H_
 #define SHARDC_SHARDC_PLAN_H_
 
@@ -18,20 +18,20 @@
 
 namespace shardc::SHARDC_V1 {
 
-// What is done about a spec that is not legal for its shape and mesh.
+// What to do about a spec that is illegal for its shape and mesh.
 enum class IfIllegal {
-  kError,   // it stays and is told
-  kDrop,    // the dimension is not split
-  kShrink,  // the longest leading run of its axes that is legal stays
+  kError,   // keep it and report it
+  kDrop,    // leave the dimension unsharded
+  kShrink,  // keep the longest legal prefix of the dimension's axes
 };
-// To follow a reference system to the letter, where it differs.
+// Follows a reference system exactly where it differs.
 enum class Compat { kNone, kEformer, kFjformer };
 
-// Each wins over the rules' own where it is given.
+// Each option, if given, overrides that of the rules.
 struct PlanOptions {
   std::vector<Mode> modes = {};  // empty: all
   std::optional<IfIllegal> illegal = std::nullopt;
-  // In elements; smaller ones are not split.
+  // In elements; smaller parameters are not sharded.
   std::optional<int64_t> min_size = std::nullopt;
   std::optional<Compat> compat = std::nullopt;
   int threads = 1;  // never changes the result
@@ -40,41 +40,44 @@ struct PlanOptions {
 // One parameter in one mode.
 struct Placement {
   Spec spec;
-  // Of one device; nothing where the shape is not known or the spec illegal.
+  // Per device; nullopt if the shape is unknown or the spec illegal.
   std::optional<Shape> shard_shape;
-  std::optional<int64_t> bytes_per_device;  // also the dtype must be known
-  bool illegal = false;    // the spec stands though it is not legal
-  bool corrected = false;  // the policy changed what the rule says
+  // nullopt also if the dtype is unknown
+  std::optional<int64_t> bytes_per_device;
+  bool illegal = false;    // the spec is kept though it is illegal
+  bool corrected = false;  // the policy changed the rule's spec
 };
 
 struct Totals {
   int64_t params = 0;
   std::optional<int64_t> elements;
-  std::optional<int64_t> bytes;             // of the model
-  std::optional<int64_t> bytes_per_device;  // fullest device, in training
-  int64_t unmatched = 0;  // parameters that no rule finds: on every device
+  std::optional<int64_t> bytes;  // of the model
+  std::optional<int64_t>
+      bytes_per_device;   // of the fullest device, in training
+  int64_t unmatched = 0;  // parameters without a rule; they are replicated
   int64_t illegal = 0;
   int64_t corrected = 0;
 };
 
 class Plan {
  public:
-  // Parameters are those of the manifest, in its order.
+  // Parameters are in the order of the manifest.
   size_t size() const;
   std::string_view name(size_t param) const;  // 0 <= param < size()
-  // The rule that finds it; nothing for a scalar or where none does.
+  // The index of the rule that won it; nullopt for a scalar or an unmatched
+  // one.
   std::optional<size_t> rule(size_t param) const;
-  // Nothing for a mode that was not asked for.
+  // Returns nullopt for a mode that was not compiled.
   std::optional<Placement> placement(size_t param, Mode mode) const;
   std::optional<size_t> Find(std::string_view name) const;
 
   Totals totals() const;
-  std::string fingerprint() const;  // "sha256:..." of all that it says
+  std::string fingerprint() const;  // "sha256:..." of its content
 
   std::string Json() const;  // shardc.plan/v1 (shardc-plan(5))
-  std::string Text() const;  // what `shardc plan` tells people
+  std::string Text() const;  // what `shardc plan` prints
 
-  struct Inside;  // the library's own
+  struct Inside;  // private to the library
   explicit Plan(std::shared_ptr<const Inside> inside);
   const Inside& inside() const { return *inside_; }
 
@@ -82,8 +85,8 @@ class Plan {
   std::shared_ptr<const Inside> inside_;
 };
 
-// Errors: a pattern or a name in a spec means nothing, definitions go in a
-// circle. Unmatched and illegal parameters are facts of the plan.
+// Errors: an invalid pattern, an unknown name in a spec, circular definitions.
+// Unmatched parameters and illegal specs are part of the plan, not errors.
 std::optional<Plan> Compile(const Mesh& mesh, const Rules& rules,
                             const Manifest& manifest,
                             const PlanOptions& options, Findings& findings);

@@ -1,5 +1,5 @@
 #include "shardc/inside.h"
-// After it, see there.
+// After inside.h: its comment has the reason.
 #include "parse/rules.h"
 #include "resolve/attention.h"
 #include "shardc/resolve.h"

@@ -1,4 +1,5 @@
-// Semantic axes to mesh axes, for activations and whatever has no name.
+// Resolves semantic axes to mesh axes, for activations and other unnamed
+// tensors.
 #ifndef SHARDC_SHARDC_RESOLVE_H_
 #define SHARDC_SHARDC_RESOLVE_H_
 
@@ -13,16 +14,16 @@
 
 namespace shardc::SHARDC_V1 {
 
-// `axes` as a rule's `spec:` has them: `[BATCH, [FSDP, SP], _]`, or the name
-// of a bundle such as `ColumnWise`. Axis rules, registered tokens and bundles
-// are those of `rules`. The spec is not judged by any shape. Errors: a name
-// means nothing.
+// `axes` has the form of a rule's `spec:`: `[BATCH, [FSDP, SP], _]`, or the
+// name of a bundle such as `ColumnWise`. Axis rules, registered names and
+// bundles are those of `rules`. The spec is not checked against a shape.
+// Errors: an unknown name.
 std::optional<Spec> Resolve(const std::string& axes, Mode mode,
                             const Mesh& mesh, const Rules& rules,
                             Findings& findings);
 
-// Of an attention: "query", "key", "value", "bias", "mask", "output" and
-// others, for layout [batch, length, heads, dim].
+// The spec of one attention tensor: "query", "key", "value", "bias", "mask",
+// "output" and others, for layout [batch, length, heads, dim].
 struct AttentionSpec {
   std::string tensor;
   Spec spec;

@@ -1,5 +1,5 @@
 #include "shardc/inside.h"
-// After it, see there.
+// After inside.h: its comment has the reason.
 #include "shardc/rules.h"
 #include "target/open.h"
 

@@ -1,4 +1,5 @@
-// Partition rules: patterns of names, and the spec of what they find first.
+// Partition rules: patterns of parameter names with the specs of the parameters
+// they match first.
 #ifndef SHARDC_SHARDC_RULES_H_
 #define SHARDC_SHARDC_RULES_H_
 
@@ -18,7 +19,7 @@ class Rules {
   size_t size() const;
   std::string pattern(size_t index) const;  // 0 <= index < size()
 
-  struct Inside;  // the library's own
+  struct Inside;  // private to the library
   explicit Rules(std::shared_ptr<const Inside> inside);
   const Inside& inside() const { return *inside_; }
 
@@ -26,11 +27,12 @@ class Rules {
   std::shared_ptr<const Inside> inside_;
 };
 
-// Rules files (shardc-rules(5)), packs (`builtin:llama`) and what they extend,
-// nearest first: of two that find a parameter the earlier wins. `auto` is the
-// pack that knows the manifest's names, and a pack without /hf or /flax has
-// the naming of its separator. Errors: a file cannot be read, there is no such
-// pack, a pattern is none, a name is used twice.
+// Reads rules files (shardc-rules(5)), packs (`builtin:llama`) and the files
+// that they extend, in the order of precedence: the first rule that matches a
+// parameter wins. `auto` is the pack that matches the manifest's names; a pack
+// without /hf or /flax uses the naming of the manifest's separator. Errors: a
+// file cannot be read, an unknown pack, an invalid pattern, a name that is
+// defined twice.
 std::optional<Rules> ReadRules(const std::vector<std::string>& files,
                                Findings& findings,
                                const Manifest* manifest = nullptr);

@@ -1,5 +1,5 @@
-// All of the public library: read a mesh, rules and a manifest, compile them
-// to a plan, check it, verify the attention that it implies.
+// Includes all of the public library: read a mesh, rules and a manifest,
+// compile them to a plan, check it, and verify the attention that it implies.
 #ifndef SHARDC_SHARDC_SHARDC_H_
 #define SHARDC_SHARDC_SHARDC_H_
 

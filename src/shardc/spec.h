@@ -1,4 +1,4 @@
-// A partition spec: for each dimension the mesh axes that split it.
+// A partition spec: for each dimension the mesh axes that shard it.
 #ifndef SHARDC_SHARDC_SPEC_H_
 #define SHARDC_SHARDC_SPEC_H_
 
@@ -11,17 +11,17 @@
 
 namespace shardc::SHARDC_V1 {
 
-// Sizes in elements, major dimension first; none: a scalar.
+// Sizes in elements, major dimension first; empty for a scalar.
 using Shape = std::vector<int64_t>;
-// The axes of one dimension, most significant first; empty: it is not split.
+// The axes of one dimension, most significant first; empty: unsharded.
 using AxisGroup = std::vector<std::string>;
-// May be shorter than a tensor's rank: the rest is not split.
+// May be shorter than a tensor's rank: the remaining dimensions are unsharded.
 using Spec = std::vector<AxisGroup>;
 
-// What a program does when a spec holds; rules may differ in them.
+// What a program runs under a spec; rules may differ by mode.
 enum class Mode { kTrain, kPrefill, kDecode, kInsert };
 
-// As a plan's JSON has it: `[["fsdp", "sp"], "tp", null]`.
+// In the form of a plan's JSON: `[["fsdp", "sp"], "tp", null]`.
 std::string SpecText(const Spec& spec);
 
 }  // namespace shardc::SHARDC_V1

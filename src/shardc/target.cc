@@ -1,11 +1,11 @@
-// The room target finds and reads; here its answer is taken apart into public
-// objects. What the target excludes from weight decay goes into its rules, for
-// it wins over theirs and nothing else asks.
+// The room target finds and reads the files; this file converts its result to
+// public objects. The target's weight-decay exclusions are stored in its rules,
+// because they override the rules' own.
 //
 //   {.project = "shardc.yaml", .target = "v5e-64"}  ->  mesh v5e-64.yaml, the
 //   pack builtin:llama/hf, the manifest, modes [train, decode], batch 16
 #include "shardc/inside.h"
-// After it, see there.
+// After inside.h: its comment has the reason.
 #include "parse/project.h"
 #include "shardc/target.h"
 #include "target/choose.h"

@@ -1,5 +1,5 @@
-// What a user names by a project file (shardc-project(5)): its targets, found
-// and read as the program does, packs and `auto` included.
+// Targets of a project file (shardc-project(5)), found and read as the program
+// does, including packs and `auto`.
 #ifndef SHARDC_SHARDC_TARGET_H_
 #define SHARDC_SHARDC_TARGET_H_
 
@@ -17,27 +17,26 @@
 
 namespace shardc::SHARDC_V1 {
 
-// What is given wins over the target's own. With neither `project` nor
-// `target` a project is looked for, here and upwards, only where no input is
-// named at all.
+// Members that are given override the target's. A project is searched for, here
+// and upwards, only if neither `project`, `target` nor any input is given.
 struct TargetRequest {
-  std::string project = {};             // its file
-  std::string target = {};              // may be empty where there is but one
+  std::string project = {};             // path of the project file
+  std::string target = {};              // may be empty if there is only one
   std::string mesh = {};                // a file, or axes: `dp:2,tp:4`
   std::vector<std::string> rules = {};  // files, `builtin:PACK`, `auto`
   std::string manifest = {};
   std::string model = {};  // path of the model's config.json
-  std::optional<int64_t> devices = std::nullopt;  // where an axis is -1
+  std::optional<int64_t> devices = std::nullopt;  // needed if an axis is -1
 };
 
-// Ready for Compile(mesh, rules, manifest, plan) and Check(..., check).
+// The arguments for Compile(mesh, rules, manifest, plan) and Check(..., check).
 struct Target {
   std::string name;  // empty outside a project
   Mesh mesh;
   Rules rules;
   Manifest manifest;
-  PlanOptions plan;       // its modes
-  CheckOptions check;     // its sizes, and the project's lint settings
+  PlanOptions plan;       // with its modes
+  CheckOptions check;     // with its sizes and the project's lint settings
   std::string plan_file;  // the committed plan; empty: none
 };
 
@@ -45,12 +44,12 @@ struct Target {
 std::optional<std::vector<std::string>> TargetNames(const std::string& project,
                                                     Findings& findings);
 
-// Errors: there is no such target, something is not named or cannot be read;
-// all files are read before anything is refused.
+// Errors: an unknown target, an input that is missing or cannot be read. All
+// files are read before it returns, so that all errors are reported.
 std::optional<Target> OpenTarget(const TargetRequest& request,
                                  Findings& findings);
 
-// `builtin:llama/hf` and others: what `rules` takes besides files.
+// `builtin:llama/hf` and others: the packs that `rules` takes besides files.
 std::vector<std::string> PackNames();
 
 }  // namespace shardc::SHARDC_V1

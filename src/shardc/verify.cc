@@ -1,9 +1,9 @@
-// Names are looked up and sizes judged before a case is made; the request is
-// then that of `shardc verify` with the same flags, and so is the report.
+// Names and sizes are checked before a case is made. The request is then that
+// of `shardc verify` with the same flags, and the report is the same.
 //
 //   operations {"sdpa"}, layouts {}: sdpa in bthd, bhtd and thd
 #include "shardc/inside.h"
-// After it, see there.
+// After inside.h: its comment has the reason.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -24,8 +24,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kDtypes = {"float32", "bfloat16",
                                                      "float16"};
 
-// `names`, or all that are known where there is none; a finding about one
-// that is not.
+// Returns `names`, or all known names if there are none; adds a finding for
+// each unknown name.
 template <class Known>
 std::optional<std::vector<std::string>> Chosen(
     std::string_view what, const std::vector<std::string>& names,
@@ -51,7 +51,7 @@ std::vector<std::string> OperationNames() {
   return names;
 }
 
-// Also what no size may be, so that nothing is divided by it.
+// Also rejects sizes of 0, which would be divisors.
 std::optional<verify::Sizes> SizesOf(const AttentionSizes& sizes,
                                      shardc::Findings& findings) {
   verify::Sizes out;

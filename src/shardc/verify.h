@@ -1,5 +1,5 @@
-// The attention that a mesh implies, run on a simulated one device by device
-// and compared with the dense model in double precision.
+// Runs the attention that a mesh implies on simulated devices, and compares it
+// with the dense reference in double precision.
 #ifndef SHARDC_SHARDC_VERIFY_H_
 #define SHARDC_SHARDC_VERIFY_H_
 
@@ -31,8 +31,8 @@ struct VerifyOptions {
   std::vector<std::string> layouts = {};     // bthd, bhtd, thd; empty: all
   std::vector<std::string> dtypes =
       {};             // float32, bfloat16, float16; empty: all
-  uint64_t seed = 0;  // of the numbers
-  bool full = false;  // not the smallest sizes with the same structure
+  uint64_t seed = 0;  // of the random numbers
+  bool full = false;  // not with reduced sizes
   int threads = 1;    // never changes the result
 };
 
@@ -42,12 +42,12 @@ struct VerifiedCase {
   std::string operation;
   Mode mode = Mode::kTrain;
   std::string layout;
-  std::string dtype;  // as safetensors says: "BF16"
+  std::string dtype;  // as in safetensors: "BF16"
   Verdict verdict = Verdict::kPass;
-  std::string reason;  // of a failure, or why it is not supported
-  double error = 0;    // the largest absolute one
+  std::string reason;  // of a failure, or why it is unsupported
+  double error = 0;    // largest absolute error
   double allowed = 0;
-  int64_t bytes_sent = 0;  // by the busiest device
+  int64_t bytes_sent = 0;  // by the device that sends most
 };
 
 struct VerifyReport {
@@ -59,8 +59,8 @@ struct VerifyReport {
   std::string json;  // shardc.verify/v1
 };
 
-// Errors: a name that is none, sizes that do not divide, or too much to hold.
-// A case that fails is no error.
+// Errors: an unknown name, sizes that do not divide, or too much memory. A
+// failed case is not an error.
 std::optional<VerifyReport> Verify(const Mesh& mesh, const Rules& rules,
                                    const VerifyOptions& options,
                                    Findings& findings);

@@ -1,16 +1,15 @@
-// Room: shardc. The public library: what is installed, and nothing else is.
-// Knows every room but cli; its headers know one another only.
+// Room: shardc. The public library; only its headers are installed. Its sources
+// include every room but cli, its headers only one another.
 //
-// Common to all of them:
-// - Names are shardc::..., in the inline namespace v1; what a later version
-//   changes goes into another, so that both can be linked into one program.
-// - Objects are immutable values that share what they hold: a copy is cheap,
-//   and several threads may read one. Nothing global is changed.
-// - Sizes are counted in elements, bytes or devices, as the name says, in 64
-//   bits; a shape is major dimension first.
-// - What is wrong with an input is a Finding, told with its place; the
-//   function then returns nothing. No exception is thrown but
-//   std::bad_alloc.
+// Conventions of all headers:
+// - Names are in shardc::..., in the inline namespace v1. A later, incompatible
+//   version gets another namespace, so that a program can link both.
+// - Objects are immutable values with shared contents: a copy is cheap, and
+//   several threads may read one. No global state is changed.
+// - Sizes are in elements, bytes or devices, as named, in 64 bits; a
+//   shape is major dimension first.
+// - An error in an input is a Finding with its place, and the function returns
+//   nullopt. The only exception thrown is std::bad_alloc.
 #ifndef SHARDC_SHARDC_VERSION_H_
 #define SHARDC_SHARDC_VERSION_H_
 
@@ -18,16 +17,16 @@
 
 #define SHARDC_VERSION "0.1.0"
 
-// The library's own sources have other names in shardc; for them, who define
-// this as v1, the namespace is one apart.
+// The library's own sources use other names in namespace shardc; they define
+// SHARDC_V1 as v1, so that v1 is a separate namespace for them.
 #ifndef SHARDC_V1
 #define SHARDC_V1 inline v1
 #endif
 
 namespace shardc::SHARDC_V1 {
 
-// Of the library that is linked: "0.1.0". It is SHARDC_VERSION where the
-// headers are of the same one.
+// The version of the linked library: "0.1.0". It equals SHARDC_VERSION if the
+// headers are of the same version.
 std::string_view Version();
 
 }  // namespace shardc::SHARDC_V1
