@@ -1,5 +1,7 @@
-// Memory is what a driver or a provider's page reports as usable, not the
-// round figure of the trade; links are counted one way, and peaks are dense.
+// Memory is the usable amount that a driver or a provider's page reports, not
+// the rounded figure of advertisements. Link rates count one direction, and
+// peak rates are those of dense products. Letters such as "N, K" before a
+// record name the sources of its figures, as ProfileSources() lists them:
 //
 //   h100-sxm: 81559 MiB = 85,520,809,984 B, 18 links of 25 GB/s each way
 #include "devices/profiles.h"
@@ -83,8 +85,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .chips_per_host = 8,
      .host_rate = 400 * kGB,
      .sources = {"N", "S", "SI", "S", "S"}},
-    // S, V, K; memory r, V prints 179 GB. 72 chips of a rack share a switch
-    // in NVL72, whose hosts are not these.
+    // S, V, K; memory r, V prints 179 GB. In NVL72 the 72 chips of a rack share
+    // one switch; the hosts listed here are of other machines.
     {.name = "b200-hgx",
      .alias = "b200",
      .memory_bytes = 183359 * kMiB,
@@ -110,7 +112,7 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .chips_per_host = 8,
      .host_rate = 400 * kGB,
      .sources = {"M", "M", "r", "M", "r"}},
-    // G, J, S; J has 1230 GB/s of memory.
+    // G, J, S; J gives 1230 GB/s of memory bandwidth.
     {.name = "tpu-v4",
      .alias = "v4",
      .memory_bytes = 32 * kGiB,
@@ -123,7 +125,7 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .chips_per_host = 4,
      .host_rate = 25 * kGB,
      .sources = {"G", "GJ", "G", "S", "S"}},
-    // G, S; the pages print 819 GB/s and 800 GiB/s of memory.
+    // G, S; the pages give 819 GB/s and 800 GiB/s of memory bandwidth.
     {.name = "tpu-v5e",
      .alias = "v5e",
      .memory_bytes = 16 * kGiB,
@@ -164,7 +166,7 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .chips_per_host = 8,
      .host_rate = 100 * kGB,
      .sources = {"G", "G", "G", "G", "G"}},
-    // G; a chip is two devices to jax.
+    // G; jax counts two devices a chip.
     {.name = "tpu-7x",
      .alias = "tpu7x",
      .memory_bytes = 192 * kGiB,
@@ -178,8 +180,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .host_rate = 50 * kGB,
      .devices_per_chip = 2,
      .sources = {"G", "G", "G", "G", "G"}},
-    // T; host r. 1.28 TB/s of links are printed without a direction: read as
-    // the sum of both.
+    // T; host r. The pages give 1.28 TB/s of links without a direction: it is
+    // taken as the sum of both directions.
     {.name = "trn2",
      .alias = "trainium2",
      .memory_bytes = 96 * kGiB,

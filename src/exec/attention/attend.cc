@@ -1,14 +1,18 @@
-// A device's slice taken to the fast kernels.
+// Hands one device's slice of attention to the fast kernels, or to the plain
+// loops where a feature is missing in the kernels. The choice depends on
+// options, kinds of input and arithmetic alone. These are the same for every
+// sharding, so the choice never changes the bits of a result. A mask reaches
+// the kernel as an interval of keys for each row, or as one byte for each key;
+// devices may use different forms, as both give the same bits.
 //
-// Loops or kernels is decided by options, kinds of input and arithmetic alone,
-// which do not change with sharding: so neither do bits. How a mask
-// reaches the kernel, as an interval of keys per row or as bytes, may differ
-// between devices: both give the same bits.
+//   causal, query positions 4..7, key positions 0..7  ->  intervals [0, 5),
+//   [0, 6), [0, 7), [0, 8); zig-zag positions 0 1 6 7  ->  bytes
 //
-// Positions that ascend by one, with causal, window, lengths and starts, make
-// intervals; segments, masks and orders like zig-zag make bytes. Dropout stays
-// in loops, and so does the mean over masked rows where keys come in parts:
-// which rows are masked is known after the last of them.
+// Positions that ascend by one, with causal masks, windows, lengths and starts,
+// make intervals; segments, masks and orders such as zig-zag make bytes.
+// Dropout is computed by the loops, and so is the mean over masked rows when
+// keys arrive in several parts: only after the last part is it known which rows
+// are masked.
 
 #include <algorithm>
 
@@ -24,13 +28,15 @@ bool NeedsLoops(const LocalSlice& slice) {
   return slice.options->masked_rows == MaskedRows::kMean || !InKernels(slice);
 }
 
-// What the rows of a tile see: [begin, end) by row, or bytes [rows, keys].
+// The keys that the rows of a tile attend to: an interval [begin, end) for each
+// row, or bytes [rows, keys].
 struct Sight {
   std::vector<int32_t> begin, end;
   std::vector<uint8_t> mask;
 };
 
-// The position of the first of `tile`'s keys if the others follow by ones.
+// Returns the position of the first key of `tile` if the positions of its keys
+// ascend by one, else nullopt.
 std::optional<int64_t> FirstPosition(const LocalSlice& slice,
                                      const Tile& tile) {
   const int32_t* const p =
@@ -48,7 +54,8 @@ bool SeesIntervals(const LocalSlice& slice) {
          slice.additive_mask.buffer == nullptr;
 }
 
-// Keys relative to the tile's first, whose position is `first`.
+// Fills the intervals, with keys counted from the tile's first key, whose
+// position is `first`.
 void SeeIntervals(const LocalSlice& slice, const Tile& tile, int64_t first,
                   Sight& sight) {
   const AttentionOptions& options = *slice.options;
@@ -102,7 +109,7 @@ bool SameForHeads(const BroadcastView& view) {
   return view.buffer == nullptr || view.buffer->shape[1] == 1;
 }
 
-// Heads [tile.head, tile.head + heads) read one key head.
+// Query heads [tile.head, tile.head + heads), which share one key head.
 struct Part {
   Sight sight;
   std::vector<float> added;
@@ -162,7 +169,8 @@ void Describe(const LocalSlice& from, const Tile& tile, int64_t heads,
                 state.out.real.data() + at * to.value_dim};
 }
 
-// Rows and keys of `tile`, for heads from tile.head to `head_end`.
+// Attends with the rows and keys of `tile`, for heads from tile.head to
+// `head_end`.
 void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
                  SoftmaxState& state) {
   const bool whole = tile.row_begin == 0 && tile.row_end == slice.rows();
@@ -172,7 +180,7 @@ void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
   std::vector<Part> parts;
   parts.reserve(At(head_end - tile.head));
   for (int64_t h = tile.head; h < head_end;) {
-    // The state of several heads is one piece only where rows are whole.
+    // The states of several heads are contiguous only if the tile has all rows.
     int64_t heads = 1;
     while (whole && alike && h + heads < head_end &&
            slice.key_head[At(h + heads)] == slice.key_head[At(h)]) {
@@ -206,8 +214,8 @@ bool SeesAny(const LocalSlice& slice, int64_t b, int64_t h, int64_t t) {
   return false;
 }
 
-// Rows that may attend to nothing: every key alike, as finite mask values have
-// it. One whose logits are all -inf is none of them.
+// With finite mask values a row without visible keys weights all keys equally.
+// Rows whose logits are all -inf are not treated so.
 void AttendToAll(const LocalSlice& slice, SoftmaxState& state) {
   const int64_t rows = slice.rows(), dim = slice.value->shape[3];
   const int64_t key_heads = slice.value->shape[2], keys = slice.keys();

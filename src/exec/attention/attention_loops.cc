@@ -1,10 +1,10 @@
-// Row by row, for every operation whose rows need a feature that the kernels
-// lack: a product, its cap, bias and masks, then a running softmax that keeps
-// the largest logit, the sum of weights and the weighted values. A larger
-// logit scales what is there:
+// Attention by plain loops, row by row, for operations that need a feature the
+// kernels lack: a product, its cap, bias and masks, then a running softmax that
+// keeps the largest logit, the sum of weights and the weighted values. A larger
+// logit rescales the sums so far:
 //
 //   logits 1, then 3: max 1, sum 1, out v0
-//     ->  max 3, sum e^-2 + 1 = 1.135, out e^-2 v0 + v1, at last out / sum
+//     ->  max 3, sum e^-2 + 1 = 1.135, out e^-2 v0 + v1, finally out / sum
 #include "exec/attention/attention_loops.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// Eight running sums, so that the order is fixed and the loop vectorises.
+// Sums in eight lanes, which fixes the order and lets the loop vectorise.
 float Dot(const float* a, const float* b, int64_t count) {
   float lane[8] = {};
   int64_t i = 0;
@@ -51,7 +51,7 @@ int32_t WholeAt(const Buffer* buffer, int64_t b, int64_t i) {
   return buffer->whole[static_cast<size_t>(b * buffer->shape[1] + i)];
 }
 
-// One query row of one head: the slice with its indices fixed.
+// One query row of one head, with the indices of the slice fixed.
 class Row {
  public:
   Row(const LocalSlice& slice, int64_t b, int64_t h, int64_t t)
@@ -99,7 +99,7 @@ class Row {
     return SegmentsMeet(key) && Unmasked(key);
   }
 
-  // Cap, bias and mask of a scaled product.
+  // Returns the logit of a scaled product, after cap, bias and mask.
   float Finish(float score, int64_t key) const {
     const AttentionOptions& options = *s_.options;
     if (!Visible(key)) return Masked();
@@ -121,7 +121,7 @@ class Row {
                : kMinusInfinity;
   }
 
-  // 0, or what a kept weight is multiplied by.
+  // Returns 0 if dropout removes the weight, else the factor for a kept one.
   float Keep(int64_t key) const {
     const AttentionOptions& options = *s_.options;
     if (options.dropout <= 0) return 1;
@@ -131,7 +131,7 @@ class Row {
     return keep ? static_cast<float>(1 / (1 - options.dropout)) : 0;
   }
 
-  // Absorbs keys [begin, begin + scores.size()).
+  // Adds keys [begin, begin + scores.size()) to the running softmax.
   void Absorb(const float* scores, int64_t begin, int64_t count,
               SoftmaxState& state) const {
     const auto at =
@@ -142,7 +142,7 @@ class Row {
     const std::span<float> out(state.out.real.data() + at * dim, dim);
     float top = max;
     for (int64_t i = 0; i < count; ++i) {
-      if (!(scores[i] <= top)) top = scores[i];  // a NaN is taken too
+      if (!(scores[i] <= top)) top = scores[i];  // also takes a NaN
     }
     top = arithmetic_.reference(top);
     if (top == kMinusInfinity) return;

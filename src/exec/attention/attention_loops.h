@@ -1,11 +1,12 @@
-// Attention over what one device holds: plain loops, the oracle, and behind
-// the same functions the fast kernels, where a problem has nothing unusual.
+// Attention over the slice that one device holds. The plain loops are the
+// oracle; the same functions call the fast kernels where a problem has no
+// feature that the kernels lack.
 //
-// Two forms. Scores: all logits of the slice at once, so that a collective
-// can add parts of them before anything non-linear. Online: blocks of keys
-// absorbed into a state (max, sum, out) for each row, Milakov and Gimelshein
-// 2018. Both compute in float32, sums in ascending key order; a row's result
-// depends on its own inputs and the block size alone.
+// There are two forms. "Scores" computes all logits of the slice at once, so
+// that a collective can add partial logits before anything non-linear. "Online"
+// adds blocks of keys to a state (max, sum, out) for each row (Milakov and
+// Gimelshein 2018). Both compute in float32 and sum in ascending key order; a
+// row's result depends on its own inputs and the block size alone.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 
@@ -42,7 +43,7 @@ struct LocalSlice {
   // Global indices of this slice's first row and head, for dropout.
   int64_t batch_offset = 0, head_offset = 0;
   float scale = 1;
-  // The whole query, on all devices, has one row a sequence.
+  // The query has one row a sequence, counted over all devices.
   bool one_row = false;
   const AttentionOptions* options = nullptr;
   const Arithmetic* arithmetic = &kRightArithmetic;
@@ -61,56 +62,59 @@ struct SoftmaxState {
 };
 SoftmaxState EmptyState(const LocalSlice& slice);
 
-// scale * q.k, [B, H, T, S].
+// Returns scale * q.k, [B, H, T, S].
 Buffer DotScores(const LocalSlice& slice);
-// Cap, bias and mask, in place. Masked: -inf, or kMaskValue in mean mode.
+// Applies cap, bias and mask in place. A masked logit becomes -inf, or
+// kMaskValue in mean mode.
 void FinishScores(const LocalSlice& slice, Buffer& scores);
-// Whether the fast kernels could absorb all of the slice's keys, masked rows
-// aside: decided by what is alike on all devices and unsharded.
+// Returns whether the fast kernels can process all keys of the slice, masked
+// rows aside. The answer depends on what all devices share, so it is the same
+// for every sharding.
 bool InKernels(const LocalSlice& slice);
-// The same by them, block by block, with masked rows as the options say.
+// Processes all keys of the slice with the kernels, block by block, and masked
+// rows as the options require.
 void AttendRows(const LocalSlice& slice, SoftmaxState& state);
-// Absorbs finished scores of all the slice's keys at once.
+// Adds the finished scores of all keys of the slice to the state.
 void AttendScores(const LocalSlice& slice, const Buffer& scores,
                   SoftmaxState& state);
 
-// Absorbs keys [begin, end) of the slice in blocks from `begin`: of `block_k`
-// in the loops, of kKeyBlock in the kernels. Which of the two runs depends on
-// what is alike on all devices and unsharded (attend.cc).
+// Adds keys [begin, end) of the slice to the state in blocks that start at
+// `begin`: of `block_k` keys in the loops, of kKeyBlock in the kernels.
+// attend.cc describes which of the two runs.
 void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
                 int64_t block_k, SoftmaxState& state);
-// The same for query rows [row_begin, row_end) only.
+// AttendKeys for query rows [row_begin, row_end) only.
 void AttendBlock(const LocalSlice& slice, int64_t row_begin, int64_t row_end,
                  int64_t begin, int64_t end, int64_t block_k,
                  SoftmaxState& state);
 
-// One batch row and head of it.
+// Some rows and keys of one batch row and head.
 struct Tile {
   int64_t batch, head, row_begin, row_end, key_begin, key_end;
 };
 void AttendTile(const LocalSlice& slice, const Tile& tile, int64_t block_k,
                 SoftmaxState& state);
-// Always in loops.
+// Always uses the loops.
 void AttendTileByLoops(const LocalSlice& slice, const Tile& tile,
                        int64_t block_k, SoftmaxState& state);
 
-// Whether query row (b, h, t) may attend to `key`; what is added to their
-// capped product, bias and additive mask.
+// VisibleAt returns whether query row (b, h, t) may attend to `key`; the other
+// returns the bias and additive mask of their capped product.
 bool VisibleAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
                int64_t key);
 float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
               int64_t key);
-// 0 where dropout takes the weight, else what it is multiplied by.
+// Returns 0 if dropout removes the weight, else the factor for a kept one.
 float KeepAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
              int64_t key);
 
-// Extra logits of the denominator, once per row: [sinks, H].
+// Adds extra logits [sinks, H] to the denominator, once for each row.
 void AddSinks(const Buffer& sinks, SoftmaxState& state,
               const Arithmetic& arithmetic = kRightArithmetic);
-// out / sum rounded to `dtype`, zeros where sum is 0: [B, T, H, Dv].
+// Returns out / sum rounded to `dtype`, zeros where sum is 0: [B, T, H, Dv].
 Buffer FinishState(const SoftmaxState& state, Dtype dtype,
                    const Arithmetic& arithmetic = kRightArithmetic);
-// max + log(sum), -inf for empty rows: [B, H, T].
+// Returns max + log(sum), -inf for empty rows: [B, H, T].
 Buffer LogSumExp(const SoftmaxState& state);
 
 }  // namespace shardc::exec

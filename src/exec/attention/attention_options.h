@@ -1,5 +1,5 @@
-// What an attention means, apart from how it is computed: every operation
-// reads the same record.
+// What an attention computes, independent of the operation that computes it:
+// all operations read the same record.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 
@@ -9,14 +9,14 @@
 
 namespace shardc::exec {
 
-// What a query row gives that may attend to nothing.
+// The output of a query row that may attend to no key.
 enum class MaskedRows : uint8_t {
   kZero,  // zeros, log-sum-exp -inf
   kMean,  // the mean of v over all columns; zeros where there is a sink
 };
 
-// -0.7 times the largest float32: the logit of a masked entry in kMean. An
-// additive mask entry at or below half of it masks.
+// The logit of a masked entry in kMean: -0.7 times the largest float32. An
+// additive mask entry at or below half of it counts as masked.
 inline constexpr double kMaskValue = -0.7 * 3.4028234663852886e38;
 
 // Keys at pq - left <= pk <= pq + right; absent: unbounded on that side.
@@ -30,24 +30,24 @@ struct Window {
 inline Window LastKeys(int64_t count) { return {count - 1, 0}; }
 
 // The logit of query i and key j is
-//   cap(scale * q.k) + bias + additive mask,  cap(s) =
-//   soft_cap*tanh(s/soft_cap)
-// or masked when mask, segments, lengths, `causal` or `window` say so.
-// Positions pq, pk are absolute: pk = j and pq = kv_len - T + i (the last
-// query sees the last key) unless given.
+//   cap(scale * q.k) + bias + additive mask,
+//   cap(s) = soft_cap*tanh(s/soft_cap)
+// unless a mask, segments, lengths, `causal` or `window` mask it. Positions pq,
+// pk are absolute: pk = j and pq = kv_len - T + i (the last query attends to
+// the last key) unless given.
 struct AttentionOptions {
   std::optional<double> scale;  // 1/sqrt(dim of q) when absent
   double soft_cap = 0;          // 0: none
   bool causal = false;          // pk <= pq
   std::optional<Window> window;
-  // Segments attend to equal ids that are not negative; this one, when
-  // given, to nothing either.
+  // Queries attend to keys of equal, non-negative segment id; rows with this
+  // id, if set, attend to nothing either.
   std::optional<int64_t> padding_segment;
   MaskedRows masked_rows = MaskedRows::kZero;
-  // Probability that a weight is dropped, in [0, 1). The others are scaled
-  // by 1/(1 - dropout) in the output, never in the denominator. Which ones
-  // is KeepsWeight(dropout_seed, b, h, pq, pk, dropout) of random.h, with
-  // global batch row and query head, so that sharding cannot change it.
+  // Probability that a weight is dropped, in [0, 1). The others are scaled by
+  // 1/(1 - dropout) in the output, never in the denominator. KeepsWeight(
+  // dropout_seed, b, h, pq, pk, dropout) of random.h decides for each weight,
+  // with global batch row and query head, so sharding cannot change the result.
   double dropout = 0;
   uint64_t dropout_seed = 0;
 

@@ -1,5 +1,5 @@
-// One attention to run: whole inputs, what they mean, and how the mesh holds
-// them.
+// One attention to run: unsharded inputs, their meaning, and how the mesh
+// shards them.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_PROBLEM_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_PROBLEM_H_
 
@@ -17,8 +17,8 @@
 
 namespace shardc::exec {
 
-// Latent attention's own inputs, whatever the layout: r latent, p rotated
-// dims; a head's query is [nope, p].
+// Inputs of latent attention, in these shapes for every layout: r latent dims,
+// p rotated dims; a head's query is [nope, p].
 struct LatentInputs {
   Buffer latent;    // [B, S, r]
   Buffer rope_key;  // [B, S, p]
@@ -47,16 +47,18 @@ struct AttentionProblem {
   // BOOL [B|1, H|1, blocks of T, blocks of S], blocksparse's own table.
   std::optional<Buffer> blocks;
 
-  // multi_latent_...: key and value are its expansion, for others to read.
+  // multi_latent_...: key and value are then its expansion, which other
+  // operations read.
   std::optional<LatentInputs> latent;
 
   AttentionOptions options;
 
-  // Shapes alone: an operation says whether it could run, and runs nothing.
+  // Holds shapes without elements: an operation only reports whether it could
+  // run.
   bool IsHollow() const { return query.IsHollow(); }
 };
 
-// How the inputs arrive and how the output is to leave, in `layout`.
+// The specs of the inputs and of the output, in `layout`.
 struct AttentionSpecs {
   Spec query, key, value, output;
   Spec bias, mask;  // the additive mask is laid out as the mask
@@ -72,17 +74,18 @@ struct OperationSettings {
   int64_t blocksize_q = 512;
   int64_t blocksize_k = 512;
   int64_t page_size = 16;  // tokens a page of the paged operations
-  // Pages hold int8 with a float32 scale a token and head, quantised when
-  // written and dequantised when read.
+  // Pages hold int8 with one float32 scale for each token and head, quantised
+  // when written and dequantised when read.
   bool int8_pages = false;
   int64_t blocksize_b = 1;  // batch rows a step; never changes a result
-  // What query, key and value are cast to; absent: their common dtype.
+  // The dtype that query, key and value are cast to; absent: their common
+  // dtype.
   std::optional<Dtype> runtime_dtype;
   Dtype softmax_dtype = Dtype::kF32;
   int dot_bits = 0;  // 0, 8 or 4: products of operands quantised per row
-  // The ring's, where it is to be one axis of this name.
+  // If set, the ring must be one axis of this name.
   std::string sequence_axis;
-  // ulysses: of the axes that split the lengths, these pass keys round a ring
+  // ulysses: of the axes that split the lengths, these pass keys round a ring,
   // and the others exchange lengths for heads.
   AxisGroup ring_axes;
   bool scan_ring = true;  // a loop, or its steps unrolled: the same program
@@ -93,10 +96,11 @@ struct OperationSettings {
 };
 
 struct OperationOutcome {
-  // The program cannot be formed: why, and the axis at fault.
+  // Set if the program cannot be formed: why, and the axis at fault.
   std::optional<Complaint> unsupported;
   ShardedTensor output;  // in the problem's layout, by specs.output
-  // No reduction crosses devices, so the bits are the unsharded run's.
+  // True if no reduction crosses devices, so the bits must equal those of the
+  // unsharded run.
   bool exact = true;
   std::vector<std::string> remarks;
 };

@@ -1,10 +1,10 @@
-// What surrounds the attention kernels: empty states, merging, dividing. Two
-// states of the same rows are scaled to the larger of their maxima and added;
-// in which order is the caller's matter, as sums round:
+// States of the online softmax: empty states, merging, and the final division.
+// Two states of the same rows are scaled to the larger of their maxima and
+// added. The caller chooses the order of merges, as sums round:
 //
 //   (max 1, sum 1) with (max 3, sum 1)  ->  (max 3, sum e^-2 + 1 = 1.135)
 //
-// A sink adds to the sum and has no value; a state that saw nothing is -inf.
+// A sink adds to the sum but has no value; a state without keys has max -inf.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-// exp(from - to), 0 for a state that has seen nothing.
+// Returns exp(from - to), or 0 for a state without keys.
 float Weight(float from, float to) {
   return from == kNone ? 0.0f : std::exp(from - to);
 }

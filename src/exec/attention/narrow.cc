@@ -1,11 +1,11 @@
-// Quantised matmuls: each row is rounded to steps of its largest element, the
-// products are sums of integers. Where the head dimension is split, maxima are
-// reduced first, so every device has the same steps, and the integer sums are
-// added exactly:
+// Quantised matmuls: each row is rounded to steps of its largest element, and
+// products are sums of integers. If the head dimension is sharded, the largest
+// elements are reduced first, so every device uses the same steps, and the
+// integer sums are added exactly:
 //
-//   [1, -0.5] to 8 bits: the step is 1 / 127.5, so 127 (the most) and -64
+//   [1, -0.5] to 8 bits: the step is 1 / 127.5, so 127 (the maximum) and -64
 //
-// A softmax in 16 bits rounds at every operation, over a row that is whole.
+// A softmax in 16 bits rounds after every operation, over a row of all keys.
 #include "exec/attention/narrow.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// [B, L, N, D] as integers.
+// Returns the rows of [B, L, N, D] as integers.
 std::vector<int32_t> CutRows(const Buffer& x, const Buffer& largest, int bits) {
   const int64_t dim = x.shape[3];
   std::vector<int32_t> out(x.real.size());
@@ -35,7 +35,7 @@ std::vector<int32_t> CutRows(const Buffer& x, const Buffer& largest, int bits) {
   return out;
 }
 
-// body(offset in [B, H, T, S], row of query, row of key).
+// Calls body(offset in [B, H, T, S], row of query, row of key).
 template <class Body>
 void ForScores(const LocalSlice& slice, Body body) {
   const int64_t key_heads = slice.key->shape[2];
@@ -53,8 +53,8 @@ void ForScores(const LocalSlice& slice, Body body) {
   }
 }
 
-// The values of one key head of a batch row: cut within blocks of keys, a
-// step for each block and dim.
+// The values of one key head of a batch row, quantised within blocks of keys,
+// with one step for each block and dim.
 struct Values {
   std::vector<int32_t> whole;  // [S, Dv]
   std::vector<double> step;    // [blocks, Dv]
@@ -77,7 +77,7 @@ Values CutValues(const LocalSlice& slice, int64_t b, int64_t head,
       for (int64_t s = begin; s < end; ++s) {
         const double size = std::fabs(value(s, d));
         if (!(size <= largest)) largest = size;
-        if (std::isnan(largest)) break;  // it sticks
+        if (std::isnan(largest)) break;  // a NaN stays the largest
       }
       const double step = QuantisedStep(largest, bits);
       out.step.push_back(step);
@@ -89,7 +89,7 @@ Values CutValues(const LocalSlice& slice, int64_t b, int64_t head,
   return out;
 }
 
-// One row of weights against the values of its key head.
+// Multiplies one row of weights with the values of its key head.
 class RowProduct {
  public:
   RowProduct(const LocalSlice& slice, const Narrow& narrow, int64_t block,
@@ -105,7 +105,7 @@ class RowProduct {
     }
   }
 
-  // out += weights . values of keys [begin, begin + weights.size()), a block.
+  // out += weights . values of the block of keys that starts at `begin`.
   void Add(std::span<const float> weights, int64_t begin, float* out) const {
     if (narrow_.bits == 0) {
       for (size_t i = 0; i < weights.size(); ++i) {
@@ -226,7 +226,7 @@ bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
   for (float& x : row) {
     sees = sees || x != kMinusInfinity;
     x = narrow(x);
-    if (!(x <= top)) top = x;  // a NaN is taken too
+    if (!(x <= top)) top = x;  // also takes a NaN
   }
   for (float sink : sinks) {
     sees = sees || sink != kMinusInfinity;

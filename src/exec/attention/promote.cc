@@ -1,13 +1,6 @@
-// JAX's lattice (docs: "Type promotion semantics"): each type points to the
-// next ones above it; the common type of two is the least above both.
-//
-//   bool -> int* -> u8, i8, u4, i4     u8 -> u16, i16    u16 -> u32, i32
-//   u32 -> u64, i64    u64 -> float*   i8 -> i16 -> i32 -> i64 -> float*
-//   float* -> 8-bit floats, bf16, f16, complex*    bf16, f16 -> f32
-//   f32 -> f64, c64    f64 -> c128     complex* -> c64 -> c128
-//
-// Example: u32 and i32 meet at i64; bf16 and f16 at f32; bf16 and any integer
-// at bf16. An 8-bit float has nothing above it, so it meets no other float.
+// The common dtype of operands by JAX's promotion lattice (JAX docs: "Type
+// promotion semantics"). Each type points to the next ones above it; the common
+// type of two is the least type above both.
 #include "exec/attention/promote.h"
 
 #include <array>
@@ -112,7 +105,7 @@ std::optional<Dtype> DtypeOf(Node node) {
   return std::nullopt;
 }
 
-// Each node with everything above it.
+// Returns the set of nodes above each node.
 std::array<Above, kNodes> Closure() {
   std::array<Above, kNodes> above;
   for (size_t i = 0; i < kNodes; ++i) above[i].set(i);
@@ -122,14 +115,14 @@ std::array<Above, kNodes> Closure() {
   return above;
 }
 
-// The least type above all of them, if there is one.
+// Returns the least type above all of them, or nullopt.
 std::optional<Node> Join(std::span<const Node> nodes) {
   static const std::array<Above, kNodes> kAbove = Closure();
   Above all;
   all.set();
   for (Node node : nodes) all &= kAbove[node];
   for (size_t i = 0; i < kNodes; ++i) {
-    // The least of them has all the others above it.
+    // The least type has all others above it.
     if (all[i] && kAbove[i] == all) return static_cast<Node>(i);
   }
   return std::nullopt;
@@ -143,7 +136,7 @@ Node Narrow(Node node) {
   return node;
 }
 
-// Python scalars alone have their default width.
+// Operands that are only Python scalars take the default width.
 Node Settle(Node node) {
   if (node == kIntStar) return kI64;
   if (node == kFloatStar) return kF64;

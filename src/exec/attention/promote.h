@@ -1,4 +1,4 @@
-// The common dtype of operands, as JAX's standard promotion has it.
+// The common dtype of operands by JAX's standard type promotion.
 #ifndef SHARDC_EXEC_ATTENTION_PROMOTE_H_
 #define SHARDC_EXEC_ATTENTION_PROMOTE_H_
 
@@ -9,16 +9,16 @@
 
 namespace shardc::exec {
 
-// A Python scalar takes the other operand's width.
+// A Python scalar takes the width of the other operand.
 enum class WeakKind : uint8_t { kInt, kFloat };
 
 struct PromoteOptions {
-  bool x64 = false;     // else 64-bit results become 32-bit ones
-  bool inexact = true;  // whole results become F32, as layers want
+  bool x64 = false;     // if false, 64-bit results become 32-bit
+  bool inexact = true;  // integer results become F32, as layers expect
 };
 
-// Nothing where JAX refuses (two 8-bit floats, an int4 with an int8), and
-// where the result is no dtype of ours. At least one operand.
+// Returns nullopt where JAX refuses (two different 8-bit floats, an int4 with
+// an int8) or where shardc has no such dtype. Needs at least one operand.
 std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
                                     PromoteOptions options = {});
 std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,

@@ -1,5 +1,6 @@
-// Angles are computed in float64: at position 10^5 a float32 product is off
-// by 10^-3 radians, which would drown what a test wants to see.
+// Rotary position embedding. Angles are computed in float64: at position 10^5 a
+// float32 product has an error of 10^-3 radians, larger than the errors that
+// verification must detect.
 #include "exec/attention/rotary.h"
 
 #include <algorithm>
@@ -8,7 +9,8 @@
 namespace shardc::exec {
 namespace {
 
-// The frequency index that turns `turns` times over `length` positions.
+// Returns the index of the frequency that completes `turns` turns over `length`
+// positions.
 double YarnIndex(double turns, int64_t dim, double base, double length) {
   return static_cast<double>(dim) * std::log(length / (turns * 2 * M_PI)) /
          (2 * std::log(base));

@@ -20,58 +20,62 @@ enum class RopeKind : uint8_t {
   kLlama3,    // low frequencies / factor, smooth between two wavelengths
 };
 
-// "linear", "su", "longrope", "default" ...; nothing if unknown.
+// Parses "linear", "su", "longrope", "default" ...; nullopt if unknown.
 std::optional<RopeKind> ParseRopeKind(std::string_view name);
 
 struct RopeScaling {
   RopeKind kind = RopeKind::kNone;
   double factor = 1;
-  int64_t original_length = 0;  // positions that the model was trained on
-  // kLongRope: one number a frequency, for lengths up to `original_length`
-  // and above it.
+  int64_t original_length = 0;  // positions that the model was trained for
+  // kLongRope: one factor for each frequency, for lengths up to
+  // `original_length` and for longer ones.
   std::vector<double> short_factors;
   std::vector<double> long_factors;
-  // kYarn: turns over the original length above which a frequency is kept
-  // and below which it is divided by the factor.
+  // kYarn: frequencies with more than beta_fast turns over the original length
+  // are kept, those with fewer than beta_slow are divided by the factor.
   double beta_fast = 32;
   double beta_slow = 1;
-  // kYarn: the two frequencies' numbers are rounded outwards.
+  // kYarn: round the indices of the two limiting frequencies outwards.
   bool truncate = true;
-  // kLlama3: original_length/low and /high are the two wavelengths.
+  // kLlama3: original_length/low and original_length/high are the wavelengths
+  // between which frequencies are interpolated.
   double low_frequency_factor = 1;
   double high_frequency_factor = 4;
-  // On sin and cos; absent: the kind's own (yarn 0.1 ln(factor) + 1,
-  // longrope sqrt(1 + ln(s)/ln(original_length)), s = length over it).
+  // Factor on sin and cos; absent: the kind's default (yarn 0.1 ln(factor) + 1,
+  // longrope sqrt(1 + ln(s)/ln(original_length)), s = length /
+  // original_length).
   std::optional<double> attention_factor;
 };
 
 struct RopeFrequencies {
-  std::vector<double> inverse;  // [dim/2]: radians a position
+  std::vector<double> inverse;  // [dim/2]: radians per position
   double amplitude = 1;         // of sin and cos
 };
 
-// For sequences up to `length`. Nothing, and the reason, where dim or the
-// scaling's numbers cannot be used.
+// Returns the frequencies for sequences up to `length`; nullopt, and the
+// reason, if dim or the numbers of the scaling cannot be used.
 std::optional<RopeFrequencies> Frequencies(int64_t dim, double base,
                                            int64_t length,
                                            const RopeScaling& scaling,
                                            std::string& why);
 
-// One position's tables, [dim] each: frequency i serves elements i and
-// i + dim/2.
+// The sin and cos of one position, [dim] each: frequency i applies to elements
+// i and i + dim/2.
 struct RopeRow {
   std::vector<float> sin;
   std::vector<float> cos;
 };
 RopeRow RowAt(const RopeFrequencies& frequencies, int64_t position);
 
-// (x1, x2) to (-x2, x1), split at floor(n/2).
+// Writes (-x2, x1) for (x1, x2), the halves of x split at floor(n/2).
 void RotateHalf(std::span<const float> x, std::span<float> out);
 
-// x*cos + rotate_half(x)*sin in float32, in place; tables as long as x.
+// Computes x*cos + rotate_half(x)*sin in float32, in place; the tables are as
+// long as x.
 void ApplyRotary(std::span<float> x, std::span<const float> sin,
                  std::span<const float> cos);
-// The other convention: pairs (x0, x1), (x2, x3) ... turn by frequency 0, 1.
+// The interleaved convention: pairs (x0, x1), (x2, x3) ... are rotated by
+// frequency 0, 1, ...
 void ApplyRotaryInterleaved(std::span<float> x, std::span<const float> sin,
                             std::span<const float> cos);
 

@@ -1,7 +1,8 @@
-// A device rotates its own tokens by their positions in the whole sequence:
-// the row's first position, plus where the device's slice begins.
+// A device rotates its own tokens by their positions in the unsharded sequence:
+// the row's first position plus the offset of the device's slice.
 //
-//   a row from 100 on, length over sp 2, 8 tokens  ->  sp=1 rotates by 104-107
+//   8 tokens of a row from position 100, length over sp 2  ->  sp=1 rotates by
+//   104 to 107
 #include "exec/attention/rotate_tokens.h"
 
 #include <span>
@@ -35,7 +36,8 @@ void RotateTokens(const Machine& machine, ShardedTensor& tokens,
     const Shape& s = local.shape;
     Rotation rotation{what, style, frequencies, start[1]};
     if (seam.device) seam.device(rotation);
-    std::vector<RopeRow> rows;  // of the row before, often the same
+    std::vector<RopeRow>
+        rows;  // of the previous row, which often has the same positions
     int64_t rows_first = 0;
     for (int64_t b = 0; b < s[0]; ++b) {
       const int64_t begin = first[At(start[0] + b)] + rotation.shift;

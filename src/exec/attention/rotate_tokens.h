@@ -1,4 +1,4 @@
-// Rotary embedding of tokens that devices share.
+// Rotary embedding of a sharded tensor of tokens.
 #ifndef SHARDC_EXEC_ATTENTION_ROTATE_TOKENS_H_
 #define SHARDC_EXEC_ATTENTION_ROTATE_TOKENS_H_
 
@@ -15,20 +15,20 @@ namespace shardc::exec {
 enum class RotaryStyle : uint8_t { kHalves, kInterleaved };
 enum class RotaryOf : uint8_t { kQuery, kKey };
 
-// What a device is told of the tokens that it rotates.
+// The rotation that one device applies to its tokens.
 struct Rotation {
   RotaryOf what;
   RotaryStyle style;
   RopeFrequencies frequencies;
-  int64_t shift = 0;  // of its first token from the rows' first
+  int64_t shift = 0;  // of its first token from the rows' first token
 };
 struct RotarySeam {
   std::function<void(Rotation&)> device;
 };
 
-// Rotates [B, n, N, D] in place and rounds to its dtype: token t of row b is
-// at position first[b] + t, wherever the device's part of the length begins.
-// D is whole: pairs lie half of it apart.
+// Rotates [B, n, N, D] in place and rounds to its dtype: token t of row b is at
+// position first[b] + t of the unsharded tensor. D must be unsharded, as the
+// elements of a pair are D/2 apart.
 void RotateTokens(const Machine& machine, ShardedTensor& tokens,
                   const std::vector<int64_t>& first,
                   const RopeFrequencies& frequencies, RotaryStyle style,

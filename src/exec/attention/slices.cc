@@ -1,6 +1,7 @@
-// What one device attends with, as views of what it holds: no tensor is
-// copied, and offsets say where a bias or mask that is split less begins for
-// it. A query head's key head is counted in the whole and made local:
+// Builds the slice that each device attends with, as views of the buffers it
+// holds: no tensor is copied, and offsets locate the slice within a bias or
+// mask that is sharded over fewer axes. The key head of a query head is
+// computed with global head numbers and then made local:
 //
 //   8 heads, 2 key heads, both over tp 2: device 1 has heads 4 to 7 and key
 //   head 1, so (4 + t) / 4 - 1 = 0 for each of its heads
@@ -16,7 +17,7 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Where a device's part of `host` begins within its part of `guest`.
+// Returns the offset of a device's slice of `host` within its slice of `guest`.
 int64_t Within(const SimMesh& mesh, int device, int64_t size,
                const AxisGroup& host, const AxisGroup& guest) {
   return mesh.Index(device, host) * (size / mesh.Parts(host)) -
@@ -67,7 +68,8 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   const SimMesh& mesh = machine.mesh();
   const Spec& q = staged.query.spec;
   const Spec& k = staged.key.spec;
-  // Of every device: where keys go, their positions follow without a transfer.
+  // The mesh of all devices: positions of keys on any device are computed here
+  // without a transfer.
   const SimMesh whole(mesh.mesh());
   out.query_positions =
       Scatter(whole, staged.query_positions, Spec{q[0], q[1]});

@@ -1,8 +1,6 @@
-// Whatever layout and dtype arrive, an operation sees [B, L, N, D] in one
-// dtype: tensors are cast, checked against their specs, cut to devices and
-// transposed there. What no operation can run is a complaint here.
-//
-//   [16, 4, 8] packed, spec [dp]  ->  [1, 16, 4, 8], spec [-, dp]
+// Prepares inputs of any layout and dtype as [B, L, N, D] in one dtype: tensors
+// are cast, checked against their specs, scattered to devices and transposed
+// there. Inputs that no operation can run with are refused here.
 #include "exec/attention/staging.h"
 
 #include <algorithm>
@@ -17,7 +15,7 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// The spec and shape of [B, L, N, D] for what arrives in another layout.
+// Returns the spec and shape of [B, L, N, D] for a tensor in another layout.
 Spec CanonicalSpec(Spec spec, Layout layout) {
   if (layout == Layout::kThd) {
     spec = PadSpec(std::move(spec), 3);
@@ -40,8 +38,9 @@ ShardedTensor Canonical(ShardedTensor tensor, Layout layout) {
   return tensor;
 }
 
-// Rounded to `dtype`, and stored so unless its own width is kept: in `room`,
-// or `x` itself where it is of `dtype` already.
+// Rounds `x` to `dtype`, and stores it in that dtype unless `keep_width` is
+// set. Returns `room` with the result, or `x` itself if it has the dtype
+// already.
 const Buffer& Cast(const Buffer& x, Dtype dtype, bool keep_width,
                    Buffer& room) {
   if (x.dtype == dtype) return x;
@@ -117,7 +116,8 @@ class Stager {
     return std::nullopt;
   }
 
-  // The dtype computed in; and whether softmax and products can be as set.
+  // Sets the compute dtype; returns whether softmax and products support the
+  // settings.
   bool Arithmetic(Staged& out) {
     const Dtype q = problem_.query.dtype, k = problem_.key.dtype;
     auto dtype = ComputeDtype(problem_, settings_);
@@ -140,7 +140,7 @@ class Stager {
     return true;
   }
 
-  // Dimensions of size 1 cannot be split; what asks for it is left whole.
+  // Removes axes from dimensions of size 1, which cannot be split.
   Spec DropUnit(std::string_view name, Spec spec, const Shape& shape) {
     if (options_.strict_length) return spec;
     for (size_t d = 0; d < spec.size() && d < shape.size(); ++d) {
@@ -155,12 +155,12 @@ class Stager {
     return spec;
   }
 
-  // Left out, with a complaint, where it cannot be laid out so.
+  // Scatters one of query, key and value, or records why it cannot be.
   void Main(std::string_view name, const Buffer& global, const Spec& spec,
             ShardedTensor& out) {
     const Spec use = DropUnit(name, spec, global.shape);
     if (auto bad = CheckLayout(mesh_, global.shape, use)) {
-      // What is wrong with the key alike is said of it.
+      // A fault that the key has too is reported once.
       if (name == "value" && key_fault_ == bad->message) return;
       if (name == "key") key_fault_ = bad->message;
       Complain(name, std::move(*bad));
@@ -173,7 +173,8 @@ class Stager {
     out = Canonical(Scatter(mesh_, global, use), problem_.layout);
   }
 
-  // One query where the lengths must be split alike: both have to be whole.
+  // Explains that one query cannot be split where query and key lengths must
+  // have the same axes.
   void ExplainLength(const Shape& shape, Complaint& why) const {
     const size_t length = problem_.layout == Layout::kBhtd ? 2 : 1;
     if (problem_.layout == Layout::kThd || why.tensor != "query" ||
@@ -198,7 +199,7 @@ class Stager {
              const Spec& spec, std::optional<ShardedTensor>& out) {
     if (!global) return true;
     Spec use = PadSpec(spec, global->shape.size());
-    // A broadcast dimension is nobody's to split.
+    // A dimension that is broadcast stays unsharded.
     for (size_t d = 0; d < use.size() && d < global->shape.size(); ++d) {
       if (global->shape[d] == 1) use[d].clear();
     }
@@ -249,7 +250,8 @@ class Stager {
   std::string key_fault_;
 };
 
-// `own` where it nests in `host`, else `host`; nothing for a broadcast.
+// Returns `own` if it nests in `host`, else `host`; no axes for a broadcast
+// dimension.
 AxisGroup Nested(const SimMesh& mesh, int64_t size, const AxisGroup& own,
                  const AxisGroup& host) {
   if (size == 1) return {};
@@ -268,7 +270,7 @@ void MoveBroadcast(Machine& machine, std::optional<ShardedTensor>& tensor,
     spec[d] = Nested(mesh, tensor->shape[d], tensor->spec[d], hosts[d]);
   }
   if (whole_keys) spec[3].clear();
-  // Where two dimensions would claim an axis the later one is gathered.
+  // If two dimensions would use one axis, the later one is gathered.
   for (size_t d = 1; d < 4; ++d) {
     for (size_t e = 0; e < d; ++e) {
       if (!Disjoint(spec[d], spec[e])) spec[d].clear();

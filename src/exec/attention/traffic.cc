@@ -1,8 +1,8 @@
-// Bytes of an operation by formula, from shapes and specs alone, to hold the
-// ledger's against: a move costs each device what it will hold less what it
-// holds already.
+// The bytes of an operation by closed formula, from shapes and specs alone;
+// they check the ledger. A reshard costs each device the elements of its new
+// shard that its old shard lacks.
 //
-//   [8] from tp 4 to whole: each holds 2 and wants 8  ->  4 * 6 elements
+//   [8] from tp 4 to replicated: each holds 2 and needs 8  ->  4 * 6 elements
 #include "exec/attention/traffic.h"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ Traffic::Traffic(const SimMesh& mesh, const AttentionProblem& problem,
   out.back() = problem.value.shape.back();
   output_ = InBthd(std::move(out), specs.output, problem.layout);
   DropUnit(output_);
-  // Two real dtypes always have a common one.
+  // Two real dtypes always have a common dtype.
   const Dtype dtype = ComputeDtype(problem, settings).value_or(Dtype::kF32);
   element_bytes_ = DtypeBits(dtype) / 8;
   stored_bytes_ = DtypeBits(problem.key.dtype) / 8;
@@ -129,7 +129,7 @@ void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
   Laid t{buffer->shape, PadSpec(given, 2)};
   DropUnit(t);
   if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
-  // Gathered over the axes of the exchange, in its order.
+  // Gathered over the axes of the exchange, in their order.
   MoveTo(t, {host.spec[0], exchange.lengths}, 4);
   AllGather(exchange.axes, LocalElements(t));
 }

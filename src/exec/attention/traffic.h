@@ -1,16 +1,10 @@
-// Bytes that leave each device over an operation's program, kind by kind, by
-// closed formulas: of the layouts that the inputs arrive in and those that the
-// operation states for itself. The ledger, which counts what collectives move,
-// takes no part.
+// Bytes that leave each device over an operation's program, by collective, from
+// closed formulas of two sets of layouts: those of the inputs and those that
+// the operation declares. The formulas do not use the ledger, which counts what
+// collectives send.
 //
-// An operation's formula is told as its program runs: move what moves, gather
-// or reduce what is joined, give the output.
-//
-//   void Bytes(Traffic& traffic) {          // of flash_attn2
-//     traffic.GatherLengths();              // (n-1)(b_k + b_v), and b_q
-//     traffic.MoveExtras();
-//     traffic.FinishAs(traffic.query.spec);
-//   }
+// An operation writes its formula as the steps of its program: reshard, gather
+// or reduce, then produce the output.
 #ifndef SHARDC_EXEC_ATTENTION_TRAFFIC_H_
 #define SHARDC_EXEC_ATTENTION_TRAFFIC_H_
 
@@ -33,24 +27,24 @@ struct Laid {
   Spec spec;  // one entry per dimension
 };
 
-// [batch, length, heads, dim] of what arrives in a layout; packed tokens are
-// one row of batch x length.
+// Returns [batch, length, heads, dim] for a tensor in a layout; packed tokens
+// are one row of batch x length.
 Laid InBthd(Shape shape, Spec spec, Layout layout);
 
 class Traffic {
  public:
-  // What is given must outlive this.
+  // The arguments must outlive this object.
   Traffic(const SimMesh& mesh, const AttentionProblem& problem,
           const AttentionSpecs& specs, const OperationSettings& settings);
 
   const SimMesh& mesh() const { return mesh_; }
   const AttentionProblem& problem() const { return problem_; }
   const OperationSettings& settings() const { return settings_; }
-  // Of an element as computed in, and of a key or value in its page.
+  // Bytes of an element in the compute dtype, and of a key or value in a page.
   int64_t element_bytes() const { return element_bytes_; }
   int64_t stored_bytes() const { return stored_bytes_; }
 
-  // Where these are by now. Dimensions of size 1 are nobody's to split.
+  // The current layouts. Dimensions of size 1 are unsharded.
   Laid query, key, value;
   const Laid& output() const { return output_; }
 
@@ -58,47 +52,47 @@ class Traffic {
   Shape LocalShapeOf(const Laid& laid) const;
   int64_t LocalElements(const Laid& laid) const;
 
-  // So many bytes by every device.
+  // Adds this many bytes for every device.
   void Add(Collective kind, int64_t bytes);
-  // The axes of what was added last, for those who ask where it goes.
+  // Records the axes of the last Add, for callers that show where bytes go.
   void Over(const AxisGroup& axes);
   void MoveTo(Laid& laid, Spec to, int64_t bytes_per_element);
-  // Lengths and head dimensions of query, key and value become whole.
+  // Gathers lengths and head dimensions of query, key and value.
   void GatherLengths();
-  // Key and value over the axes of the query's heads (the MHA spec).
+  // Reshards key and value over the axes of the query's heads (the MHA spec).
   void KeysOnHeads();
-  // Bias, masks, ids and sinks, once query and key are in place.
+  // Reshards bias, masks, ids and sinks; query and key must be in place.
   void MoveExtras(bool whole_keys = false);
   void MoveSinks();
-  // all_reduce over `axes` of so many float32 on each device: 2(n-1) of them
-  // in a group of n; reduce_scatter, half of that; and all_gather, (n-1) of
-  // them by each.
+  // A collective over `axes` of this many float32 on each device of a group of
+  // n: all_reduce sends 2(n-1) of them for a whole group, reduce_scatter half
+  // of that, and all_gather (n-1) from each device.
   void AllReduce(const AxisGroup& axes, int64_t elements);
   void ReduceScatter(const AxisGroup& axes, int64_t elements);
   void AllGather(const AxisGroup& axes, int64_t elements);
-  // ... of the partial logits of a split head dimension, and of the largest
-  // numbers of rows before them where products are quantised.
+  // Adds the all_reduce of partial logits where the head dimension is sharded,
+  // and that of the rows' largest numbers where products are quantised.
   void ReduceLogits();
-  // n - 1 shifts of key, value and segment ids, by everyone.
+  // Adds n - 1 shifts of key, value and segment ids by every device.
   void PassKeysRound(int64_t n);
-  // From `spec` to that which was asked for.
+  // Reshards the output from `spec` to the requested one.
   void FinishAs(Spec spec);
 
-  // ulysses: what its exchange does, for extras to follow.
+  // The exchange of ulysses, which the extra inputs must follow.
   struct Exchange {
     AxisGroup lengths, axes;  // the lengths' axes, and those exchanged
-    int64_t repeated = 1;     // times that a key head is sent
-    // Tokens of several places lie side by side.
+    int64_t repeated = 1;     // how often each key head is sent
+    // The joined tokens are not one contiguous run of the sequence.
     bool joined = false;
   };
   Exchange exchange;
 
-  // No formula holds for these inputs, and why: the ledger is not judged, and
-  // the result says so.
+  // Declares that no formula holds for these inputs, and why: the ledger is
+  // then not checked, and the result reports it.
   void DoesNotHold(std::string why) { unknown_ = std::move(why); }
   const std::string& unknown() const { return unknown_; }
   const SentBytes& sent() const { return sent_; }
-  // The same in the program's order, with the axes that it goes over.
+  // One collective in program order, with its axes.
   struct Step {
     Collective kind = Collective::kAllGather;
     AxisGroup axes;
@@ -123,8 +117,8 @@ class Traffic {
   std::string unknown_;
 };
 
-// A kernel on local slices: lengths and head dimensions become whole, batch
-// and heads stay as they are.
+// The bytes of a kernel on local slices: lengths and head dimensions are
+// gathered, batch and heads keep their axes.
 void LocalBytes(Traffic& traffic);
 
 }  // namespace shardc::exec

@@ -1,5 +1,6 @@
-// What wrappers of local kernels do around them: gather what the kernel does
-// not take split, check that slices fit, lay the output out as asked.
+// The steps around a local kernel: gather the dimensions that the kernel needs
+// unsharded, check that slices fit each other, and reshard the output as
+// requested.
 #include "exec/attention/staging.h"
 
 #include <utility>
