@@ -1,7 +1,8 @@
-// A cache has a fixed number of slots for each row, and every row its length;
-// all of its parts (keys, values, scales, positions) are laid out by the key's
-// spec and move together. A view reads it in the dtype of the computation; a
-// cache that has it already is lent and returned.
+// The KV cache has a fixed number of slots for each row, and each row has its
+// own length. All parts (keys, values, scales, positions) are sharded by the
+// key's spec and reshard together. A view holds the cache in the compute dtype;
+// a cache that has this dtype already lends its own buffers, and gets them
+// back.
 //
 //   4 rows over dp 2, insert into slot 2: devices of dp=1 write their row 0
 #include "exec/cache/kv_cache.h"
@@ -21,7 +22,7 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// [B, S, K] and [B, S] of [B, S, K, D].
+// Returns the specs of [B, S, K] and [B, S] from that of [B, S, K, D].
 Spec ScaleSpec(const Spec& spec) { return {spec[0], spec[1], spec[2]}; }
 Spec PositionSpec(const Spec& spec) { return {spec[0], spec[1]}; }
 
@@ -32,8 +33,8 @@ Complaint Said(std::string message, std::string help = {}) {
   return why;
 }
 
-// Everything that has a batch and a length, with its layout for `spec` of
-// the keys.
+// Returns every part that has a batch and a length, with its spec when keys
+// have `spec`.
 struct Part {
   ShardedTensor* tensor;
   Spec spec;
@@ -57,7 +58,7 @@ bool SameRows(const CacheConfig& a, const CacheConfig& b) {
          a.head_dim == b.head_dim && a.dtype == b.dtype && a.window == b.window;
 }
 
-// Row 0 of `from` to row `row` of `into`, both of one device.
+// Copies row 0 of `from` to row `row` of `into`, both on one device.
 void CopyRow(const Buffer& from, Buffer& into, int64_t row) {
   Shape extent = into.shape, at(into.shape.size(), 0);
   extent[0] = 1;
@@ -65,7 +66,8 @@ void CopyRow(const Buffer& from, Buffer& into, int64_t row) {
   CopyBlock(from, Shape(extent.size(), 0), into, at, extent);
 }
 
-// Real values of one device's part; scales as [B, S, K] of the same device.
+// Returns the float values of one device's shard; scales are [B, S, K] of the
+// same device.
 Buffer Dequantized(const Machine& machine, const Buffer& q, const Buffer& scale,
                    Dtype dtype) {
   Buffer out = Buffer::Zeros(q.shape, dtype);
@@ -101,7 +103,8 @@ ShardedTensor Viewed(const Machine& machine, const ShardedTensor& tensor,
   return out;
 }
 
-// Every value of `inner` is one of `outer`, so that a view changes no bits.
+// Returns whether every value of `inner` is also a value of `outer`, so that a
+// view keeps all bits.
 bool Holds(Dtype outer, Dtype inner) {
   return inner == outer || (outer == Dtype::kF32 && IsRealDtype(inner));
 }
@@ -111,7 +114,7 @@ void Relabel(ShardedTensor& tensor, Dtype dtype) {
   for (Buffer& local : tensor.local) local.dtype = dtype;
 }
 
-// All of a view but keys and values.
+// Returns a view with everything but keys and values.
 CacheView ViewPlaces(const Machine& machine, const KvCache& cache) {
   CacheView view;
   view.positions = cache.positions;
@@ -152,7 +155,8 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
   cache.config = config;
   const Spec full = PadSpec(spec, 4);
   const auto zeros = [&](const Shape& of, Dtype dtype, const Spec& split) {
-    // Device by device: the whole may be far larger than any part.
+    // Allocated device by device: the global tensor may be far larger than any
+    // shard.
     return OnEveryDevice(mesh, of, split,
                          Buffer::Zeros(LocalShape(mesh, of, split), dtype));
   };
@@ -194,7 +198,8 @@ bool RunInsert(Machine& machine, const KvCache& from, KvCache& into,
     return false;
   }
   Spec spec = into.spec();
-  spec[0] = {};  // the row is everywhere along the batch's axes for a moment
+  spec[0] =
+      {};  // the row is replicated over the batch's axes for this one reshard
   KvCache row = from;
   if (!MoveCache(machine, row, spec, why)) return false;
   const std::vector<Part> sources = PartsOf(row, spec);

@@ -1,9 +1,9 @@
-// The key-value cache through its trace: prefill writes, insertion into
-// slots, decode steps, and the moves between the layouts of those modes.
+// The key-value cache over a serving trace: prefill writes, insertion into
+// slots, decode steps, and the reshards between the layouts of these modes.
 //
-// Every row of the batch has its own length. Position p of a row is at slot p
-// of dimension 1, or at p mod max_length where the cache rolls. Index and
-// start are small and the same on all devices.
+// Each row of the batch has its own length. Position p of a row is at slot p of
+// dimension 1, or at p mod max_length where the cache rolls. Index and start
+// are small and replicated.
 #ifndef SHARDC_EXEC_CACHE_KV_CACHE_H_
 #define SHARDC_EXEC_CACHE_KV_CACHE_H_
 
@@ -24,8 +24,8 @@ struct CacheConfig {
   int64_t key_heads = 1;      // K
   int64_t head_dim = 1;       // D
   Dtype dtype = Dtype::kF32;  // F32, F16, BF16, or I8 with F32 scales
-  // Above 0: only that many last positions are ever attended to, and slots
-  // are used again: p is at slot p mod S.
+  // If above 0, only this many last positions are attended to, and slots are
+  // reused: position p is at slot p mod S.
   int64_t window = 0;
 };
 
@@ -33,11 +33,11 @@ struct KvCache {
   CacheConfig config;
   ShardedTensor key;    // [B, S, K, D]
   ShardedTensor value;  // [B, S, K, D]
-  // I8 only: F32 [B, S, K], the largest |x| of a row; split as the values
-  // are, save for D.
+  // I8 only: F32 [B, S, K], the largest |x| of a row; sharded as the values
+  // are, without D.
   ShardedTensor key_scale;
   ShardedTensor value_scale;
-  // With a window only: I32 [B, S], which position a slot holds, -1 for none.
+  // With a window only: I32 [B, S], the position that each slot holds, or -1.
   ShardedTensor positions;
   std::vector<int64_t> index;  // [B]: next position to write
   std::vector<int64_t> start;  // [B]: first valid position (left padding)
@@ -47,28 +47,27 @@ struct KvCache {
   bool Rolls() const { return config.window > 0; }
 };
 
-// All slots empty. Nothing where the sizes or the spec of [B, S, K, D] cannot
-// be used.
+// Returns a cache with empty slots, or nullopt if the sizes or the spec of [B,
+// S, K, D] are illegal.
 std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
                                  const Spec& spec, Complaint& why);
 
-// Appends n tokens to every row, key and value [B, n, K, D] in F32, whatever
-// their layout: they are first moved to the cache's, with the length whole,
-// which is charged. Where the length is split each position is written by the
-// device that owns it, and by no other. With `counts` [B] row b takes only
-// the first counts[b] of its tokens. False, and nothing written, where a
-// token has no slot.
+// Appends n tokens to every row; key and value are [B, n, K, D] in F32 with any
+// spec. They are first resharded to the cache's spec with the length unsharded,
+// and charged. Where the length is sharded, each position is written by the one
+// device that owns it. With `counts` [B], row b takes only its first counts[b]
+// tokens. Returns false and writes nothing if a token has no slot.
 bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const ShardedTensor& value,
                   const std::vector<int64_t>& counts, Complaint& why);
 
-// Copies the only row of `from` to row `slot`, with its length and start.
-// The sizes but B agree. Only those who own the slot keep the row; moving it
-// to their layout is charged.
+// Copies the only row of `from` to row `slot`, with its length and start. All
+// sizes but B must agree. Only the devices that own the slot keep the row;
+// resharding it to their layout is charged.
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
                int64_t slot, Complaint& why);
 
-// To the layout of another mode; every part that moves is charged.
+// Reshards the cache to the layout of another mode; every part is charged.
 bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
                Complaint& why);
 
@@ -80,26 +79,26 @@ struct CacheView {
   ShardedTensor positions;       // [B, S] I32, as in KvCache
   std::vector<int64_t> lengths;  // [B]: positions below are valid ...
   std::vector<int64_t> starts;   // [B]: ... from here on
-  bool lent = false;             // key and value are the cache's own
+  bool lent = false;             // key and value are the cache's own buffers
 };
 CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype);
-// The same without a copy where the cache's values are of `dtype` as they
-// lie: until the view is returned the cache is without them.
+// Returns a view without a copy if the cache's values have `dtype`. The cache
+// has no keys and values until ReturnCache gets the view back.
 CacheView LendCache(const Machine& machine, KvCache& cache, Dtype dtype);
 void ReturnCache(CacheView view, KvCache& cache);
 
-// A position that is to be written, and one rank along the length.
+// A position to write, and one rank of the axes that split the length.
 struct SlotQuery {
   int64_t position = 0;
-  int64_t window = 0;  // above 0: slots are used again
-  int64_t slots = 1;   // of a row, on all ranks
+  int64_t window = 0;  // above 0: slots are reused
+  int64_t slots = 1;   // of a row, over all ranks
   int64_t parts = 1, rank = 0;
 };
-// The rank's own slot for it; -1 where another rank owns it.
+// Returns the rank's own slot for the position, or -1 if another rank owns it.
 int64_t OwnSlot(const SlotQuery& query);
 
-// AppendTokens and InsertRow as they stand; both go through the machine's
-// CacheSeam, as do all slots that are written and all views.
+// AppendTokens and InsertRow without the machine's CacheSeam; the functions
+// above, all slot computations and all views go through that seam.
 bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
                const ShardedTensor& value, const std::vector<int64_t>& counts,
                Complaint& why);
@@ -113,7 +112,7 @@ struct CacheSeam {
       append = RunAppend;
   std::function<bool(Machine&, const KvCache&, KvCache&, int64_t, Complaint&)>
       insert = RunInsert;
-  // Positions, lengths and starts of a view.
+  // Changes positions, lengths and starts of a view.
   std::function<void(const Machine&, const KvCache&, CacheView&)> view;
 };
 

@@ -1,12 +1,12 @@
-// Writing to the cache. Where the length is split into n parts of L = S/n
-// slots, the device of rank r along it writes the positions of
-// [i, i + n) whose slot lies in [r L, (r + 1) L), shifted by -r L: for every
-// position there is exactly one such rank.
+// Writing to the cache. Where the length is sharded into n parts of L = S/n
+// slots, the device of rank r writes the positions of [i, i + n) whose slot is
+// in [r L, (r + 1) L), shifted by -r L: each position has exactly one such
+// rank.
 //
 // Example: S = 8 over 4 ranks, 3 tokens at index 3: rank 1 writes slot 1 (3),
 // rank 2 writes slots 0 and 1 (4 and 5), ranks 0 and 3 write nothing.
 //
-// Held to that by tests/exec/kv_cache_test.cc for all indices and counts.
+// tests/exec/kv_cache_test.cc checks this for all indices and counts.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -21,7 +21,7 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// The tokens of one write, in the cache's layout but with the length whole.
+// The tokens of one write, in the cache's layout but with the length unsharded.
 struct Tokens {
   ShardedTensor values;  // [B, n, K, D]
   ShardedTensor scales;  // [B, n, K], quantised caches only
@@ -55,8 +55,8 @@ bool Fits(const KvCache& cache, const ShardedTensor& key,
                     " new tokens";
       return false;
     }
-    // A key that is still in the window of the chunk's first query must not
-    // be overwritten by the chunk's last one.
+    // The last token of a chunk must not overwrite a key that is still in the
+    // window of the chunk's first query.
     if (cache.Rolls() && config.window + count - 1 > config.max_length) {
       why.message = "a window of " + std::to_string(config.window) + " and " +
                     std::to_string(count) + " new tokens need " +
@@ -79,7 +79,8 @@ bool Fits(const KvCache& cache, const ShardedTensor& key,
   return true;
 }
 
-// [B, n, K]: the largest |x| of each row, over the devices that share it.
+// Returns the largest |x| of each row, [B, n, K], over the devices that share
+// the row.
 PerDevice RowMaxima(Machine& machine, const ShardedTensor& tokens,
                     std::string_view what) {
   PerDevice out(tokens.local.size());
@@ -144,7 +145,7 @@ Tokens Prepare(Machine& machine, const KvCache& cache,
   return out;
 }
 
-// Where one position goes on one device; -1 where another owns it.
+// Returns the slot of a position on one device, or -1 if another owns it.
 int64_t LocalSlot(const SimMesh& mesh, const CacheSeam& seam,
                   const KvCache& cache, int device, int64_t position) {
   const AxisGroup& axes = cache.spec()[1];
@@ -155,7 +156,7 @@ int64_t LocalSlot(const SimMesh& mesh, const CacheSeam& seam,
                     .rank = mesh.Index(device, axes)});
 }
 
-// One device's share of a write into one tensor; `width` elements a slot.
+// Writes one device's tokens into one tensor; `width` elements a slot.
 void Place(const Machine& machine, const KvCache& cache, int device,
            const std::vector<int64_t>& counts, const Buffer& tokens,
            Buffer& slots) {

@@ -1,8 +1,8 @@
-// The right one of each.
+// The correct implementation of each operation in Arithmetic.
 //
-// Example: a row has absorbed logits 1 and 2, so reference 2, sum
+// Example: a row has absorbed logits 1 and 2, so its reference is 2 and its sum
 // e^-1 + 1 = 1.37. A logit 4 moves the reference to 4: sum and output are
-// rescaled by e^-2, to 0.185, and the key's weight 1 joins them: 1.185.
+// rescaled by e^-2, to 0.185, and the key's weight 1 is added: 1.185.
 #include "exec/kernels/arithmetic.h"
 
 #include <cmath>

@@ -1,9 +1,10 @@
-// The points of attention's arithmetic at which another order, another dtype
-// or another row would give another result, under one name each: an online
-// softmax, its rounding, and rows that are kept in few bits. A program takes
-// the right one unless its machine carries another.
+// The operations of attention's arithmetic in which another order, dtype or row
+// would change the result: an online softmax, its rounding, and rows quantised
+// to few bits. A run uses the correct functions unless its machine carries
+// others, which fault injection does.
 //
-// The fast kernels have the right softmax built in; only loops ask.
+// The fast kernels have the correct softmax built in; only the loops call
+// these.
 #ifndef SHARDC_EXEC_KERNELS_ARITHMETIC_H_
 #define SHARDC_EXEC_KERNELS_ARITHMETIC_H_
 
@@ -29,37 +30,38 @@ float StoreInt8(std::span<const float> x, float largest, std::span<int8_t> q);
 float ScaleOf(std::span<const float> scales, size_t row);
 
 struct Arithmetic {
-  // The logit of a scaled product: capped (cap 0: not), then biased.
+  // Returns the logit of a scaled product: capped (cap 0: not), then biased.
   float (*logit)(float product, float cap, float bias) = CapThenBias;
-  // What logits are taken relative to before exp, of the largest so far.
+  // Returns the reference that logits are subtracted from, given the largest
+  // logit so far.
   float (*reference)(float largest) = TheLargest;
-  // What was absorbed, under a new reference: factor = exp(old - new).
+  // Moves the sums to a new reference: factor = exp(old - new).
   void (*rescale)(float factor, float& sum,
                   std::span<float> out) = RescaleState;
-  // One key: its weight joins the sum, `kept` times its value the output.
+  // Adds one key: its weight to the sum, `kept` times its value to the output.
   void (*absorb)(float weight, float kept, const float* value, float& sum,
                  std::span<float> out) = AbsorbKey;
-  // A sink joins the sum, and has no value.
+  // Adds a sink to the sum; it has no value.
   void (*absorb_sink)(float weight, float& sum,
                       std::span<float> out) = AbsorbSink;
-  // An output's number in the output's dtype.
+  // Rounds an element of the output to its dtype.
   float (*store)(Dtype dtype, float x) = RoundOnce;
-  // A finite logit that the softmax's dtype has no finite number for.
+  // Returns the replacement for a finite logit below the softmax dtype's range.
   float (*lowest)(Dtype dtype) = LowestFinite;
 
-  // Quantised matmuls: what a row's step is taken from, and a sum of integer
-  // products in the operands' units.
+  // Quantised matmuls: the number that a row's step is computed from, and a sum
+  // of integer products in the operands' units.
   float (*largest)(std::span<const float> row) = LargestMagnitude;
   double (*unscale)(int32_t sum, double query_step,
                     double key_step) = UnscaledSum;
 
-  // Rows of int8: writes a row and gives the scale that is stored with it;
-  // finds the scale of a row that is read.
+  // Rows of int8: the first writes a row and returns the scale to store; the
+  // second returns the scale of a row that is read.
   float (*quantise)(std::span<const float> x, float largest,
                     std::span<int8_t> q) = StoreInt8;
   float (*scale)(std::span<const float> scales, size_t row) = ScaleOf;
 
-  // Whether its softmax is the fast kernels'.
+  // Returns whether the softmax is the one that the fast kernels have.
   bool InKernels() const;
 };
 

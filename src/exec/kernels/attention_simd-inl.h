@@ -1,5 +1,5 @@
-// What prefill and decode share, once per target: element dispatch and one
-// row of scores after the products.
+// Code that prefill and decode share, compiled once per target: dispatch on the
+// element type, and one row of scores after the products.
 #if defined(SHARDC_EXEC_KERNELS_ATTENTION_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_ATTENTION_SIMD_INL_H_
@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-// No templates of the standard library in here: an instance compiled for one
+// Uses no templates of the standard library: an instance compiled for one
 // target could be linked into code for another.
 HWY_INLINE int64_t RoundUp(int64_t x, int64_t to) {
   return (x + to - 1) / to * to;
@@ -36,7 +36,7 @@ HWY_INLINE void CopyFloats(const float* from, int64_t count, float* to) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// The sum of v's 128-bit blocks, lane by lane, to four floats.
+// Returns the sum of v's 128-bit blocks, lane by lane, as four floats.
 template <class D, class V>
 HWY_INLINE void AddBlocks(D d, V v, float* sums) {
   if constexpr (hn::MaxLanes(D()) > 4) {
@@ -49,7 +49,7 @@ HWY_INLINE void AddBlocks(D d, V v, float* sums) {
 }
 #endif
 
-constexpr int64_t kLine = 64;  // bytes that memory moves at once
+constexpr int64_t kLine = 64;  // bytes of a cache line
 
 template <class T>
 HWY_INLINE void PrefetchRow(const T* row, int64_t count) {
@@ -58,7 +58,7 @@ HWY_INLINE void PrefetchRow(const T* row, int64_t count) {
   for (int64_t i = 0; i < size; i += kLine) hwy::Prefetch(bytes + i);
 }
 
-// Keys [begin, end) that query row t sees.
+// The interval of keys [begin, end) that query row t attends to.
 struct Rows {
   int64_t begin, end;
 };
@@ -104,8 +104,8 @@ HWY_INLINE void ConvertRow(const typename E::T* src, int64_t count,
   }
 }
 
-// The cap, the bias and the mask of query row (g, t), over scores s of key
-// rows [first, first + count). s has room up to a whole vector.
+// Applies cap, bias and mask of query row (g, t) to the scores s of key rows
+// [first, first + count). s has room up to a full vector.
 inline void AdjustScores(const AttentionSlice& in, int64_t g, int64_t t,
                          int64_t first, int64_t count, float* s) {
   const DF df;
@@ -134,7 +134,7 @@ HWY_INLINE bool AdjustsScores(const AttentionSlice& in) {
   return in.soft_cap != 0 || in.bias != nullptr || in.mask != nullptr;
 }
 
-// Highway's emulated vectors begin a maximum with the least finite number.
+// Highway's emulated vectors start a maximum from the lowest finite number.
 HWY_INLINE float MostOfLanes(VF v) {
   const DF df;
 #if HWY_TARGET == HWY_EMU128
@@ -144,10 +144,10 @@ HWY_INLINE float MostOfLanes(VF v) {
   return hn::GetLane(hn::MaxOfLanes(df, v));
 }
 
-// Scores s[c0, c1) to weights in place, of which only [lo, hi) are seen and
-// the others become 0. c0 and c1 are multiples of two vectors, and which of
-// the two sums an entry joins depends on its index alone. Updates max and
-// sum; returns the factor for what was gathered before.
+// Turns scores s[c0, c1) into weights in place; only [lo, hi) are visible, the
+// others become 0. c0 and c1 are multiples of two vectors, and an entry's index
+// alone selects which of the two sums it joins. Updates max and sum; returns
+// the factor for the values accumulated before.
 HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
                             float* HWY_RESTRICT s, float& max, float& sum) {
   const DF df;

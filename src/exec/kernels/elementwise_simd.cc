@@ -1,7 +1,8 @@
-// Kernels that treat every element alike: exp, reductions for
-// the collectives, rotary, int8. All but exp give the same bits on every
-// target. tests/exec/elementwise_kernels_test.cc compares with
-// plain loops; exp over all float32 there, on demand.
+// Kernels that process each element alone: exp, reductions for the collectives,
+// rotary embedding, int8. All but exp give the same bits on every target.
+// tests/exec/elementwise_kernels_test.cc compares them with plain loops, and on
+// demand exp over all float32 values. Example: 10 floats on AVX2 are one full
+// vector of 8 and a padded copy of the last 2.
 
 #include <cmath>
 
@@ -21,8 +22,8 @@ namespace shardc::exec::HWY_NAMESPACE {
 
 using DB = hn::Rebind<int8_t, DF>;
 
-// Runs `whole` on every whole vector at i, and on a padded copy at the end.
-// `whole` takes (const In*, Out*).
+// Calls `whole(const In*, Out*)` for every full vector, and for a padded copy
+// of the remaining elements.
 template <class In, class Out, class F>
 HWY_INLINE void Map(const In* x, Out* out, size_t count, const F& whole) {
   const size_t n = hn::Lanes(DF());
@@ -84,7 +85,7 @@ void MaxTo(const float* x, size_t n, float* into) {
   Combine<MaxOp>(x, n, into);
 }
 
-// out = a * x + b * y; y is not read where b is 0.
+// Computes out = a * x + b * y; does not read y if b is 0.
 void MixRows(float a, const float* x, float b, const float* y, size_t count,
              float* out) {
   const DF df;
@@ -100,8 +101,8 @@ void MixRows(float a, const float* x, float b, const float* y, size_t count,
   for (; i < count; ++i) out[i] = b != 0 ? a * x[i] + b * y[i] : a * x[i];
 }
 
-// Four rows of `into`, two vectors wide, stay in registers while the inner
-// dimension runs; `b` is a strip of just these columns.
+// Keeps four rows of `into`, two vectors wide, in registers over the inner
+// dimension; `b` is a strip of just these columns.
 HWY_INLINE void MultiplyTile(const float* a, size_t inner, const float* b,
                              float* into, size_t stride) {
   const DF df;
@@ -135,7 +136,7 @@ HWY_INLINE void MultiplyTile(const float* a, size_t inner, const float* b,
   hn::StoreU(c31, df, r3 + n);
 }
 
-// The same of one row, and of columns that fill no two vectors.
+// MultiplyTile for one row, and for columns that fill no two vectors.
 HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
                             size_t width, float* into) {
   for (size_t k = 0; k < inner; ++k) {
@@ -143,8 +144,8 @@ HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
   }
 }
 
-// Strip by strip of b's columns, each copied to lie together: `strip` has room
-// for two vectors of every inner index.
+// Processes b in strips of columns, each copied to be contiguous: `strip` has
+// room for two vectors of every inner index.
 void MultiplyAll(const float* a, const float* b, size_t rows, size_t columns,
                  size_t inner, float* strip, float* into) {
   const size_t most = 2 * hn::Lanes(DF());
@@ -217,7 +218,7 @@ struct DequantiseOp {
   }
 };
 
-// The largest |x|; NaN where there is one.
+// Returns the largest |x|, or NaN if any element is NaN.
 float LargestOf(const float* x, size_t count) {
   const DF df;
   VF m = hn::Zero(df);
@@ -296,7 +297,7 @@ void Rotate(std::span<float> row, std::span<const float> cos,
 }
 float Quantise(std::span<const float> x, std::span<int8_t> out) {
   const float scale = SIMD_DISPATCH(LargestOf)(x.data(), x.size());
-  // A subnormal scale has no finite inverse; neither zero nor NaN has one.
+  // A subnormal scale has no finite inverse, nor have zero and NaN.
   if (!(scale > 0) || !std::isfinite(127.5f / scale) || !std::isfinite(scale)) {
     return QuantizeInt8(x, out);
   }

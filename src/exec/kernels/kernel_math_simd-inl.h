@@ -1,5 +1,5 @@
-// Loads and functions for the kernels, once per target: included inside
-// HWY_NAMESPACE files after hwy/highway.h, hence the toggled guard.
+// Loads and functions for the kernels, compiled once per target: included
+// inside HWY_NAMESPACE files after hwy/highway.h, hence the toggled guard.
 #if defined(SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_
@@ -19,15 +19,16 @@ using shardc::HWY_NAMESPACE::DI;
 using shardc::HWY_NAMESPACE::DU;
 using shardc::HWY_NAMESPACE::VF;
 
-// 2^n for n + 127 in the low bits of `biased` (the sum of a float and
-// 1.5*2^23 + 127 has them there); n = -127 gives 0.
+// Returns 2^n for n + 127 in the low bits of `biased` (where the sum of a float
+// and 1.5*2^23 + 127 has them); n = -127 gives 0.
 HWY_INLINE VF PowerOfTwo(VF biased) {
   const DF df;
   const DI di;
   return hn::BitCast(df, hn::ShiftLeft<23>(hn::BitCast(di, biased)));
 }
 
-// e^r for |r| <= ln(2)/2: minimax, relative error below 2^-26.
+// Returns e^r for |r| <= ln(2)/2 by a minimax polynomial, relative error below
+// 2^-26.
 HWY_INLINE VF ExpReduced(VF r) {
   const DF df;
   VF p = hn::Set(df, 1.9875691500e-4f);
@@ -40,14 +41,14 @@ HWY_INLINE VF ExpReduced(VF r) {
   return hn::Add(hn::Set(df, 1.0f), hn::MulAdd(p, r2, r));
 }
 
-// x - n*ln(2) in two steps (Cody & Waite): n*0.693359375 is exact.
+// Returns x - n*ln(2) in two steps (Cody & Waite): n*0.693359375 is exact.
 HWY_INLINE VF ReduceByLn2(VF x, VF n) {
   const DF df;
   const VF r = hn::NegMulAdd(n, hn::Set(df, 0.693359375f), x);
   return hn::NegMulAdd(n, hn::Set(df, -2.12194440e-4f), r);
 }
 
-// x <= 0. Results below 2^-126.5 are 0, e^0 is 1.
+// Returns e^x for x <= 0. Results below 2^-126.5 are 0, e^0 is 1.
 HWY_INLINE VF ExpNonPositiveV(VF x) {
   const DF df;
   const VF magic = hn::Set(df, 12582912.0f + 127.0f);
@@ -57,8 +58,8 @@ HWY_INLINE VF ExpNonPositiveV(VF x) {
   return hn::Mul(ExpReduced(ReduceByLn2(x, n)), PowerOfTwo(biased));
 }
 
-// All x. 2^n is multiplied in two halves, so that the second rounds once,
-// into subnormals too.
+// Returns e^x for all x. 2^n is multiplied in two halves, so that the second
+// multiplication rounds once, also to subnormals.
 HWY_INLINE VF ExpV(VF x) {
   const DF df;
   const DI di;
@@ -77,7 +78,8 @@ HWY_INLINE VF ExpV(VF x) {
   return hn::IfThenElse(nan, x, hn::Mul(hn::Mul(y, first), second));
 }
 
-// An odd polynomial near 0, 1 - 2/(e^2|x| + 1) elsewhere: a few ulp.
+// Uses an odd polynomial near 0, 1 - 2/(e^2|x| + 1) elsewhere: error of a few
+// ulp.
 HWY_INLINE VF TanhV(VF x) {
   const DF df;
   const VF a = hn::Abs(x);
@@ -96,9 +98,9 @@ HWY_INLINE VF TanhV(VF x) {
                         hn::CopySign(far, x));
 }
 
-// Element types as memory holds them. Load reads Lanes(DF()) of them, Load2
-// twice as many: the first and the second half, or, where that is cheaper
-// (kApart), those of even and of odd places.
+// Element types in memory. Load reads Lanes(DF()) of them, Load2 twice as many:
+// the first and the second half, or, where that is cheaper (kApart), the
+// elements at even and at odd places.
 struct F32Element {
   using T = float;
   static HWY_INLINE VF Load(const T* p) { return hn::LoadU(DF(), p); }
@@ -121,7 +123,7 @@ struct Bf16Element {
     b = Load(p + 1);
   }
 #else
-  // Two of them in 32 bits: the low one is shifted up, the high one stays.
+  // 32 bits hold two elements: the low one is shifted up, the high one stays.
   static constexpr bool kApart = true;
   static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
     const hn::Repartition<uint16_t, DU> du16;
@@ -158,7 +160,7 @@ struct I8Element {
   }
 };
 
-// The first `count` elements, zeros after them.
+// Loads the first `count` elements, with zeros after them.
 template <class E>
 HWY_INLINE VF LoadFirst(const typename E::T* p, size_t count) {
   alignas(64) typename E::T all[64] = {};

@@ -1,4 +1,6 @@
-// Which instruction sets the kernels may use.
+// Selects the instruction sets that the kernels may use: those compiled in that
+// this processor has, for example AVX2 and below on a processor without
+// AVX-512.
 
 #include <hwy/highway.h>
 
@@ -9,7 +11,7 @@ namespace shardc::exec {
 
 namespace {
 
-// The compiled targets that this processor has.
+// Returns the compiled targets that this processor has.
 int64_t Usable() { return DetectedTargets() & HWY_TARGETS; }
 
 }  // namespace

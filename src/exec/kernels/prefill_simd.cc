@@ -1,18 +1,18 @@
 // Blocked attention for many query rows.
 //
-// Keys go by in blocks of kKeyBlock; each is packed once: K transposed into
-// panels [D][NR] and V into panels [block][NR], NR two vectors wide, so that
-// one panel stays in the first-level cache while all row tiles pass it. The
-// query is packed once, in tiles [D][MR]. The two products then are the same
-// register tile of MR x NR sums, each sum one chain of fused multiply-adds
-// in ascending order; that, and zeros as the identity of both the skipped
-// and the masked, makes a row independent of the rows beside it.
+// Keys are processed in blocks of kKeyBlock; each block is packed once: K
+// transposed into panels [D][NR] and V into panels [block][NR], NR two vectors
+// wide, so that one panel stays in the first-level cache while all row tiles
+// use it. The query is packed once, in tiles [D][MR]. Both products then are
+// the same register tile of MR x NR sums, each sum one chain of fused
+// multiply-adds in ascending order. Skipped and masked entries both contribute
+// zeros, so a row is independent of the other rows of its tile.
 //
-// What is skipped: a tile of MR rows x NR keys that no row of it sees. A
-// causal mask so wastes about (NR + MR)/2 keys per row, not half a block:
-// of T = 1024 rows with 8 x 32 tiles 4%.
+// A tile of MR rows x NR keys is skipped if no row of it attends to any of the
+// keys. A causal mask therefore wastes about (NR + MR)/2 keys per row, not half
+// a block: 4% for T = 1024 rows with 8 x 32 tiles.
 //
-// tests/exec/kernels/attention_kernels_test.cc compares with loops.
+// tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
 #include <limits>
 
@@ -30,8 +30,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-// MR x vectors of sums: 32 registers hold 8 x 2 and leave room, 16 hold
-// 4 x 2. A panel of at least four columns lets rows be packed by four.
+// MR x vectors of sums: 32 registers hold 8 x 2 with some to spare, 16 hold 4 x
+// 2. A panel of at least four columns lets rows be packed by four.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 constexpr int64_t kRows = 8;
 constexpr int64_t kVectors = 2;
@@ -46,7 +46,7 @@ constexpr int64_t kTilesPerBlock = 128 / kRows;
 // Row stride of scores; not a power of two, so rows spread over cache sets.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 
-// Rows prefetched ahead of packing; past the end that does nothing.
+// Rows prefetched ahead of packing; prefetching past the end has no effect.
 constexpr int64_t kAhead = 8;
 
 HWY_INLINE int64_t PanelWidth() {  // NR
@@ -77,7 +77,7 @@ struct Work {
 };
 
 #if HWY_TARGET != HWY_SCALAR
-// The 128-bit blocks of v, `step` floats apart.
+// Stores the 128-bit blocks of v, `step` floats apart.
 template <class D, class V>
 HWY_INLINE void StoreBlocks(D d, V v, float* HWY_RESTRICT dst, int64_t step) {
   if constexpr (hn::MaxLanes(D()) > 4) {
@@ -92,7 +92,7 @@ HWY_INLINE void StoreBlocks(D d, V v, float* HWY_RESTRICT dst, int64_t step) {
 
 #endif
 
-// Four rows of `count` floats to columns: dst[c * stride + r] for r < 4.
+// Transposes four rows of `count` floats: dst[c * stride + r] for r < 4.
 HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
                               int64_t count, float* HWY_RESTRICT dst,
                               int64_t stride) {
@@ -128,7 +128,8 @@ HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
   }
 }
 
-// acc[r][v] += a[k*AStep + r*AStride] * b[k*NR + v*N] over k, in order.
+// Computes acc[r][v] += a[k*AStep + r*AStride] * b[k*NR + v*N] over k, in
+// order.
 template <int64_t kAStep, int64_t kAStride>
 HWY_INLINE void MultiplyTile(const float* HWY_RESTRICT a,
                              const float* HWY_RESTRICT b, int64_t count,
@@ -272,8 +273,8 @@ void PackValues(const AttentionSlice& in, int64_t first, int64_t count,
   }
 }
 
-// Keys [begin, end) of the block at `first`, seen by some row of the tile,
-// relative to the block.
+// Keys [begin, end) of the block at `first` that some row of the tile attends
+// to, relative to the block.
 struct Seen {
   int64_t begin, end;
 };
@@ -282,7 +283,7 @@ HWY_INLINE Seen SeenIn(const RowTile& tile, int64_t first, int64_t count) {
           HWY_MIN(tile.end - first, count)};
 }
 
-// Tiles [from, to) against the packed block of keys.
+// Processes tiles [from, to) with the packed block of keys.
 void AttendBlock(const AttentionSlice& in, const AttentionState& state,
                  int64_t first, int64_t count, int64_t from, int64_t to,
                  const Work& work) {
@@ -349,7 +350,7 @@ HWY_INLINE bool AnySeen(const Work& work, int64_t from, int64_t to,
   return false;
 }
 
-// Between the caller's rows [G*T, Dv] and the tiles' panels.
+// Copies between the caller's rows [G*T, Dv] and the tiles' panels.
 template <bool kIn>
 void CopyOut(const AttentionSlice& in, const AttentionState& state,
              const Work& work) {
@@ -368,7 +369,7 @@ void CopyOut(const AttentionSlice& in, const AttentionState& state,
         const int64_t at = tile.head * in.query_rows + tile.row + r;
         float* const row = state.out + at * in.value_dim + p * nr;
         if (kIn && state.max[at] == -std::numeric_limits<float>::infinity()) {
-          FillZero(panel, nr);  // nothing was gathered yet
+          FillZero(panel, nr);  // nothing is accumulated yet
         } else if (kIn) {
           CopyFloats(row, dims, panel);
           FillZero(panel + dims, nr - dims);

@@ -1,6 +1,7 @@
-// Rounding to a row's own steps. int8 keeps the largest magnitude as a float
-// and lets it be 127.5 steps, so that both ends are used; quantised matmuls
-// use as many steps on either side. A row of zeros has no step.
+// Rounds rows to steps of their own. int8 stores the largest magnitude as a
+// float, which stands for 127.5 steps, so that both ends of the range are used;
+// quantised matmuls use as many steps on either side. A row of zeros has step
+// 0.
 //
 //   [1, -0.5]  ->  scale 1, 127 and -64  ->  0.996 and -0.502
 #include "exec/kernels/quantize.h"
@@ -24,7 +25,8 @@ float LargestMagnitude(std::span<const float> x) {
   float largest = 0;
   for (float value : x) {
     const float size = std::fabs(value);
-    if (!(size <= largest)) largest = size;  // a NaN sticks: none is <= it
+    if (!(size <= largest))
+      largest = size;  // a NaN stays the largest: nothing compares <= with it
     if (std::isnan(largest)) break;
   }
   return largest;
@@ -41,7 +43,7 @@ void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q) {
   if (scale == 0 || !std::isfinite(scale)) return;
   const float factor = 127.5f / scale;
   for (size_t i = 0; i < x.size(); ++i) {
-    // A subnormal scale has no finite inverse: divide there.
+    // A subnormal scale has no finite inverse: divide instead.
     const double value = std::isfinite(factor)
                              ? double{x[i] * factor}
                              : double{x[i]} * 127.5 / double{scale};

@@ -1,5 +1,5 @@
-// Memory that a thread keeps between calls of the kernels, so that none of
-// them allocates in a loop.
+// Memory that a thread keeps between calls of the kernels, so that no call
+// allocates in a loop.
 #ifndef SHARDC_EXEC_KERNELS_SCRATCH_H_
 #define SHARDC_EXEC_KERNELS_SCRATCH_H_
 
@@ -13,8 +13,8 @@ class Scratch {
  public:
   static constexpr size_t kAlign = 64;  // bytes: a cache line, a widest vector
 
-  // Starts a new round of Take; what an earlier round gave is void. Grows
-  // to `bytes`, never shrinks.
+  // Begins a new round of Take calls and invalidates earlier results. Grows to
+  // `bytes`, never shrinks.
   void Reset(size_t bytes) {
     if (size_ < bytes + kAlign) {
       size_ = bytes + kAlign;
@@ -24,8 +24,8 @@ class Scratch {
     used_ = (kAlign - at % kAlign) % kAlign;
   }
 
-  // `count` elements, aligned, not initialised. The sum of Bytes(count) over
-  // a round must not exceed what Reset was given.
+  // Returns `count` elements, aligned, not initialised. The sum of Bytes(count)
+  // over a round must not exceed the size given to Reset.
   template <typename T>
   T* Take(size_t count) {
     T* const out = reinterpret_cast<T*>(bytes_.get() + used_);
