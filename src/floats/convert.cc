@@ -1,5 +1,6 @@
-// One instruction set or another is chosen below this; what is asked for here
-// is only which pair of types. From float64 each element is rounded alone.
+// Converts arrays of floats. convert_simd.cc chooses the instruction set; this
+// file chooses the pair of types. float64 inputs are rounded one at a time,
+// since no instruction rounds a double to 16 bits in one step.
 #include "floats/convert.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace shardc {
 namespace {
 
-// No instruction rounds a double to 16 bits once.
+// No instruction rounds a double to 16 bits in one step.
 template <class To, class Round>
 void FromDoubles(const void* in, void* out, size_t count, Round round) {
   const auto* from = static_cast<const char*>(in);

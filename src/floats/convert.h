@@ -1,6 +1,6 @@
-// Many floats of one type to another, rounded to nearest with ties to even,
-// in one step, by vectors where the processor has them: bit for bit what
-// half.h does to each.
+// Converts many floats of one type to another, rounded to nearest with ties to
+// even in one step, by vector instructions where the processor has them. The
+// bits equal those of half.h for each element.
 #ifndef SHARDC_FLOATS_CONVERT_H_
 #define SHARDC_FLOATS_CONVERT_H_
 
@@ -12,10 +12,10 @@
 
 namespace shardc {
 
-// From F64, F32, F16 or BF16 to F32, F16 or BF16.
+// Returns true from F64, F32, F16 or BF16 to F32, F16 or BF16.
 bool CanConvert(Dtype from, Dtype to);
 
-// `in` and `out` do not overlap and need no alignment. CanConvert holds.
+// `in` and `out` must not overlap and need no alignment; CanConvert must hold.
 void ConvertFloats(Dtype from, Dtype to, const void* in, void* out,
                    size_t count);
 
@@ -24,7 +24,7 @@ void Bf16ToF32(std::span<const uint16_t> x, std::span<float> out);
 void F32ToF16(std::span<const float> x, std::span<uint16_t> out);
 void F16ToF32(std::span<const uint16_t> x, std::span<float> out);
 
-// Rounds each to the values of F16 or BF16; other dtypes leave them.
+// Rounds each element to a value of F16 or BF16; other dtypes change nothing.
 void RoundAll(Dtype dtype, std::span<float> x);
 
 }  // namespace shardc

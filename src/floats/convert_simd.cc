@@ -1,5 +1,6 @@
-// A whole vector is loaded, made float32, and stored as what is asked for; the
-// elements after the last whole vector are done in a padded copy.
+// Loads a full vector, converts it to float32, and stores it as the target
+// type; the elements after the last full vector go through a padded copy.
+// Example: 10 float16 on AVX2 are one vector of 8 and a padded copy of 2.
 #include "floats/convert_simd.h"
 
 #include <cstdint>

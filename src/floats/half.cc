@@ -1,7 +1,9 @@
-// From float the classic integer forms are used, as they are on every path
-// that stores a result; from double a plain one that scales to the format's
-// quantum and rounds there. tests/floats/half_test.cc holds each against the
-// other around every midpoint between neighbours.
+// Conversions to and from float16 and bfloat16. From float they use the classic
+// integer forms, which every path that stores a result uses too; from double a
+// plain form that scales to the format's quantum and rounds there. Example:
+// 65520 is halfway between float16's largest number 65504 and 65536, and
+// becomes infinity. tests/floats/half_test.cc compares the forms around every
+// midpoint between neighbours.
 #include "floats/half.h"
 
 #include <bit>
@@ -10,8 +12,8 @@
 namespace shardc {
 namespace {
 
-// Precision in bits (with the hidden one), least normal exponent, and the
-// first magnitude that becomes infinity.
+// Precision in bits (with the hidden one), least normal exponent, and the first
+// magnitude that becomes infinity.
 struct Format {
   int precision;
   int min_exponent;
@@ -19,10 +21,10 @@ struct Format {
   double overflow;
 };
 constexpr Format kFloat16{11, -14, 0x1p-14, 65520.0};
-// (2 - 2^-8) * 2^127: halfway between the largest and the next power.
+// (2 - 2^-8) * 2^127: halfway between the largest number and the next power.
 constexpr Format kBFloat16{8, -126, 0x1p-126, 0x1.FFp127};
 
-// Nearest value of the format, still as a double.
+// Returns the nearest value of the format, as a double.
 double RoundToFormat(double x, const Format& format) {
   if (!std::isfinite(x) || x == 0) return x;
   if (std::fabs(x) >= format.overflow) return std::copysign(INFINITY, x);
@@ -30,7 +32,7 @@ double RoundToFormat(double x, const Format& format) {
     const int quantum = format.min_exponent - (format.precision - 1);
     return std::ldexp(std::nearbyint(std::ldexp(x, -quantum)), quantum);
   }
-  // Half a step less one, plus one if odd; a carry raises the exponent.
+  // Add half a step less one, plus one if odd; a carry raises the exponent.
   const int drop = 53 - format.precision;
   auto bits = std::bit_cast<uint64_t>(x);
   bits += (uint64_t{1} << (drop - 1)) - 1 + ((bits >> drop) & 1);
@@ -43,19 +45,20 @@ uint16_t Float16Bits(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 16) & 0x8000;
   uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) {  // NaN: quiet, upper payload kept
+  if (magnitude > 0x7f800000) {  // NaN: quiet, upper payload bits kept
     return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
   }
   if (magnitude >= 0x477ff000) {  // 65520 and above
     return static_cast<uint16_t>(sign | 0x7c00);
   }
   if (magnitude < 0x38800000) {
-    // Below 2^-14: next to 0.5 a float's steps are float16's subnormal ones.
+    // Below 2^-14: near 0.5 the steps of a float are float16's subnormal steps.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(
         sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
   }
-  // Exponent bias from 127 to 15, plus half a step less one, plus one if odd.
+  // Change the exponent bias from 127 to 15; add half a step less one, plus one
+  // if odd.
   magnitude -= (112u << 23) - 0xfff - ((magnitude >> 13) & 1);
   return static_cast<uint16_t>(sign | (magnitude >> 13));
 }

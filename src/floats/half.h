@@ -1,10 +1,10 @@
 // Room: floats. 16-bit floats to float32 and back, one at a time here, many in
-// convert.h. Knows model.
+// convert.h. Includes model.
 //
-// float16 and bfloat16: values between nearest neighbours go to the nearer,
-// ties to the even one; subnormals are kept; too large is infinity; a NaN
-// stays one, quiet, with its sign and upper payload bits. Conversions to float
-// are exact. convert.h's vector code gives the same bits.
+// float16 and bfloat16 round to nearest, ties to even; subnormals are kept;
+// numbers that are too large become infinity; a NaN stays a NaN, quiet, with
+// its sign and upper payload bits. Conversions to float are exact. The vector
+// code of convert.h gives the same bits.
 #ifndef SHARDC_FLOATS_HALF_H_
 #define SHARDC_FLOATS_HALF_H_
 
@@ -22,12 +22,12 @@ uint16_t BFloat16Bits(float x);
 uint16_t BFloat16Bits(double x);
 float FromBFloat16(uint16_t bits);
 
-// The value of F32, F16 or BF16 nearest to x, rounded once. Other dtypes: x
-// as float.
+// Returns the value of F32, F16 or BF16 nearest to x, rounded once; for other
+// dtypes x as float.
 float RoundTo(Dtype dtype, double x);
 float RoundTo(Dtype dtype, float x);
 
-// Unit roundoff: 2^-24, 2^-11, 2^-8.
+// Returns the unit roundoff: 2^-24, 2^-11, 2^-8.
 double UnitRoundoff(Dtype dtype);
 
 }  // namespace shardc

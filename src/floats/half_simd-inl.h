@@ -1,7 +1,7 @@
-// float16 and bfloat16 to float32 and back, a vector at a time, once per
-// target: included inside HWY_NAMESPACE files after hwy/highway.h, hence the
-// toggled guard. Integer arithmetic, or instructions of the same result, so
-// that every target gives the bits of half.h.
+// float16 and bfloat16 to float32 and back, a vector at a time, compiled once
+// per target: included inside HWY_NAMESPACE files after hwy/highway.h, hence
+// the toggled guard. Uses integer arithmetic, or instructions with the same
+// result, so that every target gives the bits of half.h.
 #if defined(SHARDC_FLOATS_HALF_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_FLOATS_HALF_SIMD_INL_H_
 #undef SHARDC_FLOATS_HALF_SIMD_INL_H_
@@ -20,12 +20,12 @@ using DH = hn::Rebind<uint16_t, DF>;
 using VF = hn::Vec<DF>;
 using VU = hn::Vec<DU>;
 
-// Lanes(DF()) 16-bit values, each in the low half of a lane.
+// Loads Lanes(DF()) 16-bit values, each to the low half of a lane.
 HWY_INLINE VU LoadHalves(const uint16_t* p) {
   return hn::PromoteTo(DU(), hn::LoadU(DH(), p));
 }
 HWY_INLINE void StoreHalves(VU wide, uint16_t* p) {
-  // At most 16 bits: nothing saturates.
+  // At most 16 bits are set: nothing saturates.
   hn::StoreU(hn::DemoteTo(DH(), hn::BitCast(DI(), wide)), DH(), p);
 }
 
@@ -33,8 +33,8 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
   return hn::BitCast(DF(), hn::ShiftLeft<16>(LoadHalves(p)));
 }
 
-// Where the processor has instructions for it they are taken; they round and
-// treat NaNs as half.h does.
+// Uses the processor's instructions where it has them; they round and treat
+// NaNs as half.h does.
 #undef SHARDC_FLOAT16_INSTRUCTIONS
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 #define SHARDC_FLOAT16_INSTRUCTIONS 1
@@ -42,7 +42,8 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
 #define SHARDC_FLOAT16_INSTRUCTIONS 0
 #endif
 
-// A signalling NaN may stay one, which no arithmetic tells from a quiet one.
+// A signalling NaN may stay signalling, which arithmetic does not distinguish
+// from a quiet one.
 HWY_INLINE VF LoadFloat16(const uint16_t* p) {
 #if SHARDC_FLOAT16_INSTRUCTIONS
   const hn::Rebind<hwy::float16_t, DF> d16;
@@ -50,7 +51,7 @@ HWY_INLINE VF LoadFloat16(const uint16_t* p) {
 #else
   const DF df;
   const DU du;
-  // Moves the exponent with a product, exact for subnormals too.
+  // Moves the exponent by a multiplication, which is exact for subnormals too.
   const VU wide = LoadHalves(p);
   const VU sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(du, 0x8000)));
   const VU rest = hn::ShiftLeft<13>(hn::And(wide, hn::Set(du, 0x7fff)));
@@ -64,7 +65,7 @@ HWY_INLINE VF LoadFloat16(const uint16_t* p) {
 #endif
 }
 
-// The same with quiet NaNs.
+// LoadFloat16 with quiet NaNs.
 HWY_INLINE VF LoadQuietFloat16(const uint16_t* p) {
   const VF x = LoadFloat16(p);
 #if SHARDC_FLOAT16_INSTRUCTIONS
@@ -94,8 +95,9 @@ HWY_INLINE void StoreFloat16(VF x, uint16_t* p) {
   const hn::Rebind<hwy::float16_t, DF> d16;
   hn::StoreU(hn::BitCast(DH(), hn::DemoteTo(d16, x)), DH(), p);
 #else
-  // Normal results: drop 13 bits, rounding in the integer. Subnormal ones: the
-  // adder rounds, at a power of two whose last bit is float16's smallest step.
+  // Normal results: drop 13 bits with integer rounding. Subnormal ones: an
+  // addition rounds, at a power of two whose last bit is float16's smallest
+  // step.
   const DF df;
   const DI di;
   const DU du;
@@ -110,7 +112,7 @@ HWY_INLINE void StoreFloat16(VF x, uint16_t* p) {
                            hn::BitCast(du, half));
   const auto at = hn::BitCast(di, a);
   const auto is = [&](auto mask) HWY_ATTR { return hn::RebindMask(du, mask); };
-  // From 65520 on the nearest is infinity; below 2^-14 it is subnormal.
+  // From 65520 on the nearest value is infinity; below 2^-14 it is subnormal.
   VU y = hn::IfThenElse(is(hn::Lt(at, hn::Set(di, 0x38800000))), small, normal);
   y = hn::IfThenElse(is(hn::Gt(at, hn::Set(di, 0x477fefff))),
                      hn::Set(du, 0x7c00), y);

@@ -1,5 +1,6 @@
-// A target runs where the processor has all that it is compiled for and the
-// system saves its registers, which `__builtin_cpu_supports` looks at too.
+// A target can run if the processor has all instructions that it is compiled
+// for and the operating system saves its registers; `__builtin_cpu_supports`
+// checks both. For example AVX-512 needs the OS to save the zmm registers.
 #include "floats/targets_simd.h"
 
 #include <hwy/highway.h>
@@ -19,7 +20,7 @@ namespace {
 
 enum Register : size_t { kEcx = 2 };
 
-// For what not every compiler knows by name.
+// For instruction sets that some compilers have no name for.
 bool Has(unsigned leaf, Register where, unsigned bit) {
   unsigned registers[4] = {};
   return __get_cpuid_count(leaf, 0, &registers[0], &registers[1], &registers[2],

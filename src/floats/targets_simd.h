@@ -1,8 +1,9 @@
-// Which of the targets that Highway compiles for is run. It is asked of the
-// processor here, at the first call: Highway's own detection is in a library
-// that measures clocks as it is loaded, 3 ms in every run of every command.
+// Chooses which of the targets that Highway compiled runs. The processor is
+// queried here, at the first call: Highway's own detection is in a library that
+// measures clocks when it is loaded, which costs 3 ms in every run of every
+// command.
 //
-//   SIMD_EXPORT(Fold);  // once, beside the function of all targets
+//   SIMD_EXPORT(Fold);  // once, next to the function of all targets
 //   SIMD_DISPATCH(Fold)(bytes, count);
 #ifndef SHARDC_FLOATS_TARGETS_SIMD_H_
 #define SHARDC_FLOATS_TARGETS_SIMD_H_
@@ -12,13 +13,13 @@
 
 namespace shardc {
 
-// Sets of targets are Highway's, a bit each; the lowest is the best.
+// Sets of targets are Highway's, a bit each; the lowest bit is the best target.
 int64_t DetectedTargets();
-// Those to run from now on instead, for tests; 0: those detected.
+// Runs only these targets from now on, for tests; 0 restores those detected.
 void UseTargets(int64_t targets);
 
-// In the tables below, where those `compiled` are; the last place is of what
-// runs everywhere.
+// Returns the index in the tables below, which have the `compiled` targets in
+// order; the last index is the portable target.
 size_t TargetIndex(int64_t compiled);
 
 }  // namespace shardc

@@ -1,9 +1,9 @@
-// Every rank shares what it knows and all draw the same conclusion from it.
-// Replicas on several ranks are not sent about: a rank shares 128 bits that
-// follow from every bit of an array, and only of two arrays that differ there
-// is one sent, to find the place.
+// Ranks agree on results: every rank shares what it knows, and all compute the
+// same conclusion. Arrays that are replicated on several ranks are not sent
+// whole: a rank shares a digest of 128 bits of each, and only if two digests
+// differ is one array sent, to find the first element that differs.
 //
-//   rank 0 complains of device 1, rank 1 of device 2  ->  device 1, on both
+//   rank 0 reports device 1, rank 1 reports device 2  ->  device 1, on both
 #include "exec/machine/agreement.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void PutText(const std::string& text, Packet& out) {
   PutAll(text, out);
 }
 
-// Reads what the above wrote, from a rank of the same program.
+// Reads what AppendPacket wrote on a rank of the same program.
 class Reader {
  public:
   explicit Reader(const Packet& bytes) : left_(bytes) {}
@@ -49,7 +49,7 @@ class Reader {
   std::string Text() { return All<std::string>(); }
 
  private:
-  // As many as there are, where less is left than the count says.
+  // Reads as many elements as the count gives, fewer if the packet ends.
   template <class Range>
   Range All() {
     constexpr size_t kWidth = sizeof(typename Range::value_type);
@@ -90,7 +90,7 @@ Complaint Read(Reader& in) {
   return out;
 }
 
-// Two numbers that follow from all bits of an array.
+// A digest of all bits of an array.
 struct Digest {
   uint64_t first = 0x9e3779b97f4a7c15, second = 0xc2b2ae3d27d4eb4f;
 
@@ -116,7 +116,7 @@ struct Told {
   int64_t first = 0, second = 0;
 };
 
-// What each device listed holds, as far as it is told, by device.
+// Returns what each listed device holds, as far as it was reported.
 std::map<int, Told> Tell(const SimMesh& mesh, const ShardedTensor& tensor,
                          const std::vector<const std::vector<int>*>& groups) {
   Packet own;
@@ -154,7 +154,7 @@ std::map<int, Told> Tell(const SimMesh& mesh, const ShardedTensor& tensor,
   return out;
 }
 
-// Where two arrays of the same shape differ, known to all ranks.
+// Returns where two arrays of the same shape differ, the same on all ranks.
 int64_t PlaceOf(const SimMesh& mesh, const ShardedTensor& tensor, int first,
                 int other) {
   Crossing crossing(mesh);
@@ -208,7 +208,7 @@ Ledger SumOverRanks(Transport* transport, const Ledger& own) {
     from = end;
   }
   std::vector<int64_t> moved = {own.crossed()};
-  // A rank none of whose devices sent by a kind has no list of it.
+  // A rank without devices that used a collective has no list for it.
   int64_t longest = 0;
   for (const LedgerEntry& entry : own.entries()) {
     longest = std::max(longest, static_cast<int64_t>(entry.sent.size()));

@@ -1,5 +1,5 @@
-// Arrays are row-major and copies of blocks are runs along the last
-// dimension; the counters of the others are carried like an odometer's.
+// Arrays are row-major. A block is copied as runs along the last dimension, and
+// the indices of the other dimensions count up with carries:
 //
 //   [1:3, 2:6] of [4, 8]  ->  runs of 4 from 10 and from 18
 #include "exec/machine/buffer.h"
@@ -14,8 +14,8 @@
 namespace shardc::exec {
 namespace {
 
-// Runs of elements that are contiguous in both blocks, by recursion over the
-// leading dimensions.
+// Calls back for runs of elements that are contiguous in both blocks, by
+// recursion over the leading dimensions.
 template <class T>
 void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
               const Shape& from_start, std::vector<T>& to,
@@ -60,7 +60,7 @@ int64_t FirstBits(const std::vector<T>& a, const std::vector<T>& b) {
   return -1;
 }
 
-// The elements of both, in the vector that holds them.
+// Calls f with the vectors that hold the elements of both buffers.
 template <class A, class B, class F>
 auto WithElements(A& a, B& b, const F& f) {
   if (a.IsWide()) return f(a.wide, b.wide);

@@ -1,4 +1,4 @@
-// One tensor's elements in row-major order, as a device or the host holds it.
+// The elements of one tensor in row-major order, on a device or on the host.
 #ifndef SHARDC_EXEC_MACHINE_BUFFER_H_
 #define SHARDC_EXEC_MACHINE_BUFFER_H_
 
@@ -11,10 +11,9 @@
 
 namespace shardc::exec {
 
-// Real dtypes (F32, BF16, F16) keep each element's value in `real`, where all
-// three are exact, F64 in `wide`; whole ones (I32, I8, BOOL) in `whole`.
-// `dtype` says how wide an element is in memory and on the wire, and which
-// values may occur.
+// F32, BF16 and F16 keep each element's value in `real`, where all three are
+// exact, F64 in `wide`; I32, I8 and BOOL in `whole`. `dtype` sets how wide an
+// element is in memory and on the network, and which values are allowed.
 struct Buffer {
   Shape shape;
   Dtype dtype = Dtype::kF32;
@@ -23,46 +22,47 @@ struct Buffer {
   std::vector<double> wide = {};
 
   static Buffer Zeros(Shape shape, Dtype dtype);
-  // A shape without elements, for what asks whether a program can be formed:
-  // it is cut and moved like any other, and no element is there to be read.
+  // Returns a shape without elements, for checks whether a program can be
+  // formed: it is sharded and resharded like any other, and no element is read.
   static Buffer Hollow(Shape shape, Dtype dtype);
   bool IsHollow() const;
 
-  bool IsReal() const;  // held in `real`
+  bool IsReal() const;  // whether `real` holds the elements
   bool IsWide() const { return dtype == Dtype::kF64; }
   int64_t Elements() const;
-  int64_t Bytes() const;  // in `dtype`'s width, not this program's
-  // Size of dimension `dim`.
+  int64_t Bytes() const;  // at the width of `dtype`, not of this program
+  // Returns the size of dimension `dim`.
   int64_t Dim(size_t dim) const { return shape[dim]; }
 };
 
 bool IsRealDtype(Dtype dtype);
-// Elements of a shape; shapes here have passed the readers' bounds.
+// Returns the product of the sizes; the readers bound shapes, so it fits.
 int64_t ElementsOf(const Shape& shape);
-// Row-major offset of a position, and its inverse.
+// Return the row-major offset of a position, and the position of an offset.
 int64_t OffsetOf(const Shape& shape, const Shape& position);
 Shape PositionOf(const Shape& shape, int64_t offset);
 
-// Copies a block of `extent` elements a dimension between two arrays of the
-// same rank and dtype kind. Both blocks must lie inside their arrays.
+// Copies a block with `extent` elements in each dimension between two arrays of
+// the same rank and dtype kind. Both blocks must be inside their arrays.
 void CopyBlock(const Buffer& from, const Shape& from_start, Buffer& to,
                const Shape& to_start, const Shape& extent);
-// The block as an array of its own.
+// Returns the block as an array.
 Buffer SliceBlock(const Buffer& from, const Shape& start, const Shape& extent);
-// `from` restricted to [begin, begin + length) of `dim`.
+// Returns `from` restricted to [begin, begin + length) of `dim`.
 Buffer SliceDim(const Buffer& from, size_t dim, int64_t begin, int64_t length);
-// Parts of equal shape one after the other along `dim`.
+// Concatenates parts of equal shape along `dim`.
 Buffer ConcatDim(const std::vector<const Buffer*>& parts, size_t dim);
-// Dimension i of the result is dimension `order[i]` of `from`.
+// Returns the transpose whose dimension i is dimension `order[i]` of `from`.
 Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order);
 
-// What a narrow dtype holds of each element; others stay.
+// Rounds each element to a value of its narrow dtype; other dtypes stay.
 void RoundTo(Buffer& buffer);
 
-// Equal shape, dtype and bits: -0 differs from 0, NaNs compare by payload.
+// Returns whether shape, dtype and bits are equal: -0 differs from 0, NaNs
+// compare by payload.
 bool BitEqual(const Buffer& a, const Buffer& b);
-// Row-major offset of the first element whose bits differ, or -1. The shapes
-// are equal.
+// Returns the row-major offset of the first element whose bits differ, or -1.
+// The shapes must be equal.
 int64_t FirstDifference(const Buffer& a, const Buffer& b);
 
 }  // namespace shardc::exec

@@ -1,7 +1,7 @@
-// A collective is done group by group on the devices' arrays, and what each
-// sends is recorded as a ring of that size would send it. Reductions add in
-// ascending order of members and once for all, so every member has the same
-// bits, on any number of threads.
+// A collective runs group by group on the devices' arrays and records the bytes
+// that a ring of that size would send. Reductions add in ascending order of
+// members, once for all members, so every member has the same bits with any
+// number of threads.
 //
 //   all_gather over tp 4 of 8 bytes each  ->  32 bytes, 3 * 8 sent by each
 #include "exec/machine/collectives.h"
@@ -20,7 +20,7 @@ int64_t ElementBytes(const Buffer& array) { return DtypeBits(array.dtype) / 8; }
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Group by group: `body(group)` with the members' device ids.
+// Calls `body(group)` with the device ids of each group's members.
 void ForGroups(Machine& machine, const AxisGroup& axes,
                const std::function<void(const std::vector<int>&)>& body) {
   for (const std::vector<int>& group : machine.mesh().Groups(axes)) {
@@ -35,7 +35,7 @@ void Record(Machine& machine, const CollectiveCall& call,
   machine.ledger().Record(call.kind, call.axes, n, std::move(sent), call.what);
 }
 
-// The members' arrays reduced in ascending group index.
+// Reduces the members' arrays in ascending group index.
 Buffer ReduceGroup(const std::vector<int>& group, const CollectiveCall& call) {
   const PerDevice& in = *call.in;
   Buffer total = in[At(group[0])];

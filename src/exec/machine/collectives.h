@@ -1,11 +1,13 @@
 // Collectives over any set of mesh axes. Each takes one buffer per device, all
-// of one shape and dtype, returns one per device, and writes to the ledger.
+// of one shape and dtype, returns one per device, and adds an entry to the
+// ledger.
 //
-// A group's order is the index along the axis list. Reductions add in
-// ascending group index for every element and member, so replicas agree in
-// bits (a real ring rotates the order: within tolerance, not in bits).
+// Members of a group are ordered by their index along the axis list. Reductions
+// add in ascending group index for every element and member, so replicas agree
+// in bits. (A real ring rotates the order: its results agree within tolerance,
+// not in bits.)
 //
-// All of them are one kind of call, which goes through the machine's
+// Every collective is a CollectiveCall, which goes through the machine's
 // CollectiveSeam.
 #ifndef SHARDC_EXEC_MACHINE_COLLECTIVES_H_
 #define SHARDC_EXEC_MACHINE_COLLECTIVES_H_
@@ -27,52 +29,52 @@ using PerDevice = std::vector<Buffer>;  // by device id
 enum class Reduce : uint8_t { kSum, kMax };
 using Edge = std::pair<int64_t, int64_t>;  // (source, target) group indices
 
-// What a program asks of the network. A kind reads what concerns it.
+// The arguments of a collective. Each kind reads the members it needs.
 struct CollectiveCall {
   Collective kind = Collective::kAllGather;
   AxisGroup axes = {};
   const PerDevice* in = nullptr;
   size_t dim = 0;         // joined, scattered, or split by all_to_all
-  size_t concat_dim = 0;  // all_to_all's other one
+  size_t concat_dim = 0;  // the dimension that all_to_all joins
   Reduce reduce = Reduce::kSum;
-  bool rounds = false;  // what was reduced, before it leaves who did
+  bool rounds = false;  // round a reduced value before it leaves its reducer
   std::span<const Edge> edges = {};
   int64_t root = 0;
   std::string_view what = {};  // the tensor moved
 };
-// The call as it stands.
+// Runs the call without the machine's CollectiveSeam.
 PerDevice RunCollective(Machine& machine, const CollectiveCall& call);
 
 struct CollectiveSeam {
   std::function<PerDevice(Machine&, const CollectiveCall&)> run = RunCollective;
 };
 
-// Parts are joined along `dim`.
+// Concatenates the members' shards along `dim`.
 PerDevice AllGather(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, size_t dim, std::string_view what);
-// Sum, then member i keeps slice i of `dim`, which the group's size divides.
+// Adds, then member i keeps slice i of `dim`, which the group's size divides.
 PerDevice ReduceScatter(Machine& machine, const AxisGroup& axes,
                         const PerDevice& in, size_t dim, std::string_view what,
                         bool rounds = false);
 PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, Reduce reduce, std::string_view what,
                     bool rounds = false);
-// Member i sends slice j of `split_dim` to member j, which joins what it
+// Member i sends slice j of `split_dim` to member j, which concatenates what it
 // receives along `concat_dim` in the senders' order.
 PerDevice AllToAll(Machine& machine, const AxisGroup& axes, const PerDevice& in,
                    size_t split_dim, size_t concat_dim, std::string_view what);
-// `edges` are (source, target) group indices; a device that no edge reaches
+// `edges` are (source, target) group indices; a device that is no target
 // receives zeros. No two edges share a target.
 PerDevice Ppermute(Machine& machine, const AxisGroup& axes, const PerDevice& in,
                    const std::vector<Edge>& edges, std::string_view what);
-// Everyone receives the buffer of group index `root`.
+// Every member receives the buffer of group index `root`.
 PerDevice Broadcast(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, int64_t root, std::string_view what);
 
-// Another part of a reduction, element by element.
+// Adds one more part to a reduction, element by element.
 void Accumulate(const Buffer& part, Reduce reduce, Buffer& total);
 
-// (i, i + 1 mod n): the edges of one ring step.
+// Returns (i, i + 1 mod n): the edges of one ring step.
 std::vector<Edge> RingEdges(int64_t n);
 
 }  // namespace shardc::exec

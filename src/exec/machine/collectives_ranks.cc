@@ -1,10 +1,11 @@
-// What a member owes another goes straight to it, in one exchange of all
-// ranks; an all_reduce is two of them, as each member adds one chunk, in
-// ascending order of members, and hands it round. So the bits are those of one
-// process, and the bytes in all those that the ledger records for a ring.
+// Collectives over several processes. What one member owes another is sent
+// directly, in one exchange of all ranks. An all_reduce takes two exchanges:
+// each member adds one chunk, in ascending order of members, and then sends it
+// to the others. The bits therefore equal those of one process, and the total
+// bytes equal those that the ledger records for a ring.
 //
 //   all_reduce of 5 elements over tp 2: member 0 adds elements 0 and 1, member
-//   1 the rest; 3 + 2 elements go over, then 2 + 3: 10 = 2 (n - 1) 5
+//   1 the rest; 3 + 2 elements are sent, then 2 + 3: 10 = 2 (n - 1) 5
 #include "exec/machine/collectives_ranks.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Elements [begin, end) in row-major order, in one dimension.
+// Returns elements [begin, end) in row-major order as one dimension.
 Buffer Stretch(const Buffer& from, int64_t begin, int64_t end) {
   Buffer out;
   out.shape = {end - begin};
@@ -84,7 +85,7 @@ class Across {
 
   int64_t ElementBytes() const { return DtypeBits(sample_.dtype) / 8; }
 
-  // Members of all groups that are held here, with their index.
+  // Calls body for the members of all groups that this rank holds, with index.
   void ForHeld(const std::function<void(const Group&, int64_t, int)>& body) {
     for (const Group& group : groups_) {
       for (int64_t i = 0; i < n_; ++i) {
@@ -98,9 +99,9 @@ class Across {
   using BlockOf = std::function<Buffer(const Buffer& own, int64_t to)>;
   using Join = std::function<void(int device, int64_t i, std::vector<Buffer>)>;
 
-  // Every member's `block(its array of `in`, j)` at member j, where it is of
-  // `shape(from, j)`, joined by `join(device, its index, blocks in the members'
-  // order)`.
+  // Sends every member's `block(its array of `in`, j)` to member j, where it
+  // has shape `shape(from, j)`, and passes the blocks in the members' order to
+  // `join(device, its index, blocks)`.
   void Everyone(const PerDevice& in, const ShapeOf& shape, const BlockOf& block,
                 const Join& join) {
     Crossing crossing(mesh_);
@@ -129,7 +130,7 @@ class Across {
     machine_.ledger().Moved(call_.kind, crossing.sent(), crossing.crossed());
   }
 
-  // Whether members of one group are on several ranks.
+  // Returns whether members of one group are on several ranks.
   bool Apart() const {
     return std::any_of(groups_.begin(), groups_.end(), [&](const Group& g) {
       return std::any_of(g.begin(), g.end(), [&](int device) {
@@ -164,7 +165,7 @@ class Across {
 
   static Buffer Whole(const Buffer& own, int64_t) { return own; }
 
-  // Slice j of `dim` to every member j.
+  // Sends slice j of `dim` to each member j.
   void Slices(const Join& join) {
     Shape slice = sample_.shape;
     slice[call_.dim] /= n_;
@@ -192,7 +193,7 @@ class Across {
     });
   }
 
-  // Where member j's chunk begins.
+  // Returns where member j's chunk begins.
   int64_t ChunkBegin(int64_t j) const { return j * sample_.Elements() / n_; }
   int64_t ChunkLength(int64_t j) const {
     return ChunkBegin(j + 1) - ChunkBegin(j);
@@ -210,7 +211,7 @@ class Across {
         });
   }
 
-  // By device, the chunk that it adds.
+  // Returns for each device the sum of its chunk.
   PerDevice AddChunks() {
     PerDevice chunks(in_.size());
     Everyone(
@@ -273,7 +274,8 @@ class Across {
   const SimMesh& mesh_;
   const CollectiveCall& call_;
   const PerDevice& in_;
-  const Buffer& sample_;  // of a device held here; all are of one shape
+  const Buffer&
+      sample_;  // of a device on this rank; all devices have its shape
   int64_t n_;
   std::vector<Group> groups_;
   PerDevice out_;

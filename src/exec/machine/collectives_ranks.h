@@ -1,4 +1,4 @@
-// Collectives whose members are held by several ranks.
+// Collectives whose members are on several ranks.
 #ifndef SHARDC_EXEC_MACHINE_COLLECTIVES_RANKS_H_
 #define SHARDC_EXEC_MACHINE_COLLECTIVES_RANKS_H_
 
@@ -6,9 +6,9 @@
 
 namespace shardc::exec {
 
-// As RunCollective, in the same bits: each rank gives and gets the arrays of
-// its own devices, and records what these send. The other entries of the
-// result have a shape and no elements.
+// Does what RunCollective does, with the same bits: each rank passes and
+// receives the arrays of its own devices, and records what these send. The
+// other entries of the result have a shape and no elements.
 PerDevice RunAcrossRanks(Machine& machine, const CollectiveCall& call);
 
 }  // namespace shardc::exec

@@ -1,10 +1,10 @@
-// Parcels for one rank are laid one after the other, each after a line that
-// says whose it is; the ranks exchange them in one call. Elements go in the
-// width of their dtype, unless one of them is no value of it: then all go as
-// they are held, and the count of bytes shows it.
+// Parcels for one rank are concatenated, each after a header that names its
+// devices; ranks exchange them in one call. Elements have the width of their
+// dtype unless one of them is not a value of the dtype: then all are sent as
+// they are held, and the byte count shows it.
 //
 //   device 0 on rank 0 sends BF16 [3] to devices 1 and 2 on rank 1
-//     ->  rank 1 is sent two lines and 2 * 6 bytes
+//     ->  rank 1 receives two headers and 2 * 6 bytes
 #include "exec/machine/crossing.h"
 
 #include <cstring>
@@ -20,11 +20,11 @@ size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 struct Line {
   int32_t from = 0, to = 0;
-  int32_t dtype = 0, width = 0;  // bytes an element
+  int32_t dtype = 0, width = 0;  // bytes of an element
   int64_t elements = 0;
 };
 
-// The 16 bits of each, or nothing where a value would change.
+// Appends the 16 bits of each element; returns false if a value would change.
 bool Halves(Dtype dtype, const std::vector<float>& x,
             std::vector<uint16_t>& out) {
   out.resize(x.size());
@@ -40,7 +40,7 @@ bool Halves(Dtype dtype, const std::vector<float>& x,
          std::memcmp(x.data(), back.data(), x.size() * sizeof(float)) == 0;
 }
 
-// The 8 bits of each, of I8 and BOOL.
+// Appends the 8 bits of each element of I8 and BOOL.
 bool Eighths(const std::vector<int32_t>& x, std::vector<int8_t>& out) {
   for (const int32_t value : x) {
     if (value != static_cast<int8_t>(value)) return false;
@@ -55,7 +55,7 @@ int PutWidth(const std::vector<T>& all, Packet& out) {
   return sizeof(T);
 }
 
-// Bytes an element that were put.
+// Returns the bytes written for each element.
 int PutElements(const Buffer& block, Packet& out) {
   if (block.IsWide()) return PutWidth(block.wide, out);
   if (block.IsReal()) {

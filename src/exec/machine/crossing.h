@@ -1,4 +1,4 @@
-// What devices owe each other in one step, carried over ranks.
+// Blocks that devices send one another in one step, carried over ranks.
 #ifndef SHARDC_EXEC_MACHINE_CROSSING_H_
 #define SHARDC_EXEC_MACHINE_CROSSING_H_
 
@@ -14,29 +14,29 @@
 
 namespace shardc::exec {
 
-// A block on its way, in its dtype's own width where that loses nothing.
+// A block in transit, at its dtype's own width where that keeps every value.
 struct Parcel {
   int from = 0, to = 0;
   Buffer block;  // of one dimension
 };
 void PutParcel(int from, int to, const Buffer& block, Packet& out);
-// Nothing where the bytes are no parcels.
+// Returns false if the bytes are not a sequence of parcels.
 bool TakeParcels(std::span<const std::byte> bytes, std::vector<Parcel>& out);
 
 class Crossing {
  public:
   explicit Crossing(const SimMesh& mesh);
 
-  // From a device that is held here to another. Where that is held here too,
-  // only counted: whoever takes it reads what the sender has.
+  // Sends a block from a device of this rank. If the receiver is on this rank
+  // too, the block is only counted: the receiver reads the sender's buffer.
   void Send(int from, int to, const Buffer& block);
-  // By all ranks, once everything was sent.
+  // Exchanges the parcels; every rank calls this after its last Send.
   void Deliver();
-  // What a device that is held elsewhere sent to one that is held here.
+  // Returns what a device on another rank sent to a device of this rank.
   Buffer Take(int from, int to, Shape shape);
 
-  // Bytes that devices held here sent to others, by device; and how many of
-  // them went to another rank.
+  // Bytes that devices of this rank sent, by device; and how many of them went
+  // to another rank.
   const std::vector<int64_t>& sent() const { return sent_; }
   int64_t crossed() const { return crossed_; }
 

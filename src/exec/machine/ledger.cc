@@ -1,8 +1,8 @@
-// Entries in the order of the program. What a device sends is added up over
-// entries before devices are compared, so that the most is one device's:
+// Entries in program order. Bytes are added over entries for each device before
+// the maximum is taken, so that the maximum is one device's:
 //
 //   all_gather by 2 devices of 8 and 0 bytes, then of 0 and 6
-//     ->  the most 8, in total 14
+//     ->  maximum 8, total 14
 #include "exec/machine/ledger.h"
 
 #include <algorithm>

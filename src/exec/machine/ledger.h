@@ -1,4 +1,4 @@
-// What collectives sent, entry by entry. What each costs stands in comm.
+// The bytes that collectives sent, entry by entry. Room comm has the formulas.
 #ifndef SHARDC_EXEC_MACHINE_LEDGER_H_
 #define SHARDC_EXEC_MACHINE_LEDGER_H_
 
@@ -13,20 +13,20 @@
 
 namespace shardc::exec {
 
-// Bytes that leave each device, by kind; a kind that nothing was sent by has
-// no devices.
+// Bytes that leave each device, by collective; a collective that was not used
+// has an empty list of devices.
 struct SentBytes {
   std::array<std::vector<int64_t>, kCollectiveCount> by;
 
-  // `sent` by device.
+  // Adds `sent`, a number for each device.
   void Add(Collective kind, const std::vector<int64_t>& sent);
   void Add(const SentBytes& other);
   const std::vector<int64_t>& Of(Collective kind) const {
     return by[static_cast<size_t>(kind)];
   }
-  int64_t Most(Collective kind) const;  // by one device
+  int64_t Most(Collective kind) const;  // the maximum over devices
   int64_t Total() const;
-  // Zeros and nothing are the same.
+  // Equal if all numbers are; a list of zeros equals an empty one.
   bool operator==(const SentBytes& other) const;
 };
 
@@ -43,11 +43,11 @@ class Ledger {
  public:
   void Record(Collective kind, AxisGroup axes, int64_t group_size,
               std::vector<int64_t> sent, std::string_view what);
-  // Beside what was recorded: bytes that were handed over for it, by device,
-  // and how many of them went to another rank.
+  // Records what really moved, besides the entries: bytes that each device
+  // handed over, and how many of them went to another rank.
   void Moved(Collective kind, const std::vector<int64_t>& bytes,
              int64_t crossed);
-  // What the other moved, and nothing of what it recorded.
+  // Adds the moved bytes of `other`, without its entries.
   void AddMoved(const Ledger& other);
   const SentBytes& moved() const { return moved_; }
   int64_t crossed() const { return crossed_; }
@@ -55,11 +55,13 @@ class Ledger {
   int64_t steps() const { return static_cast<int64_t>(entries_.size()); }
   SentBytes Sent() const;
 
-  // Bytes of a kind, the fullest device's sum and all devices' sum.
+  // Return the bytes of a collective: the busiest device's sum, and the sum
+  // over devices.
   int64_t MostSent(Collective kind) const;
   int64_t TotalSent(Collective kind) const;
   int64_t TotalSent() const;  // over all kinds
-  // By device, over all kinds; empty where nothing was recorded.
+  // Returns the bytes of each device over all collectives; empty if there are
+  // no entries.
   std::vector<int64_t> SentByDevice() const;
   void Clear() { entries_.clear(); }
 

@@ -1,5 +1,6 @@
-// A bulk-synchronous machine: local steps on all devices, collectives between
-// them. Programs see nothing else of one another's memory.
+// A bulk-synchronous machine that alternates local steps on all devices with
+// collectives between them. Programs access other devices' memory in no other
+// way.
 #ifndef SHARDC_EXEC_MACHINE_MACHINE_H_
 #define SHARDC_EXEC_MACHINE_MACHINE_H_
 
@@ -15,17 +16,17 @@ namespace shardc::exec {
 
 class Machine {
  public:
-  // `threads` host threads simulate the devices; results do not depend on it.
+  // `threads` host threads simulate the devices; they never change a result.
   explicit Machine(const SimMesh& mesh, int threads = 1, Seams seams = {});
 
   const SimMesh& mesh() const { return *mesh_; }
   int devices() const { return mesh_->devices(); }
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }
-  // Runs `body(device)` for every device that is held here; it may write to
-  // that device's buffers only.
+  // Runs `body(device)` for every device of this rank; it may write to that
+  // device's buffers only.
   void Local(const std::function<void(int)>& body) const;
-  // What a program goes through, as its room declares it.
+  // Returns the seam of this type (seams.h).
   template <class T>
   const T& Seam() const {
     return seams_.Get<T>();

@@ -1,6 +1,6 @@
-// Device ids are row-major; a coordinate is a division by the axis's stride,
-// and a group is all devices that agree on every other axis, in the order of
-// the axes asked for.
+// Device ids are row-major: a coordinate is a division by the axis's stride. A
+// group is the devices that agree on every other axis, in the order of the axes
+// given.
 //
 //   dp 2, tp 4: device 6 is dp=1 tp=2; groups of dp: 0 4, 1 5, 2 6, 3 7
 #include "exec/machine/mesh_sim.h"
@@ -59,8 +59,8 @@ int64_t SimMesh::Index(int device, const AxisGroup& axes) const {
 }
 
 std::vector<std::vector<int>> SimMesh::Groups(const AxisGroup& axes) const {
-  // A group's key is the id that its members' coordinates on the other axes
-  // would have with the listed axes at 0.
+  // The key of a group is the id that its members would have with the listed
+  // axes at 0.
   std::map<int64_t, size_t> of_key;
   std::vector<std::vector<int>> out;
   for (int device = 0; device < devices_; ++device) {

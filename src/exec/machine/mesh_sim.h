@@ -5,8 +5,8 @@
 // order of the *list*, a1 most significant: [fsdp, dp] and [dp, fsdp] are
 // different layouts. An axis that the mesh lacks has size 1.
 //
-// Over a transport rank r of n holds devices [r D / n, (r + 1) D / n) of D, at
-// least one; the arrays of the others have a shape here and no elements.
+// With a transport, rank r of n holds devices [r D / n, (r + 1) D / n) of D, at
+// least one; arrays of the other devices have a shape and no elements here.
 #ifndef SHARDC_EXEC_MACHINE_MESH_SIM_H_
 #define SHARDC_EXEC_MACHINE_MESH_SIM_H_
 
@@ -27,9 +27,9 @@ class SimMesh {
 
   const Mesh& mesh() const { return mesh_; }
   int devices() const { return devices_; }
-  // Null where all devices are held here.
+  // Null if this process holds all devices.
   Transport* transport() const { return transport_; }
-  // Devices [first_held, end_held) are held here.
+  // This process holds devices [first_held, end_held).
   int first_held() const { return first_held_; }
   int end_held() const { return end_held_; }
   bool Holds(int device) const {
@@ -38,16 +38,17 @@ class SimMesh {
   int RankOf(int device) const;
   int64_t SizeOf(std::string_view axis) const;
   bool Has(std::string_view axis) const;
-  // Product of the axes' sizes: how many parts a dimension is cut into.
+  // Returns the product of the axes' sizes: the number of shards of a
+  // dimension.
   int64_t Parts(const AxisGroup& axes) const;
 
   int64_t Coordinate(int device, std::string_view axis) const;
-  // In [0, Parts(axes)).
+  // Returns the device's index along the axes, in [0, Parts(axes)).
   int64_t Index(int device, const AxisGroup& axes) const;
-  // Devices that agree on all axes not in the list; members ordered by their
-  // index along it, groups by their first member's id.
+  // Returns the groups of devices that agree on all axes not in the list;
+  // members ordered by their index along it, groups by their first member's id.
   std::vector<std::vector<int>> Groups(const AxisGroup& axes) const;
-  // `dp=1 tp=3`, for messages.
+  // Returns `dp=1 tp=3`, for messages.
   std::string DeviceText(int device) const;
 
  private:

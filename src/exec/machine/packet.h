@@ -1,5 +1,5 @@
-// Values into packets and out of them, as they lie in memory: ranks run the
-// same program.
+// Writes values to packets and reads them, in their memory representation: all
+// ranks run the same program.
 #ifndef SHARDC_EXEC_MACHINE_PACKET_H_
 #define SHARDC_EXEC_MACHINE_PACKET_H_
 
@@ -11,15 +11,15 @@
 
 namespace shardc::exec {
 
-// The elements of a range that lies in one piece.
+// Appends the elements of a contiguous range.
 template <class Range>
 void PutAll(const Range& all, Packet& out) {
   const auto bytes = std::as_bytes(std::span(all));
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-// As many as there are in `all`, from the front of what is left; false where
-// less is left.
+// Reads as many elements as `all` has from the front of the rest; returns false
+// if fewer are left.
 template <class Range>
 bool TakeAll(std::span<const std::byte>& left, Range&& all) {
   const auto to = std::as_writable_bytes(std::span(all));

@@ -1,6 +1,6 @@
-// Philox 4x32-10 (Salmon and others, SC 2011): a number is a function of key
-// and index, without a state, so any element of any tensor can be drawn by
-// any thread, and again. Splitting hashes an index or a name into a new key.
+// Philox 4x32-10 (Salmon et al., SC 2011): a number is a function of key and
+// index, without a state, so any thread can draw any element of any tensor, as
+// often as needed. Splitting hashes an index or a name into a new key.
 //
 //   counter 0, key 0  ->  6627e8d5 e169c58d bc57ac4c 9b00dbd8
 #include "exec/machine/random.h"
@@ -16,7 +16,7 @@ constexpr uint32_t kWeyl0 = 0x9E3779B9;
 constexpr uint32_t kWeyl1 = 0xBB67AE85;
 constexpr int kRounds = 10;
 
-// The last counter word keeps the three uses of one key apart.
+// The last counter word separates the three uses of one key.
 constexpr uint32_t kForBits = 0;
 constexpr uint32_t kForSplit = 1;
 constexpr uint32_t kForName = 2;
@@ -31,7 +31,7 @@ std::array<uint32_t, 4> Draw(uint64_t key, uint64_t index, uint32_t use) {
   return Philox({Low(index), High(index), 0, use}, {Low(key), High(key)});
 }
 
-// FNV-1a: names are few and short, and only need to differ.
+// FNV-1a: names are few and short, and their hashes only need to differ.
 uint64_t HashName(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (char c : name) {
@@ -77,7 +77,7 @@ double Random::Uniform(uint64_t index) const { return ToUnit(Bits(index)); }
 
 double Random::Normal(uint64_t index) const { return Normals(index)[0]; }
 
-// Box and Muller.
+// The Box-Muller transform.
 std::array<double, 2> Random::Normals(uint64_t index) const {
   const auto out = Draw(key_, index, kForBits);
   const double u = 1.0 - ToUnit(Join(out[0], out[1]));  // (0, 1]

@@ -15,7 +15,7 @@ namespace shardc::exec {
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
                                std::array<uint32_t, 2> key);
 
-// A stream of numbers by index, and a parent of further streams.
+// A stream of numbers by index, from which further streams can be split.
 class Random {
  public:
   explicit Random(uint64_t seed) : key_(seed) {}
@@ -27,9 +27,9 @@ class Random {
   uint64_t Bits(uint64_t index) const;
   double Uniform(uint64_t index) const;  // [0, 1), 53 bits
   double Normal(uint64_t index) const;   // mean 0, variance 1
-  // Two of them, for half the price each; the first is Normal's.
+  // Returns two of them, for half the price each; the first equals Normal's.
   std::array<double, 2> Normals(uint64_t index) const;
-  // In [0, bound), bound > 0; the bias is below bound/2^64.
+  // Returns an integer in [0, bound), bound > 0, with a bias below bound/2^64.
   uint64_t Below(uint64_t index, uint64_t bound) const;
 
   uint64_t key() const { return key_; }
@@ -38,7 +38,7 @@ class Random {
   uint64_t key_;
 };
 
-// Numbers in the order of asking, for code that picks test cases.
+// Numbers in the order of the calls, for code that picks test cases.
 class RandomSequence {
  public:
   explicit RandomSequence(Random random) : random_(random) {}
@@ -46,7 +46,7 @@ class RandomSequence {
   double Uniform() { return random_.Uniform(next_++); }
   double Normal() { return random_.Normal(next_++); }
   bool Chance(double p) { return Uniform() < p; }
-  // From low to high, both included.
+  // Returns an integer from low to high, both included.
   int64_t Between(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(Below(uint64_t(high - low) + 1));
   }
@@ -56,10 +56,10 @@ class RandomSequence {
   uint64_t next_ = 0;
 };
 
-// Whether dropout keeps the weight of global batch row b, query head h,
-// query position pq and key position pk: the counter is those four modulo
-// 2^32, the key is the seed, and the first output word / 2^32 is compared
-// with the rate.
+// Returns whether dropout keeps the weight of global batch row b, query head h,
+// query position pq and key position pk: the counter is those four modulo 2^32,
+// the key is the seed, and the first output word / 2^32 is compared with the
+// rate.
 bool KeepsWeight(uint64_t seed, int64_t b, int64_t h, int64_t pq, int64_t pk,
                  double rate);
 

@@ -1,8 +1,8 @@
-// Where a run may be given something else than the ordinary: a decorator that
-// watches, or one that does wrong on purpose. Each room declares the seams of
-// its own programs, as structs of functions that by default do what is right;
-// a machine carries those that its run replaces. Programs ask the machine and
-// know of no other.
+// Seams: the steps of a run that a test can replace, with a decorator that
+// observes them or with an injected fault. Each room declares the seams of its
+// own programs as structs of functions whose defaults are correct; a machine
+// carries those that its run replaces. Programs call the machine's functions
+// only.
 #ifndef SHARDC_EXEC_MACHINE_SEAMS_H_
 #define SHARDC_EXEC_MACHINE_SEAMS_H_
 
@@ -14,7 +14,7 @@ namespace shardc::exec {
 
 class Seams {
  public:
-  // In the place of one of the same type.
+  // Replaces the seam of the same type.
   template <class Seam>
   void Set(Seam seam) {
     if (auto* const held = const_cast<Seam*>(Find<Seam>())) {
@@ -23,7 +23,7 @@ class Seams {
       held_.emplace_back(std::move(seam));
     }
   }
-  // As it was set, else the right one.
+  // Returns the seam that was set, else the default.
   template <class Seam>
   const Seam& Get() const {
     static const Seam kRight{};

@@ -1,12 +1,14 @@
-// A layout says where each device's slice begins; everything here follows from
-// that. A reshard takes, for every device and every old slice, what the two
-// have in common: its own if it holds it, else from the holders in turn.
+// A layout determines where each device's shard begins, and everything here
+// follows from that. A reshard computes, for every device and every old shard,
+// the overlap of the two: the device's own shard first, then shards of their
+// holders in turn.
 //
-//   [8] over tp, on dp 2, tp 2, to whole: each half has two holders, and each
-//   of them sends its 4 elements to one of the two devices that lack them
+//   [8] over tp, on dp 2, tp 2, to replicated: each half has two holders, and
+//   each of them sends its 4 elements to one of the two devices that lack them
 //
-// Coverage is proven with numbers for elements: each device must hold exactly
-// those of its place, and all together as many of each as there are replicas.
+// Coverage is proven with the elements' numbers as values: each device must
+// hold exactly the numbers of its place, and all devices together as many
+// copies of each as there are replicas.
 #include "exec/machine/sharded.h"
 
 #include <algorithm>
@@ -32,7 +34,7 @@ AxisGroup NamedAxes(const Spec& spec) {
   return out;
 }
 
-// Devices that hold the same shard, by the shard's place.
+// Returns the devices that hold the same shard, by the shard's first position.
 std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
                                           const Shape& shape,
                                           const Spec& spec) {
@@ -52,7 +54,8 @@ Complaint OtherShape(int device, const Shape& shape, const Shape& extent) {
   return why;
 }
 
-// Of two replicas of the shard at `start` that differ at offset `at`.
+// Builds the error for two replicas of the shard at `start` that differ at
+// offset `at`.
 Complaint ReplicasDiffer(const SimMesh& mesh, const Shape& extent,
                          const Shape& start, int first, int other, int64_t at) {
   Complaint why;
@@ -229,13 +232,15 @@ ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
 
 namespace {
 
-// What one device needs of a shard: from where in it, to where, how much.
+// A block that one device needs of a shard: its place in the shard and in the
+// device's new shard, and its extent.
 struct Piece {
   int device = 0, holder = 0;
   Shape from, to, size;
 };
 
-// What every device needs of `tensor` to have `out`, its own first.
+// Returns what every device needs of `tensor` to have `out`, from its own shard
+// first.
 std::vector<Piece> PiecesOf(const SimMesh& mesh, const ShardedTensor& tensor,
                             const ShardedTensor& out) {
   std::vector<Piece> pieces;
@@ -243,7 +248,7 @@ std::vector<Piece> PiecesOf(const SimMesh& mesh, const ShardedTensor& tensor,
   const Shape extent = LocalShape(mesh, out.shape, out.spec);
   const Shape source_extent = LocalShape(mesh, out.shape, tensor.spec);
   const auto holders = Holders(mesh, tensor.shape, tensor.spec);
-  std::map<Shape, size_t> turn;  // whose turn it is to send a shard
+  std::map<Shape, size_t> turn;  // the next holder to send each shard
   for (int device = 0; device < mesh.devices(); ++device) {
     const Shape want = LocalStart(mesh, out.shape, out.spec, device);
     for (const auto& [start, devices] : holders) {
@@ -270,7 +275,7 @@ std::vector<Piece> PiecesOf(const SimMesh& mesh, const ShardedTensor& tensor,
   return pieces;
 }
 
-// The pieces in their places, carried over ranks where there are several.
+// Copies the pieces to their places, over ranks if there are several.
 void PutPieces(Machine& machine, const ShardedTensor& tensor,
                const std::vector<Piece>& pieces, const Collective* kind,
                ShardedTensor& out) {

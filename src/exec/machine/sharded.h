@@ -1,4 +1,4 @@
-// Tensors laid out over the simulated mesh, and the proof that a layout holds
+// Tensors sharded over the simulated mesh, and the proof that a layout holds
 // every element.
 #ifndef SHARDC_EXEC_MACHINE_SHARDED_H_
 #define SHARDC_EXEC_MACHINE_SHARDED_H_
@@ -16,22 +16,21 @@
 
 namespace shardc::exec {
 
-// What is wrong, in words and in places.
+// An error in a layout or a request, with the devices and position concerned.
 struct Complaint {
   std::string message;  // lower case, no final period
   std::string help;
   std::string axis;          // the axis at fault; may be empty
-  std::vector<int> devices;  // concerned
-  Shape position;            // the first one concerned, global
-  // The input that is laid out illegally, and its dimension that does not
-  // divide.
+  std::vector<int> devices;  // the devices concerned
+  Shape position;            // the first global position concerned
+  // The input with the illegal layout, and its dimension that does not divide.
   std::string tensor;
   std::optional<size_t> dimension;
 };
 
 // Each device holds [i L, (i + 1) L) of every dimension, where i is its index
-// along the dimension's axes and L = size / parts. Axes that the spec does
-// not name replicate.
+// along the dimension's axes and L = size / parts. The tensor is replicated
+// over axes that the spec does not name.
 struct ShardedTensor {
   Shape shape;  // global
   Dtype dtype = Dtype::kF32;
@@ -39,41 +38,44 @@ struct ShardedTensor {
   PerDevice local;  // by device id, all of the same shape
 };
 
-// The spec with an entry for every dimension. Longer ones are kept.
+// Returns the spec with an entry for every dimension; longer specs are kept.
 Spec PadSpec(Spec spec, size_t rank);
 
-// Why the tensor cannot be laid out so: an axis that the mesh lacks or that
-// occurs twice, an entry too many, a dimension that does not divide.
+// Returns why the tensor cannot have the spec: an axis that the mesh lacks or
+// that occurs twice, an entry too many, a dimension that does not divide.
 std::optional<Complaint> CheckLayout(const SimMesh& mesh, const Shape& shape,
                                      const Spec& spec);
 
-// For a legal layout: the shape of every shard, and where a device's begins.
+// Return, for a legal layout, the shape of every shard and where a device's
+// shard begins.
 Shape LocalShape(const SimMesh& mesh, const Shape& shape, const Spec& spec);
 Shape LocalStart(const SimMesh& mesh, const Shape& shape, const Spec& spec,
                  int device);
 
-// The spec must be legal.
+// Shards a tensor; the spec must be legal.
 ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec);
-// Where two replicas differ in bits, or a buffer's shape is not the layout's.
+// Returns where two replicas differ in bits, or which buffer has another shape
+// than the layout's.
 std::optional<Complaint> CheckReplicas(const SimMesh& mesh,
                                        const ShardedTensor& tensor);
-// The global tensor; nothing, and a complaint, where replicas differ.
+// Returns the global tensor; nullopt, and the reason, if replicas differ.
 std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
                              Complaint& why);
 
-// Whether every index of a dimension that `inner` gives a device lies in what
-// `outer` gives it: exactly when `outer` is a prefix of `inner`.
+// Returns whether every index of a dimension that `inner` assigns a device is
+// among those that `outer` assigns it: exactly if `outer` is a prefix of
+// `inner`.
 bool SliceNests(const SimMesh& mesh, int64_t size, const AxisGroup& inner,
                 const AxisGroup& outer, int device);
 
-// Moves a tensor to another legal layout. Those who hold a shard take turns in
-// sending it to the devices that lack it. Charged as all_gather where axes only
-// leave, as all_to_all where one changes its dimension, as ppermute where axes
-// only change order or are exchanged for others; free where a device has all it
-// needs.
+// Reshards a tensor to another legal layout. Holders of a shard take turns in
+// sending it to the devices that lack it. Charged as all_gather where axes are
+// only removed, as all_to_all where an axis changes its dimension, as ppermute
+// where axes only change order or are exchanged for others; free where each
+// device has all it needs.
 ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
                       std::string_view what);
-// The move as it stands; Reshard goes through the machine's ReshardSeam.
+// Reshards without the machine's ReshardSeam, which Reshard goes through.
 ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
                          const Spec& spec, std::string_view what);
 struct ReshardSeam {
@@ -82,10 +84,11 @@ struct ReshardSeam {
       run = RunReshard;
 };
 
-// An I32 tensor whose elements are their own row-major offsets.
+// Returns an I32 tensor whose elements are their own row-major offsets.
 Buffer UniqueIds(const Shape& shape);
-// Every element of `tensor`, which was filled with UniqueIds, is where the
-// layout says, and each replica group holds each exactly once.
+// Checks that every element of `tensor`, which was filled with UniqueIds, is
+// where the layout puts it, and that each replica group holds each exactly
+// once.
 std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
                                        const ShardedTensor& tensor);
 

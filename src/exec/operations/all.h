@@ -1,5 +1,5 @@
 // Every operation, one file each; table.h lists them. An operation declares its
-// own name, so that one more compiles no other anew.
+// own name, so that adding one recompiles no other.
 #ifndef SHARDC_EXEC_OPERATIONS_ALL_H_
 #define SHARDC_EXEC_OPERATIONS_ALL_H_
 

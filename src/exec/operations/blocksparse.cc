@@ -1,15 +1,16 @@
-// Blocked online softmax over a table of blocks, those that it hides left out.
+// Blocked online softmax that skips the blocks which a table hides.
 //
 // The wrapper keeps the axes of batch and heads and gathers the rest; key and
-// value are split over the query's head axes (the MHA spec). The table is in
-// global block coordinates and follows the query's batch and heads, so that
-// bits are the unsharded run's. It hides blocks none of whose keys, by their
-// positions, a query of the block may see; within a block each key is judged.
+// value are sharded over the query's head axes (the MHA spec). The table has
+// global block coordinates and is sharded as the query's batch and heads, so
+// the bits equal those of the unsharded run. It hides blocks of which, by
+// positions, no query may attend to any key; within a visible block each key is
+// masked separately.
 //
-// Example: 4 queries and 4 keys in blocks of 2 under a causal table
-// [[1, 0], [1, 1]]: queries 0 and 1 never meet keys 2 and 3.
+// Example: 4 queries and 4 keys in blocks of 2 under a causal table [[1, 0],
+// [1, 1]]: queries 0 and 1 never see keys 2 and 3.
 //
-// Cost: all_gather of (n-1)(b_k + b_v), and b_q, where lengths are split.
+// Cost: all_gather of (n-1)(b_k + b_v), and b_q, where lengths are sharded.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -25,8 +26,8 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// The positions between which a block's tokens lie, from `least` on; the last
-// is before the first where there are none.
+// The least and greatest position of a block's tokens at or above `least`; the
+// greatest is below the least if there are none.
 struct Between {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = std::numeric_limits<int64_t>::min();
@@ -45,8 +46,8 @@ Between PositionsOf(const Buffer& positions, int64_t row, int64_t block,
   return out;
 }
 
-// Whether a query of one block may see a key of the other, as far as causality
-// and a window say.
+// Returns whether a query of one block may attend to a key of the other, by
+// causality and window.
 bool Meet(const Between& queries, const Between& keys, bool windowed,
           const AttentionOptions& options) {
   if (keys.last < keys.first) return false;
@@ -57,7 +58,7 @@ bool Meet(const Between& queries, const Between& keys, bool windowed,
          !(window.right && keys.first > queries.last + *window.right);
 }
 
-// Which blocks are visible: [B|1, H|1, blocks of T, blocks of S].
+// Returns which blocks are visible: [B|1, H|1, blocks of T, blocks of S].
 Buffer BlockTable(const AttentionProblem& problem,
                   const OperationSettings& settings, const Staged& staged) {
   if (settings.block_mask == BlockMask::kCustom && problem.blocks) {

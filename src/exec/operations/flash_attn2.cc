@@ -1,16 +1,16 @@
 // Blocked online softmax on local slices (Dao et al. 2022).
 //
-// The wrapper keeps the axes of batch and heads and gathers the rest, so that
-// sequence axes save no memory; blocks count from global position 0, which
-// keeps the bits of the unsharded run.
+// The wrapper keeps the axes of batch and heads and gathers the rest, so
+// sequence axes save no memory. Blocks are counted from global position 0, so
+// the bits equal those of the unsharded run.
 //
 // Quantised matmuls: weights and values are quantised within a block
 // (narrow.h).
 //
-// Example: 8 keys in blocks of 3 are absorbed as keys 0-2, 3-5 and 6-7, on one
+// Example: 8 keys in blocks of 3 are processed as keys 0-2, 3-5 and 6-7, on one
 // device and on many.
 //
-// Cost: all_gather of (n-1)(b_k + b_v), and b_q, where lengths are split.
+// Cost: all_gather of (n-1)(b_k + b_v), and b_q, where lengths are sharded.
 #include <algorithm>
 #include <utility>
 

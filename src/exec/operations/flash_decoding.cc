@@ -1,21 +1,21 @@
-// Decoding over a cache whose length is split (Dao et al. 2023,
+// Decoding over a cache whose length is sharded (Dao et al. 2023,
 // "Flash-Decoding"): the one query row is on every device of the length axes,
-// each makes a partial softmax (m, l, o) of its own keys, and the partials are
-// joined by the log-sum-exp rule:
+// each computes a partial softmax (m, l, o) of its own keys, and the partial
+// results merge by the log-sum-exp rule:
 //   M = max m_r,  l = sum exp(m_r - M) l_r,  o = sum exp(m_r - M) o_r,  o / l.
 // A rank without keys has (-inf, 0, 0) and exp(-inf - M) := 0.
 //
 // Sent per device, n = ranks: all_reduce of max, then of sum and output in
-// float32: 2(n-1)/n * 4 B_loc H_loc (D+2). Variant: all_gather of normalised
-// outputs and their log-sum-exp, (n-1) * 4 B_loc H_loc (D+1).
+// float32: 2(n-1)/n * 4 B_loc H_loc (D+2) bytes. The variant gathers normalised
+// outputs and their log-sum-exp, (n-1) * 4 B_loc H_loc (D+1) bytes.
 //
 // Where the length shares axes with heads (decode context parallelism) the
-// query is gathered over those heads first, and the output is
-// reduce-scattered back: (n-1) * 4 B H for the log-sum-exp, (n-1)/n * 4 B H D
-// for the output. A split head dimension: all_reduce of partial logits.
+// query is gathered over those heads first, and the output is reduce-scattered
+// back: (n-1) * 4 B H bytes for the log-sum-exp, (n-1)/n * 4 B H D for the
+// output. If the head dimension is sharded, partial logits are all-reduced.
 //
-// Example that breaks without the rule: the mean of normalised partials is
-// right only if all denominators agree.
+// Example of the error without the rule: the mean of normalised partial results
+// is correct only if all denominators agree.
 #include "exec/operations/flash_decoding.h"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class FlashDecoding {
     MakeSlices(machine, staged, GroupMap::kNaive, slices_);
   }
 
-  // Partials of every device.
+  // Computes the partial results of every device.
   void Partials() {
     const AxisGroup& dim = staged_.query.spec[3];
     const bool split = machine_.mesh().Parts(dim) > 1;
@@ -101,8 +101,8 @@ class FlashDecoding {
         [&](int d) { JoinNormalised(parts[At(d)], n, states_[At(d)]); });
   }
 
-  // Partials of all heads; afterwards a device has its own heads' output.
-  // `axes` are the length axes, shared with heads.
+  // Merges partial results of all heads; afterwards each device has the output
+  // of its own heads. `axes` are the length axes, shared with heads.
   PerDevice MergeContextParallel() {
     PerDevice lse(states_.size());
     machine_.Local([&](int d) {
@@ -151,7 +151,7 @@ class FlashDecoding {
     return LocalSinks(machine_, staged_, d, slices_.at[At(d)]);
   }
 
-  // [rows, D+1]: out and sum, rescaled to the common maximum.
+  // Returns [rows, D+1]: out and sum, rescaled to the common maximum.
   static Buffer Packed(const SoftmaxState& state, const Buffer& max) {
     const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
     Buffer out = Buffer::Zeros({rows, dim + 1}, Dtype::kF32);
@@ -176,7 +176,7 @@ class FlashDecoding {
     }
   }
 
-  // [1, rows, D+1]: out / sum and the log-sum-exp.
+  // Returns [1, rows, D+1]: out / sum and the log-sum-exp.
   Buffer Normalised(const SoftmaxState& state) const {
     const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
     Buffer out = Buffer::Zeros({1, rows, dim + 1}, Dtype::kF32);
@@ -214,7 +214,7 @@ class FlashDecoding {
     }
   }
 
-  // exp(lse_own - lse of all, sinks included).
+  // Returns exp(lse_own - lse of all ranks, sinks included).
   float Share(int device, const Buffer& lse, int64_t n, int64_t row, int64_t,
               int64_t head) const {
     const int64_t rows = lse.Elements() / n;
@@ -291,7 +291,7 @@ OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
     outcome.unsupported = std::move(bad);
     return outcome;
   }
-  // Heads that share axes with the length: gather the query over them.
+  // Heads share axes with the length: gather the query over these axes.
   const AxisGroup lengths = DropTrivial(mesh, staged.key.spec[1]);
   const AxisGroup heads = DropTrivial(mesh, staged.query.spec[2]);
   const bool shared = !Disjoint(lengths, heads);

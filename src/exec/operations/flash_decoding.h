@@ -1,4 +1,4 @@
-// flash_decoding on inputs that are staged already.
+// flash_decoding on inputs that are already staged.
 #ifndef SHARDC_EXEC_OPERATIONS_FLASH_DECODING_H_
 #define SHARDC_EXEC_OPERATIONS_FLASH_DECODING_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc::exec {
 
-// Over a cache, whose keys and values stay where they lie and are not copied.
+// Runs over a cache, whose keys and values are not copied.
 OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
                                    const OperationSettings& settings);
 

@@ -1,19 +1,20 @@
-// multi_latent_ragged_page_attention_v1: keys and values of all heads come
-// from one latent row c [S, r] and one rotated row k_pe [S, p] a token, so
-// that pages hold r + p numbers and no heads:
+// multi_latent_ragged_page_attention_v1: keys and values of all heads come from
+// one latent row c [S, r] and one rotated row k_pe [S, p] a token, so pages
+// hold r + p numbers a token and no heads:
 //   key of head h   = [W_uk[h]^T c, k_pe],  value = W_uv[h]^T c
 // The absorbed form never expands them. With q = [q_nope, q_pe],
 //   q_lat = W_uk q_nope;  logits = scale (q_lat . c + q_pe . k_pe)
 //   o = W_uv^T (softmax(logits) c)
-// which is attention with one key head of r + p and values of r. The scale is
-// that of the expanded form, 1/sqrt(nope + p), not 1/sqrt(r + p).
+// which is attention with one key head of r + p dims and values of r. The scale
+// is that of the expanded form, 1/sqrt(nope + p), not 1/sqrt(r + p).
 //
-// Heads split the query and the two matrices; the latent is whole there. The
-// latent's dim split over n devices: logits are added (4 B_loc H_loc T S_loc
-// bytes, 2(n-1)/n of them sent), with the rotated part on one of them, and so
-// are the outputs. Its length split: partial softmaxes of width r are joined
-// as flash_decoding joins them. Pages are [P, ceil(ps/p'), p', pad128(r) +
-// pad128(p)] with p' = 32/bits tokens a word, split over the batch's axes.
+// Head axes shard the query and the two matrices; the latent is replicated over
+// them. If the latent's dim is sharded over n devices, logits are added (4
+// B_loc H_loc T S_loc bytes, 2(n-1)/n of them sent), with the rotated part
+// counted on one of the devices, and outputs are added too. If its length is
+// sharded, partial softmaxes of width r merge as in flash_decoding. Pages are
+// [P, ceil(ps/p'), p', pad128(r) + pad128(p)] with p' = 32/bits tokens a word,
+// sharded over the batch's axes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -90,7 +91,7 @@ std::optional<Complaint> CheckLatent(const SimMesh& mesh,
   return std::nullopt;
 }
 
-// As cast for the products, in the width of their pages.
+// Returns the inputs rounded for the products, at the width of their pages.
 LatentInputs Rounded(LatentInputs in, Dtype dtype) {
   for (Buffer* x : {&in.latent, &in.rope_key, &in.up_key, &in.up_value}) {
     RoundAll(dtype, x->real);
@@ -112,7 +113,7 @@ class LatentRun {
         ranks_(DropTrivial(mesh_, staged.key.spec[3])),
         parts_(At(machine.devices())) {}
 
-  // The latent where its pages are; the queries everywhere.
+  // Reshards the latent to its pages, and replicates the queries.
   std::optional<Complaint> Place() {
     const Spec k = staged_.key.spec;
     Buffer latent = in_.latent, rope = in_.rope_key;
@@ -165,7 +166,7 @@ class LatentRun {
     if (!lengths_.empty()) Merge();
   }
 
-  // [B, T, H_loc, Dv] of every device, in F32.
+  // Returns [B, T, H_loc, Dv] of every device, in F32.
   PerDevice Outputs() {
     PerDevice out(parts_.size());
     machine_.Local([&](int d) { out[At(d)] = Expand(d); });
@@ -210,7 +211,7 @@ class LatentRun {
     return true;
   }
 
-  // Keys of this device's rows, through their pages.
+  // Reads the keys of this device's rows from their pages.
   void ReadPages(int device, Part& part) {
     const Buffer& latent = latent_.local[At(device)];
     const Buffer& rope = rope_.local[At(device)];
@@ -227,7 +228,7 @@ class LatentRun {
     }
     part.key = Buffer::Zeros({rows, keys, 1, rank + rope_dim}, Dtype::kF32);
     part.value = Buffer::Zeros({rows, keys, 1, rank}, Dtype::kF32);
-    // The rotated part counts once among devices that share the latent.
+    // The rotated part counts once among devices that share the latent's dim.
     const bool turns = mesh_.Index(device, ranks_) == 0;
     for (int64_t i = 0; i < rows * keys; ++i) {
       const auto c = pages.Latent(first + i / keys, i % keys);
@@ -239,7 +240,7 @@ class LatentRun {
     }
   }
 
-  // q_lat beside q_pe, for the rows whose pages are here.
+  // Computes q_lat next to q_pe, for the rows whose pages are on this device.
   void AbsorbQuery(int device, Part& part) const {
     const Buffer& all = staged_.query.local[At(device)];
     const Buffer& up = up_key_.local[At(device)];  // [H_loc, r_loc, nope]
@@ -299,7 +300,7 @@ class LatentRun {
     slice.one_row = staged_.T() == 1;
   }
 
-  // Partial softmaxes of the length's parts, by the log-sum-exp rule.
+  // Merges partial softmaxes of the length's shards by the log-sum-exp rule.
   void Merge() {
     PerDevice top;
     for (const Part& part : parts_) top.push_back(part.state.max);
@@ -334,7 +335,7 @@ class LatentRun {
     });
   }
 
-  // softmax(..) c times W_uv: [B_loc, T, H_loc, Dv].
+  // Multiplies softmax(..) c with W_uv: [B_loc, T, H_loc, Dv].
   Buffer Expand(int device) {
     Part& part = parts_[At(device)];
     const Buffer mean =
@@ -355,7 +356,8 @@ class LatentRun {
     return out;
   }
 
-  // Among the rows of all shards; + 0 makes every zero positive.
+  // Places the device's rows among those of all shards; + 0 makes every zero
+  // positive.
   Buffer InPlace(int device, const Buffer& own) const {
     Shape shape = own.shape;
     shape[0] = staged_.query.shape[0];
@@ -393,11 +395,11 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   }
   outcome.unsupported = CheckLatent(machine.mesh(), problem, *staged);
   if (outcome.unsupported) return outcome;
-  // The arriving rows' axes are those of the pages.
+  // The rows arrive sharded over the axes of the pages.
   LatentRun run(machine, problem, *staged, settings);
   outcome.unsupported = run.Place();
   if (outcome.unsupported || problem.IsHollow()) return outcome;
-  // Segment ids are cut from whole ones: they are as small as lengths.
+  // Segment ids are sliced from the unsharded ones, which every host has.
   staged->query_segments.reset();
   staged->key_segments.reset();
   MoveExtras(machine, *staged);
@@ -413,8 +415,8 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-// The latent moves to its pages' shards; logits and outputs are added over
-// parts of its dim, partial softmaxes over parts of its length.
+// The latent is resharded to its pages; logits and outputs are added over
+// shards of its dim, partial softmaxes over shards of its length.
 void Bytes(Traffic& traffic) {
   const LatentInputs& l = *traffic.problem().latent;
   const AxisGroup rows = traffic.query.spec[0];

@@ -1,14 +1,12 @@
-// The operations: each a record of what it is, and the program that its real
-// counterpart runs. Whatever depends on the operation asks the record, never
-// the name.
+// The operations: each is a record of its properties and the program that the
+// real kernel runs. Code that depends on the operation reads the record, never
+// the name. A new operation is a source in this folder that defines its record,
+// and a line in table.h.
 //
-// A new one is a source in this folder that defines its record, and a line in
-// table.h.
-//
-// Two kinds. Of the global view (vanilla) the compiler inserts collectives,
-// so that any legal layout is right and only bytes are judged. The others see
-// the local view: the kernel trusts its slices, so that a layout it does not
-// expect shows as wrong numbers.
+// There are two kinds. For the global view (vanilla) a compiler inserts the
+// collectives, so any legal layout gives right numbers and only bytes are
+// checked. The others have the local view: the kernel trusts its slices, so a
+// layout that it does not expect gives wrong numbers.
 #ifndef SHARDC_EXEC_OPERATIONS_OPERATION_H_
 #define SHARDC_EXEC_OPERATIONS_OPERATION_H_
 
@@ -28,26 +26,26 @@
 
 namespace shardc::exec {
 
-// What an operation does with a dimension's axes: "local" needs nothing,
-// "-" is unsupported, the rest names the collective.
+// What an operation does with a dimension's axes: "local" needs nothing, "-" is
+// unsupported, any other text names the collective.
 struct Supports {
   std::string_view batch, query_length, key_length, heads, dim;
 };
 
-// A kernel on local slices, whose wrapper keeps the axes of batch and heads and
-// gathers the rest: LocalBytes (traffic.h) is its formula.
+// A kernel on local slices whose wrapper keeps the axes of batch and heads and
+// gathers the rest; LocalBytes (traffic.h) is its formula.
 inline constexpr Supports kLocalSupports = {.batch = "local",
                                             .query_length = "all_gather q",
                                             .key_length = "all_gather k, v",
                                             .heads = "local",
                                             .dim = "all_gather"};
 
-// What may stand beside query, key and value; not every operation takes it.
+// Inputs besides query, key and value; not every operation takes each.
 enum class Input : uint8_t {
   kBias,
-  kMask,  // of either kind
+  kMask,  // boolean or additive
   kDropout,
-  kSegments,     // of rows; packed tokens always have them
+  kSegments,     // of rows; packed tokens always have segments
   kLeftPadding,  // key starts
   kSinksByKeyHead,
   kBlockTable,
@@ -57,7 +55,7 @@ inline constexpr InputSet kDenseInputs = {
     Input::kBias,     Input::kMask,        Input::kDropout,
     Input::kSegments, Input::kLeftPadding, Input::kSinksByKeyHead};
 
-// What of its state between calls verification follows, step by step.
+// The state between calls that verification follows step by step.
 enum class StateTrace : uint8_t {
   kNone,
   kCache,  // prefill, insertion and decoding over a cache
@@ -69,40 +67,41 @@ struct Operation {
   std::string_view summary;
   Supports supports;
 
-  // The compiler's view of whole tensors, not a kernel's of its slices.
+  // A compiler's view of global tensors, not a kernel's view of its slices.
   bool global_view = false;
   bool decode_only = false;  // T = 1
-  // Key and value are split over the query's head axes (the MHA spec).
+  // Key and value are sharded over the query's head axes (the MHA spec).
   bool heads_on_keys = false;
-  // T and S are split over the same axes, so that one query row cannot be
-  // served where keys are split.
+  // T and S have the same axes, so one query row cannot be served where keys
+  // are sharded by length.
   bool lengths_alike = false;
-  // Lengths are exchanged for heads, which the lengths' axes divide.
+  // Lengths are exchanged for heads, whose number the lengths' axes must
+  // divide.
   bool exchanges_heads = false;
-  // Partial logits of a split head dimension are added.
+  // Partial logits of a sharded head dimension are added.
   bool adds_logits = false;
   // The keys' length may share axes with the heads.
   bool context_parallel = false;
 
-  // Whole rows of logits are at hand: the softmax may be in 16 bits.
+  // Rows of logits are computed in full, so the softmax may be in 16 bits.
   bool narrow_softmax = false;
-  // A quantised matmul of weights and values counts within key blocks.
+  // A quantised matmul of weights and values has a step for each key block.
   bool quantises_blocks = false;
   MaskedRows masked_rows = MaskedRows::kZero;
 
-  // Keys lie in pages: causal attention of whole requests, without masks.
-  // Those of keys and values ...
+  // Keys are in pages: causal attention of whole requests, without masks. The
+  // layout of pages of keys and values ...
   std::optional<PagedKernel> pages = std::nullopt;
   // ... or of one latent row a token.
   bool latent = false;
   StateTrace trace = StateTrace::kNone;
 
-  // That have a meaning for it, beside those that have one for all.
+  // Settings with an effect on it, besides those with an effect on all.
   SettingSet settings = {};
   InputSet inputs = kDenseInputs;
 
-  // Without these two there is no operation: a reference must be given.
-  // What leaves all devices over a run, as a formula of layouts.
+  // The next two have no default: every operation needs them. `bytes` is the
+  // formula, from layouts, of what leaves all devices over a run.
   void (&bytes)(Traffic& traffic);
   OperationOutcome (&run)(Machine& machine, const AttentionProblem& problem,
                           const AttentionSpecs& specs,
@@ -121,7 +120,7 @@ struct Operation {
 
 std::span<const Operation* const> Operations();
 const Operation* FindOperation(std::string_view name);
-// As readers of settings know them.
+// Returns the operations in the form that readers of settings need.
 std::vector<KnownOperation> KnownOperations();
 
 }  // namespace shardc::exec

@@ -1,6 +1,6 @@
-// paged_flash_attention: q [B, T, H, D], table [B, pages], two pools. With
-// one query a row `causal` is off and the row's length bounds what it sees,
-// which is the same. Ragged queries fall back to unified_attention. No
+// paged_flash_attention: q [B, T, H, D], table [B, pages], two pools. For one
+// query a row `causal` is off and the row's length bounds the keys, which has
+// the same effect. Ragged queries fall back to unified_attention. Takes no
 // segment ids.
 #include "exec/operations/paged_operation.h"
 

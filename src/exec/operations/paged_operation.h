@@ -1,5 +1,5 @@
-// What the operations on pages of keys and values share: one program, told
-// apart by the `pages` of their records.
+// The operations on pages of keys and values share one program, configured by
+// the `pages` of their records.
 #ifndef SHARDC_EXEC_OPERATIONS_PAGED_OPERATION_H_
 #define SHARDC_EXEC_OPERATIONS_PAGED_OPERATION_H_
 

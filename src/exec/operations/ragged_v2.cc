@@ -2,8 +2,9 @@
 // keys at row 2k and its values at 2k + 1; kv_lens [R], table [R, pages],
 // cu_q_lens [R + 1], num_seqs. It only reads: a slot mapping wrote before.
 //
-// Heads are split over n devices iff n divides K. That n divides 2K, which is
-// sometimes asked instead, lets a device hold a key without its value.
+// Heads can be sharded over n devices iff n divides K. The weaker condition
+// that n divides 2K, which some systems use, lets a device hold a key without
+// its value.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

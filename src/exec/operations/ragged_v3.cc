@@ -1,14 +1,14 @@
-// ragged_page_attention_v3: takes the new k, v [N, K, D], writes them to
-// their pages, then attends. Pages are [P, ps, g, p, pad128(D)] words of
-// p = 32/bits elements.
+// ragged_page_attention_v3: takes the new k, v [N, K, D], writes them to their
+// pages, then attends. Pages are [P, ps, g, p, pad128(D)] words of p = 32/bits
+// elements.
 //
 // distribution [decode_end, prefill_end, total]: requests of one query first,
-// then those whose keys are all new, then the mixed ones; each kind has a
-// program of its own.
+// then those whose keys are all new, then the mixed ones; the kernel has a
+// separate program for each of the three.
 //
-// Heads are split over n devices iff n divides g and K; with D = 64, where a
-// head's keys and values share a row, iff n p divides K: padding would make
-// page slices drift off query slices. Otherwise heads are replicated.
+// Heads can be sharded over n devices iff n divides g and K; with D = 64, where
+// a head's keys and values share a row, iff n p divides K: otherwise padding
+// shifts page slices against query slices. In other cases heads are replicated.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

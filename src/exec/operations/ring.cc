@@ -1,20 +1,22 @@
-// Ring attention (Liu, Zaharia, Abbeel 2023): the length of query and of key
-// is split over the same axes; each rank keeps its queries and sees every
-// block of keys pass.
+// Ring attention (Liu, Zaharia, Abbeel 2023): the lengths of query and key are
+// sharded over the same axes; each rank keeps its queries, and every block of
+// keys passes by.
 //
-// Rank r, step t = 0 .. n-1: the block at hand is j = (r - t) mod n; it is
-// skipped where nothing in it is visible, else absorbed; before the next step
-// key, value and segment ids go to rank r + 1. n - 1 shifts: sent is
-// (n-1)(b_k + b_v + b_ids). (Known code shifts n times, the last unused.)
+// Rank r, step t = 0 .. n-1: the current block is j = (r - t) mod n; it is
+// skipped if nothing in it is visible, else added to the softmax state; before
+// the next step key, value and segment ids go to rank r + 1. With n - 1 shifts
+// a rank sends (n-1)(b_k + b_v + b_ids). (Known code shifts n times; the last
+// shift is unused.)
 //
 // Order. Contiguous: under a causal mask rank 0 is idle while rank n-1 has n
-// blocks. Zig-zag: the sequence is cut into 2n chunks and rank r holds r and
-// 2n-1-r, so that every rank has the same number of causal pairs. Striped:
+// blocks. Zig-zag: the sequence is divided into 2n chunks and rank r holds r
+// and 2n-1-r, so every rank has the same number of causal pairs. Striped:
 // position p is on rank p mod n. Tokens, positions and ids are permuted
-// together before they are laid out, and the output is permuted back.
+// together before they are sharded, and the output is permuted back.
 //
-// Not here: a query of length 1 cannot be split, so decoding needs another
-// operation or an unsplit query length; a split head dimension.
+// Not supported: a query of length 1, which cannot be split (decoding needs
+// another operation or an unsharded query length), and a sharded head
+// dimension.
 #include <algorithm>
 #include <utility>
 
@@ -30,7 +32,7 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Key and value blocks as they travel; `block[d]` is whose block device d has.
+// Key and value blocks in transit; `block[d]` is whose block device d has.
 struct Passing {
   PerDevice key, value, segments, positions;
   std::vector<int64_t> block;
@@ -85,7 +87,8 @@ class Ring {
     return out;
   }
 
-  // The slice of a device with the block that passes in place of its own.
+  // Attends with a device's queries and the block that passes, in place of the
+  // device's own keys.
   void Absorb(int device, const Passing& passing, SoftmaxState& state) const {
     LocalSlice slice = slices_.at[At(device)];
     slice.key = &passing.key[At(device)];
@@ -94,7 +97,8 @@ class Ring {
     if (!passing.segments.empty()) {
       slice.key_segments = &passing.segments[At(device)];
     }
-    // What is not split over the ring is read at the block's own columns.
+    // Inputs that are not sharded over the ring are read at the block's
+    // columns.
     const int64_t own = machine_.mesh().Index(device, axes_);
     const int64_t shift = (passing.block[At(device)] - own) * slice.keys();
     slice.bias.key += shift;
@@ -110,7 +114,7 @@ class Ring {
     }
   }
 
-  // False only where positions alone hide the whole block.
+  // Returns false only if positions alone hide all of the block.
   bool AnyVisible(const LocalSlice& slice) const {
     const AttentionOptions& options = *slice.options;
     if (!options.causal) return true;
@@ -128,7 +132,7 @@ class Ring {
     shift(passing.key, "key");
     shift(passing.value, "value");
     if (!passing.segments.empty()) shift(passing.segments, "kv_segment_ids");
-    // Positions follow from the block's number and are not sent.
+    // Positions follow from the block's number, so they are not charged.
     const PerDevice before = passing.positions;
     const std::vector<int64_t> block = passing.block;
     for (const auto& group : machine_.mesh().Groups(axes_)) {
@@ -190,7 +194,7 @@ std::optional<Complaint> CheckRing(const SimMesh& mesh, const Staged& staged) {
   return Joined(std::move(bad));
 }
 
-// The ring's axes where they are not the one that the settings name.
+// Returns an error if the ring's axes are not the one that the settings name.
 std::optional<Complaint> CheckAxis(const SimMesh& mesh, const Staged& staged,
                                    const std::string& axis) {
   const AxisGroup axes = DropTrivial(mesh, staged.query.spec[1]);

@@ -1,6 +1,6 @@
-// Causal rings idle where a device's keys all lie after its queries. So tokens
-// are permuted before the ring and back after it, with their positions, and
-// every device gets early and late ones:
+// In a causal ring a device is idle if its keys all come after its queries. So
+// tokens are permuted before the ring and back after it, with their positions,
+// and every device gets early and late tokens:
 //
 //   8 tokens on 2 devices  zig-zag  0 1 6 7 | 2 3 4 5
 //                          striped  0 2 4 6 | 1 3 5 7
@@ -81,7 +81,7 @@ AttentionProblem PermuteProblem(const AttentionProblem& problem,
   PermuteExtra(out.additive_mask, 3, key_order);
   PermuteExtra(out.query_segments, 1, query_order);
   PermuteExtra(out.key_segments, 1, key_order);
-  // Positions are no longer the index: they are given from here on.
+  // Positions no longer equal the index, so they become an explicit input.
   const int64_t batch =
       problem.layout == Layout::kThd ? 1 : problem.query.shape[0];
   out.query_positions = PermuteDim(
@@ -128,7 +128,7 @@ OperationOutcome RunPermutedRing(Machine& machine,
   if (outcome.unsupported) return outcome;
   Complaint why;
   const auto whole = Gather(mesh, outcome.output, why);
-  if (!whole) return outcome;  // replicas differ: for the caller to find
+  if (!whole) return outcome;  // replicas differ: the caller reports it
   std::vector<int64_t> inverse(query_order.size());
   for (size_t i = 0; i < query_order.size(); ++i) {
     inverse[At(query_order[i])] = static_cast<int64_t>(i);

@@ -1,4 +1,4 @@
-// A ring's steps, and the orders in which its ranks hold a sequence.
+// The steps of a ring, and the orders in which its ranks hold a sequence.
 #ifndef SHARDC_EXEC_OPERATIONS_RING_ORDER_H_
 #define SHARDC_EXEC_OPERATIONS_RING_ORDER_H_
 
@@ -13,30 +13,30 @@
 namespace shardc::exec {
 
 // Slot i of the permuted sequence holds token RingOrder(...)[i]; rank r has
-// slots [r L/n, (r+1) L/n). Zig-zag needs 2n to divide the length, striped n.
+// slots [r L/n, (r+1) L/n). Zig-zag needs a length that 2n divides, striped n.
 std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n);
 
-// Slice `order[i]` of `dim` at i.
+// Returns the tensor with slice `order[i]` of `dim` at i.
 Buffer PermuteDim(const Buffer& from, size_t dim,
                   const std::vector<int64_t>& order);
 
-// Everything that has a query or key length in the order given: tokens,
-// positions, ids, bias and masks.
+// Permutes every input that has a query or key length: tokens, positions, ids,
+// bias and masks.
 AttentionProblem PermuteProblem(const AttentionProblem& problem,
                                 const std::vector<int64_t>& query_order,
                                 const std::vector<int64_t>& key_order);
 
-// Attention of slices whose lengths are split over one list of axes: blocks of
-// keys go round it. Positions are data, so the order may be any.
+// Ring attention of slices whose lengths are sharded over one list of axes.
+// Positions are data, so any order works.
 struct Staged;
 struct RingSeam {
-  // How many blocks a rank absorbs of those that `ranks` pass.
+  // How many blocks a rank processes of those that `ranks` pass on.
   std::function<int64_t(int64_t ranks)> steps = [](int64_t n) { return n; };
 };
 ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
                             const OperationSettings& settings);
 
-// A ring in settings.order: permutes, runs, permutes the output back.
+// Runs a ring in settings.order: permutes the problem, and the output back.
 OperationOutcome RunPermutedRing(Machine& machine,
                                  const AttentionProblem& problem,
                                  const AttentionSpecs& specs,

@@ -1,8 +1,8 @@
-// Whole rows of logits on every device, for what needs them: softmax in 16
-// bits, quantised matmuls (narrow.h), dropout, a head dimension that is split;
-// everything else goes through the fast kernels. Where the dimension is split
-// each device's products are parts of logits, and are added before the
-// exponential, for e^(a+b) is not e^a + e^b:
+// Attention with full rows of logits on every device, for the features that
+// need them: softmax in 16 bits, quantised matmuls (narrow.h), dropout, a
+// sharded head dimension; all others use the fast kernels. If the head
+// dimension is sharded each device's products are partial logits, which are
+// added before the exponential, since e^(a+b) is not e^a + e^b:
 //
 //   D = 128 over tp 2: q[0:64] . k[0:64] on one, q[64:128] . k[64:128] on
 //   the other, all_reduce, then caps, bias, masks and softmax on both
@@ -18,7 +18,7 @@ namespace {
 
 size_t At(int device) { return static_cast<size_t>(device); }
 
-// Logits of all devices, added over `dim_axes`.
+// Returns the logits of all devices, added over `dim_axes`.
 PerDevice Logits(Machine& machine, const Slices& slices,
                  const AxisGroup& dim_axes) {
   const SimMesh& mesh = machine.mesh();

@@ -1,4 +1,4 @@
-// Attention over whole rows of logits: vanilla's and sdpa's arithmetic.
+// Attention over full rows of logits: the arithmetic of vanilla and sdpa.
 #ifndef SHARDC_EXEC_OPERATIONS_ROW_SOFTMAX_H_
 #define SHARDC_EXEC_OPERATIONS_ROW_SOFTMAX_H_
 
@@ -8,8 +8,8 @@
 
 namespace shardc::exec {
 
-// Logits, added over `dim_axes` where the head dimension is split; softmax;
-// output, by the query's layout and the value's dim.
+// Computes logits, adds them over `dim_axes` if the head dimension is sharded,
+// then softmax and output, sharded by the query's layout and the value's dim.
 ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
                          const OperationSettings& settings,
                          const AxisGroup& dim_axes);

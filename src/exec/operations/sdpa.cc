@@ -1,10 +1,10 @@
-// Plain attention over whole rows of logits, as a local kernel: vanilla's
+// Plain attention over full rows of logits, as a local kernel: vanilla's
 // arithmetic, but its wrapper keeps batch and head axes and gathers the rest,
 // and its group map trusts the slices.
 //
-// Example that is wrong and shows: q heads on tp, two key heads whole on every
-// device. A device's query heads then read the first of them, whichever they
-// should.
+// Example that gives wrong numbers, which verification detects: query heads on
+// tp, two key heads replicated. Each device's query heads then read the first
+// key head, whichever they should.
 #include <utility>
 
 #include "exec/attention/staging.h"

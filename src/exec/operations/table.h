@@ -1,5 +1,5 @@
-// The operations, one line each, in the order in which they are listed and
-// run. Read by whoever defines SHARDC_OPERATION; each is a constant of a
+// The operations, one line each, in the order in which they are listed and run.
+// Included by code that defines SHARDC_OPERATION; each name is a constant of a
 // source in this folder.
 SHARDC_OPERATION(kVanilla)
 SHARDC_OPERATION(kSdpa)

@@ -1,19 +1,20 @@
-// Ulysses (Jacobs et al. 2023): all_to_all turns a split of the length into a
-// split of the heads, attention is whole over the length, and a second
-// all_to_all turns the output back.
+// Ulysses (Jacobs et al. 2023): all_to_all changes a split of the length into a
+// split of the heads, attention runs over the full length, and a second
+// all_to_all changes the output back.
 //
 // Sent: (n-1)/n (b_q + b_k + b_v + b_o). n divides the local query heads and
 // the local key heads; where n is a multiple of the key heads these are
-// repeated n / K_loc times first, which multiplies b_k and b_v. Bits are the
-// unsharded run's. Segment ids are gathered.
+// repeated n / K_loc times first, which multiplies b_k and b_v. The bits equal
+// the unsharded run's. Segment ids are gathered.
 //
 // Over a ring (Fang and Zhao 2024, "USP"): of the lengths' axes those named in
-// settings.ring_axes, r in all, pass keys round and only the others, u, take
+// settings.ring_axes, r in all, pass keys round, and only the others, u, take
 // part in the exchange. A device then has the tokens of its u group, in the
-// group's order; where u comes before r in the list these are no run of the
-// sequence, so positions travel with them. Sent: the exchange with n = u, ids
-// gathered over u, then (r-1)(b_k + b_v + b_ids) of what the exchange left; n
-// divides heads as above, whatever r. Bias and masks are whole over lengths.
+// group's order; where u comes before r in the list these are not a contiguous
+// run of the sequence, so positions travel with them. Sent: the exchange with n
+// = u, ids gathered over u, then (r-1)(b_k + b_v + b_ids) with the sizes after
+// the exchange; n divides heads as above, whatever r. Bias and masks keep all
+// keys and queries.
 //
 // Example: T, S on sp = 4, 8 heads and 2 key heads: each key head is sent to
 // two ranks. Example that is unsupported: 6 heads over sp = 4.
@@ -76,7 +77,7 @@ std::optional<Complaint> CheckDim(const SimMesh& mesh, const Staged& staged) {
   return std::nullopt;
 }
 
-// A device's heads over the axes that lengths give up for them.
+// Checks that the axes taken from lengths divide a device's heads.
 std::optional<Complaint> CheckHeads(const SimMesh& mesh, const Staged& staged,
                                     const AxisGroup& exchange) {
   const int64_t n = mesh.Parts(exchange);
@@ -113,7 +114,7 @@ std::optional<Complaint> CheckUlysses(const SimMesh& mesh, const Staged& staged,
   return Joined(std::move(bad));
 }
 
-// Every head `times` times in place.
+// Repeats every head `times` times in place.
 Buffer RepeatHeads(const Buffer& in, int64_t times) {
   Shape shape = in.shape;
   shape[2] *= times;
@@ -126,7 +127,7 @@ Buffer RepeatHeads(const Buffer& in, int64_t times) {
   return out;
 }
 
-// Sinks by key head follow their repeated heads.
+// Sinks by key head are repeated with their heads.
 void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   if (!staged.sinks || !staged.sinks_by_key_head) return;
   ShardedTensor& sinks = *staged.sinks;
@@ -147,8 +148,8 @@ void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   }
 }
 
-// Token of each slot of a length, once the exchange has joined the parts of
-// every ring rank.
+// Returns the token of each slot of a length once the exchange has joined the
+// shards of every ring rank.
 std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
                              int64_t length) {
   const int64_t each = length / mesh.Parts(lists.all);
@@ -163,7 +164,7 @@ std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
   return out;
 }
 
-// Ids, bias, masks and positions as the joined tokens lie.
+// Reorders ids, bias, masks and positions as the joined tokens.
 void JoinExtras(Machine& machine, Staged& staged, const Lists& lists) {
   const SimMesh& mesh = machine.mesh();
   const auto query_order = OrderOf(mesh, lists, staged.T());
@@ -193,7 +194,7 @@ void JoinExtras(Machine& machine, Staged& staged, const Lists& lists) {
   staged.key_positions = PermuteDim(staged.key_positions, 1, key_order);
 }
 
-// Whole attention of each device's heads.
+// Attends with each device's heads over the full length.
 ShardedTensor AttendWhole(Machine& machine, const Staged& staged,
                           const OperationSettings& settings) {
   Slices slices;
@@ -262,8 +263,8 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-// (n-1)/n of query, key, value and output; over a ring, its steps with what
-// the exchange left.
+// Adds (n-1)/n of query, key, value and output; over a ring, its steps with the
+// sizes after the exchange.
 void Bytes(Traffic& traffic) {
   Laid &query = traffic.query, &key = traffic.key, &value = traffic.value;
   const SimMesh& mesh = traffic.mesh();
@@ -295,7 +296,7 @@ void Bytes(Traffic& traffic) {
       t->spec[2].insert(t->spec[2].end(), exchange.axes.begin(),
                         exchange.axes.end());
     }
-    // Repeated heads are no longer the problem's.
+    // Repeated heads are more than the problem's.
     key.shape[2] *= exchange.repeated;
     value.shape[2] *= exchange.repeated;
   }

@@ -1,5 +1,5 @@
-// unified_attention: ragged queries [N, H, D] over two pools of pages
-// [P, ps, K, D], one for keys and one for values.
+// unified_attention: ragged queries [N, H, D] over two pools of pages [P, ps,
+// K, D], one for keys and one for values.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

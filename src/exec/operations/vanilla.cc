@@ -1,15 +1,15 @@
-// Plain attention over whole rows of logits, as a compiler's global view runs
+// Plain attention over full rows of logits, as a compiler's global view runs
 // it.
 //
-// Batch, query length and heads stay where the query has them; keys are
-// gathered over their length, and over their heads where the query's heads do
-// not nest in them. Where the head dimension of query and key is split, partial
-// logits are added (all_reduce) before anything that is not linear. A split of
-// the value's dimension goes through to the output, free.
+// Batch, query length and heads keep the query's sharding; keys are gathered
+// over their length, and over their heads where the query's heads do not nest
+// in them. If the head dimension of query and key is sharded, partial logits
+// are added (all_reduce) before any non-linear step. A split of the value's
+// dimension passes through to the output at no cost.
 //
-// Example that needs nothing: q heads on tp, 8 key heads on tp = 8.
-// Example that is gathered: q heads on [tp2, tp1], key heads on [tp1]: tp1 is
-// no prefix, and a device's key heads are not those its query heads read.
+// Example that sends nothing: q heads on tp, 8 key heads on tp = 8. Example
+// with a gather: q heads on [tp2, tp1], key heads on [tp1]: tp1 is no prefix,
+// so a device's key heads are not those that its query heads read.
 #include <utility>
 
 #include "exec/attention/staging.h"
@@ -22,7 +22,7 @@ extern const Operation kVanilla;
 
 namespace {
 
-// Layouts of key and value that a device's queries can be answered from.
+// Reshards key and value so that each device has the keys of its queries.
 void MoveKeys(Machine& machine, Staged& staged) {
   const SimMesh& mesh = machine.mesh();
   const Spec& q = staged.query.spec;
@@ -53,7 +53,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   MoveKeys(machine, *staged);
   MoveExtras(machine, *staged);
   const AxisGroup dim = staged->query.spec[3];
-  // Integers add up to the same sum in any order.
+  // Integer sums are the same in any order.
   outcome.exact = machine.mesh().Parts(dim) == 1 || settings.dot_bits > 0;
   outcome.output = FinishOutput(
       machine, *staged,

@@ -1,5 +1,5 @@
-// A page holds rows of lanes, the latent and its rotated part each padded to
-// 128, and as many rows to a word as fit 32 bits:
+// A page of latent rows: the latent and its rotated part are each padded to 128
+// lanes, and a word holds as many tokens as fit 32 bits:
 //
 //   BF16, rank 512, rope 64, offset 5 of a page  ->  word 2, row 1, 640 lanes
 #include "exec/pages/latent_pages.h"

@@ -1,4 +1,4 @@
-// Pages of latent rows, on one device.
+// Pages of latent rows on one device.
 #ifndef SHARDC_EXEC_PAGES_LATENT_PAGES_H_
 #define SHARDC_EXEC_PAGES_LATENT_PAGES_H_
 
@@ -10,9 +10,9 @@
 
 namespace shardc::exec {
 
-// [P, ceil(ps/p'), p', pad128(r) + pad128(p)]: p' = 32/bits tokens a word,
-// the latent's r elements and then the rotated p. Free pages hold a large
-// number. The table must outlive this.
+// [P, ceil(ps/p'), p', pad128(r) + pad128(p)]: p' = 32/bits tokens a word, the
+// latent's r elements and then the rotated p. Free pages hold a large number,
+// so that reading one changes the result. The table must outlive this object.
 class LatentPages {
  public:
   LatentPages(const PageTable& table, int64_t shard, int64_t rank, int64_t rope,

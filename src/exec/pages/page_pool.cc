@@ -1,5 +1,5 @@
-// Where a token's head lies in its page, for each of three formats, and so
-// which splits of heads leave keys with their values and whole words:
+// The place of a token's head in its page in each of three formats, and from it
+// which shardings of heads keep keys with their values and words undivided:
 //
 //   interleaved  [page, 2 * K, D]         K0 V0 K1 V1
 //   separate     [page, K, D] twice       K0 K1 and V0 V1
@@ -26,7 +26,7 @@ constexpr int64_t kHalfLanes = 64;
 
 int64_t Packing(Dtype dtype) { return 32 / DtypeBits(dtype); }
 
-// Keys and values side by side in one row of lanes.
+// Returns whether keys and values share one row of lanes.
 bool SharesRow(const PoolConfig& config) {
   return config.format == PageFormat::kPacked && config.head_dim == kHalfLanes;
 }
@@ -44,8 +44,8 @@ Shape PoolShape(const PoolConfig& c) {
           CeilDiv(c.head_dim, kLanes) * kLanes};
 }
 
-// A device's slice of dimension 2 must hold whole heads, keys with values,
-// and as many as its queries read.
+// Checks that a device's slice of dimension 2 has complete heads, keys with
+// their values, and as many as its queries read.
 std::optional<Complaint> CheckHeads(const SimMesh& mesh, const PoolConfig& c) {
   const int64_t n = mesh.Parts(c.head_axes);
   Complaint why;
@@ -70,7 +70,7 @@ std::optional<Complaint> CheckHeads(const SimMesh& mesh, const PoolConfig& c) {
   return std::nullopt;
 }
 
-// Row-major offset of element 0 of a head's keys or values.
+// Returns the row-major offset of element 0 of a head's keys or values.
 size_t Offset(const PoolConfig& c, const Buffer& local, int64_t page,
               int64_t offset, int64_t head, bool values) {
   const int64_t row = page * c.page_size + offset;
@@ -110,7 +110,7 @@ std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
   }
   PagePool pool;
   pool.config = config;
-  // Device by device: the whole pool may be far larger than any part.
+  // Allocated device by device: the global pool may be far larger than a shard.
   const Spec full = PadSpec(spec, shape.size());
   Buffer local = Buffer::Zeros(LocalShape(mesh, shape, full), config.dtype);
   std::fill(local.real.begin(), local.real.end(), RoundTo(config.dtype, fill));

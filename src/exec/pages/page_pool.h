@@ -15,7 +15,7 @@
 
 namespace shardc::exec {
 
-// P pages of ps tokens, K key heads of D.
+// P pages of ps tokens, K key heads of D dims.
 enum class PageFormat : uint8_t {
   kInterleaved,  // [P, ps, 2K, D]: head k's keys at 2k, its values at 2k + 1
   kSeparate,     // two pools [P, ps, K, D]
@@ -40,7 +40,7 @@ struct PagePool {
   PoolConfig config;
   ShardedTensor first;   // by format; keys where they are separate
   ShardedTensor second;  // values where they are separate
-  // I8 only: F32 [P, ps, K], the largest |x| of a token's head; split as the
+  // I8 only: F32 [P, ps, K], the largest |x| of a token's head; sharded as the
   // pages are.
   ShardedTensor key_scale, value_scale;
   const Arithmetic* arithmetic = &kRightArithmetic;  // of int8 rows
@@ -48,35 +48,35 @@ struct PagePool {
   bool IsQuantized() const { return config.dtype == Dtype::kI8; }
 };
 
-// Every element is `fill`: tests use a large one, so that a free page that
-// is read shows. Nothing where the layout would part a head's keys from its
-// values or from its queries.
+// Fills every element with `fill`: tests use a large one, so that reading a
+// free page changes the result. Returns nullopt if the layout would separate a
+// head's keys from its values or its queries.
 std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
                                  float fill, Complaint& why);
 
-// One token of one head on one device; page and head count from the device's
-// first. [D] each, rounded to the pool's dtype or quantised; a row of zeros
-// stays one.
+// Writes one token of one head on one device; page and head count from the
+// device's first. Key and value are [D], rounded to the pool's dtype or
+// quantised; a row of zeros stays zeros.
 void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
                 int64_t head, std::span<const float> key,
                 std::span<const float> value);
-// What lies there, of `values` or of keys; [D] into `out`.
+// Reads a token's values or keys, [D], into `out`.
 void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
                int64_t head, bool values, std::span<float> out);
 
-// New tokens into their slots, on the devices that own their pages:
-// slots[i] of token i, key and value [N, K, D] split over `head_axes`.
+// Writes new tokens to their slots, on the devices that own their pages:
+// slots[i] for token i, key and value [N, K, D] sharded over `head_axes`.
 void WriteTokens(Machine& machine, PagePool& pool,
                  std::span<const PageSlot> slots, const ShardedTensor& key,
                  const ShardedTensor& value);
-// Makes the copies that PageTable::Grow asked for.
+// Makes the copies that PageTable::Grow requested.
 void CopyPages(Machine& machine, PagePool& pool,
                std::span<const PageCopy> copies);
-// As they stand; CopyPages goes through the machine's PageSeam.
+// CopyPages without the machine's PageSeam.
 void RunCopies(Machine& machine, PagePool& pool,
                std::span<const PageCopy> copies);
 struct PageSeam {
-  // A page table that is about to be made.
+  // Changes the configuration of a page table before it is made.
   std::function<void(PageConfig&)> config;
   std::function<void(Machine&, PagePool&, std::span<const PageCopy>)> copy =
       RunCopies;

@@ -1,10 +1,10 @@
 // Which page holds which tokens: the host's side of a paged cache.
 //
-// Position p of a row is in page table[row][p / page_size], at p mod
-// page_size. Page ids are global. Where pages are split over n shards, shard
-// r owns pages [r P/n, (r + 1) P/n) and rows [r R/n, (r + 1) R/n), and a row
-// uses its own shard's pages only. Rows may share pages; whoever writes to a
-// shared page gets a copy of it first.
+// Position p of a row is in page table[row][p / page_size], at p mod page_size.
+// Page ids are global. Where pages are sharded over n shards, shard r owns
+// pages [r P/n, (r + 1) P/n) and rows [r R/n, (r + 1) R/n), and a row uses only
+// pages of its own shard. Rows may share pages; a row that writes to a shared
+// page gets a copy of it first.
 #ifndef SHARDC_EXEC_PAGES_PAGE_TABLE_H_
 #define SHARDC_EXEC_PAGES_PAGE_TABLE_H_
 
@@ -24,13 +24,13 @@ struct PageConfig {
   int64_t rows = 1;           // R: requests
   int64_t pages_per_row = 1;  // width of the table
   int64_t shards = 1;         // n, divides P and R
-  // A shared page is copied before it is written.
+  // Copy a shared page before it is written; faults switch this off.
   bool copy_shared = true;
-  // Page 0 of each shard is never given out: tables are padded with it.
+  // Page 0 of each shard is never used: tables are padded with it.
   bool reserve_first = true;
 };
 
-// Contents to copy before a write, both pages of one shard.
+// Contents to copy before a write; both pages are of one shard.
 struct PageCopy {
   int64_t from = 0, to = 0;
   bool operator==(const PageCopy&) const = default;
@@ -42,18 +42,20 @@ struct PageSlot {
 
 class PageTable {
  public:
-  // Nothing where shards do not divide, or nothing could be held.
+  // Returns nullopt if shards do not divide pages or rows, or nothing would
+  // fit.
   static std::optional<PageTable> Make(const PageConfig& config,
                                        Complaint& why);
 
-  // Room for `count` more tokens of a row. Copies that must be made before
-  // anything is written are appended. False, and nothing changed, where the
-  // row's table or its shard's pages do not suffice.
+  // Makes room for `count` more tokens of a row, and appends the copies that
+  // must be made before anything is written. Returns false, and changes
+  // nothing, if the row's table or its shard's free pages do not suffice.
   bool Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
             Complaint& why);
-  // An empty row takes over all tokens of another of its shard, by reference.
+  // Lets an empty row share all tokens of another row of its shard, by
+  // reference.
   bool Share(int64_t from, int64_t to, Complaint& why);
-  // The row is empty again; pages that nobody uses are free.
+  // Empties a row; pages that no other row uses become free.
   void Release(int64_t row);
 
   PageSlot SlotOf(int64_t row, int64_t position) const;
@@ -66,10 +68,11 @@ class PageTable {
 
   const PageConfig& config() const { return config_; }
   const std::vector<int64_t>& lengths() const { return lengths_; }  // [R]
-  // I32 [R, pages_per_row]: global ids, padded with the shard's first page.
+  // Returns I32 [R, pages_per_row]: global ids, padded with the shard's first
+  // page.
   Buffer Table() const;
 
-  // For tests: pages are given out in a random order.
+  // For tests: makes Grow use pages in a random order.
   void ShuffleFree(Random random);
 
  private:

@@ -1,6 +1,6 @@
-// What a batch of requests must satisfy before any page is read: tables and
-// lengths fit each other, every page that is read is the shard's own, and
-// requests are sorted as the kernel's programs expect them.
+// Conditions on a batch of requests before any page is read: tables and lengths
+// fit each other, every page that is read belongs to the request's shard, and
+// requests are sorted as the kernel's programs expect.
 //
 //   distribution [1, 2, 3]: request 0 has one query, in request 1 all keys are
 //   new, request 2 is anything else
@@ -85,7 +85,7 @@ std::optional<Complaint> CheckRequest(const RaggedBatch& batch,
   return std::nullopt;
 }
 
-// The kernel runs a program of one query for what is said to decode.
+// A request in the decode range runs in the kernel's program of one query.
 std::optional<Complaint> CheckDistribution(const RaggedBatch& batch,
                                            int64_t shards) {
   const int64_t each = batch.sequences / shards;

@@ -1,12 +1,14 @@
-// What a paged operation sends, by formula: queries whole but for heads, keys
-// and values to their pages, and the outputs added up over the requests' axes,
-// as a device has zeros for requests that are not its own.
+// The bytes of a paged operation by formula: queries are gathered but for
+// heads, keys and values are resharded to their pages, and outputs are added
+// over the requests' axes, since a device has zeros for requests of other
+// shards. Example: 2 shards of requests all_reduce 4 N H_loc D bytes, of which
+// a device sends 2(n-1)/n, all of them.
 #include "exec/pages/paged_program.h"
 
 namespace shardc::exec {
 namespace {
 
-// Packed pages hold words of several heads' elements.
+// Packed pages hold words with elements of several heads.
 bool HeadsSplit(const Traffic& traffic, PageFormat format) {
   const int64_t heads = traffic.key.shape[2], dim = traffic.key.shape[3];
   const int64_t n = traffic.Parts(traffic.query.spec[2]);

@@ -1,5 +1,5 @@
-// What a paged operation can take, and the requests in it: rows of a batch, or
-// runs of equal segment ids of packed tokens.
+// Checks which inputs a paged operation can take, and finds the requests in
+// them: rows of a batch, or runs of equal segment ids of packed tokens.
 //
 //   segments 0 0 0 1 1 -1  ->  requests of 3 and 2 tokens
 #include <algorithm>
@@ -32,7 +32,7 @@ std::vector<PagedRequest> RowsOf(const Staged& staged) {
   return out;
 }
 
-// Packed sequences: the runs of equal segment ids.
+// Returns the requests of packed sequences: runs of equal segment ids.
 std::vector<PagedRequest> RunsOf(const Buffer& queries, const Buffer& keys) {
   std::vector<PagedRequest> out;
   const auto run_of = [](const Buffer& ids, int32_t id, int64_t& begin) {
@@ -108,7 +108,8 @@ std::optional<Complaint> CheckInputs(const AttentionProblem& problem,
   return std::nullopt;
 }
 
-// Positions count a request's keys, up to a shift that queries share.
+// Returns whether positions count a request's keys, up to a shift that its
+// queries share.
 bool CountsKeys(const Staged& staged, const PagedRequest& request) {
   const auto shift = [](const Buffer& positions, int64_t begin, int64_t count,
                         int64_t first, std::optional<int64_t>& common) {
@@ -137,12 +138,12 @@ std::optional<Complaint> FindRequests(const SimMesh& mesh,
   if (auto bad = CheckSplits(mesh, staged)) return bad;
   if (auto bad = CheckInputs(problem, staged, kernel, std::string(name)))
     return bad;
-  if (problem.IsHollow()) return std::nullopt;  // and no lengths to read
+  if (problem.IsHollow()) return std::nullopt;  // lengths cannot be read
   requests = problem.layout == Layout::kThd
                  ? RunsOf(*problem.query_segments, *problem.key_segments)
                  : RowsOf(staged);
   for (const PagedRequest& request : requests) {
-    if (request.queries > request.keys) continue;  // CheckBatch says so
+    if (request.queries > request.keys) continue;  // CheckBatch reports it
     if (CountsKeys(staged, request)) continue;
     return Said(std::string(name) + " takes no positions of its own",
                 "use vanilla or flash_attn2");

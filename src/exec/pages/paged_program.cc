@@ -1,14 +1,15 @@
-// Requests are read page by page into one run of keys and attended to like
-// any others, so that a request's bits depend on its own pages alone.
+// The program of the paged operations. Each request's keys are read page by
+// page into one contiguous run and attended to like any others, so a request's
+// bits depend on its own pages alone.
 //
-// Over data axes shard r owns pages [r P/n, (r + 1) P/n) and requests
-// [r R/n, (r + 1) R/n). The queries of all are on every device of those axes;
-// each attends for its own requests, leaves zeros for the others', and the
-// outputs are added: 2(n-1)/n * 4 N H_loc D bytes. Adding zeros changes no
-// bits but the sign of zero, which is made + everywhere.
+// Over data axes shard r owns pages [r P/n, (r + 1) P/n) and requests [r R/n,
+// (r + 1) R/n). All queries are on every device of those axes; each device
+// attends for its own requests, has zeros for the others', and the outputs are
+// added: 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps all bits but the sign
+// of zero, which is made positive everywhere.
 //
-// Pages are given out in a random order and the free ones hold a large
-// number, so that a table that is read wrongly shows.
+// Pages are assigned in a random order and free ones hold a large number, so
+// that a table that is read wrongly changes the result.
 #include "exec/pages/paged_program.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 constexpr float kFreePage = 1e4f;
 
-// What pages hold.
+// Returns the dtype of pages.
 Dtype PageDtype(const OperationSettings& settings, const Staged& staged) {
   return settings.int8_pages ? Dtype::kI8 : staged.key.dtype;
 }
@@ -49,7 +50,7 @@ class PagedRun {
     if (kernel.distributed) Order();
   }
 
-  // Gives out pages, writes the resident keys, and checks the batch.
+  // Assigns pages, writes the resident keys, and checks the batch.
   std::optional<Complaint> Prepare() {
     Complaint why;
     if (!MakeTable(why)) return why;
@@ -76,7 +77,7 @@ class PagedRun {
     return std::nullopt;
   }
 
-  // F32 [B, T, H_loc, D] of every device, zeros for others' requests.
+  // Returns F32 [B, T, H_loc, D] of every device, zeros for requests of others.
   PerDevice Attend() {
     if (kernel_.writes) {
       for (size_t r = 0; r < requests_.size(); ++r) {
@@ -107,7 +108,7 @@ class PagedRun {
     for (const PagedRequest& request : requests_) {
       width = std::max(width, CeilDiv(request.keys, settings_.page_size));
     }
-    // One reserved page and two that stay free, for each shard.
+    // Each shard has one reserved page and two that stay free.
     PageConfig config;
     config.pages = rows * width + 3 * shards_;
     config.page_size = settings_.page_size;
@@ -135,13 +136,14 @@ class PagedRun {
     if (kernel_.distributed) Distribute();
   }
 
-  // Decode, prefill, mixed: whichever of a kernel's programs it is for.
+  // Returns which of the kernel's programs runs a request: 0 decode, 1 prefill,
+  // 2 mixed.
   static int KindOf(const PagedRequest& request) {
     if (request.queries == 1) return 0;
     return request.queries == request.keys ? 1 : 2;
   }
 
-  // Each shard's requests by kind; a request stays with its shard.
+  // Sorts each shard's requests by program; a request keeps its shard.
   void Order() {
     const auto each = static_cast<long>(requests_.size()) / shards_;
     for (long shard = 0; shard < shards_; ++shard) {
@@ -166,7 +168,7 @@ class PagedRun {
     }
   }
 
-  // Queries that a request's program attends for: a decoding one has one.
+  // Returns how many queries a request's program attends for: one in decode.
   int64_t QueriesOf(int64_t r) const {
     if (batch_.distribution.empty()) return batch_.Queries(r);
     const int64_t each = batch_.sequences / shards_;
@@ -174,8 +176,8 @@ class PagedRun {
     return r % each < decode_end ? 1 : batch_.Queries(r);
   }
 
-  // Keys [begin, end) of a request into its pages, where they are owned. A
-  // device of the request's shard holds its batch row.
+  // Writes keys [begin, end) of a request to its pages on the devices that own
+  // them. A device of the request's shard holds its batch row.
   void Write(size_t r, int64_t begin, int64_t end) {
     const PagedRequest& request = requests_[r];
     const int64_t each = pool_->config.pages / shards_;
@@ -203,7 +205,7 @@ class PagedRun {
     });
   }
 
-  // Which page holds position p of a request.
+  // Returns the page that holds position p of a request.
   PageRead Find(int64_t r, int64_t p, int64_t shard, bool values) const {
     const int64_t each = pool_->config.pages / shards_;
     const int64_t width = batch_.table.shape[1];
@@ -214,7 +216,7 @@ class PagedRun {
     return out;
   }
 
-  // [1, keys, K_loc, D].
+  // Reads the request's keys or values, [1, keys, K_loc, D].
   Buffer Read(int device, int64_t r, bool values) const {
     const int64_t shard = mesh_.Index(device, staged_.key.spec[0]);
     const int64_t keys = batch_.lengths[At(r)];
@@ -225,7 +227,7 @@ class PagedRun {
                       pool_->IsQuantized() ? staged_.dtype : staged_.key.dtype);
     for (int64_t p = 0; p < keys; ++p) {
       const PageRead from = Find(r, p, shard, values);
-      // Requests that are not the shard's own name pages that it lacks.
+      // Tables of other shards' requests name pages that this device lacks.
       const int64_t page = std::clamp<int64_t>(from.id - from.shard * from.each,
                                                0, from.each - 1);
       for (int64_t h = 0; h < heads; ++h) {
@@ -237,7 +239,7 @@ class PagedRun {
     return out;
   }
 
-  // Positions first, first + 1, ... as [1, count].
+  // Returns positions first, first + 1, ... as [1, count].
   static Buffer Positions(int64_t first, int64_t count) {
     Buffer out = Buffer::Zeros({1, count}, Dtype::kI32);
     for (int64_t i = 0; i < count; ++i) {
@@ -295,8 +297,8 @@ class PagedRun {
   RaggedBatch batch_;
 };
 
-// Key heads go with the query's; where the pages cannot be split so, heads
-// are whole on every device.
+// Shards key heads as the query's; where pages cannot be sharded so, heads are
+// replicated.
 void PlaceHeads(Machine& machine, const PagedKernel& kernel, Dtype dtype,
                 Staged& staged, std::vector<std::string>& remarks) {
   AxisGroup heads = staged.query.spec[2];

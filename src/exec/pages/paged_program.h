@@ -1,5 +1,5 @@
-// What the paged operations share: a batch of requests whose keys lie in
-// pages, attended to request by request.
+// The shared program of the paged operations: a batch of requests whose keys
+// are in pages, attended to request by request.
 #ifndef SHARDC_EXEC_PAGES_PAGED_PROGRAM_H_
 #define SHARDC_EXEC_PAGES_PAGED_PROGRAM_H_
 
@@ -17,17 +17,18 @@
 
 namespace shardc::exec {
 
-// N query tokens of R requests, one after the other. Query i of a request is
-// at position length - queries + i of its keys.
+// N query tokens of R requests, one request after the other. Query i of a
+// request is at position length - queries + i of its keys.
 struct RaggedBatch {
   std::vector<int64_t> cumulative;  // [R + 1]: request r's queries begin at
                                     // cumulative[r] and end at the next
   std::vector<int64_t> lengths;     // [R]: keys, the new ones included
   Buffer table;                     // I32 [R, pages a row]: global page ids
-  int64_t sequences = 0;            // the first so many requests are real
+  int64_t sequences =
+      0;  // only this many requests are real, the rest is padding
   // For each shard, counted from its first request: [decode_end, prefill_end,
-  // total]. Those before decode_end have one query, those before prefill_end
-  // no older keys, the others both. Empty: nobody says.
+  // total]. Requests before decode_end have one query, those before prefill_end
+  // no older keys, the others both. Empty: the kernel takes no distribution.
   std::vector<std::array<int64_t, 3>> distribution;
 
   int64_t Queries(int64_t r) const {
@@ -36,26 +37,27 @@ struct RaggedBatch {
   }
 };
 
-// A distribution that its requests do not have, a table of another shape,
-// queries that no key answers for, ids outside the
-// pages of the request's shard: what real kernels clip in silence, and so
-// read another request. `tokens` is N, `shards` what pages are split into.
+// Returns an error if the distribution does not fit the requests, the table has
+// another shape, a query has no keys, or a page id is outside the pages of the
+// request's shard. Real kernels clip such ids silently, and then read another
+// request's keys. `tokens` is N, `shards` the number of shards of pages.
 std::optional<Complaint> CheckBatch(const RaggedBatch& batch,
                                     const PoolConfig& pool, int64_t shards,
                                     int64_t tokens);
 
-// The shard that holds a request's pages.
+// Returns the shard that holds a request's pages.
 int64_t ShardOfRequest(const RaggedBatch& batch, int64_t shards, int64_t r);
 
 // How the operations on pages of keys and values differ.
 struct PagedKernel {
   PageFormat format = PageFormat::kSeparate;
-  bool writes = false;      // the new tokens are written by the kernel itself
+  bool writes = false;      // the kernel itself writes the new tokens
   bool dense_rows = false;  // queries are [B, T, H, D], not ragged
-  // A single query may attend to all keys of its row; others must be causal.
+  // A single query may attend to all keys of its row; more queries must be
+  // causal.
   bool causal_only = true;
-  // Requests come in the order decode, prefill, mixed, each with a program of
-  // its own, by a distribution.
+  // Requests are ordered as decode, prefill, mixed, each with a separate
+  // program, by a distribution.
   bool distributed = false;
 };
 
@@ -64,7 +66,7 @@ struct PagedRequest {
   int64_t query_begin = 0, queries = 0, key_begin = 0, keys = 0;
 };
 
-// What a batch's kernel goes by.
+// The tables that a batch's kernel reads.
 struct PagedTables {
   RaggedBatch& batch;
   std::vector<PagedRequest>& requests;
@@ -79,13 +81,14 @@ struct PageRead {
   bool values;          // else its key
 };
 struct PagedSeam {
-  std::function<void(RaggedBatch&)> given;  // before it is checked
-  std::function<void(PagedTables&)> used;   // by the kernel
+  std::function<void(RaggedBatch&)>
+      given;  // changes the batch before it is checked
+  std::function<void(PagedTables&)> used;  // changes what the kernel reads
   std::function<void(PageRead&)> read;
 };
 
-// A row of the batch is a request, or a run of equal segment ids. A
-// complaint where a split or an input is more than pages can serve.
+// Finds the requests: rows of the batch, or runs of equal segment ids. Returns
+// an error if a sharding or an input is not supported with pages.
 std::optional<Complaint> FindRequests(const SimMesh& mesh,
                                       const AttentionProblem& problem,
                                       const Staged& staged,
@@ -93,12 +96,13 @@ std::optional<Complaint> FindRequests(const SimMesh& mesh,
                                       std::string_view name,
                                       std::vector<PagedRequest>& requests);
 
-// `name` is the operation's.
+// Runs a paged operation; `name` appears in messages.
 OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
                           const AttentionSpecs& specs,
                           const OperationSettings& settings,
                           const PagedKernel& kernel, std::string_view name);
-// Queries go to every shard of pages; outputs are added over them in float32.
+// Adds the bytes: queries are gathered to every shard of pages, outputs are
+// added over them in float32.
 void PagedBytes(Traffic& traffic, const PagedKernel& kernel);
 
 }  // namespace shardc::exec
