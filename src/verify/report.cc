@@ -1,6 +1,6 @@
-// Cases are run side by side, but those whose copies would fill a memory one
-// at a time, their devices side by side. What ran decides which variants and
-// stress cases follow:
+// Runs a report's cases in parallel; cases whose copies would fill the memory
+// run one at a time, with their devices in parallel. The results select which
+// variants and stress cases follow:
 //
 //   keys and values of 8 rows, 4096 tokens, 8 heads of 128: 2^26 numbers,
 //   more than 2^24, so alone and on all threads
@@ -32,7 +32,7 @@ CaseResult ResultOf(const CacheTraceResult& trace) {
   }
   out.help = trace.help;
   out.axis = trace.axis;
-  // The step nearest to its tolerance.
+  // The step with the largest ratio of error to tolerance.
   out.error = trace.error;
   out.unsharded = trace.unsharded;
   out.tolerance = trace.tolerance;
@@ -56,8 +56,8 @@ bool Report::NothingRan() const {
 
 namespace {
 
-// Keys and values of a case whose copies would fill a memory if several ran
-// at a time.
+// Elements of keys and values of a case whose copies would fill the memory if
+// several such cases ran at a time.
 constexpr int64_t kHeavy = int64_t{1} << 24;
 
 bool IsHeavy(const Case& test) {
@@ -66,7 +66,7 @@ bool IsHeavy(const Case& test) {
          kHeavy;
 }
 
-// Runs cases of a report and tells of them.
+// Runs the cases of a report and reports progress.
 class Runner {
  public:
   Runner(const Matrix& matrix, const Progress& progress, const Keep& keep,
@@ -77,8 +77,8 @@ class Runner {
         transport_(transport),
         out_(out) {}
 
-  // Cases [begin, all): light ones side by side, heavy ones one at a time,
-  // their devices side by side.
+  // Runs cases [begin, all): light ones in parallel, heavy ones one at a time
+  // with their devices in parallel.
   void From(size_t begin, int threads) {
     out_.results.resize(out_.cases.size());
     std::vector<size_t> light, heavy;
@@ -87,7 +87,7 @@ class Runner {
     }
     done_ = begin;
     const auto tasks = static_cast<int64_t>(light.size());
-    // Ranks meet in each case, so that all must be at the same one.
+    // Ranks communicate in each case, so all must run the same one.
     if (transport_ != nullptr) {
       for (const size_t i : light) Run(i, 1);
     } else {
@@ -104,7 +104,7 @@ class Runner {
     return i < traces.size() ? traces[i] : kNone;
   }
 
-  // What cannot be formed at the sizes that were given, in their numbers.
+  // Returns a refusal with the sizes given, if these cannot run.
   std::optional<CaseResult> Refused(size_t i) const {
     const Case& test = out_.cases[i];
     if (!test.given) return std::nullopt;
@@ -129,7 +129,8 @@ class Runner {
     if (!test.trace) return SentAt(*test.given);
     const auto* decoding =
         std::get_if<CacheTrace>(&TraceOf(matrix_.given_traces, i));
-    if (decoding == nullptr) return exec::SentBytes{};  // pages stay
+    if (decoding == nullptr)
+      return exec::SentBytes{};  // pages are not resharded
     return TraceBytes(*decoding);
   }
 
@@ -156,7 +157,7 @@ class Runner {
     RunOptions options;
     options.threads = threads;
     options.transport = transport_;
-    // Of those that run alone.
+    // Stages are reported for cases that run alone.
     if (progress_ && IsHeavy(out_.cases[i])) {
       options.stage = [&](const std::string& what) {
         progress_(done_, out_.cases.size(),
@@ -183,7 +184,7 @@ class Runner {
   std::mutex lock_;
 };
 
-// What is small with --full as well.
+// Remarks on cases that have reduced sizes even with --full.
 void RemarkOnSizes(bool stress_cases, Report& out) {
   if (stress_cases) {
     out.remarks.emplace_back(

@@ -18,7 +18,7 @@ struct Report {
   uint64_t seed = 0;
   Sizes given, used;
   bool reduced = false;
-  std::vector<std::string> remarks;  // of the whole run
+  std::vector<std::string> remarks;  // about the run
   std::vector<Case> cases;
   std::vector<CaseResult> results;
 
@@ -26,19 +26,18 @@ struct Report {
   bool NothingRan() const;
 };
 
-// Called after each case, from one thread at a time: done, of how many; and
-// while a large one runs, with what it is at.
+// Called after each case, from one thread at a time, with the number of cases
+// done and of all; and during a large case with its stage.
 using Progress =
     std::function<void(size_t done, size_t all, const std::string& within)>;
-// Called with each case that was run, in no order, from one thread at a time.
+// Called with each case that ran, in any order, from one thread at a time.
 using Keep =
     std::function<void(size_t index, const Case& test, const CaseResult& result,
                        const CaseTensors& tensors)>;
 
 // Runs all cases on `threads` threads, then variants and stress cases of those
-// that ran.
-// The result does not depend on threads. Over ranks one case runs after the
-// other, and the first rank's report is the whole one.
+// that ran. The result does not depend on threads. Over ranks cases run one
+// after the other, and only the first rank's report is complete.
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
                  const Progress& progress = {}, const Keep& keep = {},
                  exec::Transport* transport = nullptr);

@@ -1,8 +1,8 @@
-// The matrix of a mesh that splits batch, length and heads, at its reduced
-// sizes: once with every feature, and for operations that can round more than
-// they are asked to, once for each way of rounding.
+// Sharpness of the judge: the matrix of a mesh that splits batch, length and
+// heads, at its reduced sizes, once with every feature, and for operations that
+// support narrower rounding once for each kind of rounding.
 //
-//   sdpa train bthd BF16, 4 bits: zeros, tokens turned, ... all refused
+//   sdpa train bthd BF16, 4 bits: zeros, tokens shifted, ... all refused
 #include "verify/sharpness.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace shardc::verify {
 namespace {
 
-// How a run of the matrix rounds.
+// The rounding of one run of the matrix.
 struct Rounding {
   std::string_view name;
   int64_t dot_bits = 0;
@@ -97,7 +97,7 @@ std::string NameOf(const Case& test, const Rounding& rounding) {
   return out;
 }
 
-// One case's answer.
+// The result of one case.
 struct Answer {
   CaseResult result;
   WrongOutputs wrong;
@@ -117,13 +117,13 @@ Answer Ask(const Case& test, const Trace& trace) {
   return out;
 }
 
-// Runs cases side by side and counts them in their order.
+// Runs cases in parallel and counts them in their order.
 class Asker {
  public:
   Asker(const Rounding& rounding, int threads, Sharpness& out)
       : rounding_(rounding), threads_(threads), out_(out) {}
 
-  // Pages that are held to bits have no tolerance to be sharp.
+  // Pages are compared in bits, so they have no tolerance to test.
   std::vector<CaseResult> Run(const std::vector<Case>& cases,
                               const std::vector<Trace>& traces) {
     std::vector<Answer> answers(cases.size());

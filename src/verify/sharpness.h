@@ -1,6 +1,6 @@
-// How sharp the judge is: in every case of a matrix over all operations,
-// modes, layouts, dtypes, features and roundings, outputs that are wrong
-// (wrong_outputs.h) are offered after the right one, and must be refused.
+// Tests that tolerances are tight: in every case of a matrix over all
+// operations, modes, layouts, dtypes, features and roundings, wrong outputs
+// (wrong_outputs.h) are offered after the correct one, and must be refused.
 #ifndef SHARDC_VERIFY_SHARPNESS_H_
 #define SHARDC_VERIFY_SHARPNESS_H_
 
@@ -13,14 +13,14 @@ namespace shardc::verify {
 struct Sharpness {
   int64_t cases = 0;  // that ran and passed
   int64_t offered = 0;
-  // Wrong outputs that were taken for right, and cases that fail by
-  // themselves, with the case's name.
+  // Wrong outputs that passed, and cases that fail by themselves, with the
+  // case's name.
   std::vector<std::string> taken, unsound;
 
   bool Holds() const { return offered > 0 && taken.empty() && unsound.empty(); }
 };
 
-// The same whatever `threads`.
+// Returns the same for any `threads`.
 Sharpness OfferWrongOutputs(int threads);
 
 }  // namespace shardc::verify

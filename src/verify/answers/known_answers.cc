@@ -1,5 +1,5 @@
-// A question is a function that says whether the answer is right. Numbers are
-// small enough to be worked out on paper:
+// Each check is a function that computes something and returns whether the
+// result is the known one. Numbers are small enough to be worked out on paper:
 //
 //   keys 1 and 3, query 2, scale 1: the largest logit is 6
 #include "verify/answers/known_answers.h"
@@ -40,7 +40,8 @@ bool Near(double a, double b) {
 
 // ---- The dense reference ---------------------------------------------------
 
-// One head of one dim in one row, with these keys and values.
+// Returns inputs with one head of one dim in one row, and these keys and
+// values.
 dense::Inputs OneHead(double query, std::vector<double> keys,
                       std::vector<double> values) {
   dense::Inputs in;
@@ -81,7 +82,7 @@ bool SinksThatFitNoHead() {
          !fits({{3}, {0, 0, 0}}) && !fits({{1, 2, 1}, {0, 0}});
 }
 
-// Two rows of two keys, the second row's first slot is empty.
+// Two rows of two keys; the first slot of the second row is empty.
 bool EmptySlotsOfTheSecondRow() {
   dense::Inputs in;
   in.query = {{2, 1, 1, 1}, {0, 0}};
@@ -92,8 +93,8 @@ bool EmptySlotsOfTheSecondRow() {
   return out.size() == 2 && Near(out[0], 2) && Near(out[1], 7);
 }
 
-// A head's key is [latent * 2, latent * 3, rope]: products with the query may
-// be taken before or after.
+// A head's key is [latent * 2, latent * 3, rope]: multiplying the query into
+// the projection first, or expanding the key first, gives the same logits.
 bool LatentOnEitherSide() {
   const dense::Latent latent = {{{1, 1, 1}, {5}},
                                 {{1, 1, 1}, {7}},
@@ -109,7 +110,7 @@ bool LatentOnEitherSide() {
          absorbed.value.data == std::vector<double>{5};
 }
 
-// By a quarter turn and more, which float32 is off by a little.
+// Rotations by a quarter turn and more, which float32 rounds slightly.
 bool RotationAndItsRounding() {
   const dense::Rotary rotary(2, 8, {}, dense::Pairs::kHalves);
   const std::array<float, 2> head = {3, 4};
@@ -121,8 +122,8 @@ bool RotationAndItsRounding() {
          first.off == second.off && first.off < 1e-5;
 }
 
-// Elements 0 and 1 are a pair, turned by one radian a position, and 2 and 3
-// one that turns a hundred times slower.
+// Elements 0 and 1 are a pair rotated by one radian a position, elements 2 and
+// 3 a pair rotated by a hundredth of that.
 bool PairsOfNeighbours() {
   const dense::Rotary rotary(4, 8, {}, dense::Pairs::kNeighbours);
   std::array<float, 4> head = {1, 2, 3, 4};
@@ -164,7 +165,7 @@ bool RotationsThatCannotBe() {
 
 // ---- The simulated network -------------------------------------------------
 
-// On device d the number 100 d.
+// Returns buffers that hold the number 100 d on device d.
 exec::PerDevice Marked(int devices) {
   exec::PerDevice out;
   for (int d = 0; d < devices; ++d) {
@@ -207,7 +208,7 @@ bool NothingSentIsNoBytes() {
                  .find("device 1 ") == 0;
 }
 
-// Element 0 of two, on the device that should hold element 1.
+// Element 0 of two is on the device that should hold element 1.
 bool ElementsOutOfPlace() {
   const SimMesh mesh(MeshOf({{"x", 2}}));
   exec::ShardedTensor tensor =
@@ -252,7 +253,7 @@ bool RowsOfACache() {
   auto from = exec::MakeCache(mesh, one, {}, why);
   auto into = exec::MakeCache(mesh, two, {}, why);
   if (!from || !into || !into->Rolls()) return false;
-  // No slot of a cache that rolls has a position before it is written.
+  // No slot of a rolling cache has a position before it is written.
   for (const int32_t position : into->positions.local[0].whole) {
     if (position != -1) return false;
   }
@@ -283,8 +284,8 @@ bool SharedPagesAreCopiedOnce() {
   return table->IsFree(other.page) && !table->IsFree(own.page);
 }
 
-// Which check notices that a cached key is off by some roundings, in a cache
-// of this dtype.
+// Returns the check that detects a cached key with an error of some roundings,
+// in a cache of this dtype.
 std::optional<Check> NoticesAKey(Dtype kv_dtype, float off) {
   CacheTrace trace;
   trace.mesh = MeshOf({{"x", 1}});
@@ -347,7 +348,7 @@ struct Refused {
   Sizes sizes;
   Assignment axes;
   Layout layout;
-  std::string_view message, help;  // that are part of what is said
+  std::string_view message, help;  // parts of the expected message and help
 };
 
 Case CaseOf(const Refused& of) {
@@ -431,7 +432,7 @@ bool LatentThatIsNone() {
                   ""});
 }
 
-// What runs as it was asked to says nothing of itself.
+// A case that runs as requested has no remark.
 bool NoRemarkWithoutCause() {
   Case test = CaseOf({"paged_flash_attention",
                       {2, 1, 8, 4, 4, 8, 0},
@@ -444,7 +445,7 @@ bool NoRemarkWithoutCause() {
   return result.status == Status::kPass && result.remarks.empty();
 }
 
-// The batches of query and key on different axes: each is named.
+// If query and key split the batch over different axes, both are named.
 bool BatchesOnOtherAxes() {
   Refused of = kKeyHeads;
   of.sizes.key_heads = 6;

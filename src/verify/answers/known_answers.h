@@ -1,7 +1,7 @@
-// What verification rests on, asked for answers that were worked out by hand:
-// the dense reference, the simulated network, caches, pages, tolerances and
-// the words of a refusal. Cases compare two computations; here there is one,
-// and the answer stands beside the question.
+// Checks of the parts that verification depends on against results worked out
+// by hand: the dense reference, the simulated network, caches, pages,
+// tolerances and the messages of refusals. Cases compare two computations; here
+// the expected result is a constant in the source.
 #ifndef SHARDC_VERIFY_ANSWERS_KNOWN_ANSWERS_H_
 #define SHARDC_VERIFY_ANSWERS_KNOWN_ANSWERS_H_
 
@@ -13,7 +13,7 @@ namespace shardc::verify {
 
 struct KnownAnswers {
   int64_t asked = 0;
-  std::vector<std::string> wrong;  // by name
+  std::vector<std::string> wrong;  // names of the checks that failed
 
   bool Hold() const { return asked > 0 && wrong.empty(); }
 };

@@ -1,5 +1,5 @@
-// Room: verify. What to run and how to judge it; what is said of it is emit's.
-// Knows source, model, resolve, legalize, comm and exec.
+// Room: verify. Selects cases, runs them and judges the results; room emit
+// formats them. Includes source, model, resolve, legalize, comm and exec.
 //
 // One case: an operation on a mesh, its sizes and features; and its verdict.
 #ifndef SHARDC_VERIFY_CASES_CASE_H_
@@ -30,9 +30,9 @@ struct Sizes {
   int64_t key_heads = 1;
   int64_t head_dim = 16;
   int64_t value_dim = 0;  // 0: head_dim
-  // Latent attention's own: the numbers that a token keeps for all heads, the
-  // part of a head that is rotated, and a head's values. 0: twice the head's,
-  // a quarter of it, and as `value_dim` says.
+  // Latent attention: the numbers that a token stores for all heads, the part
+  // of a head that is rotated, and the size of a head's value. 0: twice the
+  // head's size, a quarter of it, and `value_dim`.
   int64_t latent_rank = 0, latent_rope_dim = 0, latent_value_dim = 0;
 
   int64_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
@@ -46,16 +46,16 @@ struct Sizes {
   bool operator==(const Sizes&) const = default;
 };
 
-// How a cache's queries and keys are turned.
+// The rotary embedding of a cache's queries and keys.
 struct Rotation {
   double base = 10000;
   exec::RopeScaling scaling;
 };
 
-// What the attention has besides query, key and value.
+// Features of the attention besides query, key and value.
 struct Features {
   bool causal = false;
-  std::optional<int64_t> window;  // keys a query sees, with its own
+  std::optional<int64_t> window;  // keys a query attends to, its own included
   std::optional<int64_t> window_right;
   double soft_cap = 0;
   bool bias = false;
@@ -66,17 +66,17 @@ struct Features {
   int sinks_rank = 0;   // 0: none, 1: [H], 2: [sinks, K]
   bool ragged = false;  // rows of different lengths
   bool left_padding = false;
-  bool masked_row = false;  // one query row that sees nothing
+  bool masked_row = false;  // one query row may attend to no key
   double dropout = 0;
   bool large_logits = false;  // about +-100
   bool custom_blocks = false;
   std::optional<double> scale;
 };
 
-// A case that decodes over a real cache, step by step.
+// A trace: a case that decodes over a real cache, step by step.
 struct TraceShape {
   int64_t prefill = 0, steps = 0, slots = 0;
-  int64_t window = 0;  // above 0: slots are used again
+  int64_t window = 0;  // above 0: slots are reused
   bool pages = false;  // requests grow, share and release pages instead
 };
 
@@ -85,7 +85,7 @@ struct Case {
   Mode mode = Mode::kTrain;
   Layout layout = Layout::kBthd;
   Dtype dtype = Dtype::kF32;
-  std::optional<Dtype> kv_dtype;  // of the cache, where it differs
+  std::optional<Dtype> kv_dtype;  // of the cache, if it differs from `dtype`
   Mesh mesh;
   Sizes sizes;
   Features features;
@@ -93,17 +93,17 @@ struct Case {
   exec::OperationSettings settings;
   uint64_t seed = 0;
   std::optional<TraceShape> trace;
-  bool longer = false;  // with more keys than were asked for
-  // The same at the sizes that were given, where these are others.
+  bool longer = false;  // has more keys than requested
+  // The same case at the sizes given, if this one has reduced sizes.
   std::shared_ptr<const Case> given = {};
-  std::vector<std::string> remarks;  // of how it came to be
+  std::vector<std::string> remarks;  // how the case was derived
 };
 
 enum class Status : uint8_t { kPass, kFail, kUnsupported };
 std::string_view StatusName(Status status);
 
-// Each kind of check, so that a self-test can say which one caught a fault,
-// and that a fault is missed where it is left out.
+// The kinds of check, so that a self-test can report which one detected a
+// fault, and show that leaving the check out misses it.
 enum class Check : uint8_t {
   kLayout,       // ids: each element once per replica group
   kReplicas,     // gathered replicas agree in bits
@@ -112,8 +112,8 @@ enum class Check : uint8_t {
   kBits,         // equal to the unsharded run where nothing is reduced
   kLedger,       // bytes equal the closed formulas
   kCacheBits,    // rotated keys in the cache, bit for bit
-  kUnsupported,  // what cannot run must say so, and what can must run
-  kMaximum,      // errors are judged by their maximum, not their mean
+  kUnsupported,  // what cannot run is refused, and what can is run
+  kMaximum,      // errors are judged by maximum, not mean
 };
 inline constexpr size_t kCheckCount = 9;
 std::string_view CheckName(Check check);
@@ -129,7 +129,7 @@ struct Checks {
   }
 };
 
-// An error's size and place.
+// An error and where it is.
 struct ErrorOf {
   double max_abs = 0;
   double mean_abs = 0;
@@ -142,19 +142,20 @@ struct ErrorOf {
 struct CaseResult {
   Status status = Status::kPass;
   std::optional<Check> failed;  // the check that failed
-  std::string reason;           // of a failure or of unsupported
+  std::string reason;           // why the case failed or is unsupported
   std::string help;
   std::string axis;   // the axis at fault
   ErrorOf error;      // of the sharded run against the reference
   ErrorOf unsharded;  // of the same operation on one device
   double tolerance = 0;
-  double cap = 0;      // the absolute one
-  bool exact = false;  // bits had to agree, and did
+  double cap = 0;      // the absolute limit of the error
+  bool exact = false;  // bits had to be equal, and were
   exec::Ledger ledger;
-  std::string unchecked;  // why no formula holds for the ledger's bytes
-  // At the sizes that were given, by formula, where others ran.
+  std::string unchecked;  // why no formula gives the ledger's bytes
+  // Bytes at the sizes given, by formula, if the case ran at reduced sizes.
   std::optional<exec::SentBytes> given_sent;
-  std::vector<double> device_error;  // max abs error of each device's shard
+  std::vector<double>
+      device_error;  // maximum absolute error of each device's shard
   std::vector<std::string> remarks;
 };
 

@@ -1,5 +1,6 @@
-// Everything here copies; what it means, src/dense works out. Only what a
-// program is given in fewer bits is rounded first, by dense's own rounding:
+// Copies a case's inputs for the dense reference, which implements their
+// meaning by itself. Only inputs that a program receives in fewer bits are
+// rounded first, by dense's own rounding:
 //
 //   runtime_dtype BF16, int8 pages  ->  keys cast to BF16, stored as int8
 #include "verify/cases/dense_inputs.h"
@@ -16,7 +17,7 @@ namespace {
 using dense::Array;
 using exec::Buffer;
 
-// In its own order of dimensions.
+// Returns a copy in the buffer's own order of dimensions.
 Array Copy(const Buffer& buffer) {
   Array out;
   out.shape = buffer.shape;
@@ -41,7 +42,7 @@ void Round(Dtype dtype, Array& x) {
   for (double& value : x.data) value = dense::Nearest(dtype, value);
 }
 
-// Rows as int8 pages give them back, for attention in `dtype`.
+// Rounds rows as int8 pages would, for attention in `dtype`.
 void StoreInPages(Dtype dtype, Array& x) {
   const auto dim = static_cast<size_t>(x.shape.back());
   std::vector<float> row(dim);
@@ -56,9 +57,9 @@ void StoreInPages(Dtype dtype, Array& x) {
   }
 }
 
-// Keys and values of all heads, or the latent for all of them where only that
-// can be computed soon; packed tokens are one row. Narrow arithmetic is
-// defined on keys and values.
+// Passes keys and values of all heads, or the latent for all of them where
+// expanding it would be slow; packed tokens are one row. Narrow arithmetic is
+// defined on keys and values, so it always gets these.
 void TakeLatent(dense::Latent latent, const Case& test, dense::Inputs& in) {
   if (const auto& dtype = test.settings.runtime_dtype) {
     for (Array* x :

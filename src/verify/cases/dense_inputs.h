@@ -1,5 +1,5 @@
-// A case as the dense reference is given it: whole tensors in double, and what
-// they mean, with nothing worked out by the program that is judged.
+// A case as input of the dense reference: unsharded tensors in double and their
+// options, computed without the program under test.
 #ifndef SHARDC_VERIFY_CASES_DENSE_INPUTS_H_
 #define SHARDC_VERIFY_CASES_DENSE_INPUTS_H_
 
@@ -12,18 +12,18 @@
 
 namespace shardc::verify {
 
-// [B, L, N, D] in float64, whatever the layout.
+// Returns [B, L, N, D] in float64 for a tensor in any layout.
 dense::Array DenseOf(const exec::Buffer& buffer, Layout layout);
 dense::Latent LatentOf(const exec::LatentInputs& latent);
 
 dense::Options OptionsOf(const exec::AttentionOptions& options);
-// Of the arithmetic that the case's settings ask for.
+// Returns the arithmetic that the case's settings select.
 dense::Narrow NarrowOf(const Case& test);
 
-// Inputs are rounded to the runtime dtype where one is set, and then to the
-// pages' int8. Packed tokens' positions follow from their segments. A table of
-// blocks is the test data's own; those that `causal`, `sliding` and `global`
-// make hide nothing that the masks show.
+// Rounds inputs to the runtime dtype if one is set, and then to the pages'
+// int8. Positions of packed tokens follow from their segments. A block table
+// comes from the test data; tables made by `causal`, `sliding` and `global`
+// hide nothing that the masks show.
 dense::Inputs InputsOf(const Case& test, const exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

@@ -1,6 +1,6 @@
-// A feature is a name, what an operation must take to have a use for it, and
-// what switching it on does to a case, with values that show mistakes: a
-// window ends inside a shard, a cap is low enough to matter.
+// A feature is a name, the input that an operation must take to use it, and
+// what switching it on does to a case. The values are chosen to reveal
+// mistakes: a window ends inside a shard, a cap is low enough to matter.
 //
 //   window on 16 keys  ->  16 / 2 + 1 = 9
 #include "verify/cases/features.h"
@@ -62,7 +62,8 @@ bool Has(const Features& f, Feature feature) {
   return false;
 }
 
-// What an operation must take to have a use for it; nothing: all have.
+// Returns the input that an operation must take to use the feature; nullopt:
+// any operation can.
 std::optional<exec::Input> InputOf(Feature feature) {
   switch (feature) {
     case Feature::kBias:
@@ -70,7 +71,7 @@ std::optional<exec::Input> InputOf(Feature feature) {
       return exec::Input::kBias;
     case Feature::kMask:
     case Feature::kAdditiveMask:
-    case Feature::kMaskedRow:  // by a mask
+    case Feature::kMaskedRow:  // implemented by a mask
       return exec::Input::kMask;
     case Feature::kDropout:
       return exec::Input::kDropout;
@@ -113,8 +114,8 @@ bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
   }
   const bool packed = layout == Layout::kThd;
   switch (feature) {
-    case Feature::kSegments:     // packed rows are segments already
-    case Feature::kLeftPadding:  // and begin where they begin
+    case Feature::kSegments:     // packed rows have segments already
+    case Feature::kLeftPadding:  // and start at their own first token
       return !packed;
     case Feature::kMaskedRow:
       return !packed || !IsGeneration(mode);
@@ -142,7 +143,7 @@ void SwitchOn(Feature feature, Case& test) {
       f.segments = true;
       break;
     case Feature::kWindow:
-      // One that ends inside a shard, whatever the sizes.
+      // A window that ends inside a shard, whatever the sizes.
       if (!f.window) {
         f.window = std::max<int64_t>(1, test.sizes.key_length / 2 + 1);
       }

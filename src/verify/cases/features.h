@@ -1,5 +1,5 @@
-// What an attention may have besides query, key and value, by name, and which
-// operations take it.
+// The features that an attention may have besides query, key and value, by
+// name, and which operations take them.
 #ifndef SHARDC_VERIFY_CASES_FEATURES_H_
 #define SHARDC_VERIFY_CASES_FEATURES_H_
 
@@ -20,8 +20,8 @@ enum class Feature : uint8_t {
   kAdditiveMask,
   kSegments,
   kWindow,
-  kSinks,           // one a query head
-  kSinksByKeyHead,  // rows of key heads
+  kSinks,           // one for each query head
+  kSinksByKeyHead,  // rows of one for each key head
   kSoftCap,
   kLeftPadding,
   kMaskedRow,
@@ -35,15 +35,17 @@ std::span<const Feature> AllFeatures();
 std::string_view FeatureName(Feature feature);
 std::optional<Feature> ParseFeature(std::string_view name);
 
-// Whether the operation has a use for it in this mode and layout.
+// Returns whether the operation uses the feature in this mode and layout.
 bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
            Feature feature);
 
-// Adds it to a case, with a value that shows; what the case has stays.
+// Adds the feature to a case, with a value that reveals mistakes; values that
+// the case already has stay.
 void SwitchOn(Feature feature, Case& test);
 
-// `soft_cap, window`: what a case has beyond causal rows of their lengths;
-// empty: nothing. `long`: more keys than were asked for.
+// Returns the features of a case beyond causal rows of their lengths, such as
+// `soft_cap, window`; empty if there are none. `long`: more keys than
+// requested.
 std::vector<std::string_view> FeatureNames(const Case& test);
 
 }  // namespace shardc::verify

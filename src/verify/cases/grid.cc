@@ -1,6 +1,7 @@
-// A random case is a function of seed and index, so that a failure names its
-// case. Axes are dealt to dimensions as the operation allows, then sizes are
-// chosen that these divide, mostly: what must be refused is drawn, too.
+// A random case is a function of seed and index, so a failure can name its
+// case. Axes are assigned to dimensions as the operation allows, then sizes are
+// drawn that these axes usually divide; cases that must be refused are drawn
+// too.
 //
 //   heads over tp 4, key parts 4, group 2  ->  8 heads, 4 key heads
 #include "verify/cases/grid.h"
@@ -38,7 +39,7 @@ int64_t PartsOf(const Mesh& mesh, const AxisGroup& axes) {
   return mesh.Parts(axes).value_or(1);
 }
 
-// Meshes up to 16 devices: batch, sequence, two head axes.
+// Picks a mesh of up to 16 devices: batch, sequence, two head axes.
 Mesh PickMesh(RandomSequence& random) {
   while (true) {
     std::vector<std::pair<std::string, int64_t>> axes;
@@ -75,7 +76,7 @@ AxisGroup Some(RandomSequence& random, const Mesh& mesh,
   return out;
 }
 
-// Sizes that the assignment divides, with a group of 1, 2, 4 or 8.
+// Picks head counts that the axes divide, with a group of 1, 2, 4 or 8.
 void PickHeads(RandomSequence& random, Case& test, const Assignment& axes) {
   const int64_t head_parts = PartsOf(test.mesh, axes.heads);
   const int64_t key_parts = PartsOf(test.mesh, axes.key_heads);
@@ -126,8 +127,8 @@ void PickFeatures(RandomSequence& random, Case& test) {
                     test.settings.block_mask == exec::BlockMask::kCustom;
 }
 
-// A head axis joins the lengths', on either side, and one or both of them
-// pass keys round a ring.
+// Adds a head axis to the lengths' axes, on either side, and lets one or both
+// of them pass keys round a ring.
 void PickRing(uint64_t seed, uint64_t index, Case& test, Assignment& axes) {
   RandomSequence random(exec::Random(seed).Split(index).Split("ring"));
   if (!random.Chance(0.6)) return;
@@ -146,8 +147,8 @@ void PickRing(uint64_t seed, uint64_t index, Case& test, Assignment& axes) {
   }
 }
 
-// Dtypes of the cache and of the computation, where they differ; narrow
-// softmax and quantised matmul, where the operation has them.
+// Picks dtypes of cache and computation that may differ, and narrow softmax and
+// quantised matmul, where the operation has them.
 void PickArithmetic(exec::Random numbers, Case& test) {
   RandomSequence random(numbers);
   const std::vector<Dtype> real = {Dtype::kF32, Dtype::kBF16, Dtype::kF16};
@@ -241,7 +242,7 @@ Case RandomCase(uint64_t seed, uint64_t index) {
     if (random.Chance(0.3)) axes.query_length.clear();
   }
   if (operation.adds_logits && random.Chance(0.25)) {
-    // The head dimension takes what the heads leave.
+    // The head dimension takes the axes that the heads leave.
     axes.dim = axes.heads;
     axes.heads.clear();
     axes.key_heads.clear();
@@ -256,7 +257,7 @@ Case RandomCase(uint64_t seed, uint64_t index) {
   }
 
   if (operation.IsPaged()) {
-    // Whole requests; packed ones are not split by tokens.
+    // Requests stay unsharded; packed ones are not split by tokens.
     axes.query_length.clear();
     if (!operation.latent || test.layout == Layout::kThd) {
       axes.key_length.clear();
@@ -290,7 +291,7 @@ Case RandomCase(uint64_t seed, uint64_t index) {
   PickHeads(random, test, axes);
   if (operation.latent) n.key_heads = n.heads;
   if (operation.exchanges_heads) {
-    // Packed tokens are split over batch and length axes together.
+    // Packed tokens are sharded over batch and length axes together.
     const int64_t ranks = test.layout == Layout::kThd
                               ? parts * PartsOf(test.mesh, axes.batch)
                               : parts;

@@ -1,5 +1,5 @@
-// Keys and values of latent attention follow from one latent row a token and
-// projections of it, and a rotated part that all heads share:
+// Keys and values of latent attention are computed from one latent row a token,
+// its projections, and a rotated part that all heads share:
 //
 //   head_dim 16: rope 4, rank 32; k_h = [c . up_key_h (12), rope (4)]
 #include "verify/cases/latent_data.h"
@@ -17,7 +17,7 @@ using exec::Buffer;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Normal numbers whose mean differs by row of the first dimension.
+// Returns normal numbers whose mean differs by row of the first dimension.
 Buffer Values(exec::Random random, const Shape& shape, Dtype dtype, double gain,
               double offset) {
   Buffer out = Buffer::Zeros(shape, dtype);

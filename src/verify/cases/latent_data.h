@@ -1,4 +1,4 @@
-// Data of latent attention: what keys and values of all heads come from.
+// Test data of latent attention: the latent that keys and values come from.
 #ifndef SHARDC_VERIFY_CASES_LATENT_DATA_H_
 #define SHARDC_VERIFY_CASES_LATENT_DATA_H_
 
@@ -7,15 +7,16 @@
 
 namespace shardc::verify {
 
-// Its keys come from a latent row, one for each query head, and values have
-// sizes of their own.
+// Sets the sizes of a latent attention: one key head for each query head, and
+// values of their own size.
 void SizeLatent(Sizes& sizes);
 
-// Key heads that are not as many as the query's come from no latent.
+// Returns false if there are fewer key heads than query heads: no latent gives
+// these.
 bool HasLatent(const Case& test);
 
-// A latent of the case's sizes, where there is one. Key and value are hollow
-// beside it: nobody reads what it expands to.
+// Adds a latent of the case's sizes if it has one. Key and value then have no
+// elements, since nothing reads the expanded form.
 void AddLatent(const Case& test, exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

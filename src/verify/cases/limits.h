@@ -1,4 +1,4 @@
-// What a simulation can hold, judged before anything is made.
+// What a simulation can hold, checked before anything is allocated.
 #ifndef SHARDC_VERIFY_CASES_LIMITS_H_
 #define SHARDC_VERIFY_CASES_LIMITS_H_
 
@@ -8,10 +8,11 @@
 
 namespace shardc::verify {
 
-// One of each at least, heads in whole groups, queries no longer than their
-// keys. Findings: usage.
+// Returns false, and adds usage findings, unless every size is positive, key
+// heads divide heads, and queries are no longer than their keys.
 bool CheckSizes(const Sizes& sizes, Findings& findings);
-// Devices, logits, numbers and pages of a request. Findings: usage.
+// Returns false, and adds usage findings, if a request has too many devices,
+// logits, numbers or pages.
 bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings);
 
 }  // namespace shardc::verify

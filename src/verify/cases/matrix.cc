@@ -1,6 +1,7 @@
-// Every operation in every mode, layout and dtype asked for, each with test
-// data of its own; then, for each feature named, each of these with it. Sizes
-// are the smallest that keep what the splits do (reduced_sizes.h).
+// The matrix: every operation in every requested mode, layout and dtype, each
+// with its own test data; then, for each named feature, the same cases with the
+// feature. Sizes are reduced to the smallest that keep the effect of the
+// shardings (reduced_sizes.h).
 //
 //   vanilla: 4 modes, 3 layouts, 3 dtypes  ->  36 cases, 72 with `sinks`
 #include "verify/cases/matrix.h"
@@ -119,7 +120,7 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
     }
   }
   if (test.operation != nullptr && test.operation->latent) {
-    // A latent row has no heads to split.
+    // A latent row has no head dimension.
     const size_t heads = test.layout == Layout::kBthd ? 2 : 1;
     for (Spec* spec : {&out.key, &out.value}) {
       if (spec->size() > heads) (*spec)[heads].clear();
@@ -166,7 +167,7 @@ class Builder {
       }
       Case varied =
           CaseOf({test.operation, test.mode, test.layout, test.dtype, feature});
-      // What the model has is in every case already.
+      // Features of the model are in every case already.
       if (FeatureNames(varied) == FeatureNames(test)) continue;
       out_.variants.push_back({std::move(varied), i});
     }
@@ -186,8 +187,8 @@ class Builder {
     std::optional<Feature> feature;
   };
 
-  // Whether a latent can be expanded to keys and values of all heads, which
-  // judging it takes unless queries are few.
+  // Returns whether a latent can be expanded to keys and values of all heads,
+  // which the reference needs unless there are few queries.
   bool Expands(const Kind& kind) const {
     constexpr int64_t kMostElements = int64_t{1} << 28;
     if (!kind.operation->latent) return true;
@@ -224,7 +225,7 @@ class Builder {
     test.layout = kind.layout;
     test.dtype = kind.dtype;
     test.kv_dtype = request_.kv_dtype;
-    // Quantised are caches and pages, not keys that no cache holds.
+    // Only caches and pages are quantised, not keys that are in neither.
     if (test.kv_dtype == Dtype::kI8 && !HasInt8Pages(test)) {
       test.kv_dtype.reset();
     }

@@ -1,5 +1,5 @@
-// From a mesh, its axis rules and an attention's sizes to the cases that
-// apply.
+// Builds the cases that apply to a mesh, its axis rules and an attention's
+// sizes.
 #ifndef SHARDC_VERIFY_CASES_MATRIX_H_
 #define SHARDC_VERIFY_CASES_MATRIX_H_
 
@@ -25,32 +25,34 @@ struct Request {
   Sizes sizes;                    // as given
   std::optional<int64_t> window;  // the model's sliding window
   std::vector<const exec::Operation*> operations;
-  // Of these, the ones that are for some modes only; others are for all.
+  // Operations that run in some modes only; all others run in every mode.
   std::vector<std::pair<const exec::Operation*, std::vector<Mode>>> only;
   std::vector<Mode> modes;
   std::vector<Layout> layouts;
   std::vector<Dtype> dtypes;
   std::optional<Dtype> kv_dtype;
   exec::OperationSettings settings;
-  // What was asked of single operations, laid over `settings` and `features`.
+  // Settings requested for single operations; they override `settings` and
+  // `features`.
   std::vector<std::pair<std::string, SettingsRecord>> records;
   Features features;  // added to every case
   Rotation rotation;  // of traces over a cache
-  // Each in cases of its own besides, where the operation takes it; where
-  // `named`, also where it does not, so that the refusal shows.
+  // Features that get cases of their own, for operations that take them; if
+  // `named`, also for operations that do not, so that the refusal is reported.
   std::vector<Feature> more;
   bool named = false;
-  bool large_logits = true;  // a case of them for each operation
+  bool large_logits = true;  // one such case for each operation
   IllegalPolicy illegal = IllegalPolicy::kError;
   uint64_t seed = 0;
   bool full = false;
   int64_t steps = 4;  // of decoding, after a prefill into a cache
-  std::vector<std::string> remarks;  // on how it came to be, for the report
+  std::vector<std::string>
+      remarks;  // how the request was derived, for the report
 
-  // The modes that an operation is for; null for all.
+  // Returns the modes that an operation is limited to; null for all.
   const std::vector<Mode>* OnlyModes(const exec::Operation& operation) const;
   bool Asks(const exec::Operation& operation, Mode mode) const;
-  // Empty where nothing was asked.
+  // Returns an empty record if nothing was requested.
   const SettingsRecord& RecordOf(const exec::Operation& operation) const;
 };
 
@@ -59,15 +61,15 @@ using Trace = std::variant<std::monostate, CacheTrace, PagedTrace>;
 struct Matrix {
   Sizes given, used;
   bool reduced = false;  // `used` are smaller
-  Sizes least;           // the reduced ones, also where they are not used
+  Sizes least;           // the reduced sizes, even if not used
   Splits splits;         // of the request's layouts
   std::vector<Case> cases;
-  // The traces of those of `cases` that have one, by index; else nothing.
+  // The trace of each case by index, or nullopt.
   std::vector<Trace> traces;
-  // The same at the sizes given, where others are used.
+  // The traces at the sizes given, where reduced ones are used.
   std::vector<Trace> given_traces;
-  // With a further feature each; one that was not asked for by name is run
-  // only where the case that it varies ran.
+  // Cases with one more feature; a feature that was not requested by name runs
+  // only if the case that it varies ran.
   struct Variant {
     Case test;
     size_t of = 0;  // among `cases`
@@ -75,23 +77,24 @@ struct Matrix {
   std::vector<Variant> variants;
 };
 
-// operations x modes x layouts x dtypes, in that order, without what has no
-// meaning: a decoding operation in training, packed tokens in it.
+// Builds operations x modes x layouts x dtypes, in that order, without
+// meaningless combinations: a decoding operation in training, packed tokens in
+// it.
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
                    const Mesh& mesh);
 
-// The specs of a mode and layout as the axis rules say, corrected by the
-// policy where a dimension does not divide. An operation that lays key and
-// value out as the query (heads_on_keys) has HEAD axes in them.
+// Returns the specs of a mode and layout by the axis rules, legalised by the
+// policy where a dimension does not divide. Operations that shard key and value
+// as the query (heads_on_keys) have HEAD axes in them.
 exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
                                   IllegalPolicy illegal);
 
-// Into how many parts a spec cuts a dimension.
+// Returns the number of shards of a dimension.
 int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim);
-// With one query in generation.
+// Returns the sizes with one query in generation modes.
 Sizes SizesOfMode(const Sizes& sizes, Mode mode);
 
-// Whether the operation is meant for a mode and layout at all.
+// Returns whether the operation applies to a mode and layout.
 bool Applies(const exec::Operation& operation, Mode mode, Layout layout);
 
 }  // namespace shardc::verify

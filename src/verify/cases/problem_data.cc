@@ -1,6 +1,6 @@
 // Each element is drawn by its index from the seed, with a mean and a gain of
-// its batch row and head and a slope over positions: what is read from a wrong
-// place is then not just other noise, but of another size.
+// its batch row and head and a slope over positions: an element read from a
+// wrong place then differs in size, not only in noise.
 //
 //   ragged lengths of 4 rows up to 16  ->  16, 1 and two between
 #include "verify/cases/problem_data.h"
@@ -27,7 +27,7 @@ size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 bool Packed(const Case& test) { return test.layout == Layout::kThd; }
 
-// [B, L, N, D] turned into the case's layout.
+// Transposes [B, L, N, D] to the case's layout.
 Buffer Lay(Buffer x, Layout layout) {
   if (layout == Layout::kBhtd) {
     return exec::TransposeDims(x, {0, 2, 1, 3});
@@ -38,8 +38,8 @@ Buffer Lay(Buffer x, Layout layout) {
   return x;
 }
 
-// Normal numbers with a gain by head and, where `offset` is not 0, a mean by
-// head, batch row and dim and a slope over positions.
+// Returns normal numbers with a gain by head and, if `offset` is not 0, a mean
+// by head, batch row and dim and a slope over positions.
 Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
               double offset, int threads) {
   Buffer out = Buffer::Zeros(shape, dtype);
@@ -80,7 +80,7 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   return out;
 }
 
-// Lengths in [1, limit], all different kinds: full, one, and in between.
+// Returns lengths in [1, limit] of different kinds: full, one, and in between.
 std::vector<int64_t> RaggedLengths(Random random, int64_t count, int64_t least,
                                    int64_t limit) {
   std::vector<int64_t> out;
@@ -106,22 +106,22 @@ Buffer Whole(const Shape& shape, const std::vector<int64_t>& values) {
   return out;
 }
 
-// Packed sequences: the B rows one after the other, of different lengths if
-// `ragged`; tokens left over belong to nobody.
+// Fills packed sequences: the B rows one after the other, of different lengths
+// if `ragged`; the remaining tokens belong to no sequence.
 void PackTokens(const Case& test, Random random,
                 exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
   std::vector<int64_t> rows(At(n.batch), n.query_length);
   std::vector<int64_t> keys(At(n.batch), n.key_length);
   if (test.features.ragged) {
-    // Self-attention's sequences may be of any length, the query's with them.
+    // Sequences of self-attention may have any length; query and key share it.
     const bool alike = n.query_length == n.key_length;
     keys = RaggedLengths(random, n.batch, alike ? 1 : n.query_length,
                          n.key_length);
   }
   std::vector<int64_t> q_ends = {0}, k_ends = {0};
   for (int64_t b = 0; b < n.batch; ++b) {
-    // Self-attention keeps query and key tokens the same.
+    // In self-attention query and key tokens are the same.
     const int64_t q =
         n.query_length == n.key_length ? keys[At(b)] : rows[At(b)];
     q_ends.push_back(q_ends.back() + q);
@@ -129,7 +129,7 @@ void PackTokens(const Case& test, Random random,
   }
   const int64_t q_tokens = n.batch * n.query_length;
   const int64_t k_tokens = n.batch * n.key_length;
-  // Queries are the last ones of their sequence's keys.
+  // Queries are the last tokens of their sequence's keys.
   std::vector<int64_t> q_ids(At(q_tokens), -1), q_at(At(q_tokens), -1);
   std::vector<int64_t> k_ids(At(k_tokens), -1), k_at(At(k_tokens), -1);
   for (int64_t b = 0; b < n.batch; ++b) {
@@ -150,8 +150,8 @@ void PackTokens(const Case& test, Random random,
   problem.key_positions = Whole({1, k_tokens}, k_at);
 }
 
-// Segments that end in different places in each row, with padding at the end
-// of the last one.
+// Adds segments that end in different places in each row, with padding at the
+// end of the last row.
 void AddSegments(const Case& test, Random random,
                  exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
@@ -169,7 +169,7 @@ void AddSegments(const Case& test, Random random,
       k.whole[At(b * keys + j)] = static_cast<int32_t>(id(j));
     }
     for (int64_t i = 0; i < rows; ++i) {
-      // A lone decoding query is never padding.
+      // A single decoding query is never padding.
       const int64_t at =
           rows == 1 ? std::min(padding, keys) - 1 : keys - rows + i;
       q.whole[At(b * rows + i)] = static_cast<int32_t>(id(at));
@@ -195,8 +195,8 @@ void AddMasks(const Case& test, Random random,
     }
     problem.bias = std::move(bias);
   }
-  // A row that sees nothing: by the additive mask where there is one. Of lone
-  // queries it is the last batch row's.
+  // A query row that attends to nothing, by the additive mask if there is one.
+  // With one query a row it is the last batch row's.
   const auto nothing = [&](int64_t element) {
     const int64_t row = element / keys % rows;
     return f.masked_row && row == rows / 2 &&

@@ -1,4 +1,4 @@
-// Test data that makes errors visible.
+// Test data that reveals errors.
 #ifndef SHARDC_VERIFY_CASES_PROBLEM_DATA_H_
 #define SHARDC_VERIFY_CASES_PROBLEM_DATA_H_
 
@@ -7,11 +7,11 @@
 
 namespace shardc::verify {
 
-// Inputs of a case from its seed. Heads, key heads, batch rows and positions
-// differ in mean and norm, so that a swapped or shifted one cannot hide under
-// bfloat16; v is never constant over keys or heads. Values are rounded to the
-// case's dtype, keys and values to the cache's: the reference reads the rounded
-// ones.
+// Returns the inputs of a case from its seed. Heads, key heads, batch rows and
+// positions differ in mean and norm, so that a swapped or shifted one exceeds
+// the rounding of bfloat16; v is never constant over keys or heads. Values are
+// rounded to the case's dtype, keys and values to the cache's: the reference
+// reads the rounded ones.
 exec::AttentionProblem MakeProblem(const Case& test, int threads = 1);
 
 }  // namespace shardc::verify

@@ -1,6 +1,7 @@
-// What of a size matters to a layout is a list of answers: does it divide,
-// into whole groups, is a part 1, is it larger than the other. The least size
-// with the same answers for every split stands for it:
+// Reduced sizes. The properties of a size that matter to a layout form a list
+// of predicates: does an axis divide it, into complete groups, is a shard of
+// size 1, is it larger than another size. The smallest size with the same
+// values for every sharding replaces the real one:
 //
 //   32 heads, 8 key heads over tp 4  ->  16 heads, 8 key heads
 #include "verify/cases/reduced_sizes.h"
@@ -14,7 +15,7 @@ namespace {
 
 using Bits = std::vector<bool>;
 
-// What is kept of a pair of head counts, for one pair of splits.
+// Appends the predicates of a pair of head counts, for one pair of shardings.
 void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                           Bits& out) {
   const bool whole_heads = heads % a == 0;
@@ -29,8 +30,8 @@ void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                          local > local_keys, local == group});
 }
 
-// ... of a device's heads that are cut into n once more; fewer key heads are
-// repeated.
+// Appends those of a device's heads when they are split into n once more; fewer
+// key heads than n are repeated.
 void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
                     Bits& out) {
   const auto& [a, c, n] = of;
@@ -42,8 +43,8 @@ void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
   if (repeats) AppendHeadPredicates(heads, keys, a * n, keys, out);
 }
 
-// Whether words of heads of keys and values, or of keys alone beside their
-// values, split into n.
+// Appends whether words with heads of keys and values, or of keys alone next to
+// their values, split into n.
 void AppendWords(int64_t keys, int64_t n, int64_t word, Bits& out) {
   for (const int64_t per_head : {1, 2}) {
     const int64_t words = (keys * per_head + word - 1) / word;
@@ -83,7 +84,7 @@ Bits LengthPredicates(int64_t length, const std::vector<int64_t>& splits) {
   return out;
 }
 
-// Of packed tokens.
+// Returns the predicates of packed tokens.
 Bits TokenPredicates(int64_t tokens, const Splits& splits) {
   Bits out;
   AppendParts(tokens, splits.tokens, out);
@@ -100,8 +101,8 @@ Bits BatchPredicates(int64_t batch, const std::vector<int64_t>& splits) {
   return out;
 }
 
-// After so many sizes every predicate has had all its answers: what divides
-// repeats, what is at least so much stays.
+// Returns a size by which every predicate has taken all its values:
+// divisibility repeats, and thresholds stay true.
 int64_t Enough(const std::vector<int64_t>& splits) {
   int64_t period = 1, largest = 1;
   for (const int64_t n : splits) {
@@ -111,7 +112,7 @@ int64_t Enough(const std::vector<int64_t>& splits) {
   return 8 + 4 * largest + 2 * period;
 }
 
-// Sizes from `least` on, up to the real one, that may stand for it; ascending.
+// Returns candidate sizes from `least` up to the real one, ascending.
 template <class Predicates>
 std::vector<int64_t> Candidates(int64_t real, int64_t least, int64_t enough,
                                 const Predicates& of) {
@@ -124,7 +125,7 @@ std::vector<int64_t> Candidates(int64_t real, int64_t least, int64_t enough,
   return out;
 }
 
-// Batch, query and key length of `out`, from `real`'s.
+// Reduces batch, query and key length of `out` from those of `real`.
 void ReduceTokens(const Sizes& real, const Splits& splits, Sizes& out) {
   std::vector<int64_t> all = splits.length;
   for (const auto* more : {&splits.batch, &splits.tokens}) {
@@ -146,7 +147,7 @@ void ReduceTokens(const Sizes& real, const Splits& splits, Sizes& out) {
            TokenPredicates(real.batch * real_length, splits);
   };
   const bool self = real.query_length == real.key_length;
-  // While decoding, packed queries are as many as rows.
+  // While decoding there are as many packed queries as rows.
   const auto rows = [&](int64_t batch) {
     Bits each;
     for (const int64_t n : splits.tokens) {
@@ -223,7 +224,7 @@ Sizes ReducedSizes(const Sizes& real, const Splits& splits) {
   if (real.latent_value_dim > 0) {
     out.latent_value_dim = ReducedDim(real.latent_value_dim, splits);
   }
-  // No axis splits it: as large a part of the head.
+  // No axis shards it: keep its fraction of the head.
   if (real.latent_rope_dim > 0) {
     out.latent_rope_dim = std::max<int64_t>(
         1, real.latent_rope_dim * out.head_dim / real.head_dim);

@@ -1,24 +1,26 @@
-// The smallest sizes that keep what matters of the real ones.
+// The smallest sizes that keep the relevant properties of the real ones.
 //
-// Per dimension the smallest size with the real size's predicate vector (one
-// exists: the real size qualifies). Index maps are floor and modulo of (rank,
-// local index) with coefficients H_loc, K_loc, G and L_loc; the predicates fix
-// which of them nest and which straddle and keep local ranges from
-// degenerating, so that a map that is wrong in full is wrong in small.
+// For each dimension this is the smallest size with the real size's predicates
+// (one exists: the real size qualifies). Index maps are floor and modulo of
+// (rank, local index) with coefficients H_loc, K_loc, G and L_loc. The
+// predicates determine which of them nest and which straddle, and keep local
+// ranges from degenerating, so a map that is wrong at the real size is wrong at
+// the reduced one.
 //
-// Heads, least H then K: axes divide H and K alike; K = 1; G = 1; H_loc = 1;
-// K_loc = 1; H_loc mod G = 0; G mod H_loc = 0; K_loc | H_loc; H_loc > K_loc;
-// H_loc = G, for every pair of splits. 32/8 over tp 8 becomes 16/8, 28/4 over
-// 4 becomes 8/4, 32/8 over 16 with whole key heads 32/4. Where n parts of a
-// length are exchanged for heads, also: n divides H_loc; n divides K_loc, or
-// K_loc divides n. Where pages hold words of p heads: whether words split.
+// Heads, smallest H then K: axes divide H and K in the same way; K = 1; G = 1;
+// H_loc = 1; K_loc = 1; H_loc mod G = 0; G mod H_loc = 0; K_loc | H_loc; H_loc
+// > K_loc; H_loc = G, for every pair of shardings. 32/8 over tp 8 becomes 16/8,
+// 28/4 over 4 becomes 8/4, 32/8 over 16 with replicated key heads 32/4. Where n
+// parts of a length are exchanged for heads, also: n divides H_loc; n divides
+// K_loc, or K_loc divides n. Where pages hold words of p heads: whether words
+// split.
 //
-// Batch and lengths together, least batch first: packed tokens are their
-// product, which axes divide or not whatever they do to its factors. 3 rows
-// of 4 over dp 2 do not become 3 rows of 3.
+// Batch and lengths together, smallest batch first: packed tokens are their
+// product, which axes may divide even where they do not divide its factors. 3
+// rows of 4 over dp 2 do not become 3 rows of 3.
 //
-// What small sizes cannot show: overflow of int32 or float16, growth of
-// errors, lane and block sizes, a fault at one far index. --full is for those.
+// Reduced sizes cannot show: overflow of int32 or float16, growth of errors,
+// lane and block sizes, a fault at one high index. --full tests these.
 #ifndef SHARDC_VERIFY_CASES_REDUCED_SIZES_H_
 #define SHARDC_VERIFY_CASES_REDUCED_SIZES_H_
 
@@ -30,39 +32,39 @@
 
 namespace shardc::verify {
 
-// Into how many parts each dimension is cut, in any mode and by any tensor.
+// The numbers of shards of each dimension, in any mode and of any tensor.
 struct Splits {
   std::vector<int64_t> batch;
   std::vector<int64_t> length;
   std::vector<std::pair<int64_t, int64_t>> heads;  // query's, key's
   std::vector<int64_t> dim;
   std::vector<int64_t> tokens = {};  // of batch x length, queries and keys
-  // A device's heads, of so many parts, are cut once more.
+  // A device's heads, one shard of so many, are split once more.
   struct Exchange {
     int64_t heads = 1, keys = 1, parts = 1;
     bool operator==(const Exchange&) const = default;
   };
   std::vector<Exchange> exchanges = {};
-  // Pages of words: parts of the heads, and heads a word.
+  // Pages of words: shards of the heads, and heads a word.
   std::vector<std::pair<int64_t, int64_t>> words = {};
 };
 
-// Least (H, K) with the real pair's predicates.
+// Returns the smallest (H, K) with the real pair's predicates.
 std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
                                          const Splits& splits);
-// Least length: the same divisibility by n and by 2n, min(L/n, 4) alike, and
-// at least min(real, 8).
+// Returns the smallest length with the same divisibility by n and by 2n, the
+// same min(L/n, 4), and at least min(real, 8).
 int64_t ReducedLength(int64_t length, const std::vector<int64_t>& splits);
-// 16 elements a part; 64 stays what it is where pages hold words, as keys and
+// Returns 16 elements a shard; 64 stays 64 where pages hold words, as keys and
 // values share a row then.
 int64_t ReducedDim(int64_t dim, const Splits& splits);
 
-// Batch: two rows a shard where there are as many. A query that is shorter
-// than its keys stays so.
+// Batch: two rows a shard where there are as many. A query that is shorter than
+// its keys stays shorter.
 Sizes ReducedSizes(const Sizes& real, const Splits& splits);
 
-// The least length from `least` on that every one of `splits` divides as it
-// does `like`.
+// Returns the smallest length from `least` on with the same divisibility by
+// each of `splits` as `like`.
 int64_t LengthLike(int64_t like, int64_t least,
                    const std::vector<int64_t>& splits);
 

@@ -1,5 +1,6 @@
-// A record of settings laid over a case. Reduced lengths would be one block
-// each, so blocks shrink with them to two and a ragged tail:
+// Applies a record of settings to a case. At reduced lengths a block of the
+// usual size would hold all keys, so blocks shrink too, to two and a ragged
+// tail:
 //
 //   block 512, length 4096 reduced to 16  ->  (16 * 3 + 7) / 8 = 6: 6, 6, 4
 #include "verify/cases/settings.h"
@@ -15,12 +16,12 @@ void Set(To& to, const std::optional<From>& from) {
   if (from) to = static_cast<To>(*from);
 }
 
-// Two blocks and a ragged tail.
+// Returns a block size that gives two blocks and a ragged tail.
 int64_t Cut(int64_t length, int64_t block) {
   return std::min(block, std::max<int64_t>(2, (length * 3 + 7) / 8));
 }
 
-// `length` is the case's, `given` the one that it stands for.
+// `length` is the case's, `given` the real length that it replaces.
 void Fit(const std::optional<int64_t>& asked, std::string_view name,
          int64_t given, int64_t length, int64_t& block, Case& test) {
   if (!asked) {
@@ -59,7 +60,7 @@ void LaySettings(const SettingsRecord& record, Case& test) {
   if (record.softmax_scale) f.scale = record.softmax_scale;
   Set(f.soft_cap, record.soft_cap);
   Set(f.dropout, record.dropout);
-  // Its table is test data, which a mask of another kind has no use for.
+  // The block table is test data; masks of other kinds do not use it.
   if (record.block_mask && test.operation->Takes(Setting::kBlockMask)) {
     f.custom_blocks = s.block_mask == exec::BlockMask::kCustom;
   }

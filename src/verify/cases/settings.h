@@ -1,4 +1,4 @@
-// Settings that were asked for, laid over a case's own.
+// Applies requested settings to a case.
 #ifndef SHARDC_VERIFY_CASES_SETTINGS_H_
 #define SHARDC_VERIFY_CASES_SETTINGS_H_
 
@@ -7,14 +7,13 @@
 
 namespace shardc::verify {
 
-// What `record` says goes to the case's settings and features; the rest
-// stays.
+// Overwrites the case's settings and features that `record` sets.
 void LaySettings(const SettingsRecord& record, Case& test);
 
-// Blocks for the reduced sizes' lengths, smaller than the `given`: those that
-// nobody asked for are cut to two and a ragged tail. One asked for is kept
-// where it is below the length and holds everything where it did so; else it is
-// cut too, and the case's remarks say so.
+// Shrinks blocks to lengths below the `given` ones. Blocks that nobody
+// requested become two and a ragged tail. A requested block is kept if it is
+// below the length or held all keys before too; otherwise it shrinks, with a
+// remark in the case.
 void FitBlocks(const SettingsRecord& record, const Sizes& given, Case& test);
 
 }  // namespace shardc::verify

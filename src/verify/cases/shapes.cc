@@ -1,4 +1,4 @@
-// The case's tensors in its layout, and the same as [batch, length, heads,
+// The shapes of a case's tensors in its layout, and as [batch, length, heads,
 // dim], in which layouts are compared.
 //
 //   batch 2, length 8 in thd  ->  [16, heads, dim]
@@ -9,7 +9,8 @@
 namespace shardc::verify {
 namespace {
 
-// [batch, length, heads, dim] of the case, laid out by `spec` of its layout.
+// Returns [batch, length, heads, dim] of the case, sharded by `spec` of its
+// layout.
 exec::Laid Canonical(const Case& test, int64_t length, int64_t heads,
                      int64_t dim, const Spec& spec) {
   return exec::InBthd(
@@ -43,7 +44,7 @@ bool HasInt8Pages(const Case& test) {
 
 Dtype OutputDtype(const Case& test) {
   if (test.settings.runtime_dtype) return *test.settings.runtime_dtype;
-  // Two real dtypes always have one.
+  // Two real dtypes always have a common dtype.
   return exec::Promote(test.dtype, KeyDtype(test)).value_or(Dtype::kF32);
 }
 

@@ -8,16 +8,16 @@
 
 namespace shardc::verify {
 
-// Of a layout.
+// Returns the shape in a layout.
 Shape ShapeIn(Layout layout, int64_t batch, int64_t length, int64_t heads,
               int64_t dim);
 
-// What key and value are stored in: kv_dtype where it is a real one (whole
-// ones are another matter: values with scales), else the query's dtype.
+// Returns the dtype that key and value are stored in: kv_dtype if it is a float
+// type (int8 means values with scales), else the query's dtype.
 Dtype KeyDtype(const Case& test);
-// Pages that hold int8 with scales.
+// Returns whether pages hold int8 with scales.
 bool HasInt8Pages(const Case& test);
-// What is computed in and given: runtime_dtype, else by JAX's promotion.
+// Returns the compute and output dtype: runtime_dtype, else by JAX's promotion.
 Dtype OutputDtype(const Case& test);
 
 // Packed tokens are one row of batch x length.

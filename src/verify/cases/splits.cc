@@ -1,7 +1,8 @@
-// A request's layouts are resolved once for each mode and order of dimensions,
-// and every list of axes is told by how many parts it makes of what. Packed
-// tokens are one dimension of batch x length, which the batch's axes split:
-// there ulysses exchanges the batch's parts for heads.
+// Collects how a request's layouts shard each dimension. Layouts are resolved
+// once for each mode and order of dimensions, and every list of axes is
+// recorded as its number of shards. Packed tokens are one dimension of batch x
+// length, which the batch's axes shard: there ulysses exchanges the batch's
+// shards for heads.
 //
 //   dp 2, tp 4, 32 heads on tp: bthd  batch 2, heads (4, 4)
 //                               thd   tokens 2, and 8 heads over dp once more
@@ -51,7 +52,7 @@ class Splitter {
       if (rows || IsGeneration(mode)) Add(mode, Layout::kBthd);
       if (packed) Add(mode, Layout::kThd);
     }
-    // A cache is written as prefill lays it out.
+    // A cache is written with the layout of prefill.
     const bool caches = std::any_of(
         request_.operations.begin(), request_.operations.end(),
         [](const auto* o) { return o->trace == exec::StateTrace::kCache; });
@@ -63,8 +64,8 @@ class Splitter {
   }
 
  private:
-  // What a list may be cut to: itself, and by a policy nothing or each of its
-  // beginnings.
+  // Returns the shardings that a list may be reduced to: itself, and with a
+  // policy that drops or shrinks, none or each of its prefixes.
   std::vector<int64_t> PartsOf(const AxisGroup& axes) const {
     std::vector<int64_t> out{mesh_.Parts(axes).value_or(1)};
     if (request_.illegal == IllegalPolicy::kDrop) AddOnce(out, int64_t{1});
@@ -116,7 +117,7 @@ class Splitter {
 
   static size_t Rank(Layout layout) { return layout == Layout::kThd ? 3 : 4; }
 
-  // [batch, heads, query length, key length], whatever the layout.
+  // Adds [batch, heads, query length, key length] of masks in any layout.
   void AddMasks(const exec::AttentionSpecs& specs, Layout layout) {
     auto& lengths = layout == Layout::kThd ? out_.tokens : out_.length;
     for (const Spec& given : {specs.bias, specs.mask}) {
@@ -132,8 +133,8 @@ class Splitter {
                     const Spec& key) {
     // ring, blocksparse: key heads on the query's axes.
     if (operation.heads_on_keys) AddHeads(query[2], query[2]);
-    // ulysses: a device's heads are cut by the length's axes once more, but
-    // for those of a ring.
+    // ulysses: the length's axes, without those of a ring, split a device's
+    // heads once more.
     if (operation.exchanges_heads) {
       const auto& ring = request_.RecordOf(operation).ring_axes;
       const AxisGroup lengths = Without(query[1], ring.value_or(AxisGroup{}));

@@ -1,4 +1,4 @@
-// Into how many parts a request's layouts cut each dimension.
+// Into how many shards a request's layouts split each dimension.
 #ifndef SHARDC_VERIFY_CASES_SPLITS_H_
 #define SHARDC_VERIFY_CASES_SPLITS_H_
 
@@ -7,8 +7,8 @@
 
 namespace shardc::verify {
 
-// In any mode and layout that is run, a cache's prefill among them, and by any
-// tensor; also those that a policy shrinks a split to.
+// Covers every mode and layout that runs, a cache's prefill among them, and
+// every tensor; also the splits that a policy shrinks another split to.
 Splits SplitsOf(const Request& request, const Resolver& resolver,
                 const Mesh& mesh);
 

@@ -1,6 +1,6 @@
-// Some mistakes show only in long sums or with large logits. An operation
-// that ran has one case of 512 keys in bfloat16, as a multiple of its reduced
-// length, and one of large logits, unless it had them anyway:
+// Some mistakes appear only in long sums or with large logits. Each operation
+// that ran gets one case of about 512 keys in bfloat16, a multiple of its
+// reduced length, and one of large logits, unless the matrix had them already:
 //
 //   reduced to 12 keys  ->  516 keys, blocks of at most 96
 #include "verify/cases/stress_cases.h"
@@ -14,10 +14,10 @@ namespace shardc::verify {
 namespace {
 
 constexpr int64_t kLongKeys = 512;
-// From here on a sum in bfloat16 is off by more than its tolerance.
+// From this length on a sum in bfloat16 has an error above its tolerance.
 constexpr int64_t kLongEnough = 256;
 
-// The operation's first case that ran, at the least sizes.
+// Returns the operation's first case that ran, at the reduced sizes.
 std::optional<Case> FirstThatRan(const exec::Operation* operation,
                                  const Sizes& least,
                                  const std::vector<Case>& cases,
@@ -46,20 +46,20 @@ bool IsLong(const Case& test) {
 Case LongCase(Case test, const Request& request) {
   test.dtype = Dtype::kBF16;
   test.kv_dtype.reset();
-  // A multiple of the reduced length, so that it divides as that does.
+  // A multiple of the reduced length has the same divisibility.
   const int64_t length = test.sizes.key_length;
   test.sizes.key_length = (kLongKeys + length - 1) / length * length;
   const auto& asked = request.RecordOf(*test.operation).blocksize_k;
   test.settings.blocksize_k =
       std::min<int64_t>(asked.value_or(request.settings.blocksize_k), 96);
   test.remarks.clear();
-  // Every row sees every key.
+  // Every row attends to every key.
   test.features.window.reset();
   test.features.ragged = false;
   test.features.causal = test.operation->IsPaged();
   test.seed += 1;
   test.longer = true;
-  test.given.reset();  // nobody gave so many
+  test.given.reset();  // no case of this length was requested
   return test;
 }
 

@@ -1,4 +1,4 @@
-// Cases that go with every run, because the others cannot show what they do.
+// Cases that are part of every run, for faults that no other case shows.
 #ifndef SHARDC_VERIFY_CASES_STRESS_CASES_H_
 #define SHARDC_VERIFY_CASES_STRESS_CASES_H_
 
@@ -9,10 +9,11 @@
 
 namespace shardc::verify {
 
-// For each operation of which a case ran: one of 512 keys in bfloat16, since
-// short sums hide an accumulator of few bits, and one of logits about +-100,
-// unless it is left out or asked for in cases of its own. They take the sizes
-// `least`, and of the operation's first case that ran all else.
+// Returns for each operation of which a case ran: one case of 512 keys in
+// bfloat16, since short sums hide an accumulator of few bits, and one with
+// logits of about +-100, unless it is excluded or requested separately. They
+// have the sizes `least`, and everything else of the operation's first case
+// that ran.
 std::vector<Case> StressCases(const Request& request, const Sizes& least,
                               const std::vector<Case>& cases,
                               const std::vector<CaseResult>& results);

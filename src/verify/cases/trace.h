@@ -1,4 +1,4 @@
-// What a cache may live through: the traces that verification runs.
+// The traces of caches and pages that verification runs.
 #ifndef SHARDC_VERIFY_CASES_TRACE_H_
 #define SHARDC_VERIFY_CASES_TRACE_H_
 
@@ -11,7 +11,7 @@
 
 namespace shardc::verify {
 
-// Blocks that even a short cache has several of.
+// Block sizes small enough that a short cache has several blocks.
 inline exec::OperationSettings SmallBlocks() {
   exec::OperationSettings out;
   out.blocksize_k = 32;
@@ -37,7 +37,8 @@ struct CacheTrace {
   bool insert = true;  // the last row is replaced before decoding
   bool left_padding = false;
   Spec prefill_spec, decode_spec;  // of [B, S, K, D]
-  // New tokens [B, n, K, D] of a prefill; they are rotated with D whole.
+  // The spec of new tokens [B, n, K, D] in prefill; they are rotated with D
+  // unsharded.
   Spec token_spec;
   AxisGroup query_heads, query_dim;  // of decode's query [B, 1, H, D]
   exec::OperationSettings settings = SmallBlocks();  // of decoding

@@ -1,6 +1,6 @@
-// Traces over a cache follow from a case: a prefill in chunks that divide as
-// the keys do, every row of another length, then the decoding steps, with
-// slots for all of them, or so few that a window goes round them.
+// Derives a trace over a cache from a case: a prefill in chunks with the
+// divisibility of the keys, rows of different lengths, then the decoding steps,
+// with slots for all of them, or so few that a window rolls over them.
 //
 //   8 keys over sp 2, 2 rows, 4 steps  ->  18 tokens of prefill, 22 slots
 #include "verify/cases/trace_cases.h"
@@ -15,10 +15,10 @@
 namespace shardc::verify {
 namespace {
 
-// Of a prefill's tokens, and of a cache that rolls.
+// Tokens of a chunk, of a prefill and for a cache that rolls.
 constexpr int64_t kChunk = 256, kRollingChunk = 8;
 
-// The traces of all cases at one choice of sizes.
+// Adds the traces of all cases at one choice of sizes.
 class Adder {
  public:
   Adder(const Request& request, const Resolver& resolver, const Mesh& mesh,
@@ -74,7 +74,7 @@ class Adder {
     return test;
   }
 
-  // The model's, or one as small as the reduced sizes; 0 for none.
+  // Returns the model's window, or one that fits the reduced sizes; 0 for none.
   int64_t Window() const {
     if (!request_.window || *request_.window >= request_.sizes.key_length) {
       return 0;
@@ -86,7 +86,7 @@ class Adder {
     out_.push_back({std::move(test), std::move(trace)});
   }
 
-  // At least so many slots or tokens, as many as divide as the keys do.
+  // Returns the smallest count from `least` on with the keys' divisibility.
   int64_t Like(int64_t least) const {
     return LengthLike(sizes_.key_length, least, splits_.length);
   }
@@ -95,12 +95,12 @@ class Adder {
     Case prefill = test;
     prefill.mode = Mode::kPrefill;
     const auto written = ResolveSpecs(resolver_, prefill, request_.illegal);
-    // Long prefills are written in parts that divide as the whole does.
+    // Chunks of long prefills divide as the whole prefill does.
     const int64_t unit = std::lcm(PartsOf(mesh_, written.key, 1),
                                   PartsOf(mesh_, test.specs.key, 1));
     const int64_t usual = window > 0 ? kRollingChunk : kChunk;
     const int64_t chunk = std::max<int64_t>(1, usual / unit) * unit;
-    // Every row has tokens, and the slots divide as the keys do.
+    // Every row has tokens, and slots have the keys' divisibility.
     TraceShape trace;
     trace.steps = request_.steps;
     trace.window = window;
@@ -110,7 +110,7 @@ class Adder {
     trace.slots = Like(trace.prefill + trace.steps);
     if (window > 0) {
       trace.slots = Like(window + chunk - 1);
-      // Once round at least.
+      // Rolls over all slots at least once.
       trace.prefill = std::max(trace.prefill, Like(trace.slots + chunk));
       test.features.window = window;
     }

@@ -1,4 +1,4 @@
-// The traces of caches among a matrix's cases.
+// Adds the traces of caches and pages to a matrix.
 #ifndef SHARDC_VERIFY_CASES_TRACE_CASES_H_
 #define SHARDC_VERIFY_CASES_TRACE_CASES_H_
 
@@ -7,10 +7,10 @@
 
 namespace shardc::verify {
 
-// Decoding over a cache in each generation mode and dtype, where
-// flash_decoding is asked for; over one that rolls as well, where the model
-// has a sliding window; and pages that requests share, for each paged
-// operation whose pages the rules do not split by length.
+// Adds decoding over a cache in each generation mode and dtype if
+// flash_decoding was requested; the same over a rolling cache if the model has
+// a sliding window; and pages that requests share for each paged operation
+// whose pages the rules do not shard by length.
 void AddTraces(const Request& request, const Resolver& resolver,
                const Mesh& mesh, Matrix& matrix);
 

@@ -1,8 +1,8 @@
-// Faults within the arithmetic: of an online softmax, of rounding, and of rows
-// in few bits. Each is one point of Arithmetic that does something else.
+// Faults of arithmetic: of an online softmax, of rounding, and of rows in few
+// bits. Each replaces one function of Arithmetic.
 //
-// Example: sum-not-rescaled leaves the sum of what was absorbed under an older
-// maximum as it is, and takes only the output to the new one.
+// Example: sum-not-rescaled leaves the sum of the keys that were added under an
+// older maximum as it is, and rescales only the output to the new one.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -42,7 +42,7 @@ void AbsorbInBf16(float weight, float kept, const float* value, float& sum,
   RoundAll(Dtype::kBF16, out);
 }
 
-// Right, but not the kernels': loops, with blocks as they are set.
+// Correct, but not the kernels' function: forces loops, with the blocks set.
 void AbsorbInLoops(float weight, float kept, const float* value, float& sum,
                    std::span<float> out) {
   exec::AbsorbKey(weight, kept, value, sum, out);
@@ -79,7 +79,7 @@ float Wrapped(std::span<const float> x, float largest, std::span<int8_t> q) {
   return scale;
 }
 
-// 0/0, where a row has nothing but zeros.
+// Divides 0 by 0 where a row has only zeros.
 float DividedByZero(std::span<const float> x, float largest,
                     std::span<int8_t> q) {
   const float scale = exec::StoreInt8(x, largest, q);

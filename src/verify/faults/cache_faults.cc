@@ -1,7 +1,7 @@
-// Faults of the key-value cache and of rotation: who owns a slot, where a row
-// goes, how far a row is filled, at which position a token is rotated.
+// Faults of the key-value cache and of rotation: which rank owns a slot, where
+// a row goes, how many tokens a row has, at which position a token is rotated.
 //
-// Example: owner-off-by-one asks of rank r what rank r + 1 owns, so that every
+// Example: owner-off-by-one makes rank r use what rank r + 1 owns, so every
 // token is written once, by its owner's neighbour.
 #include <algorithm>
 #include <utility>
@@ -26,7 +26,7 @@ using Counts = std::vector<int64_t>;
 
 // ---- Slots ----------------------------------------------------------------
 
-// The slot as its owner counts it.
+// Returns the slot by the owner's numbering.
 int64_t SlotAtOwner(SlotQuery query) {
   for (query.rank = 0; query.rank < query.parts; ++query.rank) {
     const int64_t slot = OwnSlot(query);
@@ -89,7 +89,7 @@ bool AppendByOne(Machine& machine, KvCache& cache, const ShardedTensor& key,
   return true;
 }
 
-// Takes the cache for one that has room.
+// Appends as if the cache had room.
 bool AppendUnchecked(Machine& machine, KvCache& cache, const ShardedTensor& key,
                      const ShardedTensor& value, const Counts& counts,
                      Complaint& why) {

@@ -1,5 +1,5 @@
-// Each entry names a fault, the place it is injected at, and the smallest case
-// that shows it.
+// The catalogue: each entry names a fault, the seam it is injected at, and the
+// smallest case that shows it.
 #include <utility>
 
 #include "verify/cases/grid.h"
@@ -81,7 +81,7 @@ Base Vanilla() {
           {{"dp"}, {"sp"}, {"sp"}, {"tp"}, {"tp"}, {}, {}},
           kSquare};
 }
-// The head dimension is split, and an axis replicates.
+// The head dimension is sharded, and an axis replicates.
 Base VanillaDim() {
   return {"vanilla",
           {{"dp", 2}, {"rp", 2}, {"tp", 2}},

@@ -1,5 +1,5 @@
 // Faults of dtypes, of quantised matmuls and of softmax in 16 bits, each with
-// the smallest case that shows it: 3 bits for 4 need one of 4 bits.
+// the smallest case that shows it: 3 bits in place of 4 need a case of 4 bits.
 #include <utility>
 
 #include "verify/cases/grid.h"
@@ -46,7 +46,7 @@ std::vector<InjectedFault> NarrowFaults() {
   add("quantised-with-the-neighbours-scale", Fault::kDotNeighbourScale, cut);
   add("quantised-with-one-scale-forgotten", Fault::kDotScaleForgotten, cut);
   add("quantised-with-half-a-rows-maximum", Fault::kDotMaximumOfHalf, cut);
-  // Within what the bits imply of whole operands: shown by cut ones.
+  // Within tolerance for unsharded operands: shown by sharded ones.
   add("quantised-to-7-bits-for-8", Fault::kDotFewerBits, cut);
   Probe coarse = cut;
   coarse.test.settings.dot_bits = 4;

@@ -49,7 +49,7 @@ void AddPages(std::vector<InjectedFault>& out) {
       Fault::kPagedRowsByModulo);
 }
 
-// Scales of int8 pages, wherever a token's own is not what is read.
+// Scales of int8 pages that are not the token's own.
 void AddInt8Pages(std::vector<InjectedFault>& out) {
   const auto add = [&](std::string_view name, std::string_view operation,
                        Fault fault) {
@@ -66,7 +66,7 @@ void AddInt8Pages(std::vector<InjectedFault>& out) {
       Fault::kPagedPositiveWraps);
 }
 
-// A kernel that takes one request too many for a decoding one.
+// A kernel that treats one request too many as decoding.
 void AddDistribution(std::vector<InjectedFault>& out) {
   out.push_back({"distribution-one-off",
                  "pages",

@@ -1,9 +1,9 @@
-// Faults of what devices send one another. Each takes the call that a program
-// made, runs another one in its place, or changes what came of it.
+// Faults of collectives. Each receives the call that a program made, and runs
+// another one instead or changes the result.
 //
-// Example: gather-order-reversed hands all_gather the group's buffers last
-// member first, so that two parts of [a, b] are joined to [b, a]; the ledger
-// is the right one.
+// Example: gather-order-reversed passes all_gather the group's buffers last
+// member first, so that two shards of [a, b] are joined to [b, a]; the ledger
+// is correct.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -26,7 +26,7 @@ using exec::RunCollective;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// What a program sends, not the unique ids that prove layouts.
+// Returns whether the call has data, not the unique ids that prove layouts.
 bool IsData(const CollectiveCall& call) { return call.in->front().IsReal(); }
 
 PerDevice RunOn(Machine& machine, CollectiveCall call, const PerDevice& in) {
@@ -34,10 +34,10 @@ PerDevice RunOn(Machine& machine, CollectiveCall call, const PerDevice& in) {
   return RunCollective(machine, call);
 }
 
-// Nothing is sent, and everyone goes on with what it has.
+// Sends nothing: every member continues with its own buffer.
 PerDevice Unsent(Machine&, const CollectiveCall& call) { return *call.in; }
 
-// Member i's place is taken by member from(i, n).
+// Member i receives the result of member from(i, n).
 template <class From>
 PerDevice Permuted(const Machine& machine, const AxisGroup& axes,
                    const PerDevice& in, From from) {
@@ -88,7 +88,7 @@ PerDevice FirstTwice(Machine& machine, const CollectiveCall& call) {
   return out;
 }
 
-// What changes no reduction takes the place of the last member's part.
+// Replaces the last member's part by the neutral element of the reduction.
 PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
   PerDevice in = *call.in;
   const bool sum = call.reduce == Reduce::kSum;
@@ -103,7 +103,7 @@ PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
   return RunOn(machine, call, in);
 }
 
-// Every other member adds up from the group's end.
+// Every other member adds from the group's end.
 PerDevice OrderedByMember(Machine& machine, const CollectiveCall& call) {
   PerDevice out = RunCollective(machine, call);
   Machine unseen(machine.mesh());
@@ -135,13 +135,13 @@ PerDevice OverAnotherAxis(Machine& machine, const CollectiveCall& call) {
   return Over(machine, call, {});
 }
 
-// Values cross the ring's axis of the catalogue's probe.
+// Returns the values over the ring's axis of the catalogue's probe.
 PerDevice OverTheRing(Machine& machine, const CollectiveCall& call) {
   return IsData(call) ? Over(machine, call, {"cp"})
                       : RunCollective(machine, call);
 }
 
-// Whether all along an axis hold the same.
+// Returns whether all devices along an axis hold the same.
 bool Replicates(const Machine& machine, const std::string& axis,
                 const PerDevice& in) {
   for (const std::vector<int>& group : machine.mesh().Groups({axis})) {
@@ -165,7 +165,7 @@ PerDevice OverReplicas(Machine& machine, const CollectiveCall& call) {
   return Over(machine, call, std::move(axes));
 }
 
-// One more than a ring needs, at its first step.
+// Sends once more than a ring needs, at its first step.
 PerDevice SentAgain(Machine& machine, const CollectiveCall& call) {
   const auto& entries = machine.ledger().entries();
   const bool again = std::none_of(
@@ -183,7 +183,7 @@ PerDevice AgainstTheRing(Machine& machine, const CollectiveCall& given) {
   return RunCollective(machine, call);
 }
 
-// The buffers are taken for what the exchange would have made of them.
+// Skips the exchange, but gives the buffers the shape of its result.
 PerDevice Relabelled(Machine& machine, const CollectiveCall& call) {
   if (!IsData(call)) return RunCollective(machine, call);
   PerDevice out = *call.in;
@@ -195,8 +195,8 @@ PerDevice Relabelled(Machine& machine, const CollectiveCall& call) {
   return out;
 }
 
-// The heads of a buffer whose `heads` were each repeated in place, as if all
-// of them had been laid one after the other.
+// Reorders the heads of a buffer, each of which was repeated in place, as if
+// the whole list had been repeated.
 Buffer Tiled(const Buffer& in, int64_t heads) {
   const int64_t times = in.shape[2] / heads;
   std::vector<Buffer> slices;
@@ -231,7 +231,7 @@ PerDevice Repacked(Machine& machine, const CollectiveCall& call, Body body) {
   return RunOn(machine, call, in);
 }
 
-// Divided by the part's own sum already, which then counts as `sum`.
+// Divides by the shard's own sum too early; `sum` then replaces it.
 void Normalise(float* row, int64_t dim, float sum) {
   const float own = row[dim] > 0 ? row[dim] : 1;
   for (int64_t d = 0; d < dim; ++d) row[d] /= own;
@@ -263,7 +263,7 @@ PerDevice MeanOfSums(Machine& machine, const CollectiveCall& call) {
                   [](float* row, int64_t dim, float n) { row[dim] /= n; });
 }
 
-// What runs in the place of calls of a kind, and of a name where one is given.
+// The replacement for calls of a kind, and of a tensor name if one is given.
 struct Wrong {
   Fault fault;
   Collective kind;
@@ -318,8 +318,8 @@ exec::CollectiveSeam WrongCollectives(Fault fault) {
   }};
 }
 
-// What a move that was forgotten leaves behind: the old elements under the new
-// layout.
+// Returns the result of a reshard that was left out: the old elements under the
+// new layout.
 exec::ShardedTensor Unmoved(const exec::SimMesh& mesh,
                             const exec::ShardedTensor& tensor,
                             const Spec& spec) {

@@ -1,8 +1,9 @@
-// FNV-1a over words in place of bytes: any change of one word changes the
-// digest, since each step is a bijection of what came before.
+// Evidence that a fault was injected. The digest is FNV-1a over words in place
+// of bytes: any change of one word changes the digest, since each step is a
+// bijection.
 //
-// Example: of two runs whose ledgers differ by one byte sent the digests
-// differ, and the fault in the second is known to have been injected.
+// Example: the ledgers of two runs differ by one byte sent, so their digests
+// differ, and the fault in the second run is known to have been injected.
 #include "verify/faults/evidence.h"
 
 #include <bit>
@@ -57,8 +58,8 @@ void Evidence::Add(const exec::Ledger& ledger) {
 
 namespace {
 
-// What devices look up: options and scales are no tables, and show in what is
-// computed with them or not at all.
+// Adds the tables that devices look up. Options and scales are not included:
+// they show in the values computed with them, or not at all.
 void AddTables(const exec::Slices& slices, Evidence& evidence) {
   evidence.Add(slices.query_positions);
   evidence.Add(slices.key_positions);

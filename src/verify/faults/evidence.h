@@ -1,6 +1,6 @@
-// What a run did: a digest of every buffer that a collective or the program
-// handed on, of tables, ledger and verdict. A fault that was injected changes
-// it; one that leaves it as the clean run's has changed nothing.
+// A digest of what a run did: every buffer that a collective or the program
+// produced, tables, ledger and verdict. An injected fault changes it; a fault
+// that leaves it equal to the clean run's had no effect.
 #ifndef SHARDC_VERIFY_FAULTS_EVIDENCE_H_
 #define SHARDC_VERIFY_FAULTS_EVIDENCE_H_
 
@@ -14,7 +14,7 @@
 
 namespace shardc::verify {
 
-// Fed by one thread: a run of a self-test has no more.
+// Written by one thread: a run of a self-test has one.
 class Evidence {
  public:
   void Add(uint64_t number);
@@ -31,7 +31,7 @@ class Evidence {
   uint64_t digest_ = 14695981039346656037u;
 };
 
-// The same seams, through which all that comes is taken down as well.
+// Returns the same seams with a recorder around them.
 exec::Seams Watched(const exec::Seams& seams, Evidence& evidence);
 
 }  // namespace shardc::verify

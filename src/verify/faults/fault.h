@@ -1,5 +1,5 @@
-// The names of all faults that a self-test injects; injection.h says what
-// each does.
+// The names of all faults that a self-test injects; injection.h describes the
+// effects.
 #ifndef SHARDC_VERIFY_FAULTS_FAULT_H_
 #define SHARDC_VERIFY_FAULTS_FAULT_H_
 
@@ -9,7 +9,7 @@ namespace shardc::verify {
 
 enum class Fault : uint16_t {
   kNone,
-  // Collectives, whoever calls them.
+  // Collectives of any program.
   kGatherOrderReversed,
   kAllToAllDimsSwapped,
   kReduceScatterChunkOff,
@@ -19,7 +19,7 @@ enum class Fault : uint16_t {
   kCollectiveWrongAxis,
   kReduceOverReplicas,
   kOrderByMember,
-  // How slices meet: group maps, offsets, scales.
+  // Group maps, offsets and scales of slices.
   kGroupModulo,
   kGroupNeighbour,
   kGroupNoOffset,
@@ -34,7 +34,7 @@ enum class Fault : uint16_t {
   kIdsUnsplit,
   kOtherModesSpec,
   kRepeatTiled,
-  // What leaves the program.
+  // Outputs.
   kOutputLacksAxis,
   kOutputMisread,
   kOneElementOff,
@@ -52,7 +52,7 @@ enum class Fault : uint16_t {
   kExchangeOverRing,
   kPositionsLeftBehind,
   kDiagonalBlockSkipped,
-  // Joining partial softmaxes.
+  // Merging partial softmaxes.
   kSumOfNormalised,
   kMeanOfNormalised,
   kMergeWithoutMax,

@@ -1,6 +1,6 @@
-// A fault is caught when its case passes without it and is noticed with it; a
-// case that fails by itself proves nothing, and its fault is not sound. Of
-// several cases one that shows the fault is enough.
+// A fault is detected if its case passes without it and fails with it. A case
+// that fails by itself proves nothing, and its fault counts as unsound. One of
+// several cases that shows the fault is enough.
 //
 //   clean: pass, injected: fail by `replicas`  ->  caught by replicas
 #include "verify/faults/fault_injection.h"
@@ -15,7 +15,7 @@
 namespace shardc::verify {
 namespace {
 
-// What a run came to, of a case or of a trace.
+// The result of a run, of a case or of a trace.
 struct Outcome {
   Status status = Status::kPass;
   std::optional<Check> failed;
@@ -33,7 +33,7 @@ void TakeDown(const Result& result, Outcome& out) {
   out.evidence.Add(result.ledger);
 }
 
-// As it stands, or wrong by `fault`.
+// Runs a probe correctly, or with `fault`.
 Outcome RunProbe(const Probe& probe, const Checks& checks,
                  const InjectedFault* fault) {
   Outcome out;
@@ -53,7 +53,8 @@ Outcome RunProbe(const Probe& probe, const Checks& checks,
   return out;
 }
 
-// Whether verification notices and says why, and by what.
+// Returns whether verification detects the fault with a reason, and by which
+// check.
 bool Notices(const Probe& probe, const Outcome& outcome, std::string& by) {
   if (outcome.reason.empty()) return false;
   by = CheckName(outcome.failed.value_or(Check::kUnsupported));
@@ -78,7 +79,7 @@ FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks) {
       out.sound = false;
       return out;
     }
-    // Under the same checks: a run ends with the first that fails.
+    // Both runs use the same checks: a run ends with the first that fails.
     const Outcome right = RunProbe(probe, checks, nullptr);
     const Outcome wrong = RunProbe(probe, checks, &fault);
     out.injected = out.injected || !(wrong.evidence == right.evidence);

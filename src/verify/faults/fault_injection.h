@@ -1,6 +1,6 @@
-// The catalogue of faults: each is injected in turn, and verification must
-// notice it. A fault that nobody notices is a hole in verification itself; one
-// that changes nothing was not injected, and shows nothing.
+// Runs the catalogue of faults: each is injected in turn, and verification must
+// detect it. A fault that is missed reveals a gap in verification; a fault that
+// changes nothing was not injected, and proves nothing.
 #ifndef SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 
@@ -20,47 +20,48 @@
 
 namespace shardc::verify {
 
-// One attempt to show a fault: an attention or a trace, right as it stands,
-// and wrong with the fault injected or with wrong specs.
+// One attempt to show a fault: an attention or a trace that passes, and fails
+// with the fault injected or with wrong specs.
 struct Probe {
   Case test;
-  // In place of `test`, one of:
+  // Replaces `test`; one of:
   std::optional<CacheTrace> trace;
   std::optional<PagedTrace> paged;
   // Makes the specs or sizes wrong; empty: the fault is in the program.
   std::function<void(Case&)> make_wrong;
-  // What is wrong (a trace: as it stands) must be refused: running it at all
-  // is the fault.
+  // The wrong probe (a trace: as it is) must be refused; running it at all is
+  // the fault.
   bool must_refuse = false;
 };
 
 struct InjectedFault {
   std::string_view name;      // "ring-one-step-short"
   std::string_view family;    // "spec", "collective", "index", "cache", ...
-  Injection injection;        // nothing: the specs are wrong
-  std::vector<Probe> probes;  // tried in order until one shows it
+  Injection injection;        // empty: the specs are wrong
+  std::vector<Probe> probes;  // run in order until one shows the fault
 };
 
-// Those of pages and of the latent.
+// Returns the faults of pages and of the latent.
 std::vector<InjectedFault> PagedFaults();
-// Those of dtypes, quantised matmuls and softmax in 16 bits.
+// Returns the faults of dtypes, quantised matmuls and softmax in 16 bits.
 std::vector<InjectedFault> NarrowFaults();
-// The whole catalogue; the same on every call.
+// Returns the complete catalogue, the same on every call.
 std::vector<InjectedFault> FaultCatalogue();
 
 struct FaultVerdict {
   std::string name, family;
   bool sound = true;      // the probes pass without the fault
-  bool injected = false;  // a buffer, a table or the ledger is not as without
+  bool injected = false;  // a buffer, a table or the ledger differs
   bool caught = false;
-  std::string by;  // the check that caught it
+  std::string by;  // the check that detected it
 };
 
 struct SelfTest {
   std::vector<FaultVerdict> faults;
   int64_t Injected() const;
   int64_t Caught() const;
-  // Every fault was injected into a program that is right, and caught.
+  // Returns whether every fault was injected into a correct program and
+  // detected.
   bool Holds() const;
 };
 
@@ -69,8 +70,8 @@ FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks = {});
 
 using SelfTestProgress = std::function<void(size_t done, size_t all)>;
 
-// With `checks` left out, faults that only those notice are missed. `only`
-// names the faults to inject; empty: all of them.
+// Without some of the `checks`, faults that only those detect are missed.
+// `only` names the faults to inject; empty: all of them.
 SelfTest RunSelfTest(const Checks& checks, int threads,
                      const SelfTestProgress& progress = {},
                      const std::set<std::string>& only = {});

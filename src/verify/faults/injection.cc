@@ -10,7 +10,7 @@ using exec::AttentionSpecs;
 using exec::Machine;
 using exec::OperationSettings;
 
-// Keys whole over their length, as another mode has them.
+// Keys with an unsharded length, as in another mode.
 void OtherModesSpecs(const AttentionProblem&, const Machine&,
                      AttentionSpecs& specs, OperationSettings&) {
   for (Spec* spec : {&specs.key, &specs.value}) {

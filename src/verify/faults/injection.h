@@ -1,5 +1,5 @@
 // What each fault of the catalogue does: decorators of the seams that programs
-// go through (exec/machine/seams.h). All that is wrong is in this room.
+// go through (exec/machine/seams.h). This room has all deliberate errors.
 #ifndef SHARDC_VERIFY_FAULTS_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_INJECTION_H_
 
@@ -11,13 +11,13 @@ namespace shardc::verify {
 
 struct Injection {
   exec::Seams seams;
-  Told told;  // specs and settings that are not the case's
+  Told told;  // specs and settings that replace the case's
 };
 
 Injection InjectionOf(Fault fault);
 void Inject(const Injection& injection, RunOptions& options);
 
-// By seam; a fault that is not the seam's own leaves it right.
+// One for each seam; a fault of another seam leaves it unchanged.
 void InjectIntoCollectives(Fault fault, exec::Seams& seams);
 void InjectIntoSlices(Fault fault, exec::Seams& seams);
 void InjectIntoArithmetic(Fault fault, exec::Seams& seams);

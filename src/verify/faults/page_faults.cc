@@ -1,4 +1,4 @@
-// Faults of paged caches: tables that are made, checked and read wrongly.
+// Faults of paged caches: page tables that are made, checked or read wrongly.
 //
 // Example: page-id-not-made-local leaves out that a shard's pages begin at its
 // first one: shard 1 of two with 10 pages each reads page 9 for its page 12.
@@ -41,7 +41,7 @@ void OneMoreDecodes(PagedTables& tables) {
   for (auto& ends : tables.batch.distribution) ++ends[0];
 }
 
-// The last request names a page of the first shard, and nobody looks.
+// The last request names a page of the first shard, without a check.
 void NameForeign(PagedTables& tables) {
   exec::Buffer& table = tables.batch.table;
   table.whole[At((tables.batch.sequences - 1) * table.shape[1])] = 0;

@@ -1,6 +1,6 @@
-// Faults of how whole tensors are cut into what devices see, and put together:
-// group maps, offsets, positions, ids, options, sinks and tables of blocks.
-// A program computes what it should, of something else.
+// Faults of how tensors are sliced for devices and joined again: group maps,
+// offsets, positions, ids, options, sinks and tables of blocks. The program is
+// correct, its inputs are wrong.
 //
 // Example: group-map-neighbour makes a device that has key heads 0 and 1 read
 // head 1 for the queries of head 0, and head 0 for those of head 1.
@@ -27,7 +27,7 @@ using exec::Staged;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// In the place of what a slice points to.
+// Stores a buffer that replaces what a slice points to.
 const Buffer* Keep(Slices& slices, Buffer buffer) {
   return &slices.replaced.emplace_back(std::move(buffer));
 }
@@ -45,7 +45,7 @@ struct View {
   int64_t key_heads() const { return slice().key->shape[2]; }
 };
 
-// The key head that query head t reads, of the one it should.
+// Replaces the key head that query head t reads by head(the correct one).
 template <class Head>
 void MapHeads(const View& view, Head head) {
   std::vector<int32_t>& map = view.slice().key_head;
@@ -96,7 +96,7 @@ void IdsOfRankZero(const View& view) {
   view.slice().key_segments = view.slices.at[0].key_segments;
 }
 
-// The rotated part of the first device that shares a latent is every one's.
+// Each device uses the rotated part of the first that shares the latent.
 void RotatedOnEach(const View& view) {
   LocalSlice& slice = view.slice();
   for (const std::vector<int>& group :
@@ -117,7 +117,7 @@ void RotatedOnEach(const View& view) {
 
 // ---- Options and masks ----------------------------------------------------
 
-// Keys up to `more` after the query.
+// Lets a query attend to up to `more` keys after its own.
 void CausalUpTo(const View& view, int64_t more) {
   AttentionOptions& options = view.options();
   options.causal = false;
@@ -148,7 +148,7 @@ void MapIds(const View& view, const Buffer*& ids, Id id) {
   ids = Keep(view.slices, std::move(out));
 }
 
-// Every query has the id of all keys that are no padding.
+// Gives every query the id of all keys that are not padding.
 void KeyIdsOnly(const View& view) {
   MapIds(view, view.slice().query_segments, [](int32_t) { return 1; });
   MapIds(view, view.slice().key_segments,
@@ -156,7 +156,7 @@ void KeyIdsOnly(const View& view) {
   view.options().padding_segment.reset();
 }
 
-// Padding's ids become ids like others.
+// Gives padding an ordinary id.
 void PaddingAttends(const View& view) {
   constexpr int32_t kUnused = 1 << 20;
   const auto id = [](int32_t x) { return x < 0 ? kUnused - x : x; };
@@ -164,8 +164,8 @@ void PaddingAttends(const View& view) {
   MapIds(view, view.slice().key_segments, id);
 }
 
-// Twice as large and added without a look at what it hides. The catalogue's
-// probe has no bias, whose place it takes.
+// Doubles the mask value and adds it without masking. The catalogue's probe has
+// no bias, whose place it takes.
 void MaskedTwice(const View& view) {
   LocalSlice& slice = view.slice();
   Buffer twice = *slice.additive_mask.buffer;
@@ -216,7 +216,7 @@ void ChangeAll(ShardedTensor& tensor, Change change) {
   }
 }
 
-// Positions by place, whichever tokens lie there.
+// Numbers positions by slot, whichever tokens the slots hold.
 void NumberSlots(const Machine& machine, ShardedTensor& positions,
                  int64_t first) {
   for (int d = 0; d < machine.devices(); ++d) {
@@ -236,7 +236,7 @@ void PositionsBySlot(const Machine& machine, const Staged& staged,
   NumberSlots(machine, slices.key_positions, 0);
 }
 
-// The second of a rank's two chunks from its end.
+// Reverses the second of a rank's two chunks.
 void ReverseChunks(ShardedTensor& positions) {
   for (Buffer& local : positions.local) {
     const auto row = local.shape[1];
@@ -259,7 +259,7 @@ void LocalKeyPositions(const Machine&, const Staged&, Slices& slices) {
   FromRankZero(slices.key_positions);
 }
 
-// The first query sees the first key, whatever came before.
+// Aligns the causal mask top left: the first query attends to the first key.
 void CausalFromTopLeft(const Machine&, const Staged& staged, Slices& slices) {
   const auto before = static_cast<int32_t>(staged.S() - staged.T());
   ChangeAll(slices.query_positions, [&](int32_t p) { return p - before; });
@@ -283,7 +283,7 @@ constexpr WrongCut kWrongCuts[] = {
     {Fault::kLengthMinusOne, LengthMinusOne},
 };
 
-// The sinks once for every part of the keys' length.
+// Adds the sinks once for every shard of the keys' length.
 void SinksInEveryPart(const Machine& machine, const Staged& staged,
                       Buffer& sinks) {
   const int64_t parts = machine.mesh().Parts(staged.key.spec[1]);
@@ -306,7 +306,7 @@ void NoDiagonal(const Machine&, ShardedTensor& blocks) {
 
 // ---- The output as it leaves ----------------------------------------------
 
-// Lengths and heads of [B, H, T, D] taken for one another.
+// Swaps lengths and heads of [B, H, T, D].
 void Misread(const Machine&, const Staged&, ShardedTensor& output) {
   output = SwapLengthAndHeads(output);
   std::swap(output.shape[1], output.shape[2]);
@@ -316,8 +316,8 @@ void Misread(const Machine&, const Staged&, ShardedTensor& output) {
   }
 }
 
-// Tokens where a zig-zag ring holds them: what its program undoes is undone
-// before.
+// Leaves tokens in the order of a zig-zag ring: permutes before the program
+// permutes back.
 void LeavePermuted(const Machine& machine, const Staged& staged,
                    ShardedTensor& output) {
   const exec::SimMesh& mesh = machine.mesh();
@@ -361,7 +361,7 @@ constexpr WrongJoin kWrongJoins[] = {
 
 // ---- More than one seam ---------------------------------------------------
 
-// Partial logits are capped before they are added, and not after.
+// Caps partial logits before they are added, not after.
 void CapParts(SliceSeam& slices, exec::Seams& seams) {
   const auto cap = std::make_shared<float>(0.0f);
   slices.cut = [cap](const Machine& machine, const Staged& staged,

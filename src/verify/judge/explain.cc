@@ -1,9 +1,10 @@
-// Which rule to change: first what in the layout makes such errors by itself
-// (batches split differently, key heads that are not the query's), else the
-// mesh axis that separates right devices from wrong ones best:
+// Explains a numeric failure: which rule to change. First come properties of
+// the layout that produce such errors by themselves (batches sharded
+// differently, key heads that are not the query's), then the mesh axis that
+// best separates correct from wrong devices:
 //
-//   dp 2, tp 2, devices 1 and 3 are wrong  ->  tp, in both of its groups
-//   one is right and one wrong; in those of dp, both or none
+//   dp 2, tp 2, devices 1 and 3 are wrong  ->  tp: in both of its groups one
+//   device is right and one wrong; in those of dp, both or none
 #include "verify/judge/explain.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ using exec::SimMesh;
 
 std::string FirstAxis(const SimMesh& mesh, const AxisGroup& a,
                       const AxisGroup& b) {
-  // The first that breaks the common beginning.
+  // The first axis after the common prefix.
   const AxisGroup first = exec::DropTrivial(mesh, a);
   const AxisGroup second = exec::DropTrivial(mesh, b);
   for (size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
@@ -45,8 +46,8 @@ Complaint Breaks(std::string axis, std::string message, std::string help) {
   return out;
 }
 
-// The mesh axis along which devices with errors differ from those without;
-// of several, the one that tells most apart.
+// Returns the mesh axis along which devices with errors differ from those
+// without; of several, the one that separates most.
 std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
   std::string best;
   int best_score = 0;
@@ -66,7 +67,7 @@ std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
   return best;
 }
 
-// An axis that the case splits query or key over at all, lengths first.
+// Returns an axis that shards query or key at all, lengths first.
 std::string AnySplitAxis(const SimMesh& mesh, const Case& test) {
   const exec::Laid q = QueryOf(test), k = KeyOf(test);
   for (const AxisGroup* group :
@@ -138,7 +139,7 @@ std::string MovedDiffers(const SimMesh& mesh, const exec::Ledger& ledger) {
 
 namespace {
 
-// What the layouts of a case are, for the judgement of one kind each.
+// The layouts of a case, for the checks of one property each.
 struct Layouts {
   SimMesh mesh;
   exec::Laid q, k, v;

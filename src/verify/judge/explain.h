@@ -1,5 +1,5 @@
-// What a failure says: tensor, devices, first positions, the axis
-// responsible, and what would make it right.
+// The message of a failure: tensor, devices, first positions, the axis at
+// fault, and what to change.
 #ifndef SHARDC_VERIFY_JUDGE_EXPLAIN_H_
 #define SHARDC_VERIFY_JUDGE_EXPLAIN_H_
 
@@ -12,28 +12,28 @@
 
 namespace shardc::verify {
 
-// What rules between the tensors' layouts a case breaks, all in one: batch
-// alike, key heads nested in query heads, lengths of key and value alike, head
-// dimension alike. Nothing where all hold.
+// Returns which rules between the tensors' layouts a case violates, joined:
+// equal batch, key heads nested in query heads, equal lengths of key and value,
+// equal head dimension. Nullopt if all hold.
 std::optional<exec::Complaint> LayoutFault(const Case& test);
 
-// Words a numeric failure: `got` and `reference` are [B, T, H, D].
+// Explains a numeric failure; `got` and `reference` are [B, T, H, D].
 void ExplainNumbers(const Case& test, const dense::Array& got,
                     const dense::Array& reference, CaseResult& result);
 
-// Max abs error of the part of the output that each device holds.
+// Returns the maximum absolute error of each device's shard of the output.
 std::vector<double> DeviceErrors(const Case& test, const dense::Array& got,
                                  const dense::Array& reference);
 
-// Of a ledger that is not as the formulas have it.
+// Describes a ledger that differs from the formulas.
 std::string BytesDiffer(const exec::SimMesh& mesh, const exec::SentBytes& sent,
                         const exec::SentBytes& expected);
-// Of bytes that ranks handed over and the ledger's; empty where they are the
-// same. How much of an all_reduce or broadcast each device sends is the
-// sender's own matter, how much all of them do is not.
+// Describes bytes that ranks handed over and that differ from the ledger's;
+// empty if they agree. The share of an all_reduce or broadcast that each device
+// sends is up to the sender, so only the sum over devices is compared.
 std::string MovedDiffers(const exec::SimMesh& mesh, const exec::Ledger& ledger);
 
-// "1.23e-4", for people and the same in every locale.
+// Returns "1.23e-4", the same in every locale.
 std::string ErrorText(double value);
 
 }  // namespace shardc::verify

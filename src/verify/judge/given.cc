@@ -1,8 +1,8 @@
-// The operation is given shapes without elements, as large as they may be, and
-// stops where it would begin to compute; its formula of bytes reads no element
-// either.
+// Checks a case at the sizes given without running it. The operation receives
+// shapes without elements, however large, and stops before it computes; its
+// formula of bytes reads no elements either.
 //
-//   64 rows of 8,192 keys over sp 3  ->  refused, and no key was made
+//   64 rows of 8,192 keys over sp 3  ->  refused, and no key was allocated
 #include "verify/judge/given.h"
 
 #include <utility>
@@ -18,7 +18,7 @@ namespace {
 
 using exec::Buffer;
 
-// Whatever its widths are, they do not change with batch, length or heads.
+// Shapes of a latent; its own sizes do not depend on batch, length or heads.
 std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
   const Sizes& n = test.sizes;
   if (!test.operation->latent || n.heads != n.key_heads) return std::nullopt;
@@ -42,7 +42,7 @@ std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
   return out;
 }
 
-// The case's inputs, but for lengths, starts and positions, which split
+// Returns the case's inputs without lengths, starts and positions, which shard
 // nothing.
 exec::AttentionProblem HollowProblem(const Case& test) {
   const Sizes& n = test.sizes;

@@ -1,4 +1,4 @@
-// What is known of the sizes that were given without running them: whether the
+// What can be determined for the sizes given without running them: whether the
 // program can be formed, and what each device sends.
 #ifndef SHARDC_VERIFY_JUDGE_GIVEN_H_
 #define SHARDC_VERIFY_JUDGE_GIVEN_H_
@@ -10,11 +10,11 @@
 
 namespace shardc::verify {
 
-// Unsupported, in the words of a run at the case's sizes; nothing where these
-// could be run, or where it is not their sizes that hinder.
+// Returns an unsupported result with the message of a run at the case's sizes;
+// nullopt if it could run, or if its sizes are not the reason.
 std::optional<CaseResult> RefusalAt(const Case& test);
 
-// By the operation's formula; nothing where none holds.
+// Returns the bytes by the operation's formula; nullopt if none holds.
 std::optional<exec::SentBytes> SentAt(const Case& test);
 
 }  // namespace shardc::verify

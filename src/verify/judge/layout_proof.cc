@@ -1,6 +1,6 @@
-// Collectives are checked with numbers for elements in place of data: after
-// each, a device must hold exactly the numbers of its place, which no value
-// could hide. Of large tensors, two elements a part are
+// Collectives are checked with element numbers in place of data: after each
+// one, a device must hold exactly the numbers of its shard, which no
+// coincidence of values can hide. For large tensors two elements a shard are
 // enough.
 //
 //   [4] over tp 2: 0 1 | 2 3, all_gather -> 0 1 2 3; as 2 3 0 1 it is wrong
@@ -30,7 +30,7 @@ std::optional<Complaint> Named(std::optional<Complaint> bad,
   return bad;
 }
 
-// Joins each split dimension, last one first; ids must then be whole.
+// Gathers each sharded dimension, last one first; all ids must then be present.
 std::optional<Complaint> ProveGather(Machine& machine, ShardedTensor t,
                                      std::string_view name) {
   for (size_t d = t.shape.size(); d > 0;) {
@@ -46,7 +46,7 @@ std::optional<Complaint> ProveGather(Machine& machine, ShardedTensor t,
   return std::nullopt;
 }
 
-// Length to heads and back, where shapes allow.
+// Exchanges length for heads and back, where shapes allow.
 std::optional<Complaint> ProveExchange(Machine& machine,
                                        const ShardedTensor& whole,
                                        std::string_view name) {
@@ -67,7 +67,7 @@ std::optional<Complaint> ProveExchange(Machine& machine,
                name, "after all_to_all there and back");
 }
 
-// Only group member 0 contributes, so that the sum is the ids themselves.
+// Only group member 0 contributes, so the sum equals the ids.
 std::optional<Complaint> ProveReduceScatter(Machine& machine,
                                             const ShardedTensor& split,
                                             size_t dim, std::string_view name) {
@@ -90,18 +90,18 @@ std::optional<Complaint> ProveReduceScatter(Machine& machine,
   return Named(CheckCoverage(machine.mesh(), t), name, "after reduce_scatter");
 }
 
-// A replicated copy on every device is what a proof costs.
+// Limits the replicated copy that a proof allocates on every device.
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
-// The same layouts over a tensor that is large enough to tell them apart: two
-// elements a part in every dimension. Slices are affine in their length.
+// Returns the same layouts over a smaller tensor that still separates them: two
+// elements a shard in every dimension. Slices are affine in their length.
 exec::Laid Reduced(const exec::SimMesh& mesh, exec::Laid laid,
                    const Spec& other) {
   if (exec::ElementsOf(laid.shape) * mesh.devices() <= kMostIds) return laid;
   for (size_t d = 0; d < laid.shape.size(); ++d) {
     const int64_t own = mesh.Parts(laid.spec[d]);
     const int64_t target = d < other.size() ? mesh.Parts(other[d]) : 1;
-    // Where both divide the dimension, so does their least common multiple.
+    // If both divide the dimension, so does their least common multiple.
     const int64_t unit = std::lcm(own, target);
     if (laid.shape[d] % unit != 0) continue;
     laid.shape[d] = std::min(laid.shape[d], 2 * unit);

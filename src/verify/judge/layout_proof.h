@@ -1,4 +1,4 @@
-// The first thing proven of a case: that its layouts hold every element.
+// The first check of a case: its layouts hold every element.
 #ifndef SHARDC_VERIFY_JUDGE_LAYOUT_PROOF_H_
 #define SHARDC_VERIFY_JUDGE_LAYOUT_PROOF_H_
 
@@ -10,11 +10,11 @@
 
 namespace shardc::verify {
 
-// Tensors full of unique ids are scattered by each spec of the case, moved to
-// the output's and to the whole by collectives, exchanged between length and
-// heads and back, and reduced and scattered; after each step every element
-// must be where its layout says, exactly once per replica group. Layouts that
-// are not legal are left to the operation.
+// Scatters tensors of unique ids by each spec of the case, reshards them to the
+// output's spec and to replicated, exchanges length and heads and back, and
+// reduces and scatters them; after each step every element must be where its
+// layout puts it, exactly once per replica group. Illegal layouts are left to
+// the operation.
 std::optional<exec::Complaint> ProveLayouts(const Case& test,
                                             exec::Machine& machine);
 

@@ -1,5 +1,6 @@
-// Parts are dealt out to ranks in turn; each sends what it made of its own to
-// the first, part after part, as sizes alone say what is whose.
+// Parts are assigned to ranks in turn; each rank sends its results to the
+// first, part after part; the sizes alone determine which bytes belong to which
+// part.
 //
 //   8 rows of 8 key heads on 4 ranks: parts of 2 rows, one each
 //   1 row of 8 key heads on 4 ranks: parts of 2 heads, one each
@@ -29,13 +30,13 @@ int64_t Group(const exec::AttentionProblem& problem) {
   return problem.query.shape[dim] / problem.key.shape[dim];
 }
 
-// [begin, end) of a dimension that is not broadcast.
+// Restricts to [begin, end) of a dimension, unless it is a broadcast.
 void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
   if (!x || x->shape[dim] == 1) return;
   x = exec::SliceDim(*x, dim, begin, end - begin);
 }
 
-// A part's [b, T, h, Dv] into the whole.
+// Copies a part's [b, T, h, Dv] into the full array.
 void Place(const Array& from, const Part& part, int64_t group, Array& to) {
   const int64_t width = from.dim(2) * from.dim(3);
   const int64_t line = to.dim(2) * to.dim(3);

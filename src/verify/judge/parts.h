@@ -1,6 +1,6 @@
-// The reference of a case, and its run on one device, made in parts: rows of
-// the batch and key heads with their queries, which no sum crosses. Ranks take
-// some each, so that none needs the memory for all.
+// Computes the reference of a case, and its run on one device, in parts: rows
+// of the batch and key heads with their queries, between which nothing is
+// summed. Each rank takes some parts, so none needs the memory for all.
 #ifndef SHARDC_VERIFY_JUDGE_PARTS_H_
 #define SHARDC_VERIFY_JUDGE_PARTS_H_
 
@@ -22,11 +22,11 @@ struct Part {
   int64_t heads = 0, end_heads = 0;
 };
 
-// Whether a case's rows and heads can be judged apart: not packed tokens, a
-// latent, a table of blocks, dropout (counted over all heads) or quantised
-// arithmetic.
+// Returns whether a case's rows and heads can be judged apart. False for packed
+// tokens, a latent, a table of blocks, dropout (keyed over all heads) and
+// quantised arithmetic.
 bool HasParts(const Case& test, const exec::AttentionProblem& problem);
-// At least one for each rank where there are as many rows and heads.
+// Returns at least one part for each rank, if there are as many rows and heads.
 std::vector<Part> PartsFor(const exec::AttentionProblem& problem, int ranks);
 exec::AttentionProblem PartOf(const exec::AttentionProblem& problem,
                               const Part& part);
@@ -36,13 +36,13 @@ struct WholeOfParts {
   exec::Buffer unsharded;  // in the problem's layout
   double largest_logit = 0;
 };
-// The operation on one device; nothing where it cannot run.
+// Runs the operation on one device; nullopt if it cannot run.
 using OnOneDevice =
     std::function<std::optional<exec::Buffer>(const exec::AttentionProblem&)>;
 
-// Every rank does some and the first one gets all: an empty result on the
-// others. Nothing, on all, where a part of any rank could not be made.
-// `logits`: the largest one is asked for.
+// Every rank computes some parts, and the first rank gets all; on the others
+// the result is empty. Returns nullopt, on all ranks, if a part of any rank
+// could not be computed. `logits`: also return the largest logit.
 std::optional<WholeOfParts> JudgeInParts(const Case& test,
                                          const exec::AttentionProblem& problem,
                                          const dense::Options& options,

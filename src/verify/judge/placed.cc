@@ -1,5 +1,5 @@
-// Who holds an element is worked out from the mesh's coordinates, apart from
-// what lays tensors out:
+// The devices that hold an element are computed from the mesh's coordinates,
+// independent of the code that lays out tensors:
 //
 //   16 tokens over [sp, cp], 2 x 2, token 9: part 9 / 4 = 2, sp 1 and cp 0
 #include "verify/judge/placed.h"
@@ -22,7 +22,7 @@ using dense::Array;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Which of the parts along `axes` the device has, major axis first.
+// Returns which shard along `axes` the device has, major axis first.
 int64_t PartOf(const exec::SimMesh& mesh, int device, const AxisGroup& axes) {
   int64_t part = 0;
   for (const std::string& axis : axes) {
@@ -35,7 +35,7 @@ std::vector<bool> Holders(const exec::SimMesh& mesh, const exec::Laid& out,
                           const Shape& place) {
   std::vector<bool> holds(At(mesh.devices()), true);
   for (size_t d = 0; d < out.spec.size(); ++d) {
-    if (out.shape[d] == 1) continue;  // one element is whole everywhere
+    if (out.shape[d] == 1) continue;  // a single element is never sharded
     const int64_t size = out.shape[d] / mesh.Parts(out.spec[d]);
     for (int device = 0; device < mesh.devices(); ++device) {
       if (PartOf(mesh, device, out.spec[d]) != place[d] / size) {
@@ -46,7 +46,8 @@ std::vector<bool> Holders(const exec::SimMesh& mesh, const exec::Laid& out,
   return holds;
 }
 
-// Whether devices that differ only along the axis hold it in part.
+// Returns whether devices that differ only along the axis hold different
+// shards.
 bool Parts(const exec::SimMesh& mesh, const std::string& axis,
            const std::vector<bool>& holds) {
   for (const std::vector<int>& group : mesh.Groups({axis})) {
@@ -59,14 +60,14 @@ bool Parts(const exec::SimMesh& mesh, const std::string& axis,
 
 bool Near(double a, double b) { return std::fabs(a - b) <= 1e-9 * b; }
 
-// One element's error, as it must be told.
+// One element's error, as the judge must report it.
 struct Placed {
   Shape place;
   double error;
   std::vector<bool> holds;
 };
 
-// What is told wrongly; empty: nothing.
+// Returns which part of the report is wrong; empty if none is.
 std::string Misjudged(const Placed& placed, const Array& reference,
                       const ErrorOf& told) {
   double squares = 0;

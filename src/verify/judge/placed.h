@@ -1,5 +1,6 @@
-// One element of a right output, moved beyond what is allowed: the judge must
-// tell its place, its size and just the devices that hold it.
+// A test of the judge: one element of a correct output gets an error above its
+// limit, and the judge must report its place, its size and exactly the devices
+// that hold it.
 #ifndef SHARDC_VERIFY_JUDGE_PLACED_H_
 #define SHARDC_VERIFY_JUDGE_PLACED_H_
 
@@ -10,9 +11,9 @@
 
 namespace shardc::verify {
 
-// Of the case's output, [B, T, H, Dv]; the element is drawn from its numbers.
-// Refused, but told of other elements, other devices or an axis that does not
-// tell these from the rest, it counts as taken for right.
+// Offers one such output of the case, [B, T, H, Dv]; the seed selects the
+// element. A refusal that reports another element, other devices or an axis
+// that does not separate these devices from the rest counts as a missed error.
 void OfferPlaced(const Case& test, const dense::Array& reference,
                  const Limits& limits, WrongOutputs& wrong);
 

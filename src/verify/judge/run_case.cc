@@ -1,10 +1,10 @@
-// A case is run three times: on the mesh, on one device, and as the reference
-// in double. Checks from the surest on, the first that fails is told: layouts
-// by element numbers, replicas, finite numbers, the error, bits where no
-// reduction crosses devices, and bytes by formula.
+// A case runs three times: on the mesh, on one device, and as the reference in
+// double. Checks run from the most certain to the least, and the first that
+// fails is reported: layouts by element numbers, replicas, finite numbers, the
+// error, bits where no reduction crosses devices, and bytes by formula.
 //
-//   allowed is twice the one device's error and a little for rounding, under
-//   a cap: 2 * 1.5e-07 + 9.5e-07 = 1.3e-06 in float32, values up to 1
+//   the tolerance is twice the error on one device and a little for rounding,
+//   below a cap: 2 * 1.5e-07 + 9.5e-07 = 1.3e-06 in float32, values up to 1
 #include "verify/judge/run_case.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace {
 using dense::Array;
 using exec::Buffer;
 
-// The case on one device, everything whole.
+// Returns the case on one device, with nothing sharded.
 Case Unsharded(const Case& test) {
   Case out = test;
   out.mesh = Mesh{};
@@ -71,7 +71,7 @@ class Judge {
     return options_.transport == nullptr || options_.transport->rank() == 0;
   }
 
-  // What takes most memory, on all ranks.
+  // Computes the parts that take most memory over all ranks.
   void InParts() {
     if (!HasParts(test_, problem_)) return;
     Say("the reference");
@@ -91,7 +91,7 @@ class Judge {
 
   dense::Options DenseOptions() const {
     dense::Options out = OptionsOf(problem_.options);
-    // Before the query is made wider, as a latent's may be.
+    // Set before the query gets wider, as a latent's may.
     out.scale = out.ScaleOf(problem_.query.shape.back());
     return out;
   }
@@ -103,7 +103,7 @@ class Judge {
     if (Numbers() && Bits()) Bytes();
   }
 
-  // The first rank's status is everyone's.
+  // Gives every rank the status of the first.
   void Agree() {
     if (options_.transport == nullptr) return;
     exec::Packet own;
@@ -160,7 +160,7 @@ class Judge {
     outcome_ = Operate(test_, options_.transport, result_.ledger);
     result_.remarks = outcome_.remarks;
     if (!outcome_.unsupported) return true;
-    // Left out, what cannot run is taken for what passed.
+    // Without this check a case that cannot run counts as passed.
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;
     }
@@ -178,7 +178,7 @@ class Judge {
                                    " is computed in");
   }
 
-  // The whole output, once replicas agree.
+  // Gathers the output, if replicas agree.
   bool Whole() {
     const exec::SimMesh mesh(test_.mesh, options_.transport);
     exec::Complaint why;
@@ -245,7 +245,7 @@ class Judge {
     return true;
   }
 
-  // Of the arithmetic that was asked for.
+  // Computes the reference in the arithmetic that was requested.
   std::optional<dense::NarrowResult> RightOutput(const dense::Inputs& in,
                                                  std::string& why) const {
     const dense::Narrow narrow = NarrowOf(test_);
@@ -257,7 +257,7 @@ class Judge {
     return dense::NarrowResult{std::move(whole->output), {}};
   }
 
-  // The same operation on one device.
+  // Runs the same operation on one device.
   bool Alone() {
     if (parts_) {
       unsharded_ = std::move(parts_->unsharded);
@@ -369,7 +369,7 @@ class Judge {
     Fail(Check::kLedger, BytesDiffer(mesh, sent, traffic.sent()));
   }
 
-  // What ranks handed over, beside what they recorded.
+  // Compares the bytes that ranks handed over with the ledger.
   void Moved(const exec::SimMesh& mesh) {
     if (options_.transport == nullptr) return;
     const std::string why = MovedDiffers(mesh, result_.ledger);

@@ -13,41 +13,42 @@
 
 namespace shardc::verify {
 
-// What an operation is told in place of the case's own specs and settings.
+// Replaces the specs and settings that an operation receives.
 using Told =
     std::function<void(const exec::AttentionProblem&, const exec::Machine&,
                        exec::AttentionSpecs&, exec::OperationSettings&)>;
 
-// Told of what a long case is at: `of the reference`, `step 3 of 16`.
+// Called with the current stage of a long case: `of the reference`, `step 3 of
+// 16`.
 using Stage = std::function<void(const std::string& what)>;
 
 struct RunOptions {
   Checks checks;
   Stage stage = {};
-  exec::Seams seams;  // what programs go through, where it is not the ordinary
+  exec::Seams seams;  // the replaced seams
   Told told;
-  int threads = 1;  // that simulate devices
-  // Over whose ranks the mesh's devices are held; null: all are here.
+  int threads = 1;  // host threads that simulate devices
+  // Spreads the mesh's devices over its ranks; null: one process holds all.
   exec::Transport* transport = nullptr;
-  // Where set, a right output is followed by wrong ones, to be refused.
+  // If set, a correct output is followed by wrong ones, which must be refused.
   WrongOutputs* wrong = nullptr;
 };
 
-// Whole tensors of a run, for --dump: in the case's layout.
+// The unsharded tensors of a run, for --dump, in the case's layout.
 struct CaseTensors {
   exec::AttentionProblem problem;
   exec::Buffer output;
   dense::Array reference;  // [B, T, H, Dv]
 };
 
-// Deterministic: the same case and options give the same result, whatever
-// `threads`. Fills `tensors` where the run got that far. Over ranks the first
-// one judges: the others' results have its status and what their own checks
-// found.
+// Runs and judges a case. Deterministic: the same case and options give the
+// same result for any `threads`. Fills `tensors` if the run gets that far. Over
+// ranks the first one judges; the others' results have its status and the
+// findings of their own checks.
 CaseResult RunCase(const Case& test, const RunOptions& options = {},
                    CaseTensors* tensors = nullptr);
 
-// The same on a given problem, whose shapes are the case's.
+// The same for given inputs, whose shapes are the case's.
 CaseResult JudgeProblem(const Case& test, const exec::AttentionProblem& problem,
                         const RunOptions& options,
                         CaseTensors* tensors = nullptr);

@@ -1,9 +1,9 @@
-// Errors in units of the dtype's rounding, scaled by the largest output. The
-// worst element is kept, and one that is not finite is worse than any.
+// Tolerances in units of the dtype's rounding, scaled by the largest output.
+// The worst element counts, and one that is not finite is worse than any other.
 //
 //   float32, outputs up to 1: the floor is 16 * 2^-24 = 9.5e-07, the cap 1e-5,
-//   or more where logits are above 8; bfloat16: an output of 0.1 may be off by
-//   1.3 * 0.1 * 2^-8 more, whatever the largest one is
+//   or more where logits are above 8; bfloat16: an output of 0.1 has a slack of
+//   1.3 * 0.1 * 2^-8 besides, whatever the largest output is
 #include "verify/judge/tolerance.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace shardc::verify {
 namespace {
 
-// Rounding to nearest is off by 1 at most, and truncation by 2.
+// Rounding to nearest has an error of at most 1 unit, truncation of 2.
 constexpr double kRounding = 1.3;
 
 }  // namespace

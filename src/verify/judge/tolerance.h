@@ -1,19 +1,20 @@
-// When a sharded result is right.
+// The error that a sharded result may have.
 //
-// Against the dense float64 reference on the stored (rounded) inputs, with
-// e_un the error of the same operation on one device, element by element:
+// Against the dense float64 reference on the stored (rounded) inputs, with e_un
+// the error of the same operation on one device, element by element:
 //   e_sh <= 2 e_un + 16 u_f32 max|reference| + slack, and <= cap,
 //   slack = 1.3 u_out |reference| where the output is in 16 bits,
 // with the cap 1e-5, 1e-3, 1e-2 (F32, F16, BF16) on data of order one, that is
 // times max(1, max|o|/2), and for F32 also times max(1, max|logit|/8); never
-// below the slack of the largest output, whose own rounding it is. e_un is what
-// goes beyond the slack, so that the rounding of an output's largest
-// element forgives nothing in the others. Arithmetic narrower than float32 has
-// its own reference and slack (dense/narrow.h). u is the unit roundoff. A
-// non-finite element where the reference is finite fails, and NaN never passes.
+// below the slack of the largest output, which is that output's own rounding.
+// e_un counts only what exceeds the slack, so the rounding of an output's
+// largest element does not widen the tolerance of the others. Arithmetic
+// narrower than float32 has its own reference and slack (dense/narrow.h). u is
+// the unit roundoff. A non-finite element where the reference is finite fails,
+// and NaN never passes.
 //
-// Why: logits are off by at most (D+2) u_f32 max|s| to first order, and the
-// output by 2 ds + (S + 4n) u_f32 times max|v|, plus its own rounding.
+// Why: to first order logits have an error of at most ds = (D+2) u_f32 max|s|,
+// and the output of 2 ds + (S + 4n) u_f32 times max|v|, plus its own rounding.
 #ifndef SHARDC_VERIFY_JUDGE_TOLERANCE_H_
 #define SHARDC_VERIFY_JUDGE_TOLERANCE_H_
 
@@ -27,18 +28,18 @@
 
 namespace shardc::verify {
 
-// Both are [B, L, N, D].
+// Both arrays are [B, L, N, D].
 ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference);
 
 double MaxAbs(const dense::Array& x);
 double ErrorFloor(double max_reference);
 double ErrorCap(Dtype dtype, double max_reference, double max_logit);
 
-// NaN never passes.
+// Returns error <= tolerance; NaN never passes.
 bool Within(double error, double tolerance);
 
-// What each element may be off by: `base` and its own slack, up to `cap`; that
-// is raised by what ties alone may do to it.
+// The tolerance of each element: `base` and its own slack, up to `cap`; the cap
+// grows by the largest effect of ties.
 struct Limits {
   dense::Array slack;  // [B, L, N, D], ties included
   double base = 0;
@@ -50,15 +51,16 @@ struct Limits {
     return std::min(base + slack.data[i], cap + own);
   }
 };
-// By how much `got` goes beyond the slack at most.
+// Returns the largest amount by which an error of `got` exceeds its slack.
 double BeyondSlack(const dense::Array& got, const dense::Array& reference,
                    const dense::Array& slack);
-// The slack of an output that is rounded to `dtype`, above `more` (or none).
+// Returns the slack of an output that is rounded to `dtype`, plus `more` if
+// given.
 dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
                      const dense::Array& more = {});
 
-// Of the element that is furthest beyond its limit, or where none is beyond,
-// that with the largest error: its error, and its limit in `allowed`.
+// The element that exceeds its tolerance most, or if none does the one with the
+// largest error: its error, and its tolerance in `allowed`.
 struct Judgement {
   ErrorOf error;
   double allowed = 0;

@@ -1,8 +1,9 @@
-// A key is taken away by an empty slot's position. Which keys count for a row,
-// the reference's weights say:
+// Wrong outputs for tests of the judge. A key is removed by giving it an empty
+// slot's position. The reference's weights determine which keys count for a
+// row:
 //
-//   causal, 4 keys, query 1 alone: keys 0 and 1 are seen; short of the last,
-//   key 1 is at -1
+//   causal, 4 keys, query 1 alone: keys 0 and 1 are visible; without the last,
+//   key 1 has position -1
 #include "verify/judge/wrong_outputs.h"
 
 #include <utility>
@@ -14,7 +15,7 @@ using dense::Array;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Element i of dimension `dim` goes to i + 1, the last to 0.
+// Moves element i of dimension `dim` to i + 1, the last to 0.
 Array Turned(const Array& x, size_t dim) {
   Array out = x;
   int64_t inner = 1;
@@ -29,8 +30,8 @@ Array Turned(const Array& x, size_t dim) {
   return out;
 }
 
-// Whether any query of the batch row has an even share of its weight for the
-// key, which no mean over masked keys is.
+// Returns whether any query of the batch row gives the key at least the mean
+// weight; a masked key never has that.
 bool Sees(const dense::Result& whole, int64_t b, int64_t key) {
   const Array& weights = whole.weights;
   const double share = 1 / static_cast<double>(weights.dim(3));

@@ -1,4 +1,4 @@
-// What no judge may take for right: zeros, outputs turned by one place, and
+// Outputs that the judge must refuse: zeros, outputs shifted by one place, and
 // attention that lacks a key. They are judged as a case's own output is.
 #ifndef SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
 #define SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
@@ -16,20 +16,20 @@ namespace shardc::verify {
 
 struct WrongOutputs {
   int64_t offered = 0;
-  std::vector<std::string> taken;  // for right: what they were
+  std::vector<std::string> taken;  // names of outputs that passed wrongly
 };
 
-// Zeros, and the reference turned along each of its dimensions.
+// Offers zeros, and the reference shifted along each of its dimensions.
 void OfferTurned(const dense::Array& reference, const Limits& limits,
                  WrongOutputs& wrong);
 
-// One more, named for `taken`.
+// Offers one more output; `name` goes to `taken` if it passes.
 void Offer(std::string name, const dense::Array& output,
            const dense::Array& reference, const Limits& limits,
            WrongOutputs& wrong);
 
-// The same attention without the first, or the last, of each batch row's keys
-// that have at least an even share of some query's weights.
+// Returns the same attention without the first, or the last, of each batch
+// row's keys that have at least the mean weight for some query.
 std::optional<dense::Inputs> OneKeyShort(const dense::Inputs& in,
                                          const dense::Options& options,
                                          bool last);

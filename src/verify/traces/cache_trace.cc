@@ -1,7 +1,7 @@
-// A trace uses a cache as a server does: prefill in chunks, move to
-// the layout of decoding, perhaps a row inserted, then token by token. After
-// each change the cache's bits are compared with what should be there;
-// outputs wait and are judged together, as reading the past costs most.
+// A trace uses a cache as a server does: prefill in chunks, a reshard to the
+// layout of decoding, perhaps an inserted row, then one token at a time. After
+// each change the cache's bits are compared with the expected ones; outputs are
+// collected and judged together, since computing a row's past costs most.
 //
 //   prefill 24, 4 steps  ->  append 24; then 4 times append 1, attend, judge
 #include "verify/traces/cache_trace.h"
@@ -30,8 +30,8 @@ using exec::ShardedTensor;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Outputs that wait to be judged together, since reading a row's past costs
-// more than attending to it.
+// The most outputs that are collected before they are judged together;
+// computing a row's past costs more than attending to it.
 constexpr size_t kMostWaiting = 64;
 
 class Run {
@@ -51,7 +51,7 @@ class Run {
 
   CacheTraceResult Go() {
     const bool ran = Steps();
-    // The steps before one that failed may have been wrong already.
+    // Steps before the failed one may have been wrong already.
     cache_ = {};
     Judge();
     if (result_.status == Status::kPass) result_.step = -1;
@@ -67,7 +67,7 @@ class Run {
   }
 
  private:
-  // To the end, unless something stopped it.
+  // Runs all steps, until one fails.
   bool Steps() {
     if (!no_rotation_.empty()) {
       Complaint why;
@@ -99,7 +99,7 @@ class Run {
     Fail(Check::kLedger, BytesDiffer(mesh_, sent, expected));
   }
 
-  // What ranks handed over, beside what they recorded.
+  // Compares the bytes that ranks handed over with the ledger.
   void Moved() {
     if (options_.transport == nullptr) return;
     const std::string why = MovedDiffers(mesh_, result_.ledger);
@@ -115,7 +115,7 @@ class Run {
     return false;
   }
 
-  // A refusal where the trace should go on.
+  // Records a refusal of a step that should run.
   bool Refused(const Complaint& why) {
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;
@@ -141,7 +141,8 @@ class Run {
       bad->message = "tokens of a prefill: " + bad->message;
       return Refused(*bad);
     }
-    // Pairs of a rotation lie half a dimension apart: it is cut after that.
+    // Pairs of a rotation are half a dimension apart, so tokens are sharded
+    // after it.
     Spec whole = exec::PadSpec(spec, 4);
     whole[3].clear();
     ShardedTensor key = exec::Scatter(
@@ -155,7 +156,7 @@ class Run {
            Refused(why);
   }
 
-  // `lengths` tokens of each row in chunks.
+  // Appends `lengths` tokens of each row in chunks.
   bool Fill(KvCache& cache, const std::vector<int64_t>& lengths,
             const Spec& spec) {
     const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
@@ -279,7 +280,7 @@ class Run {
     return out;
   }
 
-  // On the mesh, from the cache where it lies.
+  // Attends on the mesh, with the cache's own buffers.
   bool Attend(ShardedTensor query) {
     exec::CacheView view = exec::LendCache(machine_, cache_, trace_.dtype);
     const bool attended = AttendTo(view, std::move(query));
@@ -326,7 +327,7 @@ class Run {
     return ran;
   }
 
-  // The newest token of each row, and another at each step.
+  // Checks the newest token of each row, and another one at each step.
   bool Lent(const exec::CacheView& view) {
     if (!options_.checks.Has(Check::kCacheBits)) return true;
     std::vector<int64_t> newest, other;
@@ -367,7 +368,7 @@ class Run {
     return true;
   }
 
-  // All steps that wait, in their order.
+  // Judges all collected steps, in their order.
   bool Judge() {
     if (judge_.Waiting() > 0) Say("the reference");
     for (const JudgedStep& step :

@@ -1,6 +1,6 @@
-// A cache through its whole trace on the simulated mesh, against plain arrays
-// that remember every token: ragged prefill, the move to decode's layout, a
-// row inserted into a slot, and decode steps, each of them attended to.
+// Runs a cache through its trace on the simulated mesh and compares it with
+// plain arrays that hold every token: ragged prefill, the reshard to decode's
+// layout, a row inserted into a slot, and decode steps with attention.
 #ifndef SHARDC_VERIFY_TRACES_CACHE_TRACE_H_
 #define SHARDC_VERIFY_TRACES_CACHE_TRACE_H_
 
@@ -21,22 +21,22 @@ struct CacheTraceResult {
   std::optional<Check> failed;
   std::string reason, help;
   std::string axis;   // the axis at fault
-  int64_t step = -1;  // at which it failed; -1 before decoding
+  int64_t step = -1;  // the step that failed; -1 before decoding
   double max_error = 0;
-  double worst_ratio = 0;  // of error and tolerance
-  // Of the step with that ratio: the error, that of the same attention on one
-  // device, and the tolerance.
+  double worst_ratio = 0;  // largest ratio of error to tolerance
+  // Of the step with that ratio: the error, the error of the same attention on
+  // one device, and the tolerance.
   ErrorOf error, unsharded;
   double tolerance = 0;
-  std::vector<double> device_error;  // the largest of all steps
+  std::vector<double> device_error;  // the maximum over all steps
   exec::Ledger ledger;               // of everything
   int64_t decode_all_reduce = 0;     // bytes of one decode step, busiest device
   std::vector<std::string> remarks;
 };
 
-// After every step the output is compared with dense attention over what the
-// cache should hold, and the cached (rotated) keys with it bit by bit: a
-// rotation that is off alike in queries and keys changes no output.
+// Compares the output of every step with dense attention over the cache's
+// expected content, and the cached (rotated) keys with it bit by bit: a
+// rotation with the same error in queries and keys changes no output.
 CacheTraceResult RunCacheTrace(const CacheTrace& trace,
                                const RunOptions& options);
 

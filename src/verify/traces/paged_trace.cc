@@ -1,8 +1,8 @@
-// Requests grow, share pages and are released at random; every token has a
-// number from which its data follow, so after each step all tokens of all
-// requests are read back and compared bit by bit. The first steps are fixed:
+// Requests grow, share pages and are released at random. Every token has a
+// number that determines its data, so after each step all tokens of all
+// requests are read and compared bit by bit. The first steps are fixed:
 //
-//   pages of 4: row 0 has 6 tokens, row 1 shares them, both write on
+//   pages of 4: row 0 has 6 tokens, row 1 shares them, both append more
 #include "verify/traces/paged_trace.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ class Run {
     pages.rows = trace_.requests;
     pages.page_size = trace_.page_size;
     pages.pages_per_row = trace_.pages_per_request;
-    // Room for four pages a request, so that some have to wait.
+    // Room for four pages a request, so that some requests cannot grow.
     const int64_t rows = trace_.requests / pages.shards;
     pages.pages = pages.shards * std::max<int64_t>(16, 4 * rows);
     const exec::PageSeam& seam = machine_.Seam<exec::PageSeam>();
@@ -93,7 +93,7 @@ class Run {
     return pool_.has_value();
   }
 
-  // Tokens go to their pages on every device that holds them.
+  // Each token is sent to every device that holds its page.
   void Bytes() {
     result_.ledger = exec::SumOverRanks(options_.transport, machine_.ledger());
     const exec::SentBytes sent = result_.ledger.Sent();
@@ -129,7 +129,7 @@ class Run {
     if (table_->Share(from, to, why)) tokens_[At(to)] = tokens_[At(from)];
   }
 
-  // A refusal is part of the trace here; the page table's own test holds it.
+  // A refusal is expected here; the test of the page table checks it.
   void Grow(int64_t row, int64_t count) {
     std::vector<exec::PageCopy> copies;
     Complaint why;
@@ -157,7 +157,7 @@ class Run {
                       exec::Scatter(mesh_, value, spec));
   }
 
-  // Token 3 is zeros, which quantisation must leave alone.
+  // Token 3 is zeros, which quantisation must keep.
   float Element(int64_t token, int64_t head, int64_t d, bool value) const {
     if (token == 3) return 0;
     const exec::Random random =
@@ -168,7 +168,7 @@ class Run {
     return trace_.dtype == Dtype::kI8 ? x : RoundTo(trace_.dtype, x);
   }
 
-  // As pages give a token's head back.
+  // Returns a token's head as pages store it.
   std::vector<float> Stored(int64_t token, int64_t head, bool value) const {
     std::vector<float> out;
     for (int64_t d = 0; d < trace_.head_dim; ++d) {
@@ -189,7 +189,7 @@ class Run {
     return false;
   }
 
-  // A device that is held here and holds another token than it should.
+  // Returns the first device of this rank that holds a wrong token.
   std::optional<Complaint> Misread() const {
     const int64_t each = table_->config().pages / table_->config().shards;
     const int64_t heads = trace_.key_heads / mesh_.Parts(head_axes_);
@@ -233,8 +233,9 @@ class Run {
   exec::SimMesh mesh_;
   exec::Machine machine_;
   exec::RandomSequence random_;
-  AxisGroup head_axes_;                       // that the pages are split over
-  std::vector<std::vector<int64_t>> tokens_;  // by request: which, in order
+  AxisGroup head_axes_;  // the axes that shard the pages' heads
+  std::vector<std::vector<int64_t>>
+      tokens_;  // by request: token numbers in order
   int64_t next_ = 0;
   std::optional<exec::PageTable> table_;
   std::optional<exec::PagePool> pool_;

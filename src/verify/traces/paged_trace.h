@@ -1,5 +1,5 @@
-// Pages through the trace of several requests that share a prefix: whatever
-// one of them writes, the others still read their own tokens.
+// Runs pages through a trace of several requests that share a prefix: whatever
+// one of them writes, the others must still read their own tokens.
 #ifndef SHARDC_VERIFY_TRACES_PAGED_TRACE_H_
 #define SHARDC_VERIFY_TRACES_PAGED_TRACE_H_
 
@@ -10,9 +10,9 @@
 
 namespace shardc::verify {
 
-// Where heads cannot be split in the pages they are whole on every device, as
-// in the operations, and a remark says so. After each step every token of every
-// request is read back and compared bit by bit with what was written.
+// Where heads cannot be sharded in the pages they are replicated, as in the
+// operations, with a remark. After each step every token of every request is
+// read and compared bit by bit with what was written.
 CacheTraceResult RunPagedTrace(const PagedTrace& trace,
                                const RunOptions& options);
 

@@ -1,7 +1,8 @@
-// What a cache must hold, kept without any layout: tokens are drawn again from
-// their row and position, rotated and rounded as the program should have done.
+// The expected content of a cache, without any layout: tokens are drawn again
+// from their row and position, rotated and rounded as the program should have
+// done.
 //
-//   16 slots: position 18 lies in slot 2, where position 2 was
+//   16 slots: position 18 is in slot 2, where position 2 was
 #include "verify/traces/remembered.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ using exec::Complaint;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// -0 differs from 0, a NaN is itself.
+// Returns whether bits are equal: -0 differs from 0, a NaN equals itself.
 bool SameBits(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
 }
@@ -54,7 +55,7 @@ dense::Stretch StretchOf(exec::RopeKind kind) {
   }
 }
 
-// The numbers that the program is given; what they do is dense's own.
+// Returns the rotation's numbers; dense computes the frequencies itself.
 dense::Rope RopeOf(const Rotation& rotation) {
   const exec::RopeScaling& from = rotation.scaling;
   dense::Rope out;
@@ -208,7 +209,7 @@ bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
     return have >= dense::Nearest(trace_.kv_dtype, low) &&
            have <= dense::Nearest(trace_.kv_dtype, high);
   }
-  double least = 0, most = 0;  // of the largest number
+  double least = 0, most = 0;  // bounds of the row's largest number
   for (int64_t d = 0; d < trace_.head_dim; ++d) {
     const auto [from, to] = ends(d);
     const double near =
@@ -217,7 +218,7 @@ bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
     most = std::max({most, std::abs(from), std::abs(to)});
   }
   if (!(scale >= least && scale <= most && scale > 0)) return false;
-  // A ten-thousandth of a step for the arithmetic itself.
+  // A ten-thousandth of a step, for the error of the arithmetic itself.
   constexpr double kHalf = 0.5001;
   return have >= std::max(low * 127.5 / scale - kHalf, -128.0) &&
          have <= high * 127.5 / scale + kHalf;
@@ -333,7 +334,7 @@ std::optional<Complaint> Remembered::LentDifference(
   return std::nullopt;
 }
 
-// A rotation that is off by an ulp of float32 may round to the next number.
+// A rotation with an error of one float32 ulp may round to the next number.
 bool Remembered::IsNeighbour(float have, std::span<const float> row,
                              int64_t d) const {
   if (dense::Nearest(trace_.dtype, double{have}) != double{have}) return false;

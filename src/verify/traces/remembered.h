@@ -1,4 +1,5 @@
-// What a cache should hold, kept as a plain array from the raw tokens.
+// The expected content of a cache, as plain arrays computed from the raw
+// tokens.
 #ifndef SHARDC_VERIFY_TRACES_REMEMBERED_H_
 #define SHARDC_VERIFY_TRACES_REMEMBERED_H_
 
@@ -20,39 +21,39 @@ class Remembered {
  public:
   explicit Remembered(const CacheTrace& trace);
 
-  // Tokens [first[b], first[b] + n) of rows [0, B), or of the extra row only:
-  // not rotated. What is beyond the last position is zero.
+  // Returns tokens [first[b], first[b] + n) of rows [0, B), or of the extra row
+  // only, not rotated. Tokens beyond the last position are zero.
   exec::Buffer Raw(TokenKind kind, const std::vector<int64_t>& first,
                    int64_t n) const;
   void UseInsertedRow(bool alone) { alone_ = alone; }
 
-  // Tokens [begin, end) of a row are in the cache from now on.
+  // Records that tokens [begin, end) of a row are in the cache from now on.
   void Write(int64_t row, int64_t begin, int64_t end);
-  // The slot's tokens are those of the extra row, of which it has [0, length).
+  // Records that the slot has tokens [0, length) of the extra row.
   void Replace(int64_t slot, int64_t length);
 
-  // Where a device's cached keys, or their scales, differ from those
-  // remembered in bits, by more than float32's rounding of the rotation can
-  // do; what was never written is zero. Nothing where all agree.
+  // Returns where a device's cached keys, or their scales, differ in bits from
+  // the expected ones by more than the float32 rounding of the rotation; slots
+  // that were never written must be zero. Nullopt if all agree.
   std::optional<exec::Complaint> KeyDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
-  // The same of what a cache lends to attention, keys and values in the trace's
-  // dtype, at one slot of each row (-1: none): a glance, for a step is to cost
-  // no more than itself.
+  // The same for what a cache lends to attention, keys and values in the
+  // trace's dtype, at one slot of each row (-1: none): one slot only, so that
+  // the check costs no more than a step.
   std::optional<exec::Complaint> ViewDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;
 
-  // Positions [begin, end) of one row as the cache gives them back, in the
-  // trace's dtype: key and value [1, end - begin, K, D].
+  // Returns positions [begin, end) of one row as the cache should return them,
+  // in the trace's dtype: key and value [1, end - begin, K, D].
   void ReadBack(int64_t row, int64_t begin, int64_t end, exec::Buffer& key,
                 exec::Buffer& value) const;
-  // The rotated query of one position, [1, 1, H, D].
+  // Returns the rotated query of one position, [1, 1, H, D].
   exec::Buffer Query(int64_t row, int64_t position) const;
 
  private:
-  // The same, of devices that are held here.
+  // KeyDifference for devices of this rank.
   std::optional<exec::Complaint> HeldDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
   std::optional<exec::Complaint> LentDifference(
@@ -62,29 +63,30 @@ class Remembered {
   int64_t SourceOf(int64_t row) const;
   size_t Width() const;  // elements of a token's keys
   void Rotate(int64_t position, std::span<float> token) const;
-  // A row of heads as the cache returns it; its ints and scales where asked.
+  // Rounds a row of heads as the cache stores it; returns its ints and scales
+  // if the arguments are not null.
   void Store(std::span<float> token, std::span<int8_t> q,
              std::span<float> scale) const;
-  // A slot's expected keys as the cache's own floats.
+  // Writes a slot's expected keys as the cache's own floats.
   void Expected(int64_t slot, std::span<float> out) const;
-  // Whether a slot's key may have the number `have`, or the integer `have` of
-  // a row with `scale`: a rotation in float32 that is off by an ulp may round
-  // to a neighbour of the number remembered.
+  // Returns whether a slot's key may have the number `have`, or the integer
+  // `have` of a row with `scale`: a rotation in float32 with an error of one
+  // ulp may round to a neighbour of the expected number.
   bool MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim, double have,
              double scale) const;
 
-  // Whether a key that is lent is the remembered one or, in the trace's dtype,
-  // the next.
+  // Returns whether a lent key is the expected one or, in the trace's dtype,
+  // one of its neighbours.
   bool IsNeighbour(float have, std::span<const float> row, int64_t d) const;
 
   const CacheTrace& trace_;
   TraceTokens tokens_;
   bool alone_ = false;
-  std::vector<int64_t> source_;  // [B]: the raw row of a slot
-  // [B, S]: the position that a slot holds, -1 where none was written.
+  std::vector<int64_t> source_;  // [B]: the raw row in each slot
+  // [B, S]: the position that each slot holds, -1 if it was never written.
   std::vector<int64_t> held_;
   dense::Rotary rotary_;
-  // [B, S, K, D] by the cache's dtype, in as many bytes as it takes.
+  // [B, S, K, D] in the cache's dtype, at its own width.
   std::vector<float> full_;
   std::vector<uint16_t> half_;
   std::vector<int8_t> whole_;

@@ -1,15 +1,14 @@
-// A write moves its tokens to the cache's layout with the length whole; int8
-// caches then reduce each row's largest number where its dims are split. The
-// move to decoding's layout, and the inserted row's to its slot, carry keys,
-// values, scales and positions. A step writes one token and attends as
-// flash_decoding's own formula says.
+// The bytes of a trace by formula. A write reshards its tokens to the cache's
+// layout with the length unsharded; int8 caches then reduce each row's largest
+// number if its dims are sharded. The reshard to decoding's layout, and the
+// inserted row's to its slot, carry keys, values, scales and positions. A step
+// writes one token and attends as flash_decoding's own formula describes.
 //
-// Example: [4, 1, 2, 16] new keys in F32 that arrive split over dp, for a cache
-// split over dp and its length over sp: every device has what it needs, and
-// nothing is sent.
+// Example: [4, 1, 2, 16] new keys in F32 that arrive sharded over dp, for a
+// cache sharded over dp and its length over sp: every device has what it needs,
+// and nothing is sent.
 //
-// Cost: devices x writes. Held to the ledger of every trace that verification
-// runs.
+// Cost: devices x writes. Compared with the ledger of every trace that runs.
 #include "verify/traces/trace_bytes.h"
 
 #include <algorithm>
@@ -56,8 +55,8 @@ class Sum {
     sent_.Add(move->kind, sent);
   }
 
-  // `tokens` of each row in chunks; the longest row's, as all rows are written
-  // together.
+  // Adds `tokens` of each row in chunks; all rows are written together, so the
+  // longest row's count matters.
   void Fill(int64_t rows, int64_t tokens, const Spec& given,
             const Spec& cache) {
     for (int64_t done = 0; done < tokens; done += trace_.chunk) {
@@ -65,7 +64,7 @@ class Sum {
     }
   }
 
-  // Tokens arrive with their dims whole, and are rotated so.
+  // Tokens arrive with unsharded dims, and are rotated so.
   void Write(int64_t rows, int64_t tokens, Spec given, Spec cache) {
     given = exec::PadSpec(std::move(given), 4);
     given[3].clear();
@@ -100,7 +99,7 @@ class Sum {
     Moved({shape[0], shape[1]}, part(from, 2), part(to, 2), Dtype::kI32);
   }
 
-  // A cache of one row, which is everywhere along the batch's axes.
+  // Adds a cache of one row, which is replicated over the batch's axes.
   void Insert(Spec prefill, Spec decode) {
     prefill[0].clear();
     decode[0].clear();
@@ -111,7 +110,7 @@ class Sum {
     Move(1, prefill, decode);
   }
 
-  // Attention of one step.
+  // Returns the bytes of one step's attention.
   exec::SentBytes Step(const Spec& token, const Spec& decode) const {
     const auto laid = [&](int64_t length, int64_t heads) {
       exec::Buffer out;

@@ -1,6 +1,6 @@
-// Steps that wait are judged by row: the row's past is drawn once for all of
-// them, and each query sees, by positions, its own step's keys and those
-// before. The same step on one device gives the error to compare with.
+// Collected steps are judged by row: the row's past is drawn once for all of
+// them, and by positions each query attends to the keys of its own step and of
+// those before. The same step on one device gives the error to compare with.
 //
 //   steps at lengths 25 and 26  ->  26 keys drawn, queries at 24 and 25
 #include "verify/traces/trace_judge.h"
@@ -30,7 +30,7 @@ size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 Array Dense(const Buffer& x) { return DenseOf(x, Layout::kBthd); }
 
-// One device's tensor: everything.
+// Returns the tensor of a one-device mesh.
 ShardedTensor Held(Buffer x) {
   ShardedTensor out{x.shape, x.dtype, Spec(x.shape.size()), {}};
   out.local.push_back(std::move(x));
@@ -56,7 +56,7 @@ TraceJudge::TraceJudge(const CacheTrace& trace, const Remembered& memory,
   options_.dropout_seed = trace.seed;
 }
 
-// Key head by key head, each with its queries: less memory at a time.
+// Key head by key head, each with its queries, which needs less memory.
 bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
                            const Buffer& value,
                            const std::vector<Buffer>& queries, int64_t back,
@@ -71,7 +71,7 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
   in.key_lengths = {begin + keys};
   in.first_row = row;
   for (int64_t j = 0; j < keys; ++j) in.key_positions.push_back(begin + j);
-  // A query sees what is not after it: its own step's keys.
+  // A query attends to nothing after it: its own step's keys are the last.
   for (const DecodedStep& step : waiting_) {
     in.query_positions.push_back(step.lengths[b] - 1 - back);
   }
@@ -104,7 +104,7 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
 void TraceJudge::Row(int64_t row, std::vector<Outputs>& out,
                      std::string& refused) const {
   const size_t b = At(row);
-  // With a window older tokens are nobody's.
+  // With a window, older tokens are attended to by no query.
   const int64_t end = waiting_.back().lengths[b];
   const int64_t begin =
       trace_.window > 0
@@ -186,7 +186,7 @@ void TraceJudge::ShareRows(std::vector<Outputs>& out,
   each(transport_->rank(),
        [&](std::span<double> outputs) { exec::PutAll(outputs, own); });
   const std::vector<exec::Packet> rows = transport_->Share(own);
-  // One reason is as good as another; which rows have one must be known.
+  // Any reason will do; which rows have one must be known.
   std::string why;
   for (const std::string& text : refused) {
     if (why.empty()) why = text;

@@ -1,5 +1,5 @@
-// The outputs of decoding steps against dense attention over what the cache
-// should hold, and against the same operation on one device.
+// Compares the outputs of decoding steps with dense attention over the expected
+// content of the cache, and with the same operation on one device.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_JUDGE_H_
 #define SHARDC_VERIFY_TRACES_TRACE_JUDGE_H_
 
@@ -15,7 +15,7 @@
 
 namespace shardc::verify {
 
-// One step, its rows with their tokens.
+// One step, and its rows with their tokens.
 struct DecodedStep {
   int64_t step = 0;
   std::vector<int64_t> lengths, starts;  // [B]
@@ -30,7 +30,7 @@ struct JudgedStep {
   double largest = 0;   // of the reference
   double tolerance = 0;
   std::vector<double> device_error;
-  // Of an output that is off: reason, axis and help.
+  // For a wrong output: reason, axis and help.
   CaseResult explained;
 };
 
@@ -44,26 +44,26 @@ class TraceJudge {
 
   void Add(DecodedStep step) { waiting_.push_back(std::move(step)); }
   size_t Waiting() const { return waiting_.size(); }
-  // Judges what waits, row by row: a row's past is read once for all steps.
-  // Where `wrong` is set, each step's wrong outputs are offered too.
+  // Judges the collected steps, row by row: a row's past is computed once for
+  // all steps. If `wrong` is set, each step's wrong outputs are offered too.
   std::vector<JudgedStep> Judge(int threads, WrongOutputs* wrong = nullptr);
 
-  // A step as the attention it is.
+  // Returns one step as an attention case.
   Case StepCase() const;
 
  private:
   struct Outputs {
     dense::Array reference, alone;  // [B, 1, H, D] of a step
-    // Without the last key; made where wrong outputs are offered.
+    // Without the last key; computed if wrong outputs are offered.
     dense::Array lacking;
   };
-  // Every rank's rows, for all.
+  // Gives every rank the rows of all.
   void ShareRows(std::vector<Outputs>& out,
                  std::vector<std::string>& refused) const;
   bool IsOwn(int64_t row) const;
   void Row(int64_t row, std::vector<Outputs>& out, std::string& refused) const;
-  // Of one row for all steps; key and value begin at position `begin`, and
-  // queries stand `back` positions before their own.
+  // Computes one row for all steps; key and value begin at position `begin`,
+  // and queries are `back` positions before their own.
   bool Reference(int64_t row, int64_t begin, const exec::Buffer& key,
                  const exec::Buffer& value,
                  const std::vector<exec::Buffer>& queries, int64_t back,

@@ -1,6 +1,6 @@
-// Layouts in the order of a trace's steps: the cache, its prefill's tokens
-// chunk by chunk, the move to decoding, an inserted row, a step's tokens and
-// query, and attention over them, as shapes without elements.
+// Checks layouts in the order of a trace's steps: the cache, its prefill's
+// tokens chunk by chunk, the reshard to decoding, an inserted row, a step's
+// tokens and query, and attention over them, as shapes without elements.
 //
 //   600 tokens in chunks of 256 over sp 16: 256 and 88; 88 are refused
 #include "verify/traces/trace_layouts.h"
@@ -29,7 +29,7 @@ class Walk {
     Fill(trace_.batch, trace_.prefill, trace_.token_spec);
     Cache(trace_.batch, decode);
     if (trace_.insert) Insert(prefill, decode);
-    // Decode's tokens lie as the cache's rows do.
+    // Decode's tokens are sharded as the cache's rows are.
     const Spec query = {decode[0], {}, trace_.query_heads, trace_.query_dim};
     Check("query", {trace_.batch, 1, trace_.heads, trace_.head_dim}, query);
     if (!bad_) Attend(query, decode);

@@ -9,7 +9,7 @@
 
 namespace shardc::verify {
 
-// The first layout that a run of the trace would refuse, in its words.
+// Returns the error of the first layout that a run of the trace would refuse.
 std::optional<exec::Complaint> TraceRefusal(const CacheTrace& trace);
 
 }  // namespace shardc::verify

@@ -1,6 +1,6 @@
 // A token is drawn from its kind, row and position, eight numbers of 16 bits a
-// draw: evenly spread, for billions of them are drawn again for each judging.
-// One token is zeros, which quantisation must leave alone.
+// draw. They are uniform, which is fast: billions of tokens are drawn again for
+// each judgement. One token is zeros, which quantisation must keep.
 //
 //   8 heads of 16  ->  128 numbers, 16 draws
 #include "verify/traces/trace_tokens.h"
@@ -15,7 +15,7 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// 16 bits as one of (-sqrt 3, sqrt 3), evenly: variance 1.
+// Maps 16 bits to (-sqrt 3, sqrt 3) uniformly: variance 1.
 float Noise(uint32_t bits) {
   return (static_cast<float>(bits) - 32767.5f) * (1.7320508f / 32768.0f);
 }
@@ -61,7 +61,8 @@ void TraceTokens::Read(TokenKind kind, int64_t row, int64_t position,
     return;
   }
   const int64_t heads = Heads(kind);
-  // From -1/2 to 1/2 over the positions, times the slope, by turns of sign.
+  // From -1/2 to 1/2 over the positions, times the slope, with alternating
+  // sign.
   const float along =
       k.slope * 0.5f *
       (static_cast<float>(position) / static_cast<float>(positions_) - 0.5f);

@@ -1,5 +1,5 @@
-// Raw tokens of a cache's trace: counted, not stored, so that a trace may be
-// far longer than memory.
+// The raw tokens of a cache's trace: computed from their numbers, not stored,
+// so a trace may be far longer than memory.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
 #define SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
 
@@ -17,16 +17,16 @@ enum class TokenKind : uint8_t { kQuery, kKey, kValue };
 
 class TraceTokens {
  public:
-  // Of batch + 1 rows, the last for insertion.
+  // Tokens of batch + 1 rows; the last row is for insertion.
   explicit TraceTokens(const CacheTrace& trace);
 
-  // Heads of a kind.
+  // Returns the heads of a kind.
   int64_t Heads(TokenKind kind) const {
     return kind == TokenKind::kQuery ? heads_ : key_heads_;
   }
-  // One token [heads, D], rounded to the trace's dtype. Heads and rows differ
-  // in mean and norm, positions by a slope; the keys and values of row 0 are
-  // zero at position 3, which quantisation must leave alone.
+  // Reads one token [heads, D], rounded to the trace's dtype. Heads and rows
+  // differ in mean and norm, positions by a slope; the keys and values of row 0
+  // are zero at position 3, which quantisation must keep.
   void Read(TokenKind kind, int64_t row, int64_t position,
             std::span<float> out) const;
 
