@@ -198,8 +198,7 @@ bool RunInsert(Machine& machine, const KvCache& from, KvCache& into,
     return false;
   }
   Spec spec = into.spec();
-  spec[0] =
-      {};  // the row is replicated over the batch's axes for this one reshard
+  spec[0] = {};  // the row is replicated over the batch's axes until it moves
   KvCache row = from;
   if (!MoveCache(machine, row, spec, why)) return false;
   const std::vector<Part> sources = PartsOf(row, spec);

@@ -25,8 +25,7 @@ float LargestMagnitude(std::span<const float> x) {
   float largest = 0;
   for (float value : x) {
     const float size = std::fabs(value);
-    if (!(size <= largest))
-      largest = size;  // a NaN stays the largest: nothing compares <= with it
+    if (!(size <= largest)) largest = size;  // also takes a NaN
     if (std::isnan(largest)) break;
   }
   return largest;

@@ -24,8 +24,7 @@ struct RaggedBatch {
                                     // cumulative[r] and end at the next
   std::vector<int64_t> lengths;     // [R]: keys, the new ones included
   Buffer table;                     // I32 [R, pages a row]: global page ids
-  int64_t sequences =
-      0;  // only this many requests are real, the rest is padding
+  int64_t sequences = 0;            // requests; rows after these are padding
   // For each shard, counted from its first request: [decode_end, prefill_end,
   // total]. Requests before decode_end have one query, those before prefill_end
   // no older keys, the others both. Empty: the kernel takes no distribution.
