@@ -96,7 +96,8 @@ std::optional<step::Program> Lowered(const Model& model,
        .mesh = model.compiled->mesh,
        .sizes = sizes,
        .parameters = StepSpecs(model.compiled->plan, of.graph, Mode::kTrain),
-       .anchors = step::AnchorAxesOf(*model.compiled->resolver, Mode::kTrain)},
+       .constraints = step::ShardingConstraintsOf(*model.compiled->resolver,
+                                                  Mode::kTrain)},
       why);
 }
 
@@ -123,8 +124,8 @@ int TimeProgram(const Model& model) {
   std::printf("ops %zu, instructions %zu\n", graph->graph.ops.size(),
               program->code.size());
   Time("graph", [&] {
-    auto again = Graph(model, {});
-    step::AppendOptimizer(again->graph);
+    auto twice = Graph(model, {});
+    step::AppendOptimizer(twice->graph);
   });
   Time("lower", [&] { Lowered(model, *graph, sizes); });
   Time("report", [&] {

@@ -81,7 +81,7 @@ class Reader {
     for (size_t i = graph_.ops.size(); i > 0;) {
       --i;
       const step::Op& op = graph_.ops[i];
-      if (op.phase != step::Phase::kBackward || op.again >= 0) continue;
+      if (op.phase != step::Phase::kBackward || op.recompute_of >= 0) continue;
       const bool form =
           op.kind == step::OpKind::kMerge || op.kind == step::OpKind::kSplit ||
           op.kind == step::OpKind::kAdd || op.kind == step::OpKind::kIdentity;

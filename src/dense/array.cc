@@ -2,13 +2,14 @@
 
 #include <utility>
 
+#include "source/index.h"
+
 namespace shardc::dense {
 
 Array Array::Zeros(std::vector<int64_t> shape) {
   int64_t count = 1;
   for (int64_t size : shape) count *= size;
-  return {std::move(shape),
-          std::vector<double>(static_cast<size_t>(count), 0.0)};
+  return {std::move(shape), std::vector<double>(AsIndex(count), 0.0)};
 }
 
 std::string ShapeText(const Array& x) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "source/index.h"
+
 namespace shardc::dense {
 
 struct Array {
@@ -37,8 +39,7 @@ struct Array {
 
  private:
   size_t Offset(int64_t a, int64_t b, int64_t c, int64_t d) const {
-    return static_cast<size_t>(((a * shape[1] + b) * shape[2] + c) * shape[3] +
-                               d);
+    return AsIndex(((a * shape[1] + b) * shape[2] + c) * shape[3] + d);
   }
 };
 

@@ -24,13 +24,12 @@
 #include <utility>
 
 #include "dense/dropout.h"
+#include "source/index.h"
 
 namespace shardc::dense {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 struct Sizes {
   int64_t batch, queries, keys, heads, key_heads, dim, value_dim, group;
@@ -147,7 +146,7 @@ class Rows {
         options_(options),
         n_(n),
         scale_(options.ScaleOf(n.dim)),
-        s_(At(n.keys)) {}
+        s_(AsIndex(n.keys)) {}
 
   Result Run(bool keep_weights) {
     out_.output = Array::Zeros({n_.batch, n_.queries, n_.heads, n_.value_dim});
@@ -166,8 +165,9 @@ class Rows {
  private:
   bool SegmentsMeet(int64_t b, int64_t i, int64_t j) const {
     if (in_.query_segments.empty()) return true;
-    const int64_t id = in_.query_segments[At(b * n_.queries + i)];
-    if (id != in_.key_segments[At(b * n_.keys + j)] || id < 0) return false;
+    const int64_t id = in_.query_segments[AsIndex(b * n_.queries + i)];
+    if (id != in_.key_segments[AsIndex(b * n_.keys + j)] || id < 0)
+      return false;
     return id != options_.padding_segment;
   }
 
@@ -187,7 +187,8 @@ class Rows {
 
   bool Sees(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const int64_t pq = in_.QueryPosition(b, i), pk = in_.KeyPosition(b, j);
-    const int64_t start = in_.key_starts.empty() ? 0 : in_.key_starts[At(b)];
+    const int64_t start =
+        in_.key_starts.empty() ? 0 : in_.key_starts[AsIndex(b)];
     if (pk < 0 || pk < start || pk >= in_.KeyLength(b)) return false;
     if (options_.causal && pk > pq) return false;
     if (options_.left && pk < pq - *options_.left) return false;
@@ -218,8 +219,8 @@ class Rows {
     const double masked = options_.mean_of_masked ? kMasked : -kInfinity;
     double m = -kInfinity;
     for (int64_t j = 0; j < n_.keys; ++j) {
-      s_[At(j)] = Sees(b, h, i, j) ? Logit(b, h, i, j) : masked;
-      m = std::max(m, s_[At(j)]);
+      s_[AsIndex(j)] = Sees(b, h, i, j) ? Logit(b, h, i, j) : masked;
+      m = std::max(m, s_[AsIndex(j)]);
     }
     const int64_t sinks = in_.SinkCount();
     for (int64_t a = 0; a < sinks; ++a) m = std::max(m, in_.Sink(a, h));
@@ -240,7 +241,7 @@ class Rows {
   void Combine(int64_t b, int64_t i, int64_t h, double l) {
     double* const o = &out_.output.At(b, i, h, 0);
     for (int64_t j = 0; j < n_.keys; ++j) {
-      double weight = s_[At(j)] / l;
+      double weight = s_[AsIndex(j)] / l;
       if (!out_.weights.empty()) out_.weights.At(b, h, i, j) = weight;
       if (options_.dropout > 0) {
         const bool drops = Drops(options_.dropout_seed, b + in_.first_row,
@@ -270,17 +271,17 @@ double Options::ScaleOf(int64_t dim) const {
 }
 
 int64_t Inputs::KeyLength(int64_t b) const {
-  return key_lengths.empty() ? key.dim(1) : key_lengths[At(b)];
+  return key_lengths.empty() ? key.dim(1) : key_lengths[AsIndex(b)];
 }
 
 int64_t Inputs::QueryPosition(int64_t b, int64_t i) const {
   const int64_t rows = query.dim(1);
-  if (!query_positions.empty()) return query_positions[At(b * rows + i)];
+  if (!query_positions.empty()) return query_positions[AsIndex(b * rows + i)];
   return KeyLength(b) - rows + i;
 }
 
 int64_t Inputs::KeyPosition(int64_t b, int64_t j) const {
-  return key_positions.empty() ? j : key_positions[At(b * key.dim(1) + j)];
+  return key_positions.empty() ? j : key_positions[AsIndex(b * key.dim(1) + j)];
 }
 
 int64_t Inputs::SinkCount() const {
@@ -291,7 +292,7 @@ int64_t Inputs::SinkCount() const {
 // Heads of one key head are neighbours, and share its sinks.
 double Inputs::Sink(int64_t a, int64_t head) const {
   const int64_t width = sinks.shape.back();
-  return sinks.data[At(a * width + head * width / query.dim(2))];
+  return sinks.data[AsIndex(a * width + head * width / query.dim(2))];
 }
 
 namespace {
@@ -305,7 +306,7 @@ Array TimesUp(const Array& x, const Array& up) {
     const double* const head = up.data.data() + i % x.dim(2) * rank * dim;
     double* const to = out.data.data() + i * dim;
     for (int64_t r = 0; r < rank; ++r) {
-      const double w = x.data[At(i * rank + r)];
+      const double w = x.data[AsIndex(i * rank + r)];
       for (int64_t d = 0; d < dim; ++d) to[d] += w * head[r * dim + d];
     }
   }

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "source/index.h"
+
 namespace shardc::dense {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Tokens for which one row of a head's matrix is read once.
 constexpr int64_t kBlock = 16;
@@ -21,7 +21,7 @@ constexpr int64_t kBlock = 16;
 void Project(const Array& c, const Array& w, Array& out) {
   const int64_t tokens = c.dim(0) * c.dim(1), rank = c.dim(2);
   const int64_t heads = w.dim(0), dim = w.dim(2), row = out.dim(3);
-  std::vector<double> sums(At(kBlock * dim));
+  std::vector<double> sums(AsIndex(kBlock * dim));
   for (int64_t h = 0; h < heads; ++h) {
     const double* const head = w.data.data() + h * rank * dim;
     for (int64_t first = 0; first < tokens; first += kBlock) {
@@ -30,7 +30,7 @@ void Project(const Array& c, const Array& w, Array& out) {
       for (int64_t r = 0; r < rank; ++r) {
         const double* const up = head + r * dim;
         for (int64_t t = 0; t < count; ++t) {
-          const double x = c.data[At((first + t) * rank + r)];
+          const double x = c.data[AsIndex((first + t) * rank + r)];
           double* const to = sums.data() + t * dim;
           for (int64_t d = 0; d < dim; ++d) to[d] += x * up[d];
         }
@@ -59,7 +59,7 @@ Expanded Expand(const Latent& latent) {
       for (int64_t h = 0; h < heads; ++h) {
         for (int64_t d = 0; d < rope; ++d) {
           out.key.At(b, s, h, nope + d) =
-              latent.rope_key.data[At((b * keys + s) * rope + d)];
+              latent.rope_key.data[AsIndex((b * keys + s) * rope + d)];
         }
       }
     }

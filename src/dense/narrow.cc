@@ -13,14 +13,13 @@
 
 #include "dense/dropout.h"
 #include "dense/rounding.h"
+#include "source/index.h"
 
 namespace shardc::dense {
 namespace {
 
 constexpr double kUnit = 0x1p-24;  // float32's roundoff
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 double StepOf(double largest, int bits) {
   return largest / (std::ldexp(1.0, bits - 1) - 0.5);
@@ -34,7 +33,7 @@ double Cut(double x, double step, int bits) {
 // `count` numbers from `at`, `stride` apart, rounded to their row's steps.
 void CutRow(Array& x, int64_t at, int64_t count, int64_t stride, int bits) {
   const auto number = [&](int64_t i) -> double& {
-    return x.data[At(at + i * stride)];
+    return x.data[AsIndex(at + i * stride)];
   };
   double largest = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -164,7 +163,7 @@ class Rows {
     const double off = kUnit * static_cast<double>(row.size());
     sum = Range{sum.is, sum.low * (1 - off), sum.high * (1 + off)}.Through(
         rounded);
-    row.resize(At(first));
+    row.resize(AsIndex(first));
     for (Range& x : row) {
       x = Quotient(x, sum);
       x = Range{x.is, x.low * (1 - kUnit), x.high * (1 + kUnit)}.Through(
@@ -215,17 +214,18 @@ class Rows {
     const int bits = narrow_.bits;
     Range step;
     for (int64_t s = begin; s < end; ++s) {
-      const Range& x = row[At(s)];
+      const Range& x = row[AsIndex(s)];
       step = {std::max(step.is, x.is), std::max(step.low, x.low),
               std::max(step.high, x.high)};
     }
     step = step.Through([&](double x) { return StepOf(x, bits); });
     for (int64_t s = begin; s < end; ++s) {
-      const Range steps = Quotient(row[At(s)], step).Through([&](double x) {
-        return Cut(x, 1, bits);
-      });
-      row[At(s)] = {steps.is * step.is, steps.low * step.low,
-                    steps.high * step.high};
+      const Range steps =
+          Quotient(row[AsIndex(s)], step).Through([&](double x) {
+            return Cut(x, 1, bits);
+          });
+      row[AsIndex(s)] = {steps.is * step.is, steps.low * step.low,
+                         steps.high * step.high};
     }
   }
 
@@ -240,7 +240,7 @@ class Rows {
         Softens() ? SoftWeights(h, logits) : PlainWeights(b, t, h, logits);
     for (int64_t s = 0; options_.dropout > 0 && s < keys_; ++s) {
       // The product of two float32 numbers, one of which is rounded.
-      Range& x = row[At(s)];
+      Range& x = row[AsIndex(s)];
       x = x.Times(Keep(b, t, h, s));
       x = {x.is, x.low * (1 - 3 * kUnit), x.high * (1 + 3 * kUnit)};
     }
@@ -248,11 +248,11 @@ class Rows {
       CutWeights(row, s, std::min(s + block_, keys_));
     }
     for (int64_t s = 0; s < keys_; ++s) {
-      if (row[At(s)].high == 0) continue;
+      if (row[AsIndex(s)].high == 0) continue;
       const double* const value = in_.value.Row(b, s, h / group_);
-      const double reach = row[At(s)].Reach();
+      const double reach = row[AsIndex(s)].Reach();
       for (int64_t d = 0; d < value_dim_; ++d) {
-        out[d] += row[At(s)].is * value[d];
+        out[d] += row[AsIndex(s)].is * value[d];
         slack[d] += reach * std::abs(value[d]);
       }
     }

@@ -12,13 +12,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "source/index.h"
+
 namespace shardc::dense {
 namespace {
 
 constexpr double kTurn = 2 * 3.14159265358979323846;
 constexpr double kUnit = 0x1p-24;  // float32's roundoff
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Of frequency f between itself and f / factor, by `keep` from 1 to 0.
 double Between(double f, double factor, double keep) {
@@ -112,9 +112,9 @@ Rotary::Turned Rotary::TurnOne(int64_t position, std::span<const float> head,
   const auto half = static_cast<int64_t>(frequencies_.size());
   const bool halves = pairs_ == Pairs::kHalves;
   const bool first = halves ? d < half : d % 2 == 0;
-  const double f = frequencies_[At(halves ? d % half : d / 2)];
+  const double f = frequencies_[AsIndex(halves ? d % half : d / 2)];
   const double angle = static_cast<double>(position) * f;
-  const double x = head[At(d)], y = head[At(Partner(d))];
+  const double x = head[AsIndex(d)], y = head[AsIndex(Partner(d))];
   const double turned =
       x * std::cos(angle) + (first ? -y : y) * std::sin(angle);
   // Sin, cos, both products and their sum, and double's own in the angle.

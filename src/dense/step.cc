@@ -17,6 +17,7 @@
 #include <type_traits>
 
 #include "dense/rotary.h"
+#include "source/index.h"
 
 namespace shardc::dense {
 namespace {
@@ -121,7 +122,7 @@ T Gelu(std::string_view fn, const T& x) {
 
 // Those with a kink.
 template <typename T>
-T BentFunction(std::string_view fn, const T& x, const T& c) {
+T PiecewiseFunction(std::string_view fn, const T& x, const T& c) {
   const auto at = Real(x), limit = Real(c);
   if (fn == "relu") return at > 0 ? x : T(0);
   if (fn == "step") return T(at > 0 ? 1 : 0);
@@ -135,7 +136,7 @@ T BentFunction(std::string_view fn, const T& x, const T& c) {
   return limit < at ? c / x : T(1);  // clip
 }
 
-constexpr std::array<std::string_view, 10> kBent = {
+constexpr std::array<std::string_view, 10> kPiecewise = {
     "relu",  "step",  "relu2",  "relu2_d", "at_most",
     "below", "clamp", "inside", "clip",    "floor"};
 
@@ -144,8 +145,8 @@ using FunctionOf = T (*)(std::string_view, const T&, const T&);
 
 template <typename T>
 FunctionOf<T> Find(std::string_view fn) {
-  if (std::find(kBent.begin(), kBent.end(), fn) != kBent.end()) {
-    return BentFunction<T>;
+  if (std::find(kPiecewise.begin(), kPiecewise.end(), fn) != kPiecewise.end()) {
+    return PiecewiseFunction<T>;
   }
   if (fn.starts_with("gelu")) {
     return [](std::string_view f, const T& x, const T&) { return Gelu(f, x); };
@@ -208,23 +209,19 @@ class Runner {
     if (op.kind == OpKind::kInput) return;
     StepTensor<T>& out = Of(op.out);
     out.shape = ShapeOf(graph_, sizes_, op.out);
-    out.data.assign(static_cast<size_t>(Product(out.shape)), T(0));
+    out.data.assign(AsIndex(Product(out.shape)), T(0));
     Into(op, out);
   }
 
  private:
-  StepTensor<T>& Of(ValueId value) {
-    return values_[static_cast<size_t>(value)];
-  }
+  StepTensor<T>& Of(ValueId value) { return values_[AsIndex(value)]; }
   const Labels& LabelsOf(ValueId value) const {
-    return graph_.values[static_cast<size_t>(value)].labels;
+    return graph_.values[AsIndex(value)].labels;
   }
-  int64_t SizeOf(LabelId label) const {
-    return sizes_[static_cast<size_t>(label)];
-  }
+  int64_t SizeOf(LabelId label) const { return sizes_[AsIndex(label)]; }
   static size_t Place(const Labels& labels, LabelId label) {
-    return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) -
-                               labels.begin());
+    return AsIndex(std::find(labels.begin(), labels.end(), label) -
+                   labels.begin());
   }
   void Drop(const Op& op, StepTensor<T>& out) {
     out.data = Of(op.in[0]).data;
@@ -329,9 +326,7 @@ class Runner {
       const int64_t from = (before + rows) % rows;
       const int64_t there = at.offset(0) + (from - at.at(dim)) * stride;
       const bool comes_round = before != from;
-      to = comes_round && op.fn == step::kOpen
-               ? T(0)
-               : x.data[static_cast<size_t>(there)];
+      to = comes_round && op.fn == step::kOpen ? T(0) : x.data[AsIndex(there)];
       at.Next();
     }
   }
@@ -344,7 +339,7 @@ class Runner {
     StepTensor<T>& out = Of(op.out);
     Odometer at(out.shape, {By(in, labels)});
     for (T& to : out.data) {
-      apply(to, x.data[static_cast<size_t>(at.offset(0))]);
+      apply(to, x.data[AsIndex(at.offset(0))]);
       at.Next();
     }
   }
@@ -410,8 +405,8 @@ class Runner {
     Odometer at(Sized(labels), {By(in, labels), to});
     const StepTensor<T>& x = Of(in);
     for (size_t i = 0; i < x.data.size(); ++i) {
-      const T& from = x.data[static_cast<size_t>(at.offset(0))];
-      T& into = out.data[static_cast<size_t>(at.offset(1))];
+      const T& from = x.data[AsIndex(at.offset(0))];
+      T& into = out.data[AsIndex(at.offset(1))];
       const bool first = at.at(labels.size() - 1) == 0;
       if (!max) {
         into += from;
@@ -424,7 +419,7 @@ class Runner {
 
   int64_t Whole(ValueId value, int64_t offset) {
     return std::llround(
-        static_cast<double>(Real(Of(value).data[static_cast<size_t>(offset)])));
+        static_cast<double>(Real(Of(value).data[AsIndex(offset)])));
   }
 
   // Rows of a table by ids, or back into it.
@@ -444,8 +439,8 @@ class Runner {
     for (size_t i = 0; i < count; ++i, at.Next()) {
       const int64_t row = Whole(ids, at.offset(2)) + op.index;
       if (row < 0 || row >= rows) continue;
-      const auto token = static_cast<size_t>(at.offset(0));
-      const auto cell = static_cast<size_t>(at.offset(1) + row * step);
+      const auto token = AsIndex(at.offset(0));
+      const auto cell = AsIndex(at.offset(1) + row * step);
       out.data[scatter ? cell : token] += from.data[scatter ? token : cell];
     }
   }
@@ -495,8 +490,8 @@ class Runner {
     for (size_t i = 0; i < Of(ids).data.size(); ++i, at.Next()) {
       const int64_t row = Whole(ids, at.offset(0));
       if (row < 0 || row >= size) continue;
-      const auto far = static_cast<size_t>(at.offset(1) + row * step);
-      const auto near = static_cast<size_t>(at.offset(2));
+      const auto far = AsIndex(at.offset(1) + row * step);
+      const auto near = AsIndex(at.offset(2));
       if (place) {
         out.data[far] = Of(narrow).data[near];
       } else {
@@ -510,7 +505,7 @@ class Runner {
     const bool split = op.kind == OpKind::kSplit;
     const ValueId whole = split ? op.in[0] : op.out;
     const ValueId apart = split ? op.out : op.in[0];
-    const auto& factors = graph_.labels[static_cast<size_t>(op.label)].factors;
+    const auto& factors = graph_.labels[AsIndex(op.label)].factors;
     Labels labels;
     Strides strides;
     const Labels& own = LabelsOf(whole);
@@ -530,8 +525,8 @@ class Runner {
     Odometer at(Sized(labels), {strides, By(apart, labels)});
     const StepTensor<T>& from = Of(op.in[0]);
     for (size_t i = 0; i < out.data.size(); ++i, at.Next()) {
-      const auto in_whole = static_cast<size_t>(at.offset(0));
-      const auto in_apart = static_cast<size_t>(at.offset(1));
+      const auto in_whole = AsIndex(at.offset(0));
+      const auto in_apart = AsIndex(at.offset(1));
       out.data[split ? in_apart : in_whole] =
           from.data[split ? in_whole : in_apart];
     }
@@ -546,9 +541,9 @@ class Runner {
     const int64_t step = By(wide, {op.label})[0];
     int64_t begin = op.index;
     if (op.to != step::kNoLabel) {
-      const auto& parts = graph_.labels[static_cast<size_t>(op.label)].parts;
+      const auto& parts = graph_.labels[AsIndex(op.label)].parts;
       begin = 0;
-      for (size_t i = 0; i < static_cast<size_t>(op.index); ++i) {
+      for (size_t i = 0; i < AsIndex(op.index); ++i) {
         begin += SizeOf(parts[i]);
       }
       strides[Place(labels, op.to)] = step;
@@ -556,8 +551,8 @@ class Runner {
     Odometer at(Of(narrow).shape, {By(narrow, labels), strides});
     const StepTensor<T>& from = Of(op.in[0]);
     for (size_t i = 0; i < Of(narrow).data.size(); ++i, at.Next()) {
-      const auto near = static_cast<size_t>(at.offset(0));
-      const auto far = static_cast<size_t>(at.offset(1) + begin * step);
+      const auto near = AsIndex(at.offset(0));
+      const auto far = AsIndex(at.offset(1) + begin * step);
       out.data[into ? far : near] = from.data[into ? near : far];
     }
   }
@@ -574,21 +569,21 @@ class Runner {
     rope.original_length = from.original_length;
     rope.fast_turns = from.beta_fast;
     rope.slow_turns = from.beta_slow;
-    rope.whole_numbers = from.whole_numbers;
-    rope.low_part = from.low_part;
-    rope.high_part = from.high_part;
+    rope.whole_numbers = from.truncate;
+    rope.low_part = from.low_frequency_factor;
+    rope.high_part = from.high_frequency_factor;
     if (from.amplitude > 0) rope.amplitude = from.amplitude;
     return rope;
   }
 
   void Turn(const Op& op, StepTensor<T>& out) {
-    const step::Rope& from = graph_.ropes[static_cast<size_t>(op.index)];
+    const step::Rope& from = graph_.ropes[AsIndex(op.index)];
     const int64_t width = SizeOf(op.label);
     const auto pairs = std::max<int64_t>(
         1, std::llround(std::floor(
-               static_cast<double>(width) * from.turned / 2 + 1e-9)));
+               static_cast<double>(width) * from.rotary_fraction / 2 + 1e-9)));
     const Rotary rotary(2 * pairs, SizeOf(graph_.common.query), RopeOf(from),
-                        from.neighbours ? Pairs::kNeighbours : Pairs::kHalves);
+                        from.interleaved ? Pairs::kNeighbours : Pairs::kHalves);
     const StepTensor<T>& x = Of(op.in[0]);
     const int64_t step = By(op.out, {op.label})[0];
     const Labels rest = [&] {
@@ -603,13 +598,13 @@ class Runner {
       const auto position = static_cast<double>(Whole(op.in[1], at.offset(1)));
       for (int64_t p = 0; p < pairs; ++p) {
         const double angle =
-            op.sign * position * rotary.frequencies()[static_cast<size_t>(p)];
+            op.sign * position * rotary.frequencies()[AsIndex(p)];
         const T c = T(std::cos(angle) * rotary.amplitude());
         const T s = T(std::sin(angle) * rotary.amplitude());
-        const int64_t one = from.neighbours ? 2 * p : p;
-        const int64_t two = from.neighbours ? 2 * p + 1 : p + pairs;
-        const auto first = static_cast<size_t>(at.offset(0) + one * step);
-        const auto second = static_cast<size_t>(at.offset(0) + two * step);
+        const int64_t one = from.interleaved ? 2 * p : p;
+        const int64_t two = from.interleaved ? 2 * p + 1 : p + pairs;
+        const auto first = AsIndex(at.offset(0) + one * step);
+        const auto second = AsIndex(at.offset(0) + two * step);
         out.data[first] = x.data[first] * c - x.data[second] * s;
         out.data[second] = x.data[second] * c + x.data[first] * s;
       }
@@ -639,9 +634,8 @@ class Runner {
     const bool sloped = op.label != step::kNoLabel;
     Strides heads(labels.size(), 0);
     if (sloped) {
-      heads[static_cast<size_t>(
-          std::find(labels.begin(), labels.end(), op.label) - labels.begin())] =
-          1;
+      heads[AsIndex(std::find(labels.begin(), labels.end(), op.label) -
+                    labels.begin())] = 1;
     }
     Odometer at(out.shape, {By(op.in[1], labels), By(op.in[2], labels), heads});
     for (size_t i = 0; i < out.data.size(); ++i, at.Next()) {
@@ -672,9 +666,8 @@ class Runner {
     const size_t head = Place(labels, heads);
     Odometer at(Of(many).shape, {By(many, labels), By(few, labels)});
     for (size_t i = 0; i < Of(many).data.size(); ++i, at.Next()) {
-      const auto narrow =
-          static_cast<size_t>(at.offset(1) + at.at(head) / each * step);
-      const auto wide = static_cast<size_t>(at.offset(0));
+      const auto narrow = AsIndex(at.offset(1) + at.at(head) / each * step);
+      const auto wide = AsIndex(at.offset(0));
       if (sum) {
         out.data[narrow] += Of(many).data[wide];
       } else {
@@ -691,8 +684,7 @@ class Runner {
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return scores[a] > scores[b]; });
     std::vector<bool> marked(scores.size(), false);
-    for (size_t i = 0; i < order.size() && i < static_cast<size_t>(count);
-         ++i) {
+    for (size_t i = 0; i < order.size() && i < AsIndex(count); ++i) {
       marked[order[i]] = true;
     }
     return marked;
@@ -701,8 +693,8 @@ class Runner {
   std::vector<double> GroupScores(const std::vector<double>& scores,
                                   int64_t groups, bool two) const {
     std::vector<double> out;
-    const size_t each = scores.size() / static_cast<size_t>(groups);
-    for (size_t g = 0; g < static_cast<size_t>(groups); ++g) {
+    const size_t each = scores.size() / AsIndex(groups);
+    for (size_t g = 0; g < AsIndex(groups); ++g) {
       std::vector<double> members(
           scores.begin() + static_cast<std::ptrdiff_t>(g * each),
           scores.begin() + static_cast<std::ptrdiff_t>((g + 1) * each));
@@ -725,7 +717,7 @@ class Runner {
       std::vector<double> scores;
       for (int64_t e = 0; e < experts; ++e) {
         scores.push_back(static_cast<double>(
-            Real(x.data[static_cast<size_t>(at.offset(0) + e * step)])));
+            Real(x.data[AsIndex(at.offset(0) + e * step)])));
       }
       int64_t each = 1;
       if (op.kind == OpKind::kTopGroups) {
@@ -735,9 +727,8 @@ class Runner {
       }
       const auto marked = Greatest(scores, SizeOf(op.counts.back()));
       for (int64_t e = 0; e < experts; ++e) {
-        const bool chosen = marked[static_cast<size_t>(e / each)];
-        out.data[static_cast<size_t>(at.offset(0) + e * step)] =
-            T(chosen ? 1 : 0);
+        const bool chosen = marked[AsIndex(e / each)];
+        out.data[AsIndex(at.offset(0) + e * step)] = T(chosen ? 1 : 0);
       }
     }
   }
@@ -748,13 +739,13 @@ class Runner {
     const int64_t batch = chosen.shape[0], tokens = chosen.shape[1],
                   experts = chosen.shape[2], slots = SizeOf(op.to);
     for (int64_t b = 0; b < batch; ++b) {
-      std::vector<int64_t> next(static_cast<size_t>(experts), 0);
+      std::vector<int64_t> next(AsIndex(experts), 0);
       for (int64_t i = 0; i < tokens * experts; ++i) {
         const int64_t at = b * tokens * experts + i;
-        if (Real(chosen.data[static_cast<size_t>(at)]) == 0) continue;
-        const int64_t slot = next[static_cast<size_t>(i % experts)]++;
+        if (Real(chosen.data[AsIndex(at)]) == 0) continue;
+        const int64_t slot = next[AsIndex(i % experts)]++;
         if (slot < slots) {
-          out.data[static_cast<size_t>(at * slots + slot)] = T(1);
+          out.data[AsIndex(at * slots + slot)] = T(1);
         }
       }
     }
@@ -771,8 +762,8 @@ class Runner {
     for (size_t i = 0; i < Of(fresh).data.size(); ++i, at.Next()) {
       const int64_t row = Whole(positions, at.offset(2));
       if (row < 0 || row >= rows) continue;
-      out.data[static_cast<size_t>(at.offset(1) + row * step)] =
-          Of(fresh).data[static_cast<size_t>(at.offset(0))];
+      out.data[AsIndex(at.offset(1) + row * step)] =
+          Of(fresh).data[AsIndex(at.offset(0))];
     }
   }
 
@@ -806,8 +797,8 @@ class Runner {
 std::vector<int64_t> ShapeOf(const step::Graph& graph, const step::Sizes& sizes,
                              step::ValueId value) {
   std::vector<int64_t> shape;
-  for (const LabelId label : graph.values[static_cast<size_t>(value)].labels) {
-    shape.push_back(sizes[static_cast<size_t>(label)]);
+  for (const LabelId label : graph.values[AsIndex(value)].labels) {
+    shape.push_back(sizes[AsIndex(label)]);
   }
   return shape;
 }
@@ -839,7 +830,7 @@ double ComplexStepError(const step::Graph& graph, const step::Sizes& sizes,
   RunStep(graph, sizes, step::Phase::kBackward, given);
   StepValues<Complex> complex(graph.values.size());
   for (const Op& op : graph.ops) {
-    const auto at = static_cast<size_t>(op.out);
+    const auto at = AsIndex(op.out);
     complex[at].factors = values[at].factors;
     if (op.kind != OpKind::kInput || op.phase != step::Phase::kForward) {
       continue;
@@ -851,19 +842,18 @@ double ComplexStepError(const step::Graph& graph, const step::Sizes& sizes,
   std::vector<std::pair<double, double>> slopes;
   double largest = 0;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    auto& data = complex[static_cast<size_t>(graph.parameters[i].value)].data;
+    auto& data = complex[AsIndex(graph.parameters[i].value)].data;
     const ValueId g = graph.gradients[i];
     double expected = 0;
     for (size_t j = 0; j < data.size(); ++j) {
       const double along = static_cast<double>(random() >> 11) * 0x1p-52 - 1;
       data[j] = {data[j].real(), kStep * along};
       if (g != step::kNoValue) {
-        expected += along * given[static_cast<size_t>(g)].data[j];
+        expected += along * given[AsIndex(g)].data[j];
       }
     }
     RunStep(graph, sizes, step::Phase::kForward, complex);
-    const double slope =
-        complex[static_cast<size_t>(graph.loss)].data[0].imag() / kStep;
+    const double slope = complex[AsIndex(graph.loss)].data[0].imag() / kStep;
     for (Complex& x : data) x = x.real();
     slopes.emplace_back(slope, expected);
     largest = std::max({largest, std::abs(slope), std::abs(expected)});

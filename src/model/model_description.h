@@ -54,7 +54,7 @@ struct DescribedLine {
   std::vector<std::string> results = {};
   std::string op = {};
   std::vector<DescribedArgument> arguments = {};
-  std::string anchor = {};
+  std::string constraint = {};
   DescribedText when = {};  // condition on the layer after `if`; empty: always
   Place place = {};
 };

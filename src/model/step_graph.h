@@ -21,7 +21,7 @@ inline constexpr ValueId kNoValue = -1;
 // the first one outermost; of one with parts, (c + r), their sum, side by side.
 // A number that is no dimension but scales with them (a window, how many
 // experts a token goes to) is a label too, which no value has.
-struct Label {
+struct DimLabel {
   std::string name = {};
   std::vector<LabelId> factors = {};
   std::vector<LabelId> parts = {};
@@ -99,12 +99,12 @@ struct Rope {
   std::string scaling = {};  // "", "linear", "yarn", "llama3" ...
   double factor = 1;
   double original_length = 0;
-  double beta_fast = 32, beta_slow = 1;  // yarn
-  bool whole_numbers = true;             // yarn
-  double low_part = 1, high_part = 4;    // llama3
-  double amplitude = 0;                  // 0: the scaling's own
-  double turned = 1;                     // of a head, its first so much
-  bool neighbours = false;               // pairs 2i, 2i + 1, not i, i + d/2
+  double beta_fast = 32, beta_slow = 1;                        // yarn
+  bool truncate = true;                                        // yarn
+  double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
+  double amplitude = 0;        // 0: the scaling's own
+  double rotary_fraction = 1;  // of a head, its first so much
+  bool interleaved = false;    // pairs 2i, 2i + 1, not i, i + d/2
 };
 
 struct Value {
@@ -118,8 +118,8 @@ struct Op {
   Phase phase = Phase::kForward;
   std::vector<ValueId> in = {};
   ValueId out = kNoValue;
-  std::string name = {};    // as the report tells it: `linear q`
-  std::string anchor = {};  // role whose semantic axes the result lies by
+  std::string name = {};        // as the report tells it: `linear q`
+  std::string constraint = {};  // role whose semantic axes the result lies by
   // kFn: a row of the table of functions (step/functions.h), whose constant
   // is scale.constant.
   std::string fn = {};
@@ -131,10 +131,10 @@ struct Op {
   int8_t sign = 1;  // kRope, kRoll
   // Backward makes the result again from what it is made of, rather than keep
   // it.
-  bool anew = false;
+  bool recompute = false;
   int32_t layer = -1;  // -1: outside the repeated part
   // The op of the forward phase that is run anew in the backward one; -1: none.
-  int32_t again = -1;
+  int32_t recompute_of = -1;
   int32_t micro = -1;  // the micro-batch, where there are several
 };
 
@@ -201,7 +201,7 @@ struct RingLabels {
 };
 
 struct Graph {
-  std::vector<Label> labels = {};
+  std::vector<DimLabel> labels = {};
   std::vector<Value> values = {};
   std::vector<Op> ops = {};  // each after those whose results it takes
   std::vector<Parameter> parameters = {};

@@ -434,8 +434,8 @@ std::optional<DescribedLine> ParseDescribedLine(std::string_view text) {
   } while (scanner.Take(','));
   if (!scanner.Take(')')) return std::nullopt;
   if (scanner.Take('@')) {
-    line.anchor = scanner.Word();
-    if (line.anchor.empty()) return std::nullopt;
+    line.constraint = scanner.Word();
+    if (line.constraint.empty()) return std::nullopt;
   }
   if (!scanner.AtEnd()) return std::nullopt;
   return line;

@@ -84,18 +84,19 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
 std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why) {
-  step::LowerRequest lower{
-      .graph = &of.model.graph,
-      .mesh = mesh,
-      .sizes = of.sizes,
-      .element_bytes = inputs.element_bytes,
-      .policy = StepPolicyOf(inputs),
-      .keep_gathered = inputs.keep_gathered,
-      .parameters = of.specs,
-      .anchors = step::AnchorAxesOf(*inputs.compiled->resolver, inputs.mode)};
+  step::LowerRequest lower{.graph = &of.model.graph,
+                           .mesh = mesh,
+                           .sizes = of.sizes,
+                           .element_bytes = inputs.element_bytes,
+                           .policy = StepPolicyOf(inputs),
+                           .keep_gathered = inputs.keep_gathered,
+                           .parameters = of.specs,
+                           .constraints = step::ShardingConstraintsOf(
+                               *inputs.compiled->resolver, inputs.mode)};
   // The first that names a role and a token is taken.
-  lower.anchors.overrides.insert(lower.anchors.overrides.begin(),
-                                 inputs.anchors.begin(), inputs.anchors.end());
+  lower.constraints.overrides.insert(lower.constraints.overrides.begin(),
+                                     inputs.constraints.begin(),
+                                     inputs.constraints.end());
   step::Unsupported unsupported;
   auto program = step::Lower(lower, unsupported);
   if (!program) {

@@ -13,10 +13,10 @@
 #include "plan/compile.h"
 #include "source/finding.h"
 #include "step/accumulate.h"
-#include "step/anchors.h"
 #include "step/attention.h"
 #include "step/build.h"
 #include "step/choose.h"
+#include "step/constraints.h"
 #include "step/program.h"
 #include "step/remat.h"
 #include "step/roles.h"
@@ -36,7 +36,7 @@ struct StepInputs {
   step::Reduction reduction = step::Reduction::kOnce;
   const step::Roles* roles = nullptr;  // where they are known already
   // In place of what the axis rules say of activations.
-  std::vector<step::AnchorOverride> anchors = {};
+  std::vector<step::ShardingConstraintOverride> constraints = {};
 };
 step::Policy StepPolicyOf(const StepInputs& inputs);
 std::string_view StepPolicyName(step::Policy policy);  // "cost"

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "source/index.h"
+
 namespace shardc::step {
 namespace {
 
 // Between keys of what micro-batches draw.
 constexpr int64_t kKeysApart = 7919;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 class Accumulator {
  public:
@@ -31,11 +31,11 @@ class Accumulator {
       graph_.ops = std::move(ops_);
       return false;
     }
-    graph_.ops.reserve(ops_.size() * At(micros_ + 1));
+    graph_.ops.reserve(ops_.size() * AsIndex(micros_ + 1));
     values_ = graph_.values.size();
     data_ = graph_.data;
-    value_.assign(At(micros_), {});
-    place_.assign(At(micros_), std::vector<int32_t>(ops_.size(), -1));
+    value_.assign(AsIndex(micros_), {});
+    place_.assign(AsIndex(micros_), std::vector<int32_t>(ops_.size(), -1));
     for (int64_t m = 0; m < micros_; ++m) WriteInputs(m);
     for (int64_t m = 0; m < micros_; ++m) WriteCounts(m);
     WriteWhole();
@@ -56,8 +56,8 @@ class Accumulator {
   // mean.
   bool FindShares(const Op& loss) {
     for (size_t i = 1; i < loss.in.size(); ++i) {
-      const int32_t at = producer_[At(loss.in[i])];
-      const Op& term = ops_[At(at)];
+      const int32_t at = producer_[AsIndex(loss.in[i])];
+      const Op& term = ops_[AsIndex(at)];
       if (term.kind != OpKind::kScale) return false;
       for (size_t j = 0; j < ops_.size(); ++j) {
         const Op& op = ops_[j];
@@ -65,7 +65,7 @@ class Accumulator {
                           op.phase == Phase::kBackward &&
                           op.name == "d:" + term.name &&
                           op.scale.constant == term.scale.constant;
-        if (back || j == At(at)) shares_[j] = 1;
+        if (back || j == AsIndex(at)) shares_[j] = 1;
       }
     }
     return true;
@@ -75,44 +75,45 @@ class Accumulator {
   bool FindCount() {
     producer_.assign(graph_.values.size(), -1);
     for (size_t i = 0; i < ops_.size(); ++i) {
-      producer_[At(ops_[i].out)] = static_cast<int32_t>(i);
+      producer_[AsIndex(ops_[i].out)] = static_cast<int32_t>(i);
     }
     if (graph_.loss < 0) return false;
     shares_.assign(ops_.size(), 0);
-    const Op* loss = &ops_[At(producer_[At(graph_.loss)])];
+    const Op* loss = &ops_[AsIndex(producer_[AsIndex(graph_.loss)])];
     if (loss->kind == OpKind::kAdd) {
       if (!FindShares(*loss)) return false;
-      loss = &ops_[At(producer_[At(loss->in[0])])];
+      loss = &ops_[AsIndex(producer_[AsIndex(loss->in[0])])];
     }
     if (loss->kind != OpKind::kEinsum) return false;
-    divide_ = producer_[At(loss->in[1])];
-    const Op& divide = ops_[At(divide_)];
+    divide_ = producer_[AsIndex(loss->in[1])];
+    const Op& divide = ops_[AsIndex(divide_)];
     if (divide.kind != OpKind::kFn || divide.fn != "recip") return false;
     counts_.assign(ops_.size(), 0);
     std::vector<ValueId> open = divide.in;
     while (!open.empty()) {
-      const int32_t at = producer_[At(open.back())];
+      const int32_t at = producer_[AsIndex(open.back())];
       open.pop_back();
-      if (ops_[At(at)].kind == OpKind::kInput) continue;
-      counts_[At(at)] = 1;
-      open.insert(open.end(), ops_[At(at)].in.begin(), ops_[At(at)].in.end());
+      if (ops_[AsIndex(at)].kind == OpKind::kInput) continue;
+      counts_[AsIndex(at)] = 1;
+      open.insert(open.end(), ops_[AsIndex(at)].in.begin(),
+                  ops_[AsIndex(at)].in.end());
     }
     return true;
   }
 
   ValueId Of(int64_t micro, ValueId value) const {
     if (value < 0 || micro == 0) return value;
-    const ValueId own = value_[At(micro)][At(value)];
+    const ValueId own = value_[AsIndex(micro)][AsIndex(value)];
     return own < 0 ? value : own;
   }
 
   // A value of the micro-batch's own.
   ValueId Own(int64_t micro, ValueId value) {
     if (micro == 0) return value;
-    Value copy = graph_.values[At(value)];
+    Value copy = graph_.values[AsIndex(value)];
     copy.cotangent_of = Of(micro, copy.cotangent_of);
     graph_.values.push_back(std::move(copy));
-    return value_[At(micro)][At(value)] =
+    return value_[AsIndex(micro)][AsIndex(value)] =
                static_cast<ValueId>(graph_.values.size() - 1);
   }
 
@@ -120,23 +121,24 @@ class Accumulator {
     Op op = ops_[index];
     op.micro = static_cast<int32_t>(micro);
     for (ValueId& value : op.in) {
-      if (value != ops_[At(divide_)].out) value = Of(micro, value);
+      if (value != ops_[AsIndex(divide_)].out) value = Of(micro, value);
     }
     op.out = Own(micro, op.out);
-    if (op.again >= 0) op.again = place_[At(micro)][At(op.again)];
+    if (op.recompute_of >= 0)
+      op.recompute_of = place_[AsIndex(micro)][AsIndex(op.recompute_of)];
     if (shares_[index] != 0) {
       op.scale.constant /= static_cast<double>(micros_);
     }
     if (op.kind == OpKind::kDropout) op.index += micro * kKeysApart;
-    if (reduction_ == Reduction::kOnce && op.anchor.starts_with("grad:")) {
-      op.anchor.clear();
+    if (reduction_ == Reduction::kOnce && op.constraint.starts_with("grad:")) {
+      op.constraint.clear();
     }
-    place_[At(micro)][index] = static_cast<int32_t>(graph_.ops.size());
+    place_[AsIndex(micro)][index] = static_cast<int32_t>(graph_.ops.size());
     graph_.ops.push_back(std::move(op));
   }
 
   void WriteInputs(int64_t micro) {
-    value_[At(micro)].assign(values_, kNoValue);
+    value_[AsIndex(micro)].assign(values_, kNoValue);
     for (size_t i = 0; i < ops_.size(); ++i) {
       if (ops_[i].kind != OpKind::kInput) continue;
       const ValueId value = ops_[i].out;
@@ -160,7 +162,7 @@ class Accumulator {
 
   // The tokens of all, and what they divide by.
   void WriteWhole() {
-    const Op& divide = ops_[At(divide_)];
+    const Op& divide = ops_[AsIndex(divide_)];
     Op sum;
     sum.kind = OpKind::kAdd;
     sum.name = divide.name;
@@ -174,7 +176,7 @@ class Accumulator {
   }
 
   ValueId Append(Op op, ValueId like) {
-    graph_.values.push_back(graph_.values[At(like)]);
+    graph_.values.push_back(graph_.values[AsIndex(like)]);
     op.out = static_cast<ValueId>(graph_.values.size() - 1);
     graph_.ops.push_back(std::move(op));
     return graph_.ops.back().out;
@@ -184,14 +186,14 @@ class Accumulator {
     for (size_t i = 0; i < ops_.size(); ++i) {
       const Op& op = ops_[i];
       if (op.phase != phase || op.kind == OpKind::kInput) continue;
-      if (counts_[i] == 0 && i != At(divide_)) Write(micro, i);
+      if (counts_[i] == 0 && i != AsIndex(divide_)) Write(micro, i);
     }
   }
 
   void WriteLoss() {
     Op sum;
     sum.kind = OpKind::kAdd;
-    sum.name = ops_[At(producer_[At(graph_.loss)])].name;
+    sum.name = ops_[AsIndex(producer_[AsIndex(graph_.loss)])].name;
     for (int64_t m = 0; m < micros_; ++m) sum.in.push_back(Of(m, graph_.loss));
     loss_ = Append(std::move(sum), graph_.loss);
   }
@@ -212,7 +214,7 @@ class Accumulator {
       sum.layer = graph_.parameters[i].layer;
       sum.micro = static_cast<int32_t>(micro);
       if (reduction_ == Reduction::kEach || micro + 1 == micros_) {
-        sum.anchor = "grad:" + graph_.parameters[i].role;
+        sum.constraint = "grad:" + graph_.parameters[i].role;
       }
       sums_[i] = Append(std::move(sum), value);
     }

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <utility>
 
+#include "source/index.h"
+
 namespace shardc::step {
 namespace {
 
@@ -57,21 +59,21 @@ class Writer {
   ValueId Run(Block keys) {
     const AttentionView view = settings_.form.view;
     if (view == AttentionView::kGlobal) return Whole(keys);
-    for (ValueId& query : queries_) query = Brought(query, "op_q");
-    for (ValueId& key : keys.keys) key = Brought(Copied(key), "op_k");
-    keys.values = Brought(Copied(keys.values), "op_k");
+    for (ValueId& query : queries_) query = Resharded(query, "op_q");
+    for (ValueId& key : keys.keys) key = Resharded(Copied(key), "op_k");
+    keys.values = Resharded(Copied(keys.values), "op_k");
     const ValueId out =
         view == AttentionView::kRing ? Round(std::move(keys)) : Whole(keys);
-    write_.Producer(out).anchor = "op_out";
+    write_.Producer(out).constraint = "op_out";
     return write_.Identity(out);
   }
 
  private:
   Graph& graph() { return write_.graph(); }
 
-  ValueId Brought(ValueId x, std::string_view anchor) {
+  ValueId Resharded(ValueId x, std::string_view constraint) {
     x = write_.Identity(x);
-    write_.Producer(x).anchor = anchor;
+    write_.Producer(x).constraint = constraint;
     return x;
   }
 
@@ -80,22 +82,22 @@ class Writer {
     const LabelId copied = settings_.copied_heads;
     if (copied == kNoLabel) return x;
     const std::vector<LabelId> factors =
-        graph().labels[static_cast<size_t>(copied)].factors;
+        graph().labels[AsIndex(copied)].factors;
     if (!write_.Has(x, factors[0])) return x;
     const Labels wide =
         GraphWriter::Replaced(write_.LabelsOf(x), factors[0], factors);
     x = write_.Merge(write_.Broadcast(x, factors[1], wide), copied);
-    write_.Producer(x).anchor = "op_given";
+    write_.Producer(x).constraint = "op_given";
     return x;
   }
 
   // [b, t, ..] -> [b, turns, rows, ..]
   ValueId Blocks(ValueId x, LabelId from, LabelId whole) {
-    const bool integral = graph().values[static_cast<size_t>(x)].integral;
+    const bool integral = graph().values[AsIndex(x)].integral;
     x = write_.Rename(x, from, whole);
-    graph().values[static_cast<size_t>(x)].integral = integral;
+    graph().values[AsIndex(x)].integral = integral;
     x = write_.Split(x, whole);
-    graph().values[static_cast<size_t>(x)].integral = integral;
+    graph().values[AsIndex(x)].integral = integral;
     return x;
   }
   ValueId Rolled(ValueId x) {
@@ -103,9 +105,9 @@ class Writer {
     op.kind = OpKind::kRoll;
     op.in = {x};
     op.label = ring_.turns;
-    const bool integral = graph().values[static_cast<size_t>(x)].integral;
+    const bool integral = graph().values[AsIndex(x)].integral;
     // Positions are no more than the number of the block.
-    op.anew = !integral;
+    op.recompute = !integral;
     return write_.Append(std::move(op), write_.LabelsOf(x), integral);
   }
 
@@ -161,7 +163,7 @@ class Writer {
     Labels out = GraphWriter::Replaced(labels, op.label, {{op.to}});
     x = write_.Append(std::move(op), std::move(out));
     if (!InTurns()) {
-      write_.Producer(x).anchor = global ? "krep" : "op_krep";
+      write_.Producer(x).constraint = global ? "krep" : "op_krep";
     }
     return x;
   }
@@ -202,11 +204,11 @@ class Writer {
   }
 
   // Round a ring backward computes scores again.
-  void MarkAnew(size_t from) {
+  void MarkRecomputed(size_t from) {
     if (!InTurns()) return;
     for (size_t i = from; i < graph().ops.size(); ++i) {
       Op& op = graph().ops[i];
-      op.anew = op.kind != OpKind::kMax && op.fn != "max2";
+      op.recompute = op.kind != OpKind::kMax && op.fn != "max2";
     }
   }
 
@@ -258,7 +260,7 @@ class Writer {
     out.less = Negative(out.greatest);
     const ValueId e = Weights(scores, out.less);
     const ValueId values = Repeated(block.values);
-    MarkAnew(from);
+    MarkRecomputed(from);
     out.sum = write_.Sum(e, key_);
     out.out = write_.Einsum(e, values, OutLabels(values));
     if (first) return out;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/index.h"
 #include "source/wording.h"
 #include "step/attention.h"
 #include "step/formulas.h"
@@ -117,14 +118,13 @@ class Builder {
       const std::pair<RoleFault, int32_t> key{problem.fault, problem.role};
       if (std::find(told.begin(), told.end(), key) != told.end()) continue;
       told.push_back(key);
-      const Place place =
-          problem.role < 0
-              ? description_.stacks[0].repeat.place
-              : description_.roles[static_cast<size_t>(problem.role)].place;
+      const Place place = problem.role < 0
+                              ? description_.stacks[0].repeat.place
+                              : description_.roles[AsIndex(problem.role)].place;
       Finding& finding = findings_.Add(code::kSchema, place, problem.message);
       if (problem.tensor >= 0) {
         finding.params.emplace_back(
-            manifest_.tensors[static_cast<size_t>(problem.tensor)].name);
+            manifest_.tensors[AsIndex(problem.tensor)].name);
       }
     }
     return !told.empty();
@@ -208,7 +208,7 @@ class Builder {
   // An argument's value; kNoValue where it fell away.
   ValueId Value(const Line& line, size_t i) const {
     if (i >= line.arguments.size()) return kNoValue;
-    return variables_[static_cast<size_t>(line.arguments[i].variables[0])];
+    return variables_[AsIndex(line.arguments[i].variables[0])];
   }
   ValueId RoleValue(const Line& line, size_t i) {
     if (i >= line.arguments.size()) return kNoValue;
@@ -229,7 +229,7 @@ class Builder {
     for (size_t i = 0; i < line.arguments.size(); ++i) {
       const LineArgument& argument = line.arguments[i];
       for (const int32_t variable : argument.variables) {
-        if (variables_[static_cast<size_t>(variable)] == kNoValue) return false;
+        if (variables_[AsIndex(variable)] == kNoValue) return false;
       }
       if (argument.role >= 0 && RoleValue(line, i) == kNoValue) return false;
     }
@@ -259,8 +259,8 @@ class Builder {
     for (size_t i = 0; i < results.size(); ++i) {
       ValueId value = results[i];
       if (value == kNoValue && IsFirstOperand(line, line.results[i])) continue;
-      if (value != kNoValue) value = write_.Anchored(value, line.anchor);
-      variables_[static_cast<size_t>(line.results[i])] = value;
+      if (value != kNoValue) value = write_.Constrained(value, line.constraint);
+      variables_[AsIndex(line.results[i])] = value;
     }
   }
 
@@ -331,7 +331,7 @@ class Builder {
       case LineOp::kRename:
         return {Renamed(line, x)};
       case LineOp::kRope:
-        return {layer_settings_.turns ? Turned(x) : x};
+        return {layer_settings_.rotates ? Rotated(x) : x};
       case LineOp::kAttention:
       case LineOp::kAttentionNear:
         return {Attend(line)};
@@ -555,12 +555,13 @@ class Builder {
     Rope rope = layer_settings_.rope;
     const int64_t size = labels_.SizeOf(label);
     // So many elements of a head, not such a part.
-    if (rope.turned > 1) {
-      rope.turned /= static_cast<double>(std::max<int64_t>(size, 1));
+    if (rope.rotary_fraction > 1) {
+      rope.rotary_fraction /= static_cast<double>(std::max<int64_t>(size, 1));
     }
     const auto same = [&](const Rope& a) {
       return a.base == rope.base && a.scaling == rope.scaling &&
-             a.turned == rope.turned && a.neighbours == rope.neighbours;
+             a.rotary_fraction == rope.rotary_fraction &&
+             a.interleaved == rope.interleaved;
     };
     auto& ropes = graph().ropes;
     const auto known = std::find_if(ropes.begin(), ropes.end(), same);
@@ -569,7 +570,7 @@ class Builder {
     return index;
   }
 
-  ValueId Turned(ValueId x) {
+  ValueId Rotated(ValueId x) {
     Op op;
     op.kind = OpKind::kRope;
     op.in = {x, stream().positions};
@@ -589,7 +590,7 @@ class Builder {
     }
     if (mode_ != Mode::kDecode) {
       const ValueId kept = write_.Rename(x, of.query, of.key);
-      write_.Producer(kept).anchor = "kcache";
+      write_.Producer(kept).constraint = "kcache";
       graph().caches.push_back({layer_, kNoValue, kept});
       return kept;
     }
@@ -608,7 +609,7 @@ class Builder {
     op.in = {before, x, stream().positions};
     op.label = common.key;
     const ValueId after = write_.Append(std::move(op), std::move(labels));
-    write_.Producer(after).anchor = "kcache";
+    write_.Producer(after).constraint = "kcache";
     graph().caches.push_back({layer_, before, after});
     return after;
   }
@@ -654,7 +655,7 @@ class Builder {
     std::vector<ValueId> queries, keys;
     std::vector<LabelId> contracted;
     for (const int32_t variable : line.arguments[0].variables) {
-      queries.push_back(variables_[static_cast<size_t>(variable)]);
+      queries.push_back(variables_[AsIndex(variable)]);
       if (queries.back() == kNoValue) return kNoValue;
       contracted.push_back(write_.LabelsOf(queries.back()).back());
     }
@@ -663,7 +664,7 @@ class Builder {
     Stream& of = streams_[seen];
     if (seen == stack_) streams_.MakeKeyPositions(of);
     for (const int32_t variable : line.arguments[1].variables) {
-      const ValueId key = variables_[static_cast<size_t>(variable)];
+      const ValueId key = variables_[AsIndex(variable)];
       if (key == kNoValue) return kNoValue;
       keys.push_back(Remembered(key, seen));
     }
@@ -706,7 +707,7 @@ class Builder {
     }
     const ValueId logits = CheckedLinear(line, x, 1);
     if (failed_) return kNoValue;
-    write_.Producer(logits).anchor = "router";
+    write_.Producer(logits).constraint = "router";
     const LabelId experts = write_.LabelsOf(logits).back();
     graph().common.experts = experts;
     RouterSettings router = settings_.router;
@@ -742,7 +743,7 @@ class Builder {
     const ValueId logits =
         at == lines.variables.end()
             ? kNoValue
-            : variables_[static_cast<size_t>(at - lines.variables.begin())];
+            : variables_[AsIndex(at - lines.variables.begin())];
     if (logits == kNoValue) {
       findings_.Add(code::kSchema, description_.stacks[0].repeat.place,
                     "the model's section makes no `logits`");

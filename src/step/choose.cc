@@ -13,12 +13,14 @@
 #include <algorithm>
 #include <tuple>
 
+#include "source/index.h"
+
 namespace shardc::step {
 namespace {
 
 // What an axis does in an op: a label's index, or one of these.
-constexpr int8_t kWhole = -1;  // nobody has it cut
-constexpr int8_t kFlow = -2;   // it stays pending
+constexpr int8_t kUnsharded = -1;     // nobody has it cut
+constexpr int8_t kStaysPartial = -2;  // it stays pending
 using Assignment = std::array<int8_t, kMaxAxes>;
 
 struct Key {
@@ -33,8 +35,8 @@ struct Key {
 struct Carried {
   std::vector<int8_t> options;  // labels, in their order
   uint32_t by_weights = 0, by_activations = 0, by_wanted = 0;  // label bits
-  bool pending = false;
-  bool flows = false;
+  bool partial = false;
+  bool stays_partial = false;
 
   bool Has(int8_t label) const {
     return std::find(options.begin(), options.end(), label) != options.end();
@@ -48,7 +50,7 @@ class Chooser {
 
   Answer Run() {
     const size_t n = set_.axes->count();
-    chosen_.fill(kWhole);
+    chosen_.fill(kUnsharded);
     std::vector<Carried> carried;
     carried.reserve(n);
     for (AxisId a = 0; a < n; ++a) carried.push_back(Carriers(a));
@@ -60,31 +62,31 @@ class Chooser {
       for (AxisId a = 0; a < n; ++a) ChooseAsPublished(a, carried[a]);
     }
     Answer out = Derive(chosen_);
-    for (AxisId a = 0; a < n; ++a) RecordClash(a, carried[a], out);
+    for (AxisId a = 0; a < n; ++a) RecordConflict(a, carried[a], out);
     return out;
   }
 
  private:
   LabelKind Kind(int8_t label) const {
-    return labels_.labels[static_cast<size_t>(label)].kind;
+    return labels_.labels[AsIndex(label)].kind;
   }
 
   Carried Carriers(AxisId axis) const {
     Carried out;
     uint32_t seen = 0;
-    size_t pending = 0, others = 0;
+    size_t partial = 0, others = 0;
     bool linear = true;
     for (size_t i = 0; i < q_.operands.size(); ++i) {
       const OperandView& operand = q_.operands[i];
-      const Layout& layout = *operand.layout;
-      if (Holds(layout.partial, axis)) {
-        ++pending;
+      const Sharding& sharding = *operand.sharding;
+      if (Holds(sharding.partial, axis)) {
+        ++partial;
         linear = linear && IsLinearIn(q_.op->kind, i);
-      } else if (Holds(layout.cut(), axis)) {
+      } else if (Holds(sharding.cut(), axis)) {
         ++others;
       }
-      for (size_t d = 0; d < layout.rank; ++d) {
-        if (!Holds(layout.dims[d].set(), axis)) continue;
+      for (size_t d = 0; d < sharding.rank; ++d) {
+        if (!Holds(sharding.dims[d].set(), axis)) continue;
         const uint32_t bit = 1U << static_cast<uint32_t>(labels_.of[i][d]);
         if (Kind(labels_.of[i][d]) == LabelKind::kNeed) continue;
         seen |= bit;
@@ -105,11 +107,12 @@ class Chooser {
         out.options.push_back(static_cast<int8_t>(label));
       }
     }
-    out.pending = pending > 0;
+    out.partial = partial > 0;
     const bool together = RuleOf(q_.op->kind).linear == Linear::kTogether;
-    out.flows = pending > 0 && linear && others == 0 &&
-                (together ? pending == q_.operands.size() : pending == 1) &&
-                !Grows(axis);
+    out.stays_partial =
+        partial > 0 && linear && others == 0 &&
+        (together ? partial == q_.operands.size() : partial == 1) &&
+        !Grows(axis);
     return out;
   }
 
@@ -118,14 +121,14 @@ class Chooser {
   bool Grows(AxisId axis) const {
     int64_t most = 0;
     for (const OperandView& operand : q_.operands) {
-      if (!Holds(operand.layout->partial, axis)) continue;
+      if (!Holds(operand.sharding->partial, axis)) continue;
       most = std::max(most, Elements(*operand.value));
     }
     return Elements(*q_.result) > most;
   }
   int64_t Elements(const Value& value) const {
     int64_t out = 1;
-    for (LabelId label : value.labels) out *= (*set_.sizes)[size_t(label)];
+    for (LabelId label : value.labels) out *= (*set_.sizes)[AsIndex(label)];
     return out;
   }
 
@@ -134,8 +137,8 @@ class Chooser {
   }
 
   int8_t Default(const Carried& carried, AxisId axis) const {
-    if (carried.flows) return kFlow;
-    if (carried.options.empty()) return kWhole;
+    if (carried.stays_partial) return kStaysPartial;
+    if (carried.options.empty()) return kUnsharded;
     const bool data = Holds(set_.data, axis);
     const uint32_t weights =
         carried.by_weights | (q_.gradient ? carried.by_wanted : 0U);
@@ -161,10 +164,10 @@ class Chooser {
   }
 
   void ChooseAsPublished(AxisId axis, const Carried& carried) {
-    if (carried.flows || carried.options.empty()) return;
+    if (carried.stays_partial || carried.options.empty()) return;
     if (carried.options.size() == 1) {
       if (MayBeWhole(axis, carried)) {
-        chosen_[axis] = Cheapest(axis, {carried.options.front(), kWhole});
+        chosen_[axis] = Cheapest(axis, {carried.options.front(), kUnsharded});
       }
       return;
     }
@@ -197,10 +200,10 @@ class Chooser {
     std::vector<std::vector<int8_t>> options;
     for (AxisId a = 0; a < carried.size(); ++a) {
       std::vector<int8_t> of = carried[a].options;
-      if (carried[a].flows) of.insert(of.begin(), kFlow);
+      if (carried[a].stays_partial) of.insert(of.begin(), kStaysPartial);
       if (of.empty()) continue;
       // Two matching shards are never gathered to save bytes.
-      if (of.size() > 1 || MayBeWhole(a, carried[a])) of.push_back(kWhole);
+      if (of.size() > 1 || MayBeWhole(a, carried[a])) of.push_back(kUnsharded);
       if (of.size() < 2) continue;
       open.push_back(a);
       options.push_back(std::move(of));
@@ -257,10 +260,10 @@ class Chooser {
       }
     }
     for (size_t i = 0; i < q_.operands.size(); ++i) {
-      const Layout& layout = *q_.operands[i].layout;
-      for (size_t d = 0; d < layout.rank; ++d) {
+      const Sharding& sharding = *q_.operands[i].sharding;
+      for (size_t d = 0; d < sharding.rank; ++d) {
         if (labels_.of[i][d] == static_cast<int8_t>(label)) {
-          consider(layout.dims[d], *q_.operands[i].value);
+          consider(sharding.dims[d], *q_.operands[i].value);
         }
       }
     }
@@ -268,8 +271,7 @@ class Chooser {
       if (Holds(mine, a) && !Holds(order.set(), a)) order.push_back(a);
     }
     AxisList out;
-    int64_t left =
-        (*set_.sizes)[static_cast<size_t>(labels_.labels[label].label)];
+    int64_t left = (*set_.sizes)[AsIndex(labels_.labels[label].label)];
     for (AxisId axis : order) {
       if (left % set_.axes->sizes[axis] != 0) break;
       left /= set_.axes->sizes[axis];
@@ -281,9 +283,10 @@ class Chooser {
   Answer Derive(const Assignment& assignment) const {
     Answer out;
     std::array<AxisList, OpLabels::kMost> lists{};
-    AxisSet flows = 0;
+    AxisSet stays_partial = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {
-      if (assignment[a] == kFlow) flows = static_cast<AxisSet>(flows | Bit(a));
+      if (assignment[a] == kStaysPartial)
+        stays_partial = static_cast<AxisSet>(stays_partial | Bit(a));
     }
     for (size_t label = 0; label < labels_.count; ++label) {
       lists[label] = OrderOf(assignment, label);
@@ -297,18 +300,19 @@ class Chooser {
     }
     out.operands.resize(q_.operands.size());
     for (size_t i = 0; i < q_.operands.size(); ++i) {
-      Layout& to = out.operands[i];
-      to.rank = q_.operands[i].layout->rank;
+      Sharding& to = out.operands[i];
+      to.rank = q_.operands[i].sharding->rank;
       for (size_t d = 0; d < to.rank; ++d) {
-        to.dims[d] = lists[static_cast<size_t>(labels_.of[i][d])];
+        to.dims[d] = lists[AsIndex(labels_.of[i][d])];
       }
-      to.partial = static_cast<AxisSet>(q_.operands[i].layout->partial & flows);
+      to.partial = static_cast<AxisSet>(q_.operands[i].sharding->partial &
+                                        stays_partial);
       out.result.partial =
           static_cast<AxisSet>(out.result.partial | to.partial);
     }
     out.result.rank = static_cast<uint8_t>(q_.result->labels.size());
     for (size_t d = 0; d < out.result.rank; ++d) {
-      out.result.dims[d] = lists[static_cast<size_t>(labels_.result[d])];
+      out.result.dims[d] = lists[AsIndex(labels_.result[d])];
     }
     return out;
   }
@@ -316,31 +320,31 @@ class Chooser {
   Key KeyOf(const Assignment& assignment) const {
     const Answer answer = Derive(assignment);
     Key key;
-    const auto charge = [&](const MoveCost& cost) {
+    const auto charge = [&](const ReshardCost& cost) {
       key.bytes += cost.bytes;
       key.collectives += cost.collectives;
     };
-    const auto cost = [&](const Value& value, const Layout& from,
-                          const Layout& to) {
-      return CostOf(PlanMoves(from, to), *set_.axes, value, from, *set_.sizes,
+    const auto cost = [&](const Value& value, const Sharding& from,
+                          const Sharding& to) {
+      return CostOf(PlanReshard(from, to), *set_.axes, value, from, *set_.sizes,
                     set_.element_bytes);
     };
     for (size_t i = 0; i < q_.operands.size(); ++i) {
       const OperandView& operand = q_.operands[i];
       if (operand.repeated) continue;
-      std::optional<MoveCost> least;
-      for (const Layout* copy : operand.copies) {
+      std::optional<ReshardCost> least;
+      for (const Sharding* copy : operand.copies) {
         if ((answer.operands[i].partial & ~copy->partial) != 0) continue;
-        const MoveCost one = cost(*operand.value, *copy, answer.operands[i]);
+        const ReshardCost one = cost(*operand.value, *copy, answer.operands[i]);
         if (!least.has_value() || one.bytes < least->bytes) least = one;
       }
       if (least.has_value()) charge(*least);
     }
-    Layout result = answer.result;
+    Sharding result = answer.result;
     for (AxisId axis : answer.maxima) {
       result.partial = static_cast<AxisSet>(result.partial | Bit(axis));
     }
-    Layout goal = result;
+    Sharding goal = result;
     goal.partial = 0;
     charge(cost(*q_.result, result, q_.wanted != nullptr ? *q_.wanted : goal));
     key.work = Work(assignment);
@@ -352,7 +356,7 @@ class Chooser {
     double out = 1;
     for (size_t label = 0; label < labels_.count; ++label) {
       out *= static_cast<double>(
-          (*set_.sizes)[static_cast<size_t>(labels_.labels[label].label)]);
+          (*set_.sizes)[AsIndex(labels_.labels[label].label)]);
     }
     for (AxisId a = 0; a < set_.axes->count(); ++a) {
       if (assignment[a] >= 0) {
@@ -363,34 +367,33 @@ class Chooser {
                       : int64_t{4'000'000'000'000'000'000};
   }
 
-  void RecordClash(AxisId axis, const Carried& carried, Answer& out) const {
+  void RecordConflict(AxisId axis, const Carried& carried, Answer& out) const {
     if (carried.options.size() < 2) return;
-    Clash clash{.op = -1,
-                .axis = axis,
-                .labels = {},
-                .chosen = LabelOf(chosen_[axis]),
-                .bytes = KeyOf(chosen_).bytes,
-                .cheapest = kNoLabel,
-                .least = 0};
+    ShardingConflict conflict{.op = -1,
+                              .axis = axis,
+                              .labels = {},
+                              .chosen = LabelOf(chosen_[axis]),
+                              .bytes = KeyOf(chosen_).bytes,
+                              .cheapest = kNoLabel,
+                              .least = 0};
     for (int8_t option : carried.options) {
-      clash.labels.push_back(LabelOf(option));
+      conflict.labels.push_back(LabelOf(option));
     }
     std::vector<int8_t> options = carried.options;
-    options.push_back(kWhole);
+    options.push_back(kUnsharded);
     Assignment trial = chosen_;
     trial[axis] = Cheapest(axis, options);
-    clash.cheapest = LabelOf(trial[axis]);
-    clash.least = KeyOf(trial).bytes;
-    if (clash.least >= clash.bytes) {
-      clash.least = clash.bytes;
-      clash.cheapest = clash.chosen;
+    conflict.cheapest = LabelOf(trial[axis]);
+    conflict.least = KeyOf(trial).bytes;
+    if (conflict.least >= conflict.bytes) {
+      conflict.least = conflict.bytes;
+      conflict.cheapest = conflict.chosen;
     }
-    out.clashes.push_back(std::move(clash));
+    out.conflicts.push_back(std::move(conflict));
   }
 
   LabelId LabelOf(int8_t option) const {
-    return option < 0 ? kNoLabel
-                      : labels_.labels[static_cast<size_t>(option)].label;
+    return option < 0 ? kNoLabel : labels_.labels[AsIndex(option)].label;
   }
 
   const ChoiceSettings& set_;

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "step/move.h"
 #include "step/op_rules.h"
 #include "step/program.h"
+#include "step/reshard.h"
 
 namespace shardc::step {
 
@@ -16,9 +16,9 @@ enum class Policy : uint8_t { kPublished, kCost };
 
 struct OperandView {
   const Value* value = nullptr;
-  const Layout* layout = nullptr;  // as consumers see it
+  const Sharding* sharding = nullptr;  // as consumers see it
   // Every layout in which it is at hand.
-  std::vector<const Layout*> copies = {};
+  std::vector<const Sharding*> copies = {};
   bool weight = false;    // a parameter, or made of parameters only
   bool repeated = false;  // the same value as an earlier operand
 };
@@ -29,15 +29,15 @@ struct Question {
   std::vector<OperandView> operands = {};
   const Value* result = nullptr;
   // How the result, or what is made of it, is to lie; null where nothing says.
-  const Layout* wanted = nullptr;
+  const Sharding* wanted = nullptr;
   bool gradient = false;  // of a parameter: what is wanted stands for a weight
 };
 
 struct Answer {
-  std::vector<Layout> operands = {};
-  Layout result = {};
+  std::vector<Sharding> operands = {};
+  Sharding result = {};
   AxisList maxima = {};  // axes over which a maximum is reduced at once
-  std::vector<Clash> clashes = {};  // `op` is the caller's to set
+  std::vector<ShardingConflict> conflicts = {};  // `op` is the caller's to set
 };
 
 struct ChoiceSettings {

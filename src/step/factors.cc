@@ -11,25 +11,27 @@
 
 #include <algorithm>
 
+#include "source/index.h"
+
 namespace shardc::step {
 namespace {
 
 const std::vector<LabelId>& LabelsOf(const Graph& graph, ValueId value) {
-  return graph.values[static_cast<size_t>(value)].labels;
+  return graph.values[AsIndex(value)].labels;
 }
 
 size_t DimOf(const std::vector<LabelId>& labels, LabelId label) {
-  return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) -
-                             labels.begin());
+  return AsIndex(std::find(labels.begin(), labels.end(), label) -
+                 labels.begin());
 }
 
 struct Context {
   const Graph& graph;
   const Axes& axes;
   const Sizes& sizes;
-  int64_t Size(LabelId label) const { return sizes[size_t(label)]; }
+  int64_t Size(LabelId label) const { return sizes[AsIndex(label)]; }
   const std::vector<LabelId>& Factors(LabelId label) const {
-    return graph.labels[static_cast<size_t>(label)].factors;
+    return graph.labels[AsIndex(label)].factors;
   }
 };
 
@@ -54,7 +56,7 @@ std::vector<AxisList> Distribute(const Context& at, LabelId whole,
 // The dimensions of the factors joined; the operand's lists are cut to what
 // may stay.
 AxisList Join(const Context& at, LabelId whole,
-              const std::vector<LabelId>& labels, Layout& operand) {
+              const std::vector<LabelId>& labels, Sharding& operand) {
   AxisList out;
   bool open = true;  // every factor so far is used up
   for (LabelId factor : at.Factors(whole)) {
@@ -70,8 +72,8 @@ AxisList Join(const Context& at, LabelId whole,
 }
 
 // Copies the dimensions that both have.
-void CopyCommon(const std::vector<LabelId>& from_labels, const Layout& from,
-                const std::vector<LabelId>& to_labels, Layout& to) {
+void CopyCommon(const std::vector<LabelId>& from_labels, const Sharding& from,
+                const std::vector<LabelId>& to_labels, Sharding& to) {
   to.rank = static_cast<uint8_t>(to_labels.size());
   to.partial = from.partial;
   for (size_t d = 0; d < to_labels.size(); ++d) {
@@ -80,7 +82,7 @@ void CopyCommon(const std::vector<LabelId>& from_labels, const Layout& from,
   }
 }
 
-void SplitOf(const Context& at, const Op& op, Layout& from, Layout& to,
+void SplitOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
              const std::vector<LabelId>& from_labels,
              const std::vector<LabelId>& to_labels) {
   AxisList placed;
@@ -93,7 +95,7 @@ void SplitOf(const Context& at, const Op& op, Layout& from, Layout& to,
   }
 }
 
-void MergeOf(const Context& at, const Op& op, Layout& from, Layout& to,
+void MergeOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
              const std::vector<LabelId>& from_labels,
              const std::vector<LabelId>& to_labels) {
   to.dims[DimOf(to_labels, op.label)] = Join(at, op.label, from_labels, from);
@@ -101,15 +103,16 @@ void MergeOf(const Context& at, const Op& op, Layout& from, Layout& to,
 
 // Heads may be cut further than their kv heads, along the same axes; those that
 // a kernel sees in slices, as they come.
-AxisList Repeated(const Context& at, const Op& op, const Layout& from,
-                  const AxisList& kv, const Layout* wanted, size_t heads_dim) {
+AxisList Repeated(const Context& at, const Op& op, const Sharding& from,
+                  const AxisList& kv, const Sharding* wanted,
+                  size_t heads_dim) {
   if (wanted == nullptr) return kv;
-  const AxisList& wish = wanted->dims[heads_dim];
+  const AxisList& preferred = wanted->dims[heads_dim];
   const auto others = static_cast<AxisSet>(from.used() & ~kv.set());
-  const bool nest = IsPrefix(kv, wish) || op.fn == kInSlices;
-  const bool fits = nest && (wish.set() & others) == 0 &&
-                    at.Size(op.to) % at.axes.Parts(wish) == 0;
-  return fits ? wish : kv;
+  const bool nest = IsPrefix(kv, preferred) || op.fn == kInSlices;
+  const bool fits = nest && (preferred.set() & others) == 0 &&
+                    at.Size(op.to) % at.axes.Parts(preferred) == 0;
+  return fits ? preferred : kv;
 }
 
 // What of the heads' axes the kv heads can keep.
@@ -127,8 +130,8 @@ AxisList Grouped(const Context& at, LabelId kv, const AxisList& heads) {
 }  // namespace
 
 Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
-                       const Sizes& sizes, const Layout& operand,
-                       const Layout* wanted) {
+                       const Sizes& sizes, const Sharding& operand,
+                       const Sharding* wanted) {
   const Context at{graph, axes, sizes};
   const std::vector<LabelId>& from_labels = LabelsOf(graph, op.in[0]);
   const std::vector<LabelId>& to_labels = LabelsOf(graph, op.out);
@@ -162,12 +165,12 @@ Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
   return out;
 }
 
-Layout PullBack(const Graph& graph, const Op& op, const Axes& axes,
-                const Sizes& sizes, const Layout& wanted) {
+Sharding PullBack(const Graph& graph, const Op& op, const Axes& axes,
+                  const Sizes& sizes, const Sharding& wanted) {
   const Context at{graph, axes, sizes};
   const std::vector<LabelId>& from_labels = LabelsOf(graph, op.in[0]);
   const std::vector<LabelId>& to_labels = LabelsOf(graph, op.out);
-  Layout result = wanted, out;
+  Sharding result = wanted, out;
   CopyCommon(to_labels, wanted, from_labels, out);
   switch (op.kind) {
     case OpKind::kSplit:

@@ -12,16 +12,16 @@ namespace shardc::step {
 // lie so that every device has what its part of the result is made of, and how
 // the result then lies. `wanted` (may be null) is how the result is wished.
 struct Structural {
-  Layout operand = {};
-  Layout result = {};
+  Sharding operand = {};
+  Sharding result = {};
 };
 Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
-                       const Sizes& sizes, const Layout& operand,
-                       const Layout* wanted);
+                       const Sizes& sizes, const Sharding& operand,
+                       const Sharding* wanted);
 // The operand's layout from which the result comes out as wanted, as far as
 // there is one.
-Layout PullBack(const Graph& graph, const Op& op, const Axes& axes,
-                const Sizes& sizes, const Layout& wanted);
+Sharding PullBack(const Graph& graph, const Op& op, const Axes& axes,
+                  const Sizes& sizes, const Sharding& wanted);
 
 }  // namespace shardc::step
 

@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "source/index.h"
+
 namespace shardc::step {
 
 GraphWriter::GraphWriter(Graph& graph)
     : graph_(graph), producer_(graph.values.size(), -1) {
   for (size_t i = 0; i < graph.ops.size(); ++i) {
-    producer_[static_cast<size_t>(graph.ops[i].out)] = static_cast<int32_t>(i);
+    producer_[AsIndex(graph.ops[i].out)] = static_cast<int32_t>(i);
   }
 }
 
@@ -137,15 +139,14 @@ ValueId GraphWriter::Pick(ValueId logits, ValueId ids, LabelId from) {
 ValueId GraphWriter::Split(ValueId x, LabelId label) {
   Op op = Make(OpKind::kSplit, {x});
   op.label = label;
-  return Append(std::move(op),
-                Replaced(LabelsOf(x), label,
-                         graph_.labels[static_cast<size_t>(label)].factors));
+  return Append(std::move(op), Replaced(LabelsOf(x), label,
+                                        graph_.labels[AsIndex(label)].factors));
 }
 
 ValueId GraphWriter::Merge(ValueId x, LabelId label) {
   Op op = Make(OpKind::kMerge, {x});
   op.label = label;
-  const auto& factors = graph_.labels[static_cast<size_t>(label)].factors;
+  const auto& factors = graph_.labels[AsIndex(label)].factors;
   Labels labels;
   for (const LabelId at : LabelsOf(x)) {
     const auto factor = std::find(factors.begin(), factors.end(), at);
@@ -158,7 +159,7 @@ ValueId GraphWriter::Merge(ValueId x, LabelId label) {
 ValueId GraphWriter::Part(ValueId x, LabelId whole, size_t index) {
   Op op = Make(OpKind::kPart, {x});
   op.label = whole;
-  op.to = graph_.labels[static_cast<size_t>(whole)].parts[index];
+  op.to = graph_.labels[AsIndex(whole)].parts[index];
   op.index = static_cast<int64_t>(index);
   const LabelId to = op.to;
   return Append(std::move(op), Replaced(LabelsOf(x), whole, {{to}}));
@@ -190,13 +191,14 @@ ValueId GraphWriter::Identity(ValueId x) {
   return Append(Make(OpKind::kIdentity, {x}), LabelsOf(x));
 }
 
-ValueId GraphWriter::Anchored(ValueId value, std::string_view anchor) {
-  if (anchor.empty() || Producer(value).anchor == anchor) return value;
+ValueId GraphWriter::Constrained(ValueId value, std::string_view constraint) {
+  if (constraint.empty() || Producer(value).constraint == constraint)
+    return value;
   const Op& made = Producer(value);
-  if (!made.anchor.empty() || made.kind == OpKind::kInput) {
+  if (!made.constraint.empty() || made.kind == OpKind::kInput) {
     value = Identity(value);
   }
-  Producer(value).anchor = anchor;
+  Producer(value).constraint = constraint;
   return value;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "model/step_graph.h"
+#include "source/index.h"
 
 namespace shardc::step {
 
@@ -30,17 +31,14 @@ class GraphWriter {
 
   Graph& graph() { return graph_; }
   const Labels& LabelsOf(ValueId value) const {
-    return graph_.values[static_cast<size_t>(value)].labels;
+    return graph_.values[AsIndex(value)].labels;
   }
   bool Has(ValueId value, LabelId label) const;
   // The op whose result it is.
   Op& Producer(ValueId value) {
-    return graph_
-        .ops[static_cast<size_t>(producer_[static_cast<size_t>(value)])];
+    return graph_.ops[static_cast<size_t>(producer_[AsIndex(value)])];
   }
-  int32_t ProducerOf(ValueId value) const {
-    return producer_[static_cast<size_t>(value)];
-  }
+  int32_t ProducerOf(ValueId value) const { return producer_[AsIndex(value)]; }
 
   ValueId Input(Labels labels, bool integral = false);
   ValueId Einsum(ValueId a, ValueId b, Labels out);
@@ -67,7 +65,7 @@ class GraphWriter {
   // An op that the list above lacks; its result has `labels`.
   ValueId Append(Op op, Labels labels, bool integral = false);
   // The value's place; a value that is anchored elsewhere already is copied.
-  ValueId Anchored(ValueId value, std::string_view anchor);
+  ValueId Constrained(ValueId value, std::string_view constraint);
 
   static Labels Without(const Labels& labels, LabelId gone);
   static Labels Replaced(const Labels& labels, LabelId from,

@@ -26,7 +26,7 @@ void LabelTable::MakeCommon(std::span<const int64_t> dims) {
 
 LabelId LabelTable::New(std::string name, std::string_view semantic,
                         int64_t size) {
-  Label label;
+  DimLabel label;
   label.name = std::move(name);
   label.semantic = semantic;
   graph_.labels.push_back(std::move(label));
@@ -35,11 +35,11 @@ LabelId LabelTable::New(std::string name, std::string_view semantic,
 }
 
 LabelId LabelTable::OfParts(const std::vector<LabelId>& parts) {
-  return Composite(parts, "+", &Label::parts);
+  return Composite(parts, "+", &DimLabel::parts);
 }
 
 LabelId LabelTable::OfFactors(const std::vector<LabelId>& factors) {
-  return Composite(factors, " ", &Label::factors);
+  return Composite(factors, " ", &DimLabel::factors);
 }
 
 LabelId LabelTable::Of(const DescribedDim& dim) {
@@ -61,7 +61,7 @@ LabelId LabelTable::Named(std::string_view dim) const {
 
 LabelId LabelTable::Composite(const std::vector<LabelId>& of,
                               std::string_view between,
-                              std::vector<LabelId> Label::*made_of) {
+                              std::vector<LabelId> DimLabel::*made_of) {
   if (of.size() == 1) return of[0];
   std::string name;
   for (const LabelId one : of) {

@@ -13,6 +13,7 @@
 
 #include "model/model_description.h"
 #include "model/step_graph.h"
+#include "source/index.h"
 
 namespace shardc::step {
 
@@ -34,18 +35,14 @@ class LabelTable {
   LabelId Of(const DescribedDim& dim);
 
   // Of the description's dimensions the one at this place.
-  LabelId Dim(int32_t at) const { return dims_[static_cast<size_t>(at)]; }
-  int64_t SizeOf(LabelId label) const {
-    return sizes_[static_cast<size_t>(label)];
-  }
-  Label& operator[](LabelId label) {
-    return graph_.labels[static_cast<size_t>(label)];
-  }
+  LabelId Dim(int32_t at) const { return dims_[AsIndex(at)]; }
+  int64_t SizeOf(LabelId label) const { return sizes_[AsIndex(label)]; }
+  DimLabel& operator[](LabelId label) { return graph_.labels[AsIndex(label)]; }
 
  private:
   LabelId Named(std::string_view dim) const;
   LabelId Composite(const std::vector<LabelId>& of, std::string_view between,
-                    std::vector<LabelId> Label::*made_of);
+                    std::vector<LabelId> DimLabel::*made_of);
 
   const ModelDescription& description_;
   Graph& graph_;

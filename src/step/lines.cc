@@ -112,7 +112,7 @@ class Resolver {
     Line line;
     line.op = signature->op;
     line.name = described.op;
-    line.anchor = described.anchor;
+    line.constraint = described.constraint;
     line.described = &described;
     if (!Arguments(described, *signature, line)) return std::nullopt;
     const size_t given =

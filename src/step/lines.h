@@ -60,7 +60,7 @@ struct Line {
   std::vector<int32_t> results = {};
   std::vector<LineArgument> arguments = {};
   std::string name = {};  // as the report tells it: `linear q`
-  std::string anchor = {};
+  std::string constraint = {};
   const DescribedLine* described = nullptr;
 };
 

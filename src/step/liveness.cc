@@ -10,21 +10,21 @@
 #include <algorithm>
 #include <numeric>
 
+#include "source/index.h"
+
 namespace shardc::step {
 namespace {
 
-size_t At(int64_t i) { return static_cast<size_t>(i); }
-
-struct Home {
+struct HeldBuffer {
   int64_t begin = 0, end = 0;  // instructions
   int64_t bytes = 0;
   Held held = Held::kActivations;
 };
 
-class Houses {
+class BufferLiveness {
  public:
-  Houses(const Graph& graph, const Program& program, const Sizes& sizes,
-         const ElementBytes& bytes)
+  BufferLiveness(const Graph& graph, const Program& program, const Sizes& sizes,
+                 const ElementBytes& bytes)
       : graph_(graph), program_(program), sizes_(sizes), bytes_(bytes) {}
 
   std::vector<HeldBytes> Run() {
@@ -38,15 +38,15 @@ class Houses {
 
  private:
   const Value& ValueOf(int32_t slot) const {
-    return graph_.values[At(program_.slots[At(slot)].value)];
+    return graph_.values[AsIndex(program_.slots[AsIndex(slot)].value)];
   }
   int64_t BytesOf(int32_t slot) const {
-    const Slot& of = program_.slots[At(slot)];
+    const Slot& of = program_.slots[AsIndex(slot)];
     const Value& value = ValueOf(slot);
     int64_t width = bytes_.values;
     if (value.integral) width = kWholeBytes;
-    if (kinds_[At(of.value)] == Held::kMoments) width = bytes_.moments;
-    return width * LocalElements(program_.axes, value, of.layout, sizes_);
+    if (kinds_[AsIndex(of.value)] == Held::kMoments) width = bytes_.moments;
+    return width * LocalElements(program_.axes, value, of.sharding, sizes_);
   }
 
   void FindKinds() {
@@ -54,8 +54,8 @@ class Houses {
     stays_.assign(graph_.values.size(), 0);
     const auto set = [&](ValueId value, Held held, bool stays) {
       if (value < 0) return;
-      kinds_[At(value)] = held;
-      stays_[At(value)] = stays ? 1 : 0;
+      kinds_[AsIndex(value)] = held;
+      stays_[AsIndex(value)] = stays ? 1 : 0;
     };
     for (const Data& data : graph_.data) set(data.value, Held::kInputs, true);
     for (const Parameter& parameter : graph_.parameters) {
@@ -80,7 +80,7 @@ class Houses {
       --i;
       const Op& op = graph_.ops[i];
       if (op.micro < 0 || op.kind != OpKind::kAdd) continue;
-      if (kinds_[At(op.out)] != Held::kGradients) continue;
+      if (kinds_[AsIndex(op.out)] != Held::kGradients) continue;
       for (ValueId value : op.in) set(value, Held::kGradients, false);
     }
     set(graph_.loss, Held::kActivations, true);
@@ -120,9 +120,9 @@ class Houses {
   }
 
   bool SumsNothing(const Op& op) const {
-    const auto& out = graph_.values[At(op.out)].labels;
+    const auto& out = graph_.values[AsIndex(op.out)].labels;
     return std::all_of(op.in.begin(), op.in.end(), [&](ValueId value) {
-      const auto& labels = graph_.values[At(value)].labels;
+      const auto& labels = graph_.values[AsIndex(value)].labels;
       return std::all_of(labels.begin(), labels.end(), [&](LabelId label) {
         return std::find(out.begin(), out.end(), label) != out.end();
       });
@@ -132,12 +132,12 @@ class Houses {
   void FindViews() {
     home_.assign(program_.slots.size(), -1);
     for (const Instruction& step : program_.code) {
-      int32_t& home = home_[At(step.out)];
+      int32_t& home = home_[AsIndex(step.out)];
       home = step.out;
       if (step.kind != InstructionKind::kLocal) continue;
-      const int64_t place = PlaceOf(graph_.ops[At(step.op)]);
-      if (place < 0 || At(place) >= step.in.size()) continue;
-      home = home_[At(step.in[At(place)])];
+      const int64_t place = PlaceOf(graph_.ops[AsIndex(step.op)]);
+      if (place < 0 || AsIndex(place) >= step.in.size()) continue;
+      home = home_[AsIndex(step.in[AsIndex(place)])];
     }
   }
 
@@ -146,30 +146,30 @@ class Houses {
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& step = program_.code[i];
       const auto now = static_cast<int64_t>(i);
-      if (home_[At(step.out)] == step.out) {
-        Home& own = homes_[At(step.out)];
+      if (home_[AsIndex(step.out)] == step.out) {
+        HeldBuffer& own = homes_[AsIndex(step.out)];
         own.begin = now;
         own.bytes = BytesOf(step.out);
         own.held = HeldIn(step);
       }
       Reach(step.out, now);
       for (int32_t slot : step.in) Reach(slot, now);
-      const ValueId value = program_.slots[At(step.out)].value;
+      const ValueId value = program_.slots[AsIndex(step.out)].value;
       const bool input = step.kind == InstructionKind::kInput;
-      if (stays_[At(value)] == 0) continue;
-      if (input) homes_[At(step.out)].begin = 0;
-      if (input || program_.result[At(value)] == step.out) {
+      if (stays_[AsIndex(value)] == 0) continue;
+      if (input) homes_[AsIndex(step.out)].begin = 0;
+      if (input || program_.result[AsIndex(value)] == step.out) {
         Reach(step.out, last_);
       }
     }
   }
   void Reach(int32_t slot, int64_t instruction) {
-    Home& home = homes_[At(home_[At(slot)])];
+    HeldBuffer& home = homes_[AsIndex(home_[AsIndex(slot)])];
     home.end = std::max(home.end, instruction);
   }
 
   Held HeldIn(const Instruction& step) const {
-    const Held held = kinds_[At(program_.slots[At(step.out)].value)];
+    const Held held = kinds_[AsIndex(program_.slots[AsIndex(step.out)].value)];
     const bool copy = held == Held::kParameters &&
                       step.kind != InstructionKind::kInput &&
                       step.kind != InstructionKind::kLocal;
@@ -183,13 +183,14 @@ class Houses {
       const bool local = step.kind == InstructionKind::kLocal;
       const bool reduces = step.kind == InstructionKind::kCollective &&
                            step.collective == Collective::kAllReduce;
-      if (home_[At(step.out)] != step.out ||
-          !(reduces || (local && IsElementwise(graph_.ops[At(step.op)])))) {
+      if (home_[AsIndex(step.out)] != step.out ||
+          !(reduces ||
+            (local && IsElementwise(graph_.ops[AsIndex(step.op)])))) {
         continue;
       }
-      Home& own = homes_[At(step.out)];
+      HeldBuffer& own = homes_[AsIndex(step.out)];
       for (int32_t slot : step.in) {
-        Home& other = homes_[At(home_[At(slot)])];
+        HeldBuffer& other = homes_[AsIndex(home_[AsIndex(slot)])];
         if (other.end != static_cast<int64_t>(i) || other.bytes != own.bytes) {
           continue;
         }
@@ -203,13 +204,13 @@ class Houses {
   std::vector<HeldBytes> Sums() const {
     std::vector<HeldBytes> out(program_.code.size() + 1);
     for (size_t slot = 0; slot < homes_.size(); ++slot) {
-      const Home& home = homes_[slot];
+      const HeldBuffer& home = homes_[slot];
       if (home_[slot] != static_cast<int32_t>(slot) || home.end < home.begin) {
         continue;
       }
       const auto held = static_cast<size_t>(home.held);
-      out[At(home.begin)][held] += home.bytes;
-      out[At(home.end) + 1][held] -= home.bytes;
+      out[AsIndex(home.begin)][held] += home.bytes;
+      out[AsIndex(home.end) + 1][held] -= home.bytes;
     }
     for (size_t i = 1; i < out.size(); ++i) {
       for (size_t held = 0; held < kHeldCount; ++held) {
@@ -225,10 +226,10 @@ class Houses {
   const Sizes& sizes_;
   const ElementBytes bytes_;
   int64_t last_ = 0;
-  std::vector<Held> kinds_;    // by value
-  std::vector<char> stays_;    // by value: to the end
-  std::vector<int32_t> home_;  // by slot: of views, whose they are
-  std::vector<Home> homes_;    // by slot
+  std::vector<Held> kinds_;        // by value
+  std::vector<char> stays_;        // by value: to the end
+  std::vector<int32_t> home_;      // by slot: of views, whose they are
+  std::vector<HeldBuffer> homes_;  // by slot
 };
 
 }  // namespace
@@ -246,7 +247,7 @@ int64_t TotalOf(const HeldBytes& bytes) {
 
 std::vector<HeldBytes> HeldOver(const Graph& graph, const Program& program,
                                 const Sizes& sizes, const ElementBytes& bytes) {
-  return Houses(graph, program, sizes, bytes).Run();
+  return BufferLiveness(graph, program, sizes, bytes).Run();
 }
 
 PeakMemory PeakOf(const Graph& graph, const Program& program,

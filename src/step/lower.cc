@@ -14,23 +14,22 @@
 #include <string_view>
 #include <utility>
 
+#include "source/index.h"
 #include "step/factors.h"
 #include "step/weights.h"
 
 namespace shardc::step {
 namespace {
 
-size_t At(int64_t i) { return static_cast<size_t>(i); }
-
-struct Wish {
-  std::optional<Layout> layout;
+struct PreferredSharding {
+  std::optional<Sharding> sharding;
   bool gradient = false;
 };
 
 // How an op that is run again was lowered the first time.
 struct Lowered {
-  std::vector<Layout> operands;
-  Layout result;
+  std::vector<Sharding> operands;
+  Sharding result;
   AxisList maxima;
 };
 
@@ -54,10 +53,10 @@ class Lowerer {
       Fail("the mesh has more axes than a step's program can name", "", "");
       return std::nullopt;
     }
-    settings_.data = out_.axes.SetOf(request_.anchors.data);
+    settings_.data = out_.axes.SetOf(request_.constraints.data);
     copies_.resize(graph_.values.size());
     FindFixed();
-    FindWishes();
+    PropagatePreferred();
     out_.slots.reserve(graph_.ops.size() * 2);
     out_.code.reserve(graph_.ops.size() * 2);
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -75,33 +74,36 @@ class Lowerer {
     why_ = {std::move(message), std::move(op), std::move(axis)};
     return false;
   }
-  const Value& ValueOf(ValueId value) const { return graph_.values[At(value)]; }
+  const Value& ValueOf(ValueId value) const {
+    return graph_.values[AsIndex(value)];
+  }
 
   // Values that lie as their parameter does.
   void FindFixed() {
     fixed_.assign(graph_.values.size(), -1);
     const auto fix = [&](const std::vector<ValueId>& values) {
       for (size_t i = 0; i < values.size(); ++i) {
-        if (values[i] >= 0) fixed_[At(values[i])] = static_cast<int32_t>(i);
+        if (values[i] >= 0)
+          fixed_[AsIndex(values[i])] = static_cast<int32_t>(i);
       }
     };
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
       const ValueId value = graph_.parameters[i].value;
-      fixed_[At(value)] = static_cast<int32_t>(i);
+      fixed_[AsIndex(value)] = static_cast<int32_t>(i);
     }
     fix(graph_.gradients);
     fix(graph_.updated);
     for (const auto* list : {&graph_.moments, &graph_.updated_moments}) {
       for (size_t i = 0; i < list->size(); ++i) {
         for (ValueId value : {(*list)[i].first, (*list)[i].second}) {
-          if (value >= 0) fixed_[At(value)] = static_cast<int32_t>(i);
+          if (value >= 0) fixed_[AsIndex(value)] = static_cast<int32_t>(i);
         }
       }
     }
     FixGradients();
     parameter_.resize(graph_.parameters.size());
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
-      parameter_[i] = ParameterLayout(i);
+      parameter_[i] = ParameterSharding(i);
     }
   }
 
@@ -114,16 +116,16 @@ class Lowerer {
     }
     for (const Op& op : graph_.ops) {
       constexpr std::string_view kGradient = "grad:";
-      if (op.micro < 0 || !op.anchor.starts_with(kGradient)) continue;
+      if (op.micro < 0 || !op.constraint.starts_with(kGradient)) continue;
       const auto found = known.find(
-          {std::string_view(op.anchor).substr(kGradient.size()), op.layer});
-      if (found != known.end()) fixed_[At(op.out)] = found->second;
+          {std::string_view(op.constraint).substr(kGradient.size()), op.layer});
+      if (found != known.end()) fixed_[AsIndex(op.out)] = found->second;
     }
   }
 
-  Layout ParameterLayout(size_t i) const {
+  Sharding ParameterSharding(size_t i) const {
     const Value& value = ValueOf(graph_.parameters[i].value);
-    Layout out;
+    Sharding out;
     out.rank = static_cast<uint8_t>(std::min(value.labels.size(), kMaxRank));
     if (i >= request_.parameters.size()) return out;
     const Spec& spec = request_.parameters[i];
@@ -134,74 +136,78 @@ class Lowerer {
   }
 
   // The layout that an op's result is brought to.
-  std::optional<Layout> AnchorOf(const Op& op) {
-    const int32_t fixed = fixed_[At(op.out)];
-    if (fixed >= 0) return parameter_[At(fixed)];
-    if (op.anchor.empty()) return std::nullopt;
-    if (op.phase != Phase::kForward && IsForwardOnly(op.anchor)) {
+  std::optional<Sharding> ConstraintOf(const Op& op) {
+    const int32_t fixed = fixed_[AsIndex(op.out)];
+    if (fixed >= 0) return parameter_[AsIndex(fixed)];
+    if (op.constraint.empty()) return std::nullopt;
+    if (op.phase != Phase::kForward && IsForwardOnly(op.constraint)) {
       return std::nullopt;
     }
-    return AnchorLayout(request_.anchors, out_.axes, graph_, request_.sizes,
-                        op.anchor, ValueOf(op.out).labels, out_.notes);
+    return ConstrainedSharding(request_.constraints, out_.axes, graph_,
+                               request_.sizes, op.constraint,
+                               ValueOf(op.out).labels, out_.notes);
   }
 
-  void FindWishes() {
+  void PropagatePreferred() {
     const size_t values = graph_.values.size();
     std::vector<int32_t> consumers(values, 0);
     // What reads a value that is computed anew reads the value.
     std::vector<ValueId> first(values);
     for (size_t v = 0; v < values; ++v) first[v] = static_cast<ValueId>(v);
     for (const Op& op : graph_.ops) {
-      if (op.again >= 0) first[At(op.out)] = graph_.ops[At(op.again)].out;
+      if (op.recompute_of >= 0)
+        first[AsIndex(op.out)] = graph_.ops[AsIndex(op.recompute_of)].out;
     }
     for (const Op& op : graph_.ops) {
-      if (op.again >= 0) continue;
-      for (ValueId value : op.in) ++consumers[At(first[At(value)])];
+      if (op.recompute_of >= 0) continue;
+      for (ValueId value : op.in) ++consumers[AsIndex(first[AsIndex(value)])];
     }
-    wishes_.resize(values);
-    anchored_.assign(values, 0);
+    preferred_.resize(values);
+    constrained_.assign(values, 0);
     is_gradient_.assign(values, 0);
     for (ValueId value : graph_.gradients) {
-      if (value >= 0) is_gradient_[At(value)] = 1;
+      if (value >= 0) is_gradient_[AsIndex(value)] = 1;
     }
     for (const Op& op : graph_.ops) {
       const bool of_micro = op.micro >= 0 && op.phase == Phase::kBackward;
-      if (of_micro && fixed_[At(op.out)] >= 0) is_gradient_[At(op.out)] = 1;
+      if (of_micro && fixed_[AsIndex(op.out)] >= 0)
+        is_gradient_[AsIndex(op.out)] = 1;
     }
     for (size_t i = graph_.ops.size(); i > 0;) {
       --i;
       const Op& op = graph_.ops[i];
-      if (op.again >= 0) continue;
-      Wish& own = wishes_[At(op.out)];
-      if (std::optional<Layout> anchor = AnchorOf(op)) {
-        own = {anchor, is_gradient_[At(op.out)] != 0};
-        anchored_[At(op.out)] = 1;
+      if (op.recompute_of >= 0) continue;
+      PreferredSharding& own = preferred_[AsIndex(op.out)];
+      if (std::optional<Sharding> constraint = ConstraintOf(op)) {
+        own = {constraint, is_gradient_[AsIndex(op.out)] != 0};
+        constrained_[AsIndex(op.out)] = 1;
       }
-      if (!own.layout.has_value() || !RuleOf(op.kind).passes_wish) continue;
+      if (!own.sharding.has_value() || !RuleOf(op.kind).passes_preference)
+        continue;
       for (ValueId value : op.in) {
         const bool alike =
             ValueOf(value).labels.size() == ValueOf(op.out).labels.size() ||
             RuleOf(op.kind).structural;
-        const ValueId own_value = first[At(value)];
-        if (!alike || consumers[At(own_value)] != 1) continue;
+        const ValueId own_value = first[AsIndex(value)];
+        if (!alike || consumers[AsIndex(own_value)] != 1) continue;
         if (op.kind == OpKind::kAdd &&
             ValueOf(value).labels != ValueOf(op.out).labels) {
           continue;
         }
         if (value != op.in[0] && op.kind != OpKind::kAdd) continue;
-        wishes_[At(own_value)] = {
-            PullBack(graph_, op, out_.axes, request_.sizes, *own.layout),
+        preferred_[AsIndex(own_value)] = {
+            PullBack(graph_, op, out_.axes, request_.sizes, *own.sharding),
             own.gradient};
       }
     }
     lowered_.resize(graph_.ops.size());
-    repeated_.assign(graph_.ops.size(), 0);
+    is_recomputed_.assign(graph_.ops.size(), 0);
     for (const Op& op : graph_.ops) {
-      if (op.again < 0) continue;
-      repeated_[At(op.again)] = 1;
-      const ValueId of = graph_.ops[At(op.again)].out;
-      wishes_[At(op.out)] = wishes_[At(of)];
-      anchored_[At(op.out)] = anchored_[At(of)];
+      if (op.recompute_of < 0) continue;
+      is_recomputed_[AsIndex(op.recompute_of)] = 1;
+      const ValueId of = graph_.ops[AsIndex(op.recompute_of)].out;
+      preferred_[AsIndex(op.out)] = preferred_[AsIndex(of)];
+      constrained_[AsIndex(op.out)] = constrained_[AsIndex(of)];
     }
   }
 
@@ -213,42 +219,42 @@ class Lowerer {
     for (std::vector<int32_t>& copies : copies_) {
       std::erase_if(copies, [&](int32_t slot) {
         return slot < static_cast<int32_t>(gathered_.size()) &&
-               gathered_[At(slot)];
+               gathered_[AsIndex(slot)];
       });
     }
   }
 
-  int32_t NewSlot(ValueId value, const Layout& layout, bool gathered) {
-    out_.slots.push_back({value, layout});
+  int32_t NewSlot(ValueId value, const Sharding& sharding, bool gathered) {
+    out_.slots.push_back({value, sharding});
     gathered_.push_back(gathered);
     return static_cast<int32_t>(out_.slots.size() - 1);
   }
 
-  const Layout& LayoutOf(int32_t slot) const {
-    return out_.slots[At(slot)].layout;
+  const Sharding& ShardingOf(int32_t slot) const {
+    return out_.slots[AsIndex(slot)].sharding;
   }
 
   // The slot in which consumers see a value.
-  int32_t Seen(ValueId value) const { return copies_[At(value)].front(); }
+  int32_t Seen(ValueId value) const { return copies_[AsIndex(value)].front(); }
 
   // From a slot to a layout, by slices and collectives.
-  int32_t EmitMoves(int32_t from, const Layout& to) {
-    bool gathered = gathered_[At(from)];
-    for (const Move& move : PlanMoves(LayoutOf(from), to)) {
-      const ValueId value = out_.slots[At(from)].value;
-      gathered = gathered || (move.kind == InstructionKind::kCollective &&
-                              (move.collective == Collective::kAllGather ||
-                               move.collective == Collective::kAllToAll ||
-                               move.collective == Collective::kPpermute));
-      const int32_t slot = NewSlot(value, move.after, gathered);
-      out_.code.push_back({.kind = move.kind,
+  int32_t EmitCollectives(int32_t from, const Sharding& to) {
+    bool gathered = gathered_[AsIndex(from)];
+    for (const ReshardStep& step : PlanReshard(ShardingOf(from), to)) {
+      const ValueId value = out_.slots[AsIndex(from)].value;
+      gathered = gathered || (step.kind == InstructionKind::kCollective &&
+                              (step.collective == Collective::kAllGather ||
+                               step.collective == Collective::kAllToAll ||
+                               step.collective == Collective::kPpermute));
+      const int32_t slot = NewSlot(value, step.after, gathered);
+      out_.code.push_back({.kind = step.kind,
                            .op = op_,
                            .in = {from},
                            .out = slot,
-                           .axes = move.axes,
-                           .dim = move.dim,
-                           .other = move.other,
-                           .collective = move.collective,
+                           .axes = step.axes,
+                           .dim = step.dim,
+                           .other = step.other,
+                           .collective = step.collective,
                            .max = false});
       from = slot;
     }
@@ -256,16 +262,16 @@ class Lowerer {
   }
 
   // A slot of the value that lies so.
-  int32_t Bring(ValueId value, const Layout& to) {
-    std::vector<int32_t>& copies = copies_[At(value)];
+  int32_t Reshard(ValueId value, const Sharding& to) {
+    std::vector<int32_t>& copies = copies_[AsIndex(value)];
     int32_t best = -1;
-    MoveCost least;
+    ReshardCost least;
     for (int32_t slot : copies) {
-      const Layout& from = LayoutOf(slot);
+      const Sharding& from = ShardingOf(slot);
       if (from == to) return slot;
       if ((to.partial & ~from.partial) != 0) continue;
-      const MoveCost cost =
-          CostOf(PlanMoves(from, to), out_.axes, ValueOf(value), from,
+      const ReshardCost cost =
+          CostOf(PlanReshard(from, to), out_.axes, ValueOf(value), from,
                  request_.sizes, request_.element_bytes);
       if (best < 0 || cost.bytes < least.bytes ||
           (cost.bytes == least.bytes && cost.collectives < least.collectives)) {
@@ -273,8 +279,8 @@ class Lowerer {
         least = cost;
       }
     }
-    const AxisSet before = LayoutOf(best).partial;
-    const int32_t out = EmitMoves(best, to);
+    const AxisSet before = ShardingOf(best).partial;
+    const int32_t out = EmitCollectives(best, to);
     // Once reduced, nobody reduces it again.
     if (before != 0 && to.partial == 0) {
       copies.insert(copies.begin(), out);
@@ -296,16 +302,17 @@ class Lowerer {
       return true;
     }
     if (op.kind == OpKind::kRoll && op.fn.empty() && LowerRoll(op)) return true;
-    if (op.again >= 0) return LowerAgain(op, lowered_[At(op.again)]);
+    if (op.recompute_of >= 0)
+      return LowerRecomputed(op, lowered_[AsIndex(op.recompute_of)]);
     return RuleOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
   }
 
   // As the first time, so that it sends what was sent then.
-  bool LowerAgain(const Op& op, const Lowered& first) {
+  bool LowerRecomputed(const Op& op, const Lowered& first) {
     std::vector<int32_t> operands;
     operands.reserve(op.in.size());
     for (size_t i = 0; i < op.in.size(); ++i) {
-      operands.push_back(Bring(op.in[i], first.operands[i]));
+      operands.push_back(Reshard(op.in[i], first.operands[i]));
     }
     Finish(op, std::move(operands), first.result, first.maxima);
     return true;
@@ -317,76 +324,77 @@ class Lowerer {
     std::vector<std::pair<AxisSet, std::vector<int32_t>>> groups;
     for (ValueId value : op.in) {
       const int32_t slot = Seen(value);
-      const AxisSet pending = LayoutOf(slot).partial;
+      const AxisSet partial = ShardingOf(slot).partial;
       auto found = std::find_if(
           groups.begin(), groups.end(),
-          [&](const auto& group) { return group.first == pending; });
+          [&](const auto& group) { return group.first == partial; });
       if (found == groups.end()) {
-        groups.emplace_back(pending, std::vector<int32_t>{});
+        groups.emplace_back(partial, std::vector<int32_t>{});
         found = groups.end() - 1;
       }
       found->second.push_back(slot);
     }
     std::vector<int32_t> sums;
-    for (auto& [pending, slots] : groups) {
-      Layout layout;
-      layout.partial = pending;
-      if (groups.size() == 1) return Finish(op, std::move(slots), layout, {});
-      const int32_t sum = NewSlot(op.out, layout, false);
+    for (auto& [partial, slots] : groups) {
+      Sharding sharding;
+      sharding.partial = partial;
+      if (groups.size() == 1) return Finish(op, std::move(slots), sharding, {});
+      const int32_t sum = NewSlot(op.out, sharding, false);
       out_.code.push_back({.kind = InstructionKind::kLocal,
                            .op = op_,
                            .in = std::move(slots),
                            .out = sum,
                            .axes = {}});
-      layout.partial = 0;
-      sums.push_back(EmitMoves(sum, layout));
+      sharding.partial = 0;
+      sums.push_back(EmitCollectives(sum, sharding));
     }
-    Finish(op, std::move(sums), Layout{}, {});
+    Finish(op, std::move(sums), Sharding{}, {});
   }
 
   bool LowerInput(const Op& op) {
-    Layout layout;
-    layout.rank = static_cast<uint8_t>(ValueOf(op.out).labels.size());
-    const Wish& wish = wishes_[At(op.out)];
-    if (wish.layout.has_value()) layout = *wish.layout;
-    if (!Divides(op, layout)) return false;
-    const int32_t slot = NewSlot(op.out, layout, false);
+    Sharding sharding;
+    sharding.rank = static_cast<uint8_t>(ValueOf(op.out).labels.size());
+    const PreferredSharding& preferred = preferred_[AsIndex(op.out)];
+    if (preferred.sharding.has_value()) sharding = *preferred.sharding;
+    if (!Divides(op, sharding)) return false;
+    const int32_t slot = NewSlot(op.out, sharding, false);
     out_.code.push_back({.kind = InstructionKind::kInput,
                          .op = op_,
                          .in = {},
                          .out = slot,
                          .axes = {}});
-    copies_[At(op.out)] = {slot};
+    copies_[AsIndex(op.out)] = {slot};
     return true;
   }
 
-  bool Divides(const Op& op, const Layout& layout) {
+  bool Divides(const Op& op, const Sharding& sharding) {
     const Value& value = ValueOf(op.out);
-    for (size_t d = 0; d < layout.rank; ++d) {
-      const int64_t size = request_.sizes[At(value.labels[d])];
-      if (size % out_.axes.Parts(layout.dims[d]) != 0) {
-        return Fail("dimension " + graph_.labels[At(value.labels[d])].name +
-                        " of " + std::to_string(size) + " does not divide by " +
-                        GroupText(out_.axes.Group(layout.dims[d])),
-                    op.name, out_.axes.names[layout.dims[d].back()]);
+    for (size_t d = 0; d < sharding.rank; ++d) {
+      const int64_t size = request_.sizes[AsIndex(value.labels[d])];
+      if (size % out_.axes.Parts(sharding.dims[d]) != 0) {
+        return Fail("dimension " +
+                        graph_.labels[AsIndex(value.labels[d])].name + " of " +
+                        std::to_string(size) + " does not divide by " +
+                        GroupText(out_.axes.Group(sharding.dims[d])),
+                    op.name, out_.axes.names[sharding.dims[d].back()]);
       }
     }
     return true;
   }
 
-  const Layout* WantedOf(const Op& op) const {
-    const Wish& wish = wishes_[At(op.out)];
-    return wish.layout.has_value() ? &*wish.layout : nullptr;
+  const Sharding* WantedOf(const Op& op) const {
+    const PreferredSharding& preferred = preferred_[AsIndex(op.out)];
+    return preferred.sharding.has_value() ? &*preferred.sharding : nullptr;
   }
 
   bool LowerStructural(const Op& op) {
-    const Layout from = LayoutOf(Seen(op.in[0]));
-    Layout have = from;
+    const Sharding from = ShardingOf(Seen(op.in[0]));
+    Sharding have = from;
     // Repeating makes more of what is pending: it is reduced before.
     if (op.kind == OpKind::kRepeat) have.partial = 0;
     const Structural passed =
         PassThrough(graph_, op, out_.axes, request_.sizes, have, WantedOf(op));
-    const int32_t operand = Bring(op.in[0], passed.operand);
+    const int32_t operand = Reshard(op.in[0], passed.operand);
     Finish(op, {operand}, passed.result, {});
     return true;
   }
@@ -396,15 +404,17 @@ class Lowerer {
   bool LowerRoll(const Op& op) {
     const int32_t from = Seen(op.in[0]);
     const std::vector<LabelId>& labels = ValueOf(op.out).labels;
-    const size_t d = static_cast<size_t>(
-        std::find(labels.begin(), labels.end(), op.label) - labels.begin());
-    const Layout layout = LayoutOf(from);
-    const AxisList& axes = layout.dims[d];
-    if (axes.empty() || out_.axes.Parts(axes) != request_.sizes[At(op.label)]) {
+    const size_t d = AsIndex(std::find(labels.begin(), labels.end(), op.label) -
+                             labels.begin());
+    const Sharding sharding = ShardingOf(from);
+    const AxisList& axes = sharding.dims[d];
+    if (axes.empty() ||
+        out_.axes.Parts(axes) != request_.sizes[AsIndex(op.label)]) {
       return false;
     }
-    if (repeated_[At(op_)] != 0) lowered_[At(op_)] = {{layout}, layout, {}};
-    const int32_t slot = NewSlot(op.out, layout, false);
+    if (is_recomputed_[AsIndex(op_)] != 0)
+      lowered_[AsIndex(op_)] = {{sharding}, sharding, {}};
+    const int32_t slot = NewSlot(op.out, sharding, false);
     out_.code.push_back({.kind = InstructionKind::kCollective,
                          .op = op_,
                          .in = {from},
@@ -415,7 +425,7 @@ class Lowerer {
                          .collective = Collective::kPpermute,
                          .max = false,
                          .shift = op.sign});
-    copies_[At(op.out)] = {slot};
+    copies_[AsIndex(op.out)] = {slot};
     return true;
   }
 
@@ -429,19 +439,19 @@ class Lowerer {
                       .operands = {},
                       .result = &ValueOf(op.out),
                       .wanted = WantedOf(op),
-                      .gradient = wishes_[At(op.out)].gradient};
+                      .gradient = preferred_[AsIndex(op.out)].gradient};
     question.operands.reserve(op.in.size());
     for (size_t i = 0; i < op.in.size(); ++i) {
       const ValueId value = op.in[i];
       OperandView view{
           .value = &ValueOf(value),
-          .layout = &LayoutOf(Seen(value)),
+          .sharding = &ShardingOf(Seen(value)),
           .copies = {},
-          .weight = weight_[At(value)] != 0,
+          .weight = weight_[AsIndex(value)] != 0,
           .repeated = std::find(op.in.begin(), op.in.begin() + int64_t(i),
                                 value) != op.in.begin() + int64_t(i)};
-      for (int32_t slot : copies_[At(value)]) {
-        view.copies.push_back(&LayoutOf(slot));
+      for (int32_t slot : copies_[AsIndex(value)]) {
+        view.copies.push_back(&ShardingOf(slot));
       }
       question.operands.push_back(std::move(view));
     }
@@ -449,21 +459,22 @@ class Lowerer {
     std::vector<int32_t> operands;
     operands.reserve(op.in.size());
     for (size_t i = 0; i < op.in.size(); ++i) {
-      operands.push_back(Bring(op.in[i], answer.operands[i]));
+      operands.push_back(Reshard(op.in[i], answer.operands[i]));
     }
-    for (Clash clash : answer.clashes) {
-      clash.op = op_;
-      out_.clashes.push_back(std::move(clash));
+    for (ShardingConflict conflict : answer.conflicts) {
+      conflict.op = op_;
+      out_.conflicts.push_back(std::move(conflict));
     }
     Finish(op, std::move(operands), answer.result, answer.maxima);
     return true;
   }
 
-  void Finish(const Op& op, std::vector<int32_t> operands, const Layout& result,
-              const AxisList& maxima) {
-    if (repeated_[At(op_)] != 0) {
-      Lowered& of = lowered_[At(op_)];
-      for (int32_t operand : operands) of.operands.push_back(LayoutOf(operand));
+  void Finish(const Op& op, std::vector<int32_t> operands,
+              const Sharding& result, const AxisList& maxima) {
+    if (is_recomputed_[AsIndex(op_)] != 0) {
+      Lowered& of = lowered_[AsIndex(op_)];
+      for (int32_t operand : operands)
+        of.operands.push_back(ShardingOf(operand));
       of.result = result;
       of.maxima = maxima;
     }
@@ -486,22 +497,22 @@ class Lowerer {
                            .max = true});
       slot = reduced;
     }
-    if (anchored_[At(op.out)] != 0) {
-      slot = EmitMoves(slot, *wishes_[At(op.out)].layout);
+    if (constrained_[AsIndex(op.out)] != 0) {
+      slot = EmitCollectives(slot, *preferred_[AsIndex(op.out)].sharding);
       // Where it is brought to is where it lies, not a copy.
-      gathered_[At(slot)] = false;
+      gathered_[AsIndex(slot)] = false;
     }
-    copies_[At(op.out)] = {slot};
+    copies_[AsIndex(op.out)] = {slot};
   }
 
   // Nothing that leaves the step is pending.
   void FinishResults() {
     const auto finish = [&](ValueId value) {
-      if (value < 0 || copies_[At(value)].empty()) return;
-      Layout layout = LayoutOf(Seen(value));
-      if (layout.partial == 0) return;
-      layout.partial = 0;
-      Bring(value, layout);
+      if (value < 0 || copies_[AsIndex(value)].empty()) return;
+      Sharding sharding = ShardingOf(Seen(value));
+      if (sharding.partial == 0) return;
+      sharding.partial = 0;
+      Reshard(value, sharding);
     };
     op_ = -1;
     finish(graph_.loss);
@@ -525,12 +536,12 @@ class Lowerer {
   const std::vector<char> weight_;            // by value
   std::vector<bool> gathered_;                // by slot
   std::vector<int32_t> fixed_;  // by value: the parameter it lies as, or -1
-  std::vector<Layout> parameter_;
-  std::vector<Wish> wishes_;    // by value
-  std::vector<char> anchored_;  // by value: the wish is an anchor
+  std::vector<Sharding> parameter_;
+  std::vector<PreferredSharding> preferred_;  // by value
+  std::vector<char> constrained_;             // by value: the wish is an anchor
   std::vector<char> is_gradient_;
-  std::vector<char> repeated_;    // by op
-  std::vector<Lowered> lowered_;  // by op that is run again
+  std::vector<char> is_recomputed_;  // by op
+  std::vector<Lowered> lowered_;     // by op that is run again
 };
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "model/mesh.h"
-#include "step/anchors.h"
 #include "step/choose.h"
+#include "step/constraints.h"
 #include "step/program.h"
 
 namespace shardc::step {
@@ -22,7 +22,7 @@ struct LowerRequest {
   // Copies that forward gathered serve backward too.
   bool keep_gathered = false;
   std::vector<Spec> parameters = {};  // by Graph::parameters, as stored
-  AnchorAxes anchors = {};
+  ShardingConstraints constraints = {};
 };
 
 // Why there is no program.

@@ -9,11 +9,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "source/index.h"
+
 namespace shardc::step {
 namespace {
 
-const Label& At(GraphWriter& write, LabelId label) {
-  return write.graph().labels[static_cast<size_t>(label)];
+const DimLabel& At(GraphWriter& write, LabelId label) {
+  return write.graph().labels[AsIndex(label)];
 }
 
 bool Holds(const Labels& labels, LabelId label) {
@@ -161,7 +163,7 @@ ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
   op.counts = {count};
   const ValueId chosen =
       write.Append(std::move(op), write.LabelsOf(choice), true);
-  write.Producer(chosen).anchor = "sel";
+  write.Producer(chosen).constraint = "sel";
   return chosen;
 }
 
@@ -352,9 +354,9 @@ ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
   ValueId shares = kNoValue;
   if (routed.before) shares = write.Times(slots, routed.weights);
   ValueId sent = write.Einsum(routed.before ? shares : slots, x, rows);
-  write.Producer(sent).anchor = "moe_tok";
+  write.Producer(sent).constraint = "moe_tok";
   sent = write.Identity(sent);
-  write.Producer(sent).anchor = "moe_exp";
+  write.Producer(sent).constraint = "moe_exp";
   ValueId gate = kNoValue, up = kNoValue;
   if (weights.gate_up != kNoValue) {
     const ValueId fused =
@@ -362,21 +364,21 @@ ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
     const LabelId half = HalvesLabel(write, fused, weights.down);
     gate = write.Index(fused, half, 0);
     up = write.Index(fused, half, 1);
-    write.Producer(gate).anchor = "moe_mlp";
-    write.Producer(up).anchor = "moe_mlp";
+    write.Producer(gate).constraint = "moe_mlp";
+    write.Producer(up).constraint = "moe_mlp";
   } else {
     gate = Linear(write, sent, Apart(write, weights.gate, experts), kNoValue);
-    write.Producer(gate).anchor = "moe_mlp";
+    write.Producer(gate).constraint = "moe_mlp";
     up = Linear(write, sent, Apart(write, weights.up, experts), kNoValue);
-    write.Producer(up).anchor = "moe_mlp";
+    write.Producer(up).constraint = "moe_mlp";
   }
   const ValueId inner = Gated(write, gate, up, activation);
-  write.Producer(inner).anchor = "moe_mlp";
+  write.Producer(inner).constraint = "moe_mlp";
   ValueId made = Linear(write, inner, Apart(write, weights.down, experts),
                         weights.down_bias);
-  write.Producer(made).anchor = "moe_exp";
+  write.Producer(made).constraint = "moe_exp";
   made = write.Identity(made);
-  write.Producer(made).anchor = "moe_tok";
+  write.Producer(made).constraint = "moe_tok";
   if (!routed.before) shares = write.Times(slots, routed.weights);
   return write.Einsum(routed.before ? slots : shares, made, write.LabelsOf(x));
 }

@@ -8,23 +8,25 @@
 
 #include <algorithm>
 
+#include "source/index.h"
+
 namespace shardc::step {
 namespace {
 
 constexpr OpRule kInput{};
 constexpr OpRule kEinsum{.linear = Linear::kEach};
-constexpr OpRule kAdd{.linear = Linear::kTogether, .passes_wish = true};
+constexpr OpRule kAdd{.linear = Linear::kTogether, .passes_preference = true};
 constexpr OpRule kLinear{.linear = Linear::kFirst};
-constexpr OpRule kPassing{.linear = Linear::kFirst, .passes_wish = true};
+constexpr OpRule kPassing{.linear = Linear::kFirst, .passes_preference = true};
 constexpr OpRule kSecond{.linear = Linear::kSecond};
-constexpr OpRule kNonlinear{.linear = Linear::kNone, .passes_wish = true};
+constexpr OpRule kNonlinear{.linear = Linear::kNone, .passes_preference = true};
 constexpr OpRule kMax{.linear = Linear::kNone};
 constexpr OpRule kWhole{.linear = Linear::kFirst, .needs_label = true};
-constexpr OpRule kTurned{
-    .linear = Linear::kFirst, .needs_label = true, .passes_wish = true};
+constexpr OpRule kRopeLike{
+    .linear = Linear::kFirst, .needs_label = true, .passes_preference = true};
 constexpr OpRule kChosen{.linear = Linear::kNone, .needs_label = true};
 constexpr OpRule kStructural{
-    .linear = Linear::kFirst, .structural = true, .passes_wish = true};
+    .linear = Linear::kFirst, .structural = true, .passes_preference = true};
 
 // By OpKind.
 constexpr const OpRule* kRules[] = {
@@ -48,7 +50,7 @@ constexpr const OpRule* kRules[] = {
     &kWhole,       // kUnindex
     &kPassing,     // kRename
     &kLinear,      // kIdentity
-    &kTurned,      // kRope
+    &kRopeLike,    // kRope
     &kMax,         // kMask
     &kStructural,  // kRepeat
     &kStructural,  // kGroupSum
@@ -58,7 +60,7 @@ constexpr const OpRule* kRules[] = {
     &kPassing,     // kDropout
     &kMax,         // kCacheWrite
     &kMax,         // kAdamW
-    &kTurned,      // kRoll
+    &kRopeLike,    // kRoll
     &kMax,         // kDistance
 };
 static_assert(std::size(kRules) == static_cast<size_t>(OpKind::kDistance) + 1);
@@ -93,7 +95,7 @@ const OpRule& RuleOf(OpKind kind) { return *kRules[static_cast<size_t>(kind)]; }
 
 bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out) {
   const auto labels_of = [&](ValueId value) -> const std::vector<LabelId>& {
-    return graph.values[static_cast<size_t>(value)].labels;
+    return graph.values[AsIndex(value)].labels;
   };
   const bool renames = op.kind == OpKind::kRename;
   out.count = 0;
@@ -107,7 +109,7 @@ bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out) {
       const int8_t at = Find(out, old ? op.to : labels[d]);
       if (at < 0) return false;
       out.of[i][d] = at;
-      in_operands[static_cast<size_t>(at)] = true;
+      in_operands[AsIndex(at)] = true;
     }
   }
   const std::vector<LabelId>& result = labels_of(op.out);
@@ -116,7 +118,7 @@ bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out) {
     const int8_t at = Find(out, result[d]);
     if (at < 0) return false;
     out.result[d] = at;
-    in_result[static_cast<size_t>(at)] = true;
+    in_result[AsIndex(at)] = true;
   }
   for (size_t i = 0; i < out.count; ++i) {
     out.labels[i].kind =

@@ -36,7 +36,7 @@ struct OpRule {
   bool structural = false;   // dimensions are split, merged or repeated
   // A result may be cut as its consumer wants it, and the consumer's wish
   // holds for its operands.
-  bool passes_wish = false;
+  bool passes_preference = false;
 };
 const OpRule& RuleOf(OpKind kind);
 

@@ -23,7 +23,7 @@ ValueId Update(GraphWriter& write, const std::vector<ValueId>& in,
   op.index = index;
   op.scale.constant = parameter.decays ? adam.decay : 0;
   const ValueId out = write.Append(std::move(op), write.LabelsOf(in[0]));
-  write.Producer(out).anchor = "new:" + parameter.role;
+  write.Producer(out).constraint = "new:" + parameter.role;
   return out;
 }
 

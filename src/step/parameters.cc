@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string>
 
+#include "source/index.h"
+
 namespace shardc::step {
 
 bool IsWritten(std::span<const int32_t> only_layers, int32_t layer) {
@@ -18,7 +20,7 @@ bool IsWritten(std::span<const int32_t> only_layers, int32_t layer) {
 void Parameters::Make(std::span<const int32_t> only_layers,
                       LabelTable& labels) {
   const size_t roles = description_.roles.size();
-  values_.assign(roles * static_cast<size_t>(roles_.layers), kNoValue);
+  values_.assign(roles * AsIndex(roles_.layers), kNoValue);
   std::vector<Labels> of_role(roles);
   for (size_t role = 0; role < roles; ++role) {
     if (!AnyRow(role)) continue;
@@ -49,16 +51,15 @@ bool Parameters::Serves(size_t role, int64_t layer) const {
 }
 
 bool Parameters::AnyRow(size_t role) const {
-  const size_t begin = role * static_cast<size_t>(roles_.layers);
-  for (size_t i = 0; i < static_cast<size_t>(roles_.layers); ++i) {
+  const size_t begin = role * AsIndex(roles_.layers);
+  for (size_t i = 0; i < AsIndex(roles_.layers); ++i) {
     if (!roles_.rows[begin + i].empty()) return true;
   }
   return false;
 }
 
 void Parameters::MakeOne(size_t role, int32_t layer, const Labels& labels) {
-  const size_t at = role * static_cast<size_t>(roles_.layers) +
-                    static_cast<size_t>(std::max(layer, 0));
+  const size_t at = role * AsIndex(roles_.layers) + AsIndex(std::max(layer, 0));
   if (roles_.rows[at].empty()) return;
   const std::string& name = description_.roles[role].name;
   write_.layer = layer;
@@ -70,12 +71,11 @@ void Parameters::MakeOne(size_t role, int32_t layer, const Labels& labels) {
 }
 
 ValueId Parameters::Of(int32_t role, int32_t layer) const {
-  const bool in_layers = roles_.in_layers[static_cast<size_t>(role)];
-  const DescribedRole& described =
-      description_.roles[static_cast<size_t>(role)];
+  const bool in_layers = roles_.in_layers[AsIndex(role)];
+  const DescribedRole& described = description_.roles[AsIndex(role)];
   if (in_layers && layer < 0) return kNoValue;
-  const ValueId value = values_[static_cast<size_t>(role * roles_.layers +
-                                                    (in_layers ? layer : 0))];
+  const ValueId value =
+      values_[AsIndex(role * roles_.layers + (in_layers ? layer : 0))];
   if (value != kNoValue) return value;
   const auto first = static_cast<int32_t>(roles_.BeginOf(described.stack));
   if (described.shared && layer != first) return Of(role, first);
@@ -87,8 +87,7 @@ ValueId Parameters::Of(int32_t role, int32_t layer) const {
 ValueId Parameters::BiasOf(int32_t role, int32_t layer) {
   auto [at, is_new] = biases_.emplace(role, -1);
   if (is_new) {
-    at->second =
-        RoleNamed(description_.roles[static_cast<size_t>(role)].name + ".bias");
+    at->second = RoleNamed(description_.roles[AsIndex(role)].name + ".bias");
   }
   return at->second < 0 ? kNoValue : Of(at->second, layer);
 }

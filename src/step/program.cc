@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "source/index.h"
+
 namespace shardc::step {
 
 bool IsPrefix(const AxisList& prefix, const AxisList& whole) {
@@ -47,7 +49,7 @@ Axes AxesOf(const Mesh& mesh) {
   return out;
 }
 
-AxisSet Layout::cut() const {
+AxisSet Sharding::cut() const {
   AxisSet out = 0;
   for (size_t d = 0; d < rank; ++d) {
     out = static_cast<AxisSet>(out | dims[d].set());
@@ -55,38 +57,37 @@ AxisSet Layout::cut() const {
   return out;
 }
 
-Spec SpecOf(const Axes& axes, const Layout& layout) {
+Spec SpecOf(const Axes& axes, const Sharding& sharding) {
   Spec out;
-  for (size_t d = 0; d < layout.rank; ++d) {
-    out.push_back(axes.Group(layout.dims[d]));
+  for (size_t d = 0; d < sharding.rank; ++d) {
+    out.push_back(axes.Group(sharding.dims[d]));
   }
   return out;
 }
 
 Shape ShapeOf(const Graph& graph, ValueId value, const Sizes& sizes) {
   Shape out;
-  for (LabelId label : graph.values[static_cast<size_t>(value)].labels) {
-    out.push_back(sizes[static_cast<size_t>(label)]);
+  for (LabelId label : graph.values[AsIndex(value)].labels) {
+    out.push_back(sizes[AsIndex(label)]);
   }
   return out;
 }
 
 Shape LocalShapeOf(const Graph& graph, const Program& program, int32_t slot,
                    const Sizes& sizes) {
-  const Slot& of = program.slots[static_cast<size_t>(slot)];
+  const Slot& of = program.slots[AsIndex(slot)];
   Shape out = ShapeOf(graph, of.value, sizes);
   for (size_t d = 0; d < out.size(); ++d) {
-    out[d] /= program.axes.Parts(of.layout.dims[d]);
+    out[d] /= program.axes.Parts(of.sharding.dims[d]);
   }
   return out;
 }
 
 int64_t LocalElements(const Axes& axes, const Value& value,
-                      const Layout& layout, const Sizes& sizes) {
+                      const Sharding& sharding, const Sizes& sizes) {
   int64_t out = 1;
   for (size_t d = 0; d < value.labels.size(); ++d) {
-    out *= sizes[static_cast<size_t>(value.labels[d])] /
-           axes.Parts(layout.dims[d]);
+    out *= sizes[AsIndex(value.labels[d])] / axes.Parts(sharding.dims[d]);
   }
   return out;
 }
@@ -95,17 +96,17 @@ int64_t SentBytes(const Graph& graph, const Program& program,
                   const Instruction& instruction, const Sizes& sizes,
                   int64_t element_bytes) {
   if (instruction.kind != InstructionKind::kCollective) return 0;
-  const Slot& from = program.slots[static_cast<size_t>(instruction.in[0])];
-  const Value& value = graph.values[static_cast<size_t>(from.value)];
+  const Slot& from = program.slots[AsIndex(instruction.in[0])];
+  const Value& value = graph.values[AsIndex(from.value)];
   const int64_t elements =
-      LocalElements(program.axes, value, from.layout, sizes);
+      LocalElements(program.axes, value, from.sharding, sizes);
   return BusiestSent(instruction.collective, elements,
                      value.integral ? kWholeBytes : element_bytes,
                      program.axes.Parts(instruction.axes));
 }
 
-std::string LayoutText(const Graph& graph, const Axes& axes, ValueId value,
-                       const Layout& layout) {
+std::string ShardingText(const Graph& graph, const Axes& axes, ValueId value,
+                         const Sharding& sharding) {
   const auto joined = [&](const auto& list) {
     std::string out;
     for (AxisId axis : list) {
@@ -115,19 +116,19 @@ std::string LayoutText(const Graph& graph, const Axes& axes, ValueId value,
     return out;
   };
   std::string out;
-  const Value& of = graph.values[static_cast<size_t>(value)];
+  const Value& of = graph.values[AsIndex(value)];
   for (size_t d = 0; d < of.labels.size(); ++d) {
-    if (layout.dims[d].empty()) continue;
+    if (sharding.dims[d].empty()) continue;
     if (!out.empty()) out += ' ';
-    out += graph.labels[static_cast<size_t>(of.labels[d])].name + ":" +
-           joined(layout.dims[d]);
+    out += graph.labels[AsIndex(of.labels[d])].name + ":" +
+           joined(sharding.dims[d]);
   }
-  if (layout.partial != 0) {
-    AxisList pending;
+  if (sharding.partial != 0) {
+    AxisList partial;
     for (AxisId a = 0; a < axes.count(); ++a) {
-      if (Holds(layout.partial, a)) pending.push_back(a);
+      if (Holds(sharding.partial, a)) partial.push_back(a);
     }
-    out += (out.empty() ? "pending " : " pending ") + joined(pending);
+    out += (out.empty() ? "pending " : " pending ") + joined(partial);
   }
   return out.empty() ? "whole" : out;
 }

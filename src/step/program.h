@@ -81,21 +81,21 @@ Axes AxesOf(const Mesh& mesh);
 // How a value lies: for each of its dimensions the axes that cut it, and the
 // axes over which what the devices hold has still to be summed. An axis stands
 // at most once in all of it; one that stands nowhere replicates.
-struct Layout {
+struct Sharding {
   std::array<AxisList, kMaxRank> dims{};
   uint8_t rank = 0;
   AxisSet partial = 0;
 
   AxisSet cut() const;  // axes of all dimensions
   AxisSet used() const { return static_cast<AxisSet>(cut() | partial); }
-  bool operator==(const Layout&) const = default;
+  bool operator==(const Sharding&) const = default;
 };
-Spec SpecOf(const Axes& axes, const Layout& layout);
+Spec SpecOf(const Axes& axes, const Sharding& sharding);
 
 // A value in one layout.
 struct Slot {
   ValueId value = kNoValue;
-  Layout layout = {};
+  Sharding sharding = {};
 };
 
 enum class InstructionKind : uint8_t { kInput, kLocal, kSlice, kCollective };
@@ -117,7 +117,7 @@ struct Instruction {
 };
 
 // An op for which an axis could serve several labels.
-struct Clash {
+struct ShardingConflict {
   int32_t op = -1;
   AxisId axis = 0;
   std::vector<LabelId> labels = {};
@@ -131,7 +131,7 @@ struct Program {
   Axes axes = {};
   std::vector<Slot> slots = {};
   std::vector<Instruction> code = {};
-  std::vector<Clash> clashes = {};
+  std::vector<ShardingConflict> conflicts = {};
   // By ValueId: the slot it ends in, or -1.
   std::vector<int32_t> result = {};
   // What an anchor could not be given, in words.
@@ -143,7 +143,7 @@ Shape ShapeOf(const Graph& graph, ValueId value, const Sizes& sizes);
 Shape LocalShapeOf(const Graph& graph, const Program& program, int32_t slot,
                    const Sizes& sizes);
 int64_t LocalElements(const Axes& axes, const Value& value,
-                      const Layout& layout, const Sizes& sizes);
+                      const Sharding& sharding, const Sizes& sizes);
 
 // What one device sends for an instruction: the busiest one. `element_bytes`
 // is that of real values; whole ones take 4.
@@ -153,8 +153,8 @@ int64_t SentBytes(const Graph& graph, const Program& program,
 inline constexpr int64_t kWholeBytes = 4;
 
 // `b:fsdp+dp d:tp | pending dp`, as reports show it.
-std::string LayoutText(const Graph& graph, const Axes& axes, ValueId value,
-                       const Layout& layout);
+std::string ShardingText(const Graph& graph, const Axes& axes, ValueId value,
+                         const Sharding& sharding);
 
 }  // namespace shardc::step
 

@@ -10,16 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "source/index.h"
+
 namespace shardc::step {
 namespace {
-
-size_t At(ValueId value) { return static_cast<size_t>(value); }
 
 // By ValueId.
 std::vector<bool> Needed(const Graph& graph) {
   std::vector<bool> needed(graph.values.size(), false);
   const auto need = [&](ValueId value) {
-    if (value != kNoValue) needed[At(value)] = true;
+    if (value != kNoValue) needed[AsIndex(value)] = true;
   };
   need(graph.loss);
   need(graph.logits);
@@ -31,7 +31,7 @@ std::vector<bool> Needed(const Graph& graph) {
   for (size_t i = graph.ops.size(); i > 0;) {
     --i;
     const Op& op = graph.ops[i];
-    if (!needed[At(op.out)]) continue;
+    if (!needed[AsIndex(op.out)]) continue;
     for (const ValueId value : op.in) need(value);
   }
   return needed;
@@ -50,15 +50,16 @@ void Prune(Graph& graph) {
   }
   graph.values = std::move(values);
   const auto renumber = [&](ValueId& value) {
-    if (value != kNoValue) value = now[At(value)];
+    if (value != kNoValue) value = now[AsIndex(value)];
   };
-  std::erase_if(graph.ops, [&](const Op& op) { return !needed[At(op.out)]; });
+  std::erase_if(graph.ops,
+                [&](const Op& op) { return !needed[AsIndex(op.out)]; });
   for (Op& op : graph.ops) {
     renumber(op.out);
     for (ValueId& value : op.in) renumber(value);
   }
   std::erase_if(graph.data,
-                [&](const Data& data) { return !needed[At(data.value)]; });
+                [&](const Data& data) { return !needed[AsIndex(data.value)]; });
   for (Data& data : graph.data) renumber(data.value);
   for (Parameter& parameter : graph.parameters) renumber(parameter.value);
   for (Cache& cache : graph.caches) {

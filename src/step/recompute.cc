@@ -16,11 +16,10 @@
 #include <vector>
 
 #include "source/after_last.h"
+#include "source/index.h"
 
 namespace shardc::step {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // The tensors that policies name, by the last word of their weight's role.
 struct NamedTensor {
@@ -63,9 +62,9 @@ class Recomputer {
     for (size_t i = 0; i < ops.size(); ++i) {
       Op& op = ops[i];
       if (op.phase == Phase::kBackward && op.layer >= 0) {
-        if (entered[At(op.layer)] == 0) {
-          entered[At(op.layer)] = 1;
-          RunAgain(ops, op.layer);
+        if (entered[AsIndex(op.layer)] == 0) {
+          entered[AsIndex(op.layer)] = 1;
+          AppendRecomputed(ops, op.layer);
         }
         for (ValueId& value : op.in) value = NewOf(value);
       }
@@ -75,7 +74,8 @@ class Recomputer {
 
  private:
   ValueId NewOf(ValueId value) const {
-    const ValueId made = At(value) < new_.size() ? new_[At(value)] : kNoValue;
+    const ValueId made =
+        AsIndex(value) < new_.size() ? new_[AsIndex(value)] : kNoValue;
     return made == kNoValue ? value : made;
   }
 
@@ -87,16 +87,16 @@ class Recomputer {
     new_.assign(values, kNoValue);
     weight_.assign(values, nullptr);
     for (const Parameter& parameter : graph_.parameters) {
-      weight_[At(parameter.value)] = &parameter;
+      weight_[AsIndex(parameter.value)] = &parameter;
     }
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const Op& op = graph_.ops[i];
-      layers_ = std::max(layers_, At(op.layer + 1));
+      layers_ = std::max(layers_, AsIndex(op.layer + 1));
       if (op.phase != Phase::kForward) continue;
-      producer_[At(op.out)] = static_cast<int32_t>(i);
-      if (op.kind != OpKind::kInput) owner_[At(op.out)] = op.layer;
+      producer_[AsIndex(op.out)] = static_cast<int32_t>(i);
+      if (op.kind != OpKind::kInput) owner_[AsIndex(op.out)] = op.layer;
       for (ValueId value : op.in) {
-        if (owner_[At(value)] != op.layer) owner_[At(value)] = -1;
+        if (owner_[AsIndex(value)] != op.layer) owner_[AsIndex(value)] = -1;
       }
     }
   }
@@ -105,11 +105,11 @@ class Recomputer {
     candidates_.assign(graph_.values.size(), {});
     for (const Op& op : graph_.ops) {
       if (op.phase != Phase::kForward || op.kind == OpKind::kInput) continue;
-      Candidate& what = candidates_[At(op.out)];
+      Candidate& what = candidates_[AsIndex(op.out)];
       what.made = MadeBy(op);
       const NamedTensor* const tensor = NamedBy(op);
       if (tensor == nullptr) {
-        if (KeepsName(op)) Name(candidates_[At(op.in[0])], what);
+        if (KeepsName(op)) Name(candidates_[AsIndex(op.in[0])], what);
         continue;
       }
       what.named = true;
@@ -132,17 +132,17 @@ class Recomputer {
       case OpKind::kIdentity:
         return true;
       case OpKind::kAdd:
-        return op.in.size() == 2 && weight_[At(op.in[1])] != nullptr;
+        return op.in.size() == 2 && weight_[AsIndex(op.in[1])] != nullptr;
       default:
         return false;
     }
   }
 
   const NamedTensor* NamedBy(const Op& op) const {
-    if (op.anchor == "attn_out") return &kContext;
+    if (op.constraint == "attn_out") return &kContext;
     if (op.kind != OpKind::kEinsum || op.in[0] == op.in[1]) return nullptr;
     for (ValueId value : op.in) {
-      const Parameter* const of = weight_[At(value)];
+      const Parameter* const of = weight_[AsIndex(value)];
       if (of != nullptr && MadeBy(op) != Made::kOther)
         return TensorOf(of->role);
     }
@@ -153,9 +153,9 @@ class Recomputer {
   // is a batch's where the result has it too, and else contracted.
   Made MadeBy(const Op& op) const {
     if (op.kind != OpKind::kEinsum || op.in[0] == op.in[1]) return Made::kOther;
-    const auto& a = graph_.values[At(op.in[0])].labels;
-    const auto& b = graph_.values[At(op.in[1])].labels;
-    const auto& out = graph_.values[At(op.out)].labels;
+    const auto& a = graph_.values[AsIndex(op.in[0])].labels;
+    const auto& b = graph_.values[AsIndex(op.in[1])].labels;
+    const auto& out = graph_.values[AsIndex(op.out)].labels;
     const auto in = [](const std::vector<LabelId>& labels, LabelId label) {
       return std::find(labels.begin(), labels.end(), label) != labels.end();
     };
@@ -168,39 +168,40 @@ class Recomputer {
     return batch ? Made::kBatchDot : Made::kDot;
   }
 
-  void RunAgain(const std::vector<Op>& ops, int32_t layer) {
-    again_.assign(ops.size(), 0);
+  void AppendRecomputed(const std::vector<Op>& ops, int32_t layer) {
+    recompute_.assign(ops.size(), 0);
     for (const Op& op : ops) {
       if (op.phase != Phase::kBackward || op.layer != layer) continue;
-      for (ValueId value : op.in) Ask(value, layer);
+      for (ValueId value : op.in) MarkNeeded(value, layer);
     }
     for (size_t i = 0; i < ops.size(); ++i) {
-      if (again_[i] == 0) continue;
+      if (recompute_[i] == 0) continue;
       // Forward ops stand where they stood.
       Op op = graph_.ops[i];
       op.phase = Phase::kBackward;
-      op.again = static_cast<int32_t>(i);
+      op.recompute_of = static_cast<int32_t>(i);
       op.name = "r:" + op.name;
       for (ValueId& value : op.in) value = NewOf(value);
-      graph_.values.push_back(graph_.values[At(op.out)]);
+      graph_.values.push_back(graph_.values[AsIndex(op.out)]);
       const auto made = static_cast<ValueId>(graph_.values.size() - 1);
-      new_[At(op.out)] = made;
+      new_[AsIndex(op.out)] = made;
       op.out = made;
       graph_.ops.push_back(std::move(op));
     }
   }
 
-  void Ask(ValueId value, int32_t layer) {
+  void MarkNeeded(ValueId value, int32_t layer) {
     std::vector<ValueId> open = {value};
     while (!open.empty()) {
       const ValueId one = open.back();
       open.pop_back();
-      if (At(one) >= owner_.size() || owner_[At(one)] != layer) continue;
-      const int32_t producer = producer_[At(one)];
-      if (producer < 0 || again_[At(producer)] != 0) continue;
-      if (Keeps(policy_, candidates_[At(one)])) continue;
-      again_[At(producer)] = 1;
-      const Op& op = graph_.ops[At(producer)];
+      if (AsIndex(one) >= owner_.size() || owner_[AsIndex(one)] != layer)
+        continue;
+      const int32_t producer = producer_[AsIndex(one)];
+      if (producer < 0 || recompute_[AsIndex(producer)] != 0) continue;
+      if (Keeps(policy_, candidates_[AsIndex(one)])) continue;
+      recompute_[AsIndex(producer)] = 1;
+      const Op& op = graph_.ops[AsIndex(producer)];
       open.insert(open.end(), op.in.begin(), op.in.end());
     }
   }
@@ -213,7 +214,7 @@ class Recomputer {
   std::vector<const Parameter*> weight_;
   std::vector<Candidate> candidates_;
   std::vector<ValueId> new_;
-  std::vector<char> again_;  // by op, of the layer at hand
+  std::vector<char> recompute_;  // by op, of the layer at hand
 };
 
 }  // namespace

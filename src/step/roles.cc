@@ -17,6 +17,7 @@
 
 #include "match/match.h"
 #include "source/checked.h"
+#include "source/index.h"
 
 namespace shardc::step {
 namespace {
@@ -85,7 +86,7 @@ class Assigner {
                              std::move(predicate)});
   }
   std::string NameOf(int64_t tensor) const {
-    return "`" + std::string(manifest_.tensors[size_t(tensor)].name) + "`";
+    return "`" + std::string(manifest_.tensors[AsIndex(tensor)].name) + "`";
   }
 
   bool Match() {
@@ -153,7 +154,7 @@ class Assigner {
   }
 
   size_t StackOf(int32_t role) const {
-    return description_.roles[size_t(role)].stack;
+    return description_.roles[AsIndex(role)].stack;
   }
   bool IsInLayer(const TensorRole& at) const {
     return at.role >= 0 && out_.InLayers(at.role);
@@ -212,17 +213,15 @@ class Assigner {
   }
 
   void Gather() {
-    out_.rows.resize(roles() * static_cast<size_t>(out_.layers));
+    out_.rows.resize(roles() * AsIndex(out_.layers));
     for (size_t i = 0; i < out_.tensors.size(); ++i) {
       const TensorRole& at = out_.tensors[i];
       if (at.role < 0) continue;
       const int64_t layer = out_.InLayers(at.role) ? at.layer : 0;
-      auto& rows =
-          out_.rows[static_cast<size_t>(at.role * out_.layers + layer)];
+      auto& rows = out_.rows[AsIndex(at.role * out_.layers + layer)];
       const size_t place =
-          at.expert < 0
-              ? rows.size()
-              : static_cast<size_t>(std::min<int64_t>(at.expert, kMostExperts));
+          at.expert < 0 ? rows.size()
+                        : AsIndex(std::min<int64_t>(at.expert, kMostExperts));
       if (at.expert >= kMostExperts) continue;
       if (rows.size() <= place) rows.resize(place + 1, -1);
       rows[place] = static_cast<int64_t>(i);
@@ -232,13 +231,12 @@ class Assigner {
   // The stored dims of a role, without the one that counts its tensors.
   std::span<const DescribedDim> Stored(int32_t role) const {
     const std::span<const DescribedDim> dims =
-        description_.roles[size_t(role)].dims;
-    return out_.by_expert[size_t(role)] && !dims.empty() ? dims.subspan(1)
-                                                         : dims;
+        description_.roles[AsIndex(role)].dims;
+    return out_.by_expert[AsIndex(role)] && !dims.empty() ? dims.subspan(1)
+                                                          : dims;
   }
   const Shape* ShapeOf(int64_t tensor) const {
-    const auto& type =
-        manifest_.TypeOf(manifest_.tensors[static_cast<size_t>(tensor)]);
+    const auto& type = manifest_.TypeOf(manifest_.tensors[AsIndex(tensor)]);
     return type.shape ? &*type.shape : nullptr;
   }
 
@@ -266,14 +264,14 @@ class Assigner {
     size_t most = 0;
     for (int64_t layer = 0; layer < out_.layers; ++layer) {
       most = std::max(
-          most, out_.rows[role * size_t(out_.layers) + size_t(layer)].size());
+          most, out_.rows[role * AsIndex(out_.layers) + AsIndex(layer)].size());
     }
     return static_cast<int64_t>(most);
   }
 
   int64_t FirstTensor(size_t role) const {
-    const size_t begin = role * static_cast<size_t>(out_.layers);
-    for (size_t i = begin; i < begin + size_t(out_.layers); ++i) {
+    const size_t begin = role * AsIndex(out_.layers);
+    for (size_t i = begin; i < begin + AsIndex(out_.layers); ++i) {
       for (const int64_t row : out_.rows[i]) {
         if (row >= 0) return row;
       }
@@ -371,8 +369,9 @@ class Assigner {
       const int32_t role = out_.tensors[i].role;
       if (role < 0) continue;
       const Shape* const shape = ShapeOf(static_cast<int64_t>(i));
-      if (shape == nullptr || *shape == expected[size_t(role)]) continue;
-      CheckShape(static_cast<int64_t>(i), role, *shape, expected[size_t(role)]);
+      if (shape == nullptr || *shape == expected[AsIndex(role)]) continue;
+      CheckShape(static_cast<int64_t>(i), role, *shape,
+                 expected[AsIndex(role)]);
     }
   }
 
@@ -398,7 +397,7 @@ class Assigner {
       const int64_t experts = out_.by_expert[role] ? Experts(role) : 0;
       for (int64_t layer = begin; layer < begin + layers; ++layer) {
         const auto& rows =
-            out_.rows[role * size_t(out_.layers) + size_t(layer)];
+            out_.rows[role * AsIndex(out_.layers) + AsIndex(layer)];
         const bool hole =
             std::find(rows.begin(), rows.end(), -1) != rows.end() ||
             (!rows.empty() && static_cast<int64_t>(rows.size()) < experts);

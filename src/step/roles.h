@@ -15,6 +15,7 @@
 #include "model/model_description.h"
 #include "model/project.h"
 #include "source/finding.h"
+#include "source/index.h"
 #include "step/formulas.h"
 
 namespace shardc::step {
@@ -56,10 +57,10 @@ struct Roles {
   std::vector<int64_t> sizes = {};
   std::vector<RoleProblem> problems = {};
 
-  bool InLayers(int32_t role) const { return in_layers[size_t(role)]; }
+  bool InLayers(int32_t role) const { return in_layers[AsIndex(role)]; }
   const std::vector<int64_t>& RowsOf(int32_t role, int32_t layer) const {
     const int64_t at = InLayers(role) ? layer : 0;
-    return rows[static_cast<size_t>(role * layers + at)];
+    return rows[AsIndex(role * layers + at)];
   }
   int64_t BeginOf(size_t stack) const {
     return stack == 0 ? 0 : BeginOf(stack - 1) + stack_layers[stack - 1];

@@ -83,15 +83,15 @@ std::optional<LayerSettings> SettingsReader::ReadLayer(
   ReadWindow(out, common, labels);
   static constexpr std::array<std::string_view, 2> kPairs = {"halves",
                                                              "neighbours"};
-  out.turns = Holds("rope.when", true);
+  out.rotates = Holds("rope.when", true);
   out.rope = model.rope;
   if (Holds("rope.plain", false)) {
     out.rope.scaling.clear();
     out.rope.factor = 1;
   }
   out.rope.base = Number("rope.base").value_or(out.rope.base);
-  out.rope.turned = Number("rope.turned").value_or(1);
-  out.rope.neighbours =
+  out.rope.rotary_fraction = Number("rope.turned").value_or(1);
+  out.rope.interleaved =
       WordOf("rope.pairs", kPairs).value_or("halves") == "neighbours";
   if (failed_) return std::nullopt;
   return out;
@@ -226,9 +226,9 @@ void SettingsReader::ReadRope(Rope& rope) const {
   rope.original_length = from.original_length;
   rope.beta_fast = from.beta_fast;
   rope.beta_slow = from.beta_slow;
-  rope.whole_numbers = from.truncate;
-  rope.low_part = from.low_frequency_factor;
-  rope.high_part = from.high_frequency_factor;
+  rope.truncate = from.truncate;
+  rope.low_frequency_factor = from.low_frequency_factor;
+  rope.high_frequency_factor = from.high_frequency_factor;
   rope.amplitude = from.attention_factor.value_or(0);
 }
 

@@ -37,7 +37,7 @@ struct ModelSettings {
 
 struct LayerSettings {
   bool windowed = false, chunked = false;
-  bool turns = true;  // by positions
+  bool rotates = true;  // applies rotary embeddings
   Rope rope;
 };
 

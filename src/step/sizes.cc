@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "source/checked.h"
+#include "source/index.h"
 
 namespace shardc::step {
 
@@ -12,24 +13,24 @@ void FinishSizes(const Graph& graph, Sizes& sizes) {
   const RingLabels& ring = graph.ring;
   if (ring.turns != kNoLabel) {
     const auto size = [&](LabelId label) -> int64_t& {
-      return sizes[static_cast<size_t>(label)];
+      return sizes[AsIndex(label)];
     };
     size(ring.query_rows) = size(graph.common.query) / size(ring.turns);
     size(ring.key_rows) = size(graph.common.key) / size(ring.turns);
   }
   // Labels are made after those that they are made of.
   for (size_t i = 0; i < graph.labels.size(); ++i) {
-    const Label& label = graph.labels[i];
+    const DimLabel& label = graph.labels[i];
     if (!label.parts.empty()) {
       sizes[i] = 0;
       for (const LabelId part : label.parts) {
-        sizes[i] += sizes[static_cast<size_t>(part)];
+        sizes[i] += sizes[AsIndex(part)];
       }
     }
     if (!label.factors.empty()) {
       std::vector<int64_t> factors;
       for (const LabelId factor : label.factors) {
-        factors.push_back(sizes[static_cast<size_t>(factor)]);
+        factors.push_back(sizes[AsIndex(factor)]);
       }
       sizes[i] = CheckedProduct(factors).value_or(0);
     }
@@ -41,7 +42,7 @@ Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length) {
   const CommonLabels& common = graph.common;
   Sizes sizes = step.sizes;
   const auto size = [&](LabelId label) -> int64_t& {
-    return sizes[static_cast<size_t>(label)];
+    return sizes[AsIndex(label)];
   };
   const bool decodes =
       std::any_of(graph.caches.begin(), graph.caches.end(),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/model_description.h"
+#include "source/index.h"
 
 namespace shardc::step {
 
@@ -63,12 +64,12 @@ size_t Streams::StackOf(ValueId value) const {
 }
 
 ValueId Streams::NewData(DataKind kind, std::string name, Labels labels,
-                         bool integral, std::string_view anchor) {
+                         bool integral, std::string_view constraint) {
   std::swap(write_.name, name);
   const ValueId value = write_.Input(std::move(labels), integral);
   std::swap(write_.name, name);
   write_.graph().data.push_back({kind, value});
-  write_.Producer(value).anchor = anchor;
+  write_.Producer(value).constraint = constraint;
   return value;
 }
 
@@ -76,7 +77,7 @@ void Streams::MakeKeys(const Stream& of, ValueId queries, ValueId& keys) {
   if (keys != kNoValue) return;
   keys = write_.Rename(queries, of.query, of.key);
   write_.Producer(keys).layer = -1;
-  write_.graph().values[static_cast<size_t>(keys)].integral = true;
+  write_.graph().values[AsIndex(keys)].integral = true;
 }
 
 void Streams::MakeKeyPositions(Stream& of) {

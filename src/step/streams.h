@@ -40,7 +40,7 @@ class Streams {
 
   // What comes from outside, anchored there.
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
-                  std::string_view anchor);
+                  std::string_view constraint);
   // Positions of a stream's keys, and places of its queries and keys, from
   // those of its queries, outside the layers; each made once.
   void MakeKeyPositions(Stream& of);

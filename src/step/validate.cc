@@ -7,13 +7,12 @@
 
 #include <utility>
 
+#include "source/index.h"
 #include "step/factors.h"
 #include "step/op_rules.h"
 
 namespace shardc::step {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 AxisSet Minus(AxisSet a, AxisSet b) { return static_cast<AxisSet>(a & ~b); }
 AxisSet Plus(AxisSet a, AxisSet b) { return static_cast<AxisSet>(a | b); }
@@ -33,17 +32,18 @@ class Checker {
   std::vector<ProgramFault> Run() {
     for (const Instruction& step : program_.code) {
       op_ = step.op;
-      CheckUnique(LayoutOf(step.out));
+      CheckUnique(ShardingOf(step.out));
       for (int32_t slot : step.in) {
         const bool reduced = step.kind == InstructionKind::kCollective &&
-                             step.max && maxima_[At(slot)] == step.axes.set();
-        if (maxima_[At(slot)] != 0 && !reduced) {
+                             step.max &&
+                             maxima_[AsIndex(slot)] == step.axes.set();
+        if (maxima_[AsIndex(slot)] != 0 && !reduced) {
           Fail("a maximum is read before it is reduced");
         }
       }
       switch (step.kind) {
         case InstructionKind::kInput:
-          if (LayoutOf(step.out).partial != 0) Fail("an input is pending");
+          if (ShardingOf(step.out).partial != 0) Fail("an input is pending");
           break;
         case InstructionKind::kSlice:
           CheckSlice(step);
@@ -64,17 +64,17 @@ class Checker {
   void Fail(std::string message) {
     faults_.push_back({op_, std::move(message)});
   }
-  const Layout& LayoutOf(int32_t slot) const {
-    return program_.slots[At(slot)].layout;
+  const Sharding& ShardingOf(int32_t slot) const {
+    return program_.slots[AsIndex(slot)].sharding;
   }
-  void Expect(const Layout& is, const Layout& want, const char* what) {
+  void Expect(const Sharding& is, const Sharding& want, const char* what) {
     if (!(is == want)) Fail(std::string(what) + " does not give this layout");
   }
 
-  void CheckUnique(const Layout& layout) {
-    AxisSet seen = layout.partial;
-    for (size_t d = 0; d < layout.rank; ++d) {
-      for (AxisId axis : layout.dims[d]) {
+  void CheckUnique(const Sharding& sharding) {
+    AxisSet seen = sharding.partial;
+    for (size_t d = 0; d < sharding.rank; ++d) {
+      for (AxisId axis : sharding.dims[d]) {
         if (Holds(seen, axis)) Fail("an axis stands twice");
         seen = Plus(seen, Bit(axis));
       }
@@ -82,19 +82,19 @@ class Checker {
   }
 
   void CheckSlice(const Instruction& step) {
-    Layout want = LayoutOf(step.in[0]);
+    Sharding want = ShardingOf(step.in[0]);
     if ((want.used() & step.axes.set()) != 0) {
       Fail("a slice along an axis that is in use");
       return;
     }
     want.dims[step.dim] = Joined(want.dims[step.dim], step.axes);
-    Expect(LayoutOf(step.out), want, "a slice");
+    Expect(ShardingOf(step.out), want, "a slice");
   }
 
   void CheckCollective(const Instruction& step) {
-    const Layout& from = LayoutOf(step.in[0]);
-    const Layout& to = LayoutOf(step.out);
-    Layout want = from;
+    const Sharding& from = ShardingOf(step.in[0]);
+    const Sharding& to = ShardingOf(step.out);
+    Sharding want = from;
     const AxisSet axes = step.axes.set();
     switch (step.collective) {
       case Collective::kAllGather:
@@ -140,24 +140,24 @@ class Checker {
   }
 
   // A roll by one row a device.
-  void CheckShift(const Instruction& step, const Layout& from) {
-    const Op& op = graph_.ops[At(step.op)];
+  void CheckShift(const Instruction& step, const Sharding& from) {
+    const Op& op = graph_.ops[AsIndex(step.op)];
     const bool rolls = op.kind == OpKind::kRoll && op.sign == step.shift &&
-                       program_.slots[At(step.in[0])].value == op.in[0] &&
-                       program_.slots[At(step.out)].value == op.out;
+                       program_.slots[AsIndex(step.in[0])].value == op.in[0] &&
+                       program_.slots[AsIndex(step.out)].value == op.out;
     if (!rolls || !(from.dims[step.dim] == step.axes)) {
       Fail("shards move on that should not");
       return;
     }
-    const LabelId label = graph_.values[At(op.out)].labels[step.dim];
+    const LabelId label = graph_.values[AsIndex(op.out)].labels[step.dim];
     if (label != op.label ||
-        program_.axes.Parts(step.axes) != sizes_[At(label)]) {
+        program_.axes.Parts(step.axes) != sizes_[AsIndex(label)]) {
       Fail("a device has not one row of what is rolled");
     }
   }
 
   void CheckLocal(const Instruction& step) {
-    const Op& op = graph_.ops[At(step.op)];
+    const Op& op = graph_.ops[AsIndex(step.op)];
     if (RuleOf(op.kind).structural) {
       CheckStructural(step, op);
     } else {
@@ -166,11 +166,11 @@ class Checker {
   }
 
   void CheckStructural(const Instruction& step, const Op& op) {
-    const Layout& to = LayoutOf(step.out);
+    const Sharding& to = ShardingOf(step.out);
     const Structural passed =
-        PassThrough(graph_, op, program_.axes, sizes_, LayoutOf(step.in[0]),
+        PassThrough(graph_, op, program_.axes, sizes_, ShardingOf(step.in[0]),
                     op.kind == OpKind::kRepeat ? &to : nullptr);
-    if (!(passed.operand == LayoutOf(step.in[0]))) {
+    if (!(passed.operand == ShardingOf(step.in[0]))) {
       Fail("axes straddle the factors of a dimension");
     }
     Expect(to, passed.result, "the op");
@@ -182,17 +182,17 @@ class Checker {
     std::array<AxisList, OpLabels::kMost> lists{};
     std::array<bool, OpLabels::kMost> known{};
     for (size_t i = 0; i < step.in.size(); ++i) {
-      const Layout& layout = LayoutOf(step.in[i]);
-      for (size_t d = 0; d < layout.rank; ++d) {
-        const auto label = static_cast<size_t>(labels.of[i][d]);
-        if (known[label] && !(lists[label] == layout.dims[d])) {
+      const Sharding& sharding = ShardingOf(step.in[i]);
+      for (size_t d = 0; d < sharding.rank; ++d) {
+        const auto label = AsIndex(labels.of[i][d]);
+        if (known[label] && !(lists[label] == sharding.dims[d])) {
           Fail("operands are cut unlike along " +
-               graph_.labels[At(labels.labels[label].label)].name);
+               graph_.labels[AsIndex(labels.labels[label].label)].name);
         }
         known[label] = true;
-        lists[label] = layout.dims[d];
+        lists[label] = sharding.dims[d];
         if (labels.labels[label].kind == LabelKind::kNeed &&
-            !layout.dims[d].empty()) {
+            !sharding.dims[d].empty()) {
           Fail("a dimension that must be whole is cut");
         }
       }
@@ -204,10 +204,10 @@ class Checker {
                    const OpLabels& labels,
                    const std::array<AxisList, OpLabels::kMost>& lists,
                    const std::array<bool, OpLabels::kMost>& known) {
-    const Layout& to = LayoutOf(step.out);
-    Layout want = to;
+    const Sharding& to = ShardingOf(step.out);
+    Sharding want = to;
     for (size_t d = 0; d < to.rank; ++d) {
-      const auto label = static_cast<size_t>(labels.result[d]);
+      const auto label = AsIndex(labels.result[d]);
       if (known[label]) want.dims[d] = lists[label];
       if (labels.labels[label].kind == LabelKind::kNeed &&
           !to.dims[d].empty()) {
@@ -219,7 +219,8 @@ class Checker {
       if (labels.labels[label].kind == LabelKind::kSum) {
         want.partial = Plus(want.partial, lists[label].set());
       } else if (labels.labels[label].kind == LabelKind::kMax) {
-        maxima_[At(step.out)] = Plus(maxima_[At(step.out)], lists[label].set());
+        maxima_[AsIndex(step.out)] =
+            Plus(maxima_[AsIndex(step.out)], lists[label].set());
       }
     }
     Expect(to, want, "the op");
@@ -229,13 +230,13 @@ class Checker {
   AxisSet Flowing(const Instruction& step, const Op& op) {
     AxisSet all = 0;
     for (size_t i = 0; i < step.in.size(); ++i) {
-      const AxisSet mine = LayoutOf(step.in[i]).partial;
+      const AxisSet mine = ShardingOf(step.in[i]).partial;
       if (mine != 0 && !IsLinearIn(op.kind, i)) {
         Fail("the op is not linear in what is pending");
       }
       for (size_t j = 0; j < step.in.size(); ++j) {
         if (j == i) continue;
-        const Layout& other = LayoutOf(step.in[j]);
+        const Sharding& other = ShardingOf(step.in[j]);
         const bool together = RuleOf(op.kind).linear == Linear::kTogether;
         if (together ? Minus(mine, other.partial) != 0
                      : (mine & other.used()) != 0) {
@@ -249,23 +250,23 @@ class Checker {
   }
 
   void CheckResults() {
-    const auto layout_of = [&](ValueId value) -> const Layout* {
+    const auto sharding_of = [&](ValueId value) -> const Sharding* {
       if (value < 0) return nullptr;
-      const int32_t slot = program_.result[At(value)];
-      return slot < 0 ? nullptr : &LayoutOf(slot);
+      const int32_t slot = program_.result[AsIndex(value)];
+      return slot < 0 ? nullptr : &ShardingOf(slot);
     };
     op_ = -1;
     for (ValueId value : {graph_.loss, graph_.logits, graph_.gradient_norm}) {
-      const Layout* const layout = layout_of(value);
-      if (layout != nullptr && layout->partial != 0) {
+      const Sharding* const sharding = sharding_of(value);
+      if (sharding != nullptr && sharding->partial != 0) {
         Fail("a result of the step is pending");
       }
     }
     const auto as_parameter = [&](const std::vector<ValueId>& values,
                                   const char* what) {
       for (size_t i = 0; i < values.size(); ++i) {
-        const Layout* const is = layout_of(values[i]);
-        const Layout* const want = layout_of(graph_.parameters[i].value);
+        const Sharding* const is = sharding_of(values[i]);
+        const Sharding* const want = sharding_of(graph_.parameters[i].value);
         if (is == nullptr || want == nullptr || *is == *want) continue;
         Fail(std::string(what) + " of " + graph_.parameters[i].role +
              " does not lie as the parameter");

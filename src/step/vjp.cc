@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/index.h"
 #include "step/functions.h"
 #include "step/graph_writer.h"
 
@@ -23,8 +24,9 @@ namespace {
 
 // Anchors that say only where a gather happens; its transpose is free to
 // choose.
-bool IsForwardOnly(const std::string& anchor) {
-  return anchor == "krep" || anchor == "op_krep" || anchor == "kcache";
+bool IsForwardOnly(const std::string& constraint) {
+  return constraint == "krep" || constraint == "op_krep" ||
+         constraint == "kcache";
 }
 
 class Differentiator {
@@ -71,34 +73,32 @@ class Differentiator {
   void FindNeeded() {
     needed_.assign(graph_.values.size(), false);
     for (const Parameter& parameter : graph_.parameters) {
-      needed_[static_cast<size_t>(parameter.value)] = true;
+      needed_[AsIndex(parameter.value)] = true;
     }
     for (const Op& op : graph_.ops) {
       if (PassesNothing(op)) continue;
       for (const ValueId in : op.in) {
-        if (needed_[static_cast<size_t>(in)]) {
-          needed_[static_cast<size_t>(op.out)] = true;
+        if (needed_[AsIndex(in)]) {
+          needed_[AsIndex(op.out)] = true;
         }
       }
     }
   }
 
-  bool Needs(ValueId value) const {
-    return needed_[static_cast<size_t>(value)];
-  }
+  bool Needs(ValueId value) const { return needed_[AsIndex(value)]; }
   void Give(ValueId value, ValueId cotangent) {
     if (Needs(value)) {
-      cotangents_[static_cast<size_t>(value)].push_back(cotangent);
+      cotangents_[AsIndex(value)].push_back(cotangent);
     }
   }
 
   // Of all that `value` was given, at `anchor`.
-  ValueId Gathered(ValueId value, const std::string& anchor) {
-    auto& given = cotangents_[static_cast<size_t>(value)];
+  ValueId Gathered(ValueId value, const std::string& constraint) {
+    auto& given = cotangents_[AsIndex(value)];
     if (given.empty()) return kNoValue;
     ValueId g = write_.Add(given);
-    if (!IsForwardOnly(anchor)) g = write_.Anchored(g, anchor);
-    auto& of = graph_.values[static_cast<size_t>(g)].cotangent_of;
+    if (!IsForwardOnly(constraint)) g = write_.Constrained(g, constraint);
+    auto& of = graph_.values[AsIndex(g)].cotangent_of;
     if (of == kNoValue) of = value;
     given = {g};
     return g;
@@ -114,10 +114,10 @@ class Differentiator {
     if (graph_.ops[index].in.empty()) return;
     // A copy, since ops are appended; of what the rules read.
     const Op op = graph_.ops[index];
-    if (cotangents_[static_cast<size_t>(op.out)].empty()) return;
+    if (cotangents_[AsIndex(op.out)].empty()) return;
     write_.layer = op.layer;
     write_.name = "d:" + op.name;
-    const ValueId g = Gathered(op.out, op.anchor);
+    const ValueId g = Gathered(op.out, op.constraint);
     Pass(op, g);
   }
 
@@ -153,9 +153,9 @@ class Differentiator {
       case OpKind::kMask:
         return Give(x, g);
       case OpKind::kRope: {
-        const ValueId turned = Like(op, OpKind::kRope, {g, op.in[1]}, x);
-        write_.Producer(turned).sign = static_cast<int8_t>(-op.sign);
-        return Give(x, turned);
+        const ValueId rotated = Like(op, OpKind::kRope, {g, op.in[1]}, x);
+        write_.Producer(rotated).sign = static_cast<int8_t>(-op.sign);
+        return Give(x, rotated);
       }
       case OpKind::kBroadcast:
         return Give(x, write_.Sum(g, op.label));
@@ -196,8 +196,8 @@ class Differentiator {
       const ValueId half = write_.Einsum(g, b, write_.LabelsOf(a));
       return Give(a, write_.Scaled(half, {2, {}}));
     }
-    if (Needs(a)) Give(a, write_.Einsum(g, Again(b), write_.LabelsOf(a)));
-    if (Needs(b)) Give(b, write_.Einsum(g, Again(a), write_.LabelsOf(b)));
+    if (Needs(a)) Give(a, write_.Einsum(g, Recomputed(b), write_.LabelsOf(a)));
+    if (Needs(b)) Give(b, write_.Einsum(g, Recomputed(a), write_.LabelsOf(b)));
   }
 
   // Summed over what the term lacks.
@@ -217,39 +217,38 @@ class Differentiator {
     if (function->derivative == "one") return Give(x, g);
     const ValueId slope =
         function->derivative == "="
-            ? Again(op.out)
-            : write_.Fn(function->derivative, Again(x), op.scale.constant);
+            ? Recomputed(op.out)
+            : write_.Fn(function->derivative, Recomputed(x), op.scale.constant);
     Give(x, write_.Times(g, slope));
   }
 
   // A forward value as backward has it: kept, or made anew. What came round a
   // ring comes from the other side, from where it is at home: the last turn is
   // the first one there, and so it goes with its own gradient.
-  ValueId Again(ValueId value) {
-    if (!made_by_[static_cast<size_t>(value)].anew) return value;
-    const auto known = again_.find(value);
-    if (known != again_.end()) return known->second;
-    Op op =
-        graph_
-            .ops[static_cast<size_t>(made_by_[static_cast<size_t>(value)].op)];
+  ValueId Recomputed(ValueId value) {
+    if (!made_by_[AsIndex(value)].recompute) return value;
+    const auto known = recomputed_.find(value);
+    if (known != recomputed_.end()) return known->second;
+    Op op = graph_.ops[static_cast<size_t>(made_by_[AsIndex(value)].op)];
     if (op.kind == OpKind::kRoll) {
       const auto next = rolled_.find(value);
-      op.in = {next == rolled_.end() ? HomeOf(value) : Again(next->second)};
+      op.in = {next == rolled_.end() ? HomeOf(value)
+                                     : Recomputed(next->second)};
       op.sign = static_cast<int8_t>(-op.sign);
     } else {
-      for (ValueId& in : op.in) in = Again(in);
+      for (ValueId& in : op.in) in = Recomputed(in);
     }
-    op.anew = false;
-    op.anchor.clear();
+    op.recompute = false;
+    op.constraint.clear();
     const ValueId made = write_.Append(std::move(op), write_.LabelsOf(value));
-    again_[value] = made;
+    recomputed_[value] = made;
     return made;
   }
   ValueId HomeOf(ValueId value) const {
-    const Maker* maker = &made_by_[static_cast<size_t>(value)];
-    while (maker->anew) {
-      value = graph_.ops[static_cast<size_t>(maker->op)].in[0];
-      maker = &made_by_[static_cast<size_t>(value)];
+    const Maker* maker = &made_by_[AsIndex(value)];
+    while (maker->recompute) {
+      value = graph_.ops[AsIndex(maker->op)].in[0];
+      maker = &made_by_[AsIndex(value)];
     }
     return value;
   }
@@ -257,8 +256,7 @@ class Differentiator {
     made_by_.resize(graph_.values.size());
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const Op& op = graph_.ops[i];
-      made_by_[static_cast<size_t>(op.out)] = {static_cast<int32_t>(i),
-                                               op.anew};
+      made_by_[AsIndex(op.out)] = {static_cast<int32_t>(i), op.recompute};
       if (op.kind == OpKind::kRoll) rolled_[op.in[0]] = op.out;
     }
   }
@@ -268,13 +266,13 @@ class Differentiator {
   GraphWriter write_;
   struct Maker {
     int32_t op = -1;
-    bool anew = false;
+    bool recompute = false;
   };
 
-  std::vector<bool> needed_;           // by forward value
-  std::vector<Maker> made_by_;         // the same
-  std::map<ValueId, ValueId> rolled_;  // by what it was before
-  std::map<ValueId, ValueId> again_;   // by forward value
+  std::vector<bool> needed_;               // by forward value
+  std::vector<Maker> made_by_;             // the same
+  std::map<ValueId, ValueId> rolled_;      // by what it was before
+  std::map<ValueId, ValueId> recomputed_;  // by forward value
   std::vector<std::vector<ValueId>> cotangents_;
 };
 

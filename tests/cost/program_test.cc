@@ -15,8 +15,8 @@
 
 #include "verify/step/prove.h"
 #include "verify/step/random_models.h"
+#include "verify/step/reduced_case.h"
 #include "verify/step/step_report.h"
-#include "verify/step/witness.h"
 
 namespace shardc::cost {
 namespace {
@@ -38,13 +38,13 @@ std::optional<Lowered> LoweredOn(const Mesh& mesh,
   const auto whole = BuildStep(request, {}, findings);
   REQUIRE(whole.has_value());
   auto step =
-      BuildStep(request, verify::WitnessLayers(whole->model.graph), findings);
+      BuildStep(request, verify::ReducedLayers(whole->model.graph), findings);
   REQUIRE(step.has_value());
   std::string why;
   step->program = LowerStep(request, *step, mesh, why);
   REQUIRE_MESSAGE(step->program.has_value(), why);
   const auto sizes =
-      verify::WitnessSizes(step->model.graph, step->sizes, *step->program, why);
+      verify::ReducedSizes(step->model.graph, step->sizes, *step->program, why);
   if (!sizes) return std::nullopt;
   return Lowered{std::move(*step), mesh, *sizes};
 }

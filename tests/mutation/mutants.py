@@ -53,7 +53,7 @@ MUTANTS = [
      'if (weight == 0) continue;  // what nobody sees may be infinite',
      'weight == 0', '!(weight == 0)', ''),
     ('dense/attention.cc',
-     'return key_positions.empty() ? j : key_positions[At(b * key.dim(1) + j)];',
+     'return key_positions.empty() ? j : key_positions[AsIndex(b * key.dim(1) + j)];',
      '1', '2', ''),
     ('dense/attention.cc',
      's = options_.soft_cap * std::tanh(s / options_.soft_cap);',

@@ -147,7 +147,8 @@ class Step {
          .policy = step::Policy::kPublished,
          .keep_gathered = true,
          .parameters = StepSpecs(compiled_->plan, graph(), Mode::kTrain),
-         .anchors = step::AnchorAxesOf(*compiled_->resolver, Mode::kTrain)},
+         .constraints =
+             step::ShardingConstraintsOf(*compiled_->resolver, Mode::kTrain)},
         why);
     CAPTURE(why.message);
     REQUIRE(program.has_value());
@@ -222,7 +223,7 @@ class Step {
     exec::ShardedTensor tensor{
         .shape = step::ShapeOf(graph(), value, sizes_),
         .dtype = Dtype::kF64,
-        .spec = step::SpecOf(program_.axes, program_.slots[At(slot)].layout),
+        .spec = step::SpecOf(program_.axes, program_.slots[At(slot)].sharding),
         .local = run_.slots[At(slot)]};
     exec::Complaint why;
     auto whole = exec::Gather(*mesh_, tensor, why);

@@ -1,4 +1,5 @@
 #include "step/accumulate.h"
+#include "source/index.h"
 #include "step/sizes.h"
 
 #include <algorithm>
@@ -19,8 +20,6 @@
 
 namespace shardc::step {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 constexpr std::string_view kLlama =
     R"({"model_type": "llama", "vocab_size": 16, "hidden_size": 16,
@@ -55,18 +54,20 @@ StepModel Trained(std::string_view config, int64_t parts, Reduction reduction,
 void GiveParts(const Graph& whole, const dense::StepValues<double>& from,
                const Graph& parts, dense::StepValues<double>& to) {
   for (size_t i = 0; i < whole.parameters.size(); ++i) {
-    to[At(parts.parameters[i].value)] = from[At(whole.parameters[i].value)];
+    to[AsIndex(parts.parameters[i].value)] =
+        from[AsIndex(whole.parameters[i].value)];
   }
   for (size_t i = 0; i < whole.moments.size(); ++i) {
-    to[At(parts.moments[i].first)] = from[At(whole.moments[i].first)];
-    to[At(parts.moments[i].second)] = from[At(whole.moments[i].second)];
+    to[AsIndex(parts.moments[i].first)] = from[AsIndex(whole.moments[i].first)];
+    to[AsIndex(parts.moments[i].second)] =
+        from[AsIndex(whole.moments[i].second)];
   }
   std::vector<size_t> taken(whole.data.size(), 0);
   for (const Data& data : parts.data) {
     for (size_t i = 0; i < whole.data.size(); ++i) {
       if (whole.data[i].kind != data.kind) continue;
-      auto& part = to[At(data.value)].data;
-      const auto& rows = from[At(whole.data[i].value)].data;
+      auto& part = to[AsIndex(data.value)].data;
+      const auto& rows = from[AsIndex(whole.data[i].value)].data;
       std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(taken[i]),
                   part.size(), part.begin());
       taken[i] += part.size();
@@ -101,14 +102,14 @@ TEST_CASE("gradients of parts are the batch's") {
           GiveParts(whole.graph, inputs, graph, got);
           dense::RunStep(graph, sizes, Phase::kOptimizer, got);
           CAPTURE(parts);
-          CHECK(Off(got[At(graph.loss)].data, want[At(whole.graph.loss)].data) <
-                1e-13);
+          CHECK(Off(got[AsIndex(graph.loss)].data,
+                    want[AsIndex(whole.graph.loss)].data) < 1e-13);
           for (size_t i = 0; i < graph.gradients.size(); ++i) {
             CAPTURE(graph.parameters[i].role);
-            CHECK(Off(got[At(graph.gradients[i])].data,
-                      want[At(whole.graph.gradients[i])].data) < 1e-12);
-            CHECK(Off(got[At(graph.updated[i])].data,
-                      want[At(whole.graph.updated[i])].data) < 1e-12);
+            CHECK(Off(got[AsIndex(graph.gradients[i])].data,
+                      want[AsIndex(whole.graph.gradients[i])].data) < 1e-12);
+            CHECK(Off(got[AsIndex(graph.updated[i])].data,
+                      want[AsIndex(whole.graph.updated[i])].data) < 1e-12);
           }
         }
       }
@@ -122,12 +123,12 @@ TEST_CASE("each after those whose results it takes") {
   std::vector<int32_t> micros;
   for (const Op& op : graph.ops) {
     CAPTURE(op.name);
-    for (ValueId value : op.in) CHECK(made[At(value)] != 0);
-    CHECK(made[At(op.out)] == 0);
-    made[At(op.out)] = 1;
-    if (op.again >= 0) {
-      CHECK(graph.ops[At(op.again)].micro == op.micro);
-      CHECK("r:" + graph.ops[At(op.again)].name == op.name);
+    for (ValueId value : op.in) CHECK(made[AsIndex(value)] != 0);
+    CHECK(made[AsIndex(op.out)] == 0);
+    made[AsIndex(op.out)] = 1;
+    if (op.recompute_of >= 0) {
+      CHECK(graph.ops[AsIndex(op.recompute_of)].micro == op.micro);
+      CHECK("r:" + graph.ops[AsIndex(op.recompute_of)].name == op.name);
     }
     if (op.phase == Phase::kBackward) micros.push_back(op.micro);
   }
@@ -143,16 +144,16 @@ std::pair<int64_t, int64_t> GradientsSent(const StepModel& step,
   const LowerRequest request{.graph = &step.graph,
                              .mesh = MeshNamed({{"dp", 4}}),
                              .sizes = sizes,
-                             .anchors = UsualAnchors()};
+                             .constraints = UsualAnchors()};
   Unsupported why;
   const auto program = Lower(request, why);
   REQUIRE_MESSAGE(program.has_value(), why.message);
   std::pair<int64_t, int64_t> out;
   for (const Instruction& one : program->code) {
     if (one.kind != InstructionKind::kCollective || one.op < 0) continue;
-    if (step.graph.ops[At(one.op)].phase != Phase::kBackward) continue;
-    const ValueId value = program->slots[At(one.in[0])].value;
-    if (step.graph.values[At(value)].labels.empty()) continue;
+    if (step.graph.ops[AsIndex(one.op)].phase != Phase::kBackward) continue;
+    const ValueId value = program->slots[AsIndex(one.in[0])].value;
+    if (step.graph.values[AsIndex(value)].labels.empty()) continue;
     ++out.first;
     out.second += SentBytes(step.graph, *program, one, sizes, 2);
   }

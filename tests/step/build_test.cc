@@ -1,4 +1,5 @@
 #include "step/build.h"
+#include "source/index.h"
 #include "step/sizes.h"
 
 #include <algorithm>
@@ -196,14 +197,13 @@ void CheckForm(const Graph& graph) {
     CAPTURE(op.name);
     for (const ValueId in : op.in) {
       REQUIRE(in >= 0);
-      CHECK(made[static_cast<size_t>(in)]);
+      CHECK(made[AsIndex(in)]);
     }
-    CHECK_FALSE(made[static_cast<size_t>(op.out)]);
-    made[static_cast<size_t>(op.out)] = true;
-    for (const LabelId label :
-         graph.values[static_cast<size_t>(op.out)].labels) {
+    CHECK_FALSE(made[AsIndex(op.out)]);
+    made[AsIndex(op.out)] = true;
+    for (const LabelId label : graph.values[AsIndex(op.out)].labels) {
       CHECK(label >= 0);
-      CHECK(static_cast<size_t>(label) < graph.labels.size());
+      CHECK(AsIndex(label) < graph.labels.size());
     }
   }
   CHECK(std::all_of(made.begin(), made.end(), [](bool is) { return is; }));
@@ -214,7 +214,7 @@ void CheckForm(const Graph& graph) {
 void TakeLength(const Graph& graph, int64_t tokens, Sizes& sizes) {
   for (const LabelId label :
        {graph.common.encoder_query, graph.common.encoder_key}) {
-    if (label != kNoLabel) sizes[static_cast<size_t>(label)] = tokens;
+    if (label != kNoLabel) sizes[AsIndex(label)] = tokens;
   }
   FinishSizes(graph, sizes);
 }
@@ -228,7 +228,7 @@ TEST_CASE("gradients are the loss's derivatives") {
     CheckForm(step.graph);
     Sizes sizes = RealSizes(step, 2, 5);
     if (step.graph.common.slot != kNoLabel) {
-      sizes[static_cast<size_t>(step.graph.common.slot)] = 5;
+      sizes[AsIndex(step.graph.common.slot)] = 5;
     }
     TakeLength(step.graph, 4, sizes);
     const auto inputs = RandomInputs(step.graph, sizes, 7);
@@ -238,7 +238,7 @@ TEST_CASE("gradients are the loss's derivatives") {
       const ValueId g = step.graph.gradients[i];
       REQUIRE(g != kNoValue);
       const auto of = [&](ValueId value) {
-        return step.graph.values[static_cast<size_t>(value)].labels;
+        return step.graph.values[AsIndex(value)].labels;
       };
       CHECK(of(g) == of(step.graph.parameters[i].value));
     }
@@ -263,11 +263,11 @@ TEST_CASE("attention has the same gradients in every form") {
       CheckForm(step.graph);
       Sizes sizes = RealSizes(step, 2, kLength);
       if (step.graph.common.slot != kNoLabel) {
-        sizes[static_cast<size_t>(step.graph.common.slot)] = kLength;
+        sizes[AsIndex(step.graph.common.slot)] = kLength;
       }
       auto values = RandomInputs(step.graph, sizes, 9);
       const auto take = [&](ValueId to, ValueId from) {
-        values[static_cast<size_t>(to)] = (*of)[static_cast<size_t>(from)];
+        values[AsIndex(to)] = (*of)[AsIndex(from)];
       };
       if (of != nullptr) {
         for (size_t i = 0; i < graph_of->parameters.size(); ++i) {
@@ -294,9 +294,8 @@ TEST_CASE("attention has the same gradients in every form") {
       const auto made = run(form, &want, &plain);
       for (size_t i = 0; i < plain.parameters.size(); ++i) {
         CAPTURE(plain.parameters[i].role);
-        const auto& a = want[static_cast<size_t>(plain.gradients[i])].data;
-        const auto& b =
-            made.second[static_cast<size_t>(made.first.gradients[i])].data;
+        const auto& a = want[AsIndex(plain.gradients[i])].data;
+        const auto& b = made.second[AsIndex(made.first.gradients[i])].data;
         REQUIRE(a.size() == b.size());
         double worst = 0, scale = 1e-2;
         for (size_t at = 0; at < a.size(); ++at) {
@@ -319,7 +318,7 @@ std::vector<double>& Of(const StepModel& step,
   });
   CAPTURE(role);
   REQUIRE(found != all.end());
-  return values[static_cast<size_t>(found->value)].data;
+  return values[AsIndex(found->value)].data;
 }
 
 // transformers has no code for the first Qwen; it has for the second.
@@ -357,13 +356,13 @@ TEST_CASE("the first Qwen is the second under other names") {
     }
   }
   for (size_t i = 0; i < first.graph.data.size(); ++i) {
-    b[static_cast<size_t>(second.graph.data[i].value)] =
-        a[static_cast<size_t>(first.graph.data[i].value)];
+    b[AsIndex(second.graph.data[i].value)] =
+        a[AsIndex(first.graph.data[i].value)];
   }
   dense::RunStep(first.graph, RealSizes(first, 2, 5), Phase::kForward, a);
   dense::RunStep(second.graph, RealSizes(second, 2, 5), Phase::kForward, b);
-  const auto& x = a[static_cast<size_t>(first.graph.logits)].data;
-  const auto& y = b[static_cast<size_t>(second.graph.logits)].data;
+  const auto& x = a[AsIndex(first.graph.logits)].data;
+  const auto& y = b[AsIndex(second.graph.logits)].data;
   REQUIRE(x.size() == y.size());
   for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(x[i] - y[i]) < 1e-13);
 }
@@ -378,8 +377,8 @@ void KeepEncodersTokens(const Family& family, const StepModel& whole,
   const StepModel prefill = Built(family, Mode::kPrefill);
   auto made = RandomInputs(prefill.graph, sizes, 7);
   for (size_t i = 0; i < prefill.graph.parameters.size(); ++i) {
-    made[static_cast<size_t>(prefill.graph.parameters[i].value)] =
-        values[static_cast<size_t>(whole.graph.parameters[i].value)];
+    made[AsIndex(prefill.graph.parameters[i].value)] =
+        values[AsIndex(whole.graph.parameters[i].value)];
   }
   // Training has labels and weights besides.
   size_t next = 0;
@@ -389,8 +388,8 @@ void KeepEncodersTokens(const Family& family, const StepModel& whole,
     }
     REQUIRE(next < prefill.graph.data.size());
     REQUIRE(prefill.graph.data[next].kind == data.kind);
-    made[static_cast<size_t>(prefill.graph.data[next++].value)] =
-        values[static_cast<size_t>(data.value)];
+    made[AsIndex(prefill.graph.data[next++].value)] =
+        values[AsIndex(data.value)];
   }
   dense::RunStep(prefill.graph, sizes, Phase::kForward, made);
   const auto& caches = one.graph.caches;
@@ -398,8 +397,8 @@ void KeepEncodersTokens(const Family& family, const StepModel& whole,
   size_t kept = 0;
   for (size_t i = 0; i < caches.size(); ++i) {
     if (caches[i].before != caches[i].after) continue;
-    steps[static_cast<size_t>(caches[i].before)] =
-        made[static_cast<size_t>(prefill.graph.caches[i].after)];
+    steps[AsIndex(caches[i].before)] =
+        made[AsIndex(prefill.graph.caches[i].after)];
     ++kept;
   }
   CHECK(2 * kept == caches.size());
@@ -417,47 +416,46 @@ TEST_CASE("decoding gives the logits of the whole sequence") {
     Sizes sizes = RealSizes(whole, kBatch, kLength);
     Sizes small = RealSizes(one, kBatch, kLength);
     if (whole.graph.common.slot != kNoLabel) {
-      sizes[static_cast<size_t>(whole.graph.common.slot)] = kLength;
+      sizes[AsIndex(whole.graph.common.slot)] = kLength;
     }
     auto values = RandomInputs(whole.graph, sizes, 5);
     auto steps = RandomInputs(one.graph, small, 6);
     REQUIRE(one.graph.parameters.size() == whole.graph.parameters.size());
     for (size_t i = 0; i < one.graph.parameters.size(); ++i) {
-      steps[static_cast<size_t>(one.graph.parameters[i].value)] =
-          values[static_cast<size_t>(whole.graph.parameters[i].value)];
+      steps[AsIndex(one.graph.parameters[i].value)] =
+          values[AsIndex(whole.graph.parameters[i].value)];
     }
     for (const Cache& cache : one.graph.caches) {
-      for (double& x : steps[static_cast<size_t>(cache.before)].data) x *= 1e6;
+      for (double& x : steps[AsIndex(cache.before)].data) x *= 1e6;
     }
     KeepEncodersTokens(family, whole, sizes, values, one, steps);
     dense::RunStep(whole.graph, sizes, Phase::kForward, values);
-    const auto& wide = values[static_cast<size_t>(whole.graph.logits)].data;
+    const auto& wide = values[AsIndex(whole.graph.logits)].data;
     const size_t vocabulary = wide.size() / (kBatch * kLength);
     double worst = 0;
     for (int64_t t = 0; t < kLength; ++t) {
       for (const Data& data : one.graph.data) {
-        auto& value = steps[static_cast<size_t>(data.value)].data;
+        auto& value = steps[AsIndex(data.value)].data;
         if (data.kind == DataKind::kPositions) {
           std::fill(value.begin(), value.end(), static_cast<double>(t));
         } else if (data.kind == DataKind::kIds) {
           for (size_t b = 0; b < kBatch; ++b) {
-            value[b] = values[static_cast<size_t>(whole.graph.data[0].value)]
-                           .data[b * kLength + static_cast<size_t>(t)];
+            value[b] = values[AsIndex(whole.graph.data[0].value)]
+                           .data[b * kLength + AsIndex(t)];
           }
         }
       }
       dense::RunStep(one.graph, small, Phase::kForward, steps);
-      const auto& logits = steps[static_cast<size_t>(one.graph.logits)].data;
+      const auto& logits = steps[AsIndex(one.graph.logits)].data;
       for (size_t b = 0; b < kBatch; ++b) {
         for (size_t v = 0; v < vocabulary; ++v) {
-          const size_t row = b * kLength + static_cast<size_t>(t);
+          const size_t row = b * kLength + AsIndex(t);
           worst = std::max(worst, std::abs(logits[b * vocabulary + v] -
                                            wide[row * vocabulary + v]));
         }
       }
       for (const Cache& cache : one.graph.caches) {
-        steps[static_cast<size_t>(cache.before)] =
-            steps[static_cast<size_t>(cache.after)];
+        steps[AsIndex(cache.before)] = steps[AsIndex(cache.after)];
       }
     }
     CHECK(worst < 1e-11);

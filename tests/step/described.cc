@@ -1,4 +1,5 @@
 #include "step/described.h"
+#include "source/index.h"
 
 #include <random>
 #include <utility>
@@ -68,7 +69,7 @@ dense::StepValues<double> RandomInputs(const Graph& graph, const Sizes& sizes,
   dense::StepValues<double> values(graph.values.size());
   for (const Op& op : graph.ops) {
     if (op.kind != OpKind::kInput) continue;
-    auto& value = values[static_cast<size_t>(op.out)];
+    auto& value = values[AsIndex(op.out)];
     value.shape = dense::ShapeOf(graph, sizes, op.out);
     int64_t size = 1;
     for (const int64_t side : value.shape) size *= side;
@@ -76,20 +77,20 @@ dense::StepValues<double> RandomInputs(const Graph& graph, const Sizes& sizes,
   }
   // Norms' weights are near 1.
   for (const Parameter& parameter : graph.parameters) {
-    auto& value = values[static_cast<size_t>(parameter.value)];
+    auto& value = values[AsIndex(parameter.value)];
     if (value.shape.size() > 1) continue;
     for (double& x : value.data) x = 1 + x / 4;
   }
   for (const Moments& moments : graph.moments) {
     if (moments.second == kNoValue) continue;
-    for (double& x : values[static_cast<size_t>(moments.second)].data) {
+    for (double& x : values[AsIndex(moments.second)].data) {
       x = x * x + 1e-4;
     }
   }
   const auto vocabulary = static_cast<uint64_t>(sizes[static_cast<size_t>(
-      graph.values[static_cast<size_t>(graph.logits)].labels.back())]);
+      graph.values[AsIndex(graph.logits)].labels.back())]);
   for (const Data& data : graph.data) {
-    auto& value = values[static_cast<size_t>(data.value)];
+    auto& value = values[AsIndex(data.value)];
     for (size_t i = 0; i < value.data.size(); ++i) {
       double& x = value.data[i];
       if (data.kind == DataKind::kIds || data.kind == DataKind::kLabels) {
@@ -98,7 +99,7 @@ dense::StepValues<double> RandomInputs(const Graph& graph, const Sizes& sizes,
         x = random() % 4 == 0 ? 0 : 1;
       } else if (data.kind == DataKind::kPositions ||
                  data.kind == DataKind::kCachePositions) {
-        x = static_cast<double>(i % static_cast<size_t>(value.shape.back()));
+        x = static_cast<double>(i % AsIndex(value.shape.back()));
       }
     }
   }

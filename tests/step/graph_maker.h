@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/step_graph.h"
+#include "source/index.h"
 
 namespace shardc::step {
 
@@ -32,11 +33,11 @@ class GraphMaker {
     graph.ops.push_back(op);
     return op.out;
   }
-  ValueId Data(std::vector<LabelId> labels, std::string anchor,
+  ValueId Data(std::vector<LabelId> labels, std::string constraint,
                bool integral = true) {
-    Op op{.kind = OpKind::kInput, .anchor = std::move(anchor)};
+    Op op{.kind = OpKind::kInput, .constraint = std::move(constraint)};
     const ValueId out = Add(std::move(op), std::move(labels));
-    graph.values[static_cast<size_t>(out)].integral = integral;
+    graph.values[AsIndex(out)].integral = integral;
     return out;
   }
   ValueId Parameter(std::string role, std::vector<LabelId> labels) {
@@ -45,15 +46,16 @@ class GraphMaker {
     return out;
   }
   ValueId Einsum(ValueId a, ValueId b, std::vector<LabelId> labels,
-                 std::string anchor = {}) {
-    return Add({.kind = OpKind::kEinsum, .in = {a, b}, .anchor = anchor},
-               std::move(labels));
+                 std::string constraint = {}) {
+    return Add(
+        {.kind = OpKind::kEinsum, .in = {a, b}, .constraint = constraint},
+        std::move(labels));
   }
   ValueId Fn(std::string fn, std::vector<ValueId> in,
-             std::vector<LabelId> labels, std::string anchor = {}) {
+             std::vector<LabelId> labels, std::string constraint = {}) {
     return Add({.kind = OpKind::kFn,
                 .in = std::move(in),
-                .anchor = anchor,
+                .constraint = constraint,
                 .fn = std::move(fn)},
                std::move(labels));
   }
@@ -62,9 +64,10 @@ class GraphMaker {
     return Add({.kind = kind, .in = {in}, .label = label}, std::move(labels));
   }
   ValueId Sum(std::vector<ValueId> in, std::vector<LabelId> labels,
-              std::string anchor = {}) {
-    return Add({.kind = OpKind::kAdd, .in = std::move(in), .anchor = anchor},
-               std::move(labels));
+              std::string constraint = {}) {
+    return Add(
+        {.kind = OpKind::kAdd, .in = std::move(in), .constraint = constraint},
+        std::move(labels));
   }
 
   Graph graph;

@@ -1,4 +1,5 @@
 #include "step/liveness.h"
+#include "source/index.h"
 
 #include <doctest/doctest.h>
 
@@ -39,7 +40,7 @@ Program LoweredOn(const GraphMaker& make, const AxisSizes& axes,
                              .mesh = MeshNamed(axes),
                              .sizes = make.sizes,
                              .parameters = std::move(parameters),
-                             .anchors = UsualAnchors()};
+                             .constraints = UsualAnchors()};
   Unsupported why;
   std::optional<Program> program = Lower(request, why);
   REQUIRE_MESSAGE(program.has_value(), why.message);

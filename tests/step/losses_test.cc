@@ -10,6 +10,7 @@
 #include "dense/step.h"
 #include "doctest/doctest.h"
 #include "model/model_description.h"
+#include "source/index.h"
 #include "step/accumulate.h"
 #include "step/described.h"
 #include "step/sizes.h"
@@ -17,8 +18,6 @@
 
 namespace shardc::step {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 constexpr int64_t kExperts = 4, kChosen = 2;
 
@@ -46,8 +45,8 @@ double Balance(const Graph& graph, const dense::StepValues<double>& values) {
   std::vector<double> share(kExperts, 0), mean(kExperts, 0);
   double tokens = 0;
   for (const Op& op : graph.ops) {
-    if (op.anchor != "router" || op.phase != Phase::kForward) continue;
-    const std::vector<double>& logits = values[At(op.out)].data;
+    if (op.constraint != "router" || op.phase != Phase::kForward) continue;
+    const std::vector<double>& logits = values[AsIndex(op.out)].data;
     for (size_t row = 0; row < logits.size(); row += kExperts) {
       std::vector<double> p(
           logits.begin() + static_cast<std::ptrdiff_t>(row),
@@ -59,7 +58,7 @@ double Balance(const Graph& graph, const dense::StepValues<double>& values) {
       std::sort(sorted.rbegin(), sorted.rend());
       for (size_t e = 0; e < p.size(); ++e) {
         mean[e] += p[e] / sum;
-        share[e] += p[e] >= sorted[At(kChosen - 1)] ? 1 : 0;
+        share[e] += p[e] >= sorted[AsIndex(kChosen - 1)] ? 1 : 0;
       }
       ++tokens;
     }
@@ -74,7 +73,7 @@ double Balance(const Graph& graph, const dense::StepValues<double>& values) {
 double LossOf(const StepModel& step, dense::StepValues<double>& values,
               const Sizes& sizes) {
   dense::RunStep(step.graph, sizes, Phase::kForward, values);
-  return values[At(step.graph.loss)].data[0];
+  return values[AsIndex(step.graph.loss)].data[0];
 }
 
 TEST_CASE("a loss that balances experts, where the config has it") {
@@ -120,17 +119,17 @@ TEST_CASE("z-losses of the router and of the head, where the rules have them") {
   }
   double router = 0, head = 0, rows = 0, weight = 0;
   for (const Op& op : step.graph.ops) {
-    if (op.anchor != "router" || op.phase != Phase::kForward) continue;
-    const std::vector<double>& logits = values[At(op.out)].data;
+    if (op.constraint != "router" || op.phase != Phase::kForward) continue;
+    const std::vector<double>& logits = values[AsIndex(op.out)].data;
     for (size_t row = 0; row < logits.size(); row += kExperts) {
       router += SquaredLogSum(&logits[row], kExperts);
       ++rows;
     }
   }
-  const std::vector<double>& logits = values[At(step.graph.logits)].data;
+  const std::vector<double>& logits = values[AsIndex(step.graph.logits)].data;
   for (const Data& data : step.graph.data) {
     if (data.kind != DataKind::kWeights) continue;
-    const std::vector<double>& weights = values[At(data.value)].data;
+    const std::vector<double>& weights = values[AsIndex(data.value)].data;
     for (size_t i = 0; i < weights.size(); ++i) {
       head += weights[i] * SquaredLogSum(&logits[i * 11], 11);
       weight += weights[i];

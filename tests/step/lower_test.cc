@@ -1,4 +1,5 @@
 #include "step/lower.h"
+#include "source/index.h"
 
 #include <doctest/doctest.h>
 
@@ -22,7 +23,7 @@ Count Counted(const Graph& graph, const Program& program, const Sizes& sizes,
   Count out;
   for (const Instruction& step : program.code) {
     if (step.kind != InstructionKind::kCollective) continue;
-    if (graph.ops[static_cast<size_t>(step.op)].phase != phase) continue;
+    if (graph.ops[AsIndex(step.op)].phase != phase) continue;
     if (!axes.empty() && program.axes.Group(step.axes) != axes) continue;
     const auto kind = static_cast<size_t>(step.collective);
     ++out.number[kind];
@@ -45,7 +46,7 @@ std::string Text(const Count& count) {
 
 Program Lowered(const GraphMaker& make, const AxisSizes& axes,
                 std::vector<Spec> parameters,
-                AnchorAxes anchors = UsualAnchors(),
+                ShardingConstraints constraints = UsualAnchors(),
                 bool keep_gathered = false) {
   LowerRequest request{.graph = &make.graph,
                        .mesh = MeshNamed(axes),
@@ -53,7 +54,7 @@ Program Lowered(const GraphMaker& make, const AxisSizes& axes,
                        .element_bytes = 2,
                        .keep_gathered = keep_gathered,
                        .parameters = std::move(parameters),
-                       .anchors = std::move(anchors)};
+                       .constraints = std::move(constraints)};
   Unsupported why;
   std::optional<Program> program = Lower(request, why);
   REQUIRE_MESSAGE(program.has_value(), why.message);
@@ -71,23 +72,23 @@ TEST_CASE("tensor parallel: an all_reduce each way") {
   // V = 8 * 16 * 32 * 2 bytes, of which 2 * 3/4 is sent.
   CHECK(text(Phase::kForward) == "all_reduce 1 12288");
   CHECK(text(Phase::kBackward) == "all_reduce 1 12288");
-  CHECK(program.clashes.empty());
+  CHECK(program.conflicts.empty());
 }
 
 TEST_CASE("sequence parallel: pairs of the same volume, and once more") {
   const Mlp mlp;
-  AnchorAxes anchors = UsualAnchors();
+  ShardingConstraints constraints = UsualAnchors();
   for (const char* role : {"resid", "normed"}) {
-    anchors.overrides.push_back({role, "QUERY_LENGTH", {"tp"}});
+    constraints.overrides.push_back({role, "QUERY_LENGTH", {"tp"}});
   }
-  Program program = Lowered(mlp.make, {{"tp", 4}}, {kUp, kDown}, anchors);
+  Program program = Lowered(mlp.make, {{"tp", 4}}, {kUp, kDown}, constraints);
   const auto text = [&](Phase phase) {
     return Text(Counted(mlp.make.graph, program, mlp.make.sizes, phase));
   };
   CHECK(text(Phase::kForward) == "all_gather 1 6144 reduce_scatter 1 6144");
   // The input is gathered again for its weight's gradient.
   CHECK(text(Phase::kBackward) == "all_gather 2 12288 reduce_scatter 1 6144");
-  program = Lowered(mlp.make, {{"tp", 4}}, {kUp, kDown}, anchors, true);
+  program = Lowered(mlp.make, {{"tp", 4}}, {kUp, kDown}, constraints, true);
   CHECK(text(Phase::kBackward) == "all_gather 1 6144 reduce_scatter 1 6144");
 }
 
@@ -120,15 +121,13 @@ TEST_CASE("hybrid: the shard of a gradient is summed over replicas") {
   CHECK(Text(Counted(mlp.make.graph, program, mlp.make.sizes, Phase::kBackward,
                      {"dp"})) == "all_reduce 2 4096");
   for (ValueId gradient : mlp.make.graph.gradients) {
-    const Layout& layout =
-        program
-            .slots[static_cast<size_t>(
-                program.result[static_cast<size_t>(gradient)])]
-            .layout;
-    CHECK(layout.partial == 0);
+    const Sharding& sharding =
+        program.slots[static_cast<size_t>(program.result[AsIndex(gradient)])]
+            .sharding;
+    CHECK(sharding.partial == 0);
   }
   // Each weight where the batch's axis could cut its hidden size too.
-  CHECK(program.clashes.size() == 6);
+  CHECK(program.conflicts.size() == 6);
 }
 
 TEST_CASE("a small part of the weights moves only where that is cheaper") {
@@ -141,7 +140,7 @@ TEST_CASE("a small part of the weights moves only where that is cheaper") {
                        .element_bytes = 2,
                        .policy = Policy::kCost,
                        .parameters = {kUp, kDown},
-                       .anchors = UsualAnchors()};
+                       .constraints = UsualAnchors()};
   Unsupported why;
   const std::optional<Program> by_cost = Lower(request, why);
   request.policy = Policy::kPublished;
@@ -151,8 +150,7 @@ TEST_CASE("a small part of the weights moves only where that is cheaper") {
   const auto total = [&](const Program& program) {
     int64_t out = 0;
     for (const Instruction& step : program.code) {
-      if (mlp.make.graph.ops[static_cast<size_t>(step.op)].phase ==
-          Phase::kForward) {
+      if (mlp.make.graph.ops[AsIndex(step.op)].phase == Phase::kForward) {
         out += SentBytes(mlp.make.graph, program, step, mlp.make.sizes, 2);
       }
     }
@@ -160,8 +158,8 @@ TEST_CASE("a small part of the weights moves only where that is cheaper") {
   };
   CHECK(total(*by_cost) * 10 < total(*published));
   bool cheaper = false;
-  for (const Clash& clash : published->clashes) {
-    cheaper = cheaper || clash.least < clash.bytes;
+  for (const ShardingConflict& conflict : published->conflicts) {
+    cheaper = cheaper || conflict.least < conflict.bytes;
   }
   CHECK(cheaper);
 }
@@ -174,28 +172,28 @@ TEST_CASE("heads beyond the kv heads leave the kv gradient pending") {
   const LabelId h = make.Label("h", 4, "HEAD_DIM");
   const LabelId nh = make.Label("n h", 32, "", {n, h});
   const ValueId x = make.Data({b, nh}, "resid", false);
-  const ValueId heads =
-      make.Add({.kind = OpKind::kSplit, .in = {x}, .anchor = "q", .label = nh},
-               {b, n, h});
+  const ValueId heads = make.Add(
+      {.kind = OpKind::kSplit, .in = {x}, .constraint = "q", .label = nh},
+      {b, n, h});
   const ValueId summed =
       make.Add({.kind = OpKind::kGroupSum, .in = {heads}, .label = n, .to = k},
                {b, k, h});
-  const ValueId again = make.Add({.kind = OpKind::kRepeat,
+  const ValueId split = make.Add({.kind = OpKind::kRepeat,
                                   .in = {summed},
-                                  .anchor = "q",
+                                  .constraint = "q",
                                   .label = k,
                                   .to = n},
                                  {b, n, h});
   const Program program = Lowered(make, {{"tp1", 2}, {"tp2", 2}}, {}, [] {
-    AnchorAxes anchors = UsualAnchors();
-    anchors.by_token[3] = {"tp1", "tp2"};
-    return anchors;
+    ShardingConstraints constraints = UsualAnchors();
+    constraints.by_axis[3] = {"tp1", "tp2"};
+    return constraints;
   }());
   const auto text = [&](ValueId value, bool first) {
     std::string out;
     for (const Slot& slot : program.slots) {
       if (slot.value != value) continue;
-      out = LayoutText(make.graph, program.axes, value, slot.layout);
+      out = ShardingText(make.graph, program.axes, value, slot.sharding);
       if (first) break;
     }
     return out;
@@ -204,7 +202,7 @@ TEST_CASE("heads beyond the kv heads leave the kv gradient pending") {
   CHECK(text(summed, true) == "k:tp1 pending tp2");
   // Reduced before it is repeated, and cut on along n for nothing.
   CHECK(text(summed, false) == "k:tp1");
-  CHECK(text(again, true) == "n:tp1+tp2");
+  CHECK(text(split, true) == "n:tp1+tp2");
   CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kForward)) ==
         "all_reduce 1 32");
 }
@@ -217,24 +215,24 @@ TEST_CASE("tokens reach their experts by all_to_all") {
   const LabelId e = make.Label("e", 4, "EXPERT");
   const LabelId c = make.Label("c", 2);
   const LabelId f = make.Label("f", 8, "MLP_INTERMEDIATE");
-  AnchorAxes anchors = UsualAnchors();
-  anchors.by_token[0] = {"fsdp", "dp", "ep"};
+  ShardingConstraints constraints = UsualAnchors();
+  constraints.by_axis[0] = {"fsdp", "dp", "ep"};
   const ValueId y = make.Data({b, t, d}, "normed", false);
   const ValueId slots = make.Data({b, t, e, c}, "sel", false);
   const ValueId up = make.Parameter("up", {e, f, d});
   const ValueId down = make.Parameter("down", {e, d, f});
   const ValueId sent = make.Einsum(slots, y, {b, e, c, d}, "moe_tok");
-  const ValueId there =
-      make.Add({.kind = OpKind::kIdentity, .in = {sent}, .anchor = "moe_exp"},
-               {b, e, c, d});
+  const ValueId there = make.Add(
+      {.kind = OpKind::kIdentity, .in = {sent}, .constraint = "moe_exp"},
+      {b, e, c, d});
   const ValueId inner = make.Einsum(there, up, {b, e, c, f}, "moe_mlp");
   const ValueId out = make.Einsum(inner, down, {b, e, c, d}, "moe_exp");
-  const ValueId back =
-      make.Add({.kind = OpKind::kIdentity, .in = {out}, .anchor = "moe_tok"},
-               {b, e, c, d});
+  const ValueId back = make.Add(
+      {.kind = OpKind::kIdentity, .in = {out}, .constraint = "moe_tok"},
+      {b, e, c, d});
   make.Einsum(back, slots, {b, t, d}, "resid");
-  const Program program =
-      Lowered(make, {{"ep", 4}}, {{{"ep"}, {}, {}}, {{"ep"}, {}, {}}}, anchors);
+  const Program program = Lowered(
+      make, {{"ep", 4}}, {{{"ep"}, {}, {}}, {{"ep"}, {}, {}}}, constraints);
   // Each 3/4 of the buffer of 2 * 4 * 2 * 16 elements of 2 bytes.
   CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kForward)) ==
         "all_to_all 2 768");

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/mesh.h"
-#include "step/anchors.h"
+#include "step/constraints.h"
 #include "step/graph_maker.h"
 
 namespace shardc::step {
@@ -25,11 +25,11 @@ inline Mesh MeshNamed(const AxisSizes& axes) {
 }
 
 // Batch over fsdp and dp, heads and the MLP over tp, sequence over sp.
-inline AnchorAxes UsualAnchors() {
-  AnchorAxes out;
+inline ShardingConstraints UsualAnchors() {
+  ShardingConstraints out;
   const auto set = [&](std::string_view token, AxisGroup axes) {
-    for (size_t i = 0; i < kAnchorTokens.size(); ++i) {
-      if (kAnchorTokens[i] == token) out.by_token[i] = std::move(axes);
+    for (size_t i = 0; i < kConstraintAxes.size(); ++i) {
+      if (kConstraintAxes[i] == token) out.by_axis[i] = std::move(axes);
     }
   };
   set("BATCH", {"fsdp", "dp"});

@@ -1,4 +1,5 @@
 #include "step/recompute.h"
+#include "source/index.h"
 #include "step/sizes.h"
 
 #include <algorithm>
@@ -19,8 +20,6 @@
 
 namespace shardc::step {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // The ten names, those that take some with them.
 const std::vector<std::string> kPolicies = {
@@ -85,7 +84,7 @@ StepModel Trained(const Family& family, const std::string& policy) {
 std::set<std::string> NamesOfAgain(const Graph& graph, int32_t layer) {
   std::set<std::string> out;
   for (const Op& op : graph.ops) {
-    if (op.again < 0 || op.layer != layer) continue;
+    if (op.recompute_of < 0 || op.layer != layer) continue;
     if (op.kind == OpKind::kEinsum) out.insert(op.name);
   }
   return out;
@@ -121,44 +120,45 @@ TEST_CASE("gradients do not depend on the policy") {
         const ValueId mine = graph.gradients[i];
         const ValueId other = plain.graph.gradients[i];
         REQUIRE((mine < 0) == (other < 0));
-        if (mine >= 0) CHECK(got[At(mine)].data == want[At(other)].data);
+        if (mine >= 0)
+          CHECK(got[AsIndex(mine)].data == want[AsIndex(other)].data);
       }
       for (const Op& op : graph.ops) {
-        if (op.again < 0) continue;
-        const Op& first = graph.ops[At(op.again)];
+        if (op.recompute_of < 0) continue;
+        const Op& first = graph.ops[AsIndex(op.recompute_of)];
         CHECK(first.phase == Phase::kForward);
         CHECK(first.layer == op.layer);
         CHECK(op.name == "r:" + first.name);
-        CHECK(got[At(op.out)].data == got[At(first.out)].data);
+        CHECK(got[AsIndex(op.out)].data == got[AsIndex(first.out)].data);
       }
     }
   }
 }
 
 TEST_CASE("what is run again") {
-  const auto again = [](const std::string& policy, size_t family = 0) {
+  const auto recomputed = [](const std::string& policy, size_t family = 0) {
     return NamesOfAgain(Trained(kFamilies[family], policy).graph, 1);
   };
-  CHECK(again("everything_saveable").empty());
+  CHECK(recomputed("everything_saveable").empty());
   // All but what only the next layer reads.
-  CHECK(again("nothing_saveable") ==
+  CHECK(recomputed("nothing_saveable") ==
         std::set<std::string>{"r:rmsnorm norm1", "r:linear q", "r:linear k",
                               "r:linear v", "r:attention", "r:linear o",
                               "r:rmsnorm norm2", "r:gated gate"});
-  const auto dots = again("dots_saveable");
-  CHECK(dots == again("checkpoint_dots"));
+  const auto dots = recomputed("dots_saveable");
+  CHECK(dots == recomputed("checkpoint_dots"));
   CHECK(dots.count("r:linear o") == 0);
   CHECK(dots.count("r:rmsnorm norm2") == 1);
   CHECK(dots.count("r:attention") == 1);
-  const auto named = again("save_only_these_names(q_proj,out_proj)");
+  const auto named = recomputed("save_only_these_names(q_proj,out_proj)");
   // Of a projection that is kept there is neither product nor bias to make.
   CHECK(named.count("r:linear q") == 0);
   CHECK(named.count("r:linear k") == 1);
   CHECK(named.count("r:linear o") == 0);
-  CHECK(again("save_only_these_names(router)", 1).size() > named.size());
-  CHECK(again("save_anything_except_these_names(q_proj)") ==
+  CHECK(recomputed("save_only_these_names(router)", 1).size() > named.size());
+  CHECK(recomputed("save_anything_except_these_names(q_proj)") ==
         std::set<std::string>{});
-  CHECK(again("save_anything_except_these_names(context)") ==
+  CHECK(recomputed("save_anything_except_these_names(context)") ==
         std::set<std::string>{"r:attention"});
 }
 
@@ -175,14 +175,14 @@ Summary SummaryOf(const Family& family, const std::string& policy,
   const LowerRequest request{.graph = &step.graph,
                              .mesh = MeshNamed(axes),
                              .sizes = sizes,
-                             .anchors = UsualAnchors()};
+                             .constraints = UsualAnchors()};
   Unsupported why;
   const auto program = Lower(request, why);
   REQUIRE_MESSAGE(program.has_value(), why.message);
   Summary out;
   for (const Instruction& one : program->code) {
     if (one.kind != InstructionKind::kCollective) continue;
-    const Op& op = step.graph.ops[At(one.op)];
+    const Op& op = step.graph.ops[AsIndex(one.op)];
     const int64_t bytes = SentBytes(step.graph, *program, one, sizes, 2);
     if (op.phase == Phase::kBackward) out.backward += bytes;
     if (op.phase != Phase::kForward) continue;

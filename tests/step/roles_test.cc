@@ -1,4 +1,5 @@
 #include "step/roles.h"
+#include "source/index.h"
 #include "step/sizes.h"
 
 #include <algorithm>
@@ -150,9 +151,8 @@ TEST_CASE("without a configuration sizes come from the tree") {
   CHECK(TextOf(findings) == "");
   REQUIRE(step);
   const Sizes sizes = RealSizes(*step, 4, 128);
-  const auto& logits =
-      step->graph.values[static_cast<size_t>(step->graph.logits)].labels;
-  CHECK(sizes[static_cast<size_t>(logits[2])] == 151936);
+  const auto& logits = step->graph.values[AsIndex(step->graph.logits)].labels;
+  CHECK(sizes[AsIndex(logits[2])] == 151936);
 }
 
 TEST_CASE("a model of 80 layers is built at once") {

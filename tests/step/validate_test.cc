@@ -1,4 +1,5 @@
 #include "step/validate.h"
+#include "source/index.h"
 
 #include <doctest/doctest.h>
 
@@ -19,7 +20,7 @@ Program OnMesh(const Mlp& mlp) {
       .mesh = MeshNamed({{"dp", 2}, {"fsdp", 2}, {"tp", 2}}),
       .sizes = mlp.make.sizes,
       .parameters = {{{"tp"}, {"fsdp"}}, {{"fsdp"}, {"tp"}}},
-      .anchors = UsualAnchors()};
+      .constraints = UsualAnchors()};
   Unsupported why;
   std::optional<Program> program = Lower(request, why);
   REQUIRE(program.has_value());
@@ -66,11 +67,11 @@ TEST_CASE("a sum is not reduced twice") {
         wrong.code[i].collective != Collective::kAllReduce) {
       continue;
     }
-    Instruction again = wrong.code[i];
-    again.in = {again.out};
-    wrong.slots.push_back(wrong.slots[static_cast<size_t>(again.out)]);
-    again.out = static_cast<int32_t>(wrong.slots.size() - 1);
-    wrong.code.insert(wrong.code.begin() + static_cast<int64_t>(i) + 1, again);
+    Instruction twice = wrong.code[i];
+    twice.in = {twice.out};
+    wrong.slots.push_back(wrong.slots[AsIndex(twice.out)]);
+    twice.out = static_cast<int32_t>(wrong.slots.size() - 1);
+    wrong.code.insert(wrong.code.begin() + static_cast<int64_t>(i) + 1, twice);
     break;
   }
   const std::vector<ProgramFault> faults =

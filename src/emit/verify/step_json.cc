@@ -40,21 +40,21 @@ void WriteOps(JsonWriter& json, const StepReport& report) {
   json.EndArray();
 }
 
-void WriteClashes(JsonWriter& json, const StepReport& report) {
+void WriteConflicts(JsonWriter& json, const StepReport& report) {
   json.Key("clashes");
   json.BeginArray(JsonLayout::kLines);
-  for (const verify::StepClash& clash : report.clashes) {
+  for (const verify::StepConflict& conflict : report.conflicts) {
     json.BeginObject();
-    json.Member("phase", clash.part);
-    json.Member("op", clash.op);
-    json.Member("axis", clash.axis);
+    json.Member("phase", conflict.part);
+    json.Member("op", conflict.op);
+    json.Member("axis", conflict.axis);
     json.Key("labels");
-    json.Array(clash.labels);
-    json.Member("chosen", clash.chosen);
-    json.Member("bytes_per_device", clash.bytes);
-    json.Member("cheapest", clash.cheapest);
-    json.Member("least_bytes_per_device", clash.least);
-    json.Member("count", clash.count);
+    json.Array(conflict.labels);
+    json.Member("chosen", conflict.chosen);
+    json.Member("bytes_per_device", conflict.bytes);
+    json.Member("cheapest", conflict.cheapest);
+    json.Member("least_bytes_per_device", conflict.least);
+    json.Member("count", conflict.count);
     json.EndObject();
   }
   json.EndArray();
@@ -105,13 +105,13 @@ void WriteProof(JsonWriter& json, const StepReport& report) {
   json.BeginObject(JsonLayout::kLines);
   json.Member("dtype", DtypeName(report.dtype));
   json.Key("mesh");
-  WriteMesh(json, report.witness_mesh, MeshDetail::kSizes);
+  WriteMesh(json, report.reduced_mesh, MeshDetail::kSizes);
   json.Key("sizes");
   json.BeginObject();
-  for (const auto& [name, size] : report.witness_sizes) json.Member(name, size);
+  for (const auto& [name, size] : report.reduced_sizes) json.Member(name, size);
   json.EndObject();
   json.Key("layers");
-  json.Array(report.witness_layers,
+  json.Array(report.reduced_layers,
              [](int32_t layer) { return int64_t{layer}; });
   if (report.full) json.Member("full", true);
   json.Member("gradients", report.gradients);
@@ -149,7 +149,7 @@ void WriteStepReport(JsonWriter& json, const StepReport& report) {
     json.String("sha256:" + report.program);
   }
   WriteOps(json, report);
-  WriteClashes(json, report);
+  WriteConflicts(json, report);
   WriteTotals(json, report);
   WritePeak(json, report);
   json.Key("notes");
@@ -182,7 +182,7 @@ void WriteUses(JsonWriter& json, const verify::ParameterStep& step) {
     json.Member("phase", verify::PhaseName(use.phase));
     json.Member("part", use.part);
     json.Member("op", use.op);
-    json.Member("layout", use.layout);
+    json.Member("layout", use.sharding);
     json.Member("result", use.result);
     json.EndObject();
   }
@@ -230,7 +230,7 @@ void WriteParameterStepJson(std::string_view name,
     WriteTextOrNull(json, "unsupported", step.unsupported);
     WriteTextOrNull(json, "role", step.role);
     WriteTextOrNull(json, "labels", step.labels);
-    WriteTextOrNull(json, "layout", step.layout);
+    WriteTextOrNull(json, "layout", step.sharding);
     WriteTextOrNull(json, "gradient", step.gradient);
     WriteUses(json, step);
     WriteMoves(json, step);

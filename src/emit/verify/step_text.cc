@@ -16,7 +16,7 @@
 namespace shardc {
 namespace {
 
-using verify::StepClash;
+using verify::StepConflict;
 using verify::StepReport;
 using verify::StepRow;
 using verify::StepTraffic;
@@ -96,21 +96,22 @@ std::string RowsText(const StepReport& report) {
   return out;
 }
 
-std::string ClashesText(const StepReport& report) {
-  if (report.clashes.empty()) return "";
+std::string ConflictsText(const StepReport& report) {
+  if (report.conflicts.empty()) return "";
   std::string out = "\nclashes: a compiler may choose otherwise here\n";
   std::vector<std::vector<std::string>> rows;
-  for (const StepClash& clash : report.clashes) {
+  for (const StepConflict& conflict : report.conflicts) {
     std::string labels;
-    for (const std::string& label : clash.labels) {
+    for (const std::string& label : conflict.labels) {
       labels += (labels.empty() ? "" : " or ") + label;
     }
-    rows.push_back({"  " + Counted(clash.count, "op"), clash.part, clash.op,
-                    clash.axis + ": " + labels, "chosen " + clash.chosen,
-                    clash.least < clash.bytes
-                        ? clash.cheapest + " sends " + BytesText(clash.least) +
-                              ", not " + BytesText(clash.bytes)
-                        : "none sends less"});
+    rows.push_back(
+        {"  " + Counted(conflict.count, "op"), conflict.part, conflict.op,
+         conflict.axis + ": " + labels, "chosen " + conflict.chosen,
+         conflict.least < conflict.bytes
+             ? conflict.cheapest + " sends " + BytesText(conflict.least) +
+                   ", not " + BytesText(conflict.bytes)
+             : "none sends less"});
   }
   AppendTable(rows, out);
   return out;
@@ -152,14 +153,14 @@ std::string PeakText(const StepReport& report) {
   return out;
 }
 
-std::string WitnessText(const StepReport& report) {
+std::string ReducedText(const StepReport& report) {
   std::string out = std::string("proved ") + (report.full ? "in full " : "") +
-                    "on " + MeshText(report.witness_mesh) + " with";
-  for (const auto& [name, size] : report.witness_sizes) {
+                    "on " + MeshText(report.reduced_mesh) + " with";
+  for (const auto& [name, size] : report.reduced_sizes) {
     out += " " + name + " " + std::to_string(size);
   }
   std::string layers, encoder;
-  for (const int32_t layer : report.witness_layers) {
+  for (const int32_t layer : report.reduced_layers) {
     const bool own = !IsEncoderLayer(layer, report.encoder_layer);
     std::string& text = own ? layers : encoder;
     text += (text.empty() ? "" : ", ") +
@@ -179,7 +180,7 @@ std::string ResultText(const StepReport& report) {
     out += "fail: " + problem + "\n";
   }
   if (report.proved) {
-    out += WitnessText(report);
+    out += ReducedText(report);
     if (report.problems.empty()) {
       out += "pass: " + std::string(DtypeName(report.dtype)) + ", " +
              (report.mode == Mode::kTrain
@@ -202,7 +203,7 @@ std::string StepText(const StepReport& report) {
   std::string out = HeadText(report);
   if (report.status != verify::StepStatus::kUnsupported ||
       !report.rows.empty()) {
-    out += RowsText(report) + ClashesText(report) + TotalsText(report) +
+    out += RowsText(report) + ConflictsText(report) + TotalsText(report) +
            PeakText(report);
   }
   if (!report.notes.empty()) {
@@ -223,12 +224,12 @@ std::string ParameterStepText(const verify::ParameterStep& step) {
   }
   if (!step.takes_part) return out + "takes no part in it\n";
   out += "role  " + step.role + (step.stacked ? ", one of several" : "") +
-         "  " + step.labels + "  " + step.layout + "\n";
+         "  " + step.labels + "  " + step.sharding + "\n";
   out += "\nops that take it\n";
   std::vector<std::vector<std::string>> rows;
   for (const verify::ParameterUse& use : step.uses) {
     rows.push_back({"  " + std::string(verify::PhaseName(use.phase)), use.part,
-                    use.op, "as " + use.layout, "-> " + use.result});
+                    use.op, "as " + use.sharding, "-> " + use.result});
   }
   AppendTable(rows, out);
   for (const bool gradient : {false, true}) {

@@ -16,6 +16,7 @@
 #include "exec/kernels/kernels.h"
 #include "exec/step/nest.h"
 #include "exec/step/parts.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
@@ -76,7 +77,7 @@ std::vector<T> Ordered(const Part& part, const Labels& order,
                        const LocalOp& local) {
   const Reals<T> from(*part.buffer);
   const Shape extent = ExtentOf(order, local);
-  std::vector<T> out(static_cast<size_t>(ElementsOf(extent)));
+  std::vector<T> out(AsIndex(ElementsOf(extent)));
   size_t next = 0;
   if (order == *part.labels) {
     for (T& x : out) x = from[static_cast<int64_t>(next++)];
@@ -107,11 +108,9 @@ void Multiply(const std::vector<double>& a, const std::vector<double>& b,
 void Multiply(const std::vector<float>& a, const std::vector<float>& b,
               std::vector<float>& c, int64_t batch, int64_t rows,
               int64_t columns, int64_t inner) {
-  const MatrixSizes sizes{static_cast<size_t>(rows),
-                          static_cast<size_t>(columns),
-                          static_cast<size_t>(inner)};
+  const MatrixSizes sizes{AsIndex(rows), AsIndex(columns), AsIndex(inner)};
   const std::span<const float> all_a(a), all_b(b);
-  for (size_t i = 0; i < static_cast<size_t>(batch); ++i) {
+  for (size_t i = 0; i < AsIndex(batch); ++i) {
     const size_t of_a = sizes.rows * sizes.inner;
     const size_t of_b = sizes.inner * sizes.columns;
     const size_t of_c = sizes.rows * sizes.columns;
@@ -135,7 +134,7 @@ void Run(const LocalOp& local) {
       Ordered<T>(*b, Joined(split.batch, split.inner, split.columns), local);
   const Labels order = Joined(split.batch, split.rows, split.columns);
   const Shape extent = ExtentOf(order, local);
-  std::vector<T> result(static_cast<size_t>(ElementsOf(extent)), T{0});
+  std::vector<T> result(AsIndex(ElementsOf(extent)), T{0});
   Multiply(left, right, result, SizeOf(split.batch, local),
            SizeOf(split.rows, local), SizeOf(split.columns, local),
            SizeOf(split.inner, local));

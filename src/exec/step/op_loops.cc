@@ -23,6 +23,7 @@
 #include "exec/step/nest.h"
 #include "exec/step/parts.h"
 #include "exec/step/slopes.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
@@ -30,10 +31,8 @@ namespace {
 using step::LabelId;
 using step::OpKind;
 
-size_t At(int64_t i) { return static_cast<size_t>(i); }
-
 int64_t SizeOf(const LocalOp& local, LabelId label) {
-  return (*local.sizes)[At(label)];
+  return (*local.sizes)[AsIndex(label)];
 }
 
 // Runs `f` with the type that the op computes in.
@@ -125,7 +124,8 @@ void Reduction(const LocalOp& local) {
 // dimension; `sizes` are the factors' local ones.
 void FactorStrides(const LocalOp& local, LabelId whole, int64_t stride,
                    const Labels& loop, const Shape& extent, Shape& strides) {
-  const std::vector<LabelId>& factors = local.graph->labels[At(whole)].factors;
+  const std::vector<LabelId>& factors =
+      local.graph->labels[AsIndex(whole)].factors;
   for (size_t f = factors.size(); f > 0;) {
     --f;
     const size_t dim = DimOf(loop, factors[f]);
@@ -135,9 +135,9 @@ void FactorStrides(const LocalOp& local, LabelId whole, int64_t stride,
 }
 
 int64_t PartBegin(const LocalOp& local, LabelId whole, int64_t index) {
-  const std::vector<LabelId>& parts = local.graph->labels[At(whole)].parts;
+  const std::vector<LabelId>& parts = local.graph->labels[AsIndex(whole)].parts;
   int64_t out = 0;
-  for (int64_t i = 0; i < index; ++i) out += SizeOf(local, parts[At(i)]);
+  for (int64_t i = 0; i < index; ++i) out += SizeOf(local, parts[AsIndex(i)]);
   return out;
 }
 
@@ -256,7 +256,7 @@ void Indexed(const LocalOp& local) {
            Along(loop, ids)},
           {}, [&](const Offsets& at) {
             const int64_t row =
-                ids.buffer->whole[At(at[2])] + local.op->index - first;
+                ids.buffer->whole[AsIndex(at[2])] + local.op->index - first;
             if (row < 0 || row >= rows) return;
             const int64_t there = at[1] + row * stride;
             if (reads) {
@@ -284,14 +284,14 @@ RopeFrequencies TableOf(const step::Rope& rope, int64_t size) {
   scaling.original_length = static_cast<int64_t>(rope.original_length);
   scaling.beta_fast = rope.beta_fast;
   scaling.beta_slow = rope.beta_slow;
-  scaling.truncate = rope.whole_numbers;
-  scaling.low_frequency_factor = rope.low_part;
-  scaling.high_frequency_factor = rope.high_part;
+  scaling.truncate = rope.truncate;
+  scaling.low_frequency_factor = rope.low_frequency_factor;
+  scaling.high_frequency_factor = rope.high_frequency_factor;
   if (rope.amplitude != 0) scaling.attention_factor = rope.amplitude;
-  const auto turned = static_cast<int64_t>(
-      std::llround(static_cast<double>(size) * rope.turned));
+  const auto rotated = static_cast<int64_t>(
+      std::llround(static_cast<double>(size) * rope.rotary_fraction));
   std::string why;
-  return Frequencies(turned / 2 * 2, rope.base, 0, scaling, why)
+  return Frequencies(rotated / 2 * 2, rope.base, 0, scaling, why)
       .value_or(RopeFrequencies{});
 }
 
@@ -301,29 +301,29 @@ void Rope(const LocalOp& local) {
   const Part &x = local.in[0], &positions = local.in[1];
   const size_t dim = DimOf(*x.labels, op.label);
   const int64_t size = x.buffer->shape[dim];
-  const step::Rope& rope = local.graph->ropes[At(op.index)];
+  const step::Rope& rope = local.graph->ropes[AsIndex(op.index)];
   const RopeFrequencies table = TableOf(rope, size);
-  const int64_t turned = static_cast<int64_t>(table.inverse.size()) * 2;
+  const int64_t rotated = static_cast<int64_t>(table.inverse.size()) * 2;
   const int64_t stride = StridesOf(x.buffer->shape)[dim];
-  const bool neighbours = rope.neighbours;
+  const bool interleaved = rope.interleaved;
   const Reals<T> in(*x.buffer);
   T* const out = RealData<T>(*local.out);
   ForLines(*x.labels, x.buffer->shape, op.label,
            {StridesOf(x.buffer->shape), Along(*x.labels, positions)},
            [&](const Offsets& at) {
-             const double position = positions.buffer->whole[At(at[1])] *
+             const double position = positions.buffer->whole[AsIndex(at[1])] *
                                      static_cast<double>(op.sign);
-             for (int64_t i = 0; i < turned / 2; ++i) {
-               const double angle = position * table.inverse[At(i)];
+             for (int64_t i = 0; i < rotated / 2; ++i) {
+               const double angle = position * table.inverse[AsIndex(i)];
                const T c = static_cast<T>(std::cos(angle) * table.amplitude);
                const T s = static_cast<T>(std::sin(angle) * table.amplitude);
-               const int64_t first = at[0] + (neighbours ? 2 * i : i) * stride;
+               const int64_t first = at[0] + (interleaved ? 2 * i : i) * stride;
                const int64_t second =
-                   at[0] + (neighbours ? 2 * i + 1 : i + turned / 2) * stride;
+                   at[0] + (interleaved ? 2 * i + 1 : i + rotated / 2) * stride;
                out[first] = in[first] * c - in[second] * s;
                out[second] = in[second] * c + in[first] * s;
              }
-             for (int64_t i = turned; i < size; ++i) {
+             for (int64_t i = rotated; i < size; ++i) {
                out[at[0] + i * stride] = in[at[0] + i * stride];
              }
            });
@@ -361,15 +361,15 @@ void Mask(const LocalOp& local) {
           {StridesOf(scores.buffer->shape), Along(*scores.labels, local.in[1]),
            Along(*scores.labels, local.in[2]), count},
           {}, [&](const Offsets& at) {
-            const int64_t key = local.in[2].buffer->whole[At(at[2])];
-            const int64_t query = local.in[1].buffer->whole[At(at[1])];
+            const int64_t key = local.in[2].buffer->whole[AsIndex(at[2])];
+            const int64_t query = local.in[1].buffer->whole[AsIndex(at[1])];
             const bool near =
                 window == 0 || (chunked ? key / window == query / window
                                         : query - key < window);
             const bool seen = all || (key <= query && near);
             T score = in[at[0]];
             if (!slopes.empty()) {
-              score += slopes[At(at[3])] * static_cast<T>(key);
+              score += slopes[AsIndex(at[3])] * static_cast<T>(key);
             }
             out[at[0]] = seen ? score : -std::numeric_limits<T>::infinity();
           });
@@ -378,11 +378,11 @@ void Mask(const LocalOp& local) {
 // What the chosen of a line are set to.
 void SetWhole(Buffer& out, int64_t at, int32_t value) {
   if (out.dtype == Dtype::kF64) {
-    out.wide[At(at)] = value;
+    out.wide[AsIndex(at)] = value;
   } else if (out.IsReal()) {
-    out.real[At(at)] = static_cast<float>(value);
+    out.real[AsIndex(at)] = static_cast<float>(value);
   } else {
-    out.whole[At(at)] = value;
+    out.whole[AsIndex(at)] = value;
   }
 }
 
@@ -392,9 +392,10 @@ std::vector<int64_t> Largest(const std::vector<T>& line, int64_t count) {
   std::vector<int64_t> order(line.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return line[At(a)] > line[At(b)];
+    return line[AsIndex(a)] > line[AsIndex(b)];
   });
-  order.resize(At(std::min<int64_t>(count, static_cast<int64_t>(line.size()))));
+  order.resize(
+      AsIndex(std::min<int64_t>(count, static_cast<int64_t>(line.size()))));
   return order;
 }
 
@@ -415,33 +416,34 @@ void Choose(const LocalOp& local) {
   const int64_t size = scores.buffer->shape[dim];
   const int64_t stride = StridesOf(scores.buffer->shape)[dim];
   const Reals<T> in(*scores.buffer);
-  ForLines(*scores.labels, scores.buffer->shape, op.label,
-           {StridesOf(scores.buffer->shape), AlongOut(*scores.labels, local)},
-           [&](const Offsets& at) {
-             const int64_t out_stride =
-                 StrideOf(*local.labels, local.out->shape, op.label);
-             std::vector<T> line;
-             for (int64_t i = 0; i < size; ++i) {
-               line.push_back(in[at[0] + i * stride]);
-             }
-             if (op.kind == OpKind::kTopK) {
-               for (int64_t i : Largest(line, SizeOf(local, op.counts[0]))) {
-                 SetWhole(*local.out, at[1] + i * out_stride, 1);
-               }
-               return;
-             }
-             const int64_t groups = SizeOf(local, op.counts[0]);
-             const int64_t each = size / groups;
-             std::vector<T> weights;
-             for (int64_t g = 0; g < groups; ++g) {
-               weights.push_back(Weight(op, line, At(g * each), At(each)));
-             }
-             for (int64_t g : Largest(weights, SizeOf(local, op.counts[1]))) {
-               for (int64_t i = g * each; i < (g + 1) * each; ++i) {
-                 SetWhole(*local.out, at[1] + i * out_stride, 1);
-               }
-             }
-           });
+  ForLines(
+      *scores.labels, scores.buffer->shape, op.label,
+      {StridesOf(scores.buffer->shape), AlongOut(*scores.labels, local)},
+      [&](const Offsets& at) {
+        const int64_t out_stride =
+            StrideOf(*local.labels, local.out->shape, op.label);
+        std::vector<T> line;
+        for (int64_t i = 0; i < size; ++i) {
+          line.push_back(in[at[0] + i * stride]);
+        }
+        if (op.kind == OpKind::kTopK) {
+          for (int64_t i : Largest(line, SizeOf(local, op.counts[0]))) {
+            SetWhole(*local.out, at[1] + i * out_stride, 1);
+          }
+          return;
+        }
+        const int64_t groups = SizeOf(local, op.counts[0]);
+        const int64_t each = size / groups;
+        std::vector<T> weights;
+        for (int64_t g = 0; g < groups; ++g) {
+          weights.push_back(Weight(op, line, AsIndex(g * each), AsIndex(each)));
+        }
+        for (int64_t g : Largest(weights, SizeOf(local, op.counts[1]))) {
+          for (int64_t i = g * each; i < (g + 1) * each; ++i) {
+            SetWhole(*local.out, at[1] + i * out_stride, 1);
+          }
+        }
+      });
 }
 
 template <class T>
@@ -511,7 +513,7 @@ void CacheWrite(const LocalOp& local) {
           {StridesOf(fresh.buffer->shape), AlongOut(*fresh.labels, local),
            Along(*fresh.labels, positions)},
           {}, [&](const Offsets& at) {
-            const int64_t row = positions.buffer->whole[At(at[2])] - first;
+            const int64_t row = positions.buffer->whole[AsIndex(at[2])] - first;
             if (row < 0 || row >= local.out->shape[dim]) return;
             out[at[1] + row * stride] = in[at[0]];
           });
@@ -588,9 +590,9 @@ void RunDistance(const LocalOp& local) {
           {StridesOf(local.out->shape), Along(*local.labels, local.in[0]),
            Along(*local.labels, local.in[1])},
           {}, [&](const Offsets& at) {
-            const int64_t behind = int64_t{keys.whole[At(at[2])]} -
-                                   int64_t{queries.whole[At(at[1])]};
-            local.out->whole[At(at[0])] =
+            const int64_t behind = int64_t{keys.whole[AsIndex(at[2])]} -
+                                   int64_t{queries.whole[AsIndex(at[1])]};
+            local.out->whole[AsIndex(at[0])] =
                 static_cast<int32_t>(DistanceRow(behind, rows, most, both));
           });
 }

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "source/index.h"
+
 namespace shardc::exec {
 
 size_t DimOf(const Labels& labels, step::LabelId label) {
   const auto found = std::find(labels.begin(), labels.end(), label);
-  return found == labels.end() ? kNoDim
-                               : static_cast<size_t>(found - labels.begin());
+  return found == labels.end() ? kNoDim : AsIndex(found - labels.begin());
 }
 
 Shape StridesOf(const Shape& shape) {

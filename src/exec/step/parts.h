@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/step/local_op.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
@@ -39,7 +40,7 @@ class Reals {
         return;
       }
     }
-    own_.reserve(static_cast<size_t>(buffer.Elements()));
+    own_.reserve(AsIndex(buffer.Elements()));
     if (buffer.dtype == Dtype::kF64) {
       for (double x : buffer.wide) own_.push_back(static_cast<T>(x));
     } else if (buffer.IsReal()) {

@@ -11,14 +11,13 @@
 
 #include "comm/collective.h"
 #include "exec/machine/agreement.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
 
 using step::Instruction;
 using step::InstructionKind;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 class Runner {
  public:
@@ -51,8 +50,8 @@ class Runner {
       }
       if (keep_ == KeepSlots::kAll) continue;
       for (int32_t slot : step.in) {
-        if (last_use_[At(slot)] == static_cast<int64_t>(i)) {
-          out_.slots[At(slot)] = {};
+        if (last_use_[AsIndex(slot)] == static_cast<int64_t>(i)) {
+          out_.slots[AsIndex(slot)] = {};
         }
       }
     }
@@ -64,13 +63,13 @@ class Runner {
     last_use_.assign(program_.slots.size(), -1);
     for (size_t i = 0; i < program_.code.size(); ++i) {
       for (int32_t slot : program_.code[i].in) {
-        last_use_[At(slot)] = static_cast<int64_t>(i);
+        last_use_[AsIndex(slot)] = static_cast<int64_t>(i);
       }
     }
     const auto keep = [&](step::ValueId value) {
       if (value < 0) return;
-      const int32_t slot = program_.result[At(value)];
-      if (slot >= 0) last_use_[At(slot)] = -1;
+      const int32_t slot = program_.result[AsIndex(value)];
+      if (slot >= 0) last_use_[AsIndex(slot)] = -1;
     };
     keep(graph_.loss);
     keep(graph_.logits);
@@ -84,10 +83,10 @@ class Runner {
   }
 
   const step::Slot& SlotOf(int32_t slot) const {
-    return program_.slots[At(slot)];
+    return program_.slots[AsIndex(slot)];
   }
   const step::Value& ValueOf(int32_t slot) const {
-    return graph_.values[At(SlotOf(slot).value)];
+    return graph_.values[AsIndex(SlotOf(slot).value)];
   }
   Shape LocalShape(int32_t slot) const {
     return step::LocalShapeOf(graph_, program_, slot, inputs_.sizes);
@@ -99,24 +98,24 @@ class Runner {
   void RunInput(const Instruction& step) {
     const step::Slot& slot = SlotOf(step.out);
     ShardedTensor tensor =
-        Scatter(machine_.mesh(), inputs_.values[At(slot.value)],
-                step::SpecOf(program_.axes, slot.layout));
-    out_.slots[At(step.out)] = std::move(tensor.local);
+        Scatter(machine_.mesh(), inputs_.values[AsIndex(slot.value)],
+                step::SpecOf(program_.axes, slot.sharding));
+    out_.slots[AsIndex(step.out)] = std::move(tensor.local);
   }
 
   void RunLocal(const Instruction& step) {
     const Shape shape = LocalShape(step.out);
-    PerDevice& result = out_.slots[At(step.out)];
-    result.resize(At(machine_.devices()));
+    PerDevice& result = out_.slots[AsIndex(step.out)];
+    result.resize(AsIndex(machine_.devices()));
     ShapeElsewhere(machine_.mesh(), shape, DtypeOf(step.out), result);
     const LocalOpSeam& seam = machine_.Seam<LocalOpSeam>();
     std::vector<Shape> shapes;
     for (int32_t slot : step.in) shapes.push_back(LocalShape(slot));
     machine_.Local([&](int device) {
-      Buffer& out = result[At(device)];
+      Buffer& out = result[AsIndex(device)];
       out = Buffer::Zeros(shape, DtypeOf(step.out));
       LocalOp local{.graph = &graph_,
-                    .op = &graph_.ops[At(step.op)],
+                    .op = &graph_.ops[AsIndex(step.op)],
                     .sizes = &inputs_.sizes,
                     .device = device,
                     .in = {},
@@ -126,7 +125,7 @@ class Runner {
       for (size_t i = 0; i < step.in.size(); ++i) {
         const int32_t slot = step.in[i];
         local.in.push_back({&ValueOf(slot).labels,
-                            &out_.slots[At(slot)][At(device)],
+                            &out_.slots[AsIndex(slot)][AsIndex(device)],
                             Start(slot, shapes[i], device)});
       }
       seam.run(local);
@@ -140,27 +139,27 @@ class Runner {
   void RunSlice(const Instruction& step) {
     const AxisGroup axes = program_.axes.Group(step.axes);
     const int64_t n = machine_.mesh().Parts(axes);
-    const PerDevice& in = out_.slots[At(step.in[0])];
+    const PerDevice& in = out_.slots[AsIndex(step.in[0])];
     PerDevice out(in.size());
     ShapeElsewhere(machine_.mesh(), LocalShape(step.out), DtypeOf(step.out),
                    out);
     machine_.Local([&](int device) {
-      const Buffer& from = in[At(device)];
+      const Buffer& from = in[AsIndex(device)];
       const int64_t length = from.shape[step.dim] / n;
-      out[At(device)] = SliceDim(
+      out[AsIndex(device)] = SliceDim(
           from, step.dim, machine_.mesh().Index(device, axes) * length, length);
     });
-    out_.slots[At(step.out)] = std::move(out);
+    out_.slots[AsIndex(step.out)] = std::move(out);
   }
 
   std::string_view NameOf(const Instruction& step) const {
     return step.op < 0 ? std::string_view("results")
-                       : std::string_view(graph_.ops[At(step.op)].name);
+                       : std::string_view(graph_.ops[AsIndex(step.op)].name);
   }
 
   void RunMove(const Instruction& step) {
     const AxisGroup axes = program_.axes.Group(step.axes);
-    const PerDevice& in = out_.slots[At(step.in[0])];
+    const PerDevice& in = out_.slots[AsIndex(step.in[0])];
     const std::string_view what = NameOf(step);
     PerDevice out;
     switch (step.collective) {
@@ -184,13 +183,13 @@ class Runner {
                 ? ShiftEdges(machine_.mesh().Parts(axes), step.shift)
                 : ReorderEdges(machine_.mesh(), axes,
                                program_.axes.Group(
-                                   SlotOf(step.out).layout.dims[step.dim])),
+                                   SlotOf(step.out).sharding.dims[step.dim])),
             what);
         break;
       case Collective::kBroadcast:
         break;
     }
-    out_.slots[At(step.out)] = std::move(out);
+    out_.slots[AsIndex(step.out)] = std::move(out);
   }
 
   static std::vector<Edge> ShiftEdges(int64_t n, int shift) {
@@ -237,9 +236,9 @@ Shape LocalStartOf(const SimMesh& mesh, const step::Program& program,
                    const step::Slot& slot, const Shape& local, int device) {
   Shape out(local.size(), 0);
   for (size_t d = 0; d < local.size(); ++d) {
-    if (slot.layout.dims[d].empty()) continue;
-    out[d] =
-        mesh.Index(device, program.axes.Group(slot.layout.dims[d])) * local[d];
+    if (slot.sharding.dims[d].empty()) continue;
+    out[d] = mesh.Index(device, program.axes.Group(slot.sharding.dims[d])) *
+             local[d];
   }
   return out;
 }
@@ -249,19 +248,19 @@ std::vector<int64_t> PredictedSent(const SimMesh& mesh,
                                    const step::Program& program,
                                    const Instruction& instruction,
                                    const step::Sizes& sizes, Dtype dtype) {
-  std::vector<int64_t> out(At(mesh.devices()), 0);
+  std::vector<int64_t> out(AsIndex(mesh.devices()), 0);
   if (instruction.kind != InstructionKind::kCollective) return out;
-  const step::Slot& from = program.slots[At(instruction.in[0])];
-  const step::Value& value = graph.values[At(from.value)];
+  const step::Slot& from = program.slots[AsIndex(instruction.in[0])];
+  const step::Value& value = graph.values[AsIndex(from.value)];
   const int64_t elements =
-      step::LocalElements(program.axes, value, from.layout, sizes);
+      step::LocalElements(program.axes, value, from.sharding, sizes);
   const int64_t width =
       value.integral ? step::kWholeBytes : DtypeBits(dtype) / 8;
   const AxisGroup axes = program.axes.Group(instruction.axes);
   const int64_t n = mesh.Parts(axes);
   for (int device = 0; device < mesh.devices(); ++device) {
     const int64_t member = mesh.Index(device, axes);
-    int64_t& sent = out[At(device)];
+    int64_t& sent = out[AsIndex(device)];
     switch (instruction.collective) {
       case Collective::kAllGather:
         sent = AllGatherSent(elements * width, n);
@@ -276,8 +275,9 @@ std::vector<int64_t> PredictedSent(const SimMesh& mesh,
         sent = AllToAllSent(elements * width, n);
         break;
       case Collective::kPpermute: {
-        const AxisGroup to = program.axes.Group(
-            program.slots[At(instruction.out)].layout.dims[instruction.dim]);
+        const AxisGroup to =
+            program.axes.Group(program.slots[AsIndex(instruction.out)]
+                                   .sharding.dims[instruction.dim]);
         const bool stays =
             instruction.shift == 0 ? mesh.Index(device, to) == member : n == 1;
         sent = stays ? 0 : elements * width;

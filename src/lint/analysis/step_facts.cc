@@ -48,9 +48,9 @@ int64_t ModeStep::Sent(const step::Program& program) const {
 
 std::optional<int64_t> ModeStep::SentWith(
     const std::vector<Spec>& specs,
-    const std::vector<step::AnchorOverride>& anchors) const {
+    const std::vector<step::ShardingConstraintOverride>& constraints) const {
   StepInputs with = inputs;
-  with.anchors = anchors;
+  with.constraints = constraints;
   LoweredStep changed{step.model, step.sizes, specs, {}};
   std::string why;
   const auto other = LowerStep(with, changed, inputs.compiled->mesh, why);

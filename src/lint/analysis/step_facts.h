@@ -42,7 +42,8 @@ struct ModeStep {
   // cannot be lowered.
   std::optional<int64_t> SentWith(
       const std::vector<Spec>& specs,
-      const std::vector<step::AnchorOverride>& anchors = {}) const;
+      const std::vector<step::ShardingConstraintOverride>& constraints = {})
+      const;
 };
 
 // Why a step has no program.

@@ -32,7 +32,7 @@ using step::Instruction;
 using step::LabelId;
 
 // A weight and the activation that moves for it.
-struct Clash {
+struct Conflict {
   AxisId axis = 0;
   std::string role, op, activation, held;
   LabelId to = step::kNoLabel;  // where the activation has the axis
@@ -45,9 +45,9 @@ LabelId Lost(const ModeStep& of, const Instruction& move, AxisId axis) {
   const step::Slot& from =
       of.program().slots[static_cast<size_t>(move.in.front())];
   const step::Slot& to = of.program().slots[static_cast<size_t>(move.out)];
-  for (size_t d = 0; d < from.layout.rank; ++d) {
-    if (step::Holds(from.layout.dims[d].set(), axis) &&
-        !step::Holds(to.layout.dims[d].set(), axis)) {
+  for (size_t d = 0; d < from.sharding.rank; ++d) {
+    if (step::Holds(from.sharding.dims[d].set(), axis) &&
+        !step::Holds(to.sharding.dims[d].set(), axis)) {
       return of.graph().values[static_cast<size_t>(from.value)].labels[d];
     }
   }
@@ -64,16 +64,18 @@ const step::Parameter* ParameterOf(const ModeStep& of, const step::Op& op) {
 }
 
 // The collective by which an activation loses the axis for the op of a clash.
-const Instruction* MoveFor(const ModeStep& of, const step::Clash& clash) {
+const Instruction* MoveFor(const ModeStep& of,
+                           const step::ShardingConflict& conflict) {
   for (const Instruction& one : of.program().code) {
-    if (one.kind != step::InstructionKind::kCollective || one.op != clash.op) {
+    if (one.kind != step::InstructionKind::kCollective ||
+        one.op != conflict.op) {
       continue;
     }
     const bool gathers = one.collective == Collective::kAllGather ||
                          one.collective == Collective::kAllToAll;
     const step::ValueId value =
         of.program().slots[static_cast<size_t>(one.in.front())].value;
-    if (gathers && step::Holds(one.axes.set(), clash.axis) &&
+    if (gathers && step::Holds(one.axes.set(), conflict.axis) &&
         of.weight[static_cast<size_t>(value)] == 0) {
       return &one;
     }
@@ -81,22 +83,22 @@ const Instruction* MoveFor(const ModeStep& of, const step::Clash& clash) {
   return nullptr;
 }
 
-std::vector<Clash> ClashesOf(const ModeStep& of) {
-  std::map<std::pair<std::string, AxisId>, Clash> found;
+std::vector<Conflict> ConflictsOf(const ModeStep& of) {
+  std::map<std::pair<std::string, AxisId>, Conflict> found;
   const step::Graph& graph = of.graph();
-  for (const step::Clash& clash : of.program().clashes) {
-    const step::Op& op = graph.ops[static_cast<size_t>(clash.op)];
+  for (const step::ShardingConflict& conflict : of.program().conflicts) {
+    const step::Op& op = graph.ops[static_cast<size_t>(conflict.op)];
     const step::Parameter* const parameter = ParameterOf(of, op);
     if (op.phase != step::Phase::kForward || parameter == nullptr) continue;
-    const Instruction* const move = MoveFor(of, clash);
+    const Instruction* const move = MoveFor(of, conflict);
     if (move == nullptr) continue;
-    const LabelId lost = Lost(of, *move, clash.axis);
+    const LabelId lost = Lost(of, *move, conflict.axis);
     if (lost < 0 ||
         graph.labels[static_cast<size_t>(lost)].semantic == "EMBED") {
       continue;
     }
-    Clash& one = found[{parameter->role, clash.axis}];
-    one.axis = clash.axis;
+    Conflict& one = found[{parameter->role, conflict.axis}];
+    one.axis = conflict.axis;
     one.role = parameter->role;
     one.op = StepOpName(op);
     const step::ValueId value =
@@ -108,23 +110,23 @@ std::vector<Clash> ClashesOf(const ModeStep& of) {
     one.layers += of.Times(op);
     one.moved += of.Times(op) * of.Sent(*move);
   }
-  std::vector<Clash> out;
-  for (auto& [key, clash] : found) out.push_back(std::move(clash));
+  std::vector<Conflict> out;
+  for (auto& [key, conflict] : found) out.push_back(std::move(conflict));
   return out;
 }
 
 // Specs in which the role's weights have the axis where the activation has it;
 // nothing where they have no such dimension.
-std::optional<std::vector<Spec>> Moved(const ModeStep& of, const Clash& clash,
-                                       int& dim) {
+std::optional<std::vector<Spec>> Moved(const ModeStep& of,
+                                       const Conflict& conflict, int& dim) {
   const step::Graph& graph = of.graph();
-  const std::string& axis = of.program().axes.names[clash.axis];
+  const std::string& axis = of.program().axes.names[conflict.axis];
   std::vector<Spec> specs = of.step.specs;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    if (graph.parameters[i].role != clash.role) continue;
+    if (graph.parameters[i].role != conflict.role) continue;
     const auto& labels =
         graph.values[static_cast<size_t>(graph.parameters[i].value)].labels;
-    const auto at = std::find(labels.begin(), labels.end(), clash.to);
+    const auto at = std::find(labels.begin(), labels.end(), conflict.to);
     if (at == labels.end()) return std::nullopt;
     dim = static_cast<int>(at - labels.begin());
     Spec& spec = specs[i];
@@ -141,23 +143,23 @@ void Check(const Facts& facts, FindingSink& sink) {
   const ModeStep* of = step->Find(Mode::kTrain);
   if (of == nullptr) of = step->Find(Mode::kPrefill);
   if (of == nullptr) return;
-  for (const Clash& clash : ClashesOf(*of)) {
+  for (const Conflict& conflict : ConflictsOf(*of)) {
     int dim = -1;
-    const auto specs = Moved(*of, clash, dim);
+    const auto specs = Moved(*of, conflict, dim);
     if (!specs) continue;
     const auto less = of->SentWith(*specs);
     const int64_t now = of->Sent();
     // A hundredth of a step is worth no change.
     if (!less || *less > now - now / 100) continue;
-    const ParameterGroup& group = step->GroupOf(clash.row);
-    const std::string axis = Quoted(of->program().axes.names[clash.axis]);
+    const ParameterGroup& group = step->GroupOf(conflict.row);
+    const std::string axis = Quoted(of->program().axes.names[conflict.axis]);
     LintFinding finding = GroupFinding(
         facts, kClashMovesActivation.code, group,
-        "`" + clash.op + "` gathers its activation " + clash.activation +
-            " over " + axis + ", " + BytesText(clash.moved) + " a device in " +
-            Counted(clash.layers, "such op") + ": it is split at " +
-            clash.held + ", and " + ParametersText(facts, group) +
-            " at another dimension. A step of " +
+        "`" + conflict.op + "` gathers its activation " + conflict.activation +
+            " over " + axis + ", " + BytesText(conflict.moved) +
+            " a device in " + Counted(conflict.layers, "such op") +
+            ": it is split at " + conflict.held + ", and " +
+            ParametersText(facts, group) + " at another dimension. A step of " +
             Counted(of->inputs.batch, "row") + " sends " + BytesText(now) +
             " a device, and " + BytesText(*less) + " with " + axis +
             " on dimension " + std::to_string(dim) + " of the weight",

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/machine/random.h"
+#include "source/index.h"
 
 namespace shardc::verify {
 namespace {
@@ -18,8 +19,6 @@ namespace {
 using exec::Buffer;
 using exec::Random;
 using step::ValueId;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 class Maker {
  public:
@@ -43,8 +42,8 @@ class Maker {
 
  private:
   Buffer& New(ValueId value) {
-    const bool whole = graph_.values[At(value)].integral;
-    Buffer& to = out_.inputs.values[At(value)];
+    const bool whole = graph_.values[AsIndex(value)].integral;
+    Buffer& to = out_.inputs.values[AsIndex(value)];
     to = Buffer::Zeros(step::ShapeOf(graph_, value, sizes_),
                        whole ? Dtype::kI32 : out_.inputs.dtype);
     return to;
@@ -53,7 +52,7 @@ class Maker {
   template <class F>
   void Fill(ValueId value, const F& f) {
     Buffer& to = New(value);
-    for (size_t i = 0; i < At(to.Elements()); ++i) {
+    for (size_t i = 0; i < AsIndex(to.Elements()); ++i) {
       if (to.IsWide()) {
         to.wide[i] = f(i);
       } else if (to.IsReal()) {
@@ -63,7 +62,7 @@ class Maker {
       }
     }
     exec::RoundTo(to);
-    dense::StepTensor<double>& dense = out_.values[At(value)];
+    dense::StepTensor<double>& dense = out_.values[AsIndex(value)];
     dense.shape = to.shape;
     dense.data.clear();
     for (double x : to.wide) dense.data.push_back(x);
@@ -74,7 +73,7 @@ class Maker {
   void MakeParameter(size_t i) {
     const step::Parameter& parameter = graph_.parameters[i];
     const Random random =
-        random_.Split(parameter.role).Split(At(parameter.layer + 1));
+        random_.Split(parameter.role).Split(AsIndex(parameter.layer + 1));
     const std::string& role = parameter.role;
     const bool bias = role.size() > 5 && role.ends_with(".bias");
     const bool norm = role.find("norm") != std::string::npos && !bias;
@@ -101,23 +100,24 @@ class Maker {
   void DrawDropout(const step::Op& op) {
     const double rate = op.scale.constant;
     const Random random = Random(static_cast<uint64_t>(op.index)).Split("drop");
-    std::vector<double>& to = out_.values[At(op.out)].factors;
-    to.resize(At(exec::ElementsOf(step::ShapeOf(graph_, op.out, sizes_))));
+    std::vector<double>& to = out_.values[AsIndex(op.out)].factors;
+    to.resize(AsIndex(exec::ElementsOf(step::ShapeOf(graph_, op.out, sizes_))));
     for (size_t i = 0; i < to.size(); ++i) {
       to[i] = random.Uniform(i) >= rate ? 1 / (1 - rate) : 0;
     }
   }
 
-  int64_t Tokens() const { return sizes_[At(graph_.common.query)]; }
+  int64_t Tokens() const { return sizes_[AsIndex(graph_.common.query)]; }
   bool Has(ValueId value, step::LabelId label) const {
-    const auto& labels = graph_.values[At(value)].labels;
+    const auto& labels = graph_.values[AsIndex(value)].labels;
     return std::find(labels.begin(), labels.end(), label) != labels.end();
   }
   bool IsEncoders(ValueId value) const {
     return Has(value, graph_.common.encoder_query);
   }
   int64_t Keys() const {
-    return graph_.common.key < 0 ? Tokens() : sizes_[At(graph_.common.key)];
+    return graph_.common.key < 0 ? Tokens()
+                                 : sizes_[AsIndex(graph_.common.key)];
   }
   // Tokens of a row that count, unequally many.
   int64_t Length(int64_t row) const {
@@ -139,7 +139,7 @@ class Maker {
     Random random =
         random_.Split("data").Split(static_cast<uint64_t>(data.kind));
     if (micro > 0) random = random.Split(static_cast<uint64_t>(micro));
-    const auto width = static_cast<size_t>(Tokens());
+    const auto width = AsIndex(Tokens());
     switch (data.kind) {
       case step::DataKind::kIds:
       case step::DataKind::kLabels: {
@@ -159,7 +159,7 @@ class Maker {
       case step::DataKind::kPositions:
         if (IsEncoders(data.value)) {
           const auto tokens =
-              static_cast<size_t>(sizes_[At(graph_.common.encoder_query)]);
+              AsIndex(sizes_[AsIndex(graph_.common.encoder_query)]);
           Fill(data.value,
                [&](size_t at) { return static_cast<double>(at % tokens); });
           break;
@@ -175,11 +175,11 @@ class Maker {
         break;
       case step::DataKind::kCache:
         Fill(data.value, [&](size_t at) {
-          return CacheNumber(data.value, at, random.Split(At(data.value)));
+          return CacheNumber(data.value, at, random.Split(AsIndex(data.value)));
         });
         break;
       case step::DataKind::kCachePositions: {
-        const auto keys = static_cast<size_t>(Keys());
+        const auto keys = AsIndex(Keys());
         Fill(data.value,
              [&](size_t at) { return static_cast<double>(at % keys); });
         break;
@@ -205,8 +205,9 @@ class Maker {
       if (graph_.labels[label].semantic == "VOCAB") return sizes_[label];
     }
     if (graph_.logits >= 0) {
-      const step::LabelId last = graph_.values[At(graph_.logits)].labels.back();
-      return sizes_[At(last)];
+      const step::LabelId last =
+          graph_.values[AsIndex(graph_.logits)].labels.back();
+      return sizes_[AsIndex(last)];
     }
     return 16;
   }

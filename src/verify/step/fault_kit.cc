@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "source/index.h"
+
 namespace shardc::verify {
 namespace {
 
@@ -26,11 +28,9 @@ using step::InstructionKind;
 using step::LabelId;
 using step::Program;
 
-size_t At(int64_t i) { return static_cast<size_t>(i); }
-
 bool Matches(const SoundCase& of, const Instruction& step, const CallAt& at) {
   if (step.kind != InstructionKind::kCollective || step.op < 0) return false;
-  return of.graph.ops[At(step.op)].name == at.op &&
+  return of.graph.ops[AsIndex(step.op)].name == at.op &&
          step.collective == at.kind && step.max == at.max &&
          (at.axes.empty() || of.program.axes.Group(step.axes) == at.axes);
 }
@@ -66,8 +66,8 @@ LabelId LabelNamed(const step::Graph& graph, std::string_view name) {
 }
 
 size_t DimOf(const std::vector<LabelId>& labels, LabelId label) {
-  return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) -
-                             labels.begin());
+  return AsIndex(std::find(labels.begin(), labels.end(), label) -
+                 labels.begin());
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ PerDevice Skipped(Machine& machine, const CollectiveCall& call) {
   if (call.kind != Collective::kReduceScatter) return out;
   const int64_t n = machine.mesh().Parts(call.axes);
   for (int device = 0; device < machine.devices(); ++device) {
-    Buffer& buffer = out[At(device)];
+    Buffer& buffer = out[AsIndex(device)];
     const int64_t length = buffer.shape[call.dim] / n;
     buffer = exec::SliceDim(buffer, call.dim,
                             machine.mesh().Index(device, call.axes) * length,
@@ -189,7 +189,7 @@ Inject AtOp(OpAt at, SpoilOp spoil) {
 
 Inject WrongSize(OpAt at, std::string_view label, double part) {
   return AtOp(at, [=](WrongOp& one) {
-    int64_t& size = one.sizes[At(LabelNamed(*one.local.graph, label))];
+    int64_t& size = one.sizes[AsIndex(LabelNamed(*one.local.graph, label))];
     size = std::llround(static_cast<double>(size) * part);
   });
 }
@@ -266,8 +266,8 @@ Inject OperandOfFirst(OpAt at, size_t operand) {
 namespace {
 
 int32_t NewSlot(Program& program, int32_t like, step::AxisSet partial) {
-  step::Slot slot = program.slots[At(like)];
-  slot.layout.partial = partial;
+  step::Slot slot = program.slots[AsIndex(like)];
+  slot.sharding.partial = partial;
   program.slots.push_back(slot);
   return static_cast<int32_t>(program.slots.size() - 1);
 }
@@ -291,7 +291,7 @@ Instruction Reduce(int32_t op, int32_t from, int32_t to,
 
 // The instruction that makes a slot.
 size_t MakerOf(const Program& program, int32_t slot) {
-  return static_cast<size_t>(
+  return AsIndex(
       std::find_if(program.code.begin(), program.code.end(),
                    [&](const Instruction& step) { return step.out == slot; }) -
       program.code.begin());
@@ -310,7 +310,7 @@ bool ReduceSlot(Program& program, int32_t slot, const AxisGroup& axes) {
   const size_t maker = MakerOf(program, slot);
   if (maker >= program.code.size()) return false;
   const int32_t before =
-      NewSlot(program, slot, program.slots[At(slot)].layout.partial);
+      NewSlot(program, slot, program.slots[AsIndex(slot)].sharding.partial);
   program.code[maker].out = before;
   const Instruction more =
       Reduce(program.code[maker].op, before, slot, ListOf(program, axes));
@@ -341,10 +341,10 @@ Inject ReduceAfter(OpAt at, bool declared) {
     }
     if (axes.empty()) return false;
     const int32_t out = program.code[*local].out;
-    const int32_t pending = NewSlot(program, out, axes.set());
-    program.code[*local].out = pending;
+    const int32_t partial = NewSlot(program, out, axes.set());
+    program.code[*local].out = partial;
     program.code.insert(program.code.begin() + int64_t(*local) + 1,
-                        Reduce(ops[0], pending, out, axes));
+                        Reduce(ops[0], partial, out, axes));
     (declared ? wrong.declared : wrong.run) = std::move(program);
     return true;
   };
@@ -357,9 +357,9 @@ Inject ReduceMore(OpAt at, AxisGroup axes, bool result) {
     Program program = of.program;
     const std::optional<size_t> local = LocalOf(program, ops[0]);
     if (!local) return false;
-    const int32_t slot = result
-                             ? program.result[At(of.graph.ops[At(ops[0])].out)]
-                             : program.code[*local].out;
+    const int32_t slot =
+        result ? program.result[AsIndex(of.graph.ops[AsIndex(ops[0])].out)]
+               : program.code[*local].out;
     if (!ReduceSlot(program, slot, axes)) return false;
     wrong.run = std::move(program);
     return true;
@@ -371,7 +371,7 @@ Inject ReduceGradient(std::string_view role, AxisGroup axes) {
     for (size_t i = 0; i < of.graph.parameters.size(); ++i) {
       if (of.graph.parameters[i].role != role) continue;
       Program program = of.program;
-      const int32_t slot = program.result[At(of.graph.gradients[i])];
+      const int32_t slot = program.result[AsIndex(of.graph.gradients[i])];
       if (!ReduceSlot(program, slot, axes)) return false;
       wrong.run = std::move(program);
       return true;
@@ -389,7 +389,7 @@ Inject ReadInstead(OpAt at, size_t operand, OpAt other) {
     const std::optional<size_t> local = LocalOf(program, ops[0]);
     if (!local) return false;
     program.code[*local].in[operand] =
-        program.result[At(of.graph.ops[At(read[0])].out)];
+        program.result[AsIndex(of.graph.ops[AsIndex(read[0])].out)];
     wrong.run = std::move(program);
     return true;
   };
@@ -408,7 +408,7 @@ Inject LeaveWhole(CallAt at) {
       const int32_t parted = last.out;
       const int32_t summed =
           NewSlot(program, scatter.in[0],
-                  program.slots[At(scatter.out)].layout.partial);
+                  program.slots[AsIndex(scatter.out)].sharding.partial);
       const int32_t whole = NewSlot(program, scatter.in[0], 0);
       const Instruction slice = {.kind = InstructionKind::kSlice,
                                  .op = scatter.op,
@@ -420,7 +420,7 @@ Inject LeaveWhole(CallAt at) {
       last.in = {summed};
       last.out = whole;
       program.code.insert(program.code.begin() + int64_t(i) + 2, slice);
-      program.result[At(program.slots[At(whole)].value)] = whole;
+      program.result[AsIndex(program.slots[AsIndex(whole)].value)] = whole;
       wrong.declared = std::move(program);
       return true;
     }
@@ -433,14 +433,14 @@ Inject CutInOtherOrder(std::string_view input) {
     Program program = of.program;
     for (const Instruction& step : program.code) {
       if (step.kind != InstructionKind::kInput ||
-          of.graph.ops[At(step.op)].name != input) {
+          of.graph.ops[AsIndex(step.op)].name != input) {
         continue;
       }
-      step::AxisList& list = program.slots[At(step.out)].layout.dims[0];
-      step::AxisList turned;
-      for (step::AxisId axis : list) turned.push_front(axis);
-      if (turned == list) return false;
-      list = turned;
+      step::AxisList& list = program.slots[AsIndex(step.out)].sharding.dims[0];
+      step::AxisList reversed;
+      for (step::AxisId axis : list) reversed.push_front(axis);
+      if (reversed == list) return false;
+      list = reversed;
       wrong.run = std::move(program);
       return true;
     }
@@ -457,15 +457,15 @@ Inject MirrorParameter(std::string_view role, int64_t parts, bool moment) {
       const step::ValueId value =
           moment ? of.graph.moments[i].first : of.graph.parameters[i].value;
       wrong.inputs = [=](exec::StepInputs& inputs) {
-        Buffer& buffer = inputs.values[At(value)];
+        Buffer& buffer = inputs.values[AsIndex(value)];
         const int64_t length = buffer.shape[0] / parts;
-        std::vector<Buffer> turned;
+        std::vector<Buffer> reversed;
         for (int64_t part = parts; part > 0;) {
           --part;
-          turned.push_back(exec::SliceDim(buffer, 0, part * length, length));
+          reversed.push_back(exec::SliceDim(buffer, 0, part * length, length));
         }
         std::vector<const Buffer*> list;
-        for (const Buffer& part : turned) list.push_back(&part);
+        for (const Buffer& part : reversed) list.push_back(&part);
         buffer = exec::ConcatDim(list, 0);
       };
       return true;

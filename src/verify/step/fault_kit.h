@@ -14,6 +14,7 @@
 #include "exec/machine/collectives.h"
 #include "exec/machine/seams.h"
 #include "exec/step/local_op.h"
+#include "source/index.h"
 #include "verify/step/sound_cases.h"
 
 namespace shardc::verify {
@@ -75,9 +76,7 @@ struct WrongOp {
 
   // A copy of an operand, to be changed.
   exec::Buffer& Own(size_t operand);
-  int64_t SizeOf(step::LabelId label) const {
-    return sizes[static_cast<size_t>(label)];
-  }
+  int64_t SizeOf(step::LabelId label) const { return sizes[AsIndex(label)]; }
   void Run();
 };
 using SpoilOp = std::function<void(WrongOp&)>;

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "source/index.h"
+
 namespace shardc::verify {
 namespace {
 
@@ -18,8 +20,6 @@ using step::InstructionKind;
 using step::Op;
 using step::Program;
 using step::ValueId;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 class Follower {
  public:
@@ -49,7 +49,7 @@ class Follower {
     for (const Instruction& step : program_.code) {
       if (first && step.kind == InstructionKind::kInput &&
           ValueOf(step.out) == parameter.value) {
-        out_.layout = LayoutOf(step.out);
+        out_.sharding = ShardingOf(step.out);
         first = false;
       }
       if (step.kind == InstructionKind::kLocal) AddUse(step);
@@ -58,42 +58,44 @@ class Follower {
   }
 
  private:
-  ValueId ValueOf(int32_t slot) const { return program_.slots[At(slot)].value; }
-  std::string LayoutOf(int32_t slot) const {
-    return step::LayoutText(graph_, program_.axes, ValueOf(slot),
-                            program_.slots[At(slot)].layout);
+  ValueId ValueOf(int32_t slot) const {
+    return program_.slots[AsIndex(slot)].value;
+  }
+  std::string ShardingOf(int32_t slot) const {
+    return step::ShardingText(graph_, program_.axes, ValueOf(slot),
+                              program_.slots[AsIndex(slot)].sharding);
   }
 
   // Values that are the parameter, or made of it alone before the optimizer.
   void FindOwn() {
     own_.assign(graph_.values.size(), 0);
-    own_[At(graph_.parameters[parameter_].value)] = 1;
+    own_[AsIndex(graph_.parameters[parameter_].value)] = 1;
     for (const Op& op : graph_.ops) {
       if (op.in.empty() || op.phase == step::Phase::kOptimizer) continue;
       const bool all = std::all_of(op.in.begin(), op.in.end(), [&](ValueId in) {
-        return own_[At(in)] != 0;
+        return own_[AsIndex(in)] != 0;
       });
-      if (all) own_[At(op.out)] = 1;
+      if (all) own_[AsIndex(op.out)] = 1;
     }
   }
 
   void AddUse(const Instruction& step) {
-    const Op& op = graph_.ops[At(step.op)];
+    const Op& op = graph_.ops[AsIndex(step.op)];
     if (op.out == gradient_) {
-      out_.gradient = LayoutOf(step.out);
+      out_.gradient = ShardingOf(step.out);
     }
-    if (own_[At(op.out)] != 0) return;
+    if (own_[AsIndex(op.out)] != 0) return;
     for (const int32_t slot : step.in) {
-      if (own_[At(ValueOf(slot))] == 0) continue;
+      if (own_[AsIndex(ValueOf(slot))] == 0) continue;
       const std::string result =
-          StepLabelsText(graph_, op.out) + " " + LayoutOf(step.out);
+          StepLabelsText(graph_, op.out) + " " + ShardingOf(step.out);
       // The update and both moments are one.
       if (!out_.uses.empty() && op.kind == step::OpKind::kAdamW &&
           out_.uses.back().op == StepOpName(op)) {
         return;
       }
       out_.uses.push_back({op.phase, StepPartName(graph_, op), StepOpName(op),
-                           LayoutOf(slot), result});
+                           ShardingOf(slot), result});
       return;
     }
   }
@@ -101,16 +103,16 @@ class Follower {
   void AddMove(const Instruction& step) {
     const ValueId value = ValueOf(step.in[0]);
     const bool gradient = value == gradient_;
-    if (!gradient && own_[At(value)] == 0) return;
+    if (!gradient && own_[AsIndex(value)] == 0) return;
     ParameterMove move;
     if (step.op >= 0) {
-      const Op& op = graph_.ops[At(step.op)];
+      const Op& op = graph_.ops[AsIndex(step.op)];
       move.phase = op.phase;
       move.part = StepPartName(graph_, op);
       move.op = StepOpName(op);
     }
     move.gradient = gradient;
-    move.specs = LayoutOf(step.in[0]) + " -> " + LayoutOf(step.out);
+    move.specs = ShardingOf(step.in[0]) + " -> " + ShardingOf(step.out);
     move.collective = step.collective;
     move.axes = program_.axes.Group(step.axes);
     move.bytes = step::SentBytes(graph_, program_, step, of_.sizes,

@@ -19,8 +19,8 @@ namespace shardc::verify {
 struct ParameterUse {
   step::Phase phase = step::Phase::kForward;
   std::string part, op;
-  std::string layout;  // in which it is taken: "n:tp"
-  std::string result;  // "[b,t,n,h] b:fsdp n:tp"
+  std::string sharding;  // in which it is taken: "n:tp"
+  std::string result;    // "[b,t,n,h] b:fsdp n:tp"
 };
 
 struct ParameterMove {
@@ -42,7 +42,7 @@ struct ParameterStep {
   bool takes_part = false;       // some role is its own
   std::string role = {};         // "q of layer 3"
   std::string labels = {};       // "[(n h),d]"
-  std::string layout = {};       // "(n h):tp d:fsdp"
+  std::string sharding = {};     // "(n h):tp d:fsdp"
   bool stacked = false;          // one of several tensors under the role
   std::string gradient = {};     // how it comes to be, before it is reduced
   std::vector<ParameterUse> uses = {};

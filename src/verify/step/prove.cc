@@ -26,6 +26,7 @@
 #include "exec/machine/packet.h"
 #include "exec/step/run.h"
 #include "source/checked.h"
+#include "source/index.h"
 #include "step/functions.h"
 #include "step/validate.h"
 #include "verify/judge/explain.h"
@@ -43,8 +44,6 @@ constexpr double kExact = 1e-12;
 constexpr size_t kMostProblems = 64;
 // Far from seeds that a user gives one after the other.
 constexpr uint64_t kNextSet = uint64_t{1} << 40;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 double ElementOf(const Buffer& buffer, size_t i) {
   if (buffer.IsWide()) return buffer.wide[i];
@@ -140,9 +139,9 @@ class Prover {
       }
     }
     for (const step::Op& op : graph_.ops) {
-      double& scale = scales[At(op.out)];
+      double& scale = scales[AsIndex(op.out)];
       scale = LargestFinite(Want(data, op.out));
-      if (op.phase != step::Phase::kForward && op.again < 0) {
+      if (op.phase != step::Phase::kForward && op.recompute_of < 0) {
         scale = std::max(scale, 1e-2 * largest);
       }
       // Zeros are zeros.
@@ -151,7 +150,7 @@ class Prover {
     return scales;
   }
   static const std::vector<double>& Want(const StepData& data, ValueId value) {
-    return data.values[At(value)].data;
+    return data.values[AsIndex(value)].data;
   }
   const std::vector<double>& Want(ValueId value) const {
     return Want(data_, value);
@@ -172,13 +171,13 @@ class Prover {
     double so_far = 0;
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const step::Op& op = graph_.ops[i];
-      const int32_t slot = test_.alone->result[At(op.out)];
+      const int32_t slot = test_.alone->result[AsIndex(op.out)];
       if (slot < 0) continue;
-      so_far = std::max(so_far,
-                        Difference(run.slots[At(slot)][0], Want(data, op.out)) /
-                            scales[At(op.out)]);
+      so_far = std::max(
+          so_far, Difference(run.slots[AsIndex(slot)][0], Want(data, op.out)) /
+                      scales[AsIndex(op.out)]);
       if (!std::isfinite(so_far)) return static_cast<int32_t>(i);
-      double& most = alone_[At(op.out)];
+      double& most = alone_[AsIndex(op.out)];
       most = std::max(most, so_far);
     }
     return -1;
@@ -204,7 +203,8 @@ class Prover {
       return true;
     }
     if (op.kind != step::OpKind::kFn) return false;
-    const bool forward = op.phase == step::Phase::kForward || op.again >= 0;
+    const bool forward =
+        op.phase == step::Phase::kForward || op.recompute_of >= 0;
     const step::Function* const function = step::FindFunction(op.fn);
     return forward && function != nullptr && function->derivative.empty();
   }
@@ -233,10 +233,10 @@ class Prover {
   }
 
   double Allowed(ValueId value) const {
-    if (graph_.values[At(value)].integral) return 0;
+    if (graph_.values[AsIndex(value)].integral) return 0;
     if (test_.dtype == Dtype::kF64) return kExact;
     const double u32 = std::ldexp(1.0, -24);
-    return 4 * alone_[At(value)] + 18 * u32;
+    return 4 * alone_[AsIndex(value)] + 18 * u32;
   }
 
   // What the devices made, and how far off it is.
@@ -245,34 +245,35 @@ class Prover {
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const step::Op& op = graph_.ops[i];
       const auto index = static_cast<int32_t>(i);
-      const int32_t slot = program_.result[At(op.out)];
+      const int32_t slot = program_.result[AsIndex(op.out)];
       if (op.kind == step::OpKind::kInput) {
         if (test_.compared) {
-          test_.compared(index, data_.inputs.values[At(op.out)], Want(op.out));
+          test_.compared(index, data_.inputs.values[AsIndex(op.out)],
+                         Want(op.out));
         }
         continue;
       }
       if (slot < 0) continue;
-      const step::Slot& of = program_.slots[At(slot)];
-      if (of.layout.partial != 0) continue;
-      MeasureOne(index, of, run.slots[At(slot)]);
+      const step::Slot& of = program_.slots[AsIndex(slot)];
+      if (of.sharding.partial != 0) continue;
+      MeasureOne(index, of, run.slots[AsIndex(slot)]);
     }
   }
 
   void MeasureOne(int32_t index, const step::Slot& slot,
                   const exec::PerDevice& local) {
-    const ValueId out = graph_.ops[At(index)].out;
+    const ValueId out = graph_.ops[AsIndex(index)].out;
     exec::ShardedTensor tensor{
         .shape = step::ShapeOf(graph_, slot.value, test_.sizes),
-        .dtype =
-            graph_.values[At(slot.value)].integral ? Dtype::kI32 : test_.dtype,
-        .spec = step::SpecOf(program_.axes, slot.layout),
+        .dtype = graph_.values[AsIndex(slot.value)].integral ? Dtype::kI32
+                                                             : test_.dtype,
+        .spec = step::SpecOf(program_.axes, slot.sharding),
         .local = local};
     judged_.push_back({index, exec::CheckReplicas(mesh_, tensor).has_value()});
     if (test_.compared) test_.compared(index, GatherAnyway(tensor), Want(out));
-    ValueError& error = out_.values[At(out)];
+    ValueError& error = out_.values[AsIndex(out)];
     error.judged = true;
-    error.error = DifferenceHere(tensor, Want(out)) / scale_[At(out)];
+    error.error = DifferenceHere(tensor, Want(out)) / scale_[AsIndex(out)];
   }
 
   // Of the devices that are held here; replicas are compared with each other.
@@ -282,14 +283,15 @@ class Prover {
     for (int d = mesh_.first_held(); d < mesh_.end_held(); ++d) {
       last[exec::LocalStart(mesh_, tensor.shape, tensor.spec, d)] = d;
     }
-    if (last.size() == 1 && tensor.local[At(last.begin()->second)].Elements() ==
-                                static_cast<int64_t>(want.size())) {
-      return Difference(tensor.local[At(last.begin()->second)], want);
+    if (last.size() == 1 &&
+        tensor.local[AsIndex(last.begin()->second)].Elements() ==
+            static_cast<int64_t>(want.size())) {
+      return Difference(tensor.local[AsIndex(last.begin()->second)], want);
     }
     const Buffer right{tensor.shape, Dtype::kF64, {}, {}, want};
     double most = 0;
     for (const auto& [start, device] : last) {
-      const Buffer& part = tensor.local[At(device)];
+      const Buffer& part = tensor.local[AsIndex(device)];
       most = std::max(
           most,
           Difference(part, exec::SliceBlock(right, start, part.shape).wide));
@@ -321,8 +323,8 @@ class Prover {
     if (test_.dtype == Dtype::kF64 || test_.alone == nullptr) return false;
     double most = 0;
     for (const Judged& of : judged_) {
-      const ValueId out = graph_.ops[At(of.op)].out;
-      const double error = out_.values[At(out)].error;
+      const ValueId out = graph_.ops[AsIndex(of.op)].out;
+      const double error = out_.values[AsIndex(out)].error;
       const double allowed = Allowed(out);
       if (error > allowed) most = std::max(most, error / allowed);
     }
@@ -336,12 +338,12 @@ class Prover {
         Fail(StepCheck::kReplicas, of.op,
              "devices that hold the same part differ");
       }
-      JudgeOne(of.op, graph_.ops[At(of.op)].out);
+      JudgeOne(of.op, graph_.ops[AsIndex(of.op)].out);
     }
   }
 
   void JudgeOne(int32_t index, ValueId out) {
-    ValueError& error = out_.values[At(out)];
+    ValueError& error = out_.values[AsIndex(out)];
     error.allowed = Allowed(out);
     if (error.error <= error.allowed) return;
     const bool result = out == graph_.loss || out == graph_.logits ||
@@ -350,7 +352,7 @@ class Prover {
     std::array<char, 64> text{};
     std::snprintf(text.data(), text.size(), "is off by %.1e, allowed %.1e",
                   error.error, error.allowed);
-    Fail(result ? StepCheck::kResults : StepCheck::kAnchors, index,
+    Fail(result ? StepCheck::kResults : StepCheck::kConstraints, index,
          text.data());
   }
 
@@ -360,7 +362,7 @@ class Prover {
 
   // Of replicas that differ the last one, on every rank.
   Buffer GatherAnyway(const exec::ShardedTensor& tensor) const {
-    std::vector<int> all(At(mesh_.devices()));
+    std::vector<int> all(AsIndex(mesh_.devices()));
     std::iota(all.begin(), all.end(), 0);
     exec::PerDevice shared;
     if (test_.transport != nullptr) {
@@ -368,7 +370,8 @@ class Prover {
     }
     Buffer out = Buffer::Zeros(tensor.shape, tensor.dtype);
     for (const int device : all) {
-      const Buffer& part = (shared.empty() ? tensor.local : shared)[At(device)];
+      const Buffer& part =
+          (shared.empty() ? tensor.local : shared)[AsIndex(device)];
       exec::CopyBlock(
           part, Shape(part.shape.size(), 0), out,
           exec::LocalStart(mesh_, tensor.shape, tensor.spec, device),
@@ -464,10 +467,10 @@ int64_t ProofBytes(const StepCase& test) {
   const auto add = [&](const step::Axes& axes, const step::Slot& slot,
                        int64_t devices, int64_t element) {
     int64_t bytes = CheckedMul(element, devices).value_or(INT64_MAX);
-    const auto& labels = graph.values[At(slot.value)].labels;
+    const auto& labels = graph.values[AsIndex(slot.value)].labels;
     for (size_t d = 0; d < labels.size(); ++d) {
       const int64_t size =
-          test.sizes[At(labels[d])] / axes.Parts(slot.layout.dims[d]);
+          test.sizes[AsIndex(labels[d])] / axes.Parts(slot.sharding.dims[d]);
       bytes = CheckedMul(bytes, size).value_or(INT64_MAX);
     }
     out = CheckedAdd(out, bytes).value_or(INT64_MAX);

@@ -64,7 +64,7 @@ struct ValueError {
 enum class StepCheck : uint8_t {
   kForm,
   kStatic,
-  kAnchors,
+  kConstraints,
   kReplicas,
   kResults,
   kLedger

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "source/index.h"
 #include "source/thread_pool.h"
 #include "verify/faults/evidence.h"
 
@@ -50,7 +51,7 @@ void Take(const SoundCase& of, const StepFault& fault, const StepProof& proof,
     if (out.caught && problem.check != fault.by) continue;
     out.by = StepCheckName(problem.check);
     if (problem.op >= 0) {
-      out.at = of.graph.ops[static_cast<size_t>(problem.op)].name;
+      out.at = of.graph.ops[AsIndex(problem.op)].name;
     }
     return;
   }
@@ -99,11 +100,11 @@ StepSelfTest RunStepSelfTest(const std::vector<StepFault>& faults, int threads,
                              const StepSelfTestProgress& progress) {
   std::array<Proved, kSoundSteps> cases;
   ParallelFor(kSoundSteps, threads, [&](int64_t i) {
-    cases[static_cast<size_t>(i)] = Prove(static_cast<SoundStep>(i));
+    cases[AsIndex(i)] = Prove(static_cast<SoundStep>(i));
   });
   StepSelfTest out;
   for (int i = 0; i < kSoundSteps; ++i) {
-    if (cases[static_cast<size_t>(i)].sound) {
+    if (cases[AsIndex(i)].sound) {
       ++out.sound;
     } else {
       out.unsound.push_back(SoundStepName(static_cast<SoundStep>(i)));
@@ -113,8 +114,8 @@ StepSelfTest RunStepSelfTest(const std::vector<StepFault>& faults, int threads,
   std::mutex lock;
   size_t done = 0;
   ParallelFor(static_cast<int64_t>(faults.size()), threads, [&](int64_t task) {
-    const StepFault& fault = faults[static_cast<size_t>(task)];
-    out.faults[static_cast<size_t>(task)] =
+    const StepFault& fault = faults[AsIndex(task)];
+    out.faults[AsIndex(task)] =
         Try(fault, cases[static_cast<size_t>(fault.on)]);
     const std::lock_guard<std::mutex> guard(lock);
     if (progress) progress(++done, faults.size());

@@ -14,8 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "step/anchors.h"
+#include "source/index.h"
 #include "step/attention.h"
+#include "step/constraints.h"
 #include "step/graph_writer.h"
 #include "step/lower.h"
 #include "step/macros.h"
@@ -30,8 +31,6 @@ using step::LabelId;
 using step::OpKind;
 using step::ValueId;
 using Axes = std::vector<std::pair<std::string, int64_t>>;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // A graph as it is written, with sizes and specs beside it.
 class Writer {
@@ -48,8 +47,8 @@ class Writer {
   }
   LabelId Product(std::string name, LabelId outer, LabelId inner) {
     const LabelId out =
-        Label(std::move(name), sizes[At(outer)] * sizes[At(inner)]);
-    graph.labels[At(out)].factors = {outer, inner};
+        Label(std::move(name), sizes[AsIndex(outer)] * sizes[AsIndex(inner)]);
+    graph.labels[AsIndex(out)].factors = {outer, inner};
     return out;
   }
   ValueId Parameter(std::string role, step::Labels labels, Spec spec,
@@ -65,15 +64,15 @@ class Writer {
     return out;
   }
   ValueId Datum(step::DataKind kind, std::string name, step::Labels labels,
-                std::string anchor, bool whole = true) {
+                std::string constraint, bool whole = true) {
     write.name = std::move(name);
     const ValueId out = write.Input(std::move(labels), whole);
-    write.Producer(out).anchor = std::move(anchor);
+    write.Producer(out).constraint = std::move(constraint);
     graph.data.push_back({kind, out});
     return out;
   }
-  ValueId Put(ValueId value, std::string anchor) {
-    write.Producer(value).anchor = std::move(anchor);
+  ValueId Put(ValueId value, std::string constraint) {
+    write.Producer(value).constraint = std::move(constraint);
     return value;
   }
   ValueId Total(ValueId x) {
@@ -86,12 +85,12 @@ class Writer {
   step::GraphWriter write;
   step::Sizes sizes;
   std::vector<Spec> specs;
-  step::AnchorAxes anchors;
+  step::ShardingConstraints constraints;
 
-  void Anchor(std::string_view token, const AxisGroup& axes) {
-    for (size_t i = 0; i < step::kAnchorTokens.size(); ++i) {
-      if (step::kAnchorTokens[i] == token) {
-        anchors.by_token[i] = axes;
+  void Constrain(std::string_view token, const AxisGroup& axes) {
+    for (size_t i = 0; i < step::kConstraintAxes.size(); ++i) {
+      if (step::kConstraintAxes[i] == token) {
+        constraints.by_axis[i] = axes;
       }
     }
   }
@@ -108,8 +107,8 @@ struct Kind {
   bool latent = false;
   bool experts = false;
   bool decodes = false;
-  bool again = false;  // layers drop, and are computed anew
-  int64_t turns = 1;   // round a ring
+  bool recompute = false;  // layers drop, and are computed anew
+  int64_t turns = 1;       // round a ring
 };
 
 class ModelWriter : public Writer {
@@ -146,7 +145,7 @@ class ModelWriter : public Writer {
     if (kind_.decodes) return;
     step::Differentiate(graph);
     step::Remat policy;
-    if (kind_.again) policy.keep = step::Keep::kNothing;
+    if (kind_.recompute) policy.keep = step::Keep::kNothing;
     step::Recompute(graph, policy);
     step::AppendOptimizer(graph);
   }
@@ -193,7 +192,7 @@ class ModelWriter : public Writer {
     return step::Linear(write, x, weight, bias);
   }
 
-  ValueId Turned(ValueId x, const std::string& name) {
+  ValueId Rotated(ValueId x, const std::string& name) {
     write.name = "rope " + name;
     if (graph.ropes.empty()) graph.ropes.emplace_back();
     step::Op op;
@@ -239,7 +238,7 @@ class ModelWriter : public Writer {
     } else {
       write.name = "key positions";
       key_positions_ = write.Rename(positions_, t, s);
-      graph.values[At(key_positions_)].integral = true;
+      graph.values[AsIndex(key_positions_)].integral = true;
     }
   }
 
@@ -261,7 +260,7 @@ class ModelWriter : public Writer {
     const ValueId y = Normed(x, "norm1");
     const ValueId bias = Parameter("q.bias", {nh_}, {{"tp"}});
     ValueId q = LinearOf("q", y, {nh_, d}, {{"tp"}, {"fsdp"}}, bias);
-    q = Put(Turned(Put(q, "q"), "q"), "q");
+    q = Put(Rotated(Put(q, "q"), "q"), "q");
     ValueId from = y;
     LabelId width = d;
     if (kind_.latent) {
@@ -271,7 +270,7 @@ class ModelWriter : public Writer {
     const bool cut = kind_.sizes.k > 2;
     const Spec spec = {cut ? AxisGroup{"tp"} : AxisGroup{}, {"fsdp"}};
     ValueId k = Put(LinearOf("k", from, {kh_, width}, spec), "k");
-    k = Remembered(Put(Turned(k, "k"), "k"), "k");
+    k = Remembered(Put(Rotated(k, "k"), "k"), "k");
     const ValueId values =
         Remembered(Put(LinearOf("v", from, {kh_, width}, spec), "k"), "v");
     const ValueId sinks = kind_.decodes || kind_.turns > 1
@@ -291,7 +290,7 @@ class ModelWriter : public Writer {
         step::Attention(write, {q}, {k}, values, sinks, settings), "attn_out");
     const ValueId o_bias = Parameter("o.bias", {d}, {{"fsdp"}});
     ValueId o = LinearOf("o", a, {d, nh_}, {{"fsdp"}, {"tp"}}, o_bias);
-    if (kind_.again) {
+    if (kind_.recompute) {
       write.name = "dropout o";
       o = Dropped(o, 8 + write.layer);
     }
@@ -453,22 +452,23 @@ Mesh MeshOf(const Axes& axes) {
   return mesh;
 }
 
-void AnchorHeads(Writer& of, const AxisGroup& kv_heads) {
-  of.Anchor("HEAD", {"tp"});
-  of.Anchor("KV_HEAD", kv_heads);
-  of.Anchor("MLP_INTERMEDIATE", {"tp"});
-  of.Anchor("VOCAB", {"tp"});
+void ConstrainHeads(Writer& of, const AxisGroup& kv_heads) {
+  of.Constrain("HEAD", {"tp"});
+  of.Constrain("KV_HEAD", kv_heads);
+  of.Constrain("MLP_INTERMEDIATE", {"tp"});
+  of.Constrain("VOCAB", {"tp"});
 }
 
 // Exact ties between the first two experts.
 void TieExperts(const step::Graph& graph, StepData& data) {
   for (const step::Parameter& parameter : graph.parameters) {
     if (parameter.role != "router" && parameter.role != "correction") continue;
-    exec::Buffer& buffer = data.inputs.values[At(parameter.value)];
+    exec::Buffer& buffer = data.inputs.values[AsIndex(parameter.value)];
     const int64_t row = buffer.Elements() / buffer.shape[0];
     for (int64_t i = 0; i < row; ++i) {
-      buffer.wide[At(row + i)] = buffer.wide[At(i)];
-      data.values[At(parameter.value)].data[At(row + i)] = buffer.wide[At(i)];
+      buffer.wide[AsIndex(row + i)] = buffer.wide[AsIndex(i)];
+      data.values[AsIndex(parameter.value)].data[AsIndex(row + i)] =
+          buffer.wide[AsIndex(i)];
     }
   }
 }
@@ -483,9 +483,9 @@ Recipe RecipeOf(SoundStep which) {
     case SoundStep::kTensor:
     case SoundStep::kNarrow:
       return {{{"dp", 2}, {"fsdp", 2}, {"tp", 4}}, {.layers = 2}};
-    case SoundStep::kAgain:
+    case SoundStep::kRecompute:
       return {{{"dp", 2}, {"fsdp", 2}, {"tp", 4}},
-              {.layers = 2, .again = true}};
+              {.layers = 2, .recompute = true}};
     case SoundStep::kSequence:
       return {{{"dp", 2}, {"sp", 2}, {"tp", 2}},
               {.sizes = {.b = 4, .t = 16, .n = 4, .k = 4}}};
@@ -510,54 +510,54 @@ Recipe RecipeOf(SoundStep which) {
   return {};
 }
 
-void SetAnchors(SoundStep which, Writer& of) {
+void SetConstraints(SoundStep which, Writer& of) {
   switch (which) {
     case SoundStep::kTensor:
     case SoundStep::kNarrow:
-    case SoundStep::kAgain:
+    case SoundStep::kRecompute:
     case SoundStep::kMicro:
-      of.Anchor("BATCH", {"fsdp", "dp"});
-      AnchorHeads(of, {});
-      of.anchors.data = {"dp", "fsdp"};
+      of.Constrain("BATCH", {"fsdp", "dp"});
+      ConstrainHeads(of, {});
+      of.constraints.data = {"dp", "fsdp"};
       return;
     case SoundStep::kSequence:
-      of.Anchor("BATCH", {"dp"});
-      of.Anchor("QUERY_LENGTH", {"sp"});
-      of.Anchor("KV_LENGTH", {"sp"});
-      AnchorHeads(of, {"tp"});
-      of.anchors.overrides = {{"resid", "QUERY_LENGTH", {"sp", "tp"}},
-                              {"normed", "QUERY_LENGTH", {"sp", "tp"}},
-                              {"krep", "KV_LENGTH", {}}};
-      of.anchors.data = {"dp", "sp"};
+      of.Constrain("BATCH", {"dp"});
+      of.Constrain("QUERY_LENGTH", {"sp"});
+      of.Constrain("KV_LENGTH", {"sp"});
+      ConstrainHeads(of, {"tp"});
+      of.constraints.overrides = {{"resid", "QUERY_LENGTH", {"sp", "tp"}},
+                                  {"normed", "QUERY_LENGTH", {"sp", "tp"}},
+                                  {"krep", "KV_LENGTH", {}}};
+      of.constraints.data = {"dp", "sp"};
       return;
     case SoundStep::kSplit:
-      of.Anchor("BATCH", {"fsdp"});
-      of.Anchor("EMBED", {"tp"});
-      AnchorHeads(of, {"tp"});
-      of.anchors.data = {"fsdp"};
+      of.Constrain("BATCH", {"fsdp"});
+      of.Constrain("EMBED", {"tp"});
+      ConstrainHeads(of, {"tp"});
+      of.constraints.data = {"fsdp"};
       return;
     case SoundStep::kExperts:
-      of.Anchor("BATCH", {"ep"});
-      of.Anchor("QUERY_LENGTH", {"sp"});
-      of.Anchor("EXPERT", {"ep"});
-      AnchorHeads(of, {"tp"});
-      of.anchors.data = {"ep", "sp"};
+      of.Constrain("BATCH", {"ep"});
+      of.Constrain("QUERY_LENGTH", {"sp"});
+      of.Constrain("EXPERT", {"ep"});
+      ConstrainHeads(of, {"tp"});
+      of.constraints.data = {"ep", "sp"};
       return;
     case SoundStep::kTokens:
-      of.Anchor("BATCH", {"dp"});
-      of.Anchor("EXPERT", {"ep"});
-      of.anchors.data = {"dp"};
+      of.Constrain("BATCH", {"dp"});
+      of.Constrain("EXPERT", {"ep"});
+      of.constraints.data = {"dp"};
       return;
     case SoundStep::kRing:
-      of.Anchor("QUERY_LENGTH", {"sp"});
-      of.Anchor("KV_LENGTH", {"sp"});
-      AnchorHeads(of, {"tp"});
-      of.anchors.data = {"sp"};
+      of.Constrain("QUERY_LENGTH", {"sp"});
+      of.Constrain("KV_LENGTH", {"sp"});
+      ConstrainHeads(of, {"tp"});
+      of.constraints.data = {"sp"};
       return;
     case SoundStep::kDecode:
-      of.Anchor("KV_LENGTH", {"sp"});
-      AnchorHeads(of, {"tp"});
-      of.anchors.data = {"sp"};
+      of.Constrain("KV_LENGTH", {"sp"});
+      ConstrainHeads(of, {"tp"});
+      of.constraints.data = {"sp"};
       return;
   }
 }
@@ -567,7 +567,7 @@ bool LowerInto(const Writer& of, SoundCase& out) {
                              .mesh = out.mesh,
                              .sizes = out.sizes,
                              .parameters = of.specs,
-                             .anchors = of.anchors};
+                             .constraints = of.constraints};
   step::Unsupported why;
   auto program = step::Lower(request, why);
   request.mesh = MeshOf({{"one", 1}});
@@ -605,7 +605,7 @@ std::unique_ptr<SoundCase> MakeSoundCase(SoundStep which) {
   out->mesh = MeshOf(recipe.axes);
   out->dtype = which == SoundStep::kNarrow ? Dtype::kF32 : Dtype::kF64;
   const auto finish = [&](auto& writer) {
-    SetAnchors(which, writer);
+    SetConstraints(which, writer);
     writer.Write();
     out->graph = std::move(writer.graph);
     out->sizes = std::move(writer.sizes);

@@ -16,16 +16,16 @@
 namespace shardc::verify {
 
 enum class SoundStep : uint8_t {
-  kTensor,    // dp 2, fsdp 2, tp 4: two layers, kv heads on all of tp
-  kSequence,  // dp 2, sp 2, tp 2: the residual's tokens over sp and tp
-  kSplit,     // fsdp 2, tp 2: the residual's hidden size over tp, a latent
-  kExperts,   // ep 4, sp 2, tp 2: tokens and experts over ep
-  kTokens,    // dp 2, ep 4: all tokens on every device of ep
-  kDecode,    // sp 4, tp 2: a cache over sp, sinks
-  kMicro,     // dp 2, fsdp 2: two micro-batches
-  kNarrow,    // kTensor in float32
-  kAgain,     // kTensor with a dropout in each layer, all computed anew
-  kRing,      // sp 4, tp 2: keys pass round sp, sinks
+  kTensor,     // dp 2, fsdp 2, tp 4: two layers, kv heads on all of tp
+  kSequence,   // dp 2, sp 2, tp 2: the residual's tokens over sp and tp
+  kSplit,      // fsdp 2, tp 2: the residual's hidden size over tp, a latent
+  kExperts,    // ep 4, sp 2, tp 2: tokens and experts over ep
+  kTokens,     // dp 2, ep 4: all tokens on every device of ep
+  kDecode,     // sp 4, tp 2: a cache over sp, sinks
+  kMicro,      // dp 2, fsdp 2: two micro-batches
+  kNarrow,     // kTensor in float32
+  kRecompute,  // kTensor with a dropout in each layer, all computed anew
+  kRing,       // sp 4, tp 2: keys pass round sp, sinks
 };
 inline constexpr int kSoundSteps = 10;
 std::string_view SoundStepName(SoundStep which);  // "tensor"

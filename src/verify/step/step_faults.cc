@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "source/index.h"
+
 namespace shardc::verify {
 namespace {
 
@@ -25,18 +27,16 @@ using enum FaultSeam;
 using enum SoundStep;
 using enum StepCheck;
 
-size_t At(int64_t i) { return static_cast<size_t>(i); }
-
 // --- what is done to results of collectives ---
 
 // Members hold what the next one should.
 void Rotate(const SimMesh& mesh, const CollectiveCall& call, PerDevice& out) {
   for (const std::vector<int>& group : mesh.Groups(call.axes)) {
-    Buffer first = out[At(group[0])];
+    Buffer first = out[AsIndex(group[0])];
     for (size_t i = 0; i + 1 < group.size(); ++i) {
-      out[At(group[i])] = out[At(group[i + 1])];
+      out[AsIndex(group[i])] = out[AsIndex(group[i + 1])];
     }
-    out[At(group.back())] = std::move(first);
+    out[AsIndex(group.back())] = std::move(first);
   }
 }
 
@@ -90,7 +90,7 @@ void RotateRows(const SimMesh&, const CollectiveCall& call, PerDevice& out) {
 PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
   PerDevice in = *call.in;
   for (const std::vector<int>& group : machine.mesh().Groups(call.axes)) {
-    Buffer& last = in[At(group.back())];
+    Buffer& last = in[AsIndex(group.back())];
     last = Buffer::Zeros(last.shape, last.dtype);
   }
   CollectiveCall less = call;
@@ -100,9 +100,9 @@ PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
 
 PerDevice Twice(Machine& machine, const CollectiveCall& call) {
   PerDevice once = exec::RunCollective(machine, call);
-  CollectiveCall again = call;
-  again.in = &once;
-  return exec::RunCollective(machine, again);
+  CollectiveCall twice = call;
+  twice.in = &once;
+  return exec::RunCollective(machine, twice);
 }
 
 PerDevice CalledTwice(Machine& machine, const CollectiveCall& call) {
@@ -149,8 +149,8 @@ PerDevice ChunkAsHalves(Machine& machine, const CollectiveCall& call) {
   PerDevice out = exec::RunCollective(machine, call);
   const int64_t n = machine.mesh().Parts(call.axes);
   for (int device = 0; device < machine.devices(); ++device) {
-    const Buffer& own = (*call.in)[At(device)];
-    Buffer& whole = out[At(device)];
+    const Buffer& own = (*call.in)[AsIndex(device)];
+    Buffer& whole = out[AsIndex(device)];
     whole = Buffer::Zeros(whole.shape, whole.dtype);
     const size_t width = own.shape.size() - 1;
     const int64_t part = own.shape[width] / n;
@@ -184,12 +184,13 @@ void ShiftLabels(WrongOp& one) {
   Buffer& labels = one.Own(ids);
   const int64_t width = labels.shape[1];
   for (int64_t row = 0; row < labels.shape[0]; ++row) {
-    labels.whole[At((row + 1) * width - 1)] = labels.whole[At(row * width)];
+    labels.whole[AsIndex((row + 1) * width - 1)] =
+        labels.whole[AsIndex(row * width)];
   }
 }
 
 void SwapFactors(step::Graph& graph, step::LabelId label) {
-  std::vector<step::LabelId>& factors = graph.labels[At(label)].factors;
+  std::vector<step::LabelId>& factors = graph.labels[AsIndex(label)].factors;
   std::reverse(factors.begin(), factors.end());
 }
 
@@ -228,14 +229,14 @@ void DriftOnSecond(WrongOp& one) {
 void LastOfEqual(WrongOp& one) {
   if (IndexOf(one, {"tp"}) == 0) return;
   Buffer& scores = one.Own(0);
-  const size_t experts = At(scores.shape.back());
+  const size_t experts = AsIndex(scores.shape.back());
   for (size_t i = 0; i < scores.wide.size(); ++i) {
     scores.wide[i] += 1e-9 * static_cast<double>(i % experts);
   }
 }
 
 void HalfTheGroups(WrongOp& one) {
-  for (step::LabelId count : one.op.counts) one.sizes[At(count)] /= 2;
+  for (step::LabelId count : one.op.counts) one.sizes[AsIndex(count)] /= 2;
 }
 
 void ForgetLookup(WrongOp& one) {
@@ -257,7 +258,7 @@ void LocalDropout(WrongOp& one) {
   exec::Part& x = one.local.in[0];
   for (size_t d = 0; d < x.start.size(); ++d) {
     x.start[d] = 0;
-    one.sizes[At((*x.labels)[d])] = x.buffer->shape[d];
+    one.sizes[AsIndex((*x.labels)[d])] = x.buffer->shape[d];
   }
 }
 
@@ -307,7 +308,7 @@ void CountPadding(WrongOp& one) {
   const int64_t rows = e.buffer->shape[2];
   if (e.start[2] + rows != one.SizeOf((*e.labels)[2])) return;
   for (size_t i = 0; i < one.local.out->wide.size(); ++i) {
-    one.local.out->wide[i] += e.buffer->wide[(i + 1) * At(rows) - 1];
+    one.local.out->wide[i] += e.buffer->wide[(i + 1) * AsIndex(rows) - 1];
   }
 }
 
@@ -369,23 +370,23 @@ void AddSums(std::vector<StepFault>& out) {
       out.end(),
       {{"no-row-ar", "collective",
         "the output of a row-parallel layer is not reduced", kTensor,
-        kCollective, kAnchors, Skip(row)},
+        kCollective, kConstraints, Skip(row)},
        {"no-col-bwd-ar", "collective",
         "the gradient of a column-parallel layer's input is not reduced",
-        kTensor, kCollective, kAnchors, Skip({.op = "d:linear gate_up"})},
+        kTensor, kCollective, kConstraints, Skip({.op = "d:linear gate_up"})},
        {"wrong-axis", "collective", "reduced over dp in place of tp", kTensor,
-        kCollective, kAnchors, AtCall(row, Over({"dp"}))},
+        kCollective, kConstraints, AtCall(row, Over({"dp"}))},
        {"reduce-skips-last", "collective",
-        "the last member is left out of a sum", kTensor, kCollective, kAnchors,
-        AtCall(row, WithoutLast)},
+        "the last member is left out of a sum", kTensor, kCollective,
+        kConstraints, AtCall(row, WithoutLast)},
        {"extra-gather", "ledger", "something is gathered once too often",
         kTensor, kCollective, kLedger,
         AtCall({.op = "linear q", .kind = kAllGather}, CalledTwice)},
        {"bias-before-reduce", "linearity",
         "the bias of a row-parallel layer is added before the sum", kTensor,
-        kProgram, kAnchors, ReduceAfter({"linear o", OpKind::kAdd})},
+        kProgram, kConstraints, ReduceAfter({"linear o", OpKind::kAdd})},
        {"residual-before-reduce", "linearity",
-        "the residual is added before the sum", kTensor, kProgram, kAnchors,
+        "the residual is added before the sum", kTensor, kProgram, kConstraints,
         ReduceAfter({"residual down", OpKind::kAdd})},
        {"fn-on-partial", "linearity",
         "a root is taken of a sum that is pending", kSplit, kDeclared, kStatic,
@@ -400,9 +401,9 @@ void AddNorms(std::vector<StepFault>& out) {
       out.end(),
       {{"norm-local", "norm",
         "the mean of squares is of the device's part of the hidden size",
-        kSplit, kCollective, kAnchors, Skip({.op = "rmsnorm norm1"})},
+        kSplit, kCollective, kConstraints, Skip({.op = "rmsnorm norm1"})},
        {"norm-local-d", "norm", "divided by the local hidden size", kSplit, kOp,
-        kAnchors, WrongSize({"rmsnorm norm1", OpKind::kScale}, "d", 0.5)},
+        kConstraints, WrongSize({"rmsnorm norm1", OpKind::kScale}, "d", 0.5)},
        {"norm-grad-tp", "norm",
         "a norm's gradient is not reduced over tp where its tokens are cut by "
         "tp",
@@ -411,7 +412,8 @@ void AddNorms(std::vector<StepFault>& out) {
                       "tp")},
        {"embed-scale-local", "norm",
         "the embedding is scaled by the root of the local hidden size", kSplit,
-        kOp, kAnchors, WrongSize({"embed scale", OpKind::kScale}, "d", 0.5)}});
+        kOp, kConstraints,
+        WrongSize({"embed scale", OpKind::kScale}, "d", 0.5)}});
 }
 
 void AddVocabulary(std::vector<StepFault>& out) {
@@ -419,34 +421,34 @@ void AddVocabulary(std::vector<StepFault>& out) {
   out.insert(
       out.end(),
       {{"vocab-offset", "vocabulary", "looked up without the shard's offset",
-        kTensor, kOp, kAnchors,
+        kTensor, kOp, kConstraints,
         WrongStart({"lookup embed", OpKind::kLookup}, 0, "v", 0)},
        {"vocab-clip", "vocabulary",
-        "ids of other shards are clipped, not zeroed", kTensor, kOp, kAnchors,
-        AtOp({"lookup embed", OpKind::kLookup}, ClipIds)},
+        "ids of other shards are clipped, not zeroed", kTensor, kOp,
+        kConstraints, AtOp({"lookup embed", OpKind::kLookup}, ClipIds)},
        {"scatter-offset", "vocabulary",
         "rows' gradients are added without the shard's offset", kTensor, kOp,
         kResults, WrongResultStart({"d:lookup embed", OpKind::kScatter}, "v")},
        {"pick-offset", "vocabulary", "the label's offset is one off", kTensor,
-        kOp, kAnchors, WrongStart({"loss", OpKind::kPick}, 0, "v", 1)},
+        kOp, kConstraints, WrongStart({"loss", OpKind::kPick}, 0, "v", 1)},
        {"place-offset", "vocabulary",
         "the label's gradient is placed without the shard's offset", kTensor,
-        kOp, kAnchors, WrongResultStart({"d:loss", OpKind::kPlace}, "v")},
+        kOp, kConstraints, WrongResultStart({"d:loss", OpKind::kPlace}, "v")},
        {"ce-max-local", "vocabulary",
         "the maximum is of the local vocabulary only", kTensor, kCollective,
         kReplicas, Skip({.op = "loss", .max = true})},
        {"ce-sum-local", "vocabulary", "the sum of exponentials is not reduced",
-        kTensor, kCollective, kAnchors, Skip(sum)},
+        kTensor, kCollective, kConstraints, Skip(sum)},
        {"ce-pick-local", "vocabulary", "the label's logit is not reduced",
-        kTensor, kCollective, kAnchors,
+        kTensor, kCollective, kConstraints,
         // The second of the two sums over tp.
         AtCallNumber({.op = "loss", .axes = {"tp"}}, 2, Skipped)},
        {"padded-rows", "vocabulary",
-        "rows that pad the vocabulary count in the sum", kTensor, kOp, kAnchors,
-        AtOp({"loss", OpKind::kSum, -1}, CountPadding)},
+        "rows that pad the vocabulary count in the sum", kTensor, kOp,
+        kConstraints, AtOp({"loss", OpKind::kSum, -1}, CountPadding)},
        {"z-loss-local", "vocabulary",
         "a z-loss adds up the local vocabulary only", kTensor, kCollective,
-        kAnchors, Skip({.op = "z-loss"})},
+        kConstraints, Skip({.op = "z-loss"})},
        {"smoothing-local", "vocabulary",
         "labels are smoothed over the local vocabulary's size", kTensor, kOp,
         kResults, WrongSize({"smoothing", OpKind::kScale}, "v", 0.25)}});
@@ -458,14 +460,14 @@ void AddLoss(std::vector<StepFault>& out) {
              {{"count-local", "loss", "tokens are counted per device", kTensor,
                kCollective, kReplicas, Skip(count)},
               {"mean-of-means", "loss", "the mean of the devices' means",
-               kTensor, kCollective, kAnchors, AtCall(count, OwnTimes)},
+               kTensor, kCollective, kConstraints, AtCall(count, OwnTimes)},
               {"labels-local-shift", "loss",
                "labels are shifted within the shard of the sequence", kSequence,
-               kOp, kAnchors, AtOp({"loss", OpKind::kPick}, ShiftLabels)},
+               kOp, kConstraints, AtOp({"loss", OpKind::kPick}, ShiftLabels)},
               {"batch-order", "loss",
                "labels are cut by [dp, fsdp], ids by the "
                "other order",
-               kTensor, kProgram, kAnchors, CutInOtherOrder("labels")}});
+               kTensor, kProgram, kConstraints, CutInOtherOrder("labels")}});
 }
 
 void AddGradients(std::vector<StepFault>& out) {
@@ -487,10 +489,10 @@ void AddGradients(std::vector<StepFault>& out) {
         "a reduce_scatter gives the next rank's chunk", kTensor, kCollective,
         kResults, AfterCall(scatter, Rotate)},
        {"ag-reversed", "gradient", "weights are joined in reverse order",
-        kTensor, kCollective, kAnchors, AfterCall(weight, Reverse)},
+        kTensor, kCollective, kConstraints, AfterCall(weight, Reverse)},
        {"stale-weight", "gradient",
         "backward uses another layer's gathered weight", kTensor, kCollective,
-        kAnchors,
+        kConstraints,
         StaleCall({.op = "d:linear down", .kind = kAllGather},
                   {.op = "d:linear down", .kind = kAllGather})},
        {"tied-half", "gradient",
@@ -498,7 +500,7 @@ void AddGradients(std::vector<StepFault>& out) {
         kResults, AtOp({"d:embed", OpKind::kAdd, -1}, ForgetLookup)},
        {"kv-grad-not-summed", "gradient",
         "gradients of copies of a kv head are not summed", kTensor, kCollective,
-        kAnchors, Skip({.op = "d:cache k"})},
+        kConstraints, Skip({.op = "d:cache k"})},
        {"column-bias-summed", "gradient",
         "a column-parallel bias' gradient is summed over tp", kTensor, kProgram,
         kResults, ReduceGradient("q.bias", {"tp"})},
@@ -517,30 +519,31 @@ void AddHeads(std::vector<StepFault>& out) {
   out.insert(
       out.end(),
       {{"repeat-modulo", "heads", "head n has kv head n mod K", kTensor, kOp,
-        kAnchors, AtOp(repeat, RepeatModulo)},
+        kConstraints, AtOp(repeat, RepeatModulo)},
        {"repeat-no-offset", "heads", "heads are grouped without an offset",
-        kTensor, kOp, kAnchors, WrongResultStart(repeat, "n")},
+        kTensor, kOp, kConstraints, WrongResultStart(repeat, "n")},
        {"bias-first", "heads", "rank 0's part of a bias everywhere", kTensor,
-        kOp, kAnchors, OperandOfFirst({"linear q", OpKind::kAdd}, 1)},
+        kOp, kConstraints, OperandOfFirst({"linear q", OpKind::kAdd}, 1)},
        {"fused-interleave", "heads", "(f z) is read as (z f)", kTensor, kOp,
-        kAnchors, AtOp({"linear gate_up", OpKind::kSplit}, OtherFactorOrder)},
+        kConstraints,
+        AtOp({"linear gate_up", OpKind::kSplit}, OtherFactorOrder)},
        {"fused-naive", "heads",
         "a contiguous cut of [gate | up] is read as (gate, up)", kSplit,
-        kCollective, kAnchors,
+        kCollective, kConstraints,
         AtCall({.op = "gated", .kind = kAllGather}, ChunkAsHalves)},
        {"padded-head-scale", "heads",
-        "scores are scaled by a padded head's width", kTensor, kOp, kAnchors,
-        WrongSize({"attention", OpKind::kScale}, "h", 2)},
+        "scores are scaled by a padded head's width", kTensor, kOp,
+        kConstraints, WrongSize({"attention", OpKind::kScale}, "h", 2)},
        {"latent-summed", "heads",
         "a latent that all heads share is reduced as if heads split it", kSplit,
-        kProgram, kAnchors,
+        kProgram, kConstraints,
         ReduceMore({"linear kv_a", OpKind::kEinsum}, {"tp"}, true)},
        {"rope-local", "sequence", "rotary by local position", kSequence, kOp,
-        kAnchors, LocalPositions({"rope q", OpKind::kRope}, 1)},
+        kConstraints, LocalPositions({"rope q", OpKind::kRope}, 1)},
        {"mask-local", "sequence", "the causal mask by local row", kSequence,
-        kOp, kAnchors, LocalPositions({"attention", OpKind::kMask}, 1)},
+        kOp, kConstraints, LocalPositions({"attention", OpKind::kMask}, 1)},
        {"learned-local", "sequence", "learned positions by local position",
-        kSequence, kOp, kAnchors,
+        kSequence, kOp, kConstraints,
         LocalPositions({"lookup positions", OpKind::kLookup}, 1)}});
 }
 
@@ -550,38 +553,39 @@ void AddExperts(std::vector<StepFault>& out) {
   out.insert(
       out.end(),
       {{"a2a-order", "expert", "an all_to_all joins senders rotated", kExperts,
-        kCollective, kAnchors, AfterCall(exchange, RotateSenders)},
+        kCollective, kConstraints, AfterCall(exchange, RotateSenders)},
        {"a2a-neighbour", "expert", "tokens go one expert shard too far",
-        kExperts, kCollective, kAnchors, AfterCall(exchange, Rotate)},
+        kExperts, kCollective, kConstraints, AfterCall(exchange, Rotate)},
        {"a2a-offsets", "expert",
         "rows begin at inclusive counts in place of exclusive ones", kExperts,
-        kCollective, kAnchors, AfterCall(exchange, RotateRows)},
+        kCollective, kConstraints, AfterCall(exchange, RotateRows)},
        {"expert-place", "expert", "experts' weights on the mirrored rank",
-        kExperts, kInput, kAnchors, MirrorParameter("experts.gate", 4)},
+        kExperts, kInput, kConstraints, MirrorParameter("experts.gate", 4)},
        {"slots-local", "expert", "capacity is counted per sequence shard",
-        kExperts, kOp, kAnchors, ByHalves({"experts", OpKind::kSlots}, "t")},
+        kExperts, kOp, kConstraints,
+        ByHalves({"experts", OpKind::kSlots}, "t")},
        {"sorted-and-not", "expert",
         "rows are sent in another order than they are combined", kExperts, kOp,
-        kAnchors, AtOp(queues, ReverseSlots)},
+        kConstraints, AtOp(queues, ReverseSlots)},
        {"router-drift", "expert", "router logits differ between replicas",
         kExperts, kOp, kReplicas,
         AtOp({"linear router", OpKind::kEinsum}, DriftOnSecond)},
        {"topk-tie", "expert", "replicas break ties differently", kExperts, kOp,
         kReplicas, AtOp({"route", OpKind::kTopK}, LastOfEqual)},
        {"groups-local", "expert", "groups are chosen per shard of experts",
-        kExperts, kOp, kAnchors,
+        kExperts, kOp, kConstraints,
         ByHalves({"route", OpKind::kTopGroups}, "e", HalfTheGroups)},
        {"renormalise-before-mask", "expert",
         "weights are normalised over experts that are not chosen", kExperts,
-        kProgram, kAnchors,
+        kProgram, kConstraints,
         ReadInstead({"route", OpKind::kSum}, 0, {"route", OpKind::kFn})},
        {"correction-in-weights", "expert",
         "the correction of the choice is in the weights too", kExperts,
-        kProgram, kAnchors,
+        kProgram, kConstraints,
         ReadInstead({"route", OpKind::kEinsum, 1}, 0, {"route", OpKind::kAdd})},
        {"shared-on-every-rank", "expert",
         "the shared expert is added on every rank before the sum", kTokens,
-        kProgram, kAnchors, ReduceAfter({"residual shared", OpKind::kAdd})},
+        kProgram, kConstraints, ReduceAfter({"residual shared", OpKind::kAdd})},
        {"expert-grad-summed", "expert",
         "an expert's gradient is summed over ep, though each rank has its own",
         kExperts, kProgram, kResults, ReduceGradient("experts.gate", {"ep"})},
@@ -590,7 +594,7 @@ void AddExperts(std::vector<StepFault>& out) {
        {"aux-local", "expert", "what balances experts is not reduced", kExperts,
         kCollective, kReplicas, Skip({.op = "balance", .all = true})},
        {"aux-times-ep", "expert", "the balancing loss counts once a rank",
-        kExperts, kOp, kAnchors,
+        kExperts, kOp, kConstraints,
         AtOp({"balance", OpKind::kScale, 1}, Constant(4))}});
 }
 
@@ -598,20 +602,20 @@ void AddRandom(std::vector<StepFault>& out) {
   out.insert(
       out.end(),
       {{"dropout-local", "random", "keyed by the local index", kTensor, kOp,
-        kAnchors, AtOp({"dropout", OpKind::kDropout}, LocalDropout)},
+        kConstraints, AtOp({"dropout", OpKind::kDropout}, LocalDropout)},
        {"dropout-same-seed", "random", "the same mask on every batch shard",
-        kTensor, kOp, kAnchors,
+        kTensor, kOp, kConstraints,
         WrongStart({"dropout", OpKind::kDropout}, 0, "b", 0)},
        {"recompute-other-key", "random",
-        "backward draws another mask than forward", kTensor, kOp, kAnchors,
+        "backward draws another mask than forward", kTensor, kOp, kConstraints,
         AtOp({"d:dropout", OpKind::kDropout}, OtherSeed)},
        {"recompute-forward-key", "random",
         "a layer that is computed anew drops others than the first time",
-        kAgain, kOp, kAnchors,
+        kRecompute, kOp, kConstraints,
         AtOp({"r:dropout o", OpKind::kDropout}, OtherSeed)},
        {"recompute-not-reduced", "collective",
-        "a row-parallel output that is computed anew is not reduced", kAgain,
-        kCollective, kAnchors,
+        "a row-parallel output that is computed anew is not reduced",
+        kRecompute, kCollective, kConstraints,
         Skip({.op = "r:linear o", .kind = kAllReduce})}});
 }
 
@@ -622,7 +626,7 @@ void AddOptimizer(std::vector<StepFault>& out) {
       {{"gnorm-local", "optimizer", "clipped by the local norm", kTensor,
         kCollective, kReplicas, Skip(norm)},
        {"gnorm-replicas", "optimizer", "the norm counts replicas", kTensor,
-        kCollective, kAnchors, AtCall(norm, Over({"dp", "fsdp", "tp"}))},
+        kCollective, kConstraints, AtCall(norm, Over({"dp", "fsdp", "tp"}))},
        {"decay-on-norm", "optimizer", "a norm's weight decays", kTensor, kOp,
         kResults, AtOp({"adamw norm1", OpKind::kAdamW}, DecayAnyway)},
        {"moment-of-another", "optimizer", "another shard's first moment",
@@ -644,16 +648,17 @@ void AddDecoding(std::vector<StepFault>& out) {
   out.insert(
       out.end(),
       {{"cache-owner", "decode", "a cache is written one row off", kDecode, kOp,
-        kAnchors, AtOp(write, Positions(2, [](int64_t x) { return x + 1; }))},
+        kConstraints,
+        AtOp(write, Positions(2, [](int64_t x) { return x + 1; }))},
        {"cache-all-write", "decode", "every shard writes its slot", kDecode,
-        kOp, kAnchors, AtOp(write, WriteEverywhere)},
+        kOp, kConstraints, AtOp(write, WriteEverywhere)},
        {"lse-max-local", "decode",
         "partial softmaxes are joined with local maxima", kDecode, kCollective,
         kReplicas, Skip({.op = "attention", .max = true})},
        {"sink-per-part", "decode", "the sink is added once a part", kDecode,
-        kProgram, kAnchors, ReduceAfter({"attention", OpKind::kAdd, 2})},
+        kProgram, kConstraints, ReduceAfter({"attention", OpKind::kAdd, 2})},
        {"rotary-by-slot", "decode", "rotary by the place in the cache's shard",
-        kDecode, kOp, kAnchors,
+        kDecode, kOp, kConstraints,
         AtOp({"rope k", OpKind::kRope},
              Positions(1, [](int64_t x) { return x % 4; }))}});
 }
@@ -666,14 +671,14 @@ void AddRing(std::vector<StepFault>& out) {
   out.insert(
       out.end(),
       {{"ring-values-stay", "ring", "keys pass on, and values do not", kRing,
-        kCollective, kAnchors, AtCallNumber(forward, 2, Skipped)},
+        kCollective, kConstraints, AtCallNumber(forward, 2, Skipped)},
        {"ring-other-way", "ring", "keys go to the device before, not the next",
-        kRing, kCollective, kAnchors, AtCallNumber(forward, 1, OtherWay)},
+        kRing, kCollective, kConstraints, AtCallNumber(forward, 1, OtherWay)},
        {"kv-grad-short", "ring",
         "the gradient of keys is sent one step short of its home", kRing,
-        kCollective, kAnchors, AtCallNumber(backward, 12, Skipped)},
+        kCollective, kConstraints, AtCallNumber(backward, 12, Skipped)},
        {"sink-per-turn", "ring", "the sink is added once a block of keys",
-        kRing, kOp, kAnchors,
+        kRing, kOp, kConstraints,
         AtOp({"attention", OpKind::kFn, -1}, SinkPerTurn)},
        {"sink-grad-per-turn", "ring",
         "the sink's gradient is added once a block of keys", kRing, kOp,

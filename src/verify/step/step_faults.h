@@ -28,7 +28,7 @@ struct StepFault {
   std::string_view breaks;  // what is wrong, in words
   SoundStep on = SoundStep::kTensor;
   FaultSeam seam = FaultSeam::kCollective;
-  StepCheck by = StepCheck::kAnchors;  // that must notice
+  StepCheck by = StepCheck::kConstraints;  // that must notice
   Inject inject;
 };
 

@@ -11,6 +11,7 @@
 
 #include "exec/machine/mesh_sim.h"
 #include "plan/compile.h"
+#include "source/index.h"
 #include "step/build.h"
 #include "step/sizes.h"
 #include "verify/cases/matrix.h"
@@ -32,15 +33,13 @@ std::optional<Sizes> SizesOf(const StepRequest& request) {
   const step::Graph& graph = model->graph;
   const step::Sizes sizes =
       step::RealSizes(*model, request.batch, request.length);
-  const auto size = [&](step::LabelId label) {
-    return sizes[static_cast<size_t>(label)];
-  };
+  const auto size = [&](step::LabelId label) { return sizes[AsIndex(label)]; };
   Sizes out;
   out.batch = request.batch;
   out.query_length = out.key_length = request.length;
   for (const step::Op& op : graph.ops) {
-    const auto& labels = graph.values[static_cast<size_t>(op.out)].labels;
-    if (op.anchor == "q" && labels.size() > 3) {
+    const auto& labels = graph.values[AsIndex(op.out)].labels;
+    if (op.constraint == "q" && labels.size() > 3) {
       // [b, t, n, h], or heads in groups.
       out.heads = 1;
       for (size_t i = 2; i + 1 < labels.size(); ++i) {
@@ -72,11 +71,12 @@ std::optional<Case> CaseOf(const StepRequest& request, const Mesh& mesh) {
   return out;
 }
 
-const AxisGroup& AxesOf(const step::AnchorAxes& anchors,
+const AxisGroup& AxesOf(const step::ShardingConstraints& constraints,
                         std::string_view token) {
-  return anchors.by_token[static_cast<size_t>(
-      std::find(step::kAnchorTokens.begin(), step::kAnchorTokens.end(), token) -
-      step::kAnchorTokens.begin())];
+  return constraints
+      .by_axis[AsIndex(std::find(step::kConstraintAxes.begin(),
+                                 step::kConstraintAxes.end(), token) -
+                       step::kConstraintAxes.begin())];
 }
 
 AxisGroup Joined(AxisGroup first, const AxisGroup& then) {
@@ -126,13 +126,14 @@ std::optional<step::AttentionForm> FormOf(const StepRequest& request,
   return out;
 }
 
-void AddOverrides(const Operation& operation, step::AnchorAxes& anchors) {
+void AddOverrides(const Operation& operation,
+                  step::ShardingConstraints& constraints) {
   if (operation.global_view) return;
-  const AxisGroup lengths = AxesOf(anchors, "QUERY_LENGTH");
-  const AxisGroup heads = AxesOf(anchors, "HEAD");
+  const AxisGroup lengths = AxesOf(constraints, "QUERY_LENGTH");
+  const AxisGroup heads = AxesOf(constraints, "HEAD");
   const auto put = [&](std::string_view role, std::string_view token,
                        AxisGroup axes) {
-    anchors.overrides.push_back(
+    constraints.overrides.push_back(
         {std::string(role), std::string(token), std::move(axes)});
   };
   const bool exchanges = operation.exchanges_heads;
@@ -152,16 +153,17 @@ void AddOverrides(const Operation& operation, step::AnchorAxes& anchors) {
   for (const std::string_view role : {"op_q", "op_k", "op_krep", "op_out"}) {
     put(role, "HEAD", Joined(heads, lengths));
   }
-  put("op_k", "KV_HEAD", Joined(AxesOf(anchors, "KV_HEAD"), lengths));
+  put("op_k", "KV_HEAD", Joined(AxesOf(constraints, "KV_HEAD"), lengths));
 }
 
-std::vector<step::AnchorOverride> OverridesOf(const StepRequest& request) {
+std::vector<step::ShardingConstraintOverride> OverridesOf(
+    const StepRequest& request) {
   if (request.operation == nullptr) return {};
-  step::AnchorAxes anchors =
-      step::AnchorAxesOf(*request.compiled->resolver, request.mode);
-  const auto own = static_cast<int64_t>(anchors.overrides.size());
-  AddOverrides(*request.operation, anchors);
-  return {anchors.overrides.begin() + own, anchors.overrides.end()};
+  step::ShardingConstraints constraints =
+      step::ShardingConstraintsOf(*request.compiled->resolver, request.mode);
+  const auto own = static_cast<int64_t>(constraints.overrides.size());
+  AddOverrides(*request.operation, constraints);
+  return {constraints.overrides.begin() + own, constraints.overrides.end()};
 }
 
 std::optional<exec::SentBytes> FormulaOf(const StepRequest& request,

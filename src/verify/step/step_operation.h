@@ -10,8 +10,8 @@
 #include "exec/machine/ledger.h"
 #include "exec/operations/operation.h"
 #include "model/mesh.h"
-#include "step/anchors.h"
 #include "step/attention.h"
+#include "step/constraints.h"
 #include "verify/step/step_report.h"
 
 namespace shardc::verify {
@@ -22,9 +22,11 @@ std::optional<step::AttentionForm> FormOf(const StepRequest& request,
                                           const Mesh& mesh, std::string& why);
 
 // Where the operation has query, key and output, beside the mode's own axes.
-void AddOverrides(const exec::Operation& operation, step::AnchorAxes& anchors);
+void AddOverrides(const exec::Operation& operation,
+                  step::ShardingConstraints& constraints);
 // The same for a request's own; none without an operation.
-std::vector<step::AnchorOverride> OverridesOf(const StepRequest& request);
+std::vector<step::ShardingConstraintOverride> OverridesOf(
+    const StepRequest& request);
 
 // What devices send for the attention of one layer forward, by the operation's
 // own formula.

@@ -15,11 +15,12 @@
 
 #include "exec/machine/mesh_sim.h"
 #include "source/digest.h"
+#include "source/index.h"
 #include "source/wording.h"
 #include "step/sizes.h"
 #include "step/validate.h"
+#include "verify/step/reduced_case.h"
 #include "verify/step/step_operation.h"
-#include "verify/step/witness.h"
 
 namespace shardc::verify {
 namespace {
@@ -33,8 +34,6 @@ using step::Program;
 
 constexpr int64_t kMostDevices = 64;
 constexpr std::string_view kEncoder = "encoder ";
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Which op of its layer and phase an op is: the same in every graph of the
 // model.
@@ -146,7 +145,7 @@ class Reporter {
     std::string text(check);
     text += ": ";
     if (op >= 0) {
-      const Op& of = graph.ops[At(op)];
+      const Op& of = graph.ops[AsIndex(op)];
       text += StepPartName(graph, of) + ", " + StepOpName(of) + ": ";
     }
     out_.problems.push_back(text + message);
@@ -162,8 +161,8 @@ class Reporter {
       AddRow(graph, program, step, full.sizes, text);
     }
     std::map<std::tuple<std::string, std::string, std::string>, size_t> known;
-    for (const step::Clash& clash : program.clashes) {
-      AddClash(graph, program, clash, known);
+    for (const step::ShardingConflict& conflict : program.conflicts) {
+      AddConflict(graph, program, conflict, known);
     }
     DescribePeak(full);
     out_.notes = program.notes;
@@ -179,11 +178,12 @@ class Reporter {
     out_.peak.instruction = peak.instruction;
     out_.peak.instructions = static_cast<int64_t>(full.program->code.size());
     const int32_t index =
-        peak.instruction < 0 ? -1 : full.program->code[At(peak.instruction)].op;
+        peak.instruction < 0 ? -1
+                             : full.program->code[AsIndex(peak.instruction)].op;
     out_.peak.part = "model";
     out_.peak.op = "results";
     if (index < 0) return;
-    const Op& op = full.model.graph.ops[At(index)];
+    const Op& op = full.model.graph.ops[AsIndex(index)];
     out_.peak.phase = op.phase;
     out_.peak.part = StepPartName(full.model.graph, op);
     out_.peak.op = StepOpName(op);
@@ -194,11 +194,11 @@ class Reporter {
               std::string& text) {
     const int64_t bytes =
         step::SentBytes(graph, program, step, sizes, request_.element_bytes);
-    const step::Slot& from = program.slots[At(step.in[0])];
-    const step::Slot& to = program.slots[At(step.out)];
+    const step::Slot& from = program.slots[AsIndex(step.in[0])];
+    const step::Slot& to = program.slots[AsIndex(step.out)];
     StepRow row;
     if (step.op >= 0) {
-      const Op& op = graph.ops[At(step.op)];
+      const Op& op = graph.ops[AsIndex(step.op)];
       row.part = StepPartName(graph, op);
       row.phase = op.phase;
       row.micro = op.micro;
@@ -208,9 +208,9 @@ class Reporter {
       row.op = "results";
     }
     row.result = StepLabelsText(graph, from.value);
-    row.specs = step::LayoutText(graph, program.axes, from.value, from.layout) +
-                " -> " +
-                step::LayoutText(graph, program.axes, to.value, to.layout);
+    row.specs =
+        step::ShardingText(graph, program.axes, from.value, from.sharding) +
+        " -> " + step::ShardingText(graph, program.axes, to.value, to.sharding);
     row.collective = step.collective;
     row.axes = program.axes.Group(step.axes);
     row.bytes = bytes;
@@ -236,31 +236,33 @@ class Reporter {
         {row.phase, *row.collective, row.axes, 1, row.bytes});
   }
 
-  void AddClash(const Graph& graph, const Program& program,
-                const step::Clash& clash,
-                std::map<std::tuple<std::string, std::string, std::string>,
-                         size_t>& known) {
-    const Op& op = graph.ops[At(clash.op)];
+  void AddConflict(const Graph& graph, const Program& program,
+                   const step::ShardingConflict& conflict,
+                   std::map<std::tuple<std::string, std::string, std::string>,
+                            size_t>& known) {
+    const Op& op = graph.ops[AsIndex(conflict.op)];
     if (!InPart(StepPartName(graph, op))) return;
     const auto name = [&](step::LabelId label) {
-      return label < 0 ? std::string("gathered") : graph.labels[At(label)].name;
+      return label < 0 ? std::string("gathered")
+                       : graph.labels[AsIndex(label)].name;
     };
-    StepClash out;
+    StepConflict out;
     out.part = PhaseName(op.phase);
     out.op = StepOpName(op);
-    out.axis = program.axes.names[clash.axis];
-    for (step::LabelId label : clash.labels) out.labels.push_back(name(label));
-    out.chosen = name(clash.chosen);
-    out.cheapest = name(clash.cheapest);
-    out.bytes = clash.bytes;
-    out.least = clash.least;
+    out.axis = program.axes.names[conflict.axis];
+    for (step::LabelId label : conflict.labels)
+      out.labels.push_back(name(label));
+    out.chosen = name(conflict.chosen);
+    out.cheapest = name(conflict.cheapest);
+    out.bytes = conflict.bytes;
+    out.least = conflict.least;
     const auto key =
         std::make_tuple(out.part, out.op, out.axis + out.chosen + out.cheapest);
-    const auto [found, fresh] = known.emplace(key, out_.clashes.size());
+    const auto [found, fresh] = known.emplace(key, out_.conflicts.size());
     if (fresh) {
-      out_.clashes.push_back(std::move(out));
+      out_.conflicts.push_back(std::move(out));
     } else {
-      StepClash& same = out_.clashes[found->second];
+      StepConflict& same = out_.conflicts[found->second];
       ++same.count;
       same.bytes += out.bytes;
       same.least += out.least;
@@ -274,8 +276,8 @@ class Reporter {
       // By one of the model's own its gradients come back.
       return {0, out_.encoder_layer + layer};
     }
-    if (!request_.full) return WitnessLayers(full);
-    std::vector<int32_t> out(At(out_.layers));
+    if (!request_.full) return ReducedLayers(full);
+    std::vector<int32_t> out(AsIndex(out_.layers));
     std::iota(out.begin(), out.end(), 0);
     return out;
   }
@@ -285,7 +287,7 @@ class Reporter {
     step::Sizes sizes = of.sizes;
     const step::CommonLabels& common = of.model.graph.common;
     if (of.model.graph.dropless && common.slot >= 0) {
-      sizes[At(common.slot)] = sizes[At(common.query)];
+      sizes[AsIndex(common.slot)] = sizes[AsIndex(common.query)];
       step::FinishSizes(of.model.graph, sizes);
     }
     return sizes;
@@ -295,17 +297,17 @@ class Reporter {
   std::optional<step::Sizes> ChooseSizes(LoweredStep& small, std::string& why) {
     out_.full = request_.full;
     if (request_.full) {
-      out_.witness_mesh = compiled_.mesh;
+      out_.reduced_mesh = compiled_.mesh;
       return FullSizes(small);
     }
-    out_.witness_mesh = WitnessMesh(compiled_.mesh, kMostDevices);
-    const step::Axes axes = step::AxesOf(out_.witness_mesh);
+    out_.reduced_mesh = ReducedMesh(compiled_.mesh, kMostDevices);
+    const step::Axes axes = step::AxesOf(out_.reduced_mesh);
     if (axes.names != small.program->axes.names) {
       why = "the mesh has no small one";
       return std::nullopt;
     }
     small.program->axes = axes;
-    return WitnessSizes(small.model.graph, small.sizes, *small.program, why);
+    return ReducedSizes(small.model.graph, small.sizes, *small.program, why);
   }
 
   bool HasDevices(const StepCase& test) {
@@ -344,13 +346,13 @@ class Reporter {
   void ShowSizes(const Graph& graph, const step::Sizes& sizes) {
     for (size_t label = 0; label < sizes.size(); ++label) {
       if (!graph.labels[label].factors.empty()) continue;
-      out_.witness_sizes.emplace_back(graph.labels[label].name, sizes[label]);
+      out_.reduced_sizes.emplace_back(graph.labels[label].name, sizes[label]);
     }
   }
 
   void Keep(const Graph& graph, int32_t index, const exec::Buffer& made,
             const std::vector<double>& reference) {
-    const Op& op = graph.ops[At(index)];
+    const Op& op = graph.ops[AsIndex(index)];
     out_.tensors.push_back({.part = StepPartName(graph, op),
                             .op = StepOpName(op),
                             .value = StepLabelsText(graph, op.out),
@@ -363,14 +365,14 @@ class Reporter {
 
   // False after findings.
   bool Prove(const Graph& full) {
-    out_.witness_layers = ProvedLayers(full);
+    out_.reduced_layers = ProvedLayers(full);
     // A ring has as many turns as it has devices.
     const bool as_it_is = request_.full || full.ring.turns < 0;
     const Mesh mesh =
-        as_it_is ? compiled_.mesh : WitnessMesh(compiled_.mesh, kMostDevices);
+        as_it_is ? compiled_.mesh : ReducedMesh(compiled_.mesh, kMostDevices);
     const auto form = FormOf(request_, mesh, out_.reason);
     if (!form) return Unsupported(out_.reason);
-    auto small = BuildStep(request_, out_.witness_layers, findings_, *form);
+    auto small = BuildStep(request_, out_.reduced_layers, findings_, *form);
     if (!small) return false;
     if (!LowerAt(*small, mesh)) return true;
     std::string why;
@@ -384,7 +386,7 @@ class Reporter {
     StepCase test{.graph = &graph,
                   .program = &*small->program,
                   .alone = alone ? &*alone : nullptr,
-                  .mesh = out_.witness_mesh,
+                  .mesh = out_.reduced_mesh,
                   .sizes = *sizes,
                   .dtype = request_.dtype,
                   .seed = request_.seed,
@@ -403,7 +405,7 @@ class Reporter {
     if (!HasDevices(test) || !Fits(test)) return false;
     const StepProof proof = ProveStep(test);
     if (proof.overflow >= 0) {
-      const Op& op = graph.ops[At(proof.overflow)];
+      const Op& op = graph.ops[AsIndex(proof.overflow)];
       return Unsupported(StepOpName(op) + ": " +
                          std::string(DtypeName(request_.dtype)) +
                          " does not hold its numbers on one device either");
@@ -432,10 +434,10 @@ class Reporter {
     const std::vector<Place> places = PlacesOf(small);
     std::map<Place, ValueError> errors;
     for (size_t i = 0; i < small.ops.size(); ++i) {
-      const ValueError& error = proof.values[At(small.ops[i].out)];
+      const ValueError& error = proof.values[AsIndex(small.ops[i].out)];
       if (!error.judged) continue;
       errors[places[i]] = error;
-      if (!small.values[At(small.ops[i].out)].integral &&
+      if (!small.values[AsIndex(small.ops[i].out)].integral &&
           error.error >= out_.worst) {
         out_.worst = error.error;
         out_.worst_allowed = error.allowed;
@@ -443,14 +445,14 @@ class Reporter {
     }
     for (size_t i = 0; i < out_.tensors.size(); ++i) {
       const ValueError& error =
-          proof.values[At(small.ops[At(kept_ops_[i])].out)];
+          proof.values[AsIndex(small.ops[AsIndex(kept_ops_[i])].out)];
       if (!error.judged) continue;
       out_.tensors[i].error = error.error;
       out_.tensors[i].allowed = error.allowed;
     }
     for (size_t i = 0; i < out_.rows.size(); ++i) {
       if (row_ops_[i] < 0) continue;
-      const auto found = errors.find(places_[At(row_ops_[i])]);
+      const auto found = errors.find(places_[AsIndex(row_ops_[i])]);
       if (found == errors.end()) continue;
       out_.rows[i].error = found->second.error;
       out_.rows[i].allowed = found->second.allowed;
@@ -575,7 +577,7 @@ int64_t StepReport::Sent(Phase phase) const {
 std::optional<StepReport> VerifyStep(const StepRequest& request,
                                      Findings& findings) {
   StepRequest own = request;
-  own.anchors = OverridesOf(request);
+  own.constraints = OverridesOf(request);
   return Reporter(own, findings).Run();
 }
 

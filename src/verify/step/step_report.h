@@ -40,7 +40,7 @@ struct StepRow {
   bool operator==(const StepRow&) const = default;
 };
 
-struct StepClash {
+struct StepConflict {
   std::string part, op, axis;
   std::vector<std::string> labels;
   std::string chosen, cheapest;  // "gathered" where no label
@@ -94,14 +94,14 @@ struct StepReport {
   StepStatus status = StepStatus::kPass;
   std::string reason;  // of what is not supported
   std::vector<StepRow> rows;
-  std::vector<StepClash> clashes;
+  std::vector<StepConflict> conflicts;
   std::vector<StepTraffic> traffic;
   std::vector<std::string> notes;
   std::string program;  // sha256 of the program's text
   bool proved = false;
-  Mesh witness_mesh;
-  std::vector<std::pair<std::string, int64_t>> witness_sizes;
-  std::vector<int32_t> witness_layers;
+  Mesh reduced_mesh;
+  std::vector<std::pair<std::string, int64_t>> reduced_sizes;
+  std::vector<int32_t> reduced_layers;
   int64_t gradients = 0, updates = 0, caches = 0;
   double worst = 0, worst_allowed = 0;
   std::vector<std::string> problems;

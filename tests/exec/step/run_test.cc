@@ -57,7 +57,7 @@ step::Program LoweredOn(const step::GraphMaker& make, const Mesh& mesh) {
       .mesh = mesh,
       .sizes = make.sizes,
       .parameters = {{{"tp"}, {"fsdp"}}, {{"fsdp"}, {"tp"}}},
-      .anchors = step::UsualAnchors()};
+      .constraints = step::UsualAnchors()};
   step::Unsupported why;
   auto program = step::Lower(request, why);
   REQUIRE(program.has_value());
@@ -84,13 +84,13 @@ TEST_CASE("an MLP and its gradients on any mesh are one device's") {
       const int32_t slot = program.result[v], alike = single.result[v];
       if (want.slots[static_cast<size_t>(alike)].empty()) continue;
       const step::Slot& of = program.slots[static_cast<size_t>(slot)];
-      if (of.layout.partial != 0) continue;
+      if (of.sharding.partial != 0) continue;
       Complaint why;
       const auto whole =
           Gather(mesh,
                  {.shape = step::ShapeOf(graph, of.value, inputs.sizes),
                   .dtype = Dtype::kF64,
-                  .spec = step::SpecOf(program.axes, of.layout),
+                  .spec = step::SpecOf(program.axes, of.sharding),
                   .local = run.slots[static_cast<size_t>(slot)]},
                  why);
       REQUIRE_MESSAGE(whole.has_value(), why.message);

@@ -88,7 +88,7 @@ TEST_CASE("ranks find what one process finds") {
     test.seams.Set(seam);
     const Proofs proofs = Prove(test, 4);
     CHECK_FALSE(proofs.alone.Holds());
-    CHECK(proofs.alone.Failed(StepCheck::kAnchors));
+    CHECK(proofs.alone.Failed(StepCheck::kConstraints));
     for (const StepProof& proof : proofs.ranks) {
       CHECK_FALSE(proof.Holds());
       REQUIRE_FALSE(proof.problems.empty());

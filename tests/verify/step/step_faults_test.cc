@@ -21,7 +21,7 @@
 #include "target/open.h"
 #include "temporary_folder.h"
 #include "verify/step/prove.h"
-#include "verify/step/witness.h"
+#include "verify/step/reduced_case.h"
 
 namespace shardc::verify {
 namespace {
@@ -70,13 +70,14 @@ struct Sound {
         .mesh = mesh,
         .sizes = step::RealSizes(model, 64, 64),
         .parameters = StepSpecs(compiled->plan, model.graph, Mode::kTrain),
-        .anchors = step::AnchorAxesOf(*compiled->resolver, Mode::kTrain)};
+        .constraints =
+            step::ShardingConstraintsOf(*compiled->resolver, Mode::kTrain)};
     step::Unsupported none;
     auto lowered = step::Lower(request, none);
     REQUIRE(lowered.has_value());
     program = std::move(*lowered);
     std::string why;
-    const auto small = WitnessSizes(model.graph, request.sizes, program, why);
+    const auto small = ReducedSizes(model.graph, request.sizes, program, why);
     REQUIRE(small.has_value());
     sizes = *small;
   }
@@ -134,7 +135,7 @@ TEST_CASE("no sum over devices can be left out") {
     ++left_out;
     // The bytes always show it, and the numbers must too.
     CHECK(proof.Failed(StepCheck::kLedger));
-    if (!proof.Failed(StepCheck::kAnchors) &&
+    if (!proof.Failed(StepCheck::kConstraints) &&
         !proof.Failed(StepCheck::kResults) &&
         !proof.Failed(StepCheck::kReplicas)) {
       missed.push_back(sound.model.graph.ops[size_t(step.op)].name);
@@ -161,7 +162,7 @@ TEST_CASE("faults of one op are seen") {
     for (size_t d = 0; d < labels.size(); ++d) {
       int64_t& size = local_sizes[size_t(labels[d])];
       const int64_t mine = sizes[size_t(labels[d])] /
-                           sound.program.axes.Parts(slot.layout.dims[d]);
+                           sound.program.axes.Parts(slot.sharding.dims[d]);
       size = std::min(size, mine);
     }
   }

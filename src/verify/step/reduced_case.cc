@@ -4,13 +4,14 @@
 // that is used up by axes keeps its size, and so does one whose rows are named.
 //
 //   32 heads, 8 kv heads, tp 4, hidden 4096 over fsdp 2   ->  8, 4, 8
-#include "verify/step/witness.h"
+#include "verify/step/reduced_case.h"
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 #include <utility>
 
+#include "source/index.h"
 #include "step/build.h"
 #include "step/sizes.h"
 #include "verify/cases/reduced_sizes.h"
@@ -22,8 +23,6 @@ using step::AxisList;
 using step::LabelId;
 using step::Op;
 using step::OpKind;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 class Chooser {
  public:
@@ -50,17 +49,18 @@ class Chooser {
   }
 
  private:
-  const step::Label& LabelOf(int64_t label) const {
-    return graph_.labels[At(label)];
+  const step::DimLabel& LabelOf(int64_t label) const {
+    return graph_.labels[AsIndex(label)];
   }
   void Set(int64_t label, int64_t size) {
     if (label < 0 || set_.count(label) != 0) return;
-    sizes_[At(label)] = fixed_[At(label)] != 0 ? real_[At(label)] : size;
+    sizes_[AsIndex(label)] =
+        fixed_[AsIndex(label)] != 0 ? real_[AsIndex(label)] : size;
     set_.insert(label);
   }
   void Need(int64_t label, int64_t parts) {
-    parts_[At(label)] = std::lcm(parts_[At(label)], parts);
-    several_[At(label)].insert(parts);
+    parts_[AsIndex(label)] = std::lcm(parts_[AsIndex(label)], parts);
+    several_[AsIndex(label)].insert(parts);
   }
 
   // Cuts of composite dimensions are cuts of their factors, outermost first.
@@ -69,13 +69,13 @@ class Chooser {
     Need(label, program_.axes.Parts(list));
     if (factors.empty()) return;
     size_t f = 0;
-    int64_t left = real_[At(factors[0])], cut = 1;
+    int64_t left = real_[AsIndex(factors[0])], cut = 1;
     for (step::AxisId axis : list) {
       const int64_t n = program_.axes.sizes[axis];
       while (left == 1 && f + 1 < factors.size()) {
-        fixed_[At(factors[f])] = 1;  // used up
+        fixed_[AsIndex(factors[f])] = 1;  // used up
         Need(factors[f], cut);
-        left = real_[At(factors[++f])];
+        left = real_[AsIndex(factors[++f])];
         cut = 1;
       }
       if (left % n != 0) return;
@@ -87,10 +87,10 @@ class Chooser {
 
   void FindCuts() {
     for (const step::Slot& slot : program_.slots) {
-      const step::Value& value = graph_.values[At(slot.value)];
+      const step::Value& value = graph_.values[AsIndex(slot.value)];
       for (size_t d = 0; d < value.labels.size(); ++d) {
-        if (!slot.layout.dims[d].empty()) {
-          Cut(value.labels[d], slot.layout.dims[d]);
+        if (!slot.sharding.dims[d].empty()) {
+          Cut(value.labels[d], slot.sharding.dims[d]);
         }
       }
     }
@@ -102,18 +102,18 @@ class Chooser {
       const bool named =
           op.kind == OpKind::kIndex || op.kind == OpKind::kUnindex;
       if (named && op.label != graph_.common.query) {
-        fixed_[At(op.label)] = 1;
+        fixed_[AsIndex(op.label)] = 1;
       }
       // Heads that are there several times: as many as there are.
       const bool copied =
           op.kind == OpKind::kRepeat && !LabelOf(op.label).factors.empty();
       if (!copied) continue;
-      fixed_[At(op.to)] = 1;
+      fixed_[AsIndex(op.to)] = 1;
       for (const LabelId factor : LabelOf(op.label).factors) {
-        fixed_[At(factor)] = 1;
+        fixed_[AsIndex(factor)] = 1;
       }
     }
-    if (graph_.ring.turns >= 0) fixed_[At(graph_.ring.turns)] = 1;
+    if (graph_.ring.turns >= 0) fixed_[AsIndex(graph_.ring.turns)] = 1;
   }
 
   // Dimensions that are called another stay as large as it.
@@ -122,8 +122,8 @@ class Chooser {
       if (op.kind != OpKind::kRename || !IsPlain(op.label) || !IsPlain(op.to)) {
         continue;
       }
-      Need(op.label, parts_[At(op.to)]);
-      Need(op.to, parts_[At(op.label)]);
+      Need(op.label, parts_[AsIndex(op.to)]);
+      Need(op.to, parts_[AsIndex(op.label)]);
     }
   }
   bool IsPlain(LabelId label) const {
@@ -135,7 +135,7 @@ class Chooser {
 
   void ChooseTokens() {
     const step::CommonLabels& common = graph_.common;
-    if (common.batch >= 0) Set(common.batch, 2 * parts_[At(common.batch)]);
+    if (common.batch >= 0) Set(common.batch, 2 * parts_[AsIndex(common.batch)]);
     ChooseLength(common.query, common.key, 4);
     // Another length, so that no dimension is taken for the other.
     ChooseLength(common.encoder_query, common.encoder_key, 6);
@@ -144,11 +144,13 @@ class Chooser {
   // So many tokens a shard, and at least twice as many.
   void ChooseLength(LabelId queries, LabelId keys, int64_t each) {
     if (queries < 0) return;
-    const bool decodes = real_[At(queries)] == 1;
-    const int64_t key = keys >= 0 ? std::max<int64_t>(parts_[At(keys)], 1) : 1;
-    const bool alike = keys >= 0 && real_[At(keys)] == real_[At(queries)];
-    const int64_t cut =
-        alike ? std::lcm(parts_[At(queries)], key) : parts_[At(queries)];
+    const bool decodes = real_[AsIndex(queries)] == 1;
+    const int64_t key =
+        keys >= 0 ? std::max<int64_t>(parts_[AsIndex(keys)], 1) : 1;
+    const bool alike =
+        keys >= 0 && real_[AsIndex(keys)] == real_[AsIndex(queries)];
+    const int64_t cut = alike ? std::lcm(parts_[AsIndex(queries)], key)
+                              : parts_[AsIndex(queries)];
     const int64_t tokens = std::max(2 * each, each * cut);
     Set(queries, decodes ? 1 : tokens);
     if (keys >= 0) {
@@ -162,15 +164,15 @@ class Chooser {
       if (!LabelOf(op.label).factors.empty()) continue;
       if (set_.count(op.to) != 0) continue;
       Splits splits;
-      std::set<int64_t> heads = several_[At(op.to)];
-      std::set<int64_t> keys = several_[At(op.label)];
+      std::set<int64_t> heads = several_[AsIndex(op.to)];
+      std::set<int64_t> keys = several_[AsIndex(op.label)];
       heads.insert(1);
       keys.insert(1);
       for (int64_t h : heads) {
         for (int64_t k : keys) splits.heads.emplace_back(h, k);
       }
       const auto [h, k] =
-          ReducedHeads(real_[At(op.to)], real_[At(op.label)], splits);
+          ReducedHeads(real_[AsIndex(op.to)], real_[AsIndex(op.label)], splits);
       Set(op.to, h);
       Set(op.label, k);
     }
@@ -180,31 +182,33 @@ class Chooser {
     const step::CommonLabels& common = graph_.common;
     if (common.experts < 0) return;
     const int64_t top_k =
-        common.top_k < 0 ? 1 : std::min<int64_t>(2, real_[At(common.top_k)]);
+        common.top_k < 0 ? 1
+                         : std::min<int64_t>(2, real_[AsIndex(common.top_k)]);
     int64_t groups = 1;
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kTopGroups) continue;
-      groups = std::min<int64_t>(4, real_[At(op.counts[0])]);
+      groups = std::min<int64_t>(4, real_[AsIndex(op.counts[0])]);
       Set(op.counts[0], groups);
       Set(op.counts[1],
-          std::min(groups, std::min<int64_t>(2, real_[At(op.counts[1])])));
+          std::min(groups, std::min<int64_t>(2, real_[AsIndex(op.counts[1])])));
     }
-    const int64_t step = std::lcm(2 * parts_[At(common.experts)], 2 * groups);
+    const int64_t step =
+        std::lcm(2 * parts_[AsIndex(common.experts)], 2 * groups);
     int64_t experts = step;
     while (experts < top_k + 2) experts += step;
-    Set(common.experts, std::min(experts, real_[At(common.experts)]));
+    Set(common.experts, std::min(experts, real_[AsIndex(common.experts)]));
     if (common.top_k >= 0) Set(common.top_k, top_k);
     if (common.slot < 0) return;
     // Without a limit every token finds a place; with one, some do not.
-    const int64_t tokens = sizes_[At(common.query)];
-    const int64_t even = tokens * top_k / sizes_[At(common.experts)];
-    const int64_t cut = parts_[At(common.slot)];
+    const int64_t tokens = sizes_[AsIndex(common.query)];
+    const int64_t even = tokens * top_k / sizes_[AsIndex(common.experts)];
+    const int64_t cut = parts_[AsIndex(common.slot)];
     const int64_t slots = graph_.dropless ? tokens : std::max<int64_t>(1, even);
     Set(common.slot, (slots + cut - 1) / cut * cut);
   }
 
   void ChooseOther(size_t label) {
-    const step::Label& of = graph_.labels[label];
+    const step::DimLabel& of = graph_.labels[label];
     if (!of.factors.empty() || !of.parts.empty()) return;
     if (set_.count(static_cast<int64_t>(label)) != 0) return;
     const int64_t small = 4 * parts_[label];
@@ -212,7 +216,7 @@ class Chooser {
     for (const Op& op : graph_.ops) {
       // Turned in pairs, and perhaps a fraction only.
       if (op.kind == OpKind::kRope && op.label == static_cast<LabelId>(label) &&
-          graph_.ropes[At(op.index)].turned < 1) {
+          graph_.ropes[AsIndex(op.index)].rotary_fraction < 1) {
         size = std::max<int64_t>(size, 8 * parts_[label]);
       }
       // Rows of one distance and of ranges, on both sides.
@@ -235,8 +239,8 @@ class Chooser {
       if (by_distance.count(op.label) != 0) continue;
       const bool vocabulary = LabelOf(op.label).semantic == "VOCAB";
       const int64_t least = vocabulary ? 16 : PositionsOf(op.in[1]) + op.index;
-      const int64_t cut = parts_[At(op.label)];
-      int64_t& size = sizes_[At(op.label)];
+      const int64_t cut = parts_[AsIndex(op.label)];
+      int64_t& size = sizes_[AsIndex(op.label)];
       if (size < least) size = (least + cut - 1) / cut * cut;
     }
   }
@@ -244,11 +248,12 @@ class Chooser {
   // How many positions the tokens of `ids` may have.
   int64_t PositionsOf(step::ValueId ids) const {
     const step::CommonLabels& common = graph_.common;
-    const LabelId tokens = graph_.values[At(ids)].labels.back();
+    const LabelId tokens = graph_.values[AsIndex(ids)].labels.back();
     const bool encoder = tokens == common.encoder_query;
     const LabelId queries = encoder ? common.encoder_query : common.query;
     const LabelId keys = encoder ? common.encoder_key : common.key;
-    return std::max(sizes_[At(queries)], keys < 0 ? 0 : sizes_[At(keys)]);
+    return std::max(sizes_[AsIndex(queries)],
+                    keys < 0 ? 0 : sizes_[AsIndex(keys)]);
   }
 
   void ChooseCounts() {
@@ -256,16 +261,16 @@ class Chooser {
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kDistance) continue;
       // Behind the rows of one distance, and within what there is.
-      sizes_[At(op.counts[0])] =
-          std::min(real_[At(op.counts[0])], 3 * sizes_[At(op.label)] / 4);
+      sizes_[AsIndex(op.counts[0])] = std::min(
+          real_[AsIndex(op.counts[0])], 3 * sizes_[AsIndex(op.label)] / 4);
     }
     if (common.window < 0) return;
-    const int64_t keys =
-        common.key < 0 ? sizes_[At(common.query)] : sizes_[At(common.key)];
-    const int64_t real_keys =
-        common.key < 0 ? real_[At(common.query)] : real_[At(common.key)];
-    sizes_[At(common.window)] =
-        real_[At(common.window)] < real_keys ? keys / 2 - 1 : keys;
+    const int64_t keys = common.key < 0 ? sizes_[AsIndex(common.query)]
+                                        : sizes_[AsIndex(common.key)];
+    const int64_t real_keys = common.key < 0 ? real_[AsIndex(common.query)]
+                                             : real_[AsIndex(common.key)];
+    sizes_[AsIndex(common.window)] =
+        real_[AsIndex(common.window)] < real_keys ? keys / 2 - 1 : keys;
   }
 
   void Finish() {
@@ -281,11 +286,11 @@ class Chooser {
   // until it divides.
   void WidenFactors() {
     for (size_t label = 0; label < real_.size(); ++label) {
-      const step::Label& of = graph_.labels[label];
+      const step::DimLabel& of = graph_.labels[label];
       if (of.factors.empty() || sizes_[label] % parts_[label] == 0) continue;
       for (size_t f = of.factors.size(); f > 0;) {
         --f;
-        const auto last = At(of.factors[f]);
+        const auto last = AsIndex(of.factors[f]);
         if (fixed_[last] != 0 || !graph_.labels[last].parts.empty()) continue;
         sizes_[last] *= parts_[label] / std::gcd(parts_[label], sizes_[label]);
         break;
@@ -294,9 +299,9 @@ class Chooser {
   }
   void WidenParts() {
     for (size_t label = 0; label < real_.size(); ++label) {
-      const step::Label& of = graph_.labels[label];
+      const step::DimLabel& of = graph_.labels[label];
       if (of.parts.empty() || sizes_[label] % parts_[label] == 0) continue;
-      for (LabelId part : of.parts) sizes_[At(part)] *= parts_[label];
+      for (LabelId part : of.parts) sizes_[AsIndex(part)] *= parts_[label];
     }
   }
 
@@ -329,7 +334,7 @@ std::string KindOf(const step::Graph& graph, int32_t layer) {
     out += std::to_string(static_cast<int>(op.kind)) + op.name + op.fn;
     for (LabelId label : op.counts) out += "," + std::to_string(label);
     if (op.kind == OpKind::kRope) out += "r" + std::to_string(op.index);
-    for (LabelId label : graph.values[At(op.out)].labels) {
+    for (LabelId label : graph.values[AsIndex(op.out)].labels) {
       out += ":" + std::to_string(label);
     }
     out += ';';
@@ -351,7 +356,7 @@ std::vector<int32_t> KindsOf(const step::Graph& graph, int32_t begin,
 
 }  // namespace
 
-Mesh WitnessMesh(const Mesh& mesh, int64_t most_devices) {
+Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices) {
   Mesh out = mesh;
   const auto devices = [&] {
     int64_t n = 1;
@@ -373,14 +378,14 @@ Mesh WitnessMesh(const Mesh& mesh, int64_t most_devices) {
   return out;
 }
 
-std::optional<step::Sizes> WitnessSizes(const step::Graph& graph,
+std::optional<step::Sizes> ReducedSizes(const step::Graph& graph,
                                         const step::Sizes& real,
                                         const step::Program& program,
                                         std::string& why) {
   return Chooser(graph, real, program).Run(why);
 }
 
-std::vector<int32_t> WitnessLayers(const step::Graph& graph) {
+std::vector<int32_t> ReducedLayers(const step::Graph& graph) {
   int32_t layers = 0;
   for (const Op& op : graph.ops) layers = std::max(layers, op.layer + 1);
   const int32_t own = graph.encoder_layer < 0 ? layers : graph.encoder_layer;

@@ -4,10 +4,12 @@
 //   resid [b, t, d]      BATCH, QUERY_LENGTH, EMBED   ->  b:fsdp+dp t:sp d:tp
 //   k [b, t, k, h]       t is KV_LENGTH here          ->  b:fsdp+dp t:sp k:tp
 //   moe_exp [b, e, c, d] BATCH without EXPERT's axes  ->  b:fsdp+dp e:ep
-#include "step/anchors.h"
+#include "step/constraints.h"
 
 #include <algorithm>
 #include <utility>
+
+#include "source/index.h"
 
 namespace shardc::step {
 namespace {
@@ -72,17 +74,17 @@ const Role* FindRole(std::string_view name) {
 }
 
 size_t TokenIndex(std::string_view token) {
-  return static_cast<size_t>(
-      std::find(kAnchorTokens.begin(), kAnchorTokens.end(), token) -
-      kAnchorTokens.begin());
+  return AsIndex(
+      std::find(kConstraintAxes.begin(), kConstraintAxes.end(), token) -
+      kConstraintAxes.begin());
 }
 
-const AxisGroup& AxesFor(const AnchorAxes& anchors, std::string_view role,
-                         std::string_view token) {
-  for (const AnchorOverride& own : anchors.overrides) {
+const AxisGroup& AxesFor(const ShardingConstraints& constraints,
+                         std::string_view role, std::string_view token) {
+  for (const ShardingConstraintOverride& own : constraints.overrides) {
     if (own.role == role && own.token == token) return own.axes;
   }
-  return anchors.by_token[TokenIndex(token)];
+  return constraints.by_axis[TokenIndex(token)];
 }
 
 // The token by which the role cuts a label's dimension.
@@ -127,8 +129,8 @@ AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
 
 }  // namespace
 
-AnchorAxes AnchorAxesOf(const Resolver& resolver, Mode mode) {
-  AnchorAxes out;
+ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
+  ShardingConstraints out;
   Findings none;  // built-in tokens always resolve
   const auto resolved = [&](std::string_view token) {
     SpecList list;
@@ -139,8 +141,8 @@ AnchorAxes AnchorAxesOf(const Resolver& resolver, Mode mode) {
     return result.has_value() && !result->spec.empty() ? result->spec[0]
                                                        : AxisGroup{};
   };
-  for (size_t i = 0; i < kAnchorTokens.size(); ++i) {
-    out.by_token[i] = resolved(kAnchorTokens[i]);
+  for (size_t i = 0; i < kConstraintAxes.size(); ++i) {
+    out.by_axis[i] = resolved(kConstraintAxes[i]);
   }
   // Many queries gather the keys; of one, parts of its softmax are joined.
   if (!IsGeneration(mode)) out.overrides.push_back({"krep", "KV_LENGTH", {}});
@@ -154,24 +156,23 @@ AnchorAxes AnchorAxesOf(const Resolver& resolver, Mode mode) {
   return out;
 }
 
-std::optional<Layout> AnchorLayout(const AnchorAxes& anchors, const Axes& axes,
-                                   const Graph& graph, const Sizes& sizes,
-                                   std::string_view role,
-                                   const std::vector<LabelId>& labels,
-                                   std::vector<std::string>& notes) {
+std::optional<Sharding> ConstrainedSharding(
+    const ShardingConstraints& constraints, const Axes& axes,
+    const Graph& graph, const Sizes& sizes, std::string_view role,
+    const std::vector<LabelId>& labels, std::vector<std::string>& notes) {
   const Role* const found = FindRole(role);
   if (found == nullptr || labels.size() > kMaxRank) return std::nullopt;
-  const AxisSet expert = axes.SetOf(AxesFor(anchors, role, "EXPERT"));
-  const AxisSet batch = axes.SetOf(AxesFor(anchors, role, "BATCH"));
+  const AxisSet expert = axes.SetOf(AxesFor(constraints, role, "EXPERT"));
+  const AxisSet batch = axes.SetOf(AxesFor(constraints, role, "BATCH"));
   if (found->if_expert_in_batch && (expert & ~batch) != 0) return std::nullopt;
-  Layout out;
+  Sharding out;
   out.rank = static_cast<uint8_t>(labels.size());
   AxisSet used = 0;
   for (size_t d = 0; d < labels.size(); ++d) {
-    const Label& label = graph.labels[static_cast<size_t>(labels[d])];
+    const DimLabel& label = graph.labels[AsIndex(labels[d])];
     const std::string_view token = TokenOf(*found, label.semantic);
     if (token.empty()) continue;
-    AxisList list = axes.Of(AxesFor(anchors, role, token));
+    AxisList list = axes.Of(AxesFor(constraints, role, token));
     if (found->without_expert && token == "BATCH") {
       AxisList left;
       for (AxisId axis : list) {
@@ -179,8 +180,8 @@ std::optional<Layout> AnchorLayout(const AnchorAxes& anchors, const Axes& axes,
       }
       list = left;
     }
-    out.dims[d] = Fitting(axes, list, sizes[static_cast<size_t>(labels[d])],
-                          used, std::string(role) + " " + label.name, notes);
+    out.dims[d] = Fitting(axes, list, sizes[AsIndex(labels[d])], used,
+                          std::string(role) + " " + label.name, notes);
     used = static_cast<AxisSet>(used | out.dims[d].set());
   }
   return out;

@@ -1,6 +1,6 @@
 // From one layout of a value to another: which collectives, in which order.
-#ifndef SHARDC_STEP_MOVE_H_
-#define SHARDC_STEP_MOVE_H_
+#ifndef SHARDC_STEP_RESHARD_H_
+#define SHARDC_STEP_RESHARD_H_
 
 #include <vector>
 
@@ -8,29 +8,29 @@
 
 namespace shardc::step {
 
-struct Move {
+struct ReshardStep {
   InstructionKind kind = InstructionKind::kSlice;  // or kCollective
   Collective collective = Collective::kAllGather;
   AxisList axes = {};
   uint8_t dim = 0;
   uint8_t other = 0;
-  Layout after = {};
+  Sharding after = {};
 };
 
 // Nothing where the layouts are the same. What is pending in `to` is pending
 // in `from` too.
-std::vector<Move> PlanMoves(const Layout& from, const Layout& to);
+std::vector<ReshardStep> PlanReshard(const Sharding& from, const Sharding& to);
 
-// What one device sends for moves of a value from `from`, and by how many
+// What one device sends for steps of a value from `from`, and by how many
 // collectives.
-struct MoveCost {
+struct ReshardCost {
   int64_t bytes = 0;
   int64_t collectives = 0;
 };
-MoveCost CostOf(const std::vector<Move>& moves, const Axes& axes,
-                const Value& value, const Layout& from, const Sizes& sizes,
-                int64_t element_bytes);
+ReshardCost CostOf(const std::vector<ReshardStep>& steps, const Axes& axes,
+                   const Value& value, const Sharding& from, const Sizes& sizes,
+                   int64_t element_bytes);
 
 }  // namespace shardc::step
 
-#endif  // SHARDC_STEP_MOVE_H_
+#endif  // SHARDC_STEP_RESHARD_H_

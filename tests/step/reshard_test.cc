@@ -1,4 +1,5 @@
-#include "step/move.h"
+#include "step/reshard.h"
+#include "source/index.h"
 
 #include <doctest/doctest.h>
 
@@ -17,36 +18,36 @@ AxisList List(const std::vector<AxisId>& axes) {
   return out;
 }
 
-Layout Lay(const std::vector<std::vector<AxisId>>& dims,
-           const std::vector<AxisId>& pending = {}) {
-  Layout out;
+Sharding Lay(const std::vector<std::vector<AxisId>>& dims,
+             const std::vector<AxisId>& partial = {}) {
+  Sharding out;
   out.rank = static_cast<uint8_t>(dims.size());
   for (size_t d = 0; d < dims.size(); ++d) out.dims[d] = List(dims[d]);
-  out.partial = List(pending).set();
+  out.partial = List(partial).set();
   return out;
 }
 
 // `all_gather ab 0, slice c 1`
-std::string Text(const Layout& from, const Layout& to) {
+std::string Text(const Sharding& from, const Sharding& to) {
   std::string out;
-  for (const Move& move : PlanMoves(from, to)) {
+  for (const ReshardStep& step : PlanReshard(from, to)) {
     if (!out.empty()) out += ", ";
-    out += move.kind == InstructionKind::kSlice
+    out += step.kind == InstructionKind::kSlice
                ? "slice"
-               : std::string(CollectiveName(move.collective));
+               : std::string(CollectiveName(step.collective));
     out += ' ';
-    for (AxisId axis : move.axes) out += static_cast<char>('a' + axis);
-    out += ' ' + std::to_string(move.dim);
-    if (move.collective == Collective::kAllToAll) {
-      out += '<' + std::to_string(move.other);
+    for (AxisId axis : step.axes) out += static_cast<char>('a' + axis);
+    out += ' ' + std::to_string(step.dim);
+    if (step.collective == Collective::kAllToAll) {
+      out += '<' + std::to_string(step.other);
     }
   }
   return out;
 }
 
-TEST_CASE("moves between layouts") {
+TEST_CASE("steps between layouts") {
   struct Row {
-    Layout from, to;
+    Sharding from, to;
     const char* want;
   };
   const Row rows[] = {
@@ -82,32 +83,31 @@ TEST_CASE("moves between layouts") {
 TEST_CASE("any two layouts have a way between them") {
   // Every placing of three axes on two dimensions, in every order, pending,
   // or nowhere.
-  std::vector<Layout> all;
+  std::vector<Sharding> all;
   const std::vector<std::vector<AxisId>> orders = {{kA, kB, kC}, {kA, kC, kB},
                                                    {kB, kA, kC}, {kB, kC, kA},
                                                    {kC, kA, kB}, {kC, kB, kA}};
   for (const auto& order : orders) {
     for (int code = 0; code < 64; ++code) {
-      Layout layout = Lay({{}, {}});
+      Sharding sharding = Lay({{}, {}});
       for (size_t i = 0; i < 3; ++i) {
         const int where = code >> (2 * i) & 3;
-        if (where < 2)
-          layout.dims[static_cast<size_t>(where)].push_back(order[i]);
-        if (where == 2) layout.partial |= Bit(order[i]);
+        if (where < 2) sharding.dims[AsIndex(where)].push_back(order[i]);
+        if (where == 2) sharding.partial |= Bit(order[i]);
       }
-      if (std::find(all.begin(), all.end(), layout) == all.end()) {
-        all.push_back(layout);
+      if (std::find(all.begin(), all.end(), sharding) == all.end()) {
+        all.push_back(sharding);
       }
     }
   }
   const Axes axes{{"a", "b", "c"}, {2, 3, 5}};
   const Value value{.labels = {0, 1}};
-  for (const Layout& from : all) {
-    for (const Layout& to : all) {
+  for (const Sharding& from : all) {
+    for (const Sharding& to : all) {
       if ((to.partial & ~from.partial) != 0) continue;
-      const std::vector<Move> moves = PlanMoves(from, to);
-      CHECK((moves.empty() ? from : moves.back().after) == to);
-      const MoveCost cost = CostOf(moves, axes, value, from, {60, 60}, 2);
+      const std::vector<ReshardStep> steps = PlanReshard(from, to);
+      CHECK((steps.empty() ? from : steps.back().after) == to);
+      const ReshardCost cost = CostOf(steps, axes, value, from, {60, 60}, 2);
       CHECK(cost.bytes >= 0);
       CHECK((cost.collectives == 0) == (cost.bytes == 0));
     }

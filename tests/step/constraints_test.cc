@@ -1,4 +1,4 @@
-#include "step/anchors.h"
+#include "step/constraints.h"
 
 #include <doctest/doctest.h>
 
@@ -31,17 +31,18 @@ TEST_CASE("roles lie by the semantic axes of a mode") {
   const Mesh mesh = FourAxes();
   const auto resolver = Resolver::Make(rules, mesh, findings);
   REQUIRE(resolver.has_value());
-  AnchorAxes anchors = AnchorAxesOf(*resolver, Mode::kTrain);
-  CHECK(anchors.data == AxisGroup{"fsdp", "dp"});
+  ShardingConstraints constraints =
+      ShardingConstraintsOf(*resolver, Mode::kTrain);
+  CHECK(constraints.data == AxisGroup{"fsdp", "dp"});
   const Axes axes = AxesOf(mesh);
   const auto text = [&](const char* role, const std::vector<LabelId>& labels,
                         std::vector<std::string>* said = nullptr) {
     std::vector<std::string> notes;
-    const auto layout = AnchorLayout(anchors, axes, make.graph, make.sizes,
-                                     role, labels, notes);
+    const auto sharding = ConstrainedSharding(constraints, axes, make.graph,
+                                              make.sizes, role, labels, notes);
     if (said != nullptr) *said = notes;
-    if (!layout.has_value()) return std::string("none");
-    return LayoutText(make.graph, axes, make.Value(labels), *layout);
+    if (!sharding.has_value()) return std::string("none");
+    return ShardingText(make.graph, axes, make.Value(labels), *sharding);
   };
   CHECK(text("resid", {b, t, d}) == "b:fsdp+dp d:tp");
   CHECK(text("mlp", {b, t, d}) == "b:fsdp+dp");
@@ -53,10 +54,10 @@ TEST_CASE("roles lie by the semantic axes of a mode") {
   // Without the experts' axis in the batch nothing is sent to them.
   CHECK(text("moe_tok", {b, e, d}) == "none");
   CHECK(text("moe_exp", {b, e, d}) == "b:fsdp+dp e:ep");
-  anchors.by_token[0] = {"fsdp", "dp", "ep"};
+  constraints.by_axis[0] = {"fsdp", "dp", "ep"};
   CHECK(text("moe_tok", {b, e, d}) == "b:fsdp+dp+ep");
   CHECK(text("moe_exp", {b, e, d}) == "b:fsdp+dp e:ep");
-  anchors.overrides.push_back({"resid", "EMBED", {"fsdp", "tp"}});
+  constraints.overrides.push_back({"resid", "EMBED", {"fsdp", "tp"}});
   CHECK(text("resid", {b, t, d}, &notes) == "b:fsdp+dp+ep d:tp");
   CHECK(notes == std::vector<std::string>{
                      "resid d: fsdp cuts an earlier dimension too and is left "

@@ -8,7 +8,7 @@
 //
 //   [b:dp t d] pending tp, to [b:dp t:tp d]     reduce_scatter tp on t
 //   [d:fsdp+tp], to [d]                         all_gather fsdp+tp
-#include "step/move.h"
+#include "step/reshard.h"
 
 #include <algorithm>
 #include <optional>
@@ -20,9 +20,9 @@ namespace {
 
 class Planner {
  public:
-  Planner(const Layout& from, const Layout& to) : now_(from), to_(to) {}
+  Planner(const Sharding& from, const Sharding& to) : now_(from), to_(to) {}
 
-  std::vector<Move> Run() {
+  std::vector<ReshardStep> Run() {
     while (!(now_ == to_)) {
       if (Extend(InstructionKind::kSlice, Collective::kAllGather)) continue;
       if (Extend(InstructionKind::kCollective, Collective::kReduceScatter)) {
@@ -31,7 +31,7 @@ class Planner {
       if (Exchange() || Reduce() || Permute() || Gather()) continue;
       break;
     }
-    return std::move(moves_);
+    return std::move(steps_);
   }
 
  private:
@@ -47,7 +47,7 @@ class Planner {
   void Push(InstructionKind kind, Collective collective, AxisId axis, size_t d,
             size_t other = 0) {
     const auto dim = static_cast<uint8_t>(d);
-    Move* const last = moves_.empty() ? nullptr : &moves_.back();
+    ReshardStep* const last = steps_.empty() ? nullptr : &steps_.back();
     const bool joins =
         last != nullptr && last->kind == kind && last->dim == dim &&
         (kind == InstructionKind::kSlice || last->collective == collective) &&
@@ -64,14 +64,14 @@ class Planner {
       last->after = now_;
       return;
     }
-    Move move{.kind = kind,
-              .collective = collective,
-              .axes = {},
-              .dim = dim,
-              .other = static_cast<uint8_t>(other),
-              .after = now_};
-    move.axes.push_back(axis);
-    moves_.push_back(move);
+    ReshardStep step{.kind = kind,
+                     .collective = collective,
+                     .axes = {},
+                     .dim = dim,
+                     .other = static_cast<uint8_t>(other),
+                     .after = now_};
+    step.axes.push_back(axis);
+    steps_.push_back(step);
   }
 
   bool Extend(InstructionKind kind, Collective collective) {
@@ -115,7 +115,7 @@ class Planner {
       if (Holds(leave, a)) axes.push_back(a);
     }
     now_.partial = AxisSet(now_.partial & ~leave);
-    moves_.push_back({.kind = InstructionKind::kCollective,
+    steps_.push_back({.kind = InstructionKind::kCollective,
                       .collective = Collective::kAllReduce,
                       .axes = axes,
                       .dim = 0,
@@ -132,7 +132,7 @@ class Planner {
       }
       const AxisList axes = now_.dims[d];
       now_.dims[d] = to_.dims[d];
-      moves_.push_back({.kind = InstructionKind::kCollective,
+      steps_.push_back({.kind = InstructionKind::kCollective,
                         .collective = Collective::kPpermute,
                         .axes = axes,
                         .dim = static_cast<uint8_t>(d),
@@ -154,31 +154,31 @@ class Planner {
     return false;
   }
 
-  Layout now_;
-  const Layout& to_;
-  std::vector<Move> moves_;
+  Sharding now_;
+  const Sharding& to_;
+  std::vector<ReshardStep> steps_;
 };
 
 }  // namespace
 
-std::vector<Move> PlanMoves(const Layout& from, const Layout& to) {
+std::vector<ReshardStep> PlanReshard(const Sharding& from, const Sharding& to) {
   return Planner(from, to).Run();
 }
 
-MoveCost CostOf(const std::vector<Move>& moves, const Axes& axes,
-                const Value& value, const Layout& from, const Sizes& sizes,
-                int64_t element_bytes) {
-  MoveCost out;
-  const Layout* before = &from;
-  for (const Move& move : moves) {
-    if (move.kind == InstructionKind::kCollective) {
+ReshardCost CostOf(const std::vector<ReshardStep>& steps, const Axes& axes,
+                   const Value& value, const Sharding& from, const Sizes& sizes,
+                   int64_t element_bytes) {
+  ReshardCost out;
+  const Sharding* before = &from;
+  for (const ReshardStep& step : steps) {
+    if (step.kind == InstructionKind::kCollective) {
       ++out.collectives;
       const int64_t sent = BusiestSent(
-          move.collective, LocalElements(axes, value, *before, sizes),
-          value.integral ? kWholeBytes : element_bytes, axes.Parts(move.axes));
+          step.collective, LocalElements(axes, value, *before, sizes),
+          value.integral ? kWholeBytes : element_bytes, axes.Parts(step.axes));
       out.bytes = CheckedAdd(out.bytes, sent).value_or(INT64_MAX);
     }
-    before = &move.after;
+    before = &step.after;
   }
   return out;
 }
