@@ -1,6 +1,7 @@
-// A ring passes chunks on: in n - 1 rounds each member sends one chunk to the
-// next, so that all but one chunk passes through it. Chunks are cut at
-// floor(jE/n), so that they differ by one element at most and add up to E.
+// A ring all-reduce or reduce-scatter passes chunks on: in n - 1 rounds each
+// member sends one chunk to the next, so every chunk but one passes through it.
+// Chunks begin at floor(jE/n), so their sizes differ by one element at most and
+// add up to E.
 //
 // Example: all_reduce of 10 float32 over 4: chunks of 2, 3, 2 and 3 elements.
 // Member 0 sends (2*10 - 3 - 2) * 4 = 60 bytes, member 1 also (20 - 2 - 3) * 4
@@ -53,8 +54,8 @@ int64_t RingPassSent(int64_t input_bytes, int64_t n) {
 
 namespace {
 
-// Of the two chunks next to each other that a member of an all_reduce does not
-// send, the fewest elements: floor(2E/n), since chunks are cut evenly.
+// The fewest elements of two neighbouring chunks, which a member of an
+// all-reduce does not send: floor(2E/n), as chunks are split evenly.
 int64_t LeastTwoChunks(int64_t elements, int64_t n) {
   const int64_t rest = elements % n;
   return 2 * (elements / n) + (rest >= n - rest ? 1 : 0);

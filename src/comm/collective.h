@@ -2,8 +2,8 @@
 // of spec, the KV cache, what devices hold. Formulas only, read by plan, lint
 // and exec alike. Knows source and model.
 //
-// Bytes that leave each device. With n the group's size, b a device's input
-// buffer and F the whole:
+// Bytes that leave each device. With n the group's size, b the bytes of a
+// device's input buffer and F the bytes of the unsharded tensor:
 //   all_gather, ring            (n-1) b = F (n-1)/n
 //   reduce_scatter, ring        F (n-1)/n          (b = F)
 //   all_reduce = the two above  2 F (n-1)/n
@@ -45,17 +45,17 @@ int64_t AllReduceSent(int64_t elements, int64_t element_bytes, int64_t n,
 int64_t AllToAllSent(int64_t input_bytes, int64_t n);
 // n - 1 shifts by one, after which every member has seen every buffer.
 int64_t RingPassSent(int64_t input_bytes, int64_t n);
-// Elements of chunk j when E are cut into n.
+// Elements of chunk j when E elements are split into n chunks.
 int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);
 
-// What the busiest member of a group sends that starts with `elements` each:
-// of reduce_scatter, all_reduce and broadcast the whole, else its own part.
-// INT64_MAX where that does not fit.
+// Bytes that the busiest member of a group sends if each starts with
+// `elements`: for reduce_scatter, all_reduce and broadcast those are the
+// unsharded tensor, for the others the member's shard. INT64_MAX on overflow.
 int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
                     int64_t n);
 
-// By all members of a group together, where they send unlike amounts: exact
-// whatever n divides.
+// Bytes that all members of a group send together. The members may send
+// different amounts; the sum is exact for every n.
 int64_t ReduceScatterSentByGroup(int64_t bytes, int64_t n);  // F (n-1)
 int64_t AllReduceSentByGroup(int64_t bytes, int64_t n);      // 2 F (n-1)
 

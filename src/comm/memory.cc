@@ -1,7 +1,10 @@
-// Example: 10 bytes everywhere, and experts of 4, 4 and 2 bytes at coordinates
-// 0, 0 and 1 of ep: the fullest device holds 10 + 8. A cache of 8 rows of 100
-// tokens over batch=3 length=8 parts: each device holds ceil(8/3) = 3 rows of
-// ceil(100/8) = 13 tokens.
+// Placed bytes are summed by axis and coordinate, all others once for all
+// devices.
+//
+// Example: 10 bytes on every device, and experts of 4, 4 and 2 bytes at
+// coordinates 0, 0 and 1 of ep: the fullest device holds 10 + 8. A cache of 8
+// rows of 100 tokens with batch=3 length=8 parts: each device holds ceil(8/3) =
+// 3 rows of ceil(100/8) = 13 tokens.
 #include "comm/memory.h"
 
 #include <algorithm>
@@ -39,7 +42,7 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 int64_t batch, int64_t length,
                                                 Dtype dtype) {
   if (!model.layers || model.has_encoder) return std::nullopt;
-  // Of a latent whose width is not said, nothing is known.
+  // A latent row of unknown width has an unknown size.
   if (model.model_type.starts_with("deepseek_v") && !model.latent_rank) {
     return std::nullopt;
   }

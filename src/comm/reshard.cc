@@ -1,7 +1,8 @@
-// A dimension's slice along [a, b] lies in the one along [a]: leaving b joins
-// slices (all_gather), and adding it cuts one (free). Any other change of a
-// dimension's axes exchanges slices between devices (ppermute), and an axis
-// that goes to another dimension trades one cut for another (all_to_all).
+// The blocks of a dimension sharded over [a, b] are parts of its blocks over
+// [a]: dropping b joins blocks (all_gather), and adding b splits a block that
+// the device has (free). Any other change of a dimension's axes exchanges
+// blocks between devices (ppermute), and an axis that changes its dimension
+// exchanges blocks along two dimensions (all_to_all).
 //
 // Example: on x=2 y=2, [x, y] -> [[x, y], null] is an all_to_all over y alone:
 // the first dimension keeps x and only adds y, which the second gives up. Of
@@ -46,7 +47,7 @@ bool AnyChangesDim(const Mesh& mesh, const Spec& from, const Spec& to) {
   });
 }
 
-// Appends the axes from place `begin` on that `out` lacks.
+// Appends the axes from index `begin` on that `out` lacks.
 void AddAxes(const AxisGroup& axes, size_t begin, AxisGroup& out) {
   for (size_t i = begin; i < axes.size(); ++i) {
     if (std::find(out.begin(), out.end(), axes[i]) == out.end()) {

@@ -1,4 +1,4 @@
-// Legality of tensors that are stored in blocks.
+// Legality of tensors that are stored in blocks of a quantized dtype.
 #ifndef SHARDC_LEGALIZE_BLOCKS_H_
 #define SHARDC_LEGALIZE_BLOCKS_H_
 
@@ -8,8 +8,8 @@
 
 namespace shardc {
 
-// Legalize of a tensor of that type: its last dimension is parted between
-// blocks only.
+// Legalizes the spec of a tensor of that type. Its last dimension may be split
+// between blocks only.
 Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
                      const LegalizeOptions& options);
 

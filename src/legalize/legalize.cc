@@ -1,10 +1,10 @@
-// Dimension by dimension, with the axes that earlier ones have taken: an axis
-// must be in the mesh, be used once, and the product of a dimension's axes
-// must divide its size. What fails is a problem, or an edit where the policy
-// is to drop the whole entry or to shrink it to its longest legal beginning:
+// Dimension by dimension, with the axes that earlier dimensions use: an axis
+// must be in the mesh, be used once, and the product of a dimension's axes must
+// divide its size. A violation is a problem, or an edit if the policy is to
+// drop the axes of the dimension or to shrink them to their longest legal
+// prefix.
 //
-// The last dimension of a tensor that is stored in blocks counts as so many
-// blocks.
+// The last dimension of a tensor that is stored in blocks is counted in blocks.
 //
 //   12 over [fsdp 2, dp 3, tp 4]: 24 does not divide it, 6 does
 //   error: a problem     drop: null     shrink: [fsdp, dp]
@@ -31,7 +31,7 @@ size_t FirstMissing(const AxisGroup& group, const Mesh& mesh) {
   return i;
 }
 
-// First axis that an earlier dimension or this group uses already.
+// First axis that an earlier dimension or this group already uses.
 size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
   Axes seen = used;
   size_t i = 0;
@@ -39,7 +39,7 @@ size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
   return i;
 }
 
-// A dimension of size 0 divides by everything, also by what does not fit.
+// Everything divides a dimension of size 0, even a product that overflows.
 bool Divides(int64_t size, std::optional<int64_t> parts, int64_t block) {
   if (size == 0 || parts == 1) return true;
   return parts && size % block == 0 && size / block % *parts == 0;
@@ -49,8 +49,8 @@ AxisGroup Prefix(const AxisGroup& group, size_t count) {
   return {group.begin(), group.begin() + static_cast<ptrdiff_t>(count)};
 }
 
-// What is judged of one dimension: its number, its size where known, and how
-// many of its elements may not be parted.
+// A dimension: its number, its size where known, and the number of its elements
+// that stay together.
 struct Dimension {
   int index = 0;
   std::optional<int64_t> size = std::nullopt;
@@ -69,8 +69,9 @@ Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
   return edit;
 }
 
-// The first thing wrong with a dimension, in the order of CONTRACT. eformer
-// looks for repeated axes only in what its correction leaves.
+// The first problem of a dimension, in the order missing, repeated,
+// indivisible. eformer looks for repeated axes only in what its correction
+// leaves.
 std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
                           const Axes& used, const Mesh& mesh,
                           bool repeated_last) {
@@ -92,8 +93,8 @@ std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
   return std::nullopt;
 }
 
-// The longest leading run that is legal and divides; of repeated axes only
-// the later occurrence goes. One edit per reason.
+// The longest leading run of axes that is legal and divides the size; of a
+// repeated axis only the later occurrence is removed. One edit for each reason.
 AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
                  const Mesh& mesh, std::vector<Edit>& edits) {
   if (size_t i = FirstMissing(group, mesh); i < group.size()) {
@@ -125,7 +126,7 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
   return group;
 }
 
-// An outcome that does not look at the axes: the whole spec becomes [].
+// A result that does not depend on the axes: the whole spec becomes [].
 std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
                             const LegalizeOptions& options) {
   const auto elements = CheckedProduct(shape);
@@ -143,7 +144,7 @@ std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
   return legal;
 }
 
-// Entries beyond the rank, also null ones, which JAX refuses as well.
+// Entries beyond the rank, null or not: JAX refuses both.
 void JudgeSurplus(const Spec& spec, size_t rank, const Mesh& mesh, bool cut,
                   Legal& legal) {
   for (size_t i = rank; i < spec.size(); ++i) {
@@ -186,13 +187,13 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
     if (auto legal = BySize(spec, *shape, options)) return std::move(*legal);
   }
   const bool eformer = options.compat == Compat::kEformer;
-  // eformer corrects by itself, whatever the policy of errors.
+  // eformer corrects a spec whatever the policy.
   const IllegalPolicy policy =
       eformer && options.illegal == IllegalPolicy::kError ? IllegalPolicy::kDrop
                                                           : options.illegal;
   const size_t rank = shape ? shape->size() : spec.size();
   Legal legal;
-  Axes used;  // of the dimensions so far, as the result has them
+  Axes used;  // of earlier dimensions, after their edits
   for (size_t i = 0; i < std::min(rank, spec.size()); ++i) {
     const Dimension dim{static_cast<int>(i),
                         shape ? std::optional((*shape)[i]) : std::nullopt,
@@ -208,7 +209,7 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
     }
     for (const std::string& axis : spec[i]) {
       if (std::find(group.begin(), group.end(), axis) != group.end()) {
-        used.insert(axis);  // the view is of `spec`, which outlives it
+        used.insert(axis);  // a view into `spec`, which outlives it
       }
     }
     legal.spec.push_back(std::move(group));

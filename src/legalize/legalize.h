@@ -1,9 +1,9 @@
-// Room: legalize. Spec x shape x mesh to a legal spec and the edits made.
-// Knows source and model.
+// Room: legalize. Makes a spec legal for a shape on a mesh and records the
+// edits.
 //
 // Legal (JAX): every axis is in the mesh, none appears twice in a spec, the
 // spec is not longer than the rank, every dimension divides by the product
-// of its axes. Nothing is printed here and nothing fails: problems are facts.
+// of its axes. Nothing fails and nothing is printed: problems are returned.
 #ifndef SHARDC_LEGALIZE_LEGALIZE_H_
 #define SHARDC_LEGALIZE_LEGALIZE_H_
 
@@ -29,14 +29,14 @@ enum class Reason : uint8_t {
 };
 std::string_view ReasonName(Reason reason);  // "missing_axis"
 
-// One change of a spec, or, under the error policy, one thing wrong with it.
+// One change of a spec; under the error policy, one problem of it.
 struct Edit {
   Reason reason = Reason::kIndivisible;
-  std::optional<int> dim;  // nothing: the whole spec
+  std::optional<int> dim;  // nothing: the spec of all dimensions
   AxisGroup from;
   AxisGroup to;
-  // The axis at fault for missing_axis and repeated_axis; for indivisible
-  // the numbers are the dimension and the product.
+  // The axis that is missing or repeated. For indivisible, `size` and `parts`
+  // are the two numbers.
   std::string axis;
   int64_t size = 0;   // of the dimension
   int64_t parts = 1;  // product of the axes
@@ -45,21 +45,21 @@ struct Edit {
 
 struct Legal {
   Spec spec;                   // legal unless `problems` is not empty
-  std::vector<Edit> edits;     // made, in dimension order
-  std::vector<Edit> problems;  // left standing: an illegal parameter
+  std::vector<Edit> edits;     // in the order of dimensions
+  std::vector<Edit> problems;  // not empty: the parameter is illegal
 };
 
 struct LegalizeOptions {
   IllegalPolicy illegal = IllegalPolicy::kError;
   Compat compat = Compat::kNone;
-  int64_t min_size = 0;  // elements; comes before legality
+  int64_t min_size = 0;  // in elements; applied before legality
 };
 
-// `shape` nothing: unknown, then only the axes are judged.
+// Without `shape` only the axes are judged.
 Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,
                const Mesh& mesh, const LegalizeOptions& options);
 
-// Shape of one device's shard; the spec must be legal for the shape.
+// Shape of one device's shard. Requires a spec that is legal for the shape.
 Shape ShardShape(const Spec& spec, const Shape& shape, const Mesh& mesh);
 
 }  // namespace shardc

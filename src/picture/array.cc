@@ -1,6 +1,6 @@
-// A piece of a dimension is a mixed-radix number over its axes; the devices of
-// a cell are the sum of what its pieces add, free along the axes that cut
-// nothing:
+// A shard's index along a dimension is a mixed-radix number over the
+// dimension's axes. The devices of a cell are the sum of what its indices
+// contribute, with the axes that shard nothing free:
 //
 //   dp 2, fsdp 8, tp 4; [tp, fsdp]: row 1, column 2 -> 9 along dp: 9, 41
 #include "picture/array.h"

@@ -1,5 +1,5 @@
-// How an array lies on a mesh, to be drawn: two of its dimensions are rows and
-// columns, and other dimensions that are cut make a panel for each piece.
+// How an array is sharded over a mesh, as a drawing: two dimensions are the
+// rows and columns, and each shard of the other sharded dimensions is a panel.
 #ifndef SHARDC_PICTURE_ARRAY_H_
 #define SHARDC_PICTURE_ARRAY_H_
 
@@ -20,22 +20,22 @@ namespace shardc::picture {
 
 struct ArrayDim {
   std::string name;             // "dim 0", "batch"
-  std::optional<int64_t> size;  // nothing where it is not known
-  AxisGroup axes;               // of more than one device
+  std::optional<int64_t> size;  // nothing: unknown
+  AxisGroup axes;               // only those of more than one device
   int64_t parts = 1;
 
-  // Of the largest piece.
+  // Length of the largest shard.
   std::optional<int64_t> Piece() const;
-  // Of one: where it begins, and where it ends.
+  // Where the shard of that index begins and ends.
   std::optional<std::pair<int64_t, int64_t>> Range(int64_t piece) const;
 };
 
 struct ArrayInput {
   Mesh mesh;
   Spec spec;
-  std::vector<ArrayDim> dims;  // name and size are given, the rest is found
+  std::vector<ArrayDim> dims;  // name and size are given, the rest is computed
   std::optional<ReadPlacement> placement;
-  // Dimensions to draw as rows and columns; nothing: the last two that are cut.
+  // Dimensions drawn as rows and columns; nothing: the last two sharded ones.
   std::optional<std::pair<size_t, size_t>> drawn;
 };
 
@@ -51,19 +51,19 @@ class ArrayPicture {
   int64_t RowCount() const { return rows_ ? dims_[*rows_].parts : 1; }
   int64_t ColumnCount() const { return columns_ ? dims_[*columns_].parts : 1; }
   int64_t PanelCount() const;
-  // The pieces of `panels()` in a panel.
+  // The shard indices of `panels()` in that panel.
   std::vector<int64_t> PanelPieces(int64_t panel) const;
 
-  // Axes along which each piece is held again, and how often.
+  // Axes along which shards are replicated, and the number of copies.
   const AxisGroup& copy_axes() const { return copy_axes_; }
   int64_t copies() const { return copies_; }
-  bool whole() const { return whole_; }  // nothing is cut or placed
+  bool whole() const { return whole_; }  // neither sharded nor placed
   const std::optional<ReadPlacement>& placement() const { return placement_; }
 
   DeviceSet At(int64_t panel, int64_t row, int64_t column) const;
 
  private:
-  // What a piece of a dimension adds to its devices' numbers.
+  // What a shard's index along a dimension adds to the numbers of its devices.
   int64_t Offset(size_t dim, int64_t piece) const;
   void Choose(const std::optional<std::pair<size_t, size_t>>& drawn);
 
@@ -79,7 +79,8 @@ class ArrayPicture {
   bool whole_ = true;
 };
 
-// `dim 0`, `dim 1` of a shape, or of as many as a spec has.
+// `dim 0`, `dim 1` and so on, for each dimension of the shape or entry of the
+// spec.
 std::vector<ArrayDim> DimsOf(const std::optional<std::vector<int64_t>>& shape,
                              const Spec& spec);
 

@@ -1,4 +1,4 @@
-// Which colour an axis has in all pictures of a mesh.
+// The colour of each mesh axis, the same in all pictures.
 #ifndef SHARDC_PICTURE_AXIS_COLOR_H_
 #define SHARDC_PICTURE_AXIS_COLOR_H_
 
@@ -14,7 +14,8 @@ namespace shardc::picture {
 inline constexpr uint8_t kAxisColors = 8;
 
 // By axis of the mesh: dp, fsdp, tp, ep and sp have colours 0 to 4 in every
-// plan, others those that are left, in the mesh's order, the last for the rest.
+// plan, other axes the remaining colours in the mesh's order, and all further
+// axes the last one.
 inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
   constexpr std::array<std::string_view, 5> kKnown = {"dp", "fsdp", "tp", "ep",
                                                       "sp"};
@@ -29,7 +30,7 @@ inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
   }
   for (uint8_t& color : out) {
     if (color < kAxisColors) continue;
-    // Those of no name first, so that a known one keeps its own.
+    // Colours without a name first, so that a known axis keeps its own.
     uint8_t free = kKnown.size();
     while (free < kAxisColors && taken[free]) ++free;
     if (free == kAxisColors) {

@@ -1,4 +1,4 @@
-// What each rule won of a plan, in parameters and bytes.
+// The parameters and bytes that each rule of a plan wins.
 #ifndef SHARDC_PICTURE_COVERAGE_H_
 #define SHARDC_PICTURE_COVERAGE_H_
 
@@ -13,23 +13,24 @@ namespace shardc::picture {
 
 struct RuleLine {
   std::string match, source;
-  int64_t won = 0;    // parameters
-  int64_t bytes = 0;  // of the model, those of known size
-  // Parameters that its pattern is found in, where names were searched; and of
-  // a rule that won none of them, the rule that took most.
+  int64_t won = 0;    // number of parameters
+  int64_t bytes = 0;  // in the model; parameters of unknown size count 0
+  // Number of parameters that the pattern matches, if names were searched. For
+  // a rule that won none of them, the rule that won most of them.
   std::optional<int64_t> found;
   std::optional<size_t> shadowed_by;
 };
 
 struct Coverage {
-  std::vector<RuleLine> rules;  // in order
-  int64_t no_rule = 0;          // parameters that none won
+  std::vector<RuleLine> rules;  // in the order of the plan
+  int64_t no_rule = 0;          // number of parameters without a rule
   int64_t no_rule_bytes = 0;
-  int64_t bytes = 0;  // of all
-  int64_t most = 0;   // of one rule
+  int64_t bytes = 0;  // of all parameters
+  int64_t most = 0;   // of the rule with the most
 
-  int64_t Dead() const;      // match nothing, or win nothing where that is all
-  int64_t Shadowed() const;  // that is known
+  int64_t Dead() const;  // rules that match nothing; without searched names,
+                         // that win nothing
+  int64_t Shadowed() const;  // rules that match parameters and win none of them
 };
 
 Coverage CoverageOf(const FoldedPlan& plan);

@@ -1,6 +1,6 @@
-// The digits of a mesh, from the last axis on, are the coordinates inside a
-// slice and then those of the slices; each digit's stride is the product of
-// the sizes before it:
+// A device's number is made of digits: from the last axis on, the coordinates
+// inside a slice, and then those of the slices. The stride of a digit is the
+// product of the sizes before it:
 //
 //   dp 2, tp 4           ->  tp stride 1, dp stride 4
 //   dp 2, tp 4 over 2    ->  tp inside 1 (of 2), dp 2, tp over slices 4

@@ -1,9 +1,8 @@
 // Room: picture. What pictures of a plan show, as values: which devices hold a
-// piece, grids, bars, a treemap, folded parameters. Knows source, model, comm,
-// plan and the roles of lint; no output format.
+// shard, grids, bars, a treemap, folded parameters. Knows no output format.
 //
-// Devices of a mesh by their numbers, without a list of them: an axis is a
-// digit, of two where several slices divide it.
+// A set of devices by their numbers, without listing them: an axis is one digit
+// of a device's number, or two if several slices divide it.
 #ifndef SHARDC_PICTURE_DEVICE_SET_H_
 #define SHARDC_PICTURE_DEVICE_SET_H_
 
@@ -18,7 +17,7 @@
 
 namespace shardc::picture {
 
-// Numbers `first` + the sum of a multiple of each stride.
+// The numbers `first` + any sum of multiples of the strides, below each size.
 struct DeviceSet {
   struct Digit {
     int64_t stride = 1;
@@ -31,7 +30,7 @@ struct DeviceSet {
   int64_t count() const;
   int64_t At(int64_t index) const;  // in ascending order
   int64_t last() const { return At(count() - 1); }
-  // Between neighbours, where it is the same for all; 1 of a single device.
+  // The step between neighbours, if it is constant; 1 for a single device.
   std::optional<int64_t> Step() const;
 };
 
@@ -39,20 +38,21 @@ class MeshDigits {
  public:
   explicit MeshDigits(const Mesh& mesh);
 
-  // What a coordinate of an axis adds to a device's number.
+  // What one coordinate of an axis adds to a device's number.
   int64_t Offset(size_t axis, int64_t coordinate) const;
   // The devices from `first` on along the axes that are `free`, by axis.
   DeviceSet Along(const std::vector<bool>& free, int64_t first) const;
 
  private:
   struct Axis {
-    int64_t inner = 1;  // its size inside a slice
+    int64_t inner = 1;  // the part of its size inside a slice
     DeviceSet::Digit near, far;
   };
   std::vector<Axis> axes_;
 };
 
-// Coordinates of one piece along a list of axes, the first the major one.
+// Coordinates of a shard index along a list of axes, the first axis most
+// significant.
 std::vector<int64_t> CoordinatesAlong(const Mesh& mesh, const AxisGroup& axes,
                                       int64_t piece);
 

@@ -1,6 +1,6 @@
-// Two numbers make a parameter's group: that of its name's template, and that
-// of what its entry says beside bytes and coordinates. The numbers that stand
-// in the names are gathered by place, and told as ranges in the end:
+// A parameter's group is identified by two numbers: that of the template of its
+// name, and that of its entry without bytes and coordinates. The numbers in the
+// names are gathered by position and printed as ranges:
 //
 //   h.0.up, h.1.up, h.2.up, one spec  ->  `h.{0..2}.up`, 3
 #include "picture/fold.h"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kWrittenOut = 6;
 
-// That of most names.
+// The separator that most names have.
 char SeparatorIn(const PlanTable& table) {
   int64_t slashes = 0, dots = 0;
   for (std::string_view name : table.names) {
@@ -39,7 +39,7 @@ std::string WithBraces(std::string_view text) {
   return out;
 }
 
-// As written, in the order of their values.
+// The numbers at one position of the names, sorted by value, as written.
 class Numbers {
  public:
   void Add(std::string_view digits) { texts_.push_back(digits); }
@@ -74,7 +74,8 @@ class Numbers {
   }
 
  private:
-  // Between neighbours, where it is one and each number is written shortest.
+  // The difference between neighbours, if it is constant and no number has
+  // leading zeros.
   std::optional<int64_t> Step() const {
     std::optional<int64_t> step;
     int64_t before = 0;
@@ -96,7 +97,7 @@ class Numbers {
   std::vector<std::string_view> texts_;
 };
 
-// What a class says beside a coordinate and its bytes.
+// A class's entry without its coordinate and its bytes.
 std::string KeyOf(const PlanView& view, size_t of_class) {
   const ReadParam& param = view.plan.params[of_class];
   std::string out =
@@ -152,7 +153,7 @@ Kind KindOf(std::string_view folded, char separator) {
                                                    : Kind::kOther;
 }
 
-// Groups while their parameters are gathered.
+// The groups while their parameters are gathered.
 class Folder {
  public:
   explicit Folder(const PlanTable& table)

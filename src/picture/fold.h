@@ -1,5 +1,5 @@
-// A plan's parameters, folded: those that differ only in whole numbers of
-// their names, and lie alike, are one group.
+// A plan's parameters folded into groups: parameters whose names differ only in
+// whole numbers and that are sharded in the same way.
 #ifndef SHARDC_PICTURE_FOLD_H_
 #define SHARDC_PICTURE_FOLD_H_
 
@@ -16,7 +16,7 @@
 
 namespace shardc::picture {
 
-// What a parameter is for, as a reader sorts them.
+// The part of the model that a parameter belongs to.
 enum class Kind : uint8_t {
   kEmbedding,
   kAttention,
@@ -34,18 +34,19 @@ inline constexpr std::string_view kKindNames[] = {
     "router",    "norms",     "scales", "head",    "other"};
 
 struct ParamGroup {
-  // `layers.{0..31}.up`: `{0..60..6}` where numbers are apart by one step, up
-  // to six are written out, else `{0,1,...,31}`; a brace of the name is `\{`.
+  // `layers.{0..31}.up`: `{0..60..6}` with a constant step, up to six other
+  // numbers are listed, more are `{0,1,...,31}`; a brace of the name is `\{`.
   std::string shown;
   std::string folded;  // numbers as `*`
   Kind kind = Kind::kOther;
   int64_t count = 0;
-  // More than `count` where not every mix of the numbers is there.
+  // The number of combinations; more than `count` if some combinations of the
+  // numbers are missing.
   int64_t possible = 0;
-  uint32_t first = 0;                 // parameter
-  uint32_t of_class = 0;              // its class
-  std::string placed_along;           // axis of `placed`; empty: nowhere
-  std::map<int64_t, int64_t> placed;  // how many, by coordinate
+  uint32_t first = 0;                 // number of its first parameter
+  uint32_t of_class = 0;              // class of that parameter
+  std::string placed_along;           // the axis of `placed`; empty: not placed
+  std::map<int64_t, int64_t> placed;  // number of parameters by coordinate
 };
 
 class FoldedPlan {
@@ -64,29 +65,30 @@ class FoldedPlan {
   bool IsCorrected(const ParamGroup& group) const {
     return !table_.classes.corrections[group.of_class].empty();
   }
-  // An entry per dimension where the rank is known.
+  // Has an entry for each dimension if the rank is known.
   Spec SpecOf(const ParamGroup& group, Mode mode) const;
 
-  // Bytes of one on a device that holds it; nothing where not known.
+  // Bytes of one parameter on a device that holds it; nothing if unknown.
   std::optional<int64_t> Each(const ParamGroup& group, Mode mode) const;
-  // ... of the whole group, on the fullest device of all.
+  // ... of all parameters of the group, on the fullest device.
   std::optional<int64_t> OnFullest(const ParamGroup& group, Mode mode) const;
-  // Of all parameters. Those of unknown size are left out and counted.
+  // Bytes of all parameters. Those of unknown size are left out and counted by
+  // UnknownSizes().
   HeldBytes Held(Mode mode) const;
   int64_t UnknownSizes() const;
-  // Bytes of the group in the model, each parameter once.
+  // Bytes of the group in the model: each parameter counts once.
   std::optional<int64_t> Total(const ParamGroup& group) const;
   std::optional<int64_t> TotalBytes() const;
   std::optional<int64_t> TotalElements() const;
 
-  // How many devices hold the same; as many as there are: whole everywhere.
+  // The number of devices that hold the same bytes; all devices: replicated.
   int64_t Copies(const ParamGroup& group, Mode mode) const;
   bool IsWhole(const ParamGroup& group, Mode mode) const {
     return mesh().devices > 1 && Copies(group, mode) == mesh().devices;
   }
 
  private:
-  // The coordinate of each axis that most bytes are placed at.
+  // For each axis the coordinate at which most bytes are placed.
   const std::map<std::string, int64_t>& Fullest(Mode mode) const;
 
   const PlanTable& table_;
@@ -94,7 +96,8 @@ class FoldedPlan {
   std::map<Mode, std::map<std::string, int64_t>> fullest_;
 };
 
-// Modes in which every spec is the same, in the order of the first.
+// Modes with the same specs for every parameter, in the order of their first
+// mode.
 std::vector<std::vector<Mode>> ModeGroups(const PlanView& classes);
 
 }  // namespace shardc::picture

@@ -1,6 +1,6 @@
-// Device numbers run through a host first, so that with one slice a host is
-// some whole rows of a panel or a part of a row; which one the first panel
-// shows, looked at cell by cell, as it does for several slices:
+// Device numbers run through a host first. With one slice a host is therefore
+// some full rows of a panel or a part of a row. The cells of the first panel
+// decide which of these is drawn, also with several slices:
 //
 //   fsdp 8, tp 4 on hosts of 8  ->  two rows a host
 #include "picture/mesh.h"
@@ -10,7 +10,7 @@
 namespace shardc::picture {
 namespace {
 
-// Cells that are looked at to tell how hosts lie.
+// The number of cells that are looked at to find the form of the hosts.
 constexpr int64_t kMostCells = int64_t{1} << 16;
 
 }  // namespace
@@ -77,7 +77,7 @@ void MeshPicture::FindHosts() {
   }
   for (int64_t r = 0; r < rows && form != HostForm::kNone; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      // The first cell of the frame that this one would stand in.
+      // The first cell of the frame that would contain this cell.
       const int64_t first = form == HostForm::kRows
                                 ? At(0, r / cells * cells, 0)
                                 : At(0, r, c / cells * cells);
@@ -99,7 +99,7 @@ AxisLine MeshPicture::LineOf(size_t axis) const {
       size > kMostCells) {
     return out;
   }
-  // Runs of one host, as numbers ascend.
+  // Lengths of the runs of devices on one host, in the order of device numbers.
   int64_t hosts = 0, run = 0, longest = 0, shortest = size, before = -1;
   const auto end = [&] {
     if (before >= 0) shortest = std::min(shortest, run);

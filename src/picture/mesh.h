@@ -1,5 +1,5 @@
-// The mesh as a grid: the last axis across, the one before down, the others a
-// panel for each coordinate; and how each axis lies to the hosts.
+// The mesh as a grid: the last axis is the columns, the one before it the rows,
+// and each coordinate of the others is a panel; and which axes cross hosts.
 #ifndef SHARDC_PICTURE_MESH_H_
 #define SHARDC_PICTURE_MESH_H_
 
@@ -13,18 +13,18 @@
 
 namespace shardc::picture {
 
-// How a host's devices lie in a panel's rows.
+// The form of a host's devices in the rows of a panel.
 enum class HostForm : uint8_t {
-  kNone,   // in no form that a frame could show, or hosts are not known
-  kRows,   // `host_cells` whole rows, one after the other
-  kInRow,  // so many neighbours of a row
+  kNone,   // no rectangle, or the hosts are unknown
+  kRows,   // `host_cells` full rows, one after the other
+  kInRow,  // `host_cells` neighbours in a row
 };
 
 struct AxisLine {
   size_t axis = 0;  // of the mesh
-  DeviceSet group;  // the first
-  // Of the group's devices how many share a host, and how many hosts there are;
-  // nothing where they lie unevenly or hosts are not known.
+  DeviceSet group;  // the devices of the first group along the axis
+  // How many devices of a group share a host, and how many hosts a group has;
+  // nothing if the numbers differ between hosts or the hosts are unknown.
   std::optional<int64_t> per_host, hosts;
 };
 
@@ -40,10 +40,11 @@ class MeshPicture {
   int64_t RowCount() const;
   int64_t ColumnCount() const;
   int64_t PanelCount() const;
-  // The coordinates of `panels()` in a panel.
+  // The coordinates of the axes of `panels()` in that panel.
   std::vector<int64_t> PanelCoordinates(int64_t panel) const;
 
-  int64_t At(int64_t panel, int64_t row, int64_t column) const;  // its number
+  int64_t At(int64_t panel, int64_t row,
+             int64_t column) const;  // the number of the device
   bool knows_hosts() const { return mesh_.processes > 1; }
   int64_t PerHost() const { return mesh_.devices / mesh_.processes; }
   int64_t HostOf(int64_t device) const { return device / PerHost(); }

@@ -1,4 +1,4 @@
-// Long rows are drawn in part: their beginning, a gap, and the last.
+// A long row is drawn as its beginning, a gap and its last element.
 #ifndef SHARDC_PICTURE_SHOWN_H_
 #define SHARDC_PICTURE_SHOWN_H_
 
@@ -11,8 +11,8 @@ namespace shardc::picture {
 inline constexpr int64_t kGap = -1;
 inline constexpr int64_t kMostPieces = 16;
 
-// 0 to `count` - 1 where that is at most `most`; else the first `most` - 2, or
-// 7 where more fit, a gap and the last. `most` is at least 3.
+// All of 0 to `count` - 1 if these are at most `most`. Else the first `most` -
+// 2, at most 7, a gap and the last. `most` is at least 3.
 inline std::vector<int64_t> Shown(int64_t count, int64_t most) {
   std::vector<int64_t> out;
   const bool all = count <= most;

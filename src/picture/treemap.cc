@@ -1,5 +1,5 @@
-// Rectangles are laid along the shorter side of what is left, one more as long
-// as the worst of them gets no longer for it:
+// Rectangles are stacked along the shorter side of the free area. A rectangle
+// joins the row as long as that makes the row's longest rectangle no longer:
 //
 //   6, 6 of 24 in a box 6 x 4  ->  one above the other, each 3 x 2
 #include "picture/treemap.h"
@@ -10,7 +10,7 @@
 namespace shardc::picture {
 namespace {
 
-// The longest of a row's rectangles, as long side over short one.
+// The largest ratio of long side to short side in a row.
 double Worst(double least, double most, double sum, double side) {
   const double square = side * side, total = sum * sum;
   return std::max(square * most / total, total / (square * least));

@@ -1,11 +1,12 @@
-// The pipeline, in the order data flows:
+// The pipeline, in the order in which data flows:
 //
-//   names --match--> winner --source of each mode--> resolved spec
+//   names --match--> winner --spec of each mode--> resolved spec
 //         --legalize by shape--> layout --> parameter
 //
-// Parameters that share winner, type and terminal source share one layout,
-// so resolving and legalizing cost per class: a 90,000-tensor model has some
-// hundred of them. `like` is followed per parameter, since its target is.
+// Parameters with the same winning rule, type and source of the spec share one
+// layout, so resolving and legalizing cost per layout: a model of 90,000
+// tensors has some hundreds of them. `like` is followed for each parameter, as
+// its target depends on the name.
 #include "plan/compile.h"
 
 #include <algorithm>
@@ -28,10 +29,10 @@ namespace {
 constexpr int32_t kNoRule = -1;
 constexpr uint32_t kNoLayout = UINT32_MAX;
 
-// Where a parameter's spec of one mode is written in the end.
+// The rule that a parameter's spec of one mode comes from, after every `like`.
 struct Terminal {
-  int32_t rule = kNoRule;  // kNoRule: a scalar or unmatched target
-  uint32_t tensor = 0;     // whose spec it is
+  int32_t rule = kNoRule;  // kNoRule: the target is a scalar or unmatched
+  uint32_t tensor = 0;     // the parameter with that rule
   bool operator<(const Terminal& o) const { return rule < o.rule; }
 };
 
@@ -40,7 +41,7 @@ const SpecSource& SourceOf(const Rule& rule, Mode mode) {
   return found == rule.modes.end() ? rule.spec : found->second;
 }
 
-// Train first, then the modes asked for in canonical order.
+// Train first, then the requested modes in canonical order.
 std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
   std::vector<Mode> modes = {Mode::kTrain};
   for (Mode mode : kAllModes) {
@@ -81,14 +82,14 @@ class Compiler {
 
   Compiled& c_;
   Findings& findings_;
-  std::vector<Mode> modes_;  // computed ones, train first
+  std::vector<Mode> modes_;  // train first, then those requested
   // resolved_[rule][mode]; empty for `like` sources.
   std::vector<std::map<Mode, Resolved>> resolved_;
   std::unordered_map<std::string_view, uint32_t> by_name_;
   using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<Terminal>>;
   std::map<LayoutKey, uint32_t> layouts_;
-  // The layouts of parameters that follow no `like`, by rule and type; before
-  // that map stand those met last, each at its place.
+  // The layouts of parameters without `like`, by rule and type, and before that
+  // map a small cache of the layouts that were used last.
   struct Known {
     uint64_t key = 0;
     uint32_t layout = kNoLayout;
@@ -97,7 +98,7 @@ class Compiler {
   std::array<Known, 1024> last_layouts_;
   std::vector<bool> scalar_;       // by type
   std::vector<bool> has_like_;     // by rule
-  std::set<uint32_t> in_circles_;  // tensors whose `like` never ends
+  std::set<uint32_t> in_circles_;  // tensors on a cycle of `like`
   Placements placements_;
   std::vector<Regex> decay_exclusions_;
 };
@@ -125,7 +126,7 @@ void Compiler::ResolveRules() {
   resolved_.resize(rules.size());
   has_like_.resize(rules.size());
   for (size_t i = 0; i < rules.size(); ++i) {
-    // An unknown name is told once, not once a mode.
+    // An unknown name is reported once, not for each mode.
     const SpecSource* told = nullptr;
     for (Mode mode : kAllModes) {
       const SpecSource& source = SourceOf(rules[i], mode);
@@ -166,7 +167,7 @@ void Compiler::MatchNames() {
                                  {.threads = c_.options.threads});
 }
 
-// The target of a `like`, or a finding.
+// The target of a `like`; nothing, and a finding, if there is none.
 std::optional<uint32_t> Compiler::LikeTarget(uint32_t tensor, int32_t rule,
                                              const SpecLike& like) {
   const std::string name(c_.manifest.tensors[tensor].name);
@@ -208,7 +209,7 @@ std::optional<Terminal> Compiler::FollowLike(uint32_t tensor, Mode mode) {
     const auto* like = std::get_if<SpecLike>(&source);
     if (like == nullptr) return Terminal{rule, at};
     if (std::find(seen.begin(), seen.end(), at) != seen.end()) {
-      // One finding a circle, whichever parameter reaches it.
+      // One finding for each cycle, whichever parameter leads to it.
       for (uint32_t i : seen) {
         if (!in_circles_.insert(i).second) return std::nullopt;
       }
@@ -238,7 +239,7 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
     out.resolved = out.why.spec;
     out.spec_rule = terminal.rule;
   }
-  // Another parameter's spec is fitted to this rank; that is no correction.
+  // Another parameter's spec is fitted to this rank, which is not a correction.
   if (is_like && type.shape) out.resolved.resize(type.shape->size());
 
   LegalizeOptions options;
@@ -250,7 +251,7 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
   out.edits = std::move(legal.edits);
   out.problems = std::move(legal.problems);
   if (!out.problems.empty()) {
-    // Illegal: the spec is shown as it was resolved, with no sizes.
+    // An illegal spec is kept as it was resolved, without sizes.
     out.spec = out.resolved;
     out.edits.clear();
     return out;
@@ -310,7 +311,7 @@ uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
       continue;
     }
     const auto terminal = FollowLike(tensor, mode);
-    if (!terminal) return 0;  // a finding says why; the plan is not used
+    if (!terminal) return 0;  // a finding reports why; the plan is not used
     terminals.push_back(*terminal);
   }
   const auto [at, inserted] =
@@ -330,7 +331,7 @@ void Compiler::PlanParams() {
   }
   for (uint32_t i = 0; i < tensors.size(); ++i) {
     if (findings_.Full()) return;
-    // A scalar cannot be split: no rule is tried, and it is never unmatched.
+    // A scalar cannot be sharded: no rule is tried, and it is never unmatched.
     const bool scalar = scalar_[tensors[i].type];
     const int32_t rule = scalar ? kNoRule : c_.matches.first[i];
     PlannedParam param;
@@ -343,8 +344,8 @@ void Compiler::PlanParams() {
   }
 }
 
-// Where `place` puts a tensor: of its rule, or of the rule of the parameter
-// whose spec it takes, which then lives there too.
+// The coordinate of a placed tensor, by its own rule's `place` or by that of
+// the rule whose spec it takes by `like`.
 std::optional<int64_t> Compiler::CoordinateOf(uint32_t tensor, int32_t rule) {
   auto at = static_cast<size_t>(rule);
   if (!c_.rules.rules[at].placement && has_like_[at] &&
@@ -410,14 +411,14 @@ void Compiler::MarkWeightDecay() {
 }
 
 bool Compiler::Run() {
-  // Resolving differs under compat, so it must see what is in force.
+  // Resolving depends on the compat mode, so the mode in force is set first.
   c_.rules.policy.compat = c_.CompatMode();
   auto resolver = Resolver::Make(c_.rules, c_.mesh, findings_);
   CompilePatterns();
   if (!resolver) return false;
   c_.resolver = std::move(resolver);
   modes_ = ComputedModes(c_.options.modes);
-  // Bad patterns and unknown names are told together.
+  // Bad patterns and unknown names are reported together.
   ResolveRules();
   if (findings_.HasErrors()) return false;
   MatchNames();

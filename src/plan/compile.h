@@ -1,5 +1,5 @@
-// Conducts parse -> match -> resolve -> legalize -> plan. The only file of
-// this room that knows those rooms' machinery.
+// Compiles a target's inputs: match, resolve and legalize, in this order. The
+// other files of this room include none of those rooms.
 #ifndef SHARDC_PLAN_COMPILE_H_
 #define SHARDC_PLAN_COMPILE_H_
 
@@ -18,16 +18,16 @@
 
 namespace shardc {
 
-// What the command line says over the files.
+// Options of the command line, which win over files.
 struct CompileOptions {
   std::vector<Mode> modes = {kAllModes.begin(), kAllModes.end()};
   Policy policy;    // wins over files' and rules' own
-  int threads = 1;  // never changes the result
-  WeightDecayExclusions weight_decay_exclude;  // over the rules files'
+  int threads = 1;  // does not change the result
+  WeightDecayExclusions weight_decay_exclude;  // wins over the rules files'
 };
 
-// Everything the pipeline found, owned: the facts that plan, explain, check
-// and diff read. Nothing here is words.
+// Everything the pipeline found, owned by this value: the facts that plan,
+// explain, check and diff read. No messages are worded here.
 struct Compiled {
   Mesh mesh;
   RuleSet rules;
@@ -38,7 +38,7 @@ struct Compiled {
   Matches matches;  // by tensor
   Plan plan;
 
-  // The policy in force for a rule (-1: none), after command line and files.
+  // The policy for a rule (-1: none) after command line and files.
   IllegalPolicy IllegalFor(int32_t rule) const;
   int64_t MinSizeFor(int32_t rule) const;
   UnmatchedPolicy Unmatched() const;
@@ -48,9 +48,10 @@ struct Compiled {
   bool HasUnmatched() const { return plan.summary.unmatched > 0; }
 };
 
-// Findings are about input that cannot be compiled (bad regex, unknown name,
-// missing `like` target, circle). Unmatched and illegal parameters are facts
-// of the result, not findings. Nothing when there are errors.
+// Compiles a target. Findings report input that cannot be compiled: a bad
+// regex, an unknown name, a missing `like` target, a cycle of `like`; then
+// there is no result. Unmatched and illegal parameters are no findings but part
+// of the result.
 std::unique_ptr<const Compiled> Compile(Mesh mesh, RuleSet rules,
                                         Manifest manifest,
                                         const CompileOptions& options,

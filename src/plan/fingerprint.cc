@@ -1,6 +1,10 @@
-// RFC 8785 asks for members sorted by UTF-16 code units, the shortest string
-// escapes and numbers as ECMAScript prints doubles; the writer's canonical
-// style has the latter two.
+// The plan's meaning as canonical JSON (RFC 8785), and its SHA-256. RFC 8785
+// sorts members by UTF-16 code units and uses the shortest escapes of strings
+// and ECMAScript's text of doubles; the JSON writer's canonical style has the
+// latter two, so this file orders the members:
+//
+//   {"dtype": "BF16", "modes": {..}, "placement": {..}, "shape": [8], "spec":
+//   []}
 #include "plan/fingerprint.h"
 
 #include <algorithm>
@@ -26,7 +30,7 @@ std::u16string Utf16(std::string_view text) {
     const CodePoint point = DecodeUtf8(text, i);
     i += std::max<size_t>(point.length, 1);
     if (point.length == 0) {
-      out += u'\uFFFD';  // as the writer has it
+      out += u'\uFFFD';  // as the writer does
     } else if (point.value >= 0x10000) {
       out += static_cast<char16_t>(0xd800 + ((point.value - 0x10000) >> 10));
       out += static_cast<char16_t>(0xdc00 + ((point.value - 0x10000) & 0x3ff));
@@ -37,13 +41,13 @@ std::u16string Utf16(std::string_view text) {
   return out;
 }
 
-// Everything of a parameter but its placement and weight decay, which are its
-// own. The members
-// are sorted: dtype, modes, placement, shape, spec, weight_decay.
+// A parameter's members but its placement and weight decay, which parameters of
+// one layout do not share. Members are sorted: dtype, modes, placement, shape,
+// spec, weight_decay.
 struct LayoutText {
   std::string before_placement;
   std::string after_placement;
-  std::string whole;  // of a parameter that has neither
+  std::string whole;  // of a parameter with neither
 };
 
 template <class Write>
@@ -87,7 +91,8 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
   return out;
 }
 
-// Absent where the plan has none; modes and tensors sorted by name.
+// Left out if the plan has no attention specs; modes and tensors sorted by
+// name.
 void WriteAttention(JsonWriter& json, const Plan& plan) {
   if (plan.attention.empty()) return;
   std::map<std::string_view, std::map<std::string_view, const Spec*>> modes;
@@ -135,15 +140,15 @@ std::vector<uint32_t> SortedParams(const Plan& plan) {
   return order;
 }
 
-// Nothing once a term is not known or the sum does not fit.
+// Nothing if a term is unknown or the sum overflows.
 void AddTimes(std::optional<int64_t>& sum, std::optional<int64_t> term,
               int64_t times) {
   if (term) term = CheckedMul(*term, times);
   sum = sum && term ? CheckedAdd(*sum, *term) : std::nullopt;
 }
 
-// In the order of names everything lies scattered: it is asked for while other
-// parameters are written.
+// The order of names visits parameters in random order of memory, so they are
+// prefetched while earlier ones are written.
 void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   constexpr size_t kNear = 48;
   constexpr size_t kFar = 96;
@@ -156,7 +161,7 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   __builtin_prefetch(near.data() + near.size());
 }
 
-// Nothing where a parameter's bytes are not known.
+// Nothing if a parameter's bytes are unknown.
 std::optional<int64_t> FullestDevice(const Plan& plan) {
   HeldBytes held;
   for (const PlannedParam& param : plan.params) {
@@ -190,7 +195,8 @@ PlanSummary Summarize(const Plan& plan) {
   summary.params = static_cast<int64_t>(plan.params.size());
   summary.elements = 0;
   summary.bytes = 0;
-  std::vector<int64_t> counts(plan.layouts.size());  // parameters by layout
+  std::vector<int64_t> counts(
+      plan.layouts.size());  // number of parameters by layout
   for (const PlannedParam& param : plan.params) ++counts[param.layout];
   for (size_t i = 0; i < plan.layouts.size(); ++i) {
     const ParamLayout& layout = plan.layouts[i];

@@ -11,7 +11,7 @@ namespace shardc {
 
 class JsonWriter;
 
-// Totals are nothing where a size is unknown or does not fit.
+// Totals are nothing if a size is unknown or the sum overflows.
 PlanSummary Summarize(const Plan& plan);
 
 // The plan's meaning as canonical JSON (RFC 8785): attention specs, mesh,

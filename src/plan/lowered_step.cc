@@ -1,7 +1,7 @@
-// The rules' description makes the forward graph; training adds the backward
-// ops, what they compute anew and the optimizer's, and then every parameter has
-// its spec from the plan: `q: [n h, d]` of layer 3 has what the plan says of
-// its name in that mode.
+// Builds the forward graph from the rules' model description. Training adds the
+// backward ops, the ops that are recomputed there and the optimizer's. Then
+// each parameter of the graph gets its spec from the plan: `q: [n h, d]` of
+// layer 3 gets the spec that the plan has for its name in that mode.
 #include "plan/lowered_step.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kUsualLength = 4096;
 
-// What most of the parameters are stored in.
+// The dtype of most of the parameters.
 int64_t ElementBytes(const Manifest& manifest) {
   for (const TensorType& type : manifest.types) {
     if (type.shape && type.shape->size() > 1 && type.dtype) {
@@ -93,7 +93,7 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                            .parameters = of.specs,
                            .constraints = step::ShardingConstraintsOf(
                                *inputs.compiled->resolver, inputs.mode)};
-  // The first that names a role and a token is taken.
+  // The first constraint with a role and a logical axis is taken.
   lower.constraints.overrides.insert(lower.constraints.overrides.begin(),
                                      inputs.constraints.begin(),
                                      inputs.constraints.end());

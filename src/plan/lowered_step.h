@@ -1,4 +1,4 @@
-// A target's step from its rules to a program.
+// The program of a target's step, from its compiled rules.
 #ifndef SHARDC_PLAN_LOWERED_STEP_H_
 #define SHARDC_PLAN_LOWERED_STEP_H_
 
@@ -29,22 +29,23 @@ struct StepInputs {
   Mode mode = Mode::kTrain;
   int64_t batch = 0, length = 0;
   int64_t element_bytes = 2;
-  std::optional<step::Policy> policy = {};  // else the mode's own
+  std::optional<step::Policy> policy = {};  // default: the mode's own
   bool keep_gathered = false;
-  step::Remat remat = {};    // in training
-  int64_t microbatches = 1;  // in training; parts of the batch
+  step::Remat remat = {};  // in training only
+  // In training only: the number of parts that the batch is split into.
+  int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kOnce;
-  const step::Roles* roles = nullptr;  // where they are known already
-  // In place of what the axis rules say of activations.
+  const step::Roles* roles = nullptr;  // if known already
+  // Override the axis rules of activations.
   std::vector<step::ShardingConstraintOverride> constraints = {};
 };
 step::Policy StepPolicyOf(const StepInputs& inputs);
 std::string_view StepPolicyName(step::Policy policy);  // "cost"
-// At real sizes; without a batch two rows a device.
+// At the model's real sizes. Without a batch: two rows per device.
 StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
                            std::optional<int64_t> batch);
 
-// A graph, its sizes and what it becomes.
+// A step's graph, its sizes and the program it is lowered to.
 struct LoweredStep {
   step::StepModel model = {};
   step::Sizes sizes = {};
@@ -52,8 +53,8 @@ struct LoweredStep {
   std::optional<step::Program> program = {};
 };
 
-// Without a program; of the layers only those named, or all; attention in its
-// form. Nothing after findings.
+// Builds the graph without a program: only of `layers`, or of all if empty.
+// Nothing after findings.
 std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
                                      const std::vector<int32_t>& layers,
                                      Findings& findings,
@@ -62,12 +63,12 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);
 
-// Whether a layer is of the encoder, whose layers begin at `encoder`; -1: there
-// is none.
+// Whether a layer belongs to the encoder, whose layers begin at `encoder`; -1:
+// the model has no encoder.
 inline bool IsEncoderLayer(int32_t layer, int32_t encoder) {
   return encoder >= 0 && layer >= encoder;
 }
-// "layer 3", of an encoder "encoder 3", "model" or "optimizer".
+// "layer 3", "encoder 3" of an encoder's layer, "model" or "optimizer".
 std::string StepPartName(const step::Graph& graph, const step::Op& op);
 std::string StepOpName(const step::Op& op);
 // "[b,t,d]"

@@ -1,13 +1,13 @@
-// Names and patterns are cut at their separators and compared part by part
-// from the end, where a parameter's own name stands. One part may differ, two
-// must agree; what is left of the longer one does not count, but the name may
-// have one part more at its end. Of the rules
+// Names and patterns are split at their separators and compared part by part
+// from the end, where a parameter's own name is. One part may differ and at
+// least two must be equal; what is left of the longer one does not count, and
+// the name may have one more part at its end. Of the rules
 //
 //   [0] mlp/up/kernel   [1] moe/(up|down)/kernel   [2] moe/up/bias
 //
-// `layers/3/moe/gate/kernel` is nearest to [1]: `kernel` and `moe` agree, and
-// it says `up` where the name has `gate`. [0] has only `kernel`, and so has
-// [2] only `moe`.
+// the nearest to `layers/3/moe/gate/kernel` is [1]: `kernel` and `moe` are
+// equal, and it has `up` for the name's `gate`. [0] shares `kernel` alone with
+// the name, and [2] shares `moe` alone.
 #include "plan/nearest.h"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ struct Fit {
   std::string found;
 };
 
-// Compares from the end, leaving `skip` parts of the name over. Nothing when
-// a second part differs.
+// Compares from the end and leaves out the last `skip` parts of the name.
+// Nothing if a second part differs.
 std::optional<Fit> FitAt(const std::vector<std::string>& pattern,
                          const std::vector<std::string_view>& name, size_t skip,
                          const Sketch& sketch) {

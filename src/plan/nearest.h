@@ -18,28 +18,29 @@ namespace shardc {
 
 struct NearRule {
   int32_t rule = -1;
-  int matched = 0;      // path parts that agree
-  int run = 0;          // of them, from the end up to the first that does not
-  std::string written;  // the part of the pattern that does not fit
-  std::string found;    // what the name has there
-  // The pattern with the one put for the other, where that is a plain edit.
+  int matched = 0;      // equal parts of the path
+  int run = 0;          // equal parts at the end
+  std::string written;  // the part of the pattern that differs
+  std::string found;    // the name's part there
+  // The pattern with `found` in place of `written`, if that is a plain edit.
   std::string rewrite;
 };
 
-// A plan's rules, as they are compared with names.
+// A plan's rules, prepared for comparison with names.
 class NearestRules {
  public:
   enum class Among : uint8_t { kAll, kDead };
 
-  // `rules` outlive this; `matches` says which of them are dead: found in no
-  // parameter at all.
+  // `rules` outlive this; `matches` gives the dead rules: those that match no
+  // parameter.
   NearestRules(std::span<const Rule> rules, const Matches& matches,
                char separator);
 
-  // The rule whose path parts agree best with the name's, all but one of them:
-  // at least two. Parts of digits alone are any number. Dead rules come first,
-  // then those that agree in more parts, from the end on, then those not yet
-  // `taken` by another name, then the earlier one. Catch-alls are never near.
+  // The rule that shares most parts of its path with the name: all but one
+  // part, and at least two. Parts of digits alone are equal to any number. Dead
+  // rules come first, then rules with more equal parts from the end on, then
+  // rules that no other name has `taken`, then the earlier rule. A catch-all is
+  // never near.
   std::optional<NearRule> Of(std::string_view name, Among among = Among::kAll,
                              const std::set<int32_t>& taken = {}) const;
 

@@ -1,11 +1,12 @@
-// Whole tensors go to coordinates of an axis by the number in their name, as
-// many to each and neighbours together:
+// A tensor that is one of many (an expert) is held unsharded by the devices at
+// one coordinate of an axis. The number in its name selects the coordinate:
+// each coordinate gets equally many tensors, and neighbours stay together:
 //
 //   index `experts\.(\d+)\.`, count 8, axis ep of 4
 //   experts.5.w  ->  5 * 4 / 8 = coordinate 2
 //
-// Where no count is written it is read off the names: with experts 0 to 7
-// there are 8.
+// A count that a rule leaves out is one more than the largest number in the
+// names: experts 0 to 7 make 8.
 #include "plan/placement.h"
 
 #include <algorithm>
@@ -20,8 +21,8 @@
 namespace shardc {
 namespace {
 
-// The number that the pattern's group captures of the name, as the rule's
-// separator writes it; -1 where there is none.
+// The number that the pattern captures of the name, with the rule's separator
+// in the name; -1 if there is none.
 int64_t IndexIn(const Regex& pattern, const Rule& rule, std::string_view tensor,
                 char separator) {
   std::string own;
@@ -52,7 +53,7 @@ std::vector<int64_t> IndicesIn(const Manifest& manifest, const Rule& rule,
 int64_t CountOf(std::span<const int64_t> indices) {
   int64_t largest = -1;
   for (const int64_t index : indices) largest = std::max(largest, index);
-  // The largest index of all has no number after it.
+  // No tensor can have a number above the largest index.
   return largest == std::numeric_limits<int64_t>::max() ? largest : largest + 1;
 }
 

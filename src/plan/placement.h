@@ -1,5 +1,5 @@
-// Where whole tensors live, one per expert: the coordinate of an axis that a
-// rule's `place` gives a tensor by the index in its name.
+// Placement of unsharded tensors, one per expert: the coordinate of an axis
+// that a rule's `place` selects by the index in the tensor's name.
 #ifndef SHARDC_PLAN_PLACEMENT_H_
 #define SHARDC_PLAN_PLACEMENT_H_
 
@@ -26,15 +26,16 @@ class JsonWriter;
 
 class Placements {
  public:
-  // The `index` patterns of the rules, those that cannot be compiled or that
-  // capture nothing told. A count that a rule leaves out is one more than the
-  // largest index that its pattern finds in the manifest's names.
+  // Compiles the `index` patterns of the rules. Findings: patterns that do not
+  // compile or capture nothing. A count that a rule leaves out is one more than
+  // the largest index that its pattern finds in the manifest's names.
   static Placements Compile(std::span<const Rule> rules,
                             const Manifest& manifest, Findings& findings);
 
-  // index * size / count for tensor `number` of the manifest, of `rule`, the
-  // rule number `at`. Nothing where it places nothing or the mesh lacks its
-  // axis; a finding where the name has no index or one not below `count`.
+  // index * size / count for tensor `number` of the manifest under `rule`,
+  // which is rule number `at`. Nothing if the rule places nothing or the mesh
+  // lacks its axis; a finding if the name has no index or one that is not below
+  // `count`.
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
                                     const Manifest& manifest, uint32_t number,
                                     const Mesh& mesh, Findings& findings) const;
@@ -42,21 +43,22 @@ class Placements {
  private:
   std::vector<std::optional<Regex>> index_patterns_;  // by rule
   std::vector<int64_t> counts_;
-  // By tensor, where a count was read off the names; by rule, which of them.
+  // Indices by tensor, if a count was taken from the names, and by rule their
+  // number.
   std::vector<std::vector<int64_t>> indices_;
   std::vector<std::optional<size_t>> indices_of_;
 };
 
-// The axis along which a parameter of this layout has its coordinate: that of
-// its rule's `place`, or where the spec is another parameter's (`like`) of the
-// rule that gave that one its spec. Empty where neither places anything.
+// The axis along which a parameter of this layout is placed: that of its rule's
+// `place`, or, if the spec is another parameter's (`like`), of the rule that
+// gave that parameter its spec. Empty if neither places anything.
 const std::string& PlacementAxis(const Plan& plan, const ParamLayout& layout);
 
 // The member "placement": {"axis", "coordinate"}.
 void WritePlacement(JsonWriter& json, std::string_view axis,
                     int64_t coordinate);
 
-// An axis cannot place a tensor and split it too.
+// Reports a placement axis that the spec shards over as well.
 void CheckPlacedSpecs(const Placement& placement,
                       const std::map<Mode, Resolved>& by_mode,
                       Findings& findings);

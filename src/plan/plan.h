@@ -24,13 +24,14 @@
 
 namespace shardc {
 
-// One mode's spec of a layout, with its why.
+// One mode's spec of a layout, with the reason for it.
 struct ModeLayout {
   Mode mode = Mode::kTrain;
-  Resolved why;            // the names' stories
-  int32_t spec_rule = -1;  // rule whose spec it is; differs under `like`
-  Spec resolved;           // before legalization; cut to the rank under `like`
-  Spec spec;               // final
+  Resolved why;  // how the names of the spec were resolved
+  int32_t spec_rule =
+      -1;  // the rule whose spec it is; another than the winner under `like`
+  Spec resolved;  // before legalization; under `like` fitted to the rank
+  Spec spec;      // after legalization
   std::vector<Edit> edits;
   std::vector<Edit> problems;        // not empty: illegal in this mode
   std::optional<Shape> shard_shape;  // nothing when unknown or illegal
@@ -40,30 +41,31 @@ struct ModeLayout {
 };
 
 struct ParamLayout {
-  int32_t rule = -1;              // index into rules, -1: unmatched or scalar
-  bool unmatched = false;         // no rule matches: rule is -1, and no scalar
-  uint32_t type = 0;              // index into Manifest::types
-  std::vector<ModeLayout> modes;  // one per plan mode, train first
+  int32_t rule = -1;  // index into rules, -1: unmatched or scalar
+  bool unmatched =
+      false;          // no rule matches, and it is not a scalar; rule is -1
+  uint32_t type = 0;  // index into Manifest::types
+  std::vector<ModeLayout> modes;  // one for each mode of the plan, train first
 };
 
 struct PlannedParam {
-  uint32_t tensor = 0;  // index into manifest.tensors (the same order)
+  uint32_t tensor = 0;  // index into manifest.tensors (in the same order)
   uint32_t layout = 0;  // index into layouts
-  std::optional<int64_t> coordinate;  // of `place`, along the rule's axis
+  std::optional<int64_t> coordinate;  // of `place`, along the axis of the rule
   bool weight_decay = true;
 };
 
 struct PlannedRule {
   std::string match;
   std::string source;  // "rules.yaml:12"
-  int64_t params = 0;  // won
+  int64_t params = 0;  // number of parameters that the rule won
 };
 
-// One tensor of attention, judged by its axes: sizes are not known here.
+// A tensor of attention. Only its axes are judged: its sizes are unknown here.
 struct AttentionLayout {
   std::string tensor;  // "query", "key", ...
   Resolved why;
-  Spec spec;  // final; as resolved where it is illegal
+  Spec spec;  // after legalization; if illegal, as resolved
   std::vector<Edit> edits;
   std::vector<Edit> problems;  // not empty: illegal in this mode
 };
@@ -77,7 +79,7 @@ struct PlanSummary {
   int64_t params = 0;
   std::optional<int64_t> elements;
   std::optional<int64_t> bytes;
-  std::optional<int64_t> bytes_per_device;  // fullest device, train
+  std::optional<int64_t> bytes_per_device;  // of the fullest device in train
   int64_t unmatched = 0;
   int64_t illegal = 0;
   int64_t corrected = 0;
@@ -85,18 +87,19 @@ struct PlanSummary {
 
 struct Plan {
   Mesh mesh;
-  std::vector<Mode> modes;  // asked for, in canonical order
+  std::vector<Mode> modes;  // those asked for, in canonical order
   std::vector<PlannedRule> rules;
   std::vector<TensorType> types;
-  // Parameters in the manifest's order; the manifest owns the text.
+  // Parameters in the manifest's order; the text belongs to the manifest.
   std::vector<std::string_view> names;
-  // Their numbers in the order of the names' bytes; empty: not sorted yet.
+  // Numbers of the parameters in the byte order of names; empty: not sorted
+  // yet.
   std::vector<uint32_t> by_name;
   // Whether all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;
   std::vector<PlannedParam> params;
   std::vector<ParamLayout> layouts;
-  std::vector<std::string> placement_axes;  // by rule; empty where none
+  std::vector<std::string> placement_axes;  // by rule; empty: no placement
   std::vector<ModeAttention> attention;
   bool has_weight_decay = false;
   PlanSummary summary;

@@ -1,6 +1,7 @@
-// What a reader of plans needs and no more: shapes, types, specs, placements.
-// Shard shapes and bytes follow from these, so they are not believed. A mode
-// that a parameter does not name has its common spec:
+// Reads of a plan only what the readers of plans need: shapes, dtypes, specs
+// and placements. Shard shapes and bytes follow from these, so the file's
+// numbers are not used. A mode that a parameter does not name has its common
+// spec:
 //
 //   "w": {"shape": [8, 4], "spec": [["fsdp", "dp"], null]}
 //     ->  groups {fsdp, dp} and {}, in every mode
@@ -221,7 +222,7 @@ bool ReadAxes(const JsonValue& axes, Mesh& mesh, Findings& findings) {
   return true;
 }
 
-// Several slices, and how many each axis is laid over, where a plan has them.
+// The number of slices, and how many of them each axis is spread over (`dcn`).
 bool ReadSlices(const JsonValue& value, Mesh& mesh, Findings& findings) {
   const auto slices = value.Find("slices");
   const auto dcn = value.Find("dcn");

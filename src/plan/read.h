@@ -1,5 +1,5 @@
-// A plan read back from its JSON (`shardc.plan/v1`): what other commands
-// need of it. Rules, sizes and attention specs are left in the file.
+// A plan read from its JSON (`shardc.plan/v1`): the members that other commands
+// need. Rules, sizes and attention specs are not read.
 #ifndef SHARDC_PLAN_READ_H_
 #define SHARDC_PLAN_READ_H_
 
@@ -28,7 +28,7 @@ struct ReadParam {
   std::string name;
   TensorType type;
   Spec spec;                                 // train's
-  std::vector<std::pair<Mode, Spec>> modes;  // only those that differ
+  std::vector<std::pair<Mode, Spec>> modes;  // only those with another spec
   std::optional<ReadPlacement> placement;
   Place place;  // of the name
 
@@ -39,24 +39,24 @@ struct ReadPlan {
   std::string fingerprint;
   Mesh mesh;  // names, sizes, types, devices, processes
   std::vector<Mode> modes;
-  std::vector<ReadParam> params;  // the file's order, names distinct
+  std::vector<ReadParam> params;  // in the file's order, with distinct names
 };
 
-// The form is judged here, not whether specs fit shapes. Findings: those of
-// reading a file and its JSON, schema, number, dtype, unknown-name (an axis
-// that the mesh lacks).
+// Both check the form of the file, and not whether specs fit shapes. Findings:
+// those of reading a file and its JSON, schema, number, dtype, unknown-name (an
+// axis that the mesh lacks).
 std::optional<ReadPlan> ReadPlanFile(const std::string& path,
                                      Findings& findings);
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
                                   Findings& findings);
 
-// A member that plans and shard indices cannot do without; nothing, and a
-// finding (schema), where it is missing or of another kind.
+// A required member of a plan or shard index. Nothing, and a finding (schema),
+// if it is missing or has another type.
 std::optional<JsonValue> RequiredMember(const JsonValue& object,
                                         std::string_view key, JsonKind kind,
                                         Findings& findings);
-// {"axes": [{"name", "size", "type"}], "devices": 64, "processes": 8}, as
-// both have it.
+// {"axes": [{"name", "size", "type"}], "devices": 64, "processes": 8}, which
+// plans and shard indices share.
 std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings);
 
 }  // namespace shardc

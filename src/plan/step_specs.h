@@ -1,4 +1,4 @@
-// The specs that a plan gives the parameters of a step's graph.
+// The plan's specs for the parameters of a step's graph.
 #ifndef SHARDC_PLAN_STEP_SPECS_H_
 #define SHARDC_PLAN_STEP_SPECS_H_
 
@@ -9,8 +9,8 @@
 
 namespace shardc {
 
-// By the graph's parameters, as stored. One that is stacked from several
-// tensors has the axis of their rule's `place` for its first dimension.
+// By parameter of the graph, as stored. A parameter that is stacked from
+// several tensors has the axis of their rule's `place` in its first dimension.
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
                             Mode mode);
 

@@ -1,12 +1,12 @@
-// A plan as shardc writes it has a parameter a line. Lines that are alike but
-// for the name are one class, and the plan with only the first line of each is
-// a plan as well, which the ordinary reader reads and judges:
+// A plan that shardc wrote has one parameter a line. Lines that are equal but
+// for the name are one class, and the plan with only the first line of each
+// class is a plan as well, which the ordinary reader reads and checks:
 //
 //   "a.0": {..1..},                     "a.0": {..1..},
 //   "a.1": {..1..},   two classes  ->   "b": {..2..}
 //   "b": {..2..}
 //
-// Any other text, and one with a mistake, is read as a whole.
+// Any other text, and a text with a mistake, is read parameter by parameter.
 #include "plan/view.h"
 
 #include <memory>
@@ -35,7 +35,7 @@ AxisGroup GroupOf(const JsonValue& entry) {
   return group;
 }
 
-// What is not as a plan has it is left out: nothing but pictures reads it.
+// Members of unexpected form are left out: only pictures read corrections.
 std::vector<PlanView::Correction> CorrectionsOf(const JsonValue& param) {
   std::vector<PlanView::Correction> out;
   const auto list = param.Find("corrections");
@@ -115,7 +115,8 @@ constexpr std::string_view kParamsLine = "\n  \"params\": {\n";
 constexpr std::string_view kNameIndent = "    \"";
 constexpr std::string_view kColon = "\": ";
 
-// The lines of `params`, told apart by what stands behind the names.
+// Reads the lines of `params` and sorts them into classes by the text after the
+// name.
 class PlainLines {
  public:
   explicit PlainLines(const SourceRef& source)
@@ -147,7 +148,7 @@ class PlainLines {
   }
 
  private:
-  // Where the next line begins. `more`: the line ends with a comma.
+  // Returns where the next line begins. `more`: the line ends with a comma.
   std::optional<size_t> ReadLine(size_t at, bool& more) {
     if (!text_.substr(at).starts_with(kNameIndent)) return std::nullopt;
     const size_t name = at + kNameIndent.size();
@@ -192,7 +193,7 @@ class PlainLines {
     return out;
   }
 
-  // Each of the lines was one parameter, and there are no others.
+  // Whether the lines were one parameter each, and there are no others.
   bool IsOfClasses(const ReadPlan& plan) const {
     if (plan.params.size() != first_.size()) return false;
     for (size_t i = 0; i < first_.size(); ++i) {

@@ -1,6 +1,6 @@
-// A plan read back with its rules and attention specs, and the same by
-// classes: parameters whose entries are one text are one class, so that a plan
-// of many layers is compared as fast as it is read.
+// A plan read with its rules and attention specs, by parameter (PlanView) or by
+// class (PlanTable): parameters with the same entry in the JSON are one class,
+// which makes a plan of many layers as fast to compare as to read.
 #ifndef SHARDC_PLAN_VIEW_H_
 #define SHARDC_PLAN_VIEW_H_
 
@@ -26,13 +26,13 @@ struct PlanView {
   };
   struct Correction {
     Mode mode = Mode::kTrain;
-    std::optional<int64_t> dim;  // nothing: the spec as a whole
+    std::optional<int64_t> dim;  // nothing: the spec of all dimensions
     AxisGroup from;
     std::string reason;
     bool operator==(const Correction&) const = default;
   };
   ReadPlan plan;
-  std::vector<std::string> rules;         // patterns
+  std::vector<std::string> rules;         // their patterns
   std::vector<std::string> rule_sources;  // `rules.yaml:12`; may be empty
   std::vector<int32_t> rule_of;           // by parameter; -1: none
   std::vector<std::vector<Correction>> corrections;  // by parameter
@@ -43,22 +43,23 @@ struct PlanView {
 std::optional<PlanView> ViewPlan(const JsonDocument& document,
                                  Findings& findings);
 
-// `classes` has one parameter of each class, the first of it.
+// `classes` has one parameter of each class, the first one in the file.
 struct PlanTable {
   PlanView classes;
-  std::vector<std::string_view> names;  // of all parameters, the file's order
-  std::vector<uint32_t> class_of;       // by parameter
-  SourceRef source;                     // what names may be views into
+  std::vector<std::string_view>
+      names;                       // of all parameters, in the file's order
+  std::vector<uint32_t> class_of;  // by parameter
+  SourceRef source;  // the plan's text, into which names may be views
 
   PlanTable() = default;
-  // Names may be views into the classes' own, which a copy would not hold.
+  // Not copied: names may be views into strings of `classes`.
   PlanTable(const PlanTable&) = delete;
   PlanTable& operator=(const PlanTable&) = delete;
   PlanTable(PlanTable&&) = default;
   PlanTable& operator=(PlanTable&&) = default;
 };
 
-// As ViewPlan, and the findings of JSON.
+// Findings as of ViewPlan, and those of parsing JSON.
 std::optional<PlanTable> ReadPlanTable(const SourceRef& source,
                                        Findings& findings);
 

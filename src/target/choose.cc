@@ -1,6 +1,6 @@
-// Of mesh, rules, manifest and model the request's own come first, then those
-// of the target: the one named, or the project's only one. A project is looked
-// for where a target or it is asked for, or no input is named at all.
+// Mesh, rules, manifest and model of the request win over those of the
+// project's target: the named target, or the only one. The project is read if
+// it or a target is named, or if no input is named at all.
 //
 // Example: `rules: [a.yaml]` in the project's only target and a request with a
 // mesh and a manifest: the project is not read, and rules are missing. With
@@ -33,7 +33,8 @@ std::string TargetNames(const Project& project) {
   return names;
 }
 
-// The target of that name, or the only one where none is named.
+// The target of that name; without a name, the only one. A finding if there is
+// none.
 const Target* FindTarget(const Project& project, const std::string& name,
                          Findings& findings) {
   for (const Target& known : project.targets) {
@@ -52,8 +53,8 @@ const Target* FindTarget(const Project& project, const std::string& name,
   return nullptr;
 }
 
-// What a project names is not written over either, though a command does not
-// read all of it. A baseline is left out, which a check replaces.
+// The inputs that a project names are protected from being overwritten even if
+// this command does not read them. A baseline is not: a check replaces it.
 void NoteInputs(const Project& project, Findings& findings) {
   for (const Target& target : project.targets) {
     for (const std::string& rules : target.rules) {
@@ -82,7 +83,8 @@ std::optional<Project> OpenProject(const TargetRequest& request,
   const auto here = std::filesystem::current_path(error);
   const auto path = FindProject(error ? "." : here.string());
   if (!path) return std::nullopt;
-  // Shown as the user would write it, not with this machine's folders.
+  // A path relative to the working directory, so that no message depends on
+  // this machine's folders.
   const std::string shown =
       std::filesystem::proximate(*path, here, error).string();
   return Read(error ? *path : shown, findings);

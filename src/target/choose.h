@@ -1,6 +1,5 @@
-// Room: target. What a user names — a project's target, rules and packs, a
-// mesh, a manifest, a model's config — found, read and put together, ready to
-// compile. Knows source, model, parse, importers, match, resolve and plan.
+// Room: target. Finds and reads what a user names (a project's target, rules
+// and packs, a mesh, a manifest, a model's config) and compiles it.
 //
 // The project file and its targets.
 #ifndef SHARDC_TARGET_CHOOSE_H_
@@ -16,10 +15,11 @@
 
 namespace shardc {
 
-// What is asked for. What is empty is as the project's target has it.
+// The inputs of a command line. An empty one is taken from the project's
+// target.
 struct TargetRequest {
-  std::string project;             // its file; empty: the nearest upwards
-  bool no_project = false;         // look for none
+  std::string project;             // project file; empty: the nearest upwards
+  bool no_project = false;         // read no project file
   std::string target;              // its name
   std::string mesh;                // a file, or axes such as `dp:2,tp:4`
   std::vector<std::string> rules;  // files, `builtin:PACK` or `auto`
@@ -31,18 +31,18 @@ struct TargetRequest {
   }
 };
 
-// The project asked for, or that which stands above the working directory;
-// nothing when there is none or none is wanted.
+// The named project, or the nearest one above the working directory; nothing if
+// there is none or `no_project` is set.
 std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings);
 
-// The target to work on: the request laid over the target it names, or over
-// the project's only target where it names no input.
+// The target to work on: the request's inputs, and for those it does not name
+// the target that it names, or the project's only target if it names no input.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
 
-// The targets of these names, as they stand; where none is given all of the
-// project, or the one that the request's inputs make.
+// The targets of these names. Without names: all targets of the project, or the
+// one that the request's inputs make.
 std::optional<std::vector<Target>> ChooseTargets(
     const TargetRequest& request, std::span<const std::string> names,
     Findings& findings);

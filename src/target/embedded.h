@@ -1,4 +1,4 @@
-// Files of this repository that are part of the library or the program.
+// Files of this repository that are embedded in the library or the program.
 #ifndef SHARDC_TARGET_EMBEDDED_H_
 #define SHARDC_TARGET_EMBEDDED_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc {
 
-// rules/, sorted by name. The build writes the table.
+// The files of rules/, sorted by name. The build writes the table.
 std::span<const EmbeddedFile> EmbeddedPacks();
 
 }  // namespace shardc

@@ -1,5 +1,4 @@
-// Manifests that were read before, for programs that read the same one again
-// and again.
+// A cache of manifests, for programs that read the same one repeatedly.
 #ifndef SHARDC_TARGET_MANIFEST_CACHE_H_
 #define SHARDC_TARGET_MANIFEST_CACHE_H_
 
@@ -14,7 +13,7 @@
 
 namespace shardc {
 
-// What changes when a file does.
+// Identifies one state of a file: any change of the file changes it.
 struct FileStamp {
   FileId file;
   int64_t size = -1;  // negative: there is no such regular file
@@ -25,10 +24,10 @@ struct FileStamp {
 };
 FileStamp StampOf(const std::string& path);
 
-// May be used by several threads.
+// Safe for use by several threads.
 class ManifestCache {
  public:
-  // That of this path, where the file is as it was.
+  // The manifest read from this path, if the file has not changed since.
   std::optional<Manifest> Find(const std::string& path,
                                const FileStamp& stamp) const;
   // `stamp` was taken before the file was read.

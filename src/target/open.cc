@@ -1,7 +1,7 @@
-// Packs are part of the library: `builtin:llama` takes the naming of the
-// manifest's separator, and `auto` the pack whose names the manifest has. A
-// rule's file is shown relative to the project, so that a plan does not depend
-// on where it was made.
+// Packs are embedded in the library. `builtin:llama` takes the naming (flax or
+// hf) of the manifest's separator, and `auto` takes the pack that knows the
+// names of the manifest. The path of a rules file is stored relative to the
+// project, so that a plan does not depend on where it was made.
 //
 // Example: rules `auto` with a manifest of `model.layers.0.self_attn...` and
 // `gate_proj` become builtin:llama/hf.
@@ -33,8 +33,8 @@ std::string Folder(const std::string& file) {
   return folder.empty() ? "." : folder.string();
 }
 
-// Names each rule's file as the plan shows it: relative to the project, else
-// to the folder of the first file given, wherever the program was started.
+// Sets each rule's file name as the plan prints it: relative to the project, or
+// without a project to the folder of the first file given.
 void NameSources(RuleSet& rules, const std::vector<std::string>& files,
                  const std::string& project_dir) {
   std::string base = project_dir;
@@ -55,14 +55,14 @@ void NameSources(RuleSet& rules, const std::vector<std::string>& files,
   }
 }
 
-// The full name of the pack that `auto` stands for.
+// The full name of the pack that `auto` selects; a finding if there is none.
 std::optional<std::string> PackForAuto(const Manifest* manifest,
                                        const std::string& model_type,
                                        Findings& findings) {
   auto pack =
       manifest == nullptr ? std::nullopt : PickPack(*manifest, model_type);
   if (!pack) {
-    // Of the two kinds of names, the one that the tree's separator speaks for.
+    // Suggests the naming that the separator of the tree indicates.
     const bool flax = manifest != nullptr && manifest->separator == '/';
     findings.Add(
         code::kUsage, RulesPlace("auto"), "no pack knows the manifest's names",
@@ -73,7 +73,7 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
   return pack;
 }
 
-// Whether every `builtin:` among the names is a pack.
+// Reports the first of the names that begins with `builtin:` and is no pack.
 bool PacksExist(const std::vector<std::string>& names, char separator,
                 Findings& findings) {
   for (const std::string& name : names) {
@@ -141,7 +141,7 @@ std::optional<Manifest> OpenManifest(const std::string& path,
     return std::nullopt;
   }
   ManifestOptions with_plain = options;
-  // Of these kinds the file is all that is read.
+  // Manifests of these kinds consist of one file.
   bool alone = false;
   with_plain.plain = [&](const SourceRef& source) {
     auto read = ReadPlainManifest(source);
@@ -240,7 +240,8 @@ std::optional<Opened> OpenTarget(const Target& target,
   if (!target.model.empty()) {
     out.model = ReadModelConfig(target.model, findings);
   }
-  // That no pack knows the names would follow from a wrong manifest.
+  // Without a manifest `auto` would report that no pack knows the names, which
+  // follows from the manifest's own error.
   std::vector<std::string> files = target.rules;
   if (!manifest) std::erase(files, "auto");
   std::optional<RuleSet> rules;

@@ -1,4 +1,4 @@
-// A target's mesh, manifest and rules, read; and all of it, compiled.
+// Reads a target's mesh, manifest and rules, and compiles all of it.
 //
 //   Findings findings;
 //   const auto target = ChooseTarget({.mesh = "dp:2,tp:4", ...}, findings);
@@ -26,45 +26,45 @@
 
 namespace shardc {
 
-// What lasts between readings of the same files; either may be null.
+// Texts and manifests that outlive one reading; either may be null.
 struct Held {
-  const FileTexts* texts = nullptr;  // stand in for what files hold
+  const FileTexts* texts = nullptr;  // replace the contents of files
   ManifestCache* manifests = nullptr;
 };
 
-// How a target is read, and what is said over its files.
+// Options of reading a target, which win over its files.
 struct OpenOptions {
-  std::optional<int64_t> devices;    // where an axis of the mesh is -1
-  std::optional<int64_t> processes;  // over the mesh's own
-  std::optional<Mesh> mesh;          // in place of the target's
+  std::optional<int64_t> devices;    // for an axis of size -1
+  std::optional<int64_t> processes;  // default: the mesh's own
+  std::optional<Mesh> mesh;          // replaces the target's
   ManifestOptions manifest;
   Policy policy;            // wins over files' and rules' own
-  std::vector<Mode> modes;  // empty: the target's, else all
+  std::vector<Mode> modes;  // empty: the target's, or all modes
   int threads = 0;          // 0: one per core
   Held held;
 };
 
-// Whether a mesh is named at all.
+// Whether the input names a mesh.
 bool IsNamed(const MeshInput& input);
 
-// What findings about the mesh name: its file, the place in the project file,
-// or the flag.
+// The source that findings about the mesh point to: its file, its place in the
+// project file, or the flag.
 SourceRef MeshSource(const MeshInput& mesh);
 
-// That no such input is named is a finding too.
+// Reads the mesh. A mesh that is not named is a finding.
 std::optional<Mesh> OpenMesh(const MeshInput& input,
                              std::optional<int64_t> devices, Findings& findings,
                              const FileTexts* texts = nullptr);
-// Sets the number of processes; a finding where they cannot share the devices.
+// Sets the number of processes; a finding if it does not divide the devices.
 bool SetProcesses(Mesh& mesh, int64_t processes, Findings& findings);
 std::optional<Manifest> OpenManifest(const std::string& path,
                                      const ManifestOptions& options,
                                      Findings& findings,
                                      ManifestCache* cache = nullptr);
-// Files, packs and `auto`, earlier ones winning. Their rules are named
-// relative to `project_dir`, or where that is empty to the first file's
-// folder. `manifest` may be null: packs then take flax names; so may `texts`,
-// which stand in for what files hold.
+// Reads files, packs and `auto`; earlier files win. The rules' files are named
+// relative to `project_dir`, or if that is empty to the folder of the first
+// file. `manifest` may be null: packs then take flax names. `texts` may be
+// null; they replace the contents of files.
 std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
                                  const std::string& project_dir,
                                  const Manifest* manifest,
@@ -72,17 +72,17 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
                                  Findings& findings,
                                  const FileTexts* texts = nullptr);
 
-// Bad patterns, which another room judges though they are part of a file.
+// Reports bad patterns, which the reader of rules files does not compile.
 void CheckPatterns(const RuleSet& rules, Findings& findings);
 
-// Whether a mesh, rules and a manifest are named; what is not is told in one
-// finding.
+// Whether a mesh, rules and a manifest are named; one finding lists those
+// missing.
 bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings);
 
-// Everything of a target, read. All files are read before anything is
-// refused, so that every error is told at once, save for what would follow
-// from a manifest that cannot be read.
+// A target's inputs, read. All files are read before the result is refused, so
+// that all errors are reported at once; only errors that would follow from an
+// unreadable manifest are not.
 struct Opened {
   Mesh mesh;
   RuleSet rules;

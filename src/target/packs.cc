@@ -1,6 +1,6 @@
-// Packs are files that the library carries, named FAMILY.NAMING; `auto` takes
-// the first family whose parts of names are all there and whose others are
-// not, and the naming from the separator:
+// Packs are embedded files named FAMILY.NAMING. `auto` selects the first family
+// of which the tree's names have all the parts in `has` and none of those in
+// `lacks`, and the naming by the separator:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"
@@ -17,9 +17,9 @@
 namespace shardc {
 namespace {
 
-// What a family's names hold: parts, or two that follow each other at the end
-// (`norm bias`). `model` is a word of the model's own name that must be there
-// too, `other` one that must not.
+// Parts of the names of a family, or two parts that end a name in a row
+// (`norm bias`). `model` is a word that the model's own name must contain,
+// `other` one that it must not.
 struct Kin {
   std::string_view family;
   std::array<std::string_view, 4> has;
@@ -28,7 +28,7 @@ struct Kin {
   std::string_view other = {};
 };
 
-// The first that fits is taken, so those with more parts stand first.
+// The first family that fits is selected, so those with more parts come first.
 constexpr std::array kKin = {
     Kin{"gpt_bigcode", {"c_attn", "wpe"}, {}, "bigcode"},
     Kin{"gpt2", {"c_attn", "wpe"}, {}, {}, "bigcode"},
@@ -52,7 +52,7 @@ constexpr std::array kKin = {
         {"self_attn", "experts", "gate", "gate_up_proj"},
         {"linear_attn"}},
     Kin{"phi3", {"self_attn", "gate_up_proj"}, {"experts"}},
-    // Gemma 1 has the same names as Llama: only its own name tells it.
+    // Gemma 1 has the same names as Llama, so the model's own name decides.
     Kin{"gemma",
         {"self_attn", "gate_proj", "pre_feedforward_layernorm"},
         {"experts"}},
@@ -83,7 +83,7 @@ constexpr std::array kKin = {
     Kin{"vit", {"cls_token", "patch_embeddings", "layernorm_before"}},
     Kin{"bert",
         {"word_embeddings", "token_type_embeddings", "self", "intermediate"}},
-    // Its words are its output head's too where they are tied.
+    // Tied embeddings are stored under the name of the output head.
     Kin{"bert", {"token_type_embeddings", "self", "intermediate", "lm_head"}},
     Kin{"distilbert", {"q_lin", "lin1", "sa_layer_norm"}},
     Kin{"dbrx", {"norm_attn_norm", "Wqkv", "experts"}},
@@ -97,7 +97,7 @@ constexpr std::array kKin = {
     Kin{"gptj", {"attn", "fc_in", "fc_out"}},
 };
 
-// All parts of a tree's names, and what the last two are.
+// All parts of the names of a tree, and the pairs of parts that end a name.
 class Parts {
  public:
   explicit Parts(const Manifest& manifest) {
@@ -118,7 +118,7 @@ class Parts {
   }
 
  private:
-  // What the name shares with the last one is known already.
+  // Parts that the name shares with the previous one have been added.
   void Add(std::string_view name, std::string_view last, char separator) {
     size_t at = 0;
     const size_t most = std::min(name.size(), last.size());

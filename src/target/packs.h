@@ -1,5 +1,5 @@
-// Rule packs inside the library: `builtin:llama`, `builtin:llama/flax`,
-// `auto`.
+// Rule packs that are embedded in the library: `builtin:llama`,
+// `builtin:llama/flax`.
 #ifndef SHARDC_TARGET_PACKS_H_
 #define SHARDC_TARGET_PACKS_H_
 
@@ -22,17 +22,17 @@ struct BuiltinPack {
 };
 
 std::vector<BuiltinPack> BuiltinPacks();  // sorted by name, then naming
-// What `--rules` takes besides files, sorted.
+// The values that `--rules` takes besides files, sorted.
 std::vector<std::string> PackNames();
 
-// The pack that `name` asks for, with or without `builtin:` before it. A
-// name without /flax or /hf takes the naming of `separator`: hf for '.',
-// else flax. Null when there is none.
+// The pack of that name, with or without `builtin:` before it. A name without
+// /flax or /hf takes the naming of `separator`: hf for '.', else flax. Null if
+// there is none.
 SourceRef FindPack(std::string_view name, char separator);
 
-// The full name of the pack that fits a manifest, for `auto`: by what its
-// names, its `model` and the configuration's model type (may be empty) say.
-// Nothing when no pack knows such names.
+// The full name of the pack for a manifest, for `auto`: selected by the names,
+// the `model` of the manifest and the configuration's model type (may be
+// empty). Nothing if no pack knows the names.
 std::optional<std::string> PickPack(const Manifest& manifest,
                                     std::string_view model_type);
 

@@ -1,5 +1,5 @@
-// A resolver where a mesh need not be given: without one, every axis that the
-// rules name exists with size 1, so that all of them show.
+// Without a mesh every axis that the rules name exists with size 1, so that no
+// axis is left out of a spec:
 //
 //   no mesh, [BATCH, [FSDP, SP], _]  ->  [["fsdp", "dp"], ["fsdp", "sp"], null]
 #include "target/resolver.h"
@@ -46,7 +46,7 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
     if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}};
     return target;
   }
-  // A project with several targets and none chosen is no help here.
+  // A project with several targets of which none is selected gives no inputs.
   Findings own;
   auto chosen = ChooseTarget(request, own);
   findings.NoteReadsOf(own);

@@ -1,4 +1,4 @@
-// A resolver for work that needs no manifest, and perhaps no mesh.
+// A resolver of specs, which needs no manifest and no mesh.
 #ifndef SHARDC_TARGET_RESOLVER_H_
 #define SHARDC_TARGET_RESOLVER_H_
 
@@ -14,20 +14,20 @@
 
 namespace shardc {
 
-// The target asked for, as far as there is one: a project with several targets
-// and none chosen gives an empty one.
+// The target of the request; an empty target if the project has several and
+// none is selected.
 std::optional<Target> ChooseForResolver(const TargetRequest& request,
                                         Findings& findings);
 
-// Rules and mesh of the target, either of which may be absent. Without a mesh
-// every axis that the axis rules name counts as present, so that nothing is
-// left out of a spec.
+// The resolver of a target's rules and mesh, either of which may be absent.
+// Without a mesh every axis that the axis rules name exists with size 1, so
+// that no axis is left out of a spec.
 struct OpenedResolver {
   Resolver resolver;
   bool has_mesh = false;
   Policy policy;  // the rules' own
 };
-// `texts` stand in for what files hold; may be null.
+// `texts` replace the contents of files; may be null.
 std::optional<OpenedResolver> OpenResolver(const Target& target,
                                            std::optional<int64_t> devices,
                                            Findings& findings,
