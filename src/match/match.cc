@@ -1,6 +1,6 @@
-// Patterns are checked and compiled one by one. RE2's memory limit is per
-// expression, so a list of many large ones is budgeted as a whole; how names
-// are matched against all of them at once is name_scan.cc's matter.
+// Patterns are checked and compiled one by one. RE2 limits the memory of a
+// single expression, so the total of a long list is limited here. name_scan.cc
+// matches names against all of them at once.
 #include "match/match.h"
 
 #include <re2/re2.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kPatternBytes = int64_t{8} << 20;
 constexpr int64_t kTotalInstructions = 2'000'000;
 constexpr size_t kMaxPatterns = 100'000;
-// RE2 takes time by the square of what it compiles where parts are optional.
+// RE2's compile time is quadratic in the length if parts are optional.
 constexpr size_t kMaxPatternBytes = 32'768;
 
 RE2::Options PatternOptions() {
@@ -32,10 +32,10 @@ RE2::Options PatternOptions() {
   return options;
 }
 
-// Whether `|` may stand outside all groups.
+// Whether the pattern may have a `|` outside all groups.
 bool MayBeAlternatives(std::string_view pattern) {
   if (pattern.find('|') == pattern.npos) return false;
-  // These may hold parentheses that are none.
+  // A class may contain parentheses, which are literal there.
   if (pattern.find('[') != pattern.npos) return true;
   int depth = 0;
   for (size_t at = 0; at < pattern.size(); ++at) {
@@ -52,7 +52,7 @@ bool IsWordCharacter(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-// What every match begins with, as far as the pattern says so in plain letters.
+// The literal text that every match begins with, or a prefix of it.
 //   mlp\.experts\.(\d+)  ->  mlp.experts.     ab*(c)  ->  a     (a)b  ->  none
 std::string LiteralBegin(std::string_view pattern) {
   std::string out;
@@ -234,8 +234,8 @@ std::optional<std::string_view> Regex::Group1(std::string_view text) const {
   };
   const std::string_view begin = state_->begin;
   bool any = begin.empty() && matches(0, RE2::UNANCHORED);
-  // The first place where a match begins is the match; RE2 searches thrice
-  // where it is not told one.
+  // The leftmost match begins at the first occurrence of the literal text at
+  // which the pattern matches. RE2 alone would search three times.
   for (size_t at = begin.empty() ? text.npos : text.find(begin);
        !any && at != text.npos; at = text.find(begin, at + 1)) {
     any = matches(at, RE2::ANCHOR_START);

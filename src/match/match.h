@@ -1,10 +1,16 @@
-// Room: match. Names x patterns to winners. Knows source and model; the only
-// room that sees RE2.
+// Room: match. Finds, for each parameter name, the rules whose patterns match
+// it, and the first of them, which wins. The only room that includes RE2.
 //
-// A name is scanned once for all rules, by an automaton of our own that reads
-// only what a name does not share with the one before. It finds the patterns
-// that RE2 finds; the least index wins. Costs O(name bytes), hardly dependent
-// on the number of rules. What it cannot do, or not within bounds, RE2 does.
+//   Matcher        compiles the patterns of a list of rules and matches names
+//   Automaton      (match/automaton) matches a name against all patterns at
+//   once Re2Finder      the same by RE2, for what the automaton does not
+//   support Sketch         the literal texts that a pattern stands for, for
+//   suggestions Prover         (match/proof) answers questions about all
+//   possible names
+//
+// The automaton scans a name once for all rules and skips the prefix that the
+// name shares with the previous one. It matches exactly what RE2 matches. The
+// cost is O(bytes of the names) and hardly depends on the number of rules.
 #ifndef SHARDC_MATCH_MATCH_H_
 #define SHARDC_MATCH_MATCH_H_
 
@@ -23,17 +29,18 @@ namespace shardc {
 struct Pattern {
   std::string_view text;
   Place place;           // of the text, for messages
-  char separator = '/';  // the one the pattern is written for
+  char separator = '/';  // that the pattern is written with
 };
 
-// Which patterns are found in each name. Many names, few sets: each set of
-// patterns stands once.
+// The patterns that match each name. Models have many names and few different
+// sets of matching patterns, so each set is stored once.
 struct Matches {
   static constexpr int32_t kNone = -1;
-  std::vector<int32_t> first;   // per name: least matching index, or kNone
-  std::vector<uint32_t> set;    // per name: its set, numbered as first met
-  std::vector<uint32_t> begin;  // per set + 1: range into `rules`
-  std::vector<uint32_t> rules;  // matching indices, ascending in a set
+  std::vector<int32_t> first;  // by name: the least matching index, or kNone
+  std::vector<uint32_t>
+      set;  // by name: its set, numbered in order of appearance
+  std::vector<uint32_t> begin;  // by set, and one more: range in `rules`
+  std::vector<uint32_t> rules;  // matching indices, ascending within a set
 
   std::span<const uint32_t> Of(size_t name) const {
     const size_t s = set[name];
@@ -41,7 +48,7 @@ struct Matches {
   }
 };
 
-// How names are matched; both give the same result.
+// The implementation; both give the same result.
 enum class Engine : uint8_t { kAutomaton, kRe2 };
 
 struct MatchOptions {
@@ -60,9 +67,9 @@ class Matcher {
   Matcher(Matcher&&) noexcept;
   Matcher& operator=(Matcher&&) noexcept;
 
-  // `separator` is the names' own (0: none); where a pattern is written for
-  // the other one, it is replaced in the names before matching. Any number
-  // of threads gives the same result.
+  // `separator` is that of the names (0: none). For a pattern that is written
+  // with the other one, it is replaced in the names before matching. The result
+  // does not depend on the number of threads.
   Matches Match(std::span<const std::string_view> names, char separator,
                 const MatchOptions& options = {}) const;
 
@@ -70,12 +77,13 @@ class Matcher {
   std::string_view text(size_t index) const;
   char separator(size_t index) const;
 
-  // Does pattern `index` match `name`, and where: the matched range.
+  // The range of `name` that pattern `index` matches, or nothing.
   std::optional<std::pair<size_t, size_t>> Find(size_t index,
                                                 std::string_view name,
                                                 char separator) const;
-  // The name that `rewrite` (\0..\9) makes of the match of pattern `index`,
-  // whole (the rewrite gives the entire name), in `name`'s own separator.
+  // The name that `rewrite` (\0..\9) makes of the match of pattern `index`. The
+  // rewrite gives the full name, in `name`'s own separator. Nothing if the
+  // pattern does not match or lacks a group.
   std::optional<std::string> Rewrite(size_t index, std::string_view name,
                                      char separator,
                                      std::string_view rewrite) const;

@@ -1,16 +1,17 @@
-// Names are cut into as many runs as there are threads. Each thread numbers
-// the sets of patterns that it finds; then the numbers are made one, by the
-// first name that has each, so that nothing depends on the threads:
+// Names are split into one run for each thread. Each thread numbers the sets of
+// matching patterns in its own order; then the sets are renumbered in the order
+// of the first name that has each, so that the result does not depend on
+// threads:
 //
 //   thread 0:  0 0 1   {0: attn; 1: attn, .*}
 //   thread 1:  0 1 1   {0: .*;   1: attn}
 //   together:  0 0 1 2 0 0
 //
-// Patterns outside of the automaton's subset are found by RE2 beside it, and
-// names it cannot take by RE2 alone. Otherwise the automaton is used for any
-// number of names: from scratch, one name of a model with 12, 100 and 1,000
-// rules takes it 0.05, 0.26 and 2.6 ms and RE2::Set 0.07, 0.8 and 6.9 ms, and
-// of more names it takes a third to an eighth.
+// Patterns that the automaton does not support are matched by RE2 as well, and
+// names that it does not support by RE2 alone. The automaton is faster for any
+// number of names: one name of a model with 12, 100 and 1,000 rules takes 0.05,
+// 0.26 and 2.6 ms (RE2::Set: 0.07, 0.8 and 6.9 ms, with building), and many
+// names take a third to an eighth of RE2::Set's time.
 #include "match/name_scan.h"
 
 #include <re2/re2.h>
@@ -25,15 +26,16 @@
 namespace shardc {
 namespace {
 
-// One name at a time costs too little to pay for a thread.
+// Fewer names than this for a thread cost less than starting it.
 constexpr size_t kNamesPerThread = 4096;
-// For the states of all threads, and the least for one.
+// Bytes for the states of all threads together, and the least for one thread.
 constexpr size_t kStateBytes = size_t{64} << 20;
 constexpr size_t kLeastStateBytes = size_t{4} << 20;
 
 struct Tables {
-  std::optional<Nfa> nfa;            // nothing: RE2 does it all
-  std::optional<Re2Finder> outside;  // patterns that the automaton leaves out
+  std::optional<Nfa> nfa;  // nothing: RE2 matches all patterns
+  std::optional<Re2Finder>
+      outside;  // patterns that the automaton does not support
 };
 
 Tables MakeTables(std::span<const CompiledPattern> patterns, char separator,
@@ -54,7 +56,7 @@ Tables MakeTables(std::span<const CompiledPattern> patterns, char separator,
   return tables;
 }
 
-// What one thread finds.
+// The matching of one thread's names.
 class Worker {
  public:
   Worker(const Tables& tables, const Re2Finder& all,
@@ -63,7 +65,7 @@ class Worker {
     if (tables.nfa) automaton_.emplace(*tables.nfa, sets_, limits);
   }
 
-  // The number, in sets(), of what is found in each name.
+  // By name, the number in sets() of the set of matching patterns.
   void Scan(std::span<const std::string_view> names, char separator,
             std::span<uint32_t> numbers) {
     for (size_t i = 0; i < names.size(); ++i) {
@@ -96,7 +98,7 @@ class Worker {
   std::vector<uint32_t> found_;
 };
 
-// From a worker's numbers to those of `sets`, which all workers share.
+// Maps a worker's set numbers to those of `sets`, which all workers share.
 void Renumber(const RuleSets& own, std::span<uint32_t> numbers,
               RuleSets& sets) {
   constexpr uint32_t kNew = UINT32_MAX;
@@ -121,7 +123,7 @@ Matches ScanNames(std::span<const CompiledPattern> patterns,
   const size_t run = (names.size() + count - 1) / count;
   AutomatonLimits limits;
   limits.bytes = std::max(kLeastStateBytes, kStateBytes / count);
-  std::deque<Worker> workers;  // they point into themselves
+  std::deque<Worker> workers;  // a deque: workers hold pointers into themselves
   for (size_t w = 0; w < count; ++w) {
     workers.emplace_back(tables, all, limits);
   }

@@ -1,4 +1,4 @@
-// Many names against all patterns, by the automaton or by RE2.
+// Matches many names against all patterns, by the automaton or by RE2.
 #ifndef SHARDC_MATCH_NAME_SCAN_H_
 #define SHARDC_MATCH_NAME_SCAN_H_
 
@@ -10,7 +10,7 @@
 
 namespace shardc {
 
-// `all` finds every one of `patterns`.
+// `all` must be made of all `patterns`.
 Matches ScanNames(std::span<const CompiledPattern> patterns,
                   const Re2Finder& all, std::span<const std::string_view> names,
                   char separator, const MatchOptions& options);

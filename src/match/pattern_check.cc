@@ -1,11 +1,11 @@
-// RE2 names the fault and the text that it stumbled over, not what to write
-// instead. The spelling is looked up among what Python's `re` has and RE2 has
-// not, longest first, and the fault points at it:
+// RE2 reports the error and the text where it occurs, but no rewrite. The
+// spelling is looked up in a table of what Python's `re` supports and RE2 does
+// not, longest first, and the finding points at it:
 //
 //   `a(?=/b)`  ->  look-ahead is not part of RE2 at position 2 (`(?=`),
 //                  help: `a(?=/b)` becomes `a/b`
 //
-// What is not in the table keeps RE2's own words.
+// Other errors keep RE2's own message.
 #include "match/pattern_check.h"
 
 #include <re2/re2.h>
@@ -26,7 +26,7 @@ struct Lacking {
   std::string_view help;
 };
 
-// What Python's `re` offers and RE2 leaves out, longest spelling first.
+// What Python's `re` supports and RE2 does not, longest spelling first.
 constexpr std::array kLacking = {
     Lacking{"(?<=", "look-behind is not part of RE2",
             "write the text before as part of the pattern: `(?<=a/)b` becomes "
@@ -79,8 +79,8 @@ std::string_view EscapeHelp(char letter) {
 
 Place Inside(const Place& place, std::string_view pattern, size_t begin,
              size_t end) {
-  // Escapes make the written text longer than the pattern; then the whole
-  // text is the best that can be pointed at.
+  // If the file escapes characters of the pattern, offsets differ; then the
+  // finding points at the full text.
   if (!place.HasPosition() || place.source == nullptr) return place;
   const std::string_view written = place.source->text();
   if (place.end <= written.size() && place.begin < place.end) {
@@ -94,8 +94,8 @@ Place Inside(const Place& place, std::string_view pattern, size_t begin,
   return place;
 }
 
-// RE2 names `{1001}` and the `{1000}` of `(.{1000}){1000}` alike: the first
-// is no repetition at all, the second is one of many that are too many.
+// RE2 reports `{1001}` and the `{1000}` of `(.{1000}){1000}` in the same way:
+// the first is no valid repetition, the second is valid but too large in total.
 bool IsBadRepetition(std::string_view argument) {
   std::vector<int> numbers;
   for (size_t at = 0; at < argument.size();) {

@@ -1,5 +1,5 @@
-// Why a pattern cannot be used, in words that help: RE2's reason, the place
-// in the pattern, and a rewrite for what Python's `re` has and RE2 lacks.
+// Why RE2 refuses a pattern: RE2's reason, the position in the pattern, and a
+// rewrite for what Python's `re` supports and RE2 does not.
 #ifndef SHARDC_MATCH_PATTERN_CHECK_H_
 #define SHARDC_MATCH_PATTERN_CHECK_H_
 
@@ -23,12 +23,13 @@ struct PatternFault {
   size_t end = 0;
 };
 
-// For a pattern that RE2 refused with `error` about the text `argument`.
+// Explains the refusal of a pattern by RE2 with `error` about the text
+// `argument`.
 PatternFault ExplainFault(std::string_view pattern, std::string_view error,
                           std::string_view argument);
 
-// Whether `re`, made of `pattern`, can be used; if not, a finding at the
-// fault's place inside the pattern.
+// Whether `re`, compiled from `pattern`, can be used; if not, a finding at the
+// position inside the pattern.
 bool CheckPattern(const re2::RE2& re, const Pattern& pattern,
                   Findings& findings);
 

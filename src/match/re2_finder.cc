@@ -1,10 +1,9 @@
 // One RE2::Set per separator holds all patterns written for it. A set scan
 // reports every pattern found in the name in one pass over its bytes, in no
 // order.
-//
-// Two traps of RE2::Set, both closed here: with too little memory Match()
-// says "nothing matched" (ErrorInfo tells it apart), and Compile() may fail;
-// then patterns are tried one by one.
+// Two properties of RE2::Set are handled here: with too little memory Match()
+// returns false as if nothing matched (only ErrorInfo shows the difference),
+// and Compile() may fail. In both cases patterns are matched one by one.
 #include "match/re2_finder.h"
 
 #include <re2/re2.h>
@@ -34,7 +33,7 @@ class Group {
 
  private:
   char separator_;
-  std::unique_ptr<RE2::Set> set_;  // null: none could be made
+  std::unique_ptr<RE2::Set> set_;  // null: the set did not compile
   std::vector<uint32_t> numbers_;  // by index in the set
   std::vector<std::shared_ptr<const RE2>> patterns_;
 };

@@ -1,4 +1,4 @@
-// All patterns found in a name, by RE2.
+// Finds the patterns that match a name by RE2.
 #ifndef SHARDC_MATCH_RE2_FINDER_H_
 #define SHARDC_MATCH_RE2_FINDER_H_
 
@@ -15,22 +15,22 @@ class RE2;
 
 namespace shardc {
 
-// A pattern that compiled, and the separator it is written for.
+// A compiled pattern, and the separator that it is written with.
 struct CompiledPattern {
   std::shared_ptr<const re2::RE2> re;
   char separator = 0;
 };
 
-// `name` as a pattern written for `wanted` reads it; a copy goes to
-// `scratch`. `separator` is the name's own; 0 is none.
+// `name` with its own `separator` (0: none) replaced by `wanted`. A copy, if
+// one is needed, goes to `scratch`.
 std::string_view Convert(std::string_view name, char separator, char wanted,
                          std::string& scratch);
 
 class Re2Finder {
  public:
-  // For those of `patterns` that `numbers` has. Cheap: what they become
-  // together is made when a name first asks. Never fails: what cannot be
-  // compiled together is tried one by one.
+  // Finds those of `patterns` that are in `numbers`. Cheap to make: the
+  // patterns are compiled together when the first name is matched. Never fails:
+  // patterns that cannot be compiled together are matched one by one.
   Re2Finder(std::span<const CompiledPattern> patterns,
             std::span<const uint32_t> numbers);
   ~Re2Finder();
@@ -41,8 +41,8 @@ class Re2Finder {
     std::string text;
     std::vector<int> hits;
   };
-  // Adds their numbers to `out`, in no order. Any number of threads may, each
-  // with its own scratch memory.
+  // Appends the numbers of the matching patterns to `out`, in no order. Several
+  // threads may call it, each with its own scratch memory.
   void Find(std::string_view name, char separator, Scratch& scratch,
             std::vector<uint32_t>& out) const;
 

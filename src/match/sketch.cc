@@ -1,5 +1,6 @@
-// `layers\.\d+\.(up|gate)` is the two texts `layers.?.up` and `layers.?.gate`,
-// where ? is the wild mark: groups multiply the texts out, up to a limit.
+// `layers\.\d+\.(up|gate)` stands for the two texts `layers.?.up` and
+// `layers.?.gate`, where ? is the wild mark: groups multiply the texts, up to a
+// limit.
 #include "match/sketch.h"
 
 #include <algorithm>
@@ -10,11 +11,11 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// Recursive descent over the part of RE2's syntax that sharding rules use.
-// What it does not know becomes wild, so a sketch is never too narrow.
-class Reader {
+// Parses the part of RE2's syntax that sharding rules use by recursive descent.
+// Anything else becomes wild, so a sketch never excludes a name that matches.
+class SketchParser {
  public:
-  explicit Reader(std::string_view pattern) : text_(pattern) {}
+  explicit SketchParser(std::string_view pattern) : text_(pattern) {}
 
   Sketch Run() {
     Sketch out;
@@ -183,10 +184,12 @@ class Reader {
 
 }  // namespace
 
-Sketch SketchOf(std::string_view pattern) { return Reader(pattern).Run(); }
+Sketch SketchOf(std::string_view pattern) {
+  return SketchParser(pattern).Run();
+}
 
-// Wildcards by the usual two-pointer walk: linear for one wild mark,
-// quadratic at worst, over segments of a few dozen bytes.
+// Matches wildcards by two pointers: linear for one wild mark, quadratic in the
+// worst case, over parts of a few dozen bytes.
 bool SketchFits(std::string_view text, std::string_view word) {
   size_t t = 0;
   size_t w = 0;

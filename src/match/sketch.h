@@ -1,6 +1,6 @@
-// A pattern as the list of texts it was written for: `mlp/(a|b)/kernel$` is
-// `mlp/a/kernel` and `mlp/b/kernel`. Who looks for
-// the rule intended for a name compares these; they never decide what matches.
+// A pattern as the list of texts that it stands for: `mlp/(a|b)/kernel$` stands
+// for `mlp/a/kernel` and `mlp/b/kernel`. Suggestions compare these with a name
+// that no rule matches; they never decide what matches.
 #ifndef SHARDC_MATCH_SKETCH_H_
 #define SHARDC_MATCH_SKETCH_H_
 
@@ -11,11 +11,11 @@
 namespace shardc {
 
 struct Sketch {
-  static constexpr char kWild = '\x01';     // any text, also none
+  static constexpr char kWild = '\x01';     // any text, or none
   static constexpr char kAnyChar = '\x02';  // an unescaped dot
   static constexpr size_t kLimit = 64;      // alternatives kept
 
-  // With wild marks in place of what is not literal.
+  // With kWild or kAnyChar in place of what is not literal.
   std::vector<std::string> texts;
   bool complete = true;       // false: more alternatives than the limit
   bool begin_anchor = false;  // `^` at the start of the pattern
@@ -25,11 +25,11 @@ struct Sketch {
 
 Sketch SketchOf(std::string_view pattern);
 
-// Does `text` (with wild marks) fit the whole of `word`?
+// Whether `text` (with wild marks) matches all of `word`.
 bool SketchFits(std::string_view text, std::string_view word);
 
-// A sketch text cut at a separator. Unescaped dots count as the separator
-// where it is a dot.
+// A sketch text split at a separator. Unescaped dots count as the separator if
+// it is a dot.
 std::vector<std::string> SketchSegments(std::string_view text, char separator);
 
 }  // namespace shardc

@@ -1,10 +1,11 @@
-// The paths of the parameters that anchored patterns win go into a table,
-// without a leading `params/`. A name is a state when what stands behind one
-// of its separators, with or without its last part, is in the table:
+// The paths of the parameters that anchored patterns win are stored in a table,
+// without a leading `params/`. A name is a state if the table has the text
+// after one of its separators, with or without the last part:
 //
 //   `^params/dense` wins params/dense/kernel, whose path is dense/kernel
 //   opt_state/0/mu/dense/kernel      ends in it; the pattern misses it
-//   opt_state/0/mu/dense/kernel/row  ends in it but for the last part: too
+//   opt_state/0/mu/dense/kernel/row  ends in it without the last part: a state
+//   too
 #include "match/state_names.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::string_view kParams = "params";
 
-// A parameter's path below the collection that holds it.
+// A parameter's path inside the collection that contains it.
 std::string_view Core(std::string_view name, char separator) {
   while (name.size() > kParams.size() && name.starts_with(kParams) &&
          name[kParams.size()] == separator) {
@@ -27,7 +28,7 @@ std::string_view Core(std::string_view name, char separator) {
 
 using Cores = std::unordered_map<std::string_view, uint32_t>;
 
-// The parameter whose path stands at the end of `text`, behind other parts.
+// The parameter whose path is a suffix of `text` after at least one other part.
 std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
                                  char separator) {
   for (size_t at = text.find(separator); at != std::string_view::npos;
@@ -38,7 +39,7 @@ std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
   return std::nullopt;
 }
 
-// What `(`, `(?:`, `(?P<n>` and `(?i)` leave of a pattern's beginning.
+// The pattern without a leading `(`, `(?:`, `(?P<n>` or `(?i)`.
 std::string_view PastOpening(std::string_view pattern) {
   while (pattern.starts_with('(')) {
     size_t length = 1;

@@ -1,6 +1,6 @@
-// Training states: trees that hold, beside the parameters, copies of their
-// paths under other prefixes (optax moments: `opt_state/0/mu/PATH`). A
-// pattern searched anywhere finds those, too; one that is anchored at the
+// Training states: trees that hold the parameters and copies of their paths
+// under other prefixes (optax moments: `opt_state/0/mu/PATH`). A pattern that
+// is searched anywhere in a name matches the copies too; one anchored at the
 // start does not.
 #ifndef SHARDC_MATCH_STATE_NAMES_H_
 #define SHARDC_MATCH_STATE_NAMES_H_
@@ -14,16 +14,16 @@
 
 namespace shardc {
 
-// The pattern can only be found at the start of a name: `^`, `\A`, also
-// inside a leading group. Textual; an alternation at the top level is not
-// anchored.
+// Whether the pattern can match only at the start of a name: `^` or `\A`, also
+// inside a leading group. Judged by the text; an alternation at the top level
+// counts as not anchored.
 bool IsAnchoredAtStart(std::string_view pattern);
 
-// A state whose parameter's rule does not find it. All are indices.
+// A state that the rule of its parameter does not match. All are indices.
 struct MissedState {
-  uint32_t pattern = 0;    // wins the parameter, anchored at the start
+  uint32_t pattern = 0;    // wins the parameter; anchored at the start
   uint32_t parameter = 0;  // a name
-  uint32_t state = 0;      // the name that embeds it
+  uint32_t state = 0;      // the name that ends in the parameter's path
   bool operator==(const MissedState&) const = default;
 };
 

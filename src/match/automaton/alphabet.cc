@@ -1,7 +1,7 @@
-// The line of code points is cut wherever a set begins or ends; then each set
-// splits the symbols that it holds only in part. With [a-z], [aeiou] and `.`:
+// Code points are divided wherever a set begins or ends. Then each set splits
+// the symbols that it contains only in part. With [a-z], [aeiou] and `.`:
 //
-//   cuts     ... \n | ... a | b c d | e | f ...
+//   bounds   ... \n | ... a | b c d | e | f ...
 //   symbols  vowels, other letters, newline, the rest
 #include "match/automaton/alphabet.h"
 
@@ -69,7 +69,7 @@ Alphabet::Alphabet(std::span<const CharSet> sets, unsigned assertions) {
   for (const CharSet& set : sets) refine(set);
   for (const CharSet& set : extra) refine(set);
 
-  // A symbol that was split whole is used no more; number the rest anew.
+  // A symbol all of whose parts were split off is empty: renumber the others.
   std::unordered_map<uint32_t, uint32_t> number;
   for (Stretch& stretch : stretches_) {
     const auto next = static_cast<uint32_t>(number.size());

@@ -1,6 +1,6 @@
-// Code points that no pattern of a list tells apart are one symbol: rules
-// about `layers/\d+/attn` need some fifteen, and automata are tables over
-// symbols.
+// Symbols: classes of code points that all patterns of a list treat in the same
+// way. Rules about `layers/\d+/attn` need some fifteen symbols, which keeps the
+// tables of the automata small.
 #ifndef SHARDC_MATCH_AUTOMATON_ALPHABET_H_
 #define SHARDC_MATCH_AUTOMATON_ALPHABET_H_
 
@@ -13,11 +13,12 @@
 
 namespace shardc {
 
-// What assertions look at: what stands before and behind a place.
+// The kinds of character on either side of a position, on which assertions
+// depend.
 enum class Beside : uint8_t { kEdge, kWord, kNewline, kOther };
 
-// Assertion bits that hold between the two; kEdge is the text's beginning or
-// end.
+// The assertions, as bits, that hold between two characters of these kinds;
+// kEdge is the beginning or end of the text.
 unsigned HoldingBetween(Beside before, Beside next);
 
 class Alphabet {
@@ -28,10 +29,10 @@ class Alphabet {
 
   uint32_t symbols() const { return static_cast<uint32_t>(kinds_.size()); }
   uint32_t SymbolOf(uint32_t point) const;
-  // Below 0x80; for scanning.
+  // Of code points below 0x80.
   const std::array<uint32_t, 128>& ascii() const { return ascii_; }
   Beside KindOf(uint32_t symbol) const { return kinds_[symbol]; }
-  // Is `symbol` in the set number `set` of those given?
+  // Whether `symbol` is in set number `set` of the constructor's sets.
   bool Holds(uint32_t set, uint32_t symbol) const {
     return holds_[set * kinds_.size() + symbol] != 0;
   }

@@ -1,17 +1,17 @@
-// Names that share a prefix share states, so the scan keeps the states along
-// the last name and begins where the next one differs:
+// Names with a common prefix pass through the same states. The states along the
+// last name are kept, and matching begins where the next name differs:
 //
 //   model/layers/10/attn/q_proj/kernel
 //   model/layers/10/attn/k_proj/kernel   reads `k_proj/kernel` only
 //
-// Where a state expects the very byte that comes, the next state is the one
-// numbered next, and eight such steps are one comparison: `_proj/kernel` of
-// the first name has made the states 25 to 37, so from 25 on the second name
-// is compared with the bytes that these states expect. Elsewhere a step is
-// one look into the table.
+// If a state expects exactly the byte that comes, the next state is the next
+// number, and eight such steps are one comparison of eight bytes:
+// `_proj/kernel` of the first name has built the states 25 to 37, so from state
+// 25 on the second name is compared with the bytes that these states expect.
+// Any other step is one lookup in the table.
 //
-// What RE2 would find is found, always: names and patterns for which that is
-// in doubt are left to it. tests/match/differential_test.cc compares both.
+// The result is always RE2's: names and patterns for which that is in doubt are
+// left to RE2. tests/match/differential_test.cc compares both.
 #include "match/automaton/automaton.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ uint64_t Load(const void* from) {
   return word;
 }
 
-// Bytes before the first that is not zero.
+// Number of bytes before the first byte that is not zero.
 size_t ZeroBytes(uint64_t word) {
   if constexpr (std::endian::native == std::endian::little) {
     return static_cast<size_t>(std::countr_zero(word)) / 8;
@@ -49,7 +49,7 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return at;
 }
 
-// How many bytes from `at` on are as expected, where kNone never is.
+// Number of bytes from `at` on that are as expected; kNone is never equal.
 size_t AsExpected(std::string_view name, size_t at, const uint8_t* expected) {
   constexpr uint64_t kNones = 0x8080808080808080u;
   static_assert(StateTable::kNone == 0x80 && StateTable::kPadding >= kWord);
@@ -77,13 +77,13 @@ Automaton::Automaton(const Nfa& nfa, RuleSets& sets,
                      const AutomatonLimits& limits)
     : nfa_(nfa),
       limits_(limits),
-      // RE2 looks for `\B` between the bytes of a code point, too.
+      // RE2 tests `\B` between the bytes of one code point, too.
       ascii_only_(nfa.Uses(kNoWordEdge)),
       table_(nfa, sets, limits) {
   Begin();
 }
 
-// As if the last name had been empty.
+// Resets to the state before the first byte, as after an empty name.
 void Automaton::Begin() {
   const State start = table_.Start();
   settled_ = start < 0;
@@ -94,10 +94,10 @@ void Automaton::Begin() {
   forgotten_ = table_.forgotten();
 }
 
-// How many bytes of `name` the states of the last one stand for.
+// Number of bytes of `name` whose states are those of the last name.
 size_t Automaton::Shared(std::string_view name) const {
   size_t at = std::min(CommonPrefix(last_, name), read_);
-  // Not into a code point: it has one state, before its first byte.
+  // Not inside a code point: it has a state before its first byte only.
   const auto inside = [&](std::string_view text) {
     return at < text.size() && IsContinuation(text[at]);
   };
@@ -105,8 +105,8 @@ size_t Automaton::Shared(std::string_view name) const {
   return at;
 }
 
-// Over the code point at `at`, where the byte alone does not tell. kNotMade
-// where RE2 has to say.
+// The state after the code point at `at`, if its first byte alone does not
+// decide it. kNotMade if RE2 has to match the name.
 StateTable::State Automaton::StepOver(State from, std::string_view name,
                                       size_t at, size_t& length) {
   const CodePoint point = DecodeUtf8(name, at);
@@ -121,8 +121,8 @@ StateTable::State Automaton::StepOver(State from, std::string_view name,
   return made;
 }
 
-// From `at`, which the last name shares, to the end, or to where nothing
-// matters any more.
+// Steps from `at`, up to which the last name is equal, to the end or to where
+// nothing can change the result.
 bool Automaton::Scan(std::string_view name, size_t at) {
   while (stretches_.back().at > at) stretches_.pop_back();
   const Stretch& shared = stretches_.back();

@@ -1,7 +1,7 @@
-// Room: match/automaton. Patterns to automata of our own, and names through
-// them. Knows source; has no opinion on rules, separators' origin or RE2.
+// Room: match/automaton. Compiles patterns to automata and matches names with
+// them. Knows nothing of rules or RE2.
 //
-// Here: the scan of names by one automaton over all patterns.
+// This file: matching names against all patterns by one automaton.
 #ifndef SHARDC_MATCH_AUTOMATON_AUTOMATON_H_
 #define SHARDC_MATCH_AUTOMATON_AUTOMATON_H_
 
@@ -17,26 +17,27 @@
 
 namespace shardc {
 
-// For one thread. A scan begins behind what a name shares with the one
-// before, so names are best given in an order that keeps prefixes together.
+// For one thread. The prefix that a name shares with the previous one is not
+// read again, so names should be given in an order that keeps prefixes
+// together.
 class Automaton {
  public:
   // `nfa` and `sets` outlive it.
   Automaton(const Nfa& nfa, RuleSets& sets, const AutomatonLimits& limits = {});
 
-  // The number in `sets` of the patterns found in `name`, which must live
-  // until the next call. Nothing where RE2 has to say: the name is not UTF-8
-  // or the limits are reached.
+  // The number in `sets` of the patterns that match `name`, which must be valid
+  // until the next call. Nothing if RE2 has to match the name: it is not UTF-8
+  // or a limit is reached.
   std::optional<uint32_t> Find(std::string_view name);
 
-  size_t states() const { return table_.size(); }  // held now
+  size_t states() const { return table_.size(); }  // in memory now
   bool given_up() const { return given_up_; }
 
  private:
   using State = StateTable::State;
 
-  // From byte `at` of the last name on, the states are `state`, `state` + 1
-  // and so on, up to the next stretch.
+  // From byte `at` of the last name on, the states are `state`, `state` + 1 and
+  // so on, up to the next stretch.
   struct Stretch {
     size_t at = 0;
     State state = 0;
@@ -54,12 +55,12 @@ class Automaton {
 
   std::string_view last_;
   std::vector<Stretch> stretches_;
-  size_t read_ = 0;       // so far they hold
-  State state_ = 0;       // there
-  bool settled_ = false;  // and nothing behind matters
+  size_t read_ = 0;       // bytes of the last name whose states are known
+  State state_ = 0;       // the state after them
+  bool settled_ = false;  // the rest of the name cannot change the result
   uint32_t forgotten_ = 0;
 
-  int64_t bytes_ = 0;  // of names
+  int64_t bytes_ = 0;  // bytes of all names
   bool given_up_ = false;
 };
 

@@ -13,7 +13,7 @@ constexpr uint32_t kKelvinSign = 0x212A;
 constexpr uint32_t kLongS = 0x017F;
 constexpr uint32_t kCaseBit = 0x20;
 
-// The part of `range` within [low, high], in the other case.
+// The part of `range` within [low, high], with its case changed.
 void AddOtherCase(CodeRange range, CodeRange letters,
                   std::vector<CodeRange>& out) {
   const uint32_t low = std::max(range.low, letters.low);

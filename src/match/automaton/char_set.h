@@ -12,19 +12,20 @@ namespace shardc {
 
 struct CodeRange {
   uint32_t low = 0;
-  uint32_t high = 0;  // included
+  uint32_t high = 0;  // inclusive
   auto operator<=>(const CodeRange&) const = default;
 };
 
-// Ascending ranges that neither overlap nor touch, once canonical.
+// Canonical sets: ascending ranges that neither overlap nor touch.
 using CharSet = std::vector<CodeRange>;
 
 CharSet Canonical(std::vector<CodeRange> ranges);
 CharSet Complement(const CharSet& set);
 bool Contains(const CharSet& set, uint32_t point);
 
-// A range with what ignoring case adds, as RE2 folds: `k` brings the Kelvin
-// sign and `s` the long s. False above ASCII, where tables would be needed.
+// Appends a range and the characters that are equal to it if case is ignored,
+// as in RE2: `k` adds the Kelvin sign and `s` the long s. False for ranges
+// above ASCII, which would need Unicode tables.
 bool AddFolded(CodeRange range, std::vector<CodeRange>& out);
 
 }  // namespace shardc

@@ -1,14 +1,14 @@
-// Thompson's construction, backwards: each part is built knowing the node
-// behind it. `ab*$` becomes
+// Thompson's construction, from the end: each part is built with the node that
+// follows it. `ab*$` becomes
 //
 //   0 found   1 assert $ -> 0   2 fork -> 3, 1   3 set b -> 2   4 set a -> 2
 //
-// A search for it is in no node at first, and in {1, 3} behind every `a`,
-// since a search may begin at any place. That beginning is not kept in the
-// sets: `begun` says where it leads by each symbol.
+// A search for it has no nodes at first, and the nodes {1, 3} after every `a`,
+// since a match may begin at any position. That beginning is not kept in the
+// sets of nodes: `begun` has the nodes after the first symbol.
 //
-// A hundred rules for `layers/\d+/` would be in a hundred places of it at
-// once, so patterns share the nodes of a common beginning.
+// A hundred rules for `layers/\d+/` would have a hundred nodes at each position
+// of it, so patterns share the nodes of a common prefix.
 #include "match/automaton/nfa.h"
 
 #include <algorithm>
@@ -23,15 +23,15 @@ namespace {
 
 using Kind = Nfa::Node::Kind;
 
-// A pattern above this, or what is above the sums, is left to RE2.
+// A pattern above the first limit, or beyond the totals, is left to RE2.
 constexpr int64_t kPatternNodes = 5'000;
 constexpr int64_t kAllNodes = 400'000;
 constexpr size_t kAllBegun = 4'000'000;
 constexpr size_t kMostSymbols = 250;
 constexpr size_t kMostSets = 5'000;
-// Branchings of common beginnings within one another.
+// Depth of nested branchings after common prefixes.
 constexpr size_t kDeepestShared = 200;
-// Of the parts that may follow a beginning and are no literal code point.
+// Number of different parts, other than literal code points, after a prefix.
 constexpr size_t kMostOtherParts = 16;
 
 class Builder {
@@ -77,17 +77,17 @@ class Builder {
 
   char separator_;
   Prefixes prefixes_;
-  char wanted_ = 0;       // separator of the pattern at hand
-  uint32_t pattern_ = 0;  // whose nodes are placed
+  char wanted_ = 0;       // the separator of the current pattern
+  uint32_t pattern_ = 0;  // the pattern whose nodes are being built
   Nfa nfa_;
-  std::vector<PatternTree> trees_;  // by pattern: sequences
+  std::vector<PatternTree> trees_;  // by pattern: a sequence
   std::vector<CharSet> sets_;
   std::map<CharSet, uint32_t> set_numbers_;
   std::array<std::optional<uint32_t>, 128> points_;  // numbers of their sets
 };
 
 uint32_t Builder::SetNumber(CharSet set) {
-  // The names' separator stands for the pattern's.
+  // The separator of the names is read as that of the pattern.
   if (separator_ != 0 && wanted_ != 0 && separator_ != wanted_) {
     const auto own = static_cast<unsigned char>(separator_);
     const bool holds = Contains(set, static_cast<unsigned char>(wanted_));
@@ -104,7 +104,7 @@ uint32_t Builder::SetNumber(CharSet set) {
   return at->second;
 }
 
-// Most of a pattern is literal, so that goes without a set.
+// Most parts of a pattern are literal and need no set.
 uint32_t Builder::PointNumber(uint32_t point) {
   const auto own = static_cast<unsigned char>(separator_);
   const auto wanted = static_cast<unsigned char>(wanted_);
@@ -115,7 +115,7 @@ uint32_t Builder::PointNumber(uint32_t point) {
   return *points_[point];
 }
 
-// The node from which `tree` leads to `next`.
+// Builds `tree` so that it leads to `next`, and returns its first node.
 uint32_t Builder::Place(const PatternTree& tree, uint32_t next) {
   Nfa::Node node;
   node.next = next;
@@ -180,7 +180,7 @@ uint32_t Builder::PlaceRest(const Rest& rest) {
   return next;
 }
 
-// How many parts all of `rests` begin with.
+// The number of parts that all of `rests` begin with.
 size_t Builder::CommonParts(const Rests& rests) {
   const Rest& first = rests[0];
   size_t common = first.parts.size();
@@ -193,8 +193,8 @@ size_t Builder::CommonParts(const Rests& rests) {
   return common;
 }
 
-// The node from which the parts that `rests` have in common, at least one,
-// lead to what follows them.
+// Builds the parts that all of `rests` begin with, at least one, and what
+// follows them, and returns the first node.
 uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   const std::span<const PatternTree> parts =
       rests[0].parts.first(CommonParts(rests));
@@ -215,7 +215,8 @@ uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   return next;
 }
 
-// Where each of `rests` begins, those with the same first part together.
+// The first nodes of `rests`, built together for those with the same first
+// part.
 void Builder::PlaceAll(const Rests& rests, size_t depth,
                        std::vector<uint32_t>& entries) {
   std::map<std::pair<char, uint32_t>, Rests> points;
@@ -250,7 +251,7 @@ void Builder::PlaceAll(const Rests& rests, size_t depth,
   for (Rests& same : others) place(same);
 }
 
-// The patterns inside of the subset.
+// Reads the patterns that the automaton supports.
 Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   int64_t all = 0;
   trees_.resize(patterns.size());
@@ -280,7 +281,7 @@ Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   return rests;
 }
 
-// What the entries reach without reading.
+// The nodes that are reached from the entries without reading.
 bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
   const Alphabet& alphabet = nfa_.alphabet;
   nfa_.begun.resize(alphabet.symbols());
@@ -322,7 +323,8 @@ std::optional<Nfa> Builder::Build(std::span<const NfaPattern> patterns) {
   const Rests rests = Read(patterns);
   unsigned assertions = 0;
   for (uint8_t bits : nfa_.asserts) assertions |= bits;
-  nfa_.asserts.push_back(static_cast<uint8_t>(assertions));  // of the shared
+  nfa_.asserts.push_back(
+      static_cast<uint8_t>(assertions));  // of the shared nodes
   std::vector<uint32_t> entries;
   if (prefixes_ == Prefixes::kShared) {
     PlaceAll(rests, 0, entries);

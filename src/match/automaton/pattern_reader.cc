@@ -1,12 +1,12 @@
-// A recursive reader of RE2's syntax (re2/parse.cc is what it follows). It
-// sees only patterns that RE2 has accepted, so it need not tell errors: what
-// it does not know well it leaves to RE2, by giving nothing.
+// A recursive-descent parser of RE2's syntax (it follows re2/parse.cc). It gets
+// only patterns that RE2 has accepted, so it reports no errors. For a feature
+// that it does not support it returns nothing, and RE2 matches the pattern.
 //
 //   `a(b|c)+$`  ->  sequence(a, repeat(choice(b, c), 1..), end of text)
 //   `(?i)\pL`   ->  nothing
 //
-// tests/match/differential_test.cc holds it to RE2 on random and on all small
-// patterns.
+// tests/match/differential_test.cc compares it with RE2 on random patterns and
+// on all small ones.
 #include "match/automaton/pattern_reader.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using Kind = PatternTree::Kind;
 using Ranges = std::vector<CodeRange>;
 
 constexpr int kDeepest = 100;
-// A class of more ranges is written out from Unicode tables.
+// A class with more ranges comes from Unicode tables.
 constexpr size_t kMostRanges = 64;
 constexpr int kMostRepeats = 1000;  // RE2's own limit
 
@@ -53,9 +53,9 @@ constexpr std::array kNamedClasses = {
     NamedClass{"[:xdigit:]", "09AFaf"},
 };
 
-class Reader {
+class PatternParser {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit PatternParser(std::string_view text) : text_(text) {}
 
   std::optional<PatternTree> Read() {
     auto tree = ReadChoice(0);
@@ -64,7 +64,7 @@ class Reader {
   }
 
  private:
-  // RE2's flags; `(?U)` only says which match is found.
+  // RE2's flags. `(?U)` is ignored: it only changes which match is found.
   struct Flags {
     bool fold = false;
     bool dot_is_all = false;
@@ -113,13 +113,13 @@ class Reader {
   Flags flags_;
 };
 
-bool Reader::AddRange(CodeRange range, Ranges& out) const {
+bool PatternParser::AddRange(CodeRange range, Ranges& out) const {
   if (flags_.fold) return AddFolded(range, out);
   out.push_back(range);
   return true;
 }
 
-std::optional<PatternTree> Reader::OneOf(Ranges ranges) const {
+std::optional<PatternTree> PatternParser::OneOf(Ranges ranges) const {
   PatternTree tree;
   tree.kind = Kind::kSet;
   tree.set = Canonical(std::move(ranges));
@@ -127,7 +127,7 @@ std::optional<PatternTree> Reader::OneOf(Ranges ranges) const {
   return tree;
 }
 
-std::optional<PatternTree> Reader::Literal(
+std::optional<PatternTree> PatternParser::Literal(
     std::optional<uint32_t> point) const {
   if (!point) return std::nullopt;
   if (flags_.fold) {
@@ -148,7 +148,7 @@ PatternTree Asserting(Assertion assertion) {
   return tree;
 }
 
-std::optional<PatternTree> Reader::ReadChoice(int depth) {
+std::optional<PatternTree> PatternParser::ReadChoice(int depth) {
   PatternTree choice;
   choice.kind = Kind::kChoice;
   do {
@@ -160,8 +160,8 @@ std::optional<PatternTree> Reader::ReadChoice(int depth) {
   return choice;
 }
 
-// `{2}`, `{2,}`, `{2,5}` as RE2 takes them: anything else is literal text.
-bool Reader::ReadCount(int& least, int& most) {
+// Reads `{2}`, `{2,}` or `{2,5}` as RE2 does: other braces are literal text.
+bool PatternParser::ReadCount(int& least, int& most) {
   size_t at = at_ + 1;
   const auto number = [&]() -> std::optional<int> {
     int value = 0;
@@ -190,19 +190,20 @@ bool Reader::ReadCount(int& least, int& most) {
   return true;
 }
 
-bool Reader::IsRepetition(size_t at) const {
+bool PatternParser::IsRepetition(size_t at) const {
   constexpr std::string_view kSigns = "*+?{";
   return at < text_.size() && kSigns.find(text_[at]) != std::string_view::npos;
 }
 
-// At what most of a pattern is: a character that stands for itself, once.
-bool Reader::AtPlain() const {
+// Whether the next character is literal and not repeated, as most of a pattern
+// is.
+bool PatternParser::AtPlain() const {
   const char c = text_[at_];
   return (IsLetter(c) || IsDigit(c) || c == '/' || c == '_') && !flags_.fold &&
          !IsRepetition(at_ + 1);
 }
 
-std::optional<PatternTree> Reader::ReadSequence(int depth) {
+std::optional<PatternTree> PatternParser::ReadSequence(int depth) {
   PatternTree sequence;
   sequence.parts.reserve(
       std::min(text_.find_first_of("|)", at_), text_.size()) - at_);
@@ -231,7 +232,7 @@ std::optional<PatternTree> Reader::ReadSequence(int depth) {
     }
     if (repeated) {
       Take("?");
-      // Twice in a row is an error of RE2's, but for literal braces.
+      // RE2 refuses two repetitions in a row, except literal braces.
       const bool too_many = least > kMostRepeats || most > kMostRepeats;
       if (AtRepetition() || too_many) return std::nullopt;
       PatternTree repeat;
@@ -247,7 +248,7 @@ std::optional<PatternTree> Reader::ReadSequence(int depth) {
   return sequence;
 }
 
-std::optional<PatternTree> Reader::ReadOne(int depth) {
+std::optional<PatternTree> PatternParser::ReadOne(int depth) {
   if (At("(")) return ReadGroup(depth);
   if (At("[")) return ReadClass();
   if (At("\\")) return ReadEscape();
@@ -260,8 +261,8 @@ std::optional<PatternTree> Reader::ReadOne(int depth) {
   return Literal(TakePoint());
 }
 
-// Behind `(?`, up to and without `:` or `)`.
-bool Reader::ReadFlags(Flags& flags) {
+// Reads the flags after `(?`, up to and without `:` or `)`.
+bool PatternParser::ReadFlags(Flags& flags) {
   bool on = true;
   while (!Done() && text_[at_] != ':' && text_[at_] != ')') {
     switch (text_[at_++]) {
@@ -286,7 +287,7 @@ bool Reader::ReadFlags(Flags& flags) {
   return !Done();
 }
 
-std::optional<PatternTree> Reader::ReadGroup(int depth) {
+std::optional<PatternTree> PatternParser::ReadGroup(int depth) {
   if (depth == kDeepest) return std::nullopt;
   Take("(");
   const Flags outer = flags_;
@@ -298,8 +299,8 @@ std::optional<PatternTree> Reader::ReadGroup(int depth) {
     Flags inner = flags_;
     if (!ReadFlags(inner)) return std::nullopt;
     flags_ = inner;
-    // `(?i)` holds to the end of the group around it. A repetition behind it
-    // would be of what stands before it.
+    // `(?i)` holds to the end of the enclosing group. A repetition after it
+    // would apply to what precedes it.
     if (Take(")")) {
       if (AtRepetition()) return std::nullopt;
       return PatternTree{};
@@ -332,8 +333,8 @@ std::optional<uint32_t> HexValue(std::string_view digits) {
   return value;
 }
 
-// What an escape stands for, alike inside and outside of classes.
-std::optional<uint32_t> Reader::ReadEscapedPoint() {
+// The code point of an escape, which is the same inside and outside of classes.
+std::optional<uint32_t> PatternParser::ReadEscapedPoint() {
   Take("\\");
   if (Done()) return std::nullopt;
   const char c = text_[at_++];
@@ -361,8 +362,9 @@ std::optional<uint32_t> Reader::ReadEscapedPoint() {
   return static_cast<uint32_t>(c);
 }
 
-// `\d`, `\W`, `[:alpha:]`, `[:^alpha:]`; `known` says whether one stood here.
-bool Reader::ReadNamedClass(Ranges& out, bool& known) {
+// Reads `\d`, `\W`, `[:alpha:]` or `[:^alpha:]`; `known` is whether there was
+// one.
+bool PatternParser::ReadNamedClass(Ranges& out, bool& known) {
   known = false;
   std::string name;
   size_t length = 0;
@@ -402,11 +404,11 @@ bool Reader::ReadNamedClass(Ranges& out, bool& known) {
   return true;
 }
 
-std::optional<uint32_t> Reader::ReadClassPoint() {
+std::optional<uint32_t> PatternParser::ReadClassPoint() {
   return At("\\") ? ReadEscapedPoint() : TakePoint();
 }
 
-bool Reader::ReadClassItem(Ranges& out) {
+bool PatternParser::ReadClassItem(Ranges& out) {
   bool known = false;
   if (!ReadNamedClass(out, known)) return false;
   if (known) return true;
@@ -422,11 +424,11 @@ bool Reader::ReadClassItem(Ranges& out) {
   return AddRange({*low, high}, out);
 }
 
-std::optional<PatternTree> Reader::ReadClass() {
+std::optional<PatternTree> PatternParser::ReadClass() {
   Take("[");
   const bool negated = Take("^");
   Ranges ranges;
-  // A `]` that stands first is one of the class.
+  // A `]` in the first position is a member of the class.
   do {
     if (Done() || !ReadClassItem(ranges)) return std::nullopt;
   } while (!At("]"));
@@ -435,7 +437,7 @@ std::optional<PatternTree> Reader::ReadClass() {
   return OneOf(std::move(ranges));
 }
 
-std::optional<PatternTree> Reader::ReadEscape() {
+std::optional<PatternTree> PatternParser::ReadEscape() {
   if (Take("\\A")) return Asserting(kTextBegin);
   if (Take("\\z")) return Asserting(kTextEnd);
   if (Take("\\b")) return Asserting(kWordEdge);
@@ -449,7 +451,7 @@ std::optional<PatternTree> Reader::ReadEscape() {
 }  // namespace
 
 std::optional<PatternTree> ReadPatternTree(std::string_view pattern) {
-  return Reader(pattern).Read();
+  return PatternParser(pattern).Read();
 }
 
 }  // namespace shardc

@@ -1,4 +1,4 @@
-// Patterns read as RE2 reads them.
+// Parses patterns in RE2's syntax.
 #ifndef SHARDC_MATCH_AUTOMATON_PATTERN_READER_H_
 #define SHARDC_MATCH_AUTOMATON_PATTERN_READER_H_
 
@@ -9,9 +9,9 @@
 
 namespace shardc {
 
-// For a pattern that RE2 accepts. Nothing where it has what is left to RE2:
-// `\pL` and other Unicode groups, `\C`, `\Q`, octal escapes, ignoring the case
-// of what is not ASCII, and very deep groups.
+// Parses a pattern that RE2 accepts. Nothing if it uses a feature that only RE2
+// supports here: `\pL` and other Unicode groups, `\C`, `\Q`, octal escapes,
+// ignoring the case of characters above ASCII, and very deep groups.
 std::optional<PatternTree> ReadPatternTree(std::string_view pattern);
 
 }  // namespace shardc

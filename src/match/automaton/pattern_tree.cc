@@ -1,6 +1,6 @@
-// Walks over the tree, from the leaves up. Only whether a pattern is found
-// counts, not where, so what may be empty at either end is cut off, and a
-// repeat there is held to its least:
+// Recursive functions over the tree. The automata decide whether a pattern
+// matches, not where, so parts at either end that may be empty are removed, and
+// a repetition there is reduced to its minimum:
 //
 //   `.*k+ernel.*`  ->  `kernel`     7 nodes for `a{2,4}b`: 4 of `a`, 2 forks, b
 #include "match/automaton/pattern_tree.h"
@@ -14,10 +14,10 @@ namespace {
 
 using Kind = PatternTree::Kind;
 
-// No tree is made of more, so that counting does not overflow.
+// An upper bound of any count, so that counting does not overflow.
 constexpr int64_t kManyNodes = int64_t{1} << 40;
 
-// Matches the empty string wherever it stands.
+// Whether it matches the empty string at every position.
 bool IsSkippable(const PatternTree& tree) {
   switch (tree.kind) {
     case Kind::kPoint:
@@ -34,8 +34,8 @@ bool IsSkippable(const PatternTree& tree) {
   return false;
 }
 
-// At the beginning a search may start later, and at the end stop sooner, so
-// only the least that is asked for there counts.
+// A search may begin later and end earlier, so only the minimum of a repetition
+// at either end is needed.
 void TrimEnd(PatternTree& tree, bool front) {
   switch (tree.kind) {
     case Kind::kPoint:

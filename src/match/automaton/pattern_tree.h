@@ -1,7 +1,7 @@
-// A pattern as our own automata take it.
+// The syntax tree of a pattern.
 //
-// Only whether a pattern is found matters to them, not where: groups leave no
-// trace, and greedy and reluctant repetition are the same.
+// The automata decide whether a pattern matches, not where: groups are not
+// kept, and greedy and lazy repetition are the same.
 #ifndef SHARDC_MATCH_AUTOMATON_PATTERN_TREE_H_
 #define SHARDC_MATCH_AUTOMATON_PATTERN_TREE_H_
 
@@ -12,8 +12,8 @@
 
 namespace shardc {
 
-// Empty strings that hold only at certain places of a text. Bits, so that
-// those that hold at one place are a number.
+// Assertions match the empty string at certain positions of a text. They are
+// bits, so that all that hold at a position are one number.
 enum Assertion : uint8_t {
   kTextBegin = 1,
   kTextEnd = 2,
@@ -27,8 +27,8 @@ struct PatternTree {
   enum class Kind : uint8_t {
     kPoint,      // the code point `point`
     kSet,        // one code point of `set`; none if that is empty
-    kAssertion,  // the empty string where `assertion` holds
-    kSequence,   // `parts` one after the other; of none, the empty string
+    kAssertion,  // the empty string if `assertion` holds
+    kSequence,   // `parts` in order; without parts, the empty string
     kChoice,     // one of `parts`
     kRepeat,     // `parts[0]`, `least` to `most` times
   };
@@ -45,17 +45,17 @@ struct PatternTree {
   bool operator==(const PatternTree&) const = default;
 };
 
-// The same found or not found in every text, but with fewer states: repeated
-// parts at both ends only as often as they must be. `.*a+b*` becomes `a`.
+// Removes what cannot change whether a text matches: repetitions at both ends
+// are reduced to their minimum. `.*a+b*` becomes `a`.
 void TrimEnds(PatternTree& tree);
 
-// Nodes that it takes in an automaton.
+// Number of nodes of the pattern in an automaton.
 int64_t NodesOf(const PatternTree& tree);
 
-// Found at the text's beginning or not at all.
+// Whether the pattern can match only at the beginning of a text.
 bool IsAnchored(const PatternTree& tree);
 
-// The bits of its assertions.
+// All assertions of the pattern, as bits.
 uint8_t AssertionsOf(const PatternTree& tree);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// Sets of rules, each stored once. Names are many, but the sets of rules
-// found in them are few, so a name has a number of a set.
+// Sets of rules, each stored once and identified by a number: many names share
+// few different sets of matching rules.
 #ifndef SHARDC_MATCH_AUTOMATON_RULE_SETS_H_
 #define SHARDC_MATCH_AUTOMATON_RULE_SETS_H_
 
@@ -14,7 +14,8 @@ namespace shardc {
 
 class RuleSets {
  public:
-  // `rules` ascending. The same number for the same rules.
+  // The number of the set `rules`, which is ascending. Equal sets have equal
+  // numbers.
   uint32_t Number(std::span<const uint32_t> rules) {
     const uint64_t hash = HashOf(rules);
     auto [at, end] = by_hash_.equal_range(hash);
@@ -48,7 +49,7 @@ class RuleSets {
   }
 
   std::vector<uint32_t> all_;
-  std::vector<size_t> begin_ = {0};  // by number + 1
+  std::vector<size_t> begin_ = {0};  // by number, and one more
   std::unordered_multimap<uint64_t, uint32_t> by_hash_;
 };
 

@@ -1,18 +1,19 @@
-// The subset construction, a state at a time. A state is a set of nodes of
-// the nondeterministic automaton with the patterns found so far, whose nodes
-// are left out. With `attn/kernel$` and `attn` as patterns 0 and 1:
+// The subset construction, one state at a time. A state is a set of nodes of
+// the nondeterministic automaton and the set of patterns that have matched; the
+// nodes of those patterns are left out. With `attn/kernel$` and `attn` as
+// patterns 0 and 1:
 //
 //   ""  --a-->  {t, t}  --ttn-->  {/}, found 1  --/kernel-->  {$}, found 1
 //                                                        end: found 0, 1
 //
-// A step over a symbol is made when a name first takes it and is a cell of a
-// table from then on; names of a model take few of the possible ones. A state
-// is numbered when it is made, so those of a name's new part follow one
-// another.
+// The step over a symbol is computed when a name first takes it, and stored in
+// a table; the names of a model take few of the possible steps. States are
+// numbered as they are built, so the states of the new part of a name have
+// consecutive numbers.
 //
 // A pattern such as `(a|b)*a(a|b){20}` has a million states, and a name may
-// make a new one with each byte: states are forgotten when they take too much
-// memory, and the caller says when making them has cost too much.
+// need a new one for each byte: states are dropped if they take too much
+// memory, and the caller limits the cost of building them.
 #include "match/automaton/state_table.h"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ StateTable::StateTable(const Nfa& nfa, RuleSets& sets,
             columns_.begin());
 }
 
-// Patterns of the set `found` need no further look.
+// Patterns of the set `found` have matched and are skipped.
 void StateTable::SetDead(uint32_t found) {
   if (found == dead_set_) return;
   if (dead_set_) {
@@ -57,7 +58,7 @@ void StateTable::SetDead(uint32_t found) {
   dead_set_ = found;
 }
 
-// The number of the set `before` with found_ in it.
+// The number of the union of set `before` and found_.
 uint32_t StateTable::Merge(uint32_t before) {
   if (found_.empty()) return before;
   const auto rules = sets_.Of(before);
@@ -70,7 +71,7 @@ uint32_t StateTable::Merge(uint32_t before) {
 bool StateTable::IsSettled(const Entry& entry) {
   SetDead(entry.found);
   if (entry.size > 0) return false;
-  // No pattern that is left can begin here or later.
+  // No remaining pattern can begin here or later.
   const bool at_start = entry.before == Beside::kEdge;
   for (size_t p = 0; p < nfa_.patterns(); ++p) {
     const bool begins =
@@ -95,7 +96,7 @@ size_t StateTable::HeldBytes() const {
          (nodes_.size() + slots_.size()) * sizeof(uint32_t);
 }
 
-// Where the state stands in slots_, or the empty slot where it would.
+// The slot of the state in slots_, or the empty slot for it.
 size_t StateTable::SlotOf(const Entry& entry) const {
   const size_t mask = slots_.size() - 1;
   const auto nodes = PlaceOf(entry).nodes;
@@ -123,7 +124,7 @@ void StateTable::Rehash() {
   }
 }
 
-// The state of to_ with the set `found`.
+// Stores the state of to_ with the set `found`, or finds it.
 StateTable::State StateTable::Put(uint32_t found) {
   if (HeldBytes() > limit_bytes_) Forget();
   if (states_.size() * 2 >= slots_.size()) Rehash();
@@ -139,7 +140,7 @@ StateTable::State StateTable::Put(uint32_t found) {
     entry.settled = IsSettled(entry);
     slots_[slot] = static_cast<uint32_t>(states_.size());
     states_.push_back(entry);
-    cells_.resize(states_.size() * stride_);  // kNotMade
+    cells_.resize(states_.size() * stride_);  // filled with kNotMade
     expected_.push_back(kNone);
   } else {
     nodes_.resize(entry.begin);

@@ -1,6 +1,6 @@
-// An assertion can be judged only when both of its sides are known, so a set
-// keeps the kAssert nodes that it has reached, and the step over the next
-// symbol first looks which of them hold. With `a\b` and the text `a/`:
+// An assertion can be evaluated only when the characters on both sides are
+// known. A set therefore keeps the kAssert nodes that it has reached, and the
+// step over the next symbol first evaluates them. With `a\b` and the text `a/`:
 //
 //   {}  --a-->  {assert \b}  --/-->  \b holds between `a` and `/`: found
 #include "match/automaton/stepper.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Nfa::Node::Kind;
 
-// Instead of the bits that hold: keep assertions for later.
+// In place of the bits that hold: keep assertions for the next step.
 constexpr unsigned kLater = UINT32_MAX;
 constexpr unsigned kAsksWord = kWordEdge | kNoWordEdge;
 
@@ -33,7 +33,7 @@ void Stepper::NewRound() {
   }
 }
 
-// What is reached from `start` without reading.
+// Adds the nodes that are reached from `start` without reading.
 void Stepper::Visit(uint32_t start, unsigned holding,
                     std::vector<uint32_t>& out, std::vector<uint32_t>& found) {
   stack_.push_back(start);
@@ -49,7 +49,7 @@ void Stepper::Visit(uint32_t start, unsigned holding,
         out.push_back(at);
         break;
       case Kind::kFork:
-        // Earlier nodes stand behind later ones: `other` goes first.
+        // Nodes are built from the end, so `other` is visited first.
         stack_.push_back(node.next);
         stack_.push_back(node.other);
         break;
@@ -67,7 +67,7 @@ void Stepper::Visit(uint32_t start, unsigned holding,
   }
 }
 
-// Fills here_ with what stands behind assertions that hold at a place.
+// Fills here_ with the nodes after assertions that hold at a position.
 void Stepper::Look(NfaPlaceView at, Beside next, const std::vector<bool>& dead,
                    std::vector<uint32_t>& found) {
   NewRound();
@@ -122,7 +122,8 @@ void Stepper::End(NfaPlaceView at, const std::vector<bool>& dead,
   Look(at, Beside::kEdge, dead, found);
 }
 
-// Only what an assertion will ask for, so that places alike are equal.
+// Keeps only what an assertion depends on, so that equal positions compare
+// equal.
 Beside Stepper::Behind(const NfaPlace& place, uint32_t symbol) const {
   unsigned asks = begin_asks_;
   for (uint32_t at : place.nodes) {

@@ -1,5 +1,5 @@
-// The step from a set of nodes to the next, of which both the scan of names
-// and the proofs about all names are made.
+// The step from one set of nodes to the next, which both the matching of names
+// and the proofs about all names use.
 #ifndef SHARDC_MATCH_AUTOMATON_STEPPER_H_
 #define SHARDC_MATCH_AUTOMATON_STEPPER_H_
 
@@ -11,8 +11,8 @@
 
 namespace shardc {
 
-// A place in a text: the nodes reached, kSet and kAssert only and ascending,
-// and what stands before it.
+// A position in a text: the nodes reached (kSet and kAssert only, ascending),
+// and the kind of character before it.
 struct NfaPlace {
   std::vector<uint32_t> nodes;
   Beside before = Beside::kEdge;
@@ -22,25 +22,25 @@ struct NfaPlaceView {
   Beside before = Beside::kEdge;
 };
 
-// Keeps scratch memory, so one per thread.
+// Has scratch memory: one for each thread.
 class Stepper {
  public:
-  // Whether patterns may begin at every place, or only `nodes` go on.
+  // Whether patterns may begin at every position, or only `nodes` continue.
   enum class Begin : bool { kNo, kEverywhere };
 
   Stepper(const Nfa& nfa, Begin begin);
 
-  // From `from` over `symbol`. Patterns that are `dead` (by number) do not
-  // begin. Those found, at `from` before the symbol, too, are added to `found`,
-  // perhaps twice; their nodes are not left out of `to`.
+  // Steps from `from` over `symbol`. Patterns that are `dead` (by number) do
+  // not begin. Patterns that match, also before the symbol, are appended to
+  // `found`, perhaps twice; their nodes stay in `to`.
   void Step(NfaPlaceView from, uint32_t symbol, const std::vector<bool>& dead,
             NfaPlace& to, std::vector<uint32_t>& found);
 
-  // Patterns found when the text ends at `at`.
+  // Patterns that match if the text ends at `at`.
   void End(NfaPlaceView at, const std::vector<bool>& dead,
            std::vector<uint32_t>& found);
 
-  int64_t work() const { return work_; }  // nodes looked at, ever
+  int64_t work() const { return work_; }  // nodes visited so far
 
  private:
   void NewRound();
@@ -52,11 +52,11 @@ class Stepper {
 
   const Nfa& nfa_;
   Begin begin_;
-  unsigned begin_asks_ = 0;     // assertion bits of patterns begun behind one
-  std::vector<uint32_t> seen_;  // by node: round of the last visit
+  unsigned begin_asks_ = 0;  // bits of the assertions that patterns begin with
+  std::vector<uint32_t> seen_;  // by node: the round of its last visit
   uint32_t round_ = 0;
   std::vector<uint32_t> stack_;
-  std::vector<uint32_t> here_;  // set nodes reached behind assertions
+  std::vector<uint32_t> here_;  // set nodes reached after assertions
   int64_t work_ = 0;
 };
 

@@ -1,17 +1,18 @@
-// A breadth-first search over texts: where two texts have led to the same
-// places of all patterns, one will do, and the first found is a shortest.
+// A breadth-first search over texts. If two texts lead to the same positions in
+// all patterns, one of them is enough, and the first one found is a shortest.
 //
-// Better still (antichains, De Wulf and others, CAV 2006): of two places, one
-// that is further with the patterns wanted and less far with those to avoid
-// can do whatever the other can. For `kernel$` without `attn`:
+// Better (antichains, De Wulf and others, CAV 2006): of two positions, one that
+// includes the other in the patterns wanted, and is included in it in the
+// patterns to avoid, can be completed by every text that completes the other.
+// For `kernel$` without `attn`:
 //
-//   ""   {} {}        from here every beginning is open
+//   ""   {} {}        every beginning is possible
 //   "x"  {} {}        no better: dropped
 //   "a"  {} {attn 1}  closer to what is to be avoided: dropped
 //   "k"  {kernel 1} {}  kept
 //
-// So texts that run into trouble are left at once, and the sets of places
-// stay few where a product of deterministic automata would not be.
+// Texts that approach a pattern to avoid are thus dropped at once, and the sets
+// of positions stay small where a product of deterministic automata would not.
 #include "match/proof/name_search.h"
 
 #include <algorithm>
@@ -28,14 +29,14 @@ namespace {
 
 constexpr size_t kMostTexts = 20'000;
 
-// What a name may hold.
+// The code points that a name may contain.
 const CharSet& NameCharacters() {
   static const CharSet set = {
       {0x20, 0x7E}, {0xA0, 0xD7FF}, {0xE000, kLastCodePoint}};
   return set;
 }
 
-// The one that reads best, and how well, least first.
+// The most readable code point of a set, and its rank, smallest first.
 std::optional<std::pair<size_t, uint32_t>> BestLetter(const CharSet& members) {
   constexpr std::string_view kBest =
       "xabcdefghijklmnopqrstuvwyz0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ/.-";
@@ -60,11 +61,11 @@ struct Letter {
   uint32_t symbol = 0;
 };
 
-// A text that was read.
+// A text of the search.
 struct Text {
   NfaPlace place;
-  uint32_t found = 0;  // patterns wanted, as bits
-  size_t before = 0;   // the text without its last letter
+  uint32_t found = 0;  // bits of the patterns wanted that match
+  size_t before = 0;   // index of the text without its last character
   uint32_t letter = 0;
 };
 
@@ -85,15 +86,16 @@ class Search {
   std::string NameOf(size_t at) const;
 
   const Nfa& nfa_;
-  const uint32_t all_;  // bits of the patterns wanted
+  const uint32_t all_;  // bits of all patterns wanted
   const size_t wanted_;
   int64_t& work_;
   Stepper stepper_;
-  int64_t stepped_ = 0;          // of its work, taken from work_
-  uint32_t first_avoided_ = 0;   // node; the patterns wanted stand before
-  std::vector<Letter> letters_;  // best first
+  int64_t stepped_ =
+      0;  // the stepper's work that has been subtracted from work_
+  uint32_t first_avoided_ = 0;   // first node of the patterns to avoid
+  std::vector<Letter> letters_;  // most readable first
   std::vector<Text> texts_;
-  std::vector<std::vector<bool>> dead_;  // by bits found
+  std::vector<std::vector<bool>> dead_;  // by the bits of `found`
   std::vector<uint32_t> found_;
 };
 
@@ -117,7 +119,7 @@ Search::Search(const Nfa& nfa, size_t wanted, int64_t& work)
             [](const Letter& a, const Letter& b) { return a.rank < b.rank; });
 }
 
-// By pattern: found, so that it need not begin again.
+// By pattern: it has matched and need not begin again.
 const std::vector<bool>& Search::DeadFor(uint32_t mask) {
   std::vector<bool>& dead = dead_[mask];
   if (dead.empty()) {
@@ -127,7 +129,7 @@ const std::vector<bool>& Search::DeadFor(uint32_t mask) {
   return dead;
 }
 
-// Adds the patterns found to `mask`; false where one is to be avoided.
+// Adds the patterns found to `mask`; false if one of them is to be avoided.
 bool Search::Mark(std::span<const uint32_t> found, uint32_t& mask) const {
   for (uint32_t pattern : found) {
     if (pattern >= wanted_) return false;
@@ -144,7 +146,7 @@ bool Search::IsName(const Text& text) {
   return Mark(found_, mask) && mask == all_;
 }
 
-// Whatever can follow `text` to make a name can follow `known`.
+// Whether every completion of `text` to a name also completes `known`.
 bool Search::IsAsGood(const Text& known, const Text& text) {
   if (known.place.before != text.place.before ||
       (known.found & text.found) != text.found) {

@@ -1,12 +1,13 @@
-// Room: match/proof. What holds on all names, not only on those of one
-// manifest: by search over automata, so an answer is a proof or a name.
+// Room: match/proof. Statements about all possible names, not only those of one
+// manifest. Automata are searched, so each answer is a proof or an example
+// name.
 //
-// The names are those that a manifest may hold: not empty, UTF-8, without
-// control characters (U+0000 to U+001F, U+007F to U+009F). They are separated
-// as the patterns are; where some patterns are written for `/` and others for
-// `.`, by either, and each pattern reads its own separator, as in matching.
+// The names are those that a manifest may have: not empty, UTF-8, without
+// control characters (U+0000 to U+001F, U+007F to U+009F). Their separator is
+// that of the patterns; if some patterns are written with `/` and others with
+// `.`, it is either, and each pattern reads its own separator, as in matching.
 //
-// Here: the one search that all proofs are made of.
+// This file: the search that all proofs use.
 #ifndef SHARDC_MATCH_PROOF_NAME_SEARCH_H_
 #define SHARDC_MATCH_PROOF_NAME_SEARCH_H_
 
@@ -21,15 +22,14 @@ namespace shardc {
 enum class Answer : uint8_t { kNo, kYes, kNotProven };
 
 struct NameAnswer {
-  Answer answer = Answer::kNotProven;  // is there such a name?
-  std::string name;                    // kYes: a shortest one
-  char separator = 0;                  // between its parts
+  Answer answer = Answer::kNotProven;  // whether there is such a name
+  std::string name;                    // if kYes: a shortest one
+  char separator = 0;                  // of that name
 };
 
-// A name separated by `separator` in which every one of the patterns `all` is
-// found and none of `none`. Takes what it looks at from `work`, nodes of
-// automata, and is not proven where that does not suffice or a pattern is
-// outside of the automata's subset.
+// A name with that `separator` that all patterns of `all` match and none of
+// `none`. Subtracts the visited nodes from `work`. kNotProven if `work` does
+// not suffice or a pattern is not supported by the automata.
 NameAnswer SearchName(std::span<const NfaPattern> all,
                       std::span<const NfaPattern> none, char separator,
                       int64_t& work);

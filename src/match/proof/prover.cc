@@ -1,15 +1,15 @@
-// A rule never wins when no name has its pattern and none of the earlier
-// ones. Which earlier ones matter is found by asking without them first, and
-// adding the winner of each name that is found:
+// A rule never wins if every name that matches its pattern matches an earlier
+// one. The earlier patterns that matter are found by searching for a name
+// without any of them, and adding the winner of each name that is found:
 //
 //   [0] q_proj  [1] k_proj  [2] .*  [3] (q|k)_proj/kernel
-//   without any     q_proj/kernel   goes to 0
-//   without 0       k_proj/kernel   goes to 1
-//   without 0, 1    no name: 0 and 1 cover it
+//   avoiding none     q_proj/kernel   is won by 0
+//   avoiding 0        k_proj/kernel   is won by 1
+//   avoiding 0, 1     no name: 0 and 1 cover the rule
 //
-// So a rule that wins is proven by one or two small questions, and the cover
-// is a few rules of many. Then each of them that the others make superfluous
-// is left out, and those that stay have a name of their own.
+// A rule that wins is thus proven by one or two small searches, and a cover has
+// few of many rules. Then rules that the others of the cover make redundant are
+// left out, and each remaining one has a name of its own.
 #include "match/proof/prover.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace shardc {
 namespace {
 
-// A cover of more rules tells nobody anything.
+// A cover of more rules than this helps no reader.
 constexpr size_t kMostCovers = 100;
 
 }  // namespace
@@ -26,7 +26,7 @@ constexpr size_t kMostCovers = 100;
 Prover::Prover(const Matcher& matcher, const ProofLimits& limits)
     : matcher_(matcher), limits_(limits) {}
 
-// As names are separated: like the patterns, or either way.
+// The separators that names may have: that of the patterns, or both.
 std::vector<char> Prover::SeparatorsOf(std::span<const uint32_t> all,
                                        std::span<const uint32_t> none) const {
   std::vector<char> out;
@@ -42,7 +42,7 @@ std::vector<char> Prover::SeparatorsOf(std::span<const uint32_t> all,
   return out;
 }
 
-// The name is as wanted, by RE2's word.
+// Whether RE2 confirms the name.
 bool Prover::Holds(const NameAnswer& found, std::span<const uint32_t> all,
                    std::span<const uint32_t> none) const {
   const auto has = [&](uint32_t rule) {
@@ -78,8 +78,8 @@ NameAnswer Prover::FindName(std::span<const uint32_t> all,
   return out;
 }
 
-// Leaves out what the others cover, the first one first, and names what each
-// of the rest alone takes.
+// Removes rules that the others cover, in order, and finds for each remaining
+// rule a name that it alone matches.
 void Prover::Minimise(uint32_t rule, std::vector<Cover>& covers) {
   std::sort(covers.begin(), covers.end(),
             [](const Cover& a, const Cover& b) { return a.rule < b.rule; });
@@ -98,7 +98,7 @@ void Prover::Minimise(uint32_t rule, std::vector<Cover>& covers) {
   }
 }
 
-// The rule before `rule` that takes the name.
+// The earlier rule that wins the name.
 std::optional<uint32_t> Prover::WinnerBefore(uint32_t rule,
                                              const NameAnswer& name) const {
   for (uint32_t r = 0; r < rule; ++r) {
@@ -170,7 +170,7 @@ RelatedRules ProvePairs(Prover& prover, uint32_t rules) {
 
 namespace {
 
-// Is there no name that `a` is found in and `b` is not, for each of `ways`?
+// Whether no name matches `a` and not `b`, for each of the separators `ways`.
 PatternProof NoNameApart(const Pattern& a, const Pattern& b, bool both_ways) {
   Findings ignored;
   const std::array patterns = {a, b};
@@ -206,7 +206,7 @@ PatternProof Contains(const Pattern& outer, const Pattern& inner) {
 
 namespace {
 
-// A rule number of the one list, of the other behind it, or none of them.
+// A rule of the first list, of the second list (numbered after it), or none.
 constexpr uint32_t kNobody = UINT32_MAX;
 
 bool SameRule(const RuledPattern& a, const RuledPattern& b) {
@@ -214,8 +214,8 @@ bool SameRule(const RuledPattern& a, const RuledPattern& b) {
          a.pattern.separator == b.pattern.separator;
 }
 
-// Two lists with what they share at either end, where a name that reaches
-// neither middle has the same winner.
+// Two lists, of which the common prefix and suffix are skipped: a name that
+// matches no rule between has the same winner in both.
 class TwoLists {
  public:
   TwoLists(std::span<const RuledPattern> before,
@@ -229,7 +229,7 @@ class TwoLists {
     }
   }
 
-  // Looks for a name of which the two lists make something different.
+  // Searches for a name with different outcomes in the two lists.
   PatternProof Compare(Prover& prover) const {
     PatternProof proof{Answer::kYes, ""};
     for (const uint32_t b : Winners(before_)) {
@@ -267,7 +267,7 @@ class TwoLists {
            before_[b].outcome != after_[a].outcome;
   }
 
-  // A name that `b` wins of the first list and `a` of the second.
+  // Searches for a name that `b` wins in the first list and `a` in the second.
   NameAnswer Ask(Prover& prover, uint32_t b, uint32_t a) const {
     const auto of_after = [&](size_t rule) {
       return static_cast<uint32_t>(before_.size() + rule);
@@ -285,8 +285,8 @@ class TwoLists {
   }
 
   std::span<const RuledPattern> before_, after_;
-  size_t head_ = 0;  // rules that both begin with
-  size_t tail_ = 0;  // and end with
+  size_t head_ = 0;  // number of rules that both lists begin with
+  size_t tail_ = 0;  // number of rules that both lists end with
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Proofs about the patterns of a rule list on all names (name_search.h says
-// which). Each is bounded; what the bounds do not allow is not proven, never
-// wrong: a name that is given has been looked at by RE2.
+// Proofs about the patterns of a list of rules on all names (defined in
+// name_search.h). Each proof is bounded; beyond the bound the answer is "not
+// proven". Every example name has been checked by RE2.
 #ifndef SHARDC_MATCH_PROOF_PROVER_H_
 #define SHARDC_MATCH_PROOF_PROVER_H_
 
@@ -17,12 +17,12 @@
 namespace shardc {
 
 struct ProofLimits {
-  int64_t work_per_question = 2'000'000;  // nodes looked at
+  int64_t work_per_question = 2'000'000;  // visited nodes, of one question
   int64_t work = 300'000'000;             // of all questions
 };
 
-// Earlier rules that together take every name of a rule, with a name that
-// this one takes and none of the others.
+// An earlier rule of those that together match every name of a rule, with a
+// name that this one matches and the others do not.
 struct Cover {
   uint32_t rule = 0;
   std::string name;
@@ -30,9 +30,9 @@ struct Cover {
 
 struct RuleProof {
   enum class Kind : uint8_t {
-    kWins,            // `name` is a shortest name that it wins
-    kNeverWins,       // `covers` take all names
-    kMatchesNothing,  // its pattern is found in no name
+    kWins,            // `name` is a shortest name that the rule wins
+    kNeverWins,       // `covers` match all of its names
+    kMatchesNothing,  // its pattern matches no name
     kNotProven,
   };
   Kind kind = Kind::kNotProven;
@@ -40,18 +40,18 @@ struct RuleProof {
   std::vector<Cover> covers;  // by rule
 };
 
-// Of two patterns: the names in which they are found.
+// The relation of the names that two patterns match.
 struct PairProof {
   enum class Kind : uint8_t {
-    kApart,     // no name has both
+    kApart,     // no name matches both
     kSame,      // the same names
-    kContains,  // the first's hold all of the second's, and more
-    kWithin,    // the other way round
-    kOverlap,   // some have both, some only one
+    kContains,  // the first matches all names of the second, and more
+    kWithin,    // the second matches all names of the first, and more
+    kOverlap,   // some names match both, some only one
     kNotProven,
   };
   Kind kind = Kind::kNotProven;
-  // Shortest names; empty where there is none.
+  // Shortest names; empty if there is none.
   std::string both;
   std::string only_first;
   std::string only_second;
@@ -62,8 +62,7 @@ class Prover {
   // `matcher` outlives it.
   explicit Prover(const Matcher& matcher, const ProofLimits& limits = {});
 
-  // A shortest name in which all of `all` (at most 16) and none of `none` are
-  // found.
+  // A shortest name that all of `all` (at most 16) and none of `none` match.
   NameAnswer FindName(std::span<const uint32_t> all,
                       std::span<const uint32_t> none);
   RuleProof ProveRule(uint32_t rule);
@@ -82,39 +81,40 @@ class Prover {
   ProofLimits limits_;
 };
 
-// The pairs of a list, each with the earlier rule first, but for those that
-// are apart, while the prover's work lasts.
+// The pairs of a list of rules, the earlier rule first, without those that are
+// apart. Stops when the prover's work is used up.
 struct RelatedRules {
   struct Pair {
     uint32_t first = 0;
     uint32_t second = 0;
     PairProof proof;
   };
-  std::vector<Pair> pairs;  // by second, then by first
+  std::vector<Pair> pairs;  // sorted by second, then by first
   int64_t pairs_apart = 0;
-  int64_t pairs_not_proven = 0;  // not in `pairs` either
+  int64_t pairs_not_proven = 0;  // not in `pairs`
 };
 RelatedRules ProvePairs(Prover& prover, uint32_t rules);
 
-// For fixes of one pattern. The name is a shortest one that speaks against
-// it; not proven where a pattern cannot be used.
+// The answer to a question about two patterns, for fixes. The name is a
+// shortest counterexample. Not proven if a pattern cannot be used.
 struct PatternProof {
   Answer answer = Answer::kNotProven;
-  std::string name;  // kNo
+  std::string name;  // if kNo
 };
 
-// Found in the same names.
+// Whether both match the same names.
 PatternProof Equivalent(const Pattern& a, const Pattern& b);
-// `outer` is found wherever `inner` is.
+// Whether `outer` matches every name that `inner` matches.
 PatternProof Contains(const Pattern& outer, const Pattern& inner);
 
-// A rule of a list, and what it does: equal numbers do the same.
+// A rule of a list, and its effect: rules with equal `outcome` have the same
+// effect.
 struct RuledPattern {
   Pattern pattern;
   uint32_t outcome = 0;
 };
-// Every name gets the same outcome of both lists, or none of both. The name
-// is one that does not.
+// Whether every name has the same outcome under both lists, or none under both.
+// The name is a counterexample.
 PatternProof SameOutcomes(std::span<const RuledPattern> before,
                           std::span<const RuledPattern> after);
 
