@@ -1,6 +1,5 @@
-// Room: comm. What moving and holding costs, in bytes: collectives, a change
-// of spec, the KV cache, what devices hold. Formulas only, read by plan, lint
-// and exec alike. Knows source and model.
+// Room: comm. Formulas of the bytes that devices send and hold: collectives,
+// resharding, the KV cache, parameters.
 //
 // Bytes that leave each device. With n the group's size, b the bytes of a
 // device's input buffer and F the bytes of the unsharded tensor:

@@ -1,12 +1,11 @@
 // Room: match. Finds, for each parameter name, the rules whose patterns match
 // it, and the first of them, which wins. The only room that includes RE2.
 //
-//   Matcher        compiles the patterns of a list of rules and matches names
-//   Automaton      (match/automaton) matches a name against all patterns at
-//   once Re2Finder      the same by RE2, for what the automaton does not
-//   support Sketch         the literal texts that a pattern stands for, for
-//   suggestions Prover         (match/proof) answers questions about all
-//   possible names
+//   Matcher    compiles the patterns of a list of rules and matches names
+//   Automaton  matches a name against all patterns at once (match/automaton)
+//   Re2Finder  the same by RE2, for what the automaton does not support
+//   Sketch     the literal texts that a pattern stands for, for suggestions
+//   Prover     answers questions about all possible names (match/proof)
 //
 // The automaton scans a name once for all rules and skips the prefix that the
 // name shares with the previous one. It matches exactly what RE2 matches. The
