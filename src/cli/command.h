@@ -49,6 +49,8 @@ Declared Declare(Options (*options)(Flags&),
 
 // One record per command, in the file of its name, and one line in table.cc.
 struct Command {
+  // One word, or two where another command has a command of its own: "verify",
+  // "verify step", in this order.
   std::string_view name;
   std::string_view summary;  // one line, lower case, for `shardc --help`
   // The manual's text: paragraphs separated by empty lines, with `code`,

@@ -15,6 +15,7 @@
   COMMAND(kMerge)                \
   COMMAND(kReshard)              \
   COMMAND(kVerify)               \
+  COMMAND(kVerifyStep)           \
   COMMAND(kMesh)                 \
   COMMAND(kManifest)             \
   COMMAND(kRules)                \

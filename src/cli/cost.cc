@@ -135,7 +135,7 @@ the weights of one layer made whole; of the fullest and of the emptiest device,
 against a device's memory.
 
 Then what each device sends in a step, collective by collective with its axes,
-forward and backward. Where the rules describe the model (`verify --step`) and
+forward and backward. Where the rules describe the model (`verify step`) and
 batch and length are known, it is read from the step's program; else formulas of
 a layer say it, and what stood in the way is told. And with a profile (`--profile`, or the mesh's device) how
 long that takes over its links, beside the products at its peak rate and the

@@ -3,6 +3,9 @@
 // other error:
 //
 //   shardc resovle  ->  `resovle` is not a command, did you mean `resolve`?
+//
+// A command of two words is CLI11's subcommand of a subcommand: `verify step`
+// has options of its own, and none of `verify`'s.
 #include "cli/parser.h"
 
 #include <CLI/CLI.hpp>
@@ -11,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/output.h"
 #include "cli/stray.h"
 #include "cli/version.h"
 #include "source/wording.h"
@@ -104,12 +108,16 @@ Parser::Parser(Common& common, const Strings& words) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   for (const Command* command : Commands()) {
-    CLI::App* sub = app.add_subcommand(std::string(command->name),
-                                       std::string(command->summary));
+    const Strings path = SplitList({std::string(command->name)});
+    CLI::App* parent = &app;
+    if (path.size() > 1) parent = app.get_subcommand(path.front());
+    CLI::App* sub =
+        parent->add_subcommand(path.back(), std::string(command->summary));
     entries.push_back({sub, command, {}, {}});
-    if (std::find(words.begin(), words.end(), command->name) == words.end()) {
-      continue;
-    }
+    const auto is_typed = [&](const std::string& word) {
+      return std::find(words.begin(), words.end(), word) != words.end();
+    };
+    if (!std::all_of(path.begin(), path.end(), is_typed)) continue;
     sub->footer("Example:\n  " + std::string(command->example) + "\n");
     Declared declared = command->declare();
     Options options = WithCommon(std::move(declared.options), *command, common);
@@ -139,7 +147,11 @@ bool IsCommand(std::string_view word) {
 
 void UnknownCommand(const std::string& word, Findings& findings) {
   Strings names;
-  for (const Command* command : Commands()) names.emplace_back(command->name);
+  for (const Command* command : Commands()) {
+    if (command->name.find(' ') == std::string_view::npos) {
+      names.emplace_back(command->name);
+    }
+  }
   findings.Add(
       code::kUsage, {},
       word.empty() ? "no command is given" : "`" + word + "` is not a command",
@@ -156,9 +168,48 @@ Strings Respelt(Strings words) {
   return words;
 }
 
+// `verify --step MODE` is the former spelling of `verify step --mode MODE`.
+// Returns whether `words` have it, and respells them.
+bool RespellVerifyStep(Strings& words) {
+  if (words.empty() || words[0] != "verify") return false;
+  bool found = false;
+  for (std::string& word : words) {
+    if (word == "--step" || word.starts_with("--step=")) {
+      word = "--mode" + word.substr(std::string_view("--step").size());
+      found = true;
+    }
+  }
+  if (found) words.insert(words.begin() + 1, "step");
+  return found;
+}
+
+// Returns the entry of the command that was typed, the longest name that was
+// read; null if none was read.
+const Parser::Entry* TypedCommand(const Parser& parser) {
+  const Parser::Entry* typed = nullptr;
+  for (const Parser::Entry& entry : parser.entries) {
+    if (entry.app->parsed()) typed = &entry;
+  }
+  return typed;
+}
+
+// Returns false, and adds a finding, if options stand before the last word of
+// the command, where they would have no effect.
+bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
+  const auto& before = entry.app->get_parent()->parse_order();
+  if (before.empty()) return true;
+  const std::string flag = before.front()->get_name();
+  const std::string name(entry.command->name);
+  findings.Add(
+      code::kUsage, {},
+      "`" + flag + "` stands before the end of the command `" + name + "`",
+      "write it after it: `shardc " + name + " " + flag + " ...`");
+  return false;
+}
+
 // Reports the first word that the command does not accept; the words after it
 // may be its values.
-void TellStray(const Parser::Entry& entry, Findings& findings) {
+void ReportStray(const Parser::Entry& entry, Findings& findings) {
   StrayWord about =
       AboutStray(entry.app->remaining().front(), *entry.command, entry.options);
   findings.Add(code::kUsage, {}, std::move(about.message),
@@ -184,7 +235,8 @@ With a `shardc.yaml` here or above, `shardc check` needs no flags.
 
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings) {
-  const Strings words = Respelt(Strings(argv + 1, argv + argc));
+  Strings words = Respelt(Strings(argv + 1, argv + argc));
+  const bool former = RespellVerifyStep(words);
   Parser parser(common, words);
   const std::string word = CommandWord(words);
   try {
@@ -199,24 +251,26 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
     parser.app.exit(asked, out, out);
     return Parsed{{}, out.str()};
   } catch (const CLI::ParseError& error) {
-    const auto entry = std::find_if(
-        parser.entries.begin(), parser.entries.end(),
-        [&](const auto& each) { return each.command->name == word; });
-    if (entry == parser.entries.end()) {
+    const Parser::Entry* entry = TypedCommand(parser);
+    if (entry == nullptr || !IsCommand(word)) {
       UnknownCommand(word, findings);
     } else if (!entry->app->remaining().empty()) {
-      TellStray(*entry, findings);
+      ReportStray(*entry, findings);
     } else {
       findings.Add(code::kUsage, {}, error.what(),
-                   "`shardc " + word + " --help` shows its options");
+                   "`shardc " + std::string(entry->command->name) +
+                       " --help` shows its options");
     }
     return std::nullopt;
   }
-  Parsed parsed;
-  for (Parser::Entry& entry : parser.entries) {
-    if (entry.app->parsed()) parsed.run = std::move(entry.run);
+  const Parser::Entry* entry = TypedCommand(parser);
+  if (!OptionsFollow(*entry, findings)) return std::nullopt;
+  if (former) {
+    Tell(common,
+         "note: `verify --step MODE` is now `verify step --mode MODE`; the "
+         "former spelling will be removed in the next release\n");
   }
-  return parsed;
+  return Parsed{entry->run, {}};
 }
 
 }  // namespace shardc::cli

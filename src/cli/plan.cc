@@ -346,7 +346,7 @@ most of the model lies whole on every device, a warning says so.
 `--write-locked` writes the committed plans of the project's targets, of all or
 of those that `--target` names; `--diff` shows what it would change in
 them. A target that names a `step` has its step program written and compared
-too: what `verify --step` tells of its modes without running them, at the
+too: what `verify step` reports of its modes without running them, at the
 target's batch and 4096 tokens. Neither is written over a file that is
 something else.)",
     .example =

@@ -83,6 +83,23 @@ bool Has(std::span<const Option> options, std::string_view name) {
                      [&](const Option& option) { return option.name == name; });
 }
 
+std::string_view FirstWord(std::string_view name) {
+  return name.substr(0, name.find(' '));
+}
+
+// Returns the first command that has the option; with `first`, of those whose
+// name begins with that word, other than `own`.
+const Command* CommandWith(const std::string& flag, const Command& own,
+                           std::string_view first) {
+  for (const Command* command : Commands()) {
+    const bool may = first.empty() || FirstWord(command->name) == first;
+    if (command != &own && may && Has(command->declare().options, flag)) {
+      return command;
+    }
+  }
+  return nullptr;
+}
+
 StrayWord AboutFlag(const std::string& word, const Command& command,
                     std::span<const Option> options) {
   const std::string flag = word.substr(0, word.find('='));
@@ -93,14 +110,17 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
   }
   StrayWord out{"`" + own + "` has no option `" + flag + "`",
                 "`shardc " + own + " --help` shows its options"};
-  if (const auto near = Nearest(flag, names)) {
-    out.help = "did you mean `" + *near + "`?";
-    return out;
+  // `verify step` has what `verify` lacks more likely than another command.
+  const Command* has = CommandWith(flag, command, FirstWord(command.name));
+  if (has == nullptr) {
+    if (const auto near = Nearest(flag, names)) {
+      out.help = "did you mean `" + *near + "`?";
+      return out;
+    }
+    has = CommandWith(flag, command, {});
   }
-  for (const Command* other : Commands()) {
-    if (!Has(other->declare().options, flag)) continue;
-    out.help = "`shardc " + std::string(other->name) + "` has it; " + out.help;
-    break;
+  if (has != nullptr) {
+    out.help = "`shardc " + std::string(has->name) + "` has it; " + out.help;
   }
   return out;
 }

@@ -12,7 +12,6 @@
 
 #include "cli/attention_flag.h"
 #include "cli/output.h"
-#include "cli/verify_step.h"
 #include "parse/project.h"
 #include "source/wording.h"
 #include "verify/cases/limits.h"
@@ -87,8 +86,7 @@ bool ChooseOperations(const std::vector<std::string>& names,
 // target's, else all.
 bool ChooseModes(const VerifyFlags& flags, const Target& target,
                  verify::Request& request, Findings& findings) {
-  auto modes = ParseModes(flags.mode.empty() ? flags.inputs.modes : flags.mode,
-                          findings);
+  auto modes = ParseModes(flags.mode, findings);
   if (!modes) return false;
   // Flags that name both are asked for as they stand.
   if (!modes->empty() && !flags.operations.empty()) request.only.clear();
@@ -296,28 +294,23 @@ const exec::Operation* NamedOperation(const std::string& name,
 Options OptionsOf(VerifyFlags& flags) {
   Options options = MeshInputs(flags.inputs);
   Append(options, RulesInputs(flags.inputs));
-  Append(options, ManifestInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
-  Append(options, OptionsOfStep(flags));
-  Append(
-      options,
-      {{.name = "--model",
-        .to = &flags.inputs.asked.model,
-        .value = "FILE",
-        .help = "a model's config.json, for its attention's sizes, scale, "
-                "soft cap and sinks"},
-       {.name = "--attention",
-        .to = &flags.attention,
-        .value = "KEY=N,...",
-        .help = "sizes in place of a model's, such as heads=32,kv_heads=8,"
-                "head_dim=128,batch=4,q_len=128,kv_len=4096"},
-       {.name = "--operation",
-        .to = &flags.operations,
-        .value = "NAME,...",
-        .help =
-            "operations to run (default: all); of a step one (default: plain "
-            "attention)",
-        .several = Several::kCommas}});
+  Append(options,
+         {{.name = "--model",
+           .to = &flags.inputs.asked.model,
+           .value = "FILE",
+           .help = "a model's config.json, for its attention's sizes, scale, "
+                   "soft cap and sinks"},
+          {.name = "--attention",
+           .to = &flags.attention,
+           .value = "KEY=N,...",
+           .help = "sizes in place of a model's, such as heads=32,kv_heads=8,"
+                   "head_dim=128,batch=4,q_len=128,kv_len=4096"},
+          {.name = "--operation",
+           .to = &flags.operations,
+           .value = "NAME,...",
+           .help = "operations to run (default: all)",
+           .several = Several::kCommas}});
   Append(options, OptionsOf(flags.settings));
   Append(
       options,
@@ -335,8 +328,7 @@ Options OptionsOf(VerifyFlags& flags) {
        {.name = "--dtype",
         .to = &flags.dtypes,
         .value = "DTYPE,...",
-        .help = "float32, bfloat16, float16 (default: all); of a step "
-                "also float64, its default",
+        .help = "float32, bfloat16, float16 (default: all)",
         .several = Several::kCommas},
        {.name = "--features",
         .to = &flags.features,
@@ -361,19 +353,18 @@ Options OptionsOf(VerifyFlags& flags) {
        {.name = "--full",
         .to = &flags.full,
         .help = "run the sizes given, not the smallest that keep their "
-                "structure; of a step where memory holds them"},
+                "structure"},
        {.name = "--list",
         .to = &flags.list,
-        .help = "say of each operation what it does with a split dimension, "
+        .help = "list what each operation does with a split dimension, "
                 "and run nothing"},
        {.name = "--self-test",
         .to = &flags.self_test,
-        .help = "inject every fault of the catalogue and count those caught"},
+        .help = "inject every fault of the catalogue and count those detected"},
        {.name = "--dump",
         .to = &flags.dump,
         .value = "DIR",
-        .help = "write each case's or step's tensors and settings to this "
-                "folder"},
+        .help = "write each case's tensors and settings to this folder"},
        {.name = "--metrics",
         .to = &flags.metrics,
         .value = "reduced|stacked",

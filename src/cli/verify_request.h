@@ -1,5 +1,5 @@
-// `shardc verify`'s flags, and what to run that they, a target, a model's
-// config.json and the defaults ask for together.
+// The flags of `shardc verify`, and the cases that flags, a target, a model's
+// config.json and the defaults select together.
 #ifndef SHARDC_CLI_VERIFY_REQUEST_H_
 #define SHARDC_CLI_VERIFY_REQUEST_H_
 
@@ -23,29 +23,25 @@ struct VerifyFlags {
   std::vector<std::string> operations, layouts, dtypes, features;
   Strings mode;
   std::string kv_dtype, steps, seed, dump, metrics = "reduced";
-  // Of a whole step.
-  Strings steps_of;
-  std::string batch, length, policy, part;
-  bool keep_gathered = false;
-  std::string remat, microbatches;
-  bool reduce_each = false;
   bool full = false, self_test = false, list = false;
 };
 
 Options OptionsOf(VerifyFlags& flags);
 
-// Null after a finding at `place`, or of the flag where there is none.
+// Returns null, and adds a finding at `place` (of --operation where the place
+// is empty), if no operation has the name.
 const exec::Operation* NamedOperation(const std::string& name,
                                       const Place& place, Findings& findings);
 
 struct VerifyWork {
   verify::Request request;
   verify::Matrix matrix;
-  // The operations were named, so each must be supported.
+  // Operations were named by a flag or the target, so each must be supported.
   bool asked = false;
 };
 
-// Findings (usage, reading): nothing is to be run.
+// Returns nullopt, and adds findings (usage, reading), where a flag or a file
+// is wrong or the work is more than a simulation can hold.
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
                                          Findings& findings);
 

@@ -1,7 +1,8 @@
-// A target compiled as for a plan, its pack's description of the model, and one
-// report a mode.
+// `shardc verify step`: compiles a target as `plan` does, lowers the model that
+// its rules describe to one program a mode, and prints a report of each program
+// in each dtype:
 //
-//   --step train,decode --dtype float64 --batch 16 --seq 4096
+//   --mode train,decode --dtype float64,float32  ->  four reports
 #include "cli/verify_step.h"
 
 #include <algorithm>
@@ -12,13 +13,16 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/cost_flags.h"
 #include "cli/dump_files.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/ranks.h"
+#include "cli/verify_process.h"
+#include "cli/verify_request.h"
 #include "emit/verify/step_dump.h"
 #include "emit/verify/step_json.h"
 #include "emit/verify/step_text.h"
@@ -33,20 +37,29 @@ namespace {
 constexpr int64_t kMostTokens = int64_t{1} << 32;
 constexpr int64_t kMostMicrobatches = 64;
 
+struct StepFlags {
+  InputFlags inputs;
+  Strings modes, operations, dtypes;
+  std::string batch, length, policy, part, remat, microbatches, seed, dump;
+  bool keep_gathered = false, reduce_each = false;
+  bool full = false, self_test = false;
+};
+
 struct StepSettings {
   std::vector<Mode> modes;
   std::vector<Dtype> dtypes;
   verify::StepRequest request;
 };
 
-// What stays while a step is run.
-struct StepWork {
+// The inputs of a run, which its steps point into.
+struct StepInputFiles {
   StepSettings settings;
   std::optional<ModelConfig> model;
   std::unique_ptr<const Compiled> compiled;
 };
 
-// As Linux estimates it, for a program that asks for more.
+// Returns the bytes that Linux estimates a program can still allocate, or
+// INT64_MAX where it gives no estimate.
 int64_t FreeMemory() {
   std::ifstream file("/proc/meminfo");
   std::string key;
@@ -67,7 +80,7 @@ bool WriteDump(const std::string& folder, size_t index,
                     StepDumpTensors(report), findings);
 }
 
-bool ReadDtypes(const VerifyFlags& flags, std::vector<Dtype>& out,
+bool ReadDtypes(const StepFlags& flags, std::vector<Dtype>& out,
                 Findings& findings) {
   for (const std::string& text : flags.dtypes) {
     const auto dtype = ParseDtype(text);
@@ -101,18 +114,14 @@ bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
   return true;
 }
 
-bool IsGiven(const Option& option) {
-  if (const auto* flag = std::get_if<bool*>(&option.to)) return **flag;
-  const auto* text = std::get_if<std::string*>(&option.to);
-  return text != nullptr && !(*text)->empty();
-}
-
-// What a step does not do is asked for in vain, and said.
-bool SuitsModes(const VerifyFlags& flags, const std::vector<Mode>& modes,
+// Returns false, and adds a finding, if a flag is given that none of the modes
+// has a use for.
+bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
                 Findings& findings) {
   if (flags.reduce_each && flags.microbatches.empty()) {
-    findings.Add(code::kUsage, {}, "`--reduce-each` is of micro-batches",
-                 "give their number by `--microbatches`");
+    findings.Add(code::kUsage, {},
+                 "`--reduce-each` has no effect without micro-batches",
+                 "give their number with `--microbatches`, or leave it out");
     return false;
   }
   if (std::find(modes.begin(), modes.end(), Mode::kTrain) != modes.end()) {
@@ -126,20 +135,22 @@ bool SuitsModes(const VerifyFlags& flags, const std::vector<Mode>& modes,
     if (!given) continue;
     findings.Add(code::kUsage, {},
                  "`" + std::string(name) +
-                     "` is of a training step, and `--step` asks for none",
-                 "leave it out, or give `--step train`");
+                     "` has an effect only in a training step, and `--mode` "
+                     "names none",
+                 "leave it out, or give `--mode train`");
     return false;
   }
   return true;
 }
 
-std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
+std::optional<StepSettings> ReadSettings(const StepFlags& flags,
                                          const Target& target,
                                          const Common& common,
                                          const Ranks& ranks,
                                          Findings& findings) {
   StepSettings out;
-  auto modes = ParseModes(flags.steps_of, findings);
+  auto modes = ParseModes(flags.modes.empty() ? Strings{"train"} : flags.modes,
+                          findings);
   if (!modes || !SuitsModes(flags, *modes, findings) ||
       !ReadDtypes(flags, out.dtypes, findings)) {
     return std::nullopt;
@@ -173,8 +184,11 @@ std::optional<StepSettings> ReadSettings(const VerifyFlags& flags,
     return std::nullopt;
   }
   if (flags.operations.size() > 1) {
-    findings.Add(code::kUsage, {}, "a step has one attention operation",
-                 "name one with --operation");
+    findings.Add(
+        code::kUsage, {},
+        "a step has one attention operation, and `--operation` names " +
+            std::to_string(flags.operations.size()),
+        "name one with `--operation`");
     return std::nullopt;
   }
   if (!flags.operations.empty()) {
@@ -216,65 +230,88 @@ verify::StepRequest UsualStep(const Compiled& compiled,
   return out;
 }
 
-Options OptionsOfStep(VerifyFlags& flags) {
-  return {{.name = "--step",
-           .to = &flags.steps_of,
-           .value = "MODE,...",
-           .help = "run the whole step of the model, not attention alone: "
-                   "train, prefill, decode",
-           .several = Several::kCommas,
-           .words = {"train", "prefill", "decode"}},
-          {.name = "--batch",
-           .to = &flags.batch,
-           .value = "N",
-           .help = "of a step: rows, over all devices (default: two a device)"},
-          {.name = "--seq",
-           .to = &flags.length,
-           .value = "N",
-           .help = "of a step: tokens of a row (default 4096)"},
-          {.name = "--policy",
-           .to = &flags.policy,
-           .value = "published|cost",
-           .help = "of a step: what moves where an axis could serve several "
-                   "dimensions (default: published; in decode cost)",
-           .checked = true},
-          {.name = "--part",
-           .to = &flags.part,
-           .value = "PART",
-           .help = "of a step: report one part, such as 'layer 0', model or "
-                   "optimizer; a layer is proved alone"},
-          {.name = "--keep-gathered",
-           .to = &flags.keep_gathered,
-           .help = "of a step: backward uses the copies that forward "
-                   "gathered"},
-          RematOption(&flags.remat),
-          {.name = "--microbatches",
-           .to = &flags.microbatches,
-           .value = "N",
-           .help = "of a training step: parts of the batch, whose gradients "
-                   "are added (default: 1)"},
-          {.name = "--reduce-each",
-           .to = &flags.reduce_each,
-           .help = "of micro-batches: each reduces its gradients, not the "
-                   "last those of all"}};
+namespace {
+
+Options OptionsOf(StepFlags& flags) {
+  Options options = MeshInputs(flags.inputs);
+  Append(options, RulesInputs(flags.inputs));
+  Append(options, ManifestInputs(flags.inputs));
+  Append(options, ProjectInputs(flags.inputs));
+  Append(
+      options,
+      {{.name = "--model",
+        .to = &flags.inputs.asked.model,
+        .value = "FILE",
+        .help = "the model's config.json, for its sizes"},
+       {.name = "--mode",
+        .to = &flags.modes,
+        .value = "MODE,...",
+        .help = "the steps to run: train, prefill, decode (default: train)",
+        .several = Several::kCommas,
+        .words = {"train", "prefill", "decode"}},
+       {.name = "--batch",
+        .to = &flags.batch,
+        .value = "N",
+        .help = "rows of the batch, over all devices (default: two a device)"},
+       {.name = "--seq",
+        .to = &flags.length,
+        .value = "N",
+        .help = "tokens of a row (default 4096)"},
+       {.name = "--operation",
+        .to = &flags.operations,
+        .value = "NAME",
+        .help = "the attention operation (default: plain attention)",
+        .several = Several::kCommas},
+       {.name = "--policy",
+        .to = &flags.policy,
+        .value = "published|cost",
+        .help = "what is resharded where an axis could serve several "
+                "dimensions (default: published; in decode cost)",
+        .checked = true},
+       {.name = "--part",
+        .to = &flags.part,
+        .value = "PART",
+        .help = "report one part, such as 'layer 0', model or optimizer; a "
+                "layer is proved alone"},
+       {.name = "--keep-gathered",
+        .to = &flags.keep_gathered,
+        .help = "in training, keep gathered parameters for the backward pass"},
+       RematOption(&flags.remat),
+       {.name = "--microbatches",
+        .to = &flags.microbatches,
+        .value = "N",
+        .help = "in training, split the batch into N parts and add their "
+                "gradients (default: 1)"},
+       {.name = "--reduce-each",
+        .to = &flags.reduce_each,
+        .help = "reduce the gradients of each micro-batch, not their sum"},
+       {.name = "--dtype",
+        .to = &flags.dtypes,
+        .value = "DTYPE,...",
+        .help = "of the proof: float64, float32, bfloat16, float16 (default: "
+                "float64)",
+        .several = Several::kCommas},
+       {.name = "--seed",
+        .to = &flags.seed,
+        .value = "N",
+        .help = "of the test data (default 0)"},
+       {.name = "--full",
+        .to = &flags.full,
+        .help = "prove the step at the sizes given, where memory holds them"},
+       {.name = "--self-test",
+        .to = &flags.self_test,
+        .help = "inject every fault of the catalogue and count those detected"},
+       {.name = "--dump",
+        .to = &flags.dump,
+        .value = "DIR",
+        .help = "write each step's tensors and settings to this folder"}});
+  return options;
 }
 
-bool SuitsNoStep(const VerifyFlags& flags, Findings& findings) {
-  VerifyFlags read = flags;  // options are where flags are written to
-  for (const Option& option : OptionsOfStep(read)) {
-    if (!IsGiven(option)) continue;
-    findings.Add(code::kUsage, {},
-                 "`" + option.name + "` is of a step, and there is no `--step`",
-                 "give `--step train`, or leave it out");
-    return false;
-  }
-  return true;
-}
-
-int RunStepSelfTestCommand(const Common& common, const FaultProgress& tell,
-                           Findings& findings) {
-  const verify::StepSelfTest result = verify::RunStepSelfTest(
-      verify::StepFaults(), ThreadsOr(common.threads), tell);
+int RunSelfTestCommand(const Common& common, Findings& findings) {
+  const verify::StepSelfTest result =
+      verify::RunStepSelfTest(verify::StepFaults(), ThreadsOr(common.threads),
+                              FaultProgressLine(common));
   const auto write = [&](Sink& out) {
     if (common.format == "json") return WriteStepSelfTestJson(result, out);
     out.Append(StepSelfTestText(result));
@@ -283,15 +320,14 @@ int RunStepSelfTestCommand(const Common& common, const FaultProgress& tell,
   return result.Holds() ? kDone : kFound;
 }
 
-namespace {
-
-std::unique_ptr<StepWork> MakeStepWork(const VerifyFlags& flags,
-                                       const Common& common, const Ranks& ranks,
-                                       Findings& findings) {
+std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
+                                         const Common& common,
+                                         const Ranks& ranks,
+                                         Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return nullptr;
   auto settings = ReadSettings(flags, *target, common, ranks, findings);
-  auto out = std::make_unique<StepWork>();
+  auto out = std::make_unique<StepInputFiles>();
   out->compiled =
       LoadAndCompile(flags.inputs, *target, common, findings, &out->model);
   if (!settings || out->compiled == nullptr) return nullptr;
@@ -316,24 +352,21 @@ std::unique_ptr<StepWork> MakeStepWork(const VerifyFlags& flags,
   return out;
 }
 
-// What went from device to device, of all steps.
-void TellMoved(const std::vector<verify::StepReport>& reports,
-               const Ranks& ranks, const Common& common) {
-  if (ranks.count() == 1) return;
-  int64_t recorded = 0, moved = 0, crossed = 0;
+MovedBytes MovedIn(const std::vector<verify::StepReport>& reports) {
+  MovedBytes out;
   for (const verify::StepReport& report : reports) {
-    recorded += report.sent_bytes;
-    moved += report.moved_bytes;
-    crossed += report.crossed_bytes;
+    out.recorded += report.sent_bytes;
+    out.moved += report.moved_bytes;
+    out.crossed += report.crossed_bytes;
   }
-  Tell(common, ranks.MovedText(recorded, moved, crossed));
+  return out;
 }
 
-}  // namespace
-
-int RunVerifyStep(const VerifyFlags& flags, const Common& common,
-                  const Ranks& ranks, Findings& findings) {
-  const auto work = MakeStepWork(flags, common, ranks, findings);
+int VerifySteps(const StepFlags& flags, const Common& common,
+                const Ranks& ranks, Findings& findings) {
+  if (!SelfTestMayRun(flags.self_test, ranks, findings)) return kFailed;
+  if (flags.self_test) return RunSelfTestCommand(common, findings);
+  const auto work = OpenStep(flags, common, ranks, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
   bool begins = work != nullptr;
   if (begins && dumps) begins = MakeFolder(flags.dump, findings);
@@ -365,12 +398,83 @@ int RunVerifyStep(const VerifyFlags& flags, const Common& common,
     }
   };
   if (!written || !PutOut(write, findings)) return kFailed;
-  TellMoved(reports, ranks, common);
+  ReportMovedBytes(MovedIn(reports), ranks, common);
   const bool passed = std::all_of(
       reports.begin(), reports.end(), [](const verify::StepReport& report) {
         return report.status == verify::StepStatus::kPass;
       });
   return passed ? kDone : kFound;
 }
+
+int RunVerifyStep(const StepFlags& flags, const Common& common,
+                  Findings& findings) {
+  return RunOverRanks(
+      [&](const Ranks& ranks) {
+        return VerifySteps(flags, common, ranks, findings);
+      },
+      findings);
+}
+
+}  // namespace
+
+const Command kVerifyStep = {
+    .name = "verify step",
+    .summary = "run a whole step of the model on a simulated mesh",
+    .about = R"(
+Runs a whole step of the model on a simulated mesh, from the embedding to the
+optimizer, as the `model:` section of the rules describes it, and compares every
+value with the dense model's. The step is lowered to ops on shards and the
+collectives that the plan's specs and the logical axes of the mode require. The
+report lists the collectives with the bytes that the busiest device sends at
+real sizes (`--batch`, `--seq`), one line for layers that send the same, and the
+ops in which one axis could serve several dimensions, where a compiler may
+choose differently.
+
+With `--policy published` parameters are resharded over the axes of batch,
+sequence and fully sharded data, and activations over the other axes. Where that
+does not decide, and with `--policy cost`, the operand is resharded that sends
+the fewest bytes; ties go to fewer collectives, then to less work a device, then
+to the first in the order of the mesh's axes and the op's dimensions.
+
+The same program then runs at reduced sizes: every value, gradient, updated
+parameter and cache must equal the dense model's, to 1e-12 in float64, and in
+narrower dtypes to four times the error of one device up to that op plus 18
+roundings of float32 (in 16 bits experts are chosen as the reference chooses
+them). Replicas must agree in bits, gradients must have the sharding of their
+parameters, each partial value must be reduced once, and the bytes sent must
+equal closed formulas. `--full` runs the proof at the sizes given on the whole
+mesh, of up to 64 devices, and exits with 2 where memory does not hold it.
+
+With `--operation` the named attention operation runs forward and backward: it
+reshards queries and keys to the layout it needs, exchanges lengths for heads,
+or passes keys round a ring, and does the same with their gradients. A step is
+unsupported if the operation cannot run with the plan's specs; paged operations
+have no step. `--part 'layer 3'` (or `encoder 3`, `model`, `optimizer`) limits
+lines, sharding conflicts and totals to that part; a layer is then proved alone,
+between the model's first and last ops. `--dump` writes every input, and every
+value that was compared with its reference, numbered in the order of the ops,
+with settings that name each number.
+
+With `--remat` the backward phase of a training step recomputes what a layer
+does not keep, and proves it like the rest. The memory of the fullest device at
+its peak, at real sizes, follows the totals. With `--microbatches` the batch is
+split into parts that run one after the other, each forward and backward; losses
+are divided by the tokens of all parts, and gradients are added and reduced
+once, or once each with `--reduce-each`.
+
+With `--self-test` faults are injected into ten small steps that the program
+carries: into collectives, ops, programs and inputs. Each must change what the
+devices hold or send, and be detected by the check that its row names.
+
+With a build that has MPI, `mpirun -n N shardc verify step` (or `srun`) spreads
+the devices over N processes; see `shardc verify`.
+
+Exits with 1 when a step fails or is unsupported.)",
+    .example =
+        "shardc verify step --mode train --mesh dp:2,fsdp:2,tp:2 --rules auto "
+        "\\\n    --manifest model.safetensors.index.json --model config.json",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunVerifyStep); },
+};
 
 }  // namespace shardc::cli

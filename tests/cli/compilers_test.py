@@ -45,7 +45,7 @@ class Compilers(unittest.TestCase):
         # The same data, cases and errors: arithmetic is the compiler's too.
         for seed, model in enumerate(("gemma-2-9b", "mixtral-8x7b")):
             config = os.path.join(CONFIGS, model + ".config.json")
-            self.same("verify", "--step", "train,decode", "--mesh",
+            self.same("verify", "step", "--mode", "train,decode", "--mesh",
                       "fsdp:2,tp:2", "--seed", str(seed), "--format", "json",
                       "--rules", "auto", "--model", config, "--manifest",
                       os.path.join(driver.MODELS,

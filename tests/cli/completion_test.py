@@ -19,6 +19,11 @@ TABLE = [
      {"builtin:gpt2/hf"}),
     ("shardc plan --rules au", {"auto"}, {"builtin:llama"}),
     ("shardc resolve --mode de", {"decode"}, {"train"}),
+    ("shardc verify ", {"step"}, {"plan"}),
+    ("shardc verify --me", {"--mesh", "--metrics"}, {"--mode"}),
+    ("shardc verify step --re", {"--remat", "--reduce-each"}, {"--mesh"}),
+    ("shardc verify step --me", {"--mesh"}, {"--metrics"}),
+    ("shardc verify step --mode ", {"train", "decode"}, {"insert"}),
     ("shardc completion ", {"bash", "fish", "zsh"}, {"plan"}),
 ]
 
@@ -85,17 +90,19 @@ class Completion(Case):
         self.assertIn("plan", commands)
         scripts = {shell: run("completion", shell).out
                    for shell in ("bash", "fish", "zsh")}
-        for command in commands:
+        for command in [*commands, "verify step"]:
             options = re.findall(r"(?m)^  (?:-[a-zA-Z],)?--([a-z-]+)"
                                  r"(?:,--([a-z-]+))?",
-                                 run(command, "--help").out)
+                                 run(*command.split(), "--help").out)
             options = [name for names in options for name in names if name]
             self.assertIn("help", options)
             self.assertGreater(len(options), 3)
             for option in set(options):
                 self.assertIn("--" + option, scripts["bash"])
                 self.assertIn("--" + option, scripts["zsh"])
-                self.assertRegex(scripts["fish"], f"(?m)from {command}' "
+                last = command.split()[-1]
+                self.assertRegex(scripts["fish"],
+                                 f"(?m)from {last}(; and not [^']*)?' "
                                  f"([^']*)-l {option} ")
 
     def test_another_shell_is_refused(self):

@@ -57,8 +57,8 @@ class Cost(Case):
                 # Nothing is computed again where nothing goes back.
                 again = ("--remat", remat) if mode == "train" else ()
                 (step,) = self.check(run(
-                    "verify", *inputs, "--step", mode, "--batch", sizes[1],
-                    "--seq", length, *again, "--format", "json"),
+                    "verify", "step", *inputs, "--mode", mode, "--batch",
+                    sizes[1], "--seq", length, *again, "--format", "json"),
                     0).json()["steps"]
                 want = {}
                 for one in step["totals"]["by_collective"]:

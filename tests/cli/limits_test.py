@@ -180,7 +180,8 @@ class Limits(Case):
                        os.path.join(MODELS, "llama-3-8b.hf.manifest.json"),
                        "--model", os.path.join(TESTDATA, "configs",
                                                "llama-3-8b.config.json")]
-            result = run("verify", "--step", "decode", *command, timeout=60)
+            result = run("verify", "step", "--mode", "decode", *command,
+                         timeout=60)
             self.check(result, 2)
             self.assertIn(" limit]", result.err)
             self.assertLess(len(result.err), 5000)

@@ -151,7 +151,7 @@ class Report(Case):
 
     def verified(self, folder, name, *args):
         path = os.path.join(folder, name)
-        done = run("verify", *LLAMA[:-8], *args, "--format", "json")
+        done = run("verify", *args, "--format", "json")
         self.check(done, 0)
         with open(path, "w", encoding="utf-8") as file:
             file.write(done.out)
@@ -159,11 +159,13 @@ class Report(Case):
 
     def test_what_was_verified_is_told(self):
         with tempfile.TemporaryDirectory() as folder:
+            inputs = LLAMA[:-8]
+            attention = inputs[:7] + inputs[9:]  # without the manifest
             cases, said = self.verified(
-                folder, "v.json", "--operation", "ring,flash_decoding",
+                folder, "v.json", *attention, "--operation", "ring,flash_decoding",
                 "--mode", "train,decode", "--layout", "bthd", "--dtype",
                 "float32", "--features", "none")
-            step, steps = self.verified(folder, "s.json", "--step", "train")
+            step, steps = self.verified(folder, "s.json", "step", *inputs)
             page = self.page(*LLAMA, "--verified", cases, "--verified", step)
             text = page.texts["verified"]
             for status, count in said["summary"].items():

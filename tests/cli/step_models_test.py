@@ -1,4 +1,4 @@
-"""`verify --step train` over the bundled configs, each with the tree that its
+"""`verify step` over the bundled configs, each with the tree that its
 family builds: which models are proved, and of which it is said why not.
 
 docs/guides/step.md has the table, and one of attention's operations;
@@ -64,8 +64,8 @@ def asked(path, mesh, mode, *more):
         manifest = os.path.join(folder, "manifest.json")
         with open(manifest, "w", encoding="utf-8") as file:
             file.write(tree.out)
-        done = run("verify", "--no-project", "--step", mode, "--mesh", mesh,
-                   "--rules", "auto", "--model", path, "--manifest", manifest,
+        done = run("verify", "step", "--no-project", "--mode", mode,
+                   "--mesh", mesh, "--rules", "auto", "--model", path, "--manifest", manifest,
                    "--batch", "16", "--format", "json", *more)
     try:
         (step,) = json.loads(done.out)["steps"]

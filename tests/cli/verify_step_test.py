@@ -1,4 +1,4 @@
-"""`shardc verify --step`: a whole step of a model, proved and priced."""
+"""`shardc verify step`: a whole step of a model, proved and priced."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class VerifyStep(Case):
             json.loads(run("schema", "step").out))
 
     def steps(self, *args, rc=0):
-        value = self.check(run("verify", "--no-project", *args,
+        value = self.check(run("verify", "step", "--no-project", *args,
                                "--format", "json"), rc).json()
         errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
                   for e in self.schema.iter_errors(value)]
@@ -54,7 +54,7 @@ class VerifyStep(Case):
                          "fsdp:2,ep:2,tp:2"):
                 with self.subTest(model=model[5], mesh=mesh):
                     self.passes("--mesh", mesh, *model, "--batch", "16",
-                                "--step", "train,prefill,decode",
+                                "--mode", "train,prefill,decode",
                                 "--dtype", "float64,float32")
 
     def test_policies(self):
@@ -62,7 +62,7 @@ class VerifyStep(Case):
                      ("--seed", "3")):
             with self.subTest(more=more):
                 self.passes("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA,
-                            "--batch", "16", "--step", "train,decode", *more)
+                            "--batch", "16", "--mode", "train,decode", *more)
 
     def counts(self, step, phase, axes):
         return {one["collective"]: one["count"]
@@ -79,7 +79,7 @@ class VerifyStep(Case):
                 file.write("version: 1\nextends: [builtin:llama]\n"
                            "axes: {hidden_state: null}\nrules: []\n")
             args = ("--mesh", "dp:2,fsdp:2,tp:2", "--rules", rules,
-                    *LLAMA[2:], "--batch", "16", "--step", "train")
+                    *LLAMA[2:], "--batch", "16", "--mode", "train")
             (step,) = self.steps(*args)
         self.assertEqual(step["status"], "pass")
         self.assertEqual(self.counts(step, "forward", ["tp"]),
@@ -101,7 +101,7 @@ class VerifyStep(Case):
         # gradients (Liu et al. 2023); queries, keys, values and outputs are
         # exchanged, and so are their gradients (Jacobs et al. 2023).
         args = ("--mesh", "sp:8", *LLAMA, "--batch", "1", "--seq", "131072",
-                "--step", "train", "--operation")
+                "--mode", "train", "--operation")
         (ring,) = self.steps(*args, "ring")
         self.assertEqual(ring["status"], "pass")
         self.assertEqual(ring["operation"], "ring")
@@ -128,20 +128,20 @@ class VerifyStep(Case):
                               "ulysses", "ring"):
                 with self.subTest(mesh=mesh, operation=operation):
                     self.passes("--mesh", mesh, *LLAMA, "--batch", "16",
-                                "--step", "train,prefill", "--dtype",
+                                "--mode", "train,prefill", "--dtype",
                                 "float64,float32,bfloat16", "--operation",
                                 operation)
         for operation in ("vanilla", "sdpa", "flash_decoding"):
             with self.subTest(operation=operation):
                 self.passes("--mesh", "sp:2,tp:2", *LLAMA, "--batch", "16",
-                            "--step", "decode", "--operation", operation)
+                            "--mode", "decode", "--operation", operation)
 
     def test_an_operation_that_reads_other_heads(self):
         # Gemma's kv heads are whole on devices that share its heads.
         for operation in ("sdpa", "ulysses"):
             with self.subTest(operation=operation):
                 (step,) = self.steps("--mesh", "sp:2,tp:2", *GEMMA, "--batch",
-                                     "16", "--step", "train", "--operation",
+                                     "16", "--mode", "train", "--operation",
                                      operation, rc=1)
                 self.assertEqual(step["status"], "fail")
                 self.assertIn("attention: is off by", step["problems"][0])
@@ -161,28 +161,30 @@ class VerifyStep(Case):
                  "flash_decoding: is for decoding alone")):
             with self.subTest(operation=operation):
                 (step,) = self.steps("--mesh", mesh, *LLAMA, "--batch", "16",
-                                     "--step", mode, "--operation", operation,
+                                     "--mode", mode, "--operation", operation,
                                      rc=1)
                 self.assertEqual(step["status"], "unsupported")
                 self.assertEqual(step["reason"], reason)
-        out = run("verify", "--no-project", "--mesh", "sp:2", *LLAMA, "--step",
+        out = run("verify", "step", "--no-project", "--mesh", "sp:2", *LLAMA, "--mode",
                   "train", "--operation", "ring,sdpa")
         self.check(out, 2)
         self.assertIn("a step has one attention operation", out.err)
 
-    def test_what_only_training_does_is_not_passed_over(self):
+    def test_a_flag_of_training_is_refused_in_other_modes(self):
+        training = "has an effect only in a training step"
         for more, message in (
-                (["--remat", "nothing_saveable"], "`--remat` is of a training"),
-                (["--microbatches", "2"], "`--microbatches` is of a training"),
-                (["--keep-gathered"], "`--keep-gathered` is of a training"),
-                (["--reduce-each"], "`--reduce-each` is of micro-batches")):
+                (["--remat", "nothing_saveable"], f"`--remat` {training}"),
+                (["--microbatches", "2"], f"`--microbatches` {training}"),
+                (["--keep-gathered"], f"`--keep-gathered` {training}"),
+                (["--reduce-each"], "`--reduce-each` has no effect without "
+                                    "micro-batches")):
             with self.subTest(more=more):
-                out = run("verify", "--no-project", "--mesh", "tp:2", *LLAMA,
-                          "--step", "prefill,decode", *more)
+                out = run("verify", "step", "--no-project", "--mesh", "tp:2",
+                          *LLAMA, "--mode", "prefill,decode", *more)
                 self.check(out, 2)
                 self.assertIn(message, out.err)
 
-    def test_what_only_a_step_does_is_not_passed_over(self):
+    def test_an_option_of_the_other_command_gets_that_command(self):
         for more in (["--batch", "4"], ["--seq", "128"], ["--part", "model"],
                      ["--policy", "cost"], ["--keep-gathered"],
                      ["--remat", "nothing_saveable"], ["--microbatches", "2"],
@@ -190,7 +192,43 @@ class VerifyStep(Case):
             with self.subTest(more=more):
                 out = run("verify", "--no-project", "--mesh", "tp:2", *more)
                 self.check(out, 2)
-                self.assertIn("`%s` is of a step" % more[0], out.err)
+                self.assertIn("`verify` has no option `%s`" % more[0], out.err)
+                self.assertIn("`shardc verify step` has it", out.err)
+        for more in (["--attention", "heads=4"], ["--layout", "bthd"],
+                     ["--features", "none"], ["--steps", "4"], ["--list"],
+                     ["--metrics", "stacked"]):
+            with self.subTest(more=more):
+                out = run("verify", "step", "--no-project", "--mesh", "tp:2",
+                          *more)
+                self.check(out, 2)
+                self.assertIn("`verify step` has no option `%s`" % more[0],
+                              out.err)
+                self.assertIn("`shardc verify` has it", out.err)
+
+    def test_options_before_the_second_word_are_refused(self):
+        out = run("verify", "--mesh", "tp:2", "step", "--mode", "train")
+        self.check(out, 2)
+        self.assertIn("`--mesh` stands before the end of the command `verify "
+                      "step`", out.err)
+        self.assertIn("write it after it: `shardc verify step --mesh ...`",
+                      out.err)
+
+    def test_the_former_spelling_runs_with_a_note(self):
+        args = ("--no-project", "--mesh", "tp:2", *LLAMA, "--batch", "4")
+        now = self.check(run("verify", "step", *args, "--mode", "decode"), 0)
+        self.assertNotIn("note:", now.err)
+        for words in (["--step", "decode"], ["--step=decode"]):
+            former = self.check(run("verify", *args, *words), 0)
+            self.assertEqual(former.out, now.out)
+            self.assertIn("note: `verify --step MODE` is now `verify step "
+                          "--mode MODE`", former.err)
+        quiet = self.check(run("verify", "-q", *args, "--step", "decode"), 0)
+        self.assertEqual(quiet.err, "")
+
+    def test_without_a_mode_it_trains(self):
+        args = ("--mesh", "tp:2", *LLAMA, "--batch", "4", "--part", "layer 0")
+        self.assertEqual(self.steps(*args), self.steps(*args, "--mode",
+                                                       "train"))
 
     def test_tokens_reach_experts(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -199,7 +237,7 @@ class VerifyStep(Case):
                 file.write("version: 1\nextends: [builtin:mixtral]\n"
                            "axes: {batch: [fsdp, dp, ep]}\nrules: []\n")
             args = ("--mesh", "fsdp:2,ep:4", "--rules", rules, *MIXTRAL[2:],
-                    "--batch", "16", "--step", "train")
+                    "--batch", "16", "--mode", "train")
             (step,) = self.steps(*args)
         self.assertEqual(step["status"], "pass")
         # Two a layer, each way.
@@ -208,14 +246,14 @@ class VerifyStep(Case):
                 self.counts(step, phase, ["ep"])["all_to_all"], 64)
 
     def test_text(self):
-        out = self.check(run("verify", "--no-project", "--mesh", "dp:2,tp:2",
-                             *LLAMA, "--step", "decode", "--batch", "8"), 0)
+        out = self.check(run("verify", "step", "--no-project", "--mesh", "dp:2,tp:2",
+                             *LLAMA, "--mode", "decode", "--batch", "8"), 0)
         self.assertIn("step decode  dp=2 tp=2  batch 8 x 4096", out.out)
         self.assertIn("pass: F64, logits, 4 caches equal", out.out)
 
     def test_a_split_cache_stays_where_it_is(self):
         (step,) = self.steps("--mesh", "sp:4,tp:2", *LLAMA, "--batch", "16",
-                             "--step", "decode")
+                             "--mode", "decode")
         self.assertEqual(step["status"], "pass")
         attention = [op for op in step["ops"] if op["op"] == "attention"]
         # Partial softmaxes: maxima, sums and what they weigh.
@@ -229,7 +267,7 @@ class VerifyStep(Case):
 
     def test_recomputing(self):
         args = ("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--batch", "16",
-                "--step", "train")
+                "--mode", "train")
         (plain,) = self.steps(*args)
         (none,) = self.steps(*args, "--remat", "nothing_saveable")
         self.assertEqual(plain["remat"], "everything_saveable")
@@ -256,13 +294,13 @@ class VerifyStep(Case):
                     "parameters", "moments", "gradients", "caches", "inputs",
                     "gathered", "activations")))
             self.assertLess(memory["instruction"], memory["instructions"])
-        wrong = run("verify", "--no-project", *args, "--remat", "nothing")
+        wrong = run("verify", "step", "--no-project", *args, "--remat", "nothing")
         self.check(wrong, 2)
         self.assertIn("is no policy", wrong.err)
 
     def test_micro_batches(self):
         args = ("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--batch", "32",
-                "--step", "train")
+                "--mode", "train")
         (one,) = self.steps(*args)
         (once,) = self.steps(*args, "--microbatches", "2")
         (each,) = self.steps(*args, "--microbatches", "2", "--reduce-each",
@@ -283,7 +321,7 @@ class VerifyStep(Case):
         self.assertEqual(scattered(each), 2 * scattered(one))
         self.assertEqual(one["microbatches"], 1)
         self.assertFalse(once["reduce_each"])
-        wrong = run("verify", "--no-project", *args, "--microbatches", "3")
+        wrong = run("verify", "step", "--no-project", *args, "--microbatches", "3")
         self.check(wrong, 2)
         self.assertIn("is no multiple of 3 micro-batches", wrong.err)
 
@@ -291,7 +329,7 @@ class VerifyStep(Case):
         for model in (LLAMA, MIXTRAL, GPT2, GEMMA):
             with self.subTest(model=model[5]):
                 self.passes("--mesh", "fsdp:2,ep:2,tp:2", *model, "--batch",
-                            "16", "--step", "train,decode",
+                            "16", "--mode", "train,decode",
                             "--dtype", "bfloat16,float16")
 
     def test_one_parameter(self):
@@ -312,7 +350,7 @@ class VerifyStep(Case):
                           ("gradient", "reduce_scatter", ["fsdp"]),
                           ("gradient", "all_reduce", ["dp"])])
         # The step's report says the same of these collectives.
-        (step,) = self.steps("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--step",
+        (step,) = self.steps("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--mode",
                              "train", "--batch", "16")
         told = [(op["phase"], op["op"], op["specs"], op["collective"],
                  op["axes"], op["bytes_per_device"]) for op in step["ops"]]
@@ -329,7 +367,7 @@ class VerifyStep(Case):
         self.assertEqual(wrong.rc, 2)
 
     def test_self_test(self):
-        args = ("verify", "--no-project", "--step", "train", "--self-test")
+        args = ("verify", "step", "--no-project", "--mode", "train", "--self-test")
         value = self.check(run(*args, "--format", "json"), 0).json()
         self.assertEqual(list(self.schema.iter_errors(value)), [])
         self.assertEqual(value["unsound"], [])
@@ -348,7 +386,7 @@ class VerifyStep(Case):
 
     def test_one_part(self):
         args = ("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--batch", "16",
-                "--step", "train")
+                "--mode", "train")
         (whole,) = self.steps(*args)
         parts = ("model", "optimizer", "layer 0", "layer 31")
         steps = {part: self.steps(*args, "--part", part)[0] for part in parts}
@@ -366,7 +404,7 @@ class VerifyStep(Case):
             self.assertEqual(
                 told["model"] + told["optimizer"] + 32 * told["layer 0"],
                 whole["totals"][phase])
-        text = self.check(run("verify", "--no-project", *args, "--part",
+        text = self.check(run("verify", "step", "--no-project", *args, "--part",
                               "layer 3"), 0).out
         self.assertIn("  of it layer 3\n", text)
         self.assertNotIn("layer 0", text)
@@ -390,7 +428,7 @@ class VerifyStep(Case):
         with tempfile.TemporaryDirectory() as folder:
             args = self.tiny(folder)
             for mode in ("train", "prefill", "decode"):
-                (step,) = self.steps(*args, "--step", mode, "--full")
+                (step,) = self.steps(*args, "--mode", mode, "--full")
                 self.assertEqual((step["status"], step["problems"]),
                                  ("pass", []))
                 proof = step["proof"]
@@ -399,17 +437,17 @@ class VerifyStep(Case):
                 sizes = proof["sizes"]
                 self.assertEqual((sizes["d"], sizes["v"], sizes["b"]),
                                  (48, 96, 4))
-            (step,) = self.steps(*args, "--step", "train", "--full",
+            (step,) = self.steps(*args, "--mode", "train", "--full",
                                  "--part", "layer 1")
             self.assertEqual(step["proof"]["layers"], [1])
-            text = self.check(run("verify", "--no-project", *args, "--step",
+            text = self.check(run("verify", "step", "--no-project", *args, "--mode",
                                   "train", "--full"), 0).out
             self.assertIn("proved in full on fsdp=2 tp=2 with b 4 t 12", text)
         # What does not fit is refused before anything is made.
         for mesh, words in (("dp:2,fsdp:2,tp:2", "of memory, and "),
                             ("dp:16,fsdp:8", "for 64 devices at most")):
-            done = run("verify", "--no-project", "--mesh", mesh, *LLAMA,
-                       "--step", "train", "--full")
+            done = run("verify", "step", "--no-project", "--mesh", mesh, *LLAMA,
+                       "--mode", "train", "--full")
             self.assertEqual((done.rc, done.out), (2, ""))
             self.assertIn(words, done.err)
 
@@ -419,7 +457,7 @@ class VerifyStep(Case):
             dump = os.path.join(folder, "dump")
             for dtype, kind, allowed in (("float64", np.float64, 1e-12),
                                          ("float32", np.float32, 1e-4)):
-                (step,) = self.steps(*args, "--step", "train", "--dtype",
+                (step,) = self.steps(*args, "--mode", "train", "--dtype",
                                      dtype, "--dump", dump)
                 with open(os.path.join(dump, "case-0000.json"),
                           encoding="utf-8") as file:
@@ -434,7 +472,7 @@ class VerifyStep(Case):
             os.link(os.path.join(folder, "manifest.json"), name)
             with open(name, "rb") as file:
                 before = file.read()
-            done = run("verify", "--no-project", *args, "--step", "train",
+            done = run("verify", "step", "--no-project", *args, "--mode", "train",
                        "--dump", dump)
             self.assertEqual(done.rc, 2)
             with open(name, "rb") as file:
@@ -473,15 +511,15 @@ class VerifyStep(Case):
 
     def test_what_is_wrong(self):
         for args, words in (
-                (("--step", "train", "--dtype", "int8"), "is none of"),
-                (("--step", "train", "--batch", "0"), "--batch"),
-                (("--step", "sideways"), "sideways"),
-                (("--step", "train", "--part", "layer 32"),
+                (("--mode", "train", "--dtype", "int8"), "is none of"),
+                (("--mode", "train", "--batch", "0"), "--batch"),
+                (("--mode", "sideways"), "sideways"),
+                (("--mode", "train", "--part", "layer 32"),
                  "`layer 0` to `layer 31`"),
-                (("--step", "decode", "--part", "optimizer"), "no part"),
-                (("--step", "train", "--policy", "luck"), "luck")):
+                (("--mode", "decode", "--part", "optimizer"), "no part"),
+                (("--mode", "train", "--policy", "luck"), "luck")):
             with self.subTest(args=args):
-                done = run("verify", "--no-project", "--mesh", "tp:2", *LLAMA,
+                done = run("verify", "step", "--no-project", "--mesh", "tp:2", *LLAMA,
                            *args)
                 self.assertEqual(done.rc, 2)
                 self.assertIn(words, done.err)

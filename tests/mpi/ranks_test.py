@@ -45,6 +45,10 @@ def verify(*args):
     return ("verify", "--no-project", "--format", "json", *args)
 
 
+def verify_step(*args):
+    return ("verify", "step", "--no-project", "--format", "json", *args)
+
+
 # Each: what it is, and the arguments.
 SAME = [
     ("the matrix", 4, ["--mesh", "dp:2,sp:2,tp:2", "--attention", SIZES,
@@ -88,13 +92,13 @@ LLAMA = ["--rules", "builtin:llama", "--manifest",
 # Steps, which run at reduced sizes in seconds.
 STEPS = [
     ("a training step", 4, [*LLAMA, "--mesh", "dp:2,fsdp:2,tp:2",
-                            "--step", "train"]),
-    ("16 bits", 3, [*LLAMA, "--mesh", "dp:3,tp:2", "--step", "train,prefill",
+                            "--mode", "train"]),
+    ("16 bits", 3, [*LLAMA, "--mesh", "dp:3,tp:2", "--mode", "train,prefill",
                     "--dtype", "float32,bfloat16", "--batch", "6"]),
-    ("decoding", 4, [*LLAMA, "--mesh", "dp:2,tp:4", "--step", "decode"]),
-    ("a ring", 4, [*LLAMA, "--mesh", "sp:4,tp:2", "--step", "train",
+    ("decoding", 4, [*LLAMA, "--mesh", "dp:2,tp:4", "--mode", "decode"]),
+    ("a ring", 4, [*LLAMA, "--mesh", "sp:4,tp:2", "--mode", "train",
                    "--operation", "ring"]),
-    ("micro-batches", 2, [*LLAMA, "--mesh", "dp:2,fsdp:4", "--step", "train",
+    ("micro-batches", 2, [*LLAMA, "--mesh", "dp:2,fsdp:4", "--mode", "train",
                           "--microbatches", "2", "--remat", "nothing_saveable"]),
 ]
 # Rules that are wrong: they fail alike, with the axis at fault.
@@ -108,9 +112,9 @@ axes:
 
 
 class SameReport(unittest.TestCase):
-    def compare(self, ranks, args):
-        alone = run([BIN, *verify(*args)])
-        code, out, err = run(launch(ranks, *verify(*args)))
+    def compare(self, ranks, args, command=verify):
+        alone = run([BIN, *command(*args)])
+        code, out, err = run(launch(ranks, *command(*args)))
         self.assertEqual(out, alone[1], err)
         self.assertEqual(code, alone[0], err)
         return code, out, err
@@ -137,7 +141,7 @@ class SameReport(unittest.TestCase):
     def test_steps(self):
         for name, ranks, args in STEPS:
             with self.subTest(name):
-                _, out, err = self.compare(ranks, args)
+                _, out, err = self.compare(ranks, args, verify_step)
                 self.assertIn('"status": "pass"', out)
                 self.assertGreater(self.moved(err), 0)
 
@@ -147,7 +151,7 @@ class SameReport(unittest.TestCase):
                          for name in ("mpi_step_alone", "mpi_step_spread"))
         for made in (alone, spread):
             shutil.rmtree(made, ignore_errors=True)
-        args = verify(*STEPS[0][2], "--part", "layer 0")
+        args = verify_step(*STEPS[0][2], "--part", "layer 0")
         self.assertEqual(run([BIN, *args, "--dump", alone])[0], 0)
         code, _, err = run(launch(2, *args, "--dump", spread))
         self.assertEqual(code, 0, err)
@@ -201,7 +205,7 @@ class Refusals(unittest.TestCase):
                       "`--self-test` runs in one process")
 
     def test_a_step_on_fewer_devices_than_ranks(self):
-        self.one_line(4, verify(*LLAMA, "--step", "train", "--mesh", "tp:2"),
+        self.one_line(4, verify_step(*LLAMA, "--mesh", "tp:2"),
                       "4 processes for 2 devices")
 
     def test_an_input_that_is_not_there(self):

@@ -132,6 +132,6 @@ class Asked:
 
     def step(self, batch, length):
         """What shardc says of the step."""
-        return self.say("verify", "--step", "train", "--keep-gathered",
+        return self.say("verify", "step", "--mode", "train", "--keep-gathered",
                         "--format", "json", *self.rules, *self.model,
                         "--batch", str(batch), "--seq", str(length))

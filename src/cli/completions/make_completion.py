@@ -25,6 +25,20 @@ def argument_words(command):
             for word in o.get("words", [])]
 
 
+def nested(command, commands):
+    """The second words of commands that begin with this one's word."""
+    return [c["name"].split()[1] for c in commands
+            if c["name"].startswith(command["name"] + " ")]
+
+
+def top_level(commands):
+    return [c for c in commands if " " not in c["name"]]
+
+
+def of_two_words(commands):
+    return [c for c in commands if " " in c["name"]]
+
+
 BASH = r"""# bash completion for shardc
 _shardc() {
   local line=${COMP_LINE:0:COMP_POINT}
@@ -43,9 +57,13 @@ _shardc() {
     reply -W '@NAMES@ --help --version'
     return
   fi
-  case "${words[1]} ${words[-1]}" in
+  local command=${words[1]}
+  case "$command ${words[2]}" in
+    @NESTED@) command="$command ${words[2]}" ;;
+  esac
+  case "$command ${words[-1]}" in
 @VALUES@  esac
-  case "${words[1]}" in
+  case "$command" in
 @WORDS@  esac
   if [[ $word == -* ]]; then
     reply -W "$options"
@@ -81,12 +99,17 @@ def bash(commands):
         known = [s for o in options(command) for s in spellings(o)]
         values += "".join(bash_value(command, o) for o in options(command)
                           if "flag" not in o)
-        words += f"    {command['name']})\n      options='{' '.join(known)}'\n"
+        words += f"    '{command['name']}')\n      options='{' '.join(known)}'\n"
         if argument_words(command):
             words += (f"      arguments="
                       f"'{' '.join(argument_words(command))}'\n")
+        if nested(command, commands):
+            words += ("      [ \"${#words[@]}\" -gt 2 ] || arguments="
+                      f"'{' '.join(nested(command, commands))}'\n")
         words += "      ;;\n"
-    return (BASH.replace("@NAMES@", " ".join(c["name"] for c in commands))
+    names = " ".join(c["name"] for c in top_level(commands))
+    pairs = " | ".join(f"'{c['name']}'" for c in of_two_words(commands))
+    return (BASH.replace("@NAMES@", names).replace("@NESTED@", pairs)
             .replace("@VALUES@", values).replace("@WORDS@", words))
 
 
@@ -102,6 +125,15 @@ _shardc() {
   local command=$words[2]
   shift words
   (( CURRENT -= 1 ))
+  case "$command $words[2]" in
+    @NESTED@)
+      if (( CURRENT > 2 )); then
+        command="$command $words[2]"
+        shift words
+        (( CURRENT -= 1 ))
+      fi
+      ;;
+  esac
   case $command in
 @CASES@  esac
 }
@@ -138,16 +170,19 @@ def zsh_option(option):
 
 def zsh(commands):
     names = cases = ""
-    for command in commands:
+    for command in top_level(commands):
         names += f"    '{command['name']}:{zsh_quoted(command['summary'])}'\n"
-        cases += f"    {command['name']})\n      _arguments \\\n"
+    for command in commands:
+        cases += f"    '{command['name']}')\n      _arguments \\\n"
         for option in options(command):
             cases += f"        {zsh_option(option)} \\\n"
-        words = argument_words(command)
+        words = argument_words(command) or nested(command, commands)
         cases += (f"        ':argument:({' '.join(words)})'\n" if words
                   else "        '*:file:_files'\n")
         cases += "      ;;\n"
-    return ZSH.replace("@NAMES@", names).replace("@CASES@", cases)
+    pairs = " | ".join(f"'{c['name']}'" for c in of_two_words(commands))
+    return (ZSH.replace("@NAMES@", names).replace("@NESTED@", pairs)
+            .replace("@CASES@", cases))
 
 
 FISH = """# fish completion for shardc
@@ -161,9 +196,17 @@ def fish_quoted(text):
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def fish_option(command, option):
-    text = (f"complete -c shardc -n '__fish_seen_subcommand_from "
-            f"{command['name']}' -l {option['name'][2:]}")
+def fish_condition(command, commands):
+    """When the words typed so far are this command's."""
+    seen = [f"__fish_seen_subcommand_from {word}"
+            for word in command["name"].split()]
+    seen += [f"not __fish_seen_subcommand_from {word}"
+             for word in nested(command, commands)]
+    return "; and ".join(seen)
+
+
+def fish_option(condition, option):
+    text = f"complete -c shardc -n '{condition}' -l {option['name'][2:]}"
     if "letter" in option:
         text += " -s " + option["letter"]
     if "also" in option:
@@ -180,13 +223,18 @@ def fish_option(command, option):
 def fish(commands):
     text = FISH
     for command in commands:
-        text += ("complete -c shardc -n __fish_use_subcommand -a "
-                 f"{command['name']} -d {fish_quoted(command['summary'])}\n")
+        first, _, second = command["name"].partition(" ")
+        when = (f"'__fish_seen_subcommand_from {first}; and not "
+                f"__fish_seen_subcommand_from {second}'" if second
+                else "__fish_use_subcommand")
+        text += (f"complete -c shardc -n {when} -a {second or first} -d "
+                 f"{fish_quoted(command['summary'])}\n")
+        condition = fish_condition(command, commands)
         words = argument_words(command)
         if words:
-            text += ("complete -c shardc -n '__fish_seen_subcommand_from "
-                     f"{command['name']}' -f -a '{' '.join(words)}'\n")
-        text += "".join(fish_option(command, o) for o in options(command))
+            text += (f"complete -c shardc -n '{condition}' -f -a "
+                     f"'{' '.join(words)}'\n")
+        text += "".join(fish_option(condition, o) for o in options(command))
     return text
 
 

@@ -1,4 +1,4 @@
-// Writes the results of `shardc verify --step` as text.
+// Writes the results of `shardc verify step` as text.
 #ifndef SHARDC_EMIT_VERIFY_STEP_TEXT_H_
 #define SHARDC_EMIT_VERIFY_STEP_TEXT_H_
 

@@ -191,7 +191,7 @@ constinit const Lint kClashMovesActivation{
     .why =
         "The axis cannot serve both: over the axes of the data the weight is "
         "gathered, over others the activation, once forward and once more in "
-        "backward, in each layer. `shardc verify --step` shows every such op.",
+        "backward, in each layer. `shardc verify step` shows every such op.",
     .instead = "Split the weight where its activation is split.",
     .bad = {.mesh = "fsdp:2,tp:2",
             .rules = R"(version: 1

@@ -21,8 +21,8 @@ void Say(Mode mode, Place place, const std::string& message,
   LintFinding finding = FindingAt(kStepNotLowered.code, std::move(place));
   finding.message = "the step of the model in " + std::string(ModeName(mode)) +
                     " cannot be told: " + message;
-  finding.help =
-      "`shardc verify --step " + std::string(ModeName(mode)) + "` says more";
+  finding.help = "`shardc verify step --mode " + std::string(ModeName(mode)) +
+                 "` prints why";
   sink.push_back(std::move(finding));
 }
 

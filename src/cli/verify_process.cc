@@ -1,0 +1,62 @@
+// Every process of a run does the same work; only the first one prints. The
+// progress bar is one line that carriage returns draw over:
+//
+//   [###########                   ] 36/96 cases
+#include "cli/verify_process.h"
+
+#include <unistd.h>
+
+#include <string>
+
+#include "cli/output.h"
+#include "source/file_sink.h"
+
+namespace shardc::cli {
+
+verify::Progress ProgressLine(const Common& common, std::string_view what) {
+  if (common.quiet || isatty(STDERR_FILENO) != 1) return {};
+  return [what](size_t done, size_t all, const std::string& within) {
+    constexpr size_t kWidth = 30;
+    const size_t filled = done * kWidth / all;
+    std::string line = "\r[" + std::string(filled, '#') +
+                       std::string(kWidth - filled, ' ') + "] " +
+                       std::to_string(done) + "/" + std::to_string(all) + " " +
+                       std::string(what);
+    if (!within.empty()) line += ", " + within;
+    line += "\x1b[K";
+    if (done == all) line = "\r\x1b[K";
+    WriteAll(STDERR_FILENO, line);
+  };
+}
+
+std::function<void(size_t, size_t)> FaultProgressLine(const Common& common) {
+  const verify::Progress line = ProgressLine(common, "faults");
+  if (!line) return {};
+  return [line](size_t done, size_t all) { line(done, all, ""); };
+}
+
+bool SelfTestMayRun(bool self_test, const Ranks& ranks, Findings& findings) {
+  if (ranks.count() == 1 || !self_test) return true;
+  if (ranks.Leads()) {
+    findings.Add(code::kUsage, {},
+                 "`--self-test` runs in one process, and " +
+                     std::to_string(ranks.count()) + " were started",
+                 "start it without mpirun or srun");
+  }
+  return false;
+}
+
+void ReportMovedBytes(const MovedBytes& bytes, const Ranks& ranks,
+                      const Common& common) {
+  if (ranks.count() == 1) return;
+  Tell(common, ranks.MovedText(bytes.recorded, bytes.moved, bytes.crossed));
+}
+
+int RunOverRanks(const std::function<int(const Ranks&)>& body,
+                 Findings& findings) {
+  const auto ranks = Ranks::Join(findings);
+  if (!ranks) return kFailed;
+  return ranks->End(body(*ranks), findings);
+}
+
+}  // namespace shardc::cli
