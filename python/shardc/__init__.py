@@ -10,17 +10,14 @@ and `plan.shard()` need JAX (shardc.jax), `plan.placements()` and
 `verify` call the program.
 """
 
+from shardc.mesh import Axis, Mesh, PlanError, Spec
 from shardc.names import fold
 from shardc.plan import (
-    Axis,
     Difference,
     Folded,
-    Mesh,
     Parameter,
     Placement,
     Plan,
-    PlanError,
-    Spec,
     Summary,
 )
 from shardc.program import (

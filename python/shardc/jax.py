@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from shardc.plan import Parameter, Plan, PlanError, Spec
+from shardc.mesh import PlanError, Spec
 from shardc.tree import dtype_name, is_array, is_nnx_module, key_text
+
+if TYPE_CHECKING:
+    from shardc.plan import Parameter, Plan
 
 _TYPES = {
     "auto": AxisType.Auto,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Optional
 
-from shardc.plan import Mesh, Spec
+from shardc.mesh import Mesh, Spec
 
 # The dimension that a mesh axis splits, and the parts that more major axes of
 # it make which come later on the mesh; None where the axis splits nothing.

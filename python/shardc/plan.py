@@ -11,8 +11,9 @@ import functools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Union, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from shardc.mesh import Axis, Entry, Mesh, PlanError, Spec
 from shardc.names import Names, fold
 from shardc.tree import Leaf, leaves, other_leaves
 
@@ -20,77 +21,8 @@ if TYPE_CHECKING:
     import jax
     import torch
 
-# One entry for each dimension: not split, an axis, or several, the first major.
-Entry = Union[None, str, tuple[str, ...]]
-Spec = tuple[Entry, ...]
-
 SCHEMA = "shardc.plan/v1"
 MODES = ("train", "prefill", "decode", "insert")
-
-
-class PlanError(ValueError):
-    """A file that is no plan, or a plan that does not fit what it is used on."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Axis:
-    """An axis of the mesh. `type` is "auto", "explicit" or "manual"."""
-
-    name: str
-    size: int
-    type: str = "auto"
-
-
-@dataclasses.dataclass(frozen=True)
-class Mesh:
-    """The device mesh, the slowest axis first."""
-
-    axes: tuple[Axis, ...]
-    devices: int
-    processes: int = 1
-    slices: int = 1
-    dcn: tuple[int, ...] = ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(axis.size for axis in self.axes)
-
-    @property
-    def axis_names(self) -> tuple[str, ...]:
-        return tuple(axis.name for axis in self.axes)
-
-    def size(self, axis: str) -> int:
-        """The axis's size; KeyError where the mesh has none of this name."""
-        for one in self.axes:
-            if one.name == axis:
-                return one.size
-        raise KeyError(axis)
-
-    def coordinates(self, device: int) -> dict[str, int]:
-        """Where a device is, by axis."""
-        if not 0 <= device < self.devices:
-            raise IndexError(f"device {device} of {self.devices}")
-        factors = self.dcn or (1,) * len(self.axes)
-        slice_, local = divmod(device, self.devices // self.slices)
-        out: dict[str, int] = {}
-        for axis, factor in reversed(list(zip(self.axes, factors))):
-            inner = axis.size // factor
-            out[axis.name] = slice_ % factor * inner + local % inner
-            slice_, local = slice_ // factor, local // inner
-        return {axis.name: out[axis.name] for axis in self.axes}
-
-    def device_at(self, coordinates: Mapping[str, int]) -> int:
-        """The number of the device there."""
-        factors = self.dcn or (1,) * len(self.axes)
-        slice_ = local = 0
-        for axis, factor in zip(self.axes, factors):
-            if not 0 <= coordinates[axis.name] < axis.size:
-                raise IndexError(f"{axis.name} {coordinates[axis.name]} of {axis.size}")
-            inner = axis.size // factor
-            outside, inside = divmod(coordinates[axis.name], inner)
-            slice_ = slice_ * factor + outside
-            local = local * inner + inside
-        return slice_ * (self.devices // self.slices) + local
 
 
 @dataclasses.dataclass(frozen=True)

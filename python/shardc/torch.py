@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.placement_types import _StridedShard
 
+from shardc.mesh import Mesh, PlanError, Spec
 from shardc.placement import splits_of
-from shardc.plan import Mesh, Plan, PlanError, Spec
+
+if TYPE_CHECKING:
+    from shardc.plan import Plan
 
 
 def device_mesh(plan: Plan, device_type: str = "cpu") -> DeviceMesh:

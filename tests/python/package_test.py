@@ -180,6 +180,29 @@ class Plans(unittest.TestCase):
         self.assertEqual(plan["w"].placement, shardc.Placement("ep", 1))
 
 
+class Modules(unittest.TestCase):
+    def test_no_module_imports_itself_through_others(self):
+        imports = {}
+        folder = os.path.dirname(shardc.__file__)
+        for file in sorted(os.listdir(folder)):
+            if file.endswith(".py") and not file.startswith("__"):
+                with open(os.path.join(folder, file), encoding="utf-8") as text:
+                    tree = ast.parse(text.read())
+                # Imports inside functions and for type checkers run later or
+                # never.
+                imports[f"shardc.{file[:-3]}"] = {
+                    node.module for node in tree.body
+                    if isinstance(node, ast.ImportFrom)}
+        done = set()
+        while len(done) < len(imports):
+            free = {name for name, used in imports.items()
+                    if name not in done and not used & imports.keys() - done}
+            self.assertTrue(free, imports.keys() - done)
+            done |= free
+        for name in ("jax", "torch"):
+            self.assertNotIn("shardc.plan", imports[f"shardc.{name}"])
+
+
 class Models(unittest.TestCase):
     def setUp(self):
         self.plan = plan_of({"tp": 2}, {
