@@ -1,13 +1,17 @@
-// Formats a lint's record: its text becomes paragraphs of 76 columns under
-// headings, its examples are indented and otherwise unchanged.
+// Prints the explanation of a code from its record: a lint's, or the page of
+// an input error (pages/page.h). The texts become paragraphs of 76 columns
+// under headings, and the examples are indented.
 //
 //   SHD110  ->  SHD110 unanchored-pattern (warning): a pattern also matches ...
 //               What it does, Why that is bad, Example, What to write instead
+//   SHD020  ->  SHD020 duplicate-key (error): a key or name is given twice
+//               What it means, Why that is bad, How to fix it, Example, Fixed
 #include "emit/findings/explain_code.h"
 
 #include <algorithm>
 #include <vector>
 
+#include "emit/findings/pages/page.h"
 #include "lint/rules/lint.h"
 
 namespace shardc {
@@ -67,6 +71,40 @@ void Example(std::string& out, const LintExample& example) {
   Numbers(out, example);
 }
 
+// The files of a session under their names, its commands under `command`.
+void Session(std::string& out, std::string_view text) {
+  bool in_command = false;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.starts_with("--- ")) {
+      out += "  " + std::string(line.substr(4)) + ":\n";
+      in_command = false;
+      continue;
+    }
+    if (line.starts_with("$ ")) {
+      if (!in_command) out += "  command:\n";
+      in_command = true;
+      line.remove_prefix(2);
+    }
+    out += "    " + std::string(line) + "\n";
+  }
+}
+
+void Page(std::string& out, const CodePage& page) {
+  out += "\nWhat it means\n";
+  Wrap(out, page.what);
+  out += "\nWhy that is bad\n";
+  Wrap(out, page.why);
+  out += "\nHow to fix it\n";
+  Wrap(out, page.fix);
+  out += "\nExample\n";
+  Session(out, page.bad);
+  out += "\nFixed\n";
+  Session(out, page.good);
+}
+
 std::string Head(const Code& code) {
   return code.Id() + " " + std::string(code.name) + " (" +
          std::string(LevelName(code.level)) +
@@ -81,10 +119,7 @@ std::optional<std::string> ExplainCode(std::string_view text) {
   std::string out = Head(*code);
   const Lint* lint = FindLint(*code);
   if (lint == nullptr) {
-    out += "\n";
-    Wrap(out,
-         "An input cannot be used as it is: the command ends with status 2. "
-         "Such an error cannot be ignored; its message says what to change.");
+    if (const CodePage* page = FindPage(*code)) Page(out, *page);
     return out;
   }
   if (lint->preview) {

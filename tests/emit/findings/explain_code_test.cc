@@ -21,6 +21,18 @@ TEST_CASE("every code is explained, by number and by name") {
   CHECK_FALSE(ExplainCode("no-such-thing"));
 }
 
+TEST_CASE("an input error is explained with both examples") {
+  for (const Code* code : ReadingCodes()) {
+    CAPTURE(code->Id());
+    const std::string text = *ExplainCode(code->Id());
+    for (const char* part :
+         {"\nWhat it means\n", "\nWhy that is bad\n", "\nHow to fix it\n",
+          "\nExample\n", "\nFixed\n", "  command:\n    shardc "}) {
+      CHECK(text.find(part) != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("a lint is explained with what it does and both examples") {
   for (const Lint* lint : AllLints()) {
     CAPTURE(lint->code.Id());

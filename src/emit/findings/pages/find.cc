@@ -1,0 +1,17 @@
+// Finds the page of a code: a linear search of the five lists, which hold 43
+// records in all.
+#include "emit/findings/pages/page.h"
+
+namespace shardc {
+
+const CodePage* FindPage(const Code& code) {
+  for (const auto& pages : {FilePages(), SyntaxPages(), RulePages(),
+                            TensorPages(), ExchangePages()}) {
+    for (const CodePage& page : pages) {
+      if (page.code->number == code.number) return &page;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace shardc

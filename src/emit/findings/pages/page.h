@@ -1,0 +1,40 @@
+// Explanations of the codes below SHD100: an input or the command line cannot
+// be used, and the command ends with status 2. Lints, from SHD100 on, carry
+// their explanation in their own record (lint/rules/lint.h).
+//
+// An example is the text of a shell session: `--- NAME` begins a file, whose
+// lines follow; `$ ` begins a command. tests/cli/explain_test.py runs every
+// example in an empty folder: the bad one reports its code and no other, the
+// good one reports nothing.
+#ifndef SHARDC_EMIT_FINDINGS_PAGES_PAGE_H_
+#define SHARDC_EMIT_FINDINGS_PAGES_PAGE_H_
+
+#include <span>
+#include <string_view>
+
+#include "source/code.h"
+
+namespace shardc {
+
+struct CodePage {
+  const Code* code = nullptr;
+  std::string_view what;  // what the input holds that is reported
+  std::string_view why;   // what would happen if it were accepted
+  std::string_view fix;   // what to change
+  std::string_view bad;   // a session that reports the code
+  std::string_view good;  // the same session, mended
+};
+
+// The pages of one family each, by number.
+std::span<const CodePage> FilePages();      // SHD001-007, 060, 061
+std::span<const CodePage> SyntaxPages();    // YAML, JSON, keys and values
+std::span<const CodePage> RulePages();      // names, specs, patterns, meshes
+std::span<const CodePage> TensorPages();    // headers and data of checkpoints
+std::span<const CodePage> ExchangePages();  // formats of other systems
+
+// Null for a code that is a lint.
+const CodePage* FindPage(const Code& code);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_FINDINGS_PAGES_PAGE_H_

@@ -1,0 +1,74 @@
+"""The examples of `shardc explain CODE` for input errors, run as they are
+printed: the first reports the code and no other, the second reports nothing.
+The examples of lints are transcripts of their own (code_examples.py)."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+import code_examples
+from driver import BIN, Case
+
+HEADINGS = ["What it means", "Why that is bad", "How to fix it", "Example",
+            "Fixed"]
+
+
+def parts(text):
+    """The text under each heading."""
+    split = re.split(r"\n\n(%s)\n" % "|".join(HEADINGS), text)
+    return dict(zip(split[1::2], split[2::2]))
+
+
+def run_example(text):
+    """(exit status, everything printed) of an example in an empty folder."""
+    files = code_examples.inputs(text)
+    script = files.pop("command")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            with open(os.path.join(folder, name), "w",
+                      encoding="utf-8") as file:
+                file.write(content)
+        done = subprocess.run(
+            ["sh", "-c", script], cwd=folder, check=False, timeout=60,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=dict(os.environ, TERM="dumb",
+                     PATH=os.path.dirname(BIN) + ":" + os.environ["PATH"]))
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+class Explain(Case):
+    def pages(self):
+        for code in code_examples.codes(BIN):
+            if not code_examples.is_lint(code):
+                yield code, parts(code_examples.said(BIN, code))
+
+    def test_every_input_error_has_a_page(self):
+        for code, page in self.pages():
+            with self.subTest(code):
+                self.assertEqual(list(page), HEADINGS)
+                texts = [" ".join(page[name].split())
+                         for name in HEADINGS[:3]]
+                for text in texts:
+                    self.assertRegex(text, r"^[A-Z`].{30,}\.$")
+                self.assertEqual(len(set(texts)), 3)
+
+    def test_the_example_reports_the_code_and_no_other(self):
+        for code, page in self.pages():
+            with self.subTest(code):
+                status, out = run_example(page["Example"])
+                self.assertEqual(status, 2, out)
+                self.assertEqual(
+                    set(re.findall(r"\[(SHD\d{3})[ \]]", out)), {code}, out)
+
+    def test_the_fixed_example_reports_nothing(self):
+        for code, page in self.pages():
+            with self.subTest(code):
+                status, out = run_example(page["Fixed"])
+                self.assertEqual(status, 0, out)
+                self.assertNotRegex(out, r"\[SHD\d{3}")
+
+
+if __name__ == "__main__":
+    unittest.main()
