@@ -1,5 +1,5 @@
-"""Every command that README.md and the guides show, with the output that they
-show.
+"""Every command that README.md, the guides and PAGES show, with the output that
+they show.
 
 A block marked `console` is a session in one folder: `$ ` begins a command,
 what follows is its output (both streams), and a line `...` stands for any
@@ -27,18 +27,27 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 README = "README.md"
 GUIDES = os.path.join("docs", "guides")
+# Other pages whose commands run as well.
+PAGES = [os.path.join("docs", name)
+         for name in ("concepts.md", "five-minutes.md")]
 
 
 def pages():
     """The pages, relative to the source."""
     guides = sorted(os.listdir(os.path.join(ROOT, GUIDES)))
-    return [README] + [os.path.join(GUIDES, name) for name in guides
-                       if name.endswith(".md")]
+    return [README] + PAGES + [os.path.join(GUIDES, name) for name in guides
+                               if name.endswith(".md")]
 
 
 def page(name):
     with open(os.path.join(ROOT, name), encoding="utf-8") as file:
         return file.read()
+
+
+def heading_id(title):
+    """The anchor of a heading, as GitHub makes it."""
+    text = re.sub(r"[^\w\- ]", "", title.lower())
+    return text.replace(" ", "-")
 
 
 def blocks(name, language):
@@ -154,6 +163,41 @@ class Readme(Case):
             for link in re.findall(r"\]\(([^)#:]+)\)", page(name)):
                 self.assertTrue(os.path.exists(os.path.join(folder, link)),
                                 f"{name}: {link}")
+
+    def test_every_anchor_of_a_link_is_a_heading(self):
+        docs = os.path.join(ROOT, "docs")
+        others = [os.path.join("docs", name) for name in os.listdir(docs)
+                  if name.endswith(".md")]
+        for name in {*pages(), *others}:
+            folder = os.path.dirname(os.path.join(ROOT, name))
+            for link, heading in re.findall(r"\]\(([^)#:]*)#([^)]+)\)",
+                                            page(name)):
+                target = os.path.join(folder, link) if link else \
+                    os.path.join(ROOT, name)
+                titles = re.findall(r"^#+ (.*)$", page(target), re.M)
+                self.assertIn(heading, map(heading_id, titles),
+                              f"{name}: {link}")
+
+    def test_every_guide_says_who_it_is_for(self):
+        for name in pages()[1:]:
+            text = page(name).split("\n\n")[1]
+            self.assertRegex(text, r"^For [^.]*\.", name)
+
+    def test_the_pictures_are_drawn_by_the_program(self):
+        pictures = os.path.join(ROOT, "docs", "pictures")
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, "-B",
+                            os.path.join(pictures, "draw.py"), folder],
+                           check=True, env=dict(os.environ, SHARDC_BIN=BIN))
+            drawn = sorted(os.listdir(folder))
+            self.assertEqual(drawn, sorted(
+                name for name in os.listdir(pictures)
+                if name.endswith(".svg")))
+            for name in drawn:
+                self.assertEqual(
+                    page(os.path.join(folder, name)),
+                    page(os.path.join(pictures, name)),
+                    f"{name}: docs/pictures/draw.py draws it again")
 
     def test_the_readme_leads_to_every_guide(self):
         for name in pages()[1:]:

@@ -126,13 +126,13 @@ def rows(case):
 def table():
     used = ", ".join(f"{package} {version}" for package, version in
                      RECORD["versions"].items())
-    out = [f"Asked: {used}.\n"]
+    out = [f"Compiled with {used}.\n"]
     for case in RECORD["cases"]:
         devices = 1
         for n in case["mesh"].values():
             devices *= n
         out.append(f"\n**{case['name']}** ({devices} devices)\n\n"
-                   "| collective | axes | XLA | bytes | rules | told | bytes "
+                   "| collective | axes | XLA | bytes | rules | after | bytes "
                    "| shardc | bytes |\n"
                    "| --- | --- | --: | --: | --- | --: | --: | --: | --: |\n")
         for row in rows(case):
