@@ -1,14 +1,14 @@
-"""docs/extending.md: its three patches still apply, each adds one file and one
-line of a table, and the program that they make does what they say.
+"""docs/extending.md: its patches still apply, most of them add one file and one
+line of a table, and the program built from them does what the page describes.
 
-One copy of the tree takes all three. It is built with the objects of this
-build, where the build lies in the tree; otherwise everything is compiled.
+All patches are applied to one copy of the tree. It is built with the objects of
+this build if the build folder is in the tree; otherwise everything is compiled.
 
-With SHARDC_EXTENDING=quick only the program itself is made and asked; what is
-generated from it, and its tests, run without.
+With SHARDC_EXTENDING=quick only the program itself is built and run; the
+generated files and the other tests are left out.
 
-When a patch no longer applies, or what it adds no longer compiles: make the
-change by hand in a copy of the tree and write the patch anew,
+If a patch no longer applies, or its source no longer compiles, make the change
+by hand in a copy of the tree and write the patch again:
 
     git add -N . && git diff src > docs/extending/NAME.patch
 """
@@ -24,19 +24,21 @@ import unittest
 ROOT = os.path.abspath(os.environ["SHARDC_SOURCE_ROOT"])
 BUILD = os.path.abspath(os.environ["SHARDC_BUILD_ROOT"])
 PATCHES = os.path.join(ROOT, "docs", "extending")
-NAMES = ["format", "lint", "operation"]
+# A file and a line of a table.h each.
+RECORDS = ["format", "importer", "lint", "operation"]
+# A file of a folder that is listed, and a record of a table.
+OTHERS = ["family", "profile"]
 # The options of this build that make its objects what they are.
 OPTIONS = ["optimization", "debug", "werror", "b_pch", "b_pie", "b_sanitize",
            "b_lundef", "cpp_args", "common_headers"]
 TARGETS = ["src/cli/shardc", "tests/lint_test", "tests/parse_test",
            "tests/programs/describe_commands"]
-# What the program says of itself, written anew by the documented commands.
-GENERATED = ("docs/diagnostics.md", "man/commands.json",
-             "man/shardc-operations.5", "schemas/",
-             "testdata/golden/")
+# What the program's tables determine, written by the documented commands.
+GENERATED = ("docs/diagnostics.md", "man/commands.json", "man/shardc-mesh.5",
+             "man/shardc-operations.5", "schemas/", "testdata/golden/")
 QUICK = os.environ.get("SHARDC_EXTENDING") == "quick"
-REFRESH = ("\nthe change that docs/extending.md shows is another one now: see "
-           "the head of tests/extending_test.py")
+REFRESH = ("\na patch of docs/extending.md is out of date: see the head of "
+           "tests/extending_test.py")
 
 
 def run(*command, **more):
@@ -74,7 +76,7 @@ def options():
 
 
 def compiler():
-    """As this build calls it, perhaps through ccache."""
+    """The compiler command of this build, perhaps through ccache."""
     words = json.loads(read(BUILD, "compile_commands.json"))[0]["command"]
     return words[:words.index(" -")]
 
@@ -102,8 +104,8 @@ class Tree:
                 and (name.startswith("build") or name in (".git", ".cache"))]
 
     def take_objects(self):
-        """What ninja knows of this build holds for the copy as well: every
-        path in it is relative, and the sources' times are the same."""
+        """Copies the objects and ninja's logs, which are valid for the copy:
+        every path in them is relative, and the sources' times are the same."""
         for name in (".ninja_log", ".ninja_deps"):
             shutil.copy2(os.path.join(BUILD, name), self.build)
         for here, _, names in os.walk(BUILD):
@@ -117,7 +119,7 @@ class Tree:
                     shutil.copy2(os.path.join(here, name), target)
 
     def texts(self):
-        """Every file's bytes, without what is built."""
+        """The bytes of every file, without the build folder."""
         out = {}
         for here, below, names in os.walk(self.root):
             if here == self.root:
@@ -130,7 +132,7 @@ class Tree:
         return out
 
     def changed(self):
-        """Names of what is not as it was, and the bytes of all."""
+        """Names of the files that changed, and the bytes of all files."""
         now = self.texts()
         return sorted(name for name in now.keys() | self.before.keys()
                       if now.get(name) != self.before.get(name)), now
@@ -161,13 +163,14 @@ class Extending(unittest.TestCase):
         folder = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, folder)
         cls.tree = Tree(folder)
-        for name in NAMES:
+        for name in RECORDS + OTHERS:
             try:
                 run("patch", "-p1", "-F2", "--no-backup-if-mismatch", "-i",
                     patch(name), cwd=cls.tree.root)
             except AssertionError as error:
                 raise AssertionError(f"{error}{REFRESH}") from None
         cls.patched, cls.now = cls.tree.changed()
+        run("meson", "setup", "--reconfigure", cls.tree.build, cls.tree.root)
         try:
             cls.tree.make()
         except AssertionError as error:
@@ -179,11 +182,15 @@ class Extending(unittest.TestCase):
         cls.tree.make()
         cls.tree.python("tests/cli/golden_test.py", "--write")
 
-    def test_each_is_a_file_and_a_line_of_a_table(self):
-        tables = [name for name in self.patched
-                  if name in self.tree.before]
-        self.assertEqual(len(tables), len(NAMES))
-        self.assertEqual(len(self.patched), 2 * len(NAMES))
+    def test_each_record_is_a_file_and_a_line_of_a_table(self):
+        self.assertIn("families/pocket.yaml", self.patched)
+        self.assertIn("src/devices/profiles.cc", self.patched)
+        patched = [name for name in self.patched
+                   if not name.startswith(("families/", "src/devices/"))]
+        self.assertEqual(len(patched) + 2, len(self.patched))
+        tables = [name for name in patched if name in self.tree.before]
+        self.assertEqual(len(tables), len(RECORDS))
+        self.assertEqual(len(patched), 2 * len(RECORDS))
         for name in tables:
             self.assertTrue(name.endswith("/table.h"), name)
             before = self.tree.before[name].decode().splitlines()
@@ -192,7 +199,7 @@ class Extending(unittest.TestCase):
             self.assertEqual([line for line in now if line in before], before)
             folder = os.path.dirname(name)
             self.assertEqual(
-                [os.path.dirname(other) for other in self.patched
+                [os.path.dirname(other) for other in patched
                  if other.endswith(".cc")].count(folder), 1)
 
     @unittest.skipIf(QUICK, "quick")
@@ -214,9 +221,9 @@ class Extending(unittest.TestCase):
                 env=self.tree.env())
 
     def test_the_lint_is_explained_and_found(self):
-        said = self.tree.shardc("explain", "long-pattern")
-        self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertIn("SHD119", said.stdout)
+        done = self.tree.shardc("explain", "long-pattern")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("SHD119", done.stdout)
         if not QUICK:
             golden = read(self.tree.root, "testdata", "golden", "codes",
                           "SHD119.txt")
@@ -233,6 +240,43 @@ class Extending(unittest.TestCase):
                 "check_name", "description", "fingerprint", "location",
                 "severity"])
         self.assertIn("gitlab", self.tree.shardc("check", "--help").stdout)
+
+    def test_the_importer_reads_its_format(self):
+        path = os.path.join(self.tree.root, "specs.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"h.0.up": ["fsdp", "tp"], "h.1.up": ["fsdp", "tp"],
+                       "norm": []}, file)
+        done = self.tree.shardc("import", "specs", "specs.json")
+        os.remove(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "version: 1\n"
+                         "separator: \".\"\n"
+                         "rules:\n"
+                         "  - match: '^h\\.[0-9]+\\.up$'\n"
+                         "    spec: [fsdp, tp]\n"
+                         "  - match: '^norm$'\n"
+                         "    spec: []\n")
+
+    def test_the_family_builds_a_tree(self):
+        path = os.path.join(self.tree.root, "config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"model_type": "pocket", "vocab_size": 96,
+                       "hidden_size": 32, "num_hidden_layers": 2}, file)
+        done = self.tree.shardc("manifest", "--model", "config.json")
+        os.remove(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("      2  decoder.layers.*.attention.qkv.weight  [96, 32]",
+                      done.stdout)
+        self.assertIn("      2  decoder.layers.*.mlp.down.weight  [32, 128]",
+                      done.stdout)
+
+    def test_the_profile_gives_the_memory(self):
+        done = self.tree.shardc(
+            "cost", "--mesh", "fsdp:8", "--rules", "builtin:llama",
+            "--manifest", "testdata/models/llama-3-8b.hf.manifest.json",
+            "--profile", "acme-1", "--mode", "decode")
+        self.assertIn("of 48 GiB", done.stdout, done.stderr)
+        self.assertIn("acme-1", self.tree.shardc("cost", "--profiles").stdout)
 
     def test_the_operation_is_verified(self):
         done = self.tree.shardc(
