@@ -23,7 +23,7 @@ struct TimedCase {
 
 class AttentionCases {
  public:
-  // Null for a name that says nothing. Inputs are made once and kept.
+  // Returns null for an unknown name. Inputs are made once and kept.
   const TimedCase* Find(const std::string& name);
 
  private:

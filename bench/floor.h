@@ -1,4 +1,4 @@
-// What the machine gives at best, measured: the floors of the ratios.
+// Measures the highest rates of the machine: the denominators of the ratios.
 #ifndef SHARDC_BENCH_FLOOR_H_
 #define SHARDC_BENCH_FLOOR_H_
 

@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   shardc::Matches matches;
   const double start = ProcessorSeconds();
   while (calls.empty() || ProcessorSeconds() - start < 0.06) {
-    // Anew, since RE2 keeps the states that it has made.
+    // Compiled again, since RE2 keeps the states that it has made.
     shardc::Findings findings;
     const auto matcher = shardc::Matcher::Compile(patterns, findings);
     if (!matcher) return 2;

@@ -14,7 +14,7 @@ LEAVES = ["self_attn/q_proj", "self_attn/k_proj", "self_attn/v_proj",
           "self_attn/o_proj", "mlp/gate_proj", "mlp/up_proj", "mlp/down_proj",
           "experts/w1", "experts/w2", "norm"]
 EXPERTS = 64
-# What cannot be told by collapsing runs of digits.
+# Names that collapsing runs of digits does not distinguish.
 NUMBERS = [r"\d*[02468]", r"\d*[13579]", r"[0-4]\d{2,}", r"1[0-9]*", r"\d\d+"]
 
 

@@ -16,7 +16,7 @@ DOCTEST = re.compile(
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.M)
 UNITTEST_BAD = re.compile(r"^FAILED \((.*)\)$", re.M)
 UNITTEST_SKIPPED = re.compile(r"\bskipped=(\d+)")
-# What a program that runs recorded cases says of them, family by family.
+# The counts that a program prints for recorded cases, family by family.
 RECORDED = re.compile(r": (\d+) passed, (\d+) failed\b")
 
 

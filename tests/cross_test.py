@@ -10,7 +10,7 @@ import unittest
 ROOT = os.environ["SHARDC_SOURCE_ROOT"]
 BUILD = os.environ["SHARDC_BUILD_ROOT"]
 
-# This very machine, of which the build is told that it runs nothing here.
+# This machine, described to the build as one whose programs cannot run here.
 CROSS = """\
 [binaries]
 cpp = {compiler}

@@ -24,7 +24,7 @@ def readelf(*what):
 
 
 def is_hardened():
-    """As meson.build says it."""
+    """The default of meson.build."""
     asked = options()["hardening"]
     return asked == "on" or (asked == "auto"
                              and options()["buildtype"] == "release")
@@ -32,7 +32,7 @@ def is_hardened():
 
 @unittest.skipUnless(shutil.which("readelf"), "no readelf")
 class Hardening(unittest.TestCase):
-    def test_the_program_lies_anywhere_in_memory(self):
+    def test_the_program_is_position_independent(self):
         self.assertRegex(readelf("-h"), r"Type: +DYN")
         self.assertRegex(readelf("-d"), r"FLAGS_1.*\bPIE\b")
 

@@ -100,7 +100,7 @@ class Install(unittest.TestCase):
         self.assertEqual(out.splitlines()[291], "502407168")
         self.decimal_commas_change_nothing(program, rules, out)
 
-    def test_an_error_is_told_with_its_place(self):
+    def test_an_error_is_reported_with_its_place(self):
         program = self.compile(LOCALE, EXAMPLE)
         bad = os.path.join(self.folder, "bad.yaml")
         with open(bad, "w", encoding="utf-8") as file:

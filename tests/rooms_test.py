@@ -121,7 +121,7 @@ THIRD_PARTY = {
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
-# Made by the build, or standing beside the source that includes it.
+# Made by the build, or next to the source that includes it.
 GENERATED = {"cli/version.h"}
 
 

@@ -74,7 +74,7 @@ class Headers:
 
 
 class Tidy(unittest.TestCase):
-    """What clang-tidy said of a file holds while the file, the headers that
+    """The result of clang-tidy for a file is valid while the file, the headers that
     it reads, the configuration and the command stay the same; it is kept in
     the build folder, so that only what changed is read again."""
 
@@ -113,7 +113,7 @@ class Tidy(unittest.TestCase):
 
     @staticmethod
     def digest(paths):
-        """Of what the sources are, wherever the tree lies: the same sources
+        """A digest of the sources, wherever the tree is: the same sources
         have the same part of them read on every machine."""
         tree = hashlib.sha256()
         for path in sorted(paths):

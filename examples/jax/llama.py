@@ -75,7 +75,7 @@ def heads(x, weight, count):
 
 def forward(params, tokens, constrain, cache=None, at=0):
     """Logits, and keys and values of all layers. With a cache, `tokens` are the
-    ones at `at`, and see what lies before them."""
+    ones at `at`, and see what is before them."""
     x = constrain(params["embed"][tokens], "hidden")
     new = []
     for i, layer in enumerate(params["layers"]):
@@ -204,7 +204,8 @@ def main():
         "parameters after the step": largest_difference(new, want_params),
         "decoded logits": largest_difference(logits, want_logits[:, -1]),
     }
-    print(f"{plan!r}, {len(wrong)} parameters lie elsewhere in the compiled step")
+    print(f"{plan!r}, {len(wrong)} parameters have another sharding in the "
+          "compiled step")
     for name, error in errors.items():
         print(f"largest difference of {name}: {error:.1e}")
     return 1 if wrong or max(errors.values()) > 1e-4 else 0

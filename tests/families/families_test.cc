@@ -80,7 +80,7 @@ TEST_CASE("a tree follows the config and the naming") {
   CHECK(findings.empty());
 }
 
-TEST_CASE("what is quantised is said to be the tree before that") {
+TEST_CASE("of a quantised model the tree before quantisation is reported") {
   const auto document =
       Config("{" + kSmall + R"(, "quantization_config": {"bits": 4}})");
   Findings findings;
@@ -111,7 +111,7 @@ TEST_CASE("another class or naming than is described is refused") {
         "`hf-files`, `easydel`");
 }
 
-TEST_CASE("sizes that are missing or absurd are told at their place") {
+TEST_CASE("sizes that are missing or absurd are reported at their place") {
   CHECK(Refused(With("hidden_size", "null")) ==
         "the configuration has no `hidden_size` @ null -> a model of type "
         "`llama` needs it");
@@ -150,7 +150,7 @@ TEST_CASE("no tree has more tensors than the limit") {
   CHECK(none->tensors.size() == 3);
 }
 
-TEST_CASE("sizes that overflow together are told") {
+TEST_CASE("sizes whose product overflows are reported") {
   CHECK(Refused(R"({"model_type": "vit", "hidden_size": 67108864,)"
                 R"( "num_hidden_layers": 1, "num_attention_heads": 1,)"
                 R"( "intermediate_size": 1, "patch_size": 67108864,)"
@@ -158,7 +158,7 @@ TEST_CASE("sizes that overflow together are told") {
             .find("does not fit in 64 bits") != std::string::npos);
 }
 
-TEST_CASE("expressions that cannot be read are told") {
+TEST_CASE("expressions that cannot be read are reported") {
   for (const std::string text :
        {"", "a +", "(a", "a b", "'open", "f(a,", "[1, 2", "a if b", "1 / 2",
         "99999999999999999999", "a ?", "not"}) {

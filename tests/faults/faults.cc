@@ -3,15 +3,15 @@
 // call can go wrong is met once:
 //
 //   FAULT_CALL=pwrite,write   what is counted; `any`: every call but memory's
-//   FAULT_FROM=17             the first that goes wrong
+//   FAULT_FROM=17             the first that fails
 //   FAULT_EVERY=1             and then every k-th (0: no other)
 //   FAULT_HOW=28              an errno; `short`: half of a transfer; `kill`
 //   FAULT_REPORT=path         made when the first call went wrong
 //
 // Calls go straight to the kernel, as the library that is replaced could not
-// be found without calling it. Standard error is left alone: messages are what
-// is asked for.
-// Both names of each call are replaced, so neither may stand for the other.
+// be found without calling it. Writes to standard error never fail: messages
+// are part of what is tested. Both names of each call are replaced, so neither
+// may stand for the other.
 #undef _FILE_OFFSET_BITS
 #include <dirent.h>
 #include <dlfcn.h>
@@ -68,7 +68,7 @@ void Tell() {
   if (fd >= 0) syscall(SYS_close, fd);
 }
 
-// Whether this call goes wrong; kills right away.
+// Returns whether this call fails; kills the process if that is requested.
 bool GoesWrong(const char* name) {
   if (!armed || !IsCounted(name)) return false;
   const long number = ++seen;
@@ -217,7 +217,7 @@ int mkdir(const char* path, mode_t mode) {
   return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
 }
 
-// The descriptor is gone, as Linux has it, whatever is said.
+// Linux closes the descriptor even if close returns an error.
 int close(int fd) {
   const bool fails = Fails("close");
   const int error = errno;

@@ -1,13 +1,13 @@
 """Every call to the system fails once, and nothing is lost.
 
 For each command below, for each kind of call and each error that it can have,
-the n-th call goes wrong, for n from 1 until the command runs untouched. What
-must hold then, whatever went wrong:
+the n-th call fails, for n from 1 until the command runs without a fault. Then the
+following must hold:
 
 - the command ends by itself, with status 2 and a message that names a file
-  (or with 0, where it could do without, and then its outputs are whole);
-- what it reads is as it was, what it writes is the old or the new, whole, and
-  a set of files says so where it is neither;
+  (or with 0, if it did not need the call, and then its outputs are complete);
+- its inputs are unchanged, each output is the old or the new file, complete, and
+  a set of files is marked if it is neither;
 - the same command run again makes what it would have made.
 
     faults_test.py          a sample, in seconds
@@ -56,7 +56,7 @@ ERRORS = {
 # About one in so many of these, of which there are many or few.
 SAMPLED = {"malloc": 400, "thread": 1, "link": 1, "mkdir": 1, "rename": 2,
            "fsync": 2, "ftruncate": 2}
-# What a command may do without: it says nothing of these and does its work.
+# Faults that a command handles by itself: it prints nothing and succeeds.
 SILENT = {"short", "short+", "EINTR", "EAGAIN", "EAGAIN+"}
 
 
@@ -213,7 +213,7 @@ class Bench:
         for name, inner in made.items():
             self.put_at(os.path.join(path, name), inner)
 
-    # Before, wanted: of all that lies under `out`, and of standard output.
+    # Returns the contents of `out` before and after, and standard output.
     def prepare(self, case):
         self.clear()
         if case.before:
@@ -228,7 +228,7 @@ def is_hidden(name):
 
 
 def check_output(case, before, wanted, now, orderly):
-    """What lies there is the old or the new, or says that it is neither."""
+    """The output is the old or the new one, or is marked as neither."""
     if case.out is None:
         require(now == before, "a file appeared")
         return
@@ -411,9 +411,9 @@ def main():
             if case.index or case.out == "whole.safetensors":
                 killed += kills(bench, hunt, case, 1 if whole else 8,
                                 60 if whole else 2)
-        told = ", ".join(f"{call} {count}"
-                         for call, count in sorted(hunt.counts.items()))
-        print(f"{sum(hunt.counts.values())} faults ({told}), {killed} kills, "
+        counts = ", ".join(f"{call} {count}"
+                           for call, count in sorted(hunt.counts.items()))
+        print(f"{sum(hunt.counts.values())} faults ({counts}), {killed} kills, "
               f"{len(hunt.failed)} failed")
     finally:
         shutil.rmtree(folder, ignore_errors=True)

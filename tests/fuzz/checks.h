@@ -1,5 +1,5 @@
 // Makes doctest's checks work outside of its test cases: the first that fails
-// is told and aborts.
+// is printed, and the process aborts.
 #ifndef SHARDC_TESTS_FUZZ_CHECKS_H_
 #define SHARDC_TESTS_FUZZ_CHECKS_H_
 

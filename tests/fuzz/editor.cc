@@ -33,7 +33,7 @@ class NoProjects final : public lsp::Checker {
   }
 };
 
-// Every message that is sent is whole, and JSON.
+// Every message that is sent is complete, and JSON.
 void CheckOutput(const std::string& output) {
   lsp::FrameReader reader;
   reader.Feed(output);

@@ -1,6 +1,6 @@
 """`split`, `reshard` and `merge` under mpirun: each rank writes its share, by
 the launcher's variables alone, and all together what one process writes. No
-build with MPI is asked for."""
+build with MPI is needed."""
 
 import os
 import random

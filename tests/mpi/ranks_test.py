@@ -1,4 +1,4 @@
-"""`verify` under mpirun says what one process says: verdicts, errors and bytes
+"""`verify` under mpirun prints what one process prints: verdicts, errors and bytes
 of the JSON report, byte for byte; and what MPI moved is what the ledger has."""
 
 import filecmp
@@ -101,7 +101,7 @@ STEPS = [
     ("micro-batches", 2, [*LLAMA, "--mesh", "dp:2,fsdp:4", "--mode", "train",
                           "--microbatches", "2", "--remat", "nothing_saveable"]),
 ]
-# Rules that are wrong: they fail alike, with the axis at fault.
+# Rules that are wrong: they fail in the same way, with the axis at fault.
 WRONG = """\
 version: 1
 axes:
@@ -176,7 +176,7 @@ class SameReport(unittest.TestCase):
         found = re.search(r"ledger has (\d+); (\d+) of them", err)
         self.assertEqual(found[1], found[2])
 
-    def test_errors_are_found_alike(self):
+    def test_the_same_errors_are_found(self):
         folder = os.path.join(os.environ["SHARDC_BUILD_ROOT"], "tests")
         rules = os.path.join(folder, "mpi_wrong_rules.yaml")
         with open(rules, "w", encoding="utf-8") as file:

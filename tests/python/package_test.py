@@ -88,7 +88,7 @@ class Plans(unittest.TestCase):
         self.assertEqual(up.parameter.name, up.names[0])
         self.assertEqual(shardc.fold("h.10/w2.3b/4"), "h.*/w2.3b/*")
 
-    def test_what_is_wrong_is_said(self):
+    def test_an_error_is_reported(self):
         plan = shardc.Plan.load(PLAN)
         with self.assertRaisesRegex(KeyError, "did you mean model.norm.weight"):
             plan["model.nrm.weight"]
@@ -257,7 +257,7 @@ class Models(unittest.TestCase):
             pair([{"w": array(4, 2)}, {"w": array(4, 2)}], array(2))), [])
 
     def test_a_large_model_is_compared_in_one_pass(self):
-        """Names are read once, and of layers alike one is looked up."""
+        """Names are read once, and of identical layers one is looked up."""
         count = 3000
         plan = plan_of({"tp": 2}, {
             f"layers.{i}.{name}": param([2], [], [2])
@@ -338,7 +338,7 @@ class Program(unittest.TestCase):
         self.assertIn("neither beside this Python nor on PATH", done.stderr)
 
     def test_the_program_is_found_where_pip_puts_it(self):
-        """By --target beside the package, by --prefix three folders up."""
+        """By --target next to the package, by --prefix three folders up."""
         with tempfile.TemporaryDirectory() as folder:
             folder = os.path.realpath(folder)
             for package, up in (("", ""), ("lib/python3/site-packages",
@@ -368,7 +368,7 @@ class Program(unittest.TestCase):
             env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python")))
         self.assertEqual(done.stdout, "[]\n")
 
-    def test_everything_said_to_be_there_is(self):
+    def test_every_listed_name_exists(self):
         for name in shardc.__all__:
             self.assertTrue(hasattr(shardc, name), name)
         with open(os.path.join(ROOT, "pyproject.toml"),

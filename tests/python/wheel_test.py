@@ -2,7 +2,7 @@
 
 Usage: wheel_test.py FOLDER, as `tests/bootstrap wheel` calls it: the wheel is
 installed into a fresh environment, without a compiler or a network, and used
-there. What it weighs and how long it takes to import is told.
+there. Its size and the time that it takes to import are printed.
 """
 
 import os
@@ -97,7 +97,7 @@ class Wheel(unittest.TestCase):
                       "print(time.perf_counter() - from_here)")
         print(f"import shardc: {1000 * float(seconds):.0f} ms")
 
-    def test_types_are_told(self):
+    def test_types_are_declared(self):
         with zipfile.ZipFile(self.wheel) as archive:
             names = archive.namelist()
         self.assertTrue(any(name.endswith("shardc/py.typed")

@@ -1,4 +1,4 @@
-"""What XLA says that a training step holds on each device.
+"""The bytes that a training step holds on each device, by XLA.
 
 A decoder of Llama's kind, its layers stacked and scanned over, is compiled
 and not run, under rules on meshes of CPU devices; `compiled.memory_analysis()`

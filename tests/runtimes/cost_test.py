@@ -1,10 +1,11 @@
-"""`shardc cost` judged by what XLA said that a training step holds.
+"""Compares `shardc cost` with the bytes that a training step holds by XLA.
 
-Parameters, gradients and the optimizer's states to the byte. Of activations,
-what another layer adds to the program's temporaries: to the byte too, or a few
-percent less, where a policy says what is kept. Where it lets XLA keep whatever there is, XLA has the
-steps inside norms, softmax and activations besides, which the model does not
-count: there the ratio is told and bounded.
+Parameters, gradients and the optimizer's states are compared to the byte. For
+activations, the bytes that one more layer adds to the program's temporaries are
+compared: to the byte as well, or a few percent less, if a policy decides what is
+kept. If XLA may keep everything, it also keeps the steps inside norms, softmax
+and activations, which the model does not count: there the ratio is printed and
+bounded.
 """
 
 import json
@@ -43,7 +44,7 @@ def rules(case, record):
 
 
 def cost(case, record):
-    """What the program says of a case."""
+    """The output of the program for a case."""
     params = [{"name": name, "shape": shape, "dtype": DTYPES[case["dtype"]]}
               for name, shape in record["shapes"].items()]
     mesh = ",".join(f"{name}:{size}" for name, size in case["mesh"].items())

@@ -12,7 +12,7 @@ def positions(sizes):
 
 
 def blocks(shape, parts, index):
-    """Ranges of one block, by how often each dimension is cut and where."""
+    """Ranges of one block, by how many parts each dimension has and which part it is."""
     return [(i * (n // p), (i + 1) * (n // p))
             for n, p, i in zip(shape, parts, index)]
 

@@ -40,7 +40,7 @@ def placements_of(case):
 
 def local_data(mesh, shape, placements):
     """By rank, the local tensor of a tensor of 0, 1, 2, ...: each rank is
-    asked in turn, with a mesh that says it is that one."""
+    computed in turn, with a mesh that has its coordinates."""
     start()
     sizes = list(mesh.values())
     count = math.prod(sizes)
@@ -151,7 +151,7 @@ def free_cases():
 
 
 def record():
-    """The records by name; the shardings are those that JAX was asked."""
+    """The records by name; the shardings are those of JAX's records."""
     used = records.versions("torch")
     asked = [{key: case[key] for key in ("mesh", "shape", "spec")}
              for case in records.load("jax/shardings")["cases"]]

@@ -1,4 +1,4 @@
-"""What eformer itself says: to every input of the older vectors that is its
+"""The results of eformer itself: for every input of the older vectors that is its
 own, and over the public rule sets and parameter trees."""
 
 import contextlib
@@ -315,15 +315,15 @@ def same(recorded, now):
 
 
 def differences(family):
-    """How many inputs were asked, and the cases that are answered otherwise
-    now than the vectors have it."""
+    """The number of inputs, and the cases whose results differ now from those
+    of the vectors."""
     asked, differing = 0, []
     for case in vector_cases(family):
         asked += 1
         now = answer(family, case["input"])
         recorded = {key: case[key] for key in ("expect", "error")
                     if key in case}
-        if "expect" in recorded:  # told from the source, not by a call
+        if "expect" in recorded:  # read from the source, not by a call
             recorded["expect"].pop("effective_mode", None)
         if not same(recorded, now):
             differing.append({"id": case["id"], "input": case["input"],

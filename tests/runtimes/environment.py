@@ -3,7 +3,7 @@
 Usage: environment.py NAME [--within SECONDS]; NAME is `live` or one of
 requirements-NAME.txt. It is made in build-runtimes/NAME, which git ignores,
 and made again only when its list changes. Where it cannot be made in time,
-one line says why, nothing is left behind, and the exit status is 1.
+one line prints the reason, nothing is left behind, and the exit status is 1.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def wanted(name):
 
 
 def is_made(name):
-    """Whether the environment stands as its list says."""
+    """Whether the environment has the packages of its list."""
     stamp = os.path.join(MADE, name, "made-from.txt")
     if not os.path.exists(stamp):
         return False

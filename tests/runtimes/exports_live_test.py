@@ -163,7 +163,7 @@ class Exports(unittest.TestCase):
                         module = ir.Module.parse(text)
                         self.assertTrue(module.operation.verify(),
                                         (name, mesh, flags))
-                        # What it prints again says the same.
+                        # What it prints again is the same.
                         again = str(module)
                     for line in text.splitlines()[4:5]:
                         sharding = line[line.index("#sdy.sharding"):
@@ -191,7 +191,7 @@ class Exports(unittest.TestCase):
                 with ocp.StandardCheckpointer() as checkpointer:
                     checkpointer.save(saved, arrays)
                 plan = shardc_answers.plan(folder, mesh, cases)
-                # It was saved from one device; the file says the plan's.
+                # It was saved from one device; the file has the plan's.
                 target = os.path.join(saved, "_sharding")
                 self.assertTrue(os.path.exists(target))
                 os.replace(export(folder, "orbax", plan), target)
@@ -215,8 +215,8 @@ class Exports(unittest.TestCase):
                                               np.asarray(arrays[f"w{i}"]))
                 compared += 1
         self.assertGreater(compared, 20)
-        print(f"{compared} arrays restored by the exported `_sharding` lie as "
-              f"the plan says; orbax {ocp.__version__}")
+        print(f"{compared} arrays restored by the exported `_sharding` have "
+              f"the plan's shardings; orbax {ocp.__version__}")
 
 
 class Eformer(unittest.TestCase):

@@ -84,7 +84,7 @@ Tree Built(JsonValue config, std::string_view naming, bool with_dtype = true) {
   const auto manifest = families::BuildTree(*document, naming, findings);
   Tree tree;
   if (!manifest) {
-    tree[findings.empty() ? "nothing said" : findings.all()[0].message] = "";
+    tree[findings.empty() ? "no finding" : findings.all()[0].message] = "";
     return tree;
   }
   for (const Tensor& tensor : manifest->tensors) {

@@ -78,7 +78,7 @@ def known_cases():
 
 
 def plans():
-    """By model type, what the configuration class says."""
+    """By model type, the values of the configuration class."""
     for model_type in sorted(CONFIG_MAPPING.keys()):
         try:
             text = CONFIG_MAPPING[model_type]().get_text_config()

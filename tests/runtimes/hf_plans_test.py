@@ -55,7 +55,7 @@ class Plans(unittest.TestCase):
         with open(out, encoding="utf-8") as file:
             return json.load(file)["params"]
 
-    def test_weights_are_cut_as_transformers_cuts_them(self):
+    def test_weights_are_sharded_as_transformers_does(self):
         models = params = 0
         for path in sorted(glob.glob(os.path.join(
                 RECORDS, "transformers", "known", "*.json.gz"))):
@@ -79,7 +79,7 @@ class Plans(unittest.TestCase):
                 self.there_and_back(plan, path)
         self.assertGreater(models, 60)
         print(f"transformers' plans of {models} models: {params} parameters "
-              "cut alike")
+              "sharded in the same way")
 
     def there_and_back(self, plan, manifest):
         """What is exported means the same when it is imported again, but for
@@ -104,7 +104,7 @@ class Plans(unittest.TestCase):
         with open(self.path(name), encoding="utf-8") as file:
             return file.read()
 
-    def test_what_no_style_says_is_left_out_and_told(self):
+    def test_what_no_style_expresses_is_left_out_and_listed(self):
         params = {
             "up.weight": [8, 8], "up.bias": [8],     # bias whole: no colwise
             "down.weight": [8, 8], "down.bias": [8],

@@ -1,4 +1,4 @@
-"""What JAX says of a sharding: who holds which slice, and XLA's and Shardy's
+"""Shardings by JAX: which device holds which slice, and XLA's and Shardy's
 texts. Nothing is computed on the devices."""
 
 import math

@@ -1,6 +1,6 @@
-"""Levanter's own code that says where parameters lie, taken out of its
-sources and run over random configurations: TrainerConfig's properties of the
-older versions, MeshConfig of the newer, and haliax's spec of named axes."""
+"""Levanter's own code that shards parameters, taken out of its sources and run
+over random configurations: TrainerConfig's properties of the older versions,
+MeshConfig of the newer, and haliax's spec of named axes."""
 
 import ast
 import os

@@ -3,7 +3,7 @@
 Usage: live.py [FAMILY...], the families being the files FAMILY_live_test.py.
 Those without an environment are skipped and counted; the exit status is 77
 where that leaves none, and 1 where a test failed. With --skipped nothing is
-run, and only what would be skipped is told.
+run, and only what would be skipped is printed.
 """
 
 import os
@@ -35,7 +35,7 @@ def tests_in(family):
 
 
 def skipped_in(families):
-    """The families without an environment; they are told."""
+    """The families without an environment, which are printed."""
     skipped = [family for family in families
                if not environment.is_made(FAMILIES[family])]
     for family in skipped:

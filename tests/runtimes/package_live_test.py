@@ -1,5 +1,5 @@
-"""The Python package on real JAX: a plan's shardings hold the slices that it
-says, trees of every make find their parameters, and the example's step on
+"""The Python package on real JAX: the shardings of a plan have the plan's
+slices, trees of every library find their parameters, and the example's step on
 eight devices equals the same on one."""
 
 import json
@@ -302,7 +302,7 @@ class Package(unittest.TestCase):
             env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"),
                      XLA_FLAGS="--xla_force_host_platform_device_count=8"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("21 parameters), 0 parameters lie elsewhere",
+        self.assertIn("21 parameters), 0 parameters have another sharding",
                       done.stdout)
 
 

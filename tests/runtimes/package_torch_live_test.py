@@ -1,6 +1,6 @@
-"""The Python package on real PyTorch: four processes hold of a module what
-its plan says, its parameters put together are those that were given, tied ones
-stay tied, and the sharded module computes what the whole one does."""
+"""The Python package on real PyTorch: four processes hold the shards of a
+module's plan, gathered parameters are the given ones, tied ones stay tied, and the
+sharded module computes what the unsharded one does."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def on_rank(rank, folder):
         assert torch.equal(mine, given[where]), name
         assert torch.equal(parameter.full_tensor().detach(), given), name
     assert module.head.weight is module.embed.weight
-    # A buffer of the plan is split by it, one that it does not know is whole.
+    # A buffer of the plan is split by it, one that it does not contain is replicated.
     assert torch.equal(module.scale.to_local(),
                        whole.scale[plan["scale"].slices(rank)])
     assert torch.equal(module.shift.to_local(), whole.shift)
@@ -135,7 +135,7 @@ class Package(unittest.TestCase):
             "head.weight: in the model, not in the plan; did you mean "
             "embed.weight?"])
 
-    def test_a_placed_parameter_is_told_before_anything_moves(self):
+    def test_a_placed_parameter_is_reported_before_anything_moves(self):
         plan = plan_of(self.folder)
         plan.data["params"]["up.bias"]["placement"] = {
             "axis": "tp", "coordinate": 1}
@@ -145,7 +145,7 @@ class Package(unittest.TestCase):
         self.assertFalse(any(hasattr(x, "to_local")
                              for x in module.parameters()))
 
-    def test_what_differs_is_told_before_anything_moves(self):
+    def test_differences_are_reported_before_anything_moves(self):
         plan = plan_of(self.folder)
         module = Net()
         module.up = nn.Linear(8, 32)

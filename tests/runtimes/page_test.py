@@ -43,7 +43,7 @@ def trees():
 
 
 def cut_by_transformers():
-    """Parameters whose placement transformers said."""
+    """Parameters with a placement by transformers."""
     total = 0
     for entry in records.load("transformers/index")["models"]:
         if entry["model"] in hf_plans_test.UNEVEN:

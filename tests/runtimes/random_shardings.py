@@ -1,4 +1,4 @@
-"""Random meshes, shapes and specs, from a seed: what the runtimes are asked.
+"""Random meshes, shapes and specs, from a seed: the inputs of the runtimes.
 
 A mesh has 1 to 5 axes, sizes 1 among them, and up to 64 devices; a spec uses
 some of its axes, in any order and grouping; every dimension divides.

@@ -1,7 +1,7 @@
-"""Asks the systems and writes what they answer to testdata/runtimes.
+"""Runs the systems and writes their results to testdata/runtimes.
 
 Usage: record.py [FAMILY...], the families being the files
-FAMILY_answers.py; each is asked in the environment of its system.
+FAMILY_answers.py; each runs in the environment of its system.
 """
 
 import importlib

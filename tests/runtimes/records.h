@@ -26,7 +26,7 @@ std::vector<int64_t> Integers(JsonValue list);
 Mesh RecordedMesh(JsonValue axes);  // {"dp": 2, "tp": 4}
 Spec RecordedSpec(JsonValue spec);  // [null, "tp", ["dp", "fsdp"]]
 
-// What was asked: the part that all records of shardings share.
+// The inputs, which all records of shardings share.
 struct ShardingCase {
   Mesh mesh;
   Shape shape;

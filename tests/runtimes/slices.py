@@ -1,4 +1,4 @@
-"""Which elements a slice of a tensor holds, told by arithmetic."""
+"""The elements that a slice of a tensor holds, by arithmetic."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ def elements(shape, offset, shard_shape):
 
 
 def disagreements(case, answer, tensors):
-    """Devices that hold other elements than the answer says."""
+    """Devices that hold other elements than the recorded ones."""
     return [device for device, (offset, (shape, held))
             in enumerate(zip(answer["offsets"], tensors, strict=True))
             if shape != answer["shard_shape"] or

@@ -227,7 +227,7 @@ TEST_CASE("described models compute what transformers' do") {
   CHECK(cases >= 25);
 }
 
-// The least number of blocks into which tokens can be cut.
+// The least number of blocks into which tokens can be divided.
 int64_t TurnsOf(JsonValue entry) {
   const JsonValue ids = Member(entry, "ids");
   const auto length = static_cast<int64_t>((*ids.items().begin()).size());
@@ -244,7 +244,7 @@ bool HasEncoder(JsonValue entry) {
 TEST_CASE("they do so where keys pass round a ring") {
   const auto record = LoadRecord("transformers/steps");
   for (const JsonValue entry : Member(record->root(), "cases").items()) {
-    // Beside an encoder attention runs as described.
+    // In a model with an encoder, attention runs as described.
     if (HasEncoder(entry)) continue;
     const std::string name(Member(entry, "name").string());
     CAPTURE(name);

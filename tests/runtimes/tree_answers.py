@@ -52,7 +52,7 @@ def entry(name, tensor):
 
 
 def buffers_of(model):
-    """Tensors that are no parameters; those that are not saved are told."""
+    """Tensors that are no parameters; those that are not saved are listed."""
     saved = model.state_dict().keys()
     return [{**entry(name, tensor), "saved": name in saved}
             for name, tensor in model.named_buffers()]

@@ -1,5 +1,5 @@
 """Small configs of a family that change its tree, found by trying: each
-switch turned, each number changed, each absent value given."""
+switch flipped, each number changed, each absent value given."""
 
 import copy
 import random

@@ -2,8 +2,8 @@
 collectives, of how many bytes, and which loss and gradients the devices
 compute.
 
-The step is plain JAX (xla_models.py): parameters lie as `shardc plan` says,
-activations as `shardc resolve` resolves their semantic axes. Collectives are
+The step is plain JAX (xla_models.py): parameters have the shardings of `shardc
+plan`, activations those of `shardc resolve` for their logical axes. Collectives are
 read right after partitioning, in float32; the numbers are computed in float64
 by smaller models under the same plans.
 """
@@ -174,7 +174,7 @@ def counted(case):
 
 
 def projected(name, gradient):
-    """A few numbers that tell a gradient from any other."""
+    """A few numbers that distinguish a gradient from any other."""
     size = gradient.size
     out = [float(np.sqrt((gradient.astype(np.float64) ** 2).sum()))]
     for i in range(PROJECTIONS):

@@ -1,5 +1,5 @@
-"""Training steps that XLA and shardc are both asked about: models, meshes and
-the axes that rules set beside a pack's."""
+"""Training steps that XLA and shardc both compile: models, meshes and the axes
+that rules set in addition to a pack's."""
 
 import json
 import os
@@ -17,7 +17,7 @@ TOKENS = {"counted": (32, 128), "computed": (16, 8)}
 EXPERTS = {"num_local_experts": 8, "num_experts_per_tok": 2}
 WHOLE = {"hidden_state": None}
 SPREAD = {**WHOLE, "batch": ["fsdp", "dp", "ep"]}
-# A case: the pack, the mesh, the axes that rules set beside the pack's.
+# A case: the pack, the mesh, the axes that rules add to the pack's.
 CASES = [
     {"name": "llama fsdp8", "pack": "llama", "mesh": {"fsdp": 8},
      "axes": WHOLE},
@@ -131,7 +131,7 @@ class Asked:
         return [axes] if isinstance(axes, str) else axes or []
 
     def step(self, batch, length):
-        """What shardc says of the step."""
+        """The report of shardc for the step."""
         return self.say("verify", "step", "--mode", "train", "--keep-gathered",
                         "--format", "json", *self.rules, *self.model,
                         "--batch", str(batch), "--seq", str(length))

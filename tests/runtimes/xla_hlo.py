@@ -50,7 +50,7 @@ class Instruction:
 
 @dataclasses.dataclass
 class Sent:
-    """A collective as it stands, or as the rules tell it."""
+    """A collective as written, or after the rules."""
     kind: str
     axes: tuple
     held: int   # bytes of a device's own operand
@@ -110,7 +110,7 @@ def numbers(text):
 
 
 def iota(dims, order):
-    """Devices in the order that `[2,4]T(1,0)` says."""
+    """Devices in the order of `[2,4]T(1,0)`."""
     devices = np.arange(math.prod(numbers(dims))).reshape(numbers(dims))
     return (devices.transpose(numbers(order)) if order else devices).flatten()
 
@@ -216,7 +216,7 @@ class Module:
 
     def slices_by(self, name):
         """The axes on which a dynamic-slice's place depends; None where that
-        cannot be told."""
+        is not known."""
         one = self.all[name]
         places = [[self.number(o, device) for o in one.operands[1:]]
                   for device in range(self.devices)]
@@ -320,13 +320,13 @@ class Pending:
 
 
 class Reader:
-    """Reads the collectives of a module as they stand, and as rules tell
-    them:
+    """Reads the collectives of a module as written, and rewrites them by
+    rules:
 
     joined    all_reduces one after the other over several axes are one;
-    deferred  what is pending is reduced after what is linear in it: views,
-              sums, and the addition of what is pending too, so that an
-              all_reduce that several dots had each is one;
+    deferred  a partial value is reduced after the ops that are linear in it:
+              views, sums, and the addition of other partial values, so that
+              the all_reduces of several dots become one;
     sliced    an all_reduce of which each device takes its slice only is a
               reduce_scatter;
     again     a value that is gathered twice is gathered once;
@@ -391,7 +391,7 @@ class Reader:
             yield self.make(one, "all_gather", self.axes(one), self.held(one))
 
     def reduced(self, pending):
-        """Where each sum that is pending is reduced at last."""
+        """Where each partial value is finally reduced."""
         while True:
             step = next(filter(None, (
                 self.passed(name, pending) for name in list(pending))), None)
@@ -405,7 +405,7 @@ class Reader:
             yield from self.at_last(name, sum_of)
 
     def passed(self, name, pending):
-        """(what is no longer pending, what is in its place)"""
+        """(the value that is no longer partial, the value in its place)"""
         sum_of = pending[name]
         user = self.module.only_user(name)
         if user is None or "sharding_constraint" in user.scope():
@@ -454,5 +454,5 @@ class Reader:
 
 
 def collectives(text, mesh):
-    """Of a partitioned module: as they stand, and as the rules tell them."""
+    """Of a partitioned module: as written, and after the rules."""
     return list(Reader(text, mesh).raw()), list(Reader(text, mesh).told())

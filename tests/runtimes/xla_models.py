@@ -1,9 +1,9 @@
 """A training step in plain JAX: a decoder of Llama's kind, and the same with
 experts of Mixtral's, written as people write them, with constraints on
-activations where semantic axes speak of them.
+activations that have logical axes.
 
 Every part has a scope by name, so that an instruction of the partitioned
-module tells which op it is for.
+module names the op that it is for.
 """
 
 import jax
@@ -31,7 +31,7 @@ def softmax(x):
 
 
 class Model:
-    """`see(x, role)` constrains a value as its role lies; rows of the table
+    """`see(x, role)` constrains a value to the spec of its role; rows of the table
     are found by a product with ones and zeros, or by `gather`."""
 
     def __init__(self, config, see, gather=False):

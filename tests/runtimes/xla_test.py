@@ -1,4 +1,4 @@
-"""shardc's collectives beside those of XLA's partitioner, as recorded.
+"""shardc's collectives compared with those that XLA's partitioner recorded.
 
 docs/compiler.md has the table; `xla_test.py --write` writes it.
 """
