@@ -65,10 +65,10 @@ TERMS = [
 # (path, pattern): text that is left out before TERMS are looked for.
 QUOTED = [
     # The anchors of patterns (`^`, `$`), of YAML (`&a`) and of HTML links.
-    (r"", r"\banchors? (of|in) (a |the )?(pattern|YAML)s?|"
+    (r"", r"\banchors? ((of|in) )?(a |the )?(pattern|YAML)s?|"
           r"\b(pattern|YAML|regex|link)s?' anchors?"),
     # A notice of copyright, and the level of GitHub's annotations.
-    (r"", r"\b(copyright|license) notices?|::notice|`notice`"),
+    (r"", r"\b(copyright|license) notices?|::notice|`notice`|\|notice\)"),
 ]
 
 # Files and folders whose prose is still to be written in these terms.
@@ -91,7 +91,6 @@ EXEMPT = [
     "src/families/expression.cc",
     "src/importers",
     "src/lint",
-    "src/lsp/actions.cc",
     "src/model/step_graph.h",
     "src/parse/model_config.cc",
     "src/parse/model_section.cc",

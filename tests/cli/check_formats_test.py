@@ -280,7 +280,7 @@ targets:
         os.symlink(os.path.join(self.root, "repo"), link)
         self.assertEqual(self.uris(GITHUB_WORKSPACE=link),
                          {"jobs/rules/r.yaml", "jobs/shardc.yaml"})
-        # A file outside is whole.
+        # A file outside has its full path.
         self.assertEqual(
             self.uris(GITHUB_WORKSPACE=os.path.join(self.root, "repo",
                                                     "jobs", "rules")),

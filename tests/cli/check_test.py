@@ -113,7 +113,7 @@ class Selection(Folder):
         self.assertIn(shown, self.lint("--fail-on", "note").out)
         self.assertIn("SHD105", self.lint("--format", "concise").out)
 
-    def test_skipped_lints_are_told(self):
+    def test_skipped_lints_are_listed(self):
         result = self.lint()
         self.assertIn("skipped without a batch: SHD408", result.err)
         result = self.lint("--attention",
@@ -144,7 +144,7 @@ class Sizes(Folder):
     REFUSED = ["80 gigs", "1.5", "0", "-1", "1.0000001GB", "GiB", "9EiB"]
 
     def over(self, *args, mesh):
-        """How much memory SHD501 says that there is, or what is refused."""
+        """The memory that SHD501 reports, or the error for a refused one."""
         result = self.lint("--format", "json", "--select", "SHD501,SHD502",
                            *args, mesh=mesh)
         return [(f["code"], f["message"], f["help"]) for f in result.json()]
@@ -240,13 +240,13 @@ class Ignores(Folder):
     def test_unused_and_unknown(self):
         self.ignore("narrow/", "# shardc: ignore[SHD105]", True)
         self.assertIn("SHD190", self.codes())
-        # A lint that did not run cannot tell.
+        # A lint that did not run finds nothing.
         self.assertNotIn("SHD190", self.codes("--ignore", "SHD105"))
         self.ignore("narrow/", "# shardc: ignore[no-such-lint]", True)
         found = self.lint("--format", "json").json()
         self.assertTrue(any("no-such-lint" in f["message"] for f in found))
 
-    def test_what_cannot_be_read_is_told(self):
+    def test_what_cannot_be_read_is_reported(self):
         for comment in ("#shardc: ignore[SHD105]", "# shardc:ignore[SHD105]",
                         "# shardc: ignore SHD105", "# shardc: ignore[SHD105",
                         "# shardc: ignore[]", "# shardc: ignore[SHD105,]",
@@ -402,7 +402,7 @@ rules:
         self.lint("--fix")  # nothing is left to fix
         self.assertEqual(self.read("r.yaml"), self.SAFE_MENDED)
 
-    def test_what_changes_a_spec_is_left_unless_it_is_asked_for(self):
+    def test_a_fix_that_changes_a_spec_needs_its_flag(self):
         before = self.specs()
         result = self.check(self.lint("--fix", "--format", "json"), 1)
         self.assertIn("1 fix left out, as specs would change: "
@@ -419,7 +419,7 @@ rules:
                       "and is [\"tp\", \"fsdp\"]", result.err)
         self.assertNotEqual(self.specs(), before)
 
-    def test_what_is_proven_of_all_names_is_said(self):
+    def test_what_is_proven_for_all_names_is_reported(self):
         """A duplicate is of no use to any tree; a catch-all that moves
         behind a rule that finds nothing here keeps the specs of this one."""
         duplicate = ("version: 1\nrules:\n"
@@ -627,7 +627,7 @@ class Separators(Folder):
     DOTS = ("rules:\n  - match: 'attn\\.wq\\.weight'\n    spec: [TP, null]\n"
             "  - match: 'attn\\.wo\\.weight'\n    spec: [null, TP]\n")
 
-    def test_escaped_dots_and_slashes_tell(self):
+    def test_escaped_dots_and_slashes_give_the_separator(self):
         for rules, taken in ((self.DOTS, "."),
                              (self.DOTS.replace("\\.", "/"), "/"),
                              (self.DOTS.replace("attn\\.", "attn[/.]"), ".")):
@@ -653,7 +653,7 @@ class Separators(Folder):
         self.assertIn("separator   `.` for r.yaml, as the names have it",
                       result.err)
 
-    def test_both_are_asked_back_but_under_compat(self):
+    def test_both_are_an_error_except_under_compat(self):
         self.torch(self.DOTS + "  - match: 'a/b'\n    spec: []\n")
         result = self.check(self.plan(), 2)
         self.assertIn("error[SHD041 separator]", result.err)
@@ -705,7 +705,7 @@ class Projects(Folder):
             self.assertEqual(len(outs), 1)
             self.assertGreater(len(outs.pop()), 100)
 
-    def test_a_finding_of_several_targets_is_said_once(self):
+    def test_a_finding_of_several_targets_is_reported_once(self):
         self.project(6)
         found = self.shardc("check", "--format", "json").json()
         duplicates = [f for f in found if f["code"] == "SHD107"]
@@ -742,7 +742,7 @@ targets:
                           if f["code"] == "SHD105"}, {"error"})
         self.assertNotIn("SHD109", {f["code"] for f in found.json()})
 
-    def test_one_broken_target_is_exit_2_and_the_others_are_told(self):
+    def test_one_broken_target_is_exit_2_and_the_others_are_reported(self):
         self.project(2)
         self.write("shardc.yaml", self.read("shardc.yaml") +
                    '  bad: {mesh: "fsdp:2", rules: [absent.yaml],'

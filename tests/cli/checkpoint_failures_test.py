@@ -73,7 +73,7 @@ class Failures(Base):
         self.shardc(*self.command(plan)[1:])
         self.same(self.contents("out"), want)
 
-    def test_what_is_complete_is_kept_and_what_is_not_is_made_anew(self):
+    def test_complete_files_are_kept_and_others_are_written_again(self):
         plan = self.make(64)
         for _ in range(40):
             run = subprocess.Popen(self.command(plan, "--threads", "1"),
@@ -174,7 +174,7 @@ class Failures(Base):
             self.assertIn("m.safetensors", said)
             self.assertFalse(os.path.exists(self.path("out")))
             return
-        self.fail("the source could not be cut in time")
+        self.fail("the source could not be truncated in time")
 
 
 class Processes(Base):

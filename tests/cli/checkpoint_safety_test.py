@@ -1,5 +1,5 @@
 """Nothing that is read is written, an earlier set is never lost, and every
-command says what it did and what lies there."""
+command reports what it wrote."""
 
 import json
 import os
@@ -182,7 +182,7 @@ class Safety(Base):
                 seen["old" if held == old else "new"] += 1
         self.assertGreater(seen["old"] + seen["unfinished"], 0, seen)
 
-    def test_an_interruption_says_how_to_go_on(self):
+    def test_an_interruption_prints_how_to_go_on(self):
         rows = 1 << 18
         self.make(rows)
         plan = self.plan(rows=rows)
@@ -303,7 +303,7 @@ class Safety(Base):
             file.truncate(20)
         self.shardc(*args, "--process-count", "2", "--finalize", status=2)
 
-    def test_merge_says_where_it_wrote_and_what_it_verified(self):
+    def test_merge_prints_where_it_wrote_and_what_it_verified(self):
         tensors = self.make()
         self.shardc("split", "--plan", self.plan(), "--checkpoint",
                     self.path("m.safetensors"), "--out", self.path("out"))

@@ -198,7 +198,7 @@ class Checkpoints(Base):
         self.assertTrue(self.contents()["back.safetensors"] ==
                         self.contents()["m.safetensors"])
 
-    def test_differences_are_all_told(self):
+    def test_all_differences_are_reported(self):
         write_safetensors(self.path("m.safetensors"), sample_tensors())
         params = sample_params()
         params["embed.weight"] = ([64, 64], [])

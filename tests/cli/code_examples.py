@@ -21,7 +21,7 @@ def codes(program):
 
 
 def is_lint(code):
-    """From 100 on a lint gives a code, and brings its examples."""
+    """Codes from 100 on are lints, whose records have the examples."""
     return code >= "SHD100"
 
 

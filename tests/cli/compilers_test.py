@@ -1,6 +1,6 @@
 """Two programs of the same source, made by different compilers, say the same
 byte for byte. SHARDC_PEER=PROGRAM names the other one, which tests/bootstrap
-builds under sanitizers; SHARDC_PEER_VECTORS=fewer says that it knows fewer
+builds under sanitizers; SHARDC_PEER_VECTORS=fewer means that it knows fewer
 widths of vectors, whose sums are others."""
 
 import os

@@ -1,5 +1,5 @@
-"""examples/python/slices.py reads plans as shardc-plan(5) says, and gets what
-shardc itself says that a device holds."""
+"""examples/python/slices.py reads plans as shardc-plan(5) describes, and computes
+the shards of a device that shardc itself reports."""
 
 import importlib.util
 import json
@@ -54,7 +54,7 @@ class Consumer(Case):
                      "params": {name: {"shape": shape, "dtype": "F32"}
                                 for name, shape in PARAMS.items()}}))]
 
-    def test_slices_are_those_that_shardc_tells(self):
+    def test_slices_are_those_that_shardc_prints(self):
         chance = random.Random(7)
         for _ in range(12):
             axes = {name: chance.choice([1, 2, 4])

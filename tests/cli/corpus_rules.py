@@ -1,4 +1,4 @@
-"""Rule sets of the corpus as rules files, and what they mean, told by
+"""Rule sets of the corpus as rules files, and their meaning by
 Python's own `re` and arithmetic."""
 
 import gzip

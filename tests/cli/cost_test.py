@@ -1,5 +1,5 @@
-"""`shardc cost`: what its JSON says is what its schema says and what a plan's
-own sizes say."""
+"""`shardc cost`: its JSON fits its schema and agrees with the sizes of the
+plan."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class Cost(Case):
         self.assertEqual(errors, [])
         return value
 
-    def test_every_mode_is_as_the_schema_says(self):
+    def test_every_mode_fits_the_schema(self):
         for mode in ("train", "prefill", "decode", "insert"):
             value = self.cost("--mode", mode, *TRAIN, "--kv-len", "4096")
             self.assertEqual(value["mode"], mode)
@@ -76,7 +76,7 @@ class Cost(Case):
                                 sent + one["bytes_per_device"])
                 self.assertEqual(got, want)
 
-    def test_formulas_where_no_program_says_it(self):
+    def test_formulas_where_there_is_no_program(self):
         for more, why in ((["--zero", "1"], "--zero"),
                           (["--microbatches", "4"], "micro-batches"),
                           (["--operation", "ring"], "not ring")):
@@ -144,7 +144,7 @@ class Cost(Case):
             self.assertGreater(own["time"]["communication_s"],
                                named["time"]["communication_s"])
 
-    def test_the_accelerators_are_as_the_schema_says(self):
+    def test_the_accelerators_fit_the_schema(self):
         value = self.check(run("cost", "--profiles", "--format", "json"),
                            0).json()
         self.assertEqual([], list(self.schema.iter_errors(value)))
@@ -184,13 +184,13 @@ class Cost(Case):
         self.assertTrue(value["memory"]["fits"])
         self.assertEqual(value["memory"]["capacity"], 85520809984)
 
-    def test_what_is_not_given_is_said(self):
+    def test_what_is_not_given_is_reported(self):
         value = self.cost()
         self.assertIsNone(value["memory"]["activations"])
         self.assertNotIn("activations", value)
         self.assertTrue(value["unknown"])
 
-    def test_bad_flags_are_told_together(self):
+    def test_bad_flags_are_reported_together(self):
         wrong = self.check(run(
             "cost", *LLAMA, "--mesh", "tp:2", "--optimizer", "adam",
             "--remat", "dots_savable", "--zero", "4", "--profile", "h100",

@@ -1,4 +1,4 @@
-"""`shardc diff`: what the plans' own JSON says differs is what is told."""
+"""`shardc diff` reports exactly the differences of the plans' own JSON."""
 
 import json
 import os

@@ -24,7 +24,7 @@ INTERNAL = re.compile(
 
 
 def is_sanitized():
-    """Whether the program brings its own memory, which takes limits badly."""
+    """Whether the program has its own allocator, which limits of memory break."""
     with open(BIN, "rb") as file:
         return b"__asan_init" in file.read()
 
@@ -59,7 +59,7 @@ def run(*args, cwd=ROOT, stdin="", env=None, timeout=900):
 
 
 class Case(unittest.TestCase):
-    """A test case that tells the whole run when a check fails."""
+    """A test case that prints the complete run when a check fails."""
 
     def check(self, result, rc):
         self.assertEqual(result.rc, rc, repr(result))

@@ -1,4 +1,4 @@
-"""`shardc fit`: what it says fits is what `cost` and `plan` say."""
+"""`shardc fit`: what it reports to fit also fits by `cost` and `plan`."""
 
 import json
 import os
@@ -40,7 +40,7 @@ class Fit(Case):
         return ",".join(f"{name}:{size}"
                         for name, size in one["axes"].items())
 
-    def test_meshes_cost_what_cost_says(self):
+    def test_meshes_have_the_costs_of_the_command_cost(self):
         value = self.fit(*LLAMA, *TRAIN, "--devices", "16", "--profile",
                          "h100-sxm")
         self.assertEqual(len(value["meshes"]), 15)
@@ -92,7 +92,7 @@ class Fit(Case):
         self.assertTrue(sizes["ep", 8]["legal"])
         self.assertFalse(sizes["ep", 16]["legal"])
 
-    def test_blocks_of_scales_are_not_cut(self):
+    def test_blocks_of_scales_are_not_split(self):
         with tempfile.TemporaryDirectory() as folder:
             def path(name, text):
                 full = os.path.join(folder, name)
@@ -117,7 +117,7 @@ class Fit(Case):
         self.assertTrue(sizes[4]["legal"])
         self.assertIn("a part of 64 cuts blocks of 128", sizes[8]["reason"])
 
-    def test_none_fits_and_the_nearest_is_told(self):
+    def test_none_fits_and_the_nearest_is_reported(self):
         arguments = [*LLAMA, *TRAIN, "--devices", "4", "--memory", "16GiB"]
         value = self.fit(*arguments, rc=1)
         self.assertFalse(any(one["fits"] for one in value["meshes"]))

@@ -1,5 +1,5 @@
 """GGUF: bytes of quantised tensors are exact, and their innermost dimension
-is cut between blocks only; sizes are ggml's, written apart from shardc."""
+is split between blocks only; sizes are ggml's, written apart from shardc."""
 
 import json
 import math
@@ -97,7 +97,7 @@ class Gguf(Case):
         self.assertGreater(legal, 20)
         self.assertGreater(illegal, 20)
 
-    def test_a_cut_through_a_block_is_told_with_a_way_out(self):
+    def test_a_split_block_is_reported_with_a_way_out(self):
         wide = {"blk.0.ffn_down.weight": ([64, 1280], 12)}
         told = self.plan(wide, [None, "tp"], "tp:4", 1).err
         self.assertIn("r.yaml:1:", told)
@@ -110,7 +110,7 @@ class Gguf(Case):
             param = plan["params"]["blk.0.ffn_down.weight"]
             self.assertEqual(param["spec"], spec)
             self.assertEqual(param["corrections"][0]["reason"], "indivisible")
-        # Rows may be cut anywhere.
+        # Rows may be split anywhere.
         self.plan(wide, ["tp", None], "tp:64")
 
     def test_models_have_sizes(self):

@@ -12,7 +12,7 @@ from driver import TESTDATA, Case, is_sanitized, run
 # Recommended verdicts where ours is the other one.
 DIFFER = {
     "rules_rules_empty.yaml": "a rules file may hold settings only",
-    "json_shape_null.json": "null says that only the name is known",
+    "json_shape_null.json": "null means that only the name is known",
 }
 # What is broken is another file, and that one is named.
 NAMES_ANOTHER = {

@@ -1,5 +1,5 @@
 """`shardc import`: Python source in every style gives the rules that it
-holds, and what cannot be read is told at its place, with nothing written."""
+holds, and what cannot be read is reported at its place, with nothing written."""
 
 import json
 import os
@@ -236,7 +236,7 @@ class Imports(Case):
         self.assertEqual(self.matches("R = {'q_proj': P('tp')}", names),
                          ["q_proj"])
 
-    def test_what_cannot_be_told_is_told_at_its_place(self):
+    def test_what_is_unknown_is_reported_at_its_place(self):
         rules = "R = [\n ('a', PS('tp')),\n {}\n]\n"
         for entry, said in (
                 ("('b', PS(axis()))", "what `axis` returns"),
@@ -278,7 +278,7 @@ class Imports(Case):
         self.refused("x = 1\n", said="no list of")
         self.refused("", said="no list of")
 
-    def test_broken_files_are_told_where(self):
+    def test_errors_of_broken_files_have_a_place(self):
         for source, line in (("A = (\n 'a'\n", 1), ("A = 'a\n", 1),
                              ("A = [1)\n", 1), ("x\n  y = 1\n", 2),
                              ("if x\n  y\n", 1), ("a = \n", 1),

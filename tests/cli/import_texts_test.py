@@ -1,5 +1,5 @@
 """`shardc import` of other systems' own texts: what `export` writes comes back
-as the plan, in every form, and broken texts are told where."""
+as the plan, in every form, and errors of broken texts have a place."""
 
 import json
 import os
@@ -24,7 +24,7 @@ FORMS = (("hlo", ["--form", "iota"], True), ("hlo", ["--form", "list"], True),
 
 
 def groups(spec, rank):
-    """Without what says nothing: axes of size 1 are left to the caller."""
+    """Without redundant axes: those of size 1 are left to the caller."""
     spec = [[e] if isinstance(e, str) else e or [] for e in spec]
     return spec + [[]] * (rank - len(spec))
 
@@ -131,7 +131,7 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
         if line:
             self.assertRegex(result.err, rf"--> -:{line}:")
 
-    def test_broken_texts_are_told_where(self):
+    def test_errors_of_broken_texts_have_a_place(self):
         mesh = ["--mesh", "a:2,b:2"]
         for text, said in (
                 ('"w": {devices=[2,2]<=[4', "goes wrong"),
@@ -246,7 +246,7 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
         self.assertEqual(compared, 4 * 588)
 
     def test_large_shardings_take_no_time(self):
-        """On meshes of many devices, alike or all different, and of far more
+        """On meshes of many devices, equal or all different, and of far more
         dimensions than a tensor has."""
         mesh = ["--mesh", "a:256,b:256"]
         alike = "".join(f'"w{i}": {{devices=[256,256]<=[65536]}}\n'
@@ -264,7 +264,7 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
                          line=line)
         self.assertLess(time.monotonic() - begin, 60)
 
-    def test_known_shardings_are_told_from_like_ones(self):
+    def test_known_shardings_are_distinguished_from_similar_ones(self):
         text = ('"a": {devices=[2,1,2]<=[4] last_tile_dim_replicate}\n'
                 '"b": {devices=[2,1,2]<=[4] last_tile_dims={replicated}}\n'
                 '"c": {devices=[2,1,2]<=[4]}\n'

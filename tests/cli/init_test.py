@@ -57,7 +57,7 @@ class Init(Case):
                       for name in names)
 
     def assert_good(self):
-        """As a newcomer goes on: in that folder, with what it says."""
+        """The next commands of a newcomer: in that folder, as printed."""
         done = self.check(run("check", "--locked", cwd=self.project), 0)
         self.assertIn("0 errors, 0 warnings", done.err + done.out)
         self.check(run("plan", "--diff", cwd=self.project), 0)

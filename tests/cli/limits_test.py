@@ -114,7 +114,7 @@ class Limits(Case):
                 else:
                     self.assertEqual(run_.returncode, -number)
 
-    def test_a_full_standard_output_is_told(self):
+    def test_a_full_standard_output_is_reported(self):
         inputs = self.inputs()
         for args in (["--help"], ["--version"], ["plan", "--help"],
                      ["completion", "bash"], ["schema", "plan"], ["rules"],
@@ -187,7 +187,7 @@ class Limits(Case):
             self.assertLess(len(result.err), 5000)
             self.assertIn(run("check", *command, timeout=60).rc, (0, 1, 2))
 
-    def test_a_broken_project_is_told_in_the_format(self):
+    def test_a_broken_project_is_reported_in_the_format(self):
         self.write("shardc.yaml", "version: 1\ntargets: {a: {mush: x}}\n")
         for name in ("sarif", "github", "junit", "json", "concise",
                      "markdown"):

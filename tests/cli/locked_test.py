@@ -142,7 +142,7 @@ targets:
                       found[0]["message"])
         self.assertEqual(len(found[0]["params"]), 40)
 
-    def test_attention_tensors_that_change_alike_are_told_once(self):
+    def test_attention_tensors_with_one_change_are_reported_once(self):
         self.check(self.shardc("plan", "--write-locked"), 0)
         self.write("r.yaml", self.read("r.yaml").replace(
             "version: 1", "version: 1\naxes: {batch: tp, decode_batch: tp}"))
@@ -228,7 +228,7 @@ targets:
         self.assertIn("the mesh was fsdp=2 tp=4 and is fsdp=4 tp=4", messages)
 
     def test_one_that_is_missing_names_its_command(self):
-        """The target's other lints are told all the same."""
+        """The target's other lints are reported as well."""
         self.write("r.yaml", self.read("r.yaml") +
                    "  - match: 'absent'\n    spec: []\n")
         result = self.check(

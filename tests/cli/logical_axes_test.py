@@ -74,7 +74,7 @@ class Logical(Case):
         return self.plan(mesh, params, rules)[0]
 
     def export(self, plan, names):
-        """(the rules, what is told)"""
+        """(the rules, what is reported)"""
         done = self.check(run("export", "maxtext", "--plan", plan, "--names",
                               names, "--format", "json"), 0)
         text = self.check(run("export", "maxtext", "--plan", plan, "--names",
@@ -113,7 +113,7 @@ class Logical(Case):
             self.comes_back(mesh, params, text, names)
         self.assertEqual(compared, 600)
 
-    def test_what_no_order_says_is_listed(self):
+    def test_what_no_order_gives_is_listed(self):
         rng, listed, whole = random.Random(9), 0, 0
         mesh = self.path("mesh.yaml", {"axes": AXES})
         for _ in range(120):

@@ -28,7 +28,7 @@ def units(text, encoding):
 
 
 class Client:
-    """One server; what it tells of files is kept in `found`, by URI."""
+    """One server; its diagnostics of files are kept in `found`, by URI."""
 
     def __init__(self, encodings=None, capabilities=None, cwd=driver.ROOT,
                  args=("lsp", "--stdio"), env=None):
@@ -160,7 +160,7 @@ class Client:
         self.edit(uri, at, at + len(old), new)
 
     def put(self, uri, text):
-        """The whole text anew."""
+        """Replaces the complete text."""
         version = self.texts[uri][0] + 1
         self.texts[uri] = (version, text)
         self.tell("textDocument/didChange", {
@@ -172,7 +172,7 @@ class Client:
         while self.versions.get(uri) != self.texts[uri][0]:
             if self.read() is None:
                 raise AssertionError("no findings: " + self.stderr())
-        # What one check finds is told before anything is answered.
+        # The findings of a check are sent before any response.
         self.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri}})
         return self.found[uri]
 
@@ -207,7 +207,7 @@ class Client:
             "range": {"start": place, "end": place}, "context": context})
 
     def apply(self, action):
-        """An action's edits, told to the server as an editor does."""
+        """An action's edits, sent to the server as an editor does."""
         edit = action["edit"]
         changes = dict(edit.get("changes", {}))
         for one in edit.get("documentChanges", []):

@@ -1,5 +1,5 @@
-"""`shardc lsp` by its protocol: what an editor is told of texts as they are
-in its buffers, and that nothing a client sends ends it."""
+"""`shardc lsp` by its protocol: the diagnostics of texts as they are in
+an editor's buffers, and that no message of a client ends the server."""
 
 import json
 import os
@@ -160,7 +160,7 @@ class Editing(Files):
         self.assertEqual(
             titles.count("Ignore SHD107 (duplicate-rule) here"), 40)
 
-    def test_a_fix_that_changes_specs_says_so(self):
+    def test_a_fix_that_changes_specs_is_marked(self):
         more = json.loads(manifest())
         more["params"].append({"name": "layers/0/mlp/up/kernel_scale",
                                "shape": [64, 256], "dtype": "F32"})
@@ -694,7 +694,7 @@ def alone(name, path):
 
 
 def compare(case, client, uris, step):
-    """What the server tells of its buffers is what `check` tells of files."""
+    """The server reports for its buffers what `check` reports for files."""
     for name, uri in uris.items():
         case.write(name, client.texts[uri][1])
     project = os.path.join(case.folder, "shardc.yaml")

@@ -42,7 +42,7 @@ class VsCode(unittest.TestCase):
                          # and again.
                          runs * 3 + ["starting"] + runs)
 
-    def test_what_cannot_be_started_is_told(self):
+    def test_what_cannot_be_started_is_reported(self):
         (error,) = self.told["errors"]
         self.assertRegex(error, r"cannot start `/nowhere/shardc`: .*ENOENT.*"
                          r"set `shardc\.path`")

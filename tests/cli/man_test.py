@@ -1,4 +1,4 @@
-"""The manual says what the program and the schemas say, and is well formed."""
+"""The manual agrees with the program and the schemas, and is well formed."""
 
 import json
 import os
@@ -90,7 +90,7 @@ class Man(Case):
             # The table of tokens holds axis rules in its cells.
             words |= set(re.findall(r"Ta Ic ([a-z_]+)",
                                     read("man", f"shardc-{name}.5")))
-            # A project's meshes are told in their own page.
+            # A project's meshes are described in their own page.
             if name == "project":
                 words |= set(keys_of(json.loads(
                     read("schemas", "mesh.schema.json"))))

@@ -27,7 +27,7 @@ MODEL = ["manifest.json", "config.json"]
 ALL = MESH + RULES + MODEL
 ALONE = ["--no-project"]
 
-# What is run, what it reads, which flag says where its output goes.
+# A command, its inputs, and the flag that names its output.
 COMMANDS = [
     ("plan", [*FLAGS, *ALONE], ALL, "-o"),
     ("plan", FLAGS, ALL + ["shardc.yaml", "baseline.json"], "-o"),

@@ -1,8 +1,8 @@
-"""What `check` says of every pack, on the meshes that people use, with the
+"""What `check` reports for every pack, on the meshes that people use, with the
 published models that the pack serves: the table of docs/packs.md.
 
 The trees are those that `manifest --model` builds of recorded config.json
-files, which tests/runtimes holds against transformers' own.
+files, which tests/runtimes compares with transformers' own.
 """
 
 import concurrent.futures
@@ -19,8 +19,8 @@ import records  # noqa: E402
 
 MESHES = ["tp:8", "fsdp:16,tp:4", "dp:4,fsdp:16,tp:4", "fsdp:8,ep:8"]
 EXPERTS = "fsdp:8,ep:8"  # for models that have some
-# What a user writes beside a pack where a model's heads do not divide, from
-# the least on; the words are the table's.
+# What a user adds to a pack if a model's heads do not divide, the smallest
+# change first, with the name of each in the table.
 AXES = [("`kv_head: null`", "{kv_head: null}"),
         ("`kv_head: tp`", "{kv_head: tp}"),
         ("`head: null`", "{head: null, kv_head: null}")]
@@ -145,7 +145,7 @@ def heads_word(folder, tree, mesh, left):
         if any(code == "SHD220" for code, _ in left):
             return ["heads"], []
         # The queries of all heads in one matrix with one key and one value,
-        # which a pack leaves whole along tp and says so.
+        # which a pack replicates over tp on purpose.
         if all(code == "SHD207" and ".c_attn." in message
                for code, message in left):
             return ["c_attn"], []

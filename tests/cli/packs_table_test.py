@@ -92,7 +92,7 @@ class Table(Case):
                     self.assertEqual(left, [])
                     self.assertNotIn("no", word.split(", "))
 
-    def test_most_need_nothing_beside_the_pack(self):
+    def test_most_need_only_the_pack(self):
         words = collections.Counter(
             word for *_, cells in self.rows for word, _ in cells if word)
         self.assertGreater(words["yes"], 300)
@@ -104,7 +104,7 @@ class Table(Case):
         for _, pack, _, cells in self.rows:
             best[pack] |= all(word in ("yes", "") for word, _ in cells)
         for pack, whole in best.items():
-            # Or the file says what has to divide.
+            # Or the file states what has to divide.
             if not whole:
                 self.assertRegex(self.text_of(pack),
                                  r"(tp|axis) has to\s+(# )?divide|"

@@ -40,7 +40,7 @@ class Plan(Case):
         self.assertIn("291", result.err)
         self.assertIn("largest replicated", result.err)
 
-    def test_a_wrong_manifest_is_told_alone(self):
+    def test_a_wrong_manifest_is_reported_alone(self):
         """Not after what follows from it."""
         config = os.path.join(ROOT, "testdata", "configs",
                               "llama-3-8b.config.json")
@@ -149,7 +149,7 @@ class Plan(Case):
                 self.assertEqual(first, self.check(other, 0).out)
 
     def test_a_large_plan_is_the_same_however_it_is_written(self):
-        # Its digest is computed beside it, where there is a second thread and
+        # Its digest is computed in parallel, where there is a second thread and
         # a file.
         with tempfile.TemporaryDirectory() as folder:
             manifest = write(folder, "m.json", json.dumps(
@@ -248,7 +248,7 @@ class Plan(Case):
                     "dim": 0, "from": "tp", "to": None,
                     "reason": "indivisible",
                     "bytes_per_device_added": 14474016}])
-                # What several cost is told once, with the last.
+                # The cost of several is reported once, with the last.
                 whole = 50257 * 769 * 4
                 self.assertEqual(
                     [(edit["dim"], edit["bytes_per_device_added"])
@@ -305,7 +305,7 @@ class Plan(Case):
                         " ".join(f["message"] for f in warned
                                  if f["code"] == code))
 
-    def test_plan_is_whole_or_absent(self):
+    def test_plan_is_complete_or_absent(self):
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "no", "plan.json")
             result = self.check(run("plan", *MESH, "--rules", "builtin:llama",
@@ -405,7 +405,7 @@ class BadInput(Case):
             self.assertGreaterEqual(result.err.count("error["), 5,
                                     repr(result))
 
-    def test_rules_tell_keys_names_and_patterns_together(self):
+    def test_rules_report_keys_names_and_patterns_together(self):
         with tempfile.TemporaryDirectory() as folder:
             args = ["plan", "--mesh", "fsdp:2", "--manifest", LLAMA,
                     "--rules"]
@@ -508,7 +508,7 @@ class Show(Case):
         result = run("resolve", "Replicated", "--names", "--format", "json")
         self.assertEqual(self.check(result, 0).json()["names"], [])
 
-    def test_resolve_says_what_is_unknown(self):
+    def test_resolve_reports_what_is_unknown(self):
         self.check(run("resolve", "[NOPE]"), 2)
         self.check(run("resolve", "[BATCH"), 2)
 

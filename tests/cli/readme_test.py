@@ -45,7 +45,7 @@ def page(name):
 
 
 def heading_id(title):
-    """The anchor of a heading, as GitHub makes it."""
+    """The fragment of a heading's link, as GitHub makes it."""
     text = re.sub(r"[^\w\- ]", "", title.lower())
     return text.replace(" ", "-")
 
@@ -164,7 +164,7 @@ class Readme(Case):
                 self.assertTrue(os.path.exists(os.path.join(folder, link)),
                                 f"{name}: {link}")
 
-    def test_every_anchor_of_a_link_is_a_heading(self):
+    def test_every_fragment_of_a_link_is_a_heading(self):
         docs = os.path.join(ROOT, "docs")
         others = [os.path.join("docs", name) for name in os.listdir(docs)
                   if name.endswith(".md")]
@@ -178,7 +178,7 @@ class Readme(Case):
                 self.assertIn(heading, map(heading_id, titles),
                               f"{name}: {link}")
 
-    def test_every_guide_says_who_it_is_for(self):
+    def test_every_guide_opens_with_its_readers(self):
         for name in pages()[1:]:
             text = page(name).split("\n\n")[1]
             self.assertRegex(text, r"^For [^.]*\.", name)

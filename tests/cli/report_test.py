@@ -1,6 +1,6 @@
 """`shardc report`: what the page holds is what the other commands say, no name
 gets out of its text, and the same inputs make the same bytes. What a browser
-makes of it is asked by hand (tests/report/browser_test.py)."""
+makes of it is tested by hand (tests/report/browser_test.py)."""
 
 import base64
 import hashlib
@@ -116,7 +116,7 @@ class Report(Case):
         self.assertIn("Whole on every device", page.texts["layouts"])
         self.assertIn("matches nothing", page.texts["rules"])
 
-    def test_what_it_says_is_what_the_commands_say(self):
+    def test_its_figures_are_those_of_the_commands(self):
         text = Page(self.report(*LLAMA)).texts
         cost = json.loads(run("cost", *LLAMA, "--format", "json").out)
         sent = [one["bytes_per_device"] for one in cost["communication"]]
@@ -129,7 +129,7 @@ class Report(Case):
         self.assertIn("291 parameters in 12 like groups",
                       text["parameters"])
 
-    def test_a_base_plan_and_findings_are_told(self):
+    def test_a_base_plan_and_findings_are_shown(self):
         with tempfile.TemporaryDirectory() as folder:
             base = os.path.join(folder, "base.plan.json")
             rules = os.path.join(folder, "r.yaml")
@@ -157,7 +157,7 @@ class Report(Case):
             file.write(done.out)
         return path, json.loads(done.out)
 
-    def test_what_was_verified_is_told(self):
+    def test_what_was_verified_is_shown(self):
         with tempfile.TemporaryDirectory() as folder:
             inputs = LLAMA[:-8]
             attention = inputs[:7] + inputs[9:]  # without the manifest
@@ -180,7 +180,7 @@ class Report(Case):
                 self.assertIn(op["op"], text)
             self.assertIn("every result is the dense model's", text)
 
-            # A failure is told, and its words stay text.
+            # A failure is shown, and its message stays text.
             said["cases"][0].update(status="fail", reason=HOSTILE[0])
             with open(cases, "w", encoding="utf-8") as file:
                 json.dump(said, file)
@@ -234,7 +234,7 @@ class Report(Case):
                 self.assertIn(words, done.err)
                 self.assertFalse(os.path.exists(out))
 
-    def test_a_device_that_is_too_small_is_told_and_exits_with_1(self):
+    def test_a_device_that_is_too_small_is_shown_and_exits_with_1(self):
         text = self.report(*LLAMA, "--memory", "1GiB", rc=1)
         self.assertIn("✕ Does not fit", text)
 
@@ -265,7 +265,7 @@ class Report(Case):
                 folder, HOSTILE,
                 "  - {match: '<script>\"', spec: [null, tp]}\n"
                 "  - {match: '.*', spec: [tp, null]}\n")
-            # The rules are poor, and `check` says so.
+            # The rules are poor, which `check` reports.
             text = self.report(*inputs, rc=1)
             page = self.page(*inputs, rc=1)
         rows = page.texts["rows"]

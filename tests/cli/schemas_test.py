@@ -1,4 +1,4 @@
-"""The JSON schemas say what the program says of the same files."""
+"""The JSON schemas accept what the program accepts."""
 
 import gzip
 import json

@@ -43,7 +43,7 @@ class Settings(Case):
         return report["cases"][0]
 
     def refused(self, *args, **kwargs):
-        """Nothing is run and nothing written; what was said."""
+        """Nothing is run and nothing written; returns what was printed."""
         dump = self.path("dump")
         result = self.verify(*args, "--dump", dump, rc=2, **kwargs)
         self.assertEqual(result.out, "")
@@ -120,7 +120,7 @@ class Settings(Case):
         self.assertEqual(cap(*both, "--soft-cap", "20"), 20)
         self.assertEqual(cap(*both, "--soft-cap", "0"), 0)
 
-    def test_what_a_model_says(self):
+    def test_settings_of_a_model(self):
         for name, remark, key, value in [
                 ("gemma-2-9b", "softmax scale 0.0668153, as the model's "
                  "query_pre_attn_scalar 224 says", "softmax_scale",
@@ -149,7 +149,7 @@ class Settings(Case):
         with open(os.path.join(folder, "case-0000.safetensors"),
                   "rb") as file:
             self.assertIn(b'"softmax_aux"', file.read())
-        # What is overridden is not said of the model.
+        # What is overridden is not reported for the model.
         path = os.path.join(CONFIGS, "gemma-2-9b.config.json")
         report = self.verify(
             "--operation", "ring", *ONE, "--format", "json", "--soft-cap",
@@ -233,7 +233,7 @@ class Settings(Case):
         self.assertEqual(case["settings"]["runtime_dtype"], "F16")
         self.assertGreater(case["max_abs_error"], plain["max_abs_error"])
 
-    def test_without_features_the_model_brings_none(self):
+    def test_without_features_the_model_adds_none(self):
         path = os.path.join(CONFIGS, "gemma-2-9b.config.json")
         report = self.verify(
             "--operation", "ring", *ONE, "--features", "none", "--format",
@@ -335,7 +335,7 @@ class Settings(Case):
                      "unknown key `default`", "version 3"):
             self.assertIn(said, err)
 
-    def test_a_flag_without_a_meaning_for_what_was_asked(self):
+    def test_a_flag_without_a_meaning_for_the_operation(self):
         err = self.refused("--operation", "vanilla,sdpa", "--order",
                            "zig_zag")
         self.assertIn("`--order` has no meaning for the operations asked "
@@ -377,7 +377,7 @@ class Settings(Case):
         self.refused("--settings", self.path("absent.yaml"))
         self.refused("--settings", self.folder)
 
-    def test_the_schema_says_what_the_program_says(self):
+    def test_the_schema_agrees_with_the_program(self):
         check = validator("operations")
         for good, text in [
                 (True, "{}"), (True, "defaults:\noperations:"),

@@ -1,5 +1,4 @@
-"""`shardc show`: what it draws holds what the plan says, and fits where it is
-drawn."""
+"""`shardc show`: its drawings agree with the plan, and fit the terminal."""
 
 import fcntl
 import json

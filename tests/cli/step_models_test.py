@@ -1,5 +1,5 @@
 """`verify step` over the bundled configs, each with the tree that its
-family builds: which models are proved, and of which it is said why not.
+family builds: which models are proved, and why others are not.
 
 docs/guides/step.md has the table, and one of attention's operations;
 `step_models_test.py --write` writes both.
@@ -141,7 +141,7 @@ def told(step):
 
 
 def operations():
-    """Each operation inside a step of each model; modes that fare alike share
+    """Each operation inside a step of each model; modes with the same result share
     a cell."""
     listed = json.loads(run("verify", "--list", "--format", "json").out)
     lines = [["operation", *(f"`{name}` on {SPLIT}" for name in ATTENDING)],

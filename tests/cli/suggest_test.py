@@ -30,7 +30,7 @@ def layered(count, *tensors):
             for i in range(count) for name, *rest in tensors]
 
 
-# Trees of other programs: name, shape, dtype (BF16 if not said), and the spec
+# Trees of other programs: name, shape, dtype (BF16 if not given), and the spec
 # of some on fsdp:16,tp:4.
 OTHERS = {
     "scan": ([
@@ -183,7 +183,7 @@ class Suggest(Case):
             for mesh in meshes:
                 rules, share = self.suggest(mesh, path)
                 worst = max(worst, share)
-                # The program proves it itself; here it is asked again.
+                # The program proves it itself; here it is checked again.
                 if number % 5 == 0:
                     self.assert_clean(mesh, path, rules)
         self.assertLess(worst, 1.12)
@@ -253,8 +253,8 @@ class Suggest(Case):
                        for threads in ("1", "4")]
         self.assertEqual(once, again)
 
-    def test_matrices_turned_round(self):
-        """Every matrix transposed, names kept: the specs are turned."""
+    def test_transposed_matrices(self):
+        """Every matrix transposed, names kept: the specs are transposed."""
         for name in ("llama-3-8b.hf.manifest.json",
                      "gemma-2b.flax.manifest.json.gz",
                      "mixtral-8x7b.hf.manifest.json.gz"):

@@ -1,5 +1,5 @@
-"""The tables that manual, completions, documentation and schemas are made of
-say what the program says of itself. `tables_test.py --write` writes them anew."""
+"""The tables that manual, completions, documentation and schemas are made from
+agree with the program. `tables_test.py --write` writes them again."""
 
 import json
 import os

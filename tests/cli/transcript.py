@@ -16,7 +16,7 @@ title is there in every section. With `params` the lines are a manifest in
 short (name, shape, dtype; `{0..3}` counts, `?` is not known), with `tensors` a
 safetensors file of such tensors. A command goes to sh; the last line is its
 exit status where that is not 0. Whoever reads a transcript may change files
-and commands and leave what is printed to be written anew.
+and commands and leave what is printed to be written again.
 """
 
 import json

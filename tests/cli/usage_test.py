@@ -1,4 +1,4 @@
-"""The first minutes with shardc: what it says when it is called wrongly."""
+"""The first minutes with shardc: its messages when it is called wrongly."""
 
 import os
 import tempfile
@@ -122,7 +122,7 @@ class Usage(Case):
             result = self.check(run(*inputs, "--memory", text), 2)
             self.assertIn(f"`--memory` is `{text}`, of what unit?", result.err)
 
-    def test_output_is_spelt_alike_everywhere(self):
+    def test_output_has_one_spelling_everywhere(self):
         for command in ("plan", "check", "import", "split", "merge", "reshard"):
             text = self.check(run(command, "--help"), 0).out
             self.assertRegex(text, r"\n  -o,(--out,)?--output ")

@@ -1,4 +1,4 @@
-"""What `shardc verify` writes as JSON is what its schema says."""
+"""The JSON that `shardc verify` writes fits its schema."""
 
 import copy
 import glob
@@ -21,7 +21,7 @@ def validator():
 
 
 def narrow(name):
-    """The validator of one definition, which says more when it fails."""
+    """The validator of one definition, which prints more when it fails."""
     schema = json.loads(run("schema", "verify").out)
     schema.pop("anyOf")
     schema["allOf"] = [{"$ref": "#/definitions/" + name}]

@@ -72,7 +72,7 @@ class VerifyStep(Case):
     def test_published_counts(self):
         # Two all_reduces a layer forward and backward, one of the embedding
         # and three of the loss; backward one of the head. The residual is
-        # whole, as it is where these counts were published.
+        # unsharded, as it was where these counts were published.
         with tempfile.TemporaryDirectory() as folder:
             rules = os.path.join(folder, "rules.yaml")
             with open(rules, "w", encoding="utf-8") as file:
@@ -137,7 +137,7 @@ class VerifyStep(Case):
                             "--mode", "decode", "--operation", operation)
 
     def test_an_operation_that_reads_other_heads(self):
-        # Gemma's kv heads are whole on devices that share its heads.
+        # Gemma's KV heads are replicated on devices that share its heads.
         for operation in ("sdpa", "ulysses"):
             with self.subTest(operation=operation):
                 (step,) = self.steps("--mesh", "sp:2,tp:2", *GEMMA, "--batch",
@@ -349,7 +349,7 @@ class VerifyStep(Case):
                           ("parameter", "all_gather", ["fsdp"]),
                           ("gradient", "reduce_scatter", ["fsdp"]),
                           ("gradient", "all_reduce", ["dp"])])
-        # The step's report says the same of these collectives.
+        # The step's report has the same collectives.
         (step,) = self.steps("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--mode",
                              "train", "--batch", "16")
         told = [(op["phase"], op["op"], op["specs"], op["collective"],

@@ -88,7 +88,7 @@ class Verify(Case):
             self.assertIn("value: dimension 3", result.out)
             values = sizes + ",value_dim=192"
             result = self.verify(*args, mesh="tp:3", attention=values, rc=1)
-            # Told in the model's numbers, whatever ran.
+            # Reported with the model's sizes, whatever ran.
             self.assertIn("a latent of 512 does not divide over `tp`",
                           result.out)
             result = self.verify(*args, "--full", mesh="tp:3",
@@ -127,7 +127,7 @@ class Verify(Case):
             "rope_scaling says"])
         self.assertEqual(notes("llama-3.1-8b", "--features", "none"), [])
 
-    def test_a_naive_group_map_fails_and_says_what_would_help(self):
+    def test_a_naive_group_map_fails_with_a_way_out(self):
         with tempfile.TemporaryDirectory() as folder:
             path = rules(folder, "axes: {head: tp, kv_head: []}\n")
             args = ["--rules", path, "--mode", "train", "--layout", "bthd",
@@ -144,7 +144,7 @@ class Verify(Case):
             # The global view is right with any legal layout.
             self.verify("--operation", "vanilla", *args)
 
-    def test_a_trace_that_fails_says_as_much(self):
+    def test_a_trace_that_fails_is_reported(self):
         with tempfile.TemporaryDirectory() as folder:
             path = rules(folder, "axes: {head: [tp, tq], kv_head: tq}\n")
             args = ["--rules", path, "--operation", "flash_decoding",
@@ -159,12 +159,12 @@ class Verify(Case):
                          "at step 0", "key heads are split over `tq`"):
                 self.assertIn(part, trace["reason"])
             self.assertIn("kv_head", trace["help"])
-            # People are told once of an operation, not once a case.
+            # In text an operation is reported once, not once a case.
             text = self.verify(*args, rc=1, mesh="tp:2,tq:2").out
             self.assertEqual(text.count("\nfail: "), 1)
             self.assertIn("more cases of it likewise", text)
 
-    def test_an_operation_that_was_asked_for_must_run(self):
+    def test_a_requested_operation_must_run(self):
         ring = ["--operation", "ring", "--mode", "decode", "--layout",
                 "bthd", "--dtype", "float32"]
         result = self.verify(*ring, "--format", "json", rc=1)
@@ -193,7 +193,7 @@ class Verify(Case):
                              "--features", "bias,sinks", rc=1)
         self.assertIn(("flash_attn2", ("bias",), "pass"), named)
         self.assertIn(("flash_attn2", ("sinks",), "pass"), named)
-        # What was asked for by name shows its refusal.
+        # What is requested by name shows its refusal.
         self.assertIn(("unified_attention", ("bias",), "unsupported"), named)
         every = run_features("--features", "all")
         names = {c[1] for c in every if c[0] == "blocksparse"}
@@ -268,12 +268,12 @@ class Verify(Case):
                                                      "kv_len=600")).json()
         traces = [c for c in report["cases"] if "cache" in c]
         self.assertEqual(traces[0]["cache"]["prefill"], 600)
-        # What is small all the same is said to be.
+        # What is small anyway is reported as such.
         self.assertIn("reduced sizes", " ".join(report["remarks"]))
         self.assertEqual(report["summary"]["fail"], 0)
 
     def test_a_length_that_does_not_divide_names_its_axis(self):
-        """Reduced and in full alike, and over a cache."""
+        """At reduced and full sizes, and over a cache."""
         for full in ((), ("--full",)):
             cases = self.verify(
                 "--operation", "flash_decoding", "--mode", "decode",
@@ -335,7 +335,7 @@ class Verify(Case):
         self.assertGreater(result["known_answers"]["asked"], 20)
         self.assertEqual(result["known_answers"]["wrong"], [])
 
-    def test_the_list_says_what_runs(self):
+    def test_the_list_shows_what_runs(self):
         """A dimension that is split alone, for each operation."""
         listed = self.check(run("verify", "--list", "--format", "json"),
                             0).json()["operations"]
@@ -389,7 +389,7 @@ class Verify(Case):
 
 
 class Targets(Case):
-    """What a project's target says of verification."""
+    """The verification settings of a project's target."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
