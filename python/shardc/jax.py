@@ -180,7 +180,7 @@ def abstract_tree(
         for folder in folders:
             at = at.setdefault(folder, {})
             if not isinstance(at, dict):
-                raise PlanError(f"{name} lies below a parameter: pass like=")
+                raise PlanError(f"{name} is below a parameter: pass like=")
         at[last] = _abstract(parameter, mesh, mode)
     return out
 

@@ -1,7 +1,7 @@
 """A plan as shardc-plan(5) describes it: what every device holds.
 
 Nothing but the standard library is used. A device is known by its number, as
-frameworks count; `Mesh.coordinates` says where on the mesh it is.
+frameworks count; `Mesh.coordinates` returns its place in the mesh.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 
 class Parameter:
-    """One parameter of a plan, as it lies in each mode."""
+    """One parameter of a plan, with its sharding in each mode."""
 
     __slots__ = ("_data", "_mesh", "_modes", "name")
 
@@ -153,7 +153,7 @@ class Parameter:
     def _layout(self, mode: str) -> Mapping[str, Any]:
         if mode not in MODES:
             raise ValueError(f"{mode!r} is no mode: {', '.join(MODES)}")
-        # Training's is what the others are told unlike, planned or not.
+        # Other modes are listed where they differ from training, planned or not.
         if mode != "train" and mode not in self._modes:
             raise _not_planned(mode, self._modes)
         modes = self._data.get("modes", {})
@@ -371,7 +371,7 @@ class Plan(Mapping[str, Parameter]):
         mode: str = "train",
         mesh: jax.sharding.Mesh | None = None,
     ) -> jax.Array:
-        """`x` held to the plan's spec of an attention tensor, such as "query", or
+        """`x` constrained to the plan's spec of an attention tensor, such as "query", or
         to a spec."""
         import shardc.jax
 

@@ -1,4 +1,4 @@
-"""Calls the program `shardc` and returns what it says as objects."""
+"""Calls the program `shardc` and returns its results as objects."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def findings_of_text(text: str) -> tuple[Finding, ...]:
 
 
 def find_program() -> str:
-    """Where the program is: $SHARDC, beside this Python or package, or on PATH."""
+    """Where the program is: $SHARDC, next to this Python or package, or on PATH."""
     given = os.environ.get("SHARDC")
     if given:
         return given
@@ -120,7 +120,7 @@ def find_program() -> str:
     if found:
         return found
     raise FileNotFoundError(
-        "the program shardc is neither beside this Python nor on PATH; set SHARDC to its path"
+        "the program shardc is neither next to this Python nor on PATH; set SHARDC to its path"
     )
 
 
@@ -197,7 +197,7 @@ def compile(
 
 
 def _told(arguments: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], Any]:
-    """A run and what it says in JSON, whatever its exit status."""
+    """A run and its JSON output, whatever its exit status."""
     done = run([*arguments, "--format", "json"], check=False)
     try:
         return done, json.loads(done.stdout)

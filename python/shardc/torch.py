@@ -26,7 +26,7 @@ def device_mesh(plan: Plan, device_type: str = "cpu") -> DeviceMesh:
 
 def placements_of(spec: Spec, mesh: Mesh) -> list[Any]:
     """One for each mesh dimension: _StridedShard where an axis has to take
-    every n-th part, as shardc.placement says."""
+    every n-th part, as shardc.placement describes."""
     out: list[Any] = []
     for split in splits_of(spec, mesh):
         if split is None:

@@ -1,7 +1,7 @@
 """The arrays of a model, whatever it is made of, with their paths.
 
 A tree is walked without its framework where it is made of dicts, lists and
-tuples; others are asked for what they are known to have.
+tuples; others are read by the attributes that they are known to have.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-# As safetensors writes data types; others are told as the framework does.
+# As safetensors writes data types; others keep the framework's name.
 _DTYPES = {
     "float64": "F64",
     "float32": "F32",
@@ -95,7 +95,7 @@ def leaves(model: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
 
 
 def other_leaves(model: Any) -> Iterator[Leaf]:
-    """What a plan may know of a module beside its parameters: buffers, and tied
+    """What a plan may contain of a module besides its parameters: buffers, and tied
     parameters by their second names; of flax.nnx all other state."""
     if hasattr(model, "named_parameters") and hasattr(model, "named_buffers"):
         for name, parameter in model.named_parameters(remove_duplicate=False):

@@ -13,7 +13,7 @@
 namespace shardc {
 namespace {
 
-// Whether every box spans the whole dimension.
+// Returns whether every box spans the complete dimension.
 bool Uncut(const TransferTensor& tensor, size_t dim) {
   const auto spans = [&](const Box& box) {
     return box.shape[dim] == tensor.shape[dim];
@@ -121,7 +121,7 @@ std::optional<Grid> Grid::Make(const TransferTensor& tensor, std::string* why) {
   for (const Box& part : tensor.parts) grid.parts_.push_back(region(part));
   if (whole_bytes) return grid;
   *why = "`" + tensor.name + "`, " + ShapeText(tensor.shape) + " of " +
-         std::string(DtypeName(tensor.from)) + ", would be cut inside a byte";
+         std::string(DtypeName(tensor.from)) + ", would be split inside a byte";
   return std::nullopt;
 }
 

@@ -83,7 +83,7 @@ class Planner {
       findings_.Add(code::kLimit, {},
                     "the plan has " + CountText(mesh.devices) +
                         " devices, more than the " + CountText(kMaxDevices) +
-                        " that checkpoints are cut for");
+                        " for which checkpoints are split");
       return false;
     }
     if (mesh.processes < 1 || mesh.devices % mesh.processes != 0) {

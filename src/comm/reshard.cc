@@ -155,7 +155,7 @@ std::vector<int64_t> SentElements(const Mesh& mesh, const Shape& shape,
     }
     return out;
   };
-  // Slices as they lie, and who holds each.
+  // The slices, and the devices that hold each.
   struct Slice {
     Block place;
     std::vector<int64_t> holders;

@@ -249,7 +249,7 @@ std::optional<Expression> ParseExpression(std::string_view text,
   if (parser.is_too_large()) {
     findings.Add(code::kLimit, place,
                  "an expression has more than " + CountText(kMostParts) +
-                     " parts, or lies " + CountText(kDeepest) + " deep");
+                     " parts, or is nested " + CountText(kDeepest) + " deep");
   } else {
     findings.Add(code::kSchema, place,
                  ShortQuote(text) + " cannot be read from character " +

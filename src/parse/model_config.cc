@@ -87,7 +87,7 @@ constexpr std::array<Key, 9> kTiedByDefault = {
     "gpt2",  "gemma", "gemma2", "gemma3", "gemma3_text",
     "bloom", "opt",   "t5",     "whisper"};
 // Families whose feed-forward width is four times the hidden one unless
-// said otherwise.
+// the config has another.
 constexpr std::array<Key, 8> kFourfold = {
     "gpt2",        "gptj",       "bloom",           "falcon",
     "gpt_bigcode", "RefinedWeb", "RefinedWebModel", "mixformer-sequential"};
@@ -175,7 +175,7 @@ class Reader {
     return std::nullopt;
   }
 
-  // A positive integer; what says "none" (null, 0, -1, false) or differs by
+  // A positive integer; a value for "none" (null, 0, -1, false) or differs by
   // layer (a list) counts as absent.
   Number Get(std::string_view key) {
     const auto value = Find(key);
@@ -311,7 +311,7 @@ class Reader {
     return layers;
   }
 
-  // Above 0; what says "none" counts as absent, as with integers.
+  // Above 0; a value for "none" counts as absent, as with integers.
   std::optional<double> GetReal(std::string_view key) {
     const auto value = Find(key);
     return value ? RealOf(*value, key) : std::nullopt;
@@ -347,7 +347,7 @@ class Reader {
     findings_.Add(code::kNumber, place,
                   "`" + std::string(key) + "` is `" + text +
                       "`, a softmax scale out of range",
-                  "a scale lies between 1e-6 and 1e6");
+                  "a scale is between 1e-6 and 1e6");
   }
 
   void ReadScale() {
@@ -457,7 +457,7 @@ class Reader {
         (*config_.soft_cap < kLeastCap || *config_.soft_cap > kMostScale)) {
       findings_.Add(code::kNumber, Find("attn_logit_softcapping")->place(),
                     "`attn_logit_softcapping` is a soft cap out of range",
-                    "a cap lies between 0.001 and 1e6");
+                    "a cap is between 0.001 and 1e6");
     }
     for (Key key : kAttentionDropout) {
       if (!config_.attention_dropout) config_.attention_dropout = GetReal(key);

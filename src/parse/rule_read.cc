@@ -66,7 +66,7 @@ bool CheckPattern(const YamlContext& context, const YamlNode& node,
     context.Add(code::kRegexSemantic, node,
                 subject + " holds " + std::string(invisible.name) +
                     ", which nobody sees and no name holds",
-                "type the pattern anew");
+                "type the pattern again");
     return false;
   }
   return true;

@@ -123,7 +123,7 @@ const Registration* Resolver::FindRegistered(std::string_view name) const {
 }
 
 // Depth first over what each registration refers to, by its rule and its
-// generation rule alike; a circle in either can never be resolved.
+// generation rule; a circle in either can never be resolved.
 bool Resolver::CheckCircles(Findings& findings) const {
   std::set<const Registration*> done;
   bool ok = true;

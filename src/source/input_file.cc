@@ -101,7 +101,7 @@ bool InputFile::ReadAt(int64_t offset, char* out, size_t count,
                    "cannot read " + Quoted(path_) + ": " +
                        (got < 0 ? Why(errno)
                                 : "it ends at byte " + CountText(offset) +
-                                      ", so it has been cut since it was"
+                                      ", so it was truncated after it was"
                                       " opened"));
       return false;
     }

@@ -151,7 +151,7 @@ std::string ShortQuote(std::string_view text) {
   constexpr size_t kLongest = 60;
   if (text.size() <= kLongest) return "`" + Printable(text) + "`";
   size_t cut = kLongest;
-  // Do not cut inside a character: continuation bytes are 10xxxxxx.
+  // Do not split a character: continuation bytes are 10xxxxxx.
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) {
     --cut;
   }

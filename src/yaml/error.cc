@@ -187,7 +187,7 @@ void ReportYamlError(const SourceRef& source, const std::string& reason,
     return;
   }
   report.Add(failure.offset, failure.offset + 1,
-             "the YAML parser says: " + reason, "");
+             "the YAML parser reports: " + reason, "");
 }
 
 }  // namespace shardc

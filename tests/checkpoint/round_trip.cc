@@ -169,7 +169,7 @@ void RunMerge(const std::string& directory, const MergeOptions& options,
       &report, findings));
 }
 
-// Devices read exactly their boxes, whichever files these lie in.
+// Devices read exactly their boxes, whichever files hold these.
 void CheckReaders(const ReadPlan& plan, const std::string& directory) {
   const ShardsIndex index = ReadIndex(directory);
   std::map<std::pair<int64_t, std::string>, Box> read;
@@ -230,7 +230,7 @@ void CheckRoundTrip(const Draws& draws) {
 
   RunMerge(reshard.out, {folder / "out/back.safetensors", {}, {}, {}}, run);
   CHECK(Get(folder / "out/back.safetensors") == Get(first));
-  // Nothing but what was asked for.
+  // Only what was requested.
   CHECK(std::distance(fs::directory_iterator(folder / "out"), {}) == 1);
 }
 

@@ -121,7 +121,7 @@ class Generator {
           size *= *sample.plans[i].mesh.Parts(specs[i][dim]);
         }
       }
-      // Packed types are cut between bytes if the last dimension has room.
+      // Packed types are split between bytes if the last dimension has room.
       if (dim + 1 == rank && DtypeBits(tensor.dtype) < 8) size *= 8;
       if (empty && dim == 0) size = 0;
       tensor.shape.push_back(size);

@@ -68,7 +68,7 @@ TEST_CASE("checkpoints: merged into several files with an index") {
   }
 }
 
-TEST_CASE("checkpoints: a torn or foreign file is made anew") {
+TEST_CASE("checkpoints: a torn or foreign file is written again") {
   Generator generator{Draws(5)};
   const Sample sample = generator.Make();
   const Folder folder;

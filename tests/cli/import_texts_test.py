@@ -134,13 +134,13 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
     def test_errors_of_broken_texts_have_a_place(self):
         mesh = ["--mesh", "a:2,b:2"]
         for text, said in (
-                ('"w": {devices=[2,2]<=[4', "goes wrong"),
+                ('"w": {devices=[2,2]<=[4', "malformed"),
                 ('"w": {devices=[2,2]<=[4]', "should end"),
                 ('"w": {devices=[2,2]<=[2,2]T(1,1)}', "no order of"),
                 ('"w": {devices=[4,4]<=[16]}', "has 4 devices"),
                 ('"w": {devices=[2,2]0,1,2}', "has 4 devices"),
                 ('"w": {devices=[2,2]0,1,2,9}', "no order of the axes"),
-                ('"w": {devices=[99999999999999999999]<=[4]}', "goes wrong"),
+                ('"w": {devices=[99999999999999999999]<=[4]}', "malformed"),
                 ('"w": {devices=[1]<=[9999999999]}', "no number"),
                 ('"w": {manual}', "`manual`"),
                 ('"w": {maximal device=0}', "`maximal`"),

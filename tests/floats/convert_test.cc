@@ -21,8 +21,8 @@ std::vector<uint16_t> AllHalves() {
   return all;
 }
 
-// Every value of both formats, what lies half-way to the next and beside that
-// (where it has a float32), NaNs, and patterns at random.
+// Every value of both formats, the midpoints to the next one and the values
+// next to those (if float32 has them), NaNs, and patterns at random.
 std::vector<uint32_t> Singles() {
   std::vector<uint32_t> out;
   for (const uint16_t bits : AllHalves()) {
@@ -89,7 +89,7 @@ std::string Converted(Dtype from, Dtype to, const std::string& values,
   const std::string in = 'x' + values;
   std::string out(1 + count * static_cast<size_t>(DtypeBits(to)) / 8 + 1, 'y');
   ConvertFloats(from, to, in.data() + 1, out.data() + 1, count);
-  CHECK(out.front() == 'y');  // nothing beside them is written
+  CHECK(out.front() == 'y');  // nothing next to them is written
   CHECK(out.back() == 'y');
   return out.substr(1, out.size() - 2);
 }

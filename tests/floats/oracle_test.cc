@@ -79,7 +79,7 @@ std::vector<double> Interesting() {
     out.push_back(std::ldexp(
         1.0 + static_cast<double>(random() >> 11) * 0x1p-53, exponent));
   }
-  // Half way between neighbours of either format, and a little beside.
+  // Half way between neighbours of either format, and a little off it.
   for (int i = 0; i < 20000; ++i) {
     const uint32_t h = static_cast<uint32_t>(random() % 0x7BFF);
     const uint32_t b = static_cast<uint32_t>(random() % 0x7F7F);

@@ -39,7 +39,7 @@ TEST_CASE("a manager's JSON holds the fields one level down") {
   CHECK(rules->Value(AxisRule::kKvHead).axes == AxisGroup{"m"});
 }
 
-TEST_CASE("unknown fields are left out and told") {
+TEST_CASE("unknown fields are left out and reported") {
   Findings findings;
   auto rules = Import(R"({"head_axis": "tp", "hed_axis": "tp"})", findings);
   REQUIRE(rules);

@@ -151,7 +151,8 @@ TEST_CASE("safetensors: a finding points at the entry in the header") {
       2);
 }
 
-TEST_CASE("gguf: types may be of blocks, and dimensions are turned round") {
+TEST_CASE(
+    "gguf: types may be of blocks, and the order of dimensions is reversed") {
   std::string bytes("GGUF\3\0\0\0", 8);
   const auto u32 = [&](uint32_t value) {
     for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> 8 * i);

@@ -16,7 +16,7 @@ TEST_CASE("whole digit parts are stars") {
   CHECK(out == "x a/*");
 }
 
-TEST_CASE("a name is cut at its separators") {
+TEST_CASE("a name is split at its separators") {
   using Parts = std::vector<std::string_view>;
   CHECK(SplitName("a/b.c", '/') == Parts{"a", "b.c"});
   CHECK(SplitName("a/b.c", '.') == Parts{"a/b", "c"});

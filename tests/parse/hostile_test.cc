@@ -27,7 +27,7 @@ struct Difference {
 };
 constexpr std::array<Difference, 2> kDifferences = {{
     {"rules_rules_empty.yaml", "a rules file may hold settings only"},
-    {"json_shape_null.json", "null says that only the name is known"},
+    {"json_shape_null.json", "null means that only the name is known"},
 }};
 
 std::string Folder() {

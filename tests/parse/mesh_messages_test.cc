@@ -1,5 +1,5 @@
-// Whole messages, letter by letter: a literal text in, everything that is
-// said about it out.
+// Complete messages, letter by letter: a literal text in, all messages about it
+// out.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -322,7 +322,7 @@ constexpr Case kCases[] = {
 )"},
 };
 
-TEST_CASE("what is said about broken YAML and meshes") {
+TEST_CASE("messages about broken YAML and meshes") {
   for (const Case& test : kCases) {
     CAPTURE(test.text);
     CHECK("\n" + FindingsOf(test.kind, test.text) == test.said);

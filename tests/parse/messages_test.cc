@@ -1,5 +1,5 @@
-// Whole messages, letter by letter: a literal text in, everything that is
-// said about it out.
+// Complete messages, letter by letter: a literal text in, all messages about it
+// out.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -29,7 +29,7 @@ constexpr Case kCases[] = {
     {"rules", "rules: [{match: 'a\342\200\213', spec: []}]\n",
      R"(
 1:17: error: `match` holds a zero-width space, which nobody sees and no name holds [regex-semantic]
-    type the pattern anew
+    type the pattern again
 )"},
     {"rules", "rules: {match: a, spec: []}\n",
      R"(
@@ -300,7 +300,7 @@ constexpr Case kCases[] = {
 )"},
 };
 
-TEST_CASE("what is said about broken rules, manifests and projects") {
+TEST_CASE("messages about broken rules, manifests and projects") {
   for (const Case& test : kCases) {
     CAPTURE(test.text);
     CHECK("\n" + FindingsOf(test.kind, test.text) == test.said);

@@ -274,7 +274,7 @@ TEST_CASE("what is no number in a configuration") {
 TEST_CASE("which layers see a window, and which have attention") {
   struct Case {
     std::string_view text;
-    int64_t windowed, attention;  // -1: not said
+    int64_t windowed, attention;  // -1: not given
   };
   constexpr Case kCases[] = {
       // Lists by layer; other kinds keep no keys.

@@ -22,7 +22,9 @@ TEST_CASE("dimensions are factors of parts") {
   }
 }
 
-TEST_CASE("lines are results, an op, arguments, an anchor and a condition") {
+TEST_CASE(
+    "lines are results, an op, arguments, a sharding constraint and a "
+    "condition") {
   const auto line = ParseDescribedLine(
       "kn, w = attention(qn + qr, k?, -2.5, head.bias) @attn_out if i > 2");
   REQUIRE(line);
@@ -116,7 +118,7 @@ TEST_CASE("an encoder has layers and roles of its own") {
   CHECK(model.roles[1].shared);
 }
 
-TEST_CASE("what a model's section cannot say is told where it stands") {
+TEST_CASE("errors of a model section have a place") {
   CHECK(Refused(kHead + "  dims: {}\n  repeat: 2\n").find("`params`") !=
         std::string::npos);
   CHECK(Refused(kHead + kSmall + "  colour: red\n")

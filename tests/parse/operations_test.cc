@@ -90,7 +90,7 @@ operations:
   CHECK(read.file->Find("flash_attn2") == nullptr);
   REQUIRE(read.file->Find("ring") != nullptr);
 
-  // A record lies over the defaults.
+  // A record wins over the defaults.
   SettingsRecord ring = all;
   ring.Lay(*read.file->Find("ring"));
   CHECK(ring.order == SequenceOrder::kZigZag);

@@ -335,7 +335,7 @@ class Program(unittest.TestCase):
         done = subprocess.run([sys.executable, "-m", "shardc"], env=env,
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("neither beside this Python nor on PATH", done.stderr)
+        self.assertIn("neither next to this Python nor on PATH", done.stderr)
 
     def test_the_program_is_found_where_pip_puts_it(self):
         """By --target next to the package, by --prefix three folders up."""

@@ -10,10 +10,10 @@ r"""The page of `shardc report` in a real browser, by hand:
 `SHARDC_SHOTS=DIR` keeps screenshots, to be looked at. Without playwright or a
 browser everything is skipped; without axe-core that part is.
 
-What it asks: nothing is told on the console, no request leaves, nothing is
-wider than a phone, search and filters and folded parts do what they say, the
-page reads without scripts, hostile names run nothing, and axe-core finds
-nothing in either theme.
+It checks that nothing is logged on the console, no request is made, nothing is
+wider than a phone, search, filters and folded parts work, the page can be read
+without scripts, hostile names run nothing, and axe-core finds nothing in either
+theme.
 """
 
 import json
@@ -130,7 +130,7 @@ class Browser(unittest.TestCase):
                    loud, "--manifest", hostile)
 
     def open(self, name, size=DESK, dark=False, scripts=True):
-        """The page, and what it told or asked for."""
+        """The page, with its console messages and requests."""
         context = self.browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if dark else "light",
@@ -152,7 +152,7 @@ class Browser(unittest.TestCase):
                     with self.subTest(name, size=size, dark=dark):
                         yield name, size, dark
 
-    def test_nothing_is_told_and_nothing_leaves(self):
+    def test_nothing_is_logged_and_nothing_is_requested(self):
         for name, size, dark in self.every():
             page, told = self.open(name, size, dark)
             page.mouse.wheel(0, 5000)

@@ -60,7 +60,7 @@ bool Has(const Findings& findings, std::string_view code) {
   return false;
 }
 
-TEST_CASE("a plan says what every device holds") {
+TEST_CASE("a plan gives the shard of every device") {
   Inputs inputs;
   const auto plan = inputs.Compile();
   REQUIRE(plan);
@@ -198,7 +198,7 @@ TEST_CASE("options win over the rules") {
   CHECK(eformer->totals().illegal == 0);
 }
 
-TEST_CASE("what is wrong with an input is told with its place") {
+TEST_CASE("errors of an input have a place") {
   Inputs inputs;
   Findings findings;
   const auto file = inputs.folder.Write("bad.yaml", kRules);
@@ -335,7 +335,7 @@ TEST_CASE("the attention is verified on a simulated mesh") {
   CHECK_FALSE(shardc::Verify(*inputs.mesh, *inputs.rules, options, findings));
 }
 
-TEST_CASE("the library says its version") {
+TEST_CASE("the library reports its version") {
   CHECK(shardc::Version() == SHARDC_VERSION);
 }
 

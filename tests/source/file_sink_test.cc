@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("file sink: writes are whole or not at all") {
+TEST_CASE("file sink: writes are complete or not made at all") {
   const TemporaryFolder folder;
   Findings findings;
   REQUIRE(WriteWhole(folder / "a", "one", findings));

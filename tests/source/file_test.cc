@@ -50,7 +50,7 @@ TEST_CASE("file: what is read and what is refused") {
   CHECK(CodeOf(folder / "plain/none") == "missing");
   CHECK(CodeOf(folder / ".") == "not-regular");
   CHECK(CodeOf("/dev/zero") == "not-regular");
-  CHECK(CodeOf("/proc/self/status") == "ok");  // says its size is 0
+  CHECK(CodeOf("/proc/self/status") == "ok");  // reports a size of 0
   CHECK(CodeOf("") == "missing");
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("file: gzip members one after the other, and zero padding") {
   CHECK(Inflate(Gzip(big), int64_t{1} << 30, &why) == big);
 }
 
-TEST_CASE("file: paths beside a file") {
+TEST_CASE("file: paths in the folder of a file") {
   CHECK(PathBeside("a/x.yaml", "b") == "a/b");
   CHECK(PathBeside("x.yaml", "b") == "b");
   CHECK(PathBeside("/x.yaml", "../b") == "/../b");

@@ -249,7 +249,7 @@ TEST_CASE("json: what is written is read back, place by place") {
     const Parsed second(once, limits);
     REQUIRE(second.document);
     CHECK(once == Dumped(second.document->root()));
-    // Each value's text is itself a document that says the same.
+    // Each value's text is itself a document with the same value.
     std::function<void(const JsonValue&)> visit = [&](const JsonValue& value) {
       const Parsed alone(TextAt(value.place()), limits);
       REQUIRE(alone.document);

@@ -62,7 +62,7 @@ TEST_CASE("json writer: the same values in each style") {
   CHECK(text(JsonStyle::kCanonical) == compact);
 }
 
-TEST_CASE("json writer: breaks where they are asked for") {
+TEST_CASE("json writer: breaks where they are requested") {
   CHECK(JsonText([](JsonWriter& json) {
           json.BeginObject();
           json.Member("a", 1);

@@ -28,7 +28,7 @@ void CheckOrder(const std::vector<std::string>& texts) {
   CHECK(AreDistinct(views) == distinct);
 }
 
-TEST_CASE("texts are ordered by their bytes, those alike in turn") {
+TEST_CASE("texts are ordered by their bytes, equal ones by position") {
   CheckOrder({});
   CheckOrder({"a"});
   CheckOrder({"b", "a", ""});

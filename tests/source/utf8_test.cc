@@ -27,7 +27,7 @@ TEST_CASE("utf8: what is not well formed has no length") {
   }
 }
 
-TEST_CASE("utf8: wherever the bad byte lies") {
+TEST_CASE("utf8: wherever the bad byte is") {
   const char* bad[] = {"\x80",         "\xC1\xBF",         "\xE0\x80\x80",
                        "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80",
                        "\xC3",         "\xE2\x82"};

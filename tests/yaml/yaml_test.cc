@@ -328,7 +328,7 @@ TEST_CASE("a file over the limit is refused unread") {
   CHECK(findings.all()[0].code == &code::kLimit);
 }
 
-TEST_CASE("scalars are what the core schema says") {
+TEST_CASE("scalars have the types of the core schema") {
   struct Case {
     std::string_view text;
     CoreType type;

@@ -150,7 +150,7 @@ class Reader {
       for (ImportedRule& rule : *rules) out.rules.push_back(std::move(rule));
     }
     out.rules.push_back(RuleOf(".*", std::nullopt, plan->place()));
-    out.rules.back().comments = {"What no key names stays whole."};
+    out.rules.back().comments = {"What no key names is replicated."};
     return out;
   }
 

@@ -1,6 +1,6 @@
 // XLA's shardings, as `export hlo` writes them or as a compiled program's text
 // has them on its parameters, to specs over a mesh. In the iota and the listed
-// form the axes are told from where the devices of neighbouring tiles stand:
+// form the axes are inferred from the devices of neighbouring tiles:
 //
 //   a:2, b:4, {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}: along
 //   dimension 0 tiles are devices 0 1 2 3, which step along b  ->  [b, null]
@@ -205,7 +205,7 @@ class Reader {
       if (!out.empty()) scan.Take(",");
       const auto number = scan.Number();
       if (!number || out.size() > static_cast<size_t>(kMostDevices)) {
-        scan.Refuse("a list of numbers goes wrong here", findings_);
+        scan.Refuse("a list of numbers is malformed here", findings_);
         return std::nullopt;
       }
       out.push_back(*number);

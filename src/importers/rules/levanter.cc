@@ -73,7 +73,7 @@ class Reader {
     if (mesh != nullptr) return ReadMesh(*mesh);
     if (older != kOlderKeys.end()) return ReadOlder(trainer);
     return Refuse(code::kInexpressible, trainer,
-                  "this says nothing of axes, and versions differ in what "
+                  "this does not configure axes, and versions differ in what "
                   "that means",
                   "write `fsdp_axis: embed` or `mesh: {}`, whichever your "
                   "version has");
@@ -213,14 +213,15 @@ class Reader {
       for (const std::string& axis : group) {
         if (!request_.mesh->Find(axis)) {
           findings_.Add(code::kUnknownName, one.place,
-                        ShortQuote(name[0]) + " lies on `" + axis +
+                        ShortQuote(name[0]) + " is sharded over `" + axis +
                             "`, which the mesh lacks");
           return std::nullopt;
         }
         if (used.insert(axis).second) continue;
         findings_.Add(code::kInexpressible, one.place,
                       "two dimensions of " + ShortQuote(one.param) +
-                          " lie on `" + axis + "`, which Levanter refuses");
+                          " are sharded over `" + axis +
+                          "`, which Levanter refuses");
         return std::nullopt;
       }
     }

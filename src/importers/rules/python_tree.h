@@ -1,6 +1,6 @@
 // Python statements and expressions as a tree, as far as rule sets need them;
 // what is not read is kept as kOther with its place, and hurts only whoever
-// asks for its value.
+// needs its value.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
 
@@ -24,7 +24,7 @@ enum class PyKind : uint8_t {
   kAttribute,  // items: object; `text` the attribute
   kSequence,   // tuple, list or set; items
   kDict,       // items: key, value, key, value ...
-  kCall,       // items: function, arguments; `keywords` beside the arguments
+  kCall,       // items: function, arguments; `keywords` next to the arguments
   kAdd,        // items: left, right
   kChoice,     // items: value, condition, other value
   kAnd,

@@ -1,4 +1,4 @@
-// A cursor that only moves forward: each call takes what it is asked for, or
+// A cursor that only moves forward: each call reads what it expects, or
 // fails after skipping at most blanks.
 //
 //   `devices=[4,1]`: Take("devices=["), Number() 4, Take(","), Number() 1

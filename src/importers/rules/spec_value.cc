@@ -65,7 +65,8 @@ void RefuseUnknown(const SourceRef& source, const PyValue& value,
            value.flag + "=false`";
   }
   findings.Add(code::kInexpressible, {source, value.why_begin, value.why_end},
-               value.why + " cannot be told from this file", std::move(help));
+               value.why + " cannot be determined from this file",
+               std::move(help));
 }
 
 std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
@@ -119,7 +120,8 @@ std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
   }
   for (const auto& [keyword, field] : value.fields) {
     Refuse(source, field,
-           "a plan says where parameters lie, and has no `" + keyword + "`",
+           "a plan holds the shardings of parameters, and has no `" + keyword +
+               "`",
            findings);
     return std::nullopt;
   }
