@@ -38,10 +38,10 @@ Row Run(const Inputs& in, const Narrow& narrow, Options options = {}) {
 // Of 4 bits: 7 of 7.5 steps are the most there is.
 constexpr double kTop = 7 / 7.5;
 
-// A key of `steps` / 7.5 times the largest weight, before it is cut.
+// A key of `steps` / 7.5 times the largest weight, before it is rounded.
 double KeyOf(double steps) { return std::log(steps / 7.5) / (kTop * kTop); }
 
-TEST_CASE("weights are whole numbers of steps, and ties alone have slack") {
+TEST_CASE("weights are integer multiples of steps, and only ties have slack") {
   struct Case {
     double steps, cut;
     bool tie;
@@ -117,8 +117,7 @@ TEST_CASE("logits and weights are forgiven so many roundings and no more") {
        [&](double off) {
          return soft(InputsOf({tie * (1 + off), 0}));
        }},
-      {"a bias beside it", (0.5 * 3 + 8 * (3 * 0.5 + 2 * tie)) / tie,
-       with_bias},
+      {"an added bias", (0.5 * 3 + 8 * (3 * 0.5 + 2 * tie)) / tie, with_bias},
       {"three products, two of which cancel",
        ((tie + 2) * 5 + 8 * (3 + 2) * tie) / tie, three_dims},
       {"a weight among its block's steps", 2 * (2 * plain + 16), cut},
@@ -217,7 +216,7 @@ TEST_CASE("what is hidden stays hidden, and who sees nothing gives nothing") {
   }
 }
 
-TEST_CASE("operands are cut by row, values by dim within a block") {
+TEST_CASE("operands are rounded by row, values by dim within a block") {
   Inputs in;
   in.query = {{1, 1, 2, 2}, {1, 0.4, 0, 0}};
   in.key = {{1, 2, 1, 2}, {2, -1, 0.1, 0.06}};

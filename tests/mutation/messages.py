@@ -1,11 +1,11 @@
-"""Asks the tests whether they notice small changes to what people read.
+"""Measures whether the tests detect small changes to messages and outputs.
 
     tests/mutation/messages.py [--only NAME,...] [--without-golden] [--check]
 
 Each mutation of mutations.py is put into a copy of the source, the program
 and the test programs that matter are built, and the tests run until one of
-them fails. A line tells who noticed it; the last one is the score. The exit
-status is 1 where something went unnoticed. `--without-golden` leaves the
+them fails. A line names the test that detected it; the last one is the score. The exit
+status is 1 if a mutation was missed. `--without-golden` leaves the
 transcripts of testdata/golden out, `--check` only looks whether every
 mutation applies, exactly once. The copy stays in build/mutation, so that the
 next run builds little.
@@ -54,7 +54,7 @@ def place(mutation, files):
     """The one file that holds the mutation's text once."""
     name, basename, old, new = mutation
     named = [path for path in files.get(basename, []) if old in read(path)]
-    # Of a file that has another name by now the text alone must tell.
+    # A file that was renamed is found by the text alone.
     everywhere = (path for paths in files.values() for path in paths)
     hits = [path for path in named or everywhere
             for _ in range(read(path).count(old))]
@@ -182,7 +182,7 @@ def judge(copy, mutation, golden):
 
 
 def score(copy, mutations, golden):
-    """How many of the mutations were noticed."""
+    """The number of mutations that were detected."""
     noticed = 0
     for mutation in mutations:
         start = time.monotonic()
@@ -222,7 +222,7 @@ def main():
     except Broken as error:
         print(error)
         return 2
-    print(f"{noticed} of {len(chosen)} noticed")
+    print(f"{noticed} of {len(chosen)} detected")
     return 0 if noticed == len(chosen) else 1
 
 

@@ -1,20 +1,20 @@
-"""Asks `verify`, its self-test and the tests whether they notice small changes
-to the executor, to the judge and to the dense reference.
+"""Measures whether `verify`, its self-test and the tests detect small changes to
+the executor, the judge and the dense reference.
 
     tests/mutation/trial.py [--sample N] [--only TEXT] [--after N]
                             [--threads N] [--all]
 
 Every change of mutants.py becomes `(Mutant(17) ? new : old)` in a copy of its
 source; the copies are compiled and linked once, before the build's own
-library, and SHARDC_MUTANT=17 switches one on. A line tells who noticed it: the
+library, and SHARDC_MUTANT=17 switches one on. A line reports what detected it: the
 matrices of `shardc verify`, its self-test, or the tests of exec, dense and
-verify; the first of them unless `--all`. Verify itself must notice those that
-have no reason in the list, the tests those whose reason is that only they do,
-and nobody the others; else the exit status is 1.
+verify; only the first of them without `--all`. Verify itself must detect those
+that have no reason in the list, the tests those whose reason is that only they
+do, and nothing may detect the others; otherwise the exit status is 1.
 
-`--sample N` takes N that verify itself must notice, others wherever the sources
-or the list differ, and asks no tests; `--after N` goes on with a run that was
-stopped; `--check` only looks whether every change applies.
+`--sample N` takes N that verify itself must detect, others wherever the sources
+or the list differ, and runs no tests; `--after N` continues a run that was
+stopped; `--check` only checks whether every change applies.
 """
 
 import argparse
@@ -178,7 +178,7 @@ class Mutant:
     line: str    # that stands once in it, without indentation
     old: str     # an expression or a call that stands once in the line
     new: str     # empty: the call is left out
-    # Why nobody can notice it, or ONLY_TESTS; empty: verify itself must.
+    # Why nothing can detect it, or ONLY_TESTS; empty: verify itself must.
     reason: str
 
     def noticers(self):
@@ -356,7 +356,7 @@ class Compiler:
 
 
 class Judges:
-    """Each answers whether it notices the mutant that is switched on."""
+    """Each returns whether it detects the mutant that is switched on."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -414,9 +414,9 @@ class Judges:
 
 
 def sample(mutants, count):
-    """`count` of those that must be noticed, spread over the list; where they
+    """`count` of those that must be detected, spread over the list; where they
     begin follows from what is tried."""
-    # What lies behind an end decides who notices that it is read.
+    # Memory after an array's end decides what detects that it is read.
     sound = [m for m in mutants
              if not m.reason and m.new != m.old.replace("<", "<=")]
     digest = zlib.crc32(repr(mutants).encode())
@@ -490,14 +490,14 @@ def main():
                   f"{mutant.new or 'nothing'}   in `{mutant.line}`"
                   + ("" if names else f"; {mutant.reason}"), flush=True)
     same = sum(1 for m in mutants if m.noticers() == "")
-    told = len(mutants) - same
+    changing = len(mutants) - same
     by_verify = count["matrix"] + count["self-test"]
-    print(f"{told} changes of a result: matrices noticed {count['matrix']}, "
+    print(f"{changing} changes of a result: matrices detected {count['matrix']}, "
           f"the self-test {count['self-test']}, tests {count['tests']}"
           + ("" if args.all else " of those left")
-          + ("" if args.all or args.sample or not told else
-             f"; {100 * by_verify / told:.1f} % by verify itself")
-          + f". {same} change none. {len(missed)} are not as the list says. "
+          + ("" if args.all or args.sample or not changing else
+             f"; {100 * by_verify / changing:.1f} % by verify itself")
+          + f". {same} change none. {len(missed)} are not as listed. "
           f"{time.monotonic() - begun:.0f} s")
     return 1 if missed else 0
 

@@ -1,6 +1,6 @@
 // Leaves are visited in JAX's order and rules tried in theirs, each compiled
 // when a name first reaches it: a bad pattern behind one that finds everything
-// is never noticed, as in Python.
+// is never detected, as in Python.
 //
 // Example: [("kernel$", tp), (".*", none)] gives `mlp/kernel` tp and
 // `mlp/bias` none; without the second rule `mlp/bias` is an error.

@@ -46,7 +46,7 @@ class MeshCache {
                                         const std::vector<std::string>& names);
   // What an earlier call in the same process left behind.
   void Remember(const std::vector<int64_t>& sizes, const MeshShape& mesh);
-  // The sizes and names that a text asks for, before any mesh is made.
+  // The sizes and names in a text, before any mesh is made.
   static Result<MeshShape> ReadText(std::string_view text,
                                     const std::vector<std::string>& names);
   static std::vector<int64_t> DefaultSizes();

@@ -202,7 +202,7 @@ class Reader {
         minus = true;
         kept += c;
       } else if (c == 'x') {
-        PythonOnly();  // comments and blanks: nothing more can be told
+        PythonOnly();  // comments and blanks: nothing more is known
         at_ = text_.size();
         open_.clear();
         return;

@@ -1,5 +1,5 @@
-// Every row of one matrix and column of the other is cut to integers of its own
-// step, whose products add up exactly.
+// Every row of one matrix and column of the other is rounded to integers with a
+// step of its own, whose products add up exactly.
 //
 //   [7.5, 2.5] in 4 bits  ->  step 1, 7 and 2
 #include "reference/quantised_matmul.h"
@@ -42,7 +42,7 @@ Quantized QuantizeRows(const Matrix& x, int64_t rows, int64_t count,
 
 }  // namespace
 
-// With a' = a + da, |da| <= step/2 and b alike, |a'.b' - a.b| is at most
+// With a' = a + da, |da| <= step/2 and the same for b, |a'.b' - a.b| is at most
 // sum |a| * |db| + sum |b| * |da| + k * |da| * |db|.
 QuantisedProduct QuantisedMatmul(const Matrix& a, const Matrix& b, int bits) {
   const int64_t m = a.rows, k = a.columns, n = b.columns;

@@ -17,7 +17,7 @@ struct Matrix {
   }
 };
 
-// A matrix product whose operands were cut to `bits` (8 or 4): each row of
+// A matrix product whose operands were rounded to `bits` (8 or 4): each row of
 // `a` [m, k] and each column of `b` [k, n] has its own scale, max |x| /
 // (2^(bits-1) - 0.5), and symmetric integers up to 2^(bits-1) - 1, whose
 // products add up exactly.

@@ -51,7 +51,7 @@ TEST_CASE("a generation rule counts in generation modes only") {
   CHECK(Resolved(registry, Name("__X__"), "__insert__") == "(ep, sp)");
 }
 
-TEST_CASE("a generation rule beside a null rule counts inside a group") {
+TEST_CASE("a generation rule next to a null rule counts inside a group") {
   Registry registry;
   REQUIRE_FALSE(registry.Register("__X__", Value::None(), Name("tp"), false));
   const Value group = Value::List({Name("__X__"), Name("dp")});

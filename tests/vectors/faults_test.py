@@ -85,7 +85,7 @@ class Faults(unittest.TestCase):
         self.assertIn(" 1 failed", result.stdout)
 
     def fails(self, name, data):
-        """The file is told, not crashed on."""
+        """The file is reported, without a crash."""
         self.write(name, data)
         result = run(self.folder)
         self.assertIn(result.returncode, (0, 1), json.dumps(data)[:400])
@@ -111,7 +111,7 @@ class Faults(unittest.TestCase):
             self.assertEqual(result.returncode, 1, op)
             self.assertIn("numeric: 0 passed, 1 failed", result.stdout, op)
 
-    def test_a_case_without_any_one_member_is_told(self):
+    def test_a_case_without_any_one_member_is_reported(self):
         data, seen = self.numeric()
         for case in seen.values():
             for part in ("input", "expect"):
@@ -131,7 +131,7 @@ class Faults(unittest.TestCase):
                 self.fails(name, {**data, "cases": cases})
             os.remove(os.path.join(self.folder, name + ".json"))
 
-    def test_a_file_without_cases_is_told(self):
+    def test_a_file_without_cases_is_reported(self):
         data = self.read("correct")
         del data["cases"]
         self.write("correct", data)

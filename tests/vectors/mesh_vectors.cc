@@ -54,7 +54,7 @@ Verdict CompareMesh(const Made& made, JsonValue test) {
   return Pass();
 }
 
-// What create_mesh was asked for, whatever the devices.
+// The arguments of create_mesh, whatever the devices.
 std::optional<MeshShape> Asked(JsonValue input) {
   if (StringAt(input, "op") == "parse_mesh_from_string") {
     auto read = MeshCache::ReadText(StringAt(input, "axis_dims"),

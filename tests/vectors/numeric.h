@@ -11,8 +11,8 @@
 
 namespace shardc::vectors {
 
-// Empty where the library gives what was recorded, or differs just as the
-// table below says; else what differs.
+// Returns an empty text if the library gives the recorded result, or differs
+// exactly as in the table below; otherwise the difference.
 std::string CheckNumeric(const JsonValue& test_case);
 
 // Where the library differs from the recorded source on purpose. Each check

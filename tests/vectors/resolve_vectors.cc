@@ -186,7 +186,7 @@ Verdict RunRegister(JsonValue test) {
   return Pass();
 }
 
-// What a bundle's class says of itself.
+// The attributes of a bundle's class.
 Verdict CompareBundle(const DynamicAxes& bundle, JsonValue expect) {
   Verdict verdict = CompareValues(bundle.axes, At(expect, "axes"), "axes");
   if (verdict.outcome != Outcome::kPassed) return verdict;

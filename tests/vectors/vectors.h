@@ -67,7 +67,7 @@ std::string Text(JsonValue json);
 std::string Text(const reference::Value& value);
 std::string Text(std::span<const reference::Value> values);
 
-// Tuples and lists alike.
+// For tuples and lists.
 bool Same(const reference::Value& value, JsonValue json);
 bool Same(std::span<const reference::Value> values, JsonValue json);
 

@@ -5,7 +5,7 @@
 namespace shardc {
 namespace {
 
-TEST_CASE("the first axis of a group is major, and the rest is whole") {
+TEST_CASE("the first axis of a group is major, and the rest is unsharded") {
   Mesh mesh;
   mesh.axes = {{"dp", 2}, {"fsdp", 2}, {"tp", 2}};
   mesh.devices = 8;

@@ -25,7 +25,7 @@ TEST_CASE("what means something in HTML is escaped") {
         "&lt;/<wbr>style&gt;.<wbr>&lt;/<wbr>script&gt;");
 }
 
-TEST_CASE("what nobody sees, and what reorders a line, is told") {
+TEST_CASE("invisible characters and those that reorder a line are escaped") {
   const std::string text = Written(
       [](Html& html) { html.Text("a\u202eb\u200bc\u2028d\x1b[1m\x7f\xff"); });
   for (std::string_view bad :
@@ -35,7 +35,7 @@ TEST_CASE("what nobody sees, and what reorders a line, is told") {
   CHECK(text.find("\\u202e") != std::string::npos);
 }
 
-TEST_CASE("a long name is cut in whole characters, and its length told") {
+TEST_CASE("a long name is truncated between characters, with its length") {
   std::string name;
   for (int i = 0; i < 5000; ++i) name += "é";
   const std::string text = Written([&](Html& html) { html.Name(name); });
