@@ -44,23 +44,19 @@ std::optional<Shape> ParseShape(const std::string& text, Findings& findings) {
   return shape;
 }
 
-// Indices as in Python: -1 is the last dimension.
-std::optional<Mode> ModeFromShape(int64_t dim, const Shape& shape,
-                                  const std::string& shape_text,
-                                  Findings& findings) {
-  const auto rank = static_cast<int64_t>(shape.size());
-  const int64_t at = dim < 0 ? dim + rank : dim;
-  if (at >= 0 && at < rank) {
-    return shape[static_cast<size_t>(at)] == 1 ? Mode::kDecode : Mode::kTrain;
-  }
-  findings.Add(code::kUsage, {},
-               shape.empty()
-                   ? "the mode is taken from dimension " + std::to_string(dim) +
-                         " of a shape, and no shape is given"
-                   : "the mode is taken from dimension " + std::to_string(dim) +
-                         ", but shape `" + shape_text + "` has " +
-                         Counted(rank, "dimension"),
-               "give `--shape 4,1,4096`, or the mode itself with `--mode`");
+std::optional<Mode> ModeByShape(int64_t dim, const Shape& shape,
+                                const std::string& shape_text,
+                                Findings& findings) {
+  if (const auto mode = ModeFromShape(dim, shape)) return mode;
+  findings.Add(
+      code::kUsage, {},
+      shape.empty()
+          ? "the mode is taken from dimension " + std::to_string(dim) +
+                " of a shape, and no shape is given"
+          : "the mode is taken from dimension " + std::to_string(dim) +
+                ", but shape `" + shape_text + "` has " +
+                Counted(static_cast<int64_t>(shape.size()), "dimension"),
+      "give `--shape 4,1,4096`, or the mode itself with `--mode`");
   return std::nullopt;
 }
 
@@ -77,12 +73,11 @@ std::optional<Mode> ChooseMode(const ResolveFlags& flags, const Shape& shape,
     const auto dim = ParseInteger("--mode-dim", flags.mode_dim,
                                   -static_cast<int64_t>(1000), findings);
     if (!dim) return std::nullopt;
-    return ModeFromShape(*dim, shape, flags.shape, findings);
+    return ModeByShape(*dim, shape, flags.shape, findings);
   }
   if (bundle == nullptr) return Mode::kTrain;
   if (const Mode* mode = std::get_if<Mode>(&bundle->mode)) return *mode;
-  return ModeFromShape(std::get<int>(bundle->mode), shape, flags.shape,
-                       findings);
+  return ModeByShape(std::get<int>(bundle->mode), shape, flags.shape, findings);
 }
 
 const Code& CodeOf(Reason reason) {

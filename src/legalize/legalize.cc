@@ -215,8 +215,10 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
     legal.spec.push_back(std::move(group));
   }
   JudgeSurplus(spec, rank, mesh, policy != IllegalPolicy::kError, legal);
-  if (eformer && !legal.edits.empty() && IsReplicated(legal.spec)) {
-    legal.spec.clear();
+  if (eformer && legal.problems.empty()) {
+    // eformer pads a spec with nulls to the rank, and empties one of nulls
+    // only.
+    legal.spec.resize(IsReplicated(legal.spec) ? 0 : rank);
   }
   return legal;
 }

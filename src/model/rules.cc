@@ -5,6 +5,7 @@
 //   ColumnWise  ->  [[FSDP, SP], TP] in train
 #include "model/rules.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <utility>
 
@@ -95,6 +96,15 @@ std::string_view CompatName(Compat compat) {
 std::span<const Bundle> BuiltinBundles() {
   static const std::vector<Bundle> bundles = MakeBundles();
   return bundles;
+}
+
+const Bundle* FindBuiltinBundle(std::string_view name) {
+  constexpr std::string_view kSuffix = "Sharding";
+  if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
+  const auto bundles = BuiltinBundles();
+  const auto at = std::find_if(bundles.begin(), bundles.end(),
+                               [&](const Bundle& b) { return b.name == name; });
+  return at == bundles.end() ? nullptr : &*at;
 }
 
 void SettleSeparators(RuleSet& rules, char names, Compat compat,

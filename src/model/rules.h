@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -94,8 +95,8 @@ struct Rule {
   Place match_place;        // of the pattern
 };
 
-// The value of a registered token's rule: null, or names (axis rules or mesh
-// axes). A name under `{axis: x}` is always a mesh axis.
+// The value of a registered token's rule: null, or names (axis rules, tokens or
+// mesh axes). A name under `{axis: x}` is always a mesh axis.
 struct RegisteredRule {
   struct Name {
     std::string text;
@@ -103,6 +104,9 @@ struct RegisteredRule {
     bool operator==(const Name&) const = default;
   };
   bool is_null = true;
+  // Written as a list. A generation rule is inferred from a bare name only:
+  // `kv_head` has one, `[kv_head]` has none, as in the reference.
+  bool is_list = false;
   std::vector<Name> names;
   bool operator==(const RegisteredRule&) const = default;
 };
@@ -112,6 +116,10 @@ struct Registration {
   RegisteredRule rule;
   std::optional<RegisteredRule> generation;  // absent: derived
   bool override_existing = false;
+  // Removes what a file farther away registers under this name. With
+  // `missing_ok: false` it is an error that none does.
+  bool unregister = false;
+  bool missing_ok = true;
   Place place;
 };
 
@@ -124,6 +132,9 @@ struct Bundle {
   Place place;
 };
 std::span<const Bundle> BuiltinBundles();
+// By name, or by the reference's class name: `AttnQSharding` is AttnQ. Null if
+// there is none.
+const Bundle* FindBuiltinBundle(std::string_view name);
 
 struct Policy {
   std::optional<UnmatchedPolicy> unmatched;

@@ -19,8 +19,8 @@ constexpr std::array<Name, 7> kRuleKeys = {
     "match", "spec", "modes", "illegal", "min_size", "place", "note"};
 constexpr std::array<Name, 1> kLikeKeys = {"like"};
 constexpr std::array<Name, 3> kPlaceKeys = {"axis", "index", "count"};
-constexpr std::array<Name, 3> kRegistrationKeys = {"rule", "generation",
-                                                   "override"};
+constexpr std::array<Name, 5> kRegistrationKeys = {
+    "rule", "generation", "override", "unregister", "missing_ok"};
 constexpr std::array<Name, 1> kForcedAxisKeys = {"axis"};
 constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",

@@ -175,7 +175,17 @@ class Reader {
     return DidYouMean(name, names, "the axis rules are " + Listed(names));
   }
 
+  // A mapping by name, or a list of such mappings, which are steps: a later one
+  // may replace or unregister what an earlier one registered.
   void ReadRegistrations(const YamlNode& node) {
+    if (node.IsSequence()) {
+      for (const YamlNode& step : node.items) ReadRegistrationMap(step, true);
+    } else {
+      ReadRegistrationMap(node, false);
+    }
+  }
+
+  void ReadRegistrationMap(const YamlNode& node, bool steps) {
     if (!IsMap(node, "register", "register: {MY_AXIS: {rule: head}}")) return;
     for (const YamlMember& member : node.members) {
       if (context_.findings.Full()) return;
@@ -183,39 +193,89 @@ class Reader {
                           "the name of a registration");
       if (!name) continue;
       const auto [same, is_new] = tokens_.emplace(CanonicalToken(*name), *name);
-      if (!is_new && same->second != *name) {
+      if (!is_new && !steps) {
+        if (same->second == *name) continue;
         context_.Add(
             code::kDuplicateKey, member.key,
             "`" + *name + "` and `" + same->second + "` are the same token",
             "remove one of the two");
+        continue;
       }
-      if (!is_new) continue;
-      ReadRegistration(std::move(*name), member);
+      auto registration = ReadRegistration(std::move(*name), member);
+      if (registration) TakeStep(std::move(*registration));
     }
   }
 
-  void ReadRegistration(std::string name, const YamlMember& member) {
+  std::optional<Registration> ReadRegistration(std::string name,
+                                               const YamlMember& member) {
     const auto fields =
         Fields::Read(context_, member.value, keys::kRegistration);
-    if (!fields) return;
+    if (!fields) return std::nullopt;
     Registration registration;
     registration.name = std::move(name);
     registration.place = {context_.document.source(), member.key.begin,
                           std::max(member.key.end, member.value.end)};
+    const auto flag = [&](const char* key, bool by_default) {
+      const YamlNode* node = fields->Find(key);
+      if (node == nullptr) return by_default;
+      return ReadBool(context_, *node, "`" + std::string(key) + "`")
+          .value_or(by_default);
+    };
+    registration.unregister = flag("unregister", false);
+    registration.missing_ok = flag("missing_ok", true);
+    registration.override_existing = flag("override", false);
+    if (registration.unregister) {
+      for (const char* key : {"rule", "generation", "override"}) {
+        const YamlNode* node = fields->Find(key);
+        if (node == nullptr) continue;
+        context_.Add(code::kSchema, *node,
+                     "`" + std::string(key) +
+                         "` is given for a name that is unregistered",
+                     "remove `" + std::string(key) + "` or `unregister`");
+        return std::nullopt;
+      }
+      return registration;
+    }
+    if (const YamlNode* node = fields->Find("missing_ok")) {
+      context_.Add(code::kSchema, *node,
+                   "`missing_ok` is given for a name that is registered",
+                   "remove it, or write `unregister: true`");
+      return std::nullopt;
+    }
     const YamlNode* rule = fields->Require(context_, member.value, "rule");
-    if (rule == nullptr) return;
+    if (rule == nullptr) return std::nullopt;
     auto read = ReadRegisteredRule(context_, *rule);
-    if (!read) return;
+    if (!read) return std::nullopt;
     registration.rule = std::move(*read);
     if (const YamlNode* node = fields->Find("generation")) {
       registration.generation = ReadRegisteredRule(context_, *node);
-      if (!registration.generation) return;
+      if (!registration.generation) return std::nullopt;
     }
-    if (const YamlNode* node = fields->Find("override")) {
-      registration.override_existing =
-          ReadBool(context_, *node, "`override`").value_or(false);
+    return registration;
+  }
+
+  void TakeStep(Registration step) {
+    const std::string token = CanonicalToken(step.name);
+    auto& all = file_.registrations;
+    const auto [known, is_new] = steps_.emplace(token, all.size());
+    if (is_new) {
+      all.push_back(std::move(step));
+      return;
     }
-    file_.registrations.push_back(std::move(registration));
+    Registration* const at = &all[known->second];
+    if (!at->unregister && !step.unregister && !step.override_existing) {
+      Finding finding;
+      finding.code = &code::kDuplicateKey;
+      finding.message = "token `" + step.name + "` is registered twice";
+      finding.place = step.place;
+      finding.help = "write `override: true` to replace the first registration";
+      finding.labels.push_back({at->place, "first registered here"});
+      context_.findings.Add(std::move(finding));
+      return;
+    }
+    // What this file registered is there to be removed.
+    if (step.unregister) step.missing_ok = step.missing_ok || !at->unregister;
+    *at = std::move(step);
   }
 
   void ReadBundles(const YamlNode& node) {
@@ -276,8 +336,9 @@ class Reader {
 
   const YamlContext& context_;
   RuleFile file_;
-  std::map<std::string, std::string>
-      tokens_;  // canonical name to name as written
+  // Canonical name to the name as written, and to its registration's index.
+  std::map<std::string, std::string> tokens_;
+  std::map<std::string, size_t> steps_;
 };
 
 }  // namespace

@@ -74,6 +74,12 @@ class Collector {
     for (const Bundle& bundle : set_.bundles) {
       CheckRepeats(bundle.axes, tokens_, findings_);
     }
+    for (const auto& [token, registration] : missing_) {
+      findings_.Add(code::kMissing, registration.place,
+                    "`" + registration.name +
+                        "` is unregistered, but no file registers it",
+                    "remove `missing_ok: false` if it need not exist");
+    }
     return std::move(set_);
   }
 
@@ -132,9 +138,14 @@ class Collector {
     }
     for (Registration& registration : file.registrations) {
       const std::string token = CanonicalToken(registration.name);
-      if (tokens_.insert(token).second) {
-        set_.registrations.push_back(std::move(registration));
+      if (!registration.unregister) missing_.erase(token);
+      if (!named_.insert(token).second) continue;
+      if (registration.unregister) {
+        if (!registration.missing_ok) missing_.emplace(token, registration);
+        continue;
       }
+      tokens_.insert(token);
+      set_.registrations.push_back(std::move(registration));
     }
     for (Bundle& bundle : file.bundles) {
       if (bundles_.insert(bundle.name).second) {
@@ -165,7 +176,10 @@ class Collector {
   std::vector<std::string> stack_;  // identities of the files being read
   std::vector<std::string> names_;  // names of the files being read
   std::set<std::string> seen_;
-  TokenSet tokens_;
+  TokenSet tokens_;  // registered
+  TokenSet named_;   // and those that a nearer file unregisters
+  // Unregistered with `missing_ok: false`, and registered by no file so far.
+  std::map<std::string, Registration, std::less<>> missing_;
   std::set<std::string> bundles_;
 };
 

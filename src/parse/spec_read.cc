@@ -223,7 +223,8 @@ std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
   if (node.IsNull()) return rule;
   rule.is_null = false;
   bool good = true;
-  if (node.IsSequence()) {
+  rule.is_list = node.IsSequence();
+  if (rule.is_list) {
     for (const YamlNode& item : node.items) {
       good &= ReadRegisteredName(context, item, rule);
     }

@@ -6,6 +6,15 @@
 //   [BATCH, [FSDP, SP], _] decoding  ->  batch, fsdp and sp, none
 //     on a mesh of dp and fsdp       ->  [["fsdp", "dp"], "fsdp", null]
 //
+// A registration's rule is looked up without its decode twins: only a rule that
+// is the bare name of an axis rule infers the twin as its generation rule. With
+// `decode_head: ep`,
+//
+//   X: {rule: head}    ->  tp, and ep while tokens are generated
+//   X: {rule: HEAD}    ->  tp in every mode, as do [head] and a name that
+//   stands
+//                          for `head`
+//
 // Registrations may refer to each other; circles are found once, when the
 // resolver is made, so that resolving ends.
 #include "resolve/resolve.h"
@@ -13,6 +22,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -56,6 +66,21 @@ void CheckWrittenTwice(const SpecList& list, const Resolved& resolved,
 }
 
 }  // namespace
+
+std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule) {
+  if (rule.is_list || rule.names.size() != 1 || rule.names[0].forced_axis) {
+    return std::nullopt;
+  }
+  const auto named = ParseAxisRule(rule.names[0].text);
+  return named ? DecodeTwin(*named) : std::nullopt;
+}
+
+std::optional<Mode> ModeFromShape(int64_t dim, std::span<const int64_t> shape) {
+  const auto rank = static_cast<int64_t>(shape.size());
+  const int64_t at = dim < 0 ? dim + rank : dim;
+  if (at < 0 || at >= rank) return std::nullopt;
+  return shape[AsIndex(at)] == 1 ? Mode::kDecode : Mode::kTrain;
+}
 
 std::optional<Resolver> Resolver::Make(const RuleSet& rules, const Mesh& mesh,
                                        Findings& findings) {
@@ -122,8 +147,9 @@ const Registration* Resolver::FindRegistered(std::string_view name) const {
   return it == registered_.end() ? nullptr : &it->second;
 }
 
-// Depth first over what each registration refers to, by its rule and its
-// generation rule; a circle in either can never be resolved.
+// Depth first over the registrations that each rule refers to. Generation rules
+// refer to other registrations' rules and are never referred to themselves, so
+// no circle passes through one.
 bool Resolver::CheckCircles(Findings& findings) const {
   std::set<const Registration*> done;
   bool ok = true;
@@ -133,16 +159,10 @@ bool Resolver::CheckCircles(Findings& findings) const {
   };
   auto references = [this](const Registration& registration) {
     std::vector<const Registration*> out;
-    auto gather = [&](const RegisteredRule& rule) {
-      for (const auto& name : rule.names) {
-        if (name.forced_axis || ParseAxisRule(name.text)) continue;
-        if (const auto* other = FindRegistered(name.text)) {
-          out.push_back(other);
-        }
-      }
-    };
-    gather(registration.rule);
-    if (registration.generation) gather(*registration.generation);
+    for (const auto& name : registration.rule.names) {
+      if (name.forced_axis || ParseAxisRule(name.text)) continue;
+      if (const auto* other = FindRegistered(name.text)) out.push_back(other);
+    }
     return out;
   };
   for (const auto& [key, start] : registered_) {
@@ -198,22 +218,17 @@ NameTrace Resolver::OfRule(AxisRule rule, Mode mode) const {
 
 AxisGroup Resolver::OfRegistration(const Registration& registration,
                                    Mode mode) const {
-  if (!IsGeneration(mode)) return OfRegisteredRule(registration.rule, mode);
+  const RegisteredRule& rule = registration.rule;
+  if (!IsGeneration(mode)) return OfRegisteredRule(rule);
   if (registration.generation) {
-    return OfRegisteredRule(*registration.generation, mode);
+    return OfRegisteredRule(*registration.generation);
   }
-  const auto& names = registration.rule.names;
-  if (names.size() == 1 && !names[0].forced_axis) {
-    if (auto rule = ParseAxisRule(names[0].text)) {
-      // The inferred decode rule holds even where it is null.
-      if (auto twin = DecodeTwin(*rule)) return axes_.Value(*twin).axes;
-    }
-  }
-  return OfRegisteredRule(registration.rule, mode);
+  // The inferred decode rule holds even where it is null.
+  if (auto twin = InferredGeneration(rule)) return axes_.Value(*twin).axes;
+  return OfRegisteredRule(rule);
 }
 
-AxisGroup Resolver::OfRegisteredRule(const RegisteredRule& rule,
-                                     Mode mode) const {
+AxisGroup Resolver::OfRegisteredRule(const RegisteredRule& rule) const {
   AxisGroup out;
   auto append = [&out](const AxisGroup& axes) {
     out.insert(out.end(), axes.begin(), axes.end());
@@ -226,9 +241,9 @@ AxisGroup Resolver::OfRegisteredRule(const RegisteredRule& rule,
     } else if (auto axis_rule = ParseAxisRule(name.text)) {
       append(axes_.Value(*axis_rule).axes);
     } else if (const auto* other = FindRegistered(name.text)) {
-      append(OfRegistration(*other, mode));
+      append(OfRegisteredRule(other->rule));
     } else if (const Token* token = FindToken(name.text)) {
-      append(OfRule(*token->rule, mode).axes);
+      append(axes_.Value(*token->rule).axes);
     } else {
       out.push_back(name.text);
     }
@@ -352,7 +367,8 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
 
 const Bundle* Resolver::FindBundle(std::string_view name) const {
   auto it = bundles_.find(name);
-  return it == bundles_.end() ? nullptr : &it->second;
+  // The class names are not listed, but read.
+  return it == bundles_.end() ? FindBuiltinBundle(name) : &it->second;
 }
 
 std::vector<std::string> Resolver::BundleNames() const {

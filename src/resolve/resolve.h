@@ -7,13 +7,16 @@
 //
 // Registered names and tokens are compared in their long form, so `X` serves
 // for `__X__`. In a registration, rule names come first, then registered
-// names and tokens (which follow the mode), then mesh axes.
+// names and tokens, then mesh axes; a name inside a registration means its
+// standard rule in every mode.
 #ifndef SHARDC_RESOLVE_RESOLVE_H_
 #define SHARDC_RESOLVE_RESOLVE_H_
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +39,15 @@ struct NameTrace {
   // The decode rule was null, so the standard rule stayed (SEMANTICS 2.4).
   bool decode_fallback = false;
 };
+
+// The rule that a registration without a generation rule is resolved by in
+// decode and insert: the decode twin of an axis rule that its rule names, bare.
+// Nothing where its own rule holds in every mode.
+std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule);
+
+// Decode where dimension `dim` of the shape is 1, else train. A negative
+// dimension counts from the end. Nothing where the shape has no such dimension.
+std::optional<Mode> ModeFromShape(int64_t dim, std::span<const int64_t> shape);
 
 struct Resolved {
   Spec spec;  // groups flattened; axes in the order they arose
@@ -82,7 +94,7 @@ class Resolver {
   void ReportUnknown(const SpecName& name, Findings& findings) const;
   NameTrace OfRule(AxisRule rule, Mode mode) const;
   AxisGroup OfRegistration(const Registration& registration, Mode mode) const;
-  AxisGroup OfRegisteredRule(const RegisteredRule& rule, Mode mode) const;
+  AxisGroup OfRegisteredRule(const RegisteredRule& rule) const;
 
   AxisRules axes_;
   bool keep_absent_ = false;

@@ -207,6 +207,9 @@ class Schemas(Case):
             "register: {X: head}", "register: {X: {}}",
             "register: {X: {rule: [[tp]]}}",
             "register: {X: {rule: tp, override: 1}}",
+            "register: {X: {rule: tp, unregister: true}}",
+            "register: {X: {rule: tp, missing_ok: true}}",
+            "register: {X: {unregister: false}}", "register: [X]",
             "bundles: {B: TP}", "bundles: {B: {axes: [TP], mode: never}}",
             "policy: {unmatched: ignore}", "policy: {compat: jax}",
             "policy: {min: 3}", "zebra: 1"],
@@ -233,6 +236,8 @@ class Schemas(Case):
                  "device: {profile: trn2, memory: 1.5 PiB}",
                  "{axes: {dp: 2}, device: h100-80gb}"],
         "rules": ["{}", "rules:\nextends:\naxes:\npolicy:",
+                  "register: [{X: {rule: tp}}, {X: {unregister: true, "
+                  "missing_ok: false}}, {X: {rule: sp, unregister: false}}]",
                   "version: 1\nseparator: '.'\n"
                   "axes: {head: tp, batch: [fsdp, null], decode_head: []}\n"
                   "register: {X: {rule: [{axis: expert}, tp]}}\n"

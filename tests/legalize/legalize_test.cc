@@ -249,6 +249,15 @@ TEST_CASE("eformer corrects by itself") {
          "",
          R"(1 "tp" -> null repeated_axis tp)",
          Compat::kEformer});
+  // eformer pads to the rank, and empties a spec of nulls only.
+  Check({{{"tp"}},
+         Shape{8, 8, 8},
+         kError,
+         R"(["tp", null, null])",
+         "",
+         "",
+         Compat::kEformer});
+  Check({{{}}, Shape{8, 8}, kError, "[]", "", "", Compat::kEformer});
 }
 
 TEST_CASE("unknown shapes are judged by their axes only") {

@@ -168,7 +168,7 @@ constexpr Case kCases[] = {
      "tp}}\n",
      R"(
 1:15: error: a registration is the string `head`, not a mapping [schema]
-    its keys are `rule`, `generation` and `override`
+    its keys are `rule`, `generation`, `override`, `unregister` and `missing_ok`
 1:25: error: unknown key `rul` in a registration [unknown-key]
     did you mean `rule`?
 1:55: error: `__HEAD__` and `HEAD` are the same token [duplicate-key]

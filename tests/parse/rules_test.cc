@@ -254,6 +254,62 @@ TEST_CASE("files follow each other depth first, nearest first") {
   CHECK(set->policy.min_size == 7);
 }
 
+TEST_CASE("a list of registrations is a list of steps") {
+  Findings findings;
+  const auto set = ReadOne(R"(register:
+  - X: {rule: kv_head, generation: ep}
+  - Y: {rule: [head]}
+    Z: {rule: tp}
+  - __X__: {rule: kv_head, override: true}
+  - Y: {unregister: true, missing_ok: false}
+  - Z: {unregister: true}
+  - Z: {rule: sp}
+)",
+                           findings);
+  CHECK(findings.empty());
+  REQUIRE(set);
+  REQUIRE(set->registrations.size() == 2);
+  // An override drops the generation rule of what it replaces.
+  CHECK(set->registrations[0].name == "__X__");
+  CHECK_FALSE(set->registrations[0].generation);
+  CHECK_FALSE(set->registrations[0].rule.is_list);
+  CHECK(set->registrations[1].rule.names[0].text == "sp");
+}
+
+TEST_CASE("a step that replaces without `override` is reported") {
+  const auto message = [](const std::string& text) {
+    Findings findings;
+    ReadOne(text, findings);
+    REQUIRE(findings.errors() == 1);
+    return findings.all()[0].message;
+  };
+  CHECK(message("register: [{X: {rule: tp}}, {__X__: {rule: sp}}]\n") ==
+        "token `__X__` is registered twice");
+  CHECK(message("register: {X: {unregister: true, missing_ok: false}}\n") ==
+        "`X` is unregistered, but no file registers it");
+  CHECK(message("register: {X: {unregister: true, rule: tp}}\n") ==
+        "`rule` is given for a name that is unregistered");
+  CHECK(message("register: {X: {rule: tp, missing_ok: true}}\n") ==
+        "`missing_ok` is given for a name that is registered");
+}
+
+TEST_CASE("a nearer file unregisters what it extends") {
+  const Files files({
+      {"near.yaml",
+       "extends: far.yaml\n"
+       "register: {X: {unregister: true, missing_ok: false},\n"
+       "           W: {unregister: true}}\n"},
+      {"far.yaml", "register: {X: {rule: tp}, Y: {rule: [sp]}}\n"},
+  });
+  Findings findings;
+  const auto set = files.Read({"near.yaml"}, findings);
+  CHECK(findings.empty());
+  REQUIRE(set);
+  REQUIRE(set->registrations.size() == 1);
+  CHECK(set->registrations[0].name == "Y");
+  CHECK(set->registrations[0].rule.is_list);
+}
+
 TEST_CASE("a file that extends itself, at once or by others") {
   const Files files({{"a.yaml", "extends: [b.yaml]\n"},
                      {"b.yaml", "extends: [./c.yaml]\n"},

@@ -1,6 +1,7 @@
 #include "reference/setting.h"
 
 #include <cstdlib>
+#include <tuple>
 
 namespace shardc::reference {
 namespace {
@@ -27,7 +28,16 @@ Setting::Setting(const Draws& draws) : random_(draws) {
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     if (Below(4) == 0) GiveAxisRule(static_cast<AxisRule>(i));
   }
-  for (int64_t i = Below(3); i > 0; --i) Register("R" + std::to_string(i));
+  std::vector<std::string> overridden;
+  for (const Token& token : BuiltinTokens()) {
+    if (!token.rule) continue;
+    const bool replaced = overridden.size() < 2 && Below(20) == 0;
+    (replaced ? overridden : names_).emplace_back(token.long_name);
+  }
+  for (const std::string& token : overridden) Register(token, true);
+  for (int64_t i = Below(4); i > 0; --i) {
+    Register("R" + std::to_string(i), Below(4) == 0);
+  }
 }
 
 void Setting::GiveAxisRule(AxisRule rule) {
@@ -51,39 +61,62 @@ void Setting::GiveAxisRule(AxisRule rule) {
 }
 
 // A rule as both write it: `head` here is `head_axis` there.
-std::pair<RegisteredRule, Value> Setting::RandomRule() {
+std::pair<RegisteredRule, Value> Setting::RandomRule(
+    const std::vector<std::string>& names) {
   RegisteredRule ours;
   ours.is_null = false;
   std::vector<Value> items;
   for (int64_t i = 1 + Below(2); i > 0; --i) {
-    if (Below(2) == 0) {
+    const int64_t kind = Below(names.empty() ? 2 : 3);
+    if (kind == 0) {
       const auto rule = static_cast<AxisRule>(Below(int64_t{kAxisRuleCount}));
       ours.names.push_back({std::string(AxisRuleName(rule)), false});
       items.push_back(Value::Name(FieldName(rule)));
     } else {
-      ours.names.push_back({Pick(Axes()), false});
+      ours.names.push_back({Pick(kind == 1 ? Axes() : names), false});
       items.push_back(Value::Name(ours.names.back().text));
     }
   }
-  return {ours, OneOrTuple(std::move(items))};
+  ours.is_list = items.size() > 1 || Below(3) == 0;
+  Value theirs = ours.is_list ? Value::Tuple(std::move(items)) : items[0];
+  return {ours, std::move(theirs)};
 }
 
-void Setting::Register(const std::string& name) {
+void Setting::Register(const std::string& name, bool override_existing) {
   Registration registration;
   registration.name = name;
-  auto [rule, theirs] = RandomRule();
-  registration.rule = rule;
+  registration.override_existing = override_existing;
+  Value theirs;
+  if (Below(8) != 0) {
+    std::tie(registration.rule, theirs) = RandomRule(names_);
+  }
   std::optional<Value> generation;
   if (Below(3) == 0) {
-    auto [ours, other] = RandomRule();
+    // A generation rule may name its own token, and means its standard rule.
+    std::vector<std::string> names = names_;
+    if (!theirs.IsNone()) names.push_back(name);
+    auto [ours, other] = RandomRule(names);
     registration.generation = ours;
     generation = other;
   } else if (Below(6) == 0) {
     registration.generation = RegisteredRule{};
     generation = Value::None();
   }
+  if (theirs.IsNone()) {
+    null_names_.insert(name);
+  } else {
+    names_.push_back(name);
+  }
   ours_.registrations.push_back(registration);
-  registry_.Register(name, theirs, generation, false);
+  registry_.Register(name, theirs, generation, override_existing);
+}
+
+void Setting::DropNullNames(std::vector<Value>& values) const {
+  for (Value& value : values) {
+    std::erase_if(value.items, [&](const Value& item) {
+      return item.IsName() && null_names_.contains(item.name);
+    });
+  }
 }
 
 BothAxes Setting::RandomAxes() {

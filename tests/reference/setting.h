@@ -5,6 +5,7 @@
 #define SHARDC_TESTS_REFERENCE_SETTING_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,11 @@ class Setting {
   // Of tokens and registered names.
   BothAxes RandomAxes();
 
+  // Leaves out of groups the names that are registered with a null rule: the
+  // reference takes them for mesh axes there, shardc for unsharded.
+  void DropNullNames(std::vector<Value>& values) const;
+  bool HasNullNames() const { return !null_names_.empty(); }
+
   // Axis rules and registrations; there are no rules in it.
   const RuleSet& ours() const { return ours_; }
   PartitionAxis axis() const { return PartitionAxis(given_); }
@@ -52,14 +58,20 @@ class Setting {
 
  private:
   void GiveAxisRule(AxisRule rule);
-  std::pair<RegisteredRule, Value> RandomRule();
-  void Register(const std::string& name);
+  // A rule that may name the tokens and registrations of `names`.
+  std::pair<RegisteredRule, Value> RandomRule(
+      const std::vector<std::string>& names);
+  void Register(const std::string& name, bool override_existing);
   std::string Name(bool in_group);
 
   Draws random_;
   RuleSet ours_;
   PartitionAxis::Given given_;
   Registry registry_;
+  // What a rule may name without a circle: tokens that keep their meaning, and
+  // what is registered so far.
+  std::vector<std::string> names_;
+  std::set<std::string> null_names_;  // registered with a null rule
 };
 
 }  // namespace shardc::reference

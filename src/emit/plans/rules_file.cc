@@ -32,9 +32,8 @@ void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
     json.Null();
     return;
   }
-  // A list of one name and a plain name infer different decode rules, so the
-  // form is kept.
-  const bool list = rule.names.size() != 1;
+  // Only a plain name infers a decode rule, so a list of one name stays a list.
+  const bool list = rule.is_list || rule.names.size() != 1;
   if (list) json.BeginArray();
   for (const auto& name : rule.names) {
     if (!name.forced_axis) {
