@@ -89,7 +89,9 @@ bool KeepAxisNames(Imported& imported, Findings& findings) {
     for (const SpecEntry& entry : list->entries) {
       for (const SpecName& name : entry.names) {
         const auto rule = ParseAxisRule(name.text);
-        if (!rule) continue;
+        const bool kept =
+            one.names_decode_rules && name.text.starts_with("decode_");
+        if (!rule || kept) continue;
         imported.axes.Set(*rule, {false, {name.text}});
         if (const auto twin = DecodeTwin(*rule)) {
           imported.axes.Set(*twin, {false, {name.text}});

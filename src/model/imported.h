@@ -18,6 +18,9 @@ namespace shardc {
 struct ImportedRule {
   Rule rule;
   std::vector<std::string> comments;  // without `#`
+  // Resolved in a generation mode whatever the plan's mode is: names of decode
+  // rules in its spec are rules, not mesh axes of the same name.
+  bool names_decode_rules = false;
 };
 
 struct Imported {

@@ -192,6 +192,43 @@ class Imports(Case):
         self.assertIn("spec: RowWise", text)
         self.assertIn("spec: [BATCH, KV_HEAD]", text)
 
+    def test_a_spec_keeps_the_mode_that_it_is_resolved_in(self):
+        text = self.python(
+            "PAXIS = PartitionAxis(head_axis='tp', decode_head_axis='ep',\n"
+            "                      decode_batch_axis=('dp', 'sp'))\n"
+            "def rules(self):\n"
+            "  return [('d', pmag.resolve([BATCH, HEAD], MODE_DECODE)),\n"
+            "          ('i', pmag.resolve(axes=(None, [HEAD, 'x']),\n"
+            "                             mode='__insert__')),\n"
+            "          ('t', pmag.resolve([FSDP, HEAD], mode=MODE_TRAIN)),\n"
+            "          ('p', paxis.resolve_spec([KV_LENGTH], MODE_PREFILL)),\n"
+            "          ('a', pmag.resolve(dynamic_axes=DynamicShardingAxes(\n"
+            "              axes=[HEAD], mode=MODE_DECODE))),\n"
+            "          ('b', pmag.resolve(RowWise, mode=MODE_DECODE))]\n").out
+        for lines in ("'d'\n    spec: [decode_batch, decode_head]\n",
+                      "'i'\n    spec: [null, [decode_head, x]]\n",
+                      "'t'\n    spec: [FSDP, HEAD]\n    modes: {decode: "
+                      "[FSDP, tp], insert: [FSDP, tp]}\n",
+                      "'p'\n    spec: [KV_LENGTH]\n",
+                      "'a'\n    spec: [decode_head]\n",
+                      "'b'\n    spec: RowWise\n"):
+            self.assertIn("  - match: " + lines, text)
+        # Also where the axis rules are another file's.
+        text = self.python(
+            "R = [('d', pmag.resolve([HEAD], MODE_DECODE))]\n").out
+        self.assertIn("spec: [decode_head]", text)
+        self.assertNotIn("axes:", text)
+
+    def test_bundles_are_read_bare_and_by_their_class_names(self):
+        text = self.python(
+            "from eformer.common_types import ColumnWise, AttnQSharding\n"
+            "R = [('q_proj/kernel', ColumnWise), ('q', AttnQSharding),\n"
+            "     ('h', pmag.resolve(HiddenStateSharding))]\n").out
+        for lines in ("'q_proj/kernel'\n    spec: ColumnWise\n",
+                      "'q'\n    spec: AttnQ\n",
+                      "'h'\n    spec: HiddenState\n"):
+            self.assertIn("  - match: " + lines, text)
+
     def test_axes_named_as_a_rule_stay_what_they_are(self):
         text = self.python("R = [('w', P('expert', 'head'))]").out
         for line in ("  head: head\n", "  expert: expert\n",
@@ -244,7 +281,10 @@ class Imports(Case):
                 ("('b', PS(P.UNCONSTRAINED))", "unconstrained"),
                 ("('b', PS('a', unreduced={'x'}))", "`unreduced`"),
                 ("('b', PS(('a', ('b', 'c'))))", "holds another one"),
-                ("('b', pmag.resolve(Mine))", "`Mine` is no bundle"),
+                ("('b', pmag.resolve(Mine))", "no built-in bundle `Mine`"),
+                ("('b', pmag.resolve([HEAD], 1))", "a dimension of a shape"),
+                ("('b', pmag.resolve([HEAD], mode='x'))", "not a mode"),
+                ("('b', pmag.resolve([HEAD], self.mode))", "`self.mode`"),
                 ("('b', 3)", "not a PartitionSpec"),
                 ("(f'b{x}', PS())", "the value of `f'b{x}'`"),
                 ("(3, PS())", "not a pattern"),

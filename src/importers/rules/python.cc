@@ -28,7 +28,62 @@ bool IsPatternLike(const PyValue& value) {
 }
 
 bool IsSpecLike(const PyValue& value) {
-  return value.is == PyIs::kSpec || value.is == PyIs::kResolved;
+  return value.is == PyIs::kSpec || value.is == PyIs::kResolved ||
+         (value.is == PyIs::kSymbol && FindBuiltinBundle(value.text));
+}
+
+// The axis rule that decides a name while tokens are generated; nothing where
+// it is the one of the other modes.
+std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
+  const Token* token = FindToken(name);
+  if (token == nullptr || !token->rule) return std::nullopt;
+  const auto twin = DecodeTwin(*token->rule);
+  return twin && !axes.Value(*twin).is_null ? twin : std::nullopt;
+}
+
+// A spec that Python resolves in one mode is the same in every mode of the
+// plan, whereas tokens follow the plan's mode. In a generation mode tokens
+// become the names of their decode rules, which mean the same in every mode.
+// In the others, where a token would differ in decode, the rule gets the mesh
+// axes for decode and insert.
+void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
+  Rule& rule = made.rule;
+  auto* list = std::get_if<SpecList>(&rule.spec);
+  if (list == nullptr) return;  // bundles of parameters have no decode rules
+  if (IsGeneration(mode)) {
+    for (SpecEntry& entry : list->entries) {
+      for (SpecName& name : entry.names) {
+        if (const auto twin = TwinOf(name.text, axes)) {
+          name.text = AxisRuleName(*twin);
+          made.names_decode_rules = true;
+        }
+      }
+    }
+    return;
+  }
+  SpecList fixed = *list;
+  bool differs = false;
+  for (SpecEntry& entry : fixed.entries) {
+    std::vector<SpecName> names;
+    for (const SpecName& name : entry.names) {
+      const auto twin = TwinOf(name.text, axes);
+      const AxisValue value =
+          twin ? axes.Value(*FindToken(name.text)->rule) : AxisValue();
+      if (!twin || axes.Value(*twin).axes == value.axes) {
+        names.push_back(name);
+        continue;
+      }
+      differs = true;
+      for (const std::string& axis : value.axes) {
+        names.push_back({axis, name.place});
+      }
+    }
+    entry.is_group = entry.is_group || names.size() > 1;
+    entry.names = std::move(names);
+  }
+  if (!differs) return;
+  rule.modes.emplace(Mode::kDecode, fixed);
+  rule.modes.emplace(Mode::kInsert, std::move(fixed));
 }
 
 // One entry at least is a pattern with a spec.
@@ -217,11 +272,49 @@ class Reader {
     ImportedRule made;
     made.rule.match = PatternOf(pattern, matching);
     made.rule.spec = std::move(*read);
+    if (!ReadMode(spec, imported.axes, made)) return false;
     made.rule.place = {source_, whole.begin, whole.end};
     made.rule.match_place = {source_, pattern.begin, pattern.end};
     made.comments = CommentsOf(whole);
     imported.rules.push_back(std::move(made));
     return true;
+  }
+
+  // The mode that a spec is resolved in. A bundle has its own, which the
+  // reference takes whatever is given.
+  bool ReadMode(const PyValue& spec, const AxisRules& axes,
+                ImportedRule& made) {
+    if (spec.is != PyIs::kResolved) return true;
+    if (std::holds_alternative<SpecBundle>(made.rule.spec)) return true;
+    if (spec.items[0].is == PyIs::kResolved) {
+      return ReadMode(spec.items[0], axes, made);
+    }
+    if (spec.fields.empty()) return true;  // the plan's mode
+    const PyValue& given = spec.fields[0].second;
+    const auto mode = ModeOf(given);
+    if (mode) {
+      KeepMode(*mode, axes, made);
+    } else if (given.is == PyIs::kUnknown) {
+      RefuseUnknown(source_, given, findings_);
+    } else {
+      findings_.Add(code::kInexpressible, {source_, given.begin, given.end},
+                    given.is == PyIs::kNumber
+                        ? "the mode depends on a dimension of a shape, which "
+                          "is known only when the program runs"
+                        : "this is not a mode",
+                    "the modes are `MODE_TRAIN`, `MODE_PREFILL`, "
+                    "`MODE_DECODE` and `MODE_INSERT`");
+    }
+    return mode.has_value();
+  }
+
+  static std::optional<Mode> ModeOf(const PyValue& value) {
+    constexpr std::string_view kPrefix = "MODE_";
+    if (value.is == PyIs::kText) return ParseMode(value.text);
+    if (value.is != PyIs::kSymbol || !value.text.starts_with(kPrefix)) {
+      return std::nullopt;
+    }
+    return ParseMode(FoldCase(value.text.substr(kPrefix.size())));
   }
 
   std::string PatternOf(const PyValue& pattern,

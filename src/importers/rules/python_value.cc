@@ -7,6 +7,7 @@
 #include "importers/rules/python_value.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -492,7 +493,10 @@ class Evaluator {
       return Unknown(node, "what `" + TextOf(function) + "` returns");
     }
     if (IsSpecName(name)) return Arguments(PyIs::kSpec, node, scope, owner);
-    if (name == "resolve") return Resolved(node, scope, owner);
+    if (name == "resolve" || name == "resolve_spec" ||
+        name == "DynamicShardingAxes") {
+      return Resolved(node, scope, owner);
+    }
     if (name == "PartitionAxis")
       return Arguments(PyIs::kAxes, node, scope, owner);
     const bool one = node.items.size() == 2 && node.keywords[0].empty() &&
@@ -544,15 +548,38 @@ class Evaluator {
     return Sized(std::move(value), node);
   }
 
+  // PartitionManager.resolve(axes, mode, dynamic_axes, shape), whose dynamic
+  // axes count where axes or mode are not given; PartitionAxis.resolve_spec and
+  // DynamicShardingAxes take the first two.
   PyValue Resolved(const PyNode& node, Scope& scope, PyClass* owner) {
-    PyValue value = Arguments(PyIs::kResolved, node, scope, owner);
-    for (auto& [keyword, field] : value.fields) {
-      if (keyword == "axes" || keyword == "dynamic_axes") {
-        value.items.insert(value.items.begin(), std::move(field));
-        field = Simple(PyIs::kNone, node);
-      }
+    constexpr std::string_view kNames[] = {"axes", "mode", "dynamic_axes",
+                                           "shape"};
+    PyValue given = Arguments(PyIs::kResolved, node, scope, owner);
+    std::map<std::string, PyValue, std::less<>> named;
+    for (size_t i = 0; i < given.items.size() && i < std::size(kNames); ++i) {
+      named.emplace(kNames[i], std::move(given.items[i]));
     }
-    return value;
+    for (auto& [keyword, field] : given.fields) {
+      named.emplace(keyword, std::move(field));
+    }
+    std::erase_if(named, [](const auto& one) {
+      return one.second.is == PyIs::kSymbol && one.second.text == "NOT_GIVEN";
+    });
+    PyValue value = Simple(PyIs::kResolved, node);
+    const bool list = named.contains("axes") &&
+                      named["axes"].is != PyIs::kSymbol &&
+                      named["axes"].is != PyIs::kResolved;
+    const bool dynamic =
+        named.contains("dynamic_axes") &&
+        (!named.contains("axes") || (list && !named.contains("mode")));
+    if (!dynamic && named.contains("mode")) {
+      value.fields.push_back({"mode", std::move(named["mode"])});
+    }
+    const char* chosen = dynamic ? "dynamic_axes" : "axes";
+    if (named.contains(chosen)) {
+      value.items.push_back(std::move(named[chosen]));
+    }
+    return Sized(std::move(value), node);
   }
 
   const PyModule& module_;

@@ -25,7 +25,8 @@ enum class PyIs : uint8_t {
   kSequence,
   kDict,      // items: key, value, key, value ...
   kSpec,      // PartitionSpec(items...)
-  kResolved,  // pmag.resolve(items[0])
+  kResolved,  // pmag.resolve(items[0]), with the field `mode` where one is
+              // given
   kAxes       // PartitionAxis(fields)
 };
 

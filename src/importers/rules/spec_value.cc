@@ -4,8 +4,6 @@
 //   PartitionSpec(("fsdp", "sp"), None, TP)  ->  [[fsdp, sp], null, TP]
 #include "importers/rules/spec_value.h"
 
-#include <algorithm>
-
 #include "source/wording.h"
 
 namespace shardc::imports {
@@ -55,6 +53,16 @@ bool AddName(const SourceRef& source, const PyValue& value, SpecEntry& entry,
   return Refuse(source, value, "this is not the name of an axis", findings);
 }
 
+std::optional<SpecSource> BundleOf(const SourceRef& source,
+                                   const PyValue& value, Findings& findings) {
+  if (const Bundle* bundle = FindBuiltinBundle(value.text)) {
+    return SpecBundle{bundle->name, At(source, value)};
+  }
+  Refuse(source, value, "there is no built-in bundle `" + value.text + "`",
+         findings, "write its axes in its place");
+  return std::nullopt;
+}
+
 }  // namespace
 
 void RefuseUnknown(const SourceRef& source, const PyValue& value,
@@ -97,20 +105,14 @@ std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
       return std::nullopt;
     }
     const PyValue& what = value.items[0];
-    if (what.is == PyIs::kSymbol) {
-      const auto bundles = BuiltinBundles();
-      if (std::any_of(bundles.begin(), bundles.end(),
-                      [&](const Bundle& b) { return b.name == what.text; })) {
-        return SpecBundle{what.text, At(source, what)};
-      }
-      Refuse(source, what, "`" + what.text + "` is no bundle that is known",
-             findings, "write its axes in its place");
-      return std::nullopt;
+    if (what.is == PyIs::kSymbol) return BundleOf(source, what, findings);
+    if (what.is == PyIs::kSequence || what.is == PyIs::kResolved) {
+      return SpecOf(source, what, findings);
     }
-    if (what.is == PyIs::kSequence) return SpecOf(source, what, findings);
     Refuse(source, what, "this names no axes to resolve", findings);
     return std::nullopt;
   }
+  if (value.is == PyIs::kSymbol) return BundleOf(source, value, findings);
   SpecList list;
   list.place = At(source, value);
   if (value.is == PyIs::kNone) return list;
