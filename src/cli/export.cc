@@ -73,7 +73,7 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
 // The plan of the file or of the inputs. Returns nullopt if a parameter is
 // illegal or unmatched; `status` distinguishes that from unreadable input.
 std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
-                               int& status, std::optional<AxisRules>& axes,
+                               int& status, std::optional<RuleSet>& rules,
                                Findings& findings) {
   if (!flags.plan.empty()) {
     if (!flags.inputs.asked.NamesAnInput()) {
@@ -100,7 +100,7 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                      })),
                           findings);
   if (document == nullptr) return std::nullopt;
-  axes = compiled->rules.axes;
+  rules = compiled->rules;
   return ParsePlan(*document, findings);
 }
 
@@ -141,14 +141,14 @@ int RunExport(const ExportFlags& flags, const Common& common,
   const auto names = NamesOf(flags, findings);
   if (!names && !flags.names.empty()) return kFailed;
   int status = kFailed;
-  std::optional<AxisRules> axes;
-  const auto plan = PlanOf(flags, common, status, axes, findings);
+  std::optional<RuleSet> rules;
+  const auto plan = PlanOf(flags, common, status, rules, findings);
   if (!plan) return status;
   if (!HasMode(*plan, options.mode, findings)) return kFailed;
   Findings said;
   const std::string text = TextOf([&](Sink& out) {
     exporter->write(
-        {*plan, options, axes ? &*axes : nullptr, names ? &*names : nullptr},
+        {*plan, options, rules ? &*rules : nullptr, names ? &*names : nullptr},
         out, said);
   });
   const bool failed = said.HasErrors();

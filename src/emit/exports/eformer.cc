@@ -20,10 +20,20 @@ void WriteValue(JsonWriter& json, const AxisValue& value) {
 }
 
 void Write(const Request& request, Sink& out, Findings& findings) {
-  if (request.axes == nullptr) {
+  if (request.rules == nullptr) {
     findings.Add(code::kUsage, {},
                  "a plan's file does not say what its axis rules were",
                  "give the rules, mesh and manifest in place of `--plan`");
+    return;
+  }
+  if (!request.rules->registrations.empty()) {
+    const Registration& first = request.rules->registrations.front();
+    findings.Add(code::kInexpressible, first.place,
+                 "`" + first.name +
+                     "` is registered, and the JSON of a PartitionManager "
+                     "holds no registrations",
+                 "remove `register` from the rules, and call "
+                 "`PartitionAxis.register` where the JSON is loaded");
     return;
   }
   JsonWriter json(out);
@@ -33,7 +43,7 @@ void Write(const Request& request, Sink& out, Findings& findings) {
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     const auto rule = static_cast<AxisRule>(i);
     json.Key(std::string(AxisRuleName(rule)) + "_axis");
-    WriteValue(json, request.axes->Value(rule));
+    WriteValue(json, request.rules->axes.Value(rule));
   }
   json.EndObject();
   json.EndObject();

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/axis_rules.h"
 #include "model/logical_axes.h"
+#include "model/rules.h"
 #include "plan/read.h"
 #include "source/finding.h"
 #include "source/sink.h"
@@ -33,7 +33,7 @@ struct Options {
 struct Request {
   const ReadPlan& plan;
   Options options;
-  const AxisRules* axes = nullptr;  // null when the plan was read from a file
+  const RuleSet* rules = nullptr;  // null when the plan was read from a file
   const std::vector<LogicalNames>* names = nullptr;  // null if not given
 };
 
