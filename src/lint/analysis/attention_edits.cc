@@ -6,6 +6,7 @@
 #include "lint/analysis/attention_edits.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "lint/analysis/phrase.h"
@@ -18,6 +19,7 @@ struct Told {
   Edit edit;
   bool illegal = false;
   Place place;
+  std::string defaults;  // the rules' names, where none of them is written
   std::vector<std::string> tensors;
   std::vector<Mode> modes;
 
@@ -44,6 +46,68 @@ Place RegisteredPlace(const Facts& facts, const std::string& name) {
     }
   }
   return {};
+}
+
+// The line of the rule that a name was resolved by, or of one that this rule
+// takes its value from; `batch` takes its value from two. No position where all
+// of them are defaults.
+Place WrittenPlace(const Facts& facts, const NameTrace& trace) {
+  const Place registered = RegisteredPlace(facts, trace.name);
+  if (registered.HasPosition()) return registered;
+  const auto& places = facts.compiled().rules.axes_places;
+  std::vector<AxisRule> rules;
+  for (auto rule = ParseAxisRule(trace.rule); rule; rule = DerivedFrom(*rule)) {
+    rules.push_back(*rule);
+  }
+  if (!rules.empty() && rules.back() == AxisRule::kBatch) {
+    rules.push_back(AxisRule::kFullyShardedDataParallel);
+    rules.push_back(AxisRule::kDataParallel);
+  }
+  for (AxisRule rule : rules) {
+    const Place& written = places[static_cast<size_t>(rule)];
+    if (written.HasPosition()) return written;
+  }
+  return {};
+}
+
+Place WrittenPlace(const Facts& facts, const AttentionLayout& layout,
+                   size_t dim) {
+  if (dim >= layout.why.traces.size()) return {};
+  for (const NameTrace& trace : layout.why.traces[dim]) {
+    const Place written = WrittenPlace(facts, trace);
+    if (written.HasPosition()) return written;
+  }
+  return {};
+}
+
+// The dimensions that an edit is about: its own, then for an axis that occurs
+// twice the others that have it.
+std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
+                                 const Edit& edit) {
+  std::vector<size_t> dims = {static_cast<size_t>(*edit.dim)};
+  if (edit.reason != Reason::kRepeatedAxis) return dims;
+  const Spec& spec = layout.why.spec;
+  for (size_t i = 0; i < spec.size(); ++i) {
+    const AxisGroup& group = spec[i];
+    if (i != dims[0] &&
+        std::find(group.begin(), group.end(), edit.axis) != group.end()) {
+      dims.push_back(i);
+    }
+  }
+  return dims;
+}
+
+// "axis rules `batch` and `head`", the defaults that an edit comes from.
+std::string DefaultsText(const AttentionLayout& layout, const Edit& edit) {
+  std::vector<std::string> rules;
+  for (size_t dim : DimensionsOf(layout, edit)) {
+    for (const NameTrace& trace : layout.why.traces[dim]) {
+      if (!trace.rule.empty()) AddOnce(rules, Quoted(trace.rule));
+    }
+  }
+  return rules.empty()
+             ? ""
+             : " (defaults of the axis rules " + ListText(rules, 4) + ")";
 }
 
 }  // namespace
@@ -83,17 +147,8 @@ Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
     if (attention.mode != mode) continue;
     for (const AttentionLayout& layout : attention.tensors) {
       if (layout.tensor != tensor || dim >= layout.why.traces.size()) continue;
-      for (const NameTrace& trace : layout.why.traces[dim]) {
-        const Place registered = RegisteredPlace(facts, trace.name);
-        if (registered.HasPosition()) return registered;
-        // A rule that is not written takes another's value.
-        for (auto rule = ParseAxisRule(trace.rule); rule;
-             rule = DerivedFrom(*rule)) {
-          const Place& written =
-              facts.compiled().rules.axes_places[static_cast<size_t>(*rule)];
-          if (written.HasPosition()) return written;
-        }
-      }
+      const Place written = WrittenPlace(facts, layout, dim);
+      if (written.HasPosition()) return written;
     }
   }
   return otherwise;
@@ -138,27 +193,34 @@ void ReportAttentionEdits(
     const std::function<std::string(const std::string&, const Edit&)>& observe,
     const std::string& help, FindingSink& sink) {
   std::vector<Told> all;
-  const auto take = [&](Mode mode, const std::string& tensor, const Edit& edit,
-                        bool illegal) {
+  const auto take = [&](Mode mode, const AttentionLayout& layout,
+                        const Edit& edit, bool illegal) {
     if (edit.reason != reason) return;
-    const Place place = AttentionPlace(
-        facts, mode, tensor, static_cast<size_t>(*edit.dim), facts.MeshPlace());
+    Place place;
+    for (size_t dim : DimensionsOf(layout, edit)) {
+      if (!place.HasPosition()) place = WrittenPlace(facts, layout, dim);
+    }
+    std::string defaults;
+    if (!place.HasPosition()) {
+      place = facts.MeshPlace();
+      defaults = DefaultsText(layout, edit);
+    }
     auto at = std::find_if(all.begin(), all.end(), [&](const Told& told) {
       return told.Covers(edit, illegal, place);
     });
     if (at == all.end()) {
-      at = all.insert(at, {edit, illegal, place, {}, {}});
+      at = all.insert(at, {edit, illegal, place, std::move(defaults), {}, {}});
     }
-    AddOnce(at->tensors, Quoted(tensor));
+    AddOnce(at->tensors, Quoted(layout.tensor));
     AddOnce(at->modes, mode);
   };
   for (const ModeAttention& attention : facts.plan().attention) {
     for (const AttentionLayout& layout : attention.tensors) {
       for (const Edit& edit : layout.problems) {
-        take(attention.mode, layout.tensor, edit, true);
+        take(attention.mode, layout, edit, true);
       }
       for (const Edit& edit : layout.edits) {
-        take(attention.mode, layout.tensor, edit, false);
+        take(attention.mode, layout, edit, false);
       }
     }
   }
@@ -169,7 +231,7 @@ void ReportAttentionEdits(
     finding.place = told.place;
     finding.message =
         observe("attention's " + ListText(told.tensors, 4), told.edit) +
-        " (in " + ModesText(told.modes) + ")";
+        " (in " + ModesText(told.modes) + ")" + told.defaults;
     if (!told.illegal) {
       finding.message += "; the policy makes it " + GroupText(told.edit.to);
     }
