@@ -19,7 +19,7 @@ Mesh FourAxes() {
   return mesh;
 }
 
-TEST_CASE("roles lie by the semantic axes of a mode") {
+TEST_CASE("roles are sharded by the logical axes of a mode") {
   GraphMaker make;
   const LabelId b = make.Label("b", 8, "BATCH");
   const LabelId t = make.Label("t", 4, "QUERY_LENGTH");
@@ -46,7 +46,7 @@ TEST_CASE("roles lie by the semantic axes of a mode") {
   };
   CHECK(text("resid", {b, t, d}) == "b:fsdp+dp d:tp");
   CHECK(text("mlp", {b, t, d}) == "b:fsdp+dp");
-  // An axis that does not divide is left out, and that is told.
+  // An axis that does not divide is left out, with a note.
   std::vector<std::string> notes;
   CHECK(text("k", {b, t, k}, &notes) == "b:fsdp+dp");
   CHECK(notes ==

@@ -27,7 +27,7 @@ struct Described {
 // "message (params)" lines.
 std::string TextOf(const Findings& findings);
 
-// What `text` says behind `model:`.
+// Parses `text`, the value of `model:`.
 std::shared_ptr<const ModelDescription> Description(const std::string& text,
                                                     Findings& findings);
 // Of a pack; `name` as `builtin:` takes it.

@@ -105,7 +105,7 @@ TEST_CASE("fully sharded weights cost half as much again") {
   const Program sharded = Lowered(mlp.make, {{"fsdp", 4}}, {kUp, kDown});
   CHECK(Text(Counted(mlp.make.graph, sharded, mlp.make.sizes,
                      Phase::kForward)) == "all_gather 2 6144");
-  // Both weights again, though only the second's gradient asks for none.
+  // Both weights again, although the second one's gradient needs none.
   CHECK(Text(Counted(mlp.make.graph, sharded, mlp.make.sizes,
                      Phase::kBackward)) ==
         "all_gather 2 6144 reduce_scatter 2 6144");
@@ -164,7 +164,7 @@ TEST_CASE("a small part of the weights moves only where that is cheaper") {
   CHECK(cheaper);
 }
 
-TEST_CASE("heads beyond the kv heads leave the kv gradient pending") {
+TEST_CASE("heads beyond the KV heads leave the KV gradient partial") {
   GraphMaker make;
   const LabelId b = make.Label("b", 4, "BATCH");
   const LabelId n = make.Label("n", 8, "HEAD");

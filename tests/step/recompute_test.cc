@@ -80,7 +80,8 @@ StepModel Trained(const Family& family, const std::string& policy) {
   return std::move(*step);
 }
 
-// Products that are made again; not what only brings their operands into form.
+// Names of the products that are recomputed, without ops that only reshape
+// their operands.
 std::set<std::string> NamesOfAgain(const Graph& graph, int32_t layer) {
   std::set<std::string> out;
   for (const Op& op : graph.ops) {

@@ -73,7 +73,7 @@ TEST_CASE("steps between layouts") {
       // What makes shards smaller comes before what is moved.
       {Lay({{kA}, {}}, {kB}), Lay({{}, {kC}}),
        "slice c 1, all_reduce b 0, all_gather a 0"},
-      // Sharded batch to sharded hidden, with what is pending on the way.
+      // Sharded batch to sharded hidden, with a partial value in between.
       {Lay({{kA, kB}, {}}, {kC}), Lay({{kA}, {kB, kC}}),
        "all_to_all b 1<0, reduce_scatter c 1"},
   };
@@ -81,7 +81,7 @@ TEST_CASE("steps between layouts") {
 }
 
 TEST_CASE("any two layouts have a way between them") {
-  // Every placing of three axes on two dimensions, in every order, pending,
+  // Every placing of three axes on two dimensions, in every order, partial,
   // or nowhere.
   std::vector<Sharding> all;
   const std::vector<std::vector<AxisId>> orders = {{kA, kB, kC}, {kA, kC, kB},

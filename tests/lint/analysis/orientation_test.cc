@@ -26,7 +26,7 @@ class Tree {
     }
     return out;
   }
-  // Every matrix turned round, names kept.
+  // Transposes every matrix and keeps the names.
   void Turn() {
     for (Shape& shape : shapes_) {
       const size_t rank = shape.size();
@@ -53,15 +53,16 @@ Tree Llama() {
   return tree;
 }
 
-TEST_CASE("a tree that is turned round is told from its sizes") {
+TEST_CASE("a transposed tree is recognised by its sizes") {
   Tree tree = Llama();
   CHECK(tree.Told() == "iiiiiii");
   tree.Turn();
-  // Squares take the vote of the rectangles; an embedding is told by its own.
+  // Square matrices follow the majority of the others; an embedding is
+  // recognised by its own shape.
   CHECK(tree.Told() == "ooooooo");
 }
 
-TEST_CASE("scales tell how weights are packed") {
+TEST_CASE("scales determine how weights are packed") {
   // Eight in one number, along what enters, in rows; in columns; in columns
   // along what leaves.
   Tree tree;
@@ -97,7 +98,7 @@ TEST_CASE("a bias decides for its own weight") {
   CHECK(tree.Told() == "o-oo-");
 }
 
-TEST_CASE("experts are told by their last two dimensions, and do not outvote") {
+TEST_CASE("experts count by their last two dimensions, and do not outvote") {
   Tree tree;
   tree.Add("layers/*/attn/q_proj/kernel", {512, 1024});
   tree.Add("layers/*/attn/k_proj/kernel", {512, 128});
@@ -136,7 +137,7 @@ TEST_CASE("a configuration's width decides where the tree has it") {
   CHECK(tree.Told(999) == tree.Told());
 }
 
-TEST_CASE("what sizes do not tell is left to names") {
+TEST_CASE("what sizes do not determine is left to names") {
   Tree tree;
   tree.Add("layers/*/attn/q_proj/kernel", {512, 512});
   tree.Add("layers/*/attn/k_proj/weight", {64, 512}, 4, true);
