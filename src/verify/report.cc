@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "source/index.h"
 #include "source/thread_pool.h"
 #include "verify/cases/stress_cases.h"
 #include "verify/judge/given.h"
@@ -91,9 +92,8 @@ class Runner {
     if (transport_ != nullptr) {
       for (const size_t i : light) Run(i, 1);
     } else {
-      ParallelFor(tasks, threads, [&](int64_t task) {
-        Run(light[static_cast<size_t>(task)], 1);
-      });
+      ParallelFor(tasks, threads,
+                  [&](int64_t task) { Run(light[AsIndex(task)], 1); });
     }
     for (const size_t i : heavy) Run(i, threads);
   }

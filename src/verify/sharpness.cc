@@ -11,6 +11,7 @@
 
 #include "model/rules.h"
 #include "resolve/resolve.h"
+#include "source/index.h"
 #include "source/thread_pool.h"
 #include "verify/cases/matrix.h"
 #include "verify/cases/stress_cases.h"
@@ -129,7 +130,7 @@ class Asker {
     std::vector<Answer> answers(cases.size());
     const Trace none;
     ParallelFor(static_cast<int64_t>(cases.size()), threads_, [&](int64_t i) {
-      const auto at = static_cast<size_t>(i);
+      const auto at = AsIndex(i);
       const Trace& trace = at < traces.size() ? traces[at] : none;
       if (!std::holds_alternative<PagedTrace>(trace)) {
         answers[at] = Ask(cases[at], trace);

@@ -18,11 +18,10 @@
 
 #include "exec/attention/attention_loops.h"
 #include "exec/kernels/kernels.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 bool NeedsLoops(const LocalSlice& slice) {
   return slice.options->masked_rows == MaskedRows::kMean || !InKernels(slice);
@@ -63,16 +62,17 @@ void SeeIntervals(const LocalSlice& slice, const Tile& tile, int64_t first,
   int64_t low = 0;
   int64_t high = keys;
   if (slice.key_lengths != nullptr) {
-    high = std::min<int64_t>(high,
-                             slice.key_lengths->whole[At(tile.batch)] - first);
+    high = std::min<int64_t>(
+        high, slice.key_lengths->whole[AsIndex(tile.batch)] - first);
   }
   if (slice.key_starts != nullptr) {
-    low =
-        std::max<int64_t>(low, slice.key_starts->whole[At(tile.batch)] - first);
+    low = std::max<int64_t>(
+        low, slice.key_starts->whole[AsIndex(tile.batch)] - first);
   }
   for (int64_t t = tile.row_begin; t < tile.row_end; ++t) {
     const int64_t q =
-        slice.query_positions->whole[At(tile.batch * slice.rows() + t)] - first;
+        slice.query_positions->whole[AsIndex(tile.batch * slice.rows() + t)] -
+        first;
     int64_t begin = low;
     int64_t end = high;
     if (options.causal) end = std::min(end, q + 1);
@@ -124,7 +124,7 @@ void Describe(const LocalSlice& from, const Tile& tile, int64_t heads,
   const int64_t keys = tile.key_end - tile.key_begin;
   const int64_t key_heads = from.key->shape[2];
   const int64_t key_row = (tile.batch * from.keys() + tile.key_begin);
-  const int64_t key_head = from.key_head[At(h)];
+  const int64_t key_head = from.key_head[AsIndex(h)];
   AttentionSlice& to = part.slice;
   to.heads = heads;
   to.query_rows = rows;
@@ -178,12 +178,12 @@ void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
       SameForHeads(slice.mask) && SameForHeads(slice.additive_mask);
   Scratch scratch;
   std::vector<Part> parts;
-  parts.reserve(At(head_end - tile.head));
+  parts.reserve(AsIndex(head_end - tile.head));
   for (int64_t h = tile.head; h < head_end;) {
     // The states of several heads are contiguous only if the tile has all rows.
     int64_t heads = 1;
     while (whole && alike && h + heads < head_end &&
-           slice.key_head[At(h + heads)] == slice.key_head[At(h)]) {
+           slice.key_head[AsIndex(h + heads)] == slice.key_head[AsIndex(h)]) {
       ++heads;
     }
     Tile own = tile;
@@ -220,18 +220,18 @@ void AttendToAll(const LocalSlice& slice, SoftmaxState& state) {
   const int64_t rows = slice.rows(), dim = slice.value->shape[3];
   const int64_t key_heads = slice.value->shape[2], keys = slice.keys();
   for (int64_t i = 0; i < state.sum.Elements(); ++i) {
-    if (state.sum.real[At(i)] > 0) continue;
+    if (state.sum.real[AsIndex(i)] > 0) continue;
     const int64_t b = i / rows / slice.heads(), h = i / rows % slice.heads();
     if (SeesAny(slice, b, h, i % rows)) continue;
-    const int64_t head = slice.key_head[At(h)];
+    const int64_t head = slice.key_head[AsIndex(h)];
     float* const out = state.out.real.data() + i * dim;
     for (int64_t s = 0; s < keys; ++s) {
       const float* const v =
           slice.value->real.data() + ((b * keys + s) * key_heads + head) * dim;
       for (int64_t d = 0; d < dim; ++d) out[d] += v[d];
     }
-    state.max.real[At(i)] = static_cast<float>(kMaskValue);
-    state.sum.real[At(i)] = static_cast<float>(keys);
+    state.max.real[AsIndex(i)] = static_cast<float>(kMaskValue);
+    state.sum.real[AsIndex(i)] = static_cast<float>(keys);
   }
 }
 

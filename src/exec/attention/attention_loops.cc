@@ -13,6 +13,7 @@
 #include <span>
 
 #include "exec/machine/random.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
@@ -44,11 +45,11 @@ int64_t Offset(const BroadcastView& view, int64_t b, int64_t h, int64_t t,
 
 float RealAt(const BroadcastView& view, int64_t b, int64_t h, int64_t t,
              int64_t s) {
-  return view.buffer->real[static_cast<size_t>(Offset(view, b, h, t, s))];
+  return view.buffer->real[AsIndex(Offset(view, b, h, t, s))];
 }
 
 int32_t WholeAt(const Buffer* buffer, int64_t b, int64_t i) {
-  return buffer->whole[static_cast<size_t>(b * buffer->shape[1] + i)];
+  return buffer->whole[AsIndex(b * buffer->shape[1] + i)];
 }
 
 // One query row of one head, with the indices of the slice fixed.
@@ -63,7 +64,7 @@ class Row {
         dim_(slice.query->shape[3]),
         value_dim_(slice.value->shape[3]),
         arithmetic_(*slice.arithmetic),
-        key_head_(slice.key_head[static_cast<size_t>(h)]),
+        key_head_(slice.key_head[AsIndex(h)]),
         position_(WholeAt(slice.query_positions, b, t)) {}
 
   const float* Query() const {
@@ -86,7 +87,7 @@ class Row {
   bool Visible(int64_t key) const {
     const AttentionOptions& options = *s_.options;
     const int64_t pk = WholeAt(s_.key_positions, b_, key);
-    const auto row = static_cast<size_t>(b_);
+    const auto row = AsIndex(b_);
     if (pk < 0) return false;
     if (s_.key_lengths != nullptr && pk >= s_.key_lengths->whole[row]) {
       return false;
@@ -134,11 +135,10 @@ class Row {
   // Adds keys [begin, begin + scores.size()) to the running softmax.
   void Absorb(const float* scores, int64_t begin, int64_t count,
               SoftmaxState& state) const {
-    const auto at =
-        static_cast<size_t>((b_ * s_.heads() + h_) * s_.rows() + t_);
+    const auto at = AsIndex((b_ * s_.heads() + h_) * s_.rows() + t_);
     float& max = state.max.real[at];
     float& sum = state.sum.real[at];
-    const auto dim = static_cast<size_t>(value_dim_);
+    const auto dim = AsIndex(value_dim_);
     const std::span<float> out(state.out.real.data() + at * dim, dim);
     float top = max;
     for (int64_t i = 0; i < count; ++i) {
@@ -172,8 +172,7 @@ class Row {
 
   bool Unmasked(int64_t key) const {
     if (s_.mask.buffer != nullptr &&
-        s_.mask.buffer->whole[static_cast<size_t>(
-            Offset(s_.mask, b_, h_, t_, key))] == 0) {
+        s_.mask.buffer->whole[AsIndex(Offset(s_.mask, b_, h_, t_, key))] == 0) {
       return false;
     }
     return s_.additive_mask.buffer == nullptr ||
@@ -257,15 +256,15 @@ void AttendTileByLoops(const LocalSlice& slice, const Tile& tile,
                        int64_t block_k, SoftmaxState& state) {
   block_k =
       std::max<int64_t>(1, std::min(block_k, tile.key_end - tile.key_begin));
-  std::vector<float> scores(static_cast<size_t>(block_k));
+  std::vector<float> scores(AsIndex(block_k));
   for (int64_t t = tile.row_begin; t < tile.row_end; ++t) {
     const Row row(slice, tile.batch, tile.head, t);
     for (int64_t k = tile.key_begin; k < tile.key_end; k += block_k) {
       const int64_t count = std::min(block_k, tile.key_end - k);
       for (int64_t i = 0; i < count; ++i) {
-        scores[static_cast<size_t>(i)] =
-            row.Visible(k + i) ? row.Finish(row.Score(k + i), k + i)
-                               : row.Masked();
+        scores[AsIndex(i)] = row.Visible(k + i)
+                                 ? row.Finish(row.Score(k + i), k + i)
+                                 : row.Masked();
       }
       row.Absorb(scores.data(), k, count, state);
     }
@@ -292,10 +291,10 @@ void AddSinks(const Buffer& sinks, SoftmaxState& state,
   const int64_t heads = state.max.shape[1], rows = state.max.shape[2];
   const int64_t dim = state.out.shape[3];
   for (int64_t i = 0; i < state.max.Elements(); ++i) {
-    const auto at = static_cast<size_t>(i);
+    const auto at = AsIndex(i);
     const int64_t head = i / rows % heads;
     for (int64_t a = 0; a < sinks.shape[0]; ++a) {
-      const float sink = sinks.real[static_cast<size_t>(a * heads + head)];
+      const float sink = sinks.real[AsIndex(a * heads + head)];
       if (sink == kMinusInfinity) continue;
       if (sink > state.max.real[at]) {
         const float factor = state.max.real[at] == kMinusInfinity
@@ -304,12 +303,12 @@ void AddSinks(const Buffer& sinks, SoftmaxState& state,
         state.max.real[at] = sink;
         state.sum.real[at] *= factor;
         for (int64_t d = 0; d < dim; ++d) {
-          state.out.real[static_cast<size_t>(i * dim + d)] *= factor;
+          state.out.real[AsIndex(i * dim + d)] *= factor;
         }
       }
-      arithmetic.absorb_sink(
-          std::exp(sink - state.max.real[at]), state.sum.real[at],
-          {state.out.real.data() + i * dim, static_cast<size_t>(dim)});
+      arithmetic.absorb_sink(std::exp(sink - state.max.real[at]),
+                             state.sum.real[at],
+                             {state.out.real.data() + i * dim, AsIndex(dim)});
     }
   }
 }
@@ -322,7 +321,7 @@ Buffer FinishState(const SoftmaxState& state, Dtype dtype,
     for (int64_t h = 0; h < s[1]; ++h) {
       for (int64_t t = 0; t < s[2]; ++t) {
         const int64_t row = (b * s[1] + h) * s[2] + t;
-        const float sum = state.sum.real[static_cast<size_t>(row)];
+        const float sum = state.sum.real[AsIndex(row)];
         const float* from = state.out.real.data() + row * s[3];
         float* to = out.real.data() + ((b * s[2] + t) * s[1] + h) * s[3];
         for (int64_t d = 0; d < s[3]; ++d) {

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "exec/kernels/kernels.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
@@ -46,7 +47,7 @@ void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
         sum = sum * factor + Weight(sinks[g], now);
         max = now;
       }
-      const auto dim = static_cast<size_t>(slice.value_dim);
+      const auto dim = AsIndex(slice.value_dim);
       const float* const from = state.out + row * slice.value_dim;
       float* const to = out + g * out_head_stride + t * out_row_stride;
       Mix(sum == 0 ? 0.0f : factor / sum, {from, dim}, 0, {}, {to, dim});

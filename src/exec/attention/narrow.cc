@@ -14,22 +14,21 @@
 
 #include "exec/kernels/quantize.h"
 #include "floats/half.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-size_t At(int64_t i) { return static_cast<size_t>(i); }
-
 // Returns the rows of [B, L, N, D] as integers.
 std::vector<int32_t> CutRows(const Buffer& x, const Buffer& largest, int bits) {
   const int64_t dim = x.shape[3];
   std::vector<int32_t> out(x.real.size());
   for (int64_t row = 0; row < x.Elements() / dim; ++row) {
-    const double step = QuantisedStep(double{largest.real[At(row)]}, bits);
+    const double step = QuantisedStep(double{largest.real[AsIndex(row)]}, bits);
     for (int64_t i = row * dim; i < (row + 1) * dim; ++i) {
-      out[At(i)] = CutToBits(double{x.real[At(i)]}, step, bits);
+      out[AsIndex(i)] = CutToBits(double{x.real[AsIndex(i)]}, step, bits);
     }
   }
   return out;
@@ -46,7 +45,7 @@ void ForScores(const LocalSlice& slice, Body body) {
         const int64_t q = (b * slice.rows() + t) * slice.heads() + h;
         for (int64_t s = 0; s < slice.keys(); ++s, ++at) {
           body(at, q,
-               (b * slice.keys() + s) * key_heads + slice.key_head[At(h)]);
+               (b * slice.keys() + s) * key_heads + slice.key_head[AsIndex(h)]);
         }
       }
     }
@@ -66,10 +65,10 @@ Values CutValues(const LocalSlice& slice, int64_t b, int64_t head,
   const int64_t heads = slice.value->shape[2];
   const auto value = [&](int64_t s, int64_t d) {
     return double{
-        slice.value->real[At(((b * keys + s) * heads + head) * dim + d)]};
+        slice.value->real[AsIndex(((b * keys + s) * heads + head) * dim + d)]};
   };
   Values out;
-  out.whole.resize(At(keys * dim));
+  out.whole.resize(AsIndex(keys * dim));
   for (int64_t begin = 0; begin < keys; begin += block) {
     const int64_t end = std::min(begin + block, keys);
     for (int64_t d = 0; d < dim; ++d) {
@@ -82,7 +81,7 @@ Values CutValues(const LocalSlice& slice, int64_t b, int64_t head,
       const double step = QuantisedStep(largest, bits);
       out.step.push_back(step);
       for (int64_t s = begin; s < end; ++s) {
-        out.whole[At(s * dim + d)] = CutToBits(value(s, d), step, bits);
+        out.whole[AsIndex(s * dim + d)] = CutToBits(value(s, d), step, bits);
       }
     }
   }
@@ -118,18 +117,18 @@ class RowProduct {
     }
     const double step =
         QuantisedStep(double{LargestMagnitude(weights)}, narrow_.bits);
-    std::vector<int64_t> sums(At(dim_), 0);
+    std::vector<int64_t> sums(AsIndex(dim_), 0);
     for (size_t i = 0; i < weights.size(); ++i) {
       const int64_t w = CutToBits(double{weights[i]}, step, narrow_.bits);
       if (w == 0) continue;
       const int32_t* value =
           values_.whole.data() + (begin + static_cast<int64_t>(i)) * dim_;
-      for (int64_t d = 0; d < dim_; ++d) sums[At(d)] += w * value[d];
+      for (int64_t d = 0; d < dim_; ++d) sums[AsIndex(d)] += w * value[d];
     }
     const double* steps = values_.step.data() + begin / block_ * dim_;
     for (int64_t d = 0; d < dim_; ++d) {
-      out[d] += static_cast<float>(static_cast<double>(sums[At(d)]) * step *
-                                   steps[d]);
+      out[d] += static_cast<float>(static_cast<double>(sums[AsIndex(d)]) *
+                                   step * steps[d]);
     }
   }
 
@@ -145,7 +144,7 @@ class RowProduct {
 
 Buffer LargestOfRows(const Buffer& x, const Arithmetic& arithmetic) {
   Buffer out = Buffer::Zeros({x.shape[0], x.shape[1], x.shape[2]}, Dtype::kF32);
-  const auto dim = At(x.shape[3]);
+  const auto dim = AsIndex(x.shape[3]);
   for (size_t i = 0; i < out.real.size(); ++i) {
     out.real[i] = arithmetic.largest({x.real.data() + i * dim, dim});
   }
@@ -162,9 +161,9 @@ Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
   ForScores(slice, [&](int64_t at, int64_t q, int64_t k) {
     int32_t sum = 0;
     for (int64_t d = 0; d < dim; ++d) {
-      sum += query[At(q * dim + d)] * key[At(k * dim + d)];
+      sum += query[AsIndex(q * dim + d)] * key[AsIndex(k * dim + d)];
     }
-    out.whole[At(at)] = sum;
+    out.whole[AsIndex(at)] = sum;
   });
   return out;
 }
@@ -176,11 +175,11 @@ Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
   const Arithmetic& arithmetic = *slice.arithmetic;
   ForScores(slice, [&](int64_t at, int64_t q, int64_t k) {
     const double query_step = QuantisedStep(
-        double{arithmetic.scale(query_largest.real, At(q))}, bits);
-    const double key_step =
-        QuantisedStep(double{arithmetic.scale(key_largest.real, At(k))}, bits);
-    out.real[At(at)] = static_cast<float>(
-        arithmetic.unscale(sums.whole[At(at)], query_step, key_step) *
+        double{arithmetic.scale(query_largest.real, AsIndex(q))}, bits);
+    const double key_step = QuantisedStep(
+        double{arithmetic.scale(key_largest.real, AsIndex(k))}, bits);
+    out.real[AsIndex(at)] = static_cast<float>(
+        arithmetic.unscale(sums.whole[AsIndex(at)], query_step, key_step) *
         double{slice.scale});
   });
   return out;
@@ -190,9 +189,9 @@ PerDevice QuantisedScores(Machine& machine, const Slices& slices,
                           const AxisGroup& dim_axes, int bits) {
   PerDevice query(slices.at.size()), key(slices.at.size());
   machine.Local([&](int d) {
-    const LocalSlice& slice = slices.at[At(d)];
-    query[At(d)] = LargestOfRows(*slice.query, *slice.arithmetic);
-    key[At(d)] = LargestOfRows(*slice.key, *slice.arithmetic);
+    const LocalSlice& slice = slices.at[AsIndex(d)];
+    query[AsIndex(d)] = LargestOfRows(*slice.query, *slice.arithmetic);
+    key[AsIndex(d)] = LargestOfRows(*slice.key, *slice.arithmetic);
   });
   const bool split = machine.mesh().Parts(dim_axes) > 1;
   if (split) {
@@ -201,15 +200,15 @@ PerDevice QuantisedScores(Machine& machine, const Slices& slices,
   }
   PerDevice scores(slices.at.size());
   machine.Local([&](int d) {
-    scores[At(d)] =
-        IntegerScores(slices.at[At(d)], query[At(d)], key[At(d)], bits);
+    scores[AsIndex(d)] = IntegerScores(slices.at[AsIndex(d)], query[AsIndex(d)],
+                                       key[AsIndex(d)], bits);
   });
   if (split) {
     scores = AllReduce(machine, dim_axes, scores, Reduce::kSum, "logits");
   }
   machine.Local([&](int d) {
-    scores[At(d)] = ScaledScores(slices.at[At(d)], scores[At(d)], query[At(d)],
-                                 key[At(d)], bits);
+    scores[AsIndex(d)] = ScaledScores(slices.at[AsIndex(d)], scores[AsIndex(d)],
+                                      query[AsIndex(d)], key[AsIndex(d)], bits);
   });
   return scores;
 }
@@ -256,20 +255,21 @@ bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
   const int64_t keys = slice.keys(), dim = slice.value->shape[3];
   const bool whole = narrow.softmax_dtype != Dtype::kF32;
   const int64_t block = whole || narrow.block_k == 0 ? keys : narrow.block_k;
-  std::vector<float> row(At(keys)), own;
+  std::vector<float> row(AsIndex(keys)), own;
   for (int64_t b = 0; b < slice.batch(); ++b) {
     for (int64_t h = 0; h < slice.heads(); ++h) {
-      const RowProduct product(slice, narrow, block, b, slice.key_head[At(h)]);
+      const RowProduct product(slice, narrow, block, b,
+                               slice.key_head[AsIndex(h)]);
       own.clear();
       for (int64_t a = 0; whole && sinks != nullptr && a < sinks->shape[0];
            ++a) {
-        own.push_back(sinks->real[At(a * slice.heads() + h)]);
+        own.push_back(sinks->real[AsIndex(a * slice.heads() + h)]);
       }
       for (int64_t t = 0; t < slice.rows(); ++t) {
         const int64_t at = (b * slice.heads() + h) * slice.rows() + t;
         std::copy_n(scores.real.begin() + at * keys, keys, row.begin());
-        float& max = state.max.real[At(at)];
-        float& sum = state.sum.real[At(at)];
+        float& max = state.max.real[AsIndex(at)];
+        float& sum = state.sum.real[AsIndex(at)];
         float* out = state.out.real.data() + at * dim;
         if (whole) {
           if (!SoftmaxIn(narrow.softmax_dtype, own, row, *slice.arithmetic)) {
@@ -280,7 +280,7 @@ bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
         }
         for (int64_t begin = 0; begin < keys; begin += block) {
           const int64_t end = std::min(begin + block, keys);
-          const std::span<float> part(row.data() + begin, At(end - begin));
+          const std::span<float> part(row.data() + begin, AsIndex(end - begin));
           if (!whole) {
             const float top =
                 std::max(max, *std::max_element(part.begin(), part.end()));
@@ -295,7 +295,7 @@ bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
             }
           }
           for (int64_t s = begin; s < end; ++s) {
-            row[At(s)] *= KeepAt(slice, b, h, t, s);
+            row[AsIndex(s)] *= KeepAt(slice, b, h, t, s);
           }
           product.Add(part, begin, out);
         }

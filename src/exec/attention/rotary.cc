@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "source/index.h"
+
 namespace shardc::exec {
 namespace {
 
@@ -72,7 +74,7 @@ double DynamicBase(int64_t dim, double base, int64_t length,
 
 bool Usable(int64_t dim, double base, const RopeScaling& scaling,
             std::string& why) {
-  const auto half = static_cast<size_t>(dim / 2);
+  const auto half = AsIndex(dim / 2);
   if (dim < 2 || dim % 2 != 0) {
     why = "rotary dim " + std::to_string(dim) + " is not even and positive";
   } else if (!(base > 1) || !std::isfinite(base)) {

@@ -8,11 +8,10 @@
 #include <span>
 
 #include "floats/convert.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 void Rotate(std::span<float> x, const RopeRow& row, RotaryStyle style) {
   if (style == RotaryStyle::kHalves) {
@@ -30,7 +29,7 @@ void RotateTokens(const Machine& machine, ShardedTensor& tokens,
                   RotaryOf what) {
   const RotarySeam& seam = machine.Seam<RotarySeam>();
   machine.Local([&](int device) {
-    Buffer& local = tokens.local[At(device)];
+    Buffer& local = tokens.local[AsIndex(device)];
     const Shape start =
         LocalStart(machine.mesh(), tokens.shape, tokens.spec, device);
     const Shape& s = local.shape;
@@ -40,7 +39,7 @@ void RotateTokens(const Machine& machine, ShardedTensor& tokens,
         rows;  // of the previous row, which often has the same positions
     int64_t rows_first = 0;
     for (int64_t b = 0; b < s[0]; ++b) {
-      const int64_t begin = first[At(start[0] + b)] + rotation.shift;
+      const int64_t begin = first[AsIndex(start[0] + b)] + rotation.shift;
       if (rows.empty() || begin != rows_first) {
         rows.clear();
         for (int64_t t = 0; t < s[1]; ++t) {
@@ -50,9 +49,9 @@ void RotateTokens(const Machine& machine, ShardedTensor& tokens,
       }
       for (int64_t t = 0; t < s[1]; ++t) {
         for (int64_t h = 0; h < s[2]; ++h) {
-          const size_t at = At(((b * s[1] + t) * s[2] + h) * s[3]);
-          const std::span<float> x(local.real.data() + at, At(s[3]));
-          Rotate(x, rows[At(t)], rotation.style);
+          const size_t at = AsIndex(((b * s[1] + t) * s[2] + h) * s[3]);
+          const std::span<float> x(local.real.data() + at, AsIndex(s[3]));
+          Rotate(x, rows[AsIndex(t)], rotation.style);
           RoundAll(local.dtype, x);
         }
       }

@@ -11,11 +11,10 @@
 #include <utility>
 
 #include "floats/convert.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Returns the offset of a device's slice of `host` within its slice of `guest`.
 int64_t Within(const SimMesh& mesh, int device, int64_t size,
@@ -29,7 +28,7 @@ BroadcastView ViewOf(const Machine& machine, const Staged& staged, int device,
   BroadcastView view;
   if (!tensor) return view;
   const SimMesh& mesh = machine.mesh();
-  view.buffer = &tensor->local[At(device)];
+  view.buffer = &tensor->local[AsIndex(device)];
   const Spec& q = staged.query.spec;
   const Spec& own = tensor->spec;
   view.batch = Within(mesh, device, staged.query.shape[0], q[0], own[0]);
@@ -42,8 +41,8 @@ BroadcastView ViewOf(const Machine& machine, const Staged& staged, int device,
 std::vector<int32_t> KeyHeads(const Machine& machine, const Staged& staged,
                               int device, GroupMap map) {
   const SimMesh& mesh = machine.mesh();
-  const int64_t local = staged.query.local[At(device)].shape[2];
-  const int64_t local_keys = staged.key.local[At(device)].shape[2];
+  const int64_t local = staged.query.local[AsIndex(device)].shape[2];
+  const int64_t local_keys = staged.key.local[AsIndex(device)].shape[2];
   const int64_t group = staged.H() / staged.K();
   const int64_t first = mesh.Index(device, staged.query.spec[2]) * local;
   const int64_t first_key = mesh.Index(device, staged.key.spec[2]) * local_keys;
@@ -80,11 +79,11 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   if (staged.key_starts) {
     out.key_starts = Scatter(mesh, *staged.key_starts, Spec{k[0]});
   }
-  out.options.assign(At(mesh.devices()), staged.options);
-  out.at.resize(At(mesh.devices()));
+  out.options.assign(AsIndex(mesh.devices()), staged.options);
+  out.at.resize(AsIndex(mesh.devices()));
   for (int device = 0; device < mesh.devices(); ++device) {
-    LocalSlice& slice = out.at[At(device)];
-    const size_t d = At(device);
+    LocalSlice& slice = out.at[AsIndex(device)];
+    const size_t d = AsIndex(device);
     slice.query = &staged.query.local[d];
     slice.key = &staged.key.local[d];
     slice.value = &staged.value.local[d];
@@ -132,7 +131,7 @@ void RoundOutput(ShardedTensor& output, Dtype dtype) {
 Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
                   const LocalSlice& slice) {
   const SimMesh& mesh = machine.mesh();
-  const Buffer& held = staged.sinks->local[At(device)];
+  const Buffer& held = staged.sinks->local[AsIndex(device)];
   const int64_t count = held.shape[0], width = held.shape[1];
   const AxisGroup& own = staged.sinks->spec[1];
   const int64_t offset =
@@ -143,8 +142,9 @@ Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
   for (int64_t a = 0; a < count; ++a) {
     for (int64_t h = 0; h < slice.heads(); ++h) {
       const int64_t at =
-          offset + (staged.sinks_by_key_head ? slice.key_head[At(h)] : h);
-      out.real[At(a * slice.heads() + h)] = held.real[At(a * width + at)];
+          offset + (staged.sinks_by_key_head ? slice.key_head[AsIndex(h)] : h);
+      out.real[AsIndex(a * slice.heads() + h)] =
+          held.real[AsIndex(a * width + at)];
     }
   }
   const SliceSeam& seam = machine.Seam<SliceSeam>();

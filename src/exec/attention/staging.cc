@@ -9,11 +9,10 @@
 
 #include "exec/attention/promote.h"
 #include "floats/convert.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Returns the spec and shape of [B, L, N, D] for a tensor in another layout.
 Spec CanonicalSpec(Spec spec, Layout layout) {
@@ -288,9 +287,10 @@ Buffer QueryPositions(const AttentionProblem& problem, int64_t batch,
   Buffer out = Buffer::Zeros({batch, rows}, Dtype::kI32);
   for (int64_t b = 0; b < batch; ++b) {
     const int64_t length =
-        problem.key_lengths ? problem.key_lengths->whole[At(b)] : keys;
+        problem.key_lengths ? problem.key_lengths->whole[AsIndex(b)] : keys;
     for (int64_t i = 0; i < rows; ++i) {
-      out.whole[At(b * rows + i)] = static_cast<int32_t>(length - rows + i);
+      out.whole[AsIndex(b * rows + i)] =
+          static_cast<int32_t>(length - rows + i);
     }
   }
   return out;
@@ -302,7 +302,7 @@ Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,
   if (problem.IsHollow()) return Buffer::Hollow({batch, keys}, Dtype::kI32);
   Buffer out = Buffer::Zeros({batch, keys}, Dtype::kI32);
   for (int64_t i = 0; i < batch * keys; ++i) {
-    out.whole[At(i)] = static_cast<int32_t>(i % keys);
+    out.whole[AsIndex(i)] = static_cast<int32_t>(i % keys);
   }
   return out;
 }

@@ -10,6 +10,7 @@
 
 #include "comm/collective.h"
 #include "comm/reshard.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
@@ -69,9 +70,7 @@ int64_t Traffic::LocalElements(const Laid& laid) const {
 
 void Traffic::Add(Collective kind, int64_t bytes) {
   steps_.push_back(
-      {kind,
-       {},
-       std::vector<int64_t>(static_cast<size_t>(mesh_.devices()), bytes)});
+      {kind, {}, std::vector<int64_t>(AsIndex(mesh_.devices()), bytes)});
   sent_.Add(kind, steps_.back().sent);
 }
 

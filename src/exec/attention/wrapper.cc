@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exec/machine/agreement.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
@@ -148,7 +149,7 @@ ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged) {
   out.shape[3] = staged.value.shape[3];
   out.dtype = staged.dtype;
   out.spec = {q[0], q[1], q[2], {}};
-  out.local.resize(static_cast<size_t>(machine.devices()));
+  out.local.resize(AsIndex(machine.devices()));
   return out;
 }
 

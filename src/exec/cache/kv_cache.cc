@@ -16,11 +16,10 @@
 #include "exec/machine/agreement.h"
 #include "floats/convert.h"
 #include "floats/half.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Returns the specs of [B, S, K] and [B, S] from that of [B, S, K, D].
 Spec ScaleSpec(const Spec& spec) { return {spec[0], spec[1], spec[2]}; }
@@ -74,11 +73,11 @@ Buffer Dequantized(const Machine& machine, const Buffer& q, const Buffer& scale,
   const Arithmetic& arithmetic = machine.Seam<Arithmetic>();
   const int64_t dim = q.shape[3], rows = scale.Elements();
   for (int64_t row = 0; row < rows; ++row) {
-    const float s = arithmetic.scale(scale.real, At(row));
+    const float s = arithmetic.scale(scale.real, AsIndex(row));
     for (int64_t d = 0; d < dim; ++d) {
       const int64_t i = row * dim + d;
-      out.real[At(i)] = RoundTo(
-          dtype, DequantizeInt8(static_cast<int8_t>(q.whole[At(i)]), s));
+      out.real[AsIndex(i)] = RoundTo(
+          dtype, DequantizeInt8(static_cast<int8_t>(q.whole[AsIndex(i)]), s));
     }
   }
   return out;
@@ -89,10 +88,10 @@ ShardedTensor Viewed(const Machine& machine, const ShardedTensor& tensor,
   ShardedTensor out{tensor.shape, dtype, tensor.spec, {}};
   out.local.resize(tensor.local.size());
   machine.Local([&](int device) {
-    const Buffer& local = tensor.local[At(device)];
-    Buffer& to = out.local[At(device)];
+    const Buffer& local = tensor.local[AsIndex(device)];
+    Buffer& to = out.local[AsIndex(device)];
     if (tensor.dtype == Dtype::kI8) {
-      to = Dequantized(machine, local, scale.local[At(device)], dtype);
+      to = Dequantized(machine, local, scale.local[AsIndex(device)], dtype);
       return;
     }
     to = local;
@@ -172,8 +171,8 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
       std::fill(local.whole.begin(), local.whole.end(), -1);
     }
   }
-  cache.index.assign(At(config.batch), 0);
-  cache.start.assign(At(config.batch), 0);
+  cache.index.assign(AsIndex(config.batch), 0);
+  cache.start.assign(AsIndex(config.batch), 0);
   return cache;
 }
 
@@ -207,15 +206,15 @@ bool RunInsert(Machine& machine, const KvCache& from, KvCache& into,
     const Spec& layout = into.key.spec;
     const int64_t first =
         LocalStart(machine.mesh(), into.key.shape, layout, device)[0];
-    const int64_t rows = into.key.local[At(device)].shape[0];
+    const int64_t rows = into.key.local[AsIndex(device)].shape[0];
     if (slot < first || slot >= first + rows) return;
     for (size_t i = 0; i < sources.size(); ++i) {
-      CopyRow(sources[i].tensor->local[At(device)],
-              targets[i].tensor->local[At(device)], slot - first);
+      CopyRow(sources[i].tensor->local[AsIndex(device)],
+              targets[i].tensor->local[AsIndex(device)], slot - first);
     }
   });
-  into.index[At(slot)] = from.index[0];
-  into.start[At(slot)] = from.start[0];
+  into.index[AsIndex(slot)] = from.index[0];
+  into.start[AsIndex(slot)] = from.start[0];
   return true;
 }
 

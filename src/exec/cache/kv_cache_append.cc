@@ -15,11 +15,10 @@
 #include "exec/kernels/arithmetic.h"
 #include "exec/kernels/quantize.h"
 #include "floats/convert.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // The tokens of one write, in the cache's layout but with the length unsharded.
 struct Tokens {
@@ -40,8 +39,8 @@ bool Fits(const KvCache& cache, const ShardedTensor& key,
     return false;
   }
   for (int64_t b = 0; b < config.batch; ++b) {
-    const int64_t count = counts.empty() ? want[1] : counts[At(b)];
-    const int64_t index = cache.index[At(b)];
+    const int64_t count = counts.empty() ? want[1] : counts[AsIndex(b)];
+    const int64_t index = cache.index[AsIndex(b)];
     why.position = {b, index};
     if (index < 0) {
       why.message = "row " + std::to_string(b) + " is at position " +
@@ -85,14 +84,14 @@ PerDevice RowMaxima(Machine& machine, const ShardedTensor& tokens,
                     std::string_view what) {
   PerDevice out(tokens.local.size());
   machine.Local([&](int device) {
-    const Buffer& local = tokens.local[At(device)];
+    const Buffer& local = tokens.local[AsIndex(device)];
     const int64_t dim = local.shape[3];
-    Buffer& to = out[At(device)];
+    Buffer& to = out[AsIndex(device)];
     to = Buffer::Zeros({local.shape[0], local.shape[1], local.shape[2]},
                        Dtype::kF32);
     for (size_t row = 0; row < to.real.size(); ++row) {
-      const std::span<const float> x(local.real.data() + row * At(dim),
-                                     At(dim));
+      const std::span<const float> x(local.real.data() + row * AsIndex(dim),
+                                     AsIndex(dim));
       to.real[row] = LargestMagnitude(x);
     }
   });
@@ -111,9 +110,9 @@ void QuantizeTokens(Machine& machine, Tokens& tokens, std::string_view what) {
   tokens.values.dtype = Dtype::kI8;
   const Arithmetic& arithmetic = machine.Seam<Arithmetic>();
   machine.Local([&](int device) {
-    Buffer& local = tokens.values.local[At(device)];
-    Buffer& scale = tokens.scales.local[At(device)];
-    const size_t dim = At(local.shape[3]);
+    Buffer& local = tokens.values.local[AsIndex(device)];
+    Buffer& scale = tokens.scales.local[AsIndex(device)];
+    const size_t dim = AsIndex(local.shape[3]);
     Buffer q = Buffer::Zeros(local.shape, Dtype::kI8);
     std::vector<int8_t> row(dim);
     for (size_t r = 0; r < scale.real.size(); ++r) {
@@ -138,7 +137,7 @@ Tokens Prepare(Machine& machine, const KvCache& cache,
   }
   out.values.dtype = cache.config.dtype;
   machine.Local([&](int device) {
-    Buffer& local = out.values.local[At(device)];
+    Buffer& local = out.values.local[AsIndex(device)];
     local.dtype = cache.config.dtype;
     RoundAll(cache.config.dtype, local.real);
   });
@@ -167,9 +166,9 @@ void Place(const Machine& machine, const KvCache& cache, int device,
   extent[0] = extent[1] = 1;
   for (int64_t row = 0; row < tokens.shape[0]; ++row) {
     const int64_t b = first + row;
-    for (int64_t t = 0; t < counts[At(b)]; ++t) {
+    for (int64_t t = 0; t < counts[AsIndex(b)]; ++t) {
       const int64_t slot = LocalSlot(machine.mesh(), seam, cache, device,
-                                     cache.index[At(b)] + t);
+                                     cache.index[AsIndex(b)] + t);
       if (slot < 0) continue;
       from[0] = to[0] = row;
       from[1] = t;
@@ -181,18 +180,18 @@ void Place(const Machine& machine, const KvCache& cache, int device,
 
 void PlacePositions(const Machine& machine, KvCache& cache, int device,
                     const std::vector<int64_t>& counts) {
-  Buffer& slots = cache.positions.local[At(device)];
+  Buffer& slots = cache.positions.local[AsIndex(device)];
   const int64_t first =
       LocalStart(machine.mesh(), cache.key.shape, cache.spec(), device)[0];
   const CacheSeam& seam = machine.Seam<CacheSeam>();
   for (int64_t row = 0; row < slots.shape[0]; ++row) {
     const int64_t b = first + row;
-    for (int64_t t = 0; t < counts[At(b)]; ++t) {
-      const int64_t position = cache.index[At(b)] + t;
+    for (int64_t t = 0; t < counts[AsIndex(b)]; ++t) {
+      const int64_t position = cache.index[AsIndex(b)] + t;
       const int64_t slot =
           LocalSlot(machine.mesh(), seam, cache, device, position);
       if (slot < 0) continue;
-      slots.whole[At(row * slots.shape[1] + slot)] =
+      slots.whole[AsIndex(row * slots.shape[1] + slot)] =
           static_cast<int32_t>(position);
     }
   }
@@ -220,12 +219,12 @@ bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
   if (!Fits(cache, key, value, counts, why)) return false;
   const std::vector<int64_t> taken =
       counts.empty()
-          ? std::vector<int64_t>(At(cache.config.batch), key.shape[1])
+          ? std::vector<int64_t>(AsIndex(cache.config.batch), key.shape[1])
           : counts;
   const Tokens keys = Prepare(machine, cache, key, "new key");
   const Tokens values = Prepare(machine, cache, value, "new value");
   machine.Local([&](int device) {
-    const size_t d = At(device);
+    const size_t d = AsIndex(device);
     const auto place = [&](const ShardedTensor& tokens, ShardedTensor& slots) {
       Place(machine, cache, device, taken, tokens.local[d], slots.local[d]);
     };
@@ -238,7 +237,7 @@ bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
     if (cache.Rolls()) PlacePositions(machine, cache, device, taken);
   });
   for (int64_t b = 0; b < cache.config.batch; ++b) {
-    cache.index[At(b)] += taken[At(b)];
+    cache.index[AsIndex(b)] += taken[AsIndex(b)];
   }
   return true;
 }

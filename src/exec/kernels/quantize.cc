@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "source/index.h"
+
 namespace shardc::exec {
 
 double QuantisedStep(double largest, int bits) {
@@ -58,9 +60,9 @@ float DequantizeInt8(int8_t q, float scale, float threshold) {
 std::vector<float> RepeatBlocks(std::span<const float> x, int64_t inner,
                                 int64_t times) {
   std::vector<float> out;
-  out.reserve(x.size() * static_cast<size_t>(times));
-  for (size_t at = 0; at < x.size(); at += static_cast<size_t>(inner)) {
-    const auto block = x.subspan(at, static_cast<size_t>(inner));
+  out.reserve(x.size() * AsIndex(times));
+  for (size_t at = 0; at < x.size(); at += AsIndex(inner)) {
+    const auto block = x.subspan(at, AsIndex(inner));
     for (int64_t i = 0; i < times; ++i) {
       out.insert(out.end(), block.begin(), block.end());
     }

@@ -16,11 +16,10 @@
 
 #include "exec/machine/crossing.h"
 #include "exec/machine/packet.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 void PutNumber(int64_t value, Packet& out) {
   PutAll(std::span(&value, 1), out);
@@ -54,7 +53,7 @@ class Reader {
   Range All() {
     constexpr size_t kWidth = sizeof(typename Range::value_type);
     Range out;
-    out.resize(std::min(At(Number()), left_.size() / kWidth));
+    out.resize(std::min(AsIndex(Number()), left_.size() / kWidth));
     TakeAll(left_, out);
     return out;
   }
@@ -86,7 +85,7 @@ Complaint Read(Reader& in) {
   const std::vector<int64_t> position = in.Numbers();
   out.position.assign(position.begin(), position.end());
   out.tensor = in.Text();
-  if (const int64_t dim = in.Number(); dim >= 0) out.dimension = At(dim);
+  if (const int64_t dim = in.Number(); dim >= 0) out.dimension = AsIndex(dim);
   return out;
 }
 
@@ -123,7 +122,7 @@ std::map<int, Told> Tell(const SimMesh& mesh, const ShardedTensor& tensor,
   for (const std::vector<int>* group : groups) {
     for (const int device : *group) {
       if (!mesh.Holds(device)) continue;
-      const Buffer& local = tensor.local[At(device)];
+      const Buffer& local = tensor.local[AsIndex(device)];
       Digest digest;
       if (group->size() > 1) {
         digest.Add(local.real);
@@ -139,7 +138,7 @@ std::map<int, Told> Tell(const SimMesh& mesh, const ShardedTensor& tensor,
   std::map<int, Told> out;
   const std::vector<Packet> all = mesh.transport()->Share(own);
   for (int rank = 0; rank < mesh.transport()->ranks(); ++rank) {
-    Reader in(all[At(rank)]);
+    Reader in(all[AsIndex(rank)]);
     for (const std::vector<int>* group : groups) {
       for (const int device : *group) {
         if (mesh.RankOf(device) != rank) continue;
@@ -160,18 +159,18 @@ int64_t PlaceOf(const SimMesh& mesh, const ShardedTensor& tensor, int first,
   Crossing crossing(mesh);
   const bool apart = mesh.RankOf(first) != mesh.RankOf(other);
   if (apart && mesh.Holds(first)) {
-    crossing.Send(first, other, tensor.local[At(first)]);
+    crossing.Send(first, other, tensor.local[AsIndex(first)]);
   }
   crossing.Deliver();
   Packet own;
   if (mesh.Holds(other)) {
-    const Buffer& mine = tensor.local[At(other)];
+    const Buffer& mine = tensor.local[AsIndex(other)];
     const Buffer right = apart ? crossing.Take(first, other, mine.shape)
-                               : tensor.local[At(first)];
+                               : tensor.local[AsIndex(first)];
     PutNumber(FirstDifference(right, mine), own);
   }
   const std::vector<Packet> all = mesh.transport()->Share(own);
-  return Reader(all[At(mesh.RankOf(other))]).Number();
+  return Reader(all[AsIndex(mesh.RankOf(other))]).Number();
 }
 
 }  // namespace
@@ -214,7 +213,7 @@ Ledger SumOverRanks(Transport* transport, const Ledger& own) {
     longest = std::max(longest, static_cast<int64_t>(entry.sent.size()));
   }
   for (std::vector<int64_t> of : own.moved().by) {
-    of.resize(At(longest), 0);
+    of.resize(AsIndex(longest), 0);
     moved.insert(moved.end(), of.begin(), of.end());
   }
   moved = SumOverRanks(transport, std::move(moved));
@@ -255,16 +254,16 @@ void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
   if (mesh.transport() == nullptr) return;
   for (int d = 0; d < mesh.devices(); ++d) {
     if (mesh.Holds(d)) continue;
-    local[At(d)] = Buffer::Hollow(extent, dtype);
+    local[AsIndex(d)] = Buffer::Hollow(extent, dtype);
   }
 }
 
 ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
                             const Spec& spec, const Buffer& local) {
   ShardedTensor out{shape, local.dtype, spec,
-                    PerDevice(static_cast<size_t>(mesh.devices()))};
+                    PerDevice(AsIndex(mesh.devices()))};
   for (int d = mesh.first_held(); d < mesh.end_held(); ++d) {
-    out.local[static_cast<size_t>(d)] = local;
+    out.local[AsIndex(d)] = local;
   }
   ShapeElsewhere(mesh, out);
   return out;
@@ -297,7 +296,7 @@ std::vector<Buffer> ShareArrays(const SimMesh& mesh,
   Packet own;
   for (const int device : devices) {
     if (!mesh.Holds(device)) continue;
-    PutParcel(device, device, tensor.local[At(device)], own);
+    PutParcel(device, device, tensor.local[AsIndex(device)], own);
   }
   std::vector<Packet> all = mesh.transport()->Share(own);
   own = {};

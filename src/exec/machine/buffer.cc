@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "floats/half.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
@@ -38,7 +39,7 @@ void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
       target = target * to_shape[d] + to_start[d] + at[d];
     }
     std::memcpy(to.data() + target, from.data() + source,
-                static_cast<size_t>(run) * sizeof(T));
+                AsIndex(run) * sizeof(T));
     size_t d = rank - 1;
     while (true) {
       if (d == 0) return;
@@ -99,7 +100,7 @@ Buffer Buffer::Zeros(Shape shape, Dtype dtype) {
   Buffer out;
   out.shape = std::move(shape);
   out.dtype = dtype;
-  const auto count = static_cast<size_t>(ElementsOf(out.shape));
+  const auto count = AsIndex(ElementsOf(out.shape));
   if (out.IsWide()) {
     out.wide.assign(count, 0.0);
   } else if (IsRealDtype(dtype)) {
@@ -187,8 +188,7 @@ Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order) {
   int64_t source = 0;
   for (int64_t i = 0; i < count; ++i) {
     WithElements(from, out, [&](const auto& source_of, auto& target_of) {
-      target_of[static_cast<size_t>(i)] =
-          source_of[static_cast<size_t>(source)];
+      target_of[AsIndex(i)] = source_of[AsIndex(source)];
     });
     for (size_t d = rank; d > 0;) {
       --d;

@@ -12,13 +12,12 @@
 #include "comm/collective.h"
 #include "exec/kernels/kernels.h"
 #include "exec/machine/collectives_ranks.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
 
 int64_t ElementBytes(const Buffer& array) { return DtypeBits(array.dtype) / 8; }
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Calls `body(group)` with the device ids of each group's members.
 void ForGroups(Machine& machine, const AxisGroup& axes,
@@ -38,9 +37,9 @@ void Record(Machine& machine, const CollectiveCall& call,
 // Reduces the members' arrays in ascending group index.
 Buffer ReduceGroup(const std::vector<int>& group, const CollectiveCall& call) {
   const PerDevice& in = *call.in;
-  Buffer total = in[At(group[0])];
+  Buffer total = in[AsIndex(group[0])];
   for (size_t i = 1; i < group.size(); ++i) {
-    Accumulate(in[At(group[i])], call.reduce, total);
+    Accumulate(in[AsIndex(group[i])], call.reduce, total);
   }
   if (call.rounds) RoundTo(total);
   return total;
@@ -53,11 +52,11 @@ PerDevice AllGatherOf(Machine& machine, const CollectiveCall& call) {
   std::vector<int64_t> sent(in.size());
   ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
     std::vector<const Buffer*> parts;
-    for (int member : group) parts.push_back(&in[At(member)]);
+    for (int member : group) parts.push_back(&in[AsIndex(member)]);
     const Buffer whole = ConcatDim(parts, call.dim);
     for (int member : group) {
-      out[At(member)] = whole;
-      sent[At(member)] = AllGatherSent(in[At(member)].Bytes(), n);
+      out[AsIndex(member)] = whole;
+      sent[AsIndex(member)] = AllGatherSent(in[AsIndex(member)].Bytes(), n);
     }
   });
   Record(machine, call, std::move(sent));
@@ -73,9 +72,9 @@ PerDevice ReduceScatterOf(Machine& machine, const CollectiveCall& call) {
     const Buffer total = ReduceGroup(group, call);
     const int64_t length = total.shape[call.dim] / n;
     for (int64_t i = 0; i < n; ++i) {
-      const int member = group[At(i)];
-      out[At(member)] = SliceDim(total, call.dim, i * length, length);
-      sent[At(member)] =
+      const int member = group[AsIndex(i)];
+      out[AsIndex(member)] = SliceDim(total, call.dim, i * length, length);
+      sent[AsIndex(member)] =
           ReduceScatterSent(total.Elements(), ElementBytes(total), n, i);
     }
   });
@@ -91,8 +90,8 @@ PerDevice AllReduceOf(Machine& machine, const CollectiveCall& call) {
   ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
     const Buffer total = ReduceGroup(group, call);
     for (int64_t i = 0; i < n; ++i) {
-      out[At(group[At(i)])] = total;
-      sent[At(group[At(i)])] =
+      out[AsIndex(group[AsIndex(i)])] = total;
+      sent[AsIndex(group[AsIndex(i)])] =
           AllReduceSent(total.Elements(), ElementBytes(total), n, i);
     }
   });
@@ -109,14 +108,15 @@ PerDevice AllToAllOf(Machine& machine, const CollectiveCall& call) {
     for (int64_t j = 0; j < n; ++j) {
       std::vector<Buffer> slices;
       for (int member : group) {
-        const Buffer& from = in[At(member)];
+        const Buffer& from = in[AsIndex(member)];
         const int64_t length = from.shape[call.dim] / n;
         slices.push_back(SliceDim(from, call.dim, j * length, length));
       }
       std::vector<const Buffer*> parts;
       for (const Buffer& slice : slices) parts.push_back(&slice);
-      out[At(group[At(j)])] = ConcatDim(parts, call.concat_dim);
-      sent[At(group[At(j)])] = AllToAllSent(in[At(group[At(j)])].Bytes(), n);
+      out[AsIndex(group[AsIndex(j)])] = ConcatDim(parts, call.concat_dim);
+      sent[AsIndex(group[AsIndex(j)])] =
+          AllToAllSent(in[AsIndex(group[AsIndex(j)])].Bytes(), n);
     }
   });
   Record(machine, call, std::move(sent));
@@ -132,10 +132,10 @@ PerDevice PpermuteOf(Machine& machine, const CollectiveCall& call) {
   }
   ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
     for (const auto& [source, target] : call.edges) {
-      const int from = group[At(source)];
-      const int to = group[At(target)];
-      out[At(to)] = in[At(from)];
-      if (from != to) sent[At(from)] += in[At(from)].Bytes();
+      const int from = group[AsIndex(source)];
+      const int to = group[AsIndex(target)];
+      out[AsIndex(to)] = in[AsIndex(from)];
+      if (from != to) sent[AsIndex(from)] += in[AsIndex(from)].Bytes();
     }
   });
   Record(machine, call, std::move(sent));
@@ -148,12 +148,12 @@ PerDevice BroadcastOf(Machine& machine, const CollectiveCall& call) {
   const int64_t n = machine.mesh().Parts(call.axes);
   std::vector<int64_t> sent(in.size());
   ForGroups(machine, call.axes, [&](const std::vector<int>& group) {
-    const Buffer& from = in[At(group[At(call.root)])];
+    const Buffer& from = in[AsIndex(group[AsIndex(call.root)])];
     for (int64_t i = 0; i < n; ++i) {
-      out[At(group[At(i)])] = from;
+      out[AsIndex(group[AsIndex(i)])] = from;
       // The chain starts at the root and ends at the member before it.
       const bool last = (i + 1) % n == call.root;
-      sent[At(group[At(i)])] = last ? 0 : from.Bytes();
+      sent[AsIndex(group[AsIndex(i)])] = last ? 0 : from.Bytes();
     }
   });
   Record(machine, call, std::move(sent));

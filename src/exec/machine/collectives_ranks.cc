@@ -15,11 +15,10 @@
 #include "comm/collective.h"
 #include "exec/machine/agreement.h"
 #include "exec/machine/crossing.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Returns elements [begin, end) in row-major order as one dimension.
 Buffer Stretch(const Buffer& from, int64_t begin, int64_t end) {
@@ -44,7 +43,7 @@ class Across {
         mesh_(machine.mesh()),
         call_(call),
         in_(*call.in),
-        sample_(in_[At(mesh_.first_held())]),
+        sample_(in_[AsIndex(mesh_.first_held())]),
         n_(mesh_.Parts(call.axes)),
         groups_(mesh_.Groups(call.axes)),
         out_(in_.size()),
@@ -71,7 +70,7 @@ class Across {
         Broadcast();
         break;
     }
-    const Buffer& got = out_[At(mesh_.first_held())];
+    const Buffer& got = out_[AsIndex(mesh_.first_held())];
     ShapeElsewhere(mesh_, got.shape, got.dtype, out_);
     if (n_ > 1) {
       machine_.ledger().Record(call_.kind, call_.axes, n_, std::move(sent_),
@@ -89,7 +88,7 @@ class Across {
   void ForHeld(const std::function<void(const Group&, int64_t, int)>& body) {
     for (const Group& group : groups_) {
       for (int64_t i = 0; i < n_; ++i) {
-        const int device = group[At(i)];
+        const int device = group[AsIndex(i)];
         if (mesh_.Holds(device)) body(group, i, device);
       }
     }
@@ -108,16 +107,16 @@ class Across {
     ForHeld([&](const Group& group, int64_t i, int device) {
       for (int64_t j = 0; j < n_; ++j) {
         if (j == i) continue;
-        crossing.Send(device, group[At(j)], block(in[At(device)], j));
+        crossing.Send(device, group[AsIndex(j)], block(in[AsIndex(device)], j));
       }
     });
     Deliver(crossing);
     ForHeld([&](const Group& group, int64_t i, int device) {
       std::vector<Buffer> blocks;
       for (int64_t j = 0; j < n_; ++j) {
-        const int from = group[At(j)];
+        const int from = group[AsIndex(j)];
         blocks.push_back(mesh_.Holds(from)
-                             ? block(in[At(from)], i)
+                             ? block(in[AsIndex(from)], i)
                              : crossing.Take(from, device, shape(j, i)));
       }
       join(device, i, std::move(blocks));
@@ -158,8 +157,8 @@ class Across {
     Everyone(
         in_, [&](int64_t, int64_t) { return sample_.shape; }, Whole,
         [&](int device, int64_t, std::vector<Buffer> blocks) {
-          out_[At(device)] = Joined(blocks, call_.dim);
-          sent_[At(device)] = AllGatherSent(sample_.Bytes(), n_);
+          out_[AsIndex(device)] = Joined(blocks, call_.dim);
+          sent_[AsIndex(device)] = AllGatherSent(sample_.Bytes(), n_);
         });
   }
 
@@ -180,16 +179,16 @@ class Across {
 
   void ReduceScatter() {
     Slices([&](int device, int64_t i, std::vector<Buffer> blocks) {
-      out_[At(device)] = Reduced(std::move(blocks));
-      sent_[At(device)] =
+      out_[AsIndex(device)] = Reduced(std::move(blocks));
+      sent_[AsIndex(device)] =
           ReduceScatterSent(sample_.Elements(), ElementBytes(), n_, i);
     });
   }
 
   void AllToAll() {
     Slices([&](int device, int64_t, std::vector<Buffer> blocks) {
-      out_[At(device)] = Joined(blocks, call_.concat_dim);
-      sent_[At(device)] = AllToAllSent(sample_.Bytes(), n_);
+      out_[AsIndex(device)] = Joined(blocks, call_.concat_dim);
+      sent_[AsIndex(device)] = AllToAllSent(sample_.Bytes(), n_);
     });
   }
 
@@ -204,9 +203,9 @@ class Across {
         AddChunks(),
         [&](int64_t from, int64_t) { return Shape{ChunkLength(from)}; }, Whole,
         [&](int device, int64_t i, std::vector<Buffer> chunks) {
-          out_[At(device)] = Joined(chunks, 0);
-          out_[At(device)].shape = sample_.shape;
-          sent_[At(device)] =
+          out_[AsIndex(device)] = Joined(chunks, 0);
+          out_[AsIndex(device)].shape = sample_.shape;
+          sent_[AsIndex(device)] =
               AllReduceSent(sample_.Elements(), ElementBytes(), n_, i);
         });
   }
@@ -220,7 +219,7 @@ class Across {
           return Stretch(own, ChunkBegin(to), ChunkBegin(to + 1));
         },
         [&](int device, int64_t, std::vector<Buffer> parts) {
-          chunks[At(device)] = Reduced(std::move(parts));
+          chunks[AsIndex(device)] = Reduced(std::move(parts));
         });
     return chunks;
   }
@@ -229,23 +228,23 @@ class Across {
     Crossing crossing(mesh_);
     for (const Group& group : groups_) {
       for (const auto& [source, target] : call_.edges) {
-        const int from = group[At(source)], to = group[At(target)];
+        const int from = group[AsIndex(source)], to = group[AsIndex(target)];
         if (from == to || !mesh_.Holds(from)) continue;
-        crossing.Send(from, to, in_[At(from)]);
-        sent_[At(from)] += sample_.Bytes();
+        crossing.Send(from, to, in_[AsIndex(from)]);
+        sent_[AsIndex(from)] += sample_.Bytes();
       }
     }
     Deliver(crossing);
     for (int d = mesh_.first_held(); d < mesh_.end_held(); ++d) {
-      out_[At(d)] = Buffer::Zeros(sample_.shape, sample_.dtype);
+      out_[AsIndex(d)] = Buffer::Zeros(sample_.shape, sample_.dtype);
     }
     for (const Group& group : groups_) {
       for (const auto& [source, target] : call_.edges) {
-        const int from = group[At(source)], to = group[At(target)];
+        const int from = group[AsIndex(source)], to = group[AsIndex(target)];
         if (!mesh_.Holds(to)) continue;
-        out_[At(to)] = mesh_.Holds(from)
-                           ? in_[At(from)]
-                           : crossing.Take(from, to, sample_.shape);
+        out_[AsIndex(to)] = mesh_.Holds(from)
+                                ? in_[AsIndex(from)]
+                                : crossing.Take(from, to, sample_.shape);
       }
     }
   }
@@ -253,20 +252,20 @@ class Across {
   void Broadcast() {
     Crossing crossing(mesh_);
     for (const Group& group : groups_) {
-      const int from = group[At(call_.root)];
+      const int from = group[AsIndex(call_.root)];
       if (!mesh_.Holds(from)) continue;
       for (const int to : group) {
-        if (to != from) crossing.Send(from, to, in_[At(from)]);
+        if (to != from) crossing.Send(from, to, in_[AsIndex(from)]);
       }
     }
     Deliver(crossing);
     ForHeld([&](const Group& group, int64_t i, int device) {
-      const int from = group[At(call_.root)];
-      out_[At(device)] = mesh_.Holds(from)
-                             ? in_[At(from)]
-                             : crossing.Take(from, device, sample_.shape);
+      const int from = group[AsIndex(call_.root)];
+      out_[AsIndex(device)] = mesh_.Holds(from)
+                                  ? in_[AsIndex(from)]
+                                  : crossing.Take(from, device, sample_.shape);
       // The ledger's chain ends at the member before the root.
-      sent_[At(device)] = (i + 1) % n_ == call_.root ? 0 : sample_.Bytes();
+      sent_[AsIndex(device)] = (i + 1) % n_ == call_.root ? 0 : sample_.Bytes();
     });
   }
 

@@ -12,11 +12,10 @@
 
 #include "exec/machine/packet.h"
 #include "floats/convert.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 struct Line {
   int32_t from = 0, to = 0;
@@ -114,7 +113,7 @@ bool TakeParcels(std::span<const std::byte> bytes, std::vector<Parcel>& out) {
   while (!bytes.empty()) {
     Line line;
     if (!TakeAll(bytes, std::span(&line, 1))) return false;
-    const size_t size = At(line.elements) * At(line.width);
+    const size_t size = AsIndex(line.elements) * AsIndex(line.width);
     if (bytes.size() < size) return false;
     Parcel parcel;
     parcel.from = line.from;
@@ -130,19 +129,19 @@ bool TakeParcels(std::span<const std::byte> bytes, std::vector<Parcel>& out) {
 
 Crossing::Crossing(const SimMesh& mesh)
     : mesh_(mesh),
-      out_(At(mesh.transport()->ranks())),
-      sent_(At(mesh.devices()), 0) {}
+      out_(AsIndex(mesh.transport()->ranks())),
+      sent_(AsIndex(mesh.devices()), 0) {}
 
 void Crossing::Send(int from, int to, const Buffer& block) {
   if (mesh_.Holds(to)) {
-    sent_[At(from)] += block.Bytes();
+    sent_[AsIndex(from)] += block.Bytes();
     return;
   }
-  Packet& out = out_[At(mesh_.RankOf(to))];
+  Packet& out = out_[AsIndex(mesh_.RankOf(to))];
   const size_t before = out.size();
   PutParcel(from, to, block, out);
   const auto bytes = static_cast<int64_t>(out.size() - before - sizeof(Line));
-  sent_[At(from)] += bytes;
+  sent_[AsIndex(from)] += bytes;
   crossed_ += bytes;
 }
 

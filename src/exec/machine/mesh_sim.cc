@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "model/mesh_layout.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
@@ -18,7 +19,7 @@ SimMesh::SimMesh(Mesh mesh, Transport* transport)
   mesh_.devices = 1;
   for (const MeshAxis& axis : mesh_.axes) mesh_.devices *= axis.size;
   devices_ = static_cast<int>(mesh_.devices);
-  coordinates_.reserve(static_cast<size_t>(devices_));
+  coordinates_.reserve(AsIndex(devices_));
   for (int device = 0; device < devices_; ++device) {
     coordinates_.push_back(CoordinatesOf(mesh_, device));
   }
@@ -51,11 +52,11 @@ int64_t SimMesh::Parts(const AxisGroup& axes) const {
 
 int64_t SimMesh::Coordinate(int device, std::string_view axis) const {
   const auto at = mesh_.Find(axis);
-  return at ? coordinates_[static_cast<size_t>(device)][*at] : 0;
+  return at ? coordinates_[AsIndex(device)][*at] : 0;
 }
 
 int64_t SimMesh::Index(int device, const AxisGroup& axes) const {
-  return IndexAlong(mesh_, coordinates_[static_cast<size_t>(device)], axes);
+  return IndexAlong(mesh_, coordinates_[AsIndex(device)], axes);
 }
 
 std::vector<std::vector<int>> SimMesh::Groups(const AxisGroup& axes) const {
@@ -64,13 +65,13 @@ std::vector<std::vector<int>> SimMesh::Groups(const AxisGroup& axes) const {
   std::map<int64_t, size_t> of_key;
   std::vector<std::vector<int>> out;
   for (int device = 0; device < devices_; ++device) {
-    std::vector<int64_t> first = coordinates_[static_cast<size_t>(device)];
+    std::vector<int64_t> first = coordinates_[AsIndex(device)];
     for (const std::string& axis : axes) {
       if (const auto listed = mesh_.Find(axis)) first[*listed] = 0;
     }
     auto [at, fresh] = of_key.emplace(PositionOf(mesh_, first), out.size());
-    if (fresh) out.emplace_back(static_cast<size_t>(Parts(axes)), 0);
-    out[at->second][static_cast<size_t>(Index(device, axes))] = device;
+    if (fresh) out.emplace_back(AsIndex(Parts(axes)), 0);
+    out[at->second][AsIndex(Index(device, axes))] = device;
   }
   return out;
 }

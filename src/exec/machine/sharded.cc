@@ -19,12 +19,11 @@
 #include "comm/reshard.h"
 #include "exec/machine/agreement.h"
 #include "exec/machine/crossing.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 AxisGroup NamedAxes(const Spec& spec) {
   AxisGroup out;
@@ -175,9 +174,9 @@ std::optional<Complaint> CheckReplicas(const SimMesh& mesh,
   }
   for (const auto& [start, devices] :
        Holders(mesh, tensor.shape, tensor.spec)) {
-    const Buffer& first = tensor.local[At(devices[0])];
+    const Buffer& first = tensor.local[AsIndex(devices[0])];
     for (int device : devices) {
-      const Buffer& other = tensor.local[At(device)];
+      const Buffer& other = tensor.local[AsIndex(device)];
       if (other.shape != extent) {
         return OtherShape(device, other.shape, extent);
       }
@@ -208,7 +207,7 @@ std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
   size_t i = 0;
   for (const auto& [start, devices] : holders) {
     const Buffer& part =
-        shared.empty() ? tensor.local[At(devices[0])] : shared[i++];
+        shared.empty() ? tensor.local[AsIndex(devices[0])] : shared[i++];
     CopyBlock(part, Shape(extent.size(), 0), out, start, extent);
   }
   return out;
@@ -285,9 +284,9 @@ void PutPieces(Machine& machine, const ShardedTensor& tensor,
   if (crossing) {
     for (const Piece& piece : pieces) {
       if (piece.holder == piece.device || !mesh.Holds(piece.holder)) continue;
-      crossing->Send(
-          piece.holder, piece.device,
-          SliceBlock(tensor.local[At(piece.holder)], piece.from, piece.size));
+      crossing->Send(piece.holder, piece.device,
+                     SliceBlock(tensor.local[AsIndex(piece.holder)], piece.from,
+                                piece.size));
     }
     if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
           return mesh.RankOf(piece.holder) != mesh.RankOf(piece.device);
@@ -306,10 +305,10 @@ void PutPieces(Machine& machine, const ShardedTensor& tensor,
   }
   for (const Piece& piece : pieces) {
     if (!mesh.Holds(piece.device)) continue;
-    Buffer& local = out.local[At(piece.device)];
+    Buffer& local = out.local[AsIndex(piece.device)];
     if (mesh.Holds(piece.holder)) {
-      CopyBlock(tensor.local[At(piece.holder)], piece.from, local, piece.to,
-                piece.size);
+      CopyBlock(tensor.local[AsIndex(piece.holder)], piece.from, local,
+                piece.to, piece.size);
       continue;
     }
     const Buffer block = crossing->Take(piece.holder, piece.device, piece.size);
@@ -327,16 +326,17 @@ ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
   out.dtype = tensor.dtype;
   out.spec = PadSpec(spec, tensor.shape.size());
   const Shape extent = LocalShape(mesh, out.shape, out.spec);
-  if (tensor.local[At(mesh.first_held())].IsHollow()) {
-    out.local.assign(At(mesh.devices()), Buffer::Hollow(extent, out.dtype));
+  if (tensor.local[AsIndex(mesh.first_held())].IsHollow()) {
+    out.local.assign(AsIndex(mesh.devices()),
+                     Buffer::Hollow(extent, out.dtype));
     return out;
   }
   const std::vector<Piece> pieces = PiecesOf(mesh, tensor, out);
   const int64_t bits = DtypeBits(tensor.dtype);
-  std::vector<int64_t> sent_bits(At(mesh.devices()), 0);
+  std::vector<int64_t> sent_bits(AsIndex(mesh.devices()), 0);
   for (const Piece& piece : pieces) {
     if (piece.holder == piece.device) continue;
-    sent_bits[At(piece.holder)] += ElementsOf(piece.size) * bits;
+    sent_bits[AsIndex(piece.holder)] += ElementsOf(piece.size) * bits;
   }
   auto move = ClassifyMove(mesh.mesh(), tensor.spec, out.spec);
   PutPieces(machine, tensor, pieces, move ? &move->kind : nullptr, out);
@@ -344,7 +344,7 @@ ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
                           [](int64_t sent) { return sent > 0; })) {
     for (int64_t& sent : sent_bits) sent = (sent + 7) / 8;
     for (int d = 0; d < mesh.devices(); ++d) {
-      if (!mesh.Holds(d)) sent_bits[At(d)] = 0;
+      if (!mesh.Holds(d)) sent_bits[AsIndex(d)] = 0;
     }
     const int64_t n = mesh.Parts(move->axes);
     machine.ledger().Record(move->kind, std::move(move->axes), n,
@@ -388,10 +388,10 @@ std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
   for (const AxisGroup& group : tensor.spec) parts *= mesh.Parts(group);
   const int64_t replicas = mesh.devices() / parts;
   // How often each element occurs over all devices.
-  std::vector<int64_t> seen(At(count), 0);
+  std::vector<int64_t> seen(AsIndex(count), 0);
   Complaint why;
   for (int device = mesh.first_held(); device < mesh.end_held(); ++device) {
-    const Buffer& local = tensor.local[At(device)];
+    const Buffer& local = tensor.local[AsIndex(device)];
     const Shape start = LocalStart(mesh, tensor.shape, tensor.spec, device);
     const int64_t elements = local.Elements();
     // Offsets ascend by one along the last dimension.
@@ -401,8 +401,8 @@ std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
       for (size_t d = 0; d < first.size(); ++d) first[d] += start[d];
       const int64_t offset = OffsetOf(tensor.shape, first);
       for (int64_t j = 0; j < run; ++j) {
-        const int64_t id = local.whole[At(i + j)];
-        if (id >= 0 && id < count) ++seen[At(id)];
+        const int64_t id = local.whole[AsIndex(i + j)];
+        if (id >= 0 && id < count) ++seen[AsIndex(id)];
         if (id == offset + j || !why.message.empty()) continue;
         first.back() += j;
         why = Misplaced(mesh, tensor, device, id, first);
@@ -416,10 +416,10 @@ std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
     why = first ? *first : Complaint{};
   }
   for (int64_t id = 0; id < count; ++id) {
-    if (seen[At(id)] == replicas) continue;
+    if (seen[AsIndex(id)] == replicas) continue;
     why.position = PositionOf(tensor.shape, id);
     why.message = "element " + ShapeText(why.position) + " is held " +
-                  Counted(seen[At(id)], "time") + " where " +
+                  Counted(seen[AsIndex(id)], "time") + " where " +
                   Counted(replicas, "replica") + " should hold it once" +
                   (why.message.empty() ? "" : "; " + why.message);
     break;

@@ -17,14 +17,13 @@
 
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
 extern const Operation kBlockSparse;
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // The least and greatest position of a block's tokens at or above `least`; the
 // greatest is below the least if there are none.
@@ -38,7 +37,7 @@ Between PositionsOf(const Buffer& positions, int64_t row, int64_t block,
   const int64_t length = positions.shape[1];
   for (int64_t i = block * size; i < std::min((block + 1) * size, length);
        ++i) {
-    const int64_t at = positions.whole[At(row * length + i)];
+    const int64_t at = positions.whole[AsIndex(row * length + i)];
     if (at < least) continue;
     out.first = std::min(out.first, at);
     out.last = std::max(out.last, at);
@@ -79,7 +78,7 @@ Buffer BlockTable(const AttentionProblem& problem,
         const bool global = settings.block_mask == BlockMask::kGlobal &&
                             j < settings.global_blocks;
         const bool windowed = settings.block_mask != BlockMask::kCausal;
-        out.whole[At((b * nq + i) * nk + j)] =
+        out.whole[AsIndex((b * nq + i) * nk + j)] =
             global || Meet(queries,
                            // Slots before position 0 are empty.
                            PositionsOf(staged.key_positions, b, j, bk, 0),
@@ -111,8 +110,8 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   ShardedTensor out = EmptyOutput(machine, *staged);
   const int64_t bq = settings.blocksize_q, bk = settings.blocksize_k;
   machine.Local([&](int device) {
-    const LocalSlice& slice = slices.at[At(device)];
-    const Buffer& blocks = tables.local[At(device)];
+    const LocalSlice& slice = slices.at[AsIndex(device)];
+    const Buffer& blocks = tables.local[AsIndex(device)];
     const int64_t nk = blocks.shape[3];
     SoftmaxState state = EmptyState(slice);
     for (int64_t b = 0; b < slice.batch(); ++b) {
@@ -123,7 +122,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
             const int64_t entry = OffsetOf(
                 blocks.shape, {blocks.shape[0] == 1 ? 0 : b,
                                blocks.shape[1] == 1 ? 0 : h, t / bq, j});
-            if (blocks.whole[At(entry)] == 0) continue;
+            if (blocks.whole[AsIndex(entry)] == 0) continue;
             AttendTile(
                 slice,
                 {b, h, t, t_end, j * bk, std::min((j + 1) * bk, slice.keys())},
@@ -132,7 +131,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
         }
       }
     }
-    out.local[At(device)] =
+    out.local[AsIndex(device)] =
         FinishRows(machine, *staged, device, slice, state, out.dtype);
   });
   outcome.output = FinishOutput(machine, *staged, std::move(out));

@@ -17,14 +17,13 @@
 #include "exec/attention/narrow.h"
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
 extern const Operation kFlashAttention;
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
                      const AttentionSpecs& specs,
@@ -41,16 +40,16 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   PerDevice scores;
   if (bits > 0) scores = QuantisedScores(machine, slices, {}, bits);
   machine.Local([&](int device) {
-    const LocalSlice& slice = slices.at[At(device)];
+    const LocalSlice& slice = slices.at[AsIndex(device)];
     SoftmaxState state = EmptyState(slice);
     if (bits > 0) {
-      FinishScores(slice, scores[At(device)]);
-      AttendNarrow(slice, scores[At(device)], {bits, Dtype::kF32, block},
+      FinishScores(slice, scores[AsIndex(device)]);
+      AttendNarrow(slice, scores[AsIndex(device)], {bits, Dtype::kF32, block},
                    nullptr, state);
     } else {
       AttendKeys(slice, 0, slice.keys(), block, state);
     }
-    out.local[At(device)] =
+    out.local[AsIndex(device)] =
         FinishRows(machine, *staged, device, slice, state, out.dtype);
   });
   outcome.output = FinishOutput(machine, *staged, std::move(out));

@@ -27,6 +27,7 @@
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
 #include "floats/convert.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
@@ -35,8 +36,6 @@ extern const Operation kFlashDecoding;
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 float Weight(float part, float whole) {
   return part == kMinusInfinity ? 0 : std::exp(part - whole);
@@ -57,22 +56,23 @@ class FlashDecoding {
   void Partials() {
     const AxisGroup& dim = staged_.query.spec[3];
     const bool split = machine_.mesh().Parts(dim) > 1;
-    PerDevice scores(At(machine_.devices()));
+    PerDevice scores(AsIndex(machine_.devices()));
     if (split) {
-      machine_.Local(
-          [&](int d) { scores[At(d)] = DotScores(slices_.at[At(d)]); });
+      machine_.Local([&](int d) {
+        scores[AsIndex(d)] = DotScores(slices_.at[AsIndex(d)]);
+      });
       scores = AllReduce(machine_, dim, scores, Reduce::kSum, "logits");
     }
-    states_.resize(At(machine_.devices()));
+    states_.resize(AsIndex(machine_.devices()));
     machine_.Local([&](int d) {
-      const LocalSlice& slice = slices_.at[At(d)];
-      states_[At(d)] = EmptyState(slice);
+      const LocalSlice& slice = slices_.at[AsIndex(d)];
+      states_[AsIndex(d)] = EmptyState(slice);
       if (split) {
-        FinishScores(slice, scores[At(d)]);
-        AttendScores(slice, scores[At(d)], states_[At(d)]);
+        FinishScores(slice, scores[AsIndex(d)]);
+        AttendScores(slice, scores[AsIndex(d)], states_[AsIndex(d)]);
       } else {
         AttendKeys(slice, 0, slice.keys(), settings_.blocksize_k,
-                   states_[At(d)]);
+                   states_[AsIndex(d)]);
       }
     });
   }
@@ -83,22 +83,26 @@ class FlashDecoding {
     for (const SoftmaxState& state : states_) max.push_back(state.max);
     max = AllReduce(machine_, lengths_, max, Reduce::kMax, "max");
     PerDevice packed(states_.size());
-    machine_.Local(
-        [&](int d) { packed[At(d)] = Packed(states_[At(d)], max[At(d)]); });
+    machine_.Local([&](int d) {
+      packed[AsIndex(d)] = Packed(states_[AsIndex(d)], max[AsIndex(d)]);
+    });
     packed =
         AllReduce(machine_, lengths_, packed, Reduce::kSum, "sum and output");
-    machine_.Local(
-        [&](int d) { Unpack(packed[At(d)], max[At(d)], states_[At(d)]); });
+    machine_.Local([&](int d) {
+      Unpack(packed[AsIndex(d)], max[AsIndex(d)], states_[AsIndex(d)]);
+    });
   }
 
   void MergeByAllGather() {
     if (lengths_.empty()) return;
     PerDevice parts(states_.size());
-    machine_.Local([&](int d) { parts[At(d)] = Normalised(states_[At(d)]); });
+    machine_.Local(
+        [&](int d) { parts[AsIndex(d)] = Normalised(states_[AsIndex(d)]); });
     parts = AllGather(machine_, lengths_, parts, 0, "output and lse");
     const int64_t n = machine_.mesh().Parts(lengths_);
-    machine_.Local(
-        [&](int d) { JoinNormalised(parts[At(d)], n, states_[At(d)]); });
+    machine_.Local([&](int d) {
+      JoinNormalised(parts[AsIndex(d)], n, states_[AsIndex(d)]);
+    });
   }
 
   // Merges partial results of all heads; afterwards each device has the output
@@ -106,28 +110,28 @@ class FlashDecoding {
   PerDevice MergeContextParallel() {
     PerDevice lse(states_.size());
     machine_.Local([&](int d) {
-      Buffer& own = lse[At(d)];
-      own = LogSumExp(states_[At(d)]);
+      Buffer& own = lse[AsIndex(d)];
+      own = LogSumExp(states_[AsIndex(d)]);
       own.shape.insert(own.shape.begin(), 1);
     });
     lse = AllGather(machine_, lengths_, lse, 0, "lse");
     const int64_t n = machine_.mesh().Parts(lengths_);
     PerDevice parts(states_.size());
     machine_.Local([&](int d) {
-      const SoftmaxState& state = states_[At(d)];
+      const SoftmaxState& state = states_[AsIndex(d)];
       Buffer out = FinishState(state, Dtype::kF32);  // [B, T, H, Dv]
       const Shape& s = state.out.shape;
       for (int64_t b = 0; b < s[0]; ++b) {
         for (int64_t h = 0; h < s[1]; ++h) {
           for (int64_t t = 0; t < s[2]; ++t) {
             const int64_t row = (b * s[1] + h) * s[2] + t;
-            const float share = Share(d, lse[At(d)], n, row, b, h);
+            const float share = Share(d, lse[AsIndex(d)], n, row, b, h);
             float* to = out.real.data() + ((b * s[2] + t) * s[1] + h) * s[3];
             for (int64_t i = 0; i < s[3]; ++i) to[i] *= share;
           }
         }
       }
-      parts[At(d)] = std::move(out);
+      parts[AsIndex(d)] = std::move(out);
     });
     parts = ReduceScatter(machine_, lengths_, parts, 2, "output");
     for (Buffer& part : parts) {
@@ -138,17 +142,17 @@ class FlashDecoding {
   }
 
   PerDevice Outputs() {
-    PerDevice out(At(machine_.devices()));
+    PerDevice out(AsIndex(machine_.devices()));
     machine_.Local([&](int d) {
-      out[At(d)] = FinishRows(machine_, staged_, d, slices_.at[At(d)],
-                              states_[At(d)], staged_.dtype);
+      out[AsIndex(d)] = FinishRows(machine_, staged_, d, slices_.at[AsIndex(d)],
+                                   states_[AsIndex(d)], staged_.dtype);
     });
     return out;
   }
 
  private:
   Buffer Sinks(int d) const {
-    return LocalSinks(machine_, staged_, d, slices_.at[At(d)]);
+    return LocalSinks(machine_, staged_, d, slices_.at[AsIndex(d)]);
   }
 
   // Returns [rows, D+1]: out and sum, rescaled to the common maximum.
@@ -156,11 +160,12 @@ class FlashDecoding {
     const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
     Buffer out = Buffer::Zeros({rows, dim + 1}, Dtype::kF32);
     for (int64_t i = 0; i < rows; ++i) {
-      const float weight = Weight(state.max.real[At(i)], max.real[At(i)]);
+      const float weight =
+          Weight(state.max.real[AsIndex(i)], max.real[AsIndex(i)]);
       float* to = out.real.data() + i * (dim + 1);
       const float* from = state.out.real.data() + i * dim;
       for (int64_t d = 0; d < dim; ++d) to[d] = weight * from[d];
-      to[dim] = weight * state.sum.real[At(i)];
+      to[dim] = weight * state.sum.real[AsIndex(i)];
     }
     return out;
   }
@@ -172,7 +177,7 @@ class FlashDecoding {
     for (int64_t i = 0; i < rows; ++i) {
       const float* from = packed.real.data() + i * (dim + 1);
       std::copy(from, from + dim, state.out.real.data() + i * dim);
-      state.sum.real[At(i)] = from[dim];
+      state.sum.real[AsIndex(i)] = from[dim];
     }
   }
 
@@ -183,11 +188,11 @@ class FlashDecoding {
     const Buffer lse = LogSumExp(state);
     for (int64_t i = 0; i < rows; ++i) {
       float* to = out.real.data() + i * (dim + 1);
-      const float sum = state.sum.real[At(i)];
+      const float sum = state.sum.real[AsIndex(i)];
       for (int64_t d = 0; d < dim; ++d) {
-        to[d] = sum == 0 ? 0 : state.out.real[At(i * dim + d)] / sum;
+        to[d] = sum == 0 ? 0 : state.out.real[AsIndex(i * dim + d)] / sum;
       }
-      to[dim] = lse.real[At(i)];
+      to[dim] = lse.real[AsIndex(i)];
     }
     return out;
   }
@@ -209,8 +214,8 @@ class FlashDecoding {
         sum += weight;
         for (int64_t d = 0; d < dim; ++d) out[d] += weight * part(r)[d];
       }
-      state.max.real[At(i)] = top;
-      state.sum.real[At(i)] = sum;
+      state.max.real[AsIndex(i)] = top;
+      state.sum.real[AsIndex(i)] = sum;
     }
   }
 
@@ -220,23 +225,24 @@ class FlashDecoding {
     const int64_t rows = lse.Elements() / n;
     float top = kMinusInfinity;
     for (int64_t r = 0; r < n; ++r) {
-      top = std::max(top, lse.real[At(r * rows + row)]);
+      top = std::max(top, lse.real[AsIndex(r * rows + row)]);
     }
     const Buffer sinks = staged_.sinks ? Sinks(device) : Buffer();
-    const int64_t heads = slices_.at[At(device)].heads();
+    const int64_t heads = slices_.at[AsIndex(device)].heads();
     const int64_t count = staged_.sinks ? sinks.shape[0] : 0;
     for (int64_t a = 0; a < count; ++a) {
-      top = std::max(top, sinks.real[At(a * heads + head)]);
+      top = std::max(top, sinks.real[AsIndex(a * heads + head)]);
     }
     float sum = 0;
     for (int64_t r = 0; r < n; ++r) {
-      sum += Weight(lse.real[At(r * rows + row)], top);
+      sum += Weight(lse.real[AsIndex(r * rows + row)], top);
     }
     for (int64_t a = 0; a < count; ++a) {
-      sum += Weight(sinks.real[At(a * heads + head)], top);
+      sum += Weight(sinks.real[AsIndex(a * heads + head)], top);
     }
     const int64_t own = machine_.mesh().Index(device, lengths_);
-    return sum == 0 ? 0 : Weight(lse.real[At(own * rows + row)], top) / sum;
+    return sum == 0 ? 0
+                    : Weight(lse.real[AsIndex(own * rows + row)], top) / sum;
   }
 
   Machine& machine_;
@@ -319,7 +325,7 @@ OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
     outcome.unsupported = std::move(*local);
     return outcome;
   }
-  if (staged.query.local[At(mesh.first_held())].IsHollow()) return outcome;
+  if (staged.query.local[AsIndex(mesh.first_held())].IsHollow()) return outcome;
   MoveExtras(machine, staged);
   outcome.exact = lengths.empty() && mesh.Parts(staged.query.spec[3]) == 1;
   FlashDecoding run(machine, staged, settings);

@@ -26,6 +26,7 @@
 #include "exec/operations/operation.h"
 #include "exec/pages/latent_pages.h"
 #include "floats/convert.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
@@ -34,8 +35,6 @@ extern const Operation kLatent;
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -111,7 +110,7 @@ class LatentRun {
         rows_(DropTrivial(mesh_, staged.query.spec[0])),
         lengths_(DropTrivial(mesh_, staged.key.spec[1])),
         ranks_(DropTrivial(mesh_, staged.key.spec[3])),
-        parts_(At(machine.devices())) {}
+        parts_(AsIndex(machine.devices())) {}
 
   // Reshards the latent to its pages, and replicates the queries.
   std::optional<Complaint> Place() {
@@ -145,20 +144,21 @@ class LatentRun {
     See(machine_, staged_, slices_);
     if (!ranks_.empty()) {
       PerDevice scores(parts_.size());
-      machine_.Local(
-          [&](int d) { scores[At(d)] = DotScores(slices_.at[At(d)]); });
+      machine_.Local([&](int d) {
+        scores[AsIndex(d)] = DotScores(slices_.at[AsIndex(d)]);
+      });
       scores = AllReduce(machine_, ranks_, scores, Reduce::kSum, "logits");
       machine_.Local([&](int d) {
-        const LocalSlice& slice = slices_.at[At(d)];
-        SoftmaxState& state = parts_[At(d)].state;
+        const LocalSlice& slice = slices_.at[AsIndex(d)];
+        SoftmaxState& state = parts_[AsIndex(d)].state;
         state = EmptyState(slice);
-        FinishScores(slice, scores[At(d)]);
-        AttendScores(slice, scores[At(d)], state);
+        FinishScores(slice, scores[AsIndex(d)]);
+        AttendScores(slice, scores[AsIndex(d)], state);
       });
     } else {
       machine_.Local([&](int d) {
-        const LocalSlice& slice = slices_.at[At(d)];
-        SoftmaxState& state = parts_[At(d)].state;
+        const LocalSlice& slice = slices_.at[AsIndex(d)];
+        SoftmaxState& state = parts_[AsIndex(d)].state;
         state = EmptyState(slice);
         AttendKeys(slice, 0, slice.keys(), settings_.blocksize_k, state);
       });
@@ -169,11 +169,12 @@ class LatentRun {
   // Returns [B, T, H_loc, Dv] of every device, in F32.
   PerDevice Outputs() {
     PerDevice out(parts_.size());
-    machine_.Local([&](int d) { out[At(d)] = Expand(d); });
+    machine_.Local([&](int d) { out[AsIndex(d)] = Expand(d); });
     if (!ranks_.empty()) {
       out = AllReduce(machine_, ranks_, out, Reduce::kSum, "outputs");
     }
-    machine_.Local([&](int d) { out[At(d)] = InPlace(d, out[At(d)]); });
+    machine_.Local(
+        [&](int d) { out[AsIndex(d)] = InPlace(d, out[AsIndex(d)]); });
     if (rows_.empty()) return out;
     return AllReduce(machine_, rows_, out, Reduce::kSum, "outputs of requests");
   }
@@ -213,8 +214,8 @@ class LatentRun {
 
   // Reads the keys of this device's rows from their pages.
   void ReadPages(int device, Part& part) {
-    const Buffer& latent = latent_.local[At(device)];
-    const Buffer& rope = rope_.local[At(device)];
+    const Buffer& latent = latent_.local[AsIndex(device)];
+    const Buffer& rope = rope_.local[AsIndex(device)];
     const int64_t rows = latent.shape[0], keys = latent.shape[1];
     const int64_t rank = latent.shape[2], rope_dim = rope.shape[2];
     LatentPages pages(*table_, mesh_.Index(device, rows_), rank, rope_dim,
@@ -242,8 +243,8 @@ class LatentRun {
 
   // Computes q_lat next to q_pe, for the rows whose pages are on this device.
   void AbsorbQuery(int device, Part& part) const {
-    const Buffer& all = staged_.query.local[At(device)];
-    const Buffer& up = up_key_.local[At(device)];  // [H_loc, r_loc, nope]
+    const Buffer& all = staged_.query.local[AsIndex(device)];
+    const Buffer& up = up_key_.local[AsIndex(device)];  // [H_loc, r_loc, nope]
     const int64_t rows = LocalRows(), length = all.shape[1];
     const int64_t heads = all.shape[2], dim = all.shape[3];
     const int64_t rank = up.shape[1], nope = up.shape[2];
@@ -265,7 +266,7 @@ class LatentRun {
   }
 
   void Stack(int device) {
-    Part& part = parts_[At(device)];
+    Part& part = parts_[AsIndex(device)];
     ReadPages(device, part);
     AbsorbQuery(device, part);
     const Spec q{rows_, {}}, k{rows_, lengths_};
@@ -274,7 +275,7 @@ class LatentRun {
       return SliceBlock(whole, LocalStart(mesh_, whole.shape, full, device),
                         LocalShape(mesh_, whole.shape, full));
     };
-    LocalSlice& slice = slices_.at[At(device)];
+    LocalSlice& slice = slices_.at[AsIndex(device)];
     part.query_positions = own(staged_.query_positions, q);
     part.key_positions = own(staged_.key_positions, k);
     slice.query_positions = &part.query_positions;
@@ -292,10 +293,10 @@ class LatentRun {
     slice.query = &part.query;
     slice.key = &part.key;
     slice.value = &part.value;
-    slice.key_head.assign(At(part.query.shape[2]), 0);
+    slice.key_head.assign(AsIndex(part.query.shape[2]), 0);
     slice.scale =
         static_cast<float>(staged_.options.ScaleFor(staged_.query.shape[3]));
-    slice.options = &slices_.options[At(device)];
+    slice.options = &slices_.options[AsIndex(device)];
     slice.arithmetic = &machine_.Seam<Arithmetic>();
     slice.one_row = staged_.T() == 1;
   }
@@ -307,41 +308,43 @@ class LatentRun {
     top = AllReduce(machine_, lengths_, top, Reduce::kMax, "max");
     PerDevice packed(parts_.size());
     machine_.Local([&](int d) {
-      const SoftmaxState& state = parts_[At(d)].state;
+      const SoftmaxState& state = parts_[AsIndex(d)].state;
       const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
-      packed[At(d)] = Buffer::Zeros({rows, dim + 1}, Dtype::kF32);
+      packed[AsIndex(d)] = Buffer::Zeros({rows, dim + 1}, Dtype::kF32);
       for (int64_t i = 0; i < rows; ++i) {
-        const float own = state.max.real[At(i)];
+        const float own = state.max.real[AsIndex(i)];
         const float weight =
-            own == kMinusInfinity ? 0 : std::exp(own - top[At(d)].real[At(i)]);
-        float* to = packed[At(d)].real.data() + i * (dim + 1);
+            own == kMinusInfinity
+                ? 0
+                : std::exp(own - top[AsIndex(d)].real[AsIndex(i)]);
+        float* to = packed[AsIndex(d)].real.data() + i * (dim + 1);
         for (int64_t r = 0; r < dim; ++r) {
-          to[r] = weight * state.out.real[At(i * dim + r)];
+          to[r] = weight * state.out.real[AsIndex(i * dim + r)];
         }
-        to[dim] = weight * state.sum.real[At(i)];
+        to[dim] = weight * state.sum.real[AsIndex(i)];
       }
     });
     packed =
         AllReduce(machine_, lengths_, packed, Reduce::kSum, "sum and output");
     machine_.Local([&](int d) {
-      SoftmaxState& state = parts_[At(d)].state;
+      SoftmaxState& state = parts_[AsIndex(d)].state;
       const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
-      state.max = top[At(d)];
+      state.max = top[AsIndex(d)];
       for (int64_t i = 0; i < rows; ++i) {
-        const float* from = packed[At(d)].real.data() + i * (dim + 1);
+        const float* from = packed[AsIndex(d)].real.data() + i * (dim + 1);
         std::copy_n(from, dim, state.out.real.begin() + i * dim);
-        state.sum.real[At(i)] = from[dim];
+        state.sum.real[AsIndex(i)] = from[dim];
       }
     });
   }
 
   // Multiplies softmax(..) c with W_uv: [B_loc, T, H_loc, Dv].
   Buffer Expand(int device) {
-    Part& part = parts_[At(device)];
+    Part& part = parts_[AsIndex(device)];
     const Buffer mean =
-        FinishRows(machine_, staged_, device, slices_.at[At(device)],
+        FinishRows(machine_, staged_, device, slices_.at[AsIndex(device)],
                    part.state, Dtype::kF32);
-    const Buffer& up = up_value_.local[At(device)];  // [H_loc, r_loc, Dv]
+    const Buffer& up = up_value_.local[AsIndex(device)];  // [H_loc, r_loc, Dv]
     const int64_t heads = up.shape[0], rank = up.shape[1], dim = up.shape[2];
     Buffer out =
         Buffer::Zeros({mean.shape[0], mean.shape[1], heads, dim}, Dtype::kF32);
@@ -364,7 +367,8 @@ class LatentRun {
     Buffer out = Buffer::Zeros(shape, Dtype::kF32);
     const int64_t each = own.Elements() / own.shape[0];
     for (int64_t i = 0; i < own.Elements(); ++i) {
-      out.real[At(FirstRow(device) * each + i)] = own.real[At(i)] + 0.0f;
+      out.real[AsIndex(FirstRow(device) * each + i)] =
+          own.real[AsIndex(i)] + 0.0f;
     }
     return out;
   }

@@ -23,14 +23,13 @@
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
 #include "exec/operations/ring_order.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
 extern const Operation kRing;
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Key and value blocks in transit; `block[d]` is whose block device d has.
 struct Passing {
@@ -52,20 +51,21 @@ class Ring {
 
   ShardedTensor Run() {
     const int devices = machine_.devices();
-    std::vector<SoftmaxState> states(At(devices));
-    machine_.Local(
-        [&](int d) { states[At(d)] = EmptyState(slices_.at[At(d)]); });
+    std::vector<SoftmaxState> states(AsIndex(devices));
+    machine_.Local([&](int d) {
+      states[AsIndex(d)] = EmptyState(slices_.at[AsIndex(d)]);
+    });
     Passing passing = Start();
     const int64_t steps = machine_.Seam<RingSeam>().steps(n_);
     for (int64_t t = 0; t < steps; ++t) {
-      machine_.Local([&](int d) { Absorb(d, passing, states[At(d)]); });
+      machine_.Local([&](int d) { Absorb(d, passing, states[AsIndex(d)]); });
       if (t + 1 < n_) Shift(passing);
     }
     ShardedTensor out = EmptyOutput(machine_, staged_);
     machine_.Local([&](int d) {
-      const LocalSlice& slice = slices_.at[At(d)];
-      out.local[At(d)] =
-          FinishRows(machine_, staged_, d, slice, states[At(d)], out.dtype);
+      const LocalSlice& slice = slices_.at[AsIndex(d)];
+      out.local[AsIndex(d)] = FinishRows(machine_, staged_, d, slice,
+                                         states[AsIndex(d)], out.dtype);
     });
     return out;
   }
@@ -90,17 +90,17 @@ class Ring {
   // Attends with a device's queries and the block that passes, in place of the
   // device's own keys.
   void Absorb(int device, const Passing& passing, SoftmaxState& state) const {
-    LocalSlice slice = slices_.at[At(device)];
-    slice.key = &passing.key[At(device)];
-    slice.value = &passing.value[At(device)];
-    slice.key_positions = &passing.positions[At(device)];
+    LocalSlice slice = slices_.at[AsIndex(device)];
+    slice.key = &passing.key[AsIndex(device)];
+    slice.value = &passing.value[AsIndex(device)];
+    slice.key_positions = &passing.positions[AsIndex(device)];
     if (!passing.segments.empty()) {
-      slice.key_segments = &passing.segments[At(device)];
+      slice.key_segments = &passing.segments[AsIndex(device)];
     }
     // Inputs that are not sharded over the ring are read at the block's
     // columns.
     const int64_t own = machine_.mesh().Index(device, axes_);
-    const int64_t shift = (passing.block[At(device)] - own) * slice.keys();
+    const int64_t shift = (passing.block[AsIndex(device)] - own) * slice.keys();
     slice.bias.key += shift;
     slice.mask.key += shift;
     slice.additive_mask.key += shift;
@@ -138,8 +138,10 @@ class Ring {
     for (const auto& group : machine_.mesh().Groups(axes_)) {
       for (int64_t i = 0; i < n_; ++i) {
         const int64_t from = (i - 1 + n_) % n_;
-        passing.positions[At(group[At(i)])] = before[At(group[At(from)])];
-        passing.block[At(group[At(i)])] = block[At(group[At(from)])];
+        passing.positions[AsIndex(group[AsIndex(i)])] =
+            before[AsIndex(group[AsIndex(from)])];
+        passing.block[AsIndex(group[AsIndex(i)])] =
+            block[AsIndex(group[AsIndex(from)])];
       }
     }
   }

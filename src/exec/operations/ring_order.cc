@@ -11,11 +11,10 @@
 
 #include "exec/attention/staging.h"
 #include "exec/operations/all.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 size_t LengthDim(Layout layout) {
   return layout == Layout::kBhtd ? 2 : layout == Layout::kThd ? 0 : 1;
@@ -31,12 +30,12 @@ void PermuteExtra(std::optional<Buffer>& extra, size_t dim,
 }  // namespace
 
 std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n) {
-  std::vector<int64_t> out(At(length));
+  std::vector<int64_t> out(AsIndex(length));
   std::iota(out.begin(), out.end(), 0);
   if (order == SequenceOrder::kStriped) {
     for (int64_t i = 0; i < length; ++i) {
       const int64_t rank = i / (length / n);
-      out[At(i)] = i % (length / n) * n + rank;
+      out[AsIndex(i)] = i % (length / n) * n + rank;
     }
   } else if (order == SequenceOrder::kZigZag) {
     const int64_t chunk = length / (2 * n);
@@ -44,7 +43,7 @@ std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n) {
       const int64_t slot = i / chunk;  // of 2n; rank slot/2 holds two
       const int64_t rank = slot / 2;
       const int64_t from = slot % 2 == 0 ? rank : 2 * n - 1 - rank;
-      out[At(i)] = from * chunk + i % chunk;
+      out[AsIndex(i)] = from * chunk + i % chunk;
     }
   }
   return out;
@@ -131,7 +130,7 @@ OperationOutcome RunPermutedRing(Machine& machine,
   if (!whole) return outcome;  // replicas differ: the caller reports it
   std::vector<int64_t> inverse(query_order.size());
   for (size_t i = 0; i < query_order.size(); ++i) {
-    inverse[At(query_order[i])] = static_cast<int64_t>(i);
+    inverse[AsIndex(query_order[i])] = static_cast<int64_t>(i);
   }
   outcome.output =
       Scatter(mesh, PermuteDim(*whole, dim, inverse), outcome.output.spec);

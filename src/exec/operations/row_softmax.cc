@@ -12,11 +12,12 @@
 #include <optional>
 
 #include "exec/attention/narrow.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
 
-size_t At(int device) { return static_cast<size_t>(device); }
+size_t At(int device) { return AsIndex(device); }
 
 // Returns the logits of all devices, added over `dim_axes`.
 PerDevice Logits(Machine& machine, const Slices& slices,

@@ -24,14 +24,13 @@
 #include "exec/attention/staging.h"
 #include "exec/operations/operation.h"
 #include "exec/operations/ring_order.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
 extern const Operation kUlysses;
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // The axes of the lengths, those of the exchange and those of the ring.
 struct Lists {
@@ -142,7 +141,8 @@ void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
     Buffer wide = Buffer::Zeros(sinks.shape, local.dtype);
     for (int64_t i = 0; i < wide.Elements(); ++i) {
       const int64_t row = i / sinks.shape[1], column = i % sinks.shape[1];
-      wide.real[At(i)] = local.real[At(row * columns + column / times)];
+      wide.real[AsIndex(i)] =
+          local.real[AsIndex(row * columns + column / times)];
     }
     local = std::move(wide);
   }
@@ -154,12 +154,12 @@ std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
                              int64_t length) {
   const int64_t each = length / mesh.Parts(lists.all);
   const int64_t n = mesh.Parts(lists.exchange);
-  std::vector<int64_t> out(At(length));
+  std::vector<int64_t> out(AsIndex(length));
   for (int d = 0; d < mesh.devices(); ++d) {
     const int64_t slot =
         (mesh.Index(d, lists.ring) * n + mesh.Index(d, lists.exchange)) * each;
     const int64_t token = mesh.Index(d, lists.all) * each;
-    for (int64_t i = 0; i < each; ++i) out[At(slot + i)] = token + i;
+    for (int64_t i = 0; i < each; ++i) out[AsIndex(slot + i)] = token + i;
   }
   return out;
 }
@@ -201,10 +201,11 @@ ShardedTensor AttendWhole(Machine& machine, const Staged& staged,
   MakeSlices(machine, staged, GroupMap::kNaive, slices);
   ShardedTensor out = EmptyOutput(machine, staged);
   machine.Local([&](int d) {
-    const LocalSlice& slice = slices.at[At(d)];
+    const LocalSlice& slice = slices.at[AsIndex(d)];
     SoftmaxState state = EmptyState(slice);
     AttendKeys(slice, 0, slice.keys(), settings.blocksize_k, state);
-    out.local[At(d)] = FinishRows(machine, staged, d, slice, state, out.dtype);
+    out.local[AsIndex(d)] =
+        FinishRows(machine, staged, d, slice, state, out.dtype);
   });
   return out;
 }

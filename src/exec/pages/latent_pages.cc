@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "source/index.h"
+
 namespace shardc::exec {
 namespace {
 
@@ -31,13 +33,12 @@ LatentPages::LatentPages(const PageTable& table, int64_t shard, int64_t rank,
 }
 
 std::span<float> LatentPages::Latent(int64_t row, int64_t position) {
-  return {data_.real.data() + Offset(row, position),
-          static_cast<size_t>(rank_)};
+  return {data_.real.data() + Offset(row, position), AsIndex(rank_)};
 }
 
 std::span<float> LatentPages::Rope(int64_t row, int64_t position) {
   return {data_.real.data() + Offset(row, position) + Padded(rank_),
-          static_cast<size_t>(rope_)};
+          AsIndex(rope_)};
 }
 
 int64_t LatentPages::Offset(int64_t row, int64_t position) const {

@@ -13,11 +13,10 @@
 #include "exec/kernels/quantize.h"
 #include "exec/machine/agreement.h"
 #include "floats/half.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -76,17 +75,17 @@ size_t Offset(const PoolConfig& c, const Buffer& local, int64_t page,
   const int64_t row = page * c.page_size + offset;
   const Shape& s = local.shape;
   if (c.format == PageFormat::kSeparate) {
-    return At((row * s[2] + head) * s[3]);
+    return AsIndex((row * s[2] + head) * s[3]);
   }
   const int64_t combined = 2 * head + (values ? 1 : 0);
   if (c.format == PageFormat::kInterleaved) {
-    return At((row * s[2] + combined) * s[3]);
+    return AsIndex((row * s[2] + combined) * s[3]);
   }
   const int64_t words = s[2] * s[3];
   if (SharesRow(c)) {
-    return At((row * words + head) * s[4] + (values ? kHalfLanes : 0));
+    return AsIndex((row * words + head) * s[4] + (values ? kHalfLanes : 0));
   }
-  return At((row * words + combined) * s[4]);
+  return AsIndex((row * words + combined) * s[4]);
 }
 
 }  // namespace
@@ -143,15 +142,15 @@ void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
                 std::span<const float> value) {
   for (const bool values : {false, true}) {
     const bool other = values && pool.config.format == PageFormat::kSeparate;
-    Buffer& local = (other ? pool.second : pool.first).local[At(device)];
+    Buffer& local = (other ? pool.second : pool.first).local[AsIndex(device)];
     const std::span<const float> from = values ? value : key;
     const size_t at = Offset(pool.config, local, page, offset, head, values);
     if (pool.IsQuantized()) {
       Buffer& scale =
-          (values ? pool.value_scale : pool.key_scale).local[At(device)];
+          (values ? pool.value_scale : pool.key_scale).local[AsIndex(device)];
       const int64_t row = page * pool.config.page_size + offset;
       WriteRow(*pool.arithmetic, local, at,
-               scale.real[At(row * scale.shape[2] + head)], from);
+               scale.real[AsIndex(row * scale.shape[2] + head)], from);
       continue;
     }
     for (size_t d = 0; d < from.size(); ++d) {
@@ -163,7 +162,8 @@ void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
 void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
                int64_t head, bool values, std::span<float> out) {
   const bool other = values && pool.config.format == PageFormat::kSeparate;
-  const Buffer& local = (other ? pool.second : pool.first).local[At(device)];
+  const Buffer& local =
+      (other ? pool.second : pool.first).local[AsIndex(device)];
   const size_t at = Offset(pool.config, local, page, offset, head, values);
   if (!pool.IsQuantized()) {
     std::copy_n(local.real.begin() + static_cast<long>(at), out.size(),
@@ -171,10 +171,10 @@ void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
     return;
   }
   const Buffer& scales =
-      (values ? pool.value_scale : pool.key_scale).local[At(device)];
+      (values ? pool.value_scale : pool.key_scale).local[AsIndex(device)];
   const int64_t row = page * pool.config.page_size + offset;
-  const float scale =
-      pool.arithmetic->scale(scales.real, At(row * scales.shape[2] + head));
+  const float scale = pool.arithmetic->scale(
+      scales.real, AsIndex(row * scales.shape[2] + head));
   for (size_t d = 0; d < out.size(); ++d) {
     out[d] = DequantizeInt8(static_cast<int8_t>(local.whole[at + d]), scale);
   }
@@ -185,17 +185,17 @@ void WriteTokens(Machine& machine, PagePool& pool,
                  const ShardedTensor& value) {
   const SimMesh& mesh = machine.mesh();
   const int64_t each = pool.config.pages / mesh.Parts(pool.config.page_axes);
-  const size_t dim = At(pool.config.head_dim);
+  const size_t dim = AsIndex(pool.config.head_dim);
   machine.Local([&](int device) {
     const int64_t first = mesh.Index(device, pool.config.page_axes) * each;
-    const Buffer& k = key.local[At(device)];
-    const Buffer& v = value.local[At(device)];
+    const Buffer& k = key.local[AsIndex(device)];
+    const Buffer& v = value.local[AsIndex(device)];
     const int64_t heads = k.shape[1];
     for (size_t i = 0; i < slots.size(); ++i) {
       const int64_t page = slots[i].page - first;
       if (page < 0 || page >= each) continue;
       for (int64_t h = 0; h < heads; ++h) {
-        const size_t at = (i * At(heads) + At(h)) * dim;
+        const size_t at = (i * AsIndex(heads) + AsIndex(h)) * dim;
         WriteToken(pool, device, page, slots[i].offset, h,
                    {k.real.data() + at, dim}, {v.real.data() + at, dim});
       }
@@ -220,7 +220,7 @@ void RunCopies(Machine& machine, PagePool& pool,
       for (ShardedTensor* tensor :
            {&pool.first, &pool.second, &pool.key_scale, &pool.value_scale}) {
         if (tensor->local.empty()) continue;
-        Buffer& local = tensor->local[At(device)];
+        Buffer& local = tensor->local[AsIndex(device)];
         const int64_t size = local.Elements() / each;
         const auto copy_page = [&](auto& all) {
           if (all.empty()) return;

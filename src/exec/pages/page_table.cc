@@ -10,12 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -46,26 +45,26 @@ std::optional<PageTable> PageTable::Make(const PageConfig& config,
 
 PageTable::PageTable(const PageConfig& config)
     : config_(config),
-      pages_(At(config.rows)),
-      lengths_(At(config.rows), 0),
-      uses_(At(config.pages), 0),
-      free_(At(config.shards)) {
+      pages_(AsIndex(config.rows)),
+      lengths_(AsIndex(config.rows), 0),
+      uses_(AsIndex(config.pages), 0),
+      free_(AsIndex(config.shards)) {
   const int64_t each = config.pages / config.shards;
   for (int64_t shard = 0; shard < config.shards; ++shard) {
     for (int64_t i = each - 1; i >= (config.reserve_first ? 1 : 0); --i) {
-      free_[At(shard)].push_back(shard * each + i);
+      free_[AsIndex(shard)].push_back(shard * each + i);
     }
   }
 }
 
 int64_t PageTable::FreePages(int64_t shard) const {
-  return static_cast<int64_t>(free_[At(shard)].size());
+  return static_cast<int64_t>(free_[AsIndex(shard)].size());
 }
 
 int64_t PageTable::Take(int64_t shard) {
-  const int64_t page = free_[At(shard)].back();
-  free_[At(shard)].pop_back();
-  uses_[At(page)] = 1;
+  const int64_t page = free_[AsIndex(shard)].back();
+  free_[AsIndex(shard)].pop_back();
+  uses_[AsIndex(page)] = 1;
   return page;
 }
 
@@ -76,8 +75,8 @@ bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
                   Counted(config_.rows, "row");
     return false;
   }
-  std::vector<int64_t>& pages = pages_[At(row)];
-  int64_t& length = lengths_[At(row)];
+  std::vector<int64_t>& pages = pages_[AsIndex(row)];
+  int64_t& length = lengths_[AsIndex(row)];
   const int64_t shard = ShardOf(row);
   const int64_t needed = CeilDiv(length + count, config_.page_size);
   const auto held = static_cast<int64_t>(pages.size());
@@ -91,7 +90,8 @@ bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
   }
   // Only the last page can be half full, so only it can be written to later.
   const bool copy_last = count > 0 && length % config_.page_size != 0 &&
-                         uses_[At(pages.back())] > 1 && config_.copy_shared;
+                         uses_[AsIndex(pages.back())] > 1 &&
+                         config_.copy_shared;
   const int64_t more = needed - held + (copy_last ? 1 : 0);
   if (more > FreePages(shard)) {
     why.message = "row " + std::to_string(row) + " needs " +
@@ -104,7 +104,7 @@ bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
   if (copy_last) {
     const int64_t shared = pages.back();
     pages.back() = Take(shard);
-    --uses_[At(shared)];
+    --uses_[AsIndex(shared)];
     copies.push_back({shared, pages.back()});
   }
   while (static_cast<int64_t>(pages.size()) < needed) {
@@ -117,28 +117,29 @@ bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
 bool PageTable::Share(int64_t from, int64_t to, Complaint& why) {
   const bool known = from >= 0 && from < config_.rows && to >= 0 &&
                      to < config_.rows && from != to;
-  if (!known || lengths_[At(to)] != 0 || ShardOf(from) != ShardOf(to)) {
+  if (!known || lengths_[AsIndex(to)] != 0 || ShardOf(from) != ShardOf(to)) {
     why.message = "row " + std::to_string(to) + " cannot share the pages of " +
                   "row " + std::to_string(from);
     why.help = "only an empty row of the same shard can";
     return false;
   }
-  pages_[At(to)] = pages_[At(from)];
-  lengths_[At(to)] = lengths_[At(from)];
-  for (int64_t page : pages_[At(to)]) ++uses_[At(page)];
+  pages_[AsIndex(to)] = pages_[AsIndex(from)];
+  lengths_[AsIndex(to)] = lengths_[AsIndex(from)];
+  for (int64_t page : pages_[AsIndex(to)]) ++uses_[AsIndex(page)];
   return true;
 }
 
 void PageTable::Release(int64_t row) {
-  for (int64_t page : pages_[At(row)]) {
-    if (--uses_[At(page)] == 0) free_[At(ShardOf(row))].push_back(page);
+  for (int64_t page : pages_[AsIndex(row)]) {
+    if (--uses_[AsIndex(page)] == 0)
+      free_[AsIndex(ShardOf(row))].push_back(page);
   }
-  pages_[At(row)].clear();
-  lengths_[At(row)] = 0;
+  pages_[AsIndex(row)].clear();
+  lengths_[AsIndex(row)] = 0;
 }
 
 PageSlot PageTable::SlotOf(int64_t row, int64_t position) const {
-  return {pages_[At(row)][At(position / config_.page_size)],
+  return {pages_[AsIndex(row)][AsIndex(position / config_.page_size)],
           position % config_.page_size};
 }
 
@@ -147,11 +148,11 @@ Buffer PageTable::Table() const {
       Buffer::Zeros({config_.rows, config_.pages_per_row}, Dtype::kI32);
   const int64_t each = config_.pages / config_.shards;
   for (int64_t row = 0; row < config_.rows; ++row) {
-    const auto& pages = pages_[At(row)];
+    const auto& pages = pages_[AsIndex(row)];
     for (int64_t i = 0; i < config_.pages_per_row; ++i) {
       const bool held = i < static_cast<int64_t>(pages.size());
-      out.whole[At(row * config_.pages_per_row + i)] =
-          static_cast<int32_t>(held ? pages[At(i)] : ShardOf(row) * each);
+      out.whole[AsIndex(row * config_.pages_per_row + i)] =
+          static_cast<int32_t>(held ? pages[AsIndex(i)] : ShardOf(row) * each);
     }
   }
   return out;

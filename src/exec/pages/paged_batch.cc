@@ -7,12 +7,11 @@
 #include <string>
 
 #include "exec/pages/paged_program.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -60,7 +59,7 @@ std::optional<Complaint> CheckSizes(const RaggedBatch& batch,
 std::optional<Complaint> CheckRequest(const RaggedBatch& batch,
                                       const PoolConfig& pool, int64_t shards,
                                       int64_t r) {
-  const int64_t queries = batch.Queries(r), length = batch.lengths[At(r)];
+  const int64_t queries = batch.Queries(r), length = batch.lengths[AsIndex(r)];
   if (queries < 0 || length < queries) {
     return Said(Request(r) + " has " + Counted(queries, "query", "queries") +
                     " and " + Counted(length, "key"),
@@ -75,7 +74,7 @@ std::optional<Complaint> CheckRequest(const RaggedBatch& batch,
   const int64_t each = pool.pages / shards;
   const int64_t first = ShardOfRequest(batch, shards, r) * each;
   for (int64_t i = 0; i < active; ++i) {
-    const int64_t page = batch.table.whole[At(r * width + i)];
+    const int64_t page = batch.table.whole[AsIndex(r * width + i)];
     if (page >= first && page < first + each) continue;
     return Said(Request(r) + " names page " + std::to_string(page) +
                     ", its shard has " + std::to_string(first) + " to " +
@@ -96,7 +95,7 @@ std::optional<Complaint> CheckDistribution(const RaggedBatch& batch,
   }
   for (int64_t r = 0; r < batch.sequences; ++r) {
     const auto& [decode_end, prefill_end, total] =
-        batch.distribution[At(r / each)];
+        batch.distribution[AsIndex(r / each)];
     if (decode_end < 0 || decode_end > prefill_end || prefill_end > total ||
         total != each) {
       return Said("a distribution [" + std::to_string(decode_end) + ", " +
@@ -105,7 +104,7 @@ std::optional<Complaint> CheckDistribution(const RaggedBatch& batch,
                       Counted(each, "request"),
                   "it is [decode_end, prefill_end, total]");
     }
-    const int64_t queries = batch.Queries(r), keys = batch.lengths[At(r)];
+    const int64_t queries = batch.Queries(r), keys = batch.lengths[AsIndex(r)];
     const bool decodes = r % each < decode_end;
     if (decodes ? queries == 1 : r % each >= prefill_end || queries == keys) {
       continue;

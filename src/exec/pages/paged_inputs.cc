@@ -7,11 +7,10 @@
 #include <utility>
 
 #include "exec/pages/paged_program.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 Complaint Said(std::string message, std::string help, std::string axis = {}) {
   Complaint why;
@@ -26,7 +25,7 @@ std::vector<PagedRequest> RowsOf(const Staged& staged) {
   const int64_t rows = staged.query.shape[0];
   for (int64_t b = 0; b < rows; ++b) {
     int64_t keys = staged.S();
-    if (staged.key_lengths) keys = staged.key_lengths->whole[At(b)];
+    if (staged.key_lengths) keys = staged.key_lengths->whole[AsIndex(b)];
     out.push_back({b * staged.T(), staged.T(), b * staged.S(), keys});
   }
   return out;
@@ -114,7 +113,7 @@ bool CountsKeys(const Staged& staged, const PagedRequest& request) {
   const auto shift = [](const Buffer& positions, int64_t begin, int64_t count,
                         int64_t first, std::optional<int64_t>& common) {
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t by = positions.whole[At(begin + i)] - (first + i);
+      const int64_t by = positions.whole[AsIndex(begin + i)] - (first + i);
       if (common && *common != by) return false;
       common = by;
     }

@@ -19,11 +19,10 @@
 
 #include "exec/attention/staging.h"
 #include "floats/convert.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -85,13 +84,14 @@ class PagedRun {
         Write(r, request.keys - request.queries, request.keys);
       }
     }
-    PerDevice out(At(machine_.devices()));
+    PerDevice out(AsIndex(machine_.devices()));
     machine_.Local([&](int device) {
-      Buffer& own = out[At(device)];
-      own = Buffer::Zeros(staged_.query.local[At(device)].shape, Dtype::kF32);
+      Buffer& own = out[AsIndex(device)];
+      own = Buffer::Zeros(staged_.query.local[AsIndex(device)].shape,
+                          Dtype::kF32);
       const int64_t shard = mesh_.Index(device, staged_.key.spec[0]);
       for (int64_t r = 0; r < batch_.sequences; ++r) {
-        if (owners_[At(r)] == shard) AttendRequest(device, r, own);
+        if (owners_[AsIndex(r)] == shard) AttendRequest(device, r, own);
       }
     });
     const AxisGroup axes = DropTrivial(mesh_, staged_.key.spec[0]);
@@ -120,7 +120,8 @@ class PagedRun {
     table_->ShuffleFree(Random(0x9a6e5));
     std::vector<PageCopy> copies;
     for (int64_t r = 0; r < rows; ++r) {
-      if (!table_->Grow(r, requests_[At(r)].keys, copies, why)) return false;
+      if (!table_->Grow(r, requests_[AsIndex(r)].keys, copies, why))
+        return false;
     }
     return true;
   }
@@ -160,7 +161,7 @@ class PagedRun {
     for (int64_t shard = 0; shard < shards_; ++shard) {
       std::array<int64_t, 3> ends = {0, 0, each};
       for (int64_t i = 0; i < each; ++i) {
-        const int kind = KindOf(requests_[At(shard * each + i)]);
+        const int kind = KindOf(requests_[AsIndex(shard * each + i)]);
         ends[0] += kind == 0;
         ends[1] += kind <= 1;
       }
@@ -172,7 +173,7 @@ class PagedRun {
   int64_t QueriesOf(int64_t r) const {
     if (batch_.distribution.empty()) return batch_.Queries(r);
     const int64_t each = batch_.sequences / shards_;
-    const int64_t decode_end = batch_.distribution[At(r / each)][0];
+    const int64_t decode_end = batch_.distribution[AsIndex(r / each)][0];
     return r % each < decode_end ? 1 : batch_.Queries(r);
   }
 
@@ -181,13 +182,13 @@ class PagedRun {
   void Write(size_t r, int64_t begin, int64_t end) {
     const PagedRequest& request = requests_[r];
     const int64_t each = pool_->config.pages / shards_;
-    const size_t dim = At(staged_.key.shape[3]);
+    const size_t dim = AsIndex(staged_.key.shape[3]);
     machine_.Local([&](int device) {
       const int64_t shard = mesh_.Index(device, staged_.key.spec[0]);
       const auto row = static_cast<int64_t>(r);
       if (ShardOfRequest(batch_, shards_, row) != shard) return;
-      const Buffer& key = staged_.key.local[At(device)];
-      const Buffer& value = staged_.value.local[At(device)];
+      const Buffer& key = staged_.key.local[AsIndex(device)];
+      const Buffer& value = staged_.value.local[AsIndex(device)];
       const int64_t first =
           LocalStart(mesh_, staged_.key.shape, staged_.key.spec, device)[0] *
           staged_.S();
@@ -196,7 +197,9 @@ class PagedRun {
         const PageSlot slot = table_->SlotOf(row, p);
         for (int64_t h = 0; h < heads; ++h) {
           const size_t at =
-              (At(request.key_begin - first + p) * At(heads) + At(h)) * dim;
+              (AsIndex(request.key_begin - first + p) * AsIndex(heads) +
+               AsIndex(h)) *
+              dim;
           WriteToken(*pool_, device, slot.page - shard * each, slot.offset, h,
                      {key.real.data() + at, dim},
                      {value.real.data() + at, dim});
@@ -210,7 +213,7 @@ class PagedRun {
     const int64_t each = pool_->config.pages / shards_;
     const int64_t width = batch_.table.shape[1];
     const int64_t id =
-        batch_.table.whole[At(r * width + p / settings_.page_size)];
+        batch_.table.whole[AsIndex(r * width + p / settings_.page_size)];
     PageRead out{r, p, id, shard, each, values};
     if (seam_.read) seam_.read(out);
     return out;
@@ -219,8 +222,8 @@ class PagedRun {
   // Reads the request's keys or values, [1, keys, K_loc, D].
   Buffer Read(int device, int64_t r, bool values) const {
     const int64_t shard = mesh_.Index(device, staged_.key.spec[0]);
-    const int64_t keys = batch_.lengths[At(r)];
-    const int64_t heads = staged_.key.local[At(device)].shape[2];
+    const int64_t keys = batch_.lengths[AsIndex(r)];
+    const int64_t heads = staged_.key.local[AsIndex(device)].shape[2];
     const int64_t dim = staged_.key.shape[3];
     Buffer out =
         Buffer::Zeros({1, keys, heads, dim},
@@ -232,7 +235,7 @@ class PagedRun {
                                                0, from.each - 1);
       for (int64_t h = 0; h < heads; ++h) {
         ReadToken(*pool_, device, page, p % settings_.page_size, h, from.values,
-                  {out.real.data() + (p * heads + h) * dim, At(dim)});
+                  {out.real.data() + (p * heads + h) * dim, AsIndex(dim)});
       }
     }
     if (pool_->IsQuantized()) RoundAll(staged_.dtype, out.real);
@@ -243,16 +246,16 @@ class PagedRun {
   static Buffer Positions(int64_t first, int64_t count) {
     Buffer out = Buffer::Zeros({1, count}, Dtype::kI32);
     for (int64_t i = 0; i < count; ++i) {
-      out.whole[At(i)] = static_cast<int32_t>(first + i);
+      out.whole[AsIndex(i)] = static_cast<int32_t>(first + i);
     }
     return out;
   }
 
   void AttendRequest(int device, int64_t r, Buffer& out) const {
-    const Buffer& all = staged_.query.local[At(device)];
+    const Buffer& all = staged_.query.local[AsIndex(device)];
     const int64_t heads = all.shape[2], dim = all.shape[3];
-    const int64_t queries = QueriesOf(r), keys = batch_.lengths[At(r)];
-    const int64_t begin = requests_[At(r)].query_begin;
+    const int64_t queries = QueriesOf(r), keys = batch_.lengths[AsIndex(r)];
+    const int64_t begin = requests_[AsIndex(r)].query_begin;
     Buffer query = Buffer::Zeros({1, queries, heads, dim}, all.dtype);
     std::copy_n(all.real.begin() + begin * heads * dim, queries * heads * dim,
                 query.real.begin());
@@ -279,7 +282,8 @@ class PagedRun {
         FinishRows(machine_, staged_, device, slice, state, Dtype::kF32);
     for (int64_t i = 0; i < result.Elements(); ++i) {
       // + 0 makes every zero positive.
-      out.real[At(begin * heads * dim + i)] = result.real[At(i)] + 0.0f;
+      out.real[AsIndex(begin * heads * dim + i)] =
+          result.real[AsIndex(i)] + 0.0f;
     }
   }
 

@@ -14,6 +14,7 @@
 #include "exec/attention/staging.h"
 #include "exec/attention/traffic.h"
 #include "exec/pages/page_pool.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 
@@ -31,8 +32,7 @@ struct RaggedBatch {
   std::vector<std::array<int64_t, 3>> distribution;
 
   int64_t Queries(int64_t r) const {
-    return cumulative[static_cast<size_t>(r + 1)] -
-           cumulative[static_cast<size_t>(r)];
+    return cumulative[AsIndex(r + 1)] - cumulative[AsIndex(r)];
   }
 };
 

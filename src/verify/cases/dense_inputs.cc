@@ -9,6 +9,7 @@
 
 #include "dense/layouts.h"
 #include "dense/rounding.h"
+#include "source/index.h"
 #include "verify/cases/shapes.h"
 
 namespace shardc::verify {
@@ -44,7 +45,7 @@ void Round(Dtype dtype, Array& x) {
 
 // Rounds rows as int8 pages would, for attention in `dtype`.
 void StoreInPages(Dtype dtype, Array& x) {
-  const auto dim = static_cast<size_t>(x.shape.back());
+  const auto dim = AsIndex(x.shape.back());
   std::vector<float> row(dim);
   for (size_t at = 0; at < x.data.size(); at += dim) {
     for (size_t d = 0; d < dim; ++d) {

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 
+#include "source/index.h"
+
 namespace shardc::verify {
 namespace {
 
@@ -104,7 +106,7 @@ std::string_view FeatureName(Feature feature) {
 std::optional<Feature> ParseFeature(std::string_view name) {
   const auto at = std::find(kNames.begin(), kNames.end(), name);
   if (at == kNames.end()) return std::nullopt;
-  return kAll[static_cast<size_t>(at - kNames.begin())];
+  return kAll[AsIndex(at - kNames.begin())];
 }
 
 bool Takes(const exec::Operation& operation, Mode mode, Layout layout,

@@ -8,14 +8,13 @@
 
 #include "exec/machine/random.h"
 #include "floats/half.h"
+#include "source/index.h"
 #include "verify/cases/shapes.h"
 
 namespace shardc::verify {
 namespace {
 
 using exec::Buffer;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Returns normal numbers whose mean differs by row of the first dimension.
 Buffer Values(exec::Random random, const Shape& shape, Dtype dtype, double gain,
@@ -26,7 +25,7 @@ Buffer Values(exec::Random random, const Shape& shape, Dtype dtype, double gain,
     const auto at = static_cast<uint64_t>(i);
     const auto cell =
         static_cast<uint64_t>(i / each * shape.back() + i % shape.back());
-    out.real[At(i)] = RoundTo(
+    out.real[AsIndex(i)] = RoundTo(
         dtype, gain * random.Normal(at) +
                    offset * (2 * random.Split("mean").Uniform(cell) - 1));
   }

@@ -13,6 +13,7 @@
 #include "exec/machine/random.h"
 #include "floats/convert.h"
 #include "floats/half.h"
+#include "source/index.h"
 #include "source/thread_pool.h"
 #include "verify/cases/latent_data.h"
 #include "verify/cases/shapes.h"
@@ -22,8 +23,6 @@ namespace {
 
 using exec::Buffer;
 using exec::Random;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 bool Packed(const Case& test) { return test.layout == Layout::kThd; }
 
@@ -47,15 +46,15 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   const Random norms = mean.Split("norm");
   const int64_t length = shape[1], heads = shape[2], dim = shape[3];
   const auto fill = [&](int64_t b, int) {
-    std::vector<double> norm(At(heads)), means(At(heads * dim));
+    std::vector<double> norm(AsIndex(heads)), means(AsIndex(heads * dim));
     // What all positions of a row share.
     for (int64_t h = 0; h < heads; ++h) {
       const auto cell = static_cast<uint64_t>(h + heads * b);
-      norm[At(h)] = gain * (0.6 + 0.8 * norms.Uniform(cell));
+      norm[AsIndex(h)] = gain * (0.6 + 0.8 * norms.Uniform(cell));
     }
     for (int64_t c = 0; offset != 0 && c < heads * dim; ++c) {
       const auto cell = static_cast<uint64_t>(b * heads * dim + c);
-      means[At(c)] = offset * (2 * mean.Uniform(cell) - 1);
+      means[AsIndex(c)] = offset * (2 * mean.Uniform(cell) - 1);
     }
     int64_t i = b * length * heads * dim;
     std::array<double, 2> pair = noise.Normals(static_cast<uint64_t>(i / 2));
@@ -66,12 +65,12 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
       for (int64_t h = 0; h < heads; ++h) {
         for (int64_t d = 0; d < dim; ++d, ++i) {
           if (i % 2 == 0) pair = noise.Normals(static_cast<uint64_t>(i / 2));
-          double x = norm[At(h)] * pair[At(i % 2)];
+          double x = norm[AsIndex(h)] * pair[AsIndex(i % 2)];
           if (offset != 0) {
-            x += means[At(h * dim + d)] +
+            x += means[AsIndex(h * dim + d)] +
                  offset * 0.5 * (along - 0.5) * (d % 2 == 0 ? 1 : -1);
           }
-          out.real[At(i)] = RoundTo(dtype, x);
+          out.real[AsIndex(i)] = RoundTo(dtype, x);
         }
       }
     }
@@ -111,8 +110,8 @@ Buffer Whole(const Shape& shape, const std::vector<int64_t>& values) {
 void PackTokens(const Case& test, Random random,
                 exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
-  std::vector<int64_t> rows(At(n.batch), n.query_length);
-  std::vector<int64_t> keys(At(n.batch), n.key_length);
+  std::vector<int64_t> rows(AsIndex(n.batch), n.query_length);
+  std::vector<int64_t> keys(AsIndex(n.batch), n.key_length);
   if (test.features.ragged) {
     // Sequences of self-attention may have any length; query and key share it.
     const bool alike = n.query_length == n.key_length;
@@ -123,25 +122,27 @@ void PackTokens(const Case& test, Random random,
   for (int64_t b = 0; b < n.batch; ++b) {
     // In self-attention query and key tokens are the same.
     const int64_t q =
-        n.query_length == n.key_length ? keys[At(b)] : rows[At(b)];
+        n.query_length == n.key_length ? keys[AsIndex(b)] : rows[AsIndex(b)];
     q_ends.push_back(q_ends.back() + q);
-    k_ends.push_back(k_ends.back() + keys[At(b)]);
+    k_ends.push_back(k_ends.back() + keys[AsIndex(b)]);
   }
   const int64_t q_tokens = n.batch * n.query_length;
   const int64_t k_tokens = n.batch * n.key_length;
   // Queries are the last tokens of their sequence's keys.
-  std::vector<int64_t> q_ids(At(q_tokens), -1), q_at(At(q_tokens), -1);
-  std::vector<int64_t> k_ids(At(k_tokens), -1), k_at(At(k_tokens), -1);
+  std::vector<int64_t> q_ids(AsIndex(q_tokens), -1),
+      q_at(AsIndex(q_tokens), -1);
+  std::vector<int64_t> k_ids(AsIndex(k_tokens), -1),
+      k_at(AsIndex(k_tokens), -1);
   for (int64_t b = 0; b < n.batch; ++b) {
-    const int64_t q_begin = q_ends[At(b)], q_end = q_ends[At(b + 1)];
-    const int64_t k_begin = k_ends[At(b)], k_end = k_ends[At(b + 1)];
+    const int64_t q_begin = q_ends[AsIndex(b)], q_end = q_ends[AsIndex(b + 1)];
+    const int64_t k_begin = k_ends[AsIndex(b)], k_end = k_ends[AsIndex(b + 1)];
     for (int64_t i = q_begin; i < q_end; ++i) {
-      q_ids[At(i)] = b;
-      q_at[At(i)] = k_end - k_begin - (q_end - i);
+      q_ids[AsIndex(i)] = b;
+      q_at[AsIndex(i)] = k_end - k_begin - (q_end - i);
     }
     for (int64_t i = k_begin; i < k_end; ++i) {
-      k_ids[At(i)] = b;
-      k_at[At(i)] = i - k_begin;
+      k_ids[AsIndex(i)] = b;
+      k_at[AsIndex(i)] = i - k_begin;
     }
   }
   problem.query_segments = Whole({1, q_tokens}, q_ids);
@@ -166,13 +167,13 @@ void AddSegments(const Case& test, Random random,
       return position >= padding ? -1 : position < cut ? 0 : 1;
     };
     for (int64_t j = 0; j < keys; ++j) {
-      k.whole[At(b * keys + j)] = static_cast<int32_t>(id(j));
+      k.whole[AsIndex(b * keys + j)] = static_cast<int32_t>(id(j));
     }
     for (int64_t i = 0; i < rows; ++i) {
       // A single decoding query is never padding.
       const int64_t at =
           rows == 1 ? std::min(padding, keys) - 1 : keys - rows + i;
-      q.whole[At(b * rows + i)] = static_cast<int32_t>(id(at));
+      q.whole[AsIndex(b * rows + i)] = static_cast<int32_t>(id(at));
     }
   }
   problem.query_segments = std::move(q);
@@ -208,7 +209,7 @@ void AddMasks(const Case& test, Random random,
     const Random r = random.Split("mask");
     for (int64_t i = 0; i < mask.Elements(); ++i) {
       const bool hidden = hide_here && nothing(i);
-      mask.whole[At(i)] =
+      mask.whole[AsIndex(i)] =
           !hidden && (!f.mask || r.Uniform(static_cast<uint64_t>(i)) < 0.8);
     }
     problem.mask = std::move(mask);
@@ -251,7 +252,7 @@ void AddLengths(const Case& test, Random random,
     std::vector<int64_t> starts;
     for (int64_t b = 0; b < n.batch; ++b) {
       const int64_t length = problem.key_lengths
-                                 ? problem.key_lengths->whole[At(b)]
+                                 ? problem.key_lengths->whole[AsIndex(b)]
                                  : n.key_length;
       starts.push_back(std::min<int64_t>(b % 3, length - 1));
     }

@@ -8,6 +8,7 @@
 
 #include "exec/attention/rotate_tokens.h"
 #include "exec/cache/kv_cache.h"
+#include "source/index.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {
@@ -105,7 +106,7 @@ bool InsertIntoNext(Machine& machine, const KvCache& from, KvCache& into,
   Counts index = into.index, start = into.start;
   const int64_t next = (slot + 1) % into.config.batch;
   if (!exec::RunInsert(machine, from, into, next, why)) return false;
-  const auto row = static_cast<size_t>(slot);
+  const auto row = AsIndex(slot);
   index[row] = from.index[0];
   start[row] = from.start[0];
   into.index = std::move(index);
@@ -134,7 +135,7 @@ void ViewSlotsAsPositions(const Machine& machine, const KvCache& cache,
                           CacheView& view) {
   if (!cache.Rolls()) return;
   for (int d = 0; d < machine.devices(); ++d) {
-    exec::Buffer& local = view.positions.local[static_cast<size_t>(d)];
+    exec::Buffer& local = view.positions.local[AsIndex(d)];
     const int64_t first = exec::LocalStart(machine.mesh(), view.positions.shape,
                                            view.positions.spec, d)[1];
     for (size_t i = 0; i < local.whole.size(); ++i) {

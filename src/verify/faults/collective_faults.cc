@@ -12,6 +12,7 @@
 #include "exec/machine/collectives.h"
 #include "exec/machine/sharded.h"
 #include "floats/half.h"
+#include "source/index.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {
@@ -23,8 +24,6 @@ using exec::Machine;
 using exec::PerDevice;
 using exec::Reduce;
 using exec::RunCollective;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Returns whether the call has data, not the unique ids that prove layouts.
 bool IsData(const CollectiveCall& call) { return call.in->front().IsReal(); }
@@ -45,7 +44,7 @@ PerDevice Permuted(const Machine& machine, const AxisGroup& axes,
   for (const std::vector<int>& group : machine.mesh().Groups(axes)) {
     const auto n = static_cast<int64_t>(group.size());
     for (int64_t i = 0; i < n; ++i) {
-      out[At(group[At(i)])] = in[At(group[At(from(i, n))])];
+      out[AsIndex(group[AsIndex(i)])] = in[AsIndex(group[AsIndex(from(i, n))])];
     }
   }
   return out;
@@ -75,9 +74,9 @@ PerDevice FirstTwice(Machine& machine, const CollectiveCall& call) {
   const bool scatters = call.kind == Collective::kReduceScatter;
   for (const std::vector<int>& group : machine.mesh().Groups(call.axes)) {
     if (group.size() == 1) continue;
-    const Buffer& first = (*call.in)[At(group[0])];
+    const Buffer& first = (*call.in)[AsIndex(group[0])];
     for (size_t i = 0; i < group.size(); ++i) {
-      Buffer& to = out[At(group[i])];
+      Buffer& to = out[AsIndex(group[i])];
       const int64_t length = to.shape[call.dim];
       AddTo(scatters ? exec::SliceDim(first, call.dim,
                                       static_cast<int64_t>(i) * length, length)
@@ -94,7 +93,7 @@ PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
   const bool sum = call.reduce == Reduce::kSum;
   for (const std::vector<int>& group : machine.mesh().Groups(call.axes)) {
     if (group.size() == 1) continue;
-    Buffer& last = in[At(group.back())];
+    Buffer& last = in[AsIndex(group.back())];
     std::fill(last.real.begin(), last.real.end(),
               sum ? 0.0f : -std::numeric_limits<float>::infinity());
     std::fill(last.whole.begin(), last.whole.end(),
@@ -111,7 +110,7 @@ PerDevice OrderedByMember(Machine& machine, const CollectiveCall& call) {
       RunOn(unseen, call, Permuted(machine, call.axes, *call.in, Mirrored));
   for (const std::vector<int>& group : machine.mesh().Groups(call.axes)) {
     for (size_t i = 1; i < group.size(); i += 2) {
-      out[At(group[i])] = reversed[At(group[i])];
+      out[AsIndex(group[i])] = reversed[AsIndex(group[i])];
     }
   }
   return out;
@@ -146,7 +145,8 @@ bool Replicates(const Machine& machine, const std::string& axis,
                 const PerDevice& in) {
   for (const std::vector<int>& group : machine.mesh().Groups({axis})) {
     for (int member : group) {
-      if (exec::FirstDifference(in[At(group[0])], in[At(member)]) >= 0) {
+      if (exec::FirstDifference(in[AsIndex(group[0])], in[AsIndex(member)]) >=
+          0) {
         return false;
       }
     }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "source/index.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
 #include "verify/faults/evidence.h"
@@ -121,7 +122,7 @@ SelfTest RunSelfTest(const Checks& checks, int threads,
   size_t done = 0;
   ParallelFor(static_cast<int64_t>(catalogue.size()), threads,
               [&](int64_t task) {
-                const auto i = static_cast<size_t>(task);
+                const auto i = AsIndex(task);
                 out.faults[i] = TryFault(catalogue[i], checks);
                 const std::lock_guard<std::mutex> guard(lock);
                 if (progress) progress(++done, catalogue.size());

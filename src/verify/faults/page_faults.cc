@@ -6,6 +6,7 @@
 
 #include "exec/pages/page_pool.h"
 #include "exec/pages/paged_program.h"
+#include "source/index.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {
@@ -17,8 +18,6 @@ using exec::PagedTables;
 using exec::PagePool;
 using exec::PageRead;
 using exec::PageSeam;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 void Transpose(exec::RaggedBatch& batch) {
   batch.table = exec::TransposeDims(batch.table, {1, 0});
@@ -44,7 +43,7 @@ void OneMoreDecodes(PagedTables& tables) {
 // The last request names a page of the first shard, without a check.
 void NameForeign(PagedTables& tables) {
   exec::Buffer& table = tables.batch.table;
-  table.whole[At((tables.batch.sequences - 1) * table.shape[1])] = 0;
+  table.whole[AsIndex((tables.batch.sequences - 1) * table.shape[1])] = 0;
 }
 
 PagedSeam WrongTables(Fault fault) {

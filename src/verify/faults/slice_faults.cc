@@ -11,6 +11,7 @@
 
 #include "exec/attention/staging.h"
 #include "exec/operations/ring_order.h"
+#include "source/index.h"
 #include "verify/faults/injection.h"
 
 namespace shardc::verify {
@@ -25,8 +26,6 @@ using exec::Slices;
 using exec::SliceSeam;
 using exec::Staged;
 
-size_t At(int64_t i) { return static_cast<size_t>(i); }
-
 // Stores a buffer that replaces what a slice points to.
 const Buffer* Keep(Slices& slices, Buffer buffer) {
   return &slices.replaced.emplace_back(std::move(buffer));
@@ -40,8 +39,8 @@ struct View {
   Slices& slices;
   int device;
 
-  LocalSlice& slice() const { return slices.at[At(device)]; }
-  AttentionOptions& options() const { return slices.options[At(device)]; }
+  LocalSlice& slice() const { return slices.at[AsIndex(device)]; }
+  AttentionOptions& options() const { return slices.options[AsIndex(device)]; }
   int64_t key_heads() const { return slice().key->shape[2]; }
 };
 
@@ -106,10 +105,10 @@ void RotatedOnEach(const View& view) {
       continue;
     }
     Buffer key = *slice.key;
-    const Buffer& first = *view.slices.at[At(group[0])].key;
+    const Buffer& first = *view.slices.at[AsIndex(group[0])].key;
     const int64_t rank = slice.value->shape[3], width = key.shape[3];
     for (int64_t i = 0; i < key.Elements(); ++i) {
-      if (i % width >= rank) key.real[At(i)] = first.real[At(i)];
+      if (i % width >= rank) key.real[AsIndex(i)] = first.real[AsIndex(i)];
     }
     slice.key = Keep(view.slices, std::move(key));
   }
@@ -220,11 +219,11 @@ void ChangeAll(ShardedTensor& tensor, Change change) {
 void NumberSlots(const Machine& machine, ShardedTensor& positions,
                  int64_t first) {
   for (int d = 0; d < machine.devices(); ++d) {
-    Buffer& local = positions.local[At(d)];
+    Buffer& local = positions.local[AsIndex(d)];
     const int64_t start =
         exec::LocalStart(machine.mesh(), positions.shape, positions.spec, d)[1];
     for (int64_t i = 0; i < local.Elements(); ++i) {
-      local.whole[At(i)] =
+      local.whole[AsIndex(i)] =
           static_cast<int32_t>(first + start + i % local.shape[1]);
     }
   }
@@ -287,7 +286,7 @@ constexpr WrongCut kWrongCuts[] = {
 void SinksInEveryPart(const Machine& machine, const Staged& staged,
                       Buffer& sinks) {
   const int64_t parts = machine.mesh().Parts(staged.key.spec[1]);
-  const std::vector<const Buffer*> each(At(parts), &sinks);
+  const std::vector<const Buffer*> each(AsIndex(parts), &sinks);
   sinks = exec::ConcatDim(each, 0);
 }
 
@@ -299,7 +298,7 @@ void NoDiagonal(const Machine&, ShardedTensor& blocks) {
   for (Buffer& local : blocks.local) {
     const int64_t rows = local.shape[2], keys = local.shape[3];
     for (int64_t i = 0; i < local.Elements(); ++i) {
-      if (i / keys % rows == i % keys) local.whole[At(i)] = 0;
+      if (i / keys % rows == i % keys) local.whole[AsIndex(i)] = 0;
     }
   }
 }

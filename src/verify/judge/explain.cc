@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "exec/attention/staging.h"
+#include "source/index.h"
 #include "source/wording.h"
 #include "verify/cases/shapes.h"
 
@@ -56,7 +57,7 @@ std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
     int score = 0;
     for (const auto& group : mesh.Groups({axis.name})) {
       int wrong = 0;
-      for (int d : group) wrong += bad[static_cast<size_t>(d)];
+      for (int d : group) wrong += bad[AsIndex(d)];
       if (wrong > 0 && wrong < static_cast<int>(group.size())) ++score;
     }
     if (score > best_score) {
@@ -93,7 +94,7 @@ std::string BytesDiffer(const SimMesh& mesh, const exec::SentBytes& sent,
                         const exec::SentBytes& expected) {
   for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
     for (int device = 0; device < mesh.devices(); ++device) {
-      const auto d = static_cast<size_t>(device);
+      const auto d = AsIndex(device);
       const auto of = [&](const exec::SentBytes& from) {
         return d < from.by[kind].size() ? from.by[kind][d] : 0;
       };

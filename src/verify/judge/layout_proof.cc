@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "exec/machine/collectives.h"
+#include "source/index.h"
 #include "verify/cases/shapes.h"
 
 namespace shardc::verify {
@@ -82,7 +83,7 @@ std::optional<Complaint> ProveReduceScatter(Machine& machine,
   for (int d = 0; d < machine.devices(); ++d) {
     if (!machine.mesh().Holds(d)) continue;
     if (machine.mesh().Index(d, axes) == 0) continue;
-    auto& local = t.local[static_cast<size_t>(d)];
+    auto& local = t.local[AsIndex(d)];
     local = exec::Buffer::Zeros(local.shape, local.dtype);
   }
   t.local = exec::ReduceScatter(machine, axes, t.local, dim, name);

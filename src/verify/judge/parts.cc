@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "exec/machine/packet.h"
+#include "source/index.h"
 #include "verify/cases/dense_inputs.h"
 #include "verify/cases/shapes.h"
 
@@ -20,8 +21,6 @@ namespace {
 
 using dense::Array;
 using exec::Buffer;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 size_t HeadDim(Layout layout) { return layout == Layout::kBhtd ? 1 : 2; }
 
@@ -128,11 +127,12 @@ std::optional<WholeOfParts> JudgeInParts(const Case& test,
                                          bool logits, const OnOneDevice& run,
                                          exec::Transport& transport) {
   const std::vector<Part> parts = PartsFor(problem, transport.ranks());
-  const auto ranks = At(transport.ranks());
+  const auto ranks = AsIndex(transport.ranks());
   exec::Packet own;
   std::vector<double> largest = {0};
   bool fine = true;
-  for (size_t i = At(transport.rank()); i < parts.size() && fine; i += ranks) {
+  for (size_t i = AsIndex(transport.rank()); i < parts.size() && fine;
+       i += ranks) {
     const exec::AttentionProblem part = PartOf(problem, parts[i]);
     std::string why;
     const dense::Inputs in = InputsOf(test, part);

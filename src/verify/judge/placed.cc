@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/machine/random.h"
+#include "source/index.h"
 #include "source/wording.h"
 #include "verify/cases/shapes.h"
 #include "verify/judge/explain.h"
@@ -19,8 +20,6 @@ namespace shardc::verify {
 namespace {
 
 using dense::Array;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Returns which shard along `axes` the device has, major axis first.
 int64_t PartOf(const exec::SimMesh& mesh, int device, const AxisGroup& axes) {
@@ -33,13 +32,13 @@ int64_t PartOf(const exec::SimMesh& mesh, int device, const AxisGroup& axes) {
 
 std::vector<bool> Holders(const exec::SimMesh& mesh, const exec::Laid& out,
                           const Shape& place) {
-  std::vector<bool> holds(At(mesh.devices()), true);
+  std::vector<bool> holds(AsIndex(mesh.devices()), true);
   for (size_t d = 0; d < out.spec.size(); ++d) {
     if (out.shape[d] == 1) continue;  // a single element is never sharded
     const int64_t size = out.shape[d] / mesh.Parts(out.spec[d]);
     for (int device = 0; device < mesh.devices(); ++device) {
       if (PartOf(mesh, device, out.spec[d]) != place[d] / size) {
-        holds[At(device)] = false;
+        holds[AsIndex(device)] = false;
       }
     }
   }
@@ -52,7 +51,7 @@ bool Parts(const exec::SimMesh& mesh, const std::string& axis,
            const std::vector<bool>& holds) {
   for (const std::vector<int>& group : mesh.Groups({axis})) {
     for (const int device : group) {
-      if (holds[At(device)] != holds[At(group[0])]) return true;
+      if (holds[AsIndex(device)] != holds[AsIndex(group[0])]) return true;
     }
   }
   return false;

@@ -15,6 +15,7 @@
 #include "exec/attention/traffic.h"
 #include "exec/machine/agreement.h"
 #include "exec/machine/machine.h"
+#include "source/index.h"
 #include "verify/cases/dense_inputs.h"
 #include "verify/cases/features.h"
 #include "verify/cases/problem_data.h"
@@ -198,7 +199,7 @@ class Judge {
     output_ = Buffer::Zeros(outcome_.output.shape, outcome_.output.dtype);
     for (int d = mesh.devices(); d > 0;) {
       --d;
-      const Buffer& local = outcome_.output.local[static_cast<size_t>(d)];
+      const Buffer& local = outcome_.output.local[AsIndex(d)];
       exec::CopyBlock(local, Shape(local.shape.size(), 0), output_,
                       exec::LocalStart(mesh, outcome_.output.shape,
                                        outcome_.output.spec, d),

@@ -8,12 +8,12 @@
 
 #include <utility>
 
+#include "source/index.h"
+
 namespace shardc::verify {
 namespace {
 
 using dense::Array;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Moves element i of dimension `dim` to i + 1, the last to 0.
 Array Turned(const Array& x, size_t dim) {
@@ -25,7 +25,7 @@ Array Turned(const Array& x, size_t dim) {
     const auto at = static_cast<int64_t>(i);
     const int64_t place = at / inner % size;
     const int64_t to = at + ((place + 1) % size - place) * inner;
-    out.data[At(to)] = x.data[i];
+    out.data[AsIndex(to)] = x.data[i];
   }
   return out;
 }
@@ -86,7 +86,7 @@ std::optional<dense::Inputs> OneKeyShort(const dense::Inputs& in,
     for (int64_t i = 0; i < keys; ++i) {
       const int64_t key = last ? keys - 1 - i : i;
       if (!Sees(*whole, b, key)) continue;
-      out.key_positions[At(b * keys + key)] = -1;
+      out.key_positions[AsIndex(b * keys + key)] = -1;
       any = true;
       break;
     }

@@ -13,6 +13,7 @@
 #include "exec/attention/staging.h"
 #include "exec/machine/agreement.h"
 #include "exec/operations/flash_decoding.h"
+#include "source/index.h"
 #include "verify/judge/explain.h"
 #include "verify/judge/tolerance.h"
 #include "verify/traces/remembered.h"
@@ -27,8 +28,6 @@ using exec::Complaint;
 using exec::KvCache;
 using exec::Machine;
 using exec::ShardedTensor;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // The most outputs that are collected before they are judged together;
 // computing a row's past costs more than attending to it.
@@ -183,12 +182,12 @@ class Run {
     }
     if (!Fill(cache_, lengths, trace_.token_spec)) return false;
     for (int64_t b = 0; b < trace_.batch; ++b) {
-      memory_.Write(b, 0, lengths[At(b)]);
+      memory_.Write(b, 0, lengths[AsIndex(b)]);
     }
     lengths_ = lengths;
-    starts_.assign(At(trace_.batch), 0);
+    starts_.assign(AsIndex(trace_.batch), 0);
     if (trace_.left_padding) {
-      for (int64_t b = 0; b < trace_.batch; ++b) starts_[At(b)] = 3 * b;
+      for (int64_t b = 0; b < trace_.batch; ++b) starts_[AsIndex(b)] = 3 * b;
     }
     cache_.start = starts_;
     if (!CacheBits("after prefill")) return false;
@@ -215,8 +214,8 @@ class Run {
       return Refused(why);
     }
     memory_.Replace(slot, length);
-    lengths_[At(slot)] = length;
-    starts_[At(slot)] = 0;
+    lengths_[AsIndex(slot)] = length;
+    starts_[AsIndex(slot)] = 0;
     return CacheBits("after insertion");
   }
 
@@ -247,7 +246,7 @@ class Run {
   }
 
   bool Decode() {
-    const std::vector<int64_t> ones(At(trace_.batch), 1);
+    const std::vector<int64_t> ones(AsIndex(trace_.batch), 1);
     std::vector<int64_t> first = lengths_;
     Spec token = exec::PadSpec(trace_.decode_spec, 4);
     token[1].clear();
@@ -265,7 +264,7 @@ class Run {
     exec::Move(machine_, query, own, "query");
     if (!Append(cache_, 1, ones, token)) return false;
     for (int64_t b = 0; b < trace_.batch; ++b) {
-      int64_t& length = lengths_[At(b)];
+      int64_t& length = lengths_[AsIndex(b)];
       memory_.Write(b, length, length + 1);
       ++length;
     }
@@ -332,7 +331,7 @@ class Run {
     if (!options_.checks.Has(Check::kCacheBits)) return true;
     std::vector<int64_t> newest, other;
     for (int64_t b = 0; b < trace_.batch; ++b) {
-      newest.push_back((lengths_[At(b)] - 1) % trace_.slots);
+      newest.push_back((lengths_[AsIndex(b)] - 1) % trace_.slots);
       other.push_back((7919 * (result_.step + 1) + b) % trace_.slots);
     }
     for (const auto& slots : {newest, other}) {

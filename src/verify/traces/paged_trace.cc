@@ -14,6 +14,7 @@
 #include "exec/machine/agreement.h"
 #include "exec/machine/random.h"
 #include "floats/half.h"
+#include "source/index.h"
 #include "verify/judge/explain.h"
 
 namespace shardc::verify {
@@ -21,8 +22,6 @@ namespace {
 
 using exec::Buffer;
 using exec::Complaint;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 constexpr float kFree = 1e4f;
 
@@ -35,7 +34,7 @@ class Run {
         machine_(mesh_, options.threads, options.seams),
         random_(exec::Random(trace.seed)),
         head_axes_(exec::DropTrivial(mesh_, trace.head_axes)),
-        tokens_(At(trace.requests)) {}
+        tokens_(AsIndex(trace.requests)) {}
 
   CacheTraceResult Go() {
     Complaint why;
@@ -48,7 +47,7 @@ class Run {
     result_.step = -1;
     Bytes();
     // Every bit was right, on every device.
-    result_.device_error.assign(At(mesh_.devices()), 0);
+    result_.device_error.assign(AsIndex(mesh_.devices()), 0);
     return std::move(result_);
   }
 
@@ -115,7 +114,7 @@ class Run {
     switch (random_.Below(5)) {
       case 0:
         table_->Release(row);
-        tokens_[At(row)].clear();
+        tokens_[AsIndex(row)].clear();
         return;
       case 1:
         return Share(row, random_.Between(0, trace_.requests - 1));
@@ -126,7 +125,8 @@ class Run {
 
   void Share(int64_t from, int64_t to) {
     Complaint why;
-    if (table_->Share(from, to, why)) tokens_[At(to)] = tokens_[At(from)];
+    if (table_->Share(from, to, why))
+      tokens_[AsIndex(to)] = tokens_[AsIndex(from)];
   }
 
   // A refusal is expected here; the test of the page table checks it.
@@ -139,13 +139,13 @@ class Run {
     Buffer key = Buffer::Zeros(shape, Dtype::kF32), value = key;
     std::vector<exec::PageSlot> slots;
     for (int64_t i = 0; i < count; ++i) {
-      const auto position = static_cast<int64_t>(tokens_[At(row)].size());
+      const auto position = static_cast<int64_t>(tokens_[AsIndex(row)].size());
       slots.push_back(table_->SlotOf(row, position));
-      tokens_[At(row)].push_back(next_);
+      tokens_[AsIndex(row)].push_back(next_);
       for (int64_t h = 0; h < trace_.key_heads; ++h) {
         for (int64_t d = 0; d < trace_.head_dim; ++d) {
           const size_t to =
-              At((i * trace_.key_heads + h) * trace_.head_dim + d);
+              AsIndex((i * trace_.key_heads + h) * trace_.head_dim + d);
           key.real[to] = Element(next_, h, d, false);
           value.real[to] = Element(next_, h, d, true);
         }
@@ -198,11 +198,11 @@ class Run {
       const int64_t head = mesh_.Index(device, head_axes_) * heads;
       for (int64_t row = 0; row < trace_.requests; ++row) {
         if (table_->ShardOf(row) != shard) continue;
-        for (size_t p = 0; p < tokens_[At(row)].size(); ++p) {
+        for (size_t p = 0; p < tokens_[AsIndex(row)].size(); ++p) {
           const exec::PageSlot slot =
               table_->SlotOf(row, static_cast<int64_t>(p));
           if (!Holds(device, slot.page - shard * each, slot.offset, head, heads,
-                     tokens_[At(row)][p])) {
+                     tokens_[AsIndex(row)][p])) {
             Complaint why;
             why.message = "request " + std::to_string(row) +
                           " reads another's token at position " +
@@ -218,7 +218,7 @@ class Run {
 
   bool Holds(int device, int64_t page, int64_t offset, int64_t first,
              int64_t heads, int64_t token) const {
-    std::vector<float> got(At(trace_.head_dim));
+    std::vector<float> got(AsIndex(trace_.head_dim));
     for (int64_t h = 0; h < heads; ++h) {
       for (const bool value : {false, true}) {
         exec::ReadToken(*pool_, device, page, offset, h, value, got);

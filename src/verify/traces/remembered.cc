@@ -15,14 +15,13 @@
 #include "dense/rounding.h"
 #include "exec/machine/agreement.h"
 #include "floats/convert.h"
+#include "source/index.h"
 
 namespace shardc::verify {
 namespace {
 
 using exec::Buffer;
 using exec::Complaint;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Returns whether bits are equal: -0 differs from 0, a NaN equals itself.
 bool SameBits(float a, float b) {
@@ -77,17 +76,18 @@ dense::Rope RopeOf(const Rotation& rotation) {
 Remembered::Remembered(const CacheTrace& trace)
     : trace_(trace),
       tokens_(trace),
-      held_(At(trace.batch * trace.slots), -1),
+      held_(AsIndex(trace.batch * trace.slots), -1),
       rotary_(trace.head_dim, trace.prefill + trace.steps,
               RopeOf(trace.rotation),
               trace.style == exec::RotaryStyle::kHalves
                   ? dense::Pairs::kHalves
                   : dense::Pairs::kNeighbours) {
   for (int64_t b = 0; b < trace.batch; ++b) source_.push_back(b);
-  const size_t slots = At(trace.batch * trace.slots), all = slots * Width();
+  const size_t slots = AsIndex(trace.batch * trace.slots),
+               all = slots * Width();
   if (trace.kv_dtype == Dtype::kI8) {
     whole_.assign(all, 0);
-    scale_.assign(slots * At(trace.key_heads), 0);
+    scale_.assign(slots * AsIndex(trace.key_heads), 0);
   } else if (trace.kv_dtype == Dtype::kF32) {
     full_.assign(all, 0);
   } else {
@@ -96,24 +96,24 @@ Remembered::Remembered(const CacheTrace& trace)
 }
 
 size_t Remembered::Width() const {
-  return At(trace_.key_heads * trace_.head_dim);
+  return AsIndex(trace_.key_heads * trace_.head_dim);
 }
 
 int64_t Remembered::SourceOf(int64_t row) const {
-  return alone_ ? trace_.batch : source_[At(row)];
+  return alone_ ? trace_.batch : source_[AsIndex(row)];
 }
 
 Buffer Remembered::Raw(TokenKind kind, const std::vector<int64_t>& first,
                        int64_t n) const {
   const auto rows = static_cast<int64_t>(first.size());
   const int64_t heads = tokens_.Heads(kind);
-  const size_t width = At(heads * trace_.head_dim);
+  const size_t width = AsIndex(heads * trace_.head_dim);
   const int64_t positions = trace_.prefill + trace_.steps;
   Buffer out = Buffer::Zeros({rows, n, heads, trace_.head_dim}, trace_.dtype);
   for (int64_t b = 0; b < rows; ++b) {
-    for (int64_t t = 0; t < std::min(n, positions - first[At(b)]); ++t) {
-      tokens_.Read(kind, SourceOf(b), first[At(b)] + t,
-                   {out.real.data() + At(b * n + t) * width, width});
+    for (int64_t t = 0; t < std::min(n, positions - first[AsIndex(b)]); ++t) {
+      tokens_.Read(kind, SourceOf(b), first[AsIndex(b)] + t,
+                   {out.real.data() + AsIndex(b * n + t) * width, width});
     }
   }
   return out;
@@ -130,7 +130,7 @@ void Remembered::Store(std::span<float> token, std::span<int8_t> q,
     dense::NearestOf(trace_.kv_dtype, token);
     return;
   }
-  const size_t dim = At(trace_.head_dim);
+  const size_t dim = AsIndex(trace_.head_dim);
   std::vector<int8_t> own(dim);
   for (size_t h = 0; h * dim < token.size(); ++h) {
     const std::span<float> x = token.subspan(h * dim, dim);
@@ -143,10 +143,10 @@ void Remembered::Store(std::span<float> token, std::span<int8_t> q,
 }
 
 void Remembered::Write(int64_t row, int64_t begin, int64_t end) {
-  const size_t width = Width(), heads = At(trace_.key_heads);
+  const size_t width = Width(), heads = AsIndex(trace_.key_heads);
   std::vector<float> token(width);
   for (int64_t p = begin; p < end; ++p) {
-    const size_t slot = At(row * trace_.slots + p % trace_.slots);
+    const size_t slot = AsIndex(row * trace_.slots + p % trace_.slots);
     held_[slot] = p;
     tokens_.Read(TokenKind::kKey, SourceOf(row), p, token);
     Rotate(p, token);
@@ -167,21 +167,21 @@ void Remembered::Write(int64_t row, int64_t begin, int64_t end) {
 }
 
 void Remembered::Replace(int64_t slot, int64_t length) {
-  source_[At(slot)] = trace_.batch;
+  source_[AsIndex(slot)] = trace_.batch;
   const auto clear = [&](auto& all, size_t each) {
     if (all.empty()) return;
     std::fill_n(all.begin() + slot * static_cast<int64_t>(each), each, 0);
   };
   std::fill_n(held_.begin() + slot * trace_.slots, trace_.slots, -1);
-  clear(full_, At(trace_.slots) * Width());
-  clear(half_, At(trace_.slots) * Width());
-  clear(whole_, At(trace_.slots) * Width());
-  clear(scale_, At(trace_.slots * trace_.key_heads));
+  clear(full_, AsIndex(trace_.slots) * Width());
+  clear(half_, AsIndex(trace_.slots) * Width());
+  clear(whole_, AsIndex(trace_.slots) * Width());
+  clear(scale_, AsIndex(trace_.slots * trace_.key_heads));
   Write(slot, 0, length);
 }
 
 void Remembered::Expected(int64_t slot, std::span<float> out) const {
-  const size_t width = Width(), at = At(slot) * width;
+  const size_t width = Width(), at = AsIndex(slot) * width;
   if (trace_.kv_dtype == Dtype::kF32) {
     std::copy_n(full_.data() + at, width, out.data());
   } else if (trace_.kv_dtype == Dtype::kF16) {
@@ -193,12 +193,12 @@ void Remembered::Expected(int64_t slot, std::span<float> out) const {
 
 bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
                        double have, double scale) const {
-  const int64_t position = held_[At(slot)];
+  const int64_t position = held_[AsIndex(slot)];
   if (position < 0) return false;
   std::vector<float> token(Width());
   tokens_.Read(TokenKind::kKey, SourceOf(row), position, token);
-  const std::span<const float> x(token.data() + At(head * trace_.head_dim),
-                                 At(trace_.head_dim));
+  const std::span<const float> x(token.data() + AsIndex(head * trace_.head_dim),
+                                 AsIndex(trace_.head_dim));
   const auto ends = [&](int64_t d) {
     const dense::Rotary::Turned turned = rotary_.TurnOne(position, x, d);
     return std::pair(dense::Nearest(trace_.dtype, turned.at - turned.off),
@@ -234,7 +234,7 @@ std::optional<Complaint> Remembered::HeldDifference(
   const bool whole = cache.IsQuantized();
   std::vector<float> expected(Width());
   for (int device = mesh.first_held(); device < mesh.end_held(); ++device) {
-    const Buffer& local = cache.key.local[At(device)];
+    const Buffer& local = cache.key.local[AsIndex(device)];
     const Shape start =
         exec::LocalStart(mesh, cache.key.shape, cache.key.spec, device);
     const Shape& n = local.shape;
@@ -245,7 +245,7 @@ std::optional<Complaint> Remembered::HeldDifference(
       for (int64_t h = 0; h < n[2]; ++h) {
         const int64_t head = start[2] + h;
         const int64_t from = head * trace_.head_dim + start[3];
-        const size_t at = At((line * n[2] + h) * n[3]);
+        const size_t at = AsIndex((line * n[2] + h) * n[3]);
         const auto where = [&](int64_t d) {
           return Shape{b, s, head, start[3] + d};
         };
@@ -253,17 +253,17 @@ std::optional<Complaint> Remembered::HeldDifference(
           return MayBe(b, slot, head, start[3] + d, number, scale);
         };
         if (whole) {
-          const size_t want = At(slot) * Width() + At(from);
+          const size_t want = AsIndex(slot) * Width() + AsIndex(from);
           const int64_t line_head = line * n[2] + h;
           const float scale =
-              cache.key_scale.local[At(device)].real[At(line_head)];
-          const float right = scale_[At(slot * trace_.key_heads + head)];
+              cache.key_scale.local[AsIndex(device)].real[AsIndex(line_head)];
+          const float right = scale_[AsIndex(slot * trace_.key_heads + head)];
           const bool other = !SameBits(scale, right);
           for (int64_t d = 0; d < n[3]; ++d) {
-            const int32_t have = local.whole[at + At(d)];
-            if (!other && have == whole_[want + At(d)]) continue;
+            const int32_t have = local.whole[at + AsIndex(d)];
+            if (!other && have == whole_[want + AsIndex(d)]) continue;
             if (may(d, have, double{scale})) continue;
-            if (have != whole_[want + At(d)]) {
+            if (have != whole_[want + AsIndex(d)]) {
               return Differs(mesh, device, "cached key", where(d));
             }
             return Differs(mesh, device, "cached key scale", {b, s, head});
@@ -272,7 +272,8 @@ std::optional<Complaint> Remembered::HeldDifference(
         }
         const float* const have = local.real.data() + at;
         const float* const want = expected.data() + from;
-        if (std::memcmp(have, want, At(n[3]) * sizeof(float)) == 0) continue;
+        if (std::memcmp(have, want, AsIndex(n[3]) * sizeof(float)) == 0)
+          continue;
         for (int64_t d = 0; d < n[3]; ++d) {
           if (SameBits(have[d], want[d]) || may(d, double{have[d]}, 0)) {
             continue;
@@ -297,14 +298,15 @@ std::optional<Complaint> Remembered::LentDifference(
     const exec::SimMesh& mesh, const exec::CacheView& view,
     const std::vector<int64_t>& slots) const {
   for (int64_t b = 0; b < trace_.batch; ++b) {
-    const int64_t slot = slots[At(b)];
-    const int64_t position = slot < 0 ? -1 : held_[At(b * trace_.slots + slot)];
+    const int64_t slot = slots[AsIndex(b)];
+    const int64_t position =
+        slot < 0 ? -1 : held_[AsIndex(b * trace_.slots + slot)];
     if (position < 0) continue;
     Buffer key, value;
     ReadBack(b, position, position + 1, key, value);
     for (int device = mesh.first_held(); device < mesh.end_held(); ++device) {
       for (const exec::ShardedTensor* lent : {&view.key, &view.value}) {
-        const Buffer& local = lent->local[At(device)];
+        const Buffer& local = lent->local[AsIndex(device)];
         const Shape start =
             exec::LocalStart(mesh, lent->shape, lent->spec, device);
         const Shape& n = local.shape;
@@ -317,11 +319,11 @@ std::optional<Complaint> Remembered::LentDifference(
         const int64_t line = (b - start[0]) * n[1] + slot - start[1];
         for (int64_t i = 0; i < n[2] * n[3]; ++i) {
           const int64_t head = start[2] + i / n[3], d = start[3] + i % n[3];
-          const float have = local.real[At(line * n[2] * n[3] + i)];
+          const float have = local.real[AsIndex(line * n[2] * n[3] + i)];
           const std::span<const float> row(
-              right.real.data() + At(head * trace_.head_dim),
-              At(trace_.head_dim));
-          if (SameBits(have, row[At(d)])) continue;
+              right.real.data() + AsIndex(head * trace_.head_dim),
+              AsIndex(trace_.head_dim));
+          if (SameBits(have, row[AsIndex(d)])) continue;
           if (!values && IsNeighbour(have, row, d)) continue;
           return Differs(mesh, device,
                          std::string("the ") + (values ? "value" : "key") +
@@ -338,7 +340,7 @@ std::optional<Complaint> Remembered::LentDifference(
 bool Remembered::IsNeighbour(float have, std::span<const float> row,
                              int64_t d) const {
   if (dense::Nearest(trace_.dtype, double{have}) != double{have}) return false;
-  const double want = row[At(d)];
+  const double want = row[AsIndex(d)];
   double allowed = std::abs(want) * (trace_.dtype == Dtype::kF32    ? 0x1p-21
                                      : trace_.dtype == Dtype::kBF16 ? 0x1p-7
                                                                     : 0x1p-10);
@@ -357,8 +359,10 @@ void Remembered::ReadBack(int64_t row, int64_t begin, int64_t end, Buffer& key,
                       trace_.dtype);
   value = key;
   for (int64_t p = begin; p < end; ++p) {
-    const std::span<float> k(key.real.data() + At(p - begin) * width, width);
-    const std::span<float> v(value.real.data() + At(p - begin) * width, width);
+    const std::span<float> k(key.real.data() + AsIndex(p - begin) * width,
+                             width);
+    const std::span<float> v(value.real.data() + AsIndex(p - begin) * width,
+                             width);
     tokens_.Read(TokenKind::kKey, SourceOf(row), p, k);
     Rotate(p, k);
     tokens_.Read(TokenKind::kValue, SourceOf(row), p, v);

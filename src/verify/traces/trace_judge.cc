@@ -13,6 +13,7 @@
 #include "exec/machine/packet.h"
 #include "exec/operations/all.h"
 #include "exec/operations/flash_decoding.h"
+#include "source/index.h"
 #include "source/thread_pool.h"
 #include "verify/cases/dense_inputs.h"
 #include "verify/judge/explain.h"
@@ -25,8 +26,6 @@ namespace {
 using dense::Array;
 using exec::Buffer;
 using exec::ShardedTensor;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 Array Dense(const Buffer& x) { return DenseOf(x, Layout::kBthd); }
 
@@ -62,7 +61,7 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
                            const std::vector<Buffer>& queries, int64_t back,
                            Array Outputs::*to, std::vector<Outputs>& out,
                            std::string& refused) const {
-  const size_t b = At(row);
+  const size_t b = AsIndex(row);
   const auto steps = static_cast<int64_t>(waiting_.size());
   const int64_t keys = key.shape[1], dim = trace_.head_dim;
   const int64_t group = trace_.heads / trace_.key_heads;
@@ -87,15 +86,15 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
     const int64_t first = head * group * dim;  // of the group's queries
     in.first_head = head * group;
     for (int64_t s = 0; s < steps; ++s) {
-      std::copy_n(queries[At(s)].real.begin() + first, group * dim,
+      std::copy_n(queries[AsIndex(s)].real.begin() + first, group * dim,
                   in.query.data.begin() + s * group * dim);
     }
     const auto reference = dense::Attention(in, OptionsOf(options_), refused);
     if (!reference) return false;
     for (int64_t s = 0; s < steps; ++s) {
-      std::copy_n(
-          reference->output.data.begin() + s * group * dim, group * dim,
-          (out[At(s)].*to).data.begin() + row * trace_.heads * dim + first);
+      std::copy_n(reference->output.data.begin() + s * group * dim, group * dim,
+                  (out[AsIndex(s)].*to).data.begin() +
+                      row * trace_.heads * dim + first);
     }
   }
   return true;
@@ -103,7 +102,7 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
 
 void TraceJudge::Row(int64_t row, std::vector<Outputs>& out,
                      std::string& refused) const {
-  const size_t b = At(row);
+  const size_t b = AsIndex(row);
   // With a window, older tokens are attended to by no query.
   const int64_t end = waiting_.back().lengths[b];
   const int64_t begin =
@@ -128,25 +127,25 @@ void TraceJudge::Row(int64_t row, std::vector<Outputs>& out,
   ShardedTensor held_key = Held(std::move(key));
   ShardedTensor held_value = Held(std::move(value));
   for (int64_t s = 0; s < steps; ++s) {
-    Outputs& to = out[At(s)];
+    Outputs& to = out[AsIndex(s)];
     exec::Machine machine(one);
     exec::AttentionProblem problem;
     problem.options = options_;
-    problem.key_lengths = Number(waiting_[At(s)].lengths[b]);
-    problem.key_starts = Number(waiting_[At(s)].starts[b]);
+    problem.key_lengths = Number(waiting_[AsIndex(s)].lengths[b]);
+    problem.key_starts = Number(waiting_[AsIndex(s)].starts[b]);
     exec::Staged staged;
     staged.problem = &problem;
     staged.dtype = trace_.dtype;
     staged.options = options_;
     staged.first_row = row;
-    staged.query = Held(queries[At(s)]);
+    staged.query = Held(queries[AsIndex(s)]);
     staged.output = Spec(4);
     staged.query_positions = Buffer::Zeros({1, 1}, Dtype::kI32);
     staged.query_positions.whole[0] =
-        static_cast<int32_t>(waiting_[At(s)].lengths[b] - 1);
+        static_cast<int32_t>(waiting_[AsIndex(s)].lengths[b] - 1);
     staged.key_positions = Buffer::Zeros({1, end - begin}, Dtype::kI32);
     for (int64_t j = 0; j < end - begin; ++j) {
-      staged.key_positions.whole[At(j)] = static_cast<int32_t>(begin + j);
+      staged.key_positions.whole[AsIndex(j)] = static_cast<int32_t>(begin + j);
     }
     staged.key_lengths = problem.key_lengths;
     staged.key_starts = problem.key_starts;
@@ -172,12 +171,12 @@ bool TraceJudge::IsOwn(int64_t row) const {
 
 void TraceJudge::ShareRows(std::vector<Outputs>& out,
                            std::vector<std::string>& refused) const {
-  const size_t width = At(trace_.heads * trace_.head_dim);
+  const size_t width = AsIndex(trace_.heads * trace_.head_dim);
   const auto each = [&](int rank, auto&& visit) {
     for (int64_t row = rank; row < trace_.batch; row += transport_->ranks()) {
       for (Outputs& of : out) {
         for (Array* array : {&of.reference, &of.alone}) {
-          visit(std::span(array->data).subspan(At(row) * width, width));
+          visit(std::span(array->data).subspan(AsIndex(row) * width, width));
         }
       }
     }
@@ -195,12 +194,12 @@ void TraceJudge::ShareRows(std::vector<Outputs>& out,
   exec::PutAll(why, letters);
   const std::vector<exec::Packet> reasons = transport_->Share(letters);
   for (int rank = 0; rank < transport_->ranks(); ++rank) {
-    const exec::Packet& reason = reasons[static_cast<size_t>(rank)];
+    const exec::Packet& reason = reasons[AsIndex(rank)];
     if (!reason.empty() && rank < trace_.batch) {
-      refused[At(rank)].assign(reinterpret_cast<const char*>(reason.data()),
-                               reason.size());
+      refused[AsIndex(rank)].assign(
+          reinterpret_cast<const char*>(reason.data()), reason.size());
     }
-    std::span<const std::byte> left(rows[static_cast<size_t>(rank)]);
+    std::span<const std::byte> left(rows[AsIndex(rank)]);
     each(rank, [&](std::span<double> outputs) {
       if (!exec::TakeAll(left, outputs)) {
         transport_->Stop("a row of the reference is cut short");
@@ -234,10 +233,10 @@ std::vector<JudgedStep> TraceJudge::Judge(int threads, WrongOutputs* wrong) {
       Array::Zeros({trace_.batch, 1, trace_.heads, trace_.head_dim});
   std::vector<Outputs> outputs(
       waiting_.size(), {zeros, zeros, wrong != nullptr ? zeros : Array{}});
-  std::vector<std::string> refused(At(trace_.batch));
+  std::vector<std::string> refused(AsIndex(trace_.batch));
   ThreadPool pool(std::max(threads, 1));
   pool.Run(trace_.batch, [&](int64_t row, int) {
-    if (IsOwn(row)) Row(row, outputs, refused[At(row)]);
+    if (IsOwn(row)) Row(row, outputs, refused[AsIndex(row)]);
   });
   if (transport_ != nullptr) ShareRows(outputs, refused);
   const Case test = StepCase();

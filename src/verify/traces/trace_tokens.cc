@@ -9,11 +9,10 @@
 #include <array>
 
 #include "floats/convert.h"
+#include "source/index.h"
 
 namespace shardc::verify {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Maps 16 bits to (-sqrt 3, sqrt 3) uniformly: variance 1.
 float Noise(uint32_t bits) {
@@ -77,12 +76,12 @@ void TraceTokens::Read(TokenKind kind, int64_t row, int64_t position,
          static_cast<uint32_t>(row), 0},
         key);
     for (int64_t j = 0; j < std::min<int64_t>(8, count - i); ++j) {
-      const uint32_t word = words[At(j / 2)];
-      out[At(i + j)] = Noise(j % 2 == 0 ? word & 0xffff : word >> 16);
+      const uint32_t word = words[AsIndex(j / 2)];
+      out[AsIndex(i + j)] = Noise(j % 2 == 0 ? word & 0xffff : word >> 16);
     }
   }
   for (int64_t h = 0; h < heads; ++h) {
-    const float gain = k.gain[At(row * heads + h)];
+    const float gain = k.gain[AsIndex(row * heads + h)];
     float* const x = out.data() + h * dim_;
     const float* const m = mean + h * dim_;
     for (int64_t d = 0; d < dim_; ++d) {
